@@ -1,0 +1,11 @@
+# What comes from the system's packages. Each becomes an imported target under the layer table's name.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
+pkg_check_modules(protobuf_c REQUIRED IMPORTED_TARGET libprotobuf-c>=1.4)
+pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1.12 libevent_extra>=2.1.12)
+find_program(PROTOC_C NAMES protoc-c REQUIRED)
+# sys/tree.h: intrusive red-black trees as macros. A header only, nothing is linked.
+find_path(BSD_TREE_INCLUDE bsd/sys/tree.h REQUIRED)
+if(TFE_TESTS)
+  pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka>=1.1.5)
+endif()

@@ -1,0 +1,93 @@
+# The layer table: which target may link what. A target that links anything else stops the configure
+# step; a source file that includes a header of a room it may not link stops the build.
+
+# --- compiler flags -----------------------------------------------------------------------------
+# Why each: -Wconversion/-Wsign-conversion, lengths from peers; -Wshadow, -Wcast-qual, reviews;
+# -Wvla, stack use bounded; -Wformat=2, logs.
+set(TFE_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wvla
+    -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wformat=2 -Wimplicit-fallthrough)
+if(TFE_WERROR)
+  list(APPEND TFE_WARNINGS -Werror)
+endif()
+set(TFE_HARDENING -fstack-protector-strong -fstack-clash-protection)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64")
+  list(APPEND TFE_HARDENING -fcf-protection)
+endif()
+set(TFE_LINK_FLAGS -pie -Wl,-z,relro,-z,now -Wl,--as-needed)
+if(TFE_SANITIZE)
+  list(APPEND TFE_HARDENING -fsanitize=address,undefined -fno-sanitize-recover=all
+       -fno-omit-frame-pointer)
+  list(APPEND TFE_LINK_FLAGS -fsanitize=address,undefined)
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  # Ubuntu's compiler predefines it; needs optimisation.
+  list(APPEND TFE_HARDENING -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+endif()
+
+# --- the table ----------------------------------------------------------------------------------
+set(TFE_TARGETS tfe_base tfe_wire tfe_net rdzv_core agent_core tfe-rdzv tfe-agent tfe-ctl)
+set(LAYER_tfe_base "")
+set(LAYER_tfe_wire tfe_base tfe_proto PkgConfig::sodium PkgConfig::protobuf_c)
+set(LAYER_tfe_net tfe_wire PkgConfig::libevent)
+set(LAYER_rdzv_core tfe_base)
+set(LAYER_agent_core tfe_base)
+set(LAYER_tfe-rdzv rdzv_core tfe_net)
+set(LAYER_tfe-agent agent_core tfe_net)
+set(LAYER_tfe-ctl tfe_net)
+
+function(tfe_compile_options target)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE ${TFE_WARNINGS} ${TFE_HARDENING})
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE TFE_VERSION="${PROJECT_VERSION}")
+endfunction()
+
+# tfe_library(NAME SOURCES a.c … [LINKS …])
+function(tfe_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+  tfe_compile_options(${name})
+endfunction()
+
+# tfe_program(NAME SOURCES a.c … [LINKS …]): installed into bin.
+function(tfe_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS})
+  target_link_options(${name} PRIVATE ${TFE_LINK_FLAGS})
+  tfe_compile_options(${name})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# The core targets may need nothing from libc but mem* and str*: link them with tfe_base into one
+# object and look at what is left undefined.
+function(tfe_check_purity name)
+  if(TFE_SANITIZE)
+    return()
+  endif()
+  add_custom_command(
+    OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.pure
+    COMMAND ${CMAKE_SOURCE_DIR}/scripts/check-purity.sh ${CMAKE_C_COMPILER} ${CMAKE_NM}
+            $<TARGET_FILE:${name}> $<TARGET_FILE:tfe_base> ${CMAKE_CURRENT_BINARY_DIR}/${name}.pure
+    DEPENDS ${name} tfe_base ${CMAKE_SOURCE_DIR}/scripts/check-purity.sh
+    COMMENT "Checking that ${name} is pure" VERBATIM)
+  add_custom_target(${name}_purity ALL DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${name}.pure)
+endfunction()
+
+# --- the check ----------------------------------------------------------------------------------
+function(tfe_check_layers)
+  foreach(target IN LISTS TFE_TARGETS)
+    if(NOT TARGET ${target})
+      message(FATAL_ERROR "layers: target ${target} of the layer table does not exist")
+    endif()
+    get_target_property(links ${target} LINK_LIBRARIES)
+    foreach(link IN LISTS links)
+      if(link AND NOT link IN_LIST LAYER_${target})
+        message(FATAL_ERROR "layers: ${target} may not link ${link} "
+                            "(allowed: ${LAYER_${target}})")
+      endif()
+    endforeach()
+  endforeach()
+  add_custom_target(include_rule ALL
+    COMMAND ${CMAKE_SOURCE_DIR}/scripts/check-includes.sh ${CMAKE_SOURCE_DIR}
+    COMMENT "Checking includes against the layer table" VERBATIM)
+endfunction()
