@@ -1,0 +1,47 @@
+/* common/base/mem.c: the handed-in allocator's helpers. */
+#include "common/base/mem.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "common/base/error.h"
+
+void *mem_new(const struct tfe_mem *mem, size_t count, size_t size)
+{
+    if (count > SIZE_MAX / size) {
+        return NULL;
+    }
+    void *p = mem->resize(mem->ctx, NULL, count * size);
+    if (p) {
+        memset(p, 0, count * size);
+    }
+    return p;
+}
+
+void mem_free(const struct tfe_mem *mem, void *p)
+{
+    if (p) {
+        mem->resize(mem->ctx, p, 0);
+    }
+}
+
+int mem_reserve(const struct tfe_mem *mem, void **array, size_t *cap, size_t need, size_t size)
+{
+    if (need <= *cap) {
+        return 0;
+    }
+    size_t grown = *cap + *cap / 2;
+    if (grown < need) {
+        grown = need;
+    }
+    if (grown > SIZE_MAX / size) {
+        return TFE_ENOMEM;
+    }
+    void *p = mem->resize(mem->ctx, *array, grown * size);
+    if (!p) {
+        return TFE_ENOMEM;
+    }
+    *array = p;
+    *cap = grown;
+    return 0;
+}

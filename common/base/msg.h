@@ -1,0 +1,303 @@
+/* common/base/msg.h: every message of the protocol as a plain struct; the vocabulary that cores, codec and
+ * shells share. The bytes are proto/tfe.proto's and PROTOCOL.md's business. Pure. */
+#ifndef TFE_COMMON_BASE_MSG_H
+#define TFE_COMMON_BASE_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ranges that the codec enforces on everything it decodes, so that a core sees no absurd size. */
+#define MSG_NPROC_MAX 64u         /* trainers of one node; a machine has fewer accelerators */
+#define MSG_NODES_MAX 65536u      /* members of a job, SECURITY.md */
+#define MSG_TAIL_MAX 4096u        /* bytes of error tail that travel with EXITED */
+#define MSG_ROWS_PER_CHUNK 512u   /* rows of one TABLE; a chunk must also fit one frame */
+#define MSG_SENTENCE_MAX 1024u    /* bytes of a sentence for a person */
+#define MSG_PIDS_MAX 64u          /* process ids in one PROCESSES, per kind */
+#define MSG_DURATION_MAX_MS (30u * 24u * 3600u * 1000u) /* any duration on the wire: 30 days */
+
+/* "This agent has no wish about it": the server's own setting counts. */
+#define MSG_UNSET UINT32_MAX
+
+/* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
+ * to ctl, Q a query of ctl's (observer or admin). Numbers are never used again. 8 PROGRESS, 9 NOTICE,
+ * 10 PROBED, 40 PROBE are given to messages of later versions. */
+#define TFE_MSGS(X)                                                                                \
+    X(JOIN, join, 1, A)                                                                            \
+    X(RENEW, renew, 2, A)                                                                          \
+    X(READY, ready, 3, A)                                                                          \
+    X(LISTENING, listening, 4, A)                                                                  \
+    X(EXITED, exited, 5, A)                                                                        \
+    X(GOODBYE, goodbye, 6, A)                                                                      \
+    X(PROCESSES, processes, 7, A)                                                                  \
+    X(WELCOME, welcome, 32, S)                                                                     \
+    X(RENEWED, renewed, 33, S)                                                                     \
+    X(PREPARE, prepare, 34, S)                                                                     \
+    X(STOP, stop, 35, S)                                                                           \
+    X(TABLE, table, 36, S)                                                                         \
+    X(START, start, 37, S)                                                                         \
+    X(NOTED, noted, 38, S)                                                                         \
+    X(LEASE_ENDED, lease_ended, 39, S)                                                             \
+    X(FINISH, finish, 41, S)                                                                       \
+    X(REFUSED, refused, 42, S)                                                                     \
+    X(STATUS, status, 64, Q)                                                                       \
+    X(STATUS_JOB, status_job, 65, S)                                                               \
+    X(STATUS_NODE, status_node, 66, S)                                                             \
+    X(STATUS_END, status_end, 67, S)
+
+enum tfe_msg_type {
+#define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),
+    TFE_MSGS(TFE_MSG_ENUM)
+#undef TFE_MSG_ENUM
+};
+
+/* Why the server refuses. Stable numbers; the name is what logs and PROTOCOL.md say. */
+#define TFE_REFUSALS(X)                                                                            \
+    X(NOT_AUTHORISED, 1, "not_authorised")                                                         \
+    X(BAD_REQUEST, 2, "bad_request")                                                               \
+    X(SIZE_MISMATCH, 3, "size_mismatch")                                                           \
+    X(JOB_FINISHED, 4, "job_finished")                                                             \
+    X(LIMIT_REACHED, 5, "limit_reached")                                                           \
+    X(NO_SUCH_JOB, 6, "no_such_job")                                                               \
+    X(NODE_REPLACED, 7, "node_replaced")
+
+enum tfe_refusal {
+#define TFE_REFUSAL_ENUM(NAME, number, name) REFUSAL_##NAME = (number),
+    TFE_REFUSALS(TFE_REFUSAL_ENUM)
+#undef TFE_REFUSAL_ENUM
+};
+
+/* Why an epoch began; the words that users see in tables and JSON. */
+#define TFE_CAUSES(X)                                                                              \
+    X(START, 1, "start")                                                                           \
+    X(NODE_LOST, 2, "node_lost")                                                                   \
+    X(TRAINER_FAILED, 3, "trainer_failed")                                                         \
+    X(JOINED, 4, "joined")                                                                         \
+    X(DRAINED, 5, "drained")
+
+enum tfe_cause {
+#define TFE_CAUSE_ENUM(NAME, number, name) CAUSE_##NAME = (number),
+    TFE_CAUSES(TFE_CAUSE_ENUM)
+#undef TFE_CAUSE_ENUM
+};
+
+/* How a job ended. */
+#define TFE_RESULTS(X)                                                                             \
+    X(SUCCEEDED, 1, "succeeded")                                                                   \
+    X(FAILED, 2, "failed")                                                                         \
+    X(STOPPED, 3, "stopped")
+
+enum tfe_result {
+#define TFE_RESULT_ENUM(NAME, number, name) RESULT_##NAME = (number),
+    TFE_RESULTS(TFE_RESULT_ENUM)
+#undef TFE_RESULT_ENUM
+};
+
+/* What a node is to its job at this moment; the words of `tfe-ctl status`. */
+#define TFE_ROLES(X)                                                                               \
+    X(MEMBER, 1, "member")                                                                         \
+    X(SPARE, 2, "spare")                                                                           \
+    X(JOINING, 3, "joining")                                                                       \
+    X(LEAVING, 4, "leaving")
+
+enum tfe_node_role {
+#define TFE_ROLE_ENUM(NAME, number, name) ROLE_##NAME = (number),
+    TFE_ROLES(TFE_ROLE_ENUM)
+#undef TFE_ROLE_ENUM
+};
+
+/* In all structs below: strings are NUL-terminated and borrowed for the duration of the call they are
+ * passed to; NULL where a string is optional and absent. Epochs start at 1; 0 means none. */
+
+/* The end of a node's trainers in one epoch. Sent once nothing of them runs any more (all descendants
+ * reaped), repeated on every new connection until NOTED. */
+struct msg_exited {
+    uint64_t epoch;
+    uint32_t local_rank; /* the trainer that decided: the first one that failed, else 0 */
+    uint32_t code;       /* exit status 0..255; 0 when a signal ended it */
+    uint32_t signal;     /* 0, or the signal that ended it */
+    bool stopped;        /* ended by the agent itself (STOP, fence, drain): nobody's fault */
+    const char *tail;    /* last lines of its stderr, "" if none; at most MSG_TAIL_MAX bytes */
+};
+
+/* First message of an agent on every connection. Idempotent by node. */
+struct msg_join {
+    const char *job;         /* tfe_id */
+    const char *node;        /* tfe_id, random, made by the agent process */
+    const char *node_name;   /* label for people, at most TFE_LABEL_MAX */
+    uint32_t min_nodes;      /* 1..max_nodes */
+    uint32_t max_nodes;      /* ..MSG_NODES_MAX */
+    uint32_t nproc;          /* trainers per node, 1..MSG_NPROC_MAX */
+    uint32_t max_restarts;   /* wishes for a job that this JOIN opens, or MSG_UNSET */
+    uint32_t gather_ms;
+    uint32_t grow_wait_ms;
+    uint32_t stop_grace_ms;
+    uint64_t highest_epoch;  /* highest this process has started, stopped or been told of */
+    uint64_t running_epoch;  /* the epoch whose trainers run here now, 0 none */
+    uint64_t script_digest;  /* of script and arguments: tells a late node from a new run */
+    uint32_t pid;            /* of the agent; 0 unknown */
+    const struct msg_exited *exited; /* last one not yet NOTED, or NULL */
+};
+
+/* Asks for the lease to be prolonged. number counts up per connection and comes back in RENEWED. */
+struct msg_renew {
+    uint64_t number;
+};
+
+/* "I could start this epoch at once": nothing of an older epoch runs here, the ports are held. */
+struct msg_ready {
+    uint64_t epoch;
+    const char *host;      /* where peers reach the trainers, at most TFE_HOST_MAX */
+    const uint16_t *ports; /* n_ports == nproc, by local rank, none 0 */
+    size_t n_ports;
+    uint64_t table_digest; /* of the table this node holds; 0 none */
+};
+
+/* All trainers of the node listen on their ports. */
+struct msg_listening {
+    uint64_t epoch;
+};
+
+struct msg_goodbye {
+    bool drained; /* always true today: the node leaves on its own wish */
+};
+
+/* Process ids on the node, for operators. Sent when they change. */
+struct msg_processes {
+    uint32_t guard_pid; /* 0 none */
+    const uint32_t *trainer_pids;
+    size_t n_trainer_pids;
+    const uint32_t *standby_pids;
+    size_t n_standby_pids;
+};
+
+/* Answer to JOIN: the node has a lease. Durations count from the sending of the JOIN. */
+struct msg_welcome {
+    const char *node;
+    uint64_t incarnation; /* of the server process, random */
+    uint32_t run;         /* run number of the job, from 1 */
+    uint32_t ttl_ms;
+    uint32_t fence_ms;
+    uint32_t renew_ms;  /* renew this often */
+    uint32_t spread_ms; /* first reconnect after a random time up to this */
+    uint32_t stop_grace_ms;
+};
+
+struct msg_renewed {
+    uint64_t number;
+    uint32_t ttl_ms;
+    uint32_t fence_ms;
+};
+
+/* Get ready for this epoch and say READY. */
+struct msg_prepare {
+    uint64_t epoch;
+    bool fresh_ports; /* the ports last used for this parity may still be spoken to: take others */
+};
+
+/* End the trainers of this epoch and of every older one, whatever they do. */
+struct msg_stop {
+    uint64_t epoch;
+};
+
+/* One row: the trainer with global rank `rank` is reached at host:port. */
+struct msg_row {
+    uint32_t rank;
+    const char *host;
+    uint16_t port;
+};
+
+/* A chunk of the cluster table of an epoch. */
+struct msg_table {
+    uint64_t epoch;
+    uint32_t world;       /* trainers in the whole table */
+    uint64_t base_digest; /* the rows change the table with this digest; 0: the table is whole */
+    const struct msg_row *rows;
+    size_t n_rows;
+};
+
+/* Start the trainers of this epoch. Follows its TABLE chunks. */
+struct msg_start {
+    uint64_t epoch;
+    uint32_t run;
+    uint32_t rank;  /* global rank of the node's first trainer; the others follow on */
+    uint32_t world; /* trainers in the epoch */
+    uint32_t nodes; /* nodes in the epoch */
+    enum tfe_cause cause;
+    uint64_t table_digest;
+};
+
+/* The EXITED of this epoch has been taken in. */
+struct msg_noted {
+    uint64_t epoch;
+};
+
+/* The node has no place any more; the connection closes after it. */
+struct msg_lease_ended {
+    uint64_t epoch; /* of the job, as the server knows it */
+};
+
+/* The job is over: end what runs, and exit. */
+struct msg_finish {
+    enum tfe_result result;
+    uint32_t run;
+    const char *sentence; /* what to tell the user; for a failure the blamed node, rank and tail */
+};
+
+struct msg_refused {
+    enum tfe_refusal code;
+    const char *sentence; /* one, a user can act on it */
+};
+
+/* Asks for all jobs (job NULL) or for one. Answered by STATUS_JOB, its STATUS_NODEs, …, STATUS_END. */
+struct msg_status {
+    const char *job;
+};
+
+struct msg_status_job {
+    const char *job;
+    const char *state; /* lower case */
+    uint32_t run;
+    uint64_t epoch;
+    uint32_t min_nodes;
+    uint32_t max_nodes;
+    uint32_t nproc;
+    uint32_t restarts; /* of the job-global budget, used so far */
+};
+
+/* A node of the STATUS_JOB before it. */
+struct msg_status_node {
+    const char *node;
+    const char *name;
+    enum tfe_node_role role;
+    bool has_rank;
+    uint32_t rank; /* of its first trainer */
+    const char *host; /* NULL before it is known */
+    uint16_t port;
+    uint32_t pid;
+    struct msg_processes processes;
+};
+
+struct msg_status_end {
+    uint32_t jobs;
+};
+
+/* One message. */
+struct tfe_msg {
+    enum tfe_msg_type type;
+    union {
+#define TFE_MSG_MEMBER(NAME, name, number, sender) struct msg_##name name;
+        TFE_MSGS(TFE_MSG_MEMBER)
+#undef TFE_MSG_MEMBER
+    } u;
+};
+
+/* Names, static and never NULL: "JOIN", "size_mismatch", "node_lost", "succeeded", "member". A number
+ * outside the list gives "?". */
+const char *msg_type_name(enum tfe_msg_type type);
+const char *msg_refusal_name(enum tfe_refusal code);
+const char *msg_cause_name(enum tfe_cause cause);
+const char *msg_result_name(enum tfe_result result);
+const char *msg_role_name(enum tfe_node_role role);
+
+#endif

@@ -1,0 +1,24 @@
+/* common/base/text.h: puts a sentence together in a fixed buffer; too long is cut, never an error. Pure. */
+#ifndef TFE_COMMON_BASE_TEXT_H
+#define TFE_COMMON_BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct text {
+    char *p; /* always NUL-terminated */
+    size_t n;
+    size_t cap;
+};
+
+/* Precondition: cap >= 1. p stays the caller's. */
+void text_init(struct text *text, char *p, size_t cap);
+
+/* s NULL adds nothing. */
+void text_add(struct text *text, const char *s);
+void text_add_u64(struct text *text, uint64_t value);
+
+/* Cuts to the last max bytes of s, at a line's start where there is one. */
+void text_add_tail(struct text *text, const char *s, size_t max);
+
+#endif

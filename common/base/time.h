@@ -1,0 +1,58 @@
+/* common/base/time.h: points in time that cannot be mixed up. Pure: nobody here reads a clock. */
+#ifndef TFE_COMMON_BASE_TIME_H
+#define TFE_COMMON_BASE_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A point on the process's steady clock (CLOCK_BOOTTIME, which runs on while a machine sleeps), in
+ * milliseconds. Only differences mean anything, and only within one machine. */
+struct tfe_mono {
+    int64_t ms;
+};
+
+/* A point on the civil clock, milliseconds since 1970-01-01 UTC. For people and files, never for
+ * decisions: it jumps. */
+struct tfe_wall {
+    int64_t ms;
+};
+
+/* "No deadline": later than every time. */
+#define TFE_MONO_NEVER ((struct tfe_mono){.ms = INT64_MAX})
+
+static inline bool tfe_mono_is_never(struct tfe_mono t)
+{
+    return t.ms == INT64_MAX;
+}
+
+/* t + ms, saturating at TFE_MONO_NEVER. Precondition: ms >= 0. */
+static inline struct tfe_mono tfe_mono_add(struct tfe_mono t, int64_t ms)
+{
+    if (t.ms > 0 && ms > INT64_MAX - t.ms) {
+        return TFE_MONO_NEVER;
+    }
+    return (struct tfe_mono){.ms = t.ms + ms};
+}
+
+/* a - b in milliseconds; the times of one process never lie so far apart that this overflows. */
+static inline int64_t tfe_mono_sub(struct tfe_mono a, struct tfe_mono b)
+{
+    return a.ms - b.ms;
+}
+
+static inline bool tfe_mono_before(struct tfe_mono a, struct tfe_mono b)
+{
+    return a.ms < b.ms;
+}
+
+static inline struct tfe_mono tfe_mono_min(struct tfe_mono a, struct tfe_mono b)
+{
+    return a.ms < b.ms ? a : b;
+}
+
+static inline struct tfe_mono tfe_mono_max(struct tfe_mono a, struct tfe_mono b)
+{
+    return a.ms > b.ms ? a : b;
+}
+
+#endif
