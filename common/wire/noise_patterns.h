@@ -1,0 +1,11 @@
+/* common/wire/noise_patterns.h: the handshake patterns that the product speaks. There is one. */
+#ifndef TFE_COMMON_WIRE_NOISE_PATTERNS_H
+#define TFE_COMMON_WIRE_NOISE_PATTERNS_H
+
+#include "common/wire/noise.h"
+
+/* Noise_NKpsk0_25519_ChaChaPoly_BLAKE2b: the client knows the server's key and both know the token.
+ */
+extern const struct noise_pattern noise_nkpsk0;
+
+#endif

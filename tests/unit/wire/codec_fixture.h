@@ -1,0 +1,60 @@
+/* tests/unit/wire/codec_fixture.h: an arena, and messages as one-liners, for tests of the codec. */
+#ifndef TFE_TESTS_UNIT_WIRE_CODEC_FIXTURE_H
+#define TFE_TESTS_UNIT_WIRE_CODEC_FIXTURE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/wire/arena.h"
+#include "common/wire/codec.h"
+#include "common/wire/seal.h"
+#include "tests/unit/story.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct arena arena;
+
+static inline int set_up(void **state)
+{
+    (void)state;
+    return arena_init(&arena, ARENA_CAP);
+}
+
+static inline int tear_down(void **state)
+{
+    (void)state;
+    arena_done(&arena);
+    return 0;
+}
+
+/* A tfe_msg of the type, its members in their order. */
+#define D MSG_DURATION_MAX_MS
+#define U MSG_UNSET
+#define M(NAME, name, ...)                                                                         \
+    {                                                                                              \
+        .type = MSG_##NAME, .u.name = { __VA_ARGS__ }                                              \
+    }
+
+static uint8_t bytes[SEAL_PLAIN_MAX];
+
+static inline size_t encode(const struct tfe_msg *msg)
+{
+    size_t n = 0;
+    assert_int_equal(codec_encode(msg, bytes, sizeof(bytes), &n), 0);
+    return n;
+}
+
+/* From memory of just this size, so that the sanitizer sees a read past the end. */
+static inline int decode(const uint8_t *in, size_t n, struct tfe_msg *ret)
+{
+    uint8_t *copy = malloc(n + !n);
+    if (n) {
+        memcpy(copy, in, n);
+    }
+    arena_reset(&arena);
+    int rc = codec_decode(&arena, copy, n, ret);
+    free(copy);
+    return rc;
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* tests/unit/wire/test_codec_refused.c: values that no message may hold, sent or received. */
+#include <string.h>
+
+#include "tests/unit/wire/codec_fixture.h"
+
+static uint16_t many_ports[MSG_NPROC_MAX + 1];
+static uint32_t many_pids[MSG_PIDS_MAX + 1];
+
+/* --- values out of range ---------------------------------------------------------------------- */
+
+static const uint16_t zero_port[] = {0};
+static const uint32_t zero_pid[] = {0}, negative_pid[] = {0x80000000u};
+static char too_long[MSG_TAIL_MAX + 2];
+static const struct msg_exited bad_exited = {.epoch = 0, .tail = ""};
+
+#define JOIN(job, node, name, min, max, nproc, gather, grow, grace, pid, exited)                   \
+    M(JOIN, join, job, node, name, min, max, nproc, 0, gather, grow, grace, 0, 0, 0, pid, exited)
+#define ROW(...) &(const struct msg_row){__VA_ARGS__}, 1
+
+/* Refused by the encoder, and so by the decoder: both ask the same codec_check. */
+static const struct tfe_msg out_of_range[] = {
+    JOIN("", "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN(NULL, "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("a/b", "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", too_long, "", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", NULL, 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", too_long, 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "a\nb", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "\x7f", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "", 0, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "", 2, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "", 1, 65537, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "", 1, 1, 0, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "", 1, 1, 65, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "", 1, 1, 1, D + 1, 0, 0, 0, NULL),
+    JOIN("j", "n", "", 1, 1, 1, 0, D + 1, 0, 0, NULL),
+    JOIN("j", "n", "", 1, 1, 1, 0, 0, U - 1, 0, NULL),
+    JOIN("j", "n", "", 1, 1, 1, 0, 0, 0, 0x80000000u, NULL),
+    JOIN("j", "n", "", 1, 1, 1, 0, 0, 0, 0, &bad_exited),
+    M(READY, ready, 0, "h", many_ports, 1, 0),
+    M(READY, ready, 1, "", many_ports, 1, 0),
+    M(READY, ready, 1, NULL, many_ports, 1, 0),
+    M(READY, ready, 1, "a\"b", many_ports, 1, 0),
+    M(READY, ready, 1, too_long, many_ports, 1, 0),
+    M(READY, ready, 1, "h", many_ports, 0, 0),
+    M(READY, ready, 1, "h", many_ports, MSG_NPROC_MAX + 1, 0),
+    M(READY, ready, 1, "h", zero_port, 1, 0),
+    M(LISTENING, listening, 0),
+    M(EXITED, exited, 0, 0, 0, 0, false, ""),
+    M(EXITED, exited, 1, 64, 0, 0, false, ""),
+    M(EXITED, exited, 1, 0, 256, 0, false, ""),
+    M(EXITED, exited, 1, 0, 0, 129, false, ""),
+    M(EXITED, exited, 1, 0, 1, 9, false, ""),
+    M(EXITED, exited, 1, 0, 0, 0, false, too_long),
+    M(EXITED, exited, 1, 0, 0, 0, false, NULL),
+    M(PROCESSES, processes, 0x80000000u, NULL, 0, NULL, 0),
+    M(PROCESSES, processes, 0, zero_pid, 1, NULL, 0),
+    M(PROCESSES, processes, 0, NULL, 0, negative_pid, 1),
+    M(PROCESSES, processes, 0, many_pids, MSG_PIDS_MAX + 1, NULL, 0),
+    M(WELCOME, welcome, "", 0, 1, 1, 1, 1, 0, 0),
+    M(WELCOME, welcome, "n", 0, 0, 1, 1, 1, 0, 0),
+    M(WELCOME, welcome, "n", 0, 1, 0, 1, 1, 0, 0),
+    M(WELCOME, welcome, "n", 0, 1, 1, 0, 1, 0, 0),
+    M(WELCOME, welcome, "n", 0, 1, 1, 1, 0, 0, 0),
+    M(WELCOME, welcome, "n", 0, 1, 1, 1, 1, D + 1, 0),
+    M(WELCOME, welcome, "n", 0, 1, 1, 1, 1, 0, U),
+    M(RENEWED, renewed, 0, 0, 1),
+    M(RENEWED, renewed, 0, 1, D + 1),
+    M(PREPARE, prepare, 0, false),
+    M(STOP, stop, 0),
+    M(TABLE, table, 0, 1, 0, NULL, 0),
+    M(TABLE, table, 1, 0, 0, NULL, 0),
+    M(TABLE, table, 1, 65536 * 64 + 1, 0, NULL, 0),
+    M(TABLE, table, 1, 2, 0, ROW(2, "h", 1)),
+    M(TABLE, table, 1, 2, 0, ROW(1, "", 1)),
+    M(TABLE, table, 1, 2, 0, ROW(1, "h", 0)),
+    M(START, start, 0, 1, 0, 1, 1, CAUSE_START, 0),
+    M(START, start, 1, 0, 0, 1, 1, CAUSE_START, 0),
+    M(START, start, 1, 1, 1, 1, 1, CAUSE_START, 0),
+    M(START, start, 1, 1, 0, 0, 1, CAUSE_START, 0),
+    M(START, start, 1, 1, 0, 1, 0, CAUSE_START, 0),
+    M(START, start, 1, 1, 0, 1, 2, CAUSE_START, 0),
+    M(START, start, 1, 1, 0, 1, 1, (enum tfe_cause)0, 0),
+    M(START, start, 1, 1, 0, 1, 1, (enum tfe_cause)6, 0),
+    M(NOTED, noted, 0),
+    M(FINISH, finish, (enum tfe_result)0, 1, ""),
+    M(FINISH, finish, (enum tfe_result)4, 1, ""),
+    M(FINISH, finish, RESULT_FAILED, 0, ""),
+    M(FINISH, finish, RESULT_FAILED, 1, NULL),
+    M(FINISH, finish, RESULT_FAILED, 1, too_long),
+    M(REFUSED, refused, (enum tfe_refusal)0, ""),
+    M(REFUSED, refused, (enum tfe_refusal)8, ""),
+    M(REFUSED, refused, REFUSAL_BAD_REQUEST, too_long),
+    M(STATUS, status, ""),
+    M(STATUS_JOB, status_job, "", "s", 1, 1, 1, 1, 1, 0),
+    M(STATUS_JOB, status_job, "j", too_long, 1, 1, 1, 1, 1, 0),
+    M(STATUS_JOB, status_job, "j", "s", 1, 1, 2, 1, 1, 0),
+    M(STATUS_NODE, status_node, "", "", ROLE_SPARE, false, 0, NULL, 0, 0, {0, NULL, 0, NULL, 0}),
+    M(STATUS_NODE, status_node, "n", "\t", ROLE_SPARE, false, 0, NULL, 0, 0, {0, NULL, 0, NULL, 0}),
+    M(STATUS_NODE, status_node, "n", "", (enum tfe_node_role)5, false, 0, NULL, 0, 0,
+      {0, NULL, 0, NULL, 0}),
+    M(STATUS_NODE, status_node, "n", "", ROLE_SPARE, true, 65536 * 64, NULL, 0, 0,
+      {0, NULL, 0, NULL, 0}),
+    M(STATUS_NODE, status_node, "n", "", ROLE_SPARE, false, 0, "a b", 0, 0, {0, NULL, 0, NULL, 0}),
+    M(STATUS_NODE, status_node, "n", "", ROLE_SPARE, false, 0, NULL, 0, 0,
+      {0, zero_pid, 1, NULL, 0}),
+};
+
+TEST(codec, no_value_out_of_range_is_encoded)
+{
+    NO_FIXTURE;
+    for (size_t i = 0; i < COUNT(out_of_range); i++) {
+        size_t n;
+        int rc = codec_encode(&out_of_range[i], bytes, sizeof(bytes), &n);
+        if (rc != TFE_EINVAL) {
+            fail_msg("row %zu gives %d", i, rc);
+        }
+    }
+}
+
+/* As bytes, since no encoder of ours makes them. */
+TEST(codec, no_value_out_of_range_is_decoded)
+{
+    NO_FIXTURE;
+    static const struct {
+        const char *what;
+        size_t n;
+        uint8_t in[40];
+    } cases[] = {
+        {"LISTENING of epoch 0", 3, {4, 0x08, 0}},
+        {"STOP without its required epoch", 1, {35}},
+        {"RENEW with a cut varint", 3, {2, 0x08, 0x80}},
+        {"RENEW with a varint of 11 bytes",
+         13,
+         {2, 0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}},
+        {"STATUS of a job with a NUL", 6, {64, 0x0a, 3, 'a', 0, 'b'}},
+        {"STATUS of a job with an escape", 6, {64, 0x0a, 3, 'a', 27, 'b'}},
+        {"STATUS of a job longer than the frame", 4, {64, 0x0a, 200, 'a'}},
+        {"READY, port 65537", 11, {3, 0x08, 1, 0x12, 1, 'h', 0x1a, 3, 0x81, 0x80, 4}},
+        {"READY, port 0", 9, {3, 0x08, 1, 0x12, 1, 'h', 0x1a, 1, 0}},
+        {"READY without ports", 6, {3, 0x08, 1, 0x12, 1, 'h'}},
+        {"READY, host with a quote", 9, {3, 0x08, 1, 0x12, 1, '"', 0x1a, 1, 1}},
+        {"TABLE, port 65537",
+         16,
+         {36, 0x08, 1, 0x10, 1, 0x22, 9, 0x08, 0, 0x12, 1, 'h', 0x18, 0x81, 0x80, 4}},
+        {"TABLE, rank of the world's size",
+         14,
+         {36, 0x08, 1, 0x10, 1, 0x22, 7, 0x08, 1, 0x12, 1, 'h', 0x18, 1}},
+        {"STATUS_NODE, port 65537", 10, {66, 0x0a, 1, 'n', 0x18, 1, 0x30, 0x81, 0x80, 4}},
+        {"REFUSED, code 8", 5, {42, 0x08, 8, 0x12, 0}},
+        {"REFUSED, code -1",
+         14,
+         {42, 0x08, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 0x12, 0}},
+        {"REFUSED, sentence with a NUL", 6, {42, 0x08, 1, 0x12, 1, 0}},
+        {"EXITED, code 256", 6, {5, 0x08, 1, 0x18, 0x80, 2}},
+        {"EXITED, code and signal", 7, {5, 0x08, 1, 0x18, 1, 0x20, 9}},
+        {"RENEWED, ttl 0", 7, {33, 0x08, 1, 0x10, 0, 0x18, 1}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct tfe_msg got;
+        int rc = decode(cases[i].in, cases[i].n, &got);
+        if (rc != TFE_EPROTO) {
+            fail_msg("%s gives %d", cases[i].what, rc);
+        }
+    }
+}
+
+/* Raises one number of an encoded message past its limit, by editing the struct behind the check.
+ */
+TEST(codec, too_many_of_anything_is_refused)
+{
+    NO_FIXTURE;
+    struct tfe_msg got;
+    uint8_t in[4096] = {MSG_READY, 0x08, 1, 0x12, 1, 'h', 0x1a, MSG_NPROC_MAX};
+    memset(in + 8, 1, MSG_NPROC_MAX + 1);
+    assert_int_equal(decode(in, 8 + MSG_NPROC_MAX, &got), 0);
+    in[7]++;
+    assert_int_equal(decode(in, 8 + MSG_NPROC_MAX + 1, &got), TFE_EPROTO);
+
+    uint8_t pids[256] = {MSG_PROCESSES, 0x12, MSG_PIDS_MAX};
+    memset(pids + 3, 1, MSG_PIDS_MAX + 1);
+    assert_int_equal(decode(pids, 3 + MSG_PIDS_MAX, &got), 0);
+    pids[2]++;
+    assert_int_equal(decode(pids, 3 + MSG_PIDS_MAX + 1, &got), TFE_EPROTO);
+
+    static uint8_t table[SEAL_PLAIN_MAX] = {MSG_TABLE, 0x08, 1, 0x10, 1};
+    static const uint8_t row[] = {0x22, 7, 0x08, 0, 0x12, 1, 'h', 0x18, 1};
+    size_t n = 5;
+    for (size_t i = 0; i <= MSG_ROWS_PER_CHUNK; i++) {
+        memcpy(table + n, row, sizeof(row));
+        n += sizeof(row);
+    }
+    assert_int_equal(decode(table, n - sizeof(row), &got), 0);
+    assert_int_equal(got.u.table.n_rows, MSG_ROWS_PER_CHUNK);
+    assert_int_equal(decode(table, n, &got), TFE_EPROTO);
+
+    static uint8_t tail[SEAL_PLAIN_MAX] = {MSG_EXITED, 0x08, 1, 0x32, 0x81, 0x20}; /* 4097 */
+    memset(tail + 6, 't', MSG_TAIL_MAX + 1);
+    assert_int_equal(decode(tail, 6 + MSG_TAIL_MAX + 1, &got), TFE_EPROTO);
+    tail[4] = 0x80;
+    assert_int_equal(decode(tail, 6 + MSG_TAIL_MAX, &got), 0);
+    assert_int_equal(strlen(got.u.exited.tail), MSG_TAIL_MAX);
+}
+
+TEST(codec, control_characters_of_programs_are_replaced)
+{
+    NO_FIXTURE;
+    struct tfe_msg got;
+    static const struct tfe_msg exited =
+        M(EXITED, exited, 1, 0, 1, 0, false, "a\x1b[31m\tb\r\n\x01\x7f\xc3\xa9");
+    assert_int_equal(decode(bytes, encode(&exited), &got), 0);
+    assert_string_equal(got.u.exited.tail, "a?[31m\tb?\n??\xc3\xa9");
+    static const struct tfe_msg refused = M(REFUSED, refused, REFUSAL_BAD_REQUEST, "x\x07y");
+    assert_int_equal(decode(bytes, encode(&refused), &got), 0);
+    assert_string_equal(got.u.refused.sentence, "x?y");
+}
+
+int main(void)
+{
+    memset(too_long, 'x', sizeof(too_long) - 1);
+    memset(many_ports, 1, sizeof(many_ports));
+    memset(many_pids, 1, sizeof(many_pids));
+    const struct CMUnitTest tests[] = {
+        STORY(codec, no_value_out_of_range_is_encoded),
+        STORY(codec, no_value_out_of_range_is_decoded),
+        STORY(codec, too_many_of_anything_is_refused),
+        STORY(codec, control_characters_of_programs_are_replaced),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
