@@ -1,0 +1,165 @@
+/* agent/core/core.h: what the agent's core keeps. Private to agent/core. */
+#ifndef TFE_AGENT_CORE_CORE_H
+#define TFE_AGENT_CORE_CORE_H
+
+#include "agent/core/agent.h"
+#include "common/base/assert.h"
+#include "common/base/rng.h"
+
+/* Actions of one step: a handful of messages, traces and orders, whatever the event. */
+#define ACTIONS_MAX 32
+
+/* Renewals under way whose sending time is remembered: with ttl/3 between two, more are not answered
+ * within a lease. */
+#define RENEWALS_MAX 8
+
+/* The connection:  DOWN --CONNECT--> CONNECTING --> JOINING --WELCOME--> UP --> DOWN */
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_JOINING, LINK_UP };
+
+/* The trainers:  IDLE --START--> RUNNING --(exit, STOP, fence …)--> SWEEPING --SWEPT--> IDLE */
+enum work_state { WORK_IDLE, WORK_RUNNING, WORK_SWEEPING };
+
+/* What is to be done once nothing runs any more. Later ones override earlier ones. */
+enum after_sweep {
+    AFTER_NOTHING,
+    AFTER_GOODBYE, /* drain: leave the job, then exit with exit_code */
+    AFTER_EXIT     /* exit with exit_code */
+};
+
+struct link {
+    enum link_state state;
+    bool token_worked; /* in this process */
+    bool ever_up;
+    uint32_t unauthorised; /* tries in a row */
+    struct tfe_mono since; /* of the first try in a row that did not succeed */
+    struct tfe_mono say_next;
+    struct tfe_mono retry_at;
+    uint32_t backoff_ms;
+    uint32_t spread_ms;
+    uint32_t ttl_ms;
+    uint32_t renew_ms;
+    struct tfe_mono renew_at;
+    struct tfe_mono join_sent;
+    uint64_t renewals; /* number of the last RENEW on this connection */
+    struct tfe_mono renew_sent[RENEWALS_MAX];
+    struct tfe_mono lease_end; /* on the agent's own clock */
+    struct tfe_mono silent_at; /* JOINING, UP: nothing was answered by then, try another connection */
+    bool exited_told;          /* the JOIN under way carried the pending EXITED */
+    char why[MSG_SENTENCE_MAX]; /* the last try failed */
+};
+
+struct table {
+    uint64_t epoch;
+    uint32_t world;
+    size_t n; /* rows filled: they come in order */
+    struct msg_row *rows; /* host NULL until complete, then into hosts */
+    size_t cap_rows;
+    size_t *host_at;
+    size_t cap_host_at;
+    char *hosts;
+    size_t n_hosts;
+    size_t cap_hosts;
+};
+
+struct agent {
+    struct agent_config config;
+    const struct tfe_mem *mem;
+    struct tfe_mono now;
+    struct tfe_mono deadline;
+    struct rng rng;
+    struct link link;
+    struct table table;
+
+    enum work_state work;
+    uint64_t epoch;    /* RUNNING, SWEEPING: whose trainers */
+    uint64_t highest;  /* epoch started, stopped or told of */
+    uint64_t prepare;  /* the server wants READY for this one; 0 none */
+    bool fresh_ports;
+    uint64_t held;     /* the epoch that ports are held for */
+    uint16_t ports[MSG_NPROC_MAX];
+    char host[TFE_HOST_MAX + 1];
+    uint32_t starts;   /* epochs started */
+    uint32_t alive;    /* trainers */
+    bool first_ended_well;
+    struct tfe_mono exit_deadline;
+    bool has_listened;
+    bool listening_told;
+
+    /* How the trainers of `epoch` came to their end; decided once. */
+    bool decided;
+    bool exit_pending; /* EXITED not yet NOTED */
+    struct msg_exited exited;
+    char tail[MSG_TAIL_MAX + 1];
+
+    enum after_sweep after;
+    int exit_code;
+    bool has_sentence;
+    char sentence[MSG_SENTENCE_MAX];
+    struct tfe_mono leave_by; /* GOODBYE has been sent: wait for the close until then */
+    bool leaving;
+    bool begun;
+    bool over; /* EXIT has been said */
+
+    uint32_t guard_pid;
+    uint32_t pids[MSG_NPROC_MAX];
+    uint32_t told_pids[MSG_NPROC_MAX];
+    uint32_t live_pids[MSG_NPROC_MAX]; /* what the last PROCESSES points to */
+
+    struct agent_action actions[ACTIONS_MAX];
+    size_t n_actions;
+};
+
+/* --- agent.c ----------------------------------------------------------------------------------- */
+struct agent_action *push(struct agent *a, enum agent_action_type type);
+struct tfe_msg *send_msg(struct agent *a, enum tfe_msg_type type);
+struct agent_action *trace(struct agent *a, enum agent_trace_kind kind, uint64_t number,
+                           const char *text);
+/* Ends the process once nothing runs any more, for the server's sake with a GOODBYE or without; sentence
+ * may be NULL. The first wish stays. */
+void leave_with(struct agent *a, enum after_sweep how, int code, const char *sentence);
+/* EXIT, with what leave_with was told. */
+void say_exit(struct agent *a);
+
+/* --- link.c: connecting, joining, renewing ------------------------------------------------------ */
+void link_begin(struct agent *a);
+void link_connected(struct agent *a, const char *host);
+void link_disconnected(struct agent *a, enum agent_link how, const char *text);
+void link_tick(struct agent *a);
+void link_join(struct agent *a);
+void link_welcome(struct agent *a, const struct msg_welcome *welcome);
+void link_renewed(struct agent *a, const struct msg_renewed *renewed);
+void link_lease_ended(struct agent *a);
+/* When the link wants to be ticked. */
+struct tfe_mono link_deadline(const struct agent *a);
+/* Tells the process ids if they have changed. */
+void link_tell_processes(struct agent *a);
+
+/* --- work.c: epochs on this node ---------------------------------------------------------------- */
+void work_prepare(struct agent *a, uint64_t epoch, bool fresh);
+void work_ports_held(struct agent *a, uint64_t epoch, const uint16_t *ports);
+void work_start(struct agent *a, const struct msg_start *start);
+/* Ends what runs; why is a static fragment for the log. */
+void work_stop(struct agent *a, const char *why);
+void work_stop_epoch(struct agent *a, uint64_t epoch);
+void work_trainer_exited(struct agent *a, const struct agent_event *event);
+void work_listening(struct agent *a, uint64_t epoch);
+void work_swept(struct agent *a);
+void work_guard_lost(struct agent *a);
+void work_fenced(struct agent *a);
+void work_noted(struct agent *a, uint64_t epoch);
+/* Says what came up between the JOIN and its WELCOME. */
+void work_welcome(struct agent *a);
+void work_tick(struct agent *a);
+/* Once idle and wanted: the way out. */
+void work_leave(struct agent *a);
+/* READY, if it is wanted and true. */
+void work_ready(struct agent *a);
+
+/* --- table.c: the cluster table, chunk by chunk -------------------------------------------------- */
+/* TFE_ENOMEM, TFE_EINVAL (rows not in order, a diff): nothing changed. */
+int table_take(struct agent *a, const struct msg_table *chunk) TFE_MUST_CHECK;
+/* Whether the table of the epoch is whole and has this digest; its rows are usable then. */
+bool table_is(struct agent *a, uint64_t epoch, uint64_t digest);
+void table_done(struct agent *a);
+
+#endif

@@ -1,0 +1,249 @@
+/* server/core/core.h: what the core keeps: jobs, nodes, epochs, timers. Private to server/core. */
+#ifndef TFE_SERVER_CORE_CORE_H
+#define TFE_SERVER_CORE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bsd/sys/tree.h>
+
+#include "common/base/assert.h"
+#include "common/base/id.h"
+#include "common/base/wheel.h"
+#include "server/core/rdzv.h"
+
+/* Jobs that one server remembers, finished ones included: some 1 KiB each. */
+#define CORE_JOBS_MAX 10000
+
+/* Timers worked off in one step; a mass expiry must not hold up the renewals of the living. */
+#define CORE_TIMERS_PER_STEP 1000
+
+#define NO_SESSION UINT32_MAX
+#define NO_SEAT UINT32_MAX
+
+enum timer_kind { TIMER_LEASE, TIMER_JOB };
+
+struct core_timer {
+    struct wheel_timer wheel;
+    enum timer_kind kind;
+};
+
+/* The place of a node, and until when it is its own. */
+struct lease {
+    struct core_timer timer;   /* not set: no lease */
+    struct tfe_mono fence_end; /* by then its guard has killed its trainers, whatever happens */
+};
+
+/* An agent process. Three ways of being: connected (session), suspect (a lease but no session), and
+ * gone (no lease; kept only while it has a seat in the current epoch, because a new epoch must know
+ * what became of its trainers). */
+struct node {
+    RB_ENTRY(node) by_id;
+    struct node *next_dead; /* on the core's list of what the next step frees */
+    struct job *job;
+    struct lease lease;
+    struct tfe_id id;
+    uint64_t join_order; /* smaller: longer in the job */
+    uint64_t ready_epoch; /* its READY; 0 none */
+    uint32_t session;     /* or NO_SESSION */
+    uint32_t seat;        /* in the current epoch, or NO_SEAT */
+    uint32_t pid;
+    bool gone;
+    bool accounted; /* member: nothing of its trainers of the current epoch runs any more */
+    bool finished;  /* member: its trainers ended well */
+    uint32_t guard_pid;
+    uint32_t n_trainer_pids;
+    uint32_t n_standby_pids;
+    uint32_t *trainer_pids; /* nproc each, in this node's own block */
+    uint32_t *standby_pids;
+    uint16_t *ports; /* nproc; valid once it has been ready */
+    char *name;
+    char host[TFE_HOST_MAX + 1]; /* "" before the first READY */
+};
+
+RB_HEAD(node_tree, node);
+
+enum job_state {
+    JOB_WAITING,
+    JOB_GATHERING,
+    JOB_PREPARING,
+    JOB_RUNNING,
+    JOB_SUCCEEDED,
+    JOB_FAILED,
+    JOB_STOPPED,
+    JOB__COUNT
+};
+
+/* One agreed cluster. Arrays have the job's capacity. */
+struct epoch {
+    uint64_t number; /* 0: none yet */
+    uint32_t n_seats;
+    struct node **seats; /* by index; a node's trainers have the ranks seat * nproc … */
+    struct msg_row *rows; /* by rank */
+    char (*hosts)[TFE_HOST_MAX + 1]; /* by seat; what rows point to */
+    uint64_t digest;
+    enum tfe_cause cause;
+    struct tfe_mono started;
+    uint32_t n_accounted;
+    uint32_t n_finished;
+};
+
+struct job {
+    RB_ENTRY(job) by_name;
+    struct job *next_dead;
+    struct tfe_id name;
+    /* As the JOIN that opened it said. */
+    uint32_t min_nodes, max_nodes, nproc;
+    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms;
+    uint64_t script_digest;
+
+    enum job_state state;
+    uint32_t run;
+    uint32_t restarts; /* of the budget, used */
+    struct core_timer timer;
+    struct epoch epoch;
+    uint64_t highest_epoch; /* seen anywhere; the next one is above it */
+    enum tfe_cause next_cause; /* 0: the running epoch may go on */
+    bool has_cause;
+    bool rank0_finished;
+
+    struct node_tree nodes;
+    uint32_t n_nodes;     /* in the tree */
+    uint32_t n_connected; /* with a session */
+    uint32_t n_ready;     /* READY for the next epoch */
+
+    struct tfe_mono last_join;
+    struct tfe_mono ready_since;   /* GATHERING: min were ready */
+    struct tfe_mono switch_began;  /* PREPARING */
+    struct tfe_mono exit_deadline; /* RUNNING: somebody ended well; NEVER before */
+    bool fence_traced;
+    /* Until when stale peers may still speak to the ports of the odd and the even set. */
+    struct tfe_mono ports_spoken_until[2];
+
+    size_t cap_nodes;
+    size_t cap_rows;
+    struct node **chosen; /* scratch of the choice of members */
+    char sentence[MSG_SENTENCE_MAX]; /* how it ended */
+};
+
+RB_HEAD(job_tree, job);
+
+struct rdzv {
+    struct rdzv_config config;
+    const struct tfe_mem *mem;
+    struct tfe_mono now;
+    struct wheel wheel;
+    struct job_tree jobs;
+    uint32_t n_jobs;
+    uint64_t joins; /* counts up: join_order */
+    struct node **by_session;
+    struct rdzv_action *actions;
+    size_t n_actions;
+    size_t cap_actions;
+    struct tfe_mono deadline;
+    struct node *dead_nodes;
+    struct job *dead_jobs;
+    char sentence[MSG_SENTENCE_MAX]; /* of a refusal or trace of this step */
+    char tail[MSG_TAIL_MAX + 1];     /* of the EXITED of this step */
+};
+
+int node_compare(const struct node *a, const struct node *b);
+int job_compare(const struct job *a, const struct job *b);
+RB_PROTOTYPE(node_tree, node, by_id, node_compare)
+RB_PROTOTYPE(job_tree, job, by_name, job_compare)
+
+/* --- actions.c: room is reserved before anything changes, so that pushing cannot fail ---------- */
+
+/* Room for everything one event can cause in the job (NULL: in none). TFE_ENOMEM. */
+int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
+/* The next SEND, zeroed but for session and type of message. */
+struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type);
+void send_close(struct rdzv *r, uint32_t session);
+void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
+void trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
+           const struct node *node, uint64_t number, const char *text);
+
+/* --- lease.c ----------------------------------------------------------------------------------- */
+
+/* Gives or prolongs: the lease ends ttl from now on a clock that may run 5 % fast, its fence likewise. */
+void lease_renew(struct rdzv *r, struct node *node);
+void lease_end(struct rdzv *r, struct node *node);
+/* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does not
+ * need the long one); the setting, or DESIGN 6's rule. */
+uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members);
+/* What the node is told, for its present standing. */
+uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node);
+
+/* --- node.c ------------------------------------------------------------------------------------ */
+
+/* One block with everything the node will ever need. NULL: out of memory. */
+struct node *node_new(struct rdzv *r, const struct msg_join *join);
+struct node *node_find(struct job *job, const char *id);
+void node_attach(struct rdzv *r, struct node *node, uint32_t session);
+/* Its session is no longer its own; what it was ready for is void. */
+void node_detach(struct rdzv *r, struct node *node);
+void node_set_ready(struct node *node, uint64_t epoch);
+bool node_is_ready(const struct node *node);
+/* Nothing of its trainers of the current epoch runs any more. */
+void node_account(struct node *node);
+/* The place is free: no lease, no session. A member stays in the tree as gone until the next epoch. */
+void node_remove(struct rdzv *r, struct node *node);
+enum tfe_node_role node_role(const struct node *node);
+/* Asks it to get ready for the next epoch. */
+void node_prepare(struct rdzv *r, struct node *node);
+
+/* --- job.c, epoch.c ---------------------------------------------------------------------------- */
+
+struct job *job_find(struct rdzv *r, const char *name);
+/* NULL: out of memory. */
+struct job *job_new(struct rdzv *r, const struct msg_join *join);
+/* Room for a job of so many nodes, so that a switch needs no memory. TFE_ENOMEM. */
+int job_reserve(struct rdzv *r, struct job *job, size_t nodes) TFE_MUST_CHECK;
+/* Frees a job that is in no tree, with the nodes that it still has. */
+void job_free(struct rdzv *r, struct job *job);
+/* Forgets a job that never had an epoch and has no node left. */
+void job_drop_if_unused(struct rdzv *r, struct job *job);
+const char *job_state_name(enum job_state state);
+bool job_is_over(const struct job *job);
+enum tfe_result job_result(const struct job *job);
+uint64_t job_next_epoch(const struct job *job);
+/* The running epoch has to end, and why; the first reason stays. */
+void job_want_switch(struct job *job, enum tfe_cause cause);
+/* Goes on from state to state as far as what is known allows, and sets the job's timer. */
+void job_settle(struct rdzv *r, struct job *job);
+/* Rank 0 has ended well, and so the job has. */
+void job_succeed(struct rdzv *r, struct job *job);
+/* Ends the job in a final state; its sentence is set. */
+void job_finish(struct rdzv *r, struct job *job, enum job_state state);
+/* Tells one node, and lets it go. */
+void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session);
+
+/* Chooses members and ranks from the ready nodes, makes the table, tells everybody. Precondition: at
+ * least min nodes are ready. */
+void epoch_begin(struct rdzv *r, struct job *job);
+void epoch_tell_start(struct rdzv *r, struct job *job, const struct node *node);
+/* By when the fences of all members have passed that nothing is known of. */
+struct tfe_mono epoch_fence_end(const struct job *job);
+
+/* --- on_*.c: one event each, with room for its actions reserved ---------------------------------- */
+
+/* TFE_EINVAL, TFE_ESTATE, TFE_ENOMEM: nothing changed. */
+int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join) TFE_MUST_CHECK;
+void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew);
+/* TFE_EINVAL: not as many ports as the job has processes, a port 0, or no host. */
+int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready) TFE_MUST_CHECK;
+void on_listening(struct rdzv *r, struct node *node, const struct msg_listening *listening);
+/* TFE_EINVAL: no such local rank, or a tail that is too long. */
+int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited) TFE_MUST_CHECK;
+/* Whether it can come from a node with so many trainers. */
+bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc);
+/* on_exited's work for an EXITED that is sound. */
+void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited);
+void on_goodbye(struct rdzv *r, struct node *node);
+int on_processes(struct rdzv *r, struct node *node,
+                 const struct msg_processes *processes) TFE_MUST_CHECK;
+void on_closed(struct rdzv *r, struct node *node);
+void on_lease_over(struct rdzv *r, struct node *node);
+
+#endif

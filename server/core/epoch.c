@@ -1,0 +1,199 @@
+/* server/core/epoch.c: who is in the next cluster, with which rank; its table; its start. */
+#include <string.h>
+
+#include "common/base/table.h"
+#include "server/core/core.h"
+
+static bool sits_before(const struct node *a, const struct node *b)
+{
+    /* Members before others, members by their old seat, others by how long they have been here. */
+    if ((a->seat == NO_SEAT) != (b->seat == NO_SEAT)) {
+        return a->seat != NO_SEAT;
+    }
+    if (a->seat != b->seat) {
+        return a->seat < b->seat;
+    }
+    return a->join_order < b->join_order;
+}
+
+/* Heapsort: no recursion, no allocation, and libc's qsort is not for a core. */
+static void sift(struct node **v, size_t i, size_t n)
+{
+    for (;;) {
+        size_t top = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++) {
+            if (sits_before(v[top], v[child])) {
+                top = child;
+            }
+        }
+        if (top == i) {
+            return;
+        }
+        struct node *swap = v[i];
+        v[i] = v[top];
+        v[top] = swap;
+        i = top;
+    }
+}
+
+static void sort_by_claim(struct node **v, size_t n)
+{
+    for (size_t i = n / 2; i > 0; i--) {
+        sift(v, i - 1, n);
+    }
+    for (size_t end = n; end > 1; end--) {
+        struct node *swap = v[0];
+        v[0] = v[end - 1];
+        v[end - 1] = swap;
+        sift(v, 0, end - 1);
+    }
+}
+
+/* The ready nodes with the best claims, at most max, into job->chosen. */
+static uint32_t choose(struct job *job)
+{
+    uint32_t n = 0;
+    struct node *node;
+    RB_FOREACH (node, node_tree, &job->nodes) {
+        if (node_is_ready(node)) {
+            job->chosen[n++] = node;
+        }
+    }
+    sort_by_claim(job->chosen, n);
+    return n < job->max_nodes ? n : job->max_nodes;
+}
+
+/* Seats of the chosen: index 0 stays, or goes to the node longest in the job; survivors keep theirs
+ * where the range allows; the rest fills the gaps in order of claim. Old seats are read from
+ * node->seat, the new ones are in epoch.seats. */
+static void assign_seats(struct job *job, uint32_t n)
+{
+    struct node **seats = job->epoch.seats;
+    memset(seats, 0, n * sizeof(struct node *));
+    struct node *first = job->chosen[0];
+    if (first->seat != 0) {
+        for (uint32_t i = 1; i < n; i++) {
+            if (job->chosen[i]->join_order < first->join_order) {
+                first = job->chosen[i];
+            }
+        }
+    }
+    seats[0] = first;
+    for (uint32_t i = 0; i < n; i++) {
+        struct node *node = job->chosen[i];
+        if (node != first && node->seat < n && !seats[node->seat]) {
+            seats[node->seat] = node;
+        }
+    }
+    uint32_t gap = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct node *node = job->chosen[i];
+        if (node == first || (node->seat < n && seats[node->seat] == node)) {
+            continue;
+        }
+        while (seats[gap]) {
+            gap++;
+        }
+        seats[gap] = node;
+    }
+}
+
+/* Takes leave of the old epoch: its members' seats, and those of them that are gone altogether. */
+static void dissolve(struct rdzv *r, struct job *job)
+{
+    struct node *node;
+    struct node *next;
+    RB_FOREACH_SAFE (node, node_tree, &job->nodes, next) {
+        node->seat = NO_SEAT;
+        node->accounted = false;
+        node->finished = false;
+        if (node->gone) {
+            node_remove(r, node);
+        }
+    }
+}
+
+static void make_table(struct job *job)
+{
+    struct epoch *epoch = &job->epoch;
+    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
+        const struct node *node = epoch->seats[seat];
+        memcpy(epoch->hosts[seat], node->host, sizeof(node->host));
+        for (uint32_t local = 0; local < job->nproc; local++) {
+            uint32_t rank = seat * job->nproc + local;
+            epoch->rows[rank] = (struct msg_row){
+                .rank = rank, .host = epoch->hosts[seat], .port = node->ports[local]};
+        }
+    }
+    epoch->digest = table_digest(epoch->rows, (size_t)epoch->n_seats * job->nproc);
+}
+
+void epoch_tell_start(struct rdzv *r, struct job *job, const struct node *node)
+{
+    const struct epoch *epoch = &job->epoch;
+    struct msg_table *table = &send_to(r, node->session, MSG_TABLE)->u.table;
+    table->epoch = epoch->number;
+    table->world = epoch->n_seats * job->nproc;
+    table->rows = epoch->rows;
+    table->n_rows = table->world;
+
+    struct msg_start *start = &send_to(r, node->session, MSG_START)->u.start;
+    start->epoch = epoch->number;
+    start->run = job->run;
+    start->rank = node->seat * job->nproc;
+    start->world = epoch->n_seats * job->nproc;
+    start->nodes = epoch->n_seats;
+    start->cause = epoch->cause;
+    start->table_digest = epoch->digest;
+}
+
+void epoch_begin(struct rdzv *r, struct job *job)
+{
+    uint64_t number = job_next_epoch(job);
+    uint32_t n = choose(job);
+    /* The set of ports that the old epoch used may be spoken to until its last member that nothing is
+     * known of is past its fence. */
+    struct tfe_mono *spoken_until = &job->ports_spoken_until[job->epoch.number & 1];
+    *spoken_until = tfe_mono_max(*spoken_until, epoch_fence_end(job));
+    assign_seats(job, n);
+    dissolve(r, job);
+
+    struct epoch *epoch = &job->epoch;
+    epoch->number = number;
+    epoch->n_seats = n;
+    epoch->n_accounted = 0;
+    epoch->n_finished = 0;
+    epoch->cause = job->has_cause ? job->next_cause : CAUSE_START;
+    epoch->started = r->now;
+    job->highest_epoch = number;
+    job->has_cause = false;
+    job->rank0_finished = false;
+    job->exit_deadline = TFE_MONO_NEVER;
+    job->n_ready = 0; /* nobody is ready for the epoch after this one */
+    for (uint32_t seat = 0; seat < n; seat++) {
+        epoch->seats[seat]->seat = seat;
+    }
+    make_table(job);
+    trace(r, TRACE_EPOCH, job, NULL, n, msg_cause_name(epoch->cause));
+    for (uint32_t seat = 0; seat < n; seat++) {
+        epoch_tell_start(r, job, epoch->seats[seat]);
+    }
+    struct node *node;
+    RB_FOREACH (node, node_tree, &job->nodes) {
+        if (node->seat == NO_SEAT && node->session != NO_SESSION) {
+            node_prepare(r, node);
+        }
+    }
+}
+
+struct tfe_mono epoch_fence_end(const struct job *job)
+{
+    struct tfe_mono end = {0};
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (!node->accounted) {
+            end = tfe_mono_max(end, node->lease.fence_end);
+        }
+    }
+    return end;
+}

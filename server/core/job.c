@@ -1,0 +1,396 @@
+/* server/core/job.c: a job from its first JOIN to its end; the states and what moves it between them.
+ *
+ *                 min ready            window closes           all ready, fenced
+ *     WAITING ----------------> GATHERING -------> PREPARING ------------------> RUNNING
+ *      ^  ^ \___________________________________/    ^   |                          |
+ *      |  |      (an epoch ran before)               |   | fewer than min           | lost, failed,
+ *      |  +---------------------------------------------+                           | joined, drained
+ *      |        fewer than min                       +------------------------------+
+ *      +-- GATHERING: fewer than min              rank 0 ended well, any of these --> SUCCEEDED
+ *                                                       restarts used up, any state --> FAILED
+ *                                                             by the operator (later) --> STOPPED
+ *
+ * A job is settled after every event: each state looks at what is known now and moves on, or says
+ * until when it waits. What is known does not depend on the order in which messages came. */
+#include <string.h>
+
+#include "common/base/text.h"
+#include "server/core/core.h"
+
+/* DESIGN 4.2: for a suspect without proof of death a switch waits no longer than this. */
+#define SUSPECT_WAIT_MS 1000
+/* DESIGN 4.2: who is not READY stop-grace and this after STOP is left out. */
+#define PREPARE_WAIT_MS 30000
+
+int job_compare(const struct job *a, const struct job *b)
+{
+    return id_compare(&a->name, &b->name);
+}
+
+RB_GENERATE(job_tree, job, by_name, job_compare)
+
+struct job *job_find(struct rdzv *r, const char *name)
+{
+    struct job key;
+    if (id_set(&key.name, name)) {
+        return NULL;
+    }
+    return RB_FIND(job_tree, &r->jobs, &key);
+}
+
+static uint32_t wish(uint32_t asked, uint32_t fallback)
+{
+    return asked == MSG_UNSET ? fallback : asked;
+}
+
+struct job *job_new(struct rdzv *r, const struct msg_join *join)
+{
+    struct job *job = mem_new(r->mem, 1, sizeof(*job));
+    if (!job) {
+        return NULL;
+    }
+    if (id_set(&job->name, join->job)) {
+        mem_free(r->mem, job);
+        return NULL;
+    }
+    job->min_nodes = join->min_nodes;
+    job->max_nodes = join->max_nodes;
+    job->nproc = join->nproc;
+    job->max_restarts = wish(join->max_restarts, r->config.max_restarts);
+    job->gather_ms = wish(join->gather_ms, r->config.gather_ms);
+    job->grow_wait_ms = wish(join->grow_wait_ms, r->config.grow_wait_ms);
+    job->stop_grace_ms = wish(join->stop_grace_ms, r->config.stop_grace_ms);
+    job->script_digest = join->script_digest;
+    job->run = 1;
+    job->state = JOB_WAITING;
+    job->timer.kind = TIMER_JOB;
+    job->exit_deadline = TFE_MONO_NEVER;
+    RB_INIT(&job->nodes);
+    return job;
+}
+
+int job_reserve(struct rdzv *r, struct job *job, size_t nodes)
+{
+    size_t seats = nodes < job->max_nodes ? nodes : job->max_nodes;
+    size_t cap = job->cap_nodes;
+    if (nodes > cap) {
+        size_t want = nodes + nodes / 2;
+        void *v = job->chosen;
+        if (mem_reserve(r->mem, &v, &cap, want, sizeof(struct node *))) {
+            return TFE_ENOMEM;
+        }
+        job->chosen = v;
+        job->cap_nodes = cap;
+    }
+    size_t rows = seats * job->nproc;
+    if (rows <= job->cap_rows) {
+        return 0;
+    }
+    /* Three arrays, one capacity: it counts only once all three have grown. */
+    size_t grown = job->cap_rows + job->cap_rows / 2;
+    grown = grown < rows ? rows : grown;
+    size_t grown_seats = grown / job->nproc + 1;
+    cap = 0;
+    void *v = job->epoch.rows;
+    if (mem_reserve(r->mem, &v, &cap, grown, sizeof(struct msg_row))) {
+        return TFE_ENOMEM;
+    }
+    job->epoch.rows = v;
+    cap = 0;
+    v = job->epoch.seats;
+    if (mem_reserve(r->mem, &v, &cap, grown_seats, sizeof(struct node *))) {
+        return TFE_ENOMEM;
+    }
+    job->epoch.seats = v;
+    cap = 0;
+    v = job->epoch.hosts;
+    if (mem_reserve(r->mem, &v, &cap, grown_seats, sizeof(*job->epoch.hosts))) {
+        return TFE_ENOMEM;
+    }
+    job->epoch.hosts = v;
+    for (size_t i = 0; i < (size_t)job->epoch.n_seats * job->nproc; i++) {
+        job->epoch.rows[i].host = job->epoch.hosts[i / job->nproc]; /* pointed into the old block */
+    }
+    job->cap_rows = grown;
+    return 0;
+}
+
+void job_free(struct rdzv *r, struct job *job)
+{
+    struct node *node;
+    struct node *next;
+    RB_FOREACH_SAFE (node, node_tree, &job->nodes, next) {
+        RB_REMOVE(node_tree, &job->nodes, node);
+        mem_free(r->mem, node);
+    }
+    mem_free(r->mem, job->chosen);
+    mem_free(r->mem, job->epoch.rows);
+    mem_free(r->mem, job->epoch.seats);
+    mem_free(r->mem, job->epoch.hosts);
+    mem_free(r->mem, job);
+}
+
+void job_drop_if_unused(struct rdzv *r, struct job *job)
+{
+    if (job->n_nodes > 0 || job->epoch.number != 0 || job_is_over(job)) {
+        return;
+    }
+    wheel_cancel(&r->wheel, &job->timer.wheel);
+    RB_REMOVE(job_tree, &r->jobs, job);
+    r->n_jobs--;
+    job->next_dead = r->dead_jobs;
+    r->dead_jobs = job;
+}
+
+bool job_is_over(const struct job *job)
+{
+    return job->state == JOB_SUCCEEDED || job->state == JOB_FAILED || job->state == JOB_STOPPED;
+}
+
+enum tfe_result job_result(const struct job *job)
+{
+    return job->state == JOB_SUCCEEDED ? RESULT_SUCCEEDED
+           : job->state == JOB_FAILED  ? RESULT_FAILED
+                                       : RESULT_STOPPED;
+}
+
+uint64_t job_next_epoch(const struct job *job)
+{
+    return job->highest_epoch + 1;
+}
+
+void job_want_switch(struct job *job, enum tfe_cause cause)
+{
+    if (!job->has_cause) {
+        job->has_cause = true;
+        job->next_cause = cause;
+    }
+}
+
+/* --- the states --------------------------------------------------------------------------------- */
+
+static bool settle_waiting(struct rdzv *r, struct job *job);
+static bool settle_gathering(struct rdzv *r, struct job *job);
+static bool settle_preparing(struct rdzv *r, struct job *job);
+static bool settle_running(struct rdzv *r, struct job *job);
+
+#define TO(state) (1u << (state))
+
+static const struct {
+    const char *name;
+    unsigned next; /* states that may follow */
+    /* Moves on (true), or sets the job's timer and stays. NULL: an end. */
+    bool (*settle)(struct rdzv *r, struct job *job);
+} job_states[JOB__COUNT] = {
+    [JOB_WAITING] = {"waiting",
+                     TO(JOB_GATHERING) | TO(JOB_PREPARING) | TO(JOB_SUCCEEDED) | TO(JOB_STOPPED),
+                     settle_waiting},
+    [JOB_GATHERING] = {"gathering", TO(JOB_WAITING) | TO(JOB_PREPARING) | TO(JOB_STOPPED),
+                       settle_gathering},
+    [JOB_PREPARING] = {"preparing",
+                       TO(JOB_WAITING) | TO(JOB_RUNNING) | TO(JOB_SUCCEEDED) | TO(JOB_STOPPED),
+                       settle_preparing},
+    [JOB_RUNNING] = {"running",
+                     TO(JOB_PREPARING) | TO(JOB_SUCCEEDED) | TO(JOB_FAILED) | TO(JOB_STOPPED),
+                     settle_running},
+    [JOB_SUCCEEDED] = {"succeeded", 0, NULL},
+    [JOB_FAILED] = {"failed", 0, NULL},
+    [JOB_STOPPED] = {"stopped", 0, NULL},
+};
+
+const char *job_state_name(enum job_state state)
+{
+    return job_states[state].name;
+}
+
+static bool enter(struct rdzv *r, struct job *job, enum job_state state)
+{
+    TFE_ASSERT(job_states[job->state].next & TO(state));
+    job->state = state;
+    trace(r, TRACE_JOB_STATE, job, NULL, 0, job_state_name(state));
+    return true;
+}
+
+static bool wait_until(struct rdzv *r, struct job *job, struct tfe_mono when)
+{
+    wheel_set(&r->wheel, &job->timer.wheel, when);
+    return false;
+}
+
+static bool is_past(const struct rdzv *r, struct tfe_mono when)
+{
+    return !tfe_mono_before(r->now, when);
+}
+
+/* Asks the members of the running epoch to end their trainers and to get ready for the next one. */
+static bool begin_switch(struct rdzv *r, struct job *job)
+{
+    trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->next_cause));
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        struct node *node = job->epoch.seats[seat];
+        if (node->session != NO_SESSION) {
+            send_to(r, node->session, MSG_STOP)->u.stop.epoch = job->epoch.number;
+            node_prepare(r, node);
+        }
+    }
+    job->switch_began = r->now;
+    job->fence_traced = false;
+    return enter(r, job, JOB_PREPARING);
+}
+
+static bool settle_waiting(struct rdzv *r, struct job *job)
+{
+    if (job->n_ready < job->min_nodes) {
+        return wait_until(r, job, TFE_MONO_NEVER);
+    }
+    if (job->epoch.number > 0) {
+        /* Losses are handled at once; the gather window is for the first start. */
+        job->switch_began = r->now;
+        job->fence_traced = false;
+        return enter(r, job, JOB_PREPARING);
+    }
+    job->ready_since = r->now;
+    return enter(r, job, JOB_GATHERING);
+}
+
+static bool settle_gathering(struct rdzv *r, struct job *job)
+{
+    if (job->n_ready < job->min_nodes) {
+        return enter(r, job, JOB_WAITING);
+    }
+    struct tfe_mono close = tfe_mono_add(job->ready_since, r->config.gather_max_ms);
+    if (job->n_ready == job->n_connected) {
+        close = tfe_mono_min(close, tfe_mono_add(job->last_join, job->gather_ms));
+    }
+    if (job->n_ready >= job->max_nodes || is_past(r, close)) {
+        job->switch_began = r->now;
+        job->fence_traced = false;
+        return enter(r, job, JOB_PREPARING);
+    }
+    return wait_until(r, job, close);
+}
+
+/* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */
+static struct tfe_mono patience(const struct job *job, const struct node *node)
+{
+    if (node->gone || node_is_ready(node)) {
+        return (struct tfe_mono){0};
+    }
+    return tfe_mono_add(job->switch_began, node->session == NO_SESSION
+                                               ? SUSPECT_WAIT_MS
+                                               : (int64_t)job->stop_grace_ms + PREPARE_WAIT_MS);
+}
+
+static bool settle_preparing(struct rdzv *r, struct job *job)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        struct tfe_mono until = patience(job, job->epoch.seats[seat]);
+        if (tfe_mono_before(r->now, until)) {
+            return wait_until(r, job, until);
+        }
+    }
+    /* DESIGN 6: a synchronous cluster cannot make another step once one of its tasks is accounted
+     * for. Where nothing is known of any, the fences of all have to pass. */
+    if (job->epoch.n_seats > 0 && job->epoch.n_accounted == 0) {
+        struct tfe_mono fenced = epoch_fence_end(job);
+        if (tfe_mono_before(r->now, fenced)) {
+            if (!job->fence_traced) {
+                job->fence_traced = true;
+                trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now), NULL);
+            }
+            return wait_until(r, job, fenced);
+        }
+    }
+    if (job->n_ready < job->min_nodes) {
+        return enter(r, job, JOB_WAITING);
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (!node->gone && !node_is_ready(node)) {
+            trace(r, TRACE_NODE_LOST, job, node, 0, "not ready for the switch in time, left out");
+        }
+    }
+    epoch_begin(r, job);
+    return enter(r, job, JOB_RUNNING);
+}
+
+static bool all_members_done(const struct job *job)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (!node->accounted && !node->gone) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool settle_running(struct rdzv *r, struct job *job)
+{
+    if (job->rank0_finished) {
+        /* TensorFlow has no barrier at its end: the others get their time, and their exit codes no
+         * longer matter. */
+        if (!all_members_done(job) && !is_past(r, job->exit_deadline)) {
+            return wait_until(r, job, job->exit_deadline);
+        }
+        job_succeed(r, job);
+        return false;
+    }
+    if (!job->has_cause && is_past(r, job->exit_deadline)) {
+        job_want_switch(job, CAUSE_TRAINER_FAILED); /* another rank ended well, rank 0 hangs */
+    }
+    /* Once somebody has ended well the job is about to: growing it would only do the end again. */
+    if (!job->has_cause && job->n_ready > 0 && job->epoch.n_seats < job->max_nodes &&
+        tfe_mono_is_never(job->exit_deadline)) {
+        job_want_switch(job, CAUSE_JOINED);
+    }
+    if (job->has_cause) {
+        return begin_switch(r, job);
+    }
+    return wait_until(r, job, job->exit_deadline);
+}
+
+void job_settle(struct rdzv *r, struct job *job)
+{
+    while (job_states[job->state].settle && job_states[job->state].settle(r, job)) {
+    }
+}
+
+/* --- the end ------------------------------------------------------------------------------------ */
+
+void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session)
+{
+    struct msg_finish *finish = &send_to(r, session, MSG_FINISH)->u.finish;
+    finish->result = job_result(job);
+    finish->run = job->run;
+    finish->sentence = job->sentence;
+    send_close(r, session);
+}
+
+void job_succeed(struct rdzv *r, struct job *job)
+{
+    struct text text;
+    text_init(&text, job->sentence, sizeof(job->sentence));
+    text_add(&text, "job ");
+    text_add(&text, job->name.text);
+    text_add(&text, " succeeded");
+    job_finish(r, job, JOB_SUCCEEDED);
+}
+
+void job_finish(struct rdzv *r, struct job *job, enum job_state state)
+{
+    enter(r, job, state);
+    trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->sentence);
+    wheel_cancel(&r->wheel, &job->timer.wheel);
+    struct node *node;
+    struct node *next;
+    RB_FOREACH_SAFE (node, node_tree, &job->nodes, next) {
+        uint32_t session = node->session;
+        node->seat = NO_SEAT;
+        node_remove(r, node);
+        if (session != NO_SESSION) {
+            job_tell_finish(r, job, session);
+        }
+    }
+    job->epoch.n_seats = 0;
+}

@@ -1,0 +1,122 @@
+/* server/core/node.c: one agent process, from JOIN to the end of its place. */
+#include <string.h>
+
+#include "server/core/core.h"
+
+int node_compare(const struct node *a, const struct node *b)
+{
+    return id_compare(&a->id, &b->id);
+}
+
+RB_GENERATE(node_tree, node, by_id, node_compare)
+
+struct node *node_find(struct job *job, const char *id)
+{
+    struct node key;
+    if (id_set(&key.id, id)) {
+        return NULL;
+    }
+    return RB_FIND(node_tree, &job->nodes, &key);
+}
+
+struct node *node_new(struct rdzv *r, const struct msg_join *join)
+{
+    size_t name_n = strlen(join->node_name) + 1;
+    size_t pids = (size_t)join->nproc * sizeof(uint32_t);
+    size_t ports = (size_t)join->nproc * sizeof(uint16_t);
+    char *block = mem_new(r->mem, 1, sizeof(struct node) + 2 * pids + ports + name_n);
+    if (!block) {
+        return NULL;
+    }
+    struct node *node = (void *)block;
+    block += sizeof(*node);
+    node->trainer_pids = (void *)block;
+    node->standby_pids = (void *)(block + pids);
+    node->ports = (void *)(block + 2 * pids);
+    node->name = block + 2 * pids + ports;
+    memcpy(node->name, join->node_name, name_n);
+    node->session = NO_SESSION;
+    node->seat = NO_SEAT;
+    node->lease.timer.kind = TIMER_LEASE;
+    return node;
+}
+
+void node_attach(struct rdzv *r, struct node *node, uint32_t session)
+{
+    r->by_session[session] = node;
+    node->session = session;
+    node->gone = false;
+    node->job->n_connected++;
+    lease_renew(r, node);
+}
+
+void node_detach(struct rdzv *r, struct node *node)
+{
+    if (node->session == NO_SESSION) {
+        return;
+    }
+    node_set_ready(node, 0);
+    r->by_session[node->session] = NULL;
+    node->session = NO_SESSION;
+    node->job->n_connected--;
+}
+
+bool node_is_ready(const struct node *node)
+{
+    return node->session != NO_SESSION && node->ready_epoch == job_next_epoch(node->job);
+}
+
+void node_set_ready(struct node *node, uint64_t epoch)
+{
+    bool was = node_is_ready(node);
+    node->ready_epoch = epoch;
+    bool is = node_is_ready(node);
+    if (is && !was) {
+        node->job->n_ready++;
+    } else if (was && !is) {
+        node->job->n_ready--;
+    }
+}
+
+void node_account(struct node *node)
+{
+    if (node->seat != NO_SEAT && !node->accounted) {
+        node->accounted = true;
+        node->job->epoch.n_accounted++;
+    }
+}
+
+void node_remove(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    node_detach(r, node);
+    lease_end(r, node);
+    if (node->seat != NO_SEAT) {
+        node->gone = true;
+        return;
+    }
+    RB_REMOVE(node_tree, &job->nodes, node);
+    job->n_nodes--;
+    node->next_dead = r->dead_nodes;
+    r->dead_nodes = node;
+}
+
+enum tfe_node_role node_role(const struct node *node)
+{
+    if (node->seat != NO_SEAT) {
+        return ROLE_MEMBER;
+    }
+    return node_is_ready(node) ? ROLE_SPARE : ROLE_JOINING;
+}
+
+void node_prepare(struct rdzv *r, struct node *node)
+{
+    uint64_t next = job_next_epoch(node->job);
+    struct msg_prepare *prepare = &send_to(r, node->session, MSG_PREPARE)->u.prepare;
+    prepare->epoch = next;
+    /* A number that was raised may have the running epoch's own parity. */
+    const struct epoch *epoch = &node->job->epoch;
+    bool same_set = epoch->number != 0 && (epoch->number & 1) == (next & 1);
+    prepare->fresh_ports =
+        same_set || tfe_mono_before(r->now, node->job->ports_spoken_until[next & 1]);
+}

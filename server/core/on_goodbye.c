@@ -1,0 +1,18 @@
+/* server/core/on_goodbye.c: GOODBYE: a node leaves on its own wish; its trainers have ended. */
+#include "server/core/core.h"
+
+void on_goodbye(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    uint32_t session = node->session;
+    bool ran = job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted;
+    trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
+    node_account(node);
+    node_remove(r, node);
+    send_close(r, session);
+    if (ran && !job->rank0_finished) {
+        job_want_switch(job, CAUSE_DRAINED);
+    }
+    job_settle(r, job);
+    job_drop_if_unused(r, job);
+}

@@ -1,0 +1,243 @@
+/* server/core/on_join.c: JOIN: a newcomer, or a known node on a new connection. */
+#include <string.h>
+
+#include "common/base/text.h"
+#include "server/core/core.h"
+
+/* Epoch numbers are 53 bits, so that JSON readers keep them whole. A node's word raises them to half of
+ * that at most: a liar cannot exhaust them, nor make the honest reports that follow look absurd. */
+#define EPOCH_LIMIT (UINT64_C(1) << 52)
+
+static bool is_sound(const struct msg_join *join)
+{
+    return id_is_valid(join->job) && id_is_valid(join->node) && join->node_name &&
+           strnlen(join->node_name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX && join->min_nodes >= 1 &&
+           join->min_nodes <= join->max_nodes && join->max_nodes <= MSG_NODES_MAX &&
+           join->nproc >= 1 && join->nproc <= MSG_NPROC_MAX &&
+           join->running_epoch <= join->highest_epoch &&
+           (!join->exited || exited_is_sound(join->exited, join->nproc));
+}
+
+static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
+{
+    send_refused(r, session, code, r->sentence);
+    trace(r, TRACE_NODE_REFUSED, NULL, NULL, (uint64_t)code, r->sentence);
+    send_close(r, session);
+}
+
+static void add_sizes(struct text *text, uint32_t min, uint32_t max, uint32_t nproc)
+{
+    text_add(text, "--nnodes=");
+    text_add_u64(text, min);
+    text_add(text, ":");
+    text_add_u64(text, max);
+    text_add(text, " --nproc-per-node=");
+    text_add_u64(text, nproc);
+}
+
+/* Whether the JOIN is out of place for this job; it has been answered then. */
+static bool refused(struct rdzv *r, uint32_t session, struct job *job, const struct msg_join *join)
+{
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    if (job_is_over(job)) {
+        if (join->script_digest == job->script_digest) {
+            job_tell_finish(r, job, session);
+            return true;
+        }
+        text_add(&text, job->sentence);
+        text_add(&text, "; it takes no other script, use another --job name");
+        refuse(r, session, REFUSAL_JOB_FINISHED);
+        return true;
+    }
+    if (join->min_nodes != job->min_nodes || join->max_nodes != job->max_nodes ||
+        join->nproc != job->nproc) {
+        text_add(&text, "job ");
+        text_add(&text, job->name.text);
+        text_add(&text, " was opened with ");
+        add_sizes(&text, job->min_nodes, job->max_nodes, job->nproc);
+        text_add(&text, ", this node asks for ");
+        add_sizes(&text, join->min_nodes, join->max_nodes, join->nproc);
+        refuse(r, session, REFUSAL_SIZE_MISMATCH);
+        return true;
+    }
+    return false;
+}
+
+/* Something has seen a later epoch than the server knows of: number above it, and ask those again who
+ * are ready for a number that will not come. */
+static void raise_epoch(struct rdzv *r, struct job *job, uint64_t seen)
+{
+    if (seen <= job->highest_epoch) {
+        return;
+    }
+    job->highest_epoch = seen;
+    job->n_ready = 0;
+    struct node *node;
+    RB_FOREACH (node, node_tree, &job->nodes) {
+        bool runs = job->state == JOB_RUNNING && node->seat != NO_SEAT;
+        if (node->session != NO_SESSION && !runs) {
+            node_prepare(r, node);
+        }
+    }
+}
+
+static void welcome(struct rdzv *r, const struct node *node)
+{
+    struct msg_welcome *w = &send_to(r, node->session, MSG_WELCOME)->u.welcome;
+    w->node = node->id.text;
+    w->incarnation = r->config.incarnation;
+    w->run = node->job->run;
+    w->ttl_ms = r->config.ttl_ms;
+    w->fence_ms = lease_node_fence_ms(r, node);
+    w->renew_ms = r->config.ttl_ms / 3;
+    /* DESIGN 6: reconnects of a whole job are spread over members / 2,500 per s. */
+    uint32_t spread = node->job->n_nodes * 1000 / 2500;
+    spread = spread < 100 ? 100 : spread;
+    w->spread_ms = spread < r->config.ttl_ms / 2 ? spread : r->config.ttl_ms / 2;
+    w->stop_grace_ms = node->job->stop_grace_ms;
+}
+
+/* What a node that is in has to do now, by what it says runs there. */
+static void put_in_place(struct rdzv *r, struct node *node, const struct msg_join *join)
+{
+    struct job *job = node->job;
+    const struct epoch *epoch = &job->epoch;
+    bool member = job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted;
+    const struct msg_exited *exited = join->exited;
+    if (exited && exited->epoch != epoch->number) {
+        /* Of an epoch that was taken leave of: says nothing about this one. */
+        send_to(r, node->session, MSG_NOTED)->u.noted.epoch = exited->epoch;
+        exited = NULL;
+    }
+    if (member && join->running_epoch == epoch->number) {
+        return; /* takes its place again */
+    }
+    if (member && join->highest_epoch < epoch->number) {
+        epoch_tell_start(r, job, node); /* its START was lost with the connection */
+        return;
+    }
+    if (join->running_epoch != 0) {
+        send_to(r, node->session, MSG_STOP)->u.stop.epoch = join->running_epoch;
+    }
+    if (member && !exited) {
+        node_account(node); /* it has started this epoch, and nothing of it runs */
+        job_want_switch(job, CAUSE_NODE_LOST);
+    }
+    if (job->state != JOB_RUNNING || node->seat == NO_SEAT) {
+        node_prepare(r, node);
+    }
+    if (exited) {
+        take_exited(r, node, exited);
+    }
+}
+
+static void join_known(struct rdzv *r, struct node *node, uint32_t session,
+                      const struct msg_join *join)
+{
+    if (node->session != session) {
+        uint32_t older = node->session;
+        node_detach(r, node);
+        if (older != NO_SESSION) {
+            send_refused(r, older, REFUSAL_NODE_REPLACED,
+                         "this node has joined again on a newer connection");
+            send_close(r, older);
+        }
+        node_attach(r, node, session);
+        trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);
+    } else {
+        node_set_ready(node, 0);
+        lease_renew(r, node);
+    }
+    node->pid = join->pid;
+    welcome(r, node);
+    raise_epoch(r, node->job, join->highest_epoch);
+    put_in_place(r, node, join);
+    job_settle(r, node->job);
+}
+
+static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_t session,
+                     const struct msg_join *join)
+{
+    node->job = job;
+    (void)id_set(&node->id, join->node); /* is_sound */
+    node->join_order = ++r->joins;
+    node->pid = join->pid;
+    RB_INSERT(node_tree, &job->nodes, node);
+    job->n_nodes++;
+    node_attach(r, node, session);
+    job->last_join = r->now;
+    trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
+    welcome(r, node);
+    raise_epoch(r, job, join->highest_epoch);
+    if (join->running_epoch != 0) {
+        send_to(r, session, MSG_STOP)->u.stop.epoch = join->running_epoch;
+    }
+    if (join->exited) {
+        send_to(r, session, MSG_NOTED)->u.noted.epoch = join->exited->epoch;
+    }
+    node_prepare(r, node);
+    job_settle(r, job);
+}
+
+int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
+{
+    if (!is_sound(join)) {
+        return TFE_EINVAL;
+    }
+    struct job *job = job_find(r, join->job);
+    struct node *node = job ? node_find(job, join->node) : NULL;
+    if (join->highest_epoch >= EPOCH_LIMIT && (!job || join->highest_epoch > job->highest_epoch)) {
+        return TFE_EINVAL;
+    }
+    const struct node *holder = r->by_session[session];
+    if (holder && holder != node) {
+        return TFE_ESTATE; /* one node a connection */
+    }
+    if (actions_reserve(r, job)) {
+        return TFE_ENOMEM;
+    }
+    if (job && refused(r, session, job, join)) {
+        if (holder) {
+            node_detach(r, node);
+            job_settle(r, job);
+        }
+        return 0;
+    }
+    if (node) {
+        join_known(r, node, session, join);
+        return 0;
+    }
+
+    struct job *fresh = NULL;
+    if (!job && r->n_jobs >= CORE_JOBS_MAX) {
+        struct text text;
+        text_init(&text, r->sentence, sizeof(r->sentence));
+        text_add(&text, "this server remembers ");
+        text_add_u64(&text, CORE_JOBS_MAX);
+        text_add(&text, " jobs and takes no more names");
+        refuse(r, session, REFUSAL_LIMIT_REACHED);
+        return 0;
+    }
+    if (!job) {
+        fresh = job = job_new(r, join);
+        if (!job) {
+            return TFE_ENOMEM;
+        }
+    }
+    node = node_new(r, join);
+    if (!node || job_reserve(r, job, (size_t)job->n_nodes + 1)) {
+        mem_free(r->mem, node);
+        if (fresh) {
+            job_free(r, fresh);
+        }
+        return TFE_ENOMEM;
+    }
+    if (fresh) {
+        RB_INSERT(job_tree, &r->jobs, fresh);
+        r->n_jobs++;
+        trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
+    }
+    join_new(r, job, node, session, join);
+    return 0;
+}

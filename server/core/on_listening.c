@@ -1,0 +1,11 @@
+/* server/core/on_listening.c: LISTENING: a node's trainers can be reached. */
+#include "server/core/core.h"
+
+void on_listening(struct rdzv *r, struct node *node, const struct msg_listening *listening)
+{
+    const struct epoch *epoch = &node->job->epoch;
+    if (node->seat == NO_SEAT || listening->epoch != epoch->number) {
+        return;
+    }
+    trace(r, TRACE_LISTENING, node->job, node, (uint64_t)tfe_mono_sub(r->now, epoch->started), NULL);
+}

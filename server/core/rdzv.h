@@ -1,0 +1,122 @@
+/* server/core/rdzv.h: the door of the rendezvous core: one event in, a list of actions out. Pure: no I/O, no clock, no globals. */
+#ifndef TFE_SERVER_CORE_RDZV_H
+#define TFE_SERVER_CORE_RDZV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/mem.h"
+#include "common/base/msg.h"
+#include "common/base/time.h"
+
+/* Settings of a server. Durations in ms. A job that an agent opens with wishes of its own (JOIN) keeps
+ * those instead. */
+struct rdzv_config {
+    uint64_t incarnation;      /* random, new per server process */
+    uint64_t seed;             /* of the core's own random numbers */
+    uint32_t ttl_ms;           /* of a lease */
+    uint32_t fence_ms;         /* 0: 120 s for an epoch of one node, else 300 s; at least 3 x ttl */
+    uint32_t gather_ms;        /* first start: nobody new for so long closes the window */
+    uint32_t gather_max_ms;    /* … and so long after min are ready, in any case */
+    uint32_t grow_wait_ms;     /* kept for the job, not used yet */
+    uint32_t stop_grace_ms;    /* a trainer's time between stop and kill */
+    uint32_t exit_grace_ms;    /* for the others, after rank 0 ended well */
+    uint32_t max_restarts;     /* job-global */
+    uint32_t max_sessions;     /* sessions are numbered 0 … max_sessions - 1 */
+};
+
+enum rdzv_event_type {
+    RDZV_MESSAGE, /* msg came on session (of an agent) */
+    RDZV_CLOSED,  /* the connection of session ended, for whatever reason */
+    RDZV_TICK     /* time has come to the deadline of the last step, or passed it */
+};
+
+struct rdzv_event {
+    enum rdzv_event_type type;
+    struct tfe_mono now;        /* earlier than the last event's counts as the last event's */
+    uint32_t session;           /* MESSAGE, CLOSED */
+    const struct tfe_msg *msg;  /* MESSAGE; borrowed for the call */
+};
+
+enum rdzv_action_type {
+    RDZV_SEND,  /* msg to session */
+    RDZV_CLOSE, /* flush, then close session; the core has forgotten it already */
+    RDZV_TRACE  /* something a person may want to read */
+};
+
+/* What happened, for logs and for the simulator's expected traces. */
+#define RDZV_TRACES(X)                                                                             \
+    X(JOB_STATE, "job_state")       /* text: new state */                                          \
+    X(NODE_JOINED, "node_joined")   /* text: label */                                              \
+    X(NODE_BACK, "node_back")       /* a known node on a new connection */                         \
+    X(NODE_READY, "node_ready")     /* epoch, text: host */                                        \
+    X(NODE_SUSPECT, "node_suspect") /* its connection is gone without a GOODBYE */                 \
+    X(NODE_LOST, "node_lost")       /* lease over, or left out of a switch; text: why */           \
+    X(NODE_LEFT, "node_left")       /* GOODBYE */                                                  \
+    X(NODE_EXITED, "node_exited")   /* epoch, number: code or 128 + signal, text: error tail */    \
+    X(NODE_REFUSED, "node_refused") /* text: sentence */                                           \
+    X(LISTENING, "node_listening")  /* epoch, number: ms since the epoch's START */                \
+    X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \
+    X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
+    X(WAIT_FENCE, "wait_fence")     /* the switch waits so many ms (number) for the fence */       \
+    X(RESTARTS, "restarts")         /* number: of the budget used */                               \
+    X(JOB_FINISHED, "job_finished") /* text: sentence */
+
+enum rdzv_trace_kind {
+#define RDZV_TRACE_ENUM(NAME, name) TRACE_##NAME,
+    RDZV_TRACES(RDZV_TRACE_ENUM)
+#undef RDZV_TRACE_ENUM
+};
+
+/* "job_state", … static, never NULL. */
+const char *rdzv_trace_name(enum rdzv_trace_kind kind);
+
+struct rdzv_trace {
+    enum rdzv_trace_kind kind;
+    const char *job;  /* NULL: none */
+    const char *node; /* NULL: none */
+    uint64_t epoch;
+    uint64_t number;
+    const char *text; /* NULL: none */
+};
+
+/* Everything an action points to belongs to the core and lives until the next rdzv_step. */
+struct rdzv_action {
+    enum rdzv_action_type type;
+    uint32_t session;        /* SEND, CLOSE */
+    /* A SEND of MSG_TABLE carries the whole table; the shell cuts it into chunks. Tables of one
+     * (job, epoch) have the same rows pointer, so that they can be encoded once. */
+    struct tfe_msg msg;      /* SEND */
+    struct rdzv_trace trace; /* TRACE */
+};
+
+struct rdzv_actions {
+    const struct rdzv_action *v; /* owned by the core, in the order they are to be carried out */
+    size_t n;
+    struct tfe_mono deadline; /* when to come back with TICK; may be in the past: soon */
+};
+
+struct rdzv;
+
+/* TFE_EINVAL: a setting is out of its range. TFE_ENOMEM. mem must outlive the core. */
+int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem,
+             struct rdzv **ret) TFE_MUST_CHECK;
+void rdzv_free(struct rdzv *r);
+
+/* Takes one event in. On an error nothing has changed and *ret is empty with the old deadline:
+ * TFE_ENOMEM; TFE_EINVAL: session out of range, a message that no agent may send, or sizes that the
+ * codec would not have let through; TFE_ESTATE: not legal now (a message other than JOIN on a session
+ * that no node holds): the shell closes that session. */
+int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
+              struct rdzv_actions *ret) TFE_MUST_CHECK;
+
+/* Reading, for status. Fills *ret_job with the first job whose name is above `after` (NULL: the first
+ * of all); TFE_ENOENT: none left. Strings live until the next rdzv_step. */
+int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job *ret_job) TFE_MUST_CHECK;
+
+/* The node of the job whose id is the first above `after`; members and spares alike. */
+int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
+                   struct msg_status_node *ret_node) TFE_MUST_CHECK;
+
+#endif
