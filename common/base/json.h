@@ -11,8 +11,8 @@
 /* Containers nest at most this deep; ours need four. */
 #define JSON_DEPTH_MAX 16
 
-/* An error (out of memory, too deep, a key missing or too many, the wrong end) is remembered and every
- * later call does nothing, so that callers check once, with json_finish. */
+/* An error (out of memory, too deep, a key missing or too many, the wrong end) is remembered and
+ * every later call does nothing, so that callers check once, with json_finish. */
 struct json {
     const struct tfe_mem *mem;
     char *text;

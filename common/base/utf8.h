@@ -1,4 +1,5 @@
-/* common/base/utf8.h: which bytes are well-formed UTF-8, for whatever writes text that others made. Pure. */
+/* common/base/utf8.h: which bytes are well-formed UTF-8, for whatever writes text that others made.
+ * Pure. */
 #ifndef TFE_COMMON_BASE_UTF8_H
 #define TFE_COMMON_BASE_UTF8_H
 

@@ -1,0 +1,14 @@
+/* common/net/clock.h: the only place where a program reads the machine's clocks. */
+#ifndef TFE_COMMON_NET_CLOCK_H
+#define TFE_COMMON_NET_CLOCK_H
+
+#include "common/base/time.h"
+
+/* CLOCK_BOOTTIME: unlike CLOCK_MONOTONIC it runs on while the machine is suspended, and hibernation
+ * is one of the ways spot machines go. */
+struct tfe_mono clock_mono(void);
+
+/* CLOCK_REALTIME. */
+struct tfe_wall clock_wall(void);
+
+#endif

@@ -1,0 +1,37 @@
+/* common/net/join.h: how agent and ctl find the server's endpoint and their token (DESIGN 9's
+ * order). */
+#ifndef TFE_COMMON_NET_JOIN_H
+#define TFE_COMMON_NET_JOIN_H
+
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/id.h"
+#include "common/net/why.h"
+#include "common/wire/token.h"
+
+struct join_wish {
+    const char *endpoint;   /* --rdzv-endpoint, or NULL */
+    const char *token;      /* --token, or NULL */
+    const char *token_file; /* --token-file, or NULL */
+    const char *state_dir;  /* --state-dir, or NULL */
+    /* Roles that will do, best first; their files are looked for in the state directory. */
+    enum token_role roles[3];
+    unsigned n_roles;
+};
+
+struct join_info {
+    char host[TFE_HOST_MAX + 1];
+    uint16_t port; /* default 5556 */
+    struct token token;
+};
+
+/* Order for the token: --token, --token-file, $TFE_TOKEN, $TFE_TOKEN_FILE, state directory; for the
+ * endpoint: --rdzv-endpoint (also from $TFE_RDZV_ENDPOINT, by the option table), the state
+ * directory's endpoint file, else localhost:5556. TFE_EINVAL: the endpoint is malformed (exit 2).
+ * TFE_EAUTH: no token found, not a token, of a role that will not do, or expired by this machine's
+ * clock (exit 77). why is one sentence that says what to do. The caller wipes with token_done. */
+int join_find(const struct join_wish *wish, struct join_info *ret,
+              struct tfe_why *why) TFE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,37 @@
+/* common/net/listener.h: a listening TCP socket that pauses instead of failing. */
+#ifndef TFE_COMMON_NET_LISTENER_H
+#define TFE_COMMON_NET_LISTENER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+struct event_base;
+struct listener;
+
+/* fd is non-blocking and close-on-exec; the callee owns it. */
+typedef void listener_accept_fn(void *ctx, int fd, const struct sockaddr *peer, socklen_t peer_len);
+
+/* Binds address (numeric, v4 or v6) and listens; port 0 picks one. TFE_ESYS: why says it in one
+ * sentence with the port ("port 5556 on 0.0.0.0 is in use"). TFE_EINVAL: not a numeric address.
+ * TFE_ENOMEM. */
+int listener_new(struct event_base *base, const char *address, uint16_t port,
+                 listener_accept_fn *on_accept, void *ctx, struct listener **ret,
+                 struct tfe_why *why) TFE_MUST_CHECK;
+/* NULL is allowed; also from on_accept. */
+void listener_free(struct listener *listener);
+
+/* The port that is listened on. */
+uint16_t listener_port(const struct listener *listener);
+
+/* Stops or resumes accepting; connections wait in the kernel's queue meanwhile. Counts: as many
+ * resumes as pauses. The listener itself pauses on EMFILE, ENFILE, ENOBUFS, ENOMEM for
+ * LIMIT_ACCEPT_PAUSE_MS, and logs that once per second at most. */
+void listener_pause(struct listener *listener);
+void listener_resume(struct listener *listener);
+
+#endif

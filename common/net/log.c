@@ -1,0 +1,261 @@
+/* common/net/log.c: one event a line on stderr; a reader that is asleep costs lines, never time. */
+#include "common/net/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/utf8.h"
+#include "common/net/clock.h"
+
+/* PIPE_BUF: a pipe that polls writable takes so much without blocking and in one piece. */
+#define LOG_LINE_MAX 4096
+/* Kept free for what ends a line that was cut. */
+#define LOG_END_MAX 32
+
+/* The one log of the process. The settings are written before there is a second thread. */
+static struct {
+    const char *program;
+    enum log_level least;
+    enum log_format format;
+    atomic_uint_fast64_t dropped; /* lines lost since the last one that was written */
+    atomic_bool torn;             /* the last line lost its end: the next starts on a new one */
+} log_state = {.program = "tfe", .least = LOG_INFO_, .format = LOG_LOGFMT};
+
+/* A line under construction. */
+struct log_text {
+    char bytes[LOG_LINE_MAX];
+    size_t n;
+    size_t limit;
+    bool cut; /* something did not fit; nothing more goes in but the end */
+};
+
+void log_init(const char *program, enum log_level least, enum log_format format)
+{
+    log_state.program = program;
+    log_state.least = least;
+    log_state.format = format;
+}
+
+/* All n bytes or, when they do not fit, none. */
+static bool text_put(struct log_text *t, const char *bytes, size_t n)
+{
+    if (t->n + n > t->limit) {
+        t->cut = true;
+        return false;
+    }
+    memcpy(t->bytes + t->n, bytes, n);
+    t->n += n;
+    return true;
+}
+
+static bool text_puts(struct log_text *t, const char *text)
+{
+    return text_put(t, text, strlen(text));
+}
+
+/* One character of text as it stands between quotes, in unit; returns the bytes read. */
+static size_t quoted_unit(const char *text, size_t left, char unit[8], size_t *ret_n)
+{
+    const unsigned char c = (unsigned char)*text;
+    const char *escape = c == '"'    ? "\\\""
+                         : c == '\\' ? "\\\\"
+                         : c == '\n' ? "\\n"
+                         : c == '\r' ? "\\r"
+                         : c == '\t' ? "\\t"
+                                     : NULL;
+    if (escape) {
+        memcpy(unit, escape, 2);
+        *ret_n = 2;
+        return 1;
+    }
+    if (c < 0x20 || c == 0x7f) {
+        *ret_n = (size_t)snprintf(unit, 8, "\\u%04x", (unsigned)c);
+        return 1;
+    }
+    size_t n = utf8_length(text, left);
+    if (n == 0) {
+        *ret_n = strlen(UTF8_REPLACEMENT);
+        memcpy(unit, UTF8_REPLACEMENT, *ret_n);
+        return 1;
+    }
+    memcpy(unit, text, n);
+    *ret_n = n;
+    return n;
+}
+
+/* What does not fit is left off; the closing quote always fits. */
+static bool text_put_quoted(struct log_text *t, const char *text)
+{
+    if (t->n + 2 > t->limit) {
+        t->cut = true;
+        return false;
+    }
+    t->bytes[t->n++] = '"';
+    size_t left = strlen(text);
+    while (left > 0) {
+        char unit[8];
+        size_t unit_n = 0;
+        const size_t used = quoted_unit(text, left, unit, &unit_n);
+        if (t->n + unit_n + 1 > t->limit) {
+            t->cut = true;
+            break;
+        }
+        memcpy(t->bytes + t->n, unit, unit_n);
+        t->n += unit_n;
+        text += used;
+        left -= used;
+    }
+    t->bytes[t->n++] = '"';
+    return true;
+}
+
+/* logfmt leaves a value bare when no reader could take it for anything else. */
+static bool is_bare(const char *text)
+{
+    const size_t n = strlen(text);
+    /* A longer one may have to be cut, which only the quoted form can. */
+    if (n == 0 || n > 512) {
+        return false;
+    }
+    for (size_t i = 0; i < n;) {
+        const unsigned char c = (unsigned char)text[i];
+        const size_t step = utf8_length(text + i, n - i);
+        if (step == 0 || c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) {
+            return false;
+        }
+        i += step;
+    }
+    return true;
+}
+
+static bool text_put_value(struct log_text *t, const struct log_field *field)
+{
+    char number[24];
+    switch (field->kind) {
+    case LOG_F_STR:
+        if (log_state.format == LOG_LOGFMT && is_bare(field->str)) {
+            return text_puts(t, field->str);
+        }
+        return text_put_quoted(t, field->str);
+    case LOG_F_U64:
+        (void)snprintf(number, sizeof number, "%" PRIu64, field->u64);
+        return text_puts(t, number);
+    case LOG_F_I64:
+        (void)snprintf(number, sizeof number, "%" PRId64, field->i64);
+        return text_puts(t, number);
+    case LOG_F_BOOL:
+        return text_puts(t, field->u64 ? "true" : "false");
+    }
+    return true;
+}
+
+/* A field whose key and the start of its value do not fit is left out whole. */
+static void text_put_field(struct log_text *t, const struct log_field *field)
+{
+    if (!field->key || (field->kind == LOG_F_STR && !field->str) || t->cut) {
+        return;
+    }
+    const size_t before = t->n;
+    bool fits;
+    if (log_state.format == LOG_JSON) {
+        fits = text_puts(t, before == 0 ? "{" : ",") && text_put_quoted(t, field->key) &&
+               text_puts(t, ":") && text_put_value(t, field);
+    } else {
+        fits = text_puts(t, before == 0 ? "" : " ") && text_puts(t, field->key) &&
+               text_puts(t, "=") && text_put_value(t, field);
+    }
+    if (!fits) {
+        t->n = before;
+    }
+}
+
+/* "2026-01-31T23:59:59.999Z" */
+static void format_time(struct tfe_wall now, char ret[40])
+{
+    const time_t seconds = (time_t)(now.ms / 1000);
+    struct tm utc;
+    char day[24];
+    if (!gmtime_r(&seconds, &utc) || strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc) == 0) {
+        day[0] = '\0';
+    }
+    (void)snprintf(ret, 40, "%s.%03uZ", day, (unsigned)(now.ms % 1000));
+}
+
+/* Writes at once or not at all; the number of bytes that went out. The descriptor is shared with
+ * others, so its O_NONBLOCK flag is not ours to set: a socket (the journal's) is asked per call, a
+ * pipe or terminal is asked beforehand. */
+static size_t write_at_once(const char *bytes, size_t n)
+{
+    ssize_t sent;
+    do {
+        sent = send(STDERR_FILENO, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno == ENOTSOCK) {
+        struct pollfd ask = {.fd = STDERR_FILENO, .events = POLLOUT};
+        /* POLLERR: nobody reads any more, a write would raise SIGPIPE. */
+        if (poll(&ask, 1, 0) != 1 || ask.revents != POLLOUT) {
+            return 0;
+        }
+        do {
+            sent = write(STDERR_FILENO, bytes, n);
+        } while (sent < 0 && errno == EINTR);
+    }
+    return sent > 0 ? (size_t)sent : 0;
+}
+
+void log_line(enum log_level level, const char *event, const struct log_field *fields, unsigned n)
+{
+    static const char *const names[] = {
+        [LOG_DEBUG_] = "debug", [LOG_INFO_] = "info", [LOG_WARN_] = "warn", [LOG_ERROR_] = "error"};
+    if (level < log_state.least) {
+        return;
+    }
+    const int saved = errno;
+    char when[40];
+    format_time(clock_wall(), when);
+
+    struct log_text t;
+    t.n = 0;
+    t.cut = false;
+    t.limit = sizeof t.bytes - LOG_END_MAX - 1;
+    text_put_field(&t, &LOG_S("time", when));
+    text_put_field(&t, &LOG_S("level", names[level]));
+    text_put_field(&t, &LOG_S("program", log_state.program));
+    text_put_field(&t, &LOG_S("event", event));
+    const uint_fast64_t dropped = atomic_load(&log_state.dropped);
+    if (dropped > 0) {
+        text_put_field(&t, &LOG_U("dropped", dropped));
+    }
+    for (unsigned i = 0; i < n; i++) {
+        text_put_field(&t, &fields[i]);
+    }
+    const bool cut = t.cut;
+    t.limit = sizeof t.bytes - 1;
+    if (cut) {
+        t.cut = false;
+        text_put_field(&t, &LOG_B("cut", true));
+    }
+    (void)text_puts(&t, log_state.format == LOG_JSON ? "}\n" : "\n");
+
+    const bool torn = atomic_load(&log_state.torn);
+    if (torn) {
+        memmove(t.bytes + 1, t.bytes, t.n);
+        t.bytes[0] = '\n';
+        t.n++;
+    }
+    const size_t out = write_at_once(t.bytes, t.n);
+    if (out == 0) {
+        (void)atomic_fetch_add(&log_state.dropped, 1);
+    } else {
+        (void)atomic_fetch_sub(&log_state.dropped, dropped);
+        atomic_store(&log_state.torn, out < t.n);
+    }
+    errno = saved;
+}

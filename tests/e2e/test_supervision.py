@@ -1,0 +1,182 @@
+"""Trainers and everything below them: how they end, and that nothing of them is ever left."""
+
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from agents import TRAINER, children, descendants, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
+from conftest import is_alive, wait_until
+
+QUICK = ("--ttl", "3", "--gather", "0.3")
+
+
+def start_hidden(fleet, how, *options):
+    """A trainer that is hard to find: plain, behind a shell, with children, or with a daemon of its own."""
+    if how == "bash":
+        command = ["bash", "-c", f"'{sys.executable}' '{TRAINER}' '{fleet.folder}' --fork & sleep 3600 & wait"]
+        return fleet.start("--no-python", *options, command=command)
+    extra = {"plain": [], "fork": ["--fork"], "double-fork": ["--double-fork", "--ignore-term"]}[how]
+    return fleet.start(*options, trainer=extra)
+
+
+def everything_below(fleet, agent, how):
+    """All processes under the agent, its guard included, once the trainer and its children are there."""
+    fleet.wait_world(1)
+    if how != "plain":
+        wait_until(lambda: fleet.lines("child"), what="the trainer's child")
+    pids = descendants(agent.pid)
+    wanted = {line.get("child", line["pid"]) for line in fleet.lines()}
+    assert wanted <= pids
+    return pids
+
+
+@pytest.mark.parametrize("how", ["plain", "bash", "fork", "double-fork"])
+def test_agent_killed_leaves_nothing(server, fleet, how):
+    server(*QUICK)
+    agent = start_hidden(fleet, how)
+    pids = everything_below(fleet, agent, how)
+    agent.send(signal.SIGKILL)
+    agent.wait()
+    assert [pid for pid in pids if not gone_soon(pid)] == []
+
+
+@pytest.mark.parametrize("how", ["plain", "bash", "fork", "double-fork"])
+def test_guard_killed_leaves_nothing_and_training_goes_on(server, fleet, how):
+    s = server(*QUICK)
+    agent = start_hidden(fleet, how)
+    pids = everything_below(fleet, agent, how)
+    guard = agent.guard_pid
+    os.kill(guard, signal.SIGKILL)
+    assert [pid for pid in pids if not gone_soon(pid)] == []
+    fleet.wait_world(1, above=1)
+    assert agent.process.poll() is None
+    assert children(agent.pid) != [guard]
+    assert not s.events("restarts"), "charged for what was no fault of the script"
+    fleet.order("exit 0")
+    if how == "plain":
+        assert agent.wait() == 0
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("how", ["plain", "bash", "double-fork"])
+def test_agent_told_to_leave(server, fleet, status, how, number, code):
+    server(*QUICK)
+    agent = start_hidden(fleet, how)
+    pids = everything_below(fleet, agent, how)
+    agent.send(number)
+    assert agent.wait(5) == code
+    assert [pid for pid in pids if is_alive(pid)] == [], "left over after the agent's end"
+    wait_until(lambda: not [n for j in status() for n in j["nodes"]], what="the node's leaving")
+
+
+def test_agent_told_to_leave_while_it_waits(server, fleet, status):
+    server(*QUICK)
+    agent = fleet.start("--nnodes=2:2")
+    wait_until(lambda: [n for j in status() for n in j["nodes"]], what="the node's joining")
+    agent.send(signal.SIGTERM)
+    assert agent.wait(5) == 143
+    assert fleet.starts() == []
+
+
+@pytest.mark.parametrize("ending, code, words", [
+    (["--exit", "0"], 0, "job default succeeded"),
+    (["--exit", "1"], 1, "rank 0 on node .* exited with code 1 after 0 restarts"),
+    (["--exit", "42"], 1, "exited with code 42"),
+    (["--exit", "143"], 1, "exited with code 143"),
+    (["--signal", str(int(signal.SIGKILL))], 1, "ended by signal 9"),
+    (["--signal", str(int(signal.SIGSEGV))], 1, "ended by signal 11"),
+])
+def test_how_a_trainer_ends(server, fleet, ending, code, words):
+    server(*QUICK)
+    agent = fleet.start("--max-restarts=0", trainer=ending)
+    assert agent.wait() == code
+    assert re.search(words, agent.stderr()), agent.stderr()
+
+
+def test_always_failing_script_fails_the_job_after_its_restarts(server, fleet):
+    s = server(*QUICK)
+    agents = [fleet.start("--nnodes=2:2", "--max_restarts=2", trainer=["--exit", "7", "--say", "no such data set"])
+              for _ in range(2)]
+    assert [agent.wait() for agent in agents] == [1, 1]
+    for agent in agents:
+        assert "exited with code 7 after 2 restarts" in agent.stderr()
+        assert "no such data set" in agent.stderr()
+    assert fleet.last_epoch() == 3
+    assert [e["cause"] for e in s.events("epoch")] == ["start", "trainer_failed", "trainer_failed"]
+    # A late node of the same script is told the same.
+    late = fleet.start("--nnodes=2:2", "--max_restarts=2", trainer=["--exit", "7", "--say", "no such data set"])
+    assert late.wait() == 1
+    # One with another script is refused, with a sentence that helps.
+    other = fleet.start("--nnodes=2:2", trainer=["--exit", "8"])
+    assert other.wait() == 1
+    assert "--job" in other.stderr()
+
+
+def test_one_failure_is_survived(server, fleet):
+    s = server(*QUICK)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    first = fleet.wait_world(2)
+    fleet.order("exit 3", first, 1)
+    second = fleet.wait_world(2, above=first)
+    assert s.events("epoch")[-1]["cause"] == "trainer_failed"
+    old, new = fleet.starts(first), fleet.starts(second)
+    assert not set(old[0]["cluster"]) & set(new[0]["cluster"]), "ports of two epochs in a row must differ"
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_success_is_rank_0s(server, fleet):
+    """Ranks end at different times, and others may fail once rank 0 has ended well."""
+    server(*QUICK, "--exit-grace", "30")
+    agents = [fleet.start("--nnodes=3:3") for _ in range(3)]
+    epoch = fleet.wait_world(3)
+    fleet.order("exit 0", epoch, 1)
+    wait_until(lambda: [e for e in fleet.lines("end") if e["rank"] == 1], what="rank 1's end")
+    fleet.order("exit 0", epoch, 0)
+    wait_until(lambda: [e for e in fleet.lines("end") if e["rank"] == 0], what="rank 0's end")
+    assert all(agent.process.poll() is None for agent in agents)
+    fleet.order("exit 1", epoch, 2)
+    assert [agent.wait() for agent in agents] == [0, 0, 0]
+    assert fleet.last_epoch() == epoch
+
+
+def test_others_are_ended_after_exit_grace(server, fleet):
+    server(*QUICK, "--exit-grace", "1")
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    epoch = fleet.wait_world(2)
+    fleet.order("exit 0", epoch, 0)
+    assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_frozen_node_is_lost_and_stops_when_it_thaws(server, fleet):
+    """A frozen node (agent, guard and trainer) loses its place; thawed, its old trainer is ended before anything else."""
+    server("--ttl", "3", "--gather", "0.3")
+    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    first = fleet.wait_world(2)
+    frozen = agents[1]
+    pids = [frozen.pid, *descendants(frozen.pid)]
+    trainer = next(s["pid"] for s in fleet.starts(first) if s["pid"] in pids)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    second = fleet.wait_world(1, above=first)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    assert gone_soon(trainer)
+    fleet.wait_world(2, above=second)
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents] == [0, 0]
+    fleet.check_views()
+
+
+def test_fence_ends_a_trainer_without_a_server(server, fleet):
+    s = server("--ttl", "3", "--fence", "9", "--gather", "0.3")
+    agent = fleet.start("--nnodes=1:2")
+    epoch = fleet.wait_world(1)
+    trainer = fleet.starts(epoch)[0]["pid"]
+    s.kill()
+    wait_until(lambda: not is_alive(trainer), deadline=12, what="the fence")
+    wait_until(lambda: "fenced" in agent.stderr(), what="the agent's saying so")
+    assert agent.process.poll() is None

@@ -1,0 +1,140 @@
+/* tests/unit/net/test_out_queue.c: bytes through a socket that takes a few at a time. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/net/out_queue.h"
+#include "tests/unit/story.h"
+
+/* Bytes whose value says where in the stream they belong. */
+static uint8_t byte_at(size_t position)
+{
+    return (uint8_t)(position * 7 + position / 256);
+}
+
+static void add(struct out_queue *queue, size_t *position, size_t n, bool counts)
+{
+    uint8_t *room = out_queue_room(queue, n, counts);
+    assert_non_null(room);
+    for (size_t i = 0; i < n; i++) {
+        room[i] = byte_at((*position)++);
+    }
+    out_queue_add(queue, n);
+}
+
+/* Reads up to most bytes and checks that they are the next of the stream. */
+static size_t take(int fd, size_t *position, size_t most)
+{
+    uint8_t bytes[4096];
+    assert_true(most <= sizeof bytes);
+    const ssize_t got = recv(fd, bytes, most, MSG_DONTWAIT);
+    for (ssize_t i = 0; i < got; i++) {
+        assert_int_equal(bytes[i], byte_at((*position)++));
+    }
+    return got > 0 ? (size_t)got : 0;
+}
+
+static void make_pair(int ends[2])
+{
+    const int small = 1; /* the kernel makes it its minimum */
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+}
+
+TEST(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces)
+{
+    NO_FIXTURE;
+    int ends[2];
+    make_pair(ends);
+    struct out_queue queue = {0};
+    size_t in = 0;
+    size_t out = 0;
+    size_t counted_in = 0;
+    unsigned pieces = 0;
+    for (unsigned round = 0; round < 3000; round++) {
+        const size_t n = 1 + (round * 2654435761u >> 8) % (round % 50 == 0 ? 16402 : 300);
+        const bool counts = round % 3 != 0;
+        add(&queue, &in, n, counts);
+        counted_in += counts ? n : 0;
+        assert_true(queue.counted <= queue.n && queue.counted <= counted_in);
+        const int rc = out_queue_write(&queue, ends[0]);
+        assert_true(rc == 0 || rc == TFE_EMORE);
+        assert_int_equal(rc == 0, out_queue_is_empty(&queue));
+        pieces += take(ends[1], &out, 1 + round % 700) > 0;
+    }
+    for (unsigned i = 0; i < 1000000 && out < in; i++) {
+        (void)!out_queue_write(&queue, ends[0]);
+        (void)take(ends[1], &out, 997);
+    }
+    assert_int_equal(out, in);
+    assert_true(pieces > 1000);
+    assert_true(out_queue_is_empty(&queue));
+    assert_int_equal(queue.counted, 0);
+    assert_null(queue.first);
+    assert_null(queue.last);
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(close(ends[1]), 0);
+}
+
+TEST(out_queue, counted_and_uncounted_bytes_are_told_apart)
+{
+    NO_FIXTURE;
+    struct out_queue queue = {0};
+    size_t in = 0;
+    add(&queue, &in, 10, true);
+    add(&queue, &in, 10, false);
+    add(&queue, &in, 10, false);
+    add(&queue, &in, 10, true);
+    assert_int_equal(queue.n, 40);
+    assert_int_equal(queue.counted, 20);
+    out_queue_clear(&queue);
+    assert_int_equal(queue.n, 0);
+    assert_int_equal(queue.counted, 0);
+    out_queue_clear(&queue);
+}
+
+TEST(out_queue, room_that_is_not_used_costs_nothing)
+{
+    NO_FIXTURE;
+    int ends[2];
+    make_pair(ends);
+    struct out_queue queue = {0};
+    assert_non_null(out_queue_room(&queue, 100, true));
+    assert_true(out_queue_is_empty(&queue));
+    assert_int_equal(out_queue_write(&queue, ends[0]), 0);
+    size_t in = 0;
+    size_t out = 0;
+    add(&queue, &in, 5, true);
+    assert_int_equal(out_queue_write(&queue, ends[0]), 0);
+    assert_int_equal(take(ends[1], &out, 100), 5);
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(close(ends[1]), 0);
+}
+
+TEST(out_queue, a_reader_that_is_gone_is_an_error_and_no_signal)
+{
+    NO_FIXTURE;
+    int ends[2];
+    make_pair(ends);
+    struct out_queue queue = {0};
+    size_t in = 0;
+    add(&queue, &in, 5, true);
+    assert_int_equal(close(ends[1]), 0);
+    assert_int_equal(out_queue_write(&queue, ends[0]), TFE_ESYS);
+    assert_int_equal(errno, EPIPE);
+    out_queue_clear(&queue);
+    assert_int_equal(close(ends[0]), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces),
+        STORY(out_queue, counted_and_uncounted_bytes_are_told_apart),
+        STORY(out_queue, room_that_is_not_used_costs_nothing),
+        STORY(out_queue, a_reader_that_is_gone_is_an_error_and_no_signal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
