@@ -1,0 +1,178 @@
+/* server/driver.c: the one place that steps the core: events in, actions out, and its one timer.
+ *
+ * Carrying out actions can end a session (no memory to send), and that is an event again. The core
+ * is never stepped while its actions are being carried out, for the next step takes back what they
+ * point to: ends are collected in `gone` and told one by one afterwards. */
+#include "server/driver.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/net/clock.h"
+#include "common/net/heap.h"
+#include "common/net/log.h"
+#include "server/actions.h"
+
+/* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
+ * least this often. */
+#define LOOK_MS 1000
+
+/* After a step that found no memory. */
+#define RETRY_MS 100
+
+struct driver {
+    struct rdzv *core;
+    struct sessions *sessions;
+    struct event *timer;
+    struct tfe_mono deadline;
+    uint32_t *gone; /* a ring; each session is in it at most once, so max_sessions places do */
+    uint32_t gone_first;
+    uint32_t n_gone;
+    uint32_t max_sessions;
+    bool stepping;
+    bool stopped;
+};
+
+static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
+{
+    int64_t ms = tfe_mono_sub(driver->deadline, now);
+    if (tfe_mono_is_never(driver->deadline) || ms > LOOK_MS) {
+        ms = LOOK_MS;
+    }
+    if (ms < least_ms) {
+        ms = least_ms;
+    }
+    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    (void)event_add(driver->timer, &tv); /* re-arming a timer takes no memory */
+}
+
+/* One step and what it asks for. Leaves the timer to the caller. */
+static int step(struct driver *driver, const struct rdzv_event *event)
+{
+    struct rdzv_actions actions;
+    driver->stepping = true;
+    int err = rdzv_step(driver->core, event, &actions);
+    if (err == 0) {
+        driver->deadline = actions.deadline;
+        actions_run(&actions, driver->sessions);
+    }
+    driver->stepping = false;
+    return err;
+}
+
+/* Tells the core of the sessions that ended, and arms the timer for what comes next. */
+static void settle(struct driver *driver, struct tfe_mono now)
+{
+    while (driver->n_gone > 0) {
+        uint32_t session = driver->gone[driver->gone_first];
+        int err =
+            step(driver, &(struct rdzv_event){.type = RDZV_CLOSED, .now = now, .session = session});
+        if (err == TFE_ENOMEM) {
+            arm(driver, now, RETRY_MS);
+            return;
+        }
+        driver->gone_first = (driver->gone_first + 1) % driver->max_sessions;
+        driver->n_gone--;
+        sessions_forgotten(driver->sessions, session);
+    }
+    arm(driver, now, 0);
+}
+
+static int on_message(void *ctx, uint32_t session, const struct tfe_msg *msg)
+{
+    struct driver *driver = ctx;
+    struct tfe_mono now = clock_mono();
+    if (driver->stopped) {
+        return 0;
+    }
+    int err = step(driver, &(struct rdzv_event){
+                               .type = RDZV_MESSAGE, .now = now, .session = session, .msg = msg});
+    settle(driver, now);
+    return err;
+}
+
+static void on_closed(void *ctx, uint32_t session)
+{
+    struct driver *driver = ctx;
+    if (driver->stopped) {
+        sessions_forgotten(driver->sessions, session);
+        return;
+    }
+    driver->gone[(driver->gone_first + driver->n_gone) % driver->max_sessions] = session;
+    driver->n_gone++;
+    if (!driver->stepping) {
+        settle(driver, clock_mono());
+    }
+}
+
+const struct session_ops driver_session_ops = {.message = on_message, .closed = on_closed};
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct driver *driver = ctx;
+    struct tfe_mono now = clock_mono();
+    (void)fd;
+    (void)what;
+    if (!tfe_mono_before(now, driver->deadline)) {
+        int err = step(driver, &(struct rdzv_event){.type = RDZV_TICK, .now = now});
+        if (err != 0) {
+            log_error("tick_failed", LOG_S("why", tfe_error_sentence(err)));
+            arm(driver, now, RETRY_MS);
+            return;
+        }
+    }
+    settle(driver, now);
+}
+
+int driver_new(struct event_base *base, const struct rdzv_config *config, struct driver **ret)
+{
+    struct driver *driver = calloc(1, sizeof(*driver));
+    if (driver == NULL) {
+        return TFE_ENOMEM;
+    }
+    driver->deadline = TFE_MONO_NEVER;
+    driver->max_sessions = config->max_sessions;
+    driver->gone = calloc(config->max_sessions, sizeof(uint32_t));
+    driver->timer = evtimer_new(base, on_timer, driver);
+    int err = driver->gone == NULL || driver->timer == NULL ? TFE_ENOMEM : 0;
+    if (err == 0) {
+        err = rdzv_new(config, &heap_mem, &driver->core);
+    }
+    if (err != 0) {
+        driver_free(driver);
+        return err;
+    }
+    arm(driver, clock_mono(), 0);
+    *ret = driver;
+    return 0;
+}
+
+void driver_free(struct driver *driver)
+{
+    if (driver == NULL) {
+        return;
+    }
+    if (driver->timer != NULL) {
+        event_free(driver->timer);
+    }
+    rdzv_free(driver->core);
+    free(driver->gone);
+    free(driver);
+}
+
+void driver_set_sessions(struct driver *driver, struct sessions *sessions)
+{
+    driver->sessions = sessions;
+}
+
+const struct rdzv *driver_core(const struct driver *driver)
+{
+    return driver->core;
+}
+
+void driver_stop(struct driver *driver)
+{
+    driver->stopped = true;
+    (void)evtimer_del(driver->timer);
+}

@@ -1,0 +1,74 @@
+/* server/process.c: what the process itself needs set before it touches secrets or sockets. */
+#include "server/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/base/msg.h"
+
+/* Descriptors that are not agents': stdio, lock, event loop, listener, signal pipe, files written
+ * while running, and some handshakes and tfe-ctl sessions besides a full house. */
+#define FILES_RESERVED 32
+#define SESSIONS_LEAST 8
+
+/* More sessions than two per possible member (the old and the new one of a reconnecting node) serve
+ * nobody, and each slot costs memory. */
+#define SESSIONS_MOST (2 * MSG_NODES_MAX)
+
+/* The leak checker of a sanitizer build traces its own process, which a process that may not be
+ * dumped forbids. */
+#if defined(__SANITIZE_ADDRESS__)
+#define PROCESS_DUMPABLE 1ul
+#else
+#define PROCESS_DUMPABLE 0ul
+#endif
+
+int process_prepare(struct tfe_why *why)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        /* open(2) takes the lowest free number, and all below fd are open by now. */
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) {
+            why_errno(why, "open /dev/null");
+            return TFE_ESYS;
+        }
+    }
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    if (sigaction(SIGPIPE, &ignore, NULL) != 0) {
+        why_errno(why, "ignore SIGPIPE");
+        return TFE_ESYS;
+    }
+    /* The limit alone does not count where core_pattern is a pipe (core(5)), so both. */
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, PROCESS_DUMPABLE) != 0) {
+        why_errno(why, "turn core dumps off");
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
+int process_raise_files(uint32_t *ret_max_sessions, struct tfe_why *why)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+        why_errno(why, "read the limit of open files");
+        return TFE_ESYS;
+    }
+    if (files.rlim_cur < files.rlim_max) {
+        struct rlimit raised = {.rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+            files = raised;
+        }
+    }
+    if (files.rlim_cur < FILES_RESERVED + SESSIONS_LEAST) {
+        why_set(why, "the limit of open files is %llu, at least %d are needed (ulimit -n)",
+                (unsigned long long)files.rlim_cur, FILES_RESERVED + SESSIONS_LEAST);
+        return TFE_ESYS;
+    }
+    rlim_t sessions = files.rlim_cur - FILES_RESERVED;
+    *ret_max_sessions = sessions < SESSIONS_MOST ? (uint32_t)sessions : SESSIONS_MOST;
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* server/process.h: what the process itself needs set before it touches secrets or sockets. */
+#ifndef TFE_SERVER_PROCESS_H
+#define TFE_SERVER_PROCESS_H
+
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+/* Opens /dev/null on those of descriptors 0 to 2 that are closed (a socket must not become stderr),
+ * ignores SIGPIPE, turns core dumps off. TFE_ESYS. */
+int process_prepare(struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Raises RLIMIT_NOFILE to its hard limit and says how many agents' sessions that allows. TFE_ESYS:
+ * the limit cannot be read, or is too low to serve anyone. */
+int process_raise_files(uint32_t *ret_max_sessions, struct tfe_why *why) TFE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,72 @@
+/* server/sessions.h: accepted connections, from the first byte to the last; who may say what on
+ * them. */
+#ifndef TFE_SERVER_SESSIONS_H
+#define TFE_SERVER_SESSIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "common/base/error.h"
+#include "common/base/msg.h"
+#include "common/wire/hello.h"
+
+struct event_base;
+struct listener;
+struct rdzv;
+struct sessions;
+
+/* Where the agents' sessions lead. The number of a session is below max_sessions and is used again
+ * only after sessions_forgotten, or after sessions_close, and when its connection is gone. */
+struct session_ops {
+    /* A message of an agent that agents may send. An error is answered (DESIGN 3, REFUSED) and ends
+     * the session. */
+    int (*message)(void *ctx, uint32_t session, const struct tfe_msg *msg);
+    /* The connection of a session that has joined is over; sessions_forgotten is the answer, at
+     * once or later. May come from inside sessions_send. */
+    void (*closed)(void *ctx, uint32_t session);
+};
+
+struct sessions_config {
+    struct event_base *base;
+    struct hello_server *hello; /* borrowed */
+    struct hello_facts facts;   /* of this server */
+    const struct rdzv *rdzv;    /* for status; borrowed */
+    uint32_t max_sessions;
+    uint32_t half_open_per_address;
+    const struct session_ops *ops;
+    void *ops_ctx;
+};
+
+/* TFE_ENOMEM. */
+int sessions_new(const struct sessions_config *config, struct sessions **ret) TFE_MUST_CHECK;
+
+/* Closes all that is left, without a callback. NULL is allowed. */
+void sessions_free(struct sessions *all);
+
+/* listener_accept_fn; ctx is a struct sessions. */
+void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t peer_len);
+
+/* The listener to pause while too many handshakes are under way; NULL: none (any more). */
+void sessions_set_listener(struct sessions *all, struct listener *listener);
+
+/* Says msg (or bytes of codec_encode, for tables) to an agent. If its connection is going already,
+ * nothing happens; if there is no memory to say it, the session ends, for a peer must not miss a
+ * message. */
+void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg *msg);
+void sessions_send_table(struct sessions *all, uint32_t session, const uint8_t *plain, size_t n);
+
+/* Ends a session that lost a message on its way (no memory to encode it). */
+void sessions_fail(struct sessions *all, uint32_t session);
+
+/* Flushes, then closes; ops->closed does not come, the caller has forgotten the session. */
+void sessions_close(struct sessions *all, uint32_t session);
+
+/* The answer to ops->closed. */
+void sessions_forgotten(struct sessions *all, uint32_t session);
+
+/* Flushes and closes all; on_empty comes from the loop when the last is gone (at once if none is
+ * there). Neither ops nor new connections come any more. */
+void sessions_stop(struct sessions *all, void (*on_empty)(void *ctx), void *ctx);
+
+#endif

@@ -1,0 +1,39 @@
+/* server/settings.h: the options of tfe-rdzv, as one struct filled by one table. */
+#ifndef TFE_SERVER_SETTINGS_H
+#define TFE_SERVER_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/net/log.h"
+#include "common/net/options.h"
+#include "common/net/why.h"
+
+struct settings {
+    const char *bind;
+    const char *state_dir; /* NULL: state_dir_find decides */
+    const char *advertise; /* NULL: advertise_find decides */
+    uint32_t port;
+    uint32_t ttl_ms;
+    uint32_t fence_ms; /* 0: rdzv.h's rule */
+    uint32_t gather_ms;
+    uint32_t gather_max_ms;
+    uint32_t grow_wait_ms;
+    uint32_t stop_grace_ms;
+    uint32_t exit_grace_ms;
+    uint32_t max_restarts;
+    uint32_t half_open_per_address;
+    bool ephemeral; /* accepted; this version keeps nothing but keys and tokens anyway */
+    enum log_level log_level;
+    enum log_format log_format;
+};
+
+extern const struct option_table settings_table;
+
+/* Parses argv and the environment. Strings are borrowed from them. TFE_EINVAL: why is one sentence.
+ */
+int settings_parse(int argc, char **argv, struct settings *ret, enum options_result *ret_result,
+                   struct tfe_why *why) TFE_MUST_CHECK;
+
+#endif

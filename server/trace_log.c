@@ -1,0 +1,55 @@
+/* server/trace_log.c: what the core tells of itself, as log lines. */
+#include "server/trace_log.h"
+
+#include <stddef.h>
+
+#include "common/net/log.h"
+
+/* Under which names a trace's number and text are logged (rdzv.h says what they are); NULL: it has
+ * none. Scripts read these lines, so the names are a contract. */
+struct trace_words {
+    enum log_level level;
+    const char *number;
+    const char *text;
+};
+
+static const struct trace_words words[] = {
+    [TRACE_JOB_STATE] = {LOG_INFO_, NULL, "state"},
+    [TRACE_NODE_JOINED] = {LOG_INFO_, NULL, "name"},
+    [TRACE_NODE_BACK] = {LOG_INFO_, NULL, NULL},
+    [TRACE_NODE_READY] = {LOG_INFO_, NULL, "host"},
+    [TRACE_NODE_SUSPECT] = {LOG_WARN_, NULL, NULL},
+    [TRACE_NODE_LOST] = {LOG_WARN_, NULL, "why"},
+    [TRACE_NODE_LEFT] = {LOG_INFO_, NULL, NULL},
+    [TRACE_NODE_EXITED] = {LOG_INFO_, "code", "tail"},
+    [TRACE_NODE_REFUSED] = {LOG_WARN_, NULL, "why"},
+    [TRACE_LISTENING] = {LOG_INFO_, "ms", NULL},
+    [TRACE_SWITCH] = {LOG_INFO_, NULL, "cause"},
+    [TRACE_EPOCH] = {LOG_INFO_, "members", "cause"},
+    [TRACE_WAIT_FENCE] = {LOG_WARN_, "ms", NULL},
+    [TRACE_RESTARTS] = {LOG_INFO_, "used", NULL},
+    [TRACE_JOB_FINISHED] = {LOG_INFO_, NULL, "why"},
+};
+
+#define TRACE_COUNT(NAME, name) +1
+_Static_assert(sizeof(words) / sizeof(words[0]) == 0 RDZV_TRACES(TRACE_COUNT),
+               "every kind of trace has its words");
+
+void trace_log(const struct rdzv_trace *trace)
+{
+    const struct trace_words *w = &words[trace->kind];
+    struct log_field fields[5];
+    unsigned n = 0;
+    fields[n++] = LOG_S("job", trace->job);
+    fields[n++] = LOG_S("node", trace->node);
+    if (trace->epoch != 0) {
+        fields[n++] = LOG_U("epoch", trace->epoch);
+    }
+    if (w->number != NULL) {
+        fields[n++] = LOG_U(w->number, trace->number);
+    }
+    if (w->text != NULL) {
+        fields[n++] = LOG_S(w->text, trace->text);
+    }
+    log_line(w->level, rdzv_trace_name(trace->kind), fields, n);
+}
