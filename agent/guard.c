@@ -1,0 +1,149 @@
+/* agent/guard.c: forks tfe-guard, and makes of the agent's copy a process of its own. */
+#include "agent/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/guard_loop.h"
+#include "agent/guard_spawn.h"
+#include "agent/proc.h"
+
+/* Where main's argv lies: see guard_title_area. */
+static struct {
+    char *start;
+    size_t n;
+} title;
+
+void guard_title_area(int argc, char **argv)
+{
+    if (argc < 1) {
+        return;
+    }
+    char *end = argv[0] + strlen(argv[0]) + 1;
+    for (int i = 1; i < argc && argv[i] == end; i++) {
+        end += strlen(argv[i]) + 1;
+    }
+    title.start = argv[0];
+    title.n = (size_t)(end - argv[0]);
+}
+
+static void title_set(const char *name)
+{
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+    if (title.n > strlen(name)) {
+        /* Also wipes a token that was given on the command line. */
+        memset(title.start, 0, title.n);
+        memcpy(title.start, name, strlen(name));
+    }
+}
+
+static void fail(const char *what)
+{
+    ssize_t ignored = write(STDERR_FILENO, what, strlen(what));
+    (void)ignored;
+    _exit(1);
+}
+
+/* Signals: blocked one and all, so that none comes between fork and exec of a child either; SIGCHLD
+ * is read from its descriptor. What is meant for the agent or the terminal is dropped besides, and
+ * so are the handlers that the agent had. */
+static void signals_arrange(void)
+{
+    static const int dropped[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE, SIGTSTP,
+                                  SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGALRM};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++) {
+        sigaction(dropped[i], &ignore, NULL);
+    }
+    struct sigaction child = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
+    sigaction(SIGCHLD, &child, NULL);
+    sigset_t mask;
+    sigfillset(&mask);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        sigdelset(&mask, faults[i]);
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+}
+
+/* Puts fd where the guard expects it. */
+static void place(int fd, int at, const char *what)
+{
+    if (fd < 0 || (fd != at && dup3(fd, at, O_CLOEXEC) < 0)) {
+        fail(what);
+    }
+    if (fd != at && fd >= PAIR_FD) {
+        close(fd);
+    }
+}
+
+static _Noreturn void guard_run(int pair)
+{
+    setsid();
+    title_set("tfe-guard");
+    signals_arrange();
+    if (proc_become_subreaper() != 0) {
+        fail("tfe-guard: cannot become a subreaper\n");
+    }
+    /* Move the pair out of the way of everything that gets a fixed number. */
+    int high = fcntl(pair, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (high < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+        (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0)) {
+        fail("tfe-guard: cannot arrange its descriptors\n");
+    }
+    place(high, PAIR_FD, "tfe-guard: cannot keep its pipe\n");
+    guard_close_from(PAIR_FD + 1);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    place(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), CHILD_FD,
+          "tfe-guard: cannot make a signalfd\n");
+    place(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), FENCE_FD,
+          "tfe-guard: cannot make a timer on CLOCK_BOOTTIME\n");
+    guard_serve();
+    _exit(0);
+}
+
+int guard_fork(struct guard_process *ret, struct tfe_why *why)
+{
+    if (access("/proc/self/stat", R_OK) != 0) {
+        why_errno(why, "guard: /proc is needed to find what trainers start");
+        return TFE_ESYS;
+    }
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        why_errno(why, "guard: socketpair");
+        return TFE_ESYS;
+    }
+    /* No handler of the agent's may run in the child: it would write into the agent's descriptors.
+     */
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        guard_run(pair[1]);
+    }
+    int error = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        errno = error;
+        why_errno(why, "guard: fork");
+        return TFE_ESYS;
+    }
+    *ret = (struct guard_process){.pid = pid, .fd = pair[0]};
+    return 0;
+}

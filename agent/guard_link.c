@@ -1,0 +1,289 @@
+/* agent/guard_link.c: the agent's end of the pipe to its guard: orders out, events in. */
+#include "agent/guard_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/guard_proto.h"
+#include "agent/guard_spawn.h"
+
+/* The pipe's EOF comes while the guard still dies; its children are ours once it can be reaped. */
+#define REAP_RETRY_US 1000
+
+struct guard_link {
+    struct event_base *base;
+    struct guard_process guard; /* fd -1: the guard is gone */
+    const struct guard_ops *ops;
+    void *ctx;
+    struct event *readable;
+    struct event *writable; /* pending while something is owed */
+    struct event *reaper;
+    bool used[GUARD_SLOTS];
+
+    /* Orders that the pipe did not take yet. States, not a queue: a guard that does not run for a
+     * while (a stopped machine) costs no memory, and finds the newest. */
+    uint64_t signals[GUARD_SLOTS]; /* bit n-1: signal n */
+    bool owes_signals;
+    bool owes_sweep;
+    bool owes_fence;
+    struct tfe_mono fence;
+
+    uint32_t sweep_asked;
+    uint32_t sweep_answered;
+};
+
+/* False: the pipe is full (or its end is near, which the reading side finds out). */
+static bool order_send(struct guard_link *link, const struct guard_order *order)
+{
+    ssize_t n = send(link->guard.fd, order, sizeof *order, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return n == (ssize_t)sizeof *order;
+}
+
+static bool signals_send(struct guard_link *link)
+{
+    for (uint32_t slot = 0; slot < GUARD_SLOTS; slot++) {
+        for (int signo = 1; link->signals[slot] && signo <= 64; signo++) {
+            uint64_t bit = UINT64_C(1) << (signo - 1);
+            struct guard_order order = {.word = GUARD_SIGNAL, .slot = slot, .signo = signo};
+            if (!(link->signals[slot] & bit)) {
+                continue;
+            }
+            if (!order_send(link, &order)) {
+                return false;
+            }
+            link->signals[slot] &= ~bit;
+        }
+    }
+    return true;
+}
+
+static void link_send_owed(struct guard_link *link)
+{
+    if (link->guard.fd < 0) {
+        return;
+    }
+    if (link->owes_fence) {
+        struct guard_order order = {.word = GUARD_FENCE, .deadline_ms = link->fence.ms};
+        link->owes_fence = !order_send(link, &order);
+    }
+    if (!link->owes_fence && link->owes_signals) {
+        link->owes_signals = !signals_send(link);
+    }
+    if (!link->owes_fence && !link->owes_signals && link->owes_sweep) {
+        struct guard_order order = {.word = GUARD_SWEEP, .number = link->sweep_asked};
+        link->owes_sweep = !order_send(link, &order);
+    }
+    if (link->owes_fence || link->owes_signals || link->owes_sweep) {
+        event_add(link->writable, NULL);
+    }
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    link_send_owed(arg);
+}
+
+static void on_reaper(evutil_socket_t fd, short what, void *arg)
+{
+    struct guard_link *link = arg;
+    (void)fd;
+    (void)what;
+    pid_t pid = waitpid(link->guard.pid, NULL, WNOHANG);
+    if (pid == 0 || (pid < 0 && errno == EINTR)) {
+        event_add(link->reaper, &(struct timeval){.tv_usec = REAP_RETRY_US});
+        return;
+    }
+    link->ops->lost(link->ctx);
+}
+
+static void link_lost(struct guard_link *link)
+{
+    event_del(link->readable);
+    event_del(link->writable);
+    close(link->guard.fd);
+    link->guard.fd = -1;
+    event_add(link->reaper, &(struct timeval){.tv_usec = 0});
+}
+
+/* Calls at most one callback, last: it may free the link. */
+static void event_take(struct guard_link *link, const struct guard_event *event)
+{
+    bool slot_known = event->slot < GUARD_SLOTS;
+    switch (event->word) {
+    case GUARD_SPAWNED:
+        link->ops->spawned(link->ctx, event->slot, event->pid);
+        break;
+    case GUARD_SPAWN_FAILED:
+        if (slot_known) {
+            link->used[event->slot] = false;
+            link->signals[event->slot] = 0;
+            link->ops->spawn_failed(link->ctx, event->slot, event->value);
+        }
+        break;
+    case GUARD_EXITED:
+        if (slot_known) {
+            link->used[event->slot] = false;
+            link->signals[event->slot] = 0;
+            link->ops->exited(link->ctx, event->slot, event->value);
+        }
+        break;
+    case GUARD_SWEPT:
+        if (event->slot != link->sweep_asked) {
+            break; /* a later sweep is on its way: its answer says more */
+        }
+        if (event->pid == 0) {
+            link->sweep_answered = event->slot;
+        }
+        link->ops->swept(link->ctx, event->pid);
+        break;
+    case GUARD_FENCED:
+        link->ops->fenced(link->ctx);
+        break;
+    default:
+        break;
+    }
+}
+
+/* One packet a call; what else there is keeps the descriptor readable. */
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct guard_link *link = arg;
+    struct guard_event event;
+    (void)what;
+    ssize_t n = recv(fd, &event, sizeof event, MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof event) {
+        event_take(link, &event);
+    } else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
+        link_lost(link);
+    }
+}
+
+int guard_link_new(struct event_base *base, const struct guard_process *process,
+                   const struct guard_ops *ops, void *ctx, struct guard_link **ret)
+{
+    struct guard_link *link = calloc(1, sizeof *link);
+    if (!link) {
+        return TFE_ENOMEM;
+    }
+    link->base = base;
+    link->guard = (struct guard_process){.pid = process->pid, .fd = -1};
+    link->ops = ops;
+    link->ctx = ctx;
+    link->readable = event_new(base, process->fd, EV_READ | EV_PERSIST, on_readable, link);
+    link->writable = event_new(base, process->fd, EV_WRITE, on_writable, link);
+    link->reaper = event_new(base, -1, 0, on_reaper, link);
+    if (!link->readable || !link->writable || !link->reaper ||
+        event_add(link->readable, NULL) != 0) {
+        guard_link_free(link);
+        return TFE_ENOMEM;
+    }
+    link->guard.fd = process->fd;
+    *ret = link;
+    return 0;
+}
+
+void guard_link_free(struct guard_link *link)
+{
+    if (!link) {
+        return;
+    }
+    if (link->readable) {
+        event_free(link->readable);
+    }
+    if (link->writable) {
+        event_free(link->writable);
+    }
+    if (link->reaper) {
+        event_free(link->reaper);
+    }
+    if (link->guard.fd >= 0) {
+        close(link->guard.fd);
+    }
+    free(link);
+}
+
+pid_t guard_link_pid(const struct guard_link *link)
+{
+    return link->guard.pid;
+}
+
+static int spawn_send(struct guard_link *link, const struct guard_order *order, const int *fds)
+{
+    union {
+        char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    memset(&control, 0, sizeof control);
+    struct guard_order copy = *order;
+    struct iovec part = {.iov_base = &copy, .iov_len = sizeof copy};
+    struct msghdr msg = {.msg_iov = &part,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&msg);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(GUARD_FDS * sizeof(int));
+    memcpy(CMSG_DATA(rights), fds, GUARD_FDS * sizeof(int));
+    ssize_t n = sendmsg(link->guard.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return n == (ssize_t)sizeof copy ? 0 : TFE_ESYS;
+}
+
+int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
+                     int stdout_fd, int stderr_fd)
+{
+    if (slot >= GUARD_SLOTS) {
+        return TFE_EINVAL;
+    }
+    if (link->used[slot] || link->sweep_asked != link->sweep_answered) {
+        return TFE_ESTATE;
+    }
+    if (link->guard.fd < 0 || link->owes_fence) {
+        /* Nothing may start under a fence that the guard does not know yet. */
+        errno = link->guard.fd < 0 ? EPIPE : EAGAIN;
+        return TFE_ESYS;
+    }
+    struct guard_order order = {.word = GUARD_SPAWN, .slot = slot};
+    int fds[GUARD_FDS] = {[GUARD_FD_STDOUT] = stdout_fd, [GUARD_FD_STDERR] = stderr_fd};
+    int rc = guard_block_new(spec, &order, &fds[GUARD_FD_BLOCK]);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = spawn_send(link, &order, fds);
+    int error = errno;
+    close(fds[GUARD_FD_BLOCK]);
+    errno = error;
+    link->used[slot] = rc == 0;
+    return rc;
+}
+
+void guard_link_signal(struct guard_link *link, uint32_t slot, int signo)
+{
+    if (slot >= GUARD_SLOTS || !link->used[slot] || signo < 1 || signo > 64) {
+        return;
+    }
+    link->signals[slot] |= UINT64_C(1) << (signo - 1);
+    link->owes_signals = true;
+    link_send_owed(link);
+}
+
+void guard_link_sweep(struct guard_link *link)
+{
+    link->sweep_asked++;
+    link->owes_sweep = true;
+    link_send_owed(link);
+}
+
+void guard_link_fence(struct guard_link *link, struct tfe_mono deadline)
+{
+    link->fence = deadline;
+    link->owes_fence = true;
+    link_send_owed(link);
+}

@@ -1,0 +1,344 @@
+/* agent/proc.c: the tree of processes as /proc shows it, and signals to parts of it. */
+#include "agent/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Rows that need no allocation: a killer must work when memory is what ran out. */
+#define ROWS_AT_HAND 4096
+
+/* How long and how often proc_kill_all_descendants_and_reap looks. */
+#define REAP_LONGEST_MS 5000
+#define REAP_PAUSE_FIRST_US 500
+#define REAP_PAUSE_LONGEST_US 20000
+
+/* A process, from /proc/PID/stat. start (clock ticks since boot) tells it from a later one with the
+ * same pid. */
+struct row {
+    pid_t pid;
+    pid_t parent;
+    pid_t session;
+    bool dead;
+    bool below; /* descends from the root of the question */
+    uint64_t start;
+};
+
+/* All processes, by ascending pid. */
+struct table {
+    struct row *rows;
+    size_t n;
+    size_t cap;
+    void *mapped; /* rows, once they no longer fit what the caller had at hand */
+};
+
+int proc_become_subreaper(void)
+{
+    return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? 0 : TFE_ESYS;
+}
+
+/* Digits at *text up to the next other character; *text moves behind them. */
+static uint64_t number_take(const char **text)
+{
+    uint64_t value = 0;
+    while (**text >= '0' && **text <= '9') {
+        value = value * 10 + (uint64_t)(**text - '0');
+        (*text)++;
+    }
+    return value;
+}
+
+/* "PID (comm) S PPID PGRP SESSION …", proc(5). comm may hold blanks and parentheses; nothing behind
+ * it does, so the last ')' ends it. */
+static bool row_parse(const char *text, size_t n, struct row *ret)
+{
+    enum { STATE, PARENT, SESSION = 3, THREADS = 17, START = 19 };
+    const char *p = memrchr(text, ')', n);
+    if (!p || p[1] != ' ') {
+        return false;
+    }
+    p += 2;
+    char state = *p;
+    uint64_t threads = 0;
+    int field = STATE;
+    for (; *p && field <= START; field++) {
+        bool minus = *p == '-';
+        const char *digits = p + (minus ? 1 : 0);
+        uint64_t value = number_take(&digits);
+        if (field == PARENT) {
+            ret->parent = (pid_t)value;
+        } else if (field == SESSION) {
+            ret->session = (pid_t)value;
+        } else if (field == THREADS) {
+            threads = minus ? 0 : value;
+        } else if (field == START) {
+            ret->start = value;
+        }
+        p = strchr(p, ' ');
+        if (!p) {
+            field++;
+            break;
+        }
+        p++;
+    }
+    /* A first thread that ended while others run on shows Z for a process that is alive. */
+    ret->dead = state == 'X' || (state == 'Z' && threads <= 1);
+    return field > START;
+}
+
+/* "123/stat"; snprintf would be half of a pass's own time. */
+static void stat_path(pid_t pid, char ret[24])
+{
+    char digits[12];
+    size_t n = 0;
+    for (unsigned rest = (unsigned)pid; rest || !n; rest /= 10) {
+        digits[n++] = (char)('0' + rest % 10);
+    }
+    size_t at = 0;
+    while (n) {
+        ret[at++] = digits[--n];
+    }
+    memcpy(ret + at, "/stat", sizeof "/stat");
+}
+
+/* False: there is no such process any more. */
+static bool row_read(int proc, pid_t pid, struct row *ret)
+{
+    char path[24];
+    stat_path(pid, path);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    char text[1024];
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    memset(ret, 0, sizeof *ret);
+    ret->pid = pid;
+    return row_parse(text, (size_t)n, ret);
+}
+
+static bool table_reserve(struct table *t)
+{
+    if (t->n < t->cap) {
+        return true;
+    }
+    size_t bytes = t->cap * sizeof *t->rows;
+    void *p = mmap(NULL, bytes * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        return false;
+    }
+    memcpy(p, t->rows, bytes);
+    if (t->mapped) {
+        munmap(t->mapped, bytes);
+    }
+    t->mapped = p;
+    t->rows = p;
+    t->cap *= 2;
+    return true;
+}
+
+static void table_done(struct table *t)
+{
+    if (t->mapped) {
+        munmap(t->mapped, t->cap * sizeof *t->rows);
+    }
+}
+
+static bool table_add(struct table *t, const struct row *row)
+{
+    if (!table_reserve(t)) {
+        return false;
+    }
+    /* The kernel lists by ascending pid, so this normally shifts nothing. */
+    size_t at = t->n;
+    while (at > 0 && t->rows[at - 1].pid > row->pid) {
+        at--;
+    }
+    memmove(&t->rows[at + 1], &t->rows[at], (t->n - at) * sizeof *row);
+    t->rows[at] = *row;
+    t->n++;
+    return true;
+}
+
+/* Reads every process of the machine. A table that cannot grow keeps what it has: what is found now
+ * gets its signal now, and makes room. TFE_ESYS. */
+static int table_fill(struct table *t, int proc)
+{
+    char entries[16384] __attribute__((aligned(8)));
+    for (;;) {
+        ssize_t n = getdents64(proc, entries, sizeof entries);
+        if (n < 0) {
+            return TFE_ESYS;
+        }
+        if (n == 0) {
+            return 0;
+        }
+        for (ssize_t at = 0; at < n;) {
+            const struct dirent64 *entry = (const void *)(entries + at);
+            at += entry->d_reclen;
+            const char *digits = entry->d_name;
+            pid_t pid = (pid_t)number_take(&digits);
+            struct row row;
+            if (pid == 0 || *digits || !row_read(proc, pid, &row)) {
+                continue;
+            }
+            if (!table_add(t, &row)) {
+                return 0;
+            }
+        }
+    }
+}
+
+static struct row *table_find(const struct table *t, pid_t pid)
+{
+    size_t low = 0;
+    size_t high = t->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->rows[middle].pid < pid) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < t->n && t->rows[low].pid == pid ? &t->rows[low] : NULL;
+}
+
+/* Children mostly have higher pids than their parents, so two rounds are the rule; a wrapped pid
+ * counter costs a round per level. */
+static void table_mark(struct table *t, pid_t root)
+{
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < t->n; i++) {
+            struct row *row = &t->rows[i];
+            if (row->below || row->pid == root) {
+                continue;
+            }
+            const struct row *parent = table_find(t, row->parent);
+            if (row->parent == root || (parent && parent->below)) {
+                row->below = true;
+                changed = true;
+            }
+        }
+    }
+}
+
+static bool signal_stops(int signo)
+{
+    return signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+}
+
+/* Signals the process of the row and no later one with its number: a pidfd pins whoever has the
+ * number now, and start tells whether that is the one that was looked at. 0, or -1 with errno. */
+static int row_signal(int proc, const struct row *row, int signo)
+{
+    bool wake = signo != SIGKILL && signo != SIGCONT && !signal_stops(signo);
+    int fd = (int)syscall(SYS_pidfd_open, row->pid, 0);
+    if (fd < 0) {
+        if (errno == ESRCH) {
+            return -1;
+        }
+        /* No pidfds here (an old kernel, a sandbox, no descriptor left). */
+        int rc = kill(row->pid, signo);
+        if (rc == 0 && wake) {
+            kill(row->pid, SIGCONT);
+        }
+        return rc;
+    }
+    struct row now;
+    int rc = -1;
+    int error = ESRCH;
+    if (row_read(proc, row->pid, &now) && now.start == row->start) {
+        rc = (int)syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
+        error = errno;
+        if (rc == 0 && wake) {
+            syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+        }
+    }
+    close(fd);
+    errno = error;
+    return rc;
+}
+
+int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx, size_t *ret_alive,
+                            pid_t *ret_stuck)
+{
+    struct row at_hand[ROWS_AT_HAND];
+    struct table t = {.rows = at_hand, .cap = ROWS_AT_HAND};
+    *ret_alive = 0;
+    *ret_stuck = 0;
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0) {
+        return TFE_ESYS;
+    }
+    int rc = table_fill(&t, proc);
+    if (rc == 0) {
+        table_mark(&t, root);
+        for (size_t i = 0; i < t.n; i++) {
+            const struct row *row = &t.rows[i];
+            if (!row->below || row->dead || (pick && !pick(ctx, row->pid, row->session))) {
+                continue;
+            }
+            (*ret_alive)++;
+            if (signo != 0 && row_signal(proc, row, signo) != 0 && errno == EPERM) {
+                *ret_stuck = row->pid;
+            }
+        }
+    }
+    table_done(&t);
+    close(proc);
+    return rc;
+}
+
+size_t proc_kill_descendants(pid_t root, pid_t *ret_stuck)
+{
+    size_t alive = 0;
+    if (proc_signal_descendants(root, SIGKILL, NULL, NULL, &alive, ret_stuck) != 0) {
+        return SIZE_MAX;
+    }
+    return alive;
+}
+
+static int64_t steady_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+bool proc_kill_all_descendants_and_reap(pid_t self)
+{
+    int64_t give_up = steady_us() + (int64_t)REAP_LONGEST_MS * 1000;
+    int64_t pause = REAP_PAUSE_FIRST_US;
+    for (;;) {
+        pid_t pid;
+        do {
+            pid = waitpid(-1, NULL, WNOHANG);
+        } while (pid > 0 || (pid < 0 && errno == EINTR));
+        if (pid < 0) {
+            return true;
+        }
+        if (steady_us() >= give_up) {
+            return false;
+        }
+        pid_t stuck;
+        proc_kill_descendants(self, &stuck);
+        nanosleep(&(struct timespec){.tv_nsec = pause * 1000}, NULL);
+        pause = pause * 2 < REAP_PAUSE_LONGEST_US ? pause * 2 : REAP_PAUSE_LONGEST_US;
+    }
+}

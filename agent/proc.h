@@ -1,0 +1,43 @@
+/* agent/proc.h: what /proc says about processes and sockets. Used on both sides of the fork. */
+#ifndef TFE_AGENT_PROC_H
+#define TFE_AGENT_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/base/error.h"
+
+/* Makes this process adopt what its descendants leave behind. TFE_ESYS with errno. */
+int proc_become_subreaper(void) TFE_MUST_CHECK;
+
+/* Whether a living descendant is meant. Called once for each of them. */
+typedef bool proc_pick_fn(void *ctx, pid_t pid, pid_t session);
+
+/* Sends signo to every process below root that pick wants (NULL: all), however deep, zombies aside,
+ * and SIGCONT after it unless signo is SIGKILL or stops, so that a stopped process takes it. signo
+ * 0 only asks pick. *ret_alive: how many were picked. *ret_stuck is one that could not be signalled
+ * (EPERM), 0 if none. One pass: a process may fork between the look and the signal.
+ * TFE_ESYS: /proc could not be read (errno). */
+int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx, size_t *ret_alive,
+                            pid_t *ret_stuck) TFE_MUST_CHECK;
+
+/* Kills (SIGKILL) every process below root, however deep, zombies aside; returns how many were
+ * found alive, SIZE_MAX if /proc could not be read. *ret_stuck is a pid that could not be signalled
+ * (EPERM), 0 if none. One pass: the caller repeats until 0. */
+size_t proc_kill_descendants(pid_t root, pid_t *ret_stuck);
+
+/* For an agent that lost its guard: kills whatever is below self (the caller) and reaps it, for at
+ * most 5 s. False: something could not be killed in that time. Every child is reaped: do not
+ * fork a new guard before. */
+bool proc_kill_all_descendants_and_reap(pid_t self);
+
+/* Whether root or a descendant of it listens on TCP port (IPv4 or IPv6): by the inode of a LISTEN
+ * socket in root's network namespace that one of them holds open. */
+bool proc_descendant_listens(pid_t root, uint16_t port);
+
+/* Whether any process of this network namespace listens on TCP port (IPv4 or IPv6). */
+bool proc_port_listens(uint16_t port);
+
+#endif

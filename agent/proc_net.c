@@ -1,0 +1,248 @@
+/* agent/proc_net.c: who listens on a TCP port: the kernel's list of listeners, and /proc/PID/fd. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/proc.h"
+
+/* Listeners on one port: one per trainer process and address family, a few more with SO_REUSEPORT.
+ */
+#define INODES_MAX 64
+
+/* A row of the table has 150 (IPv4) to 200 (IPv6) characters. */
+#define ROW_MAX 512
+
+#define TCP_LISTEN_STATE 0x0A
+
+struct inodes {
+    uint64_t of[INODES_MAX];
+    size_t n;
+};
+
+/* "  sl  local_address rem_address   st tx:rx tr:tm retrnsmt uid timeout inode …", proc_pid_net(5);
+ * addresses are HEX:PORT. */
+static void row_collect(char *row, uint16_t port, struct inodes *ret)
+{
+    enum { LOCAL = 1, STATE = 3, INODE = 9 };
+    char *rest = row;
+    const char *local = NULL;
+    const char *state = NULL;
+    for (int field = 0; field <= INODE; field++) {
+        const char *word = strtok_r(field ? NULL : row, " ", &rest);
+        if (!word) {
+            return;
+        }
+        if (field == LOCAL) {
+            local = strrchr(word, ':');
+        } else if (field == STATE) {
+            state = word;
+        } else if (field == INODE && local && strtoul(local + 1, NULL, 16) == port &&
+                   strtoul(state, NULL, 16) == TCP_LISTEN_STATE && ret->n < INODES_MAX) {
+            ret->of[ret->n++] = strtoull(word, NULL, 10);
+        }
+    }
+}
+
+static void table_collect(const char *path, uint16_t port, struct inodes *ret)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return; /* no IPv6 here, or the process is gone */
+    }
+    char text[32768];
+    size_t held = 0;
+    for (;;) {
+        ssize_t n = read(fd, text + held, sizeof text - held);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            break;
+        }
+        held += (size_t)n;
+        char *start = text;
+        char *end;
+        while ((end = memchr(start, '\n', held - (size_t)(start - text)))) {
+            *end = '\0';
+            row_collect(start, port, ret);
+            start = end + 1;
+        }
+        held -= (size_t)(start - text);
+        if (held > ROW_MAX) {
+            break; /* not the table we know */
+        }
+        memmove(text, start, held);
+    }
+    close(fd);
+}
+
+/* Takes the answers to a dump. False: the kernel cannot say. */
+static bool diag_receive(int fd, uint16_t port, struct inodes *ret)
+{
+    for (;;) {
+        union {
+            char bytes[8192];
+            struct nlmsghdr align;
+        } buffer;
+        ssize_t n = recv(fd, buffer.bytes, sizeof buffer.bytes, 0);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        const struct nlmsghdr *part = &buffer.align;
+        for (size_t left = (size_t)n; NLMSG_OK(part, left); part = NLMSG_NEXT(part, left)) {
+            const struct inet_diag_msg *socket_found = NLMSG_DATA(part);
+            if (part->nlmsg_type == NLMSG_DONE) {
+                return true;
+            }
+            if (part->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+                part->nlmsg_len < NLMSG_LENGTH(sizeof *socket_found)) {
+                return false;
+            }
+            if (ntohs(socket_found->id.idiag_sport) == port && ret->n < INODES_MAX) {
+                ret->of[ret->n++] = socket_found->idiag_inode;
+            }
+        }
+    }
+}
+
+/* Asks for the listeners alone, sock_diag(7): the table in /proc walks every bucket of every
+ * connection, 5 ms on an idle machine. False: ask /proc (no such module, a sandbox, no IPv6). */
+static bool diag_collect(int family, uint16_t port, struct inodes *ret)
+{
+    struct {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 request;
+    } dump = {
+        .header = {.nlmsg_len = sizeof dump,
+                   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+        .request = {.sdiag_family = (uint8_t)family,
+                    .sdiag_protocol = IPPROTO_TCP,
+                    .idiag_states = 1U << TCP_LISTEN_STATE,
+                    .id.idiag_sport = htons(port)},
+    };
+    struct timeval patience = {.tv_usec = 100000};
+    size_t before = ret->n;
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (fd < 0) {
+        return false;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    bool known =
+        send(fd, &dump, sizeof dump, 0) == (ssize_t)sizeof dump && diag_receive(fd, port, ret);
+    close(fd);
+    if (!known) {
+        ret->n = before;
+    }
+    return known;
+}
+
+/* Whether owner ("self" or a pid) is in our network namespace: sock_diag answers for that only. */
+static bool shares_network(const char *owner)
+{
+    char path[64];
+    char own[64];
+    char other[64];
+    snprintf(path, sizeof path, "/proc/%s/ns/net", owner);
+    ssize_t n = readlink("/proc/self/ns/net", own, sizeof own);
+    return n > 0 && readlink(path, other, sizeof other) == n && memcmp(own, other, (size_t)n) == 0;
+}
+
+static void inodes_of_port(const char *owner, uint16_t port, struct inodes *ret)
+{
+    static const struct {
+        int family;
+        const char *table;
+    } families[] = {{AF_INET, "tcp"}, {AF_INET6, "tcp6"}};
+    bool ask = shares_network(owner);
+    ret->n = 0;
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        char path[64];
+        if (!ask || !diag_collect(families[i].family, port, ret)) {
+            snprintf(path, sizeof path, "/proc/%s/net/%s", owner, families[i].table);
+            table_collect(path, port, ret);
+        }
+    }
+}
+
+bool proc_port_listens(uint16_t port)
+{
+    struct inodes inodes;
+    inodes_of_port("self", port, &inodes);
+    return inodes.n != 0;
+}
+
+static bool process_holds(pid_t pid, const struct inodes *inodes)
+{
+    static const char scheme[] = "socket:[";
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    if (!dir) {
+        return false;
+    }
+    bool holds = false;
+    const struct dirent *entry;
+    while (!holds && (entry = readdir(dir))) {
+        char target[64];
+        ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+        if (n <= 0) {
+            continue;
+        }
+        target[n] = '\0';
+        if (strncmp(target, scheme, sizeof scheme - 1) != 0) {
+            continue;
+        }
+        uint64_t inode = strtoull(target + sizeof scheme - 1, NULL, 10);
+        for (size_t i = 0; i < inodes->n; i++) {
+            holds = holds || inodes->of[i] == inode;
+        }
+    }
+    closedir(dir);
+    return holds;
+}
+
+struct search {
+    struct inodes inodes;
+    bool found;
+};
+
+static bool search_pick(void *ctx, pid_t pid, pid_t session)
+{
+    struct search *search = ctx;
+    (void)session;
+    search->found = search->found || process_holds(pid, &search->inodes);
+    return false;
+}
+
+bool proc_descendant_listens(pid_t root, uint16_t port)
+{
+    struct search search = {.found = false};
+    char owner[16];
+    snprintf(owner, sizeof owner, "%d", (int)root);
+    inodes_of_port(owner, port, &search.inodes);
+    /* Asked many times while a trainer starts: the walk over processes only once there is
+     * something. */
+    if (search.inodes.n == 0) {
+        return false;
+    }
+    if (process_holds(root, &search.inodes)) {
+        return true;
+    }
+    size_t alive;
+    pid_t stuck;
+    return proc_signal_descendants(root, 0, search_pick, &search, &alive, &stuck) == 0 &&
+           search.found;
+}

@@ -1,0 +1,327 @@
+/* agent/runner.c: one libevent loop around the agent's core. */
+#include "agent/runner.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/core/agent.h"
+#include "agent/trainers.h"
+#include "agent/uplink.h"
+#include "common/net/clock.h"
+#include "common/net/heap.h"
+#include "common/net/log.h"
+
+/* Events that come up while actions are carried out: ports that are held, trainers that cannot be
+ * started. */
+#define PENDING_MAX (MSG_NPROC_MAX + 8)
+
+struct runner {
+    const struct runner_wish *wish;
+    struct event_base *base;
+    struct event *timer;
+    struct event *sigterm;
+    struct event *sigint;
+    struct agent *core;
+    struct uplink *uplink;
+    struct trainers *trainers;
+    char node_name[TFE_LABEL_MAX + 1];
+    struct agent_config config;
+    bool stepping;
+    struct agent_event pending[PENDING_MAX];
+    size_t n_pending;
+    char text[512]; /* of a pending event */
+    bool over;
+    int exit_code;
+};
+
+static void say(const struct agent_action *action, const char *endpoint)
+{
+    static const enum log_level levels[] = {[AGENT_LEVEL_DEBUG] = LOG_DEBUG_,
+                                            [AGENT_LEVEL_INFO] = LOG_INFO_,
+                                            [AGENT_LEVEL_WARN] = LOG_WARN_,
+                                            [AGENT_LEVEL_ERROR] = LOG_ERROR_};
+    enum log_level level = levels[agent_trace_level(action->trace)];
+    const char *event = agent_trace_name(action->trace);
+    switch (action->trace) {
+    case AGENT_TRACE_EPOCH:
+        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_U("rank", action->number),
+               LOG_U("nodes", action->nodes), LOG_S("cause", action->text));
+        return;
+    case AGENT_TRACE_CONNECTING:
+        LOG_AT(level, event, LOG_S("endpoint", endpoint), LOG_U("waited_ms", action->number),
+               LOG_S("why", action->text));
+        return;
+    case AGENT_TRACE_JOINED:
+        LOG_AT(level, event, LOG_S("endpoint", endpoint), LOG_U("ttl_ms", action->number));
+        return;
+    case AGENT_TRACE_TRAINER_EXITED:
+        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_U("local_rank", action->nodes),
+               LOG_U("status", action->number));
+        return;
+    case AGENT_TRACE_EXITED:
+        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_U("status", action->number),
+               LOG_S("how", action->text));
+        return;
+    case AGENT_TRACE_DRAINING:
+        LOG_AT(level, event, LOG_U("signal", action->number));
+        return;
+    case AGENT_TRACE_READY:
+    case AGENT_TRACE_STOPPING:
+    case AGENT_TRACE_VOID_START:
+    case AGENT_TRACE_FENCED:
+        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_S("why", action->text));
+        return;
+    case AGENT_TRACE_LINK_LOST:
+    case AGENT_TRACE_GUARD_LOST:
+    case AGENT_TRACE_REFUSED:
+        LOG_AT(level, event, LOG_S("why", action->text));
+        return;
+    }
+}
+
+/* Keeps an event that came up in the middle of a step for its end. */
+static void later(struct runner *r, const struct agent_event *event)
+{
+    if (r->n_pending == PENDING_MAX) {
+        return; /* more than one step can cause: the core will ask again */
+    }
+    struct agent_event *kept = &r->pending[r->n_pending++];
+    *kept = *event;
+    if (event->text) {
+        snprintf(r->text, sizeof(r->text), "%s", event->text);
+        kept->text = r->text;
+    }
+}
+
+static void hold_ports(struct runner *r, const struct agent_action *action)
+{
+    struct agent_event event = {.type = AGENT_PORTS_HELD, .epoch = action->epoch};
+    struct tfe_why why;
+    const uint16_t *ports;
+    if (ports_hold(r->wish->ports, action->epoch, action->fresh, &ports, &why)) {
+        event.type = AGENT_PORTS_FAILED;
+        event.text = why.text;
+    } else {
+        event.ports = ports;
+        event.n_ports = r->config.nproc;
+    }
+    event.now = clock_mono();
+    later(r, &event);
+}
+
+static void carry_out(struct runner *r, const struct agent_action *action)
+{
+    char endpoint[TFE_HOST_MAX + 8];
+    switch (action->type) {
+    case AGENT_CONNECT:
+        uplink_connect(r->uplink);
+        return;
+    case AGENT_DISCONNECT:
+        uplink_finish(r->uplink);
+        return;
+    case AGENT_HANG_UP:
+        uplink_hang_up(r->uplink);
+        return;
+    case AGENT_SEND:
+        uplink_send(r->uplink, &action->msg);
+        return;
+    case AGENT_HOLD_PORTS:
+        hold_ports(r, action);
+        return;
+    case AGENT_SPAWN:
+        trainers_spawn(r->trainers, &action->place);
+        return;
+    case AGENT_SWEEP:
+        trainers_sweep(r->trainers);
+        return;
+    case AGENT_FENCE:
+        trainers_fence(r->trainers, action->deadline);
+        return;
+    case AGENT_EXIT:
+        r->over = true;
+        r->exit_code = action->code;
+        if (action->text) {
+            fprintf(stderr, "tfe-agent: %s\n", action->text);
+        }
+        event_base_loopbreak(r->base);
+        return;
+    case AGENT_TRACE:
+        snprintf(endpoint, sizeof(endpoint), "%s:%u", r->wish->info->host, r->wish->info->port);
+        say(action, endpoint);
+        return;
+    }
+}
+
+static void set_timer(struct runner *r, struct tfe_mono deadline)
+{
+    if (tfe_mono_is_never(deadline)) {
+        evtimer_del(r->timer);
+        return;
+    }
+    int64_t ms = tfe_mono_sub(deadline, clock_mono());
+    ms = ms < 0 ? 0 : ms;
+    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    evtimer_add(r->timer, &tv);
+}
+
+static void step(struct runner *r, const struct agent_event *event)
+{
+    struct agent_actions actions;
+    int rc = agent_step(r->core, event, &actions);
+    if (rc) {
+        log_warn("event_refused", LOG_I("event", event->type),
+                 LOG_S("why", tfe_error_sentence(rc)));
+        if (event->type == AGENT_MESSAGE) {
+            uplink_hang_up(r->uplink);
+        }
+        return;
+    }
+    for (size_t i = 0; i < actions.n && !r->over; i++) {
+        carry_out(r, &actions.v[i]);
+    }
+    if (!r->over) {
+        set_timer(r, actions.deadline);
+    }
+}
+
+static void on_event(void *ctx, const struct agent_event *event)
+{
+    struct runner *r = ctx;
+    if (r->over) {
+        return;
+    }
+    if (r->stepping) {
+        later(r, event);
+        return;
+    }
+    r->stepping = true;
+    step(r, event);
+    for (size_t i = 0; i < r->n_pending && !r->over; i++) {
+        struct agent_event next = r->pending[i];
+        step(r, &next);
+    }
+    r->n_pending = 0;
+    r->stepping = false;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    on_event(ctx, &(struct agent_event){.type = AGENT_TICK, .now = clock_mono()});
+}
+
+static void on_signal(evutil_socket_t signo, short what, void *ctx)
+{
+    (void)what;
+    on_event(ctx, &(struct agent_event){
+                      .type = AGENT_SIGNAL, .now = clock_mono(), .code = (uint32_t)signo});
+}
+
+static void make_config(struct runner *r)
+{
+    const struct agent_settings *s = r->wish->settings;
+    if (s->node_name) {
+        snprintf(r->node_name, sizeof(r->node_name), "%s", s->node_name);
+    } else if (gethostname(r->node_name, sizeof(r->node_name) - 1)) {
+        snprintf(r->node_name, sizeof(r->node_name), "?");
+    }
+    r->config = (struct agent_config){
+        .job = s->job,
+        .node_name = r->node_name,
+        .min_nodes = s->min_nodes,
+        .max_nodes = s->max_nodes,
+        .nproc = s->nproc,
+        .max_restarts = s->max_restarts,
+        .gather_ms = s->gather_ms,
+        .grow_wait_ms = s->grow_wait_ms,
+        .stop_grace_ms = s->stop_grace_ms,
+        .script_digest = r->wish->command->digest,
+        .pid = (uint32_t)getpid(),
+        .join_timeout_ms = s->join_timeout_ms,
+        .monitor_interval_ms = s->monitor_interval_ms,
+        .exit_grace_ms = s->exit_grace_ms,
+    };
+    /* Per process, never read from disk: images get baked. */
+    uint8_t random[8];
+    randombytes_buf(random, sizeof(random));
+    sodium_bin2hex(r->config.node.text, sizeof(r->config.node.text), random, sizeof(random));
+    randombytes_buf(&r->config.seed, sizeof(r->config.seed));
+}
+
+static int make_parts(struct runner *r)
+{
+    r->base = event_base_new();
+    if (!r->base) {
+        return TFE_ENOMEM;
+    }
+    r->timer = evtimer_new(r->base, on_timer, r);
+    r->sigterm = evsignal_new(r->base, SIGTERM, on_signal, r);
+    r->sigint = evsignal_new(r->base, SIGINT, on_signal, r);
+    if (!r->timer || !r->sigterm || !r->sigint || evsignal_add(r->sigterm, NULL) ||
+        evsignal_add(r->sigint, NULL)) {
+        return TFE_ENOMEM;
+    }
+    struct trainers_wish trainers = {
+        .base = r->base,
+        .guard = r->wish->guard,
+        .command = r->wish->command,
+        .ports = r->wish->ports,
+        .job = r->config.job.text,
+        .node = r->config.node.text,
+        .nproc = r->config.nproc,
+        .on_event = on_event,
+        .ctx = r,
+    };
+    int rc = trainers_new(&trainers, &r->trainers);
+    if (rc == 0) {
+        rc = uplink_new(r->base, r->wish->info, r->wish->settings->address_host, on_event, r,
+                        &r->uplink);
+    }
+    return rc ? rc : agent_new(&r->config, &heap_mem, &r->core);
+}
+
+static void free_parts(struct runner *r)
+{
+    uplink_free(r->uplink);
+    trainers_free(r->trainers);
+    agent_free(r->core);
+    struct event *events[] = {r->timer, r->sigterm, r->sigint};
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        if (events[i]) {
+            event_free(events[i]);
+        }
+    }
+    if (r->base) {
+        event_base_free(r->base);
+    }
+}
+
+int runner_run(const struct runner_wish *wish)
+{
+    struct runner r = {.wish = wish, .exit_code = AGENT_EXIT_FAILED};
+    make_config(&r);
+    int rc = make_parts(&r);
+    if (rc) {
+        fprintf(stderr, "tfe-agent: cannot start: %s\n", tfe_error_sentence(rc));
+        free_parts(&r);
+        return AGENT_EXIT_FAILED;
+    }
+    log_info("node", LOG_S("job", r.config.job.text), LOG_S("node", r.config.node.text),
+             LOG_S("name", r.node_name), LOG_U("guard_pid", trainers_guard_pid(r.trainers)));
+    on_event(&r, &(struct agent_event){.type = AGENT_GUARD,
+                                       .now = clock_mono(),
+                                       .pid = trainers_guard_pid(r.trainers)});
+    on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
+    if (!r.over) {
+        event_base_dispatch(r.base);
+    }
+    int code = r.exit_code;
+    free_parts(&r);
+    return code;
+}

@@ -1,0 +1,25 @@
+/* agent/runner.h: the agent's loop: events to the core, its actions to uplink, ports and trainers.
+ */
+#ifndef TFE_AGENT_RUNNER_H
+#define TFE_AGENT_RUNNER_H
+
+#include "agent/command.h"
+#include "agent/guard.h"
+#include "agent/ports.h"
+#include "agent/settings.h"
+#include "common/net/join.h"
+
+/* All borrowed for the call; guard's descriptor is taken over. */
+struct runner_wish {
+    const struct agent_settings *settings;
+    const struct command *command;
+    const struct join_info *info;
+    const struct guard_process *guard;
+    struct ports *ports;
+};
+
+/* Runs the agent to its end; nothing it has started is left then. Returns the exit code of DESIGN 9
+ * after having said on stderr why, where that is not plain. */
+int runner_run(const struct runner_wish *wish);
+
+#endif

@@ -1,0 +1,245 @@
+/* agent/settings.c: the option table of tfe-agent. */
+#include "agent/settings.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/msg.h"
+
+#define FIELD(name) offsetof(struct agent_settings, name)
+#define DAY_MS 86400000u
+
+void agent_settings_init(struct agent_settings *settings)
+{
+    *settings = (struct agent_settings){.min_nodes = 1,
+                                        .max_nodes = 1,
+                                        .max_restarts = MSG_UNSET,
+                                        .gather_ms = MSG_UNSET,
+                                        .grow_wait_ms = MSG_UNSET,
+                                        .stop_grace_ms = MSG_UNSET};
+}
+
+/* A whole number from 1 to MSG_NODES_MAX that ends at end_char. */
+static const char *read_count(const char *text, char end_char, uint32_t *ret)
+{
+    if (text[0] < '0' || text[0] > '9') {
+        return NULL;
+    }
+    char *end;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (errno || *end != end_char || value < 1 || value > MSG_NODES_MAX) {
+        return NULL;
+    }
+    *ret = (uint32_t)value;
+    return end;
+}
+
+static int parse_nnodes(void *settings, const char *value, struct tfe_why *why)
+{
+    struct agent_settings *s = settings;
+    uint32_t min;
+    uint32_t max;
+    if (strchr(value, ':')) {
+        const char *colon = read_count(value, ':', &min);
+        if (!colon || !read_count(colon + 1, '\0', &max)) {
+            why_set(why, "\"%s\" is not MIN:MAX with numbers from 1 to %u", value, MSG_NODES_MAX);
+            return TFE_EINVAL;
+        }
+    } else {
+        if (!read_count(value, '\0', &min)) {
+            why_set(why, "\"%s\" is not a number from 1 to %u, nor MIN:MAX", value, MSG_NODES_MAX);
+            return TFE_EINVAL;
+        }
+        max = min;
+    }
+    if (min > max) {
+        why_set(why, "\"%s\" has a minimum above its maximum", value);
+        return TFE_EINVAL;
+    }
+    s->min_nodes = min;
+    s->max_nodes = max;
+    return 0;
+}
+
+static int parse_job(void *settings, const char *value, struct tfe_why *why)
+{
+    if (id_set(&((struct agent_settings *)settings)->job, value)) {
+        why_set(why, "\"%s\" is no job name: 1 to %d characters of A-Z a-z 0-9 . _ -", value,
+                TFE_ID_MAX);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+static int parse_address(void *settings, const char *value, struct tfe_why *why)
+{
+    struct agent_settings *s = settings;
+    s->address = value;
+    if (options_endpoint(value, s->address_host, sizeof(s->address_host), &s->address_port)) {
+        why_set(why, "\"%s\" is not HOST or HOST:PORT", value);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+static int parse_log_level(void *settings, const char *value, struct tfe_why *why)
+{
+    return log_parse_level(value, &((struct agent_settings *)settings)->log_level, why);
+}
+
+static int parse_log_format(void *settings, const char *value, struct tfe_why *why)
+{
+    return log_parse_format(value, &((struct agent_settings *)settings)->log_format, why);
+}
+
+static const struct option_spec specs[] = {
+    {.name = "nnodes",
+     .kind = OPTION_PARSE,
+     .argument = "MIN:MAX",
+     .fallback = "1:1",
+     .help = "nodes the job needs, and takes at most; N means N:N",
+     .parse = parse_nnodes},
+    {.name = "nproc-per-node",
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .fallback = "1",
+     .help = "trainers on this node",
+     .offset = FIELD(nproc),
+     .min = 1,
+     .max = MSG_NPROC_MAX},
+    {.name = "job",
+     .kind = OPTION_PARSE,
+     .argument = "NAME",
+     .fallback = "default",
+     .help = "the job to join",
+     .parse = parse_job},
+    {.name = "rdzv-id", .alias_of = "job"},
+    {.name = "rdzv-endpoint",
+     .kind = OPTION_TEXT,
+     .argument = "HOST:PORT",
+     .help = "the server (default: the one of this machine)",
+     .offset = FIELD(endpoint)},
+    {.name = "token-file",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .help = "file with the join token (default: the state directory's agent.token)",
+     .offset = FIELD(token_file)},
+    {.name = "token",
+     .kind = OPTION_TEXT,
+     .argument = "TOKEN",
+     .help = "the join token itself; other users of this machine can see it",
+     .offset = FIELD(token)},
+    {.name = "state-dir",
+     .kind = OPTION_TEXT,
+     .argument = "DIR",
+     .help = "where a server of this machine keeps endpoint and token",
+     .offset = FIELD(state_dir)},
+    {.name = "address",
+     .kind = OPTION_PARSE,
+     .argument = "HOST[:PORT]",
+     .help = "where peers reach this node's trainers (default: its address towards the server)",
+     .parse = parse_address},
+    {.name = "node-name",
+     .kind = OPTION_TEXT,
+     .argument = "LABEL",
+     .help = "label for people (default: the host name)",
+     .offset = FIELD(node_name)},
+    {.name = "max-restarts",
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "failures of its own that the whole job survives (default: the server's, 3)",
+     .offset = FIELD(max_restarts),
+     .min = 0,
+     .max = 1000000},
+    {.name = "monitor-interval",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .help = "longest time between two renewals of the lease (default: a third of it)",
+     .offset = FIELD(monitor_interval_ms),
+     .min = 100,
+     .max = DAY_MS},
+    {.name = "gather",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .help = "first start: wait so long for a further node (default: the server's, 3s)",
+     .offset = FIELD(gather_ms),
+     .min = 0,
+     .max = DAY_MS},
+    {.name = "grow-wait",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .help = "not in effect yet: new nodes are taken in at once",
+     .offset = FIELD(grow_wait_ms),
+     .min = 0,
+     .max = DAY_MS},
+    {.name = "stop-grace",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .help =
+         "a node that needs so much and 30 s more to stop is left out (default: the server's, 5s)",
+     .offset = FIELD(stop_grace_ms),
+     .min = 0,
+     .max = DAY_MS},
+    {.name = "exit-grace",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .fallback = "60s",
+     .help = "time for this node's other trainers after the first ended well",
+     .offset = FIELD(exit_grace_ms),
+     .min = 0,
+     .max = DAY_MS},
+    {.name = "join-timeout",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .fallback = "600s",
+     .help = "give up when the server was not reached for so long",
+     .offset = FIELD(join_timeout_ms),
+     .min = 100,
+     .max = MSG_DURATION_MAX_MS},
+    {.name = "python",
+     .kind = OPTION_TEXT,
+     .argument = "PROGRAM",
+     .help = "interpreter of the script (default: $PYTHON_EXEC, else python3)",
+     .offset = FIELD(python)},
+    {.name = "module",
+     .letter = 'm',
+     .kind = OPTION_FLAG,
+     .help = "SCRIPT is the name of a module, as with python -m",
+     .offset = FIELD(module)},
+    {.name = "no-python",
+     .kind = OPTION_FLAG,
+     .help = "SCRIPT is a command of its own",
+     .offset = FIELD(no_python)},
+    {.name = "log-level",
+     .kind = OPTION_PARSE,
+     .argument = "LEVEL",
+     .fallback = "info",
+     .help = "debug, info, warn or error",
+     .parse = parse_log_level},
+    {.name = "log-format",
+     .kind = OPTION_PARSE,
+     .argument = "FORMAT",
+     .fallback = "logfmt",
+     .help = "logfmt or json",
+     .parse = parse_log_format},
+    /* What torchrun's users have in their scripts. */
+    {.name = "rdzv-backend", .kind = OPTION_IGNORED},
+    {.name = "rdzv-conf", .kind = OPTION_IGNORED},
+    {.name = "node-rank", .kind = OPTION_IGNORED},
+    {.name = "master-addr", .kind = OPTION_IGNORED},
+    {.name = "master-port", .kind = OPTION_IGNORED},
+    {.name = "log-dir", .kind = OPTION_IGNORED},
+    {.name = "tee", .kind = OPTION_IGNORED},
+};
+
+const struct option_table agent_options = {
+    .program = "tfe-agent",
+    .usage = "tfe-agent [OPTIONS] SCRIPT [ARGUMENTS...]",
+    .about = "joins an elastic TensorFlow job and keeps this node's trainers running",
+    .specs = specs,
+    .n = sizeof(specs) / sizeof(specs[0]),
+    .stop_at_operand = true,
+};

@@ -1,0 +1,365 @@
+/* agent/trainers.c: carries out what the core orders about trainers, and reports what becomes of
+ * them. */
+#include "agent/trainers.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/environment.h"
+#include "agent/guard_link.h"
+#include "agent/output.h"
+#include "agent/proc.h"
+#include "agent/settings.h"
+#include "common/net/clock.h"
+#include "common/net/log.h"
+
+/* A trainer that imports TensorFlow listens after seconds, one that was imported before after 100
+ * ms: look often at first, then seldom. */
+#define LISTEN_LOOK_FIRST_MS 25
+#define LISTEN_LOOK_LAST_MS 1000
+/* Something still accepts on an old port although nothing of ours is left: look again. */
+#define QUIET_LOOK_MS 100
+/* What the guard gets for killing and reaping everything when the agent ends. */
+#define GUARD_END_MS 5000
+
+extern char **environ;
+
+struct trainers {
+    struct trainers_wish wish;
+    struct guard_link *guard;
+    struct output_sink *sink;
+    struct output *output[MSG_NPROC_MAX];
+    uint64_t epoch; /* of the last spawn */
+    uint16_t listen_ports[MSG_NPROC_MAX];
+    struct tfe_mono fence;
+    struct event *listen_timer;
+    uint32_t listen_look_ms; /* 0: not looking */
+    struct event *quiet_timer;
+    bool sweeping;
+    bool stuck_told;
+};
+
+static void tell(struct trainers *t, struct agent_event event)
+{
+    event.now = clock_mono();
+    t->wish.on_event(t->wish.ctx, &event);
+}
+
+static void arm(struct event *timer, uint32_t ms)
+{
+    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    evtimer_add(timer, &tv);
+}
+
+static void end_output(struct trainers *t, uint32_t local)
+{
+    output_free(t->output[local]);
+    t->output[local] = NULL;
+}
+
+/* --- the guard's reports
+ * -------------------------------------------------------------------------- */
+
+static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
+{
+    tell(ctx, (struct agent_event){.type = AGENT_SPAWNED, .local = slot, .pid = (uint32_t)pid});
+}
+
+static void spawn_failed(struct trainers *t, uint32_t slot, int error)
+{
+    struct tfe_why why;
+    errno = error;
+    why_errno(&why, "cannot start %s", t->wish.command->argv[0]);
+    log_error("spawn_failed", LOG_U("local_rank", slot), LOG_S("why", why.text));
+    tell(t, (struct agent_event){.type = AGENT_SPAWN_FAILED,
+                                 .local = slot,
+                                 .code = error == ENOENT ? 127u : 126u,
+                                 .text = why.text});
+    if (t->output[slot]) {
+        output_close(t->output[slot]);
+        end_output(t, slot);
+    }
+}
+
+static void on_spawn_failed(void *ctx, uint32_t slot, int error)
+{
+    spawn_failed(ctx, slot, error);
+}
+
+static void on_exited(void *ctx, uint32_t slot, int wait_status)
+{
+    struct trainers *t = ctx;
+    const char *tail = "";
+    if (t->output[slot]) {
+        output_close(t->output[slot]);
+        tail = output_tail(t->output[slot]);
+    }
+    bool signalled = WIFSIGNALED(wait_status);
+    tell(t, (struct agent_event){
+                .type = AGENT_TRAINER_EXITED,
+                .local = slot,
+                .code = signalled ? 0 : (uint32_t)WEXITSTATUS(wait_status),
+                .signal = signalled ? (uint32_t)WTERMSIG(wait_status) : 0,
+                .text = tail,
+            });
+    end_output(t, slot);
+}
+
+static void look_quiet(struct trainers *t)
+{
+    uint16_t port;
+    if (t->epoch && ports_still_accepting(t->wish.ports, t->epoch, &port)) {
+        if (!t->stuck_told) {
+            t->stuck_told = true;
+            log_warn("port_still_accepts", LOG_U("port", port), LOG_U("epoch", t->epoch));
+        }
+        arm(t->quiet_timer, QUIET_LOOK_MS);
+        return;
+    }
+    t->sweeping = false;
+    tell(t, (struct agent_event){.type = AGENT_SWEPT});
+}
+
+static void on_quiet_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    look_quiet(ctx);
+}
+
+static void on_swept(void *ctx, pid_t stuck_pid)
+{
+    struct trainers *t = ctx;
+    if (stuck_pid) {
+        if (!t->stuck_told) {
+            t->stuck_told = true;
+            log_warn("descendant_stuck", LOG_I("pid", stuck_pid), LOG_U("epoch", t->epoch));
+        }
+        return; /* the guard goes on trying */
+    }
+    if (t->sweeping) {
+        look_quiet(t);
+    }
+}
+
+static void on_fenced(void *ctx)
+{
+    tell(ctx, (struct agent_event){.type = AGENT_FENCED});
+}
+
+static void on_lost(void *ctx);
+
+static const struct guard_ops guard_ops = {
+    .spawned = on_spawned,
+    .spawn_failed = on_spawn_failed,
+    .exited = on_exited,
+    .swept = on_swept,
+    .fenced = on_fenced,
+    .lost = on_lost,
+};
+
+/* The guard is gone, and with it whoever would enforce the fence: end everything ourselves, then
+ * have a new one. */
+static void on_lost(void *ctx)
+{
+    struct trainers *t = ctx;
+    guard_link_free(t->guard);
+    t->guard = NULL;
+    t->sweeping = false;
+    evtimer_del(t->quiet_timer);
+    if (!proc_kill_all_descendants_and_reap(getpid())) {
+        log_error("descendants_left");
+    }
+    for (uint32_t i = 0; i < t->wish.nproc; i++) {
+        if (t->output[i]) {
+            output_close(t->output[i]);
+            end_output(t, i);
+        }
+    }
+    tell(t, (struct agent_event){.type = AGENT_GUARD_LOST});
+    struct guard_process process;
+    struct tfe_why why;
+    if (guard_fork(&process, &why) ||
+        guard_link_new(t->wish.base, &process, &guard_ops, t, &t->guard)) {
+        /* Without a guard nothing may be started: the core will be told of each failed start. */
+        log_error("no_guard", LOG_S("why", why.text));
+        return;
+    }
+    guard_link_fence(t->guard, t->fence);
+    tell(t, (struct agent_event){.type = AGENT_GUARD, .pid = (uint32_t)process.pid});
+}
+
+/* --- listening
+ * ------------------------------------------------------------------------------------ */
+
+static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct trainers *t = ctx;
+    if (!t->guard || t->sweeping) {
+        return;
+    }
+    for (uint32_t i = 0; i < t->wish.nproc; i++) {
+        if (!proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i])) {
+            uint32_t next = t->listen_look_ms + t->listen_look_ms / 4;
+            t->listen_look_ms = next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
+            arm(t->listen_timer, t->listen_look_ms);
+            return;
+        }
+    }
+    ports_let_go(t->wish.ports, t->epoch);
+    tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
+}
+
+/* --- orders
+ * --------------------------------------------------------------------------------------- */
+
+static int spawn_one(struct trainers *t, const struct agent_place *place, uint32_t local)
+{
+    struct trainer_place where = {
+        .job = t->wish.job,
+        .node = t->wish.node,
+        .run = place->run,
+        .epoch = place->epoch,
+        .rank = place->rank + local,
+        .local_rank = local,
+        .restarts = place->restarts,
+        .rows = place->rows,
+        .n_rows = place->n_rows,
+        .nproc = t->wish.nproc,
+    };
+    char **env;
+    if (environment_new((const char *const *)environ, &agent_options, &where, &env)) {
+        return ENOMEM;
+    }
+    int out;
+    int err;
+    int rc = output_new(t->sink, where.rank, &t->output[local], &out, &err);
+    if (rc) {
+        environment_free(env);
+        return rc == TFE_ENOMEM ? ENOMEM : EMFILE;
+    }
+    struct spawn_spec spec = {
+        .argv = (const char *const *)t->wish.command->argv,
+        .envp = (const char *const *)env,
+    };
+    rc = guard_link_spawn(t->guard, local, &spec, out, err);
+    close(out);
+    close(err);
+    environment_free(env);
+    return rc ? EAGAIN : 0;
+}
+
+void trainers_spawn(struct trainers *t, const struct agent_place *place)
+{
+    t->epoch = place->epoch;
+    t->stuck_told = false;
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        t->listen_ports[local] = place->rows[place->rank + local].port;
+        int error = t->guard ? spawn_one(t, place, local) : ESRCH;
+        if (error) {
+            spawn_failed(t, local, error);
+        }
+    }
+    t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
+    arm(t->listen_timer, t->listen_look_ms);
+}
+
+void trainers_sweep(struct trainers *t)
+{
+    evtimer_del(t->listen_timer);
+    if (!t->guard) {
+        tell(t, (struct agent_event){.type = AGENT_SWEPT});
+        return;
+    }
+    t->sweeping = true;
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        guard_link_signal(t->guard, local, SIGTERM);
+    }
+    guard_link_sweep(t->guard);
+}
+
+void trainers_fence(struct trainers *t, struct tfe_mono deadline)
+{
+    t->fence = deadline;
+    if (t->guard) {
+        guard_link_fence(t->guard, deadline);
+    }
+}
+
+uint32_t trainers_guard_pid(const struct trainers *t)
+{
+    return t->guard ? (uint32_t)guard_link_pid(t->guard) : 0;
+}
+
+int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
+{
+    struct trainers *t = calloc(1, sizeof(*t));
+    if (!t) {
+        return TFE_ENOMEM;
+    }
+    t->wish = *wish;
+    t->fence = TFE_MONO_NEVER;
+    t->listen_timer = evtimer_new(wish->base, on_listen_timer, t);
+    t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
+    int rc = t->listen_timer && t->quiet_timer
+                 ? output_sink_new(wish->base, STDOUT_FILENO, STDERR_FILENO, &t->sink)
+                 : TFE_ENOMEM;
+    if (rc == 0) {
+        rc = guard_link_new(wish->base, wish->guard, &guard_ops, t, &t->guard);
+    }
+    if (rc) {
+        trainers_free(t);
+        return rc;
+    }
+    *ret = t;
+    return 0;
+}
+
+/* The guard ends after the last of its descendants; so nothing is left when the agent is gone. */
+static void await_end(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        (void)poll(&ready, 1, GUARD_END_MS);
+        close(fd);
+    }
+    (void)waitpid(pid, NULL, WNOHANG);
+}
+
+void trainers_free(struct trainers *t)
+{
+    if (!t) {
+        return;
+    }
+    if (t->guard) {
+        pid_t pid = guard_link_pid(t->guard);
+        guard_link_free(t->guard);
+        await_end(pid);
+    }
+    for (uint32_t i = 0; i < t->wish.nproc; i++) {
+        if (t->output[i]) {
+            output_close(t->output[i]);
+            end_output(t, i);
+        }
+    }
+    if (t->sink) {
+        output_sink_free(t->sink, 1000);
+    }
+    if (t->listen_timer) {
+        event_free(t->listen_timer);
+    }
+    if (t->quiet_timer) {
+        event_free(t->quiet_timer);
+    }
+    free(t);
+}

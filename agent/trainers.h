@@ -1,0 +1,49 @@
+/* agent/trainers.h: the trainers of this node as the core's orders see them: start, sweep, listen.
+ */
+#ifndef TFE_AGENT_TRAINERS_H
+#define TFE_AGENT_TRAINERS_H
+
+#include <stdint.h>
+
+#include "agent/command.h"
+#include "agent/core/agent.h"
+#include "agent/guard.h"
+#include "agent/ports.h"
+
+struct event_base;
+struct trainers;
+
+/* Takes an event for the core: from the loop, or (spawn errors only) from inside trainers_spawn.
+ * What it points to is borrowed for the call. */
+typedef void trainers_event_fn(void *ctx, const struct agent_event *event);
+
+/* Borrows all it is given, for its life; guard's descriptor is taken over. TFE_ENOMEM, TFE_ESYS. */
+struct trainers_wish {
+    struct event_base *base;
+    const struct guard_process *guard;
+    const struct command *command;
+    struct ports *ports;
+    const char *job;
+    const char *node;
+    uint32_t nproc;
+    trainers_event_fn *on_event;
+    void *ctx;
+};
+int trainers_new(const struct trainers_wish *wish, struct trainers **ret) TFE_MUST_CHECK;
+
+/* Has everything killed, waits for the guard's end (5 s at most) and writes what is left of the
+ * output. */
+void trainers_free(struct trainers *t);
+
+/* Starts the nproc trainers of a place. */
+void trainers_spawn(struct trainers *t, const struct agent_place *place);
+
+/* TERM and KILL to everything; SWEPT comes once nothing is left and no old port accepts any more.
+ */
+void trainers_sweep(struct trainers *t);
+
+void trainers_fence(struct trainers *t, struct tfe_mono deadline);
+
+uint32_t trainers_guard_pid(const struct trainers *t);
+
+#endif

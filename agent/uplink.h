@@ -1,0 +1,27 @@
+/* agent/uplink.h: the agent's connection to the server. */
+#ifndef TFE_AGENT_UPLINK_H
+#define TFE_AGENT_UPLINK_H
+
+#include "agent/core/agent.h"
+#include "common/net/join.h"
+
+struct event_base;
+struct uplink;
+
+/* Takes an event for the core, from the loop; what it points to is borrowed for the call. */
+typedef void uplink_event_fn(void *ctx, const struct agent_event *event);
+
+/* info and address_host ("": the connection's local address) are borrowed. TFE_ENOMEM. */
+int uplink_new(struct event_base *base, const struct join_info *info, const char *address_host,
+               uplink_event_fn *on_event, void *ctx, struct uplink **ret) TFE_MUST_CHECK;
+void uplink_free(struct uplink *u);
+
+void uplink_connect(struct uplink *u);
+/* Sends what is queued, then closes. */
+void uplink_finish(struct uplink *u);
+/* Closes at once. Both end in DISCONNECTED. */
+void uplink_hang_up(struct uplink *u);
+/* A message that cannot be sent ends the connection. */
+void uplink_send(struct uplink *u, const struct tfe_msg *msg);
+
+#endif

@@ -1,0 +1,277 @@
+/* tests/unit/limbs/test_proc.c: who descends from whom, and who listens, as /proc tells it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/proc.h"
+#include "tests/unit/limbs/rig.h"
+
+/* A process that listens on a port of the kernel's choice and says which; family AF_UNSPEC: on
+ * none. */
+static pid_t child(int family, uint16_t *ret_port, const char *name)
+{
+    int pipe_fds[2];
+    assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody */
+        struct sockaddr_in6 any = {.sin6_family = (sa_family_t)family};
+        socklen_t n = sizeof any;
+        uint16_t port = 0;
+        if (strcmp(name, "elsewhere") == 0 && unshare(CLONE_NEWNET) != 0) {
+            family = AF_UNSPEC;
+        }
+        prctl(PR_SET_NAME, name, 0, 0, 0);
+        if (family != AF_UNSPEC) {
+            int fd = socket(family, SOCK_STREAM, 0);
+            /* Both families have the port in the same place. */
+            if (bind(fd, (struct sockaddr *)&any, n) == 0 && listen(fd, 4) == 0 &&
+                getsockname(fd, (struct sockaddr *)&any, &n) == 0) {
+                port = ntohs(any.sin6_port);
+            }
+        }
+        (void)!write(pipe_fds[1], &port, sizeof port);
+        for (;;) {
+            pause();
+        }
+    }
+    uint16_t port = 0;
+    assert_int_equal(read(pipe_fds[0], &port, sizeof port), sizeof port);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    if (ret_port) {
+        *ret_port = port;
+    }
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
+{
+    NO_FIXTURE;
+    uint16_t v4;
+    uint16_t v6;
+    uint16_t strange;
+    pid_t root = child(AF_UNSPEC, NULL, "root");
+    pid_t a = child(AF_INET, &v4, "a");
+    pid_t b = child(AF_INET6, &v6, "b");
+    pid_t c = child(AF_INET, &strange, "c");
+    assert_int_not_equal(v4, 0);
+    assert_true(proc_descendant_listens(getpid(), v4));
+    assert_true(proc_descendant_listens(a, v4));
+    assert_false(proc_descendant_listens(a, strange));
+    assert_false(proc_descendant_listens(root, v4));
+    assert_false(proc_descendant_listens(root, strange));
+    assert_true(proc_port_listens(v4));
+    assert_true(proc_port_listens(strange));
+    if (v6) { /* else this machine has no IPv6 */
+        assert_true(proc_descendant_listens(getpid(), v6));
+        assert_false(proc_descendant_listens(root, v6));
+        assert_true(proc_port_listens(v6));
+        end(b);
+        assert_false(proc_port_listens(v6));
+    } else {
+        end(b);
+    }
+    end(a);
+    assert_false(proc_descendant_listens(getpid(), v4));
+    assert_false(proc_port_listens(v4));
+    end(c);
+    end(root);
+}
+
+TEST(proc, a_socket_that_is_bound_or_connected_does_not_listen)
+{
+    NO_FIXTURE;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof name;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, n), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &n), 0);
+    uint16_t port = ntohs(name.sin_port);
+    assert_false(proc_port_listens(port));
+    assert_int_equal(listen(fd, 4), 0);
+    assert_true(proc_port_listens(port));
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(client, (struct sockaddr *)&name, n), 0);
+    int conn = accept(fd, NULL, NULL);
+    close(fd);
+    assert_false(proc_port_listens(port)); /* established on that port, nobody listens */
+    close(conn);
+    close(client);
+}
+
+TEST(proc, a_hundred_listeners_do_not_hide_one)
+{
+    NO_FIXTURE;
+    enum { MANY = 300 };
+    int fds[MANY];
+    uint16_t ports[MANY];
+    for (int i = 0; i < MANY; i++) {
+        struct sockaddr_in6 name = {.sin6_family = i % 2 ? AF_INET6 : AF_INET};
+        socklen_t n = sizeof name;
+        fds[i] = socket(name.sin6_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fds[i] < 0) { /* no IPv6 */
+            ports[i] = 0;
+            continue;
+        }
+        assert_int_equal(bind(fds[i], (struct sockaddr *)&name, n), 0);
+        assert_int_equal(listen(fds[i], 1), 0);
+        assert_int_equal(getsockname(fds[i], (struct sockaddr *)&name, &n), 0);
+        ports[i] = ntohs(name.sin6_port);
+    }
+    for (int i = 0; i < MANY; i++) {
+        if (ports[i]) {
+            assert_true(proc_descendant_listens(getpid(), ports[i]));
+        }
+        close(fds[i]);
+    }
+    assert_false(proc_descendant_listens(getpid(), ports[0]));
+}
+
+/* Its sockets are in another table, which only its own /proc shows. */
+TEST(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there)
+{
+    NO_FIXTURE;
+    uint16_t port;
+    pid_t pid = child(AF_INET, &port, "elsewhere");
+    bool there = port && proc_descendant_listens(pid, port);
+    bool here = port && (proc_port_listens(port) || proc_descendant_listens(getpid(), port));
+    end(pid);
+    if (!port) {
+        skip(); /* takes privileges */
+    }
+    assert_true(there);
+    assert_false(here);
+}
+
+static bool collect(void *ctx, pid_t pid, pid_t session)
+{
+    pid_t *wanted = ctx;
+    (void)session;
+    if (*wanted == pid) {
+        *wanted = 0;
+    }
+    return false;
+}
+
+TEST(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree)
+{
+    static const char *const names[] = {"a b", ") S 1 1 1", "((", "x) Z 0 (", ""};
+    NO_FIXTURE;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        pid_t pid = child(AF_UNSPEC, NULL, names[i]);
+        pid_t wanted = pid;
+        size_t alive = 9;
+        pid_t stuck;
+        assert_int_equal(proc_signal_descendants(getpid(), 0, collect, &wanted, &alive, &stuck), 0);
+        assert_int_equal(wanted, 0);
+        assert_int_equal(alive, 0); /* nobody was picked */
+        assert_int_equal(proc_kill_descendants(getpid(), &stuck), 1);
+        assert_int_equal(stuck, 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+}
+
+TEST(proc, zombies_do_not_count_and_strangers_live)
+{
+    NO_FIXTURE;
+    pid_t stuck;
+    pid_t root = child(AF_UNSPEC, NULL, "root");
+    pid_t stranger = child(AF_UNSPEC, NULL, "stranger");
+    assert_int_equal(proc_kill_descendants(root, &stuck), 0);
+    assert_false(rig_is_gone(stranger));
+    kill(root, SIGKILL);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)root, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(proc_kill_descendants(getpid(), &stuck), 1); /* the stranger */
+    assert_int_equal(waitpid(root, NULL, 0), root);
+    assert_int_equal(waitpid(stranger, NULL, 0), stranger);
+    assert_int_equal(proc_kill_descendants(getpid(), &stuck), 0);
+}
+
+/* Ten sessions below each other, thirty processes in each. */
+TEST(proc, a_deep_and_wide_tree_is_killed_whole)
+{
+    NO_FIXTURE;
+    assert_int_equal(proc_become_subreaper(), 0);
+    int done[2];
+    assert_int_equal(pipe2(done, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int level = 0; level < 10; level++) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody */
+            for (int i = 0; i < 30; i++) {
+                if (fork() == 0) {
+                    prctl(PR_SET_PDEATHSIG, SIGKILL);
+                    (void)!write(done[1], "x", 1);
+                    for (;;) {
+                        pause();
+                    }
+                }
+            }
+            if (fork() != 0) {
+                for (;;) {
+                    pause();
+                }
+            }
+            setsid();
+        }
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)!write(done[1], "x", 1);
+        for (;;) {
+            pause();
+        }
+    }
+    for (int i = 0; i < 301; i++) {
+        char c;
+        assert_int_equal(read(done[0], &c, 1), 1);
+    }
+    pid_t stuck;
+    struct timespec begin;
+    struct timespec end_of_pass;
+    size_t alive = 0;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    assert_int_equal(proc_signal_descendants(getpid(), 0, NULL, NULL, &alive, &stuck), 0);
+    clock_gettime(CLOCK_MONOTONIC, &end_of_pass);
+    assert_int_equal(alive, 311);
+    print_message("           a look at the tree with %zu descendants: %ld us\n", alive,
+                  (end_of_pass.tv_sec - begin.tv_sec) * 1000000 +
+                      (end_of_pass.tv_nsec - begin.tv_nsec) / 1000);
+    int64_t start = rig_ms();
+    assert_true(proc_kill_all_descendants_and_reap(getpid()));
+    print_message("           killed and reaped: %d ms\n", (int)(rig_ms() - start));
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    close(done[0]);
+    close(done[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(proc, a_listening_descendant_is_found_and_a_stranger_is_not),
+        STORY(proc, a_socket_that_is_bound_or_connected_does_not_listen),
+        STORY(proc, a_hundred_listeners_do_not_hide_one),
+        STORY(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there),
+        STORY(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree),
+        STORY(proc, zombies_do_not_count_and_strangers_live),
+        STORY(proc, a_deep_and_wide_tree_is_killed_whole),
+    };
+    return cmocka_run_group_tests_name("proc", tests, NULL, NULL);
+}
