@@ -1,0 +1,186 @@
+"""tfe-ctl: verbs, options, exit codes, and what status says."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import DEADLINE, clean_environment, program
+from raw_client import RawClient
+
+NODE_KEYS = {"node", "name", "role", "rank", "address", "pid", "guard_pid", "trainer_pids", "standby_pids"}
+JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "nodes"}
+
+
+def test_no_jobs(server, ctl):
+    server()
+    assert ctl("status").stdout == "no jobs\n"
+    done = ctl("status", "--json")
+    assert json.loads(done.stdout) == {"jobs": []}
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_status_of_several_jobs(server, ctl, status):
+    s = server()
+    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b, \
+            RawClient(s.port, s.token("agent")) as c:
+        a.join("node-a", job="alpha", nodes=(2, 4))
+        b.join("node-b", job="alpha", nodes=(2, 4))
+        c.join("node-c", job="beta", nodes=(2, 2))
+        jobs = status()
+        assert [j["job"] for j in jobs] == ["alpha", "beta"]
+        assert all(set(j) == JOB_KEYS for j in jobs)
+        assert all(set(n) == NODE_KEYS for j in jobs for n in j["nodes"])
+        assert [n["node"] for n in jobs[0]["nodes"]] == ["node-a", "node-b"]
+        assert {n["role"] for n in jobs[0]["nodes"]} == {"joining"}
+        assert {n["rank"] for n in jobs[0]["nodes"]} == {None}
+        assert jobs[0]["nodes"][0]["pid"] == os.getpid()
+        assert (jobs[0]["min"], jobs[0]["max"], jobs[1]["state"]) == (2, 4, "waiting")
+        assert [j["job"] for j in status("beta")] == ["beta"]
+        lines = ctl("status", "alpha").stdout.splitlines()
+        assert lines[0].startswith("job alpha: ") and lines[0].endswith("run 1, epoch 0, nodes 2:4")
+        assert lines[1].split() == ["NAME", "NODE", "ROLE", "RANK", "ADDRESS", "PID"]
+        assert lines[2].split() == ["label-node-a", "node-a", "joining", "-", "-", str(os.getpid())]
+        assert len(lines) == 4
+
+
+def test_unknown_job(server, ctl):
+    server()
+    done = ctl("status", "nothing")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == 'tfe-ctl: there is no job "nothing" on this server\n'
+    assert ctl("status", "nothing", "--json").returncode == 1
+
+
+def test_options_may_stand_before_and_behind_verb_and_operands(server, state_dir, ctl):
+    s = server()
+    where = ["--state-dir", str(state_dir)]
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job="j")
+        for words in (["--json", *where, "status", "j"], ["status", "--json", "j", *where],
+                      ["status", "j", *where, "--json"], [*where, "status", "--json", "--", "j"]):
+            done = ctl(*words, bare=True)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["jobs"][0]["job"] == "j"
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["stauts"], ['"status"']), ([], ["-h"]), (["status", "a", "b"], ["usage"]), (["status", "--jsn"], ["--json"]),
+    (["status", "a/b"], ["a/b"]), (["--rdzv-endpoint", ":::", "status"], []), (["status", "--timeout", "soon"], ["soon"])])
+def test_usage_errors_exit_2(server, ctl, arguments, words):
+    server()
+    done = ctl(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == "" and len(done.stderr.splitlines()) == 1
+    assert all(word in done.stderr for word in words)
+
+
+def test_help_and_version(ctl):
+    assert "status" in ctl("-h", bare=True).stdout
+    assert "[JOB]" in ctl("status", "-h", bare=True).stdout
+    assert ctl("--version", bare=True).stdout.startswith("tfe-ctl ")
+    assert ctl("status", "--version", bare=True).stdout.startswith("tfe-ctl ")
+
+
+def test_unreached_server_is_69_within_the_timeout(server, ctl):
+    s = server()
+    token = s.token("observer")
+    s.stop()
+    began = time.monotonic()
+    done = ctl("status", "--rdzv-endpoint", s.endpoint, "--token", token, "--timeout", "1500ms")
+    assert done.returncode == 69
+    assert 1.4 < time.monotonic() - began < 10
+    assert s.endpoint in done.stderr.splitlines()[-1] and "refused" in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
+
+
+def test_a_server_that_never_answers_is_69(server, ctl):
+    s = server()
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        endpoint = f"127.0.0.1:{deaf.getsockname()[1]}"
+        done = ctl("status", "--rdzv-endpoint", endpoint, "--token", s.token("observer"), "--timeout", "500ms")
+    assert done.returncode == 69
+
+
+def test_it_waits_for_a_server_that_is_restarting(server, state_dir, ctl):
+    s = server()
+    s.kill()
+    done = []
+    asker = threading.Thread(target=lambda: done.append(ctl("status", "--timeout", "30s")))
+    asker.start()
+    server(port=s.port)
+    asker.join()
+    assert done[0].returncode == 0, done[0].stderr
+
+
+def test_wrong_token_is_77_and_reveals_nothing(server, tmp_path, ctl):
+    s = server()
+    other = server(state_dir=tmp_path / "other")
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job="secret-job")
+        done = ctl("status", "--rdzv-endpoint", s.endpoint, "--token", other.token("observer"))
+    assert done.returncode == 77
+    assert done.stdout == "" and "secret-job" not in done.stderr and "n1" not in done.stderr
+    ends = s.events("session_ended")
+    assert len(ends) == 1 and ends[0]["end"] == "unauthorised"
+
+
+@pytest.mark.parametrize("token", ["tfe1_observer_short", "hello", ""])
+def test_what_is_no_token_is_77_without_a_connection(server, ctl, tmp_path, token):
+    server()
+    path = tmp_path / "token"
+    path.write_text(token)
+    done = ctl("status", "--token-file", str(path))
+    assert done.returncode == 77 and len(done.stderr.splitlines()) == 1
+
+
+def test_roles(server, state_dir, ctl):
+    server()
+    for role, code in (("observer", 0), ("admin", 0), ("agent", 77)):
+        assert ctl("status", "--token-file", str(state_dir / f"{role}.token")).returncode == code
+    (state_dir / "observer.token").unlink()
+    assert ctl("status").returncode == 0  # the admin's does as well
+    (state_dir / "admin.token").unlink()
+    assert ctl("status").returncode == 77
+
+
+def test_token_and_endpoint_from_the_environment(server, tmp_path, ctl):
+    s = server()
+    env = {"TFE_TOKEN": s.token("observer"), "TFE_RDZV_ENDPOINT": s.endpoint, "TFE_STATE_DIR": str(tmp_path / "none")}
+    assert ctl("status", bare=True, env=env).returncode == 0
+
+
+def test_labels_cannot_steer_the_terminal(server, ctl):
+    s = server()
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.send("JOIN", {1: "j", 2: "n", 3: "\x1b[2J", 4: 1, 5: 1, 6: 1})
+        assert agent.is_closed()  # not let in at all
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.send("JOIN", {1: "j", 2: "n", 3: "caf\u00e9", 4: 2, 5: 2, 6: 1})
+        agent.receive_until("WELCOME")
+        assert "caf\u00e9" in ctl("status").stdout
+
+
+def test_a_long_answer_comes_whole(server, status):
+    """More rows than one queue limit holds: the answer is produced as it is read."""
+    s = server("--ttl", "300s")
+    names = [f"job-{i:04}-{'x' * 50}" for i in range(1000)]
+    for name in names:
+        # The node stays until its lease is over, which is long enough.
+        with RawClient(s.port, s.token("agent")) as agent:
+            assert agent.join(f"{name[:8]}-{'n' * 50}", job=name, nodes=(2, 2))[0] == "WELCOME"
+    jobs = status()
+    assert [j["job"] for j in jobs] == names
+    assert all(len(j["nodes"]) == 1 for j in jobs)
+
+
+def test_a_full_disk_is_not_an_answer(server, state_dir):
+    server()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([program("tfe-ctl"), "status", "--state-dir", str(state_dir)], stdout=full,
+                              stderr=subprocess.PIPE, text=True, env=clean_environment(), timeout=DEADLINE)
+    assert done.returncode == 1 and "stdout" in done.stderr

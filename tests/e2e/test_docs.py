@@ -1,0 +1,77 @@
+"""What -h prints and what the man pages say are the same options. All three programs must be built."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT, clean_environment, program
+
+PAGES = {"tfe-rdzv": "server/tfe-rdzv.8", "tfe-ctl": "server/ctl/tfe-ctl.1", "tfe-agent": "agent/tfe-agent.1"}
+
+
+def help_of(*words):
+    done = subprocess.run([program(words[0]), *words[1:], "-h"], capture_output=True, text=True, timeout=60,
+                          env=clean_environment())
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def verbs():
+    return re.findall(r"^  (\w+) ", help_of("tfe-ctl").partition("Verbs")[2], re.M)
+
+
+def helped(name):
+    """{option: short letter or ""} of -h; for tfe-ctl of every verb too."""
+    texts = [help_of(name)]
+    if name == "tfe-ctl":
+        texts += [help_of(name, verb) for verb in verbs()]
+    return {long: letter for text in texts
+            for letter, long in re.findall(r"^  (?:-(\w), |    )--([a-z][a-z-]*)", text, re.M)}
+
+
+def tagged(name):
+    """{option: short letter or ""} of the items in the page's option lists."""
+    text = (ROOT / PAGES[name]).read_text()
+    return {long: letter for letter, long in
+            re.findall(r"^\.It (?:Fl (\w) , )?Fl -([a-z][a-z-]*)", text, re.M)}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_help_and_page_list_the_same_options(name):
+    assert tagged(name) == helped(name)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_defaults_in_help_are_in_the_page(name):
+    page = (ROOT / PAGES[name]).read_text()
+    for long, default in re.findall(r"--([a-z-]+)\S*  .*\(default ([^)]+)\)$", help_of(name), re.M):
+        item = re.search(rf"^\.It .*Fl -{long}\b.*?(?=^\.It |^\.El)", page, re.M | re.S)[0]
+        assert re.search(rf"(?<!\w){re.escape(default)}(?!\w)", item), (long, default)
+
+
+def test_every_verb_is_in_the_page():
+    page = (ROOT / PAGES["tfe-ctl"]).read_text()
+    assert verbs()
+    for verb in verbs():
+        assert re.search(rf"^\.It Cm {verb}\b", page, re.M), verb
+
+
+@pytest.mark.parametrize("option", ["rdzv-backend", "rdzv-conf", "node-rank", "master-addr", "master-port", "log-dir",
+                                    "tee", "rdzv-id"])
+def test_habits_of_torchrun_are_in_the_agents_page_and_accepted(option):
+    assert f"Fl -{option}" in (ROOT / PAGES["tfe-agent"]).read_text()
+    done = subprocess.run([program("tfe-agent"), f"--{option}=1", "-h"], capture_output=True, text=True, timeout=60,
+                          env=clean_environment())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_clean_mdoc(name):
+    """groff finds nothing to complain about; a page without its sections is none."""
+    path = ROOT / PAGES[name]
+    done = subprocess.run(["groff", "-mdoc", "-Tutf8", "-ww", "-z", str(path)], capture_output=True, text=True,
+                          timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    sections = re.findall(r"^\.Sh (.+)$", path.read_text(), re.M)
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES", "SEE ALSO"):
+        assert section in sections
