@@ -33,8 +33,7 @@ int agent_new(const struct agent_config *config, const struct tfe_mem *mem, stru
 {
     if (!id_is_valid(config->job.text) || !id_is_valid(config->node.text) ||
         config->min_nodes == 0 || config->min_nodes > config->max_nodes ||
-        config->max_nodes > MSG_NODES_MAX || config->nproc == 0 ||
-        config->nproc > MSG_NPROC_MAX) {
+        config->max_nodes > MSG_NODES_MAX || config->nproc == 0 || config->nproc > MSG_NPROC_MAX) {
         return TFE_EINVAL;
     }
     struct agent *a = mem_new(mem, 1, sizeof(*a));
@@ -58,7 +57,7 @@ void agent_free(struct agent *a)
     }
 }
 
-struct agent_action *push(struct agent *a, enum agent_action_type type)
+struct agent_action *act_push(struct agent *a, enum agent_action_type type)
 {
     TFE_ASSERT(a->n_actions < ACTIONS_MAX);
     struct agent_action *action = &a->actions[a->n_actions++];
@@ -67,26 +66,26 @@ struct agent_action *push(struct agent *a, enum agent_action_type type)
     return action;
 }
 
-struct tfe_msg *send_msg(struct agent *a, enum tfe_msg_type type)
+struct tfe_msg *act_send(struct agent *a, enum tfe_msg_type type)
 {
-    struct tfe_msg *msg = &push(a, AGENT_SEND)->msg;
+    struct tfe_msg *msg = &act_push(a, AGENT_SEND)->msg;
     msg->type = type;
     return msg;
 }
 
-struct agent_action *trace(struct agent *a, enum agent_trace_kind kind, uint64_t number,
-                           const char *text)
+struct agent_action *act_trace(struct agent *a, enum agent_trace_kind kind, uint64_t number,
+                               const char *text)
 {
-    struct agent_action *action = push(a, AGENT_TRACE);
+    struct agent_action *action = act_push(a, AGENT_TRACE);
     action->trace = kind;
     action->number = number;
     action->text = text;
     return action;
 }
 
-void say_exit(struct agent *a)
+void act_exit(struct agent *a)
 {
-    struct agent_action *end = push(a, AGENT_EXIT);
+    struct agent_action *end = act_push(a, AGENT_EXIT);
     end->code = a->exit_code;
     end->text = a->has_sentence ? a->sentence : NULL;
     a->over = true;
@@ -111,16 +110,16 @@ void leave_with(struct agent *a, enum after_sweep how, int code, const char *sen
 static void take_signal(struct agent *a, uint32_t signo)
 {
     if (a->after != AFTER_NOTHING) {
-        say_exit(a); /* on the way out already: at once */
+        act_exit(a); /* on the way out already: at once */
         return;
     }
-    trace(a, AGENT_TRACE_DRAINING, signo, NULL);
+    act_trace(a, AGENT_TRACE_DRAINING, signo, NULL);
     leave_with(a, AFTER_GOODBYE, AGENT_EXIT_SIGNAL + (int)signo, NULL);
 }
 
 static void take_refused(struct agent *a, const struct msg_refused *refused)
 {
-    trace(a, AGENT_TRACE_REFUSED, (uint64_t)refused->code, msg_refusal_name(refused->code));
+    act_trace(a, AGENT_TRACE_REFUSED, (uint64_t)refused->code, msg_refusal_name(refused->code));
     switch (refused->code) {
     case REFUSAL_NOT_AUTHORISED:
         leave_with(a, AFTER_EXIT, AGENT_EXIT_UNAUTHORISED, refused->sentence);
@@ -232,6 +231,8 @@ static int take(struct agent *a, const struct agent_event *event)
         return 0;
     case AGENT_GUARD:
         a->guard_pid = event->pid;
+        a->guard_lost = false;
+        work_ready(a);
         memset(a->told_pids, 0xff, sizeof(a->told_pids));
         return 0;
     case AGENT_GUARD_LOST:

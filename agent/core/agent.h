@@ -1,4 +1,5 @@
-/* agent/core/agent.h: the door of the agent's core: what a node does next. Pure: no I/O, no clock, no globals. */
+/* agent/core/agent.h: the door of the agent's core: what a node does next. Pure: no I/O, no clock,
+ * no globals. */
 #ifndef TFE_AGENT_CORE_AGENT_H
 #define TFE_AGENT_CORE_AGENT_H
 
@@ -58,9 +59,9 @@ enum agent_event_type {
 };
 
 enum agent_link {
-    AGENT_LINK_LOST,         /* worked before, or could have */
-    AGENT_LINK_UNREACHABLE,  /* nobody answered there */
-    AGENT_LINK_UNAUTHORISED  /* closed without a byte after message 1 */
+    AGENT_LINK_LOST,        /* worked before, or could have */
+    AGENT_LINK_UNREACHABLE, /* nobody answered there */
+    AGENT_LINK_UNAUTHORISED /* closed without a byte after message 1 */
 };
 
 struct agent_event {
@@ -85,27 +86,27 @@ enum agent_action_type {
     AGENT_HANG_UP,    /* close at once, nobody answers there; ends in DISCONNECTED */
     AGENT_SEND,       /* msg */
     AGENT_HOLD_PORTS, /* epoch, fresh: ends in PORTS_HELD or PORTS_FAILED */
-    AGENT_SPAWN,      /* place: start the node's nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
-    AGENT_SWEEP,      /* TERM and KILL everything; ends in SWEPT, after the TRAINER_EXITEDs */
-    AGENT_FENCE,      /* deadline: the guard kills everything then */
-    AGENT_EXIT,       /* code, text: one sentence, NULL none. Last action ever */
-    AGENT_TRACE       /* something a person may want to read */
+    AGENT_SPAWN, /* place: start the node's nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
+    AGENT_SWEEP, /* TERM and KILL everything; ends in SWEPT, after the TRAINER_EXITEDs */
+    AGENT_FENCE, /* deadline: the guard kills everything then */
+    AGENT_EXIT,  /* code, text: one sentence, NULL none. Last action ever */
+    AGENT_TRACE  /* something a person may want to read */
 };
 
 #define AGENT_TRACES(X)                                                                            \
-    X(CONNECTING, "connecting", INFO)       /* still not there: number: ms since the first try; text */  \
-    X(JOINED, "joined", INFO)               /* number: ttl in ms */                                \
-    X(LINK_LOST, "connection_lost", WARN)   /* text: how */                                        \
-    X(READY, "ready", DEBUG)                /* epoch */                                            \
-    X(EPOCH, "epoch", INFO)                 /* epoch, number: rank, nodes, text: cause */          \
-    X(STOPPING, "stopping", INFO)           /* epoch, text: why */                                 \
+    X(CONNECTING, "connecting", INFO) /* still not there: number: ms since the first try; text */  \
+    X(JOINED, "joined", INFO)         /* number: ttl in ms */                                      \
+    X(LINK_LOST, "connection_lost", WARN)     /* text: how */                                      \
+    X(READY, "ready", DEBUG)                  /* epoch */                                          \
+    X(EPOCH, "epoch", INFO)                   /* epoch, number: rank, nodes, text: cause */        \
+    X(STOPPING, "stopping", INFO)             /* epoch, text: why */                               \
     X(TRAINER_EXITED, "trainer_exited", INFO) /* epoch, number: code or 128 + signal */            \
-    X(EXITED, "exited", INFO)               /* epoch, number: as above, of the node */             \
-    X(VOID_START, "void_start", WARN)       /* epoch; text: why it was not followed */             \
-    X(FENCED, "fenced", WARN)               /* epoch */                                            \
+    X(EXITED, "exited", INFO)                 /* epoch, number: as above, of the node */           \
+    X(VOID_START, "void_start", WARN)         /* epoch; text: why it was not followed */           \
+    X(FENCED, "fenced", WARN)                 /* epoch */                                          \
     X(GUARD_LOST, "guard_lost", ERROR)                                                             \
-    X(DRAINING, "draining", INFO)           /* number: signal */                                   \
-    X(REFUSED, "refused", ERROR)            /* number: code, text: sentence */
+    X(DRAINING, "draining", INFO) /* number: signal */                                             \
+    X(REFUSED, "refused", ERROR)  /* number: code, text: sentence */
 
 enum agent_trace_kind {
 #define AGENT_TRACE_ENUM(NAME, name, level) AGENT_TRACE_##NAME,
@@ -113,12 +114,7 @@ enum agent_trace_kind {
 #undef AGENT_TRACE_ENUM
 };
 
-enum agent_trace_level {
-    AGENT_LEVEL_DEBUG,
-    AGENT_LEVEL_INFO,
-    AGENT_LEVEL_WARN,
-    AGENT_LEVEL_ERROR
-};
+enum agent_trace_level { AGENT_LEVEL_DEBUG, AGENT_LEVEL_INFO, AGENT_LEVEL_WARN, AGENT_LEVEL_ERROR };
 
 const char *agent_trace_name(enum agent_trace_kind kind);
 enum agent_trace_level agent_trace_level(enum agent_trace_kind kind);
@@ -127,8 +123,8 @@ enum agent_trace_level agent_trace_level(enum agent_trace_kind kind);
 struct agent_place {
     uint64_t epoch;
     uint32_t run;
-    uint32_t rank; /* of the first; the others follow on */
-    uint32_t restarts; /* epochs this node has started trainers in before */
+    uint32_t rank;              /* of the first; the others follow on */
+    uint32_t restarts;          /* epochs this node has started trainers in before */
     const struct msg_row *rows; /* the whole table by rank */
     size_t n_rows;
 };
@@ -162,8 +158,8 @@ int agent_new(const struct agent_config *config, const struct tfe_mem *mem,
 void agent_free(struct agent *a);
 
 /* Takes one event in. On an error nothing has changed and *ret is empty with the old deadline:
- * TFE_ENOMEM; TFE_EINVAL: a message that no server may send or a value out of range (the shell closes
- * the connection); TFE_ESTATE: not legal now. */
+ * TFE_ENOMEM; TFE_EINVAL: a message that no server may send or a value out of range (the shell
+ * closes the connection); TFE_ESTATE: not legal now. */
 int agent_step(struct agent *a, const struct agent_event *event,
                struct agent_actions *ret) TFE_MUST_CHECK;
 

@@ -9,8 +9,8 @@
 /* Actions of one step: a handful of messages, traces and orders, whatever the event. */
 #define ACTIONS_MAX 32
 
-/* Renewals under way whose sending time is remembered: with ttl/3 between two, more are not answered
- * within a lease. */
+/* Renewals under way whose sending time is remembered: with ttl/3 between two, more are not
+ * answered within a lease. */
 #define RENEWALS_MAX 8
 
 /* The connection:  DOWN --CONNECT--> CONNECTING --> JOINING --WELCOME--> UP --> DOWN */
@@ -43,15 +43,16 @@ struct link {
     uint64_t renewals; /* number of the last RENEW on this connection */
     struct tfe_mono renew_sent[RENEWALS_MAX];
     struct tfe_mono lease_end; /* on the agent's own clock */
-    struct tfe_mono silent_at; /* JOINING, UP: nothing was answered by then, try another connection */
-    bool exited_told;          /* the JOIN under way carried the pending EXITED */
+    struct tfe_mono
+        silent_at;    /* JOINING, UP: nothing was answered by then, try another connection */
+    bool exited_told; /* the JOIN under way carried the pending EXITED */
     char why[MSG_SENTENCE_MAX]; /* the last try failed */
 };
 
 struct table {
     uint64_t epoch;
     uint32_t world;
-    size_t n; /* rows filled: they come in order */
+    size_t n;             /* rows filled: they come in order */
     struct msg_row *rows; /* host NULL until complete, then into hosts */
     size_t cap_rows;
     size_t *host_at;
@@ -71,15 +72,15 @@ struct agent {
     struct table table;
 
     enum work_state work;
-    uint64_t epoch;    /* RUNNING, SWEEPING: whose trainers */
-    uint64_t highest;  /* epoch started, stopped or told of */
-    uint64_t prepare;  /* the server wants READY for this one; 0 none */
+    uint64_t epoch;   /* RUNNING, SWEEPING: whose trainers */
+    uint64_t highest; /* epoch started, stopped or told of */
+    uint64_t prepare; /* the server wants READY for this one; 0 none */
     bool fresh_ports;
-    uint64_t held;     /* the epoch that ports are held for */
+    uint64_t held; /* the epoch that ports are held for */
     uint16_t ports[MSG_NPROC_MAX];
     char host[TFE_HOST_MAX + 1];
-    uint32_t starts;   /* epochs started */
-    uint32_t alive;    /* trainers */
+    uint32_t starts; /* epochs started */
+    uint32_t alive;  /* trainers */
     bool first_ended_well;
     struct tfe_mono exit_deadline;
     bool has_listened;
@@ -101,6 +102,7 @@ struct agent {
     bool over; /* EXIT has been said */
 
     uint32_t guard_pid;
+    bool guard_lost; /* and no new one is there yet: nothing can be started */
     uint32_t pids[MSG_NPROC_MAX];
     uint32_t told_pids[MSG_NPROC_MAX];
     uint32_t live_pids[MSG_NPROC_MAX]; /* what the last PROCESSES points to */
@@ -109,18 +111,20 @@ struct agent {
     size_t n_actions;
 };
 
-/* --- agent.c ----------------------------------------------------------------------------------- */
-struct agent_action *push(struct agent *a, enum agent_action_type type);
-struct tfe_msg *send_msg(struct agent *a, enum tfe_msg_type type);
-struct agent_action *trace(struct agent *a, enum agent_trace_kind kind, uint64_t number,
-                           const char *text);
-/* Ends the process once nothing runs any more, for the server's sake with a GOODBYE or without; sentence
- * may be NULL. The first wish stays. */
+/* --- agent.c -----------------------------------------------------------------------------------
+ */
+struct agent_action *act_push(struct agent *a, enum agent_action_type type);
+struct tfe_msg *act_send(struct agent *a, enum tfe_msg_type type);
+struct agent_action *act_trace(struct agent *a, enum agent_trace_kind kind, uint64_t number,
+                               const char *text);
+/* Ends the process once nothing runs any more, for the server's sake with a GOODBYE or without;
+ * sentence may be NULL. The first wish stays. */
 void leave_with(struct agent *a, enum after_sweep how, int code, const char *sentence);
 /* EXIT, with what leave_with was told. */
-void say_exit(struct agent *a);
+void act_exit(struct agent *a);
 
-/* --- link.c: connecting, joining, renewing ------------------------------------------------------ */
+/* --- link.c: connecting, joining, renewing ------------------------------------------------------
+ */
 void link_begin(struct agent *a);
 void link_connected(struct agent *a, const char *host);
 void link_disconnected(struct agent *a, enum agent_link how, const char *text);
@@ -134,7 +138,8 @@ struct tfe_mono link_deadline(const struct agent *a);
 /* Tells the process ids if they have changed. */
 void link_tell_processes(struct agent *a);
 
-/* --- work.c: epochs on this node ---------------------------------------------------------------- */
+/* --- work.c: epochs on this node ----------------------------------------------------------------
+ */
 void work_prepare(struct agent *a, uint64_t epoch, bool fresh);
 void work_ports_held(struct agent *a, uint64_t epoch, const uint16_t *ports);
 void work_start(struct agent *a, const struct msg_start *start);
@@ -155,7 +160,8 @@ void work_leave(struct agent *a);
 /* READY, if it is wanted and true. */
 void work_ready(struct agent *a);
 
-/* --- table.c: the cluster table, chunk by chunk -------------------------------------------------- */
+/* --- table.c: the cluster table, chunk by chunk --------------------------------------------------
+ */
 /* TFE_ENOMEM, TFE_EINVAL (rows not in order, a diff): nothing changed. */
 int table_take(struct agent *a, const struct msg_table *chunk) TFE_MUST_CHECK;
 /* Whether the table of the epoch is whole and has this digest; its rows are usable then. */

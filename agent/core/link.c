@@ -23,7 +23,7 @@ void link_begin(struct agent *a)
     a->link.retry_at = TFE_MONO_NEVER;
     a->link.backoff_ms = BACKOFF_FIRST_MS;
     a->link.state = LINK_CONNECTING;
-    push(a, AGENT_CONNECT);
+    act_push(a, AGENT_CONNECT);
 }
 
 void link_join(struct agent *a)
@@ -34,7 +34,7 @@ void link_join(struct agent *a)
         a->link.say_next = tfe_mono_add(a->now, SAY_EVERY_MS);
     }
     a->link.exited_told = a->exit_pending;
-    struct msg_join *join = &send_msg(a, MSG_JOIN)->u.join;
+    struct msg_join *join = &act_send(a, MSG_JOIN)->u.join;
     const struct agent_config *c = &a->config;
     *join = (struct msg_join){
         .job = c->job.text,
@@ -82,7 +82,7 @@ void link_disconnected(struct agent *a, enum agent_link how, const char *text)
     bool was_up = link->state == LINK_UP;
     link->state = LINK_DOWN;
     if (a->leaving) {
-        say_exit(a);
+        act_exit(a);
         return;
     }
     size_t n = text ? strnlen(text, sizeof(link->why) - 1) : 0;
@@ -90,18 +90,17 @@ void link_disconnected(struct agent *a, enum agent_link how, const char *text)
     link->why[n] = '\0';
     uint64_t wait;
     if (was_up) {
-        trace(a, AGENT_TRACE_LINK_LOST, 0, link->why);
+        act_trace(a, AGENT_TRACE_LINK_LOST, 0, link->why);
         link->since = a->now;
         link->say_next = tfe_mono_add(a->now, SAY_EVERY_MS);
         link->backoff_ms = BACKOFF_FIRST_MS;
-        wait = link->spread_ms > FIRST_TRY_MS
-                   ? rng_between(&a->rng, FIRST_TRY_MS, link->spread_ms)
-                   : link->spread_ms;
+        wait = link->spread_ms > FIRST_TRY_MS ? rng_between(&a->rng, FIRST_TRY_MS, link->spread_ms)
+                                              : link->spread_ms;
     } else {
         /* Full jitter, doubling. */
         wait = rng_between(&a->rng, 1, link->backoff_ms);
-        link->backoff_ms = link->backoff_ms * 2 < backoff_cap(a) ? link->backoff_ms * 2
-                                                                 : backoff_cap(a);
+        link->backoff_ms =
+            link->backoff_ms * 2 < backoff_cap(a) ? link->backoff_ms * 2 : backoff_cap(a);
     }
     if (how == AGENT_LINK_UNAUTHORISED && !link->token_worked) {
         if (++link->unauthorised >= UNAUTHORISED_TRIES) {
@@ -139,10 +138,10 @@ void link_welcome(struct agent *a, const struct msg_welcome *welcome)
     link->renew_ms = welcome->renew_ms;
     link->spread_ms = welcome->spread_ms;
     link->lease_end = tfe_mono_add(link->join_sent, welcome->ttl_ms);
-    push(a, AGENT_FENCE)->deadline = tfe_mono_add(link->join_sent, welcome->fence_ms);
+    act_push(a, AGENT_FENCE)->deadline = tfe_mono_add(link->join_sent, welcome->fence_ms);
     link->silent_at = link->lease_end;
     renew_later(a);
-    trace(a, AGENT_TRACE_JOINED, welcome->ttl_ms, NULL);
+    act_trace(a, AGENT_TRACE_JOINED, welcome->ttl_ms, NULL);
     link_tell_processes(a);
 }
 
@@ -157,7 +156,7 @@ void link_renewed(struct agent *a, const struct msg_renewed *renewed)
     link->ttl_ms = renewed->ttl_ms;
     link->lease_end = tfe_mono_add(sent, renewed->ttl_ms);
     link->silent_at = link->lease_end;
-    push(a, AGENT_FENCE)->deadline = tfe_mono_add(sent, renewed->fence_ms);
+    act_push(a, AGENT_FENCE)->deadline = tfe_mono_add(sent, renewed->fence_ms);
 }
 
 void link_lease_ended(struct agent *a)
@@ -171,7 +170,7 @@ static void renew(struct agent *a)
     struct link *link = &a->link;
     link->renewals++;
     link->renew_sent[link->renewals % RENEWALS_MAX] = a->now;
-    send_msg(a, MSG_RENEW)->u.renew.number = link->renewals;
+    act_send(a, MSG_RENEW)->u.renew.number = link->renewals;
     renew_later(a);
 }
 
@@ -186,7 +185,7 @@ static void still_not_there(struct agent *a)
     }
     if (!tfe_mono_before(a->now, link->say_next)) {
         link->say_next = tfe_mono_add(a->now, SAY_EVERY_MS);
-        trace(a, AGENT_TRACE_CONNECTING, (uint64_t)waited, link->why);
+        act_trace(a, AGENT_TRACE_CONNECTING, (uint64_t)waited, link->why);
     }
 }
 
@@ -195,14 +194,14 @@ void link_tick(struct agent *a)
     struct link *link = &a->link;
     if (a->leaving) {
         if (!tfe_mono_before(a->now, a->leave_by)) {
-            say_exit(a);
+            act_exit(a);
         }
         return;
     }
     bool asked = link->state == LINK_UP || link->state == LINK_JOINING;
     if (asked && !tfe_mono_before(a->now, link->silent_at)) {
         link->silent_at = TFE_MONO_NEVER;
-        push(a, AGENT_HANG_UP);
+        act_push(a, AGENT_HANG_UP);
         return;
     }
     if (link->state == LINK_UP) {
@@ -212,10 +211,11 @@ void link_tick(struct agent *a)
         return;
     }
     still_not_there(a);
-    if (link->state == LINK_DOWN && a->after == AFTER_NOTHING && !tfe_mono_before(a->now, link->retry_at)) {
+    if (link->state == LINK_DOWN && a->after == AFTER_NOTHING &&
+        !tfe_mono_before(a->now, link->retry_at)) {
         link->state = LINK_CONNECTING;
         link->retry_at = TFE_MONO_NEVER;
-        push(a, AGENT_CONNECT);
+        act_push(a, AGENT_CONNECT);
     }
 }
 
@@ -247,7 +247,7 @@ void link_tell_processes(struct agent *a)
         return;
     }
     memcpy(a->told_pids, a->pids, sizeof(a->pids));
-    struct msg_processes *p = &send_msg(a, MSG_PROCESSES)->u.processes;
+    struct msg_processes *p = &act_send(a, MSG_PROCESSES)->u.processes;
     p->guard_pid = a->guard_pid;
     size_t n = 0;
     for (uint32_t i = 0; i < a->config.nproc; i++) {

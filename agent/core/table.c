@@ -1,8 +1,9 @@
 /* agent/core/table.c: the cluster table as it comes in, chunk by chunk. */
+#include "common/base/table.h"
+
 #include <string.h>
 
 #include "agent/core/core.h"
-#include "common/base/table.h"
 
 static int reserve(struct agent *a, const struct msg_table *chunk, size_t first, size_t hosts_n)
 {

@@ -22,22 +22,22 @@ void work_prepare(struct agent *a, uint64_t epoch, bool fresh)
 
 void work_ready(struct agent *a)
 {
-    if (a->prepare == 0 || a->work != WORK_IDLE || a->after != AFTER_NOTHING ||
+    if (a->prepare == 0 || a->guard_lost || a->work != WORK_IDLE || a->after != AFTER_NOTHING ||
         a->link.state != LINK_UP) {
         return;
     }
     if (a->held != a->prepare) {
-        struct agent_action *hold = push(a, AGENT_HOLD_PORTS);
+        struct agent_action *hold = act_push(a, AGENT_HOLD_PORTS);
         hold->epoch = a->prepare;
         hold->fresh = a->fresh_ports;
         return;
     }
-    struct msg_ready *ready = &send_msg(a, MSG_READY)->u.ready;
+    struct msg_ready *ready = &act_send(a, MSG_READY)->u.ready;
     ready->epoch = a->prepare;
     ready->host = a->host;
     ready->ports = a->ports;
     ready->n_ports = a->config.nproc;
-    trace(a, AGENT_TRACE_READY, 0, NULL)->epoch = a->prepare;
+    act_trace(a, AGENT_TRACE_READY, 0, NULL)->epoch = a->prepare;
 }
 
 void work_ports_held(struct agent *a, uint64_t epoch, const uint16_t *ports)
@@ -50,11 +50,12 @@ void work_ports_held(struct agent *a, uint64_t epoch, const uint16_t *ports)
     work_ready(a);
 }
 
-/* A START that may not be followed is answered with who we are and what became of us. A JOIN that is
- * under way says it already; a second one would make it unclear which of them a WELCOME counts from. */
+/* A START that may not be followed is answered with who we are and what became of us. A JOIN that
+ * is under way says it already; a second one would make it unclear which of them a WELCOME counts
+ * from. */
 static void void_start(struct agent *a, const struct msg_start *start, const char *why)
 {
-    trace(a, AGENT_TRACE_VOID_START, 0, why)->epoch = start->epoch;
+    act_trace(a, AGENT_TRACE_VOID_START, 0, why)->epoch = start->epoch;
     if (a->link.state == LINK_UP) {
         link_join(a);
     }
@@ -81,7 +82,7 @@ void work_start(struct agent *a, const struct msg_start *start)
         return;
     }
     if (!table_is(a, start->epoch, start->table_digest)) {
-        trace(a, AGENT_TRACE_VOID_START, 0, "its table is not whole")->epoch = start->epoch;
+        act_trace(a, AGENT_TRACE_VOID_START, 0, "its table is not whole")->epoch = start->epoch;
         work_ready(a); /* with no digest: the table comes again */
         return;
     }
@@ -101,10 +102,11 @@ void work_start(struct agent *a, const struct msg_start *start)
     a->listening_told = false;
     a->exit_pending = false; /* the server has taken leave of the epoch it was about */
     a->exit_deadline = TFE_MONO_NEVER;
-    struct agent_action *told = trace(a, AGENT_TRACE_EPOCH, start->rank, msg_cause_name(start->cause));
+    struct agent_action *told =
+        act_trace(a, AGENT_TRACE_EPOCH, start->rank, msg_cause_name(start->cause));
     told->epoch = start->epoch;
     told->nodes = start->nodes;
-    push(a, AGENT_SPAWN)->place = (struct agent_place){
+    act_push(a, AGENT_SPAWN)->place = (struct agent_place){
         .epoch = start->epoch,
         .run = start->run,
         .rank = start->rank,
@@ -137,14 +139,14 @@ static void sweep(struct agent *a)
 {
     if (a->work == WORK_RUNNING) {
         a->work = WORK_SWEEPING;
-        push(a, AGENT_SWEEP);
+        act_push(a, AGENT_SWEEP);
     }
 }
 
 void work_stop(struct agent *a, const char *why)
 {
     if (a->work == WORK_RUNNING) {
-        trace(a, AGENT_TRACE_STOPPING, 0, why)->epoch = a->epoch;
+        act_trace(a, AGENT_TRACE_STOPPING, 0, why)->epoch = a->epoch;
         decide(a, 0, 0, 0, true, NULL);
         sweep(a);
     }
@@ -169,7 +171,7 @@ void work_trainer_exited(struct agent *a, const struct agent_event *event)
         return;
     }
     uint32_t status = event->signal ? 128 + event->signal : event->code;
-    struct agent_action *told = trace(a, AGENT_TRACE_TRAINER_EXITED, status, NULL);
+    struct agent_action *told = act_trace(a, AGENT_TRACE_TRAINER_EXITED, status, NULL);
     told->epoch = a->epoch;
     told->nodes = event->local;
     a->pids[event->local] = 0;
@@ -183,7 +185,8 @@ void work_trainer_exited(struct agent *a, const struct agent_event *event)
     if (status != 0 && !a->first_ended_well) {
         decide(a, event->local, event->code, event->signal, false, event->text);
     } else if (a->alive == 0) {
-        decide(a, 0, 0, 0, false, NULL); /* after the first ended well the others' codes do not matter */
+        decide(a, 0, 0, 0, false,
+               NULL); /* after the first ended well the others' codes do not matter */
     } else if (tfe_mono_is_never(a->exit_deadline)) {
         a->exit_deadline = tfe_mono_add(a->now, a->config.exit_grace_ms);
     }
@@ -213,7 +216,7 @@ void work_listening(struct agent *a, uint64_t epoch)
         a->has_listened = true;
         if (a->link.state == LINK_UP) {
             a->listening_told = true;
-            send_msg(a, MSG_LISTENING)->u.listening.epoch = epoch;
+            act_send(a, MSG_LISTENING)->u.listening.epoch = epoch;
         }
     }
 }
@@ -228,11 +231,12 @@ void work_swept(struct agent *a)
     a->alive = 0;
     memset(a->pids, 0, sizeof(a->pids));
     uint32_t status = a->exited.signal ? 128 + a->exited.signal : a->exited.code;
-    trace(a, AGENT_TRACE_EXITED, status, a->exited.stopped ? "stopped" : NULL)->epoch = a->epoch;
+    act_trace(a, AGENT_TRACE_EXITED, status, a->exited.stopped ? "stopped" : NULL)->epoch =
+        a->epoch;
     if (a->after == AFTER_NOTHING) {
         a->exit_pending = true;
         if (a->link.state == LINK_UP) {
-            send_msg(a, MSG_EXITED)->u.exited = a->exited;
+            act_send(a, MSG_EXITED)->u.exited = a->exited;
         }
     }
     work_ready(a);
@@ -241,11 +245,11 @@ void work_swept(struct agent *a)
 void work_welcome(struct agent *a)
 {
     if (a->exit_pending && !a->link.exited_told) {
-        send_msg(a, MSG_EXITED)->u.exited = a->exited;
+        act_send(a, MSG_EXITED)->u.exited = a->exited;
     }
     if (a->work == WORK_RUNNING && a->has_listened && !a->listening_told) {
         a->listening_told = true;
-        send_msg(a, MSG_LISTENING)->u.listening.epoch = a->epoch;
+        act_send(a, MSG_LISTENING)->u.listening.epoch = a->epoch;
     }
 }
 
@@ -258,8 +262,9 @@ void work_noted(struct agent *a, uint64_t epoch)
 
 void work_guard_lost(struct agent *a)
 {
-    trace(a, AGENT_TRACE_GUARD_LOST, 0, NULL);
+    act_trace(a, AGENT_TRACE_GUARD_LOST, 0, NULL);
     a->guard_pid = 0;
+    a->guard_lost = true;
     if (a->work == WORK_IDLE) {
         return;
     }
@@ -271,7 +276,7 @@ void work_guard_lost(struct agent *a)
 void work_fenced(struct agent *a)
 {
     if (a->work == WORK_RUNNING) {
-        trace(a, AGENT_TRACE_FENCED, 0, NULL)->epoch = a->epoch;
+        act_trace(a, AGENT_TRACE_FENCED, 0, NULL)->epoch = a->epoch;
         decide(a, 0, 0, 0, true, NULL);
         sweep(a);
     }
@@ -284,11 +289,11 @@ void work_leave(struct agent *a)
         return;
     }
     if (a->after == AFTER_GOODBYE && (a->link.state == LINK_UP || a->link.state == LINK_JOINING)) {
-        send_msg(a, MSG_GOODBYE)->u.goodbye.drained = true;
-        push(a, AGENT_DISCONNECT);
+        act_send(a, MSG_GOODBYE)->u.goodbye.drained = true;
+        act_push(a, AGENT_DISCONNECT);
         a->leaving = true;
         a->leave_by = tfe_mono_add(a->now, LEAVE_MS);
         return;
     }
-    say_exit(a);
+    act_exit(a);
 }

@@ -1,4 +1,5 @@
-/* common/base/wheel.h: a hierarchical timing wheel of intrusive timers: O(1) to set, move and cancel, no allocation. Pure. */
+/* common/base/wheel.h: a hierarchical timing wheel of intrusive timers: O(1) to set, move and
+ * cancel, no allocation. Pure. */
 #ifndef TFE_COMMON_BASE_WHEEL_H
 #define TFE_COMMON_BASE_WHEEL_H
 
@@ -31,13 +32,13 @@ struct wheel {
 };
 
 /* The object around a member: WHEEL_OWNER(t, struct node, lease). */
-#define WHEEL_OWNER(timer, type, member)                                                           \
-    ((type *)(void *)((char *)(timer) - offsetof(type, member)))
+#define WHEEL_OWNER(timer, type, member) ((type *)(void *)((char *)(timer)-offsetof(type, member)))
 
 /* Precondition here and below: times are not negative. */
 void wheel_init(struct wheel *wheel, struct tfe_mono now);
 
-/* Sets, or moves. due may lie in the past; TFE_MONO_NEVER cancels. */
+/* Sets, or moves. A due time in the past counts as the wheel's present: that of the last peek, or
+ * of the timer it returned. TFE_MONO_NEVER cancels. */
 void wheel_set(struct wheel *wheel, struct wheel_timer *timer, struct tfe_mono due);
 void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer);
 
@@ -46,8 +47,8 @@ static inline bool wheel_is_set(const struct wheel_timer *timer)
     return timer->next != NULL;
 }
 
-/* The first timer due at or before now, still set; NULL if none. In order of due time, among equals in
- * the order they were set. now must not go backwards. */
+/* The first timer due at or before now, still set; NULL if none. In order of due time, among equals
+ * in the order they were set. now must not go backwards. */
 struct wheel_timer *wheel_peek(struct wheel *wheel, struct tfe_mono now);
 
 /* Nothing is due before this time (it may be too early for far timers: look again then).

@@ -10,9 +10,9 @@ int actions_reserve(struct rdzv *r, const struct job *job)
 {
     size_t nodes = job ? (size_t)job->n_nodes + 1 : 1;
     void *v = r->actions;
-    int rc = mem_reserve(r->mem, &v, &r->cap_actions,
-                         r->n_actions + nodes * ACTIONS_PER_NODE + ACTIONS_BESIDES,
-                         sizeof(*r->actions));
+    int rc =
+        mem_reserve(r->mem, &v, &r->cap_actions,
+                    r->n_actions + nodes * ACTIONS_PER_NODE + ACTIONS_BESIDES, sizeof(*r->actions));
     r->actions = v;
     return rc;
 }
@@ -45,8 +45,8 @@ void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const
     msg->u.refused.sentence = sentence;
 }
 
-void trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
-           const struct node *node, uint64_t number, const char *text)
+void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
+                const struct node *node, uint64_t number, const char *text)
 {
     push(r, RDZV_TRACE)->trace = (struct rdzv_trace){
         .kind = kind,

@@ -2,11 +2,10 @@
 #ifndef TFE_SERVER_CORE_CORE_H
 #define TFE_SERVER_CORE_CORE_H
 
+#include <bsd/sys/tree.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <bsd/sys/tree.h>
 
 #include "common/base/assert.h"
 #include "common/base/id.h"
@@ -44,7 +43,7 @@ struct node {
     struct job *job;
     struct lease lease;
     struct tfe_id id;
-    uint64_t join_order; /* smaller: longer in the job */
+    uint64_t join_order;  /* smaller: longer in the job */
     uint64_t ready_epoch; /* its READY; 0 none */
     uint32_t session;     /* or NO_SESSION */
     uint32_t seat;        /* in the current epoch, or NO_SEAT */
@@ -79,7 +78,7 @@ enum job_state {
 struct epoch {
     uint64_t number; /* 0: none yet */
     uint32_t n_seats;
-    struct node **seats; /* by index; a node's trainers have the ranks seat * nproc … */
+    struct node **seats;  /* by index; a node's trainers have the ranks seat * nproc … */
     struct msg_row *rows; /* by rank */
     char (*hosts)[TFE_HOST_MAX + 1]; /* by seat; what rows point to */
     uint64_t digest;
@@ -103,7 +102,7 @@ struct job {
     uint32_t restarts; /* of the budget, used */
     struct core_timer timer;
     struct epoch epoch;
-    uint64_t highest_epoch; /* seen anywhere; the next one is above it */
+    uint64_t highest_epoch;    /* seen anywhere; the next one is above it */
     enum tfe_cause next_cause; /* 0: the running epoch may go on */
     bool has_cause;
     bool rank0_finished;
@@ -123,7 +122,7 @@ struct job {
 
     size_t cap_nodes;
     size_t cap_rows;
-    struct node **chosen; /* scratch of the choice of members */
+    struct node **chosen;            /* scratch of the choice of members */
     char sentence[MSG_SENTENCE_MAX]; /* how it ended */
 };
 
@@ -153,7 +152,8 @@ int job_compare(const struct job *a, const struct job *b);
 RB_PROTOTYPE(node_tree, node, by_id, node_compare)
 RB_PROTOTYPE(job_tree, job, by_name, job_compare)
 
-/* --- actions.c: room is reserved before anything changes, so that pushing cannot fail ---------- */
+/* --- actions.c: room is reserved before anything changes, so that pushing cannot fail ----------
+ */
 
 /* Room for everything one event can cause in the job (NULL: in none). TFE_ENOMEM. */
 int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
@@ -161,21 +161,24 @@ int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
 struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type);
 void send_close(struct rdzv *r, uint32_t session);
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
-void trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
-           const struct node *node, uint64_t number, const char *text);
+void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
+                const struct node *node, uint64_t number, const char *text);
 
-/* --- lease.c ----------------------------------------------------------------------------------- */
+/* --- lease.c -----------------------------------------------------------------------------------
+ */
 
-/* Gives or prolongs: the lease ends ttl from now on a clock that may run 5 % fast, its fence likewise. */
+/* Gives or prolongs: the lease ends ttl from now on a clock that may run 5 % fast, its fence
+ * likewise. */
 void lease_renew(struct rdzv *r, struct node *node);
 void lease_end(struct rdzv *r, struct node *node);
-/* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does not
- * need the long one); the setting, or DESIGN 6's rule. */
+/* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does
+ * not need the long one); the setting, or DESIGN 6's rule. */
 uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members);
 /* What the node is told, for its present standing. */
 uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node);
 
-/* --- node.c ------------------------------------------------------------------------------------ */
+/* --- node.c ------------------------------------------------------------------------------------
+ */
 
 /* One block with everything the node will ever need. NULL: out of memory. */
 struct node *node_new(struct rdzv *r, const struct msg_join *join);
@@ -187,13 +190,15 @@ void node_set_ready(struct node *node, uint64_t epoch);
 bool node_is_ready(const struct node *node);
 /* Nothing of its trainers of the current epoch runs any more. */
 void node_account(struct node *node);
-/* The place is free: no lease, no session. A member stays in the tree as gone until the next epoch. */
+/* The place is free: no lease, no session. A member stays in the tree as gone until the next epoch.
+ */
 void node_remove(struct rdzv *r, struct node *node);
 enum tfe_node_role node_role(const struct node *node);
 /* Asks it to get ready for the next epoch. */
 void node_prepare(struct rdzv *r, struct node *node);
 
-/* --- job.c, epoch.c ---------------------------------------------------------------------------- */
+/* --- job.c, epoch.c ----------------------------------------------------------------------------
+ */
 
 struct job *job_find(struct rdzv *r, const char *name);
 /* NULL: out of memory. */
@@ -219,14 +224,15 @@ void job_finish(struct rdzv *r, struct job *job, enum job_state state);
 /* Tells one node, and lets it go. */
 void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session);
 
-/* Chooses members and ranks from the ready nodes, makes the table, tells everybody. Precondition: at
- * least min nodes are ready. */
+/* Chooses members and ranks from the ready nodes, makes the table, tells everybody. Precondition:
+ * at least min nodes are ready. */
 void epoch_begin(struct rdzv *r, struct job *job);
 void epoch_tell_start(struct rdzv *r, struct job *job, const struct node *node);
 /* By when the fences of all members have passed that nothing is known of. */
 struct tfe_mono epoch_fence_end(const struct job *job);
 
-/* --- on_*.c: one event each, with room for its actions reserved ---------------------------------- */
+/* --- on_*.c: one event each, with room for its actions reserved ----------------------------------
+ */
 
 /* TFE_EINVAL, TFE_ESTATE, TFE_ENOMEM: nothing changed. */
 int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join) TFE_MUST_CHECK;

@@ -54,7 +54,8 @@ static uint32_t choose(struct job *job)
 {
     uint32_t n = 0;
     struct node *node;
-    RB_FOREACH (node, node_tree, &job->nodes) {
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
         if (node_is_ready(node)) {
             job->chosen[n++] = node;
         }
@@ -103,7 +104,8 @@ static void dissolve(struct rdzv *r, struct job *job)
 {
     struct node *node;
     struct node *next;
-    RB_FOREACH_SAFE (node, node_tree, &job->nodes, next) {
+    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
+    {
         node->seat = NO_SEAT;
         node->accounted = false;
         node->finished = false;
@@ -151,8 +153,8 @@ void epoch_begin(struct rdzv *r, struct job *job)
 {
     uint64_t number = job_next_epoch(job);
     uint32_t n = choose(job);
-    /* The set of ports that the old epoch used may be spoken to until its last member that nothing is
-     * known of is past its fence. */
+    /* The set of ports that the old epoch used may be spoken to until its last member that nothing
+     * is known of is past its fence. */
     struct tfe_mono *spoken_until = &job->ports_spoken_until[job->epoch.number & 1];
     *spoken_until = tfe_mono_max(*spoken_until, epoch_fence_end(job));
     assign_seats(job, n);
@@ -174,12 +176,13 @@ void epoch_begin(struct rdzv *r, struct job *job)
         epoch->seats[seat]->seat = seat;
     }
     make_table(job);
-    trace(r, TRACE_EPOCH, job, NULL, n, msg_cause_name(epoch->cause));
+    send_trace(r, TRACE_EPOCH, job, NULL, n, msg_cause_name(epoch->cause));
     for (uint32_t seat = 0; seat < n; seat++) {
         epoch_tell_start(r, job, epoch->seats[seat]);
     }
     struct node *node;
-    RB_FOREACH (node, node_tree, &job->nodes) {
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
         if (node->seat == NO_SEAT && node->session != NO_SESSION) {
             node_prepare(r, node);
         }

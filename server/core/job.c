@@ -1,11 +1,12 @@
-/* server/core/job.c: a job from its first JOIN to its end; the states and what moves it between them.
+/* server/core/job.c: a job from its first JOIN to its end; the states and what moves it between
+ * them.
  *
  *                 min ready            window closes           all ready, fenced
  *     WAITING ----------------> GATHERING -------> PREPARING ------------------> RUNNING
  *      ^  ^ \___________________________________/    ^   |                          |
  *      |  |      (an epoch ran before)               |   | fewer than min           | lost, failed,
- *      |  +---------------------------------------------+                           | joined, drained
- *      |        fewer than min                       +------------------------------+
+ *      |  +---------------------------------------------+                           | joined,
+ * drained |        fewer than min                       +------------------------------+
  *      +-- GATHERING: fewer than min              rank 0 ended well, any of these --> SUCCEEDED
  *                                                       restarts used up, any state --> FAILED
  *                                                             by the operator (later) --> STOPPED
@@ -119,7 +120,8 @@ void job_free(struct rdzv *r, struct job *job)
 {
     struct node *node;
     struct node *next;
-    RB_FOREACH_SAFE (node, node_tree, &job->nodes, next) {
+    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
+    {
         RB_REMOVE(node_tree, &job->nodes, node);
         mem_free(r->mem, node);
     }
@@ -167,7 +169,8 @@ void job_want_switch(struct job *job, enum tfe_cause cause)
     }
 }
 
-/* --- the states --------------------------------------------------------------------------------- */
+/* --- the states ---------------------------------------------------------------------------------
+ */
 
 static bool settle_waiting(struct rdzv *r, struct job *job);
 static bool settle_gathering(struct rdzv *r, struct job *job);
@@ -207,7 +210,7 @@ static bool enter(struct rdzv *r, struct job *job, enum job_state state)
 {
     TFE_ASSERT(job_states[job->state].next & TO(state));
     job->state = state;
-    trace(r, TRACE_JOB_STATE, job, NULL, 0, job_state_name(state));
+    send_trace(r, TRACE_JOB_STATE, job, NULL, 0, job_state_name(state));
     return true;
 }
 
@@ -225,7 +228,7 @@ static bool is_past(const struct rdzv *r, struct tfe_mono when)
 /* Asks the members of the running epoch to end their trainers and to get ready for the next one. */
 static bool begin_switch(struct rdzv *r, struct job *job)
 {
-    trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->next_cause));
+    send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->next_cause));
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct node *node = job->epoch.seats[seat];
         if (node->session != NO_SESSION) {
@@ -296,7 +299,8 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
         if (tfe_mono_before(r->now, fenced)) {
             if (!job->fence_traced) {
                 job->fence_traced = true;
-                trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now), NULL);
+                send_trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now),
+                           NULL);
             }
             return wait_until(r, job, fenced);
         }
@@ -307,7 +311,8 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
         if (!node->gone && !node_is_ready(node)) {
-            trace(r, TRACE_NODE_LOST, job, node, 0, "not ready for the switch in time, left out");
+            send_trace(r, TRACE_NODE_LOST, job, node, 0,
+                       "not ready for the switch in time, left out");
         }
     }
     epoch_begin(r, job);
@@ -356,7 +361,8 @@ void job_settle(struct rdzv *r, struct job *job)
     }
 }
 
-/* --- the end ------------------------------------------------------------------------------------ */
+/* --- the end ------------------------------------------------------------------------------------
+ */
 
 void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session)
 {
@@ -380,11 +386,12 @@ void job_succeed(struct rdzv *r, struct job *job)
 void job_finish(struct rdzv *r, struct job *job, enum job_state state)
 {
     enter(r, job, state);
-    trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->sentence);
+    send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->sentence);
     wheel_cancel(&r->wheel, &job->timer.wheel);
     struct node *node;
     struct node *next;
-    RB_FOREACH_SAFE (node, node_tree, &job->nodes, next) {
+    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
+    {
         uint32_t session = node->session;
         node->seat = NO_SEAT;
         node_remove(r, node);

@@ -1,8 +1,9 @@
 /* server/core/lease.c: who may keep a place, and until when. */
 #include "server/core/core.h"
 
-/* DESIGN 5: clocks may differ by 5 % in rate, either way (1.05 / 0.95 = 1.106), and the answer takes
- * its time: what an agent counts as d ms is over here after d * 1.106 + 50 ms at the latest. */
+/* DESIGN 5: clocks may differ by 5 % in rate, either way (1.05 / 0.95 = 1.106), and the answer
+ * takes its time: what an agent counts as d ms is over here after d * 1.106 + 50 ms at the latest.
+ */
 static int64_t held_ms(uint32_t told_ms)
 {
     return (int64_t)told_ms * 1106 / 1000 + 50;
@@ -24,13 +25,11 @@ uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node)
 
 void lease_renew(struct rdzv *r, struct node *node)
 {
-    wheel_set(&r->wheel, &node->lease.timer.wheel,
-              tfe_mono_add(r->now, held_ms(r->config.ttl_ms)));
-    /* Never shorter than what was granted before: this answer may get lost, and then the agent keeps to
-     * the longer fence of an older one. */
-    node->lease.fence_end =
-        tfe_mono_max(node->lease.fence_end,
-                     tfe_mono_add(r->now, held_ms(lease_node_fence_ms(r, node))));
+    wheel_set(&r->wheel, &node->lease.timer.wheel, tfe_mono_add(r->now, held_ms(r->config.ttl_ms)));
+    /* Never shorter than what was granted before: this answer may get lost, and then the agent
+     * keeps to the longer fence of an older one. */
+    node->lease.fence_end = tfe_mono_max(
+        node->lease.fence_end, tfe_mono_add(r->now, held_ms(lease_node_fence_ms(r, node))));
 }
 
 void lease_end(struct rdzv *r, struct node *node)

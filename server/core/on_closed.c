@@ -1,10 +1,11 @@
-/* server/core/on_closed.c: a connection ended without GOODBYE: the node is suspect until it is back. */
+/* server/core/on_closed.c: a connection ended without GOODBYE: the node is suspect until it is
+ * back. */
 #include "server/core/core.h"
 
 void on_closed(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
     node_detach(r, node);
-    trace(r, TRACE_NODE_SUSPECT, job, node, 0, node->name);
+    send_trace(r, TRACE_NODE_SUSPECT, job, node, 0, node->name);
     job_settle(r, job);
 }

@@ -7,7 +7,8 @@
 /* Part of the error tail that fits beside the sentence. */
 #define TAIL_IN_SENTENCE 700
 
-/* Whether a member of the running epoch has vanished: a trainer's failure then follows from that. */
+/* Whether a member of the running epoch has vanished: a trainer's failure then follows from that.
+ */
 static bool peer_is_missing(const struct job *job)
 {
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
@@ -60,7 +61,7 @@ static void take_failure(struct rdzv *r, struct node *node, const struct msg_exi
         return;
     }
     job->restarts++;
-    trace(r, TRACE_RESTARTS, job, node, job->restarts, NULL);
+    send_trace(r, TRACE_RESTARTS, job, node, job->restarts, NULL);
     job_want_switch(job, CAUSE_TRAINER_FAILED);
 }
 
@@ -105,7 +106,7 @@ void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exi
     struct text tail; /* the message's own lives no longer than this call */
     text_init(&tail, r->tail, sizeof(r->tail));
     text_add(&tail, exited->tail);
-    trace(r, TRACE_NODE_EXITED, job, node, status, r->tail);
+    send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail);
     node_account(node);
     if (job->state == JOB_RUNNING) {
         if (well) {

@@ -6,7 +6,7 @@ void on_goodbye(struct rdzv *r, struct node *node)
     struct job *job = node->job;
     uint32_t session = node->session;
     bool ran = job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted;
-    trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
+    send_trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
     node_account(node);
     node_remove(r, node);
     send_close(r, session);

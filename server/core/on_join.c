@@ -4,8 +4,9 @@
 #include "common/base/text.h"
 #include "server/core/core.h"
 
-/* Epoch numbers are 53 bits, so that JSON readers keep them whole. A node's word raises them to half of
- * that at most: a liar cannot exhaust them, nor make the honest reports that follow look absurd. */
+/* Epoch numbers are 53 bits, so that JSON readers keep them whole. A node's word raises them to
+ * half of that at most: a liar cannot exhaust them, nor make the honest reports that follow look
+ * absurd. */
 #define EPOCH_LIMIT (UINT64_C(1) << 52)
 
 static bool is_sound(const struct msg_join *join)
@@ -21,7 +22,7 @@ static bool is_sound(const struct msg_join *join)
 static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
 {
     send_refused(r, session, code, r->sentence);
-    trace(r, TRACE_NODE_REFUSED, NULL, NULL, (uint64_t)code, r->sentence);
+    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, (uint64_t)code, r->sentence);
     send_close(r, session);
 }
 
@@ -64,8 +65,8 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
     return false;
 }
 
-/* Something has seen a later epoch than the server knows of: number above it, and ask those again who
- * are ready for a number that will not come. */
+/* Something has seen a later epoch than the server knows of: number above it, and ask those again
+ * who are ready for a number that will not come. */
 static void raise_epoch(struct rdzv *r, struct job *job, uint64_t seen)
 {
     if (seen <= job->highest_epoch) {
@@ -74,7 +75,8 @@ static void raise_epoch(struct rdzv *r, struct job *job, uint64_t seen)
     job->highest_epoch = seen;
     job->n_ready = 0;
     struct node *node;
-    RB_FOREACH (node, node_tree, &job->nodes) {
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
         bool runs = job->state == JOB_RUNNING && node->seat != NO_SEAT;
         if (node->session != NO_SESSION && !runs) {
             node_prepare(r, node);
@@ -133,7 +135,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
 }
 
 static void join_known(struct rdzv *r, struct node *node, uint32_t session,
-                      const struct msg_join *join)
+                       const struct msg_join *join)
 {
     if (node->session != session) {
         uint32_t older = node->session;
@@ -144,7 +146,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
             send_close(r, older);
         }
         node_attach(r, node, session);
-        trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);
+        send_trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);
     } else {
         node_set_ready(node, 0);
         lease_renew(r, node);
@@ -167,7 +169,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     job->n_nodes++;
     node_attach(r, node, session);
     job->last_join = r->now;
-    trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
+    send_trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
     welcome(r, node);
     raise_epoch(r, job, join->highest_epoch);
     if (join->running_epoch != 0) {
@@ -236,7 +238,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
     if (fresh) {
         RB_INSERT(job_tree, &r->jobs, fresh);
         r->n_jobs++;
-        trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
+        send_trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
     }
     join_new(r, job, node, session, join);
     return 0;

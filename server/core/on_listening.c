@@ -7,5 +7,6 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
     if (node->seat == NO_SEAT || listening->epoch != epoch->number) {
         return;
     }
-    trace(r, TRACE_LISTENING, node->job, node, (uint64_t)tfe_mono_sub(r->now, epoch->started), NULL);
+    send_trace(r, TRACE_LISTENING, node->job, node, (uint64_t)tfe_mono_sub(r->now, epoch->started),
+               NULL);
 }

@@ -30,7 +30,7 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     memcpy(node->ports, ready->ports, ready->n_ports * sizeof(*ready->ports));
     node_account(node); /* nothing of an older epoch runs here */
     node_set_ready(node, ready->epoch);
-    trace(r, TRACE_NODE_READY, job, node, ready->epoch, node->host);
+    send_trace(r, TRACE_NODE_READY, job, node, ready->epoch, node->host);
     job_settle(r, job);
     return 0;
 }

@@ -66,7 +66,8 @@ void rdzv_free(struct rdzv *r)
     bury(r);
     struct job *job;
     struct job *next;
-    RB_FOREACH_SAFE (job, job_tree, &r->jobs, next) {
+    RB_FOREACH_SAFE(job, job_tree, &r->jobs, next)
+    {
         RB_REMOVE(job_tree, &r->jobs, job);
         job_free(r, job);
     }

@@ -1,4 +1,5 @@
-/* server/core/rdzv.h: the door of the rendezvous core: one event in, a list of actions out. Pure: no I/O, no clock, no globals. */
+/* server/core/rdzv.h: the door of the rendezvous core: one event in, a list of actions out. Pure:
+ * no I/O, no clock, no globals. */
 #ifndef TFE_SERVER_CORE_RDZV_H
 #define TFE_SERVER_CORE_RDZV_H
 
@@ -10,20 +11,20 @@
 #include "common/base/msg.h"
 #include "common/base/time.h"
 
-/* Settings of a server. Durations in ms. A job that an agent opens with wishes of its own (JOIN) keeps
- * those instead. */
+/* Settings of a server. Durations in ms. A job that an agent opens with wishes of its own (JOIN)
+ * keeps those instead. */
 struct rdzv_config {
-    uint64_t incarnation;      /* random, new per server process */
-    uint64_t seed;             /* of the core's own random numbers */
-    uint32_t ttl_ms;           /* of a lease */
-    uint32_t fence_ms;         /* 0: 120 s for an epoch of one node, else 300 s; at least 3 x ttl */
-    uint32_t gather_ms;        /* first start: nobody new for so long closes the window */
-    uint32_t gather_max_ms;    /* … and so long after min are ready, in any case */
-    uint32_t grow_wait_ms;     /* kept for the job, not used yet */
-    uint32_t stop_grace_ms;    /* a trainer's time between stop and kill */
-    uint32_t exit_grace_ms;    /* for the others, after rank 0 ended well */
-    uint32_t max_restarts;     /* job-global */
-    uint32_t max_sessions;     /* sessions are numbered 0 … max_sessions - 1 */
+    uint64_t incarnation;   /* random, new per server process */
+    uint64_t seed;          /* of the core's own random numbers */
+    uint32_t ttl_ms;        /* of a lease */
+    uint32_t fence_ms;      /* 0: 120 s for an epoch of one node, else 300 s; at least 3 x ttl */
+    uint32_t gather_ms;     /* first start: nobody new for so long closes the window */
+    uint32_t gather_max_ms; /* … and so long after min are ready, in any case */
+    uint32_t grow_wait_ms;  /* kept for the job, not used yet */
+    uint32_t stop_grace_ms; /* a trainer's time between stop and kill */
+    uint32_t exit_grace_ms; /* for the others, after rank 0 ended well */
+    uint32_t max_restarts;  /* job-global */
+    uint32_t max_sessions;  /* sessions are numbered 0 … max_sessions - 1 */
 };
 
 enum rdzv_event_type {
@@ -34,9 +35,9 @@ enum rdzv_event_type {
 
 struct rdzv_event {
     enum rdzv_event_type type;
-    struct tfe_mono now;        /* earlier than the last event's counts as the last event's */
-    uint32_t session;           /* MESSAGE, CLOSED */
-    const struct tfe_msg *msg;  /* MESSAGE; borrowed for the call */
+    struct tfe_mono now;       /* earlier than the last event's counts as the last event's */
+    uint32_t session;          /* MESSAGE, CLOSED */
+    const struct tfe_msg *msg; /* MESSAGE; borrowed for the call */
 };
 
 enum rdzv_action_type {
@@ -84,7 +85,7 @@ struct rdzv_trace {
 /* Everything an action points to belongs to the core and lives until the next rdzv_step. */
 struct rdzv_action {
     enum rdzv_action_type type;
-    uint32_t session;        /* SEND, CLOSE */
+    uint32_t session; /* SEND, CLOSE */
     /* A SEND of MSG_TABLE carries the whole table; the shell cuts it into chunks. Tables of one
      * (job, epoch) have the same rows pointer, so that they can be encoded once. */
     struct tfe_msg msg;      /* SEND */
@@ -106,14 +107,15 @@ void rdzv_free(struct rdzv *r);
 
 /* Takes one event in. On an error nothing has changed and *ret is empty with the old deadline:
  * TFE_ENOMEM; TFE_EINVAL: session out of range, a message that no agent may send, or sizes that the
- * codec would not have let through; TFE_ESTATE: not legal now (a message other than JOIN on a session
- * that no node holds): the shell closes that session. */
+ * codec would not have let through; TFE_ESTATE: not legal now (a message other than JOIN on a
+ * session that no node holds): the shell closes that session. */
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
               struct rdzv_actions *ret) TFE_MUST_CHECK;
 
-/* Reading, for status. Fills *ret_job with the first job whose name is above `after` (NULL: the first
- * of all); TFE_ENOENT: none left. Strings live until the next rdzv_step. */
-int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job *ret_job) TFE_MUST_CHECK;
+/* Reading, for status. Fills *ret_job with the first job whose name is above `after` (NULL: the
+ * first of all); TFE_ENOENT: none left. Strings live until the next rdzv_step. */
+int rdzv_view_job(const struct rdzv *r, const char *after,
+                  struct msg_status_job *ret_job) TFE_MUST_CHECK;
 
 /* The node of the job whose id is the first above `after`; members and spares alike. */
 int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
