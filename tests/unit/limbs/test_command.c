@@ -180,7 +180,7 @@ TEST(command, an_unreadable_script_is_refused)
     }
     assert_int_equal(chmod(place->script, 0), 0);
     assert_int_equal(TRY(&command, &why, place->python, SCRIPT, place->script), TFE_EINVAL);
-    assert_non_null(strstr(why.text, strerror(EACCES)));
+    assert_non_null(strcasestr(why.text, strerror(EACCES)));
 }
 
 TEST(command, not_found_is_another_error)

@@ -1,0 +1,494 @@
+/* tests/unit/agent/test_link.c: connecting, joining, renewing, losing the server and finding it
+ * again. */
+#include "tests/unit/agent/bench.h"
+
+TEST(connect, begins_at_once_and_only_once)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    assert_string_equal(b->log, "CONNECT\n");
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_BEGIN}), TFE_ESTATE);
+    connected(b);
+    assert_string_equal(b->log, "JOIN j/n highest=0 running=0\n");
+    welcome(b);
+    assert_saw(b, "~joined epoch=0 number=10000");
+    assert_saw(b, "PROCESSES guard=50\n");
+    bench_free(b);
+}
+
+TEST(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap)
+{
+    NO_FIXTURE;
+    static const int64_t caps[] = {100, 200, 400, 800, 1600, 3000, 3000, 3000};
+    int64_t longest[8] = {0};
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct bench *b = bench_new(1, seed);
+        begin(b);
+        for (size_t i = 0; i < 8; i++) {
+            lost(b, AGENT_LINK_UNREACHABLE);
+            int64_t from = b->now;
+            do {
+                pass_until(b, b->deadline);
+            } while (!strstr(b->log, "CONNECT\n"));
+            int64_t waited = b->now - from;
+            assert_in_range(waited, 1, caps[i]);
+            longest[i] = waited > longest[i] ? waited : longest[i];
+        }
+        bench_free(b);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(longest[i] > caps[i] * 9 / 10);
+    }
+}
+
+TEST(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
+{
+    NO_FIXTURE;
+    struct bench *b = bench_new(1, 1);
+    b->config.join_timeout_ms = 35000;
+    begin(b);
+    int said = 0;
+    while (!b->over) {
+        lost(b, AGENT_LINK_UNREACHABLE);
+        do {
+            pass_until(b, b->deadline);
+            if (strstr(b->log, "~connecting")) {
+                said++;
+                char line[64];
+                snprintf(line, sizeof(line), "~connecting epoch=0 number=%d it broke",
+                         said * 10000);
+                assert_saw(b, line);
+            }
+        } while (!b->over && !strstr(b->log, "CONNECT\n"));
+    }
+    assert_int_equal(said, 3);
+    assert_int_equal(b->now, 1000000 + 35000);
+    assert_saw(b, "EXIT 69 the server was not reached within --join-timeout");
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_TICK}), TFE_ESTATE);
+    bench_free(b);
+}
+
+TEST(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    pass(b, 600000);
+    assert_int_equal(b->exit_code, 69);
+    assert_int_equal(times_seen(b, "~connecting"), 59);
+    bench_free(b);
+}
+
+TEST(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    for (int i = 0; i < 2; i++) {
+        lost(b, AGENT_LINK_UNAUTHORISED);
+        pass(b, 999);
+        assert_not_saw(b, "CONNECT");
+        pass(b, 1);
+        assert_saw(b, "CONNECT");
+    }
+    lost(b, AGENT_LINK_UNAUTHORISED);
+    assert_saw(b, "EXIT 77 the server does not accept this token");
+    bench_free(b);
+}
+
+TEST(connect, a_token_that_worked_before_is_not_given_up)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    for (int i = 0; i < 20; i++) {
+        pass(b, 3500);
+        assert_saw(b, "CONNECT");
+        lost(b, AGENT_LINK_UNAUTHORISED);
+    }
+    assert_false(b->over);
+    bench_free(b);
+}
+
+TEST(connect, after_a_lost_connection_within_the_spread)
+{
+    NO_FIXTURE;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct bench *b = bench_new(1, seed);
+        begin(b);
+        connected(b);
+        welcome(b);
+        lost(b, AGENT_LINK_LOST);
+        assert_saw(b, "~connection_lost epoch=0 number=0 it broke");
+        pass(b, 99);
+        assert_not_saw(b, "CONNECT");
+        pass(b, 301);
+        assert_saw(b, "CONNECT");
+        bench_free(b);
+    }
+}
+
+TEST(connect, the_reason_outlives_the_event)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    char *text = malloc(16);
+    assert_non_null(text);
+    strcpy(text, "short-lived");
+    struct agent_event event = {.type = AGENT_DISCONNECTED, .now = {b->now}, .text = text};
+    struct agent_actions actions;
+    assert_int_equal(agent_step(b->a, &event, &actions), 0);
+    free(text); /* what an action points to belongs to the core */
+    assert_int_equal(actions.v[0].type, AGENT_TRACE);
+    assert_string_equal(actions.v[0].text, "short-lived");
+    bench_free(b);
+}
+
+TEST(join, one_that_is_not_answered_is_tried_on_another_connection)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    connected(b);
+    pass(b, 9999);
+    assert_not_saw(b, "HANG_UP");
+    pass(b, 1);
+    assert_int_equal(times_seen(b, "HANG_UP"), 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 3000);
+    assert_saw(b, "CONNECT");
+    bench_free(b);
+}
+
+TEST(join, said_again_late_in_life_is_no_time_without_a_server)
+{
+    /* The wait for --join-timeout was counted from the first try ever: an agent that was told to
+     * start something it could not start, ten minutes into its life, gave up the server it was
+     * talking to. */
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    pass_answered(b, 700000);
+    start(b, 9);
+    assert_saw(b, "~void_start");
+    assert_saw(b, "JOIN");
+    pass(b, 1000);
+    assert_false(b->over);
+    welcome(b);
+    pass(b, 3000);
+    assert_false(b->over);
+    bench_free(b);
+}
+
+TEST(join, under_way_is_not_said_twice)
+{
+    /* A WELCOME to the first would have counted lease and fence from the sending of the second. */
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    pass_answered(b, 20000);
+    int64_t joined = b->now;
+    start(b, 9);
+    assert_saw(b, "JOIN");
+    b->now += 5000;
+    start(b, 9);
+    assert_saw(b, "~void_start");
+    assert_not_saw(b, "JOIN");
+    welcome(b);
+    char line[64];
+    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)joined + FENCE_MS);
+    assert_saw(b, line);
+    bench_free(b);
+}
+
+TEST(renew, a_third_of_the_ttl_with_a_fifth_of_jitter)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    int64_t shortest = INT64_MAX;
+    int64_t longest = 0;
+    for (int i = 0; i < 2000; i++) {
+        int64_t from = b->now;
+        uint64_t number = b->renewal;
+        pass_until(b, b->deadline);
+        assert_int_equal(b->renewal, number + 1);
+        renewed(b, b->renewal);
+        int64_t waited = b->now - from;
+        shortest = waited < shortest ? waited : shortest;
+        longest = waited > longest ? waited : longest;
+    }
+    assert_in_range(shortest, 2666, 2700);
+    assert_in_range(longest, 3950, 4000);
+    bench_free(b);
+}
+
+TEST(renew, monitor_interval_is_the_longest_time_between_two)
+{
+    NO_FIXTURE;
+    struct bench *b = bench_new(1, 1);
+    b->config.monitor_interval_ms = 1000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    for (int i = 0; i < 200; i++) {
+        int64_t from = b->now;
+        pass_until(b, b->deadline);
+        assert_saw(b, "RENEW");
+        assert_in_range(b->now - from, 800, 1000);
+        renewed(b, b->renewal);
+    }
+    bench_free(b);
+}
+
+TEST(renew, the_fence_counts_from_the_sending)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    connected(b);
+    int64_t sent = b->now;
+    b->now += 700;
+    welcome(b);
+    char line[64];
+    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)sent + FENCE_MS);
+    assert_saw(b, line);
+    pass_until(b, b->deadline);
+    int64_t first = b->now;
+    pass_until(b, b->deadline);
+    int64_t second = b->now;
+    b->now += 1000;
+    renewed(b, 1); /* the answers lag behind by one */
+    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)first + FENCE_MS);
+    assert_string_equal(b->log, line);
+    renewed(b, 2);
+    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)second + FENCE_MS);
+    assert_string_equal(b->log, line);
+    bench_free(b);
+}
+
+TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    pass_until(b, b->deadline);
+    renewed(b, 0);
+    assert_string_equal(b->log, "");
+    renewed(b, 2);
+    assert_string_equal(b->log, "");
+    renewed(b, UINT64_MAX);
+    assert_string_equal(b->log, "");
+    renewed(b, 1);
+    assert_saw(b, "FENCE");
+    bench_free(b);
+}
+
+TEST(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_go_on)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    int64_t joined = 1000000;
+    pass_until(b, joined + TTL_MS - 1);
+    assert_not_saw(b, "HANG_UP");
+    pass(b, 1);
+    assert_saw(b, "HANG_UP");
+    assert_not_saw(b, "SWEEP");
+    pass(b, 20000);
+    assert_not_saw(b, "HANG_UP");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    assert_saw(b, "CONNECT");
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=1 running=1\n");
+    bench_free(b);
+}
+
+TEST(renew, numbers_begin_anew_with_the_connection)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    pass_answered(b, 30000);
+    assert_true(b->renewal > 5);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    pass_until(b, b->deadline);
+    assert_saw(b, "RENEW 1\n");
+    bench_free(b);
+}
+
+TEST(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout)
+{
+    NO_FIXTURE;
+    struct bench *b = bench_new(1, 1);
+    b->config.join_timeout_ms = 5000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    run_epoch(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    for (int i = 0; i < 20; i++) {
+        pass(b, 3500);
+        assert_saw(b, "CONNECT");
+        lost(b, AGENT_LINK_UNREACHABLE);
+    }
+    /* Its guard ends the trainers at the fence; then there is nothing left to wait with. */
+    does(b, (struct agent_event){.type = AGENT_FENCED});
+    assert_saw(b, "~fenced epoch=1");
+    assert_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    assert_saw(b, "~exited epoch=1 number=0 stopped");
+    pass_until(b, b->deadline);
+    assert_saw(b, "EXIT 69");
+    bench_free(b);
+}
+
+struct refusal_case {
+    enum tfe_refusal code;
+    int exit_code;
+};
+
+TEST(refused, each_code_has_its_exit)
+{
+    NO_FIXTURE;
+    static const struct refusal_case cases[] = {
+        {REFUSAL_NOT_AUTHORISED, 77}, {REFUSAL_BAD_REQUEST, 2}, {REFUSAL_SIZE_MISMATCH, 2},
+        {REFUSAL_JOB_FINISHED, 1},    {REFUSAL_NO_SUCH_JOB, 1}, {REFUSAL_NODE_REPLACED, 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bench *b = a_bench();
+        connected(b);
+        hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                                  .u.refused = {.code = cases[i].code, .sentence = "do this"}});
+        char line[64];
+        snprintf(line, sizeof(line), "EXIT %d do this\n", cases[i].exit_code);
+        assert_saw(b, line);
+        bench_free(b);
+    }
+}
+
+TEST(refused, at_a_limit_it_tries_again)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    connected(b);
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_LIMIT_REACHED, .sentence = "full"}});
+    assert_saw(b, "~refused epoch=0 number=5 limit_reached");
+    assert_false(b->over);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 3000);
+    assert_saw(b, "CONNECT");
+    bench_free(b);
+}
+
+TEST(refused, a_running_trainer_is_ended_first)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_NODE_REPLACED, .sentence = "gone"}});
+    assert_saw(b, "SWEEP");
+    assert_not_saw(b, "EXIT ");
+    trainer_exited(b, 0, 0, 15);
+    swept(b);
+    assert_saw(b, "EXIT 1 gone");
+    bench_free(b);
+}
+
+TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
+{
+    /* The time of the next try lay in the past while the trainers were ended: the shell's timer
+     * came back at once, for as long as that took. */
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    signalled(b, 15);
+    assert_saw(b, "SWEEP");
+    int steps = 0;
+    int64_t until = b->now + 5000;
+    while (b->deadline <= until) {
+        b->now = b->deadline;
+        assert_int_equal(step(b, (struct agent_event){.type = AGENT_TICK}), 0);
+        assert_true(++steps < 5);
+    }
+    swept(b);
+    assert_saw(b, "EXIT 143");
+    bench_free(b);
+}
+
+TEST(link, what_servers_may_not_send_is_an_error)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    static const int types[] = {MSG_JOIN,   MSG_RENEW,   MSG_READY,     MSG_LISTENING,
+                                MSG_EXITED, MSG_GOODBYE, MSG_PROCESSES, MSG_STATUS,
+                                0,          255};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        struct tfe_msg msg = {.type = (enum tfe_msg_type)types[i]};
+        assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
+                         TFE_EINVAL);
+    }
+    bench_free(b);
+}
+
+TEST(link, sizes_out_of_range_make_no_agent)
+{
+    NO_FIXTURE;
+    struct bench *b = bench_new(1, 1);
+    struct agent_config good = b->config;
+    for (int i = 0; i < 6; i++) {
+        struct agent_config c = good;
+        switch (i) {
+        case 0:
+            c.nproc = 0;
+            break;
+        case 1:
+            c.nproc = MSG_NPROC_MAX + 1;
+            break;
+        case 2:
+            c.min_nodes = 0;
+            break;
+        case 3:
+            c.min_nodes = 5;
+            break;
+        case 4:
+            c.max_nodes = MSG_NODES_MAX + 1;
+            break;
+        default:
+            c.job.text[0] = '\0';
+            break;
+        }
+        assert_int_equal(agent_new(&c, &b->mem, &b->a), TFE_EINVAL);
+    }
+    b->flaky.fail_at = 1;
+    assert_int_equal(agent_new(&good, &b->mem, &b->a), TFE_ENOMEM);
+    agent_free(NULL);
+    bench_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(connect, begins_at_once_and_only_once),
+        STORY(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap),
+        STORY(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69),
+        STORY(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout),
+        STORY(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart),
+        STORY(connect, a_token_that_worked_before_is_not_given_up),
+        STORY(connect, after_a_lost_connection_within_the_spread),
+        STORY(connect, the_reason_outlives_the_event),
+        STORY(join, one_that_is_not_answered_is_tried_on_another_connection),
+        STORY(join, said_again_late_in_life_is_no_time_without_a_server),
+        STORY(join, under_way_is_not_said_twice),
+        STORY(renew, a_third_of_the_ttl_with_a_fifth_of_jitter),
+        STORY(renew, monitor_interval_is_the_longest_time_between_two),
+        STORY(renew, the_fence_counts_from_the_sending),
+        STORY(renew, an_answer_to_what_was_never_asked_is_ignored),
+        STORY(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_go_on),
+        STORY(renew, numbers_begin_anew_with_the_connection),
+        STORY(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout),
+        STORY(refused, each_code_has_its_exit),
+        STORY(refused, at_a_limit_it_tries_again),
+        STORY(refused, a_running_trainer_is_ended_first),
+        STORY(link, on_the_way_out_without_a_server_the_agent_does_not_spin),
+        STORY(link, what_servers_may_not_send_is_an_error),
+        STORY(link, sizes_out_of_range_make_no_agent),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}

@@ -1,0 +1,357 @@
+/* tests/unit/agent/test_ways.c: the ways out of an agent, and what must hold on every way: memory,
+ * any event in any state. */
+#include "common/base/rng.h"
+#include "tests/unit/agent/bench.h"
+
+TEST(finish, ends_with_the_jobs_result)
+{
+    NO_FIXTURE;
+    static const int codes[] = {[RESULT_SUCCEEDED] = 0, [RESULT_FAILED] = 1, [RESULT_STOPPED] = 1};
+    for (int result = RESULT_SUCCEEDED; result <= RESULT_STOPPED; result++) {
+        struct bench *b = a_running_bench(1);
+        hears(b, (struct tfe_msg){.type = MSG_FINISH,
+                                  .u.finish = {.result = (enum tfe_result)result,
+                                               .run = 1,
+                                               .sentence = "so it ended"}});
+        assert_saw(b, "SWEEP");
+        assert_not_saw(b, "EXIT ");
+        swept(b);
+        char line[64];
+        snprintf(line, sizeof(line), "EXIT %d so it ended\n", codes[result]);
+        assert_saw(b, line);
+        assert_not_saw(b, "GOODBYE");
+        bench_free(b);
+    }
+}
+
+TEST(finish, of_an_idle_node_is_the_exit)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    hears(b,
+          (struct tfe_msg){.type = MSG_FINISH,
+                           .u.finish = {.result = RESULT_SUCCEEDED, .run = 1, .sentence = "done"}});
+    assert_saw(b, "EXIT 0 done\n");
+    bench_free(b);
+}
+
+/* --- signals in every state
+ * --------------------------------------------------------------------------- */
+
+TEST(signal, while_connecting_is_the_exit)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    signalled(b, 15);
+    assert_saw(b, "~draining epoch=0 number=15");
+    assert_saw(b, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, between_two_tries_is_the_exit)
+{
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    lost(b, AGENT_LINK_UNREACHABLE);
+    signalled(b, 2);
+    assert_saw(b, "EXIT 130 -\n");
+    bench_free(b);
+}
+
+TEST(signal, between_join_and_welcome_still_says_goodbye)
+{
+    /* The server may have given it a place already, and held it for a lease. */
+    NO_FIXTURE;
+    struct bench *b = a_bench();
+    connected(b);
+    signalled(b, 15);
+    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    lost(b, AGENT_LINK_LOST);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, when_idle_says_goodbye_and_waits_for_the_close)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    signalled(b, 15);
+    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    assert_not_saw(b, "EXIT");
+    prepare(b, 1);
+    assert_string_equal(b->log, "");
+    lost(b, AGENT_LINK_LOST);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, a_close_that_does_not_come_is_waited_for_2_s)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    signalled(b, 15);
+    pass(b, 1999);
+    assert_false(b->over);
+    pass(b, 1);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, when_running_ends_the_trainers_first)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    signalled(b, 2);
+    assert_saw(b, "SWEEP");
+    assert_not_saw(b, "GOODBYE");
+    trainer_exited(b, 0, 0, 15);
+    swept(b);
+    assert_not_saw(b, "EXITED"); /* GOODBYE says it */
+    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    lost(b, AGENT_LINK_LOST);
+    assert_string_equal(b->log, "EXIT 130 -\n");
+    bench_free(b);
+}
+
+TEST(signal, while_sweeping_says_goodbye_after_it)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    stop(b, 1);
+    signalled(b, 15);
+    assert_not_saw(b, "SWEEP");
+    prepare(b, 2);
+    swept(b);
+    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    assert_not_saw(b, "HOLD");
+    bench_free(b);
+}
+
+TEST(signal, a_second_one_is_at_once_with_the_same_code)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    signalled(b, 15);
+    signalled(b, 2);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+    b = a_joined_bench(1);
+    signalled(b, 2);
+    signalled(b, 2);
+    assert_string_equal(b->log, "EXIT 130 -\n");
+    bench_free(b);
+}
+
+TEST(signal, after_finish_keeps_the_jobs_code)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){
+                 .type = MSG_FINISH,
+                 .u.finish = {.result = RESULT_FAILED, .run = 1, .sentence = "why it failed"}});
+    signalled(b, 15);
+    assert_string_equal(b->log, "EXIT 1 why it failed\n");
+    bench_free(b);
+}
+
+TEST(signal, no_start_is_followed_on_the_way_out)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    signalled(b, 15);
+    table(b, 1);
+    start(b, 1);
+    assert_string_equal(b->log, "");
+    bench_free(b);
+}
+
+/* --- memory, and anything at all
+ * ----------------------------------------------------------------------- */
+
+static struct bench *a_life(uint64_t fail_at)
+{
+    struct bench *b = bench_new(2, 3);
+    b->flaky.fail_at = fail_at;
+    b->retries = true;
+    begin(b);
+    connected(b);
+    welcome(b);
+    for (uint64_t epoch = 1; epoch < 4; epoch++) {
+        prepare(b, epoch);
+        ports_held(b, epoch);
+        uint32_t world = (uint32_t)(8 * epoch);
+        struct msg_row rows[24];
+        for (uint32_t i = 0; i < world; i++) {
+            rows[i] = (struct msg_row){i, i % 2 ? "a" : "a-longer-name", (uint16_t)(i + epoch)};
+        }
+        for (uint32_t i = 0; i < world; i += 4) {
+            struct msg_table chunk = {
+                .epoch = epoch, .world = world, .rows = rows + i, .n_rows = 4};
+            hears(b, (struct tfe_msg){.type = MSG_TABLE, .u.table = chunk});
+        }
+        struct msg_start msg = {.epoch = epoch, .run = 1, .rank = 2, .world = world, .nodes = 2};
+        msg.cause = CAUSE_JOINED;
+        msg.table_digest = table_digest(rows, world);
+        hears(b, (struct tfe_msg){.type = MSG_START, .u.start = msg});
+        assert_saw(b, "SPAWN");
+        pass_answered(b, 20000);
+        stop(b, epoch);
+        swept(b);
+        noted(b, epoch);
+    }
+    return b;
+}
+
+TEST(memory, each_allocation_that_fails_leaves_everything_as_it_was)
+{
+    NO_FIXTURE;
+    struct bench *well = a_life(0);
+    assert_true(well->flaky.asked > 8);
+    for (uint64_t i = 2; i <= well->flaky.asked; i++) { /* the first makes the core itself */
+        struct bench *b = a_life(i);
+        assert_int_equal(b->failed, 1);
+        assert_true(b->history == well->history);
+        bench_free(b);
+    }
+    bench_free(well);
+}
+
+TEST(door, everything_in_every_state_is_survived)
+{
+    NO_FIXTURE;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        struct rng rng;
+        rng_init(&rng, seed);
+        struct bench *b = bench_new((uint32_t)rng_between(&rng, 1, 3), seed);
+        begin(b);
+        uint64_t epoch = 1;
+        uint64_t spawned = 0;
+        for (int i = 0; i < 300 && !b->over; i++) {
+            epoch += rng_between(&rng, 0, 9) == 0;
+            uint32_t local = (uint32_t)rng_between(&rng, 0, 3);
+            uint16_t ports[3] = {1, 2, 3};
+            struct agent_event event = {.local = local, .pid = 7, .epoch = epoch, .text = "t"};
+            struct tfe_msg msg = {.type = MSG_NOTED, .u.noted.epoch = epoch};
+            struct msg_row rows[8];
+            size_t n = rows_of(b, rows);
+            event.type = AGENT_MESSAGE;
+            event.msg = &msg;
+            switch (rng_between(&rng, 0, 19)) {
+            case 0:
+                event.type = AGENT_CONNECTED;
+                break;
+            case 1:
+                event.type = AGENT_DISCONNECTED;
+                break;
+            case 2:
+            case 3:
+                msg.type = MSG_WELCOME;
+                msg.u.welcome = (struct msg_welcome){
+                    .node = "n", .ttl_ms = 1000, .fence_ms = 9000, .renew_ms = 333, .spread_ms = 9};
+                break;
+            case 4:
+            case 5:
+                msg.type = MSG_PREPARE;
+                break;
+            case 6:
+                msg.type = MSG_STOP;
+                break;
+            case 7:
+            case 8:
+                msg.type = MSG_TABLE;
+                msg.u.table = (struct msg_table){
+                    .epoch = epoch, .world = (uint32_t)n, .rows = rows, .n_rows = n};
+                break;
+            case 9:
+            case 10:
+                msg.type = MSG_START;
+                msg.u.start = (struct msg_start){.epoch = epoch, .rank = local};
+                msg.u.start.table_digest = table_digest(rows, n);
+                break;
+            case 11:
+                break;
+            case 12:
+                event.type = AGENT_PORTS_HELD;
+                event.ports = ports;
+                event.n_ports = b->config.nproc;
+                break;
+            case 13:
+                event.type = AGENT_TRAINER_EXITED;
+                event.code = (uint32_t)rng_between(&rng, 0, 1);
+                break;
+            case 14:
+            case 15:
+                event.type = AGENT_SWEPT;
+                break;
+            case 16:
+                event.type = rng_between(&rng, 0, 1) ? AGENT_GUARD_LOST : AGENT_FENCED;
+                break;
+            case 17:
+                event.type = rng_between(&rng, 0, 1) ? AGENT_SPAWNED : AGENT_LISTENING;
+                break;
+            case 18:
+                event.type = rng_between(&rng, 0, 20) ? AGENT_GUARD : AGENT_SIGNAL;
+                event.code = 15;
+                break;
+            default:
+                pass(b, (int64_t)rng_between(&rng, 0, 2000));
+                continue;
+            }
+            int rc = act(b, event);
+            assert_true(rc == 0 || rc == TFE_EINVAL);
+            /* At most once, and never one that is not above the last. */
+            const char *spawn = strstr(b->log, "SPAWN epoch=");
+            if (spawn) {
+                uint64_t now = strtoull(spawn + strlen("SPAWN epoch="), NULL, 10);
+                assert_true(now > spawned);
+                spawned = now;
+            }
+        }
+        bench_free(b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(finish, ends_with_the_jobs_result),
+        STORY(finish, of_an_idle_node_is_the_exit),
+        STORY(signal, while_connecting_is_the_exit),
+        STORY(signal, between_two_tries_is_the_exit),
+        STORY(signal, between_join_and_welcome_still_says_goodbye),
+        STORY(signal, when_idle_says_goodbye_and_waits_for_the_close),
+        STORY(signal, a_close_that_does_not_come_is_waited_for_2_s),
+        STORY(signal, when_running_ends_the_trainers_first),
+        STORY(signal, while_sweeping_says_goodbye_after_it),
+        STORY(signal, a_second_one_is_at_once_with_the_same_code),
+        STORY(signal, after_finish_keeps_the_jobs_code),
+        STORY(signal, no_start_is_followed_on_the_way_out),
+        STORY(memory, each_allocation_that_fails_leaves_everything_as_it_was),
+        STORY(door, everything_in_every_state_is_survived),
+        STORY(nproc,
+              after_the_first_ended_well_the_others_have_their_grace_and_their_codes_do_not_matter),
+        STORY(nproc, a_first_that_outlasts_the_others_grace_hangs),
+        STORY(nproc, a_spawn_that_fails_is_an_exit_with_its_code),
+        STORY(guard, its_loss_ends_the_epoch_without_a_sweep),
+        STORY(guard, nothing_is_ready_until_there_is_a_new_one),
+        STORY(guard, its_loss_during_a_sweep_keeps_what_was_decided),
+        STORY(guard, fenced_counts_as_stopped),
+        STORY(finish, ends_with_the_jobs_result),
+        STORY(finish, of_an_idle_node_is_the_exit),
+        STORY(signal, while_connecting_is_the_exit),
+        STORY(signal, between_two_tries_is_the_exit),
+        STORY(signal, between_join_and_welcome_still_says_goodbye),
+        STORY(signal, when_idle_says_goodbye_and_waits_for_the_close),
+        STORY(signal, a_close_that_does_not_come_is_waited_for_2_s),
+        STORY(signal, when_running_ends_the_trainers_first),
+        STORY(signal, while_sweeping_says_goodbye_after_it),
+        STORY(signal, a_second_one_is_at_once_with_the_same_code),
+        STORY(signal, after_finish_keeps_the_jobs_code),
+        STORY(signal, no_start_is_followed_on_the_way_out),
+        STORY(memory, each_allocation_that_fails_leaves_everything_as_it_was),
+        STORY(door, everything_in_every_state_is_survived),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}

@@ -1,0 +1,570 @@
+/* tests/unit/agent/test_work.c: epochs on a node: prepared, started, ended, accounted for; and the
+ * way out. */
+#include "common/base/rng.h"
+#include "tests/unit/agent/bench.h"
+
+TEST(ready, follows_the_ports)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(2);
+    hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .fresh_ports = true}});
+    assert_string_equal(b->log, "HOLD 3 fresh\n");
+    ports_held(b, 2); /* of an epoch that was asked for before */
+    assert_string_equal(b->log, "");
+    ports_held(b, 3);
+    assert_string_equal(b->log, "READY epoch=3 me:7000:7001\n~ready epoch=3 number=0 -\n");
+    prepare(b, 4);
+    assert_string_equal(b->log, "HOLD 4\n");
+    bench_free(b);
+}
+
+TEST(ready, is_said_again_when_it_is_asked_again)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_not_saw(b, "READY"); /* the server will say which epoch it is */
+    prepare(b, 1);
+    assert_saw(b, "READY epoch=1 me:7000");
+    bench_free(b);
+}
+
+TEST(ready, ports_that_cannot_be_had_end_the_agent_with_a_goodbye_and_the_sentence)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    does(b, (struct agent_event){.type = AGENT_PORTS_FAILED, .text = "port 5555 is in use"});
+    assert_saw(b, "GOODBYE");
+    assert_saw(b, "DISCONNECT");
+    lost(b, AGENT_LINK_LOST);
+    assert_string_equal(b->log, "EXIT 1 port 5555 is in use\n");
+    bench_free(b);
+}
+
+TEST(start, spawns_with_the_whole_table)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(2);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    assert_string_equal(b->log, "");
+    start(b, 1);
+    assert_saw(b, "SPAWN epoch=1 run=1 rank=2 restarts=0 p:7000 p:7001 me:7000 me:7001\n");
+    assert_saw(b, "~epoch epoch=1 number=2 start");
+    does(b, (struct agent_event){.type = AGENT_SPAWNED, .local = 1, .pid = 9});
+    assert_saw(b, "PROCESSES guard=50 9\n");
+    does(b, (struct agent_event){.type = AGENT_SPAWNED, .local = 0, .pid = 8});
+    assert_saw(b, "PROCESSES guard=50 8 9\n");
+    does(b, (struct agent_event){.type = AGENT_LISTENING, .epoch = 1});
+    assert_string_equal(b->log, "LISTENING epoch=1\n");
+    bench_free(b);
+}
+
+TEST(start, follows_at_most_once)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    start(b, 1);
+    assert_string_equal(b->log, ""); /* told twice, over a reconnect */
+    trainer_exited(b, 0, 1, 0);
+    swept(b);
+    start(b, 1);
+    assert_saw(b, "~void_start epoch=1 number=0 an epoch starts here at most once");
+    assert_saw(b, "JOIN j/n highest=1 running=0 exited=1 local=0 code=1 signal=0 its tail\n");
+    assert_not_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(start, of_a_stopped_epoch_is_void)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 4);
+    ports_held(b, 4);
+    table(b, 4);
+    stop(b, 4);
+    start(b, 4);
+    assert_saw(b, "~void_start");
+    assert_saw(b, "JOIN j/n highest=4 running=0\n");
+    prepare(b, 4);
+    assert_string_equal(b->log, ""); /* overtaken */
+    bench_free(b);
+}
+
+TEST(start, after_the_end_of_the_lease_is_void)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    b->now += TTL_MS; /* a machine that slept: what it reads is old */
+    start(b, 1);
+    assert_saw(b, "~void_start epoch=1 number=0 it came after the end of the lease");
+    assert_saw(b, "JOIN j/n highest=0 running=0\n");
+    welcome(b);
+    start(b, 1); /* the server tells it again */
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}
+
+TEST(start, a_millisecond_before_the_end_of_the_lease_is_not)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    b->now += TTL_MS - 1;
+    start(b, 1);
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}
+
+TEST(start, after_lease_ended_is_void)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_LEASE_ENDED, .u.lease_ended.epoch = 1});
+    assert_saw(b, "~stopping epoch=1 number=0 the lease has ended");
+    assert_saw(b, "SWEEP");
+    swept(b);
+    prepare(b, 2);
+    ports_held(b, 2);
+    table(b, 2);
+    start(b, 2);
+    assert_saw(b, "~void_start");
+    bench_free(b);
+}
+
+TEST(start, without_being_ready_is_void)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    table(b, 1);
+    start(b, 1);
+    assert_saw(b, "~void_start epoch=1 number=0 this node is not ready for it");
+    welcome(b);
+    prepare(b, 1); /* but not held */
+    start(b, 1);
+    assert_saw(b, "this node is not ready for it");
+    bench_free(b);
+}
+
+TEST(start, whose_digest_does_not_match_is_answered_by_ready)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    start(b, 1);
+    assert_saw(b, "~void_start epoch=1 number=0 its table is not whole");
+    assert_saw(b, "READY epoch=1");
+    assert_not_saw(b, "JOIN");
+    struct msg_row rows[] = {{0, "other", 1}, {1, "me", 7000}};
+    hears(b, (struct tfe_msg){.type = MSG_TABLE,
+                              .u.table = {.epoch = 1, .world = 2, .rows = rows, .n_rows = 2}});
+    start(b, 1);
+    assert_saw(b, "READY epoch=1");
+    table(b, 1);
+    start(b, 1);
+    assert_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(start, with_a_rank_outside_of_its_table_is_void)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    struct msg_start far = {.epoch = 1, .rank = UINT32_MAX, .world = 2, .nodes = 2};
+    far.table_digest = table_digest(rows, n);
+    hears(b, (struct tfe_msg){.type = MSG_START, .u.start = far});
+    assert_saw(b, "~void_start");
+    assert_not_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(table, comes_in_chunks_in_order_and_may_begin_anew)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(2);
+    prepare(b, 1);
+    ports_held(b, 1);
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < n; i++) {
+            struct msg_table chunk = {.epoch = 1, .world = 4, .rows = rows + i, .n_rows = 1};
+            hears(b, (struct tfe_msg){.type = MSG_TABLE, .u.table = chunk});
+            if (round == 0 && i == 2) {
+                break;
+            }
+        }
+    }
+    start(b, 1);
+    assert_saw(b, "SPAWN epoch=1 run=1 rank=2 restarts=0 p:7000 p:7001 me:7000 me:7001\n");
+    bench_free(b);
+}
+
+TEST(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(2);
+    prepare(b, 1);
+    ports_held(b, 1);
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    hears(b, (struct tfe_msg){.type = MSG_TABLE,
+                              .u.table = {.epoch = 1, .world = 4, .rows = rows, .n_rows = 2}});
+    const struct msg_table bad[] = {
+        {.epoch = 1, .world = 4, .rows = rows + 3, .n_rows = 1}, /* a hole */
+        {.epoch = 1, .world = 4, .rows = rows + 1, .n_rows = 1}, /* again */
+        {.epoch = 2, .world = 4, .rows = rows + 2, .n_rows = 2}, /* another's */
+        {.epoch = 1, .world = 5, .rows = rows + 2, .n_rows = 2}, /* another size */
+        {.epoch = 1, .world = 3, .rows = rows, .n_rows = n},     /* too many */
+        {.epoch = 1, .world = 4, .base_digest = 1, .rows = rows + 2, .n_rows = 2}, /* a diff */
+        {.epoch = 1, .world = UINT32_MAX, .rows = rows, .n_rows = 1},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct tfe_msg msg = {.type = MSG_TABLE, .u.table = bad[i]};
+        assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
+                         TFE_EINVAL);
+    }
+    hears(b, (struct tfe_msg){.type = MSG_TABLE,
+                              .u.table = {.epoch = 1, .world = 4, .rows = rows + 2, .n_rows = 2}});
+    start(b, 1);
+    assert_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(stop, sweeps_then_accounts_then_gets_ready)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    stop(b, 1);
+    assert_saw(b, "SWEEP");
+    prepare(b, 2);
+    assert_string_equal(b->log, ""); /* something still runs */
+    trainer_exited(b, 0, 0, 15);
+    assert_not_saw(b, "EXITED");
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 stopped \n");
+    assert_saw(b, "HOLD 2\n");
+    ports_held(b, 2);
+    assert_saw(b, "READY epoch=2");
+    table(b, 2);
+    start(b, 2);
+    assert_saw(b, "restarts=1");
+    bench_free(b);
+}
+
+TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    run_epoch(b, 5);
+    stop(b, 4);
+    assert_string_equal(b->log, "");
+    stop(b, 9);
+    assert_saw(b, "SWEEP");
+    bench_free(b);
+}
+
+TEST(exited, is_repeated_on_every_connection_until_it_is_noted)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    trainer_exited(b, 0, 3, 0);
+    assert_saw(b, "~trainer_exited epoch=1 number=3");
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "~exited epoch=1 number=3");
+    assert_not_saw(b, "EXITED 1");
+    for (int i = 0; i < 3; i++) {
+        pass(b, 3500);
+        connected(b);
+        assert_saw(b, "JOIN j/n highest=1 running=0 exited=1 local=0 code=3 signal=0 its tail\n");
+        welcome(b);
+        assert_not_saw(b, "EXITED"); /* the JOIN had it */
+        if (i == 1) {
+            noted(b, 7); /* another one's */
+        }
+        if (i == 2) {
+            noted(b, 1);
+        }
+        lost(b, AGENT_LINK_LOST);
+    }
+    pass(b, 3500);
+    connected(b);
+    assert_string_equal(b->log, "JOIN j/n highest=1 running=0\n");
+    bench_free(b);
+}
+
+TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
+{
+    /* It was in neither: the server waited for a trainer that had ended, until the next reconnect.
+     */
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "running=1\n");
+    does(b, (struct agent_event){.type = AGENT_LISTENING, .epoch = 1});
+    trainer_exited(b, 0, 3, 0);
+    swept(b);
+    assert_not_saw(b, "EXITED 1");
+    welcome(b);
+    assert_saw(b, "EXITED 1 local=0 code=3 signal=0 its tail\n");
+    noted(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    bench_free(b);
+}
+
+TEST(exited, listening_without_a_server_is_said_with_the_welcome_once)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    does(b, (struct agent_event){.type = AGENT_LISTENING, .epoch = 1});
+    assert_string_equal(b->log, "");
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_saw(b, "LISTENING epoch=1\n");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_not_saw(b, "LISTENING");
+    bench_free(b);
+}
+
+TEST(exited, of_an_epoch_that_is_over_is_not_mixed_up_with_the_running_one)
+{
+    /* An EXITED that was never NOTED stayed pending over the next START. When that epoch was being
+     * swept, a JOIN carried its end already, and the server took it for reaped. */
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    trainer_exited(b, 0, 3, 0);
+    swept(b);
+    run_epoch(b, 2);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    trainer_exited(b, 0, 4, 0);
+    assert_saw(b, "SWEEP");
+    connected(b);
+    assert_string_equal(b->log, "JOIN j/n highest=2 running=2\n");
+    bench_free(b);
+}
+
+TEST(exited, keeps_the_end_of_a_long_tail)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    char tail[MSG_TAIL_MAX + 101];
+    memset(tail, 'x', sizeof(tail));
+    memcpy(tail + sizeof(tail) - 10, "\nthe end.", 10);
+    does(b,
+         (struct agent_event){.type = AGENT_TRAINER_EXITED, .local = 0, .code = 1, .text = tail});
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=1 signal=0 the end.\n");
+    bench_free(b);
+}
+
+TEST(nproc, the_first_failure_decides_and_the_others_are_swept)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(3);
+    trainer_exited(b, 2, 0, 11);
+    assert_saw(b, "SWEEP");
+    assert_saw(b, "PROCESSES guard=50 100 101\n");
+    trainer_exited(b, 0, 1, 0);
+    assert_not_saw(b, "SWEEP");
+    trainer_exited(b, 1, 1, 0);
+    swept(b);
+    assert_saw(b, "EXITED 1 local=2 code=0 signal=11 its tail\n");
+    bench_free(b);
+}
+
+TEST(nproc, all_that_end_well_are_a_success)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(3);
+    trainer_exited(b, 1, 0, 0);
+    trainer_exited(b, 2, 0, 0);
+    assert_not_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 0);
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
+    bench_free(b);
+}
+
+TEST(nproc, after_the_first_ended_well_the_others_have_their_grace_and_their_codes_do_not_matter)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(3);
+    trainer_exited(b, 0, 0, 0);
+    pass_answered(b, 30000);
+    trainer_exited(b, 1, 1, 0);
+    assert_not_saw(b, "SWEEP"); /* the third is still at it */
+    pass_answered(b, 29999);
+    assert_not_saw(b, "SWEEP");
+    pass_until(b, b->now + 1);
+    assert_saw(b, "SWEEP");
+    trainer_exited(b, 2, 0, 9);
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
+    bench_free(b);
+}
+
+TEST(nproc, a_first_that_outlasts_the_others_grace_hangs)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(2);
+    trainer_exited(b, 1, 0, 0);
+    pass_answered(b, 59999);
+    pass_until(b, b->now + 1);
+    assert_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=1 signal=0 others of this node ended");
+    bench_free(b);
+}
+
+TEST(nproc, a_spawn_that_fails_is_an_exit_with_its_code)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(2);
+    does(b, (struct agent_event){
+                .type = AGENT_SPAWN_FAILED, .local = 1, .code = 127, .text = "not found"});
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "EXITED 1 local=1 code=127 signal=0 not found\n");
+    bench_free(b);
+}
+
+TEST(guard, its_loss_ends_the_epoch_without_a_sweep)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
+    assert_saw(b, "~guard_lost");
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 stopped \n");
+    assert_not_saw(b, "SWEEP");
+    does(b, (struct agent_event){.type = AGENT_GUARD, .pid = 51});
+    assert_saw(b, "PROCESSES guard=51\n");
+    run_epoch(b, 2);
+    bench_free(b);
+}
+
+TEST(guard, nothing_is_ready_until_there_is_a_new_one)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
+    hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 2}});
+    assert_not_saw(b, "HOLD ");
+    does(b, (struct agent_event){.type = AGENT_GUARD, .pid = 51});
+    assert_saw(b, "HOLD ");
+    bench_free(b);
+}
+
+TEST(guard, its_loss_during_a_sweep_keeps_what_was_decided)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    trainer_exited(b, 0, 6, 0);
+    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
+    assert_saw(b, "EXITED 1 local=0 code=6");
+    swept(b); /* of the lost guard, late */
+    assert_string_equal(b->log, "");
+    bench_free(b);
+}
+
+TEST(guard, fenced_counts_as_stopped)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    does(b, (struct agent_event){.type = AGENT_FENCED});
+    assert_saw(b, "~fenced epoch=1");
+    assert_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 stopped \n");
+    does(b, (struct agent_event){.type = AGENT_FENCED});
+    assert_string_equal(b->log, "");
+    bench_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(ready, follows_the_ports),
+        STORY(ready, is_said_again_when_it_is_asked_again),
+        STORY(ready, ports_that_cannot_be_had_end_the_agent_with_a_goodbye_and_the_sentence),
+        STORY(start, spawns_with_the_whole_table),
+        STORY(start, follows_at_most_once),
+        STORY(start, of_a_stopped_epoch_is_void),
+        STORY(start, after_the_end_of_the_lease_is_void),
+        STORY(start, a_millisecond_before_the_end_of_the_lease_is_not),
+        STORY(start, after_lease_ended_is_void),
+        STORY(start, without_being_ready_is_void),
+        STORY(start, whose_digest_does_not_match_is_answered_by_ready),
+        STORY(start, with_a_rank_outside_of_its_table_is_void),
+        STORY(table, comes_in_chunks_in_order_and_may_begin_anew),
+        STORY(table, chunks_that_do_not_fit_are_refused_and_change_nothing),
+        STORY(stop, sweeps_then_accounts_then_gets_ready),
+        STORY(stop, of_an_older_epoch_does_not_touch_the_running_one),
+        STORY(exited, is_repeated_on_every_connection_until_it_is_noted),
+        STORY(exited, that_came_up_between_join_and_welcome_is_said_then),
+        STORY(exited, listening_without_a_server_is_said_with_the_welcome_once),
+        STORY(exited, of_an_epoch_that_is_over_is_not_mixed_up_with_the_running_one),
+        STORY(exited, keeps_the_end_of_a_long_tail),
+        STORY(nproc, the_first_failure_decides_and_the_others_are_swept),
+        STORY(nproc, all_that_end_well_are_a_success),
+        STORY(nproc, a_first_that_outlasts_the_others_grace_hangs),
+        STORY(nproc, a_spawn_that_fails_is_an_exit_with_its_code),
+        STORY(guard, its_loss_ends_the_epoch_without_a_sweep),
+        STORY(guard, nothing_is_ready_until_there_is_a_new_one),
+        STORY(guard, its_loss_during_a_sweep_keeps_what_was_decided),
+        STORY(guard, fenced_counts_as_stopped),
+        STORY(nproc,
+              after_the_first_ended_well_the_others_have_their_grace_and_their_codes_do_not_matter),
+        STORY(nproc, a_first_that_outlasts_the_others_grace_hangs),
+        STORY(nproc, a_spawn_that_fails_is_an_exit_with_its_code),
+        STORY(guard, its_loss_ends_the_epoch_without_a_sweep),
+        STORY(guard, nothing_is_ready_until_there_is_a_new_one),
+        STORY(guard, its_loss_during_a_sweep_keeps_what_was_decided),
+        STORY(guard, fenced_counts_as_stopped),
+        STORY(finish, ends_with_the_jobs_result),
+        STORY(finish, of_an_idle_node_is_the_exit),
+        STORY(signal, while_connecting_is_the_exit),
+        STORY(signal, between_two_tries_is_the_exit),
+        STORY(signal, between_join_and_welcome_still_says_goodbye),
+        STORY(signal, when_idle_says_goodbye_and_waits_for_the_close),
+        STORY(signal, a_close_that_does_not_come_is_waited_for_2_s),
+        STORY(signal, when_running_ends_the_trainers_first),
+        STORY(signal, while_sweeping_says_goodbye_after_it),
+        STORY(signal, a_second_one_is_at_once_with_the_same_code),
+        STORY(signal, after_finish_keeps_the_jobs_code),
+        STORY(signal, no_start_is_followed_on_the_way_out),
+        STORY(memory, each_allocation_that_fails_leaves_everything_as_it_was),
+        STORY(door, everything_in_every_state_is_survived),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* tests/unit/rdzv/test_end.c: how a job ends, what the nodes are told, and what those are told who
+ * come late. */
+#include "tests/unit/rdzv/world.h"
+
+/* Rank 0's trainer fails and everybody is in the next epoch. */
+static void restart(struct world *w, uint32_t n, uint64_t epoch)
+{
+    exited(w, 0, epoch, 1);
+    assert_saw(w, "~restarts");
+    for (uint32_t i = 1; i < n; i++) {
+        stopped_and_ready(w, i, epoch);
+    }
+    ready(w, 0, epoch + 1);
+    assert_saw(w, "START");
+}
+
+TEST(failure, is_charged_once_an_epoch_and_the_job_fails_when_the_budget_is_used)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "~restarts job=j node=a epoch=1 number=1");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 trainer_failed");
+    exited(w, 1, 1, 1); /* dies of it */
+    assert_not_saw(w, "restarts");
+    ready(w, 0, 2);
+    ready(w, 1, 2);
+    restart(w, 2, 2);
+    restart(w, 2, 3);
+    exited_as(w, 1, (struct msg_exited){.epoch = 4, .code = 3, .tail = "Traceback\nKeyError: 'x'"});
+    assert_saw(w, "~job_state job=j node=- epoch=4 number=0 failed");
+    static const char *const sentence = "FINISH failed: job j failed: rank 1 on node b (b) exited "
+                                        "with code 3 after 3 restarts; its "
+                                        "last lines were:\nTraceback\nKeyError: 'x'\n";
+    assert_saw(w, sentence);
+    assert_int_equal(times_seen(w, "FINISH"), 2);
+    assert_int_equal(times_seen(w, "CLOSE"), 2);
+    world_free(w);
+}
+
+TEST(failure, names_the_rank_of_the_trainer_that_failed_and_its_signal)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    w->join.nproc = 4;
+    w->join.max_restarts = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    exited_as(w, 1, (struct msg_exited){.epoch = 1, .local_rank = 2, .signal = 11});
+    assert_saw(w, "job j failed: rank 6 on node b (b) was ended by signal 11 after 0 restarts\n");
+    world_free(w);
+}
+
+TEST(failure, a_long_tail_keeps_its_end_and_outlives_the_message)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    w->join.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    char *tail = malloc(MSG_TAIL_MAX + 1);
+    assert_non_null(tail);
+    memset(tail, 'x', MSG_TAIL_MAX);
+    tail[MSG_TAIL_MAX] = '\0';
+    memcpy(tail + MSG_TAIL_MAX - 9, "\nthe end.", 9);
+    struct tfe_msg msg = {.type = MSG_EXITED, .u.exited = {.epoch = 1, .code = 1, .tail = tail}};
+    struct rdzv_actions actions;
+    assert_int_equal(
+        rdzv_step(w->r, &(struct rdzv_event){.type = RDZV_MESSAGE, .now = {w->now}, .msg = &msg},
+                  &actions),
+        0);
+    free(tail); /* borrowed for the call only */
+    bool traced = false;
+    for (size_t i = 0; i < actions.n; i++) {
+        if (actions.v[i].type == RDZV_TRACE && actions.v[i].trace.kind == TRACE_NODE_EXITED) {
+            traced = strlen(actions.v[i].trace.text) == MSG_TAIL_MAX;
+        }
+        if (actions.v[i].type == RDZV_SEND && actions.v[i].msg.type == MSG_FINISH) {
+            const char *sentence = actions.v[i].msg.u.finish.sentence;
+            assert_string_equal(sentence + strlen(sentence) - 8, "the end.");
+        }
+    }
+    assert_true(traced);
+    world_free(w);
+}
+
+TEST(success, of_rank_0_gives_the_others_the_exit_grace)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    exited(w, 0, 1, 0);
+    assert_saw(w, "0:NOTED epoch=1");
+    assert_not_saw(w, "FINISH");
+    exited(w, 1, 1, 1); /* no longer matters */
+    assert_not_saw(w, "FINISH");
+    assert_not_saw(w, "switch");
+    pass(w, 59999);
+    assert_not_saw(w, "FINISH");
+    pass(w, 1);
+    assert_int_equal(times_seen(w, "FINISH succeeded: job j succeeded"), 3);
+    assert_string_equal(job_state(w), "succeeded");
+    world_free(w);
+}
+
+TEST(success, comes_as_soon_as_all_have_ended)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    exited(w, 0, 1, 0);
+    goodbye(w, 1);
+    assert_not_saw(w, "FINISH");
+    exited(w, 2, 1, 7);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 2);
+    world_free(w);
+}
+
+TEST(success, a_lost_member_does_not_undo_it)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 0, 1, 0);
+    cut(w, 1);
+    pass(w, TTL_HELD_MS);
+    assert_not_saw(w, "switch");
+    assert_saw(w, "0:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(success, of_another_rank_gives_rank_0_the_same_grace)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 1, 1, 0);
+    assert_not_saw(w, "switch");
+    pass(w, 59000);
+    exited(w, 0, 1, 0);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 2);
+    world_free(w);
+}
+
+TEST(success, of_another_rank_while_rank_0_hangs_is_a_failure)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 1, 1, 0);
+    pass(w, 60000);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 trainer_failed");
+    assert_saw(w, "0:STOP epoch=1");
+    world_free(w);
+}
+
+TEST(success, of_rank_0_that_crossed_the_stop_still_ends_the_job)
+{
+    /* TensorFlow has no barrier at its end: rank 0 leaves, its peers fail at once, and the word of
+     * one of them may be here first. The finished job was trained to its end a second time. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    exited(w, 1, 1, 1);
+    assert_saw(w, "0:STOP epoch=1");
+    exited(w, 0, 1, 0);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 3);
+    world_free(w);
+}
+
+TEST(success, that_crossed_the_stop_counts_also_while_the_job_waits)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(2, 2, 2);
+    cut(w, 0);
+    exited(w, 1, 1, 1);
+    ready(w, 1, 2);
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "waiting");
+    struct msg_exited last = {.epoch = 1, .tail = ""};
+    w->join.highest_epoch = 1;
+    w->join.exited = &last;
+    join(w, 2, "a");
+    assert_saw(w, "2:NOTED epoch=1");
+    assert_saw(w, "1:FINISH succeeded");
+    assert_saw(w, "2:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(success, a_trainer_that_was_stopped_has_not_succeeded)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 node_lost");
+    assert_not_saw(w, "restarts");
+    world_free(w);
+}
+
+TEST(late, the_same_script_is_told_how_the_job_ended)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    exited(w, 0, 1, 0);
+    assert_saw(w, "0:FINISH succeeded");
+    cut(w, 0);
+    join(w, 1, "b");
+    assert_string_equal(w->log, "1:FINISH succeeded: job j succeeded\n1:CLOSE\n");
+    join(w, 0, "a");
+    assert_string_equal(w->log, "0:FINISH succeeded: job j succeeded\n0:CLOSE\n");
+    world_free(w);
+}
+
+TEST(late, another_script_is_refused_with_the_sentence)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    w->join.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    exited(w, 0, 1, 2);
+    w->join.script_digest++;
+    join(w, 1, "b");
+    assert_saw(w, "1:REFUSED job_finished: job j failed: rank 0 on node a (a) exited with code 2");
+    assert_saw(w, "1:CLOSE");
+    assert_not_saw(w, "FINISH");
+    world_free(w);
+}
+
+TEST(sizes, that_differ_are_refused_with_both_named)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 4, 1);
+    w->join.max_nodes = 3;
+    w->join.nproc = 2;
+    join(w, 1, "b");
+    assert_saw(w, "1:REFUSED size_mismatch: job j was opened with --nnodes=1:4 --nproc-per-node=1, "
+                  "this node asks for --nnodes=1:3 --nproc-per-node=2\n");
+    assert_saw(w, "1:CLOSE");
+    assert_not_saw(w, "0:");
+    cut(w, 1);
+    assert_string_equal(w->log, "");
+    world_free(w);
+}
+
+TEST(sizes, a_member_that_changes_its_mind_loses_its_connection_only)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 4, 2);
+    w->join.max_nodes = 3;
+    join(w, 1, "b");
+    assert_saw(w, "1:REFUSED size_mismatch");
+    cut(w, 1);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=1");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(failure, is_charged_once_an_epoch_and_the_job_fails_when_the_budget_is_used),
+        STORY(failure, names_the_rank_of_the_trainer_that_failed_and_its_signal),
+        STORY(failure, a_long_tail_keeps_its_end_and_outlives_the_message),
+        STORY(success, of_rank_0_gives_the_others_the_exit_grace),
+        STORY(success, comes_as_soon_as_all_have_ended),
+        STORY(success, a_lost_member_does_not_undo_it),
+        STORY(success, of_another_rank_gives_rank_0_the_same_grace),
+        STORY(success, of_another_rank_while_rank_0_hangs_is_a_failure),
+        STORY(success, of_rank_0_that_crossed_the_stop_still_ends_the_job),
+        STORY(success, that_crossed_the_stop_counts_also_while_the_job_waits),
+        STORY(success, a_trainer_that_was_stopped_has_not_succeeded),
+        STORY(late, the_same_script_is_told_how_the_job_ended),
+        STORY(late, another_script_is_refused_with_the_sentence),
+        STORY(sizes, that_differ_are_refused_with_both_named),
+        STORY(sizes, a_member_that_changes_its_mind_loses_its_connection_only),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}

@@ -1,0 +1,411 @@
+/* tests/unit/rdzv/world.h: a rendezvous core with agents played by hand, in virtual time. What the
+ * core wants done is written down as text, one action a line:
+ *
+ *     2:START epoch=1 rank=1 world=2 nodes=2 cause=start        a message to session 2
+ *     2:TABLE epoch=1 b1:1001 a1:1000                           hosts and ports by rank
+ *     2:CLOSE
+ *     ~switch job=j node=- epoch=1 number=0 joined              a trace
+ */
+#ifndef TFE_TESTS_UNIT_RDZV_WORLD_H
+#define TFE_TESTS_UNIT_RDZV_WORLD_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/id.h"
+#include "common/base/table.h"
+#include "server/core/rdzv.h"
+#include "tests/unit/base/flaky.h"
+#include "tests/unit/story.h"
+
+#define SESSIONS 64u
+#define TTL_MS 10000
+/* What the server holds of a ttl, and of the fences of one and of several members. */
+#define TTL_HELD_MS 11110
+#define FENCE_ONE_HELD_MS 132770
+#define FENCE_HELD_MS 331850
+
+struct world {
+    struct flaky flaky;
+    struct tfe_mem mem;
+    struct rdzv *r;
+    int64_t now;
+    int64_t deadline;
+    struct msg_join join;                /* what the next join() says, but for the node's id */
+    char node[SESSIONS][TFE_ID_MAX + 1]; /* on each session */
+    bool renews[SESSIONS];               /* while time passes */
+    int64_t renew_at[SESSIONS];
+    uint64_t renewals;
+    bool retries; /* after TFE_ENOMEM the same event comes again, as from a shell */
+    bool quiet;   /* do not keep the log of renewals */
+    char *log;    /* of the last act */
+    size_t n_log;
+    size_t cap_log;
+    uint64_t history; /* FNV-1a of everything that was ever logged */
+    uint64_t failed;  /* steps that ran out of memory */
+};
+
+static inline void put(struct world *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static inline void put(struct world *w, const char *format, ...)
+{
+    char line[8192];
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(line, sizeof(line), format, ap);
+    va_end(ap);
+    assert_true(n >= 0 && (size_t)n < sizeof(line));
+    if (w->n_log + (size_t)n + 1 > w->cap_log) {
+        w->cap_log = 2 * w->cap_log + (size_t)n + 4096;
+        w->log = realloc(w->log, w->cap_log);
+        assert_non_null(w->log);
+    }
+    memcpy(w->log + w->n_log, line, (size_t)n + 1);
+    w->n_log += (size_t)n;
+    for (int i = 0; i < n; i++) {
+        w->history = (w->history ^ (unsigned char)line[i]) * UINT64_C(0x100000001b3);
+    }
+}
+
+static inline void put_msg(struct world *w, const struct tfe_msg *msg)
+{
+    put(w, "%s", msg_type_name(msg->type));
+    switch ((int)msg->type) {
+    case MSG_WELCOME:
+        put(w, " %s run=%u ttl=%u fence=%u renew=%u spread=%u grace=%u", msg->u.welcome.node,
+            msg->u.welcome.run, msg->u.welcome.ttl_ms, msg->u.welcome.fence_ms,
+            msg->u.welcome.renew_ms, msg->u.welcome.spread_ms, msg->u.welcome.stop_grace_ms);
+        break;
+    case MSG_RENEWED:
+        put(w, " %llu ttl=%u fence=%u", (unsigned long long)msg->u.renewed.number,
+            msg->u.renewed.ttl_ms, msg->u.renewed.fence_ms);
+        break;
+    case MSG_PREPARE:
+        put(w, " epoch=%llu%s", (unsigned long long)msg->u.prepare.epoch,
+            msg->u.prepare.fresh_ports ? " fresh" : "");
+        break;
+    case MSG_STOP:
+        put(w, " epoch=%llu", (unsigned long long)msg->u.stop.epoch);
+        break;
+    case MSG_TABLE:
+        put(w, " epoch=%llu", (unsigned long long)msg->u.table.epoch);
+        assert_int_equal(msg->u.table.world, msg->u.table.n_rows);
+        for (size_t i = 0; i < msg->u.table.n_rows; i++) {
+            assert_int_equal(msg->u.table.rows[i].rank, i);
+            put(w, " %s:%u", msg->u.table.rows[i].host, msg->u.table.rows[i].port);
+        }
+        put(w, " digest=%llx",
+            (unsigned long long)table_digest(msg->u.table.rows, msg->u.table.n_rows));
+        break;
+    case MSG_START:
+        put(w, " epoch=%llu rank=%u world=%u nodes=%u cause=%s run=%u digest=%llx",
+            (unsigned long long)msg->u.start.epoch, msg->u.start.rank, msg->u.start.world,
+            msg->u.start.nodes, msg_cause_name(msg->u.start.cause), msg->u.start.run,
+            (unsigned long long)msg->u.start.table_digest);
+        break;
+    case MSG_NOTED:
+        put(w, " epoch=%llu", (unsigned long long)msg->u.noted.epoch);
+        break;
+    case MSG_LEASE_ENDED:
+        put(w, " epoch=%llu", (unsigned long long)msg->u.lease_ended.epoch);
+        break;
+    case MSG_FINISH:
+        put(w, " %s: %s", msg_result_name(msg->u.finish.result), msg->u.finish.sentence);
+        break;
+    case MSG_REFUSED:
+        put(w, " %s: %s", msg_refusal_name(msg->u.refused.code), msg->u.refused.sentence);
+        break;
+    }
+    put(w, "\n");
+}
+
+static inline int step(struct world *w, const struct rdzv_event *event)
+{
+    struct rdzv_actions actions;
+    int rc = rdzv_step(w->r, event, &actions);
+    if (rc == TFE_ENOMEM && w->retries) {
+        assert_int_equal(actions.n, 0);
+        assert_int_equal(actions.deadline.ms, w->deadline);
+        w->failed++;
+        rc = rdzv_step(w->r, event, &actions);
+    }
+    w->deadline = actions.deadline.ms;
+    if (rc) {
+        assert_int_equal(actions.n, 0);
+        return rc;
+    }
+    for (size_t i = 0; i < actions.n; i++) {
+        const struct rdzv_action *action = &actions.v[i];
+        switch (action->type) {
+        case RDZV_SEND:
+            if (w->quiet && action->msg.type == MSG_RENEWED) {
+                break;
+            }
+            put(w, "%u:", action->session);
+            put_msg(w, &action->msg);
+            break;
+        case RDZV_CLOSE:
+            put(w, "%u:CLOSE\n", action->session);
+            if (action->session < SESSIONS) {
+                w->renews[action->session] = false;
+            }
+            break;
+        case RDZV_TRACE:
+            put(w, "~%s job=%s node=%s epoch=%llu number=%llu %s\n",
+                rdzv_trace_name(action->trace.kind), action->trace.job ? action->trace.job : "-",
+                action->trace.node ? action->trace.node : "-",
+                (unsigned long long)action->trace.epoch, (unsigned long long)action->trace.number,
+                action->trace.text ? action->trace.text : "-");
+            break;
+        }
+    }
+    return 0;
+}
+
+static inline void forget(struct world *w)
+{
+    w->n_log = 0;
+    put(w, "%s", "");
+}
+
+/* --- acts: each forgets what the one before has shown
+ * ------------------------------------------------ */
+
+static inline int say(struct world *w, uint32_t session, const struct tfe_msg *msg)
+{
+    forget(w);
+    return step(w, &(struct rdzv_event){
+                       .type = RDZV_MESSAGE, .now = {w->now}, .session = session, .msg = msg});
+}
+
+static inline int try_join(struct world *w, uint32_t session, const char *node)
+{
+    struct tfe_msg msg = {.type = MSG_JOIN, .u.join = w->join};
+    msg.u.join.node = node;
+    msg.u.join.node_name = node;
+    int rc = say(w, session, &msg);
+    if (rc == 0) {
+        snprintf(w->node[session], sizeof(w->node[session]), "%s", node);
+        char closed[32];
+        snprintf(closed, sizeof(closed), "\n%u:CLOSE\n", session);
+        w->renews[session] = strstr(w->log, ":WELCOME") && !strstr(w->log, closed);
+        w->renew_at[session] = w->now + TTL_MS / 3;
+    }
+    return rc;
+}
+
+static inline void join(struct world *w, uint32_t session, const char *node)
+{
+    assert_int_equal(try_join(w, session, node), 0);
+}
+
+/* The node's address is its id and the epoch's parity; its ports count up from 1000 + 100 x
+ * session. */
+static inline int try_ready(struct world *w, uint32_t session, uint64_t epoch)
+{
+    char host[TFE_ID_MAX + 32];
+    snprintf(host, sizeof(host), "%s%u", w->node[session], (unsigned)(epoch & 1));
+    uint16_t ports[MSG_NPROC_MAX];
+    for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
+        ports[i] = (uint16_t)(1000 + 100 * session + i);
+    }
+    return say(
+        w, session,
+        &(struct tfe_msg){
+            .type = MSG_READY,
+            .u.ready = {.epoch = epoch, .host = host, .ports = ports, .n_ports = w->join.nproc}});
+}
+
+static inline void ready(struct world *w, uint32_t session, uint64_t epoch)
+{
+    assert_int_equal(try_ready(w, session, epoch), 0);
+}
+
+static inline void exited_as(struct world *w, uint32_t session, struct msg_exited exited)
+{
+    if (!exited.tail) {
+        exited.tail = "";
+    }
+    assert_int_equal(say(w, session, &(struct tfe_msg){.type = MSG_EXITED, .u.exited = exited}), 0);
+}
+
+static inline void exited(struct world *w, uint32_t session, uint64_t epoch, uint32_t code)
+{
+    exited_as(w, session, (struct msg_exited){.epoch = epoch, .code = code});
+}
+
+/* What an agent does on STOP and PREPARE: its trainers are gone, and it is ready. */
+static inline void stopped_and_ready(struct world *w, uint32_t session, uint64_t epoch)
+{
+    exited_as(w, session, (struct msg_exited){.epoch = epoch, .stopped = true});
+    ready(w, session, epoch + 1);
+}
+
+static inline void goodbye(struct world *w, uint32_t session)
+{
+    assert_int_equal(say(w, session, &(struct tfe_msg){.type = MSG_GOODBYE}), 0);
+}
+
+static inline void cut(struct world *w, uint32_t session)
+{
+    forget(w);
+    w->renews[session] = false;
+    assert_int_equal(
+        step(w, &(struct rdzv_event){.type = RDZV_CLOSED, .now = {w->now}, .session = session}), 0);
+}
+
+/* Lets time pass: ticks when the core asked for one, renewals of those who renew. */
+static inline void pass_until(struct world *w, int64_t until)
+{
+    forget(w);
+    for (;;) {
+        int64_t next = w->deadline < w->now ? w->now : w->deadline;
+        uint32_t who = SESSIONS;
+        for (uint32_t s = 0; s < SESSIONS; s++) {
+            if (w->renews[s] && w->renew_at[s] <= next) {
+                next = w->renew_at[s];
+                who = s;
+            }
+        }
+        if (next > until) {
+            w->now = until;
+            return;
+        }
+        w->now = next;
+        if (who == SESSIONS) {
+            assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_TICK, .now = {w->now}}), 0);
+            continue;
+        }
+        w->renew_at[who] = w->now + TTL_MS / 3;
+        struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = ++w->renewals};
+        assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_MESSAGE,
+                                                      .now = {w->now},
+                                                      .session = who,
+                                                      .msg = &msg}),
+                         0);
+    }
+}
+
+static inline void pass(struct world *w, int64_t ms)
+{
+    pass_until(w, w->now + ms);
+}
+
+/* --- what was seen
+ * ---------------------------------------------------------------------------------- */
+
+#define assert_saw(w, part)                                                                        \
+    do {                                                                                           \
+        if (!strstr((w)->log, (part))) {                                                           \
+            fail_msg("not seen: %s\nbut:\n%s", (part), (w)->log);                                  \
+        }                                                                                          \
+    } while (0)
+
+#define assert_not_saw(w, part)                                                                    \
+    do {                                                                                           \
+        if (strstr((w)->log, (part))) {                                                            \
+            fail_msg("seen: %s\nin:\n%s", (part), (w)->log);                                       \
+        }                                                                                          \
+    } while (0)
+
+static inline int times_seen(const struct world *w, const char *part)
+{
+    int n = 0;
+    for (const char *p = strstr(w->log, part); p; p = strstr(p + 1, part)) {
+        n++;
+    }
+    return n;
+}
+
+/* "waiting", … of the first job. */
+static inline const char *job_state(const struct world *w)
+{
+    struct msg_status_job job;
+    return rdzv_view_job(w->r, NULL, &job) ? "none" : job.state;
+}
+
+/* --- a world's beginning and end
+ * --------------------------------------------------------------------- */
+
+static inline struct rdzv_config usual_config(void)
+{
+    return (struct rdzv_config){.incarnation = 7,
+                                .seed = 1,
+                                .ttl_ms = TTL_MS,
+                                .gather_ms = 3000,
+                                .gather_max_ms = 30000,
+                                .grow_wait_ms = 60000,
+                                .stop_grace_ms = 5000,
+                                .exit_grace_ms = 60000,
+                                .max_restarts = 3,
+                                .max_sessions = SESSIONS};
+}
+
+static inline struct msg_join usual_join(uint32_t min, uint32_t max)
+{
+    return (struct msg_join){.job = "j",
+                             .min_nodes = min,
+                             .max_nodes = max,
+                             .nproc = 1,
+                             .max_restarts = MSG_UNSET,
+                             .gather_ms = MSG_UNSET,
+                             .grow_wait_ms = MSG_UNSET,
+                             .stop_grace_ms = MSG_UNSET,
+                             .script_digest = 99,
+                             .pid = 4711};
+}
+
+static inline struct world *world_new(const struct rdzv_config *config, uint32_t min, uint32_t max)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    w->mem = flaky_mem(&w->flaky);
+    w->now = 1000000;
+    w->deadline = INT64_MAX;
+    w->join = usual_join(min, max);
+    w->quiet = true;
+    w->history = UINT64_C(0xcbf29ce484222325);
+    forget(w);
+    assert_int_equal(rdzv_new(config, &w->mem, &w->r), 0);
+    return w;
+}
+
+static inline struct world *a_world(uint32_t min, uint32_t max)
+{
+    struct rdzv_config config = usual_config();
+    return world_new(&config, min, max);
+}
+
+static inline void world_free(struct world *w)
+{
+    rdzv_free(w->r);
+    assert_int_equal(w->flaky.blocks, 0);
+    free(w->log);
+    free(w);
+}
+
+static inline const char *name_of(uint32_t i)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    return names[i];
+}
+
+/* Sessions 0 … n-1 with the nodes a, b, … in epoch 1, a with rank 0. */
+static inline struct world *a_running_world(uint32_t min, uint32_t max, uint32_t n)
+{
+    struct world *w = a_world(min, max);
+    for (uint32_t i = 0; i < n; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    if (n < max) {
+        pass(w, 3000);
+    }
+    assert_string_equal(job_state(w), "running");
+    return w;
+}
+
+#endif
