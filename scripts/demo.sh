@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Usage: demo.sh [--json FILE]
+# Installs what is missing, builds, and trains: three agents, one of which is killed, and a new one that comes later.
+# Ends with the test accuracy and what each epoch cost. --json FILE: the same for programs.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+arguments=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --json)
+            [ $# -ge 2 ] || { say "demo.sh: --json needs a file" >&2; exit 2; }
+            arguments+=(--json "$(realpath -m -- "$2")")
+            shift
+            ;;
+        --json=*) arguments+=(--json "$(realpath -m -- "${1#--json=}")") ;;
+        -h | --help) sed -n '2,4s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
+        *) say "demo.sh: unknown argument $1 (usage: demo.sh [--json FILE])" >&2; exit 2 ;;
+    esac
+    shift
+done
+
+began=$EPOCHREALTIME
+nested "$root/scripts/setup.sh"
+build_preset default "tfe-rdzv tfe-agent tfe-ctl"
+supervised "$venv_python" "$root/scripts/demo_run.py" --began "${began/,/.}" "${arguments[@]}"

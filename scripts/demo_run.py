@@ -1,0 +1,158 @@
+"""The demo's story: three agents train, one is killed, a new one comes, the training ends well. Called by demo.sh."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
+import fleet as fl
+
+STEPS = 700
+ENOUGH = 60           # steps of an epoch that count as progress
+ACCURACY_LEAST = 0.93
+PATIENCE_S = 90       # for any one thing; on an idle machine with two cores each takes 3 to 8 s
+EXPECTED = [(3, "start"), (2, "node_lost"), (3, "joined")]
+
+
+class Progress:
+    """One line about the training: on a terminal always the same one, elsewhere a new one every few seconds."""
+
+    def __init__(self, fleet):
+        self.fleet, self.began, self.last = fleet, time.monotonic(), 0.0
+        self.tty = sys.stdout.isatty()
+
+    def __call__(self):
+        now = time.monotonic()
+        if now - self.last < (0.5 if self.tty else 3):
+            return
+        self.last = now
+        epochs, steps = self.fleet.epochs(), self.fleet.steps()
+        if not epochs:
+            text = "waiting for the first epoch"
+        else:
+            step = max((line["step"] for line in steps if line["epoch"] == epochs[-1]["epoch"]), default=None)
+            text = f"epoch {epochs[-1]['epoch']}, {epochs[-1]['members']} members, " + (
+                f"step {step} of {STEPS}" if step else "starting")
+        text += f", {now - self.began:.0f} s"
+        print(f"\r{text:<70}" if self.tty else text, end="" if self.tty else "\n", flush=True)
+
+    def say(self, text):
+        print(f"\r{'':<70}\r{text}" if self.tty else text, flush=True)
+
+
+def story(fleet, hold):
+    """Runs it; returns the accuracy."""
+    progress = Progress(fleet)
+
+    def start(name):
+        fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--steps", STEPS, "--pace", 0.01, "--hold", hold,
+                          "--step-log", fleet.step_logs, "--checkpoint-dir", fleet.checkpoints)
+
+    def watch(living):
+        for name in living:
+            status = fleet.agents[name].poll()
+            if status is not None:
+                raise fl.Failed(f"agent {name} ended with {status} before the demo was over")
+        progress()
+
+    def trained(number, living):
+        """Waits until the number-th epoch (from 1) has completed enough steps."""
+        def look():
+            epochs = fleet.epochs()
+            return len(epochs) >= number and \
+                len({line["step"] for line in fleet.steps(epochs[number - 1]["epoch"])}) >= ENOUGH
+        fl.wait_for(f"{ENOUGH} steps in epoch {number} of the job", look, PATIENCE_S, busy=lambda: watch(living))
+
+    for name in ("a", "b", "c"):
+        start(name)
+    trained(1, "abc")
+    progress.say(f"kill -9 of agent b (process {fleet.agents['b'].pid})")
+    fleet.agents["b"].send_signal(signal.SIGKILL)
+    trained(2, "ac")
+    progress.say("a new agent, d")
+    start("d")
+    trained(3, "acd")
+    hold.unlink()  # the training may now end
+
+    statuses = fleet.wait_agents("acd", PATIENCE_S, busy=progress)
+    if any(statuses.values()):
+        raise fl.Failed("agents ended with " + ", ".join(f"{name}: {code}" for name, code in statuses.items()))
+    if (status := fleet.stop_server()) != 0:
+        raise fl.Failed(f"tfe-rdzv ended with {status} after SIGTERM")
+    for line in fleet.trainer_lines():
+        if line.get("event") == "start" and pathlib.Path(f"/proc/{line['pid']}").exists():
+            raise fl.Failed(f"trainer process {line['pid']} of epoch {line['epoch']} is still there")
+    said = [match for name in "acd" for match in re.findall(r"test accuracy ([0-9.]+)", fleet.output(name))]
+    if not said:
+        raise fl.Failed("no trainer printed a test accuracy")
+    return float(said[-1])
+
+
+def check(fleet, accuracy):
+    """The result as --json has it; Failed if it is not what the story must lead to."""
+    epochs, lines = fleet.epochs(), fleet.trainer_lines()
+    steps = [line for line in lines if "sum" in line]
+    for epoch, standstill in zip(epochs, fl.standstills(epochs, steps)):
+        epoch["standstill_ms"] = standstill
+    if [(epoch["members"], epoch["cause"]) for epoch in epochs] != EXPECTED:
+        raise fl.Failed(f"epochs were {json.dumps(epochs)}, expected (members, cause) {EXPECTED}")
+    for epoch in epochs:
+        if epoch["standstill_ms"] is None:
+            raise fl.Failed(f"epoch {epoch['epoch']} completed no step")
+        sums = {line["sum"] for line in steps if line["epoch"] == epoch["epoch"]}
+        if sums != {float(epoch["members"])}:
+            raise fl.Failed(f"all-reduce of 1.0 in epoch {epoch['epoch']} gave {sums}, members {epoch['members']}")
+    if accuracy < ACCURACY_LEAST:
+        raise fl.Failed(f"test accuracy {accuracy}, expected at least {ACCURACY_LEAST}")
+    return {"accuracy": accuracy, "epochs": epochs, "trainer_restarts": fl.trainer_restarts(lines)}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="demo.sh", description=__doc__.split(" Called")[0])
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the result there")
+    parser.add_argument("--began", type=float, default=None, help=argparse.SUPPRESS)  # when demo.sh began, Unix time
+    args = parser.parse_args()
+    began = args.began if args.began is not None else time.time()
+    # Interrupted: leave by the same door as on a failure, so that `with` below tidies up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="tfe-demo-"))
+    keep = True
+    try:
+        hold = directory / "hold"
+        hold.touch()
+        with fl.Fleet(directory, "--ttl", "3", "--gather", "2") as fleet:
+            accuracy = story(fleet, hold)
+        result = check(fleet, accuracy)
+        keep = False
+    except fl.Failed as failure:
+        print(f"\ndemo failed: {failure}\nlogs are in {directory}/logs", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, SystemExit) as end:
+        keep = False
+        return 130 if isinstance(end, KeyboardInterrupt) else end.code
+    finally:
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    result["wall_s"] = round(time.time() - began, 1)
+    print(f"\ntest accuracy {result['accuracy']:.4f}\n\nepoch  members  cause           standstill")
+    for epoch in result["epochs"]:
+        print(f"{epoch['epoch']:>5}  {epoch['members']:>7}  {epoch['cause']:<14}  {epoch['standstill_ms']:>7} ms")
+    print(f"\n{result['trainer_restarts']} trainer restarts, {result['wall_s']:.0f} s in all")
+    if args.json:
+        order = ("accuracy", "wall_s", "epochs", "trainer_restarts")
+        temporary = args.json.with_name(args.json.name + ".new")
+        temporary.write_text(json.dumps({key: result[key] for key in order}) + "\n")
+        os.replace(temporary, args.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Elastic training with MultiWorkerMirroredStrategy: handwritten digits, no Keras.
+
+    python digits.py                                          # plainly, on one machine
+    tfe-agent --nnodes=1:4 digits.py --checkpoint-dir /shared/digits
+
+The script is started anew whenever the set of machines changes. What makes that harmless:
+  * the state (weights, momentum, step) is in a checkpoint on storage that all machines share, and the newest
+    one is restored at every start;
+  * the global batch is fixed, whatever the number of workers, and its samples follow from (seed, step) alone,
+    so that no sample is lost or seen twice when the work is divided anew.
+TF_CONFIG comes from the agent; the script never looks into it.
+"""
+import argparse
+import json
+import os
+import time
+
+EPOCH = int(os.environ.get("TFE_EPOCH", 0))        # of the cluster, not of the data
+RANK = int(os.environ.get("TFE_RANK", 0))
+WORLD = int(os.environ.get("TFE_WORLD_SIZE", 1))
+
+p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+p.add_argument("--checkpoint-dir", default="/tmp/digits", help="on shared storage")
+p.add_argument("--steps", type=int, default=600)
+p.add_argument("--batch", type=int, default=96, help="samples per step, of all workers together")
+p.add_argument("--save-every", type=int, default=20, metavar="STEPS")
+p.add_argument("--step-log", metavar="DIR", help="write one JSON line per step there")
+p.add_argument("--pace", type=float, default=0, metavar="SECONDS",
+               help="a step takes at least this long, as a larger model's would")
+p.add_argument("--hold", metavar="FILE", help="take the last step only once FILE is gone")
+args = p.parse_args()
+
+
+class StepLog:
+    """What each trainer did and when (CLOCK_MONOTONIC, so comparable on one machine)."""
+
+    def __init__(self, directory):
+        self.file = None
+        if directory:
+            os.makedirs(directory, exist_ok=True)
+            name = f"{os.environ.get('TFE_NODE', 'alone')}-{EPOCH}-{RANK}-{os.getpid()}.jsonl"
+            self.file = open(os.path.join(directory, name), "a", buffering=1)
+
+    def __call__(self, **fields):
+        if self.file:
+            t_ms = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
+            print(json.dumps({"t_ms": t_ms, "epoch": EPOCH, "rank": RANK, "world": WORLD,
+                              "node": os.environ.get("TFE_NODE", ""), **fields}), file=self.file)
+
+
+log = StepLog(args.step_log)
+log(event="start", pid=os.getpid())                # before the slow imports
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+import numpy as np
+import tensorflow as tf
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+# First thing: all workers meet in here, and nothing may run on a device before it.
+strategy = (tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ
+            else tf.distribute.get_strategy())
+
+digits = load_digits()
+x_train, x_test, y_train, y_test = train_test_split(
+    (digits.data / 16).astype(np.float32), digits.target.astype(np.int32), test_size=0.2,
+    random_state=7, stratify=digits.target)
+
+
+def my_share(step):
+    """This worker's part of the global batch of a step."""
+    per_pass = len(x_train) // args.batch
+    order = np.random.default_rng([7, step // per_pass]).permutation(len(x_train))
+    start = step % per_pass * args.batch
+    mine = order[start:start + args.batch][RANK::WORLD]
+    return tf.constant(x_train[mine]), tf.constant(y_train[mine])
+
+
+with strategy.scope():
+    init = tf.random.Generator.from_seed(7)
+    w1 = tf.Variable(init.normal([64, 64], stddev=0.15))
+    b1 = tf.Variable(tf.zeros([64]))
+    w2 = tf.Variable(init.normal([64, 10], stddev=0.15))
+    b2 = tf.Variable(tf.zeros([10]))
+    weights = [w1, b1, w2, b2]
+    momentum = [tf.Variable(tf.zeros_like(w)) for w in weights]
+    step = tf.Variable(0, dtype=tf.int64)
+
+
+def model(x):
+    return tf.nn.relu(x @ w1 + b1) @ w2 + b2
+
+
+def replica_step(x, y):
+    with tf.GradientTape() as tape:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x))
+        # Divided by the *global* batch: shares of unequal size get the weight they deserve in the sum.
+        loss = tf.reduce_sum(losses) / args.batch
+    grads = tape.gradient(loss, weights)
+    total = tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.SUM, [*grads, loss, tf.constant(1.0)])
+    *grads, loss, workers = total
+    for w, m, g in zip(weights, momentum, grads):
+        m.assign(0.9 * m + g)
+        w.assign_sub(0.1 * m)
+    step.assign_add(1)
+    return loss, workers
+
+
+@tf.function(input_signature=[tf.TensorSpec([None, 64]), tf.TensorSpec([None], tf.int32)])
+def train_step(x, y):
+    return strategy.run(replica_step, (x, y))
+
+
+# Saving is collective: every worker takes part, but only rank 0's files count.
+checkpoint = tf.train.Checkpoint(weights=weights, momentum=momentum, step=step)
+newest = tf.train.latest_checkpoint(args.checkpoint_dir)
+if newest:
+    checkpoint.restore(newest).assert_consumed()
+manager = tf.train.CheckpointManager(
+    checkpoint, args.checkpoint_dir if RANK == 0 else f"{args.checkpoint_dir}/tmp-{RANK}",
+    max_to_keep=3, step_counter=step)
+
+done = int(step.numpy())
+print(f"epoch {EPOCH}: {WORLD} workers, from step {done}", flush=True)
+log(event="restored", step=done)
+while done < args.steps:
+    began = time.monotonic()
+    while args.hold and done == args.steps - 1 and os.path.exists(args.hold):
+        time.sleep(0.05)
+    loss, workers = train_step(*my_share(done))
+    done += 1
+    log(step=done, sum=float(workers))
+    if done % args.save_every == 0 or done == args.steps:
+        manager.save(checkpoint_number=done)
+    if RANK == 0 and done % 100 == 0:
+        print(f"step {done} of {args.steps}: loss {float(loss):.4f}, {WORLD} workers", flush=True)
+    time.sleep(max(0.0, args.pace - (time.monotonic() - began)))
+
+if RANK == 0:
+    accuracy = float(np.mean(np.argmax(model(x_test), axis=1) == y_test))
+    print(f"test accuracy {accuracy:.4f}", flush=True)
+    log(event="end", step=done, accuracy=accuracy)

@@ -1,0 +1,98 @@
+# shellcheck shell=bash disable=SC2034,SC2016
+# scripts/lib/common.sh: what setup.sh, test.sh and demo.sh share. Sourced by bash, never run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+build_dir=$root/build
+venv_python=$root/.venv/bin/python
+
+# Settings of the caller's own fleet must not reach the programs that are built and tried here.
+for name in $(compgen -e); do
+    case $name in
+        TFE_* | TF_CONFIG) unset "$name" ;;
+    esac
+done
+
+say() { printf '%s\n' "$*"; }
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# The one child that runs at any moment; a signal to the script is passed on, and waited for.
+child=
+on_signal() { # name, exit code
+    trap '' INT TERM HUP
+    if [ -n "$child" ]; then
+        kill -TERM "$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    fi
+    printf '\n%s: ended by SIG%s\n' "${0##*/}" "$1" >&2
+    exit "$2"
+}
+trap 'on_signal INT 130' INT
+trap 'on_signal TERM 143' TERM
+trap 'on_signal HUP 129' HUP
+
+# supervised COMMAND…: runs it and returns its exit status. Whatever it leaves behind is ended, and
+# counts as a failure. (In the background, because bash runs no trap while it waits for a foreground child.)
+supervise=$root/scripts/lib/supervise.py
+supervised() {
+    /usr/bin/python3 "$supervise" "$@" </dev/null &
+    child=$!
+    local status=0
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+# nested SCRIPT…: another script that sources this file, so it passes signals on by itself.
+nested() {
+    "$@" </dev/null &
+    child=$!
+    local status=0
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+# logged SENTENCE LOG COMMAND…: runs it with its output in build/LOG and says every few seconds that it still
+# does; on a terminal on one line. Shows the end of the output when it fails.
+logged() {
+    local sentence=$1 log=$build_dir/$2 began=$SECONDS status=0 turn=0
+    shift 2
+    mkdir -p "$build_dir"
+    if [ -x /usr/bin/python3 ]; then
+        set -- /usr/bin/python3 "$supervise" --quiet "$@"
+    fi # else it is about to be installed
+    "$@" </dev/null >"$log" 2>&1 &
+    child=$!
+    while kill -0 "$child" 2>/dev/null; do
+        if [ -t 1 ]; then
+            printf '\r%s … %d s ' "$sentence" $((SECONDS - began))
+        elif [ $((turn % 20)) = 0 ]; then
+            say "$sentence … $((SECONDS - began)) s"
+        fi
+        turn=$((turn + 1))
+        sleep 0.25
+    done
+    wait "$child" || status=$?
+    child=
+    if [ -t 1 ]; then
+        printf '\n'
+    fi
+    if [ "$status" != 0 ]; then
+        tail -n 60 "$log" >&2
+        say "$sentence: failed; all of the output is in $log" >&2
+    fi
+    return "$status"
+}
+
+# build_preset NAME TARGETS [CMAKE OPTIONS…]: configures and builds into build/NAME; TARGETS in one word.
+build_preset() {
+    local preset=$1 targets=$2
+    shift 2
+    logged "building $preset" "build-$preset.log" sh -c '
+        cd "$1" && preset=$2 targets=$3 && shift 3 &&
+        cmake --preset "$preset" "$@" && cmake --build --preset "$preset" --target $targets' \
+        sh "$root" "$preset" "$targets" "$@"
+}

@@ -1,0 +1,194 @@
+"""A server, agents and what they log, on this machine: what the demo and the TensorFlow tests are told with.
+
+Nothing here sleeps to let something happen: wait_for() looks for what is observable, up to a deadline.
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "scripts" / "examples"
+
+
+class Failed(Exception):
+    """Something did not come as it should; the text is for a person."""
+
+
+def program(name):
+    """Path of a program of ours, in $TFE_BIN_DIR or the default build (the build tree's layout, or one folder)."""
+    base = pathlib.Path(os.environ.get("TFE_BIN_DIR") or ROOT / "build" / "default")
+    for folder in ("server", "agent", "server/ctl", "bin", "."):
+        path = base / folder / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    raise Failed(f"{name} is not in {base}; build first")
+
+
+def wait_for(what, look, timeout_s, *, busy=lambda: None):
+    """Calls look() until it returns something true, and returns that. busy() is called between."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise Failed(f"waited {timeout_s} s in vain for {what}")
+        busy()
+        time.sleep(0.05)
+
+
+class JsonLines:
+    """The JSON objects in a file that grows; each is read once, a line still being written the next time."""
+
+    def __init__(self, path):
+        self.path, self.offset, self.found = path, 0, []
+
+    def read(self):
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                new = file.read()
+        except FileNotFoundError:
+            return self.found
+        whole = new[:new.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        for line in whole.splitlines():
+            if line.startswith(b"{"):
+                try:
+                    self.found.append(json.loads(line))
+                except ValueError:
+                    pass
+        return self.found
+
+
+class Fleet:
+    """Use with `with`: at its end nothing that it started runs any more."""
+
+    def __init__(self, directory, *server_options):
+        self.directory = pathlib.Path(directory)
+        self.logs = self.directory / "logs"
+        self.step_logs = self.directory / "steps"
+        self.state = self.directory / "state"
+        self.checkpoints = self.directory / "checkpoints"
+        self.server_options = server_options
+        self.server = None
+        self.agents = {}
+        self._files = {}  # path: JsonLines
+
+    def __enter__(self):
+        for path in (self.logs, self.step_logs, self.checkpoints, self.directory / "tmp"):
+            path.mkdir(parents=True, exist_ok=True)
+        try:
+            self._start_server()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for agent in self.agents.values():
+            if agent.poll() is None:
+                agent.kill()  # its guard then kills the trainers
+        for agent in self.agents.values():
+            agent.wait()
+        if self.server and self.server.poll() is None:
+            self.server.terminate()
+            try:
+                self.server.wait(5)
+            except subprocess.TimeoutExpired:
+                self.server.kill()
+                self.server.wait()
+
+    def _spawn(self, name, command):
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith("TFE_") and key != "TF_CONFIG"}
+        environment["TFE_STATE_DIR"] = str(self.state)
+        environment["TMPDIR"] = str(self.directory / "tmp")  # TensorFlow leaves files there when it is killed
+        with open(self.logs / f"{name}.out", "wb") as out, open(self.logs / f"{name}.err", "wb") as err:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                    env=environment, cwd=self.directory)
+
+    def _start_server(self):
+        self.server = self._spawn("server", [program("tfe-rdzv"), "--bind", "127.0.0.1", "--port", "0", "--log-format", "json",
+                                             *self.server_options])
+
+        def listening():
+            if self.server.poll() is not None:
+                raise Failed(f"tfe-rdzv ended with {self.server.returncode}: {self.output('server', 'err')[-500:]}")
+            return "listening on " in self.output("server")
+        wait_for("tfe-rdzv to listen", listening, 20)
+
+    def start_agent(self, name, script, *arguments, options=("--nnodes=1:4",)):
+        self.agents[name] = self._spawn(name, [
+            program("tfe-agent"), f"--node-name={name}", f"--python={sys.executable}", *options,
+            str(script), *map(str, arguments)])
+        return self.agents[name]
+
+    def output(self, name, stream="out"):
+        try:
+            return (self.logs / f"{name}.{stream}").read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def stop_server(self):
+        """SIGTERM; its exit status."""
+        self.server.send_signal(signal.SIGTERM)
+        try:
+            return self.server.wait(10)
+        except subprocess.TimeoutExpired:
+            raise Failed("tfe-rdzv was still there 10 s after SIGTERM") from None
+
+    def wait_agents(self, names, timeout_s, *, busy=lambda: None):
+        """Waits until all of them have exited; their exit statuses by name."""
+        wait_for(f"the agents {', '.join(names)} to exit",
+                 lambda: all(self.agents[name].poll() is not None for name in names), timeout_s, busy=busy)
+        return {name: self.agents[name].returncode for name in names}
+
+    # --- what happened ---------------------------------------------------------------------------
+
+    def _read(self, path):
+        return self._files.setdefault(path, JsonLines(path)).read()
+
+    def epochs(self, job="default"):
+        """The server's own word: [{"epoch", "members", "cause"}], in order."""
+        return [{key: line[key] for key in ("epoch", "members", "cause")}
+                for line in self._read(self.logs / "server.err")
+                if line.get("event") == "epoch" and line.get("job") == job]
+
+    def trainer_lines(self):
+        """All lines of all trainers' step logs, by time."""
+        lines = []
+        for path in self.step_logs.glob("*.jsonl"):
+            lines += self._read(path)
+        return sorted(lines, key=lambda line: line["t_ms"])
+
+    def steps(self, epoch=None):
+        """The completed steps of an epoch (None: of all), one line per trainer and step."""
+        return [line for line in self.trainer_lines()
+                if "sum" in line and epoch in (None, line["epoch"])]
+
+
+def standstills(epochs, steps):
+    """ms from the last step completed before an epoch to the first completed in it, over all trainers; 0 for the
+    first epoch, None for one that completed no step."""
+    found = []
+    for index, epoch in enumerate(epochs):
+        before = [line["t_ms"] for line in steps if line["epoch"] < epoch["epoch"]]
+        inside = [line["t_ms"] for line in steps if line["epoch"] == epoch["epoch"]]
+        if index == 0:
+            found.append(0)
+        elif before and inside:
+            found.append(min(inside) - max(before))
+        else:
+            found.append(None)
+    return found
+
+
+def trainer_restarts(lines):
+    """How often a trainer was started on a node that had run one before."""
+    starts = [(line["node"], line["epoch"]) for line in lines if line.get("event") == "start"]
+    return len(starts) - len({node for node, _ in starts})

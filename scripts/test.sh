@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Usage: test.sh [--full] [STAGE…]
+# Installs what is missing, builds with warnings as errors, runs every test. Stages, all by default:
+#   install   cmake --install into a scratch prefix, and what must be in there
+#   unit      unit tests (ctest), as users get the programs
+#   unit-asan the same with address and undefined-behaviour sanitizers
+#   e2e       real processes (pytest)
+#   e2e-asan  the same with sanitizers, without the tests marked heavy
+#   tf        real TensorFlow, the demo among it (pytest)
+# --full: the long versions of tests that have one (TFE_TEST_FULL=1), and heavy ones with sanitizers too.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+all=(install unit unit-asan e2e e2e-asan tf)
+chosen=()
+full=
+for argument in "$@"; do
+    case $argument in
+        --full) full=1 ;;
+        -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+        *)
+            case " ${all[*]} " in
+                *" $argument "*) chosen+=("$argument") ;;
+                *) say "test.sh: no stage $argument (there are: ${all[*]})" >&2; exit 2 ;;
+            esac
+            ;;
+    esac
+done
+[ ${#chosen[@]} -gt 0 ] || chosen=("${all[@]}")
+if [ -n "$full" ]; then
+    export TFE_TEST_FULL=1
+fi
+
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
+
+run_pytest() { # folder, options…
+    local folder=$1
+    shift
+    supervised "$venv_python" -m pytest -p no:cacheprovider -ra --durations=5 "$@" "$root/tests/$folder"
+}
+run_ctest() { # preset
+    supervised ctest --test-dir "$build_dir/$1" --output-on-failure --no-tests=error
+}
+
+stage_install() {
+    local prefix=$build_dir/prefix program page
+    rm -rf "$prefix"
+    supervised cmake --install "$build_dir/default" --prefix "$prefix" >"$build_dir/install.log" || return 1
+    for program in tfe-rdzv tfe-agent tfe-ctl; do
+        "$prefix/bin/$program" --version || return 1
+        page=$(find "$prefix/share/man" -name "$program.*" -size +0 -print -quit 2>/dev/null)
+        [ -n "$page" ] || { say "no man page of $program was installed"; return 1; }
+    done
+    page=$(find "$prefix" -name digits.py -size +0 -print -quit)
+    [ -n "$page" ] || { say "the examples were not installed"; return 1; }
+    say "installed: $(find "$prefix" -type f | wc -l) files"
+}
+stage_unit() { run_ctest default; }
+stage_unit-asan() { run_ctest asan; }
+stage_e2e() { TFE_BIN_DIR=$build_dir/default run_pytest e2e; }
+stage_e2e-asan() {
+    local options=()
+    [ -n "$full" ] || options=(-m "not heavy")
+    TFE_BIN_DIR=$build_dir/asan run_pytest e2e "${options[@]}"
+}
+stage_tf() { TFE_BIN_DIR=$build_dir/default run_pytest tf; }
+
+report=()
+failed=()
+began=$SECONDS
+nested "$root/scripts/setup.sh"
+report+=("setup $((SECONDS - began)) s")
+
+began=$SECONDS
+build_preset default all -DTFE_WERROR=ON
+case " ${chosen[*]} " in
+    *-asan*) build_preset asan all -DTFE_WERROR=ON ;;
+esac
+report+=("build $((SECONDS - began)) s")
+
+for stage in "${chosen[@]}"; do
+    began=$SECONDS
+    printf '\n=== %s\n' "$stage"
+    if ! "stage_$stage"; then
+        failed+=("$stage")
+    fi
+    report+=("$stage $((SECONDS - began)) s")
+done
+
+printf '\n'
+printf '%s\n' "${report[@]}"
+if [ ${#failed[@]} -gt 0 ]; then
+    say "FAILED: ${failed[*]} ($SECONDS s)"
+    exit 1
+fi
+say "all stages passed ($SECONDS s)"

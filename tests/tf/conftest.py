@@ -1,0 +1,35 @@
+"""Fixtures of the tests with real TensorFlow. They start real programs through scripts/lib/fleet.py, as the demo does."""
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+import fleet as fl
+
+
+@pytest.fixture
+def make_fleet(tmp_path):
+    """make_fleet(*server_options): a server with its agents, ended with the test."""
+    made = []
+
+    def make(*options):
+        fleet = fl.Fleet(tmp_path, "--ttl", "3", "--gather", "1", *options)
+        made.append(fleet)
+        return fleet.__enter__()
+
+    yield make
+    for fleet in made:
+        fleet.__exit__()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failed test shows what the programs said (their logs are complete while the fixture still runs)."""
+    report = (yield).get_result()
+    if report.when == "call" and report.failed and "tmp_path" in item.funcargs:
+        for path in sorted((item.funcargs["tmp_path"] / "logs").glob("*")):
+            text = path.read_text(errors="replace")
+            if text:
+                report.sections.append((path.name, text[-6000:]))

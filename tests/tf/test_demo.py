@@ -1,0 +1,71 @@
+"""scripts/demo.sh as a user runs it: what it promises, and that it leaves nothing behind."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import fleet as fl
+
+DEMO = fl.ROOT / "scripts" / "demo.sh"
+
+
+def processes_of(directory):
+    """Who still runs with something of directory in its environment or command line."""
+    found = {}
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            text = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            if str(directory).encode() in text:
+                found[process.name] = (process / "comm").read_text().strip()
+        except OSError:
+            pass
+    return found
+
+
+def test_demo_json(tmp_path):
+    result_file = tmp_path / "result.json"
+    (tmp_path / "tmp").mkdir()
+    demo = subprocess.run([DEMO, "--json", "result.json"], cwd=tmp_path, stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=240, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+
+    result = json.loads(result_file.read_text())
+    assert set(result) == {"accuracy", "wall_s", "epochs", "trainer_restarts"}
+    assert 0.93 < result["accuracy"] <= 1
+    assert 0 < result["wall_s"] <= 60
+    assert [(epoch["members"], epoch["cause"]) for epoch in result["epochs"]] == \
+        [(3, "start"), (2, "node_lost"), (3, "joined")]
+    numbers = [epoch["epoch"] for epoch in result["epochs"]]
+    assert numbers[0] >= 1 and numbers == sorted(set(numbers))
+    standstills = [epoch["standstill_ms"] for epoch in result["epochs"]]
+    assert all(isinstance(ms, int) for ms in standstills) and standstills[0] == 0
+    assert all(0 < ms < 30_000 for ms in standstills[1:])
+    assert result["trainer_restarts"] == 4  # two survivors, twice
+
+    assert f"test accuracy {result['accuracy']:.4f}" in demo.stdout
+    for epoch in result["epochs"]:
+        assert any(line.split() == [str(epoch["epoch"]), str(epoch["members"]), epoch["cause"],
+                                    str(epoch["standstill_ms"]), "ms"] for line in demo.stdout.splitlines())
+    assert not list((tmp_path / "tmp").iterdir())
+    assert not processes_of(tmp_path)
+
+
+def test_interrupted_demo_leaves_nothing(tmp_path):
+    with open(tmp_path / "out", "wb") as out:
+        demo = subprocess.Popen([DEMO], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                env={**os.environ, "TMPDIR": str(tmp_path)})
+    try:
+        fl.wait_for("the demo to train", lambda: ", step " in (tmp_path / "out").read_text(), 90)
+        assert len(processes_of(tmp_path)) >= 7  # driver, server, three agents and their trainers
+        began = time.monotonic()
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(30) == 143
+        assert time.monotonic() - began < 20
+        assert not processes_of(tmp_path)
+        assert not list(tmp_path.glob("tfe-demo-*"))
+    finally:
+        if demo.poll() is None:
+            demo.terminate()
+            demo.wait(30)

@@ -1,0 +1,73 @@
+"""3 -> 2 -> 3 members with real training: one cluster at a time, and no step lost, repeated in the result, or made up."""
+import signal
+
+import fleet as fl
+
+STEPS, SAVE_EVERY, ENOUGH, PATIENCE_S = 500, 20, 50, 90
+
+
+def test_leader_is_killed_and_a_newcomer_arrives(make_fleet, tmp_path):
+    fleet = make_fleet()
+    hold = tmp_path / "hold"
+    hold.touch()
+
+    def start(name):
+        fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--steps", STEPS, "--save-every", SAVE_EVERY,
+                          "--pace", 0.005, "--hold", hold, "--step-log", fleet.step_logs,
+                          "--checkpoint-dir", fleet.checkpoints)
+
+    def trained(number):
+        def look():
+            epochs = fleet.epochs()
+            return len(epochs) >= number and \
+                len({line["step"] for line in fleet.steps(epochs[number - 1]["epoch"])}) >= ENOUGH
+        fl.wait_for(f"{ENOUGH} steps in epoch {number}", look, PATIENCE_S)
+
+    for name in "abc":
+        start(name)
+    trained(1)
+    leader = next(name for name in "abc" if "[0] epoch " in fleet.output(name))
+    fleet.agents[leader].send_signal(signal.SIGKILL)
+    trained(2)
+    start("d")
+    trained(3)
+    hold.unlink()
+    living = [name for name in "abcd" if name != leader]
+    assert fleet.wait_agents(living, PATIENCE_S) == dict.fromkeys(living, 0)
+
+    epochs = fleet.epochs()
+    assert [(epoch["members"], epoch["cause"]) for epoch in epochs] == \
+        [(3, "start"), (2, "node_lost"), (3, "joined")]
+    lines = fleet.trainer_lines()
+    check_steps(epochs, lines)
+    assert sum("test accuracy" in fleet.output(name) for name in living) == 1
+
+
+def check_steps(epochs, lines):
+    trained_before, ended_before = 0, 0
+    for epoch in epochs:
+        mine = [line for line in lines if line["epoch"] == epoch["epoch"]]
+        steps = [line for line in mine if "sum" in line]
+
+        # One view: as many trainers as members, every rank once, the all-reduce of 1.0 over all of them.
+        assert sorted(line["rank"] for line in mine if line.get("event") == "start") == list(range(epoch["members"]))
+        assert {line["world"] for line in mine} == {epoch["members"]}
+        assert {line["sum"] for line in steps} == {float(epoch["members"])}
+
+        # From a checkpoint of the epoch before: the same one for all, and not an old one.
+        restored = {line["step"] for line in mine if line.get("event") == "restored"}
+        assert len(restored) == 1
+        first = restored.pop()
+        assert first % SAVE_EVERY == 0
+        assert trained_before - 2 * SAVE_EVERY <= first <= trained_before
+
+        # Step by step from there; what rank 0 has done, all have done (the last step may be cut off elsewhere).
+        for rank in range(epoch["members"]):
+            done = [line["step"] for line in steps if line["rank"] == rank]
+            assert done == list(range(first + 1, first + 1 + len(done)))
+
+        # Never two clusters at once.
+        assert min(line["t_ms"] for line in steps) > ended_before
+        ended_before = max(line["t_ms"] for line in steps)
+        trained_before = max(line["step"] for line in steps)
+    assert trained_before == STEPS
