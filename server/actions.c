@@ -35,6 +35,8 @@ void actions_run(const struct rdzv_actions *actions, struct sessions *sessions)
         case RDZV_CLOSE:
             sessions_close(sessions, action->session);
             break;
+        case RDZV_PERSIST: /* the driver's */
+            break;
         case RDZV_TRACE:
             trace_log(&action->trace);
             break;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/base/id.h"
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
@@ -30,6 +31,15 @@ struct driver {
     uint32_t gone_first;
     uint32_t n_gone;
     uint32_t max_sessions;
+    /* Records that are as durable as they get: this version keeps them in memory. A ring; a step
+     * asks for RDZV_PERSIST_MAX at most, and each that is answered makes room for the one its
+     * answer may ask for. */
+    struct {
+        struct tfe_id job;
+        uint64_t sequence;
+    } written[RDZV_PERSIST_MAX];
+    uint32_t written_first;
+    uint32_t n_written;
     bool stepping;
     bool stopped;
 };
@@ -47,6 +57,17 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
     (void)event_add(driver->timer, &tv); /* re-arming a timer takes no memory */
 }
 
+static void take_records(struct driver *driver, const struct rdzv_actions *actions)
+{
+    for (size_t i = 0; i < actions->n; i++) {
+        if (actions->v[i].type == RDZV_PERSIST) {
+            uint32_t at = (driver->written_first + driver->n_written++) % RDZV_PERSIST_MAX;
+            driver->written[at].sequence = actions->v[i].record->sequence;
+            (void)id_set(&driver->written[at].job, actions->v[i].record->job);
+        }
+    }
+}
+
 /* One step and what it asks for. Leaves the timer to the caller. */
 static int step(struct driver *driver, const struct rdzv_event *event)
 {
@@ -56,15 +77,43 @@ static int step(struct driver *driver, const struct rdzv_event *event)
     if (err == 0) {
         driver->deadline = actions.deadline;
         actions_run(&actions, driver->sessions);
+        take_records(driver, &actions);
     }
     driver->stepping = false;
     return err;
 }
 
+/* Tells the core what has been written. False: no memory, try again later. */
+static bool settle_records(struct driver *driver, struct tfe_mono now)
+{
+    while (driver->n_written > 0) {
+        uint32_t at = driver->written_first;
+        struct rdzv_event event = {.type = RDZV_PERSISTED,
+                                   .now = now,
+                                   .job = driver->written[at].job.text,
+                                   .sequence = driver->written[at].sequence};
+        driver->written_first = (at + 1) % RDZV_PERSIST_MAX;
+        driver->n_written--;
+        if (step(driver, &event) == TFE_ENOMEM) {
+            driver->written_first = at;
+            driver->n_written++;
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Tells the core of the sessions that ended, and arms the timer for what comes next. */
 static void settle(struct driver *driver, struct tfe_mono now)
 {
-    while (driver->n_gone > 0) {
+    while (driver->n_written > 0 || driver->n_gone > 0) {
+        if (!settle_records(driver, now)) {
+            arm(driver, now, RETRY_MS);
+            return;
+        }
+        if (driver->n_gone == 0) {
+            break;
+        }
         uint32_t session = driver->gone[driver->gone_first];
         int err =
             step(driver, &(struct rdzv_event){.type = RDZV_CLOSED, .now = now, .session = session});

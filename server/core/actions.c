@@ -38,6 +38,11 @@ void send_close(struct rdzv *r, uint32_t session)
     push(r, RDZV_CLOSE)->session = session;
 }
 
+void send_persist(struct rdzv *r, const struct rdzv_record *record)
+{
+    push(r, RDZV_PERSIST)->record = record;
+}
+
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence)
 {
     struct tfe_msg *msg = send_to(r, session, MSG_REFUSED);

@@ -16,7 +16,7 @@
 #define CORE_JOBS_MAX 10000
 
 /* Timers worked off in one step; a mass expiry must not hold up the renewals of the living. */
-#define CORE_TIMERS_PER_STEP 1000
+#define CORE_TIMERS_PER_STEP RDZV_PERSIST_MAX
 
 #define NO_SESSION UINT32_MAX
 #define NO_SEAT UINT32_MAX
@@ -32,6 +32,18 @@ struct core_timer {
 struct lease {
     struct core_timer timer;   /* not set: no lease */
     struct tfe_mono fence_end; /* by then its guard has killed its trainers, whatever happens */
+};
+
+enum job_state {
+    JOB_WAITING,
+    JOB_GATHERING,
+    JOB_PREPARING,
+    JOB_COMMITTING,
+    JOB_RUNNING,
+    JOB_SUCCEEDED,
+    JOB_FAILED,
+    JOB_STOPPED,
+    JOB__COUNT
 };
 
 /* An agent process. Three ways of being: connected (session), suspect (a lease but no session), and
@@ -51,6 +63,7 @@ struct node {
     bool gone;
     bool accounted; /* member: nothing of its trainers of the current epoch runs any more */
     bool finished;  /* member: its trainers ended well */
+    bool started;   /* member: has been told START */
     uint32_t guard_pid;
     uint32_t n_trainer_pids;
     uint32_t n_standby_pids;
@@ -62,17 +75,6 @@ struct node {
 };
 
 RB_HEAD(node_tree, node);
-
-enum job_state {
-    JOB_WAITING,
-    JOB_GATHERING,
-    JOB_PREPARING,
-    JOB_RUNNING,
-    JOB_SUCCEEDED,
-    JOB_FAILED,
-    JOB_STOPPED,
-    JOB__COUNT
-};
 
 /* One agreed cluster. Arrays have the job's capacity. */
 struct epoch {
@@ -86,6 +88,21 @@ struct epoch {
     struct tfe_mono started;
     uint32_t n_accounted;
     uint32_t n_finished;
+    bool opened; /* durable, and somebody has been told START */
+    /* The others are told once rank 0 listens, or by then; NEVER: everybody has been told. */
+    struct tfe_mono leader_until;
+};
+
+/* The newest record of a job on its way to the disk. */
+struct write {
+    uint64_t sequence;
+    bool is_open;
+    bool is_over; /* it says that the job has ended so: */
+    enum job_state ending;
+    struct tfe_mono again; /* the last try failed: when to try again, else NEVER */
+    uint32_t backoff_ms;
+    struct rdzv_record record;
+    struct rdzv_member *members; /* the job's capacity of seats */
 };
 
 struct job {
@@ -102,6 +119,8 @@ struct job {
     uint32_t restarts; /* of the budget, used */
     struct core_timer timer;
     struct epoch epoch;
+    uint64_t durable_epoch; /* the last one that was PERSISTED, or is being so */
+    struct write write;
     uint64_t highest_epoch;    /* seen anywhere; the next one is above it */
     enum tfe_cause next_cause; /* 0: the running epoch may go on */
     bool has_cause;
@@ -160,6 +179,7 @@ int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
 /* The next SEND, zeroed but for session and type of message. */
 struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type);
 void send_close(struct rdzv *r, uint32_t session);
+void send_persist(struct rdzv *r, const struct rdzv_record *record);
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
 void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
                 const struct node *node, uint64_t number, const char *text);
@@ -171,6 +191,8 @@ void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job
  * likewise. */
 void lease_renew(struct rdzv *r, struct node *node);
 void lease_end(struct rdzv *r, struct node *node);
+/* For a member of an adopted epoch: what it may have been granted by the server before. */
+void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms);
 /* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does
  * not need the long one); the setting, or DESIGN 6's rule. */
 uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members);
@@ -212,6 +234,7 @@ void job_drop_if_unused(struct rdzv *r, struct job *job);
 const char *job_state_name(enum job_state state);
 bool job_is_over(const struct job *job);
 enum tfe_result job_result(const struct job *job);
+enum tfe_result job_result_of(enum job_state state);
 uint64_t job_next_epoch(const struct job *job);
 /* The running epoch has to end, and why; the first reason stays. */
 void job_want_switch(struct job *job, enum tfe_cause cause);
@@ -219,17 +242,38 @@ void job_want_switch(struct job *job, enum tfe_cause cause);
 void job_settle(struct rdzv *r, struct job *job);
 /* Rank 0 has ended well, and so the job has. */
 void job_succeed(struct rdzv *r, struct job *job);
-/* Ends the job in a final state; its sentence is set. */
+/* Whether the node has a part in an epoch that runs or is about to: what it was READY for has come.
+ */
+bool job_engages(const struct job *job, const struct node *node);
+/* Ends the job in a final state, once that is durable; its sentence is set. */
 void job_finish(struct rdzv *r, struct job *job, enum job_state state);
 /* Tells one node, and lets it go. */
 void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session);
 
-/* Chooses members and ranks from the ready nodes, makes the table, tells everybody. Precondition:
- * at least min nodes are ready. */
-void epoch_begin(struct rdzv *r, struct job *job);
-void epoch_tell_start(struct rdzv *r, struct job *job, const struct node *node);
+/* Chooses members and ranks from the ready nodes and makes the table. Precondition: at least min
+ * nodes are ready. */
+void epoch_form(struct rdzv *r, struct job *job);
+/* The epoch is durable: its table to everybody, START to rank 0, which must listen before the
+ * others connect or all of them lose a second in TensorFlow's back-off. */
+void epoch_open(struct rdzv *r, struct job *job);
+/* START to all who have not had it. */
+void epoch_tell_rest(struct rdzv *r, struct job *job);
+/* What a member that came back has missed. */
+void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node);
+/* The rows, from what the members were READY with, and their digest. */
+void epoch_make_table(struct job *job);
 /* By when the fences of all members have passed that nothing is known of. */
 struct tfe_mono epoch_fence_end(const struct job *job);
+
+/* --- write.c ------------------------------------------------------------------------------------
+ */
+
+/* Asks for the job to be written as it is now; is_over with the ending it is about to have. */
+void write_job(struct rdzv *r, struct job *job);
+/* Asks once more for what failed. */
+void write_again(struct rdzv *r, struct job *job);
+void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence);
+void on_persist_failed(struct rdzv *r, struct job *job, uint64_t sequence);
 
 /* --- on_*.c: one event each, with room for its actions reserved ----------------------------------
  */

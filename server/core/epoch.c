@@ -4,6 +4,9 @@
 #include "common/base/table.h"
 #include "server/core/core.h"
 
+/* DESIGN 4.3: a script may load data for minutes before rank 0 listens. */
+#define LEADER_WAIT_MS 300
+
 static bool sits_before(const struct node *a, const struct node *b)
 {
     /* Members before others, members by their old seat, others by how long they have been here. */
@@ -109,13 +112,14 @@ static void dissolve(struct rdzv *r, struct job *job)
         node->seat = NO_SEAT;
         node->accounted = false;
         node->finished = false;
+        node->started = false;
         if (node->gone) {
             node_remove(r, node);
         }
     }
 }
 
-static void make_table(struct job *job)
+void epoch_make_table(struct job *job)
 {
     struct epoch *epoch = &job->epoch;
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
@@ -130,7 +134,7 @@ static void make_table(struct job *job)
     epoch->digest = table_digest(epoch->rows, (size_t)epoch->n_seats * job->nproc);
 }
 
-void epoch_tell_start(struct rdzv *r, struct job *job, const struct node *node)
+static void tell_table(struct rdzv *r, const struct job *job, const struct node *node)
 {
     const struct epoch *epoch = &job->epoch;
     struct msg_table *table = &send_to(r, node->session, MSG_TABLE)->u.table;
@@ -138,7 +142,15 @@ void epoch_tell_start(struct rdzv *r, struct job *job, const struct node *node)
     table->world = epoch->n_seats * job->nproc;
     table->rows = epoch->rows;
     table->n_rows = table->world;
+}
 
+static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
+{
+    node->started = true;
+    if (node->session == NO_SESSION) {
+        return; /* it will hear of it when it comes back */
+    }
+    const struct epoch *epoch = &job->epoch;
     struct msg_start *start = &send_to(r, node->session, MSG_START)->u.start;
     start->epoch = epoch->number;
     start->run = job->run;
@@ -149,7 +161,49 @@ void epoch_tell_start(struct rdzv *r, struct job *job, const struct node *node)
     start->table_digest = epoch->digest;
 }
 
-void epoch_begin(struct rdzv *r, struct job *job)
+void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node)
+{
+    tell_table(r, job, node);
+    if (node->started) {
+        tell_start(r, job, node);
+    }
+}
+
+void epoch_tell_rest(struct rdzv *r, struct job *job)
+{
+    job->epoch.leader_until = TFE_MONO_NEVER;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        struct node *node = job->epoch.seats[seat];
+        if (!node->started && !node->gone) {
+            tell_start(r, job, node);
+        }
+    }
+}
+
+void epoch_open(struct rdzv *r, struct job *job)
+{
+    struct epoch *epoch = &job->epoch;
+    epoch->opened = true;
+    epoch->started = r->now;
+    send_trace(r, TRACE_EPOCH, job, NULL, epoch->n_seats, msg_cause_name(epoch->cause));
+    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
+        if (epoch->seats[seat]->session != NO_SESSION) {
+            tell_table(r, job, epoch->seats[seat]);
+        }
+    }
+    tell_start(r, job, epoch->seats[0]);
+    epoch->leader_until =
+        epoch->n_seats > 1 ? tfe_mono_add(r->now, LEADER_WAIT_MS) : TFE_MONO_NEVER;
+    struct node *node;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        if (node->seat == NO_SEAT && node->session != NO_SESSION) {
+            node_prepare(r, node);
+        }
+    }
+}
+
+void epoch_form(struct rdzv *r, struct job *job)
 {
     uint64_t number = job_next_epoch(job);
     uint32_t n = choose(job);
@@ -166,7 +220,8 @@ void epoch_begin(struct rdzv *r, struct job *job)
     epoch->n_accounted = 0;
     epoch->n_finished = 0;
     epoch->cause = job->has_cause ? job->next_cause : CAUSE_START;
-    epoch->started = r->now;
+    epoch->opened = false;
+    epoch->leader_until = TFE_MONO_NEVER;
     job->highest_epoch = number;
     job->has_cause = false;
     job->rank0_finished = false;
@@ -175,18 +230,7 @@ void epoch_begin(struct rdzv *r, struct job *job)
     for (uint32_t seat = 0; seat < n; seat++) {
         epoch->seats[seat]->seat = seat;
     }
-    make_table(job);
-    send_trace(r, TRACE_EPOCH, job, NULL, n, msg_cause_name(epoch->cause));
-    for (uint32_t seat = 0; seat < n; seat++) {
-        epoch_tell_start(r, job, epoch->seats[seat]);
-    }
-    struct node *node;
-    RB_FOREACH(node, node_tree, &job->nodes)
-    {
-        if (node->seat == NO_SEAT && node->session != NO_SESSION) {
-            node_prepare(r, node);
-        }
-    }
+    epoch_make_table(job);
 }
 
 struct tfe_mono epoch_fence_end(const struct job *job)

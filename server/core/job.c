@@ -1,15 +1,15 @@
 /* server/core/job.c: a job from its first JOIN to its end; the states and what moves it between
  * them.
  *
- *                 min ready            window closes           all ready, fenced
- *     WAITING ----------------> GATHERING -------> PREPARING ------------------> RUNNING
- *      ^  ^ \___________________________________/    ^   |                          |
- *      |  |      (an epoch ran before)               |   | fewer than min           | lost, failed,
- *      |  +---------------------------------------------+                           | joined,
- * drained |        fewer than min                       +------------------------------+
- *      +-- GATHERING: fewer than min              rank 0 ended well, any of these --> SUCCEEDED
- *                                                       restarts used up, any state --> FAILED
- *                                                             by the operator (later) --> STOPPED
+ *     WAITING --> GATHERING --> PREPARING --> COMMITTING --> RUNNING   the way to an epoch
+ *        ^  |         |          |  ^  ^  ^       |             |
+ *        |  +---------|----------|--+  |  +-------+             |      WAITING: an epoch ran before;
+ *        +------------+----------+     |                        |      COMMITTING: a member was lost
+ *             fewer than min           +------------------------+      lost, failed, joined, drained
+ *
+ *     any of these --> COMMITTING --> SUCCEEDED | FAILED | STOPPED     the end
+ *
+ * COMMITTING is durable before visible: of an epoch, and of the job's end.
  *
  * A job is settled after every event: each state looks at what is known now and moves on, or says
  * until when it waits. What is known does not depend on the order in which messages came. */
@@ -66,6 +66,8 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     job->state = JOB_WAITING;
     job->timer.kind = TIMER_JOB;
     job->exit_deadline = TFE_MONO_NEVER;
+    job->epoch.leader_until = TFE_MONO_NEVER;
+    job->write.again = TFE_MONO_NEVER;
     RB_INIT(&job->nodes);
     return job;
 }
@@ -87,7 +89,7 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes)
     if (rows <= job->cap_rows) {
         return 0;
     }
-    /* Three arrays, one capacity: it counts only once all three have grown. */
+    /* Four arrays, one capacity: it counts only once all have grown. */
     size_t grown = job->cap_rows + job->cap_rows / 2;
     grown = grown < rows ? rows : grown;
     size_t grown_seats = grown / job->nproc + 1;
@@ -103,6 +105,12 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes)
         return TFE_ENOMEM;
     }
     job->epoch.seats = v;
+    cap = 0;
+    v = job->write.members;
+    if (mem_reserve(r->mem, &v, &cap, grown_seats, sizeof(*job->write.members))) {
+        return TFE_ENOMEM;
+    }
+    job->write.members = v;
     cap = 0;
     v = job->epoch.hosts;
     if (mem_reserve(r->mem, &v, &cap, grown_seats, sizeof(*job->epoch.hosts))) {
@@ -129,6 +137,7 @@ void job_free(struct rdzv *r, struct job *job)
     mem_free(r->mem, job->epoch.rows);
     mem_free(r->mem, job->epoch.seats);
     mem_free(r->mem, job->epoch.hosts);
+    mem_free(r->mem, job->write.members);
     mem_free(r->mem, job);
 }
 
@@ -144,16 +153,26 @@ void job_drop_if_unused(struct rdzv *r, struct job *job)
     r->dead_jobs = job;
 }
 
+bool job_engages(const struct job *job, const struct node *node)
+{
+    return node->seat != NO_SEAT && (job->state == JOB_RUNNING || job->state == JOB_COMMITTING);
+}
+
 bool job_is_over(const struct job *job)
 {
     return job->state == JOB_SUCCEEDED || job->state == JOB_FAILED || job->state == JOB_STOPPED;
 }
 
+enum tfe_result job_result_of(enum job_state state)
+{
+    return state == JOB_SUCCEEDED ? RESULT_SUCCEEDED
+           : state == JOB_FAILED  ? RESULT_FAILED
+                                  : RESULT_STOPPED;
+}
+
 enum tfe_result job_result(const struct job *job)
 {
-    return job->state == JOB_SUCCEEDED ? RESULT_SUCCEEDED
-           : job->state == JOB_FAILED  ? RESULT_FAILED
-                                       : RESULT_STOPPED;
+    return job_result_of(job->state);
 }
 
 uint64_t job_next_epoch(const struct job *job)
@@ -175,6 +194,7 @@ void job_want_switch(struct job *job, enum tfe_cause cause)
 static bool settle_waiting(struct rdzv *r, struct job *job);
 static bool settle_gathering(struct rdzv *r, struct job *job);
 static bool settle_preparing(struct rdzv *r, struct job *job);
+static bool settle_committing(struct rdzv *r, struct job *job);
 static bool settle_running(struct rdzv *r, struct job *job);
 
 #define TO(state) (1u << (state))
@@ -185,17 +205,16 @@ static const struct {
     /* Moves on (true), or sets the job's timer and stays. NULL: an end. */
     bool (*settle)(struct rdzv *r, struct job *job);
 } job_states[JOB__COUNT] = {
-    [JOB_WAITING] = {"waiting",
-                     TO(JOB_GATHERING) | TO(JOB_PREPARING) | TO(JOB_SUCCEEDED) | TO(JOB_STOPPED),
+    [JOB_WAITING] = {"waiting", TO(JOB_GATHERING) | TO(JOB_PREPARING) | TO(JOB_COMMITTING),
                      settle_waiting},
-    [JOB_GATHERING] = {"gathering", TO(JOB_WAITING) | TO(JOB_PREPARING) | TO(JOB_STOPPED),
+    [JOB_GATHERING] = {"gathering", TO(JOB_WAITING) | TO(JOB_PREPARING) | TO(JOB_COMMITTING),
                        settle_gathering},
-    [JOB_PREPARING] = {"preparing",
-                       TO(JOB_WAITING) | TO(JOB_RUNNING) | TO(JOB_SUCCEEDED) | TO(JOB_STOPPED),
-                       settle_preparing},
-    [JOB_RUNNING] = {"running",
-                     TO(JOB_PREPARING) | TO(JOB_SUCCEEDED) | TO(JOB_FAILED) | TO(JOB_STOPPED),
-                     settle_running},
+    [JOB_PREPARING] = {"preparing", TO(JOB_WAITING) | TO(JOB_COMMITTING), settle_preparing},
+    [JOB_COMMITTING] = {"committing",
+                        TO(JOB_PREPARING) | TO(JOB_RUNNING) | TO(JOB_COMMITTING) |
+                            TO(JOB_SUCCEEDED) | TO(JOB_FAILED) | TO(JOB_STOPPED),
+                        settle_committing},
+    [JOB_RUNNING] = {"running", TO(JOB_PREPARING) | TO(JOB_COMMITTING), settle_running},
     [JOB_SUCCEEDED] = {"succeeded", 0, NULL},
     [JOB_FAILED] = {"failed", 0, NULL},
     [JOB_STOPPED] = {"stopped", 0, NULL},
@@ -294,7 +313,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     }
     /* DESIGN 6: a synchronous cluster cannot make another step once one of its tasks is accounted
      * for. Where nothing is known of any, the fences of all have to pass. */
-    if (job->epoch.n_seats > 0 && job->epoch.n_accounted == 0) {
+    if (job->epoch.opened && job->epoch.n_accounted == 0) {
         struct tfe_mono fenced = epoch_fence_end(job);
         if (tfe_mono_before(r->now, fenced)) {
             if (!job->fence_traced) {
@@ -315,7 +334,48 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
                        "not ready for the switch in time, left out");
         }
     }
-    epoch_begin(r, job);
+    epoch_form(r, job);
+    write_job(r, job);
+    return enter(r, job, JOB_COMMITTING);
+}
+
+static void finish(struct rdzv *r, struct job *job, enum job_state state)
+{
+    enter(r, job, state);
+    send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->sentence);
+    wheel_cancel(&r->wheel, &job->timer.wheel);
+    struct node *node;
+    struct node *next;
+    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
+    {
+        uint32_t session = node->session;
+        node->seat = NO_SEAT;
+        node_remove(r, node);
+        if (session != NO_SESSION) {
+            job_tell_finish(r, job, session);
+        }
+    }
+    job->epoch.n_seats = 0;
+}
+
+/* Durable before visible: nobody hears of an epoch, or of the job's end, that a restarted server
+ * would not know of. */
+static bool settle_committing(struct rdzv *r, struct job *job)
+{
+    if (job->write.is_open) {
+        if (is_past(r, job->write.again)) {
+            write_again(r, job);
+        }
+        return wait_until(r, job, job->write.again);
+    }
+    if (job->write.is_over) {
+        finish(r, job, job->write.ending);
+        return false;
+    }
+    if (job->has_cause) {
+        return begin_switch(r, job); /* it is over before it began */
+    }
+    epoch_open(r, job);
     return enter(r, job, JOB_RUNNING);
 }
 
@@ -323,7 +383,7 @@ static bool all_members_done(const struct job *job)
 {
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
-        if (!node->accounted && !node->gone) {
+        if (node->started && !node->accounted && !node->gone) {
             return false;
         }
     }
@@ -339,7 +399,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
             return wait_until(r, job, job->exit_deadline);
         }
         job_succeed(r, job);
-        return false;
+        return true;
     }
     if (!job->has_cause && is_past(r, job->exit_deadline)) {
         job_want_switch(job, CAUSE_TRAINER_FAILED); /* another rank ended well, rank 0 hangs */
@@ -352,7 +412,10 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (job->has_cause) {
         return begin_switch(r, job);
     }
-    return wait_until(r, job, job->exit_deadline);
+    if (is_past(r, job->epoch.leader_until)) {
+        epoch_tell_rest(r, job);
+    }
+    return wait_until(r, job, tfe_mono_min(job->exit_deadline, job->epoch.leader_until));
 }
 
 void job_settle(struct rdzv *r, struct job *job)
@@ -385,19 +448,8 @@ void job_succeed(struct rdzv *r, struct job *job)
 
 void job_finish(struct rdzv *r, struct job *job, enum job_state state)
 {
-    enter(r, job, state);
-    send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->sentence);
-    wheel_cancel(&r->wheel, &job->timer.wheel);
-    struct node *node;
-    struct node *next;
-    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
-    {
-        uint32_t session = node->session;
-        node->seat = NO_SEAT;
-        node_remove(r, node);
-        if (session != NO_SESSION) {
-            job_tell_finish(r, job, session);
-        }
-    }
-    job->epoch.n_seats = 0;
+    job->write.is_over = true;
+    job->write.ending = state;
+    write_job(r, job);
+    enter(r, job, JOB_COMMITTING);
 }

@@ -32,6 +32,12 @@ void lease_renew(struct rdzv *r, struct node *node)
         node->lease.fence_end, tfe_mono_add(r->now, held_ms(lease_node_fence_ms(r, node))));
 }
 
+void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms)
+{
+    wheel_set(&r->wheel, &node->lease.timer.wheel, tfe_mono_add(r->now, held_ms(ttl_ms)));
+    node->lease.fence_end = tfe_mono_add(r->now, held_ms(fence_ms));
+}
+
 void lease_end(struct rdzv *r, struct node *node)
 {
     wheel_cancel(&r->wheel, &node->lease.timer.wheel);

@@ -77,8 +77,7 @@ static void raise_epoch(struct rdzv *r, struct job *job, uint64_t seen)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        bool runs = job->state == JOB_RUNNING && node->seat != NO_SEAT;
-        if (node->session != NO_SESSION && !runs) {
+        if (node->session != NO_SESSION && !job_engages(job, node)) {
             node_prepare(r, node);
         }
     }
@@ -105,7 +104,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
 {
     struct job *job = node->job;
     const struct epoch *epoch = &job->epoch;
-    bool member = job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted;
+    bool member = job_engages(job, node) && !node->accounted;
     const struct msg_exited *exited = join->exited;
     if (exited && exited->epoch != epoch->number) {
         /* Of an epoch that was taken leave of: says nothing about this one. */
@@ -116,7 +115,9 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         return; /* takes its place again */
     }
     if (member && join->highest_epoch < epoch->number) {
-        epoch_tell_start(r, job, node); /* its START was lost with the connection */
+        if (job->epoch.opened) {
+            epoch_tell_again(r, job, node); /* lost with the connection */
+        }
         return;
     }
     if (join->running_epoch != 0) {
@@ -126,7 +127,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         node_account(node); /* it has started this epoch, and nothing of it runs */
         job_want_switch(job, CAUSE_NODE_LOST);
     }
-    if (job->state != JOB_RUNNING || node->seat == NO_SEAT) {
+    if (!job_engages(job, node)) {
         node_prepare(r, node);
     }
     if (exited) {

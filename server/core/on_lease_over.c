@@ -5,7 +5,7 @@ void on_lease_over(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
     uint32_t session = node->session;
-    bool ran = job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted;
+    bool ran = job_engages(job, node) && !node->accounted;
     send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
     node_remove(r, node);
     if (session != NO_SESSION) {

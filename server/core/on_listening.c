@@ -7,6 +7,10 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
     if (node->seat == NO_SEAT || listening->epoch != epoch->number) {
         return;
     }
+    if (node->seat == 0 && !tfe_mono_is_never(epoch->leader_until)) {
+        epoch_tell_rest(r, node->job);
+        job_settle(r, node->job);
+    }
     send_trace(r, TRACE_LISTENING, node->job, node, (uint64_t)tfe_mono_sub(r->now, epoch->started),
                NULL);
 }

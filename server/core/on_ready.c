@@ -17,13 +17,13 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     }
     if (job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted &&
         ready->epoch == job->epoch.number && ready->table_digest == 0) {
-        epoch_tell_start(r, job, node); /* its table did not match the START's digest: once more */
+        epoch_tell_again(r, job, node); /* its table did not match the START's digest: once more */
         return 0;
     }
     if (ready->epoch != job_next_epoch(job)) {
         return 0; /* crossed a PREPARE for another number, which it will answer too */
     }
-    if (job->state == JOB_RUNNING && node->seat != NO_SEAT) {
+    if (job_engages(job, node)) {
         return 0; /* belongs to the running epoch; is asked anew when that ends */
     }
     memcpy(node->host, ready->host, strlen(ready->host) + 1);

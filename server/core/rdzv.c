@@ -108,6 +108,23 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
     return TFE_EINVAL;
 }
 
+static int take_written(struct rdzv *r, const struct rdzv_event *event)
+{
+    struct job *job = event->job ? job_find(r, event->job) : NULL;
+    if (!job) {
+        return TFE_EINVAL;
+    }
+    if (actions_reserve(r, job)) {
+        return TFE_ENOMEM;
+    }
+    if (event->type == RDZV_PERSISTED) {
+        on_persisted(r, job, event->sequence);
+    } else {
+        on_persist_failed(r, job, event->sequence);
+    }
+    return 0;
+}
+
 static int take_closed(struct rdzv *r, uint32_t session)
 {
     struct node *node = r->by_session[session];
@@ -157,7 +174,8 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
     *ret = (struct rdzv_actions){.deadline = r->deadline};
     r->n_actions = 0;
     bury(r);
-    if (event->type != RDZV_TICK && event->session >= r->config.max_sessions) {
+    if ((event->type == RDZV_MESSAGE || event->type == RDZV_CLOSED) &&
+        event->session >= r->config.max_sessions) {
         return TFE_EINVAL;
     }
     if (tfe_mono_before(r->now, event->now)) {
@@ -171,6 +189,10 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
         break;
     case RDZV_CLOSED:
         rc = take_closed(r, event->session);
+        break;
+    case RDZV_PERSISTED:
+    case RDZV_PERSIST_FAILED:
+        rc = take_written(r, event);
         break;
     case RDZV_TICK:
         rc = take_tick(r);

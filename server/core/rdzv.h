@@ -3,6 +3,7 @@
 #ifndef TFE_SERVER_CORE_RDZV_H
 #define TFE_SERVER_CORE_RDZV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,9 @@
 #include "common/base/mem.h"
 #include "common/base/msg.h"
 #include "common/base/time.h"
+
+/* Records that one step asks to be written at most. */
+#define RDZV_PERSIST_MAX 1000
 
 /* Settings of a server. Durations in ms. A job that an agent opens with wishes of its own (JOIN)
  * keeps those instead. */
@@ -28,9 +32,11 @@ struct rdzv_config {
 };
 
 enum rdzv_event_type {
-    RDZV_MESSAGE, /* msg came on session (of an agent) */
-    RDZV_CLOSED,  /* the connection of session ended, for whatever reason */
-    RDZV_TICK     /* time has come to the deadline of the last step, or passed it */
+    RDZV_MESSAGE,        /* msg came on session (of an agent) */
+    RDZV_CLOSED,         /* the connection of session ended, for whatever reason */
+    RDZV_PERSISTED,      /* the record of this job and sequence is durable */
+    RDZV_PERSIST_FAILED, /* it could not be written; the core will ask again */
+    RDZV_TICK            /* time has come to the deadline of the last step, or passed it */
 };
 
 struct rdzv_event {
@@ -38,12 +44,15 @@ struct rdzv_event {
     struct tfe_mono now;       /* earlier than the last event's counts as the last event's */
     uint32_t session;          /* MESSAGE, CLOSED */
     const struct tfe_msg *msg; /* MESSAGE; borrowed for the call */
+    const char *job;           /* PERSISTED, PERSIST_FAILED; borrowed */
+    uint64_t sequence;         /* likewise: the record's */
 };
 
 enum rdzv_action_type {
-    RDZV_SEND,  /* msg to session */
-    RDZV_CLOSE, /* flush, then close session; the core has forgotten it already */
-    RDZV_TRACE  /* something a person may want to read */
+    RDZV_SEND,    /* msg to session */
+    RDZV_CLOSE,   /* flush, then close session; the core has forgotten it already */
+    RDZV_PERSIST, /* record: make it durable, then PERSISTED, or say PERSIST_FAILED */
+    RDZV_TRACE    /* something a person may want to read */
 };
 
 /* What happened, for logs and for the simulator's expected traces. */
@@ -62,6 +71,7 @@ enum rdzv_action_type {
     X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
     X(WAIT_FENCE, "wait_fence")     /* the switch waits so many ms (number) for the fence */       \
     X(RESTARTS, "restarts")         /* number: of the budget used */                               \
+    X(WRITE_FAILED, "write_failed") /* number: ms until the next try */                            \
     X(JOB_FINISHED, "job_finished") /* text: sentence */
 
 enum rdzv_trace_kind {
@@ -82,14 +92,45 @@ struct rdzv_trace {
     const char *text; /* NULL: none */
 };
 
+/* A member of a recorded epoch; its index in the record is its seat. */
+struct rdzv_member {
+    const char *node;
+    const char *name;
+    const char *host;
+    const uint16_t *ports; /* as many as the job has processes per node */
+    uint64_t join_order;   /* smaller: longer in the job */
+};
+
+/* What must be on disk before anybody hears of it: a job and its newest epoch, or its end. */
+struct rdzv_record {
+    uint64_t sequence; /* counts up; a later record of a job replaces the earlier ones */
+    const char *job;
+    uint32_t min_nodes, max_nodes, nproc;
+    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms;
+    uint64_t script_digest;
+    uint32_t run;
+    uint32_t restarts;
+    uint64_t predecessor; /* the epoch on disk must be this one: compare-and-set */
+    uint64_t epoch;
+    enum tfe_cause cause;
+    uint32_t ttl_ms;   /* the largest that was ever granted */
+    uint32_t fence_ms; /* likewise */
+    bool over;         /* the job has ended; result and sentence count */
+    enum tfe_result result;
+    const char *sentence;
+    const struct rdzv_member *members; /* by seat */
+    uint32_t n_members;
+};
+
 /* Everything an action points to belongs to the core and lives until the next rdzv_step. */
 struct rdzv_action {
     enum rdzv_action_type type;
     uint32_t session; /* SEND, CLOSE */
     /* A SEND of MSG_TABLE carries the whole table; the shell cuts it into chunks. Tables of one
      * (job, epoch) have the same rows pointer, so that they can be encoded once. */
-    struct tfe_msg msg;      /* SEND */
-    struct rdzv_trace trace; /* TRACE */
+    struct tfe_msg msg;               /* SEND */
+    const struct rdzv_record *record; /* PERSIST */
+    struct rdzv_trace trace;          /* TRACE */
 };
 
 struct rdzv_actions {
@@ -111,6 +152,13 @@ void rdzv_free(struct rdzv *r);
  * session that no node holds): the shell closes that session. */
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
               struct rdzv_actions *ret) TFE_MUST_CHECK;
+
+/* After rdzv_new and before the first event: takes a job in as it was last recorded. A running
+ * epoch is adopted: its members have the largest lease and the full fence from now on to come back
+ * with it. The record is copied. TFE_EINVAL: it contradicts itself. TFE_EEXIST. TFE_ENOMEM: nothing
+ * changed. */
+int rdzv_restore(struct rdzv *r, struct tfe_mono now,
+                 const struct rdzv_record *record) TFE_MUST_CHECK;
 
 /* Reading, for status. Fills *ret_job with the first job whose name is above `after` (NULL: the
  * first of all); TFE_ENOENT: none left. Strings live until the next rdzv_step. */

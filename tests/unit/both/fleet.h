@@ -505,10 +505,14 @@ static inline void step_server(struct fleet *f, struct rdzv_event event)
     event.now.ms = f->now;
     assert_int_equal(rdzv_step(f->r, &event, &actions), 0);
     f->server_deadline = actions.deadline.ms;
+    uint64_t written = 0;
     for (size_t i = 0; i < actions.n; i++) {
         const struct rdzv_action *action = &actions.v[i];
         struct conn *c = &f->conns[action->session];
         switch (action->type) {
+        case RDZV_PERSIST:
+            written = action->record->sequence;
+            break;
         case RDZV_SEND:
             assert_true(c->server_open);
             if (c->agent_open) {
@@ -525,6 +529,10 @@ static inline void step_server(struct fleet *f, struct rdzv_event event)
             note(f, (uint64_t)action->trace.kind);
             break;
         }
+    }
+    if (written) {
+        step_server(f,
+                    (struct rdzv_event){.type = RDZV_PERSISTED, .job = "j", .sequence = written});
     }
 }
 

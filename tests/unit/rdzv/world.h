@@ -28,6 +28,36 @@
 #define FENCE_ONE_HELD_MS 132770
 #define FENCE_HELD_MS 331850
 
+/* A record as it would be read back. */
+struct disk {
+    struct rdzv_record record;
+    struct rdzv_member members[8];
+    uint16_t ports[8][4];
+    char text[8][3][TFE_HOST_MAX + 1];
+    char sentence[MSG_SENTENCE_MAX];
+};
+
+static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
+{
+    d->record = *record;
+    d->record.job = "j";
+    snprintf(d->sentence, sizeof(d->sentence), "%s", record->sentence);
+    d->record.sentence = d->sentence;
+    d->record.members = d->members;
+    for (uint32_t i = 0; i < record->n_members; i++) {
+        const struct rdzv_member *m = &record->members[i];
+        snprintf(d->text[i][0], sizeof(d->text[i][0]), "%s", m->node);
+        snprintf(d->text[i][1], sizeof(d->text[i][1]), "%s", m->name);
+        snprintf(d->text[i][2], sizeof(d->text[i][2]), "%s", m->host);
+        memcpy(d->ports[i], m->ports, record->nproc * sizeof(m->ports[0]));
+        d->members[i] = (struct rdzv_member){.node = d->text[i][0],
+                                             .name = d->text[i][1],
+                                             .host = d->text[i][2],
+                                             .ports = d->ports[i],
+                                             .join_order = m->join_order};
+    }
+}
+
 struct world {
     struct flaky flaky;
     struct tfe_mem mem;
@@ -39,9 +69,14 @@ struct world {
     bool renews[SESSIONS];               /* while time passes */
     int64_t renew_at[SESSIONS];
     uint64_t renewals;
-    bool retries; /* after TFE_ENOMEM the same event comes again, as from a shell */
-    bool quiet;   /* do not keep the log of renewals */
-    char *log;    /* of the last act */
+    bool holds_writes; /* records stay unanswered until write_ends() */
+    bool holds_leader; /* rank 0 does not say LISTENING by itself */
+    uint64_t write;    /* sequence of the last record asked for */
+    char write_job[TFE_ID_MAX + 1];
+    struct disk *disk; /* where the last record that was written lies, if somebody gave one */
+    bool retries;      /* after TFE_ENOMEM the same event comes again, as from a shell */
+    bool quiet;        /* do not keep the log of renewals */
+    char *log;         /* of the last act */
     size_t n_log;
     size_t cap_log;
     uint64_t history; /* FNV-1a of everything that was ever logged */
@@ -122,8 +157,37 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
     put(w, "\n");
 }
 
+static inline int step(struct world *w, const struct rdzv_event *event);
+
+/* The disk answers for the newest record. */
+static inline int write_ends(struct world *w, enum rdzv_event_type how)
+{
+    char job[TFE_ID_MAX + 1];
+    snprintf(job, sizeof(job), "%s", w->write_job);
+    return step(
+        w, &(struct rdzv_event){.type = how, .now = {w->now}, .job = job, .sequence = w->write});
+}
+
+/* A disk that is done at once and a rank 0 that listens at once, unless they are held. */
+static inline int follow(struct world *w, bool wrote, uint32_t leader, uint64_t epoch)
+{
+    int rc = 0;
+    if (wrote && !w->holds_writes) {
+        rc = write_ends(w, RDZV_PERSISTED);
+    }
+    if (rc == 0 && leader != UINT32_MAX && !w->holds_leader) {
+        struct tfe_msg msg = {.type = MSG_LISTENING, .u.listening.epoch = epoch};
+        rc = step(w, &(struct rdzv_event){
+                         .type = RDZV_MESSAGE, .now = {w->now}, .session = leader, .msg = &msg});
+    }
+    return rc;
+}
+
 static inline int step(struct world *w, const struct rdzv_event *event)
 {
+    bool wrote = false;
+    uint32_t leader = UINT32_MAX;
+    uint64_t leads = 0;
     struct rdzv_actions actions;
     int rc = rdzv_step(w->r, event, &actions);
     if (rc == TFE_ENOMEM && w->retries) {
@@ -146,6 +210,23 @@ static inline int step(struct world *w, const struct rdzv_event *event)
             }
             put(w, "%u:", action->session);
             put_msg(w, &action->msg);
+            if (action->msg.type == MSG_START && action->msg.u.start.rank == 0 &&
+                action->msg.u.start.nodes > 1) {
+                leader = action->session;
+                leads = action->msg.u.start.epoch;
+            }
+            break;
+        case RDZV_PERSIST:
+            wrote = true;
+            w->write = action->record->sequence;
+            if (w->disk) {
+                disk_keep(w->disk, action->record);
+            }
+            snprintf(w->write_job, sizeof(w->write_job), "%s", action->record->job);
+            put(w, "PERSIST job=%s epoch=%llu after=%llu members=%u%s\n", action->record->job,
+                (unsigned long long)action->record->epoch,
+                (unsigned long long)action->record->predecessor, action->record->n_members,
+                action->record->over ? " over" : "");
             break;
         case RDZV_CLOSE:
             put(w, "%u:CLOSE\n", action->session);
@@ -162,7 +243,7 @@ static inline int step(struct world *w, const struct rdzv_event *event)
             break;
         }
     }
-    return 0;
+    return follow(w, wrote, leader, leads);
 }
 
 static inline void forget(struct world *w)

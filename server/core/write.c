@@ -1,0 +1,88 @@
+/* server/core/write.c: what has to be on disk before anybody hears of it. */
+#include "server/core/core.h"
+
+/* DESIGN 8: a failed write is tried again, with back-off; the running epoch goes on meanwhile. */
+#define WRITE_BACKOFF_FIRST_MS 1000
+#define WRITE_BACKOFF_MAX_MS 60000
+
+static uint32_t largest(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void ask(struct rdzv *r, struct job *job)
+{
+    job->write.is_open = true;
+    job->write.again = TFE_MONO_NEVER;
+    job->write.record.sequence = job->write.sequence;
+    send_persist(r, &job->write.record);
+}
+
+void write_job(struct rdzv *r, struct job *job)
+{
+    struct write *w = &job->write;
+    const struct epoch *epoch = &job->epoch;
+    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
+        const struct node *node = epoch->seats[seat];
+        w->members[seat] = (struct rdzv_member){.node = node->id.text,
+                                                .name = node->name,
+                                                .host = epoch->hosts[seat],
+                                                .ports = node->ports,
+                                                .join_order = node->join_order};
+    }
+    w->record = (struct rdzv_record){
+        .job = job->name.text,
+        .min_nodes = job->min_nodes,
+        .max_nodes = job->max_nodes,
+        .nproc = job->nproc,
+        .max_restarts = job->max_restarts,
+        .gather_ms = job->gather_ms,
+        .grow_wait_ms = job->grow_wait_ms,
+        .stop_grace_ms = job->stop_grace_ms,
+        .script_digest = job->script_digest,
+        .run = job->run,
+        .restarts = job->restarts,
+        .predecessor = job->durable_epoch,
+        .epoch = epoch->number,
+        .cause = epoch->cause,
+        .ttl_ms = largest(r->config.ttl_ms, w->record.ttl_ms),
+        .fence_ms = largest(lease_fence_ms(r, 2), w->record.fence_ms),
+        .over = w->is_over,
+        .result = w->is_over ? job_result_of(w->ending) : 0,
+        .sentence = w->is_over ? job->sentence : "",
+        .members = w->members,
+        .n_members = w->is_over ? 0 : epoch->n_seats,
+    };
+    w->sequence++;
+    w->backoff_ms = WRITE_BACKOFF_FIRST_MS;
+    ask(r, job);
+}
+
+void write_again(struct rdzv *r, struct job *job)
+{
+    ask(r, job);
+}
+
+void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence)
+{
+    if (!job->write.is_open || sequence != job->write.sequence) {
+        return; /* of a record that a later one has replaced */
+    }
+    job->write.is_open = false;
+    job->write.again = TFE_MONO_NEVER;
+    job->durable_epoch = job->write.record.epoch;
+    job_settle(r, job);
+}
+
+void on_persist_failed(struct rdzv *r, struct job *job, uint64_t sequence)
+{
+    struct write *w = &job->write;
+    if (!w->is_open || sequence != w->sequence) {
+        return;
+    }
+    w->again = tfe_mono_add(r->now, w->backoff_ms);
+    send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, NULL);
+    w->backoff_ms =
+        w->backoff_ms * 2 < WRITE_BACKOFF_MAX_MS ? w->backoff_ms * 2 : WRITE_BACKOFF_MAX_MS;
+    job_settle(r, job);
+}

@@ -1,0 +1,359 @@
+/* tests/unit/rdzv/test_durable.c: durable before visible, rank 0 before the others, and a server
+ * that comes back. */
+#include "tests/unit/rdzv/world.h"
+
+/* Two nodes are ready, the disk has not answered yet. */
+static struct world *a_committing_world(void)
+{
+    struct world *w = a_world(1, 2);
+    w->holds_writes = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    assert_string_equal(job_state(w), "committing");
+    return w;
+}
+
+TEST(commit, nobody_hears_of_an_epoch_before_it_is_durable)
+{
+    NO_FIXTURE;
+    struct world *w = a_committing_world();
+    assert_saw(w, "PERSIST job=j epoch=1 after=0 members=2\n");
+    assert_not_saw(w, "TABLE");
+    assert_not_saw(w, "START");
+    pass(w, 5000);
+    assert_not_saw(w, "START");
+    forget(w);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "0:START epoch=1 rank=0");
+    assert_saw(w, "1:START epoch=1 rank=1");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(commit, a_write_that_fails_is_tried_again_with_back_off)
+{
+    NO_FIXTURE;
+    struct world *w = a_committing_world();
+    for (int64_t wait = 1000; wait <= 64000; wait *= 2) {
+        int64_t expected = wait < 60000 ? wait : 60000;
+        forget(w);
+        assert_int_equal(write_ends(w, RDZV_PERSIST_FAILED), 0);
+        assert_saw(w, "~write_failed");
+        pass(w, expected - 1);
+        assert_not_saw(w, "PERSIST");
+        pass(w, 1);
+        assert_saw(w, "PERSIST job=j epoch=1");
+    }
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(commit, an_answer_for_an_older_record_says_nothing)
+{
+    NO_FIXTURE;
+    struct world *w = a_committing_world();
+    w->write--;
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_string_equal(job_state(w), "committing");
+    assert_int_equal(
+        step(w, &(struct rdzv_event){.type = RDZV_PERSISTED, .job = "other", .sequence = 1}),
+        TFE_EINVAL);
+    world_free(w);
+}
+
+TEST(commit, an_epoch_that_loses_a_member_before_it_is_durable_is_over_before_it_began)
+{
+    NO_FIXTURE;
+    struct world *w = a_committing_world();
+    goodbye(w, 1);
+    w->holds_writes = false;
+    forget(w);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_not_saw(w, "START");
+    assert_saw(w, "0:STOP epoch=1\n");
+    assert_saw(w, "0:PREPARE epoch=2\n");
+    ready(w, 0, 2);
+    assert_saw(
+        w, "0:START epoch=2 rank=0 world=1 nodes=1 cause=drained"); /* no fence was waited for */
+    world_free(w);
+}
+
+TEST(commit, a_member_that_reconnects_meanwhile_is_told_with_the_rest)
+{
+    NO_FIXTURE;
+    struct world *w = a_committing_world();
+    cut(w, 1);
+    join(w, 2, "b");
+    assert_saw(w, "2:WELCOME");
+    assert_not_saw(w, "PREPARE");
+    assert_not_saw(w, "START");
+    forget(w);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "2:START epoch=1 rank=1");
+    world_free(w);
+}
+
+TEST(commit, the_end_of_a_job_is_durable_before_it_is_told)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    w->holds_writes = true;
+    exited(w, 0, 1, 0);
+    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=0 over\n");
+    assert_not_saw(w, "FINISH");
+    forget(w);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "0:FINISH succeeded: job j succeeded");
+    world_free(w);
+}
+
+TEST(leader, starts_first_and_the_others_when_it_listens)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(3, 3);
+    w->holds_leader = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    assert_saw(w, "0:START epoch=1 rank=0");
+    assert_saw(w, "1:TABLE");
+    assert_saw(w, "2:TABLE");
+    assert_not_saw(w, "1:START");
+    struct tfe_msg listening = {.type = MSG_LISTENING, .u.listening.epoch = 1};
+    assert_int_equal(say(w, 1, &listening), 0); /* not rank 0 */
+    assert_not_saw(w, ":START");
+    assert_int_equal(say(w, 0, &listening), 0);
+    assert_saw(w, "1:START epoch=1 rank=1");
+    assert_saw(w, "2:START epoch=1 rank=2");
+    assert_not_saw(w, "0:START");
+    pass(w, 1000);
+    assert_not_saw(w, ":START"); /* once is enough */
+    world_free(w);
+}
+
+TEST(leader, that_does_not_listen_is_waited_for_300_ms)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 2);
+    w->holds_leader = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    pass(w, 299);
+    assert_not_saw(w, "1:START");
+    pass(w, 1);
+    assert_saw(w, "1:START epoch=1 rank=1");
+    world_free(w);
+}
+
+TEST(leader, that_fails_before_it_listens_takes_nobody_with_it)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 2);
+    w->holds_leader = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "1:STOP epoch=1\n");
+    assert_not_saw(w, "1:START");
+    ready(w, 1, 2);
+    ready(w, 0, 2);
+    assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=trainer_failed");
+    world_free(w);
+}
+
+TEST(leader, a_member_that_lost_the_connection_before_its_turn_is_told_when_it_is_back)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 2);
+    w->holds_leader = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    cut(w, 1);
+    pass(w, 300);
+    join(w, 2, "b");
+    assert_saw(w, "2:TABLE epoch=1");
+    assert_saw(w, "2:START epoch=1 rank=1");
+    world_free(w);
+}
+
+/* The server was away; a new one reads what the old one wrote. */
+static struct world *restored(struct world *old, struct disk *disk)
+{
+    struct world *w = a_world(old->join.min_nodes, old->join.max_nodes);
+    w->disk = disk;
+    w->now = old->now + 5000;
+    world_free(old);
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk->record), 0);
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk->record), TFE_EEXIST);
+    return w;
+}
+
+static struct world *a_running_world_on(struct disk *disk, uint32_t max)
+{
+    struct world *w = a_world(1, max);
+    w->disk = disk;
+    for (uint32_t i = 0; i < max; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    return w;
+}
+
+static void join_back(struct world *w, uint32_t session, const char *node, uint64_t running)
+{
+    w->join.running_epoch = running;
+    w->join.highest_epoch = running;
+    join(w, session, node);
+    w->join.running_epoch = 0;
+    w->join.highest_epoch = 0;
+}
+
+TEST(restart, adopts_a_running_epoch_without_a_word)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = restored(a_running_world_on(&disk, 3), &disk);
+    assert_string_equal(job_state(w), "running");
+    for (uint32_t i = 0; i < 3; i++) {
+        join_back(w, i, name_of(i), 1);
+        assert_saw(w, ":WELCOME");
+        assert_not_saw(w, ":STOP");
+        assert_not_saw(w, ":PREPARE");
+        assert_not_saw(w, ":START");
+    }
+    pass(w, 60000);
+    assert_not_saw(w, ":STOP");
+    /* What comes next is numbered above it. */
+    exited(w, 1, 1, 1);
+    assert_saw(w, "0:PREPARE epoch=2\n");
+    world_free(w);
+}
+
+TEST(restart, a_member_that_does_not_come_back_is_lost_after_a_whole_lease)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = restored(a_running_world_on(&disk, 2), &disk);
+    join_back(w, 0, "a", 1);
+    pass(w, TTL_HELD_MS - 1);
+    assert_not_saw(w, ":STOP");
+    pass(w, 1);
+    assert_saw(w, "~node_lost job=j node=b");
+    assert_saw(w, "0:STOP epoch=1\n");
+    world_free(w);
+}
+
+TEST(restart, a_member_that_had_not_heard_of_the_epoch_is_told_now)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = restored(a_running_world_on(&disk, 2), &disk);
+    join_back(w, 0, "a", 1);
+    join(w, 1, "b");
+    assert_saw(w, "1:TABLE epoch=1 a1:1000 b1:1100");
+    assert_saw(w, "1:START epoch=1 rank=1 world=2");
+    world_free(w);
+}
+
+TEST(restart, a_switch_that_was_under_way_is_gone_through_again)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = restored(a_running_world_on(&disk, 2), &disk);
+    w->join.highest_epoch = 1; /* stopped it, and nothing runs */
+    join(w, 0, "a");
+    assert_saw(w, "~switch job=j node=- epoch=1");
+    assert_saw(w, "0:PREPARE epoch=2\n");
+    world_free(w);
+}
+
+TEST(restart, a_lost_epoch_of_one_waits_for_its_fence)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = restored(a_running_world_on(&disk, 1), &disk);
+    join(w, 5, "z");
+    ready(w, 5, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~wait_fence");
+    assert_not_saw(w, ":START");
+    pass(w, FENCE_HELD_MS - TTL_HELD_MS - 1);
+    assert_not_saw(w, ":START");
+    pass(w, 1);
+    assert_saw(w, "5:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(restart, a_finished_job_stays_finished)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = a_running_world_on(&disk, 1);
+    exited(w, 0, 1, 0);
+    w = restored(w, &disk);
+    assert_string_equal(job_state(w), "succeeded");
+    join(w, 0, "late");
+    assert_saw(w, "0:FINISH succeeded: job j succeeded");
+    world_free(w);
+}
+
+TEST(restart, refuses_records_that_contradict_themselves)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *old = a_running_world_on(&disk, 2);
+    struct world *w = a_world(1, 2);
+    struct rdzv_record bad[6];
+    for (size_t i = 0; i < 6; i++) {
+        bad[i] = disk.record;
+    }
+    bad[0].job = "no/name";
+    bad[1].min_nodes = 3;
+    bad[2].n_members = 0;
+    bad[3].nproc = MSG_NPROC_MAX + 1;
+    bad[4].run = 0;
+    bad[5].n_members = 3;
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &bad[i]), TFE_EINVAL);
+    }
+    disk.members[1].node = disk.members[0].node; /* one node in two seats */
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk.record), TFE_EINVAL);
+    struct msg_status_job job;
+    assert_int_equal(rdzv_view_job(w->r, NULL, &job), TFE_ENOENT);
+    world_free(old);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(commit, nobody_hears_of_an_epoch_before_it_is_durable),
+        STORY(commit, a_write_that_fails_is_tried_again_with_back_off),
+        STORY(commit, an_answer_for_an_older_record_says_nothing),
+        STORY(commit, an_epoch_that_loses_a_member_before_it_is_durable_is_over_before_it_began),
+        STORY(commit, a_member_that_reconnects_meanwhile_is_told_with_the_rest),
+        STORY(commit, the_end_of_a_job_is_durable_before_it_is_told),
+        STORY(leader, starts_first_and_the_others_when_it_listens),
+        STORY(leader, that_does_not_listen_is_waited_for_300_ms),
+        STORY(leader, that_fails_before_it_listens_takes_nobody_with_it),
+        STORY(leader, a_member_that_lost_the_connection_before_its_turn_is_told_when_it_is_back),
+        STORY(restart, adopts_a_running_epoch_without_a_word),
+        STORY(restart, a_member_that_does_not_come_back_is_lost_after_a_whole_lease),
+        STORY(restart, a_member_that_had_not_heard_of_the_epoch_is_told_now),
+        STORY(restart, a_switch_that_was_under_way_is_gone_through_again),
+        STORY(restart, a_lost_epoch_of_one_waits_for_its_fence),
+        STORY(restart, a_finished_job_stays_finished),
+        STORY(restart, refuses_records_that_contradict_themselves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
