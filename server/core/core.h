@@ -93,6 +93,18 @@ struct epoch {
     struct tfe_mono leader_until;
 };
 
+/* What is known of the last end of an epoch by its trainers' exits. */
+struct fault {
+    uint64_t epoch;             /* the epoch it is about */
+    bool is_settled;            /* the exit that explains it is known */
+    bool is_open;               /* charged, and may still be taken back */
+    struct tfe_mono verdict_at; /* not any more from then on */
+    struct tfe_mono not_before; /* the next epoch starts no sooner */
+    uint32_t backoff_ms;
+    uint32_t fruitless; /* epochs in a row that ended so without progress */
+    char sentence[MSG_SENTENCE_MAX]; /* how the job fails if this was too much */
+};
+
 /* The newest record of a job on its way to the disk. */
 struct write {
     uint64_t sequence;
@@ -121,6 +133,7 @@ struct job {
     struct epoch epoch;
     uint64_t durable_epoch; /* the last one that was PERSISTED, or is being so */
     struct write write;
+    struct fault fault;
     uint64_t highest_epoch;    /* seen anywhere; the next one is above it */
     enum tfe_cause next_cause; /* 0: the running epoch may go on */
     bool has_cause;
@@ -191,6 +204,8 @@ void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job
  * likewise. */
 void lease_renew(struct rdzv *r, struct node *node);
 void lease_end(struct rdzv *r, struct node *node);
+/* When a lease granted at that time is over at the latest. */
+struct tfe_mono lease_end_from(const struct rdzv *r, struct tfe_mono granted);
 /* For a member of an adopted epoch: what it may have been granted by the server before. */
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms);
 /* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does
@@ -264,6 +279,21 @@ void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node);
 void epoch_make_table(struct job *job);
 /* By when the fences of all members have passed that nothing is known of. */
 struct tfe_mono epoch_fence_end(const struct job *job);
+
+/* --- fault.c ------------------------------------------------------------------------------------ */
+
+/* A trainer of the running epoch, or of the one that is being left, ended badly. */
+void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited);
+/* Another rank ended well, and rank 0 does not. */
+void fault_take_hang(struct rdzv *r, struct job *job);
+/* A member of the epoch was lost or has left: what its peers' trainers did followed from that. */
+void fault_excuse(struct rdzv *r, struct job *job);
+/* Whether the job has failed by what is known. If not, *ret_wait is when the next epoch may start (in
+ * the past: now). */
+bool fault_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono *ret_wait);
+/* When the running epoch will have earned the budget back; NEVER if nothing of it is used. */
+struct tfe_mono fault_refill_at(const struct job *job);
+void fault_refill(struct rdzv *r, struct job *job);
 
 /* --- write.c ------------------------------------------------------------------------------------
  */

@@ -260,10 +260,26 @@ static bool begin_switch(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_PREPARING);
 }
 
+/* Fails the job where its budget is used up (true: it has been decided), or says until when the next
+ * epoch has to wait. */
+static bool fails(struct rdzv *r, struct job *job, struct tfe_mono *ret_wait)
+{
+    if (!fault_is_final(r, job, ret_wait)) {
+        return false;
+    }
+    memcpy(job->sentence, job->fault.sentence, sizeof(job->sentence));
+    job_finish(r, job, JOB_FAILED);
+    return true;
+}
+
 static bool settle_waiting(struct rdzv *r, struct job *job)
 {
+    struct tfe_mono wait;
+    if (fails(r, job, &wait)) {
+        return true;
+    }
     if (job->n_ready < job->min_nodes) {
-        return wait_until(r, job, TFE_MONO_NEVER);
+        return wait_until(r, job, is_past(r, wait) ? TFE_MONO_NEVER : wait);
     }
     if (job->epoch.number > 0) {
         /* Losses are handled at once; the gather window is for the first start. */
@@ -305,10 +321,16 @@ static struct tfe_mono patience(const struct job *job, const struct node *node)
 
 static bool settle_preparing(struct rdzv *r, struct job *job)
 {
+    struct tfe_mono wait;
+    if (fails(r, job, &wait)) {
+        return true;
+    }
+    /* A verdict or the end of the back-off may come before what else is waited for. */
+    struct tfe_mono sooner = is_past(r, wait) ? TFE_MONO_NEVER : wait;
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct tfe_mono until = patience(job, job->epoch.seats[seat]);
         if (tfe_mono_before(r->now, until)) {
-            return wait_until(r, job, until);
+            return wait_until(r, job, tfe_mono_min(until, sooner));
         }
     }
     /* DESIGN 6: a synchronous cluster cannot make another step once one of its tasks is accounted
@@ -321,15 +343,19 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
                 send_trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now),
                            NULL);
             }
-            return wait_until(r, job, fenced);
+            return wait_until(r, job, tfe_mono_min(fenced, sooner));
         }
     }
     if (job->n_ready < job->min_nodes) {
         return enter(r, job, JOB_WAITING);
     }
+    if (!is_past(r, wait)) {
+        return wait_until(r, job, wait);
+    }
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
         if (!node->gone && !node_is_ready(node)) {
+            fault_excuse(r, job);
             send_trace(r, TRACE_NODE_LOST, job, node, 0,
                        "not ready for the switch in time, left out");
         }
@@ -402,7 +428,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
         return true;
     }
     if (!job->has_cause && is_past(r, job->exit_deadline)) {
-        job_want_switch(job, CAUSE_TRAINER_FAILED); /* another rank ended well, rank 0 hangs */
+        fault_take_hang(r, job);
     }
     /* Once somebody has ended well the job is about to: growing it would only do the end again. */
     if (!job->has_cause && job->n_ready > 0 && job->epoch.n_seats < job->max_nodes &&
@@ -415,7 +441,13 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (is_past(r, job->epoch.leader_until)) {
         epoch_tell_rest(r, job);
     }
-    return wait_until(r, job, tfe_mono_min(job->exit_deadline, job->epoch.leader_until));
+    struct tfe_mono refill = fault_refill_at(job);
+    if (is_past(r, refill)) {
+        fault_refill(r, job);
+        refill = TFE_MONO_NEVER;
+    }
+    return wait_until(
+        r, job, tfe_mono_min(refill, tfe_mono_min(job->exit_deadline, job->epoch.leader_until)));
 }
 
 void job_settle(struct rdzv *r, struct job *job)

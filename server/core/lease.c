@@ -38,6 +38,11 @@ void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t 
     node->lease.fence_end = tfe_mono_add(r->now, held_ms(fence_ms));
 }
 
+struct tfe_mono lease_end_from(const struct rdzv *r, struct tfe_mono granted)
+{
+    return tfe_mono_add(granted, held_ms(r->config.ttl_ms));
+}
+
 void lease_end(struct rdzv *r, struct node *node)
 {
     wheel_cancel(&r->wheel, &node->lease.timer.wheel);

@@ -4,67 +4,6 @@
 #include "common/base/text.h"
 #include "server/core/core.h"
 
-/* Part of the error tail that fits beside the sentence. */
-#define TAIL_IN_SENTENCE 700
-
-/* Whether a member of the running epoch has vanished: a trainer's failure then follows from that.
- */
-static bool peer_is_missing(const struct job *job)
-{
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (node->gone || node->session == NO_SESSION) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void fail_job(struct rdzv *r, struct node *node, const struct msg_exited *exited)
-{
-    struct job *job = node->job;
-    struct text text;
-    text_init(&text, job->sentence, sizeof(job->sentence));
-    text_add(&text, "job ");
-    text_add(&text, job->name.text);
-    text_add(&text, " failed: rank ");
-    text_add_u64(&text, (uint64_t)node->seat * job->nproc + exited->local_rank);
-    text_add(&text, " on node ");
-    text_add(&text, node->name);
-    text_add(&text, " (");
-    text_add(&text, node->id.text);
-    text_add(&text, exited->signal ? ") was ended by signal " : ") exited with code ");
-    text_add_u64(&text, exited->signal ? exited->signal : exited->code);
-    text_add(&text, " after ");
-    text_add_u64(&text, job->max_restarts);
-    text_add(&text, job->max_restarts == 1 ? " restart" : " restarts");
-    if (exited->tail && exited->tail[0]) {
-        text_add(&text, "; its last lines were:\n");
-        text_add_tail(&text, exited->tail, TAIL_IN_SENTENCE);
-    }
-    job_finish(r, job, JOB_FAILED);
-}
-
-static void take_failure(struct rdzv *r, struct node *node, const struct msg_exited *exited)
-{
-    struct job *job = node->job;
-    /* One fault an epoch, on the first; the rest die of it. */
-    if (job->has_cause) {
-        return;
-    }
-    if (exited->stopped || peer_is_missing(job)) {
-        job_want_switch(job, CAUSE_NODE_LOST);
-        return;
-    }
-    if (job->restarts >= job->max_restarts) {
-        fail_job(r, node, exited);
-        return;
-    }
-    job->restarts++;
-    send_trace(r, TRACE_RESTARTS, job, node, job->restarts, NULL);
-    job_want_switch(job, CAUSE_TRAINER_FAILED);
-}
-
 static void take_success(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
@@ -112,8 +51,10 @@ void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exi
         if (well) {
             take_success(r, node);
         } else if (!job->rank0_finished) {
-            take_failure(r, node, exited);
+            fault_take(r, node, exited);
         }
+    } else if (!well && job->state == JOB_PREPARING && job->fault.epoch == job->epoch.number) {
+        fault_take(r, node, exited); /* the one that the others died of may report last */
     } else if (well && node->seat == 0) {
         /* It crossed the STOP. Where rank 0 leaves, its peers' collectives fail at once, and their
          * word may be here first. */

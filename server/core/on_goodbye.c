@@ -7,6 +7,9 @@ void on_goodbye(struct rdzv *r, struct node *node)
     uint32_t session = node->session;
     bool ran = job_engages(job, node) && !node->accounted;
     send_trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
+    if (node->seat != NO_SEAT) {
+        fault_excuse(r, job);
+    }
     node_account(node);
     node_remove(r, node);
     send_close(r, session);

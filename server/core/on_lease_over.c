@@ -7,6 +7,9 @@ void on_lease_over(struct rdzv *r, struct node *node)
     uint32_t session = node->session;
     bool ran = job_engages(job, node) && !node->accounted;
     send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
+    if (node->seat != NO_SEAT) {
+        fault_excuse(r, job);
+    }
     node_remove(r, node);
     if (session != NO_SESSION) {
         /* A thawed agent finds this in its socket and stops at once. */

@@ -70,7 +70,9 @@ enum rdzv_action_type {
     X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \
     X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
     X(WAIT_FENCE, "wait_fence")     /* the switch waits so many ms (number) for the fence */       \
-    X(RESTARTS, "restarts")         /* number: of the budget used */                               \
+    X(END, "end")                   /* of an epoch by an exit; number: fruitless epochs in a row, text: \
+                                       own_fault, peer_caused, … */                                \
+    X(RESTARTS, "restarts")         /* number: of the budget used; text: why less than before */   \
     X(WRITE_FAILED, "write_failed") /* number: ms until the next try */                            \
     X(JOB_FINISHED, "job_finished") /* text: sentence */
 

@@ -304,6 +304,7 @@ TEST(door, ready_exited_and_processes_with_absurd_values_are_refused)
                               .u.processes = {.standby_pids = pids, .n_standby_pids = SIZE_MAX}},
             TFE_EINVAL);
     ready(w, 0, 2);
+    pass(w, 1000);
     assert_saw(w, "START epoch=2");
     world_free(w);
 }

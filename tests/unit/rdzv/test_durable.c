@@ -165,6 +165,7 @@ TEST(leader, that_fails_before_it_listens_takes_nobody_with_it)
     assert_not_saw(w, "1:START");
     ready(w, 1, 2);
     ready(w, 0, 2);
+    pass(w, 1000);
     assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=trainer_failed");
     world_free(w);
 }

@@ -11,6 +11,8 @@ static void restart(struct world *w, uint32_t n, uint64_t epoch)
         stopped_and_ready(w, i, epoch);
     }
     ready(w, 0, epoch + 1);
+    assert_not_saw(w, "START"); /* not before the back-off is over */
+    pass(w, 4000);
     assert_saw(w, "START");
 }
 
@@ -25,9 +27,16 @@ TEST(failure, is_charged_once_an_epoch_and_the_job_fails_when_the_budget_is_used
     assert_not_saw(w, "restarts");
     ready(w, 0, 2);
     ready(w, 1, 2);
+    pass(w, 999);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "START");
     restart(w, 2, 2);
     restart(w, 2, 3);
     exited_as(w, 1, (struct msg_exited){.epoch = 4, .code = 3, .tail = "Traceback\nKeyError: 'x'"});
+    pass(w, TTL_HELD_MS - 1);
+    assert_not_saw(w, "FINISH"); /* a loss might still explain it */
+    pass(w, 1);
     assert_saw(w, "~job_state job=j node=- epoch=4 number=0 failed");
     static const char *const sentence = "FINISH failed: job j failed: rank 1 on node b (b) exited "
                                         "with code 3 after 3 restarts; its "
@@ -49,6 +58,7 @@ TEST(failure, names_the_rank_of_the_trainer_that_failed_and_its_signal)
         ready(w, i, 1);
     }
     exited_as(w, 1, (struct msg_exited){.epoch = 1, .local_rank = 2, .signal = 11});
+    pass(w, TTL_HELD_MS);
     assert_saw(w, "job j failed: rank 6 on node b (b) was ended by signal 11 after 0 restarts\n");
     world_free(w);
 }

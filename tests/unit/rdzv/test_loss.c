@@ -187,6 +187,7 @@ TEST(loss, an_exited_of_an_older_epoch_does_not_hide_that_nothing_runs)
     exited(w, 1, 1, 1);
     ready(w, 1, 2);
     stopped_and_ready(w, 0, 1);
+    pass(w, 1000);
     assert_saw(w, "START epoch=2");
     cut(w, 1);
     struct msg_exited last = {.epoch = 1, .code = 1, .tail = ""};
@@ -454,6 +455,7 @@ TEST(prepare, nobody_else_may_hold_up_a_switch)
     exited(w, 0, 1, 1);
     stopped_and_ready(w, 1, 1);
     ready(w, 0, 2);
+    pass(w, 1000);
     assert_saw(w, "START epoch=2 rank=1");
     world_free(w);
 }

@@ -247,6 +247,7 @@ TEST(ranks, a_member_stays_one_before_a_spare_that_joined_earlier)
     ready(w, 0, 2);
     exited(w, 1, 1, 1);
     ready(w, 1, 2);
+    pass(w, 1000);
     assert_saw(w, "1:START epoch=2 rank=0 world=1");
     assert_not_saw(w, "0:START");
     world_free(w);
