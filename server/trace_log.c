@@ -27,6 +27,7 @@ static const struct trace_words words[] = {
     [TRACE_SWITCH] = {LOG_INFO_, NULL, "cause"},
     [TRACE_EPOCH] = {LOG_INFO_, "members", "cause"},
     [TRACE_WAIT_FENCE] = {LOG_WARN_, "ms", NULL},
+    [TRACE_MASS_LOSS] = {LOG_ERROR_, "held_ms", "why"},
     [TRACE_END] = {LOG_INFO_, "fruitless", "how"},
     [TRACE_RESTARTS] = {LOG_INFO_, "used", "why"},
     [TRACE_WRITE_FAILED] = {LOG_ERROR_, "again_in_ms", NULL},

@@ -31,6 +31,7 @@ struct core_timer {
 /* The place of a node, and until when it is its own. */
 struct lease {
     struct core_timer timer;   /* not set: no lease */
+    bool was_shifted; /* for a late turn of the server's loop, since the last renewal */
     struct tfe_mono fence_end; /* by then its guard has killed its trainers, whatever happens */
 };
 
@@ -149,6 +150,8 @@ struct job {
     struct tfe_mono switch_began;  /* PREPARING */
     struct tfe_mono exit_deadline; /* RUNNING: somebody ended well; NEVER before */
     bool fence_traced;
+    uint64_t mass_epoch;        /* in which a mass loss was held once */
+    struct tfe_mono mass_until; /* no member's lease ends before */
     /* Until when stale peers may still speak to the ports of the odd and the even set. */
     struct tfe_mono ports_spoken_until[2];
 
@@ -173,6 +176,7 @@ struct rdzv {
     size_t n_actions;
     size_t cap_actions;
     struct tfe_mono deadline;
+    struct tfe_mono late_until; /* no lease ends before, the loop was late */
     struct node *dead_nodes;
     struct job *dead_jobs;
     char sentence[MSG_SENTENCE_MAX]; /* of a refusal or trace of this step */
@@ -279,6 +283,16 @@ void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node);
 void epoch_make_table(struct job *job);
 /* By when the fences of all members have passed that nothing is known of. */
 struct tfe_mono epoch_fence_end(const struct job *job);
+
+/* --- doubt.c ------------------------------------------------------------------------------------ */
+
+/* At the begin of every step: whether this turn of the loop is late. */
+void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now);
+/* A lease is over: whether it is given more time (true), because the server was late or because more
+ * than half of the members fell silent together. */
+bool doubt_postpones(struct rdzv *r, struct node *node);
+/* A survivor's trainer has ended: the loss is real, whoever is silent has no more time. */
+void doubt_release(struct rdzv *r, struct job *job);
 
 /* --- fault.c ------------------------------------------------------------------------------------ */
 

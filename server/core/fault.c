@@ -170,6 +170,7 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
         f->epoch = job->epoch.number;
         count_fruitless(r, job, end);
         job_want_switch(job, ends[end].cause);
+        doubt_release(r, job);
     }
     f->is_settled = end != END_PEER_CAUSED;
     struct text text;

@@ -25,6 +25,7 @@ uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node)
 
 void lease_renew(struct rdzv *r, struct node *node)
 {
+    node->lease.was_shifted = false;
     wheel_set(&r->wheel, &node->lease.timer.wheel, tfe_mono_add(r->now, held_ms(r->config.ttl_ms)));
     /* Never shorter than what was granted before: this answer may get lost, and then the agent
      * keeps to the longer fence of an older one. */

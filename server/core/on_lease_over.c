@@ -3,6 +3,9 @@
 
 void on_lease_over(struct rdzv *r, struct node *node)
 {
+    if (doubt_postpones(r, node)) {
+        return;
+    }
     struct job *job = node->job;
     uint32_t session = node->session;
     bool ran = job_engages(job, node) && !node->accounted;

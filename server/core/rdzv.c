@@ -179,6 +179,7 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
         return TFE_EINVAL;
     }
     if (tfe_mono_before(r->now, event->now)) {
+        doubt_look_at_clock(r, event->now);
         r->now = event->now;
     }
     (void)wheel_peek(&r->wheel, r->now); /* new timers are filed by the present time */

@@ -70,6 +70,7 @@ enum rdzv_action_type {
     X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \
     X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
     X(WAIT_FENCE, "wait_fence")     /* the switch waits so many ms (number) for the fence */       \
+    X(MASS_LOSS, "mass_loss")       /* number: ms for which nothing is decided; text: why */       \
     X(END, "end")                   /* of an epoch by an exit; number: fruitless epochs in a row, text: \
                                        own_fault, peer_caused, … */                                \
     X(RESTARTS, "restarts")         /* number: of the budget used; text: why less than before */   \

@@ -1,0 +1,80 @@
+/* server/core/doubt.c: when silence is more likely the server's own fault than the nodes' (DESIGN 5). */
+#include "server/core/core.h"
+
+/* A turn of the loop that is so late may have left renewals unread. */
+#define LATE_MS 500
+/* A loss of more than half of a job's members counts as a mass from so many on. */
+#define MASS_MIN 3
+
+void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
+{
+    if (!tfe_mono_is_never(r->deadline) && tfe_mono_sub(now, r->deadline) > LATE_MS) {
+        r->late_until = lease_end_from(r, now);
+    }
+}
+
+/* A living node renews every third of its ttl, give or take a fifth: with less than half of it left it
+ * has missed one. */
+static bool is_silent(const struct rdzv *r, const struct node *node)
+{
+    if (node->gone) {
+        return true;
+    }
+    return wheel_is_set(&node->lease.timer.wheel) &&
+           tfe_mono_sub(node->lease.timer.wheel.due, r->now) < (int64_t)r->config.ttl_ms / 2;
+}
+
+static bool is_mass_loss(const struct rdzv *r, const struct job *job)
+{
+    uint32_t silent = 0;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        /* The one whose lease is over now has no timer set any more. */
+        silent += is_silent(r, node) || !wheel_is_set(&node->lease.timer.wheel);
+    }
+    return silent >= MASS_MIN && silent > job->epoch.n_seats / 2;
+}
+
+static void postpone(struct rdzv *r, struct node *node, struct tfe_mono until)
+{
+    wheel_set(&r->wheel, &node->lease.timer.wheel, until);
+}
+
+bool doubt_postpones(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    if (tfe_mono_before(r->now, r->late_until) && !node->lease.was_shifted) {
+        node->lease.was_shifted = true;
+        postpone(r, node, r->late_until);
+        return true;
+    }
+    if (!job_engages(job, node) || node->accounted) {
+        return false;
+    }
+    if (job->mass_epoch != job->epoch.number && is_mass_loss(r, job)) {
+        job->mass_epoch = job->epoch.number; /* once an epoch: it does not arm itself again */
+        job->mass_until = lease_end_from(r, r->now);
+        send_trace(r, TRACE_MASS_LOSS, job, node, (uint64_t)tfe_mono_sub(job->mass_until, r->now),
+                   "more than half of the members are silent, waiting another lease");
+    }
+    if (tfe_mono_before(r->now, job->mass_until)) {
+        postpone(r, node, job->mass_until);
+        return true;
+    }
+    return false;
+}
+
+void doubt_release(struct rdzv *r, struct job *job)
+{
+    if (!tfe_mono_before(r->now, job->mass_until)) {
+        return;
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        struct node *node = job->epoch.seats[seat];
+        if (wheel_is_set(&node->lease.timer.wheel) &&
+            node->lease.timer.wheel.due.ms == job->mass_until.ms) {
+            postpone(r, node, r->now);
+        }
+    }
+    job->mass_until = r->now;
+}

@@ -1,0 +1,141 @@
+/* tests/unit/rdzv/test_doubt.c: silence that is more likely the server's own fault. */
+#include "tests/unit/rdzv/world.h"
+
+static int tick(struct world *w)
+{
+    forget(w);
+    return step(w, &(struct rdzv_event){.type = RDZV_TICK, .now = {w->now}});
+}
+
+TEST(late, a_turn_of_the_loop_gives_every_lease_a_whole_ttl_once)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    w->renews[0] = false;
+    w->renews[1] = false;
+    w->now += TTL_HELD_MS + 501; /* the renewals of all that time lie unread */
+    assert_int_equal(tick(w), 0);
+    assert_not_saw(w, "node_lost");
+    pass(w, TTL_HELD_MS - 1);
+    assert_not_saw(w, "node_lost");
+    pass(w, 1);
+    assert_saw(w, "node_lost");
+    world_free(w);
+}
+
+TEST(late, a_loop_that_is_late_for_ever_loses_the_dead_all_the_same)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    w->renews[1] = false;
+    bool lost = false;
+    for (int i = 0; i < 5; i++) {
+        w->now += TTL_HELD_MS + 600;
+        assert_int_equal(tick(w), 0);
+        lost = lost || strstr(w->log, "node_lost job=j node=b");
+        struct tfe_msg renew = {.type = MSG_RENEW, .u.renew.number = 1};
+        if (!lost) {
+            assert_int_equal(say(w, 0, &renew), 0);
+        }
+    }
+    assert_true(lost);
+    world_free(w);
+}
+
+TEST(late, half_a_second_is_on_time)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    w->renews[0] = false;
+    pass(w, TTL_HELD_MS - 1);
+    w->now += 500;
+    assert_int_equal(tick(w), 0);
+    assert_saw(w, "node_lost");
+    world_free(w);
+}
+
+static struct world *a_mass_loss(uint32_t n, uint32_t silent)
+{
+    struct world *w = a_running_world(1, n, n);
+    for (uint32_t i = 0; i < silent; i++) {
+        w->renews[i] = false;
+    }
+    pass(w, TTL_HELD_MS);
+    return w;
+}
+
+TEST(mass_loss, holds_every_decision_for_another_lease_and_alarms)
+{
+    NO_FIXTURE;
+    struct world *w = a_mass_loss(5, 3);
+    assert_saw(w, "~mass_loss job=j");
+    assert_not_saw(w, "node_lost");
+    assert_int_equal(times_seen(w, "~mass_loss"), 1);
+    pass(w, TTL_HELD_MS - 1);
+    assert_not_saw(w, "node_lost");
+    pass(w, 1);
+    assert_int_equal(times_seen(w, "~node_lost"), 3);
+    assert_saw(w, "3:STOP epoch=1");
+    assert_not_saw(w, "~mass_loss"); /* it does not arm itself again */
+    world_free(w);
+}
+
+TEST(mass_loss, whoever_is_back_meanwhile_was_never_lost)
+{
+    NO_FIXTURE;
+    struct world *w = a_mass_loss(4, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        w->renews[i] = true;
+        w->renew_at[i] = w->now + 1000;
+    }
+    pass(w, 3 * TTL_HELD_MS);
+    assert_not_saw(w, "node_lost");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(mass_loss, a_survivors_exit_ends_the_wait)
+{
+    NO_FIXTURE;
+    struct world *w = a_mass_loss(5, 3);
+    exited(w, 4, 1, 1);
+    assert_saw(w, "~switch");
+    pass(w, 0);
+    pass(w, 1);
+    assert_int_equal(times_seen(w, "~mass_loss"), 0);
+    struct msg_status_node node;
+    const char *after = NULL;
+    int n = 0;
+    while (rdzv_view_node(w->r, "j", after, &node) == 0) {
+        n++;
+        after = node.node;
+    }
+    assert_int_equal(n, 2); /* the silent ones are gone */
+    world_free(w);
+}
+
+TEST(mass_loss, of_half_or_of_two_is_a_loss)
+{
+    NO_FIXTURE;
+    struct world *w = a_mass_loss(6, 3);
+    assert_saw(w, "node_lost");
+    assert_not_saw(w, "mass_loss");
+    world_free(w);
+    w = a_mass_loss(2, 2);
+    assert_saw(w, "node_lost");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(late, a_turn_of_the_loop_gives_every_lease_a_whole_ttl_once),
+        STORY(late, a_loop_that_is_late_for_ever_loses_the_dead_all_the_same),
+        STORY(late, half_a_second_is_on_time),
+        STORY(mass_loss, holds_every_decision_for_another_lease_and_alarms),
+        STORY(mass_loss, whoever_is_back_meanwhile_was_never_lost),
+        STORY(mass_loss, a_survivors_exit_ends_the_wait),
+        STORY(mass_loss, of_half_or_of_two_is_a_loss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
