@@ -240,6 +240,8 @@ static void make_config(struct runner *r)
         .max_restarts = s->max_restarts,
         .gather_ms = s->gather_ms,
         .grow_wait_ms = s->grow_wait_ms,
+        .elastic_timeout_ms = s->elastic_timeout_ms,
+        .new_run = s->new_run,
         .stop_grace_ms = s->stop_grace_ms,
         .script_digest = r->wish->command->digest,
         .pid = (uint32_t)getpid(),

@@ -18,6 +18,7 @@ void agent_settings_init(struct agent_settings *settings)
                                         .max_restarts = MSG_UNSET,
                                         .gather_ms = MSG_UNSET,
                                         .grow_wait_ms = MSG_UNSET,
+                                        .elastic_timeout_ms = MSG_UNSET,
                                         .stop_grace_ms = MSG_UNSET};
 }
 
@@ -175,6 +176,17 @@ static const struct option_spec specs[] = {
      .offset = FIELD(grow_wait_ms),
      .min = 0,
      .max = DAY_MS},
+    {.name = "elastic-timeout",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .help = "the job fails with fewer than MIN nodes for so long (default: the server's, never)",
+     .offset = FIELD(elastic_timeout_ms),
+     .min = 0,
+     .max = MSG_DURATION_MAX_MS},
+    {.name = "new-run",
+     .kind = OPTION_FLAG,
+     .help = "if the job is over, begin its next run",
+     .offset = FIELD(new_run)},
     {.name = "stop-grace",
      .kind = OPTION_DURATION,
      .argument = "TIME",

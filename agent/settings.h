@@ -27,6 +27,8 @@ struct agent_settings {
     uint32_t max_restarts;
     uint32_t gather_ms;
     uint32_t grow_wait_ms;
+    uint32_t elastic_timeout_ms;
+    bool new_run;
     uint32_t stop_grace_ms;
     uint32_t exit_grace_ms;
     uint32_t join_timeout_ms;

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "common/base/msg.h"
 #include "common/net/limits.h"
 
 #define FIELD(name) offsetof(struct settings, name)
@@ -91,6 +92,14 @@ static const struct option_spec specs[] = {
      .offset = FIELD(grow_wait_ms),
      .min = 0,
      .max = DAY_MS},
+    {.name = "elastic-timeout",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .fallback = "0",
+     .help = "a job with fewer than its least nodes for so long fails; 0: it waits for ever",
+     .offset = FIELD(elastic_timeout_ms),
+     .min = 0,
+     .max = MSG_DURATION_MAX_MS},
     {.name = "stop-grace",
      .kind = OPTION_DURATION,
      .argument = "TIME",

@@ -31,6 +31,8 @@ struct agent_config {
     const char *node_name;
     uint32_t min_nodes, max_nodes, nproc;
     uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms; /* or MSG_UNSET */
+    uint32_t elastic_timeout_ms;                                   /* likewise */
+    bool new_run; /* asked for until the first WELCOME: what is over then is ours */
     uint64_t script_digest;
     uint32_t pid;
     uint32_t join_timeout_ms;

@@ -46,6 +46,8 @@ void link_join(struct agent *a)
         .max_restarts = c->max_restarts,
         .gather_ms = c->gather_ms,
         .grow_wait_ms = c->grow_wait_ms,
+        .elastic_timeout_ms = c->elastic_timeout_ms,
+        .new_run = c->new_run && !a->link.ever_up,
         .stop_grace_ms = c->stop_grace_ms,
         .highest_epoch = a->highest,
         .running_epoch = a->work == WORK_IDLE ? 0 : a->epoch,

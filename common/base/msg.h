@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 /* Ranges that the codec enforces on everything it decodes, so that a core sees no absurd size. */
-#define MSG_NPROC_MAX 64u         /* trainers of one node; a machine has fewer accelerators */
-#define MSG_NODES_MAX 65536u      /* members of a job, SECURITY.md */
-#define MSG_TAIL_MAX 4096u        /* bytes of error tail that travel with EXITED */
-#define MSG_ROWS_PER_CHUNK 512u   /* rows of one TABLE; a chunk must also fit one frame */
-#define MSG_SENTENCE_MAX 1024u    /* bytes of a sentence for a person */
-#define MSG_PIDS_MAX 64u          /* process ids in one PROCESSES, per kind */
+#define MSG_NPROC_MAX 64u       /* trainers of one node; a machine has fewer accelerators */
+#define MSG_NODES_MAX 65536u    /* members of a job, SECURITY.md */
+#define MSG_TAIL_MAX 4096u      /* bytes of error tail that travel with EXITED */
+#define MSG_ROWS_PER_CHUNK 512u /* rows of one TABLE; a chunk must also fit one frame */
+#define MSG_SENTENCE_MAX 1024u  /* bytes of a sentence for a person */
+#define MSG_PIDS_MAX 64u        /* process ids in one PROCESSES, per kind */
 #define MSG_DURATION_MAX_MS (30u * 24u * 3600u * 1000u) /* any duration on the wire: 30 days */
 
 /* "This agent has no wish about it": the server's own setting counts. */
@@ -122,20 +122,22 @@ struct msg_exited {
 
 /* First message of an agent on every connection. Idempotent by node. */
 struct msg_join {
-    const char *job;         /* tfe_id */
-    const char *node;        /* tfe_id, random, made by the agent process */
-    const char *node_name;   /* label for people, at most TFE_LABEL_MAX */
-    uint32_t min_nodes;      /* 1..max_nodes */
-    uint32_t max_nodes;      /* ..MSG_NODES_MAX */
-    uint32_t nproc;          /* trainers per node, 1..MSG_NPROC_MAX */
-    uint32_t max_restarts;   /* wishes for a job that this JOIN opens, or MSG_UNSET */
+    const char *job;       /* tfe_id */
+    const char *node;      /* tfe_id, random, made by the agent process */
+    const char *node_name; /* label for people, at most TFE_LABEL_MAX */
+    uint32_t min_nodes;    /* 1..max_nodes */
+    uint32_t max_nodes;    /* ..MSG_NODES_MAX */
+    uint32_t nproc;        /* trainers per node, 1..MSG_NPROC_MAX */
+    uint32_t max_restarts; /* wishes for a job that this JOIN opens, or MSG_UNSET */
     uint32_t gather_ms;
     uint32_t grow_wait_ms;
     uint32_t stop_grace_ms;
-    uint64_t highest_epoch;  /* highest this process has started, stopped or been told of */
-    uint64_t running_epoch;  /* the epoch whose trainers run here now, 0 none */
-    uint64_t script_digest;  /* of script and arguments: tells a late node from a new run */
-    uint32_t pid;            /* of the agent; 0 unknown */
+    uint32_t elastic_timeout_ms;     /* below min for so long fails the job; 0: it waits for ever */
+    bool new_run;                    /* if the job is over, begin its next run; else a plain JOIN */
+    uint64_t highest_epoch;          /* highest this process has started, stopped or been told of */
+    uint64_t running_epoch;          /* the epoch whose trainers run here now, 0 none */
+    uint64_t script_digest;          /* of script and arguments: tells a late node from a new run */
+    uint32_t pid;                    /* of the agent; 0 unknown */
     const struct msg_exited *exited; /* last one not yet NOTED, or NULL */
 };
 
@@ -271,7 +273,7 @@ struct msg_status_node {
     const char *name;
     enum tfe_node_role role;
     bool has_rank;
-    uint32_t rank; /* of its first trainer */
+    uint32_t rank;    /* of its first trainer */
     const char *host; /* NULL before it is known */
     uint16_t port;
     uint32_t pid;

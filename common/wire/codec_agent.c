@@ -66,6 +66,9 @@ int codec_put_join(const struct msg_join *m, struct codec_out *out)
     PUT_WISH(pb, m, gather_ms);
     PUT_WISH(pb, m, grow_wait_ms);
     PUT_WISH(pb, m, stop_grace_ms);
+    PUT_WISH(pb, m, elastic_timeout_ms);
+    pb.has_new_run = m->new_run;
+    pb.new_run = m->new_run;
     PUT_NONZERO(pb, m, highest_epoch);
     PUT_NONZERO(pb, m, running_epoch);
     PUT_NONZERO(pb, m, script_digest);
@@ -111,6 +114,8 @@ int codec_get_join(struct codec_in *in, struct msg_join *ret)
         .gather_ms = GET_WISH(pb, gather_ms),
         .grow_wait_ms = GET_WISH(pb, grow_wait_ms),
         .stop_grace_ms = GET_WISH(pb, stop_grace_ms),
+        .elastic_timeout_ms = GET_WISH(pb, elastic_timeout_ms),
+        .new_run = pb->new_run,
         .highest_epoch = pb->highest_epoch,
         .running_epoch = pb->running_epoch,
         .script_digest = pb->script_digest,

@@ -136,7 +136,8 @@ bool codec_check_join(const struct msg_join *m)
 {
     return id_is_valid(m->job) && id_is_valid(m->node) && is_label(m->node_name, TFE_LABEL_MAX) &&
            is_size(m->min_nodes, m->max_nodes, m->nproc) && is_wish(m->gather_ms) &&
-           is_wish(m->grow_wait_ms) && is_wish(m->stop_grace_ms) && is_pid_or_none(m->pid) &&
+           is_wish(m->grow_wait_ms) && is_wish(m->stop_grace_ms) &&
+           is_wish(m->elastic_timeout_ms) && is_pid_or_none(m->pid) &&
            (!m->exited || codec_check_exited(m->exited));
 }
 

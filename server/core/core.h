@@ -124,7 +124,7 @@ struct job {
     struct tfe_id name;
     /* As the JOIN that opened it said. */
     uint32_t min_nodes, max_nodes, nproc;
-    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms;
+    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms, elastic_timeout_ms;
     uint64_t script_digest;
 
     enum job_state state;
@@ -139,12 +139,14 @@ struct job {
     enum tfe_cause next_cause; /* 0: the running epoch may go on */
     bool has_cause;
     bool rank0_finished;
+    bool is_first_epoch; /* of this run: the gather window is for it */
 
     struct node_tree nodes;
     uint32_t n_nodes;     /* in the tree */
     uint32_t n_connected; /* with a session */
     uint32_t n_ready;     /* READY for the next epoch */
 
+    struct tfe_mono waiting_since; /* WAITING */
     struct tfe_mono last_join;
     struct tfe_mono ready_since;   /* GATHERING: min were ready */
     struct tfe_mono switch_began;  /* PREPARING */
@@ -157,6 +159,7 @@ struct job {
 
     size_t cap_nodes;
     size_t cap_rows;
+    size_t cap_seats;
     struct node **chosen;            /* scratch of the choice of members */
     char sentence[MSG_SENTENCE_MAX]; /* how it ended */
 };
@@ -244,8 +247,11 @@ void node_prepare(struct rdzv *r, struct node *node);
 struct job *job_find(struct rdzv *r, const char *name);
 /* NULL: out of memory. */
 struct job *job_new(struct rdzv *r, const struct msg_join *join);
-/* Room for a job of so many nodes, so that a switch needs no memory. TFE_ENOMEM. */
-int job_reserve(struct rdzv *r, struct job *job, size_t nodes) TFE_MUST_CHECK;
+/* Room for a job of so many nodes with these sizes, so that a switch needs no memory. TFE_ENOMEM. */
+int job_reserve(struct rdzv *r, struct job *job, size_t nodes, uint32_t max_nodes,
+                uint32_t nproc) TFE_MUST_CHECK;
+/* The next run of a job that is over, as this JOIN wants it; epochs are numbered on. */
+void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join);
 /* Frees a job that is in no tree, with the nodes that it still has. */
 void job_free(struct rdzv *r, struct job *job);
 /* Forgets a job that never had an epoch and has no node left. */

@@ -224,6 +224,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     epoch->leader_until = TFE_MONO_NEVER;
     job->highest_epoch = number;
     job->has_cause = false;
+    job->is_first_epoch = false;
     job->rank0_finished = false;
     job->exit_deadline = TFE_MONO_NEVER;
     job->n_ready = 0; /* nobody is ready for the epoch after this one */

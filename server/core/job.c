@@ -44,6 +44,19 @@ static uint32_t wish(uint32_t asked, uint32_t fallback)
     return asked == MSG_UNSET ? fallback : asked;
 }
 
+static void take_wishes(struct rdzv *r, struct job *job, const struct msg_join *join)
+{
+    job->min_nodes = join->min_nodes;
+    job->max_nodes = join->max_nodes;
+    job->nproc = join->nproc;
+    job->max_restarts = wish(join->max_restarts, r->config.max_restarts);
+    job->gather_ms = wish(join->gather_ms, r->config.gather_ms);
+    job->grow_wait_ms = wish(join->grow_wait_ms, r->config.grow_wait_ms);
+    job->stop_grace_ms = wish(join->stop_grace_ms, r->config.stop_grace_ms);
+    job->script_digest = join->script_digest;
+    job->elastic_timeout_ms = wish(join->elastic_timeout_ms, r->config.elastic_timeout_ms);
+}
+
 struct job *job_new(struct rdzv *r, const struct msg_join *join)
 {
     struct job *job = mem_new(r->mem, 1, sizeof(*job));
@@ -54,16 +67,11 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
         mem_free(r->mem, job);
         return NULL;
     }
-    job->min_nodes = join->min_nodes;
-    job->max_nodes = join->max_nodes;
-    job->nproc = join->nproc;
-    job->max_restarts = wish(join->max_restarts, r->config.max_restarts);
-    job->gather_ms = wish(join->gather_ms, r->config.gather_ms);
-    job->grow_wait_ms = wish(join->grow_wait_ms, r->config.grow_wait_ms);
-    job->stop_grace_ms = wish(join->stop_grace_ms, r->config.stop_grace_ms);
-    job->script_digest = join->script_digest;
+    take_wishes(r, job, join);
     job->run = 1;
+    job->is_first_epoch = true;
     job->state = JOB_WAITING;
+    job->waiting_since = r->now;
     job->timer.kind = TIMER_JOB;
     job->exit_deadline = TFE_MONO_NEVER;
     job->epoch.leader_until = TFE_MONO_NEVER;
@@ -72,9 +80,25 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     return job;
 }
 
-int job_reserve(struct rdzv *r, struct job *job, size_t nodes)
+void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
 {
-    size_t seats = nodes < job->max_nodes ? nodes : job->max_nodes;
+    take_wishes(r, job, join);
+    job->run++;
+    job->restarts = 0;
+    job->fault = (struct fault){.epoch = 0};
+    job->write.is_over = false;
+    job->epoch.opened = false; /* nothing of the last run needs to be waited for */
+    job->has_cause = false;
+    job->rank0_finished = false;
+    job->exit_deadline = TFE_MONO_NEVER;
+    job->state = JOB_WAITING;
+    job->waiting_since = r->now;
+    job->is_first_epoch = true;
+}
+
+int job_reserve(struct rdzv *r, struct job *job, size_t nodes, uint32_t max_nodes, uint32_t nproc)
+{
+    size_t seats = nodes < max_nodes ? nodes : max_nodes;
     size_t cap = job->cap_nodes;
     if (nodes > cap) {
         size_t want = nodes + nodes / 2;
@@ -85,14 +109,15 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes)
         job->chosen = v;
         job->cap_nodes = cap;
     }
-    size_t rows = seats * job->nproc;
-    if (rows <= job->cap_rows) {
+    size_t rows = seats * nproc;
+    if (rows <= job->cap_rows && seats <= job->cap_seats) {
         return 0;
     }
     /* Four arrays, one capacity: it counts only once all have grown. */
     size_t grown = job->cap_rows + job->cap_rows / 2;
     grown = grown < rows ? rows : grown;
-    size_t grown_seats = grown / job->nproc + 1;
+    size_t grown_seats = job->cap_seats + job->cap_seats / 2;
+    grown_seats = grown_seats < seats ? seats : grown_seats;
     cap = 0;
     void *v = job->epoch.rows;
     if (mem_reserve(r->mem, &v, &cap, grown, sizeof(struct msg_row))) {
@@ -121,6 +146,7 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes)
         job->epoch.rows[i].host = job->epoch.hosts[i / job->nproc]; /* pointed into the old block */
     }
     job->cap_rows = grown;
+    job->cap_seats = grown_seats;
     return 0;
 }
 
@@ -229,6 +255,9 @@ static bool enter(struct rdzv *r, struct job *job, enum job_state state)
 {
     TFE_ASSERT(job_states[job->state].next & TO(state));
     job->state = state;
+    if (state == JOB_WAITING) {
+        job->waiting_since = r->now;
+    }
     send_trace(r, TRACE_JOB_STATE, job, NULL, 0, job_state_name(state));
     return true;
 }
@@ -272,6 +301,20 @@ static bool fails(struct rdzv *r, struct job *job, struct tfe_mono *ret_wait)
     return true;
 }
 
+static void give_up(struct rdzv *r, struct job *job)
+{
+    struct text text;
+    text_init(&text, job->sentence, sizeof(job->sentence));
+    text_add(&text, "job ");
+    text_add(&text, job->name.text);
+    text_add(&text, " gave up: fewer than ");
+    text_add_u64(&text, job->min_nodes);
+    text_add(&text, " nodes were ready for ");
+    text_add_u64(&text, job->elastic_timeout_ms / 1000);
+    text_add(&text, " s (--elastic-timeout)");
+    job_finish(r, job, JOB_FAILED);
+}
+
 static bool settle_waiting(struct rdzv *r, struct job *job)
 {
     struct tfe_mono wait;
@@ -279,9 +322,16 @@ static bool settle_waiting(struct rdzv *r, struct job *job)
         return true;
     }
     if (job->n_ready < job->min_nodes) {
-        return wait_until(r, job, is_past(r, wait) ? TFE_MONO_NEVER : wait);
+        struct tfe_mono patient = job->elastic_timeout_ms
+                                      ? tfe_mono_add(job->waiting_since, job->elastic_timeout_ms)
+                                      : TFE_MONO_NEVER;
+        if (is_past(r, patient)) {
+            give_up(r, job);
+            return true;
+        }
+        return wait_until(r, job, is_past(r, wait) ? patient : tfe_mono_min(wait, patient));
     }
-    if (job->epoch.number > 0) {
+    if (!job->is_first_epoch) {
         /* Losses are handled at once; the gather window is for the first start. */
         job->switch_began = r->now;
         job->fence_traced = false;

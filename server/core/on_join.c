@@ -41,13 +41,16 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
 {
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));
+    if (job_is_over(job) && join->new_run) {
+        return false;
+    }
     if (job_is_over(job)) {
         if (join->script_digest == job->script_digest) {
             job_tell_finish(r, job, session);
             return true;
         }
         text_add(&text, job->sentence);
-        text_add(&text, "; it takes no other script, use another --job name");
+        text_add(&text, "; it takes no other script: use --new-run, or another --job name");
         refuse(r, session, REFUSAL_JOB_FINISHED);
         return true;
     }
@@ -229,7 +232,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
         }
     }
     node = node_new(r, join);
-    if (!node || job_reserve(r, job, (size_t)job->n_nodes + 1)) {
+    if (!node || job_reserve(r, job, (size_t)job->n_nodes + 1, join->max_nodes, join->nproc)) {
         mem_free(r->mem, node);
         if (fresh) {
             job_free(r, fresh);
@@ -240,6 +243,10 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
         RB_INSERT(job_tree, &r->jobs, fresh);
         r->n_jobs++;
         send_trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
+    }
+    if (job_is_over(job)) {
+        job_begin_run(r, job, join); /* or it would have been refused */
+        send_trace(r, TRACE_JOB_STATE, job, NULL, job->run, job_state_name(job->state));
     }
     join_new(r, job, node, session, join);
     return 0;

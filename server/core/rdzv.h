@@ -26,6 +26,7 @@ struct rdzv_config {
     uint32_t gather_max_ms; /* … and so long after min are ready, in any case */
     uint32_t grow_wait_ms;  /* kept for the job, not used yet */
     uint32_t stop_grace_ms; /* a trainer's time between stop and kill */
+    uint32_t elastic_timeout_ms; /* below min for so long fails a job; 0: it waits for ever */
     uint32_t exit_grace_ms; /* for the others, after rank 0 ended well */
     uint32_t max_restarts;  /* job-global */
     uint32_t max_sessions;  /* sessions are numbered 0 … max_sessions - 1 */
@@ -57,7 +58,7 @@ enum rdzv_action_type {
 
 /* What happened, for logs and for the simulator's expected traces. */
 #define RDZV_TRACES(X)                                                                             \
-    X(JOB_STATE, "job_state")       /* text: new state */                                          \
+    X(JOB_STATE, "job_state")       /* text: new state, number: the run that begins */            \
     X(NODE_JOINED, "node_joined")   /* text: label */                                              \
     X(NODE_BACK, "node_back")       /* a known node on a new connection */                         \
     X(NODE_READY, "node_ready")     /* epoch, text: host */                                        \
@@ -109,7 +110,7 @@ struct rdzv_record {
     uint64_t sequence; /* counts up; a later record of a job replaces the earlier ones */
     const char *job;
     uint32_t min_nodes, max_nodes, nproc;
-    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms;
+    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms, elastic_timeout_ms;
     uint64_t script_digest;
     uint32_t run;
     uint32_t restarts;

@@ -60,7 +60,8 @@ static int fill(struct rdzv *r, struct job *job, const struct rdzv_record *recor
             return TFE_EINVAL;
         }
     }
-    if (job_reserve(r, job, record->n_members ? record->n_members : 1)) {
+    if (job_reserve(r, job, record->n_members ? record->n_members : 1, job->max_nodes,
+                    job->nproc)) {
         return TFE_ENOMEM;
     }
     for (uint32_t seat = 0; seat < record->n_members; seat++) {
@@ -101,15 +102,17 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
         r->now = now;
     }
     (void)wheel_peek(&r->wheel, r->now);
-    struct job *job = job_new(r, &(struct msg_join){.job = record->job,
-                                                    .min_nodes = record->min_nodes,
-                                                    .max_nodes = record->max_nodes,
-                                                    .nproc = record->nproc,
-                                                    .max_restarts = record->max_restarts,
-                                                    .gather_ms = record->gather_ms,
-                                                    .grow_wait_ms = record->grow_wait_ms,
-                                                    .stop_grace_ms = record->stop_grace_ms,
-                                                    .script_digest = record->script_digest});
+    struct job *job =
+        job_new(r, &(struct msg_join){.job = record->job,
+                                      .min_nodes = record->min_nodes,
+                                      .max_nodes = record->max_nodes,
+                                      .nproc = record->nproc,
+                                      .max_restarts = record->max_restarts,
+                                      .gather_ms = record->gather_ms,
+                                      .grow_wait_ms = record->grow_wait_ms,
+                                      .stop_grace_ms = record->stop_grace_ms,
+                                      .elastic_timeout_ms = record->elastic_timeout_ms,
+                                      .script_digest = record->script_digest});
     if (!job) {
         return TFE_ENOMEM;
     }
@@ -119,6 +122,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
         return rc;
     }
     job->run = record->run;
+    job->is_first_epoch = false;
     job->restarts = record->restarts;
     job->epoch.number = record->epoch;
     job->epoch.cause = record->cause;

@@ -39,6 +39,7 @@ void write_job(struct rdzv *r, struct job *job)
         .gather_ms = job->gather_ms,
         .grow_wait_ms = job->grow_wait_ms,
         .stop_grace_ms = job->stop_grace_ms,
+        .elastic_timeout_ms = job->elastic_timeout_ms,
         .script_digest = job->script_digest,
         .run = job->run,
         .restarts = job->restarts,

@@ -112,7 +112,11 @@ def test_always_failing_script_fails_the_job_after_its_restarts(server, fleet):
     # One with another script is refused, with a sentence that helps.
     other = fleet.start("--nnodes=2:2", trainer=["--exit", "8"])
     assert other.wait() == 1
-    assert "--job" in other.stderr()
+    assert "--new-run" in other.stderr()
+    # … which begins anew.
+    again = [fleet.start("--nnodes=1:1", "--new-run", trainer=["--exit", "0"]) for _ in range(1)]
+    assert [agent.wait() for agent in again] == [0]
+    assert fleet.starts(fleet.last_epoch())[0]["env"]["TFE_RUN"] == "2"
 
 
 def test_one_failure_is_survived(server, fleet):

@@ -380,6 +380,7 @@ static inline struct bench *bench_new(uint32_t nproc, uint64_t seed)
                                       .max_restarts = MSG_UNSET,
                                       .gather_ms = MSG_UNSET,
                                       .grow_wait_ms = MSG_UNSET,
+                                      .elastic_timeout_ms = MSG_UNSET,
                                       .stop_grace_ms = MSG_UNSET,
                                       .script_digest = 5,
                                       .pid = 99,

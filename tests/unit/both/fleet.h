@@ -470,6 +470,7 @@ static inline void start_agent(struct fleet *f, uint32_t slot)
                                   .max_restarts = f->max_restarts,
                                   .gather_ms = MSG_UNSET,
                                   .grow_wait_ms = MSG_UNSET,
+                                  .elastic_timeout_ms = MSG_UNSET,
                                   .stop_grace_ms = MSG_UNSET,
                                   .script_digest = 1,
                                   .join_timeout_ms = 1000000,

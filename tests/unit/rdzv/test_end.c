@@ -262,6 +262,83 @@ TEST(sizes, a_member_that_changes_its_mind_loses_its_connection_only)
     world_free(w);
 }
 
+TEST(run, a_new_one_begins_when_the_job_is_over_with_other_sizes_and_epochs_go_on)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 0, 1, 0);
+    exited(w, 1, 1, 0);
+    assert_string_equal(job_state(w), "succeeded");
+    w->join.new_run = true;
+    w->join.script_digest++;
+    w->join.min_nodes = 3;
+    w->join.max_nodes = 3;
+    w->join.nproc = 3;
+    static const char *const names[] = {"x", "y", "z"};
+    for (uint32_t i = 0; i < 3; i++) {
+        join(w, i, names[i]);
+        assert_saw(w, "run=2");
+        assert_saw(w, ":PREPARE epoch=2");
+        ready(w, i, 2);
+    }
+    assert_saw(w, "START epoch=2 rank=0 world=9 nodes=3 cause=start run=2");
+    /* While it is active the wish means nothing. */
+    join(w, 3, "late");
+    assert_saw(w, "run=2");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(run, the_budget_is_each_runs_own)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    w->join.max_restarts = 0;
+    w->join.new_run = true;
+    for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+        join(w, 0, name_of((uint32_t)epoch));
+        ready(w, 0, epoch);
+        exited(w, 0, epoch, 1);
+        assert_saw(w, "FINISH failed");
+    }
+    world_free(w);
+}
+
+TEST(waiting, gives_up_after_the_elastic_timeout)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 2);
+    w->join.elastic_timeout_ms = 20000;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 19999);
+    assert_not_saw(w, "FINISH");
+    pass(w, 1);
+    assert_saw(w, "0:FINISH failed: job j gave up: fewer than 2 nodes were ready for 20 s");
+    world_free(w);
+}
+
+TEST(waiting, counts_from_the_begin_of_each_wait)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 2);
+    w->join.elastic_timeout_ms = 20000;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 15000);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    pass(w, 60000);
+    goodbye(w, 1);
+    stopped_and_ready(w, 0, 1);
+    assert_string_equal(job_state(w), "waiting");
+    pass(w, 19000);
+    assert_string_equal(job_state(w), "waiting");
+    pass(w, 2000);
+    assert_string_equal(job_state(w), "failed");
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest stories[] = {
@@ -280,6 +357,10 @@ int main(void)
         STORY(late, another_script_is_refused_with_the_sentence),
         STORY(sizes, that_differ_are_refused_with_both_named),
         STORY(sizes, a_member_that_changes_its_mind_loses_its_connection_only),
+        STORY(run, a_new_one_begins_when_the_job_is_over_with_other_sizes_and_epochs_go_on),
+        STORY(run, the_budget_is_each_runs_own),
+        STORY(waiting, gives_up_after_the_elastic_timeout),
+        STORY(waiting, counts_from_the_begin_of_each_wait),
     };
     return cmocka_run_group_tests(stories, NULL, NULL);
 }

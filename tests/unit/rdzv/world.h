@@ -434,6 +434,7 @@ static inline struct msg_join usual_join(uint32_t min, uint32_t max)
                              .max_restarts = MSG_UNSET,
                              .gather_ms = MSG_UNSET,
                              .grow_wait_ms = MSG_UNSET,
+                             .elastic_timeout_ms = MSG_UNSET,
                              .stop_grace_ms = MSG_UNSET,
                              .script_digest = 99,
                              .pid = 4711};

@@ -37,9 +37,9 @@ static void fill_texts(void)
 }
 
 static const struct tfe_msg samples[] = {
-    M(JOIN, join, long_id, long_id, long_label, 65536, 65536, 64, 0, D, 0, 1, UINT64_MAX, 5, 6,
+    M(JOIN, join, long_id, long_id, long_label, 65536, 65536, 64, 0, D, 0, 1, D, true, UINT64_MAX, 5, 6,
       INT32_MAX, &full_exited),
-    M(JOIN, join, "j", "n", "", 1, 1, 1, U, U, U, U, 0, 0, 0, 0, NULL),
+    M(JOIN, join, "j", "n", "", 1, 1, 1, U, U, U, U, U, false, 0, 0, 0, 0, NULL),
     M(RENEW, renew, UINT64_MAX),
     M(RENEW, renew, 0),
     M(READY, ready, UINT64_MAX, long_host, many_ports, MSG_NPROC_MAX, UINT64_MAX),
@@ -107,7 +107,7 @@ static void same_join(const struct msg_join *a, const struct msg_join *b)
     SAME_TEXT(job), SAME_TEXT(node), SAME_TEXT(node_name);
     SAME(min_nodes), SAME(max_nodes), SAME(nproc), SAME(max_restarts), SAME(gather_ms);
     SAME(grow_wait_ms), SAME(stop_grace_ms), SAME(highest_epoch), SAME(running_epoch);
-    SAME(script_digest), SAME(pid);
+    SAME(script_digest), SAME(pid), SAME(elastic_timeout_ms), SAME(new_run);
     assert_int_equal(a->exited == NULL, b->exited == NULL);
     if (a->exited) {
         same_exited(a->exited, b->exited);

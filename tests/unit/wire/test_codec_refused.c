@@ -14,7 +14,7 @@ static char too_long[MSG_TAIL_MAX + 2];
 static const struct msg_exited bad_exited = {.epoch = 0, .tail = ""};
 
 #define JOIN(job, node, name, min, max, nproc, gather, grow, grace, pid, exited)                   \
-    M(JOIN, join, job, node, name, min, max, nproc, 0, gather, grow, grace, 0, 0, 0, pid, exited)
+    M(JOIN, join, job, node, name, min, max, nproc, 0, gather, grow, grace, grace, false, 0, 0, 0, pid, exited)
 #define ROW(...) &(const struct msg_row){__VA_ARGS__}, 1
 
 /* Refused by the encoder, and so by the decoder: both ask the same codec_check. */
