@@ -102,7 +102,7 @@ void session_finish(struct session *s)
 
 /* --- messages --- */
 
-enum sender { SENDER_NONE, SENDER_A, SENDER_S, SENDER_Q };
+enum sender { SENDER_NONE, SENDER_A, SENDER_S, SENDER_Q, SENDER_O };
 
 static enum sender msg_sender(enum tfe_msg_type type)
 {
