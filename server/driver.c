@@ -155,7 +155,21 @@ static void on_closed(void *ctx, uint32_t session)
     }
 }
 
-const struct session_ops driver_session_ops = {.message = on_message, .closed = on_closed};
+static int on_order(void *ctx, const struct rdzv_event *event)
+{
+    struct driver *driver = ctx;
+    struct rdzv_event timed = *event;
+    timed.now = clock_mono();
+    if (driver->stopped) {
+        return TFE_ESTATE;
+    }
+    int err = step(driver, &timed);
+    settle(driver, timed.now);
+    return err;
+}
+
+const struct session_ops driver_session_ops = {
+    .message = on_message, .closed = on_closed, .order = on_order};
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {

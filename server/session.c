@@ -9,6 +9,7 @@
 #include "common/net/clock.h"
 #include "common/net/limits.h"
 #include "common/net/log.h"
+#include "server/operator.h"
 
 /* What a closing peer gets to read what was flushed for it. */
 #define FINISH_MS 1000
@@ -102,7 +103,7 @@ void session_finish(struct session *s)
 
 /* --- messages --- */
 
-enum sender { SENDER_NONE, SENDER_A, SENDER_S, SENDER_Q };
+enum sender { SENDER_NONE, SENDER_A, SENDER_S, SENDER_Q, SENDER_O };
 
 static enum sender msg_sender(enum tfe_msg_type type)
 {
@@ -114,6 +115,19 @@ static enum sender msg_sender(enum tfe_msg_type type)
 #undef SENDER_CASE
     }
     return SENDER_NONE;
+}
+
+/* Why who holds a token of this role may not send that. NULL: it may. */
+static const char *role_fault(enum token_role role, enum sender sender)
+{
+    if (role == TOKEN_AGENT) {
+        return sender == SENDER_A ? NULL : "an agent's token does not allow this";
+    }
+    if (sender == SENDER_O) {
+        return role == TOKEN_ADMIN ? NULL
+                                   : "an observer's token does not allow this, it takes an admin's";
+    }
+    return sender == SENDER_Q ? NULL : "this token does not allow an agent's messages";
 }
 
 static void on_agent_message(struct session *s, const struct tfe_msg *msg)
@@ -137,6 +151,24 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     session_finish(s);
 }
 
+static void obey(struct session *s, const struct tfe_msg *msg)
+{
+    struct operator_answer answer;
+    char peer[PEER_TEXT_MAX];
+    operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, msg, &answer);
+    if (answer.msg.type == MSG_REFUSED) {
+        session_refuse(s, answer.msg.u.refused.code, answer.msg.u.refused.sentence);
+        return;
+    }
+    log_info("ordered", LOG_S("peer", peer_text(&s->peer, peer)),
+             LOG_S("order", msg_type_name(msg->type)), LOG_S("job", answer.job.text),
+             LOG_S("node", answer.node.text[0] != '\0' ? answer.node.text : NULL));
+    int err = channel_send(s->channel, &answer.msg);
+    if (err != 0 && err != TFE_EFULL && err != TFE_ESTATE) {
+        session_break(s);
+    }
+}
+
 /* The caller releases s. */
 static void on_query(struct session *s, const struct tfe_msg *msg)
 {
@@ -148,6 +180,10 @@ static void on_query(struct session *s, const struct tfe_msg *msg)
     }
     status_stream_free(s->stream);
     s->stream = NULL;
+    if (msg->type != MSG_STATUS) {
+        obey(s, msg);
+        return;
+    }
     int err = status_answer(s->all->base, s->all->rdzv, s->channel, &msg->u.status, &s->stream);
     if (err == TFE_ENOMEM) {
         session_break(s);
@@ -187,12 +223,10 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         return;
     }
     s->busy = true;
-    enum sender wanted = s->role == TOKEN_AGENT ? SENDER_A : SENDER_Q;
-    if (msg_sender(msg->type) != wanted) {
-        session_refuse(s, REFUSAL_NOT_AUTHORISED,
-                       wanted == SENDER_A ? "an agent's token does not allow this"
-                                          : "this token does not allow an agent's messages");
-    } else if (wanted == SENDER_A) {
+    const char *fault = role_fault(s->role, msg_sender(msg->type));
+    if (fault != NULL) {
+        session_refuse(s, REFUSAL_NOT_AUTHORISED, fault);
+    } else if (s->role == TOKEN_AGENT) {
         on_agent_message(s, msg);
     } else {
         on_query(s, msg);

@@ -14,6 +14,7 @@
 struct event_base;
 struct listener;
 struct rdzv;
+struct rdzv_event;
 struct sessions;
 
 /* Where the agents' sessions lead. The number of a session is below max_sessions and is used again
@@ -25,6 +26,8 @@ struct session_ops {
     /* The connection of a session that has joined is over; sessions_forgotten is the answer, at
      * once or later. May come from inside sessions_send. */
     void (*closed)(void *ctx, uint32_t session);
+    /* An event of an operator's order, but for its time. What rdzv_step returns. */
+    int (*order)(void *ctx, const struct rdzv_event *event);
 };
 
 struct sessions_config {

@@ -32,6 +32,9 @@ static const struct trace_words words[] = {
     [TRACE_RESTARTS] = {LOG_INFO_, "used", "why"},
     [TRACE_WRITE_FAILED] = {LOG_ERROR_, "again_in_ms", NULL},
     [TRACE_JOB_FINISHED] = {LOG_INFO_, NULL, "why"},
+    [TRACE_NODE_DRAINING] = {LOG_INFO_, NULL, "name"},
+    [TRACE_NODE_EVICTED] = {LOG_WARN_, NULL, "name"},
+    [TRACE_JOB_STOPPING] = {LOG_INFO_, NULL, NULL},
 };
 
 #define TRACE_COUNT(NAME, name) +1

@@ -131,11 +131,26 @@ static void take_refused(struct agent *a, const struct msg_refused *refused)
     case REFUSAL_JOB_FINISHED:
     case REFUSAL_NO_SUCH_JOB:
     case REFUSAL_NODE_REPLACED:
+    case REFUSAL_NO_SUCH_NODE:
+    case REFUSAL_EVICTED:
         leave_with(a, AFTER_EXIT, AGENT_EXIT_FAILED, refused->sentence);
         return;
     case REFUSAL_LIMIT_REACHED:
         return; /* the server closes; the next try may find room */
     }
+}
+
+static int exit_of(enum tfe_result result)
+{
+    switch (result) {
+    case RESULT_SUCCEEDED:
+    case RESULT_DRAINED:
+        return AGENT_EXIT_OK;
+    case RESULT_FAILED:
+    case RESULT_STOPPED:
+        return AGENT_EXIT_FAILED;
+    }
+    return AGENT_EXIT_FAILED;
 }
 
 static int take_message(struct agent *a, const struct tfe_msg *msg)
@@ -168,9 +183,7 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
         link_lease_ended(a);
         return 0;
     case MSG_FINISH:
-        leave_with(a, AFTER_EXIT,
-                   msg->u.finish.result == RESULT_SUCCEEDED ? AGENT_EXIT_OK : AGENT_EXIT_FAILED,
-                   msg->u.finish.sentence);
+        leave_with(a, AFTER_EXIT, exit_of(msg->u.finish.result), msg->u.finish.sentence);
         return 0;
     case MSG_REFUSED:
         take_refused(a, &msg->u.refused);

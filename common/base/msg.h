@@ -20,8 +20,8 @@
 #define MSG_UNSET UINT32_MAX
 
 /* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
- * to ctl, Q a query of ctl's (observer or admin). Numbers are never used again. 8 PROGRESS, 9 NOTICE,
- * 10 PROBED, 40 PROBE are given to messages of later versions. */
+ * to ctl, Q a query of ctl's (observer or admin), O an operator's order (admin). Numbers are never
+ * used again. 8 PROGRESS, 9 NOTICE, 10 PROBED, 40 PROBE are given to messages of later versions. */
 #define TFE_MSGS(X)                                                                                \
     X(JOIN, join, 1, A)                                                                            \
     X(RENEW, renew, 2, A)                                                                          \
@@ -43,7 +43,11 @@
     X(STATUS, status, 64, Q)                                                                       \
     X(STATUS_JOB, status_job, 65, S)                                                               \
     X(STATUS_NODE, status_node, 66, S)                                                             \
-    X(STATUS_END, status_end, 67, S)
+    X(STATUS_END, status_end, 67, S)                                                               \
+    X(DRAIN, drain, 68, O)                                                                         \
+    X(EVICT, evict, 69, O)                                                                         \
+    X(STOP_JOB, stop_job, 70, O)                                                                   \
+    X(DONE, done, 71, S)
 
 enum tfe_msg_type {
 #define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),
@@ -59,7 +63,9 @@ enum tfe_msg_type {
     X(JOB_FINISHED, 4, "job_finished")                                                             \
     X(LIMIT_REACHED, 5, "limit_reached")                                                           \
     X(NO_SUCH_JOB, 6, "no_such_job")                                                               \
-    X(NODE_REPLACED, 7, "node_replaced")
+    X(NODE_REPLACED, 7, "node_replaced")                                                           \
+    X(NO_SUCH_NODE, 8, "no_such_node")                                                             \
+    X(EVICTED, 9, "evicted")
 
 enum tfe_refusal {
 #define TFE_REFUSAL_ENUM(NAME, number, name) REFUSAL_##NAME = (number),
@@ -81,11 +87,12 @@ enum tfe_cause {
 #undef TFE_CAUSE_ENUM
 };
 
-/* How a job ended. */
+/* How it ended for a node: its job's result, or that it was drained from a job that goes on. */
 #define TFE_RESULTS(X)                                                                             \
     X(SUCCEEDED, 1, "succeeded")                                                                   \
     X(FAILED, 2, "failed")                                                                         \
-    X(STOPPED, 3, "stopped")
+    X(STOPPED, 3, "stopped")                                                                       \
+    X(DRAINED, 4, "drained")
 
 enum tfe_result {
 #define TFE_RESULT_ENUM(NAME, number, name) RESULT_##NAME = (number),
@@ -239,7 +246,7 @@ struct msg_lease_ended {
     uint64_t epoch; /* of the job, as the server knows it */
 };
 
-/* The job is over: end what runs, and exit. */
+/* The job is over, at least for this node: end what runs, and exit. */
 struct msg_finish {
     enum tfe_result result;
     uint32_t run;
@@ -282,6 +289,24 @@ struct msg_status_node {
 
 struct msg_status_end {
     uint32_t jobs;
+};
+
+/* Orders of an operator, answered by DONE or REFUSED. A node is named by its id or its label. */
+struct msg_drain {
+    const char *node; /* at most TFE_LABEL_MAX */
+};
+
+struct msg_evict {
+    const char *node; /* likewise */
+};
+
+struct msg_stop_job {
+    const char *job;
+};
+
+/* The order has been taken in. */
+struct msg_done {
+    char nothing; /* C has no empty struct */
 };
 
 /* One message. */

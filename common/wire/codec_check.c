@@ -277,3 +277,32 @@ bool codec_check_status_end(const struct msg_status_end *m)
     (void)m; /* a count */
     return true;
 }
+
+/* --- an operator's orders --------------------------------------------------------------------- */
+
+/* Of a node: its id, or its label. */
+static bool is_name(const char *text)
+{
+    return is_label(text, TFE_LABEL_MAX) && text[0] != '\0';
+}
+
+bool codec_check_drain(const struct msg_drain *m)
+{
+    return is_name(m->node);
+}
+
+bool codec_check_evict(const struct msg_evict *m)
+{
+    return is_name(m->node);
+}
+
+bool codec_check_stop_job(const struct msg_stop_job *m)
+{
+    return id_is_valid(m->job);
+}
+
+bool codec_check_done(const struct msg_done *m)
+{
+    (void)m;
+    return true;
+}

@@ -2,8 +2,10 @@
 #include "server/core/core.h"
 
 /* One event makes at most two messages for every node of a job (STOP and PREPARE, TABLE and START,
- * FINISH and CLOSE), for the newcomers of a begun epoch one more, and a handful besides. */
-#define ACTIONS_PER_NODE 3
+ * FINISH and CLOSE), for the newcomers of a begun epoch one more, for a drained node whose trainers
+ * ended before its epoch does all of STOP, PREPARE, a trace, FINISH and CLOSE, and a handful
+ * besides. */
+#define ACTIONS_PER_NODE 5
 #define ACTIONS_BESIDES 64
 
 int actions_reserve(struct rdzv *r, const struct job *job)
@@ -19,6 +21,7 @@ int actions_reserve(struct rdzv *r, const struct job *job)
 
 static struct rdzv_action *push(struct rdzv *r, enum rdzv_action_type type)
 {
+    TFE_ASSERT(r->n_actions < r->cap_actions);
     struct rdzv_action *action = &r->actions[r->n_actions++];
     *action = (struct rdzv_action){.type = type};
     return action;

@@ -18,6 +18,15 @@
 /* Timers worked off in one step; a mass expiry must not hold up the renewals of the living. */
 #define CORE_TIMERS_PER_STEP RDZV_PERSIST_MAX
 
+/* Evicted nodes whose JOINs are known and refused: a node's id is its process's, so that nobody
+ * else brings it. Older ones would be let in again, as newcomers. */
+#define CORE_EVICTED_MAX 256
+
+struct evicted {
+    struct tfe_id job;
+    struct tfe_id node;
+};
+
 #define NO_SESSION UINT32_MAX
 #define NO_SEAT UINT32_MAX
 
@@ -65,6 +74,7 @@ struct node {
     bool accounted; /* member: nothing of its trainers of the current epoch runs any more */
     bool finished;  /* member: its trainers ended well */
     bool started;   /* member: has been told START */
+    bool leaving;   /* drained: in no later epoch; let go as soon as it is not needed */
     uint32_t guard_pid;
     uint32_t n_trainer_pids;
     uint32_t n_standby_pids;
@@ -182,8 +192,10 @@ struct rdzv {
     struct tfe_mono late_until; /* no lease ends before, the loop was late */
     struct node *dead_nodes;
     struct job *dead_jobs;
-    char sentence[MSG_SENTENCE_MAX]; /* of a refusal or trace of this step */
-    char tail[MSG_TAIL_MAX + 1];     /* of the EXITED of this step */
+    struct evicted evicted[CORE_EVICTED_MAX]; /* a ring */
+    uint64_t evictions;                       /* so many ever */
+    char sentence[MSG_SENTENCE_MAX];          /* of a refusal or trace of this step */
+    char tail[MSG_TAIL_MAX + 1];              /* of the EXITED of this step */
 };
 
 int node_compare(const struct node *a, const struct node *b);
@@ -345,5 +357,20 @@ int on_processes(struct rdzv *r, struct node *node,
                  const struct msg_processes *processes) TFE_MUST_CHECK;
 void on_closed(struct rdzv *r, struct node *node);
 void on_lease_over(struct rdzv *r, struct node *node);
+
+/* --- on_drain.c, on_evict.c, on_stop_job.c: an operator's orders, likewise -----------------------
+ */
+
+void on_drain(struct rdzv *r, struct node *node);
+void on_evict(struct rdzv *r, struct node *node);
+void on_stop_job(struct rdzv *r, struct job *job);
+/* Lets a drained node go if it is here and nothing waits for it any more. */
+void drain_end(struct rdzv *r, struct node *node);
+/* … and all drained nodes of the job. */
+void drain_end_all(struct rdzv *r, struct job *job);
+/* Whether the JOIN is of a node that was evicted; it has been answered then. node: what is kept of
+ * it, or NULL. */
+bool evict_refuses(struct rdzv *r, uint32_t session, struct node *node,
+                   const struct msg_join *join);
 
 #endif

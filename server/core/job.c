@@ -7,7 +7,11 @@
  *        +------------+----------+     |                        |      COMMITTING: a member was lost
  *             fewer than min           +------------------------+      lost, failed, joined, drained
  *
- *     any of these --> COMMITTING --> SUCCEEDED | FAILED | STOPPED     the end
+ *     any of these --> COMMITTING --> SUCCEEDED | FAILED | STOPPED     the end: rank 0 ended well,
+ *                                                                      out of restarts, an operator
+ *
+ * A drained node is waited for as a member (its trainers have to end), and let go on the way from
+ * PREPARING to COMMITTING or WAITING.
  *
  * COMMITTING is durable before visible: of an epoch, and of the job's end.
  *
@@ -169,7 +173,7 @@ void job_free(struct rdzv *r, struct job *job)
 
 void job_drop_if_unused(struct rdzv *r, struct job *job)
 {
-    if (job->n_nodes > 0 || job->epoch.number != 0 || job_is_over(job)) {
+    if (job->n_nodes > 0 || job->epoch.number != 0 || job_is_over(job) || job->write.is_over) {
         return;
     }
     wheel_cancel(&r->wheel, &job->timer.wheel);
@@ -358,10 +362,16 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
     return wait_until(r, job, close);
 }
 
+/* Whether a switch has not to wait for this member of the old epoch. */
+static bool has_stopped(const struct node *node)
+{
+    return node->gone || (node->leaving ? node->accounted : node_is_ready(node));
+}
+
 /* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */
 static struct tfe_mono patience(const struct job *job, const struct node *node)
 {
-    if (node->gone || node_is_ready(node)) {
+    if (has_stopped(node)) {
         return (struct tfe_mono){0};
     }
     return tfe_mono_add(job->switch_began, node->session == NO_SESSION
@@ -397,20 +407,23 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
         }
     }
     if (job->n_ready < job->min_nodes) {
-        return enter(r, job, JOB_WAITING);
+        enter(r, job, JOB_WAITING);
+        drain_end_all(r, job);
+        return true;
     }
     if (!is_past(r, wait)) {
         return wait_until(r, job, wait);
     }
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
-        if (!node->gone && !node_is_ready(node)) {
+        if (!has_stopped(node)) {
             fault_excuse(r, job);
             send_trace(r, TRACE_NODE_LOST, job, node, 0,
                        "not ready for the switch in time, left out");
         }
     }
     epoch_form(r, job);
+    drain_end_all(r, job);
     write_job(r, job);
     return enter(r, job, JOB_COMMITTING);
 }
@@ -520,6 +533,9 @@ void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session)
 
 void job_succeed(struct rdzv *r, struct job *job)
 {
+    if (job->write.is_over) {
+        return; /* how it ends has been decided, and may be on the disk already */
+    }
     struct text text;
     text_init(&text, job->sentence, sizeof(job->sentence));
     text_add(&text, "job ");

@@ -63,7 +63,8 @@ void node_detach(struct rdzv *r, struct node *node)
 
 bool node_is_ready(const struct node *node)
 {
-    return node->session != NO_SESSION && node->ready_epoch == job_next_epoch(node->job);
+    return node->session != NO_SESSION && !node->leaving &&
+           node->ready_epoch == job_next_epoch(node->job);
 }
 
 void node_set_ready(struct node *node, uint64_t epoch)
@@ -103,6 +104,9 @@ void node_remove(struct rdzv *r, struct node *node)
 
 enum tfe_node_role node_role(const struct node *node)
 {
+    if (node->leaving) {
+        return ROLE_LEAVING;
+    }
     if (node->seat != NO_SEAT) {
         return ROLE_MEMBER;
     }

@@ -159,7 +159,9 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     welcome(r, node);
     raise_epoch(r, node->job, join->highest_epoch);
     put_in_place(r, node, join);
+    drain_end(r, node);
     job_settle(r, node->job);
+    job_drop_if_unused(r, node->job);
 }
 
 static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_t session,
@@ -202,6 +204,9 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
     }
     if (actions_reserve(r, job)) {
         return TFE_ENOMEM;
+    }
+    if (evict_refuses(r, session, node, join)) {
+        return 0;
     }
     if (job && refused(r, session, job, join)) {
         if (holder) {

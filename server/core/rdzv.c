@@ -125,6 +125,29 @@ static int take_written(struct rdzv *r, const struct rdzv_event *event)
     return 0;
 }
 
+static int take_order(struct rdzv *r, const struct rdzv_event *event)
+{
+    struct job *job = event->job ? job_find(r, event->job) : NULL;
+    struct node *node = NULL;
+    if (job && event->type != RDZV_STOP_JOB) {
+        node = event->node ? node_find(job, event->node) : NULL;
+    }
+    if (!job || (event->type != RDZV_STOP_JOB && (!node || node->gone))) {
+        return TFE_ENOENT;
+    }
+    if (actions_reserve(r, job)) {
+        return TFE_ENOMEM;
+    }
+    if (event->type == RDZV_STOP_JOB) {
+        on_stop_job(r, job);
+    } else if (event->type == RDZV_EVICT) {
+        on_evict(r, node);
+    } else {
+        on_drain(r, node);
+    }
+    return 0;
+}
+
 static int take_closed(struct rdzv *r, uint32_t session)
 {
     struct node *node = r->by_session[session];
@@ -194,6 +217,11 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
     case RDZV_PERSISTED:
     case RDZV_PERSIST_FAILED:
         rc = take_written(r, event);
+        break;
+    case RDZV_DRAIN:
+    case RDZV_EVICT:
+    case RDZV_STOP_JOB:
+        rc = take_order(r, event);
         break;
     case RDZV_TICK:
         rc = take_tick(r);

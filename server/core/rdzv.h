@@ -37,6 +37,9 @@ enum rdzv_event_type {
     RDZV_CLOSED,         /* the connection of session ended, for whatever reason */
     RDZV_PERSISTED,      /* the record of this job and sequence is durable */
     RDZV_PERSIST_FAILED, /* it could not be written; the core will ask again */
+    RDZV_DRAIN,          /* an operator takes this node out of its job, in an orderly way */
+    RDZV_EVICT,          /* … at once, whether it answers or not */
+    RDZV_STOP_JOB,       /* an operator ends this job */
     RDZV_TICK            /* time has come to the deadline of the last step, or passed it */
 };
 
@@ -45,8 +48,9 @@ struct rdzv_event {
     struct tfe_mono now;       /* earlier than the last event's counts as the last event's */
     uint32_t session;          /* MESSAGE, CLOSED */
     const struct tfe_msg *msg; /* MESSAGE; borrowed for the call */
-    const char *job;           /* PERSISTED, PERSIST_FAILED; borrowed */
-    uint64_t sequence;         /* likewise: the record's */
+    const char *job;           /* PERSISTED, PERSIST_FAILED, DRAIN, EVICT, STOP_JOB; borrowed */
+    const char *node;          /* DRAIN, EVICT: the node's id; borrowed */
+    uint64_t sequence;         /* PERSISTED, PERSIST_FAILED: the record's */
 };
 
 enum rdzv_action_type {
@@ -56,7 +60,8 @@ enum rdzv_action_type {
     RDZV_TRACE    /* something a person may want to read */
 };
 
-/* What happened, for logs and for the simulator's expected traces. */
+/* What happened, for logs and for the simulator's expected traces. NODE_DRAINING and NODE_EVICTED
+ * (text: label) and JOB_STOPPING are an operator's orders. */
 #define RDZV_TRACES(X)                                                                             \
     X(JOB_STATE, "job_state")       /* text: new state, number: the run that begins */            \
     X(NODE_JOINED, "node_joined")   /* text: label */                                              \
@@ -64,7 +69,7 @@ enum rdzv_action_type {
     X(NODE_READY, "node_ready")     /* epoch, text: host */                                        \
     X(NODE_SUSPECT, "node_suspect") /* its connection is gone without a GOODBYE */                 \
     X(NODE_LOST, "node_lost")       /* lease over, or left out of a switch; text: why */           \
-    X(NODE_LEFT, "node_left")       /* GOODBYE */                                                  \
+    X(NODE_LEFT, "node_left")       /* GOODBYE, or let go after a drain */                         \
     X(NODE_EXITED, "node_exited")   /* epoch, number: code or 128 + signal, text: error tail */    \
     X(NODE_REFUSED, "node_refused") /* text: sentence */                                           \
     X(LISTENING, "node_listening")  /* epoch, number: ms since the epoch's START */                \
@@ -76,7 +81,10 @@ enum rdzv_action_type {
                                        own_fault, peer_caused, … */                                \
     X(RESTARTS, "restarts")         /* number: of the budget used; text: why less than before */   \
     X(WRITE_FAILED, "write_failed") /* number: ms until the next try */                            \
-    X(JOB_FINISHED, "job_finished") /* text: sentence */
+    X(JOB_FINISHED, "job_finished") /* text: sentence */                                           \
+    X(NODE_DRAINING, "node_draining")                                                              \
+    X(NODE_EVICTED, "node_evicted")                                                                \
+    X(JOB_STOPPING, "job_stopping")
 
 enum rdzv_trace_kind {
 #define RDZV_TRACE_ENUM(NAME, name) TRACE_##NAME,
@@ -153,7 +161,8 @@ void rdzv_free(struct rdzv *r);
 /* Takes one event in. On an error nothing has changed and *ret is empty with the old deadline:
  * TFE_ENOMEM; TFE_EINVAL: session out of range, a message that no agent may send, or sizes that the
  * codec would not have let through; TFE_ESTATE: not legal now (a message other than JOIN on a
- * session that no node holds): the shell closes that session. */
+ * session that no node holds): the shell closes that session; TFE_ENOENT: an operator's order for a
+ * job or a node that is not there. */
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
               struct rdzv_actions *ret) TFE_MUST_CHECK;
 
@@ -172,5 +181,21 @@ int rdzv_view_job(const struct rdzv *r, const char *after,
 /* The node of the job whose id is the first above `after`; members and spares alike. */
 int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
                    struct msg_status_node *ret_node) TFE_MUST_CHECK;
+
+/* Nodes that a person may mean by one name. */
+#define RDZV_FOUND_MAX 4
+struct rdzv_found {
+    uint32_t n; /* all of them; the first few by job and id are in v */
+    struct {
+        const char *job;
+        const char *node;
+    } v[RDZV_FOUND_MAX];
+};
+
+/* Who has this id; if nobody, which connected nodes have this label; if none, which suspects. Looks
+ * at every node: for people's questions only. TFE_ENOENT: nobody. Strings live until the next
+ * rdzv_step. */
+int rdzv_find_node(const struct rdzv *r, const char *name,
+                   struct rdzv_found *ret_found) TFE_MUST_CHECK;
 
 #endif

@@ -9,7 +9,7 @@
 #include "server/ctl/verb.h"
 
 static const struct ctl_verb *const verbs[] = {
-    &ctl_verb_status,
+    &ctl_verb_status, &ctl_verb_nodes, &ctl_verb_drain, &ctl_verb_evict, &ctl_verb_stop,
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
@@ -24,7 +24,7 @@ static const struct option_table *global_table(void)
     static struct option_table table = {
         .program = "tfe-ctl",
         .usage = "tfe-ctl VERB [OPTIONS] [OPERANDS...]",
-        .about = "Asks a running tfe-rdzv about its jobs.",
+        .about = "Asks a running tfe-rdzv about its jobs, or tells it what to do with them.",
         .specs = ctl_options,
         .stop_at_operand = true,
     };

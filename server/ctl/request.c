@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/id.h"
 #include "common/net/channel.h"
 #include "common/net/clock.h"
 #include "common/net/join.h"
@@ -252,4 +253,15 @@ int request_run(const struct ctl_settings *settings, const struct request *reque
     }
     token_done(&a.join.token);
     return status;
+}
+
+bool request_job_is_sound(const char *job)
+{
+    if (id_is_valid(job)) {
+        return true;
+    }
+    (void)fprintf(stderr,
+                  "tfe-ctl: \"%s\" is no name of a job: 1 to %d characters of A-Z a-z 0-9 . _ -\n",
+                  job, TFE_ID_MAX);
+    return false;
 }

@@ -31,4 +31,7 @@ struct request {
  * after having said why on stderr. */
 int request_run(const struct ctl_settings *settings, const struct request *request);
 
+/* Whether this can be the name of a job; if not, it has said so on stderr. */
+bool request_job_is_sound(const char *job);
+
 #endif

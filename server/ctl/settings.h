@@ -20,7 +20,7 @@ struct ctl_settings {
 
 /* Exit codes of tfe-ctl, besides EXIT_SUCCESS. 69 and 77 are sysexits(3)'s. */
 enum ctl_exit {
-    CTL_FAILED = 1, /* no such job, and all that has no code of its own */
+    CTL_FAILED = 1, /* no such job or node, and all that has no code of its own */
     CTL_USAGE = 2,
     CTL_UNREACHED = 69,
     CTL_UNAUTHORISED = 77

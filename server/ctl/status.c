@@ -1,4 +1,6 @@
 /* server/ctl/status.c: tfe-ctl status: jobs and their nodes, for people or as JSON. */
+#include "server/ctl/status.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +50,7 @@ static const char *format_address(const struct msg_status_node *node, char ret[T
 
 /* --- for people --- */
 
-static int add_node_row(struct table *t, const struct msg_status_node *node)
+int status_add_cells(struct table *t, const struct msg_status_node *node)
 {
     char rank[16] = "-";
     char pid[16] = "-";
@@ -79,7 +81,7 @@ static int print_nodes(const struct snapshot *s, const struct snapshot_job *job)
         err = table_add(&t, heads[i]);
     }
     for (size_t i = 0; err == 0 && i < job->n_nodes; i++) {
-        err = add_node_row(&t, &s->nodes[job->first_node + i]);
+        err = status_add_cells(&t, &s->nodes[job->first_node + i]);
     }
     if (err == 0) {
         table_print(&t, 2, stdout);
@@ -116,10 +118,13 @@ static void write_pids(struct json *j, const char *key, const uint32_t *pids, si
     json_end_array(j);
 }
 
-static void write_node(struct json *j, const struct msg_status_node *node)
+void status_write_node(struct json *j, const struct msg_status_node *node, const char *job)
 {
     char address[TFE_HOST_MAX + 10];
     json_object(j, NULL);
+    if (job != NULL) {
+        json_text(j, "job", job);
+    }
     json_text(j, "node", node->node);
     json_text(j, "name", node->name);
     json_text(j, "role", msg_role_name(node->role));
@@ -147,7 +152,7 @@ static void write_job(struct json *j, const struct snapshot *s, const struct sna
     json_u64(j, "max", at->job.max_nodes);
     json_array(j, "nodes");
     for (size_t i = 0; i < at->n_nodes; i++) {
-        write_node(j, &s->nodes[at->first_node + i]);
+        status_write_node(j, &s->nodes[at->first_node + i], NULL);
     }
     json_end_array(j);
     json_end_object(j);
@@ -177,25 +182,25 @@ static int print_json(const struct snapshot *s)
 
 /* --- the verb --- */
 
-static int run(const struct ctl_settings *settings, char **operands, int n_operands)
+int status_ask(const struct ctl_settings *settings, const char *job, struct snapshot *ret)
 {
-    struct snapshot snapshot = {.jobs = NULL};
-    struct tfe_msg question = {.type = MSG_STATUS,
-                               .u.status = {.job = n_operands > 0 ? operands[0] : NULL}};
+    struct tfe_msg question = {.type = MSG_STATUS, .u.status = {.job = job}};
     struct request request = {.question = &question,
                               .roles = {TOKEN_OBSERVER, TOKEN_ADMIN},
                               .n_roles = 2,
                               .begin = on_begin,
                               .reply = on_reply,
-                              .ctx = &snapshot};
-    if (question.u.status.job != NULL && !id_is_valid(question.u.status.job)) {
-        (void)fprintf(
-            stderr,
-            "tfe-ctl: \"%s\" is no name of a job: 1 to %d characters of A-Z a-z 0-9 . _ -\n",
-            question.u.status.job, TFE_ID_MAX);
+                              .ctx = ret};
+    if (job != NULL && !request_job_is_sound(job)) {
         return CTL_USAGE;
     }
-    int status = request_run(settings, &request);
+    return request_run(settings, &request);
+}
+
+static int run(const struct ctl_settings *settings, char **operands, int n_operands)
+{
+    struct snapshot snapshot = {.jobs = NULL};
+    int status = status_ask(settings, n_operands > 0 ? operands[0] : NULL, &snapshot);
     if (status == EXIT_SUCCESS &&
         (settings->json ? print_json(&snapshot) : print_table(&snapshot)) != 0) {
         (void)fprintf(stderr, "tfe-ctl: out of memory\n");

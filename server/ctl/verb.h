@@ -17,5 +17,9 @@ struct ctl_verb {
 };
 
 extern const struct ctl_verb ctl_verb_status;
+extern const struct ctl_verb ctl_verb_nodes;
+extern const struct ctl_verb ctl_verb_drain;
+extern const struct ctl_verb ctl_verb_evict;
+extern const struct ctl_verb ctl_verb_stop;
 
 #endif

@@ -349,6 +349,7 @@ TEST(refused, each_code_has_its_exit)
     static const struct refusal_case cases[] = {
         {REFUSAL_NOT_AUTHORISED, 77}, {REFUSAL_BAD_REQUEST, 2}, {REFUSAL_SIZE_MISMATCH, 2},
         {REFUSAL_JOB_FINISHED, 1},    {REFUSAL_NO_SUCH_JOB, 1}, {REFUSAL_NODE_REPLACED, 1},
+        {REFUSAL_NO_SUCH_NODE, 1},    {REFUSAL_EVICTED, 1},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct bench *b = a_bench();

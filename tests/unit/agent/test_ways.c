@@ -6,8 +6,9 @@
 TEST(finish, ends_with_the_jobs_result)
 {
     NO_FIXTURE;
-    static const int codes[] = {[RESULT_SUCCEEDED] = 0, [RESULT_FAILED] = 1, [RESULT_STOPPED] = 1};
-    for (int result = RESULT_SUCCEEDED; result <= RESULT_STOPPED; result++) {
+    static const int codes[] = {
+        [RESULT_SUCCEEDED] = 0, [RESULT_FAILED] = 1, [RESULT_STOPPED] = 1, [RESULT_DRAINED] = 0};
+    for (int result = RESULT_SUCCEEDED; result <= RESULT_DRAINED; result++) {
         struct bench *b = a_running_bench(1);
         hears(b, (struct tfe_msg){.type = MSG_FINISH,
                                   .u.finish = {.result = (enum tfe_result)result,

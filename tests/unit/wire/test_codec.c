@@ -69,9 +69,9 @@ static const struct tfe_msg samples[] = {
     M(NOTED, noted, 1),
     M(LEASE_ENDED, lease_ended, UINT64_MAX),
     M(LEASE_ENDED, lease_ended, 0),
-    M(FINISH, finish, RESULT_STOPPED, UINT32_MAX, long_sentence),
+    M(FINISH, finish, RESULT_DRAINED, UINT32_MAX, long_sentence),
     M(FINISH, finish, RESULT_SUCCEEDED, 1, ""),
-    M(REFUSED, refused, REFUSAL_NODE_REPLACED, long_sentence),
+    M(REFUSED, refused, REFUSAL_EVICTED, long_sentence),
     M(REFUSED, refused, REFUSAL_NOT_AUTHORISED, ""),
     M(STATUS, status, long_id),
     M(STATUS, status, NULL),
@@ -82,6 +82,13 @@ static const struct tfe_msg samples[] = {
     M(STATUS_NODE, status_node, "n", "", ROLE_MEMBER, false, 0, NULL, 0, 0, {0, NULL, 0, NULL, 0}),
     M(STATUS_END, status_end, UINT32_MAX),
     M(STATUS_END, status_end, 0),
+    M(DRAIN, drain, long_label),
+    M(DRAIN, drain, "n"),
+    M(EVICT, evict, long_label),
+    M(EVICT, evict, "a label"),
+    M(STOP_JOB, stop_job, long_id),
+    M(STOP_JOB, stop_job, "j"),
+    M(DONE, done, 0),
 };
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -232,6 +239,26 @@ static void same_status_end(const struct msg_status_end *a, const struct msg_sta
     SAME(jobs);
 }
 
+static void same_drain(const struct msg_drain *a, const struct msg_drain *b)
+{
+    SAME_TEXT(node);
+}
+
+static void same_evict(const struct msg_evict *a, const struct msg_evict *b)
+{
+    SAME_TEXT(node);
+}
+
+static void same_stop_job(const struct msg_stop_job *a, const struct msg_stop_job *b)
+{
+    SAME_TEXT(job);
+}
+
+static void same_done(const struct msg_done *a, const struct msg_done *b)
+{
+    (void)a, (void)b; /* it says nothing */
+}
+
 static void assert_same(const struct tfe_msg *a, const struct tfe_msg *b)
 {
     assert_int_equal(a->type, b->type);
@@ -273,12 +300,20 @@ TEST(codec, bytes_are_what_protocol_md_says)
     static const struct tfe_msg table = M(TABLE, table, 3, 2, 0, &row, 1);
     static const uint8_t renew_bytes[] = {2, 0x08, 5};
     static const uint8_t status_bytes[] = {64, 0x0a, 2, 'a', 'b'};
+    static const struct tfe_msg drain = M(DRAIN, drain, "ab");
+    static const struct tfe_msg done = M(DONE, done, 0);
+    static const uint8_t drain_bytes[] = {68, 0x0a, 2, 'a', 'b'};
+    static const uint8_t done_bytes[] = {71};
     static const uint8_t table_bytes[] = {36, 0x08, 3, 0x10, 2,    0x22, 8,   0x08,
                                           1,  0x12, 1, 'h',  0x18, 0xac, 0x02};
     assert_int_equal(encode(&renew), sizeof(renew_bytes));
     assert_memory_equal(bytes, renew_bytes, sizeof(renew_bytes));
     assert_int_equal(encode(&status), sizeof(status_bytes));
     assert_memory_equal(bytes, status_bytes, sizeof(status_bytes));
+    assert_int_equal(encode(&drain), sizeof(drain_bytes));
+    assert_memory_equal(bytes, drain_bytes, sizeof(drain_bytes));
+    assert_int_equal(encode(&done), sizeof(done_bytes));
+    assert_memory_equal(bytes, done_bytes, sizeof(done_bytes));
     assert_int_equal(encode(&table), sizeof(table_bytes));
     assert_memory_equal(bytes, table_bytes, sizeof(table_bytes));
 }

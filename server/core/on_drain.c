@@ -1,0 +1,55 @@
+/* server/core/on_drain.c: an operator takes a node out of its job, in an orderly way: no later epoch
+ * has it, its trainers end with their epoch, and then it is told that it may go. */
+#include "server/core/core.h"
+
+/* Whether somebody still waits for what becomes of its trainers. Where the job waits for nodes, and
+ * where they have ended well, nobody does. */
+static bool is_needed(const struct node *node)
+{
+    const struct job *job = node->job;
+    return node->seat != NO_SEAT && job->state != JOB_WAITING &&
+           !(job->state == JOB_RUNNING && node->accounted);
+}
+
+void drain_end(struct rdzv *r, struct node *node)
+{
+    uint32_t session = node->session;
+    if (!node->leaving || session == NO_SESSION || is_needed(node)) {
+        return; /* one that is not here is told when it is back, unless its lease ends before */
+    }
+    send_trace(r, TRACE_NODE_LEFT, node->job, node, 0, node->name);
+    node_remove(r, node);
+    struct msg_finish *finish = &send_to(r, session, MSG_FINISH)->u.finish;
+    finish->result = RESULT_DRAINED;
+    finish->run = node->job->run;
+    finish->sentence = "this node was drained by an operator; its job goes on without it";
+    send_close(r, session);
+}
+
+void drain_end_all(struct rdzv *r, struct job *job)
+{
+    struct node *node;
+    struct node *next;
+    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
+    {
+        drain_end(r, node);
+    }
+}
+
+void on_drain(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    if (node->leaving) {
+        return;
+    }
+    send_trace(r, TRACE_NODE_DRAINING, job, node, 0, node->name);
+    node_set_ready(node, 0);
+    node->leaving = true;
+    /* Once rank 0 has ended well the job is about to: its members are let go with it. */
+    if (job_engages(job, node) && !node->accounted && !job->rank0_finished) {
+        job_want_switch(job, CAUSE_DRAINED);
+    }
+    drain_end(r, node);
+    job_settle(r, job);
+    job_drop_if_unused(r, job);
+}

@@ -1,0 +1,337 @@
+"""An operator's verbs: nodes, drain, evict, stop, with real agents and with nodes played by hand."""
+
+import json
+import os
+import signal
+
+import pytest
+from agents import descendants, fleet  # noqa: F401 (a fixture)
+from conftest import is_alive, wait_until
+from raw_client import BAD_REQUEST, EVICTED, NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTHORISED, RawClient
+from test_ctl import NODE_KEYS
+
+QUICK = ("--ttl", "3", "--gather", "0.3")
+DRAINED = 4
+
+
+@pytest.fixture
+def nodes(ctl):
+    """`tfe-ctl nodes --json`, as a list of dicts."""
+
+    def ask(*arguments):
+        done = ctl("nodes", "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["nodes"]
+
+    return ask
+
+
+def node_of(nodes, agent):
+    return next(n for n in nodes() if n["pid"] == agent.pid)
+
+
+def agent_at(nodes, agents, rank):
+    pid = next(n["pid"] for n in nodes() if n["rank"] == rank)
+    return next(agent for agent in agents if agent.pid == pid)
+
+
+# --- drain ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_drained_member_exits_0_and_the_others_go_on(server, fleet, ctl, nodes, rank):
+    s = server(*QUICK)
+    agents = [fleet.start("--nnodes=1:3") for _ in range(3)]
+    first = fleet.wait_world(3)
+    leaver = agent_at(nodes, agents, rank)
+    stayers = [agent for agent in agents if agent is not leaver]
+    name = node_of(nodes, leaver)["node"]
+    below = descendants(leaver.pid)
+
+    done = ctl("drain", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"node {name} leaves its job; its agent will exit 0\n"
+    assert leaver.wait() == 0
+    assert "drained by an operator" in leaver.stderr()
+    assert [pid for pid in below if is_alive(pid)] == []
+    second = fleet.wait_world(2, above=first)
+    assert second == first + 1
+    assert s.events("epoch")[-1]["cause"] == "drained"
+    assert [e["node"] for e in s.events("node_draining")] == [name]
+    assert sorted(n["pid"] for n in nodes()) == sorted(agent.pid for agent in stayers)
+    assert sorted(n["rank"] for n in nodes()) == [0, 1]
+    again = ctl("drain", name)
+    assert again.returncode == 1 and name in again.stderr
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in stayers] == [0, 0]
+    fleet.check_views()
+
+
+def test_a_drained_spare_exits_0_and_nothing_else_happens(server, fleet, ctl, nodes):
+    server(*QUICK)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    first = fleet.wait_world(2)
+    spare = fleet.start("--nnodes=2:2", "--node-name", "the-spare")
+    wait_until(lambda: [n["name"] for n in nodes() if n["role"] == "spare"] == ["the-spare"], what="a spare")
+    assert ctl("drain", "the-spare").returncode == 0
+    assert spare.wait() == 0
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents] == [0, 0]
+    assert fleet.last_epoch() == first
+
+
+def test_a_spare_replaces_a_drained_member_in_one_switch(server, fleet, ctl, nodes):
+    server(*QUICK)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    first = fleet.wait_world(2)
+    agents.append(fleet.start("--nnodes=2:2"))
+    wait_until(lambda: [n for n in nodes() if n["role"] == "spare"], what="a spare")
+    leaver = agent_at(nodes, agents, 1)
+    assert ctl("drain", node_of(nodes, leaver)["node"]).returncode == 0
+    assert leaver.wait() == 0
+    assert fleet.wait_world(2, above=first) == first + 1
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents if agent is not leaver] == [0, 0]
+    fleet.check_views()
+
+
+def test_drained_below_min_the_job_waits_for_another_node(server, fleet, ctl, status, nodes):
+    s = server(*QUICK)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    first = fleet.wait_world(2)
+    leaver, stayer = agent_at(nodes, agents, 0), agent_at(nodes, agents, 1)
+    assert ctl("drain", node_of(nodes, leaver)["node"]).returncode == 0
+    assert leaver.wait() == 0
+    wait_until(lambda: status()[0]["state"] == "waiting", what="the job's waiting")
+    assert [pid for pid in (line["pid"] for line in fleet.starts(first)) if is_alive(pid)] == []
+    other = fleet.start("--nnodes=2:2")
+    fleet.wait_world(2, above=first)
+    assert s.events("epoch")[-1]["cause"] == "drained"
+    fleet.order("exit 0")
+    assert [stayer.wait(), other.wait()] == [0, 0]
+
+
+def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
+    s = server(*QUICK, "--stop-grace", "20")
+    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
+        a.join("node-a", nodes=(1, 2))
+        a.ready(1)
+        b.join("node-b", nodes=(1, 2))
+        b.ready(1, ports=(4712,))
+        a.receive_until("START")
+        assert ctl("drain", "label-node-b").returncode == 0
+        assert b.receive_until("STOP")[1] == {1: [1]}
+        leaving = next(n for n in nodes() if n["node"] == "node-b")
+        assert (leaving["role"], leaving["rank"]) == ("leaving", 1)
+        assert ctl("drain", "label-node-b").returncode == 0  # twice is harmless
+        b.send("EXITED", {1: 1, 5: 1})
+        a.receive_until("STOP")
+        a.send("EXITED", {1: 1, 5: 1})
+        a.ready(2)
+        name, finish = b.receive_until("FINISH", "START")
+        assert (name, finish[1]) == ("FINISH", [DRAINED])
+        assert b.is_closed()
+        assert a.receive_until("START")[1][6] == [5]  # cause: drained
+        assert [n["node"] for n in nodes()] == ["node-a"]
+
+
+# --- evict ---------------------------------------------------------------------------------------------
+
+
+def test_an_evicted_member_exits_1_and_the_others_go_on(server, fleet, ctl, nodes):
+    s = server(*QUICK)
+    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    first = fleet.wait_world(2)
+    victim, stayer = agent_at(nodes, agents, 1), agent_at(nodes, agents, 0)
+    name = node_of(nodes, victim)["node"]
+    done = ctl("evict", name, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"done": "evict", "node": name}
+    assert victim.wait() == 1
+    assert "evicted" in victim.stderr()
+    fleet.wait_world(1, above=first)
+    assert s.events("epoch")[-1]["cause"] == "drained"
+    assert [e["node"] for e in s.events("node_evicted")] == [name]
+    fleet.order("exit 0")
+    assert stayer.wait() == 0
+
+
+def test_a_frozen_node_is_evicted_all_the_same_and_ends_when_it_thaws(server, fleet, ctl, nodes):
+    server("--ttl", "60", "--gather", "0.3")
+    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    first = fleet.wait_world(2)
+    victim, stayer = agent_at(nodes, agents, 1), agent_at(nodes, agents, 0)
+    name = node_of(nodes, victim)["node"]
+    pids = [victim.pid, *descendants(victim.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert ctl("evict", name).returncode == 0
+        fleet.wait_world(1, above=first)  # long before the lease would have ended
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    assert victim.wait() == 1
+    assert [n["pid"] for n in nodes()] == [stayer.pid]
+    fleet.order("exit 0")
+    assert stayer.wait() == 0
+    fleet.check_views()
+
+
+def test_who_was_evicted_is_not_let_in_again(server, ctl):
+    s = server(*QUICK)
+    with RawClient(s.port, s.token("agent")) as a:
+        a.join("node-a", nodes=(2, 2))
+        assert ctl("evict", "node-a").returncode == 0
+        assert a.receive_until("REFUSED")[1][1] == [EVICTED]
+        assert a.is_closed()
+    with RawClient(s.port, s.token("agent")) as a:
+        name, refused = a.join("node-a", nodes=(2, 2))
+        assert (name, refused[1]) == ("REFUSED", [EVICTED])
+
+
+# --- stop ----------------------------------------------------------------------------------------------
+
+
+def test_a_stopped_job_ends_for_all_and_stays_so(server, fleet, ctl, status):
+    s = server(*QUICK)
+    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    fleet.wait_world(2)
+    agents.append(fleet.start("--nnodes=1:2"))
+    wait_until(lambda: len(status()[0]["nodes"]) == 3, what="a spare")
+    done = ctl("stop", "default", "--json")
+    assert json.loads(done.stdout) == {"done": "stop", "job": "default"}
+    assert [agent.wait() for agent in agents] == [1, 1, 1]
+    assert all("job default was stopped by an operator" in agent.stderr() for agent in agents)
+    assert status()[0]["state"] == "stopped"
+    assert ctl("stop", "default").returncode == 0  # once more
+    late = fleet.start("--nnodes=1:2")
+    assert late.wait() == 1 and "stopped by an operator" in late.stderr()
+    assert len(s.events("job_stopping")) == 1
+
+
+def test_a_job_that_waits_can_be_stopped_and_one_that_succeeded_cannot(server, fleet, ctl, status):
+    server(*QUICK)
+    waits = fleet.start("--nnodes=2:2", "--job", "waits")
+    wait_until(lambda: [j["job"] for j in status()] == ["waits"], what="the job")
+    assert ctl("stop", "waits").stdout == "job waits ends now, unless it had ended already\n"
+    assert waits.wait() == 1
+    well = fleet.start("--job", "well", trainer=["--exit", "0"])
+    assert well.wait() == 0
+    assert ctl("stop", "well").returncode == 0
+    assert {j["job"]: j["state"] for j in status()} == {"waits": "stopped", "well": "succeeded"}
+
+
+# --- who may, and who is meant -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["drain", "evict", "stop"])
+def test_orders_are_an_admins(server, state_dir, ctl, verb):
+    s = server()
+    with RawClient(s.port, s.token("agent")) as a:
+        a.join("node-a", nodes=(2, 2))
+        what = "default" if verb == "stop" else "node-a"
+        for role in ("observer", "agent"):
+            done = ctl(verb, what, "--token-file", str(state_dir / f"{role}.token"))
+            assert (done.returncode, done.stdout) == (77, ""), done.stderr
+        (state_dir / "admin.token").rename(state_dir / "put-away")
+        assert ctl(verb, what).returncode == 77  # the observer's is not even tried
+        assert "node-a" in ctl("nodes").stdout
+        assert s.events("ordered") == []
+        done = ctl(verb, what, "--token-file", str(state_dir / "put-away"))
+        assert done.returncode == 0, done.stderr
+        assert [(e["order"], e["job"]) for e in s.events("ordered")] == [
+            ({"stop": "STOP_JOB"}.get(verb, verb.upper()), "default")]
+
+
+@pytest.mark.parametrize("role, answer", [("observer", NOT_AUTHORISED), ("agent", NOT_AUTHORISED), ("admin", None)])
+def test_the_server_itself_asks_for_the_role(server, role, answer):
+    s = server()
+    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token(role)) as c:
+        a.join("node-a", nodes=(2, 2))
+        for order, fields in (("DRAIN", {1: "nobody"}), ("EVICT", {1: "nobody"}), ("STOP_JOB", {1: "nothing"})):
+            c.send(order, fields)
+            name, refused = c.receive()
+            assert name == "REFUSED"
+            unknown = NO_SUCH_JOB if order == "STOP_JOB" else NO_SUCH_NODE
+            assert refused[1] == [answer or unknown]
+        if role == "admin":  # and one connection serves for several
+            c.send("DRAIN", {1: "node-a"})
+            assert c.receive()[0] == "DONE"
+            c.send("STATUS")
+            assert c.receive_until("STATUS_END")[1] == {1: [0]}
+
+
+@pytest.mark.parametrize("verb, what", [("drain", "nobody"), ("evict", "nobody"), ("stop", "nothing")])
+def test_what_is_not_there_is_1(server, ctl, verb, what):
+    server()
+    done = ctl(verb, what)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("tfe-ctl: there is no ") and f'"{what}"' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_label_must_mean_one_node(server, ctl, nodes):
+    s = server()
+    clients = [RawClient(s.port, s.token("agent")) for _ in range(7)]
+    try:
+        for i, client in enumerate(clients[:6]):
+            client.join(f"node-{i}", job="j" if i < 5 else "k", nodes=(6, 6), f3="box")
+        clients[6].join("box-of-one", job="k", nodes=(6, 6), f3="node-0")
+        done = ctl("drain", "box")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert '"box" may mean 6 nodes' in done.stderr and "node-0 (job j)" in done.stderr
+        assert len(nodes()) == 7
+        # An id goes before a label.
+        assert ctl("drain", "node-0").returncode == 0
+        assert clients[0].receive_until("FINISH")[1][1] == [DRAINED]
+        assert ctl("evict", "node-0").returncode == 0  # now it is a label
+        assert clients[6].receive_until("REFUSED")[1][1] == [EVICTED]
+        with RawClient(s.port, s.token("admin")) as admin:
+            admin.send("EVICT", {1: "box"})
+            assert admin.receive()[1][1] == [BAD_REQUEST]
+    finally:
+        for client in clients:
+            client.sock.close()
+
+
+@pytest.mark.parametrize("arguments", [["drain"], ["evict"], ["stop"], ["drain", "a", "b"], ["stop", "a/b"], ["drain", ""],
+                                       ["evict", "a\tb"], ["nodes", "a", "b"], ["nodes", "a/b"], ["evict", "x" * 256]])
+def test_usage_errors_are_2(server, ctl, arguments):
+    server()
+    done = ctl(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("verb, operand", [("nodes", "[JOB]"), ("drain", "NODE"), ("evict", "NODE"), ("stop", "JOB")])
+def test_each_verb_has_help_and_needs_a_server(server, ctl, verb, operand):
+    s = server()
+    token = s.token("admin")
+    s.stop()
+    assert operand in ctl(verb, "-h", bare=True).stdout
+    done = ctl(verb, *([] if verb == "nodes" else ["x"]), "--rdzv-endpoint", s.endpoint, "--token", token,
+               "--timeout", "300ms")
+    assert (done.returncode, done.stdout) == (69, "")
+
+
+# --- nodes ---------------------------------------------------------------------------------------------
+
+
+def test_nodes_of_all_jobs_and_of_one(server, ctl, nodes, status):
+    s = server()
+    assert ctl("nodes").stdout == "no nodes\n"
+    assert nodes() == []
+    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
+        a.join("node-a", job="alpha", nodes=(2, 2))
+        b.join("node-b", job="beta", nodes=(2, 2))
+        lines = ctl("nodes").stdout.splitlines()
+        assert lines[0].split() == ["JOB", "NAME", "NODE", "ROLE", "RANK", "ADDRESS", "PID"]
+        assert lines[1].split() == ["alpha", "label-node-a", "node-a", "joining", "-", "-", str(os.getpid())]
+        assert len(lines) == 3
+        assert [(n["job"], n["node"]) for n in nodes()] == [("alpha", "node-a"), ("beta", "node-b")]
+        assert all(set(n) == NODE_KEYS | {"job"} for n in nodes())
+        same = [{**n, "job": j["job"]} for j in status() for n in j["nodes"]]
+        assert nodes() == same
+        assert [n["node"] for n in nodes("beta")] == ["node-b"]
+        assert ctl("nodes", "gamma").returncode == 1

@@ -1,0 +1,952 @@
+/* tests/unit/rdzv/test_operator.c: an operator drains and evicts nodes, and stops jobs. */
+#include "common/base/rng.h"
+#include "tests/unit/rdzv/world.h"
+
+static int order(struct world *w, enum rdzv_event_type what, const char *job, const char *node)
+{
+    forget(w);
+    return step(w, &(struct rdzv_event){.type = what, .now = {w->now}, .job = job, .node = node});
+}
+
+static void drain(struct world *w, const char *node)
+{
+    assert_int_equal(order(w, RDZV_DRAIN, "j", node), 0);
+}
+
+static void evict(struct world *w, const char *node)
+{
+    assert_int_equal(order(w, RDZV_EVICT, "j", node), 0);
+}
+
+static void stop_job(struct world *w)
+{
+    assert_int_equal(order(w, RDZV_STOP_JOB, "j", NULL), 0);
+}
+
+static void trainers_stop(struct world *w, uint32_t session, uint64_t epoch)
+{
+    exited_as(w, session, (struct msg_exited){.epoch = epoch, .stopped = true});
+}
+
+static enum tfe_node_role role_of(const struct world *w, const char *id)
+{
+    struct msg_status_node node;
+    for (const char *after = NULL; !rdzv_view_node(w->r, "j", after, &node); after = node.node) {
+        if (strcmp(node.node, id) == 0) {
+            return node.role;
+        }
+    }
+    return 0;
+}
+
+/* --- drain ------------------------------------------------------------------------------------ */
+
+TEST(drain, a_member_leaves_with_its_epoch_and_is_told_so)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    drain(w, "b");
+    assert_saw(w, "~node_draining job=j node=b epoch=1 number=0 b\n");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 drained");
+    assert_saw(w, "0:STOP epoch=1\n");
+    assert_saw(w, "1:STOP epoch=1\n");
+    assert_saw(w, "2:STOP epoch=1\n");
+    assert_not_saw(w, "FINISH");
+    assert_int_equal(role_of(w, "b"), ROLE_LEAVING);
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 2, 1);
+    assert_not_saw(w, "START"); /* b's trainers may run */
+    trainers_stop(w, 1, 1);
+    assert_saw(w, "~node_left job=j node=b");
+    assert_saw(w, "1:FINISH drained: this node was drained by an operator");
+    assert_saw(w, "1:CLOSE\n");
+    assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=drained");
+    assert_saw(w, "2:START epoch=2 rank=1 world=2 nodes=2 cause=drained");
+    assert_int_equal(role_of(w, "b"), 0);
+    pass(w, 1000000);
+    assert_string_equal(w->log, "");
+    world_free(w);
+}
+
+TEST(drain, a_member_that_is_ready_again_is_in_no_later_epoch)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    drain(w, "a");
+    stopped_and_ready(w, 0, 1);
+    assert_int_equal(role_of(w, "a"), ROLE_LEAVING);
+    stopped_and_ready(w, 1, 1);
+    stopped_and_ready(w, 2, 1);
+    assert_saw(w, "0:FINISH drained");
+    assert_not_saw(w, "0:START");
+    assert_saw(w, "1:START epoch=2 rank=0 world=2"); /* longest in the job but for a */
+    assert_saw(w, "2:START epoch=2 rank=1 world=2");
+    world_free(w);
+}
+
+TEST(drain, a_spare_takes_the_place_in_the_same_switch)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(2, 2, 2);
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    drain(w, "b");
+    stopped_and_ready(w, 0, 1);
+    trainers_stop(w, 1, 1);
+    assert_saw(w, "1:FINISH drained");
+    assert_saw(w, "2:START epoch=2 rank=1 world=2 nodes=2 cause=drained");
+    world_free(w);
+}
+
+TEST(drain, who_runs_nothing_goes_at_once)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    join(w, 1, "b");
+    drain(w, "b"); /* joining */
+    assert_saw(w, "1:FINISH drained");
+    assert_saw(w, "1:CLOSE");
+    assert_not_saw(w, "STOP");
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    assert_int_equal(role_of(w, "c"), ROLE_SPARE);
+    drain(w, "c");
+    assert_saw(w, "2:FINISH drained");
+    assert_not_saw(w, "STOP");
+    assert_int_equal(order(w, RDZV_DRAIN, "j", "c"), TFE_ENOENT);
+    assert_string_equal(job_state(w), "running");
+    pass(w, 1000000);
+    assert_string_equal(w->log, "");
+    world_free(w);
+}
+
+TEST(drain, before_the_first_epoch_the_job_waits_again)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 3);
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    assert_string_equal(job_state(w), "gathering");
+    drain(w, "a");
+    assert_saw(w, "0:FINISH drained");
+    assert_string_equal(job_state(w), "waiting");
+    drain(w, "b");
+    assert_saw(w, "1:FINISH drained");
+    assert_string_equal(job_state(w), "none"); /* it never was one */
+    world_free(w);
+}
+
+TEST(drain, below_min_the_job_waits_and_goes_on_with_the_next_newcomer)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(2, 2, 2);
+    drain(w, "b");
+    trainers_stop(w, 1, 1);
+    assert_not_saw(w, "FINISH"); /* a's trainers end first: the switch is one for all */
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "1:FINISH drained");
+    assert_not_saw(w, "START");
+    assert_string_equal(job_state(w), "waiting");
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=drained");
+    world_free(w);
+}
+
+TEST(drain, in_a_job_that_waits_a_former_member_goes_at_once)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(2, 2, 2);
+    goodbye(w, 1);
+    stopped_and_ready(w, 0, 1);
+    assert_string_equal(job_state(w), "waiting");
+    drain(w, "a");
+    assert_saw(w, "0:FINISH drained");
+    assert_string_equal(job_state(w), "waiting");
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    join(w, 3, "d");
+    ready(w, 3, 2);
+    assert_saw(w, "2:START epoch=2 rank=0 world=2");
+    world_free(w);
+}
+
+TEST(drain, twice_is_harmless)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    drain(w, "b");
+    drain(w, "b");
+    assert_string_equal(w->log, "");
+    stopped_and_ready(w, 0, 1);
+    trainers_stop(w, 1, 1);
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    assert_int_equal(order(w, RDZV_DRAIN, "j", "b"), TFE_ENOENT);
+    world_free(w);
+}
+
+TEST(drain, of_all_leaves_a_job_that_waits)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    drain(w, "a");
+    drain(w, "b");
+    trainers_stop(w, 0, 1);
+    trainers_stop(w, 1, 1);
+    assert_saw(w, "0:FINISH drained");
+    assert_saw(w, "1:FINISH drained");
+    assert_string_equal(job_state(w), "waiting");
+    pass(w, 1000000);
+    assert_string_equal(w->log, "");
+    world_free(w);
+}
+
+TEST(drain, during_a_switch_takes_back_what_was_ready)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    exited(w, 0, 1, 1);
+    stopped_and_ready(w, 1, 1);
+    drain(w, "b");
+    assert_not_saw(w, "FINISH");
+    ready(w, 0, 2);
+    stopped_and_ready(w, 2, 1);
+    pass(w, 1000);
+    assert_saw(w, "1:FINISH drained");
+    assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=trainer_failed");
+    world_free(w);
+}
+
+TEST(drain, of_the_last_one_a_switch_waits_for_lets_it_go_on)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 0, 1, 1);
+    trainers_stop(w, 1, 1);
+    ready(w, 0, 2);
+    pass(w, 2000);
+    assert_not_saw(w, "START"); /* b is not READY yet */
+    drain(w, "b");
+    assert_saw(w, "1:FINISH drained");
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(drain, of_a_member_of_an_epoch_that_is_not_durable_yet_ends_it_before_it_begins)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    w->holds_writes = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    assert_string_equal(job_state(w), "committing");
+    drain(w, "b");
+    assert_not_saw(w, "FINISH");
+    w->holds_writes = false;
+    forget(w);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_not_saw(w, "START");
+    assert_saw(w, "0:STOP epoch=1\n");
+    ready(w, 0, 2);
+    ready(w, 1, 2); /* nothing of epoch 1 runs there */
+    assert_saw(w, "1:FINISH drained");
+    assert_saw(w, "0:START epoch=2 rank=0 world=1 nodes=1 cause=drained");
+    world_free(w);
+}
+
+TEST(drain, a_suspect_is_left_out_and_told_when_it_is_back)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    cut(w, 1);
+    drain(w, "b");
+    stopped_and_ready(w, 0, 1);
+    pass(w, 1000);
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    assert_int_equal(role_of(w, "b"), ROLE_LEAVING);
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    join(w, 2, "b");
+    assert_saw(w, "2:WELCOME");
+    assert_saw(w, "2:STOP epoch=1");
+    assert_saw(w, "2:FINISH drained");
+    assert_saw(w, "2:CLOSE");
+    assert_int_equal(role_of(w, "b"), 0);
+    world_free(w);
+}
+
+TEST(drain, a_suspect_that_is_back_during_the_switch_ends_its_trainers_first)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    cut(w, 1);
+    drain(w, "b");
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    join(w, 2, "b");
+    assert_saw(w, "2:STOP epoch=1");
+    assert_not_saw(w, "FINISH");
+    stopped_and_ready(w, 0, 1);
+    pass(w, 2000);
+    assert_not_saw(w, "START");
+    trainers_stop(w, 2, 1);
+    assert_saw(w, "2:FINISH drained");
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(drain, a_spare_that_is_away_is_told_when_it_is_back_or_forgotten_with_its_lease)
+{
+    NO_FIXTURE;
+    for (int again = 0; again < 2; again++) {
+        struct world *w = a_running_world(1, 1, 1);
+        join(w, 1, "b");
+        ready(w, 1, 2);
+        cut(w, 1);
+        drain(w, "b");
+        assert_int_equal(role_of(w, "b"), ROLE_LEAVING);
+        pass(w, again ? 5000 : TTL_HELD_MS);
+        join(w, 2, "b");
+        if (again) {
+            assert_saw(w, "2:FINISH drained");
+        } else {
+            assert_saw(w, "~node_joined job=j node=b");
+            assert_not_saw(w, "FINISH");
+        }
+        world_free(w);
+    }
+}
+
+TEST(drain, of_a_jobs_only_node_while_it_is_away_leaves_no_job)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    join(w, 0, "a");
+    cut(w, 0);
+    drain(w, "a");
+    join(w, 1, "a");
+    assert_saw(w, "1:FINISH drained");
+    assert_string_equal(job_state(w), "none");
+    world_free(w);
+}
+
+TEST(drain, a_member_that_does_not_stop_is_left_out_and_named)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    drain(w, "b");
+    stopped_and_ready(w, 0, 1);
+    pass(w, 34999);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "~node_lost job=j node=b epoch=1 number=0 not ready for the switch in time");
+    assert_saw(w, "1:FINISH drained");
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(drain, the_only_member_s_successor_waits_for_its_trainers_end)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    drain(w, "a");
+    pass(w, 60000); /* a does not stop */
+    assert_saw(w, "~wait_fence");
+    assert_not_saw(w, "START");
+    trainers_stop(w, 0, 1);
+    assert_saw(w, "0:FINISH drained");
+    assert_saw(w, "1:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(drain, whose_trainers_ended_well_goes_at_once_and_without_a_switch)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(2, 2, 2);
+    exited(w, 1, 1, 0);
+    drain(w, "b");
+    assert_saw(w, "1:FINISH drained");
+    assert_not_saw(w, "STOP");
+    exited(w, 0, 1, 0);
+    assert_saw(w, "0:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(drain, once_rank_0_has_ended_well_changes_nothing_any_more)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(2, 2, 2);
+    exited(w, 0, 1, 0);
+    drain(w, "b");
+    assert_not_saw(w, "STOP");
+    exited(w, 1, 1, 1);
+    assert_saw(w, "1:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(drain, its_node_may_still_say_goodbye_or_lose_its_lease)
+{
+    NO_FIXTURE;
+    for (int how = 0; how < 2; how++) {
+        struct world *w = a_running_world(1, 2, 2);
+        drain(w, "b");
+        stopped_and_ready(w, 0, 1);
+        if (how == 0) {
+            goodbye(w, 1);
+        } else {
+            w->renews[1] = false;
+            pass(w, TTL_HELD_MS);
+        }
+        assert_saw(w, "0:START epoch=2 rank=0 world=1");
+        assert_not_saw(w, "FINISH");
+        world_free(w);
+    }
+}
+
+/* --- evict ------------------------------------------------------------------------------------ */
+
+TEST(evict, a_member_is_refused_at_once_and_the_others_switch)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    evict(w, "b");
+    assert_saw(w, "~node_evicted job=j node=b epoch=1 number=0 b\n");
+    assert_saw(w, "1:REFUSED evicted: this node was evicted from its job by an operator\n1:CLOSE");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 drained");
+    assert_not_saw(w, "1:STOP");
+    assert_int_equal(role_of(w, "b"), 0);
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 2, 1);
+    assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=drained");
+    assert_int_equal(order(w, RDZV_EVICT, "j", "b"), TFE_ENOENT);
+    world_free(w);
+}
+
+TEST(evict, proves_nothing_about_its_trainers)
+{
+    /* A one-node epoch: nobody else can say that it stands still. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    int64_t began = w->now;
+    evict(w, "a");
+    assert_saw(w, "0:REFUSED evicted");
+    assert_saw(w, "~wait_fence");
+    pass_until(w, began + FENCE_ONE_HELD_MS - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "1:START epoch=2 rank=0 world=1 nodes=1 cause=drained");
+    world_free(w);
+}
+
+TEST(evict, a_node_whose_trainers_had_ended_is_not_waited_for)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    exited(w, 0, 1, 1);
+    evict(w, "a");
+    pass(w, 1000);
+    assert_saw(w, "1:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(evict, a_node_that_comes_back_is_refused_again)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    cut(w, 1);
+    evict(w, "b");
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "0:START epoch=2");
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    join(w, 2, "b");
+    assert_saw(w, "2:REFUSED evicted: ");
+    assert_saw(w, "2:CLOSE");
+    assert_not_saw(w, "WELCOME");
+    w->join.running_epoch = w->join.highest_epoch = 0;
+    w->join.job = "other"; /* somebody else of this id */
+    join(w, 3, "b");
+    assert_saw(w, "3:WELCOME");
+    world_free(w);
+}
+
+TEST(evict, the_last_word_of_a_node_that_comes_back_still_counts)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    cut(w, 0);
+    evict(w, "a");
+    assert_not_saw(w, "START");
+    const struct msg_exited last = {.epoch = 1, .stopped = true, .tail = ""};
+    w->join.highest_epoch = 1;
+    w->join.exited = &last;
+    join(w, 2, "a");
+    assert_saw(w, "2:REFUSED evicted");
+    assert_saw(w, "1:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(evict, in_every_other_state)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    join(w, 1, "b");
+    evict(w, "b"); /* joining */
+    assert_saw(w, "1:REFUSED evicted");
+    assert_not_saw(w, "STOP");
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    evict(w, "c"); /* spare */
+    assert_saw(w, "2:REFUSED evicted");
+    assert_not_saw(w, "STOP");
+    join(w, 3, "d");
+    cut(w, 3);
+    evict(w, "d"); /* suspect */
+    assert_not_saw(w, "REFUSED");
+    assert_int_equal(role_of(w, "d"), 0);
+    world_free(w);
+
+    w = a_world(2, 2);
+    join(w, 0, "a");
+    evict(w, "a"); /* waiting */
+    assert_string_equal(job_state(w), "none");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    drain(w, "b");
+    stopped_and_ready(w, 0, 1);
+    evict(w, "b"); /* leaving, and not stopping */
+    assert_saw(w, "1:REFUSED evicted");
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    world_free(w);
+
+    w = a_world(1, 2);
+    w->holds_writes = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    evict(w, "a"); /* committing */
+    assert_saw(w, "0:REFUSED evicted");
+    w->holds_writes = false;
+    forget(w);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_not_saw(w, "START");
+    ready(w, 1, 2);
+    assert_saw(w, "1:START epoch=2 rank=0 world=1");
+    world_free(w);
+
+    w = a_running_world(2, 2, 2);
+    exited(w, 0, 1, 0);
+    evict(w, "b"); /* rank 0 has ended well, b hangs */
+    assert_saw(w, "0:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(evict, only_so_many_are_remembered)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    char id[16];
+    for (int i = 0; i < 257; i++) {
+        snprintf(id, sizeof(id), "n%d", i);
+        join(w, 1, id);
+        evict(w, id);
+    }
+    join(w, 1, "n0");
+    assert_saw(w, "1:WELCOME");
+    join(w, 2, "n1");
+    assert_saw(w, "2:REFUSED evicted");
+    world_free(w);
+}
+
+/* --- stop ------------------------------------------------------------------------------------- */
+
+static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
+{
+    assert_string_equal(job_state(w), state);
+    w->holds_writes = true;
+    struct disk *disk = calloc(1, sizeof(*disk));
+    assert_non_null(disk);
+    w->disk = disk;
+    stop_job(w);
+    assert_saw(w, "~job_stopping job=j");
+    assert_saw(w, " over\n");
+    assert_not_saw(w, "FINISH");
+    assert_int_equal(disk->record.result, RESULT_STOPPED);
+    assert_string_equal(disk->record.sentence, "job j was stopped by an operator");
+    stop_job(w); /* once more: it is about to */
+    assert_string_equal(w->log, "");
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_string_equal(job_state(w), "stopped");
+    for (uint32_t i = 0; i < sessions; i++) {
+        char line[96];
+        snprintf(line, sizeof(line),
+                 "%u:FINISH stopped: job j was stopped by an operator\n%u:CLOSE\n", i, i);
+        assert_saw(w, line);
+    }
+    stop_job(w); /* it has */
+    assert_string_equal(w->log, "");
+    join(w, 40, "late");
+    assert_saw(w, "40:FINISH stopped: job j was stopped by an operator");
+    pass(w, 1000000);
+    assert_string_equal(w->log, "");
+    world_free(w);
+    free(disk);
+}
+
+TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 3);
+    join(w, 0, "a");
+    ends_stopped(w, "waiting", 1);
+
+    w = a_world(1, 2);
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    ends_stopped(w, "gathering", 1);
+
+    w = a_running_world(1, 2, 2);
+    exited(w, 0, 1, 1);
+    ends_stopped(w, "preparing", 2);
+
+    w = a_world(1, 2);
+    w->holds_writes = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    ends_stopped(w, "committing", 2);
+
+    w = a_running_world(1, 2, 2);
+    join(w, 2, "c");
+    ends_stopped(w, "running", 3);
+
+    w = a_running_world(2, 2, 2);
+    goodbye(w, 1);
+    stopped_and_ready(w, 0, 1);
+    ends_stopped(w, "waiting", 1); /* below min, after an epoch */
+}
+
+TEST(stop, a_finished_job_stays_as_it_is)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    exited(w, 0, 1, 0);
+    assert_string_equal(job_state(w), "succeeded");
+    stop_job(w);
+    assert_string_equal(w->log, "");
+    assert_string_equal(job_state(w), "succeeded");
+    assert_int_equal(order(w, RDZV_DRAIN, "j", "a"), TFE_ENOENT);
+    assert_int_equal(order(w, RDZV_EVICT, "j", "a"), TFE_ENOENT);
+    world_free(w);
+}
+
+TEST(stop, a_write_that_fails_is_tried_again)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    w->holds_writes = true;
+    stop_job(w);
+    assert_int_equal(write_ends(w, RDZV_PERSIST_FAILED), 0);
+    pass(w, 999);
+    assert_not_saw(w, "FINISH");
+    w->holds_writes = false;
+    pass(w, 1);
+    assert_saw(w, "0:FINISH stopped");
+    world_free(w);
+}
+
+TEST(stop, what_was_decided_first_stays)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    w->holds_writes = true;
+    stop_job(w);
+    exited(w, 0, 1, 0); /* too late */
+    assert_not_saw(w, "PERSIST");
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "0:FINISH stopped: job j was stopped by an operator");
+    world_free(w);
+
+    w = a_running_world(1, 1, 1);
+    w->holds_writes = true;
+    exited(w, 0, 1, 0);
+    stop_job(w); /* too late */
+    assert_string_equal(w->log, "");
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "0:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(stop, a_job_that_all_leave_meanwhile_is_still_stopped)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 2);
+    join(w, 0, "a");
+    w->holds_writes = true;
+    stop_job(w);
+    goodbye(w, 0);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_string_equal(job_state(w), "stopped");
+    world_free(w);
+}
+
+/* --- who is meant, and who is not there ------------------------------------------------------- */
+
+static struct rdzv_found find(const struct world *w, const char *name)
+{
+    struct rdzv_found found = {.n = 0};
+    int rc = rdzv_find_node(w->r, name, &found);
+    assert_int_equal(rc, found.n ? 0 : TFE_ENOENT);
+    return found;
+}
+
+static void join_labelled(struct world *w, uint32_t session, const char *node, const char *label)
+{
+    struct tfe_msg msg = {.type = MSG_JOIN, .u.join = w->join};
+    msg.u.join.node = node;
+    msg.u.join.node_name = label;
+    assert_int_equal(say(w, session, &msg), 0);
+}
+
+TEST(name, an_id_goes_before_a_label_and_who_is_here_before_a_suspect)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(8, 8);
+    assert_int_equal(find(w, "box").n, 0);
+    join_labelled(w, 0, "a", "box");
+    assert_string_equal(find(w, "box").v[0].node, "a");
+    assert_string_equal(find(w, "box").v[0].job, "j");
+    join_labelled(w, 1, "b", "a");
+    assert_string_equal(find(w, "a").v[0].node, "a");
+    assert_int_equal(find(w, "a").n, 1);
+    join_labelled(w, 2, "c", "box");
+    assert_int_equal(find(w, "box").n, 2);
+    cut(w, 0);
+    assert_int_equal(find(w, "box").n, 1);
+    assert_string_equal(find(w, "box").v[0].node, "c");
+    cut(w, 2);
+    assert_int_equal(find(w, "box").n, 2); /* both suspects */
+    evict(w, "c");
+    assert_string_equal(find(w, "box").v[0].node, "a");
+    w->join.job = "k";
+    for (uint32_t i = 3; i < 9; i++) {
+        join_labelled(w, i, name_of(i - 1), "many");
+    }
+    assert_int_equal(find(w, "many").n, 6);
+    assert_string_equal(find(w, "many").v[RDZV_FOUND_MAX - 1].job, "k");
+    world_free(w);
+}
+
+TEST(name, a_member_that_is_gone_is_nobody)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    goodbye(w, 1);
+    assert_int_equal(find(w, "b").n, 0);
+    assert_int_equal(order(w, RDZV_DRAIN, "j", "b"), TFE_ENOENT);
+    assert_int_equal(order(w, RDZV_EVICT, "j", "b"), TFE_ENOENT);
+    world_free(w);
+}
+
+TEST(order, for_what_is_not_there_changes_nothing)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    static const enum rdzv_event_type orders[] = {RDZV_DRAIN, RDZV_EVICT, RDZV_STOP_JOB};
+    int64_t deadline = w->deadline;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(order(w, orders[i], "k", "a"), TFE_ENOENT);
+        assert_int_equal(order(w, orders[i], NULL, "a"), TFE_ENOENT);
+        assert_int_equal(order(w, orders[i], "not a name", "a"), TFE_ENOENT);
+        if (orders[i] != RDZV_STOP_JOB) {
+            assert_int_equal(order(w, orders[i], "j", "b"), TFE_ENOENT);
+            assert_int_equal(order(w, orders[i], "j", NULL), TFE_ENOENT);
+            assert_int_equal(order(w, orders[i], "j", "not an id"), TFE_ENOENT);
+        }
+        assert_string_equal(w->log, "");
+        assert_int_equal(w->deadline, deadline);
+    }
+    world_free(w);
+}
+
+/* --- memory, and everything at any time -------------------------------------------------------- */
+
+static struct world *an_operated_life(uint64_t fail_at)
+{
+    struct world *w = a_world(1, 3);
+    w->retries = fail_at != 0;
+    w->flaky.fail_at = fail_at;
+    for (uint32_t i = 0; i < 5; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    pass(w, 5000);
+    drain(w, "e");
+    drain(w, "b");
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 2, 1);
+    trainers_stop(w, 1, 1);
+    evict(w, "a");
+    stopped_and_ready(w, 2, 2);
+    stopped_and_ready(w, 3, 2);
+    join(w, 9, "a");
+    stop_job(w);
+    return w;
+}
+
+TEST(order, each_allocation_that_fails_leaves_everything_as_it_was)
+{
+    NO_FIXTURE;
+    struct world *well = an_operated_life(0);
+    assert_string_equal(job_state(well), "stopped");
+    for (uint64_t i = 3; i <= well->flaky.asked; i++) {
+        struct world *w = an_operated_life(i);
+        assert_int_equal(w->failed, 1);
+        assert_true(w->history == well->history);
+        world_free(w);
+    }
+    world_free(well);
+}
+
+/* Some event, sound or not. */
+static int anything(struct world *w, struct rng *rng, uint64_t job_epoch)
+{
+    uint32_t s = (uint32_t)rng_between(rng, 0, 7);
+    uint64_t epoch = job_epoch + rng_between(rng, 0, 1);
+    epoch = epoch ? epoch : 1;
+    const char *node = name_of((uint32_t)rng_between(rng, 0, 7));
+    switch (rng_between(rng, 0, 11)) {
+    case 0:
+    case 1:
+        w->join.highest_epoch = job_epoch;
+        w->join.running_epoch = rng_between(rng, 0, 1) ? job_epoch : 0;
+        return try_join(w, s, node);
+    case 2:
+    case 3:
+    case 4:
+        return try_ready(w, s, epoch);
+    case 5:
+        return say(w, s,
+                   &(struct tfe_msg){.type = MSG_EXITED,
+                                     .u.exited = {.epoch = epoch,
+                                                  .code = (uint32_t)rng_between(rng, 0, 1),
+                                                  .stopped = rng_between(rng, 0, 1) == 0,
+                                                  .tail = ""}});
+    case 6:
+        cut(w, s);
+        return 0;
+    case 7:
+        pass(w, (int64_t)(rng_next(rng) >> rng_between(rng, 46, 63)));
+        return 0;
+    case 8:
+        w->holds_writes = rng_between(rng, 0, 1);
+        forget(w);
+        return w->write
+                   ? write_ends(w, rng_between(rng, 0, 1) ? RDZV_PERSISTED : RDZV_PERSIST_FAILED)
+                   : 0;
+    case 9:
+        return order(w, RDZV_DRAIN, "j", node);
+    case 10:
+        /* Who was evicted does not come back, and so not too many are. */
+        return rng_between(rng, 0, 9) ? 0 : order(w, RDZV_EVICT, "j", node);
+    default:
+        return rng_between(rng, 0, 99) ? 0 : order(w, RDZV_STOP_JOB, "j", NULL);
+    }
+}
+
+TEST(order, at_any_time_a_leaving_node_is_in_no_new_epoch)
+{
+    NO_FIXTURE;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct rng rng;
+        rng_init(&rng, seed);
+        uint32_t max = (uint32_t)rng_between(&rng, 1, 4);
+        struct world *w = a_world((uint32_t)rng_between(&rng, 1, max), max);
+        w->join.max_restarts = 1000;
+        bool was_over = false;
+        for (int i = 0; i < 400; i++) {
+            bool was_leaving[8] = {false};
+            struct msg_status_job job = {.epoch = 0};
+            struct msg_status_node node;
+            bool there = !rdzv_view_job(w->r, NULL, &job);
+            uint64_t before = job.epoch;
+            for (uint32_t n = 0; n < 8; n++) {
+                was_leaving[n] = role_of(w, name_of(n)) == ROLE_LEAVING;
+            }
+            int rc = anything(w, &rng, before);
+            assert_true(rc == 0 || rc == TFE_ESTATE || rc == TFE_ENOENT ||
+                        (rc == TFE_EINVAL && !there));
+            if (rdzv_view_job(w->r, NULL, &job)) {
+                assert_false(was_over);
+                continue;
+            }
+            for (const char *after = NULL; !rdzv_view_node(w->r, "j", after, &node);
+                 after = node.node) {
+                uint32_t n = (uint32_t)(node.node[0] - 'a');
+                assert_true(node.role != ROLE_LEAVING || !node.has_rank || job.epoch == before);
+                assert_true(!was_leaving[n] || node.role == ROLE_LEAVING ||
+                            strstr(w->log, "~node_joined") || strstr(w->log, "~node_lost"));
+            }
+            was_over = strcmp(job.state, "stopped") == 0 || strcmp(job.state, "failed") == 0 ||
+                       strcmp(job.state, "succeeded") == 0;
+        }
+        world_free(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(drain, a_member_leaves_with_its_epoch_and_is_told_so),
+        STORY(drain, a_member_that_is_ready_again_is_in_no_later_epoch),
+        STORY(drain, a_spare_takes_the_place_in_the_same_switch),
+        STORY(drain, who_runs_nothing_goes_at_once),
+        STORY(drain, before_the_first_epoch_the_job_waits_again),
+        STORY(drain, below_min_the_job_waits_and_goes_on_with_the_next_newcomer),
+        STORY(drain, in_a_job_that_waits_a_former_member_goes_at_once),
+        STORY(drain, twice_is_harmless),
+        STORY(drain, of_all_leaves_a_job_that_waits),
+        STORY(drain, during_a_switch_takes_back_what_was_ready),
+        STORY(drain, of_the_last_one_a_switch_waits_for_lets_it_go_on),
+        STORY(drain, of_a_member_of_an_epoch_that_is_not_durable_yet_ends_it_before_it_begins),
+        STORY(drain, a_suspect_is_left_out_and_told_when_it_is_back),
+        STORY(drain, a_suspect_that_is_back_during_the_switch_ends_its_trainers_first),
+        STORY(drain, a_spare_that_is_away_is_told_when_it_is_back_or_forgotten_with_its_lease),
+        STORY(drain, of_a_jobs_only_node_while_it_is_away_leaves_no_job),
+        STORY(drain, a_member_that_does_not_stop_is_left_out_and_named),
+        STORY(drain, the_only_member_s_successor_waits_for_its_trainers_end),
+        STORY(drain, whose_trainers_ended_well_goes_at_once_and_without_a_switch),
+        STORY(drain, once_rank_0_has_ended_well_changes_nothing_any_more),
+        STORY(drain, its_node_may_still_say_goodbye_or_lose_its_lease),
+        STORY(evict, a_member_is_refused_at_once_and_the_others_switch),
+        STORY(evict, proves_nothing_about_its_trainers),
+        STORY(evict, a_node_whose_trainers_had_ended_is_not_waited_for),
+        STORY(evict, a_node_that_comes_back_is_refused_again),
+        STORY(evict, the_last_word_of_a_node_that_comes_back_still_counts),
+        STORY(evict, in_every_other_state),
+        STORY(evict, only_so_many_are_remembered),
+        STORY(stop, in_every_state_the_end_is_durable_before_it_is_told),
+        STORY(stop, a_finished_job_stays_as_it_is),
+        STORY(stop, a_write_that_fails_is_tried_again),
+        STORY(stop, what_was_decided_first_stays),
+        STORY(stop, a_job_that_all_leave_meanwhile_is_still_stopped),
+        STORY(name, an_id_goes_before_a_label_and_who_is_here_before_a_suspect),
+        STORY(name, a_member_that_is_gone_is_nobody),
+        STORY(order, for_what_is_not_there_changes_nothing),
+        STORY(order, each_allocation_that_fails_leaves_everything_as_it_was),
+        STORY(order, at_any_time_a_leaving_node_is_in_no_new_epoch),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}
