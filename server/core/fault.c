@@ -55,6 +55,22 @@ static bool peer_is_missing(const struct job *job)
     return false;
 }
 
+/* Where the exception that ended a Python program is told: the first line after its last traceback that
+ * is not indented. NULL: there is none. */
+static const char *exception_line(const char *tail)
+{
+    static const char head[] = "Traceback (most recent call last)";
+    const char *line = NULL;
+    for (const char *p = strstr(tail, head); p; p = strstr(p + 1, head)) {
+        line = p;
+    }
+    do {
+        line = line ? strchr(line, '\n') : NULL;
+        line = line ? line + 1 : NULL;
+    } while (line && (*line == ' ' || *line == '\n'));
+    return line && *line ? line : NULL;
+}
+
 /* What TensorFlow's workers say when a peer is gone (TENSORFLOW.md; tensorflow/core, collective
  * executor and coordination service). */
 static bool is_collective_error(const char *tail)
@@ -65,6 +81,16 @@ static bool is_collective_error(const char *tail)
         "CoordinationServiceError",
         "heartbeat timeout",
     };
+    const char *exception = tail ? exception_line(tail) : NULL;
+    if (exception) {
+        /* An exception of the script's own comes first; on the way out TensorFlow then complains of its
+         * peers as well. */
+        const char *type = strstr(exception, "errors_impl.");
+        if (!type || type > exception + strcspn(exception, "\n")) {
+            return false;
+        }
+        tail = exception;
+    }
     for (size_t i = 0; tail && i < sizeof(words) / sizeof(words[0]); i++) {
         if (strstr(tail, words[i])) {
             return true;

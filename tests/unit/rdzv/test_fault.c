@@ -61,6 +61,38 @@ TEST(verdict, a_collectives_last_words_are_no_fault_and_the_one_they_died_of_may
     world_free(w);
 }
 
+static bool is_charged(const char *tail)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    exited_as(w, 1, (struct msg_exited){.epoch = 1, .code = 1, .tail = tail});
+    bool charged = strstr(w->log, "~restarts") != NULL;
+    assert_int_equal(strstr(w->log, "own_fault") != NULL, charged);
+    world_free(w);
+    return charged;
+}
+
+TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_says_afterwards)
+{
+    /* A worker that ends with an exception finds its peers gone in the shutdown barrier and says so. */
+    NO_FIXTURE;
+    assert_true(
+        is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
+                   "    raise ValueError(\"x\")\nValueError: x\n"
+                   "E0000 Shutdown barrier in coordination service has failed: ABORTED\n"));
+    assert_false(is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1\n"
+                            "tensorflow.python.framework.errors_impl.UnavailableError: {{node x}}\n"
+                            "Collective ops is aborted by: Connection refused\n"));
+    /* The head of a long traceback does not travel. */
+    assert_false(
+        is_charged("  File \"x.py\", line 1\nerrors_impl.UnavailableError: Collective ops is "
+                   "aborted by: Connection reset\n"));
+    assert_true(is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1\n"
+                           "errors_impl.InvalidArgumentError: shapes\n"));
+    assert_true(is_charged("Traceback (most recent call last):\n"));
+    assert_true(is_charged("Traceback (most recent call last):"));
+    assert_true(is_charged(""));
+}
+
 TEST(verdict, preemptions_and_the_agents_own_stops_are_free)
 {
     NO_FIXTURE;
@@ -196,6 +228,8 @@ int main(void)
         STORY(verdict, a_loss_after_it_explains_nothing),
         STORY(verdict,
               a_collectives_last_words_are_no_fault_and_the_one_they_died_of_may_report_last),
+        STORY(verdict,
+              an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_says_afterwards),
         STORY(verdict, preemptions_and_the_agents_own_stops_are_free),
         STORY(verdict, a_failure_that_crosses_a_planned_switch_is_nobodys_fault),
         STORY(verdict, alone_it_is_known_at_once),

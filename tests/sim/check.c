@@ -1,0 +1,532 @@
+/* tests/sim/check.c: the invariants, judged from what trainers do and what nodes were promised. */
+#include "tests/sim/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/world.h"
+
+/* Epochs of a job that are remembered; older ones stay only while a trainer of theirs lives. */
+#define VIEWS_KEPT 16
+
+static const struct {
+    const char *name;
+    const char *sentence;
+    const char *off;
+} rules[CHECK__COUNT] = {
+#define CHECK_ROW(NAME, name, sentence, off) [CHECK_##NAME] = {#name, sentence, off},
+    CHECK_RULES(CHECK_ROW)
+#undef CHECK_ROW
+};
+
+/* One epoch as its members were told of it, and who lives in it. */
+struct view {
+    struct view *older;
+    uint32_t era;
+    uint64_t epoch;
+    uint64_t digest; /* 0: nobody was told yet */
+    uint32_t world;
+    uint32_t *holder; /* by rank: node + 1 that was given it */
+    uint32_t *live;   /* by rank: node + 1 whose trainer lives */
+    uint32_t n_live;
+    uint32_t own_faults;
+    uint32_t charged;
+    uint32_t charged_by; /* server process: what it had not written before it died does not count */
+    bool silence;
+};
+
+struct job_check {
+    uint32_t min, max, nproc;
+    uint32_t era;
+    uint64_t highest;
+    uint64_t stepped;
+    uint64_t charged_epoch; /* not judged yet; 0: none */
+    int64_t verdict_at;
+    bool excused;
+    struct view *views; /* newest first */
+};
+
+struct node_check {
+    int64_t lease_end;
+    int64_t fence_end;
+    int64_t stood_at; /* its clock stood still when it showed this */
+    bool clock_stood; /* … and what it was granted last counts from before */
+};
+
+#define NODE_FRESH                                                                                 \
+    ((struct node_check){                                                                          \
+        .lease_end = INT64_MIN, .fence_end = INT64_MIN, .stood_at = INT64_MIN})
+
+struct check {
+    bool on[CHECK__COUNT];
+    bool failed;
+    enum check_rule rule;
+    char text[256];
+    uint32_t era;
+    uint32_t server;
+    struct job_check *jobs;
+    size_t n_jobs, cap_jobs;
+    struct node_check *nodes;
+    size_t n_nodes, cap_nodes;
+};
+
+const char *check_rule_name(enum check_rule rule)
+{
+    return rules[rule].name;
+}
+
+const char *check_rule_sentence(enum check_rule rule)
+{
+    return rules[rule].sentence;
+}
+
+const char *check_rule_off(enum check_rule rule)
+{
+    return rules[rule].off;
+}
+
+struct check *check_new(void)
+{
+    struct check *c = sim_alloc(1, sizeof(*c));
+    for (int i = 0; i < CHECK__COUNT; i++) {
+        c->on[i] = rules[i].off[0] == '\0';
+    }
+    return c;
+}
+
+static void view_free(struct view *view)
+{
+    free(view->holder);
+    free(view->live);
+    free(view);
+}
+
+void check_free(struct check *c)
+{
+    if (!c) {
+        return;
+    }
+    for (size_t i = 0; i < c->n_jobs; i++) {
+        while (c->jobs[i].views) {
+            struct view *view = c->jobs[i].views;
+            c->jobs[i].views = view->older;
+            view_free(view);
+        }
+    }
+    free(c->jobs);
+    free(c->nodes);
+    free(c);
+}
+
+void check_force(struct check *c, enum check_rule rule, bool on)
+{
+    c->on[rule] = on;
+}
+
+bool check_failed(const struct check *c)
+{
+    return c && c->failed;
+}
+
+const char *check_failed_rule(const struct check *c)
+{
+    return c->failed ? rules[c->rule].name : NULL;
+}
+
+const char *check_failed_text(const struct check *c)
+{
+    return c->failed ? c->text : NULL;
+}
+
+__attribute__((format(printf, 3, 4))) static void fail(struct check *c, enum check_rule rule,
+                                                       const char *format, ...)
+{
+    if (!c->on[rule] || c->failed) {
+        return;
+    }
+    c->failed = true;
+    c->rule = rule;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->text, sizeof(c->text), format, args);
+    va_end(args);
+}
+
+/* --- jobs and their epochs ---------------------------------------------------------------------- */
+
+static struct job_check *job_of(struct check *c, uint32_t job)
+{
+    while (c->n_jobs <= job) {
+        c->jobs = sim_grow(c->jobs, c->n_jobs, &c->cap_jobs, sizeof(*c->jobs));
+        c->jobs[c->n_jobs++] = (struct job_check){.max = UINT32_MAX, .nproc = 1};
+    }
+    struct job_check *j = &c->jobs[job];
+    if (j->era != c->era) {
+        j->era = c->era;
+        j->highest = 0;
+        j->stepped = 0;
+        j->charged_epoch = 0;
+    }
+    return j;
+}
+
+void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc)
+{
+    struct job_check *j = job_of(c, job);
+    j->min = min;
+    j->max = max;
+    j->nproc = nproc;
+}
+
+void check_server_begins(struct check *c)
+{
+    c->server++;
+    for (size_t i = 0; i < c->n_jobs; i++) {
+        c->jobs[i].charged_epoch = 0; /* it died with its server, or will be said again */
+    }
+    c->era += c->on[CHECK_OVER_RESTARTS] ? 0 : 1;
+}
+
+void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk)
+{
+    if (predecessor != on_disk) {
+        fail(c, CHECK_ONE_WRITER, "a record of job %s wants to follow epoch %llu, on disk is %llu",
+             job, (unsigned long long)predecessor, (unsigned long long)on_disk);
+    }
+}
+
+uint32_t check_era(const struct check *c)
+{
+    return c->era;
+}
+
+static struct view *view_find(const struct job_check *j, uint32_t era, uint64_t epoch)
+{
+    for (struct view *view = j->views; view; view = view->older) {
+        if (view->epoch == epoch && view->era == era) {
+            return view;
+        }
+    }
+    return NULL;
+}
+
+static void forget_old_views(struct job_check *j)
+{
+    unsigned n = 0;
+    for (struct view **at = &j->views; *at;) {
+        struct view *view = *at;
+        if (++n > VIEWS_KEPT && view->n_live == 0) {
+            *at = view->older;
+            view_free(view);
+        } else {
+            at = &view->older;
+        }
+    }
+}
+
+static struct view *view_get(struct job_check *j, uint32_t era, uint64_t epoch)
+{
+    struct view *view = view_find(j, era, epoch);
+    if (view) {
+        return view;
+    }
+    view = sim_alloc(1, sizeof(*view));
+    view->era = era;
+    view->epoch = epoch;
+    view->older = j->views;
+    j->views = view;
+    forget_old_views(j);
+    return view;
+}
+
+void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members)
+{
+    struct job_check *j = job_of(c, job);
+    if (j->excused) {
+        return;
+    }
+    if (epoch <= j->highest) {
+        fail(c, CHECK_EPOCH_GROWS, "epoch %llu begins after epoch %llu", (unsigned long long)epoch,
+             (unsigned long long)j->highest);
+    }
+    if (members > j->max) {
+        fail(c, CHECK_MAX_KEPT, "epoch %llu has %llu members, max is %u", (unsigned long long)epoch,
+             (unsigned long long)members, j->max);
+    }
+    if (members < j->min) {
+        fail(c, CHECK_MIN_KEPT, "epoch %llu has %llu members, min is %u", (unsigned long long)epoch,
+             (unsigned long long)members, j->min);
+    }
+    j->highest = epoch;
+    (void)view_get(j, c->era, epoch);
+}
+
+/* The table of the epoch, the same for everybody who is told of it. */
+static bool view_agrees(struct check *c, struct view *view, uint32_t world, uint64_t digest)
+{
+    if (view->digest == 0) {
+        view->digest = digest;
+        view->world = world;
+        view->holder = sim_alloc(world, sizeof(*view->holder));
+        view->live = sim_alloc(world, sizeof(*view->live));
+    }
+    if (view->digest != digest || view->world != world) {
+        fail(c, CHECK_ONE_VIEW, "epoch %llu has two tables, of %u and of %u trainers",
+             (unsigned long long)view->epoch, view->world, world);
+        return false;
+    }
+    return true;
+}
+
+void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t rank,
+                 uint32_t world, uint64_t digest)
+{
+    struct job_check *j = job_of(c, job);
+    if (j->excused) {
+        return;
+    }
+    struct view *view = view_get(j, c->era, epoch);
+    if (!view_agrees(c, view, world, digest)) {
+        return;
+    }
+    if ((uint64_t)world > (uint64_t)j->max * j->nproc) {
+        fail(c, CHECK_MAX_KEPT, "epoch %llu has %u trainers, max is %u nodes of %u",
+             (unsigned long long)epoch, world, j->max, j->nproc);
+    }
+    for (uint32_t r = rank; r < rank + j->nproc; r++) {
+        if (r >= world || (view->holder[r] && view->holder[r] != node + 1)) {
+            fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu is given to node %u and to node %u", r,
+                 (unsigned long long)epoch, r < world ? view->holder[r] - 1 : 0, node);
+            return;
+        }
+        view->holder[r] = node + 1;
+    }
+}
+
+void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t epoch,
+                          uint32_t node, uint32_t rank, uint32_t world, uint64_t digest)
+{
+    struct job_check *j = job_of(c, job);
+    struct view *view = view_get(j, era, epoch);
+    if (j->excused || !view_agrees(c, view, world, digest)) {
+        return;
+    }
+    if (rank >= world || view->live[rank]) {
+        fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu lives on node %u and on node %u", rank,
+             (unsigned long long)epoch, rank < world ? view->live[rank] - 1 : 0, node);
+        return;
+    }
+    view->live[rank] = node + 1;
+    view->n_live++;
+}
+
+void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t epoch, uint32_t rank)
+{
+    struct view *view = view_find(job_of(c, job), era, epoch);
+    if (view && view->live && rank < view->world && view->live[rank]) {
+        view->live[rank] = 0;
+        view->n_live--;
+    }
+}
+
+void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
+{
+    struct job_check *j = job_of(c, job);
+    if (j->excused || era != c->era) {
+        return;
+    }
+    if (epoch < j->stepped) {
+        fail(c, CHECK_ONE_PROGRESS, "epoch %llu makes a step after epoch %llu has made one",
+             (unsigned long long)epoch, (unsigned long long)j->stepped);
+    }
+    j->stepped = epoch;
+}
+
+void check_own_fault(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
+{
+    view_get(job_of(c, job), era, epoch)->own_faults++;
+}
+
+void check_silence(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
+{
+    view_get(job_of(c, job), era, epoch)->silence = true;
+}
+
+void check_excuse(struct check *c, uint32_t job)
+{
+    job_of(c, job)->excused = true;
+}
+
+bool check_is_excused(const struct check *c, uint32_t job)
+{
+    return job < c->n_jobs && c->jobs[job].excused;
+}
+
+/* A charge that has stood for so long is not taken back any more. */
+static void judge_charge(struct check *c, struct job_check *j)
+{
+    uint64_t epoch = j->charged_epoch;
+    const struct view *view = view_find(j, j->era, epoch);
+    j->charged_epoch = 0;
+    if (view && view->own_faults == 0) {
+        fail(c, view->silence ? CHECK_CHARGE_SILENT : CHECK_CHARGE_FREE,
+             "epoch %llu is charged, none of its trainers failed by itself",
+             (unsigned long long)epoch);
+    }
+}
+
+void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdict_at)
+{
+    struct job_check *j = job_of(c, job);
+    struct view *view = view_get(j, c->era, epoch);
+    if (j->excused) {
+        return;
+    }
+    if (view->charged_by != c->server) {
+        view->charged_by = c->server;
+        view->charged = 0;
+    }
+    if (++view->charged > 1) {
+        fail(c, CHECK_CHARGE_ONCE, "epoch %llu is charged again", (unsigned long long)epoch);
+    }
+    j->charged_epoch = epoch;
+    j->verdict_at = verdict_at;
+}
+
+void check_charge_back(struct check *c, uint32_t job, uint64_t epoch)
+{
+    struct job_check *j = job_of(c, job);
+    struct view *view = view_get(j, c->era, epoch);
+    if (j->excused) {
+        return;
+    }
+    if (view->charged_by != c->server || view->charged == 0) {
+        fail(c, CHECK_CHARGE_STANDS, "a charge is taken back in epoch %llu, which was not charged",
+             (unsigned long long)epoch);
+    }
+    view->charged = 0;
+    j->charged_epoch = 0;
+}
+
+void check_time(struct check *c, uint32_t job, int64_t now)
+{
+    struct job_check *j = job_of(c, job);
+    if (j->charged_epoch && now >= j->verdict_at) {
+        judge_charge(c, j);
+    }
+}
+
+void check_over(struct check *c, uint32_t job)
+{
+    struct job_check *j = job_of(c, job);
+    if (j->charged_epoch) {
+        judge_charge(c, j);
+    }
+}
+
+/* --- nodes --------------------------------------------------------------------------------------- */
+
+static struct node_check *node_of(struct check *c, uint32_t node)
+{
+    while (c->n_nodes <= node) {
+        c->nodes = sim_grow(c->nodes, c->n_nodes, &c->cap_nodes, sizeof(*c->nodes));
+        c->nodes[c->n_nodes++] = NODE_FRESH;
+    }
+    return &c->nodes[node];
+}
+
+void check_node_begins(struct check *c, uint32_t node)
+{
+    *node_of(c, node) = NODE_FRESH;
+}
+
+void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms, int64_t fence_ms)
+{
+    struct node_check *n = node_of(c, node);
+    if (from + ttl_ms > n->lease_end) {
+        n->lease_end = from + ttl_ms;
+        n->clock_stood = from <= n->stood_at;
+    }
+    if (from + fence_ms > n->fence_end) {
+        n->fence_end = from + fence_ms;
+    }
+}
+
+int64_t check_fence_end(const struct check *c, uint32_t node)
+{
+    return node < c->n_nodes ? c->nodes[node].fence_end : INT64_MIN;
+}
+
+void check_clock_stood(struct check *c, uint32_t node, int64_t clock)
+{
+    node_of(c, node)->clock_stood = true;
+    node_of(c, node)->stood_at = clock;
+}
+
+void check_lease_over(struct check *c, uint32_t node, int64_t clock)
+{
+    const struct node_check *n = node_of(c, node);
+    if (clock < n->lease_end && !n->clock_stood) {
+        fail(c, CHECK_LEASE_KEPT, "the lease of node %u ends %lld ms early on its clock", node,
+             (long long)(n->lease_end - clock));
+    }
+}
+
+void check_fence_set(struct check *c, uint32_t node, int64_t deadline)
+{
+    const struct node_check *n = node_of(c, node);
+    if (deadline > n->fence_end) {
+        fail(c, CHECK_FENCE_GRANTED, "node %u sets a fence %lld ms after what it was granted", node,
+             (long long)(n->fence_end == INT64_MIN ? deadline : deadline - n->fence_end));
+    }
+}
+
+void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive)
+{
+    if (trainers_alive) {
+        fail(c, CHECK_FENCE_HELD, "%u trainers of node %u live past its fence", trainers_alive,
+             node);
+    }
+}
+
+void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive)
+{
+    if (trainers_alive) {
+        fail(c, CHECK_TRUE_WORD, "node %u says %s while %u of its trainers live", node, message,
+             trainers_alive);
+    }
+}
+
+/* --- the rest ------------------------------------------------------------------------------------ */
+
+void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max)
+{
+    if (n > max) {
+        fail(c, CHECK_QUEUES, "%u messages wait on a connection of node %u, the bound is %u", n,
+             node, max);
+    }
+}
+
+void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit)
+{
+    if (bytes > limit) {
+        fail(c, CHECK_MEMORY, "%s holds %zu bytes, its bound is %zu", owner, bytes, limit);
+    }
+}
+
+void check_time_stands(struct check *c, const char *who)
+{
+    fail(c, CHECK_TIME_STANDS, "%s", who);
+}
+
+void check_honest(struct check *c, const char *who, const char *what, int rc)
+{
+    fail(c, CHECK_HONEST, "%s answers %s with error %d", who, what, rc);
+}
+
+void check_not_settled(struct check *c, const char *why)
+{
+    fail(c, CHECK_SETTLES, "%s", why);
+}

@@ -1,0 +1,121 @@
+/* tests/sim/check.h: the invariants, judged from what trainers do and what nodes were promised. */
+#ifndef TFE_TESTS_SIM_CHECK_H
+#define TFE_TESTS_SIM_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rules: name, sentence, and why it is not judged at present ("": it is). A rule is switched on by
+ * emptying its last column in the change that makes it true. */
+#define CHECK_RULES(X)                                                                             \
+    X(EPOCH_GROWS, epoch_grows, "an epoch's number is above all earlier ones of its job", "")      \
+    X(OVER_RESTARTS, over_restarts, "all that is said of epochs holds across server restarts too", \
+      "")                                                                                          \
+    X(ONE_PROGRESS, one_progress, "at most one epoch of a job makes progress", "")                 \
+    X(ONE_VIEW, one_view, "all members of an epoch are given the same table", "")                  \
+    X(ONE_RANK, one_rank, "no rank of an epoch is given or lived twice", "")                       \
+    X(FENCE_HELD, fence_held, "nobody trains past its fence while its guard can run", "")          \
+    X(FENCE_GRANTED, fence_granted, "an agent sets no fence later than it was granted", "")        \
+    X(LEASE_KEPT, lease_kept, "no lease ends before its time on the holder's clock", "")           \
+    X(MAX_KEPT, max_kept, "no epoch has more members than max", "")                                \
+    X(MIN_KEPT, min_kept, "no epoch begins with fewer members than min", "")                       \
+    X(TRUE_WORD, true_word, "no agent says that nothing runs while a trainer of its does", "")     \
+    X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once", "")      \
+    X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only",     \
+      "fault_excuse takes back the charge of the epoch before, while its verdict is open")         \
+    X(CHARGE_FREE, charge_free, "no fault is charged where no trainer failed by itself", "")       \
+    X(CHARGE_SILENT, charge_silent,                                                                \
+      "… also where a peer froze or vanished without the server having a sign of it",              \
+      "the verdict has to wait for one ttl; the first rules decide at once")                       \
+    X(ONE_WRITER, one_writer, "each record follows the epoch that is on disk",                     \
+      "an order to stop writes a second record beside one that is under way")                      \
+    X(QUEUES, queues, "no connection queues more messages than its bound", "")                     \
+    X(MEMORY, memory, "no core holds more memory than its bound", "")                              \
+    X(TIME_STANDS, time_stands, "time goes on: no core asks to be called again without end", "")   \
+    X(HONEST, honest, "no core answers an honest event with an error", "")                         \
+    X(SETTLES, settles, "after the last fault all live nodes share one epoch or the job is over",  \
+      "an epoch given up while its record is written leaves the spares unasked")
+
+enum check_rule {
+#define CHECK_ENUM(NAME, name, sentence, off) CHECK_##NAME,
+    CHECK_RULES(CHECK_ENUM)
+#undef CHECK_ENUM
+        CHECK__COUNT
+};
+
+const char *check_rule_name(enum check_rule rule);
+const char *check_rule_sentence(enum check_rule rule);
+/* "": the rule is judged. */
+const char *check_rule_off(enum check_rule rule);
+
+struct check;
+
+/* Jobs and nodes are small indexes of the caller's. */
+struct check *check_new(void);
+void check_free(struct check *c);
+/* Judges a rule although the table says no, or the other way round. */
+void check_force(struct check *c, enum check_rule rule, bool on);
+
+bool check_failed(const struct check *c);
+/* NULL before. The first violation stays. */
+const char *check_failed_rule(const struct check *c);
+const char *check_failed_text(const struct check *c);
+
+/* --- what happens; each may find a violation --- */
+
+void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc);
+/* A server process begins. While OVER_RESTARTS is off it begins an era, and nothing is compared across
+ * eras; else all is one era, 0. */
+void check_server_begins(struct check *c);
+uint32_t check_era(const struct check *c);
+/* A record is synced in place of that of another epoch (0: there was none). */
+void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk);
+
+/* The server begins an epoch, and sends a START of it. */
+void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members);
+void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t rank,
+                 uint32_t world, uint64_t digest);
+/* The epoch is charged to the restart budget; that may be taken back until verdict_at (virtual time) or
+ * the job's end, and is judged then. */
+void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdict_at);
+/* A loss in this epoch explains its fault. */
+void check_charge_back(struct check *c, uint32_t job, uint64_t epoch);
+void check_time(struct check *c, uint32_t job, int64_t now);
+void check_over(struct check *c, uint32_t job);
+
+/* A trainer process begins with this view of its epoch, ends; all of an epoch have made a step. */
+void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t epoch,
+                          uint32_t node, uint32_t rank, uint32_t world, uint64_t digest);
+void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t epoch,
+                        uint32_t rank);
+void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
+/* The truth about an epoch: a trainer of it has failed by itself; a member was out of sight of the
+ * server or of its peers. */
+void check_own_fault(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
+void check_silence(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
+/* Nothing of this job is judged any more: a fault that no rule covers (two processes of one id). */
+void check_excuse(struct check *c, uint32_t job);
+bool check_is_excused(const struct check *c, uint32_t job);
+
+/* An agent process begins; the holder has read that it has its lease and fence for so long, counted
+ * from a point on its own clock. */
+void check_node_begins(struct check *c, uint32_t node);
+void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms, int64_t fence_ms);
+int64_t check_fence_end(const struct check *c, uint32_t node);
+/* The clock stands still from here on for a while: what was promised by it cannot be kept by others. */
+void check_clock_stood(struct check *c, uint32_t node, int64_t clock);
+void check_lease_over(struct check *c, uint32_t node, int64_t clock);
+void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
+/* The fence has passed for so long that its guard must have killed everything. */
+void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive);
+void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive);
+
+void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max);
+void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit);
+void check_time_stands(struct check *c, const char *who);
+void check_honest(struct check *c, const char *who, const char *what, int rc);
+/* why: what is not as it should be, long after the last fault. */
+void check_not_settled(struct check *c, const char *why);
+
+#endif

@@ -1,0 +1,27 @@
+/* tests/sim/disk.h: the server's disk: what is written, what is synced, what a crash leaves. */
+#ifndef TFE_TESTS_SIM_DISK_H
+#define TFE_TESTS_SIM_DISK_H
+
+#include "server/core/rdzv.h"
+#include "tests/sim/world.h"
+
+/* A write is synced after so long. */
+void disk_set_latency(struct world *w, uint32_t lo_ms, uint32_t hi_ms);
+/* Until then every write fails (full), or none is answered (stuck). */
+void disk_fail_until(struct world *w, int64_t at);
+void disk_stall_until(struct world *w, int64_t at);
+
+struct disk *disk_new(struct world *w);
+void disk_free(struct world *w);
+
+/* Copies the record; ends in server_written. */
+void disk_write(struct world *w, const struct rdzv_record *record);
+/* The server's process has ended: of the writes under way the first `kept` are on disk, the rest is
+ * lost. */
+void disk_crash(struct world *w, uint32_t kept);
+uint32_t disk_pending(const struct world *w);
+
+/* What a new server finds; index from 0 on, NULL: no more. Borrowed. */
+const struct rdzv_record *disk_record(const struct world *w, uint32_t index);
+
+#endif

@@ -1,0 +1,303 @@
+/* tests/sim/explore.c: one seed's random world: jobs, machines, stretches of faults, judgement at rest. */
+#include "tests/sim/explore.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/jobs.h"
+#include "tests/sim/net.h"
+#include "tests/sim/node.h"
+#include "tests/sim/server.h"
+
+/* So many machines share the jobs of one name; a table goes to every member, so that a cluster of
+ * thousands would be all that a run does. */
+#define GROUP_MAX 250
+#define GROUPS_MAX 64
+#define LOOK_MS 1000
+/* A job that is over is joined once more by so many percent of the late. */
+#define LATE_PERCENT 20
+
+/* Machines that work for one job after the other. */
+struct group {
+    uint32_t job;
+    uint32_t generation;
+};
+
+struct explore {
+    struct world world;
+    struct rng rng;
+    struct group groups[GROUPS_MAX];
+    uint32_t n_groups;
+    bool is_strict;
+    int64_t settle_ms; /* within which all has to be at rest after the last fault */
+};
+
+static uint64_t roll(struct explore *x, uint64_t low, uint64_t high)
+{
+    return rng_between(&x->rng, low, high);
+}
+
+static struct explore *explore_of(struct world *w)
+{
+    return (struct explore *)(void *)((char *)w - offsetof(struct explore, world));
+}
+
+static uint32_t one_of(struct explore *x, const uint32_t *v, size_t n)
+{
+    return v[roll(x, 0, n - 1)];
+}
+#define ONE_OF(x, ...)                                                                             \
+    one_of(x, (const uint32_t[]){__VA_ARGS__},                                                     \
+           sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+/* --- jobs ---------------------------------------------------------------------------------------- */
+
+static uint32_t group_size(const struct explore *x)
+{
+    return (x->world.n_nodes + x->n_groups - 1) / x->n_groups;
+}
+
+static void open_job(struct explore *x, uint32_t group)
+{
+    struct world *w = &x->world;
+    struct group *g = &x->groups[group];
+    char name[32];
+    snprintf(name, sizeof(name), "g%u-%u", group, ++g->generation);
+    uint32_t size = group_size(x);
+    uint32_t max = roll(x, 0, 2) ? (uint32_t)roll(x, 1, size + 1) : size;
+    uint32_t min = roll(x, 0, 1) ? 1 : (uint32_t)roll(x, 1, max);
+    uint32_t nproc = roll(x, 0, 3) ? 1 : (uint32_t)roll(x, 2, 3);
+    g->job = jobs_add(w, name, min, max, nproc);
+    struct job *job = jobs_get(w, g->job);
+    job->max_restarts = ONE_OF(x, 0, 3, 1000, 1000000);
+    job->elastic_ms = roll(x, 0, 5) ? 0 : ONE_OF(x, 20000, 200000);
+    /* Not yet: a new run does not wait for the fences of the last one. */
+    job->new_run = roll(x, 0, 5) == 0 && x->is_strict;
+    job->script = roll(x, 1, 1000);
+    struct trainer_spec *spec = &job->spec;
+    spec->start_lo = ONE_OF(x, 50, 300, 2000);
+    spec->start_hi = spec->start_lo + ONE_OF(x, 0, 500, 5000);
+    spec->step_ms = ONE_OF(x, 20, 100, 500);
+    spec->steps = ONE_OF(x, 0, 0, 100, 1000, 10000);
+    spec->mute = roll(x, 0, 3) == 0;
+    /* Who hangs at the end is at fault: all have to be out well within the grace. */
+    uint32_t grace = server_config(w)->exit_grace_ms;
+    spec->finish_hi = ONE_OF(x, 0, 50, 500) * grace / 2000;
+    spec->finish_hi = spec->finish_hi < grace / 4 ? spec->finish_hi : grace / 4;
+    if (roll(x, 0, 4) == 0) {
+        spec->fail_rank = (uint32_t)roll(x, 0, max * nproc - 1);
+        spec->fail_at = ONE_OF(x, 0, 5, 100);
+        spec->fail_code = 1;
+        spec->fail_epochs = ONE_OF(x, 1, 3, 10);
+    }
+}
+
+static uint32_t job_for(struct world *w, uint32_t node)
+{
+    struct explore *x = explore_of(w);
+    uint32_t group = node % x->n_groups;
+    if (jobs_get(w, x->groups[group].job)->over && roll(x, 0, 99) >= LATE_PERCENT) {
+        open_job(x, group);
+    }
+    return x->groups[group].job;
+}
+
+/* --- the world ----------------------------------------------------------------------------------- */
+
+static uint32_t draw_agents(struct explore *x)
+{
+    static const uint32_t most[] = {2, 4, 8, 16, 40, 100};
+    return (uint32_t)roll(x, 1, most[roll(x, 0, sizeof(most) / sizeof(most[0]) - 1)]);
+}
+
+static void make_world(struct explore *x, const struct explore_wish *wish)
+{
+    struct world *w = &x->world;
+    struct sim_options options = {
+        .seed = wish->seed, .wire = wish->wire, .verbose = wish->verbose};
+    world_init(w, &options);
+    rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
+    w->check = check_new();
+    for (int rule = 0; wish->strict && rule < CHECK__COUNT; rule++) {
+        check_force(w->check, (enum check_rule)rule, true);
+    }
+    x->is_strict = wish->strict;
+    uint32_t n = wish->agents ? wish->agents : draw_agents(x);
+    nodes_new(w, n);
+    net_new(w, n);
+    jobs_new(w);
+    struct rdzv_config config = {
+        .seed = wish->seed,
+        .ttl_ms = ONE_OF(x, 3000, 5000, 10000),
+        .gather_ms = ONE_OF(x, 200, 1000, 3000),
+        .gather_max_ms = ONE_OF(x, 5000, 30000),
+        .stop_grace_ms = ONE_OF(x, 0, 1000, 5000),
+        .exit_grace_ms = ONE_OF(x, 2000, 20000, 60000),
+        .grow_wait_ms = ONE_OF(x, 1000, 60000),
+        .max_restarts = 3,
+        .max_sessions = 4 * n + 64,
+    };
+    config.fence_ms = ONE_OF(x, 3, 3, 5, 10) * config.ttl_ms;
+    server_new(w, &config);
+    disk_new(w);
+    disk_set_latency(w, ONE_OF(x, 0, 1, 10), ONE_OF(x, 10, 50, 500));
+    server_set_rate(w, (int64_t)roll(x, 950000, 1050000));
+    static const uint32_t spreads[] = {0, 0, 5, 50, 300};
+    uint32_t low = ONE_OF(x, 0, 1, 20);
+    uint32_t spread = spreads[roll(x, 0, 4)];
+    char name[NODE_NAME_MAX];
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(name, sizeof(name), "n%u", i);
+        node_name(w, i, name);
+        node_set_rate(w, i, (int64_t)roll(x, 950000, 1050000));
+        net_link(w, i)->latency_lo = low;
+        net_link(w, i)->latency_hi = low + spread;
+    }
+    x->n_groups = (n + GROUP_MAX - 1) / GROUP_MAX;
+    if (x->n_groups == 1 && n > 3 && roll(x, 0, 2) == 0) {
+        x->n_groups = (uint32_t)roll(x, 2, 3);
+    }
+    for (uint32_t g = 0; g < x->n_groups && g < GROUPS_MAX; g++) {
+        open_job(x, g);
+    }
+    faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), wish->strict,
+               job_for);
+    /* Twice the longest fence, two switches that somebody is left out of, a gather window, the graces
+     * of node and server, heartbeats missed, and the trainers' own slowness. */
+    x->settle_ms = 2 * ((int64_t)config.fence_ms * 1106 / 1000 * 1060 / 1000) +
+                   2 * ((int64_t)config.stop_grace_ms + 32000) + config.gather_max_ms +
+                   config.exit_grace_ms + 60000 + 120000;
+}
+
+static void end_world(struct explore *x)
+{
+    struct world *w = &x->world;
+    faults_free(w);
+    server_free(w);
+    disk_free(w);
+    trainers_free(w);
+    nodes_free(w);
+    jobs_free(w);
+    net_free(w);
+    check_free(w->check);
+    world_done(w);
+}
+
+/* --- judgement at rest --------------------------------------------------------------------------- */
+
+/* NULL: the job is as it should be with so many agents; else what is not. */
+static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
+{
+    const struct job *job = jobs_get(w, index);
+    struct cluster_view view = trainers_of_job(w, index);
+    if (live == 0 || live < job->min) {
+        return view.clusters ? "trainers live although there are too few nodes" : NULL;
+    }
+    if (view.clusters > 1) {
+        return "more than one epoch has living trainers";
+    }
+    if (view.clusters == 0) {
+        return "enough nodes, and no epoch";
+    }
+    if (!view.is_whole) {
+        return "an epoch whose trainers are not all up";
+    }
+    uint32_t want = live < job->max ? live : job->max;
+    return view.world == want * job->nproc ? NULL : "an epoch without all live nodes, or with more";
+}
+
+static bool is_settled(struct explore *x, uint32_t *live, char *why, size_t cap)
+{
+    struct world *w = &x->world;
+    uint32_t jobs = jobs_count(w);
+    memset(live, 0, jobs * sizeof(*live));
+    for (uint32_t i = 0; i < w->n_nodes; i++) {
+        if (w->nodes[i].agent) {
+            live[w->nodes[i].job]++;
+        }
+    }
+    for (uint32_t job = 0; job < jobs; job++) {
+        const char *text = unsettled(w, job, live[job]);
+        if (text && !check_is_excused(w->check, job)) {
+            snprintf(why, cap, "job %s with %u agents: %s", jobs_get(w, job)->name.text, live[job],
+                     text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Runs until everything is at rest; a violation if that takes too long. False: the run is over. */
+static bool settle(struct explore *x)
+{
+    struct world *w = &x->world;
+    int64_t end = w->now + x->settle_ms;
+    char why[160] = "";
+    size_t cap = 0;
+    uint32_t *live = NULL;
+    bool settled = false;
+    while (!settled && w->now < end && world_run(w, w->now + LOOK_MS)) {
+        live = sim_grow(live, jobs_count(w), &cap, sizeof(*live));
+        while (cap < jobs_count(w)) {
+            live = sim_grow(live, cap, &cap, sizeof(*live));
+        }
+        settled = is_settled(x, live, why, sizeof(why));
+    }
+    free(live);
+    if (!settled && w->now >= end) {
+        check_not_settled(w->check, why);
+    }
+    return settled;
+}
+
+static void report(struct explore *x, const struct explore_wish *wish)
+{
+    struct world *w = &x->world;
+    uint64_t first = w->n_lines > 50 ? w->n_lines - 50 : 0;
+    for (uint64_t i = first; i < w->n_lines; i++) {
+        printf("  %s\n", w->lines[i % TRACE_LINES]);
+    }
+    printf("VIOLATION seed=%llu event=%llu time=%lld.%03lld %s: %s\n",
+           (unsigned long long)wish->seed, (unsigned long long)w->events,
+           (long long)(w->now / 1000), (long long)(w->now % 1000), check_failed_rule(w->check),
+           check_failed_text(w->check));
+    printf("replay: sim_explore --seed %llu --agents %u --events %llu%s%s --until %llu --verbose\n",
+           (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
+           wish->wire ? " --wire" : "", wish->strict ? " --strict" : "", (unsigned long long)w->events);
+}
+
+void explore_seed(const struct explore_wish *wish, struct explore_result *ret)
+{
+    struct explore *x = sim_alloc(1, sizeof(*x));
+    struct world *w = &x->world;
+    *ret = (struct explore_result){0};
+    make_world(x, wish);
+    w->event_limit = wish->until && wish->until < wish->events ? wish->until : wish->events;
+    server_start(w);
+    faults_start_idle(w, 80);
+    bool goes_on = world_run(w, (int64_t)roll(x, 0, 20000));
+    while (goes_on) {
+        faults_begin(w);
+        goes_on = world_run(w, w->now + (int64_t)ONE_OF(x, 1000, 10000, 60000, 200000));
+        faults_end(w);
+        faults_start_idle(w, ONE_OF(x, 0, 50, 100));
+        goes_on = goes_on && settle(x) && world_run(w, w->now + (int64_t)roll(x, 0, 5000));
+        ret->rounds += goes_on;
+    }
+    ret->events = w->events;
+    ret->hash = w->hash;
+    ret->virtual_ms = w->now;
+    ret->violation = check_failed(w->check);
+    if (ret->violation) {
+        snprintf(ret->rule, sizeof(ret->rule), "%s", check_failed_rule(w->check));
+        if (!wish->quiet) {
+            report(x, wish);
+        }
+    }
+    end_world(x);
+    free(x);
+}

@@ -1,0 +1,449 @@
+/* tests/sim/faults.c: random faults for the explorer, each with its end. */
+#include "tests/sim/faults.h"
+
+#include <stdlib.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/jobs.h"
+#include "tests/sim/net.h"
+#include "tests/sim/node.h"
+#include "tests/sim/server.h"
+
+struct faults {
+    struct rng rng;
+    uint32_t mean_ms;
+    uint32_t tag; /* of the stretch of faults under way */
+    bool on;
+    bool is_strict;
+    faults_job_fn *job_for;
+};
+
+static uint64_t roll(struct world *w, uint64_t low, uint64_t high)
+{
+    return rng_between(&w->faults->rng, low, high);
+}
+
+/* Mostly short, sometimes very long. */
+static int64_t some_ms(struct world *w)
+{
+    static const uint32_t most[] = {50, 500, 2000, 8000, 20000, 60000, 200000};
+    return (int64_t)roll(w, 1, most[roll(w, 0, sizeof(most) / sizeof(most[0]) - 1)]);
+}
+
+/* A machine on which an agent runs; else any. */
+static uint32_t victim(struct world *w)
+{
+    uint32_t node = 0;
+    for (int i = 0; i < 8; i++) {
+        node = (uint32_t)roll(w, 0, w->n_nodes - 1);
+        if (w->nodes[node].agent) {
+            break;
+        }
+    }
+    return node;
+}
+
+static uint32_t some_local(struct world *w, uint32_t node)
+{
+    uint32_t n = w->nodes[node].cap_trainers;
+    return n ? (uint32_t)roll(w, 0, n - 1) : 0;
+}
+
+static void say(struct world *w, const char *what, uint32_t node, int64_t ms)
+{
+    world_trace(w, "--", what, "%s %lld ms", node == NAMES_NONE ? "" : w->nodes[node].name,
+                (long long)ms);
+}
+
+/* --- the ends of faults --------------------------------------------------------------------------- */
+
+static void heal_link(struct world *w, uint32_t node)
+{
+    struct link *link = net_link(w, node);
+    link->stalled = false;
+    link->cut_up = false;
+    link->cut_down = false;
+    net_kick(w, node);
+    node_cut_peers(w, node, false);
+}
+
+static void on_heal(struct world *w, const struct sim_event *event)
+{
+    heal_link(w, event->who);
+}
+
+static void on_thaw(struct world *w, const struct sim_event *event)
+{
+    node_freeze_agent(w, event->who, false);
+}
+
+static void on_thaw_trainer(struct world *w, const struct sim_event *event)
+{
+    trainer_freeze(w, &w->nodes[event->who], (uint32_t)event->arg, false);
+}
+
+static void on_resume(struct world *w, const struct sim_event *event)
+{
+    node_resume(w, event->who);
+}
+
+static void on_server_start(struct world *w, const struct sim_event *event)
+{
+    (void)event;
+    server_start(w);
+}
+
+static void start_agent(struct world *w, uint32_t node)
+{
+    if (!w->nodes[node].agent) {
+        node_start(w, node, w->faults->job_for(w, node), NULL);
+    }
+}
+
+static void on_start_agent(struct world *w, const struct sim_event *event)
+{
+    start_agent(w, event->who);
+}
+
+void faults_start_idle(struct world *w, uint32_t percent)
+{
+    for (uint32_t node = 0; node < w->n_nodes; node++) {
+        if (!w->nodes[node].agent && roll(w, 0, 99) < percent) {
+            start_agent(w, node);
+        }
+    }
+}
+
+/* A machine that lost its agent has another one some time later, mostly. */
+static void start_again(struct world *w, uint32_t node)
+{
+    if (roll(w, 0, 3) > 0) {
+        world_at(w, w->now + some_ms(w), on_start_agent, node, 0, 0);
+    }
+}
+
+/* --- the faults ----------------------------------------------------------------------------------- */
+
+static void fault_kill_agent(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "kill_agent", node, ms);
+    node_kill_agent(w, node);
+    start_again(w, node);
+}
+
+static void fault_kill_guard(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "kill_guard", node, ms);
+    node_kill_guard(w, node);
+}
+
+static void fault_kill_node(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "kill_node", node, ms);
+    node_kill_all(w, node);
+    start_again(w, node);
+}
+
+static void fault_vanish(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "vanish", node, ms);
+    node_vanish(w, node);
+    start_again(w, node);
+}
+
+static void fault_end_trainer(struct world *w, uint32_t node, int64_t ms)
+{
+    static const uint32_t codes[] = {1, 1, 1, 2, 42, 143};
+    uint32_t code = codes[roll(w, 0, 5)];
+    bool by_signal = roll(w, 0, 2) == 0;
+    say(w, "end_trainer", node, ms);
+    trainer_end(w, &w->nodes[node], some_local(w, node), by_signal ? 0 : code,
+                by_signal ? (roll(w, 0, 1) ? 9 : 11) : 0);
+}
+
+static void fault_freeze_agent(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "freeze_agent", node, ms);
+    node_freeze_agent(w, node, true);
+    world_at(w, w->now + ms, on_thaw, node, 0, 0);
+}
+
+static void fault_freeze_trainer(struct world *w, uint32_t node, int64_t ms)
+{
+    uint32_t local = some_local(w, node);
+    say(w, "freeze_trainer", node, ms);
+    trainer_freeze(w, &w->nodes[node], local, true);
+    world_at(w, w->now + ms, on_thaw_trainer, node, 0, local);
+}
+
+static void fault_suspend(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "suspend", node, ms);
+    node_silence(w, node);
+    node_suspend(w, node, false);
+    world_at(w, w->now + ms, on_resume, node, 0, 0);
+}
+
+static void fault_pause(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "pause", node, ms);
+    node_silence(w, node);
+    node_suspend(w, node, true);
+    world_at(w, w->now + ms, on_resume, node, 0, 0);
+}
+
+static void fault_stall(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "stall", node, ms);
+    node_silence(w, node);
+    net_link(w, node)->stalled = true;
+    world_at(w, w->now + ms, on_heal, node, 0, 0);
+}
+
+static void fault_cut(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "cut", node, ms);
+    node_silence(w, node);
+    uint64_t ways = roll(w, 1, 7);
+    struct link *link = net_link(w, node);
+    link->cut_up = link->cut_up || (ways & 1);
+    link->cut_down = link->cut_down || (ways & 2);
+    if (ways & 4) {
+        node_cut_peers(w, node, true);
+    }
+    world_at(w, w->now + ms, on_heal, node, 0, 0);
+}
+
+static void fault_reset(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "reset", node, ms);
+    net_reset(w, node);
+}
+
+static void fault_server_kill(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    say(w, "server_kill", NAMES_NONE, ms);
+    server_kill(w, (uint32_t)roll(w, 0, disk_pending(w)));
+    world_at(w, w->now + ms, on_server_start, 0, 0, 0);
+}
+
+static void fault_server_late(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    ms = ms > 20000 ? 20000 : ms;
+    say(w, "server_late", NAMES_NONE, ms);
+    server_be_late(w, ms);
+}
+
+static void fault_disk_stuck(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    say(w, "disk_stuck", NAMES_NONE, ms);
+    disk_stall_until(w, w->now + ms);
+}
+
+static void fault_disk_full(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    say(w, "disk_full", NAMES_NONE, ms);
+    disk_fail_until(w, w->now + ms);
+}
+
+static void fault_storm(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    say(w, "storm", NAMES_NONE, ms);
+    faults_start_idle(w, 90);
+}
+
+static void fault_term(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "term", node, ms);
+    node_signal(w, node, 15);
+    if (roll(w, 0, 3) == 0) {
+        node_signal(w, node, 15);
+    }
+    start_again(w, node);
+}
+
+static void fault_drain(struct world *w, uint32_t node, int64_t ms)
+{
+    struct node *n = &w->nodes[node];
+    if (n->agent) {
+        say(w, "drain", node, ms);
+        server_order(w, RDZV_DRAIN, jobs_get(w, n->job)->name.text, n->id);
+        start_again(w, node);
+    }
+}
+
+static void fault_evict(struct world *w, uint32_t node, int64_t ms)
+{
+    struct node *n = &w->nodes[node];
+    if (n->agent) {
+        say(w, "evict", node, ms);
+        server_order(w, RDZV_EVICT, jobs_get(w, n->job)->name.text, n->id);
+        start_again(w, node);
+    }
+}
+
+static void fault_stop_job(struct world *w, uint32_t node, int64_t ms)
+{
+    struct node *n = &w->nodes[node];
+    if (n->agent && roll(w, 0, 9) == 0) {
+        say(w, "stop_job", node, ms);
+        server_order(w, RDZV_STOP_JOB, jobs_get(w, n->job)->name.text, NULL);
+    }
+}
+
+static void fault_stuck(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "stuck", node, ms);
+    w->nodes[node].kill_stuck_until = w->now + ms;
+}
+
+static void fault_hang(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "hang", node, ms);
+    trainer_hang(w, &w->nodes[node], some_local(w, node));
+}
+
+static void fault_memory(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "memory", node, ms);
+    if (roll(w, 0, 1)) {
+        server_fail_memory(w, roll(w, 1, 20));
+    } else {
+        node_fail_memory(w, node, roll(w, 1, 5));
+    }
+}
+
+/* Two processes of one id: what becomes of the job is not judged, only that everything survives. */
+static void fault_duplicate(struct world *w, uint32_t node, int64_t ms)
+{
+    uint32_t other = (uint32_t)roll(w, 0, w->n_nodes - 1);
+    struct node *n = &w->nodes[node];
+    if (!n->agent || w->nodes[other].agent) {
+        return;
+    }
+    say(w, "duplicate", node, ms);
+    check_excuse(w->check, n->job);
+    node_start(w, other, n->job, n->id);
+}
+
+static void fault_rate(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "rate", node, ms);
+    node_set_rate(w, node, (int64_t)roll(w, 950000, 1050000));
+}
+
+/* off: why the cores do not bear this fault yet, "" if they do. */
+static const struct {
+    uint32_t weight;
+    void (*act)(struct world *w, uint32_t node, int64_t ms);
+    const char *off;
+} kinds[] = {
+    {10, fault_kill_agent, ""},
+    {4, fault_kill_guard, ""},
+    {10, fault_kill_node, ""},
+    {6, fault_vanish, ""},
+    {8, fault_end_trainer, ""},
+    {8, fault_freeze_agent, ""},
+    {4, fault_freeze_trainer, ""},
+    {6, fault_suspend, ""},
+    {4, fault_pause, ""},
+    {8, fault_stall, ""},
+    {8, fault_cut, ""},
+    {8, fault_reset, ""},
+    {3, fault_server_kill, ""},
+    {4, fault_server_late, ""},
+    {2, fault_disk_stuck, ""},
+    {2, fault_disk_full,
+     "a record that is asked for again points to members that job_reserve has moved"},
+    {6, fault_storm, ""},
+    {6, fault_term, ""},
+    {4, fault_drain, ""},
+    {4, fault_evict, ""},
+    {2, fault_stop_job, ""},
+    {3, fault_stuck, ""},
+    {2, fault_hang, ""},
+    {3, fault_memory, ""},
+    {1, fault_duplicate, ""},
+    {2, fault_rate, ""},
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static uint32_t weight_of(const struct faults *f, size_t kind)
+{
+    return kinds[kind].off[0] && !f->is_strict ? 0 : kinds[kind].weight;
+}
+
+static void on_fault(struct world *w, const struct sim_event *event)
+{
+    struct faults *f = w->faults;
+    if (!f->on || event->tag != f->tag) {
+        return;
+    }
+    uint64_t all = 0;
+    for (size_t i = 0; i < KINDS; i++) {
+        all += weight_of(f, i);
+    }
+    uint64_t pick = roll(w, 0, all - 1);
+    size_t kind = 0;
+    while (pick >= weight_of(f, kind)) {
+        pick -= weight_of(f, kind++);
+    }
+    uint32_t node = victim(w);
+    int64_t ms = some_ms(w);
+    kinds[kind].act(w, node, ms);
+    /* Some come in a row, some far apart. */
+    uint32_t next = roll(w, 0, 3) == 0 ? 20 : 2 * f->mean_ms;
+    world_at(w, w->now + (int64_t)roll(w, 0, next), on_fault, 0, f->tag, 0);
+}
+
+struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, bool is_strict,
+                          faults_job_fn *job_for)
+{
+    struct faults *f = sim_alloc(1, sizeof(*f));
+    rng_init(&f->rng, seed);
+    f->mean_ms = mean_ms;
+    f->is_strict = is_strict;
+    f->job_for = job_for;
+    w->faults = f;
+    return f;
+}
+
+void faults_free(struct world *w)
+{
+    free(w->faults);
+    w->faults = NULL;
+}
+
+void faults_begin(struct world *w)
+{
+    w->faults->on = true;
+    w->faults->tag++;
+    world_at(w, w->now, on_fault, 0, w->faults->tag, 0);
+}
+
+void faults_end(struct world *w)
+{
+    w->faults->on = false;
+    world_trace(w, "--", "quiet", "%s", "");
+    disk_fail_until(w, 0);
+    disk_stall_until(w, 0);
+    server_start(w);
+    for (uint32_t node = 0; node < w->n_nodes; node++) {
+        struct node *n = &w->nodes[node];
+        n->kill_stuck_until = 0;
+        n->mem.fail_in = 0;
+        heal_link(w, node);
+        node_resume(w, node);
+        node_freeze_agent(w, node, false);
+        for (uint32_t local = 0; local < n->cap_trainers; local++) {
+            trainer_freeze(w, n, local, false);
+        }
+    }
+    server_fail_memory(w, 0);
+}

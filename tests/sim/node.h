@@ -1,0 +1,116 @@
+/* tests/sim/node.h: a worker machine: its clock, the agent process, the guard, the trainers. */
+#ifndef TFE_TESTS_SIM_NODE_H
+#define TFE_TESTS_SIM_NODE_H
+
+#include "agent/core/agent.h"
+#include "tests/sim/names.h"
+#include "tests/sim/trainer.h"
+#include "tests/sim/world.h"
+
+#define NODE_NAME_MAX 32
+#define NODE_RENEWALS 16
+
+/* Reports on their way to the agent's core while it is being stepped. */
+#define NODE_PENDING_MAX (MSG_NPROC_MAX + 8)
+
+struct node {
+    char name[NODE_NAME_MAX];
+    uint32_t index;
+    uint32_t job; /* NAMES_NONE: no agent ever ran here */
+
+    /* The machine. */
+    bool on;
+    bool suspended;  /* nothing runs; the clock goes on, or stands (clock.stopped) */
+    bool peers_cut;  /* its trainers do not reach the others */
+    struct sim_clock clock;
+    int64_t runs_since; /* virtual time of the last resume */
+    int64_t kill_stuck_until; /* its trainers are stuck in the kernel until then */
+    struct sim_event *backlog; /* what waits for the machine or the agent to run */
+    size_t n_backlog, cap_backlog;
+
+    /* The agent process. */
+    bool agent;
+    bool frozen;
+    bool over;      /* it has ended by itself: exit_code */
+    bool stepping;
+    int exit_code;
+    uint32_t process; /* counts up */
+    char id[TFE_ID_MAX + 1];
+    struct agent *core;
+    struct sim_mem mem;
+    struct sim_timer timer;
+    struct tfe_mono deadline;
+    uint32_t spin;
+    int64_t spin_at;
+    struct agent_event pending[NODE_PENDING_MAX];
+    size_t n_pending;
+    int64_t join_sent; /* on its own clock */
+    int64_t renew_sent[NODE_RENEWALS];
+    struct sim_timer fence_check;
+
+    /* The guard. */
+    bool guard;
+    bool fence_passed;
+    bool sweeping;
+    uint32_t guard_pid;
+    struct tfe_mono fence;
+    struct sim_timer fence_timer;
+
+    uint16_t ports[2][MSG_NPROC_MAX];
+    uint16_t next_port;
+    uint64_t epoch; /* of the last spawn */
+    uint32_t n_alive; /* trainer processes */
+    uint32_t n_up;
+    struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
+    uint32_t cap_trainers;
+};
+
+/* Makes w->nodes; names are given by node_name afterwards. */
+void nodes_new(struct world *w, uint32_t n);
+void nodes_free(struct world *w);
+void node_name(struct world *w, uint32_t node, const char *name);
+/* NAMES_NONE: no such machine. */
+uint32_t node_find(const struct world *w, const char *name);
+/* The machine on which the process with this node id runs at present. */
+uint32_t node_find_process(const struct world *w, const char *id);
+
+/* Starts an agent of the job; id NULL makes one. Nothing happens where one runs; while trainers of an
+ * earlier one are still dying it starts after them. */
+void node_start(struct world *w, uint32_t node, uint32_t job, const char *id);
+uint32_t node_job(const struct world *w, uint32_t node);
+struct tfe_mono node_clock(const struct world *w, uint32_t node);
+/* The machine runs and the agent process on it is there and not frozen. */
+bool node_can_run(const struct world *w, uint32_t node);
+
+/* --- faults --- */
+void node_kill_agent(struct world *w, uint32_t node);
+void node_kill_guard(struct world *w, uint32_t node);
+/* All its processes are killed, its kernel lives: FINs and resets go out. */
+void node_kill_all(struct world *w, uint32_t node);
+/* The machine is gone without a word; node_start brings a new one of this name. */
+void node_vanish(struct world *w, uint32_t node);
+void node_freeze_agent(struct world *w, uint32_t node, bool frozen);
+/* Nothing runs; the clock goes on (suspend) or stands still (clock_stops, hypervisor). */
+void node_suspend(struct world *w, uint32_t node, bool clock_stops);
+void node_resume(struct world *w, uint32_t node);
+/* The server, or its peers, may miss a sign of it: not to be judged as if they had it. */
+void node_silence(struct world *w, uint32_t node);
+void node_cut_peers(struct world *w, uint32_t node, bool cut);
+void node_set_rate(struct world *w, uint32_t node, int64_t ppm);
+void node_signal(struct world *w, uint32_t node, uint32_t signo);
+void node_fail_memory(struct world *w, uint32_t node, uint64_t k);
+
+/* --- from the net --- */
+void node_connected(struct world *w, uint32_t node);
+void node_receive(struct world *w, uint32_t node, const struct tfe_msg *msg);
+void node_disconnected(struct world *w, uint32_t node, enum agent_link link, const char *text);
+
+/* --- from the trainers --- */
+/* event waits until the machine runs again; whether it has to. */
+bool node_defers(struct world *w, uint32_t node, const struct sim_event *event);
+void node_trainer_up(struct world *w, uint32_t node);
+/* The process is gone and reaped. */
+void node_trainer_gone(struct world *w, uint32_t node, uint32_t local, uint32_t code,
+                       uint32_t signal, bool is_own);
+
+#endif

@@ -1,0 +1,380 @@
+/* tests/sim/node_agent.c: the shell of the agent's core in the simulator. */
+#include "tests/sim/node_agent.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/jobs.h"
+#include "tests/sim/net.h"
+
+#define SPIN_MAX 10000
+/* What a core may hold: itself, and the table. */
+#define MEMORY_BASE (64u * 1024)
+#define MEMORY_PER_ROW 512u
+#define SIGTERM_NUMBER 15
+#define SIGKILL_NUMBER 9
+
+static const char own_tail[] = "ValueError: the script is broken";
+static const char peer_tail[] =
+    "Collective ops is aborted by: connection refused to a peer of this collective";
+
+static void on_timer(struct world *w, const struct sim_event *event);
+
+void node_agent_arm(struct world *w, struct node *n)
+{
+    timer_set(w, &n->timer, on_timer, n->index,
+              n->agent ? clock_when(&n->clock, n->deadline) : SIM_NEVER);
+}
+
+static void on_timer(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    if (!timer_is_due(w, &n->timer, event) || !node_can_run(w, event->who)) {
+        return; /* armed again when it goes on */
+    }
+    if (tfe_mono_before(node_clock(w, n->index), n->deadline)) {
+        node_agent_arm(w, n);
+        return;
+    }
+    n->spin = n->spin_at == w->now ? n->spin + 1 : 0;
+    n->spin_at = w->now;
+    if (n->spin > SPIN_MAX) {
+        check_time_stands(w->check, "an agent asks to be called again without end");
+        return;
+    }
+    node_agent_event(w, n, &(struct agent_event){.type = AGENT_TICK});
+}
+
+/* --- reports that take a while -------------------------------------------------------------------- */
+
+#define LATER_LOCAL_SHIFT 8
+#define LATER_CODE_SHIFT 16
+#define LATER_SIGNAL_SHIFT 24
+#define LATER_PID_SHIFT 31
+#define LATER_EPOCH_SHIFT 32
+
+static void on_later(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    if (event->tag != n->process || !n->agent) {
+        return;
+    }
+    if (!node_can_run(w, event->who)) {
+        node_wait(n, event);
+        return;
+    }
+    struct agent_event e = {.type = (enum agent_event_type)(event->arg & 0xff),
+                            .local = event->arg >> LATER_LOCAL_SHIFT & 0xff,
+                            .code = event->arg >> LATER_CODE_SHIFT & 0xff,
+                            .signal = event->arg >> LATER_SIGNAL_SHIFT & 0x7f,
+                            .epoch = event->arg >> LATER_EPOCH_SHIFT};
+    bool is_own = event->arg >> LATER_PID_SHIFT & 1;
+    if (e.type == AGENT_TRAINER_EXITED && e.signal != SIGKILL_NUMBER && e.code) {
+        bool mute = jobs_get(w, n->job)->spec.mute;
+        e.text = is_own ? own_tail : mute ? "" : peer_tail;
+    }
+    if (e.type == AGENT_SPAWNED) {
+        e.pid = 1000 * (n->index + 1) + e.local + 1;
+    }
+    node_agent_event(w, n, &e);
+}
+
+void node_agent_later(struct world *w, struct node *n, int64_t ms, struct agent_event e)
+{
+    uint64_t arg = (uint64_t)e.type | (uint64_t)e.local << LATER_LOCAL_SHIFT |
+                   (uint64_t)(e.code & 0xff) << LATER_CODE_SHIFT |
+                   (uint64_t)(e.signal & 0x7f) << LATER_SIGNAL_SHIFT |
+                   (uint64_t)(e.pid & 1) << LATER_PID_SHIFT | e.epoch << LATER_EPOCH_SHIFT;
+    world_at(w, w->now + ms, on_later, n->index, n->process, arg);
+}
+
+/* A report that comes up in the middle of a step: for its end. */
+static void pend(struct node *n, const struct agent_event *event)
+{
+    if (n->n_pending < NODE_PENDING_MAX) {
+        n->pending[n->n_pending++] = *event;
+    }
+}
+
+/* --- actions ------------------------------------------------------------------------------------- */
+
+static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fresh)
+{
+    uint32_t nproc = jobs_get(w, n->job)->nproc;
+    uint16_t *ports = n->ports[epoch & 1];
+    for (uint32_t i = 0; i < nproc; i++) {
+        if (fresh || ports[i] == 0) {
+            n->next_port = n->next_port >= 60000 || n->next_port < 10000
+                               ? 10000
+                               : (uint16_t)(n->next_port + 1);
+            ports[i] = n->next_port;
+        }
+    }
+    pend(n, &(struct agent_event){
+                .type = AGENT_PORTS_HELD, .epoch = epoch, .ports = ports, .n_ports = nproc});
+}
+
+static void spawn(struct world *w, struct node *n, const struct agent_place *place)
+{
+    uint32_t nproc = jobs_get(w, n->job)->nproc;
+    n->epoch = place->epoch;
+    n->n_up = 0;
+    if (n->n_alive > 0) {
+        check_word(w->check, n->index, "SPAWN", n->n_alive);
+        return;
+    }
+    for (uint32_t local = 0; local < nproc; local++) {
+        if (!n->guard || n->fence_passed) {
+            check_own_fault(w->check, net_agent_era(w, n->index), n->job, place->epoch);
+            pend(n, &(struct agent_event){.type = AGENT_SPAWN_FAILED,
+                                          .local = local,
+                                          .code = 126,
+                                          .text = "the guard is not there"});
+        } else {
+            trainer_start(w, n, local, place);
+            node_agent_later(w, n, 2, (struct agent_event){.type = AGENT_SPAWNED, .local = local});
+        }
+    }
+}
+
+/* What the message says of the trainers is compared with what lives; what it will be answered with
+ * counts from now. */
+static void judge_send(struct world *w, struct node *n, const struct tfe_msg *msg)
+{
+    int64_t clock = node_clock(w, n->index).ms;
+    if (msg->type == MSG_RENEW) {
+        n->renew_sent[msg->u.renew.number % NODE_RENEWALS] = clock;
+    } else if (msg->type == MSG_JOIN) {
+        n->join_sent = clock;
+        if (msg->u.join.running_epoch == 0) {
+            check_word(w->check, n->index, "JOIN", n->n_alive);
+        }
+    } else if (msg->type == MSG_READY || msg->type == MSG_EXITED || msg->type == MSG_GOODBYE) {
+        check_word(w->check, n->index, msg_type_name(msg->type), n->n_alive);
+    }
+}
+
+static void agent_exits(struct world *w, struct node *n, const struct agent_action *action)
+{
+    n->over = true;
+    n->exit_code = action->code;
+    world_trace(w, n->name, "exit", "code=%d%s%s%s", action->code, action->text ? " \"" : "",
+                action->text ? action->text : "", action->text ? "\"" : "");
+    net_agent_close(w, n->index);
+}
+
+static void say(struct world *w, struct node *n, const struct agent_action *action)
+{
+    char number[32] = "";
+    if (action->number) {
+        snprintf(number, sizeof(number), " n=%llu", (unsigned long long)action->number);
+    }
+    world_trace(w, n->name, agent_trace_name(action->trace), "e%llu%s%s%s%s",
+                (unsigned long long)action->epoch, number, action->text ? " \"" : "",
+                action->text ? action->text : "", action->text ? "\"" : "");
+}
+
+static void carry_out(struct world *w, struct node *n, const struct agent_action *action)
+{
+    switch (action->type) {
+    case AGENT_CONNECT:
+        net_connect(w, n->index);
+        return;
+    case AGENT_DISCONNECT:
+        net_agent_close(w, n->index);
+        pend(n, &(struct agent_event){
+                    .type = AGENT_DISCONNECTED, .link = AGENT_LINK_LOST, .text = "closed"});
+        return;
+    case AGENT_HANG_UP:
+        net_agent_abort(w, n->index);
+        pend(n, &(struct agent_event){
+                    .type = AGENT_DISCONNECTED, .link = AGENT_LINK_LOST, .text = "no answer"});
+        return;
+    case AGENT_SEND:
+        judge_send(w, n, &action->msg);
+        net_agent_send(w, n->index, &action->msg);
+        return;
+    case AGENT_HOLD_PORTS:
+        hold_ports(w, n, action->epoch, action->fresh);
+        return;
+    case AGENT_SPAWN:
+        spawn(w, n, &action->place);
+        return;
+    case AGENT_SWEEP:
+        node_sweep(w, n);
+        return;
+    case AGENT_FENCE:
+        node_set_fence(w, n, action->deadline);
+        return;
+    case AGENT_EXIT:
+        agent_exits(w, n, action);
+        return;
+    case AGENT_TRACE:
+        say(w, n, action);
+        return;
+    }
+}
+
+/* --- the core ------------------------------------------------------------------------------------ */
+
+static void step(struct world *w, struct node *n, struct agent_event *event)
+{
+    struct agent_actions actions;
+    event->now = node_clock(w, n->index);
+    w->events++;
+    int rc = agent_step(n->core, event, &actions);
+    if (rc == 0) {
+        n->deadline = actions.deadline;
+        for (size_t i = 0; i < actions.n && !n->over; i++) {
+            carry_out(w, n, &actions.v[i]);
+        }
+        return;
+    }
+    if (rc != TFE_ENOMEM) {
+        check_honest(w->check, n->name, "an event", rc);
+    }
+    if (event->type == AGENT_MESSAGE) {
+        net_agent_abort(w, n->index);
+        pend(n, &(struct agent_event){
+                    .type = AGENT_DISCONNECTED, .link = AGENT_LINK_LOST, .text = "out of memory"});
+    }
+}
+
+void node_agent_event(struct world *w, struct node *n, const struct agent_event *event)
+{
+    if (!n->agent || n->over) {
+        return;
+    }
+    if (n->stepping) {
+        pend(n, event);
+        return;
+    }
+    n->stepping = true;
+    struct agent_event now = *event;
+    step(w, n, &now);
+    for (size_t i = 0; i < n->n_pending && !n->over; i++) {
+        struct agent_event next = n->pending[i];
+        step(w, n, &next);
+    }
+    n->n_pending = 0;
+    n->stepping = false;
+    if (n->over) {
+        node_agent_end(w, n);
+        node_guard_orphaned(w, n);
+        return;
+    }
+    node_agent_arm(w, n);
+}
+
+void node_agent_end(struct world *w, struct node *n)
+{
+    (void)w;
+    n->agent = false;
+    n->frozen = false;
+    agent_free(n->core);
+    n->core = NULL;
+    n->timer.due = SIM_NEVER;
+}
+
+void node_agent_begin(struct world *w, struct node *n, uint32_t job)
+{
+    const struct job *j = jobs_get(w, job);
+    struct agent_config config = {
+        .node_name = n->name,
+        .min_nodes = j->min,
+        .max_nodes = j->max,
+        .nproc = j->nproc,
+        .max_restarts = j->max_restarts,
+        .gather_ms = MSG_UNSET,
+        .grow_wait_ms = MSG_UNSET,
+        .stop_grace_ms = MSG_UNSET,
+        .elastic_timeout_ms = j->elastic_ms,
+        .new_run = j->new_run,
+        .script_digest = j->script,
+        .pid = 1 + n->index,
+        .join_timeout_ms = 600000,
+        .exit_grace_ms = 60000,
+        .seed = world_draw(w, n->index, n->process, 5),
+    };
+    config.job = j->name;
+    if (id_set(&config.node, n->id)) {
+        check_honest(w->check, "the simulator", "the id of a node", 0);
+    }
+    n->job = job;
+    n->over = false;
+    n->frozen = false;
+    n->n_pending = 0;
+    n->stepping = false;
+    n->deadline = TFE_MONO_NEVER;
+    mem_init(&n->mem, w, n->name,
+             MEMORY_BASE + (size_t)MEMORY_PER_ROW * j->nproc *
+                               (j->max < w->n_nodes ? j->max : w->n_nodes));
+    int rc = agent_new(&config, &n->mem.mem, &n->core);
+    if (rc) {
+        check_honest(w->check, n->name, "its settings", rc);
+        return;
+    }
+    n->agent = true;
+    check_node_begins(w->check, n->index);
+    node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD, .pid = n->guard_pid});
+    node_agent_event(w, n, &(struct agent_event){.type = AGENT_BEGIN});
+}
+
+/* --- from the net -------------------------------------------------------------------------------- */
+
+static void on_signal(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    if (event->tag != n->process || !n->agent) {
+        return;
+    }
+    if (!node_can_run(w, event->who)) {
+        node_wait(n, event);
+        return;
+    }
+    node_agent_event(
+        w, n, &(struct agent_event){.type = AGENT_SIGNAL, .code = (uint32_t)event->arg});
+}
+
+void node_signal(struct world *w, uint32_t node, uint32_t signo)
+{
+    world_at(w, w->now, on_signal, node, w->nodes[node].process, signo ? signo : SIGTERM_NUMBER);
+}
+
+void node_connected(struct world *w, uint32_t node)
+{
+    struct node *n = &w->nodes[node];
+    char host[16];
+    snprintf(host, sizeof(host), "10.%u.%u.%u", node >> 16 & 255, node >> 8 & 255, node & 255);
+    node_agent_event(w, n, &(struct agent_event){.type = AGENT_CONNECTED, .host = host});
+}
+
+void node_disconnected(struct world *w, uint32_t node, enum agent_link link, const char *text)
+{
+    node_agent_event(
+        w, &w->nodes[node],
+        &(struct agent_event){.type = AGENT_DISCONNECTED, .link = link, .text = text});
+}
+
+static void judge_receive(struct world *w, struct node *n, const struct tfe_msg *msg)
+{
+    int64_t sent;
+    if (msg->type == MSG_WELCOME) {
+        sent = n->join_sent;
+        check_granted(w->check, n->index, sent, msg->u.welcome.ttl_ms, msg->u.welcome.fence_ms);
+    } else if (msg->type == MSG_RENEWED) {
+        sent = n->renew_sent[msg->u.renewed.number % NODE_RENEWALS];
+        check_granted(w->check, n->index, sent, msg->u.renewed.ttl_ms, msg->u.renewed.fence_ms);
+    } else {
+        return;
+    }
+    node_check_fence(w, n);
+}
+
+void node_receive(struct world *w, uint32_t node, const struct tfe_msg *msg)
+{
+    struct node *n = &w->nodes[node];
+    judge_receive(w, n, msg);
+    node_agent_event(w, n, &(struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
+}

@@ -1,0 +1,27 @@
+/* tests/sim/node_agent.h: between node.c (the machine) and node_agent.c (the agent's shell). */
+#ifndef TFE_TESTS_SIM_NODE_AGENT_H
+#define TFE_TESTS_SIM_NODE_AGENT_H
+
+#include "tests/sim/node.h"
+
+/* --- node_agent.c --- */
+void node_agent_begin(struct world *w, struct node *n, uint32_t job);
+/* The process is gone; its connection has been dealt with. */
+void node_agent_end(struct world *w, struct node *n);
+/* Into the core now. */
+void node_agent_event(struct world *w, struct node *n, const struct agent_event *event);
+/* Into the core after so long, once the agent can run; of the event, type, local, code, signal, epoch
+ * and pid travel. Lost with the process. */
+void node_agent_later(struct world *w, struct node *n, int64_t ms, struct agent_event event);
+/* Its timer, by its clock as it is now. */
+void node_agent_arm(struct world *w, struct node *n);
+
+/* --- node.c --- */
+void node_wait(struct node *n, const struct sim_event *event);
+void node_set_fence(struct world *w, struct node *n, struct tfe_mono fence);
+void node_check_fence(struct world *w, struct node *n);
+void node_sweep(struct world *w, struct node *n);
+void node_kill_trainers(struct world *w, struct node *n);
+void node_guard_orphaned(struct world *w, struct node *n);
+
+#endif

@@ -1,0 +1,505 @@
+/* tests/sim/scenario_commands.c: the commands of scenarios, one row of a table each.
+ *
+ * Before the world begins:
+ *   config KEY=VALUE…         ttl gather gather_max fence stop_grace exit_grace max_restarts wire=1
+ *   link latency=1ms..20ms    of all machines
+ *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
+ *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic new_run
+ *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
+ *   run DURATION              until when; 60s
+ * At a time:
+ *   at TIME COMMAND …         the rows of `commands` below */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/jobs.h"
+#include "tests/sim/net.h"
+#include "tests/sim/node.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/server.h"
+
+/* Words of an `at` line before those of its command: at, TIME, COMMAND. */
+#define AT_WORDS 3
+
+static struct scenario_world *scenario_of(struct world *w)
+{
+    return (struct scenario_world *)(void *)((char *)w - offsetof(struct scenario_world, world));
+}
+
+static int wrong(const struct scenario_world *sw, const struct words *words, const char *what)
+{
+    fprintf(stderr, "%s:%u: %s\n", sw->path, words->line, what);
+    return -1;
+}
+
+/* --- before the world begins ---------------------------------------------------------------------- */
+
+static int set_ms(const struct words *words, const char *key, uint32_t *ret)
+{
+    const char *value = words_value(words, key);
+    int64_t ms;
+    if (!value) {
+        return 0;
+    }
+    if (words_duration(value, &ms) || ms > UINT32_MAX) {
+        return -1;
+    }
+    *ret = (uint32_t)ms;
+    return 0;
+}
+
+static int set_range(const struct words *words, const char *key, uint32_t *lo, uint32_t *hi)
+{
+    const char *value = words_value(words, key);
+    return value ? words_range(value, lo, hi) : 0;
+}
+
+static int set_u64(const struct words *words, const char *key, uint64_t *ret)
+{
+    const char *value = words_value(words, key);
+    return value ? words_number(value, ret) : 0;
+}
+
+static int set_u32(const struct words *words, const char *key, uint32_t *ret)
+{
+    uint64_t value = *ret;
+    int rc = set_u64(words, key, &value);
+    *ret = (uint32_t)value;
+    return rc;
+}
+
+static int set_config(struct world *w, const struct words *words)
+{
+    struct rdzv_config *c = server_config(w);
+    uint32_t wire = 0;
+    int rc = set_ms(words, "ttl", &c->ttl_ms) | set_ms(words, "gather", &c->gather_ms) |
+             set_ms(words, "gather_max", &c->gather_max_ms) |
+             set_ms(words, "fence", &c->fence_ms) |
+             set_ms(words, "stop_grace", &c->stop_grace_ms) |
+             set_ms(words, "grow_wait", &c->grow_wait_ms) |
+             set_ms(words, "exit_grace", &c->exit_grace_ms) |
+             set_u32(words, "max_restarts", &c->max_restarts) | set_u32(words, "wire", &wire);
+    w->options.wire = wire != 0;
+    return rc;
+}
+
+static int set_link(struct world *w, const struct words *words)
+{
+    uint32_t lo = 1;
+    uint32_t hi = 1;
+    int rc = set_range(words, "latency", &lo, &hi);
+    for (uint32_t i = 0; i < w->n_nodes; i++) {
+        net_link(w, i)->latency_lo = lo;
+        net_link(w, i)->latency_hi = hi;
+    }
+    return rc;
+}
+
+static int set_job(struct world *w, const struct words *words)
+{
+    uint32_t min = 1;
+    uint32_t max = 1;
+    uint32_t nproc = 1;
+    const char *sizes = words_value(words, "nnodes");
+    if (words->n < 2 || (sizes && words_sizes(sizes, &min, &max)) ||
+        set_u32(words, "nproc", &nproc)) {
+        return -1;
+    }
+    struct job *job = jobs_get(w, jobs_add(w, words->v[1], min, max, nproc));
+    struct trainer_spec *spec = &job->spec;
+    uint32_t unused;
+    uint32_t new_run = 0;
+    if (set_u32(words, "new_run", &new_run)) {
+        return -1;
+    }
+    job->new_run = new_run != 0;
+    return set_ms(words, "elastic", &job->elastic_ms) |
+           set_u32(words, "restarts", &job->max_restarts) |
+           set_u64(words, "script", &job->script) |
+           set_range(words, "start", &spec->start_lo, &spec->start_hi) |
+           set_ms(words, "step", &spec->step_ms) | set_u64(words, "steps", &spec->steps) |
+           set_u32(words, "checkpoint", &spec->checkpoint_every) |
+           set_ms(words, "finish", &spec->finish_hi) |
+           set_range(words, "peers", &spec->peers_lo, &spec->peers_hi) |
+           set_range(words, "frozen", &spec->frozen_ms, &unused) |
+           set_range(words, "vanished", &spec->vanished_ms, &unused) |
+           set_range(words, "kill", &spec->kill_lo, &spec->kill_hi) |
+           set_u32(words, "fail_rank", &spec->fail_rank) |
+           set_u64(words, "fail_at", &spec->fail_at) |
+           set_u32(words, "fail_code", &spec->fail_code) |
+           set_u32(words, "fail_epochs", &spec->fail_epochs) |
+           set_u32(words, "mute", &spec->mute);
+}
+
+/* --- at a time ------------------------------------------------------------------------------------ */
+
+/* A command for each machine that its words name (those without =), behind `skip` words of its own. */
+#define NODES_FROM(n) (AT_WORDS + (n))
+
+static int local_of(const struct words *words, uint32_t *ret)
+{
+    *ret = 0;
+    return set_u32(words, "local", ret);
+}
+
+static void do_join(struct world *w, const struct words *words, uint32_t node)
+{
+    const char *name = words_value(words, "job");
+    node_start(w, node, jobs_find(w, name ? name : "default"), words_value(words, "id"));
+}
+
+static void do_kill_node(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    node_kill_all(w, node);
+}
+
+static void do_kill_agent(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    node_kill_agent(w, node);
+}
+
+static void do_kill_guard(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    node_kill_guard(w, node);
+}
+
+static void do_end(struct world *w, const struct words *words, uint32_t node)
+{
+    uint32_t code = 0;
+    uint32_t signal = 0;
+    uint32_t local;
+    (void)(local_of(words, &local) | set_u32(words, "code", &code) |
+           set_u32(words, "signal", &signal));
+    trainer_end(w, &w->nodes[node], local, code, signal);
+}
+
+static void do_vanish(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    node_vanish(w, node);
+}
+
+static void do_freeze_agent(struct world *w, const struct words *words, uint32_t node)
+{
+    node_freeze_agent(w, node, words->v[2][0] == 'f');
+}
+
+static void do_freeze_trainer(struct world *w, const struct words *words, uint32_t node)
+{
+    uint32_t local;
+    (void)local_of(words, &local);
+    trainer_freeze(w, &w->nodes[node], local, words->v[2][0] == 'f');
+}
+
+static void do_suspend(struct world *w, const struct words *words, uint32_t node)
+{
+    node_silence(w, node);
+    node_suspend(w, node, strcmp(words->v[2], "pause") == 0);
+}
+
+static void do_resume(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    node_resume(w, node);
+}
+
+static void do_stall(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    node_silence(w, node);
+    net_link(w, node)->stalled = true;
+}
+
+static void do_cut(struct world *w, const struct words *words, uint32_t node)
+{
+    const char *way = words->v[AT_WORDS];
+    bool both = strcmp(way, "server") == 0;
+    node_silence(w, node);
+    if (both || strcmp(way, "up") == 0) {
+        net_link(w, node)->cut_up = true;
+    }
+    if (both || strcmp(way, "down") == 0) {
+        net_link(w, node)->cut_down = true;
+    }
+    if (strcmp(way, "peers") == 0) {
+        node_cut_peers(w, node, true);
+    }
+}
+
+static void do_heal(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    struct link *link = net_link(w, node);
+    link->stalled = link->cut_up = link->cut_down = false;
+    node_cut_peers(w, node, false);
+    net_kick(w, node);
+}
+
+static void do_reset(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    net_reset(w, node);
+}
+
+static void do_signal(struct world *w, const struct words *words, uint32_t node)
+{
+    node_signal(w, node, strcmp(words->v[2], "int") == 0 ? 2 : 15);
+}
+
+static void do_order(struct world *w, const struct words *words, uint32_t node)
+{
+    const struct node *n = &w->nodes[node];
+    server_order(w, words->v[2][0] == 'd' ? RDZV_DRAIN : RDZV_EVICT,
+                 jobs_get(w, n->job)->name.text, n->id);
+}
+
+static void do_rate(struct world *w, const struct words *words, uint32_t node)
+{
+    int64_t ppm = 1000000;
+    (void)words_rate(words->v[AT_WORDS], &ppm);
+    node_set_rate(w, node, ppm);
+}
+
+static void do_stuck(struct world *w, const struct words *words, uint32_t node)
+{
+    int64_t ms = 0;
+    (void)words_duration(words->v[AT_WORDS], &ms);
+    w->nodes[node].kill_stuck_until = w->now + ms;
+}
+
+static void do_hang(struct world *w, const struct words *words, uint32_t node)
+{
+    (void)words;
+    trainer_hang(w, &w->nodes[node], 0);
+}
+
+static void do_nomem(struct world *w, const struct words *words, uint32_t node)
+{
+    uint64_t k = 1;
+    (void)words_number(words->v[AT_WORDS], &k);
+    node_fail_memory(w, node, k);
+}
+
+static const struct command {
+    const char *words; /* of the command */
+    size_t own;        /* words of its own behind them */
+    void (*act)(struct world *w, const struct words *words, uint32_t node);
+} commands[] = {
+    {"join", 0, do_join},
+    {"kill node", 0, do_kill_node},
+    {"kill agent", 0, do_kill_agent},
+    {"kill guard", 0, do_kill_guard},
+    {"end", 0, do_end}, /* its trainer by itself: code= signal= local= */
+    {"vanish", 0, do_vanish},
+    {"freeze agent", 0, do_freeze_agent},
+    {"thaw agent", 0, do_freeze_agent},
+    {"freeze trainer", 0, do_freeze_trainer},
+    {"thaw trainer", 0, do_freeze_trainer},
+    {"suspend", 0, do_suspend}, /* its clock goes on */
+    {"pause", 0, do_suspend},   /* its clock stands still */
+    {"resume", 0, do_resume},
+    {"stall", 0, do_stall},
+    {"cut", 1, do_cut}, /* up, down, server (both), peers */
+    {"heal", 0, do_heal},
+    {"reset", 0, do_reset},
+    {"term", 0, do_signal},
+    {"int", 0, do_signal},
+    {"drain", 0, do_order}, /* an operator's */
+    {"evict", 0, do_order},
+    {"rate", 1, do_rate},   /* +5% */
+    {"stuck", 1, do_stuck}, /* for so long nothing can be killed there */
+    {"hang", 0, do_hang},
+    {"nomem", 1, do_nomem}, /* the k-th allocation from now on */
+};
+
+static const struct command *command_of(const struct words *words, size_t *ret_from)
+{
+    char two[64];
+    snprintf(two, sizeof(two), "%s %s", words->v[2], words->n > AT_WORDS ? words->v[3] : "");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(commands[i].words, words->v[2]) == 0) {
+            *ret_from = AT_WORDS + commands[i].own;
+            return &commands[i];
+        }
+        if (strcmp(commands[i].words, two) == 0) {
+            *ret_from = AT_WORDS + 1 + commands[i].own;
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+/* server kill [N: of the writes under way so many survive] | start | late 600ms | rate +5% | nomem K | stop JOB */
+static void act_on_server(struct world *w, const struct words *words)
+{
+    const char *what = words->v[AT_WORDS];
+    const char *value = words->n > AT_WORDS + 1 ? words->v[AT_WORDS + 1] : "";
+    int64_t number = 0;
+    uint64_t k = 1;
+    if (strcmp(what, "kill") == 0) {
+        k = 0;
+        (void)words_number(value, &k);
+        server_kill(w, (uint32_t)k);
+    } else if (strcmp(what, "stop") == 0) {
+        server_order(w, RDZV_STOP_JOB, value, NULL);
+    } else if (strcmp(what, "start") == 0) {
+        server_start(w);
+    } else if (strcmp(what, "late") == 0 && words_duration(value, &number) == 0) {
+        server_be_late(w, number);
+    } else if (strcmp(what, "rate") == 0 && words_rate(value, &number) == 0) {
+        server_set_rate(w, number);
+    } else if (strcmp(what, "nomem") == 0 && words_number(value, &k) == 0) {
+        server_fail_memory(w, k);
+    }
+}
+
+/* disk latency 5ms | full 10s | stuck 10s */
+static void act_on_disk(struct world *w, const struct words *words)
+{
+    const char *what = words->v[AT_WORDS];
+    int64_t ms = 0;
+    (void)words_duration(words->v[words->n - 1], &ms);
+    if (strcmp(what, "latency") == 0) {
+        disk_set_latency(w, (uint32_t)ms, (uint32_t)ms);
+    } else if (strcmp(what, "full") == 0) {
+        disk_fail_until(w, w->now + ms);
+    } else if (strcmp(what, "stuck") == 0) {
+        disk_stall_until(w, w->now + ms);
+    }
+}
+
+static void echo(struct world *w, const struct words *words)
+{
+    char text[TRACE_LINE_MAX] = "";
+    size_t n = 0;
+    for (size_t i = AT_WORDS; i < words->n && n < sizeof(text); i++) {
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i > AT_WORDS ? " " : "",
+                              words->v[i]);
+    }
+    world_trace(w, "--", words->v[2], "%s", text);
+}
+
+static void on_command(struct world *w, const struct sim_event *event)
+{
+    const struct words *words = &scenario_of(w)->lines[event->who];
+    size_t from = 0;
+    echo(w, words);
+    if (strcmp(words->v[2], "server") == 0) {
+        act_on_server(w, words);
+        return;
+    }
+    if (strcmp(words->v[2], "disk") == 0) {
+        act_on_disk(w, words);
+        return;
+    }
+    if (strcmp(words->v[2], "storm") == 0) {
+        char prefix[NODE_NAME_MAX];
+        uint64_t n = 0;
+        (void)words_number(words->v[AT_WORDS + 1], &n);
+        for (uint64_t i = 1; i <= n; i++) {
+            snprintf(prefix, sizeof(prefix), "%.16s%llu", words->v[AT_WORDS],
+                     (unsigned long long)i);
+            do_join(w, words, node_find(w, prefix));
+        }
+        return;
+    }
+    const struct command *command = command_of(words, &from);
+    for (size_t i = from; i < words->n; i++) {
+        if (!strchr(words->v[i], '=')) {
+            command->act(w, words, node_find(w, words->v[i]));
+        }
+    }
+}
+
+/* --- the two passes ------------------------------------------------------------------------------- */
+
+static void add_name(struct scenario_world *sw, const char *name)
+{
+    for (size_t i = 0; i < sw->names.n; i++) {
+        if (strcmp(sw->names.v[i], name) == 0) {
+            return;
+        }
+    }
+    lines_add(&sw->names, name, strlen(name));
+}
+
+int commands_collect(struct scenario_world *sw, const struct words *words)
+{
+    int64_t at;
+    size_t from = 0;
+    if (strcmp(words->v[0], "at") != 0) {
+        return 0;
+    }
+    if (words->n < AT_WORDS || words_duration(words->v[1], &at)) {
+        return wrong(sw, words, "at TIME COMMAND …");
+    }
+    if (strcmp(words->v[2], "server") == 0 || strcmp(words->v[2], "disk") == 0) {
+        return words->n > AT_WORDS ? 0 : wrong(sw, words, "server WHAT, disk WHAT");
+    }
+    if (strcmp(words->v[2], "storm") == 0) {
+        uint64_t n;
+        char name[NODE_NAME_MAX];
+        if (words->n < AT_WORDS + 2 || words_number(words->v[AT_WORDS + 1], &n)) {
+            return wrong(sw, words, "storm NAME COUNT");
+        }
+        for (uint64_t i = 1; i <= n; i++) {
+            snprintf(name, sizeof(name), "%.16s%llu", words->v[AT_WORDS], (unsigned long long)i);
+            add_name(sw, name);
+        }
+        return 0;
+    }
+    if (!command_of(words, &from) || from >= words->n) {
+        return wrong(sw, words, "no such command, or no machine in it");
+    }
+    for (size_t i = from; i < words->n; i++) {
+        if (!strchr(words->v[i], '=')) {
+            add_name(sw, words->v[i]);
+        }
+    }
+    return 0;
+}
+
+static int set_up_at(struct scenario_world *sw, size_t line, const struct words *words)
+{
+    int64_t at;
+    const char *job = words_value(words, "job");
+    bool joins = strcmp(words->v[2], "join") == 0 || strcmp(words->v[2], "storm") == 0;
+    if (joins && jobs_find(&sw->world, job ? job : "default") == NAMES_NONE) {
+        return wrong(sw, words, "no job of this name");
+    }
+    if (words_duration(words->v[1], &at)) {
+        return wrong(sw, words, "no time");
+    }
+    world_at(&sw->world, at, on_command, (uint32_t)line, 0, 0);
+    return 0;
+}
+
+int commands_set_up(struct scenario_world *sw, size_t line)
+{
+    struct world *w = &sw->world;
+    const struct words *words = &sw->lines[line];
+    const char *what = words->v[0];
+    int rc = -1;
+    if (strcmp(what, "config") == 0) {
+        rc = set_config(w, words);
+    } else if (strcmp(what, "link") == 0) {
+        rc = set_link(w, words);
+    } else if (strcmp(what, "job") == 0) {
+        rc = set_job(w, words);
+    } else if (strcmp(what, "run") == 0 && words->n == 2) {
+        rc = words_duration(words->v[1], &sw->run_ms);
+    } else if (strcmp(what, "show") == 0 || strcmp(what, "hide") == 0) {
+        for (size_t i = 1; i < words->n; i++) {
+            lines_add(what[0] == 's' ? &sw->shown : &sw->hidden, words->v[i], strlen(words->v[i]));
+        }
+        rc = 0;
+    } else if (strcmp(what, "at") == 0) {
+        return set_up_at(sw, line, words);
+    }
+    return rc ? wrong(sw, words, "not understood") : 0;
+}

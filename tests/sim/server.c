@@ -1,0 +1,474 @@
+/* tests/sim/server.c: the shell of the rendezvous core in the simulator. */
+#include "tests/sim/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/jobs.h"
+#include "tests/sim/net.h"
+#include "tests/sim/node.h"
+
+/* As server/driver.c: after a step that found no memory. */
+#define RETRY_MS 100
+/* Steps at one moment after which a deadline in the past counts as a loop. */
+#define SPIN_MAX 100000
+
+/* A charge may be taken back within a lease, on the slowest clock. */
+#define VERDICT_PERCENT 125
+
+/* What the core may hold: so much, and so much for each machine, job and seat. */
+#define MEMORY_BASE (256u * 1024)
+#define MEMORY_PER_NODE 4096u
+#define MEMORY_PER_SESSION 16u
+
+struct server {
+    bool up;
+    uint32_t process; /* counts up */
+    struct rdzv_config config;
+    struct rdzv *core;
+    struct sim_mem mem;
+    struct sim_clock clock;
+    struct sim_timer timer;
+    struct tfe_mono deadline;
+    int64_t late_until;
+    uint32_t spin;
+    int64_t spin_at;
+    uint32_t *conn_of; /* by session */
+    uint32_t *free_sessions;
+    uint32_t n_free;
+    uint32_t n_untold; /* closed, and the core had no memory to hear of it */
+    /* Chunks of the table that was sent last. */
+    const struct msg_row *chunk_rows;
+    uint64_t chunk_epoch;
+    struct net_bytes **chunks;
+    size_t n_chunks;
+    size_t cap_chunks;
+};
+
+static void on_timer(struct world *w, const struct sim_event *event);
+
+struct server *server_new(struct world *w, const struct rdzv_config *config)
+{
+    struct server *s = sim_alloc(1, sizeof(*s));
+    s->config = *config;
+    s->clock = (struct sim_clock){.own_ms = 5000, .ppm = 1000000};
+    s->timer = TIMER_UNSET;
+    s->conn_of = sim_alloc(config->max_sessions, sizeof(*s->conn_of));
+    s->free_sessions = sim_alloc(config->max_sessions, sizeof(*s->free_sessions));
+    w->server = s;
+    return s;
+}
+
+static void chunks_drop(struct server *s)
+{
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        net_bytes_drop(s->chunks[i]);
+    }
+    s->n_chunks = 0;
+    s->chunk_rows = NULL;
+}
+
+void server_free(struct world *w)
+{
+    struct server *s = w->server;
+    rdzv_free(s->core);
+    chunks_drop(s);
+    free(s->chunks);
+    free(s->conn_of);
+    free(s->free_sessions);
+    free(s);
+    w->server = NULL;
+}
+
+struct rdzv_config *server_config(struct world *w)
+{
+    return &w->server->config;
+}
+
+bool server_is_up(const struct world *w)
+{
+    return w->server->up;
+}
+
+const struct rdzv *server_core(const struct world *w)
+{
+    return w->server->up ? w->server->core : NULL;
+}
+
+int64_t server_late_until(const struct world *w)
+{
+    return w->server->late_until;
+}
+
+void server_fail_memory(struct world *w, uint64_t k)
+{
+    w->server->mem.fail_in = k;
+}
+
+static struct tfe_mono now(const struct world *w)
+{
+    return clock_read(&w->server->clock, w->now);
+}
+
+static void arm(struct world *w)
+{
+    struct server *s = w->server;
+    timer_set(w, &s->timer, on_timer, 0, clock_when(&s->clock, s->deadline));
+}
+
+/* --- actions ------------------------------------------------------------------------------------- */
+
+static void free_session(struct world *w, uint32_t session)
+{
+    struct server *s = w->server;
+    uint32_t conn = s->conn_of[session];
+    *net_conn_session(w, conn) = NO_CONN;
+    s->conn_of[session] = NO_CONN;
+    s->free_sessions[s->n_free++] = session;
+}
+
+static void send_table(struct world *w, uint32_t conn, const struct msg_table *table)
+{
+    struct server *s = w->server;
+    if (s->chunk_rows != table->rows || s->chunk_epoch != table->epoch) {
+        chunks_drop(s);
+        s->chunk_rows = table->rows;
+        s->chunk_epoch = table->epoch;
+        for (size_t first = 0; first < table->n_rows;) {
+            size_t rows = 0;
+            struct net_bytes *bytes = net_encode_chunk(w, table, first, &rows);
+            if (!bytes) {
+                break;
+            }
+            s->chunks = sim_grow(s->chunks, s->n_chunks, &s->cap_chunks, sizeof(*s->chunks));
+            s->chunks[s->n_chunks++] = bytes;
+            first += rows;
+        }
+    }
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        net_server_send_bytes(w, conn, s->chunks[i]);
+    }
+}
+
+static void carry_out_send(struct world *w, uint32_t session, const struct tfe_msg *msg)
+{
+    uint32_t conn = w->server->conn_of[session];
+    if (conn == NO_CONN) {
+        if (w->server->n_untold == 0) {
+            check_honest(w->check, "the server", "a SEND to a session that is not open", 0);
+        }
+        return;
+    }
+    if (msg->type == MSG_TABLE && msg->u.table.base_digest == 0) {
+        send_table(w, conn, &msg->u.table);
+        return;
+    }
+    if (msg->type == MSG_START) {
+        const struct msg_start *start = &msg->u.start;
+        uint32_t node = net_conn_node(w, conn);
+        check_start(w->check, net_conn_job(w, conn), start->epoch, node, start->rank, start->world,
+                    start->table_digest);
+    }
+    net_server_send(w, conn, msg);
+}
+
+static void judge_trace(struct world *w, const struct rdzv_trace *t)
+{
+    uint32_t job = t->job ? jobs_find(w, t->job) : NAMES_NONE;
+    if (job == NAMES_NONE) {
+        return;
+    }
+    check_time(w->check, job, w->now);
+    if (t->kind == TRACE_EPOCH) {
+        check_epoch(w->check, job, t->epoch, t->number);
+    } else if (t->kind == TRACE_RESTARTS && !t->text) {
+        check_charged(w->check, job, t->epoch,
+                      w->now + (int64_t)w->server->config.ttl_ms * VERDICT_PERCENT / 100);
+    } else if (t->kind == TRACE_RESTARTS && strstr(t->text, "lost node")) {
+        check_charge_back(w->check, job, t->epoch);
+    } else if (t->kind == TRACE_JOB_STATE && t->number) {
+        jobs_get(w, job)->over = false; /* a new run */
+    } else if (t->kind == TRACE_JOB_FINISHED) {
+        jobs_get(w, job)->over = true;
+        check_over(w->check, job);
+    } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0) {
+        uint32_t node = node_find_process(w, t->node);
+        if (node != NAMES_NONE) {
+            check_lease_over(w->check, node, node_clock(w, node).ms);
+        }
+    }
+}
+
+static void carry_out_trace(struct world *w, const struct rdzv_trace *t)
+{
+    char number[32] = "";
+    judge_trace(w, t);
+    if (t->number) {
+        snprintf(number, sizeof(number), " n=%llu", (unsigned long long)t->number);
+    }
+    world_trace(w, "server", rdzv_trace_name(t->kind), "%s/%llu%s%s%s%s%s%s", t->job ? t->job : "-",
+                (unsigned long long)t->epoch, t->node ? " " : "", t->node ? t->node : "", number,
+                t->text ? " \"" : "", t->text ? t->text : "", t->text ? "\"" : "");
+}
+
+static void carry_out(struct world *w, const struct rdzv_action *action)
+{
+    struct server *s = w->server;
+    uint32_t conn;
+    switch (action->type) {
+    case RDZV_SEND:
+        carry_out_send(w, action->session, &action->msg);
+        return;
+    case RDZV_CLOSE:
+        conn = s->conn_of[action->session];
+        if (conn != NO_CONN) {
+            free_session(w, action->session);
+            net_server_close(w, conn);
+        }
+        return;
+    case RDZV_PERSIST:
+        disk_write(w, action->record);
+        return;
+    case RDZV_TRACE:
+        carry_out_trace(w, &action->trace);
+        return;
+    }
+}
+
+static int step(struct world *w, struct rdzv_event *event)
+{
+    struct server *s = w->server;
+    struct rdzv_actions actions;
+    event->now = now(w);
+    w->events++;
+    s->mem.limit = MEMORY_BASE + (size_t)w->n_nodes * MEMORY_PER_NODE +
+                   (size_t)s->config.max_sessions * MEMORY_PER_SESSION + jobs_memory(w);
+    int rc = rdzv_step(s->core, event, &actions);
+    if (rc == 0) {
+        for (size_t i = 0; i < actions.n; i++) {
+            carry_out(w, &actions.v[i]);
+        }
+        chunks_drop(s);
+    }
+    s->deadline = actions.deadline;
+    arm(w);
+    return rc;
+}
+
+/* --- events -------------------------------------------------------------------------------------- */
+
+static void on_timer(struct world *w, const struct sim_event *event)
+{
+    struct server *s = w->server;
+    if (!timer_is_due(w, &s->timer, event) || !s->up) {
+        return;
+    }
+    if (s->late_until > w->now) {
+        timer_set(w, &s->timer, on_timer, 0, s->late_until);
+        return;
+    }
+    if (tfe_mono_before(now(w), s->deadline)) {
+        arm(w);
+        return;
+    }
+    s->spin = s->spin_at == w->now ? s->spin + 1 : 0;
+    s->spin_at = w->now;
+    if (s->spin > SPIN_MAX) {
+        check_time_stands(w->check, "the server asks to be called again without end");
+        return;
+    }
+    int rc = step(w, &(struct rdzv_event){.type = RDZV_TICK});
+    if (rc == TFE_ENOMEM) {
+        timer_set(w, &s->timer, on_timer, 0, w->now + RETRY_MS);
+    } else if (rc) {
+        check_honest(w->check, "the server", "a TICK", rc);
+    }
+}
+
+static void tell_closed(struct world *w, uint32_t session);
+
+static void on_retry_closed(struct world *w, const struct sim_event *event)
+{
+    if (w->server->up && event->tag == w->server->process) {
+        w->server->n_untold--;
+        tell_closed(w, event->who);
+    }
+}
+
+/* The session's number stays taken until the core has understood. */
+static void tell_closed(struct world *w, uint32_t session)
+{
+    int rc = step(w, &(struct rdzv_event){.type = RDZV_CLOSED, .session = session});
+    if (rc == TFE_ENOMEM) {
+        w->server->n_untold++;
+        world_at(w, w->now + RETRY_MS, on_retry_closed, session, w->server->process, 0);
+        return;
+    }
+    if (rc) {
+        check_honest(w->check, "the server", "a closed connection", rc);
+    }
+    w->server->free_sessions[w->server->n_free++] = session;
+}
+
+void server_order(struct world *w, enum rdzv_event_type order, const char *job, const char *node)
+{
+    if (!w->server->up) {
+        return;
+    }
+    int rc = step(w, &(struct rdzv_event){.type = order, .job = job, .node = node});
+    if (rc && rc != TFE_ENOENT && rc != TFE_ENOMEM && rc != TFE_ESTATE) {
+        check_honest(w->check, "the server", "an operator's order", rc);
+    }
+}
+
+/* arg: the job; tag: the process; who: the record, or its failure. Numbers of records count from 1. */
+#define WRITTEN_FAILED 0x80000000u
+
+static void on_written(struct world *w, const struct sim_event *event)
+{
+    if (!w->server->up || event->tag != w->server->process) {
+        return;
+    }
+    if (w->server->late_until > w->now) {
+        world_again(w, event, w->server->late_until);
+        return;
+    }
+    struct rdzv_event written = {.type = event->who & WRITTEN_FAILED ? RDZV_PERSIST_FAILED
+                                                                     : RDZV_PERSISTED,
+                                 .job = jobs_get(w, (uint32_t)event->arg)->name.text,
+                                 .sequence = event->who & ~WRITTEN_FAILED};
+    int rc = step(w, &written);
+    if (rc == TFE_ENOMEM) {
+        world_again(w, event, w->now + RETRY_MS);
+    } else if (rc) {
+        check_honest(w->check, "the server", "PERSISTED", rc);
+    }
+}
+
+void server_written(struct world *w, const char *job, uint64_t sequence, bool ok)
+{
+    world_at(w, w->now, on_written, (uint32_t)sequence | (ok ? 0 : WRITTEN_FAILED),
+             w->server->process, jobs_find(w, job));
+}
+
+bool server_accept(struct world *w, uint32_t conn)
+{
+    struct server *s = w->server;
+    if (s->n_free == 0) {
+        return false;
+    }
+    uint32_t session = s->free_sessions[--s->n_free];
+    s->conn_of[session] = conn;
+    *net_conn_session(w, conn) = session;
+    return true;
+}
+
+void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg)
+{
+    struct server *s = w->server;
+    uint32_t session = *net_conn_session(w, conn);
+    if (!s->up || session == NO_CONN) {
+        return;
+    }
+    int rc = step(w, &(struct rdzv_event){.type = RDZV_MESSAGE, .session = session, .msg = msg});
+    if (rc == 0) {
+        return;
+    }
+    /* As server/session.c: refused, closed, and the core told. */
+    struct tfe_msg refused = {.type = MSG_REFUSED};
+    refused.u.refused.code = rc == TFE_ENOMEM ? REFUSAL_LIMIT_REACHED : REFUSAL_BAD_REQUEST;
+    refused.u.refused.sentence = "the server cannot take this message";
+    if (rc != TFE_ENOMEM) {
+        check_honest(w->check, "the server", msg_type_name(msg->type), rc);
+    }
+    net_server_send(w, conn, &refused);
+    server_hung_up(w, conn);
+    net_server_close(w, conn);
+}
+
+void server_hung_up(struct world *w, uint32_t conn)
+{
+    uint32_t session = *net_conn_session(w, conn);
+    if (!w->server->up || session == NO_CONN) {
+        return;
+    }
+    *net_conn_session(w, conn) = NO_CONN;
+    w->server->conn_of[session] = NO_CONN;
+    tell_closed(w, session);
+}
+
+/* --- the process --------------------------------------------------------------------------------- */
+
+void server_start(struct world *w)
+{
+    struct server *s = w->server;
+    if (s->up) {
+        return;
+    }
+    check_server_begins(w->check);
+    s->config.incarnation = world_draw(w, 77, ++s->process, 0);
+    s->n_free = 0;
+    s->n_untold = 0;
+    for (uint32_t i = s->config.max_sessions; i > 0; i--) {
+        s->conn_of[i - 1] = NO_CONN;
+        s->free_sessions[s->n_free++] = i - 1;
+    }
+    mem_init(&s->mem, w, "server", SIZE_MAX);
+    int rc = rdzv_new(&s->config, &s->mem.mem, &s->core);
+    if (rc) {
+        check_honest(w->check, "the server", "its settings", rc);
+        return;
+    }
+    struct tfe_mono now_there = now(w);
+    const struct rdzv_record *record;
+    for (uint32_t i = 0; (record = disk_record(w, i)) != NULL; i++) {
+        rc = rdzv_restore(s->core, now_there, record);
+        if (rc) {
+            check_honest(w->check, "the server", "its own record", rc);
+        }
+    }
+    s->up = true;
+    s->deadline = now_there;
+    s->late_until = 0;
+    world_trace(w, "server", "up", "%s", "");
+    timer_set(w, &s->timer, on_timer, 0, w->now); /* when to come back is said by a step only */
+}
+
+void server_kill(struct world *w, uint32_t kept)
+{
+    struct server *s = w->server;
+    if (!s->up) {
+        return;
+    }
+    world_trace(w, "server", "down", "%s", "");
+    s->up = false;
+    net_server_down(w);
+    disk_crash(w, kept);
+    rdzv_free(s->core);
+    s->core = NULL;
+    s->late_until = 0;
+}
+
+void server_be_late(struct world *w, int64_t ms)
+{
+    struct server *s = w->server;
+    /* What it then finds on many connections it reads in any order. */
+    for (uint32_t node = 0; node < w->n_nodes; node++) {
+        node_silence(w, node);
+    }
+    if (s->late_until < w->now + ms) {
+        s->late_until = w->now + ms;
+    }
+}
+
+void server_set_rate(struct world *w, int64_t ppm)
+{
+    struct server *s = w->server;
+    clock_set(&s->clock, w->now, ppm, false);
+    if (s->up) {
+        arm(w);
+    }
+}

@@ -1,0 +1,39 @@
+/* tests/sim/server.h: the shell of the rendezvous core in the simulator. */
+#ifndef TFE_TESTS_SIM_SERVER_H
+#define TFE_TESTS_SIM_SERVER_H
+
+#include "common/base/msg.h"
+#include "server/core/rdzv.h"
+#include "tests/sim/world.h"
+
+/* config.incarnation is set anew at every start. The server is not up yet. */
+struct server *server_new(struct world *w, const struct rdzv_config *config);
+void server_free(struct world *w);
+struct rdzv_config *server_config(struct world *w);
+
+bool server_is_up(const struct world *w);
+/* What it had in memory is lost; its connections end. Of the writes under way `kept` are on disk. */
+void server_kill(struct world *w, uint32_t kept);
+void server_start(struct world *w);
+/* One turn of its loop takes so long: nothing is read and no timer runs meanwhile. */
+void server_be_late(struct world *w, int64_t ms);
+int64_t server_late_until(const struct world *w);
+/* Rate of its clock, 1,000,000 is right. */
+void server_set_rate(struct world *w, int64_t ppm);
+/* RDZV_DRAIN, RDZV_EVICT (node: its id) or RDZV_STOP_JOB; what is not there is left alone. */
+void server_order(struct world *w, enum rdzv_event_type order, const char *job, const char *node);
+/* The k-th allocation from now on fails. */
+void server_fail_memory(struct world *w, uint64_t k);
+/* For looking only; NULL while it is down. */
+const struct rdzv *server_core(const struct world *w);
+
+/* From the net. */
+bool server_accept(struct world *w, uint32_t conn);
+void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg);
+void server_hung_up(struct world *w, uint32_t conn);
+
+
+/* From the disk. */
+void server_written(struct world *w, const char *job, uint64_t sequence, bool ok);
+
+#endif

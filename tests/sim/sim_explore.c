@@ -1,0 +1,192 @@
+/* tests/sim/sim_explore.c: random faults and workloads from seeds; exits 1 when an invariant breaks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/sim/bugs.h"
+#include "tests/sim/check.h"
+#include "tests/sim/explore.h"
+
+static const char usage[] =
+    "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire] [--strict]\n"
+    "                   [--count SEEDS | --seconds S] [--seeds FILE] [--bug NAME]\n"
+    "                   [--verbose | --quiet]\n"
+    "       sim_explore --rules | --list-bugs\n"
+    "  --strict      every rule and every fault, also those that are switched off for now\n"
+    "  --agents 0    as many as the seed says (the default)\n"
+    "  --count C     seeds N … N+C-1; --seconds S: seeds from N on for so long\n"
+    "  --seeds FILE  lines `SEED AGENTS EVENTS [wire]`: these instead\n";
+
+struct wish {
+    struct explore_wish one;
+    uint64_t count;
+    double seconds;
+    const char *seeds;
+    bool rules;
+    bool list_bugs;
+    const char *bug;
+};
+
+struct sum {
+    uint64_t events;
+    uint64_t seeds;
+    uint64_t violations;
+    uint64_t rounds;
+    uint64_t last_hash;
+};
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void add(struct sum *sum, const struct explore_wish *one)
+{
+    struct explore_result result;
+    explore_seed(one, &result);
+    sum->events += result.events;
+    sum->rounds += result.rounds;
+    sum->seeds++;
+    sum->violations += result.violation;
+    sum->last_hash = result.hash;
+}
+
+static int run_file(const struct wish *wish, struct sum *sum)
+{
+    FILE *file = fopen(wish->seeds, "r");
+    if (!file) {
+        perror(wish->seeds);
+        return 2;
+    }
+    char line[256];
+    while (fgets(line, sizeof(line), file)) {
+        unsigned long long seed;
+        unsigned long long events;
+        unsigned agents;
+        char word[16] = "";
+        if (line[0] == '#' || line[0] == '\n') {
+            continue;
+        }
+        if (sscanf(line, "%llu %u %llu %15s", &seed, &agents, &events, word) < 3) {
+            fprintf(stderr, "%s: cannot read: %s", wish->seeds, line);
+            fclose(file);
+            return 2;
+        }
+        struct explore_wish one = wish->one;
+        one.seed = seed;
+        one.agents = agents;
+        one.events = events;
+        one.wire = strcmp(word, "wire") == 0;
+        add(sum, &one);
+    }
+    fclose(file);
+    return 0;
+}
+
+static void run_seeds(const struct wish *wish, struct sum *sum)
+{
+    double end = seconds_now() + wish->seconds;
+    struct explore_wish one = wish->one;
+    do {
+        /* Every eighth seed through sealed frames as well. */
+        one.wire = wish->one.wire || (wish->seconds > 0 && one.seed % 8 == 7);
+        add(sum, &one);
+        one.seed++;
+        if (wish->bug && sum->violations) {
+            return;
+        }
+    } while (wish->seconds > 0 ? seconds_now() < end : one.seed < wish->one.seed + wish->count);
+}
+
+static int parse(int argc, char **argv, struct wish *ret)
+{
+    *ret = (struct wish){.one = {.events = 50000}, .count = 1};
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        if (strcmp(name, "--wire") == 0) {
+            ret->one.wire = true;
+        } else if (strcmp(name, "--strict") == 0) {
+            ret->one.strict = true;
+        } else if (strcmp(name, "--verbose") == 0) {
+            ret->one.verbose = true;
+        } else if (strcmp(name, "--quiet") == 0) {
+            ret->one.quiet = true;
+        } else if (strcmp(name, "--rules") == 0) {
+            ret->rules = true;
+        } else if (strcmp(name, "--list-bugs") == 0) {
+            ret->list_bugs = true;
+        } else if (i + 1 == argc) {
+            return 2;
+        } else if (strcmp(name, "--seed") == 0) {
+            ret->one.seed = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(name, "--agents") == 0) {
+            ret->one.agents = (uint32_t)strtoul(argv[++i], NULL, 10);
+        } else if (strcmp(name, "--events") == 0) {
+            ret->one.events = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(name, "--until") == 0) {
+            ret->one.until = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(name, "--count") == 0) {
+            ret->count = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(name, "--seconds") == 0) {
+            ret->seconds = strtod(argv[++i], NULL);
+        } else if (strcmp(name, "--seeds") == 0) {
+            ret->seeds = argv[++i];
+        } else if (strcmp(name, "--bug") == 0) {
+            ret->bug = argv[++i];
+        } else {
+            return 2;
+        }
+    }
+    return 0;
+}
+
+static void print_rules(void)
+{
+    for (int i = 0; i < CHECK__COUNT; i++) {
+        const char *off = check_rule_off((enum check_rule)i);
+        printf("%-14s %s%s%s\n", check_rule_name((enum check_rule)i),
+               check_rule_sentence((enum check_rule)i), off[0] ? "  OFF: " : "", off);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct wish wish;
+    struct sum sum = {0};
+    if (parse(argc, argv, &wish)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (wish.rules) {
+        print_rules();
+        return 0;
+    }
+    if (wish.list_bugs) {
+        bugs_print();
+        return 0;
+    }
+    if (wish.bug && bugs_choose(wish.bug)) {
+        fprintf(stderr, "sim_explore: no bug %s (--list-bugs)\n", wish.bug);
+        return 2;
+    }
+    double began = seconds_now();
+    if (wish.seeds) {
+        if (run_file(&wish, &sum)) {
+            return 2;
+        }
+    } else {
+        run_seeds(&wish, &sum);
+    }
+    double took = seconds_now() - began;
+    if (sum.seeds == 1) {
+        printf("trace hash %016llx\n", (unsigned long long)sum.last_hash);
+    }
+    printf("rounds=%llu seconds=%.1f events/s=%.0f\n", (unsigned long long)sum.rounds, took,
+           took > 0 ? (double)sum.events / took : 0.0);
+    printf("explored events=%llu seeds=%llu violations=%llu\n", (unsigned long long)sum.events,
+           (unsigned long long)sum.seeds, (unsigned long long)sum.violations);
+    return sum.violations ? 1 : 0;
+}

@@ -1,0 +1,353 @@
+/* tests/sim/test_check.c: each invariant of the simulator can fail: histories that break it, and those
+ * beside them that do not. */
+#include "tests/sim/check.h"
+#include "tests/unit/story.h"
+
+/* One job of 2 to 3 nodes with one trainer each, all rules judged. */
+static int set_up(void **state)
+{
+    struct check *c = check_new();
+    for (int i = 0; i < CHECK__COUNT; i++) {
+        check_force(c, (enum check_rule)i, true);
+    }
+    check_server_begins(c);
+    check_job(c, 0, 2, 3, 1);
+    *state = c;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    check_free(*state);
+    return 0;
+}
+
+static void assert_broken(const struct check *c, const char *rule)
+{
+    assert_true(check_failed(c));
+    assert_string_equal(check_failed_rule(c), rule);
+}
+
+static void begin_epoch(struct check *c, uint64_t epoch)
+{
+    check_epoch(c, 0, epoch, 2);
+    for (uint32_t node = 0; node < 2; node++) {
+        check_start(c, 0, epoch, node, node, 2, 100 + epoch);
+        check_trainer_begins(c, 0, 0, epoch, node, node, 2, 100 + epoch);
+    }
+}
+
+TEST(check, an_honest_history_breaks_nothing)
+{
+    struct check *c = *state;
+    begin_epoch(c, 1);
+    check_step(c, 0, 0, 1);
+    check_own_fault(c, 0, 0, 1);
+    check_charged(c, 0, 1, 100);
+    check_trainer_ends(c, 0, 0, 1, 0);
+    check_trainer_ends(c, 0, 0, 1, 1);
+    begin_epoch(c, 2);
+    check_time(c, 0, 200);
+    check_step(c, 0, 0, 2);
+    assert_false(check_failed(c));
+}
+
+TEST(epoch_grows, a_number_comes_again)
+{
+    begin_epoch(*state, 5);
+    check_epoch(*state, 0, 5, 2);
+    assert_broken(*state, "epoch_grows");
+}
+
+TEST(over_restarts, a_number_comes_again_after_a_restart)
+{
+    begin_epoch(*state, 5);
+    check_server_begins(*state);
+    check_epoch(*state, 0, 5, 2);
+    assert_broken(*state, "epoch_grows");
+}
+
+TEST(over_restarts, switched_off_a_restart_begins_afresh)
+{
+    check_force(*state, CHECK_OVER_RESTARTS, false);
+    begin_epoch(*state, 5);
+    check_server_begins(*state);
+    check_epoch(*state, 0, 1, 2);
+    assert_false(check_failed(*state));
+}
+
+TEST(one_progress, the_old_epoch_steps_after_the_new_one)
+{
+    begin_epoch(*state, 1);
+    check_step(*state, 0, 0, 1);
+    check_step(*state, 0, 0, 2);
+    assert_false(check_failed(*state));
+    check_step(*state, 0, 0, 1);
+    assert_broken(*state, "one_progress");
+}
+
+TEST(one_view, two_members_are_told_two_tables)
+{
+    check_epoch(*state, 0, 1, 2);
+    check_start(*state, 0, 1, 0, 0, 2, 7);
+    check_start(*state, 0, 1, 1, 1, 2, 8);
+    assert_broken(*state, "one_view");
+}
+
+TEST(one_view, a_trainer_begins_with_another_table)
+{
+    begin_epoch(*state, 1);
+    check_trainer_begins(*state, 0, 0, 1, 2, 1, 3, 9);
+    assert_broken(*state, "one_view");
+}
+
+TEST(one_rank, a_rank_is_given_to_two_nodes)
+{
+    check_epoch(*state, 0, 1, 2);
+    check_start(*state, 0, 1, 0, 0, 2, 7);
+    check_start(*state, 0, 1, 0, 0, 2, 7); /* told again */
+    assert_false(check_failed(*state));
+    check_start(*state, 0, 1, 1, 0, 2, 7);
+    assert_broken(*state, "one_rank");
+}
+
+TEST(one_rank, two_trainers_live_in_one_rank)
+{
+    begin_epoch(*state, 1);
+    check_trainer_begins(*state, 0, 0, 1, 2, 1, 2, 101);
+    assert_broken(*state, "one_rank");
+}
+
+TEST(one_rank, a_rank_may_be_taken_again_once_it_is_free)
+{
+    begin_epoch(*state, 1);
+    check_trainer_ends(*state, 0, 0, 1, 1);
+    check_trainer_begins(*state, 0, 0, 1, 2, 1, 2, 101);
+    assert_false(check_failed(*state));
+}
+
+TEST(fence_held, trainers_live_past_the_fence)
+{
+    check_fence_past(*state, 0, 0);
+    assert_false(check_failed(*state));
+    check_fence_past(*state, 0, 1);
+    assert_broken(*state, "fence_held");
+}
+
+TEST(fence_granted, the_guard_is_given_more_than_was_granted)
+{
+    check_granted(*state, 0, 1000, 10000, 30000);
+    check_fence_set(*state, 0, 31000);
+    assert_false(check_failed(*state));
+    check_fence_set(*state, 0, 31001);
+    assert_broken(*state, "fence_granted");
+}
+
+TEST(lease_kept, a_lease_ends_one_millisecond_early)
+{
+    check_granted(*state, 0, 1000, 10000, 30000);
+    check_lease_over(*state, 0, 11000);
+    assert_false(check_failed(*state));
+    check_lease_over(*state, 0, 10999);
+    assert_broken(*state, "lease_kept");
+}
+
+TEST(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew)
+{
+    check_granted(*state, 0, 1000, 10000, 30000);
+    check_clock_stood(*state, 0, 2000);
+    check_granted(*state, 0, 1500, 10000, 30000); /* asked before it stood */
+    check_lease_over(*state, 0, 5000);
+    assert_false(check_failed(*state));
+    check_granted(*state, 0, 3000, 10000, 30000);
+    check_lease_over(*state, 0, 5000);
+    assert_broken(*state, "lease_kept");
+}
+
+TEST(max_kept, an_epoch_of_four)
+{
+    check_epoch(*state, 0, 1, 4);
+    assert_broken(*state, "max_kept");
+}
+
+TEST(max_kept, a_table_of_four)
+{
+    check_epoch(*state, 0, 1, 3);
+    check_start(*state, 0, 1, 0, 0, 4, 7);
+    assert_broken(*state, "max_kept");
+}
+
+TEST(min_kept, an_epoch_of_one)
+{
+    check_epoch(*state, 0, 1, 1);
+    assert_broken(*state, "min_kept");
+}
+
+TEST(true_word, ready_is_said_beside_a_living_trainer)
+{
+    check_word(*state, 0, "READY", 0);
+    assert_false(check_failed(*state));
+    check_word(*state, 0, "READY", 1);
+    assert_broken(*state, "true_word");
+}
+
+TEST(charge_once, an_epoch_is_charged_twice)
+{
+    begin_epoch(*state, 1);
+    check_own_fault(*state, 0, 0, 1);
+    check_charged(*state, 0, 1, 100);
+    check_charged(*state, 0, 1, 100);
+    assert_broken(*state, "charge_once");
+}
+
+TEST(charge_stands, a_charge_is_taken_back_in_another_epoch)
+{
+    begin_epoch(*state, 1);
+    check_own_fault(*state, 0, 0, 1);
+    check_charged(*state, 0, 1, 100);
+    check_charge_back(*state, 0, 2);
+    assert_broken(*state, "charge_stands");
+}
+
+TEST(charge_free, a_peers_end_is_charged)
+{
+    begin_epoch(*state, 1);
+    check_charged(*state, 0, 1, 100);
+    check_time(*state, 0, 99);
+    assert_false(check_failed(*state));
+    check_time(*state, 0, 100);
+    assert_broken(*state, "charge_free");
+}
+
+TEST(charge_free, a_job_ends_on_a_charge_that_is_not_true)
+{
+    begin_epoch(*state, 1);
+    check_charged(*state, 0, 1, 100);
+    check_over(*state, 0);
+    assert_broken(*state, "charge_free");
+}
+
+TEST(charge_free, taken_back_in_time_it_is_no_charge)
+{
+    begin_epoch(*state, 1);
+    check_charged(*state, 0, 1, 100);
+    check_charge_back(*state, 0, 1);
+    check_time(*state, 0, 200);
+    assert_false(check_failed(*state));
+}
+
+TEST(charge_silent, a_peers_silent_end_is_charged)
+{
+    begin_epoch(*state, 1);
+    check_silence(*state, 0, 0, 1);
+    check_charged(*state, 0, 1, 100);
+    check_over(*state, 0);
+    assert_broken(*state, "charge_silent");
+}
+
+TEST(one_writer, a_record_follows_an_epoch_that_is_not_on_disk)
+{
+    check_record(*state, "j", 3, 3);
+    assert_false(check_failed(*state));
+    check_record(*state, "j", 3, 4);
+    assert_broken(*state, "one_writer");
+}
+
+TEST(queues, one_message_more_than_the_bound)
+{
+    check_queue(*state, 0, 8, 8);
+    assert_false(check_failed(*state));
+    check_queue(*state, 0, 9, 8);
+    assert_broken(*state, "queues");
+}
+
+TEST(memory, one_byte_more_than_the_bound)
+{
+    check_memory(*state, "server", 100, 100);
+    assert_false(check_failed(*state));
+    check_memory(*state, "server", 101, 100);
+    assert_broken(*state, "memory");
+}
+
+TEST(time_stands, a_core_wants_to_be_called_without_end)
+{
+    check_time_stands(*state, "server");
+    assert_broken(*state, "time_stands");
+}
+
+TEST(honest, a_core_refuses_an_honest_event)
+{
+    check_honest(*state, "server", "RENEW", -2);
+    assert_broken(*state, "honest");
+}
+
+TEST(settles, something_is_left_over_at_rest)
+{
+    check_not_settled(*state, "enough nodes, and no epoch");
+    assert_broken(*state, "settles");
+}
+
+TEST(check, a_rule_that_is_switched_off_is_not_judged)
+{
+    check_force(*state, CHECK_QUEUES, false);
+    check_queue(*state, 0, 9, 8);
+    assert_false(check_failed(*state));
+}
+
+TEST(check, an_excused_job_is_not_judged)
+{
+    check_excuse(*state, 0);
+    check_epoch(*state, 0, 1, 9);
+    check_step(*state, 0, 0, 2);
+    check_step(*state, 0, 0, 1);
+    assert_false(check_failed(*state));
+}
+
+TEST(check, the_first_violation_stays)
+{
+    check_queue(*state, 0, 9, 8);
+    check_epoch(*state, 0, 1, 9);
+    assert_broken(*state, "queues");
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+#define S(room, story) cmocka_unit_test_setup_teardown(room##__##story, set_up, tear_down)
+        S(check, an_honest_history_breaks_nothing),
+        S(epoch_grows, a_number_comes_again),
+        S(over_restarts, a_number_comes_again_after_a_restart),
+        S(over_restarts, switched_off_a_restart_begins_afresh),
+        S(one_progress, the_old_epoch_steps_after_the_new_one),
+        S(one_view, two_members_are_told_two_tables),
+        S(one_view, a_trainer_begins_with_another_table),
+        S(one_rank, a_rank_is_given_to_two_nodes),
+        S(one_rank, two_trainers_live_in_one_rank),
+        S(one_rank, a_rank_may_be_taken_again_once_it_is_free),
+        S(fence_held, trainers_live_past_the_fence),
+        S(fence_granted, the_guard_is_given_more_than_was_granted),
+        S(lease_kept, a_lease_ends_one_millisecond_early),
+        S(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew),
+        S(max_kept, an_epoch_of_four),
+        S(max_kept, a_table_of_four),
+        S(min_kept, an_epoch_of_one),
+        S(true_word, ready_is_said_beside_a_living_trainer),
+        S(charge_once, an_epoch_is_charged_twice),
+        S(charge_stands, a_charge_is_taken_back_in_another_epoch),
+        S(charge_free, a_peers_end_is_charged),
+        S(charge_free, a_job_ends_on_a_charge_that_is_not_true),
+        S(charge_free, taken_back_in_time_it_is_no_charge),
+        S(charge_silent, a_peers_silent_end_is_charged),
+        S(one_writer, a_record_follows_an_epoch_that_is_not_on_disk),
+        S(queues, one_message_more_than_the_bound),
+        S(memory, one_byte_more_than_the_bound),
+        S(time_stands, a_core_wants_to_be_called_without_end),
+        S(honest, a_core_refuses_an_honest_event),
+        S(settles, something_is_left_over_at_rest),
+        S(check, a_rule_that_is_switched_off_is_not_judged),
+        S(check, an_excused_job_is_not_judged),
+        S(check, the_first_violation_stays),
+#undef S
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}

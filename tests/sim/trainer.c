@@ -1,0 +1,568 @@
+/* tests/sim/trainer.c: trainers and the clusters they form: steps in lock-step, failures together.
+ *
+ * A cluster is what TensorFlow makes of one epoch: all trainers that were given the same table. It
+ * trains once all of them are up, makes a step only while all of them answer, and ends for all when
+ * one is gone: quickly where a kernel says so, late where only heartbeats are missed. */
+#include "tests/sim/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/table.h"
+#include "tests/sim/check.h"
+#include "tests/sim/jobs.h"
+#include "tests/sim/net.h"
+#include "tests/sim/node.h"
+
+/* Between two looks of an event that a frozen process cannot take. */
+#define FROZEN_LOOK_MS 100
+/* … and of one that is stuck in the kernel. */
+#define STUCK_LOOK_MS 100
+
+enum cluster_state { CLUSTER_FORMING, CLUSTER_TRAINING, CLUSTER_BROKEN, CLUSTER_FINISHED };
+
+struct member {
+    uint32_t node;
+    uint32_t local;
+    bool lives; /* its process is there */
+    bool stood; /* its machine's clock stood still for a while */
+};
+
+struct cluster {
+    struct cluster *next; /* of the job */
+    uint32_t id;
+    uint32_t job;
+    uint32_t era;
+    uint64_t epoch;
+    uint64_t digest;
+    uint32_t world;
+    enum cluster_state state;
+    bool hangs;
+    bool step_queued;
+    uint32_t n_lives;
+    uint32_t n_up;
+    uint32_t n_blocked;
+    uint32_t n_stood;
+    uint32_t block_tag; /* counts the stretches in which somebody did not answer */
+    uint64_t first_step;
+    uint64_t step;
+    struct member *members; /* by rank */
+};
+
+/* Clusters of all jobs, by id, for the events that name one. */
+struct clusters {
+    struct cluster **by_id;
+    size_t n, cap;
+    struct cluster **by_job;
+    size_t n_jobs, cap_jobs;
+};
+
+static struct clusters *clusters_of(struct world *w);
+
+static void on_up(struct world *w, const struct sim_event *event);
+static void on_own_end(struct world *w, const struct sim_event *event);
+static void on_peers_end(struct world *w, const struct sim_event *event);
+static void on_reaped(struct world *w, const struct sim_event *event);
+static void on_step(struct world *w, const struct sim_event *event);
+static void on_no_answer(struct world *w, const struct sim_event *event);
+
+static struct clusters *clusters_of(struct world *w)
+{
+    if (!w->clusters) {
+        w->clusters = sim_alloc(1, sizeof(*w->clusters));
+    }
+    return w->clusters;
+}
+
+static struct cluster **clusters_of_job(struct world *w, uint32_t job)
+{
+    struct clusters *all = clusters_of(w);
+    while (all->n_jobs <= job) {
+        all->by_job = sim_grow(all->by_job, all->n_jobs, &all->cap_jobs, sizeof(*all->by_job));
+        all->by_job[all->n_jobs++] = NULL;
+    }
+    return &all->by_job[job];
+}
+
+static void cluster_free(struct world *w, struct cluster *c)
+{
+    struct cluster **at = clusters_of_job(w, c->job);
+    while (*at != c) {
+        at = &(*at)->next;
+    }
+    *at = c->next;
+    w->clusters->by_id[c->id] = NULL;
+    free(c->members);
+    free(c);
+}
+
+void trainers_free(struct world *w)
+{
+    if (!w->clusters) {
+        return;
+    }
+    for (size_t job = 0; job < w->clusters->n_jobs; job++) {
+        while (w->clusters->by_job[job]) {
+            cluster_free(w, w->clusters->by_job[job]);
+        }
+    }
+    free(w->clusters->by_id);
+    free(w->clusters->by_job);
+    free(w->clusters);
+    w->clusters = NULL;
+}
+
+static uint64_t draw(const struct world *w, const struct cluster *c, uint32_t rank, uint64_t what,
+                     uint32_t lo, uint32_t hi)
+{
+    return hi <= lo ? lo
+                    : lo + world_draw(w, c->job * UINT64_C(1000003) + c->epoch, rank, what) %
+                               (hi - lo + 1);
+}
+
+static const struct trainer_spec *spec_of(struct world *w, const struct cluster *c)
+{
+    return &jobs_get(w, c->job)->spec;
+}
+
+static struct trainer *trainer_of(struct world *w, const struct cluster *c, uint32_t rank)
+{
+    const struct member *m = &c->members[rank];
+    return &w->nodes[m->node].trainers[m->local];
+}
+
+static void say(struct world *w, const struct cluster *c, const char *what, const char *why)
+{
+    char name[TFE_ID_MAX + 32];
+    snprintf(name, sizeof(name), "%s/%llu", jobs_get(w, c->job)->name.text,
+             (unsigned long long)c->epoch);
+    world_trace(w, "cluster", what, "%s world=%u step=%llu%s%s", name, c->world,
+                (unsigned long long)c->step, why[0] ? " " : "", why);
+}
+
+/* --- a cluster's life ---------------------------------------------------------------------------- */
+
+static struct cluster *cluster_get(struct world *w, uint32_t job, uint32_t era,
+                                   const struct agent_place *place, uint64_t digest)
+{
+    struct clusters *all = clusters_of(w);
+    struct cluster **head = clusters_of_job(w, job);
+    for (struct cluster *c = *head; c; c = c->next) {
+        if (c->epoch == place->epoch && c->era == era && c->digest == digest) {
+            return c;
+        }
+    }
+    struct cluster *c = sim_alloc(1, sizeof(*c));
+    c->job = job;
+    c->era = era;
+    c->epoch = place->epoch;
+    c->digest = digest;
+    c->world = (uint32_t)place->n_rows;
+    c->members = sim_alloc(c->world, sizeof(*c->members));
+    c->next = *head;
+    *head = c;
+    all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
+    c->id = (uint32_t)all->n;
+    all->by_id[all->n++] = c;
+    return c;
+}
+
+static void queue_step(struct world *w, struct cluster *c)
+{
+    if (c->state == CLUSTER_TRAINING && !c->hangs && c->n_blocked == 0 && !c->step_queued) {
+        c->step_queued = true;
+        world_at(w, w->now + spec_of(w, c)->step_ms, on_step, c->id, 0, 0);
+    }
+}
+
+/* All that are up notice between lo and hi from now on. */
+static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint32_t hi,
+                          const char *why)
+{
+    if (c->state == CLUSTER_BROKEN || c->state == CLUSTER_FINISHED) {
+        return;
+    }
+    c->state = CLUSTER_BROKEN;
+    say(w, c, "breaks", why);
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        if (c->members[rank].lives && trainer_of(w, c, rank)->state == TRAINER_UP) {
+            world_at(w, w->now + (int64_t)draw(w, c, rank, 1, lo, hi), on_peers_end,
+                     c->members[rank].node, trainer_of(w, c, rank)->tag, c->members[rank].local);
+        }
+    }
+}
+
+/* A member's process is there no more. */
+static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32_t hi,
+                         const char *why)
+{
+    struct cluster *c = t->cluster;
+    const struct trainer_spec *spec = spec_of(w, c);
+    if (t->state == TRAINER_UP) {
+        c->n_up--;
+    }
+    if (t->blocked) {
+        t->blocked = false;
+        c->n_blocked--;
+    }
+    t->state = TRAINER_DYING;
+    if (c->state == CLUSTER_FORMING) {
+        /* Who waits in TensorFlow's constructor has only heartbeats to go by. */
+        lo = hi = spec->vanished_ms;
+    }
+    cluster_break(w, c, lo, hi, why);
+}
+
+/* The process has been reaped, or its machine is gone: the place is empty. */
+static void trainer_forget(struct world *w, struct trainer *t)
+{
+    struct cluster *c = t->cluster;
+    check_trainer_ends(w->check, c->era, c->job, c->epoch, t->rank);
+    c->members[t->rank].lives = false;
+    t->state = TRAINER_NONE;
+    t->cluster = NULL;
+    t->tag++;
+    if (--c->n_lives == 0) {
+        cluster_free(w, c);
+    }
+}
+
+static void finish(struct world *w, struct cluster *c)
+{
+    c->state = CLUSTER_FINISHED;
+    say(w, c, "finishes", "");
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        world_at(w, w->now + (int64_t)draw(w, c, rank, 2, 0, spec_of(w, c)->finish_hi), on_own_end,
+                 c->members[rank].node, trainer_of(w, c, rank)->tag, c->members[rank].local);
+    }
+}
+
+/* Whether the script of this job ends itself here. */
+static bool script_fails(struct world *w, struct cluster *c)
+{
+    struct job *job = jobs_get(w, c->job);
+    const struct trainer_spec *spec = &job->spec;
+    if (spec->fail_code == 0 || job->failed >= spec->fail_epochs || spec->fail_rank >= c->world ||
+        c->step - c->first_step < spec->fail_at) {
+        return false;
+    }
+    job->failed++;
+    const struct member *m = &c->members[spec->fail_rank];
+    trainer_end(w, &w->nodes[m->node], m->local, spec->fail_code, 0);
+    return true;
+}
+
+static void on_step(struct world *w, const struct sim_event *event)
+{
+    struct cluster *c = w->clusters->by_id[event->who];
+    if (!c) {
+        return;
+    }
+    c->step_queued = false;
+    if (c->state != CLUSTER_TRAINING || c->n_blocked > 0 || c->hangs) {
+        return;
+    }
+    struct job *job = jobs_get(w, c->job);
+    c->step++;
+    if (c->n_stood < c->world) {
+        check_step(w->check, c->era, c->job, c->epoch);
+    } /* else no clock of the cluster can have held its fence: DESIGN 5 knows rates, not stops */
+    job->reached = c->step > job->reached ? c->step : job->reached;
+    if (job->spec.checkpoint_every && c->step % job->spec.checkpoint_every == 0 &&
+        c->step > job->checkpoint) {
+        job->checkpoint = c->step;
+    }
+    if (script_fails(w, c)) {
+        return;
+    }
+    if (job->spec.steps && c->step >= job->spec.steps) {
+        finish(w, c);
+        return;
+    }
+    queue_step(w, c);
+}
+
+static void begin_training(struct world *w, struct cluster *c)
+{
+    c->state = CLUSTER_TRAINING;
+    c->first_step = c->step = jobs_get(w, c->job)->checkpoint;
+    say(w, c, "trains", "");
+    if (!script_fails(w, c)) {
+        queue_step(w, c);
+    }
+}
+
+/* On more than one machine. */
+static bool has_peers(struct world *w, const struct cluster *c)
+{
+    return c->world > jobs_get(w, c->job)->nproc;
+}
+
+/* Whether there is anybody to miss the others: that runs and waits for an answer. */
+static bool somebody_runs(struct world *w, const struct cluster *c)
+{
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct member *m = &c->members[rank];
+        if (m->lives && !w->nodes[m->node].suspended &&
+            !w->nodes[m->node].trainers[m->local].frozen) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Somebody has not answered for so long that heartbeats count it as gone. */
+static void on_no_answer(struct world *w, const struct sim_event *event)
+{
+    struct cluster *c = w->clusters->by_id[event->who];
+    if (c && event->tag == c->block_tag && c->n_blocked > 0 && somebody_runs(w, c)) {
+        cluster_break(w, c, 0, 500, "a peer does not answer");
+    }
+}
+
+/* --- a trainer's life ---------------------------------------------------------------------------- */
+
+void trainer_start(struct world *w, struct node *node, uint32_t local,
+                   const struct agent_place *place)
+{
+    struct trainer *t = &node->trainers[local];
+    uint32_t era = net_agent_era(w, node->index);
+    uint64_t digest = table_digest(place->rows, place->n_rows);
+    struct cluster *c = cluster_get(w, node->job, era, place, digest);
+    uint32_t rank = place->rank + local;
+    check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
+                         digest);
+    if (check_failed(w->check) || c->members[rank].lives) {
+        w->stop = true; /* two of one rank: nothing sensible can follow */
+        return;
+    }
+    c->members[rank] = (struct member){.node = node->index, .local = local, .lives = true};
+    c->n_lives++;
+    node->n_alive++;
+    *t = (struct trainer){
+        .state = TRAINER_STARTING, .tag = t->tag + 1, .rank = rank, .cluster = c};
+    const struct trainer_spec *spec = spec_of(w, c);
+    world_at(w, w->now + (int64_t)draw(w, c, rank, 3, spec->start_lo, spec->start_hi), on_up,
+             node->index, t->tag, local);
+    trainer_look(w, node, local);
+}
+
+static struct trainer *event_trainer(struct world *w, const struct sim_event *event)
+{
+    struct node *node = &w->nodes[event->who];
+    struct trainer *t = event->arg < node->cap_trainers ? &node->trainers[event->arg] : NULL;
+    if (!t || t->tag != event->tag || t->state == TRAINER_NONE) {
+        return NULL;
+    }
+    if (node_defers(w, event->who, event)) {
+        return NULL;
+    }
+    return t;
+}
+
+/* A frozen process does nothing of its own accord. */
+static struct trainer *running_trainer(struct world *w, const struct sim_event *event)
+{
+    struct trainer *t = event_trainer(w, event);
+    if (t && t->frozen) {
+        world_again(w, event, w->now + FROZEN_LOOK_MS);
+        return NULL;
+    }
+    return t;
+}
+
+static void on_up(struct world *w, const struct sim_event *event)
+{
+    struct trainer *t = running_trainer(w, event);
+    if (!t || t->state != TRAINER_STARTING) {
+        return;
+    }
+    struct cluster *c = t->cluster;
+    t->state = TRAINER_UP;
+    node_trainer_up(w, event->who);
+    c->n_up++;
+    if (c->state == CLUSTER_BROKEN) {
+        /* It waits for peers that will not come. */
+        world_at(w, w->now + spec_of(w, c)->vanished_ms, on_peers_end, event->who, t->tag,
+                 event->arg);
+    } else if (c->n_up == c->world && c->state == CLUSTER_FORMING) {
+        begin_training(w, c);
+    }
+}
+
+/* The process is gone at once; who started it reads its end. */
+static void leave(struct world *w, struct node *node, uint32_t local, uint32_t code,
+                  uint32_t signal, bool is_own)
+{
+    trainer_forget(w, &node->trainers[local]);
+    node_trainer_gone(w, node->index, local, code, signal, is_own);
+}
+
+void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t code,
+                 uint32_t signal)
+{
+    struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
+    if (!t || (t->state != TRAINER_STARTING && t->state != TRAINER_UP)) {
+        return;
+    }
+    struct cluster *c = t->cluster;
+    const struct trainer_spec *spec = spec_of(w, c);
+    if (code || signal) {
+        check_own_fault(w->check, c->era, c->job, c->epoch);
+    }
+    cluster_lose(w, t, spec->peers_lo, spec->peers_hi, node->name);
+    leave(w, node, local, code, signal, true);
+}
+
+/* The last step is made. */
+static void on_own_end(struct world *w, const struct sim_event *event)
+{
+    struct trainer *t = running_trainer(w, event);
+    if (t && t->state == TRAINER_UP) {
+        t->cluster->n_up--;
+        if (t->blocked) {
+            t->cluster->n_blocked--;
+        }
+        leave(w, &w->nodes[event->who], (uint32_t)event->arg, 0, 0, true);
+    }
+}
+
+/* The cluster has failed; this one has noticed. */
+static void on_peers_end(struct world *w, const struct sim_event *event)
+{
+    struct trainer *t = running_trainer(w, event);
+    if (t && t->state == TRAINER_UP) {
+        t->cluster->n_up--;
+        if (t->blocked) {
+            t->cluster->n_blocked--;
+        }
+        leave(w, &w->nodes[event->who], (uint32_t)event->arg, 1, 0, false);
+    }
+}
+
+void trainer_kill(struct world *w, struct node *node, uint32_t local)
+{
+    struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
+    if (!t || (t->state != TRAINER_STARTING && t->state != TRAINER_UP)) {
+        return;
+    }
+    struct cluster *c = t->cluster;
+    const struct trainer_spec *spec = spec_of(w, c);
+    int64_t at = w->now + (int64_t)draw(w, c, t->rank, 4, spec->kill_lo, spec->kill_hi);
+    if (node->kill_stuck_until > w->now) {
+        trainer_silence(w, node, local); /* as in on_reaped */
+    }
+    cluster_lose(w, t, spec->peers_lo, spec->peers_hi, node->name);
+    world_at(w, at, on_reaped, node->index, t->tag, local);
+}
+
+static void on_reaped(struct world *w, const struct sim_event *event)
+{
+    struct trainer *t = event_trainer(w, event);
+    struct node *node = &w->nodes[event->who];
+    if (t && node->kill_stuck_until > w->now) {
+        trainer_silence(w, node, (uint32_t)event->arg); /* its peers tell before it can */
+        world_again(w, event, w->now + STUCK_LOOK_MS);
+    } else if (t) {
+        leave(w, node, (uint32_t)event->arg, 0, 9, false);
+    }
+}
+
+void trainer_vanish(struct world *w, struct node *node, uint32_t local)
+{
+    struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
+    if (!t || t->state == TRAINER_NONE) {
+        return;
+    }
+    struct cluster *c = t->cluster;
+    check_silence(w->check, c->era, c->job, c->epoch);
+    if (t->state != TRAINER_DYING) {
+        uint32_t late = spec_of(w, c)->vanished_ms;
+        cluster_lose(w, t, late, late + 500, node->name);
+    }
+    trainer_forget(w, t);
+    node->n_alive--;
+}
+
+uint32_t trainers_not_killed(const struct node *node)
+{
+    uint32_t n = 0;
+    for (uint32_t local = 0; local < node->cap_trainers; local++) {
+        enum trainer_state state = node->trainers[local].state;
+        n += state == TRAINER_STARTING || state == TRAINER_UP;
+    }
+    return n;
+}
+
+void trainer_look(struct world *w, struct node *node, uint32_t local)
+{
+    struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
+    if (!t || (t->state != TRAINER_STARTING && t->state != TRAINER_UP)) {
+        return;
+    }
+    struct cluster *c = t->cluster;
+    bool blocked = t->frozen || node->suspended || (node->peers_cut && has_peers(w, c));
+    if (blocked == t->blocked) {
+        return;
+    }
+    t->blocked = blocked;
+    check_silence(w->check, c->era, c->job, c->epoch);
+    c->n_blocked += blocked ? 1u : UINT32_MAX; /* less one */
+    if (c->n_blocked == 0) {
+        queue_step(w, c);
+    } else if (!blocked || c->n_blocked == 1) {
+        const struct trainer_spec *spec = spec_of(w, c);
+        world_at(w, w->now + (node->peers_cut ? spec->vanished_ms : spec->frozen_ms), on_no_answer,
+                 c->id, ++c->block_tag, 0);
+    }
+}
+
+void trainer_freeze(struct world *w, struct node *node, uint32_t local, bool frozen)
+{
+    struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
+    if (t && t->state != TRAINER_NONE) {
+        t->frozen = frozen;
+        trainer_look(w, node, local);
+    }
+}
+
+void trainer_silence(struct world *w, struct node *node, uint32_t local)
+{
+    const struct cluster *c = node->trainers[local].cluster;
+    if (c) {
+        check_silence(w->check, c->era, c->job, c->epoch);
+    }
+}
+
+void trainer_clock_stood(struct node *node, uint32_t local)
+{
+    const struct trainer *t = &node->trainers[local];
+    if (t->cluster && !t->cluster->members[t->rank].stood) {
+        t->cluster->members[t->rank].stood = true;
+        t->cluster->n_stood++;
+    }
+}
+
+void trainer_hang(struct world *w, struct node *node, uint32_t local)
+{
+    struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
+    (void)w;
+    if (t && t->cluster) {
+        t->cluster->hangs = true;
+    }
+}
+
+struct cluster_view trainers_of_job(struct world *w, uint32_t job)
+{
+    struct cluster_view view = {0};
+    for (const struct cluster *c = *clusters_of_job(w, job); c; c = c->next) {
+        view.clusters++;
+        if (c->epoch >= view.epoch) {
+            view.epoch = c->epoch;
+            view.world = c->world;
+            view.up = c->n_up;
+            view.is_whole = c->state == CLUSTER_TRAINING && c->n_up == c->world;
+        }
+    }
+    return view;
+}
