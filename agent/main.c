@@ -16,6 +16,7 @@
 #include "agent/settings.h"
 #include "common/net/join.h"
 #include "common/net/log.h"
+#include "common/net/stdio.h"
 
 static int fail(int code, const struct tfe_why *why)
 {
@@ -85,17 +86,20 @@ int main(int argc, char **argv)
     int operand;
     char ignored[256];
     agent_settings_init(&settings);
+    if (stdio_hold(&why)) {
+        return AGENT_EXIT_FAILED;
+    }
     if (options_parse(&agent_options, argc, argv, &settings, &result, &operand, ignored,
                       sizeof(ignored), &why)) {
         return fail(AGENT_EXIT_USAGE, &why);
     }
     if (result == OPTIONS_HELP) {
         options_print_help(&agent_options, stdout);
-        return AGENT_EXIT_OK;
+        return stdio_flushed(stdout) ? AGENT_EXIT_OK : AGENT_EXIT_FAILED;
     }
     if (result == OPTIONS_VERSION) {
         puts("tfe-agent " TFE_VERSION);
-        return AGENT_EXIT_OK;
+        return stdio_flushed(stdout) ? AGENT_EXIT_OK : AGENT_EXIT_FAILED;
     }
     log_init("tfe-agent", settings.log_level, settings.log_format);
     if (ignored[0]) {

@@ -116,7 +116,7 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
 
 static void carry_out(struct runner *r, const struct agent_action *action)
 {
-    char endpoint[TFE_HOST_MAX + 8];
+    char endpoint[TFE_HOST_MAX + 16];
     switch (action->type) {
     case AGENT_CONNECT:
         uplink_connect(r->uplink);
@@ -146,7 +146,10 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         r->over = true;
         r->exit_code = action->code;
         if (action->text) {
-            fprintf(stderr, "tfe-agent: %s\n", action->text);
+            snprintf(endpoint, sizeof(endpoint), "%s:%u: ", r->wish->info->host,
+                     r->wish->info->port);
+            fprintf(stderr, "tfe-agent: %s%s\n",
+                    action->code == AGENT_EXIT_UNREACHED ? endpoint : "", action->text);
         }
         event_base_loopbreak(r->base);
         return;

@@ -186,8 +186,15 @@ static void on_lost(void *ctx)
     tell(t, (struct agent_event){.type = AGENT_GUARD_LOST});
     struct guard_process process;
     struct tfe_why why;
-    if (guard_fork(&process, &why) ||
-        guard_link_new(t->wish.base, &process, &guard_ops, t, &t->guard)) {
+    int rc = guard_fork(&process, &why);
+    if (rc == 0) {
+        rc = guard_link_new(t->wish.base, &process, &guard_ops, t, &t->guard);
+        if (rc) {
+            close(process.fd); /* it ends at that */
+            why_set(&why, "%s", tfe_error_sentence(rc));
+        }
+    }
+    if (rc) {
         /* Without a guard nothing may be started: the core will be told of each failed start. */
         log_error("no_guard", LOG_S("why", why.text));
         return;

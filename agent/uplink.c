@@ -32,10 +32,9 @@ static void tell(struct uplink *u, struct agent_event event)
     u->on_event(u->ctx, &event);
 }
 
-/* The address as TF_CONFIG wants it: IPv4 where it is one, IPv6 in brackets. */
+/* IPv4 where it is one; brackets for IPv6 come with the port. */
 static void address_text(const struct sockaddr_storage *address, char *ret, size_t cap)
 {
-    char text[INET6_ADDRSTRLEN] = "";
     ret[0] = '\0';
     if (address->ss_family == AF_INET) {
         const struct sockaddr_in *in = (const void *)address;
@@ -44,8 +43,8 @@ static void address_text(const struct sockaddr_storage *address, char *ret, size
         const struct sockaddr_in6 *in6 = (const void *)address;
         if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
             inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ret, (socklen_t)cap);
-        } else if (inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text))) {
-            snprintf(ret, cap, "[%s]", text);
+        } else {
+            inet_ntop(AF_INET6, &in6->sin6_addr, ret, (socklen_t)cap);
         }
     }
 }
@@ -54,7 +53,7 @@ static void on_established(void *ctx, struct channel *ch, enum token_role role)
 {
     (void)role;
     struct uplink *u = ctx;
-    char local[INET6_ADDRSTRLEN + 2] = "";
+    char local[INET6_ADDRSTRLEN] = "";
     struct sockaddr_storage address;
     if (!u->address_host[0] && channel_local_address(ch, &address)) {
         address_text(&address, local, sizeof(local));

@@ -20,6 +20,17 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+for argument in "${arguments[@]}"; do
+    case $argument in
+        /*)
+            if [ -d "$argument" ] || [ ! -w "$(dirname -- "$argument")" ]; then
+                say "demo.sh: cannot write $argument" >&2
+                exit 2
+            fi
+            ;;
+    esac
+done
+
 began=$EPOCHREALTIME
 nested "$root/scripts/setup.sh"
 build_preset default "tfe-rdzv tfe-agent tfe-ctl"

@@ -1,14 +1,13 @@
 /* server/process.c: what the process itself needs set before it touches secrets or sockets. */
 #include "server/process.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/base/msg.h"
+#include "common/net/stdio.h"
 
 /* Descriptors that are not agents': stdio, lock, event loop, listener, signal pipe, files written
  * while running, and some handshakes and tfe-ctl sessions besides a full house. */
@@ -29,12 +28,8 @@
 
 int process_prepare(struct tfe_why *why)
 {
-    for (int fd = 0; fd <= 2; fd++) {
-        /* open(2) takes the lowest free number, and all below fd are open by now. */
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) {
-            why_errno(why, "open /dev/null");
-            return TFE_ESYS;
-        }
+    if (stdio_hold(why) != 0) {
+        return TFE_ESYS;
     }
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     if (sigaction(SIGPIPE, &ignore, NULL) != 0) {

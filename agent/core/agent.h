@@ -96,7 +96,7 @@ enum agent_action_type {
 };
 
 #define AGENT_TRACES(X)                                                                            \
-    X(CONNECTING, "connecting", INFO) /* still not there: number: ms since the first try; text */  \
+    X(CONNECTING, "connecting", WARN) /* still not there: number: ms since the first try; text */  \
     X(JOINED, "joined", INFO)         /* number: ttl in ms */                                      \
     X(LINK_LOST, "connection_lost", WARN)     /* text: how */                                      \
     X(READY, "ready", DEBUG)                  /* epoch */                                          \

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/core/core.h"
+#include "common/base/text.h"
 
 /* DESIGN 9: closed without a byte so many times, at least a second apart: the token is wrong. */
 #define UNAUTHORISED_TRIES 3
@@ -181,8 +182,13 @@ static void still_not_there(struct agent *a)
     struct link *link = &a->link;
     int64_t waited = tfe_mono_sub(a->now, link->since);
     if (waited >= a->config.join_timeout_ms && a->work == WORK_IDLE) {
-        leave_with(a, AFTER_EXIT, AGENT_EXIT_UNREACHED,
-                   "the server was not reached within --join-timeout");
+        char sentence[sizeof(link->why) + 64];
+        struct text text;
+        text_init(&text, sentence, sizeof(sentence));
+        text_add(&text, "the server was not reached within --join-timeout");
+        text_add(&text, link->why[0] ? ": " : NULL);
+        text_add(&text, link->why);
+        leave_with(a, AFTER_EXIT, AGENT_EXIT_UNREACHED, sentence);
         return;
     }
     if (!tfe_mono_before(a->now, link->say_next)) {

@@ -50,3 +50,16 @@ void text_add_tail(struct text *text, const char *s, size_t max)
     }
     text_add(text, s);
 }
+
+void text_add_line(struct text *text, const char *s)
+{
+    size_t n = strcspn(s, "\n");
+    if (s[n] == '\n') {
+        size_t clause = n;
+        while (clause > 0 && s[clause] != ';') {
+            clause--;
+        }
+        n = clause > 0 ? clause : n;
+    }
+    add_bytes(text, s, n);
+}

@@ -18,6 +18,9 @@ void text_init(struct text *text, char *p, size_t cap);
 void text_add(struct text *text, const char *s);
 void text_add_u64(struct text *text, uint64_t value);
 
+/* The first line of s, without a clause that only leads to the second ("; its last lines were:"). */
+void text_add_line(struct text *text, const char *s);
+
 /* Cuts to the last max bytes of s, at a line's start where there is one. */
 void text_add_tail(struct text *text, const char *s, size_t max);
 

@@ -65,6 +65,13 @@ void options_print_help(const struct option_table *table, FILE *out)
     for (size_t i = 0; i < sizeof built_in / sizeof built_in[0]; i++) {
         print_row(&built_in[i], column, out);
     }
+    for (size_t i = 0; i < table->n; i++) {
+        if (table->specs[i].kind == OPTION_DURATION && is_shown(&table->specs[i])) {
+            (void)fputs("\nTIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h, 1d.\n",
+                        out);
+            break;
+        }
+    }
     (void)fputs("\nEvery option may also come from the environment: --some-name is TFE_SOME_NAME. "
                 "The command line wins.\n",
                 out);

@@ -58,6 +58,11 @@ function(tfe_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# A core's switch over one of its enums lists every value, so that a new one is thought about everywhere.
+function(tfe_core_options name)
+  target_compile_options(${name} PRIVATE -Wswitch-enum)
+endfunction()
+
 # The core targets may need nothing from libc but mem* and str*: link them with tfe_base into one
 # object and look at what is left undefined.
 function(tfe_check_purity name)

@@ -49,7 +49,7 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
             job_tell_finish(r, job, session);
             return true;
         }
-        text_add(&text, job->sentence);
+        text_add_line(&text, job->sentence);
         text_add(&text, "; it takes no other script: use --new-run, or another --job name");
         refuse(r, session, REFUSAL_JOB_FINISHED);
         return true;

@@ -17,11 +17,10 @@ TRAINER = str(pathlib.Path(__file__).with_name("trainer.py"))
 class Agent:
     """A running tfe-agent; its output goes to files."""
 
-    def __init__(self, folder, name, options, command, env):
+    def __init__(self, folder, name, line, env):
         self.out, self.err = folder / f"{name}.out", folder / f"{name}.err"
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            self.process = subprocess.Popen([program("tfe-agent"), *options, *command], stdin=subprocess.DEVNULL,
-                                            stdout=out, stderr=err, env=env, cwd=folder)
+            self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=folder)
         self.pid = self.process.pid
 
     @property
@@ -87,8 +86,12 @@ class Fleet:
         if command is None:
             command = [TRAINER, str(folder), *trainer]
         more = ["--python", sys.executable] if python else []
+        return self.start_program([program("tfe-agent"), *more, *options, *command], folder, env)
+
+    def start_program(self, line, folder=None, env=None):
+        """Starts whatever becomes an agent."""
         env = clean_environment(**{"TFE_STATE_DIR": str(self.state_dir), **(env or {})})
-        agent = Agent(folder, f"agent{len(self.agents)}", [*more, *options], command, env)
+        agent = Agent(folder or self.folder, f"agent{len(self.agents)}", line, env)
         self.agents.append(agent)
         return agent
 

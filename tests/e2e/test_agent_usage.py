@@ -107,7 +107,8 @@ def test_server_not_there_is_69(server, tmp_path):
     s.stop()
     done = run_agent("--rdzv-endpoint", s.endpoint, "--token", token, "--join-timeout=11.5", TRAINER, tmp_path)
     assert done.returncode == 69
-    assert len(own_lines(done.stderr)) == 1
+    said = own_lines(done.stderr)
+    assert len(said) == 1 and s.endpoint in said[0] and "refused" in said[0].lower()
     waits = [line for line in done.stderr.splitlines() if "event=connecting" in line]
     assert len(waits) == 1 and s.endpoint in waits[0], "says every 10 s that it waits"
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from agents import TRAINER, children, descendants, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
-from conftest import is_alive, wait_until
+from conftest import is_alive, program, wait_until
 
 QUICK = ("--ttl", "3", "--gather", "0.3")
 
@@ -38,6 +38,20 @@ def test_agent_killed_leaves_nothing(server, fleet, how):
     server(*QUICK)
     agent = start_hidden(fleet, how)
     pids = everything_below(fleet, agent, how)
+    agent.send(signal.SIGKILL)
+    agent.wait()
+    assert [pid for pid in pids if not gone_soon(pid)] == []
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
+def test_agent_killed_leaves_nothing_whatever_was_closed_before(server, fleet, closed):
+    """The pipe between agent and guard once got the number of a closed stderr; the guard then kept both of its ends."""
+    server(*QUICK)
+    line = f"exec '{program('tfe-agent')}' --python '{sys.executable}' '{TRAINER}' '{fleet.folder}' {closed}"
+    agent = fleet.start_program(["bash", "-c", line])
+    fleet.wait_world(1)
+    pids = descendants(agent.pid)
+    assert len(pids) == 2
     agent.send(signal.SIGKILL)
     agent.wait()
     assert [pid for pid in pids if not gone_soon(pid)] == []

@@ -370,6 +370,7 @@ TEST(options, help_has_a_line_for_each_that_is_not_hidden)
                               "      --nnodes=MIN:MAX    nodes (default 1:1)\n"
                               "  -h, --help              show this text and exit\n"
                               "      --version           show the version and exit\n"
+                              "\nTIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h, 1d.\n"
                               "\nEvery option may also come from the environment: --some-name is "
                               "TFE_SOME_NAME. The command line wins.\n");
     free(text);

@@ -1,0 +1,19 @@
+/* common/net/stdio.h: descriptors 0, 1 and 2, whatever the caller has left of them. */
+#ifndef TFE_COMMON_NET_STDIO_H
+#define TFE_COMMON_NET_STDIO_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+/* Puts /dev/null where 0, 1 or 2 is closed; first thing in main. Else the next socket gets that number,
+ * and what is meant for a person goes into it. TFE_ESYS. */
+int stdio_hold(struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Whether all that was printed to out has been taken; false: a program that was asked to print has
+ * failed. */
+bool stdio_flushed(FILE *out);
+
+#endif
