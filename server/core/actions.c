@@ -2,8 +2,9 @@
 #include "server/core/core.h"
 
 /* One event makes at most two messages for every node of a job (STOP and PREPARE, TABLE and START,
- * FINISH and CLOSE), for the newcomers of a begun epoch one more, and a handful besides. */
-#define ACTIONS_PER_NODE 3
+ * FINISH and CLOSE) or three PROBEs, for the newcomers of a begun epoch one more, and a handful
+ * besides. */
+#define ACTIONS_PER_NODE 4
 #define ACTIONS_BESIDES 64
 
 int actions_reserve(struct rdzv *r, const struct job *job)

@@ -69,6 +69,7 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     job->epoch.leader_until = TFE_MONO_NEVER;
     job->write.again = TFE_MONO_NEVER;
     RB_INIT(&job->nodes);
+    RB_INIT(&job->probes);
     return job;
 }
 
@@ -295,7 +296,7 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
 /* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */
 static struct tfe_mono patience(const struct job *job, const struct node *node)
 {
-    if (node->gone || node_is_ready(node)) {
+    if (node->gone || node->is_dead || node_is_ready(node)) {
         return (struct tfe_mono){0};
     }
     return tfe_mono_add(job->switch_began, node->session == NO_SESSION
@@ -323,6 +324,10 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
             }
             return wait_until(r, job, fenced);
         }
+    }
+    struct tfe_mono answered = probe_let_go(r, job);
+    if (tfe_mono_before(r->now, answered)) {
+        return wait_until(r, job, answered);
     }
     if (job->n_ready < job->min_nodes) {
         return enter(r, job, JOB_WAITING);

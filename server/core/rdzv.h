@@ -28,6 +28,7 @@ struct rdzv_config {
     uint32_t stop_grace_ms; /* a trainer's time between stop and kill */
     uint32_t exit_grace_ms; /* for the others, after rank 0 ended well */
     uint32_t max_restarts;  /* job-global */
+    uint32_t probe_ms;      /* an address that nobody reaches for so long is refused; 0: 30 s */
     uint32_t max_sessions;  /* sessions are numbered 0 … max_sessions - 1 */
 };
 
@@ -57,10 +58,14 @@ enum rdzv_action_type {
 
 /* What happened, for logs and for the simulator's expected traces. */
 #define RDZV_TRACES(X)                                                                             \
-    X(JOB_STATE, "job_state")       /* text: new state */                                          \
-    X(NODE_JOINED, "node_joined")   /* text: label */                                              \
-    X(NODE_BACK, "node_back")       /* a known node on a new connection */                         \
-    X(NODE_READY, "node_ready")     /* epoch, text: host */                                        \
+    X(JOB_STATE, "job_state")             /* text: new state */                                    \
+    X(NODE_JOINED, "node_joined")         /* text: label */                                        \
+    X(NODE_BACK, "node_back")             /* a known node on a new connection */                   \
+    X(NODE_READY, "node_ready")           /* epoch, text: host */                                  \
+    X(NODE_UNVERIFIED, "node_unverified") /* ready, with nobody to try its address; text: host */  \
+    X(NODE_VERIFIED, "node_verified")     /* text: the node that reached its address */            \
+    X(NODE_UNREACHED, "node_unreached") /* number: ms since the first try; text: what was tried */ \
+    X(NODE_DEAD, "node_dead") /* its trainers are: text: the node that found their ports closed */ \
     X(NODE_SUSPECT, "node_suspect") /* its connection is gone without a GOODBYE */                 \
     X(NODE_LOST, "node_lost")       /* lease over, or left out of a switch; text: why */           \
     X(NODE_LEFT, "node_left")       /* GOODBYE */                                                  \
