@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "agent/core/agent.h"
+#include "agent/prober.h"
+#include "agent/responder.h"
 #include "agent/trainers.h"
 #include "agent/uplink.h"
 #include "common/net/clock.h"
@@ -29,6 +31,8 @@ struct runner {
     struct agent *core;
     struct uplink *uplink;
     struct trainers *trainers;
+    struct responder *responder;
+    struct prober *prober;
     char node_name[TFE_LABEL_MAX + 1];
     struct agent_config config;
     bool stepping;
@@ -114,6 +118,27 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
     later(r, &event);
 }
 
+static void answer(struct runner *r, const struct agent_action *action)
+{
+    struct tfe_why why;
+    if (!action->answer) {
+        responder_close(r->responder);
+    } else if (responder_open(r->responder, action->ports, action->n_ports, &why)) {
+        log_error("no_answer_to_probes", LOG_S("why", why.text)); /* the server will say so too */
+    }
+}
+
+static void on_probed(void *ctx, uint64_t probe, enum tfe_probe_result result);
+
+static void try_ports(struct runner *r, const struct msg_probe *probe)
+{
+    log_debug("probe", LOG_S("kind", msg_probe_kind_name(probe->kind)), LOG_S("of", probe->node),
+              LOG_S("host", probe->host));
+    if (prober_start(r->prober, probe)) {
+        on_probed(r, probe->probe, PROBE_NO_ANSWER);
+    }
+}
+
 static void carry_out(struct runner *r, const struct agent_action *action)
 {
     char endpoint[TFE_HOST_MAX + 16];
@@ -132,6 +157,12 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         return;
     case AGENT_HOLD_PORTS:
         hold_ports(r, action);
+        return;
+    case AGENT_ANSWER:
+        answer(r, action);
+        return;
+    case AGENT_PROBE:
+        try_ports(r, &action->msg.u.probe);
         return;
     case AGENT_SPAWN:
         trainers_spawn(r->trainers, &action->place);
@@ -212,6 +243,13 @@ static void on_event(void *ctx, const struct agent_event *event)
     r->stepping = false;
 }
 
+static void on_probed(void *ctx, uint64_t probe, enum tfe_probe_result result)
+{
+    log_debug("probed", LOG_S("result", msg_probe_result_name(result)));
+    on_event(ctx, &(struct agent_event){
+                      .type = AGENT_PROBED, .now = clock_mono(), .probe = probe, .result = result});
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -285,6 +323,12 @@ static int make_parts(struct runner *r)
     };
     int rc = trainers_new(&trainers, &r->trainers);
     if (rc == 0) {
+        rc = responder_new(r->base, r->config.node.text, &r->responder);
+    }
+    if (rc == 0) {
+        rc = prober_new(r->base, on_probed, r, &r->prober);
+    }
+    if (rc == 0) {
         rc = uplink_new(r->base, r->wish->info, r->wish->settings->address_host, on_event, r,
                         &r->uplink);
     }
@@ -294,6 +338,8 @@ static int make_parts(struct runner *r)
 static void free_parts(struct runner *r)
 {
     uplink_free(r->uplink);
+    responder_free(r->responder);
+    prober_free(r->prober);
     trainers_free(r->trainers);
     agent_free(r->core);
     struct event *events[] = {r->timer, r->sigterm, r->sigint};

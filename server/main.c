@@ -110,6 +110,7 @@ static int start_core(struct server *server, struct tfe_why *why)
         .stop_grace_ms = s->stop_grace_ms,
         .exit_grace_ms = s->exit_grace_ms,
         .max_restarts = s->max_restarts,
+        .probe_ms = s->probe_ms,
         .max_sessions = server->max_sessions,
     };
     randombytes_buf(&config.incarnation, sizeof(config.incarnation));

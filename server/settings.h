@@ -24,6 +24,7 @@ struct settings {
     uint32_t stop_grace_ms;
     uint32_t exit_grace_ms;
     uint32_t max_restarts;
+    uint32_t probe_ms;
     uint32_t half_open_per_address;
     bool ephemeral; /* accepted; this version keeps nothing but keys and tokens anyway */
     enum log_level log_level;

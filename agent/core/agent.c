@@ -126,6 +126,7 @@ static void take_refused(struct agent *a, const struct msg_refused *refused)
         return;
     case REFUSAL_BAD_REQUEST:
     case REFUSAL_SIZE_MISMATCH:
+    case REFUSAL_ADDRESS_UNREACHABLE:
         leave_with(a, AFTER_EXIT, AGENT_EXIT_USAGE, refused->sentence);
         return;
     case REFUSAL_JOB_FINISHED:
@@ -166,7 +167,7 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
         link_renewed(a, &msg->u.renewed);
         return 0;
     case MSG_PREPARE:
-        work_prepare(a, msg->u.prepare.epoch, msg->u.prepare.fresh_ports);
+        work_prepare(a, &msg->u.prepare);
         return 0;
     case MSG_STOP:
         work_stop_epoch(a, msg->u.stop.epoch);
@@ -182,6 +183,8 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
     case MSG_LEASE_ENDED:
         link_lease_ended(a);
         return 0;
+    case MSG_PROBE:
+        return probe_take(a, &msg->u.probe);
     case MSG_FINISH:
         leave_with(a, AFTER_EXIT, exit_of(msg->u.finish.result), msg->u.finish.sentence);
         return 0;
@@ -238,6 +241,9 @@ static int take(struct agent *a, const struct agent_event *event)
         return 0;
     case AGENT_LISTENING:
         work_listening(a, event->epoch);
+        return 0;
+    case AGENT_PROBED:
+        probe_done(a, event->probe, event->result);
         return 0;
     case AGENT_FENCED:
         work_fenced(a);

@@ -56,6 +56,7 @@ enum agent_event_type {
     AGENT_LISTENING,      /* every trainer of epoch listens */
     AGENT_FENCED,         /* the guard has killed everything, the fence had passed */
     AGENT_GUARD,          /* pid: a guard is there (at the start, and after one was lost) */
+    AGENT_PROBED,         /* probe, result: what came of a PROBE */
     AGENT_GUARD_LOST,     /* it died; everything it had started has been killed and reaped */
     AGENT_SIGNAL          /* code: SIGTERM or SIGINT */
 };
@@ -80,6 +81,8 @@ struct agent_event {
     uint32_t pid;
     uint32_t code;
     uint32_t signal;
+    uint64_t probe;
+    enum tfe_probe_result result;
 };
 
 enum agent_action_type {
@@ -88,6 +91,10 @@ enum agent_action_type {
     AGENT_HANG_UP,    /* close at once, nobody answers there; ends in DISCONNECTED */
     AGENT_SEND,       /* msg */
     AGENT_HOLD_PORTS, /* epoch, fresh: ends in PORTS_HELD or PORTS_FAILED */
+    /* answer: let whoever connects to these ports (n_ports; held ones) know the node's id; else stop
+     * that, before the next action is carried out. */
+    AGENT_ANSWER,
+    AGENT_PROBE, /* msg, a PROBE: try those ports; ends in PROBED */
     AGENT_SPAWN, /* place: start the node's nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
     AGENT_SWEEP, /* TERM and KILL everything; ends in SWEPT, after the TRAINER_EXITEDs */
     AGENT_FENCE, /* deadline: the guard kills everything then */
@@ -139,6 +146,9 @@ struct agent_action {
     struct tfe_mono deadline;
     uint64_t epoch;
     bool fresh;
+    bool answer;
+    const uint16_t *ports;
+    size_t n_ports;
     int code;
     enum agent_trace_kind trace;
     uint64_t number;

@@ -76,6 +76,8 @@ struct agent {
     uint64_t highest; /* epoch started, stopped or told of */
     uint64_t prepare; /* the server wants READY for this one; 0 none */
     bool fresh_ports;
+    bool answer;   /* the server wants probes of the ports to be answered */
+    bool answers;  /* they are */
     uint64_t held; /* the epoch that ports are held for */
     uint16_t ports[MSG_NPROC_MAX];
     char host[TFE_HOST_MAX + 1];
@@ -100,6 +102,12 @@ struct agent {
     bool leaving;
     bool begun;
     bool over; /* EXIT has been said */
+
+    struct { /* of the last PROBE: what its action points to */
+        struct tfe_id node;
+        char host[TFE_HOST_MAX + 1];
+        uint16_t ports[MSG_NPROC_MAX];
+    } probe;
 
     uint32_t guard_pid;
     bool guard_lost; /* and no new one is there yet: nothing can be started */
@@ -140,7 +148,7 @@ void link_tell_processes(struct agent *a);
 
 /* --- work.c: epochs on this node ----------------------------------------------------------------
  */
-void work_prepare(struct agent *a, uint64_t epoch, bool fresh);
+void work_prepare(struct agent *a, const struct msg_prepare *prepare);
 void work_ports_held(struct agent *a, uint64_t epoch, const uint16_t *ports);
 void work_start(struct agent *a, const struct msg_start *start);
 /* Ends what runs; why is a static fragment for the log. */
@@ -159,6 +167,14 @@ void work_tick(struct agent *a);
 void work_leave(struct agent *a);
 /* READY, if it is wanted and true. */
 void work_ready(struct agent *a);
+
+/* --- probe.c: answering others' probes, and probing others ----------------------------------------
+ */
+/* Answers probes on the held ports, or stops it; nothing if that is so. */
+void probe_answer(struct agent *a, bool answer);
+/* TFE_EINVAL: no id, no host, or not as many ports as a node can have. */
+int probe_take(struct agent *a, const struct msg_probe *probe);
+void probe_done(struct agent *a, uint64_t probe, enum tfe_probe_result result);
 
 /* --- table.c: the cluster table, chunk by chunk --------------------------------------------------
  */

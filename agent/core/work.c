@@ -7,16 +7,18 @@
 /* How long a GOODBYE may take to reach the server. */
 #define LEAVE_MS 2000
 
-void work_prepare(struct agent *a, uint64_t epoch, bool fresh)
+void work_prepare(struct agent *a, const struct msg_prepare *prepare)
 {
-    if (epoch <= a->highest) {
+    if (prepare->epoch <= a->highest) {
         return; /* overtaken */
     }
-    if (a->prepare != epoch) {
-        a->prepare = epoch;
-        a->fresh_ports = fresh;
+    if (a->prepare != prepare->epoch) {
+        a->prepare = prepare->epoch;
+        a->fresh_ports = prepare->fresh_ports;
         a->held = 0;
+        probe_answer(a, false);
     }
+    a->answer = prepare->answer;
     work_ready(a);
 }
 
@@ -32,11 +34,13 @@ void work_ready(struct agent *a)
         hold->fresh = a->fresh_ports;
         return;
     }
+    probe_answer(a, a->answer);
     struct msg_ready *ready = &act_send(a, MSG_READY)->u.ready;
     ready->epoch = a->prepare;
     ready->host = a->host;
     ready->ports = a->ports;
     ready->n_ports = a->config.nproc;
+    ready->answering = a->answers;
     act_trace(a, AGENT_TRACE_READY, 0, NULL)->epoch = a->prepare;
 }
 
@@ -77,7 +81,7 @@ void work_start(struct agent *a, const struct msg_start *start)
         void_start(a, start, "it came after the end of the lease");
         return;
     }
-    if (a->work != WORK_IDLE || a->held != start->epoch) {
+    if (a->work != WORK_IDLE || a->held != start->epoch || a->answers) {
         void_start(a, start, "this node is not ready for it");
         return;
     }
@@ -162,6 +166,7 @@ void work_stop_epoch(struct agent *a, uint64_t epoch)
     }
     if (a->prepare && a->prepare <= a->highest) {
         a->prepare = 0;
+        probe_answer(a, false);
     }
 }
 

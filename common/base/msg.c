@@ -49,3 +49,19 @@ const char *msg_role_name(enum tfe_node_role role)
     }
     return "?";
 }
+
+const char *msg_probe_kind_name(enum tfe_probe_kind kind)
+{
+    switch ((int)kind) {
+        TFE_PROBE_KINDS(MSG_NAME_OF)
+    }
+    return "?";
+}
+
+const char *msg_probe_result_name(enum tfe_probe_result result)
+{
+    switch ((int)result) {
+        TFE_PROBE_RESULTS(MSG_NAME_OF)
+    }
+    return "?";
+}

@@ -21,7 +21,7 @@
 
 /* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
  * to ctl, Q a query of ctl's (observer or admin), O an operator's order (admin). Numbers are never
- * used again. 8 PROGRESS, 9 NOTICE, 10 PROBED, 40 PROBE are given to messages of later versions. */
+ * used again. 8 PROGRESS and 9 NOTICE are given to messages of later versions. */
 #define TFE_MSGS(X)                                                                                \
     X(JOIN, join, 1, A)                                                                            \
     X(RENEW, renew, 2, A)                                                                          \
@@ -30,6 +30,7 @@
     X(EXITED, exited, 5, A)                                                                        \
     X(GOODBYE, goodbye, 6, A)                                                                      \
     X(PROCESSES, processes, 7, A)                                                                  \
+    X(PROBED, probed, 10, A)                                                                       \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
     X(PREPARE, prepare, 34, S)                                                                     \
@@ -38,6 +39,7 @@
     X(START, start, 37, S)                                                                         \
     X(NOTED, noted, 38, S)                                                                         \
     X(LEASE_ENDED, lease_ended, 39, S)                                                             \
+    X(PROBE, probe, 40, S)                                                                         \
     X(FINISH, finish, 41, S)                                                                       \
     X(REFUSED, refused, 42, S)                                                                     \
     X(STATUS, status, 64, Q)                                                                       \
@@ -65,7 +67,8 @@ enum tfe_msg_type {
     X(NO_SUCH_JOB, 6, "no_such_job")                                                               \
     X(NODE_REPLACED, 7, "node_replaced")                                                           \
     X(NO_SUCH_NODE, 8, "no_such_node")                                                             \
-    X(EVICTED, 9, "evicted")
+    X(EVICTED, 9, "evicted")                                                                       \
+    X(ADDRESS_UNREACHABLE, 10, "address_unreachable")
 
 enum tfe_refusal {
 #define TFE_REFUSAL_ENUM(NAME, number, name) REFUSAL_##NAME = (number),
@@ -111,6 +114,32 @@ enum tfe_node_role {
 #define TFE_ROLE_ENUM(NAME, number, name) ROLE_##NAME = (number),
     TFE_ROLES(TFE_ROLE_ENUM)
 #undef TFE_ROLE_ENUM
+};
+
+/* What a node is asked to find out about another one's ports. */
+#define TFE_PROBE_KINDS(X)                                                                         \
+    X(ADDRESS, 1, "address") /* does the node itself answer there */                               \
+    X(SUSPECT, 2, "suspect") /* are its trainers dead */
+
+enum tfe_probe_kind {
+#define TFE_PROBE_KIND_ENUM(NAME, number, name) PROBE_##NAME = (number),
+    TFE_PROBE_KINDS(TFE_PROBE_KIND_ENUM)
+#undef TFE_PROBE_KIND_ENUM
+};
+
+/* What came of it. Of several ports that differ the first in this list counts, but for the node's
+ * own answer, which counts only where every port gave it. */
+#define TFE_PROBE_RESULTS(X)                                                                       \
+    X(ANSWERED_OURS, 1, "answered_ours")   /* all ports: the node's line, PROTOCOL.md section 9 */ \
+    X(ANSWERED_OTHER, 2, "answered_other") /* another node's line, or something else */            \
+    X(ACCEPTED, 3, "accepted")             /* a connection, and no line */                         \
+    X(NO_ANSWER, 4, "no_answer")           /* nothing in time, or no way there */                  \
+    X(REFUSED, 5, "refused")               /* a reset: nobody listens there */
+
+enum tfe_probe_result {
+#define TFE_PROBE_RESULT_ENUM(NAME, number, name) PROBE_##NAME = (number),
+    TFE_PROBE_RESULTS(TFE_PROBE_RESULT_ENUM)
+#undef TFE_PROBE_RESULT_ENUM
 };
 
 /* In all structs below: strings are NUL-terminated and borrowed for the duration of the call they are
@@ -160,6 +189,7 @@ struct msg_ready {
     const uint16_t *ports; /* n_ports == nproc, by local rank, none 0 */
     size_t n_ports;
     uint64_t table_digest; /* of the table this node holds; 0 none */
+    bool answering;        /* it still answers probes on the ports, and so cannot start yet */
 };
 
 /* All trainers of the node listen on their ports. */
@@ -178,6 +208,12 @@ struct msg_processes {
     size_t n_trainer_pids;
     const uint32_t *standby_pids;
     size_t n_standby_pids;
+};
+
+/* What came of a PROBE. */
+struct msg_probed {
+    uint64_t probe;
+    enum tfe_probe_result result;
 };
 
 /* Answer to JOIN: the node has a lease. Durations count from the sending of the JOIN. */
@@ -202,6 +238,7 @@ struct msg_renewed {
 struct msg_prepare {
     uint64_t epoch;
     bool fresh_ports; /* the ports last used for this parity may still be spoken to: take others */
+    bool answer;      /* answer probes on them, until a PREPARE of the same epoch does without */
 };
 
 /* End the trainers of this epoch and of every older one, whatever they do. */
@@ -244,6 +281,16 @@ struct msg_noted {
 /* The node has no place any more; the connection closes after it. */
 struct msg_lease_ended {
     uint64_t epoch; /* of the job, as the server knows it */
+};
+
+/* Try another node's ports, and say what came of it. */
+struct msg_probe {
+    uint64_t probe; /* comes back in PROBED */
+    enum tfe_probe_kind kind;
+    const char *node; /* whose ports they are */
+    const char *host; /* at most TFE_HOST_MAX */
+    const uint16_t *ports;
+    size_t n_ports; /* 1..MSG_NPROC_MAX */
 };
 
 /* The job is over, at least for this node: end what runs, and exit. */
@@ -326,5 +373,7 @@ const char *msg_refusal_name(enum tfe_refusal code);
 const char *msg_cause_name(enum tfe_cause cause);
 const char *msg_result_name(enum tfe_result result);
 const char *msg_role_name(enum tfe_node_role role);
+const char *msg_probe_kind_name(enum tfe_probe_kind kind);
+const char *msg_probe_result_name(enum tfe_probe_result result);
 
 #endif

@@ -1,4 +1,4 @@
-/* common/net/resolve.h: a host's addresses, without blocking the loop. Private to the channel. */
+/* common/net/resolve.h: a host's addresses, without blocking the loop. For channels and probes. */
 #ifndef TFE_COMMON_NET_RESOLVE_H
 #define TFE_COMMON_NET_RESOLVE_H
 

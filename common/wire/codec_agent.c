@@ -155,15 +155,15 @@ int codec_get_renew(struct codec_in *in, struct msg_renew *ret)
 int codec_put_ready(const struct msg_ready *m, struct codec_out *out)
 {
     Tfe__Ready pb = TFE__READY__INIT;
-    uint32_t ports[MSG_NPROC_MAX]; /* n_ports was checked */
-    for (size_t i = 0; i < m->n_ports; i++) {
-        ports[i] = m->ports[i];
-    }
+    uint32_t ports[MSG_NPROC_MAX];
+    codec_widen_ports(m->ports, m->n_ports, ports);
     pb.epoch = m->epoch;
     pb.host = codec_bytes(m->host);
     pb.ports = ports;
     pb.n_ports = m->n_ports;
     PUT_NONZERO(pb, m, table_digest);
+    pb.has_answering = m->answering;
+    pb.answering = m->answering;
     return codec_pack(out, &pb.base);
 }
 
@@ -174,27 +174,14 @@ int codec_get_ready(struct codec_in *in, struct msg_ready *ret)
     if (rc) {
         return rc;
     }
-    if (pb->n_ports > MSG_NPROC_MAX) {
-        return TFE_EPROTO;
-    }
-    uint16_t *ports;
-    rc = codec_array(in, pb->n_ports, sizeof(*ports), &ports);
-    if (rc) {
-        return rc;
-    }
-    for (size_t i = 0; i < pb->n_ports; i++) {
-        if (pb->ports[i] > UINT16_MAX) {
-            return TFE_EPROTO;
-        }
-        ports[i] = (uint16_t)pb->ports[i];
-    }
     *ret = (struct msg_ready){
         .epoch = pb->epoch,
-        .ports = ports,
         .n_ports = pb->n_ports,
         .table_digest = pb->table_digest,
+        .answering = pb->answering,
     };
-    return codec_text(in, &pb->host, CODEC_NAME, &ret->host);
+    rc = codec_take_ports(in, pb->ports, pb->n_ports, &ret->ports);
+    return rc ? rc : codec_text(in, &pb->host, CODEC_NAME, &ret->host);
 }
 
 /* --- LISTENING, GOODBYE ----------------------------------------------------------------------- */

@@ -87,6 +87,19 @@ static bool is_pid_list(const uint32_t *pids, size_t n)
     return true;
 }
 
+static bool is_port_list(const uint16_t *ports, size_t n)
+{
+    if (n < 1 || n > MSG_NPROC_MAX || !ports) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (ports[i] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 #define IS_ONE_OF(NAME, number, name)                                                              \
     case number:                                                                                   \
         return true;
@@ -123,6 +136,22 @@ static bool is_node_role(int value)
     return false;
 }
 
+static bool is_probe_kind(int value)
+{
+    switch (value) {
+        TFE_PROBE_KINDS(IS_ONE_OF)
+    }
+    return false;
+}
+
+static bool is_probe_result(int value)
+{
+    switch (value) {
+        TFE_PROBE_RESULTS(IS_ONE_OF)
+    }
+    return false;
+}
+
 /* --- messages of an agent --------------------------------------------------------------------- */
 
 bool codec_check_exited(const struct msg_exited *m)
@@ -149,16 +178,7 @@ bool codec_check_renew(const struct msg_renew *m)
 
 bool codec_check_ready(const struct msg_ready *m)
 {
-    if (m->epoch == 0 || !is_host(m->host) || m->n_ports < 1 || m->n_ports > MSG_NPROC_MAX ||
-        !m->ports) {
-        return false;
-    }
-    for (size_t i = 0; i < m->n_ports; i++) {
-        if (m->ports[i] == 0) {
-            return false;
-        }
-    }
-    return true;
+    return m->epoch >= 1 && is_host(m->host) && is_port_list(m->ports, m->n_ports);
 }
 
 bool codec_check_listening(const struct msg_listening *m)
@@ -176,6 +196,11 @@ bool codec_check_processes(const struct msg_processes *m)
 {
     return is_pid_or_none(m->guard_pid) && is_pid_list(m->trainer_pids, m->n_trainer_pids) &&
            is_pid_list(m->standby_pids, m->n_standby_pids);
+}
+
+bool codec_check_probed(const struct msg_probed *m)
+{
+    return is_probe_result((int)m->result);
 }
 
 /* --- messages of the server ------------------------------------------------------------------- */
@@ -240,6 +265,12 @@ bool codec_check_lease_ended(const struct msg_lease_ended *m)
 {
     (void)m; /* 0: the job has had no epoch yet */
     return true;
+}
+
+bool codec_check_probe(const struct msg_probe *m)
+{
+    return is_probe_kind((int)m->kind) && id_is_valid(m->node) && is_host(m->host) &&
+           is_port_list(m->ports, m->n_ports);
 }
 
 bool codec_check_finish(const struct msg_finish *m)

@@ -75,6 +75,8 @@ int codec_put_prepare(const struct msg_prepare *m, struct codec_out *out)
     pb.epoch = m->epoch;
     pb.has_fresh_ports = m->fresh_ports;
     pb.fresh_ports = m->fresh_ports;
+    pb.has_answer = m->answer;
+    pb.answer = m->answer;
     return codec_pack(out, &pb.base);
 }
 
@@ -83,7 +85,8 @@ int codec_get_prepare(struct codec_in *in, struct msg_prepare *ret)
     Tfe__Prepare *pb;
     int rc = codec_unpack(in, &tfe__prepare__descriptor, &pb);
     if (rc == 0) {
-        *ret = (struct msg_prepare){.epoch = pb->epoch, .fresh_ports = pb->fresh_ports};
+        *ret = (struct msg_prepare){
+            .epoch = pb->epoch, .fresh_ports = pb->fresh_ports, .answer = pb->answer};
     }
     return rc;
 }

@@ -30,7 +30,7 @@ struct evicted {
 #define NO_SESSION UINT32_MAX
 #define NO_SEAT UINT32_MAX
 
-enum timer_kind { TIMER_LEASE, TIMER_JOB };
+enum timer_kind { TIMER_LEASE, TIMER_JOB, TIMER_PROBE };
 
 struct core_timer {
     struct wheel_timer wheel;
@@ -40,7 +40,7 @@ struct core_timer {
 /* The place of a node, and until when it is its own. */
 struct lease {
     struct core_timer timer;   /* not set: no lease */
-    bool was_shifted; /* for a late turn of the server's loop, since the last renewal */
+    bool was_shifted;          /* for a late turn of the server's loop, since the last renewal */
     struct tfe_mono fence_end; /* by then its guard has killed its trainers, whatever happens */
 };
 
@@ -56,6 +56,36 @@ enum job_state {
     JOB__COUNT
 };
 
+/* Nodes that one probe asks, and that are remembered to have reached a node. */
+#define PROBERS_MAX 3
+
+/* What other nodes find out about a node's ports (probe.c). At most one probe of a node is under
+ * way, and everything it needs is in here. */
+struct probe {
+    RB_ENTRY(node) by_id; /* in the job's tree of probes while one is under way */
+    uint64_t id;          /* 0: none is */
+    enum tfe_probe_kind kind;
+    struct core_timer timer; /* its end, or the next try */
+    struct tfe_mono until;   /* when that is */
+    uint32_t n_asked;
+    uint32_t n_answered;
+    struct {
+        struct tfe_id id;
+        uint64_t visit; /* on which it was asked */
+        bool has_answered;
+    } asked[PROBERS_MAX];
+    struct tfe_mono began;
+    uint64_t tried_epoch; /* ADDRESS: the last one that somebody was asked for */
+    bool succeeded;    /* ADDRESS: somebody has reached it. SUSPECT: refused, to one who knows it */
+    bool contradicted; /* SUSPECT: something may be alive there */
+    uint32_t by;       /* SUSPECT: whose word, of those asked */
+    uint32_t wait_ms;  /* SUSPECT: until the next try */
+    /* Who have got the node's id from its address, the newest last. */
+    struct tfe_id verifiers[PROBERS_MAX];
+    uint32_t n_verifiers;
+    struct tfe_mono failing_since; /* nobody has reached it from then on; NEVER */
+};
+
 /* An agent process. Three ways of being: connected (session), suspect (a lease but no session), and
  * gone (no lease; kept only while it has a seat in the current epoch, because a new epoch must know
  * what became of its trainers). */
@@ -68,6 +98,7 @@ struct node {
     uint64_t join_order;  /* smaller: longer in the job */
     uint64_t ready_epoch; /* its READY; 0 none */
     uint32_t session;     /* or NO_SESSION */
+    uint64_t visit;       /* tells its sessions apart: their numbers come again */
     uint32_t seat;        /* in the current epoch, or NO_SEAT */
     uint32_t pid;
     bool gone;
@@ -75,6 +106,16 @@ struct node {
     bool finished;  /* member: its trainers ended well */
     bool started;   /* member: has been told START */
     bool leaving;   /* drained: in no later epoch; let go as soon as it is not needed */
+    bool listening; /* member: its trainers could be reached */
+    bool is_dead;   /* suspect member: others' probes have proven that its trainers are */
+    /* Its last READY said that it still answers on its ports; it has been told to stop that. */
+    bool answering;
+    uint64_t answering_epoch; /* … for which it was READY so */
+    bool released;
+    struct tfe_mono released_until; /* … and has to be READY without by then */
+    bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */
+    uint32_t n_probing; /* PROBEs it has not answered */
+    struct probe probe;
     uint32_t guard_pid;
     uint32_t n_trainer_pids;
     uint32_t n_standby_pids;
@@ -86,6 +127,7 @@ struct node {
 };
 
 RB_HEAD(node_tree, node);
+RB_HEAD(probe_tree, node);
 
 /* One agreed cluster. Arrays have the job's capacity. */
 struct epoch {
@@ -112,7 +154,7 @@ struct fault {
     struct tfe_mono verdict_at; /* not any more from then on */
     struct tfe_mono not_before; /* the next epoch starts no sooner */
     uint32_t backoff_ms;
-    uint32_t fruitless; /* epochs in a row that ended so without progress */
+    uint32_t fruitless;              /* epochs in a row that ended so without progress */
     char sentence[MSG_SENTENCE_MAX]; /* how the job fails if this was too much */
 };
 
@@ -152,9 +194,11 @@ struct job {
     bool is_first_epoch; /* of this run: the gather window is for it */
 
     struct node_tree nodes;
-    uint32_t n_nodes;     /* in the tree */
-    uint32_t n_connected; /* with a session */
-    uint32_t n_ready;     /* READY for the next epoch */
+    uint32_t n_nodes;         /* in the tree */
+    uint32_t n_connected;     /* with a session */
+    uint32_t n_ready;         /* READY for the next epoch */
+    uint32_t n_answering;     /* whose READY said that they still answer */
+    struct probe_tree probes; /* of nodes, by the id of the probe that is under way */
 
     struct tfe_mono waiting_since; /* WAITING */
     struct tfe_mono last_join;
@@ -183,7 +227,9 @@ struct rdzv {
     struct wheel wheel;
     struct job_tree jobs;
     uint32_t n_jobs;
-    uint64_t joins; /* counts up: join_order */
+    uint64_t joins;  /* counts up: join_order */
+    uint64_t visits; /* counts up: visit */
+    uint64_t probes; /* counts up, from a random number on: no answer to an earlier server fits */
     struct node **by_session;
     struct rdzv_action *actions;
     size_t n_actions;
@@ -202,6 +248,8 @@ int node_compare(const struct node *a, const struct node *b);
 int job_compare(const struct job *a, const struct job *b);
 RB_PROTOTYPE(node_tree, node, by_id, node_compare)
 RB_PROTOTYPE(job_tree, job, by_name, job_compare)
+int probe_compare(const struct node *a, const struct node *b);
+RB_PROTOTYPE(probe_tree, node, probe.by_id, probe_compare)
 
 /* --- actions.c: room is reserved before anything changes, so that pushing cannot fail ----------
  */
@@ -244,14 +292,39 @@ void node_attach(struct rdzv *r, struct node *node, uint32_t session);
 void node_detach(struct rdzv *r, struct node *node);
 void node_set_ready(struct node *node, uint64_t epoch);
 bool node_is_ready(const struct node *node);
+/* What its last READY said. */
+void node_set_answering(struct node *node, bool answering);
 /* Nothing of its trainers of the current epoch runs any more. */
 void node_account(struct node *node);
 /* The place is free: no lease, no session. A member stays in the tree as gone until the next epoch.
  */
 void node_remove(struct rdzv *r, struct node *node);
 enum tfe_node_role node_role(const struct node *node);
-/* Asks it to get ready for the next epoch. */
+/* Asks it to get ready for the next epoch, and to answer on its ports where others should try them.
+ */
 void node_prepare(struct rdzv *r, struct node *node);
+/* The message alone. */
+void node_send_prepare(struct rdzv *r, struct node *node, bool answer);
+
+/* --- probe.c: evidence from other nodes' probes ---------------------------------------------------
+ */
+
+/* Whether others should try the node's address once it is READY. */
+bool probe_is_wanted(struct job *job, const struct node *node);
+/* A READY came from it, for the next epoch. Decides whether it counts, or has to be reached first. */
+void probe_ready(struct rdzv *r, struct node *node, bool answering);
+/* Nothing that is under way counts any more; what is known of its address stays. */
+void probe_cancel(struct rdzv *r, struct node *node);
+/* Its address is another one: who reached the old one says nothing about it. */
+void probe_forget(struct node *node);
+/* Before an epoch is formed: lets go of all who still answer, so that no trainer ever meets them.
+ * Returns until when the epoch has to wait for that; the past if it has not to. */
+struct tfe_mono probe_let_go(struct rdzv *r, struct job *job);
+/* The connection of a member ended without a GOODBYE: asks others whether its trainers are dead. */
+void probe_suspect(struct rdzv *r, struct node *node);
+/* TFE_EINVAL: no such result. */
+int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed) TFE_MUST_CHECK;
+void on_probe_over(struct rdzv *r, struct node *node);
 
 /* --- job.c, epoch.c ----------------------------------------------------------------------------
  */

@@ -113,6 +113,8 @@ static void dissolve(struct rdzv *r, struct job *job)
         node->accounted = false;
         node->finished = false;
         node->started = false;
+        node->listening = false;
+        node->is_dead = false;
         if (node->gone) {
             node_remove(r, node);
         }

@@ -81,6 +81,7 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     job->epoch.leader_until = TFE_MONO_NEVER;
     job->write.again = TFE_MONO_NEVER;
     RB_INIT(&job->nodes);
+    RB_INIT(&job->probes);
     return job;
 }
 
@@ -365,7 +366,7 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
 /* Whether a switch has not to wait for this member of the old epoch. */
 static bool has_stopped(const struct node *node)
 {
-    return node->gone || (node->leaving ? node->accounted : node_is_ready(node));
+    return node->gone || node->is_dead || (node->leaving ? node->accounted : node_is_ready(node));
 }
 
 /* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */
@@ -405,6 +406,10 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
             }
             return wait_until(r, job, tfe_mono_min(fenced, sooner));
         }
+    }
+    struct tfe_mono answered = probe_let_go(r, job);
+    if (tfe_mono_before(r->now, answered)) {
+        return wait_until(r, job, answered);
     }
     if (job->n_ready < job->min_nodes) {
         enter(r, job, JOB_WAITING);

@@ -38,6 +38,8 @@ struct node *node_new(struct rdzv *r, const struct msg_join *join)
     node->session = NO_SESSION;
     node->seat = NO_SEAT;
     node->lease.timer.kind = TIMER_LEASE;
+    node->probe.timer.kind = TIMER_PROBE;
+    node->probe.failing_since = TFE_MONO_NEVER;
     return node;
 }
 
@@ -45,7 +47,12 @@ void node_attach(struct rdzv *r, struct node *node, uint32_t session)
 {
     r->by_session[session] = node;
     node->session = session;
+    node->visit = ++r->visits;
     node->gone = false;
+    node->is_dead = false;
+    node->is_mute = false;
+    node->n_probing = 0;
+    probe_cancel(r, node);
     node->job->n_connected++;
     lease_renew(r, node);
 }
@@ -56,6 +63,8 @@ void node_detach(struct rdzv *r, struct node *node)
         return;
     }
     node_set_ready(node, 0);
+    node_set_answering(node, false);
+    probe_cancel(r, node);
     r->by_session[node->session] = NULL;
     node->session = NO_SESSION;
     node->job->n_connected--;
@@ -79,6 +88,17 @@ void node_set_ready(struct node *node, uint64_t epoch)
     }
 }
 
+void node_set_answering(struct node *node, bool answering)
+{
+    if (answering && !node->answering) {
+        node->job->n_answering++;
+    } else if (!answering && node->answering) {
+        node->job->n_answering--;
+    }
+    node->answering = answering;
+    node->released = false;
+}
+
 void node_account(struct node *node)
 {
     if (node->seat != NO_SEAT && !node->accounted) {
@@ -91,6 +111,7 @@ void node_remove(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
     node_detach(r, node);
+    probe_cancel(r, node);
     lease_end(r, node);
     if (node->seat != NO_SEAT) {
         node->gone = true;
@@ -113,7 +134,7 @@ enum tfe_node_role node_role(const struct node *node)
     return node_is_ready(node) ? ROLE_SPARE : ROLE_JOINING;
 }
 
-void node_prepare(struct rdzv *r, struct node *node)
+void node_send_prepare(struct rdzv *r, struct node *node, bool answer)
 {
     uint64_t next = job_next_epoch(node->job);
     struct msg_prepare *prepare = &send_to(r, node->session, MSG_PREPARE)->u.prepare;
@@ -123,4 +144,12 @@ void node_prepare(struct rdzv *r, struct node *node)
     bool same_set = epoch->number != 0 && (epoch->number & 1) == (next & 1);
     prepare->fresh_ports =
         same_set || tfe_mono_before(r->now, node->job->ports_spoken_until[next & 1]);
+    prepare->answer = answer;
+}
+
+void node_prepare(struct rdzv *r, struct node *node)
+{
+    node_set_answering(node, false);
+    probe_cancel(r, node);
+    node_send_prepare(r, node, probe_is_wanted(node->job, node));
 }

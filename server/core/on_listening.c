@@ -7,6 +7,7 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
     if (node->seat == NO_SEAT || listening->epoch != epoch->number) {
         return;
     }
+    node->listening = true;
     if (node->seat == 0 && !tfe_mono_is_never(epoch->leader_until)) {
         epoch_tell_rest(r, node->job);
         job_settle(r, node->job);

@@ -26,11 +26,13 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     if (job_engages(job, node)) {
         return 0; /* belongs to the running epoch; is asked anew when that ends */
     }
+    if (strcmp(node->host, ready->host) != 0) {
+        probe_forget(node);
+    }
     memcpy(node->host, ready->host, strlen(ready->host) + 1);
     memcpy(node->ports, ready->ports, ready->n_ports * sizeof(*ready->ports));
     node_account(node); /* nothing of an older epoch runs here */
-    node_set_ready(node, ready->epoch);
-    send_trace(r, TRACE_NODE_READY, job, node, ready->epoch, node->host);
+    probe_ready(r, node, ready->answering);
     job_settle(r, job);
     return 0;
 }

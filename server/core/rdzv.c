@@ -5,6 +5,9 @@
 
 #include "server/core/core.h"
 
+/* DESIGN 4.1 */
+#define PROBE_DEFAULT_MS 30000
+
 const char *rdzv_trace_name(enum rdzv_trace_kind kind)
 {
     switch (kind) {
@@ -21,8 +24,8 @@ int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct
 {
     /* A fence is at least three times the ttl, and a duration too. */
     if (config->ttl_ms == 0 || config->ttl_ms > MSG_DURATION_MAX_MS / 3 ||
-        config->fence_ms > MSG_DURATION_MAX_MS || config->max_sessions == 0 ||
-        config->max_sessions == NO_SESSION) {
+        config->fence_ms > MSG_DURATION_MAX_MS || config->probe_ms > MSG_DURATION_MAX_MS ||
+        config->max_sessions == 0 || config->max_sessions == NO_SESSION) {
         return TFE_EINVAL;
     }
     struct rdzv *r = mem_new(mem, 1, sizeof(*r));
@@ -30,6 +33,10 @@ int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct
         return TFE_ENOMEM;
     }
     r->config = *config;
+    r->probes = config->incarnation;
+    if (r->config.probe_ms == 0) {
+        r->config.probe_ms = PROBE_DEFAULT_MS;
+    }
     r->mem = mem;
     r->by_session = mem_new(mem, config->max_sessions, sizeof(struct node *));
     if (!r->by_session) {
@@ -104,6 +111,8 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
         return 0;
     case MSG_PROCESSES:
         return on_processes(r, node, &msg->u.processes);
+    case MSG_PROBED:
+        return on_probed(r, node, &msg->u.probed);
     }
     return TFE_EINVAL;
 }
@@ -175,6 +184,9 @@ static int take_tick(struct rdzv *r)
         if (timer->kind == TIMER_LEASE) {
             node = WHEEL_OWNER(timer, struct node, lease.timer);
             job = node->job;
+        } else if (timer->kind == TIMER_PROBE) {
+            node = WHEEL_OWNER(timer, struct node, probe.timer);
+            job = node->job;
         } else {
             job = WHEEL_OWNER(timer, struct job, timer);
         }
@@ -183,7 +195,9 @@ static int take_tick(struct rdzv *r)
             return i == 0 ? TFE_ENOMEM : 0;
         }
         wheel_cancel(&r->wheel, due);
-        if (node) {
+        if (timer->kind == TIMER_PROBE) {
+            on_probe_over(r, node);
+        } else if (node) {
             on_lease_over(r, node);
         } else {
             job_settle(r, job);

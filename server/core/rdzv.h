@@ -27,9 +27,10 @@ struct rdzv_config {
     uint32_t grow_wait_ms;  /* kept for the job, not used yet */
     uint32_t stop_grace_ms; /* a trainer's time between stop and kill */
     uint32_t elastic_timeout_ms; /* below min for so long fails a job; 0: it waits for ever */
-    uint32_t exit_grace_ms; /* for the others, after rank 0 ended well */
-    uint32_t max_restarts;  /* job-global */
-    uint32_t max_sessions;  /* sessions are numbered 0 … max_sessions - 1 */
+    uint32_t exit_grace_ms;      /* for the others, after rank 0 ended well */
+    uint32_t max_restarts;       /* job-global */
+    uint32_t probe_ms;     /* an address that nobody reaches for so long is refused; 0: 30 s */
+    uint32_t max_sessions; /* sessions are numbered 0 … max_sessions - 1 */
 };
 
 enum rdzv_event_type {
@@ -63,10 +64,14 @@ enum rdzv_action_type {
 /* What happened, for logs and for the simulator's expected traces. NODE_DRAINING and NODE_EVICTED
  * (text: label) and JOB_STOPPING are an operator's orders. */
 #define RDZV_TRACES(X)                                                                             \
-    X(JOB_STATE, "job_state")       /* text: new state, number: the run that begins */            \
-    X(NODE_JOINED, "node_joined")   /* text: label */                                              \
-    X(NODE_BACK, "node_back")       /* a known node on a new connection */                         \
-    X(NODE_READY, "node_ready")     /* epoch, text: host */                                        \
+    X(JOB_STATE, "job_state")             /* text: new state, number: the run that begins */       \
+    X(NODE_JOINED, "node_joined")         /* text: label */                                        \
+    X(NODE_BACK, "node_back")             /* a known node on a new connection */                   \
+    X(NODE_READY, "node_ready")           /* epoch, text: host */                                  \
+    X(NODE_UNVERIFIED, "node_unverified") /* ready, with nobody to try its address; text: host */  \
+    X(NODE_VERIFIED, "node_verified")     /* text: the node that reached its address */            \
+    X(NODE_UNREACHED, "node_unreached") /* number: ms since the first try; text: what was tried */ \
+    X(NODE_DEAD, "node_dead") /* its trainers are: text: the node that found their ports closed */ \
     X(NODE_SUSPECT, "node_suspect") /* its connection is gone without a GOODBYE */                 \
     X(NODE_LOST, "node_lost")       /* lease over, or left out of a switch; text: why */           \
     X(NODE_LEFT, "node_left")       /* GOODBYE, or let go after a drain */                         \
@@ -77,9 +82,9 @@ enum rdzv_action_type {
     X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
     X(WAIT_FENCE, "wait_fence")     /* the switch waits so many ms (number) for the fence */       \
     X(MASS_LOSS, "mass_loss")       /* number: ms for which nothing is decided; text: why */       \
-    X(END, "end")                   /* of an epoch by an exit; number: fruitless epochs in a row, text: \
-                                       own_fault, peer_caused, … */                                \
-    X(RESTARTS, "restarts")         /* number: of the budget used; text: why less than before */   \
+    X(END, "end")           /* of an epoch by an exit; number: fruitless epochs in a row, text: \
+                                       own_fault, peer_caused, … */  \
+    X(RESTARTS, "restarts") /* number: of the budget used; text: why less than before */           \
     X(WRITE_FAILED, "write_failed") /* number: ms until the next try */                            \
     X(JOB_FINISHED, "job_finished") /* text: sentence */                                           \
     X(NODE_DRAINING, "node_draining")                                                              \

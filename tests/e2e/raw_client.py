@@ -16,9 +16,9 @@ assert _sodium.sodium_init() >= 0
 
 NAME = b"Noise_NKpsk0_25519_ChaChaPoly_BLAKE2b"
 TYPES = {
-    "JOIN": 1, "RENEW": 2, "READY": 3, "LISTENING": 4, "EXITED": 5, "GOODBYE": 6, "PROCESSES": 7,
+    "JOIN": 1, "RENEW": 2, "READY": 3, "LISTENING": 4, "EXITED": 5, "GOODBYE": 6, "PROCESSES": 7, "PROBED": 10,
     "WELCOME": 32, "RENEWED": 33, "PREPARE": 34, "STOP": 35, "TABLE": 36, "START": 37, "NOTED": 38,
-    "LEASE_ENDED": 39, "FINISH": 41, "REFUSED": 42,
+    "LEASE_ENDED": 39, "PROBE": 40, "FINISH": 41, "REFUSED": 42,
     "STATUS": 64, "STATUS_JOB": 65, "STATUS_NODE": 66, "STATUS_END": 67,
     "DRAIN": 68, "EVICT": 69, "STOP_JOB": 70, "DONE": 71,
 }  # fmt: skip

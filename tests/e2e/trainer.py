@@ -1,14 +1,15 @@
 """A trainer without TensorFlow: writes down what it sees, and does what files tell it.
 
-Usage: trainer.py DIRECTORY [--ignore-term] [--fork] [--double-fork] [--exit CODE] [--signal NUMBER] [--say TEXT]
+Usage: trainer.py DIRECTORY [--ignore-term] [--fork] [--double-fork] [--exit CODE] [--signal NUMBER] [--say TEXT] [--listen]
 DIRECTORY gets one file of JSON lines per process; a file DIRECTORY/do.EPOCH.RANK (or do.EPOCH.all, do.all) with
-"exit CODE" or "kill NUMBER" ends it."""
+"exit CODE" or "kill NUMBER" ends it. With --listen its own port in TF_CONFIG accepts connections, as TensorFlow's."""
 
 import argparse
 import json
 import os
 import pathlib
 import signal
+import socket
 import sys
 import time
 
@@ -22,6 +23,7 @@ def main():
     parser.add_argument("--exit", type=int)
     parser.add_argument("--signal", type=int)
     parser.add_argument("--say", default="")
+    parser.add_argument("--listen", action="store_true")
     a = parser.parse_args()
     epoch, rank = os.environ["TFE_EPOCH"], os.environ["TFE_RANK"]
     if a.ignore_term:
@@ -37,6 +39,11 @@ def main():
         with open(log, "a", encoding="utf-8") as out:
             out.write(json.dumps({"event": event, **facts, **more}) + "\n")
 
+    if a.listen:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(("0.0.0.0", int(facts["cluster"][int(rank)].rpartition(":")[2])))
+        listener.listen(128)
     if a.fork and os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         write("child", child=os.getpid())

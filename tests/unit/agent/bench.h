@@ -2,6 +2,7 @@
  * written down as text:
  *
  *     CONNECT | DISCONNECT | HANG_UP | SWEEP | HOLD 3 fresh | FENCE 1120000 | EXIT 143 sentence
+ *     ANSWER 7000 7001 | ANSWER no | PROBE 5 suspect x host 1 2
  *     JOIN highest=1 running=1 exited=0:0        SPAWN epoch=1 rank=0 restarts=0 a:1 b:2
  *     ~void_start epoch=1 number=0 why
  */
@@ -84,6 +85,7 @@ static inline void put_msg(struct bench *b, const struct tfe_msg *msg)
         for (size_t i = 0; i < msg->u.ready.n_ports; i++) {
             put(b, ":%u", msg->u.ready.ports[i]);
         }
+        put(b, "%s", msg->u.ready.answering ? " answering" : "");
         break;
     case MSG_LISTENING:
         put(b, " epoch=%llu", (unsigned long long)msg->u.listening.epoch);
@@ -91,6 +93,10 @@ static inline void put_msg(struct bench *b, const struct tfe_msg *msg)
     case MSG_EXITED:
         put(b, " ");
         put_exited(b, &msg->u.exited);
+        break;
+    case MSG_PROBED:
+        put(b, " %llu %s", (unsigned long long)msg->u.probed.probe,
+            msg_probe_result_name(msg->u.probed.result));
         break;
     case MSG_PROCESSES:
         put(b, " guard=%u", msg->u.processes.guard_pid);
@@ -120,6 +126,22 @@ static inline void put_action(struct bench *b, const struct agent_action *action
         break;
     case AGENT_HOLD_PORTS:
         put(b, "HOLD %llu%s\n", (unsigned long long)action->epoch, action->fresh ? " fresh" : "");
+        break;
+    case AGENT_ANSWER:
+        put(b, "ANSWER%s", action->answer ? "" : " no");
+        for (size_t i = 0; action->answer && i < action->n_ports; i++) {
+            put(b, " %u", action->ports[i]);
+        }
+        put(b, "\n");
+        break;
+    case AGENT_PROBE:
+        put(b, "PROBE %llu %s %s %s", (unsigned long long)action->msg.u.probe.probe,
+            msg_probe_kind_name(action->msg.u.probe.kind), action->msg.u.probe.node,
+            action->msg.u.probe.host);
+        for (size_t i = 0; i < action->msg.u.probe.n_ports; i++) {
+            put(b, " %u", action->msg.u.probe.ports[i]);
+        }
+        put(b, "\n");
         break;
     case AGENT_SPAWN:
         put(b, "SPAWN epoch=%llu run=%u rank=%u restarts=%u",

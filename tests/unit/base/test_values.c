@@ -118,7 +118,7 @@ TEST(msg, names_are_what_logs_and_json_say)
     NO_FIXTURE;
     assert_string_equal(msg_type_name(MSG_JOIN), "JOIN");
     assert_string_equal(msg_type_name(MSG_LEASE_ENDED), "LEASE_ENDED");
-    assert_string_equal(msg_type_name((enum tfe_msg_type)40), "?");
+    assert_string_equal(msg_type_name((enum tfe_msg_type)255), "?");
     assert_string_equal(msg_refusal_name(REFUSAL_SIZE_MISMATCH), "size_mismatch");
     assert_string_equal(msg_refusal_name((enum tfe_refusal)0), "?");
     assert_string_equal(msg_cause_name(CAUSE_NODE_LOST), "node_lost");
@@ -127,6 +127,10 @@ TEST(msg, names_are_what_logs_and_json_say)
     assert_string_equal(msg_result_name((enum tfe_result)99), "?");
     assert_string_equal(msg_role_name(ROLE_SPARE), "spare");
     assert_string_equal(msg_role_name((enum tfe_node_role)99), "?");
+    assert_string_equal(msg_probe_kind_name(PROBE_SUSPECT), "suspect");
+    assert_string_equal(msg_probe_kind_name((enum tfe_probe_kind)99), "?");
+    assert_string_equal(msg_probe_result_name(PROBE_NO_ANSWER), "no_answer");
+    assert_string_equal(msg_probe_result_name((enum tfe_probe_result)99), "?");
 }
 
 TEST(msg, no_number_is_given_twice)

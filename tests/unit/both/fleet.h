@@ -74,7 +74,12 @@ struct slot {
     uint32_t world;
     bool alive[NPROC];
     uint64_t last_started;
-    int exit_code; /* of the last process */
+    int64_t listens_at;
+    uint16_t ports[NPROC]; /* each process has its own */
+    uint16_t train_port;   /* the first of those that its trainers have */
+    uint64_t answers;      /* probes, on the ports of this epoch; 0 not */
+    bool is_off;           /* the machine: it does not even refuse */
+    int exit_code;         /* of the last process */
     uint32_t exits;
 };
 
@@ -102,7 +107,9 @@ struct fleet {
     uint64_t epoch; /* of the job, as last seen */
     struct epoch_seen epochs[EPOCHS];
     uint64_t history;
-    uint64_t n_epochs; /* begun */
+    uint64_t n_epochs;  /* begun */
+    uint64_t n_dead;    /* suspects that others' probes have proven dead */
+    uint64_t n_reached; /* addresses likewise */
     bool slow_sweeps;
     bool over; /* the job */
 };
@@ -296,7 +303,8 @@ static inline void connect_agent(struct fleet *f, uint32_t slot)
                                 .to_server = f->now + 2,
                                 .to_agent = f->now + 2};
     s->conn = i;
-    tell_agent(f, slot, 2, AGENT_CONNECTED)->host = "host";
+    static const char *const hosts[] = {"host0", "host1", "host2", "host3", "host4", "host5"};
+    tell_agent(f, slot, 2, AGENT_CONNECTED)->host = hosts[slot];
 }
 
 /* --- trainers
@@ -336,6 +344,31 @@ static inline void trainers_end(struct fleet *f, uint32_t slot, uint32_t code)
     }
 }
 
+static inline uint32_t slot_at(const char *host)
+{
+    assert_int_equal(strncmp(host, "host", 4), 0);
+    uint32_t slot = (uint32_t)(host[4] - '0');
+    assert_true(slot < SLOTS);
+    return slot;
+}
+
+/* What a probe would find there now. */
+static inline enum tfe_probe_result look_at(struct fleet *f, const struct msg_probe *probe)
+{
+    const struct slot *s = &f->slots[slot_at(probe->host)];
+    char id[32];
+    snprintf(id, sizeof(id), "n%u.%llu", slot_at(probe->host), (unsigned long long)s->life);
+    if (s->is_off || any(f, 0, 20) == 0) {
+        return PROBE_NO_ANSWER;
+    }
+    if (s->agent && s->answers && probe->ports[0] == s->ports[0]) {
+        return strcmp(id, probe->node) == 0 ? PROBE_ANSWERED_OURS : PROBE_ANSWERED_OTHER;
+    }
+    return slot_trains(s) && f->now >= s->listens_at && probe->ports[0] == s->train_port
+               ? PROBE_ACCEPTED
+               : PROBE_REFUSED;
+}
+
 static inline void spawn(struct fleet *f, uint32_t slot, const struct agent_place *place)
 {
     struct slot *s = &f->slots[slot];
@@ -353,6 +386,13 @@ static inline void spawn(struct fleet *f, uint32_t slot, const struct agent_plac
     }
     assert_int_equal(seen->world, place->n_rows); /* one view */
     assert_true(seen->digest == digest);
+    for (size_t i = 0; i < place->n_rows; i++) {
+        /* No trainer ever meets what answers probes. */
+        const struct slot *peer = &f->slots[slot_at(place->rows[i].host)];
+        assert_true(peer->answers != place->epoch || peer->ports[0] != place->rows[i].port);
+    }
+    s->listens_at = f->now + 100;
+    s->train_port = s->ports[0];
     s->epoch = s->last_started = place->epoch;
     s->rank = place->rank;
     s->world = (uint32_t)place->n_rows;
@@ -380,6 +420,7 @@ static inline void process_gone(struct fleet *f, uint32_t slot, int64_t guard_ta
     s->deadline = NEVER;
     s->life++;
     s->sweeping = false;
+    s->answers = 0;
     if (slot_trains(s)) {
         struct parcel *p = parcel_new(f, PARCEL_DIES, f->now + guard_takes);
         p->slot = slot;
@@ -390,7 +431,6 @@ static inline void process_gone(struct fleet *f, uint32_t slot, int64_t guard_ta
 
 static inline void take_order(struct fleet *f, uint32_t slot, const struct agent_action *action)
 {
-    static const uint16_t ports[NPROC] = {4000, 4001};
     struct slot *s = &f->slots[slot];
     struct agent_event *event;
     struct parcel *p;
@@ -411,9 +451,19 @@ static inline void take_order(struct fleet *f, uint32_t slot, const struct agent
     case AGENT_HOLD_PORTS:
         event = tell_agent(f, slot, any(f, 0, 3), AGENT_PORTS_HELD);
         event->epoch = action->epoch;
-        event->ports = ports;
+        event->ports = s->ports;
         event->n_ports = f->nproc;
         break;
+    case AGENT_ANSWER:
+        s->answers = action->answer ? action->epoch : 0;
+        break;
+    case AGENT_PROBE: {
+        enum tfe_probe_result result = look_at(f, &action->msg.u.probe);
+        event = tell_agent(f, slot, result == PROBE_NO_ANSWER ? 1000 : any(f, 0, 5), AGENT_PROBED);
+        event->probe = action->msg.u.probe.probe;
+        event->result = result;
+        break;
+    }
     case AGENT_SPAWN:
         spawn(f, slot, &action->place);
         break;
@@ -461,6 +511,10 @@ static inline void start_agent(struct fleet *f, uint32_t slot)
     s->conn = CONNS;
     s->fence = NEVER;
     s->last_started = 0;
+    s->is_off = false;
+    for (uint32_t i = 0; i < NPROC; i++) {
+        s->ports[i] = (uint16_t)(4000 + s->life % 1000 * NPROC + i);
+    }
     s->rate = any(f, 950, 1050);
     s->base = any(f, 0, 1000000);
     struct agent_config config = {.node_name = "box",
@@ -489,6 +543,7 @@ static inline void kill_agent(struct fleet *f, uint32_t slot, bool machine)
 {
     struct slot *s = &f->slots[slot];
     if (machine) {
+        s->is_off = true;
         if (s->conn != CONNS) {
             f->conns[s->conn].swallows = true;
         }
@@ -528,6 +583,13 @@ static inline void step_server(struct fleet *f, struct rdzv_event event)
             break;
         case RDZV_TRACE:
             note(f, (uint64_t)action->trace.kind);
+            f->n_reached += action->trace.kind == TRACE_NODE_VERIFIED;
+            if (action->trace.kind == TRACE_NODE_DEAD) {
+                uint32_t slot = (uint32_t)(action->trace.node[1] - '0');
+                f->n_dead++;
+                assert_false(slot_trains(&f->slots[slot]) &&
+                             f->slots[slot].epoch == action->trace.epoch);
+            }
             break;
         }
     }

@@ -167,7 +167,13 @@ static void fault(struct fleet *f)
  * 332 s of fence, 35 s of PREPARING, 60 s of a sweep and another switch, 60 s of exit grace. */
 #define SETTLES_WITHIN_MS 600000
 
-static uint64_t explore(uint64_t seed, uint64_t *epochs)
+struct totals {
+    uint64_t epochs;
+    uint64_t dead;
+    uint64_t reached;
+};
+
+static uint64_t explore(uint64_t seed, struct totals *ret)
 {
     struct fleet *f = fleet_new(seed, 1, 4, 1);
     f->max = (uint32_t)any(f, 1, 4);
@@ -202,7 +208,9 @@ static uint64_t explore(uint64_t seed, uint64_t *epochs)
                      nodes_training(f), expected, (unsigned long long)f->epoch);
         }
     }
-    *epochs += f->n_epochs;
+    ret->epochs += f->n_epochs;
+    ret->dead += f->n_dead;
+    ret->reached += f->n_reached;
     uint64_t history = f->history;
     fleet_free(f);
     return history;
@@ -212,23 +220,25 @@ TEST(fleet, keeps_its_promises_under_random_faults_and_settles)
 {
     NO_FIXTURE;
     const char *asked = getenv("FLEET_SEED"); /* one, to look at it */
-    uint64_t epochs = 0;
+    struct totals totals = {0};
     if (asked) {
-        (void)explore(strtoull(asked, NULL, 10), &epochs);
+        (void)explore(strtoull(asked, NULL, 10), &totals);
         return;
     }
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        (void)explore(seed, &epochs);
+        (void)explore(seed, &totals);
     }
-    assert_true(epochs > 1500); /* something did happen */
+    assert_true(totals.epochs > 1500); /* something did happen */
+    assert_true(totals.reached > 500);
+    assert_true(totals.dead > 50);
 }
 
 TEST(fleet, replays_from_its_seed)
 {
     NO_FIXTURE;
-    uint64_t epochs = 0;
+    struct totals totals = {0};
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        assert_true(explore(seed, &epochs) == explore(seed, &epochs));
+        assert_true(explore(seed, &totals) == explore(seed, &totals));
     }
 }
 

@@ -199,10 +199,10 @@ TEST(door, what_only_servers_send_is_refused)
 {
     NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
-    static const int types[] = {MSG_WELCOME,     MSG_RENEWED,    MSG_PREPARE, MSG_STOP,
-                                MSG_TABLE,       MSG_START,      MSG_NOTED,   MSG_LEASE_ENDED,
-                                MSG_FINISH,      MSG_REFUSED,    MSG_STATUS,  MSG_STATUS_JOB,
-                                MSG_STATUS_NODE, MSG_STATUS_END, 0,           255};
+    static const int types[] = {
+        MSG_WELCOME,    MSG_RENEWED,     MSG_PREPARE,    MSG_STOP,   MSG_TABLE,   MSG_START,
+        MSG_NOTED,      MSG_LEASE_ENDED, MSG_PROBE,      MSG_FINISH, MSG_REFUSED, MSG_STATUS,
+        MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_STATUS_END, 0,          255};
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         refuses(w, 0, &(struct tfe_msg){.type = (enum tfe_msg_type)types[i]}, TFE_EINVAL);
     }

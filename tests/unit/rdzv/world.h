@@ -75,8 +75,13 @@ struct world {
     char write_job[TFE_ID_MAX + 1];
     struct disk *disk; /* where the last record that was written lies, if somebody gave one */
     bool retries;      /* after TFE_ENOMEM the same event comes again, as from a shell */
-    bool quiet;        /* do not keep the log of renewals */
-    char *log;         /* of the last act */
+    /* Nodes answer on their ports when told to, as agents do; else they are READY without. */
+    bool answers;
+    bool asked[SESSIONS];     /* … and this one was told to */
+    bool answering[SESSIONS]; /* so its last READY said */
+    uint64_t probe[SESSIONS]; /* the last PROBE that it has not answered; 0 none */
+    bool quiet;               /* do not keep the log of renewals */
+    char *log;                /* of the last act */
     size_t n_log;
     size_t cap_log;
     uint64_t history; /* FNV-1a of everything that was ever logged */
@@ -121,6 +126,16 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
     case MSG_PREPARE:
         put(w, " epoch=%llu%s", (unsigned long long)msg->u.prepare.epoch,
             msg->u.prepare.fresh_ports ? " fresh" : "");
+        if (w->answers) {
+            put(w, "%s", msg->u.prepare.answer ? " answer" : "");
+        }
+        break;
+    case MSG_PROBE:
+        put(w, " %s %s %s", msg_probe_kind_name(msg->u.probe.kind), msg->u.probe.node,
+            msg->u.probe.host);
+        for (size_t i = 0; i < msg->u.probe.n_ports; i++) {
+            put(w, ":%u", msg->u.probe.ports[i]);
+        }
         break;
     case MSG_STOP:
         put(w, " epoch=%llu", (unsigned long long)msg->u.stop.epoch);
@@ -210,6 +225,12 @@ static inline int step(struct world *w, const struct rdzv_event *event)
             }
             put(w, "%u:", action->session);
             put_msg(w, &action->msg);
+            if (action->msg.type == MSG_PREPARE && action->session < SESSIONS) {
+                w->asked[action->session] = action->msg.u.prepare.answer;
+            }
+            if (action->msg.type == MSG_PROBE) {
+                w->probe[action->session] = action->msg.u.probe.probe;
+            }
             if (action->msg.type == MSG_START && action->msg.u.start.rank == 0 &&
                 action->msg.u.start.nodes > 1) {
                 leader = action->session;
@@ -283,26 +304,42 @@ static inline void join(struct world *w, uint32_t session, const char *node)
     assert_int_equal(try_join(w, session, node), 0);
 }
 
-/* The node's address is its id and the epoch's parity; its ports count up from 1000 + 100 x
+/* The node's address is its id, and the epoch's parity unless it answers there; its ports count up from 1000 + 100 x
  * session. */
 static inline int try_ready(struct world *w, uint32_t session, uint64_t epoch)
 {
     char host[TFE_ID_MAX + 32];
-    snprintf(host, sizeof(host), "%s%u", w->node[session], (unsigned)(epoch & 1));
+    w->answering[session] = w->answers && w->asked[session];
+    snprintf(host, sizeof(host), w->answers ? "%s" : "%s%u", w->node[session],
+             (unsigned)(epoch & 1));
     uint16_t ports[MSG_NPROC_MAX];
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
         ports[i] = (uint16_t)(1000 + 100 * session + i);
     }
-    return say(
-        w, session,
-        &(struct tfe_msg){
-            .type = MSG_READY,
-            .u.ready = {.epoch = epoch, .host = host, .ports = ports, .n_ports = w->join.nproc}});
+    return say(w, session,
+               &(struct tfe_msg){.type = MSG_READY,
+                                 .u.ready = {.epoch = epoch,
+                                             .host = host,
+                                             .ports = ports,
+                                             .n_ports = w->join.nproc,
+                                             .answering = w->answering[session]}});
 }
 
 static inline void ready(struct world *w, uint32_t session, uint64_t epoch)
 {
     assert_int_equal(try_ready(w, session, epoch), 0);
+}
+
+/* The node on the session says what came of the last PROBE it was sent. */
+static inline void probed(struct world *w, uint32_t session, enum tfe_probe_result result)
+{
+    uint64_t probe = w->probe[session];
+    assert_true(probe != 0);
+    w->probe[session] = 0;
+    assert_int_equal(
+        say(w, session,
+            &(struct tfe_msg){.type = MSG_PROBED, .u.probed = {.probe = probe, .result = result}}),
+        0);
 }
 
 static inline void exited_as(struct world *w, uint32_t session, struct msg_exited exited)

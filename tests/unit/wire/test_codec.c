@@ -42,8 +42,8 @@ static const struct tfe_msg samples[] = {
     M(JOIN, join, "j", "n", "", 1, 1, 1, U, U, U, U, U, false, 0, 0, 0, 0, NULL),
     M(RENEW, renew, UINT64_MAX),
     M(RENEW, renew, 0),
-    M(READY, ready, UINT64_MAX, long_host, many_ports, MSG_NPROC_MAX, UINT64_MAX),
-    M(READY, ready, 1, "h", many_ports, 1, 0),
+    M(READY, ready, UINT64_MAX, long_host, many_ports, MSG_NPROC_MAX, UINT64_MAX, true),
+    M(READY, ready, 1, "h", many_ports, 1, 0, false),
     M(LISTENING, listening, UINT64_MAX),
     M(LISTENING, listening, 1),
     M(EXITED, exited, UINT64_MAX, 63, 255, 0, true, long_tail),
@@ -56,8 +56,8 @@ static const struct tfe_msg samples[] = {
     M(WELCOME, welcome, "n", 0, 1, 1, 1, 1, 0, 0),
     M(RENEWED, renewed, UINT64_MAX, D, D),
     M(RENEWED, renewed, 0, 1, 1),
-    M(PREPARE, prepare, UINT64_MAX, true),
-    M(PREPARE, prepare, 1, false),
+    M(PREPARE, prepare, UINT64_MAX, true, true),
+    M(PREPARE, prepare, 1, false, false),
     M(STOP, stop, UINT64_MAX),
     M(STOP, stop, 1),
     M(TABLE, table, UINT64_MAX, 8, UINT64_MAX, rows, COUNT(rows)),
@@ -72,6 +72,11 @@ static const struct tfe_msg samples[] = {
     M(FINISH, finish, RESULT_DRAINED, UINT32_MAX, long_sentence),
     M(FINISH, finish, RESULT_SUCCEEDED, 1, ""),
     M(REFUSED, refused, REFUSAL_EVICTED, long_sentence),
+    M(PROBE, probe, UINT64_MAX, PROBE_SUSPECT, long_id, long_host, many_ports, MSG_NPROC_MAX),
+    M(PROBE, probe, 0, PROBE_ADDRESS, "n", "h", many_ports, 1),
+    M(PROBED, probed, UINT64_MAX, PROBE_REFUSED),
+    M(PROBED, probed, 0, PROBE_ANSWERED_OURS),
+    M(REFUSED, refused, REFUSAL_ADDRESS_UNREACHABLE, long_sentence),
     M(REFUSED, refused, REFUSAL_NOT_AUTHORISED, ""),
     M(STATUS, status, long_id),
     M(STATUS, status, NULL),
@@ -128,7 +133,7 @@ static void same_renew(const struct msg_renew *a, const struct msg_renew *b)
 
 static void same_ready(const struct msg_ready *a, const struct msg_ready *b)
 {
-    SAME(epoch), SAME_TEXT(host), SAME(table_digest), SAME(n_ports);
+    SAME(epoch), SAME_TEXT(host), SAME(table_digest), SAME(n_ports), SAME(answering);
     assert_memory_equal(a->ports, b->ports, a->n_ports * sizeof(*a->ports));
 }
 
@@ -170,7 +175,7 @@ static void same_renewed(const struct msg_renewed *a, const struct msg_renewed *
 
 static void same_prepare(const struct msg_prepare *a, const struct msg_prepare *b)
 {
-    SAME(epoch), SAME(fresh_ports);
+    SAME(epoch), SAME(fresh_ports), SAME(answer);
 }
 
 static void same_stop(const struct msg_stop *a, const struct msg_stop *b)
@@ -204,6 +209,17 @@ static void same_noted(const struct msg_noted *a, const struct msg_noted *b)
 static void same_lease_ended(const struct msg_lease_ended *a, const struct msg_lease_ended *b)
 {
     SAME(epoch);
+}
+
+static void same_probe(const struct msg_probe *a, const struct msg_probe *b)
+{
+    SAME(probe), SAME(kind), SAME_TEXT(node), SAME_TEXT(host), SAME(n_ports);
+    assert_memory_equal(a->ports, b->ports, a->n_ports * sizeof(*a->ports));
+}
+
+static void same_probed(const struct msg_probed *a, const struct msg_probed *b)
+{
+    SAME(probe), SAME(result);
 }
 
 static void same_finish(const struct msg_finish *a, const struct msg_finish *b)

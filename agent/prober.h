@@ -1,0 +1,33 @@
+/* agent/prober.h: tries the ports of other nodes for the server, all of a node's at once. */
+#ifndef TFE_AGENT_PROBER_H
+#define TFE_AGENT_PROBER_H
+
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/msg.h"
+
+struct event_base;
+struct prober;
+
+/* All of a probe, its name's resolution included, takes no longer. */
+#define PROBER_MS 1000
+
+/* More than the server asks of one node at a time (server/core/probe.c); 64 ports each. */
+#define PROBER_MAX 16
+
+/* Comes once for each probe, from the loop. */
+typedef void prober_fn(void *ctx, uint64_t probe, enum tfe_probe_result result);
+
+/* TFE_ENOMEM. */
+int prober_new(struct event_base *base, prober_fn *on_done, void *ctx,
+               struct prober **ret) TFE_MUST_CHECK;
+
+/* Nothing comes of what is under way. */
+void prober_free(struct prober *prober);
+
+/* probe is copied. Where something is lacking here (memory, descriptors, PROBER_MAX) the result is
+ * NO_ANSWER, which proves nothing. TFE_ENOMEM: not even that can be said. */
+int prober_start(struct prober *prober, const struct msg_probe *probe) TFE_MUST_CHECK;
+
+#endif

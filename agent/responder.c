@@ -1,0 +1,124 @@
+/* agent/responder.c: one line to everybody who connects; nothing is read, nothing is kept. */
+#include "agent/responder.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/msg.h"
+
+/* Others' probes, one each; whoever sends more than this in a row waits for the next turn. */
+#define BACKLOG 16
+#define ANSWERS_PER_TURN 16
+
+struct responder {
+    struct event_base *base;
+    char line[RESPONDER_LINE_MAX];
+    size_t line_n;
+    int fds[MSG_NPROC_MAX];
+    struct event *accepts[MSG_NPROC_MAX];
+    size_t n;
+};
+
+size_t responder_line(const char *node, char ret[RESPONDER_LINE_MAX])
+{
+    return (size_t)snprintf(ret, RESPONDER_LINE_MAX, "tfe1 node %s\n", node);
+}
+
+static void on_connection(evutil_socket_t listener, short what, void *ctx)
+{
+    const struct responder *r = ctx;
+    (void)what;
+    for (int i = 0; i < ANSWERS_PER_TURN; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            return; /* none left, or the next turn tries again */
+        }
+        /* The line fits every send buffer; who does not get it sees the end of the connection. */
+        (void)!send(fd, r->line, r->line_n, MSG_NOSIGNAL);
+        close(fd);
+    }
+}
+
+/* TensorFlow binds 0.0.0.0, and so does ports.c. As there SO_REUSEADDR is the second choice, for
+ * connections of somebody else that linger on the number. */
+static int port_listen(uint16_t port)
+{
+    const int on = 1;
+    const struct sockaddr_in any = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    bool bound = setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+                 bind(fd, (const struct sockaddr *)&any, sizeof any) == 0;
+    if (!bound && errno == EADDRINUSE) {
+        bound = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                bind(fd, (const struct sockaddr *)&any, sizeof any) == 0;
+    }
+    if (!bound || listen(fd, BACKLOG) != 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+int responder_new(struct event_base *base, const char *node, struct responder **ret)
+{
+    struct responder *r = calloc(1, sizeof *r);
+    if (!r) {
+        return TFE_ENOMEM;
+    }
+    r->base = base;
+    r->line_n = responder_line(node, r->line);
+    *ret = r;
+    return 0;
+}
+
+void responder_free(struct responder *r)
+{
+    if (r) {
+        responder_close(r);
+        free(r);
+    }
+}
+
+int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct tfe_why *why)
+{
+    responder_close(r);
+    for (size_t i = 0; i < n; i++) {
+        int fd = port_listen(ports[i]);
+        if (fd < 0) {
+            why_errno(why, "answer on port %u", (unsigned)ports[i]);
+            responder_close(r);
+            return TFE_ESYS;
+        }
+        r->fds[i] = fd;
+        r->accepts[i] = event_new(r->base, fd, EV_READ | EV_PERSIST, on_connection, r);
+        r->n = i + 1;
+        if (!r->accepts[i] || event_add(r->accepts[i], NULL) != 0) {
+            why_set(why, "answer on port %u: out of memory", (unsigned)ports[i]);
+            responder_close(r);
+            return TFE_ESYS;
+        }
+    }
+    return 0;
+}
+
+void responder_close(struct responder *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->accepts[i]) {
+            event_free(r->accepts[i]);
+        }
+        close(r->fds[i]);
+    }
+    r->n = 0;
+}

@@ -1,0 +1,213 @@
+"""Evidence before timeouts: the agents try each other's ports, and what they find counts."""
+
+import re
+import selectors
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from agents import fleet  # noqa: F401 (a fixture)
+from conftest import wait_until
+
+# Leases are long here: nothing in these tests may wait for the end of one.
+LONG = ("--ttl", "60", "--gather", "0.5")
+
+
+def listening(s, epoch):
+    return {e["node"] for e in s.events("node_listening") if e["epoch"] == epoch}
+
+
+def start_listening(fleet, s, n, *options):
+    agents = [fleet.start(f"--nnodes=1:{n}", *options, trainer=["--listen"]) for _ in range(n)]
+    epoch = fleet.wait_world(n)
+    wait_until(lambda: len(listening(s, epoch)) == n, what="LISTENING from all")
+    return agents, epoch
+
+
+def kill_and_time(fleet, agent, left, above):
+    """Seconds from kill -9 of the agent until all others' trainers run in a new epoch."""
+    began = time.monotonic()
+    agent.send(signal.SIGKILL)
+    epoch = fleet.wait_world(left, above=above)
+    return time.monotonic() - began, epoch
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_killed_agent_is_proven_dead_long_before_its_lease_ends(server, fleet, status, rank, record_property):
+    s = server(*LONG, "--max-restarts", "0")
+    agents, first = start_listening(fleet, s, 3)
+    victim = next(n["pid"] for n in status()[0]["nodes"] if n["rank"] == rank)
+    agent = next(a for a in agents if a.pid == victim)
+    seconds, epoch = kill_and_time(fleet, agent, 2, first)
+    record_property("seconds", seconds)
+    print(f"rank {rank} lost: new epoch after {seconds:.3f} s")
+    assert seconds < 5
+    assert s.events("epoch")[-1]["cause"] == "node_lost"
+    assert len(s.events("node_dead")) == 1
+    assert not s.events("restarts")
+    fleet.order("exit 0")
+    assert [a.wait() for a in agents if a is not agent] == [0, 0]
+    fleet.check_views()
+
+
+def test_one_after_the_other_down_to_one(server, fleet):
+    s = server(*LONG)
+    agents, epoch = start_listening(fleet, s, 3)
+    for left in (2, 1):
+        seconds, epoch = kill_and_time(fleet, agents.pop(0), left, epoch)
+        assert seconds < 5
+        wait_until(lambda: len(listening(s, epoch)) == left, what="LISTENING from all")
+    assert len(s.events("node_dead")) == 2
+
+
+def test_several_trainers_a_node(server, fleet):
+    s = server(*LONG)
+    agents, first = start_agents_with_two(fleet, s)
+    seconds, _ = kill_and_time(fleet, agents[1], 2, first)
+    assert seconds < 5
+    assert len(s.events("node_dead")) == 1
+
+
+def start_agents_with_two(fleet, s):
+    agents = [fleet.start("--nnodes=1:2", "--nproc-per-node=2", trainer=["--listen"]) for _ in range(2)]
+    epoch = fleet.wait_world(4)
+    wait_until(lambda: len(listening(s, epoch)) == 2, what="LISTENING from both")
+    return agents, epoch
+
+
+def test_two_agents_on_one_machine_reach_each_other(server, fleet):
+    s = server(*LONG)
+    agents, _ = start_listening(fleet, s, 2)
+    assert {e["node"] for e in s.events("node_verified")} == {e["node"] for e in s.events("node_joined")}
+    assert not s.events("node_unreached")
+    fleet.order("exit 0")
+    assert [a.wait() for a in agents] == [0, 0]
+    fleet.check_views()
+
+
+def test_a_fixed_port_is_answered_on_and_then_the_trainers_own(server, fleet):
+    s = server(*LONG)
+    agents = []
+    for _ in range(2):
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            port = probe.getsockname()[1]
+        agents.append(fleet.start("--nnodes=1:2", f"--address=127.0.0.1:{port}", trainer=["--listen"]))
+    first = fleet.wait_world(2)
+    wait_until(lambda: len(listening(s, first)) == 2, what="LISTENING from both")
+    fleet.order("exit 1", first, 0)
+    again = fleet.wait_world(2, above=first)
+    wait_until(lambda: len(listening(s, again)) == 2, what="LISTENING from both")
+    seconds, _ = kill_and_time(fleet, agents[0], 1, again)
+    assert seconds < 5
+
+
+@pytest.mark.parametrize("address", ["240.0.0.1", "255.255.255.255:4711"])
+def test_an_address_that_leads_nowhere_is_refused_and_stops_nothing(server, fleet, address):
+    s = server(*LONG, "--probe-wait", "2")
+    agents, first = start_listening(fleet, s, 1)
+    a = fleet.start("--nnodes=1:1", "--address", address)
+    assert a.wait() == 2
+    said = re.search(r"tfe-agent: no other node of job default reaches this one at (\S+):\d+, tried for [23] s .*--address",
+                     a.stderr())
+    assert said and said[1] == address.partition(":")[0], a.stderr()
+    assert [e["why"] for e in s.events("node_refused")] and s.events("node_unreached")[0]["tried"] == said[1]
+    assert [e["epoch"] for e in s.events("epoch")] == [first]
+    fleet.order("exit 0")
+    assert agents[0].wait() == 0
+
+
+def test_a_bad_address_holds_up_nobody_at_the_first_start(server, fleet):
+    s = server("--ttl", "60", "--gather", "0.5", "--gather-max", "2", "--probe-wait", "4")
+    bad = fleet.start("--nnodes=2:3", "--address", "240.0.0.1")
+    wait_until(lambda: s.events("node_ready"), what="the first one's being ready, for nobody could try it")
+    good = [fleet.start("--nnodes=2:3", trainer=["--listen"]) for _ in range(2)]
+    fleet.wait_world(2)
+    assert bad.wait() == 2
+    assert all("240.0.0.1" not in s["cluster"] for s in fleet.starts())
+    fleet.order("exit 0")
+    assert [a.wait() for a in good] == [0, 0]
+
+
+def test_after_a_server_restart_agents_know_each_other_again(server, fleet):
+    s = server(*LONG)
+    agents, first = start_listening(fleet, s, 2)
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    s = server(*LONG, port=s.port)
+    second = fleet.wait_world(2, above=first)
+    wait_until(lambda: len(listening(s, second)) == 2, what="LISTENING from both")
+    seconds, _ = kill_and_time(fleet, agents[0], 1, second)
+    assert seconds < 5
+    assert s.events("epoch")[-1]["cause"] == "node_lost"
+
+
+class Cable:
+    """A way to the server that can be pulled out."""
+
+    def __init__(self, port):
+        self.to, self.listener, self.pairs, self.plugged = port, socket.create_server(("127.0.0.1", 0)), {}, True
+        self.port, self.lock = self.listener.getsockname()[1], threading.Lock()
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            for key, _ in self.selector.select(0.05):
+                with self.lock:
+                    if key.fileobj is self.listener:
+                        self.accept()
+                    elif key.fileobj in self.pairs:
+                        self.carry(key.fileobj)
+
+    def accept(self):
+        near, _ = self.listener.accept()
+        if not self.plugged:
+            near.close()
+            return
+        far = socket.create_connection(("127.0.0.1", self.to))
+        for a, b in ((near, far), (far, near)):
+            self.pairs[a] = b
+            self.selector.register(a, selectors.EVENT_READ)
+
+    def carry(self, end):
+        try:
+            data = end.recv(65536)
+            self.pairs[end].sendall(data)
+        except OSError:
+            data = b""
+        if not data:
+            self.cut(end)
+
+    def cut(self, end):
+        for one in (end, self.pairs[end]):
+            self.selector.unregister(one)
+            del self.pairs[one]
+            one.close()
+
+    def plug(self, plugged):
+        with self.lock:
+            self.plugged = plugged
+            while not plugged and self.pairs:
+                self.cut(next(iter(self.pairs)))
+
+
+def test_a_suspect_whose_trainer_lives_keeps_its_place(server, fleet):
+    s = server(*LONG)
+    cable = Cable(s.port)
+    agents = [fleet.start("--nnodes=2:2", *how, trainer=["--listen"])
+              for how in ([], ["--rdzv-endpoint", f"127.0.0.1:{cable.port}"])]
+    first = fleet.wait_world(2)
+    wait_until(lambda: len(listening(s, first)) == 2, what="LISTENING from both")
+    cable.plug(False)
+    wait_until(lambda: s.events("node_suspect"), what="the server's noticing it")
+    time.sleep(3)  # others look again and again, and find its trainer alive
+    assert not s.events("node_dead")
+    cable.plug(True)
+    wait_until(lambda: s.events("node_back"), what="the agent's coming back")
+    assert [e["epoch"] for e in s.events("epoch")] == [first]
+    fleet.order("exit 0")
+    assert [a.wait() for a in agents] == [0, 0]

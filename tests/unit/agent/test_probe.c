@@ -1,0 +1,176 @@
+/* tests/unit/agent/test_probe.c: answering others' probes before an epoch, and probing others. */
+#include "tests/unit/agent/bench.h"
+
+static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
+{
+    hears(b,
+          (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = epoch, .answer = answer}});
+}
+
+TEST(answer, is_given_on_the_held_ports_until_a_prepare_without)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(2);
+    prepare_answering(b, 1, true);
+    assert_string_equal(b->log, "HOLD 1\n");
+    ports_held(b, 1);
+    assert_string_equal(b->log, "ANSWER 7000 7001\n"
+                                "READY epoch=1 me:7000:7001 answering\n"
+                                "~ready epoch=1 number=0 -\n");
+    prepare_answering(b, 1, false);
+    assert_string_equal(b->log, "ANSWER no\n"
+                                "READY epoch=1 me:7000:7001\n"
+                                "~ready epoch=1 number=0 -\n");
+    table(b, 1);
+    start(b, 1);
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}
+
+TEST(answer, ends_before_anything_is_started)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare_answering(b, 1, true);
+    ports_held(b, 1);
+    table(b, 1);
+    start(b, 1); /* no server of ours does that */
+    assert_saw(b, "~void_start epoch=1 number=0 this node is not ready for it");
+    assert_not_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(answer, belongs_to_one_epoch)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare_answering(b, 1, true);
+    ports_held(b, 1);
+    prepare_answering(b, 2, true); /* the number was raised */
+    assert_string_equal(b->log, "ANSWER no\nHOLD 2\n");
+    ports_held(b, 2);
+    assert_saw(b, "ANSWER 7000\nREADY epoch=2 me:7000 answering\n");
+    stop(b, 2);
+    assert_saw(b, "ANSWER no\n");
+    bench_free(b);
+}
+
+TEST(answer, goes_on_over_a_reconnect_until_the_server_says)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare_answering(b, 1, true);
+    ports_held(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 1000);
+    connected(b);
+    welcome(b);
+    assert_not_saw(b, "ANSWER");
+    prepare_answering(b, 1, true);
+    assert_string_equal(b->log, "READY epoch=1 me:7000 answering\n~ready epoch=1 number=0 -\n");
+    prepare_answering(b, 1, false);
+    assert_saw(b, "ANSWER no\nREADY epoch=1 me:7000\n");
+    bench_free(b);
+}
+
+TEST(answer, waits_for_the_trainers_of_the_older_epoch)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    stop(b, 1);
+    prepare_answering(b, 2, true);
+    assert_not_saw(b, "ANSWER");
+    swept(b);
+    assert_saw(b, "HOLD 2");
+    ports_held(b, 2);
+    assert_saw(b, "ANSWER 7000\n");
+    bench_free(b);
+}
+
+static struct msg_probe a_probe(uint64_t id)
+{
+    static const uint16_t ports[] = {1, 65535};
+    return (struct msg_probe){.probe = id,
+                              .kind = PROBE_SUSPECT,
+                              .node = "x",
+                              .host = "there",
+                              .ports = ports,
+                              .n_ports = 2};
+}
+
+TEST(probe, is_carried_out_whatever_runs_here_and_answered)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_PROBE, .u.probe = a_probe(77)});
+    assert_string_equal(b->log, "PROBE 77 suspect x there 1 65535\n");
+    does(b, (struct agent_event){.type = AGENT_PROBED, .probe = 77, .result = PROBE_REFUSED});
+    assert_string_equal(b->log, "PROBED 77 refused\n");
+    lost(b, AGENT_LINK_LOST);
+    does(b, (struct agent_event){.type = AGENT_PROBED, .probe = 78, .result = PROBE_REFUSED});
+    assert_string_equal(b->log, ""); /* nobody to tell */
+    bench_free(b);
+}
+
+TEST(probe, that_makes_no_sense_is_refused)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    char host[TFE_HOST_MAX + 2];
+    memset(host, 'h', sizeof(host) - 1);
+    host[sizeof(host) - 1] = '\0';
+    for (int i = 0; i < 6; i++) {
+        struct tfe_msg msg = {.type = MSG_PROBE, .u.probe = a_probe(1)};
+        struct msg_probe *p = &msg.u.probe;
+        switch (i) {
+        case 0:
+            p->node = NULL;
+            break;
+        case 1:
+            p->node = "no id";
+            break;
+        case 2:
+            p->host = NULL;
+            break;
+        case 3:
+            p->host = host;
+            break;
+        case 4:
+            p->n_ports = 0;
+            break;
+        default:
+            p->n_ports = MSG_NPROC_MAX + 1;
+            break;
+        }
+        assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
+                         TFE_EINVAL);
+    }
+    bench_free(b);
+}
+
+TEST(probe, an_unreachable_address_is_the_users_to_mend)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_ADDRESS_UNREACHABLE,
+                                            .sentence = "nobody reaches it"}});
+    assert_saw(b, "~refused epoch=0 number=10 address_unreachable\n");
+    assert_saw(b, "EXIT 2 nobody reaches it\n");
+    bench_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(answer, is_given_on_the_held_ports_until_a_prepare_without),
+        STORY(answer, ends_before_anything_is_started),
+        STORY(answer, belongs_to_one_epoch),
+        STORY(answer, goes_on_over_a_reconnect_until_the_server_says),
+        STORY(answer, waits_for_the_trainers_of_the_older_epoch),
+        STORY(probe, is_carried_out_whatever_runs_here_and_answered),
+        STORY(probe, that_makes_no_sense_is_refused),
+        STORY(probe, an_unreachable_address_is_the_users_to_mend),
+    };
+    return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
+}

@@ -1,0 +1,397 @@
+/* tests/unit/limbs/test_probe.c: the prober against the responder, against trainers, and against
+ * whatever else can be on a port. Real sockets. */
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/ports.h"
+#include "agent/prober.h"
+#include "agent/responder.h"
+#include "tests/unit/limbs/rig.h"
+
+#define RESULTS_MAX 64
+
+struct scene {
+    struct event_base *base;
+    struct responder *responder;
+    struct prober *prober;
+    struct ports *ports;
+    const uint16_t *numbers;
+    uint32_t n;
+    struct {
+        uint64_t probe;
+        enum tfe_probe_result result;
+    } results[RESULTS_MAX];
+    int n_results;
+};
+
+static void on_done(void *ctx, uint64_t probe, enum tfe_probe_result result)
+{
+    struct scene *s = ctx;
+    assert_true(s->n_results < RESULTS_MAX);
+    s->results[s->n_results].probe = probe;
+    s->results[s->n_results++].result = result;
+}
+
+/* Ports held for epoch 1, nobody answers. */
+static void scene_init(struct scene *s, uint32_t n)
+{
+    struct tfe_why why;
+    memset(s, 0, sizeof *s);
+    s->n = n;
+    s->base = event_base_new();
+    assert_int_equal(responder_new(s->base, "node-1", &s->responder), 0);
+    assert_int_equal(prober_new(s->base, on_done, s, &s->prober), 0);
+    assert_int_equal(ports_new(n, 0, &s->ports, &why), 0);
+    assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &why), 0);
+}
+
+static void scene_done(struct scene *s)
+{
+    prober_free(s->prober);
+    responder_free(s->responder);
+    ports_free(s->ports);
+    event_base_free(s->base);
+}
+
+static void answer(struct scene *s)
+{
+    struct tfe_why why;
+    assert_int_equal(responder_open(s->responder, s->numbers, s->n, &why), 0);
+}
+
+static void start(struct scene *s, uint64_t id, enum tfe_probe_kind kind, const char *node,
+                  const char *host)
+{
+    struct msg_probe probe = {.probe = id,
+                              .kind = kind,
+                              .node = node,
+                              .host = host,
+                              .ports = s->numbers,
+                              .n_ports = s->n};
+    assert_int_equal(prober_start(s->prober, &probe), 0);
+}
+
+static void turn_until(struct scene *s, int results)
+{
+    int64_t give_up = rig_ms() + RIG_PATIENCE_MS;
+    while (s->n_results < results) {
+        assert_true(rig_ms() < give_up);
+        event_base_loop(s->base, EVLOOP_ONCE);
+    }
+}
+
+static enum tfe_probe_result probe_at(struct scene *s, enum tfe_probe_kind kind, const char *node,
+                                      const char *host)
+{
+    s->n_results = 0;
+    start(s, 7, kind, node, host);
+    assert_int_equal(s->n_results, 0); /* never from inside */
+    turn_until(s, 1);
+    assert_int_equal(s->results[0].probe, 7);
+    return s->results[0].result;
+}
+
+static enum tfe_probe_result probe(struct scene *s, enum tfe_probe_kind kind)
+{
+    return probe_at(s, kind, "node-1", "127.0.0.1");
+}
+
+/* As a trainer has it. */
+static int trainer(uint16_t port, int backlog)
+{
+    int on = 1;
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(listen(fd, backlog), 0);
+    return fd;
+}
+
+TEST(probe, a_node_that_answers_is_known)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 3);
+    answer(&s);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "localhost"), PROBE_ANSWERED_OURS);
+    /* For a suspect it is enough that something is there. */
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED);
+    scene_done(&s);
+}
+
+TEST(probe, another_node_is_told_apart)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    static const char *const others[] = {"node-2", "node-", "node-11", "n"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, others[i], "127.0.0.1"), PROBE_ANSWERED_OTHER);
+    }
+    scene_done(&s);
+}
+
+TEST(probe, a_held_port_refuses_and_so_does_a_closed_responder)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 2);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
+    answer(&s);
+    responder_close(s.responder);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    scene_done(&s);
+}
+
+TEST(probe, the_least_of_all_ports_counts)
+{
+    NO_FIXTURE;
+    struct scene s;
+    struct tfe_why why;
+    scene_init(&s, 3);
+    assert_int_equal(responder_open(s.responder, s.numbers, 2, &why), 0);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
+    int last = trainer(s.numbers[2], 8);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ACCEPTED); /* silent, for a whole second */
+    responder_close(s.responder);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED); /* two refuse, one lives */
+    close(last);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    scene_done(&s);
+}
+
+TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    for (int round = 0; round < 50; round++) {
+        answer(&s);
+        assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+        responder_close(s.responder);
+        int fd = trainer(s.numbers[0], 8);
+        for (int i = 0; i < 4; i++) {
+            int peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            struct sockaddr_in here = {.sin_family = AF_INET,
+                                       .sin_port = htons(s.numbers[0]),
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+            assert_int_equal(connect(peer, (struct sockaddr *)&here, sizeof here), 0);
+            int conn =
+                accept4(fd, NULL, NULL, SOCK_CLOEXEC); /* blocks for ever if it is not ours */
+            assert_true(conn >= 0);
+            close(conn);
+            close(peer);
+        }
+        close(fd);
+    }
+    scene_done(&s);
+}
+
+/* Nothing lingers where a trainer without SO_REUSEPORT may want to be next. */
+TEST(probe, leaves_the_port_free)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    uint16_t number = s.numbers[0];
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    }
+    responder_close(s.responder);
+    ports_let_go(s.ports, 1);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(number)};
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, who_says_something_else_is_another)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    int fd = trainer(s.numbers[0], 8);
+    static const char *const words[] = {"HTTP/1.1 400 Bad Request\r\n", "tfe1 node node-12\n",
+                                        "tfe1 node nod", ""};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        s.n_results = 0;
+        start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+        int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        assert_true(conn >= 0);
+        size_t n = strlen(words[i]);
+        assert_int_equal(send(conn, words[i], n, 0), n);
+        close(conn);
+        turn_until(&s, 1);
+        assert_int_equal(s.results[0].result, n ? PROBE_ANSWERED_OTHER : PROBE_ACCEPTED);
+    }
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, ours_in_pieces_is_ours)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    int fd = trainer(s.numbers[0], 8);
+    start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+    int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    char line[RESPONDER_LINE_MAX];
+    size_t n = responder_line("node-1", line);
+    assert_string_equal(line, "tfe1 node node-1\n");
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(send(conn, line + i, 1, 0), 1);
+        event_base_loop(s.base, EVLOOP_NONBLOCK);
+    }
+    turn_until(&s, 1);
+    assert_int_equal(s.results[0].result, PROBE_ANSWERED_OURS);
+    close(conn);
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, nothing_takes_longer_than_a_second)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    int fd = trainer(s.numbers[0], 0);
+    int clients[8];
+    /* Fills the accept queue: from then on the kernel drops what comes. */
+    struct sockaddr_in here = {.sin_family = AF_INET,
+                               .sin_port = htons(s.numbers[0]),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (int i = 0; i < 8; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(clients[i], (struct sockaddr *)&here, sizeof here);
+    }
+    int64_t began = rig_ms();
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_NO_ANSWER);
+    assert_in_range(rig_ms() - began, PROBER_MS - 100, PROBER_MS + 5000);
+    for (int i = 0; i < 8; i++) {
+        close(clients[i]);
+    }
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, a_name_that_means_nothing_is_no_answer)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", "no-such-host.invalid"),
+                     PROBE_NO_ANSWER);
+    assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", "255.255.255.255"), PROBE_NO_ANSWER);
+    scene_done(&s);
+}
+
+TEST(probe, all_64_ports_at_once)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, MSG_NPROC_MAX);
+    answer(&s);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    responder_close(s.responder);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    scene_done(&s);
+}
+
+TEST(probe, more_than_the_server_asks_for_prove_nothing)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    for (uint64_t i = 0; i < PROBER_MAX + 4; i++) {
+        start(&s, i, PROBE_SUSPECT, "node-1", "127.0.0.1");
+    }
+    turn_until(&s, PROBER_MAX + 4);
+    int refused = 0;
+    for (int i = 0; i < s.n_results; i++) {
+        refused += s.results[i].result == PROBE_REFUSED;
+        if (s.results[i].probe >= PROBER_MAX) {
+            assert_int_equal(s.results[i].result, PROBE_NO_ANSWER);
+        }
+    }
+    assert_int_equal(refused, PROBER_MAX);
+    /* And some that are still under way at the end are dropped. */
+    start(&s, 1, PROBE_SUSPECT, "node-1", "127.0.0.1");
+    start(&s, 2, PROBE_SUSPECT, "node-1", "localhost");
+    scene_done(&s);
+}
+
+TEST(responder, needs_nothing_from_who_connects_and_survives_the_rude)
+{
+    NO_FIXTURE;
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    struct sockaddr_in here = {.sin_family = AF_INET,
+                               .sin_port = htons(s.numbers[0]),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const struct linger at_once = {.l_onoff = 1};
+    for (int i = 0; i < 100; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(fd, (struct sockaddr *)&here, sizeof here);
+        (void)!send(fd, "PRI * HTTP/2.0\r\n\r\n", 18, MSG_NOSIGNAL);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        close(fd);
+        event_base_loop(s.base, EVLOOP_NONBLOCK);
+    }
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    scene_done(&s);
+}
+
+TEST(responder, a_port_that_somebody_else_has_is_named)
+{
+    NO_FIXTURE;
+    struct scene s;
+    struct tfe_why why;
+    scene_init(&s, 2);
+    int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    socklen_t n = sizeof any;
+    assert_int_equal(bind(other, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(listen(other, 1), 0);
+    assert_int_equal(getsockname(other, (struct sockaddr *)&any, &n), 0);
+    uint16_t ports[] = {s.numbers[0], ntohs(any.sin_port)};
+    char expected[64];
+    snprintf(expected, sizeof expected, "answer on port %u", (unsigned)ports[1]);
+    assert_int_equal(responder_open(s.responder, ports, 2, &why), TFE_ESYS);
+    assert_non_null(strstr(why.text, expected));
+    close(other);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED); /* nothing was left open */
+    scene_done(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(probe, a_node_that_answers_is_known),
+        STORY(probe, another_node_is_told_apart),
+        STORY(probe, a_held_port_refuses_and_so_does_a_closed_responder),
+        STORY(probe, the_least_of_all_ports_counts),
+        STORY(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed),
+        STORY(probe, leaves_the_port_free),
+        STORY(probe, who_says_something_else_is_another),
+        STORY(probe, ours_in_pieces_is_ours),
+        STORY(probe, nothing_takes_longer_than_a_second),
+        STORY(probe, a_name_that_means_nothing_is_no_answer),
+        STORY(probe, all_64_ports_at_once),
+        STORY(probe, more_than_the_server_asks_for_prove_nothing),
+        STORY(responder, needs_nothing_from_who_connects_and_survives_the_rude),
+        STORY(responder, a_port_that_somebody_else_has_is_named),
+    };
+    return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
+}
