@@ -194,6 +194,7 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
     }
     if (first) {
         f->epoch = job->epoch.number;
+        f->is_open = false; /* what an earlier one was charged with stands */
         count_fruitless(r, job, end);
         job_want_switch(job, ends[end].cause);
         doubt_release(r, job);

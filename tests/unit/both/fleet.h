@@ -204,6 +204,12 @@ static inline void parcel_pack(struct parcel *p, const struct tfe_msg *msg)
     case MSG_WELCOME:
         p->msg.u.welcome.node = keep(p, 0, msg->u.welcome.node);
         break;
+    case MSG_PROBE:
+        p->msg.u.probe.node = keep(p, 0, msg->u.probe.node);
+        p->msg.u.probe.host = keep(p, 1, msg->u.probe.host);
+        memcpy(p->ports, msg->u.probe.ports, msg->u.probe.n_ports * sizeof(p->ports[0]));
+        p->msg.u.probe.ports = p->ports;
+        break;
     case MSG_FINISH:
         p->msg.u.finish.sentence = keep(p, 0, msg->u.finish.sentence);
         break;
