@@ -23,8 +23,7 @@ size_t responder_line(const char *node, char ret[RESPONDER_LINE_MAX]);
 struct responder;
 
 /* TFE_ENOMEM. node is copied. Closed. */
-int responder_new(struct event_base *base, const char *node,
-                  struct responder **ret) TFE_MUST_CHECK;
+int responder_new(struct event_base *base, const char *node, struct responder **ret) TFE_MUST_CHECK;
 void responder_free(struct responder *r);
 
 /* n at most MSG_NPROC_MAX; what was open before is closed. TFE_ESYS with why: nothing is open. */

@@ -249,6 +249,41 @@ TEST(newcomer, a_prober_that_says_nothing_is_no_prober)
     world_free(w);
 }
 
+TEST(newcomer, a_prober_that_speaks_late_is_one_again)
+{
+    NO_FIXTURE;
+    struct world *w = a_reached_world(1, 3, 2);
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    uint64_t late = w->probe[0];
+    probed(w, 1, PROBE_REFUSED);
+    pass(w, PROBE_WAIT_MS + 1000);
+    assert_string_equal(w->log, "~node_unreached job=j node=c epoch=1 number=0 c\n"
+                                "1:PROBE address c c:1200\n");
+    struct tfe_msg msg = {.type = MSG_PROBED,
+                          .u.probed = {.probe = late, .result = PROBE_ANSWERED_OURS}};
+    assert_int_equal(say(w, 0, &msg), 0);
+    assert_string_equal(w->log, ""); /* too late for that one */
+    probed(w, 1, PROBE_REFUSED);
+    pass(w, 1000);
+    assert_string_equal(w->log, "0:PROBE address c c:1200\n1:PROBE address c c:1200\n");
+    world_free(w);
+}
+
+TEST(suspect, of_an_epoch_in_which_it_has_not_listened_yet_is_not_asked_about)
+{
+    NO_FIXTURE;
+    struct world *w = a_reached_world(1, 2, 2);
+    exited(w, 1, 1, 1);
+    ready(w, 1, 2);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "START epoch=2");
+    cut(w, 1);
+    assert_saw(w, "~node_suspect");
+    assert_not_saw(w, "PROBE");
+    world_free(w);
+}
+
 TEST(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for)
 {
     /* Its READY was for an epoch that was formed without it. When the last prober had turned out to
@@ -558,6 +593,7 @@ TEST(suspect, that_never_listened_is_not_asked_about)
     all_are_reached(w, 1);
     cut(w, 1);
     assert_saw(w, "~node_suspect");
+    assert_not_saw(w, "PROBE");
     pass(w, 5000);
     assert_not_saw(w, "PROBE");
     world_free(w);
@@ -567,11 +603,18 @@ TEST(suspect, a_one_node_epoch_is_never_proven_dead_from_afar)
 {
     NO_FIXTURE;
     struct world *w = a_reached_world(1, 1, 1);
-    join(w, 1, "b"); /* a spare, which even knows the member */
+    join(w, 1, "b"); /* a spare, which comes to know the member */
     ready(w, 1, 2);
     all_are_reached(w, 2);
+    exited(w, 0, 1, 1);
+    ready(w, 0, 2);
+    assert_saw(w, "1:PROBE address a");
+    all_are_reached(w, 2);
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    listens(w, 0, 2);
     cut(w, 0);
     assert_saw(w, "~node_suspect");
+    assert_not_saw(w, "PROBE");
     pass(w, 5000);
     assert_not_saw(w, "PROBE");
     world_free(w);
@@ -720,6 +763,8 @@ int main(void)
         STORY(newcomer, a_success_forgives_the_failures),
         STORY(newcomer, the_first_ones_bad_address_is_found_out_before_the_epoch),
         STORY(newcomer, a_prober_that_says_nothing_is_no_prober),
+        STORY(newcomer, a_prober_that_speaks_late_is_one_again),
+        STORY(suspect, of_an_epoch_in_which_it_has_not_listened_yet_is_not_asked_about),
         STORY(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for),
         STORY(newcomer, a_prober_that_reconnects_is_not_mute),
         STORY(newcomer, one_prober_has_eight_of_them_at_a_time),
