@@ -277,6 +277,7 @@ TEST(suspect, of_an_epoch_in_which_it_has_not_listened_yet_is_not_asked_about)
     exited(w, 1, 1, 1);
     ready(w, 1, 2);
     stopped_and_ready(w, 0, 1);
+    pass(w, 1000); /* the back-off */
     assert_saw(w, "START epoch=2");
     cut(w, 1);
     assert_saw(w, "~node_suspect");
@@ -610,6 +611,7 @@ TEST(suspect, a_one_node_epoch_is_never_proven_dead_from_afar)
     ready(w, 0, 2);
     assert_saw(w, "1:PROBE address a");
     all_are_reached(w, 2);
+    pass(w, 1000); /* the back-off */
     assert_saw(w, "0:START epoch=2 rank=0 world=1");
     listens(w, 0, 2);
     cut(w, 0);
