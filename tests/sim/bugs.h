@@ -6,30 +6,29 @@
 /* name, what goes wrong */
 #define SIM_BUGS(X)                                                                                \
     X(skip_fence_wait, "a switch waits for no fence though nothing is known of the old members")   \
+    X(restored_no_fence, "a restarted server takes all fences for passed")                         \
     X(account_suspects, "a closed connection counts as proof that the trainers are dead")          \
-    X(lease_short, "the server ends a lease when its own clock says so, not the slowest one")      \
+    X(lease_short, "the server ends a lease by its own clock, as if that were the slowest")        \
     X(renew_forgets, "a RENEW is answered and does not prolong the lease")                         \
-    X(fence_from_answer, "the fence counts from the answer instead of from the question")          \
-    X(fence_dropped, "the agent hands its guard no new fence after the first")                     \
+    X(start_before_durable, "an epoch begins before its record is on disk")                        \
     X(max_off_by_one, "one member more than max")                                                  \
     X(min_off_by_one, "an epoch begins with one member fewer than min")                            \
     X(epoch_repeats, "the next epoch has the number of the last one")                              \
-    X(old_highest, "the server forgets what JOINs say of epochs")                                  \
-    X(seat_twice, "two members of an epoch get the same rank")                                     \
-    X(table_mixed, "a node that is told again gets another table")                                 \
-    X(start_twice, "an agent starts an epoch that it has started before")                          \
-    X(ready_early, "an agent says READY while its trainers are being killed")                      \
-    X(exited_early, "an agent says EXITED before its trainers are reaped")                         \
-    X(stop_ignored, "an agent does not follow STOP")                                               \
-    X(join_says_idle, "a JOIN says that nothing runs")                                             \
+    X(seat_twice, "all members of an epoch get rank 0")                                            \
     X(charge_all, "every failed trainer of an epoch is charged")                                   \
     X(charge_stopped, "trainers that the agent ended itself are charged")                          \
     X(loss_ignored, "a lost member starts no switch")                                              \
-    X(spare_forgotten, "who was left out is not asked for the next epoch")                         \
-    X(finish_untold, "members of a finished job are not told")                                     \
-    X(reconnect_never, "an agent whose connection broke while it worked stays away")               \
-    X(tick_forgotten, "a job's timer is not set while it waits for a fence")                       \
-    X(leak_nodes, "nodes that are gone are not freed")
+    X(spare_forgotten, "who is no member is not asked for the next epoch")                         \
+    X(finish_untold, "the nodes of a finished job are not told")                                   \
+    X(tick_forgotten, "no timer is set while a switch waits for a fence")                          \
+    X(leak_nodes, "nodes that are gone are not freed")                                             \
+    X(fence_from_answer, "an agent's fence counts from the answer instead of from the question")   \
+    X(fence_unset, "an agent hands its guard no fence")                                            \
+    X(ready_early, "an agent says READY while its trainers are being killed")                      \
+    X(exited_early, "an agent says EXITED before its trainers are reaped")                         \
+    X(stop_ignored, "an agent does not follow STOP")                                               \
+    X(join_says_idle, "an agent's JOIN says that nothing runs")                                    \
+    X(reconnect_never, "an agent whose connection broke stays away")
 
 enum sim_bug {
     SIM_BUG_none,

@@ -56,8 +56,7 @@ struct node_check {
 };
 
 #define NODE_FRESH                                                                                 \
-    ((struct node_check){                                                                          \
-        .lease_end = INT64_MIN, .fence_end = INT64_MIN, .stood_at = INT64_MIN})
+    ((struct node_check){.lease_end = INT64_MIN, .fence_end = INT64_MIN, .stood_at = INT64_MIN})
 
 struct check {
     bool on[CHECK__COUNT];

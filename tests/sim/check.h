@@ -87,8 +87,7 @@ void check_over(struct check *c, uint32_t job);
 /* A trainer process begins with this view of its epoch, ends; all of an epoch have made a step. */
 void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t epoch,
                           uint32_t node, uint32_t rank, uint32_t world, uint64_t digest);
-void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t epoch,
-                        uint32_t rank);
+void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t epoch, uint32_t rank);
 void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
 /* The truth about an epoch: a trainer of it has failed by itself; a member was out of sight of the
  * server or of its peers. */

@@ -36,16 +36,15 @@ static inline int64_t clock_when(const struct sim_clock *clock, struct tfe_mono 
     if (own.ms <= clock->own_ms) {
         return clock->world_ms;
     }
-    return clock->world_ms +
-           ((own.ms - clock->own_ms) * 1000000 + clock->ppm - 1) / clock->ppm;
+    return clock->world_ms + ((own.ms - clock->own_ms) * 1000000 + clock->ppm - 1) / clock->ppm;
 }
 
 /* Begins a new stretch at this moment: with another rate, stopped, or running again. */
 static inline void clock_set(struct sim_clock *clock, int64_t world_ms, int64_t ppm, bool stopped)
 {
     int64_t own = clock_read(clock, world_ms).ms;
-    *clock = (struct sim_clock){
-        .world_ms = world_ms, .own_ms = own, .ppm = ppm, .stopped = stopped};
+    *clock =
+        (struct sim_clock){.world_ms = world_ms, .own_ms = own, .ppm = ppm, .stopped = stopped};
 }
 
 #endif

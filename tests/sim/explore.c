@@ -117,8 +117,7 @@ static uint32_t draw_agents(struct explore *x)
 static void make_world(struct explore *x, const struct explore_wish *wish)
 {
     struct world *w = &x->world;
-    struct sim_options options = {
-        .seed = wish->seed, .wire = wish->wire, .verbose = wish->verbose};
+    struct sim_options options = {.seed = wish->seed, .wire = wish->wire, .verbose = wish->verbose};
     world_init(w, &options);
     rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
     w->check = check_new();
@@ -267,7 +266,8 @@ static void report(struct explore *x, const struct explore_wish *wish)
            check_failed_text(w->check));
     printf("replay: sim_explore --seed %llu --agents %u --events %llu%s%s --until %llu --verbose\n",
            (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
-           wish->wire ? " --wire" : "", wish->strict ? " --strict" : "", (unsigned long long)w->events);
+           wish->wire ? " --wire" : "", wish->strict ? " --strict" : "",
+           (unsigned long long)w->events);
 }
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)

@@ -201,6 +201,18 @@ static void fault_stall(struct world *w, uint32_t node, int64_t ms)
     world_at(w, w->now + ms, on_heal, node, 0, 0);
 }
 
+/* The server's own network is gone: everybody is silent at once. */
+static void fault_isolate(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    say(w, "isolate", NAMES_NONE, ms);
+    for (uint32_t i = 0; i < w->n_nodes; i++) {
+        node_silence(w, i);
+        net_link(w, i)->stalled = true;
+        world_at(w, w->now + ms, on_heal, i, 0, 0);
+    }
+}
+
 static void fault_cut(struct world *w, uint32_t node, int64_t ms)
 {
     say(w, "cut", node, ms);
@@ -355,6 +367,8 @@ static const struct {
     {4, fault_pause, ""},
     {8, fault_stall, ""},
     {8, fault_cut, ""},
+    {2, fault_isolate,
+     "a mass loss that is over takes leases renewed in its own millisecond for postponed ones"},
     {8, fault_reset, ""},
     {3, fault_server_kill, ""},
     {4, fault_server_late, ""},

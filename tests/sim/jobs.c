@@ -6,8 +6,8 @@
 #include "common/base/msg.h"
 #include "tests/sim/check.h"
 
-#define MEMORY_PER_JOB 4096u
-#define MEMORY_PER_SEAT 1024u
+#define MEMORY_PER_JOB 6144u
+#define MEMORY_PER_SEAT 512u
 #define MEMORY_PER_ROW 64u
 
 struct jobs {
@@ -68,7 +68,7 @@ uint32_t jobs_add(struct world *w, const char *name, uint32_t min, uint32_t max,
     names_add(&jobs->names, job->name.text, jobs->n);
     check_job(w->check, jobs->n, min, max, nproc);
     size_t seats = max < w->n_nodes ? max : w->n_nodes;
-    jobs->memory += MEMORY_PER_JOB + 2 * seats * (MEMORY_PER_SEAT + (size_t)nproc * MEMORY_PER_ROW);
+    jobs->memory += MEMORY_PER_JOB + seats * (MEMORY_PER_SEAT + (size_t)nproc * MEMORY_PER_ROW);
     return jobs->n++;
 }
 

@@ -9,20 +9,20 @@
 /* How the trainers of a job behave. Times in ms; lo and hi are a range that is drawn from the seed per
  * trainer and epoch, so that it does not shift with anything else. */
 struct trainer_spec {
-    uint32_t start_lo, start_hi;   /* from spawn to a listening server */
+    uint32_t start_lo, start_hi; /* from spawn to a listening server */
     uint32_t step_ms;
-    uint64_t steps;                /* of the whole training; 0: without end */
-    uint32_t checkpoint_every;     /* steps */
-    uint32_t finish_hi;            /* after the last step each rank ends within this */
-    uint32_t peers_lo, peers_hi;   /* a peer's process is gone: collective failure */
-    uint32_t frozen_ms;            /* a peer does not answer: heartbeats are missed */
-    uint32_t vanished_ms;          /* a peer's machine is gone */
-    uint32_t kill_lo, kill_hi;     /* from SIGKILL to the grave */
-    uint32_t fail_rank;            /* this rank … */
-    uint64_t fail_at;              /* … ends by itself after so many steps of an epoch … */
-    uint32_t fail_code;            /* … with this code, 0: not at all … */
-    uint32_t fail_epochs;          /* … in so many epochs */
-    uint32_t mute;                 /* 1: who fails with its peers leaves no last words */
+    uint64_t steps;              /* of the whole training; 0: without end */
+    uint32_t checkpoint_every;   /* steps */
+    uint32_t finish_hi;          /* after the last step each rank ends within this */
+    uint32_t peers_lo, peers_hi; /* a peer's process is gone: collective failure */
+    uint32_t frozen_ms;          /* a peer does not answer: heartbeats are missed */
+    uint32_t vanished_ms;        /* a peer's machine is gone */
+    uint32_t kill_lo, kill_hi;   /* from SIGKILL to the grave */
+    uint32_t fail_rank;          /* this rank … */
+    uint64_t fail_at;            /* … ends by itself after so many steps of an epoch … */
+    uint32_t fail_code;          /* … with this code, 0: not at all … */
+    uint32_t fail_epochs;        /* … in so many epochs */
+    uint32_t mute;               /* 1: who fails with its peers leaves no last words */
 };
 
 struct job {

@@ -205,8 +205,7 @@ static void make_keys(struct world *w, uint32_t id, struct conn *c)
 {
     uint8_t key[2][SEAL_KEY_BYTES];
     for (size_t i = 0; i < sizeof(key); i++) {
-        key[i / SEAL_KEY_BYTES][i % SEAL_KEY_BYTES] =
-            (uint8_t)world_draw(w, id, c->tag, 1000 + i);
+        key[i / SEAL_KEY_BYTES][i % SEAL_KEY_BYTES] = (uint8_t)world_draw(w, id, c->tag, 1000 + i);
     }
     struct seal_key fresh = {.until_rekey = SEAL_REKEY_FRAMES};
     c->agent_keys = (struct seal_session){.tx = fresh, .rx = fresh};
@@ -407,8 +406,8 @@ struct net_bytes *net_encode_chunk(struct world *w, const struct msg_table *tabl
                                    size_t *ret_rows)
 {
     size_t n;
-    int rc = codec_encode_table_chunk(table, first, w->net->plain, sizeof(w->net->plain), &n,
-                                      ret_rows);
+    int rc =
+        codec_encode_table_chunk(table, first, w->net->plain, sizeof(w->net->plain), &n, ret_rows);
     if (rc) {
         check_honest(w->check, "codec_encode_table_chunk", "a table", rc);
         return NULL;
@@ -578,6 +577,10 @@ static void on_down(struct world *w, const struct sim_event *event)
         return;
     }
     c->down.scheduled = false;
+    if (!c->agent_open) {
+        way_clear(w->net, &c->down); /* of a machine that has vanished, and may have a successor */
+        return;
+    }
     const struct link *link = &w->net->links[c->node];
     if (!c->down.head || link->stalled || link->cut_down || link->gone ||
         !node_can_run(w, c->node)) {

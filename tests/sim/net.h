@@ -16,9 +16,9 @@
 struct link {
     uint32_t latency_lo, latency_hi; /* ms, one way */
     bool stalled;
-    bool cut_up;   /* node to server */
+    bool cut_up; /* node to server */
     bool cut_down;
-    bool gone; /* no such host any more: nothing, not even a FIN, ever comes */
+    bool gone;         /* no such host any more: nothing, not even a FIN, ever comes */
     uint32_t try_tag;  /* of the connect under way */
     int64_t try_since; /* SIM_NEVER: none */
     uint32_t conns;    /* list, the newest first; NO_CONN ends it */

@@ -228,8 +228,7 @@ static void on_guard_again(struct world *w, const struct sim_event *event)
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD_LOST});
     if (n->agent) {
         arm_fence(w, n);
-        node_agent_event(w, n,
-                         &(struct agent_event){.type = AGENT_GUARD, .pid = n->guard_pid});
+        node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD, .pid = n->guard_pid});
     }
 }
 

@@ -20,18 +20,18 @@ struct node {
 
     /* The machine. */
     bool on;
-    bool suspended;  /* nothing runs; the clock goes on, or stands (clock.stopped) */
-    bool peers_cut;  /* its trainers do not reach the others */
+    bool suspended; /* nothing runs; the clock goes on, or stands (clock.stopped) */
+    bool peers_cut; /* its trainers do not reach the others */
     struct sim_clock clock;
-    int64_t runs_since; /* virtual time of the last resume */
-    int64_t kill_stuck_until; /* its trainers are stuck in the kernel until then */
+    int64_t runs_since;        /* virtual time of the last resume */
+    int64_t kill_stuck_until;  /* its trainers are stuck in the kernel until then */
     struct sim_event *backlog; /* what waits for the machine or the agent to run */
     size_t n_backlog, cap_backlog;
 
     /* The agent process. */
     bool agent;
     bool frozen;
-    bool over;      /* it has ended by itself: exit_code */
+    bool over; /* it has ended by itself: exit_code */
     bool stepping;
     int exit_code;
     uint32_t process; /* counts up */
@@ -58,7 +58,7 @@ struct node {
 
     uint16_t ports[2][MSG_NPROC_MAX];
     uint16_t next_port;
-    uint64_t epoch; /* of the last spawn */
+    uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
     struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */

@@ -308,8 +308,8 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
     mem_init(&n->mem, w, n->name,
-             MEMORY_BASE + (size_t)MEMORY_PER_ROW * j->nproc *
-                               (j->max < w->n_nodes ? j->max : w->n_nodes));
+             MEMORY_BASE +
+                 (size_t)MEMORY_PER_ROW * j->nproc * (j->max < w->n_nodes ? j->max : w->n_nodes));
     int rc = agent_new(&config, &n->mem.mem, &n->core);
     if (rc) {
         check_honest(w->check, n->name, "its settings", rc);
@@ -333,8 +333,8 @@ static void on_signal(struct world *w, const struct sim_event *event)
         node_wait(n, event);
         return;
     }
-    node_agent_event(
-        w, n, &(struct agent_event){.type = AGENT_SIGNAL, .code = (uint32_t)event->arg});
+    node_agent_event(w, n,
+                     &(struct agent_event){.type = AGENT_SIGNAL, .code = (uint32_t)event->arg});
 }
 
 void node_signal(struct world *w, uint32_t node, uint32_t signo)
@@ -352,9 +352,8 @@ void node_connected(struct world *w, uint32_t node)
 
 void node_disconnected(struct world *w, uint32_t node, enum agent_link link, const char *text)
 {
-    node_agent_event(
-        w, &w->nodes[node],
-        &(struct agent_event){.type = AGENT_DISCONNECTED, .link = link, .text = text});
+    node_agent_event(w, &w->nodes[node],
+                     &(struct agent_event){.type = AGENT_DISCONNECTED, .link = link, .text = text});
 }
 
 static void judge_receive(struct world *w, struct node *n, const struct tfe_msg *msg)

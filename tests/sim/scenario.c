@@ -286,8 +286,7 @@ int scenario_run(struct scenario *s, const char *path, bool verbose)
     world_run(w, sw->run_ms);
     if (check_failed(w->check)) {
         s->violated = true;
-        world_trace(w, "VIOLATION", check_failed_rule(w->check), "%s",
-                    check_failed_text(w->check));
+        world_trace(w, "VIOLATION", check_failed_rule(w->check), "%s", check_failed_text(w->check));
     } else {
         sum_up(w);
     }

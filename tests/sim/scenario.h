@@ -50,8 +50,8 @@ struct scenario_world {
     int64_t run_ms;
     struct words *lines; /* of the commands */
     size_t n_lines, cap_lines;
-    struct scenario_lines names;  /* of the machines */
-    struct scenario_lines shown;  /* of `show` and `hide`; later ones count */
+    struct scenario_lines names; /* of the machines */
+    struct scenario_lines shown; /* of `show` and `hide`; later ones count */
     struct scenario_lines hidden;
 };
 

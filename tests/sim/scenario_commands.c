@@ -75,8 +75,7 @@ static int set_config(struct world *w, const struct words *words)
     struct rdzv_config *c = server_config(w);
     uint32_t wire = 0;
     int rc = set_ms(words, "ttl", &c->ttl_ms) | set_ms(words, "gather", &c->gather_ms) |
-             set_ms(words, "gather_max", &c->gather_max_ms) |
-             set_ms(words, "fence", &c->fence_ms) |
+             set_ms(words, "gather_max", &c->gather_max_ms) | set_ms(words, "fence", &c->fence_ms) |
              set_ms(words, "stop_grace", &c->stop_grace_ms) |
              set_ms(words, "grow_wait", &c->grow_wait_ms) |
              set_ms(words, "exit_grace", &c->exit_grace_ms) |
@@ -116,8 +115,7 @@ static int set_job(struct world *w, const struct words *words)
     }
     job->new_run = new_run != 0;
     return set_ms(words, "elastic", &job->elastic_ms) |
-           set_u32(words, "restarts", &job->max_restarts) |
-           set_u64(words, "script", &job->script) |
+           set_u32(words, "restarts", &job->max_restarts) | set_u64(words, "script", &job->script) |
            set_range(words, "start", &spec->start_lo, &spec->start_hi) |
            set_ms(words, "step", &spec->step_ms) | set_u64(words, "steps", &spec->steps) |
            set_u32(words, "checkpoint", &spec->checkpoint_every) |
@@ -129,8 +127,7 @@ static int set_job(struct world *w, const struct words *words)
            set_u32(words, "fail_rank", &spec->fail_rank) |
            set_u64(words, "fail_at", &spec->fail_at) |
            set_u32(words, "fail_code", &spec->fail_code) |
-           set_u32(words, "fail_epochs", &spec->fail_epochs) |
-           set_u32(words, "mute", &spec->mute);
+           set_u32(words, "fail_epochs", &spec->fail_epochs) | set_u32(words, "mute", &spec->mute);
 }
 
 /* --- at a time ------------------------------------------------------------------------------------ */
@@ -254,8 +251,8 @@ static void do_signal(struct world *w, const struct words *words, uint32_t node)
 static void do_order(struct world *w, const struct words *words, uint32_t node)
 {
     const struct node *n = &w->nodes[node];
-    server_order(w, words->v[2][0] == 'd' ? RDZV_DRAIN : RDZV_EVICT,
-                 jobs_get(w, n->job)->name.text, n->id);
+    server_order(w, words->v[2][0] == 'd' ? RDZV_DRAIN : RDZV_EVICT, jobs_get(w, n->job)->name.text,
+                 n->id);
 }
 
 static void do_rate(struct world *w, const struct words *words, uint32_t node)

@@ -20,7 +20,7 @@
 #define VERDICT_PERCENT 125
 
 /* What the core may hold: so much, and so much for each machine, job and seat. */
-#define MEMORY_BASE (256u * 1024)
+#define MEMORY_BASE (192u * 1024)
 #define MEMORY_PER_NODE 4096u
 #define MEMORY_PER_SESSION 16u
 

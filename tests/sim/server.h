@@ -32,7 +32,6 @@ bool server_accept(struct world *w, uint32_t conn);
 void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg);
 void server_hung_up(struct world *w, uint32_t conn);
 
-
 /* From the disk. */
 void server_written(struct world *w, const char *job, uint64_t sequence, bool ok);
 

@@ -339,8 +339,7 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
     c->members[rank] = (struct member){.node = node->index, .local = local, .lives = true};
     c->n_lives++;
     node->n_alive++;
-    *t = (struct trainer){
-        .state = TRAINER_STARTING, .tag = t->tag + 1, .rank = rank, .cluster = c};
+    *t = (struct trainer){.state = TRAINER_STARTING, .tag = t->tag + 1, .rank = rank, .cluster = c};
     const struct trainer_spec *spec = spec_of(w, c);
     world_at(w, w->now + (int64_t)draw(w, c, rank, 3, spec->start_lo, spec->start_hi), on_up,
              node->index, t->tag, local);
@@ -398,8 +397,7 @@ static void leave(struct world *w, struct node *node, uint32_t local, uint32_t c
     node_trainer_gone(w, node->index, local, code, signal, is_own);
 }
 
-void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t code,
-                 uint32_t signal)
+void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t code, uint32_t signal)
 {
     struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
     if (!t || (t->state != TRAINER_STARTING && t->state != TRAINER_UP)) {

@@ -141,7 +141,8 @@ bool world_run(struct world *w, int64_t until)
     return false;
 }
 
-void timer_set(struct world *w, struct sim_timer *timer, sim_event_fn *fn, uint32_t who, int64_t due)
+void timer_set(struct world *w, struct sim_timer *timer, sim_event_fn *fn, uint32_t who,
+               int64_t due)
 {
     timer->due = due == SIM_NEVER || due > w->now ? due : w->now;
     if (timer->due < timer->queued) {

@@ -55,16 +55,17 @@ struct sim_options {
 struct world {
     struct sim_options options;
     int64_t now;
-    uint64_t events; /* core steps and delivered messages */
+    uint64_t events;      /* core steps and delivered messages */
     uint64_t event_limit; /* the run ends there; 0: none */
-    uint64_t hash;   /* over everything that happened */
+    uint64_t hash;        /* over everything that happened */
     struct rng rng;
 
     struct sim_event *heap;
     size_t n_heap;
     size_t cap_heap;
     uint64_t seq;
-    uint64_t idle_turns; /* handled at the same moment, to notice a loop that never lets time pass */
+    uint64_t
+        idle_turns; /* handled at the same moment, to notice a loop that never lets time pass */
 
     char lines[TRACE_LINES][TRACE_LINE_MAX];
     uint64_t n_lines;
@@ -97,7 +98,8 @@ void world_again(struct world *w, const struct sim_event *event, int64_t at);
 /* Handles events until the time (inclusive), the limit, or a violation. Whether the time was reached. */
 bool world_run(struct world *w, int64_t until);
 
-void timer_set(struct world *w, struct sim_timer *timer, sim_event_fn *fn, uint32_t who, int64_t due);
+void timer_set(struct world *w, struct sim_timer *timer, sim_event_fn *fn, uint32_t who,
+               int64_t due);
 /* First line of a timer's handler: whether it is really due. It is unset then. */
 bool timer_is_due(struct world *w, struct sim_timer *timer, const struct sim_event *event);
 
