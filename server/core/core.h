@@ -103,7 +103,6 @@ struct node {
     uint32_t pid;
     bool gone;
     bool accounted; /* member: nothing of its trainers of the current epoch runs any more */
-    bool finished;  /* member: its trainers ended well */
     bool started;   /* member: has been told START */
     bool leaving;   /* drained: in no later epoch; let go as soon as it is not needed */
     bool listening; /* member: its trainers could be reached */
@@ -140,7 +139,6 @@ struct epoch {
     enum tfe_cause cause;
     struct tfe_mono started;
     uint32_t n_accounted;
-    uint32_t n_finished;
     bool opened; /* durable, and somebody has been told START */
     /* The others are told once rank 0 listens, or by then; NEVER: everybody has been told. */
     struct tfe_mono leader_until;

@@ -111,7 +111,6 @@ static void dissolve(struct rdzv *r, struct job *job)
     {
         node->seat = NO_SEAT;
         node->accounted = false;
-        node->finished = false;
         node->started = false;
         node->listening = false;
         node->is_dead = false;
@@ -220,7 +219,6 @@ void epoch_form(struct rdzv *r, struct job *job)
     epoch->number = number;
     epoch->n_seats = n;
     epoch->n_accounted = 0;
-    epoch->n_finished = 0;
     epoch->cause = job->has_cause ? job->next_cause : CAUSE_START;
     epoch->opened = false;
     epoch->leader_until = TFE_MONO_NEVER;

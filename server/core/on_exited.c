@@ -7,8 +7,6 @@
 static void take_success(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
-    node->finished = true;
-    job->epoch.n_finished++;
     bool first = tfe_mono_is_never(job->exit_deadline);
     if (node->seat == 0) {
         job->rank0_finished = true;
