@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "agent/command.h"
+#include "agent/trainers/command.h"
 #include "agent/core/agent.h"
-#include "agent/guard.h"
-#include "agent/ports.h"
-#include "agent/proc.h"
+#include "agent/guard/guard.h"
+#include "agent/reach/ports.h"
+#include "agent/reach/proc.h"
 #include "agent/runner.h"
 #include "agent/settings.h"
 #include "common/net/join.h"

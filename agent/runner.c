@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "agent/core/agent.h"
-#include "agent/prober.h"
-#include "agent/responder.h"
-#include "agent/trainers.h"
+#include "agent/reach/prober.h"
+#include "agent/reach/responder.h"
+#include "agent/trainers/trainers.h"
 #include "agent/uplink.h"
 #include "common/net/clock.h"
 #include "common/net/heap.h"

@@ -3,9 +3,9 @@
 #ifndef TFE_AGENT_RUNNER_H
 #define TFE_AGENT_RUNNER_H
 
-#include "agent/command.h"
-#include "agent/guard.h"
-#include "agent/ports.h"
+#include "agent/trainers/command.h"
+#include "agent/guard/guard.h"
+#include "agent/reach/ports.h"
 #include "agent/settings.h"
 #include "common/net/join.h"
 

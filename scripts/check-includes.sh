@@ -19,7 +19,7 @@ check server/core "$q"'(common/base|server/core)/'
 check agent/core "$q"'(common/base|agent/core)/'
 check server/ctl "$q"'(common/(base|wire|net)|server/ctl)/'
 for dir in server agent; do
-    bad=$(grep -nE '^#include "' "$dir"/*.[ch] 2>/dev/null |
+    bad=$(find "$dir" -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -exec grep -nHE '^#include "' {} + |
         grep -vE "$q(common/(base|wire|net)|$dir)/" || true)
     if [ -n "$bad" ]; then
         printf 'layers: includes against the table:\n%s\n' "$bad" >&2

@@ -32,6 +32,8 @@ find_missing() {
     need libsodium-dev pkg-config --exists 'libsodium >= 1.0.18'
     need libprotobuf-c-dev pkg-config --exists 'libprotobuf-c >= 1.4'
     need protobuf-c-compiler command -v protoc-c
+    need libsqlite3-dev pkg-config --exists 'sqlite3 >= 3.40'
+    need libjansson-dev pkg-config --exists 'jansson >= 2.14'
     need libcmocka-dev pkg-config --exists 'cmocka >= 1.1.5'
     need libbsd-dev have_header bsd/sys/tree.h
     need groff-base command -v groff # the tests read the man pages

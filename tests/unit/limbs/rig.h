@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/guard_link.h"
+#include "agent/guard/guard_link.h"
 #include "tests/unit/story.h"
 
 /* Nothing here takes a second; a machine that needs this long has a bug. */

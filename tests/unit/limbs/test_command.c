@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/command.h"
+#include "agent/trainers/command.h"
 #include "tests/unit/story.h"
 
 struct place {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/environment.h"
+#include "agent/trainers/environment.h"
 #include "tests/unit/story.h"
 
 static const struct option_spec specs[] = {

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/guard.h"
-#include "agent/proc.h"
+#include "agent/guard/guard.h"
+#include "agent/reach/proc.h"
 #include "common/net/clock.h"
 #include "tests/unit/limbs/rig.h"
 

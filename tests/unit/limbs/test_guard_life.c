@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/guard.h"
+#include "agent/guard/guard.h"
 #include "tests/unit/limbs/rig.h"
 
 static int setup(void **state)

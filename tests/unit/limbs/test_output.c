@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/output.h"
+#include "agent/output/output.h"
 #include "common/base/msg.h"
 #include "tests/unit/story.h"
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/ports.h"
+#include "agent/reach/ports.h"
 #include "tests/unit/story.h"
 
 static struct sockaddr_in address(uint32_t host, uint16_t port)

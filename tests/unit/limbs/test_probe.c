@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/ports.h"
-#include "agent/prober.h"
-#include "agent/responder.h"
+#include "agent/reach/ports.h"
+#include "agent/reach/prober.h"
+#include "agent/reach/responder.h"
 #include "tests/unit/limbs/rig.h"
 
 #define RESULTS_MAX 64

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/proc.h"
+#include "agent/reach/proc.h"
 #include "tests/unit/limbs/rig.h"
 
 /* A process that listens on a port of the kernel's choice and says which; family AF_UNSPEC: on

@@ -1,6 +1,6 @@
-/* agent/guard_proto.h: what agent and guard say to each other on their SOCK_SEQPACKET pair. */
-#ifndef TFE_AGENT_GUARD_PROTO_H
-#define TFE_AGENT_GUARD_PROTO_H
+/* agent/guard/guard_proto.h: what agent and guard say to each other on their SOCK_SEQPACKET pair. */
+#ifndef TFE_AGENT_GUARD_GUARD_PROTO_H
+#define TFE_AGENT_GUARD_GUARD_PROTO_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* agent/guard_link.c: the agent's end of the pipe to its guard: orders out, events in. */
-#include "agent/guard_link.h"
+/* agent/guard/guard_link.c: the agent's end of the pipe to its guard: orders out, events in. */
+#include "agent/guard/guard_link.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/guard_proto.h"
-#include "agent/guard_spawn.h"
+#include "agent/guard/guard_proto.h"
+#include "agent/guard/guard_spawn.h"
 
 /* The pipe's EOF comes while the guard still dies; its children are ours once it can be reaped. */
 #define REAP_RETRY_US 1000

@@ -1,6 +1,6 @@
-/* agent/command.h: from the command line to the argv of a trainer, checked before it joins. */
-#ifndef TFE_AGENT_COMMAND_H
-#define TFE_AGENT_COMMAND_H
+/* agent/trainers/command.h: from the command line to the argv of a trainer, checked before it joins. */
+#ifndef TFE_AGENT_TRAINERS_COMMAND_H
+#define TFE_AGENT_TRAINERS_COMMAND_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* agent/guard.c: forks tfe-guard, and makes of the agent's copy a process of its own. */
-#include "agent/guard.h"
+/* agent/guard/guard.c: forks tfe-guard, and makes of the agent's copy a process of its own. */
+#include "agent/guard/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/guard_loop.h"
-#include "agent/guard_spawn.h"
-#include "agent/proc.h"
+#include "agent/guard/guard_loop.h"
+#include "agent/guard/guard_spawn.h"
+#include "agent/reach/proc.h"
 
 /* Where main's argv lies: see guard_title_area. */
 static struct {

@@ -1,5 +1,5 @@
-/* agent/ports.c: bound sockets that never listen keep the numbers until a trainer listens. */
-#include "agent/ports.h"
+/* agent/reach/ports.c: bound sockets that never listen keep the numbers until a trainer listens. */
+#include "agent/reach/ports.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/proc.h"
+#include "agent/reach/proc.h"
 
 /* Odd and even epochs. */
 #define SETS 2

@@ -1,6 +1,6 @@
-/* agent/responder.h: answers probes on ports that no trainer uses yet, with this node's id. */
-#ifndef TFE_AGENT_RESPONDER_H
-#define TFE_AGENT_RESPONDER_H
+/* agent/reach/responder.h: answers probes on ports that no trainer uses yet, with this node's id. */
+#ifndef TFE_AGENT_REACH_RESPONDER_H
+#define TFE_AGENT_REACH_RESPONDER_H
 
 #include <stddef.h>
 #include <stdint.h>

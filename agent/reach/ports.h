@@ -1,6 +1,6 @@
-/* agent/ports.h: TCP ports that are kept for trainers until these listen on them themselves. */
-#ifndef TFE_AGENT_PORTS_H
-#define TFE_AGENT_PORTS_H
+/* agent/reach/ports.h: TCP ports that are kept for trainers until these listen on them themselves. */
+#ifndef TFE_AGENT_REACH_PORTS_H
+#define TFE_AGENT_REACH_PORTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* agent/environment.c: what a trainer finds in its environment. */
-#include "agent/environment.h"
+/* agent/trainers/environment.c: what a trainer finds in its environment. */
+#include "agent/trainers/environment.h"
 
 #include <inttypes.h>
 #include <stdio.h>

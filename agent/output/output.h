@@ -1,6 +1,6 @@
-/* agent/output.h: what trainers print, line by line with their rank, and the last of it. */
-#ifndef TFE_AGENT_OUTPUT_H
-#define TFE_AGENT_OUTPUT_H
+/* agent/output/output.h: what trainers print, line by line with their rank, and the last of it. */
+#ifndef TFE_AGENT_OUTPUT_OUTPUT_H
+#define TFE_AGENT_OUTPUT_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* agent/guard.h: tfe-guard, the small process that starts trainers and kills every one of them. */
-#ifndef TFE_AGENT_GUARD_H
-#define TFE_AGENT_GUARD_H
+/* agent/guard/guard.h: tfe-guard, the small process that starts trainers and kills every one of them. */
+#ifndef TFE_AGENT_GUARD_GUARD_H
+#define TFE_AGENT_GUARD_GUARD_H
 
 #include <stdint.h>
 #include <sys/types.h>

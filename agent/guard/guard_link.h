@@ -1,12 +1,12 @@
-/* agent/guard_link.h: the agent's end of the pipe to its guard. On libevent. */
-#ifndef TFE_AGENT_GUARD_LINK_H
-#define TFE_AGENT_GUARD_LINK_H
+/* agent/guard/guard_link.h: the agent's end of the pipe to its guard. On libevent. */
+#ifndef TFE_AGENT_GUARD_GUARD_LINK_H
+#define TFE_AGENT_GUARD_GUARD_LINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/guard.h"
+#include "agent/guard/guard.h"
 #include "common/base/time.h"
 
 struct event_base;

@@ -1,5 +1,5 @@
-/* agent/output.c: pipes from trainers in, whole lines with a rank out, and the last ones kept. */
-#include "agent/output.h"
+/* agent/output/output.c: pipes from trainers in, whole lines with a rank out, and the last ones kept. */
+#include "agent/output/output.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/output_drain.h"
+#include "agent/output/output_drain.h"
 #include "common/base/msg.h"
 
 #define LINE_BYTES_MAX ((size_t)64 * 1024)

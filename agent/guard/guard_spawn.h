@@ -1,11 +1,11 @@
-/* agent/guard_spawn.h: what a trainer is started with, on its way, and the child it becomes. */
-#ifndef TFE_AGENT_GUARD_SPAWN_H
-#define TFE_AGENT_GUARD_SPAWN_H
+/* agent/guard/guard_spawn.h: what a trainer is started with, on its way, and the child it becomes. */
+#ifndef TFE_AGENT_GUARD_GUARD_SPAWN_H
+#define TFE_AGENT_GUARD_GUARD_SPAWN_H
 
 #include <sys/types.h>
 
-#include "agent/guard_link.h"
-#include "agent/guard_proto.h"
+#include "agent/guard/guard_link.h"
+#include "agent/guard/guard_proto.h"
 #include "common/base/error.h"
 
 /* Writes spec into a sealed memfd (the caller closes it) and fills the SPAWN half of order.

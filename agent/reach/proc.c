@@ -1,5 +1,5 @@
-/* agent/proc.c: the tree of processes as /proc shows it, and signals to parts of it. */
-#include "agent/proc.h"
+/* agent/reach/proc.c: the tree of processes as /proc shows it, and signals to parts of it. */
+#include "agent/reach/proc.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* agent/prober.h: tries the ports of other nodes for the server, all of a node's at once. */
-#ifndef TFE_AGENT_PROBER_H
-#define TFE_AGENT_PROBER_H
+/* agent/reach/prober.h: tries the ports of other nodes for the server, all of a node's at once. */
+#ifndef TFE_AGENT_REACH_PROBER_H
+#define TFE_AGENT_REACH_PROBER_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* agent/guard_loop.c: what tfe-guard does next: start, tell, and kill until nobody is left. */
-#include "agent/guard_loop.h"
+/* agent/guard/guard_loop.c: what tfe-guard does next: start, tell, and kill until nobody is left. */
+#include "agent/guard/guard_loop.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/guard.h"
-#include "agent/guard_proto.h"
-#include "agent/guard_spawn.h"
-#include "agent/proc.h"
+#include "agent/guard/guard.h"
+#include "agent/guard/guard_proto.h"
+#include "agent/guard/guard_spawn.h"
+#include "agent/reach/proc.h"
 
 /* Between two looks for survivors. TensorFlow takes 32 to 90 ms from SIGKILL to the grave, a
  * process that forks while it is looked at shows at the next look; what is left after PATIENT_US is

@@ -1,6 +1,6 @@
-/* agent/proc.h: what /proc says about processes and sockets. Used on both sides of the fork. */
-#ifndef TFE_AGENT_PROC_H
-#define TFE_AGENT_PROC_H
+/* agent/reach/proc.h: what /proc says about processes and sockets. Used on both sides of the fork. */
+#ifndef TFE_AGENT_REACH_PROC_H
+#define TFE_AGENT_REACH_PROC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* agent/output_drain.h: the agent's stdout or stderr, as a queue of lines that never blocks. */
-#ifndef TFE_AGENT_OUTPUT_DRAIN_H
-#define TFE_AGENT_OUTPUT_DRAIN_H
+/* agent/output/output_drain.h: the agent's stdout or stderr, as a queue of lines that never blocks. */
+#ifndef TFE_AGENT_OUTPUT_OUTPUT_DRAIN_H
+#define TFE_AGENT_OUTPUT_OUTPUT_DRAIN_H
 
 #include <stdbool.h>
 #include <stddef.h>

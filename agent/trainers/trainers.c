@@ -1,6 +1,6 @@
-/* agent/trainers.c: carries out what the core orders about trainers, and reports what becomes of
+/* agent/trainers/trainers.c: carries out what the core orders about trainers, and reports what becomes of
  * them. */
-#include "agent/trainers.h"
+#include "agent/trainers/trainers.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/environment.h"
-#include "agent/guard_link.h"
-#include "agent/output.h"
-#include "agent/proc.h"
+#include "agent/trainers/environment.h"
+#include "agent/guard/guard_link.h"
+#include "agent/output/output.h"
+#include "agent/reach/proc.h"
 #include "agent/settings.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"

@@ -1,5 +1,5 @@
-/* agent/responder.c: one line to everybody who connects; nothing is read, nothing is kept. */
-#include "agent/responder.h"
+/* agent/reach/responder.c: one line to everybody who connects; nothing is read, nothing is kept. */
+#include "agent/reach/responder.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -1,10 +1,10 @@
-/* agent/prober.c: connects to every port of a probe at once, and judges what comes of it.
+/* agent/reach/prober.c: connects to every port of a probe at once, and judges what comes of it.
  *
  * A port:  CONNECTING --> READING --> DONE    reading only where the node itself should answer
  *
  * Every connection is ended with a reset: it leaves nothing lingering, neither here nor there,
  * where a trainer wants the port next. */
-#include "agent/prober.h"
+#include "agent/reach/prober.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/responder.h"
+#include "agent/reach/responder.h"
 #include "common/net/resolve.h"
 
 struct probing;

@@ -1,6 +1,6 @@
-/* agent/guard_loop.h: the loop of the guard process, between its set-up and its end. */
-#ifndef TFE_AGENT_GUARD_LOOP_H
-#define TFE_AGENT_GUARD_LOOP_H
+/* agent/guard/guard_loop.h: the loop of the guard process, between its set-up and its end. */
+#ifndef TFE_AGENT_GUARD_GUARD_LOOP_H
+#define TFE_AGENT_GUARD_GUARD_LOOP_H
 
 /* The guard's own descriptors. stdin and stdout are /dev/null, so that what comes through the pair
  * is never mistaken for one of them; stderr stays the agent's. */

@@ -1,6 +1,6 @@
-/* agent/environment.h: the environment of a trainer: TF_CONFIG, TFE_*, RANK and its relatives. */
-#ifndef TFE_AGENT_ENVIRONMENT_H
-#define TFE_AGENT_ENVIRONMENT_H
+/* agent/trainers/environment.h: the environment of a trainer: TF_CONFIG, TFE_*, RANK and its relatives. */
+#ifndef TFE_AGENT_TRAINERS_ENVIRONMENT_H
+#define TFE_AGENT_TRAINERS_ENVIRONMENT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* agent/guard_spawn.c: a trainer as one block of memory, and the child that turns into it. */
-#include "agent/guard_spawn.h"
+/* agent/guard/guard_spawn.c: a trainer as one block of memory, and the child that turns into it. */
+#include "agent/guard/guard_spawn.h"
 
 #include <dirent.h>
 #include <errno.h>

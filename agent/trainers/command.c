@@ -1,5 +1,5 @@
-/* agent/command.c: checks and completes the command line of a trainer, and names it by a digest. */
-#include "agent/command.h"
+/* agent/trainers/command.c: checks and completes the command line of a trainer, and names it by a digest. */
+#include "agent/trainers/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* agent/proc_net.c: who listens on a TCP port: the kernel's list of listeners, and /proc/PID/fd. */
+/* agent/reach/proc_net.c: who listens on a TCP port: the kernel's list of listeners, and /proc/PID/fd. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/proc.h"
+#include "agent/reach/proc.h"
 
 /* Listeners on one port: one per trainer process and address family, a few more with SO_REUSEPORT.
  */

@@ -1,5 +1,5 @@
-/* agent/output_drain.c: writes whole lines to a shared stream without ever waiting for it. */
-#include "agent/output_drain.h"
+/* agent/output/output_drain.c: writes whole lines to a shared stream without ever waiting for it. */
+#include "agent/output/output_drain.h"
 
 #include <errno.h>
 #include <event2/event.h>

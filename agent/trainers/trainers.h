@@ -1,14 +1,14 @@
-/* agent/trainers.h: the trainers of this node as the core's orders see them: start, sweep, listen.
+/* agent/trainers/trainers.h: the trainers of this node as the core's orders see them: start, sweep, listen.
  */
-#ifndef TFE_AGENT_TRAINERS_H
-#define TFE_AGENT_TRAINERS_H
+#ifndef TFE_AGENT_TRAINERS_TRAINERS_H
+#define TFE_AGENT_TRAINERS_TRAINERS_H
 
 #include <stdint.h>
 
-#include "agent/command.h"
+#include "agent/trainers/command.h"
 #include "agent/core/agent.h"
-#include "agent/guard.h"
-#include "agent/ports.h"
+#include "agent/guard/guard.h"
+#include "agent/reach/ports.h"
 
 struct event_base;
 struct trainers;
