@@ -324,7 +324,7 @@ void probe_suspect(struct rdzv *r, struct node *node);
 int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed) TFE_MUST_CHECK;
 void on_probe_over(struct rdzv *r, struct node *node);
 
-/* --- job.c, epoch.c ----------------------------------------------------------------------------
+/* --- job.c, states.c, epoch.c -------------------------------------------------------------------
  */
 
 struct job *job_find(struct rdzv *r, const char *name);
