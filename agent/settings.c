@@ -19,6 +19,7 @@ void agent_settings_init(struct agent_settings *settings)
                                         .gather_ms = MSG_UNSET,
                                         .grow_wait_ms = MSG_UNSET,
                                         .elastic_timeout_ms = MSG_UNSET,
+                                        .chief_grace_ms = MSG_UNSET,
                                         .stop_grace_ms = MSG_UNSET};
 }
 
@@ -72,6 +73,17 @@ static int parse_job(void *settings, const char *value, struct tfe_why *why)
                 TFE_ID_MAX);
         return TFE_EINVAL;
     }
+    return 0;
+}
+
+static int parse_run(void *settings, const char *value, struct tfe_why *why)
+{
+    if (!id_is_valid(value)) {
+        why_set(why, "\"%s\" is no name of a run: 1 to %d characters of A-Z a-z 0-9 . _ -", value,
+                TFE_ID_MAX);
+        return TFE_EINVAL;
+    }
+    ((struct agent_settings *)settings)->run_key = value;
     return 0;
 }
 
@@ -187,6 +199,26 @@ static const struct option_spec specs[] = {
      .kind = OPTION_FLAG,
      .help = "if the job is over, begin its next run",
      .offset = FIELD(new_run)},
+    {.name = "run",
+     .kind = OPTION_PARSE,
+     .argument = "KEY",
+     .help = "the run to take part in: begun if nobody has, left alone if it is over",
+     .parse = parse_run},
+    {.name = "durable",
+     .kind = OPTION_FLAG,
+     .help = "this machine does not go away: prefer it for rank 0",
+     .offset = FIELD(durable)},
+    {.name = "no-grow",
+     .kind = OPTION_FLAG,
+     .help = "never interrupt a running epoch to take more nodes in",
+     .offset = FIELD(no_grow)},
+    {.name = "chief-grace",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .help = "a switch waits so long for a rank 0 of which nothing is known (default: 0)",
+     .offset = FIELD(chief_grace_ms),
+     .min = 0,
+     .max = DAY_MS},
     {.name = "stop-grace",
      .kind = OPTION_DURATION,
      .argument = "TIME",

@@ -29,6 +29,10 @@ struct agent_settings {
     uint32_t grow_wait_ms;
     uint32_t elastic_timeout_ms;
     bool new_run;
+    const char *run_key; /* NULL: any run */
+    bool durable;
+    bool no_grow;
+    uint32_t chief_grace_ms;
     uint32_t stop_grace_ms;
     uint32_t exit_grace_ms;
     uint32_t join_timeout_ms;

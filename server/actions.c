@@ -36,6 +36,7 @@ void actions_run(const struct rdzv_actions *actions, struct sessions *sessions)
             sessions_close(sessions, action->session);
             break;
         case RDZV_PERSIST: /* the driver's */
+        case RDZV_EXIT:
             break;
         case RDZV_TRACE:
             trace_log(&action->trace);

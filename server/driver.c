@@ -42,6 +42,8 @@ struct driver {
     uint32_t n_written;
     bool stepping;
     bool stopped;
+    struct event_base *base;
+    const char *over; /* the core says that the process has to end; NULL: it does not */
 };
 
 static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
@@ -60,6 +62,11 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
 static void take_records(struct driver *driver, const struct rdzv_actions *actions)
 {
     for (size_t i = 0; i < actions->n; i++) {
+        if (actions->v[i].type == RDZV_EXIT) {
+            driver->over = actions->v[i].sentence;
+            driver->stopped = true;
+            (void)event_base_loopbreak(driver->base);
+        }
         if (actions->v[i].type == RDZV_PERSIST) {
             uint32_t at = (driver->written_first + driver->n_written++) % RDZV_PERSIST_MAX;
             driver->written[at].sequence = actions->v[i].record->sequence;
@@ -72,8 +79,10 @@ static void take_records(struct driver *driver, const struct rdzv_actions *actio
 static int step(struct driver *driver, const struct rdzv_event *event)
 {
     struct rdzv_actions actions;
+    struct rdzv_event dated = *event;
+    dated.wall = clock_wall();
     driver->stepping = true;
-    int err = rdzv_step(driver->core, event, &actions);
+    int err = rdzv_step(driver->core, &dated, &actions);
     if (err == 0) {
         driver->deadline = actions.deadline;
         actions_run(&actions, driver->sessions);
@@ -194,6 +203,7 @@ int driver_new(struct event_base *base, const struct rdzv_config *config, struct
     if (driver == NULL) {
         return TFE_ENOMEM;
     }
+    driver->base = base;
     driver->deadline = TFE_MONO_NEVER;
     driver->max_sessions = config->max_sessions;
     driver->gone = calloc(config->max_sessions, sizeof(uint32_t));
@@ -232,6 +242,11 @@ void driver_set_sessions(struct driver *driver, struct sessions *sessions)
 const struct rdzv *driver_core(const struct driver *driver)
 {
     return driver->core;
+}
+
+const char *driver_over(const struct driver *driver)
+{
+    return driver->over;
 }
 
 void driver_stop(struct driver *driver)

@@ -25,6 +25,10 @@ extern const struct session_ops driver_session_ops;
 /* For reading only. */
 const struct rdzv *driver_core(const struct driver *driver);
 
+/* Why the process has to end though nobody asked for it, once the loop is left; NULL: it has not. Static.
+ */
+const char *driver_over(const struct driver *driver);
+
 /* No further step is made: the server goes away, and what its sessions' ends would mean to the jobs
  * is for the agents' leases to decide. */
 void driver_stop(struct driver *driver);

@@ -246,7 +246,9 @@ int main(int argc, char **argv)
         why_set(&why, "libsodium cannot be set up");
     } else if (start(&server, &why) == 0) {
         status = event_base_dispatch(server.base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-        why_set(&why, "the event loop failed");
+        const char *over = driver_over(server.driver);
+        why_set(&why, "%s", over ? over : "the event loop failed");
+        status = over ? EXIT_FAILURE : status;
     }
     if (status != EXIT_SUCCESS) {
         (void)fprintf(stderr, "tfe-rdzv: %s\n", why.text);

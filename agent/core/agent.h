@@ -33,6 +33,10 @@ struct agent_config {
     uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms; /* or MSG_UNSET */
     uint32_t elastic_timeout_ms;                                   /* likewise */
     bool new_run; /* asked for until the first WELCOME: what is over then is ours */
+    const char *run_key; /* tfe_id: which run the node belongs to; NULL: any */
+    bool durable;
+    bool no_grow;
+    uint32_t chief_grace_ms; /* or MSG_UNSET */
     uint64_t script_digest;
     uint32_t pid;
     uint32_t join_timeout_ms;
@@ -51,7 +55,7 @@ enum agent_event_type {
     AGENT_PORTS_FAILED,   /* text */
     AGENT_SPAWNED,        /* local, pid */
     AGENT_SPAWN_FAILED,   /* local, code: 127 not found, 126 not executable; text */
-    AGENT_TRAINER_EXITED, /* local, code, signal, text: last lines of stderr */
+    AGENT_TRAINER_EXITED, /* local, code, signal, end, text: last lines of stderr */
     AGENT_SWEPT,          /* answer to SWEEP: no descendant is left, no port still accepts */
     AGENT_LISTENING,      /* every trainer of epoch listens */
     AGENT_FENCED,         /* the guard has killed everything, the fence had passed */
@@ -81,6 +85,7 @@ struct agent_event {
     uint32_t pid;
     uint32_t code;
     uint32_t signal;
+    enum tfe_ending end;
     uint64_t probe;
     enum tfe_probe_result result;
 };

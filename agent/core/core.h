@@ -81,6 +81,10 @@ struct agent {
     uint64_t held; /* the epoch that ports are held for */
     uint16_t ports[MSG_NPROC_MAX];
     char host[TFE_HOST_MAX + 1];
+    /* RUNNING: what a server that has lost its disk is told of the epoch. */
+    struct msg_running running;
+    uint16_t running_ports[MSG_NPROC_MAX];
+    char running_host[TFE_HOST_MAX + 1];
     uint32_t starts; /* epochs started */
     uint32_t alive;  /* trainers */
     bool first_ended_well;

@@ -55,6 +55,11 @@ void link_join(struct agent *a)
         .script_digest = c->script_digest,
         .pid = c->pid,
         .exited = a->exit_pending ? &a->exited : NULL,
+        .durable = c->durable,
+        .run_key = c->run_key,
+        .no_grow = c->no_grow,
+        .chief_grace_ms = c->chief_grace_ms,
+        .running = a->work == WORK_RUNNING ? &a->running : NULL,
     };
     a->link.state = LINK_JOINING;
     a->link.join_sent = a->now;

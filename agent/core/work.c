@@ -65,6 +65,27 @@ static void void_start(struct agent *a, const struct msg_start *start, const cha
     }
 }
 
+/* The ports are this node's own row: it was READY with them, and the table's digest fits. */
+static void remember(struct agent *a, const struct msg_start *start)
+{
+    const char *host = a->table.rows[start->rank].host;
+    memcpy(a->running_host, host, strlen(host) + 1);
+    for (uint32_t i = 0; i < a->config.nproc; i++) {
+        a->running_ports[i] = a->table.rows[start->rank + i].port;
+    }
+    a->running = (struct msg_running){
+        .run = start->run,
+        .rank = start->rank,
+        .nodes = start->nodes,
+        .world = start->world,
+        .digest = start->table_digest,
+        .host = a->running_host,
+        .ports = a->running_ports,
+        .n_ports = a->config.nproc,
+        .cause = start->cause,
+    };
+}
+
 void work_start(struct agent *a, const struct msg_start *start)
 {
     if (a->after != AFTER_NOTHING) {
@@ -94,6 +115,7 @@ void work_start(struct agent *a, const struct msg_start *start)
         void_start(a, start, "its rank is outside of its table");
         return;
     }
+    remember(a, start);
     a->highest = start->epoch;
     a->epoch = start->epoch;
     a->prepare = 0;
@@ -121,8 +143,7 @@ void work_start(struct agent *a, const struct msg_start *start)
 }
 
 /* Decides what will be told of the end of this epoch here; the first decision stays. */
-static void decide(struct agent *a, uint32_t local, uint32_t code, uint32_t signal, bool stopped,
-                   const char *tail)
+static void decide(struct agent *a, struct msg_exited how)
 {
     if (a->decided) {
         return;
@@ -130,13 +151,10 @@ static void decide(struct agent *a, uint32_t local, uint32_t code, uint32_t sign
     a->decided = true;
     struct text text;
     text_init(&text, a->tail, sizeof(a->tail));
-    text_add_tail(&text, tail ? tail : "", MSG_TAIL_MAX);
-    a->exited = (struct msg_exited){.epoch = a->epoch,
-                                    .local_rank = local,
-                                    .code = code,
-                                    .signal = signal,
-                                    .stopped = stopped,
-                                    .tail = a->tail};
+    text_add_tail(&text, how.tail ? how.tail : "", MSG_TAIL_MAX);
+    how.epoch = a->epoch;
+    how.tail = a->tail;
+    a->exited = how;
 }
 
 static void sweep(struct agent *a)
@@ -151,7 +169,7 @@ void work_stop(struct agent *a, const char *why)
 {
     if (a->work == WORK_RUNNING) {
         act_trace(a, AGENT_TRACE_STOPPING, 0, why)->epoch = a->epoch;
-        decide(a, 0, 0, 0, true, NULL);
+        decide(a, (struct msg_exited){.stopped = true});
         sweep(a);
     }
 }
@@ -188,10 +206,14 @@ void work_trainer_exited(struct agent *a, const struct agent_event *event)
         a->first_ended_well = true;
     }
     if (status != 0 && !a->first_ended_well) {
-        decide(a, event->local, event->code, event->signal, false, event->text);
+        decide(a, (struct msg_exited){.local_rank = event->local,
+                                      .code = event->code,
+                                      .signal = event->signal,
+                                      .tail = event->text,
+                                      .end = event->end});
     } else if (a->alive == 0) {
-        decide(a, 0, 0, 0, false,
-               NULL); /* after the first ended well the others' codes do not matter */
+        /* After the first ended well the others' codes do not matter. */
+        decide(a, (struct msg_exited){.code = 0});
     } else if (tfe_mono_is_never(a->exit_deadline)) {
         a->exit_deadline = tfe_mono_add(a->now, a->config.exit_grace_ms);
     }
@@ -208,9 +230,10 @@ void work_tick(struct agent *a)
     /* Some of the node's trainers ended well a while ago. If the first was among them the rest no
      * longer matters; else it hangs, and that is a failure. */
     if (a->first_ended_well) {
-        decide(a, 0, 0, 0, false, NULL);
+        decide(a, (struct msg_exited){.code = 0});
     } else {
-        decide(a, 0, 1, 0, false, "others of this node ended, this trainer did not");
+        decide(a, (struct msg_exited){.code = 1,
+                                      .tail = "others of this node ended, this trainer did not"});
     }
     sweep(a);
 }
@@ -273,7 +296,7 @@ void work_guard_lost(struct agent *a)
     if (a->work == WORK_IDLE) {
         return;
     }
-    decide(a, 0, 0, 0, true, NULL);
+    decide(a, (struct msg_exited){.stopped = true});
     a->work = WORK_SWEEPING;
     work_swept(a);
 }
@@ -282,7 +305,7 @@ void work_fenced(struct agent *a)
 {
     if (a->work == WORK_RUNNING) {
         act_trace(a, AGENT_TRACE_FENCED, 0, NULL)->epoch = a->epoch;
-        decide(a, 0, 0, 0, true, NULL);
+        decide(a, (struct msg_exited){.stopped = true});
         sweep(a);
     }
 }

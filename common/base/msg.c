@@ -65,3 +65,11 @@ const char *msg_probe_result_name(enum tfe_probe_result result)
     }
     return "?";
 }
+
+const char *msg_ending_name(enum tfe_ending ending)
+{
+    switch ((int)ending) {
+        TFE_ENDINGS(MSG_NAME_OF)
+    }
+    return "?";
+}

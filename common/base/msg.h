@@ -142,6 +142,20 @@ enum tfe_probe_result {
 #undef TFE_PROBE_RESULT_ENUM
 };
 
+/* How a trainer came to its end, where the agent knows more than its exit status. */
+#define TFE_ENDINGS(X)                                                                             \
+    X(EXITED, 0, "exited")               /* by itself, or by a signal */                           \
+    X(OUT_OF_MEMORY, 1, "out_of_memory") /* the kernel killed it for its memory */                 \
+    X(START_TIMEOUT, 2, "start_timeout") /* not started up in time: the agent ended it */          \
+    X(PROGRESS_TIMEOUT, 3, "progress_timeout") /* told of no step for too long: likewise */        \
+    X(START_FAILED, 4, "start_failed") /* aborted before it ever listened or connected */
+
+enum tfe_ending {
+#define TFE_ENDING_ENUM(NAME, number, name) ENDING_##NAME = (number),
+    TFE_ENDINGS(TFE_ENDING_ENUM)
+#undef TFE_ENDING_ENUM
+};
+
 /* In all structs below: strings are NUL-terminated and borrowed for the duration of the call they are
  * passed to; NULL where a string is optional and absent. Epochs start at 1; 0 means none. */
 
@@ -154,6 +168,21 @@ struct msg_exited {
     uint32_t signal;     /* 0, or the signal that ended it */
     bool stopped;        /* ended by the agent itself (STOP, fence, drain): nobody's fault */
     const char *tail;    /* last lines of its stderr, "" if none; at most MSG_TAIL_MAX bytes */
+    enum tfe_ending end; /* what else the agent knows of that trainer's end */
+};
+
+/* The epoch whose trainers run on a node, as its START said, and the node's row in its table: from
+ * these a server that has lost its disk puts the epoch together again. */
+struct msg_running {
+    uint32_t run;
+    uint32_t rank;  /* global rank of the node's first trainer */
+    uint32_t nodes; /* in the epoch */
+    uint32_t world; /* trainers in it */
+    uint64_t digest; /* of the whole table */
+    const char *host;
+    const uint16_t *ports; /* n_ports == nproc, by local rank, none 0 */
+    size_t n_ports;
+    enum tfe_cause cause; /* why it began */
 };
 
 /* First message of an agent on every connection. Idempotent by node. */
@@ -175,6 +204,11 @@ struct msg_join {
     uint64_t script_digest;          /* of script and arguments: tells a late node from a new run */
     uint32_t pid;                    /* of the agent; 0 unknown */
     const struct msg_exited *exited; /* last one not yet NOTED, or NULL */
+    bool durable;                    /* this machine is not one of those that go away: for rank 0 */
+    const char *run_key; /* tfe_id: names the run that the node belongs to; NULL: any */
+    bool no_grow;        /* wish, as those above: a running epoch is never ended to take more in */
+    uint32_t chief_grace_ms; /* wish: a switch waits so long for a rank 0 that nothing is known of */
+    const struct msg_running *running; /* of running_epoch, while its trainers run, or NULL */
 };
 
 /* Asks for the lease to be prolonged. number counts up per connection and comes back in RENEWED. */
@@ -375,5 +409,6 @@ const char *msg_result_name(enum tfe_result result);
 const char *msg_role_name(enum tfe_node_role role);
 const char *msg_probe_kind_name(enum tfe_probe_kind kind);
 const char *msg_probe_result_name(enum tfe_probe_result result);
+const char *msg_ending_name(enum tfe_ending ending);
 
 #endif

@@ -21,6 +21,8 @@ void codec_fill_exited(const struct msg_exited *m, Tfe__Exited *pb)
     pb->stopped = m->stopped;
     pb->has_tail = m->tail[0] != '\0';
     pb->tail = codec_bytes(m->tail);
+    pb->has_end = m->end != ENDING_EXITED;
+    pb->end = (Tfe__Ending)m->end;
 }
 
 int codec_take_exited(struct codec_in *in, const Tfe__Exited *pb, struct msg_exited *ret)
@@ -31,6 +33,7 @@ int codec_take_exited(struct codec_in *in, const Tfe__Exited *pb, struct msg_exi
         .code = pb->code,
         .signal = pb->signal,
         .stopped = pb->stopped,
+        .end = (enum tfe_ending)pb->end,
     };
     return codec_text_or(in, pb->has_tail, &pb->tail, CODEC_PROSE, "", &ret->tail);
 }
@@ -51,10 +54,28 @@ int codec_get_exited(struct codec_in *in, struct msg_exited *ret)
 
 /* --- JOIN ------------------------------------------------------------------------------------- */
 
+/* RUNNING inside JOIN. pb borrows from m and from ports, which has room for MSG_NPROC_MAX. */
+static void fill_running(const struct msg_running *m, Tfe__Running *pb, uint32_t *ports)
+{
+    *pb = (Tfe__Running)TFE__RUNNING__INIT;
+    codec_widen_ports(m->ports, m->n_ports, ports);
+    pb->run = m->run;
+    pb->rank = m->rank;
+    pb->nodes = m->nodes;
+    pb->world = m->world;
+    pb->digest = m->digest;
+    pb->host = codec_bytes(m->host);
+    pb->ports = ports;
+    pb->n_ports = m->n_ports;
+    pb->cause = (Tfe__Cause)m->cause;
+}
+
 int codec_put_join(const struct msg_join *m, struct codec_out *out)
 {
     Tfe__Join pb = TFE__JOIN__INIT;
     Tfe__Exited exited;
+    Tfe__Running running;
+    uint32_t ports[MSG_NPROC_MAX];
     pb.job = codec_bytes(m->job);
     pb.node = codec_bytes(m->node);
     pb.has_node_name = m->node_name[0] != '\0';
@@ -77,6 +98,17 @@ int codec_put_join(const struct msg_join *m, struct codec_out *out)
         codec_fill_exited(m->exited, &exited);
         pb.exited = &exited;
     }
+    pb.has_durable = m->durable;
+    pb.durable = m->durable;
+    pb.has_run_key = m->run_key != NULL;
+    pb.run_key = codec_bytes(m->run_key ? m->run_key : "");
+    pb.has_no_grow = m->no_grow;
+    pb.no_grow = m->no_grow;
+    PUT_WISH(pb, m, chief_grace_ms);
+    if (m->running) {
+        fill_running(m->running, &running, ports);
+        pb.running = &running;
+    }
     return codec_pack(out, &pb.base);
 }
 
@@ -95,6 +127,36 @@ static int take_last_exited(struct codec_in *in, const Tfe__Exited *pb,
     }
     if (rc == 0) {
         *ret = exited;
+    }
+    return rc;
+}
+
+static int take_running(struct codec_in *in, const Tfe__Running *pb, const struct msg_running **ret)
+{
+    *ret = NULL;
+    if (!pb) {
+        return 0;
+    }
+    struct msg_running *running;
+    int rc = codec_array(in, 1, sizeof(*running), &running);
+    if (rc) {
+        return rc;
+    }
+    *running = (struct msg_running){
+        .run = pb->run,
+        .rank = pb->rank,
+        .nodes = pb->nodes,
+        .world = pb->world,
+        .digest = pb->digest,
+        .n_ports = pb->n_ports,
+        .cause = (enum tfe_cause)pb->cause,
+    };
+    rc = codec_take_ports(in, pb->ports, pb->n_ports, &running->ports);
+    if (rc == 0) {
+        rc = codec_text(in, &pb->host, CODEC_NAME, &running->host);
+    }
+    if (rc == 0) {
+        *ret = running;
     }
     return rc;
 }
@@ -120,6 +182,9 @@ int codec_get_join(struct codec_in *in, struct msg_join *ret)
         .running_epoch = pb->running_epoch,
         .script_digest = pb->script_digest,
         .pid = pb->pid,
+        .durable = pb->durable,
+        .no_grow = pb->no_grow,
+        .chief_grace_ms = GET_WISH(pb, chief_grace_ms),
     };
     rc = codec_text(in, &pb->job, CODEC_NAME, &ret->job);
     if (rc == 0) {
@@ -128,7 +193,13 @@ int codec_get_join(struct codec_in *in, struct msg_join *ret)
     if (rc == 0) {
         rc = codec_text_or(in, pb->has_node_name, &pb->node_name, CODEC_NAME, "", &ret->node_name);
     }
-    return rc ? rc : take_last_exited(in, pb->exited, &ret->exited);
+    if (rc == 0) {
+        rc = codec_text_or(in, pb->has_run_key, &pb->run_key, CODEC_NAME, NULL, &ret->run_key);
+    }
+    if (rc == 0) {
+        rc = take_last_exited(in, pb->exited, &ret->exited);
+    }
+    return rc ? rc : take_running(in, pb->running, &ret->running);
 }
 
 /* --- RENEW ------------------------------------------------------------------------------------ */

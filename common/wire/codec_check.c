@@ -152,13 +152,29 @@ static bool is_probe_result(int value)
     return false;
 }
 
+static bool is_ending(int value)
+{
+    switch (value) {
+        TFE_ENDINGS(IS_ONE_OF)
+    }
+    return false;
+}
+
 /* --- messages of an agent --------------------------------------------------------------------- */
 
 bool codec_check_exited(const struct msg_exited *m)
 {
     return m->epoch >= 1 && m->local_rank < MSG_NPROC_MAX && m->code <= CODE_MAX &&
            m->signal <= SIGNAL_MAX && (m->signal == 0 || m->code == 0) &&
-           is_within(m->tail, MSG_TAIL_MAX);
+           is_within(m->tail, MSG_TAIL_MAX) && is_ending((int)m->end);
+}
+
+/* Of a node with so many trainers. */
+static bool is_running(const struct msg_running *m, uint32_t nproc)
+{
+    return m->run >= 1 && is_world(m->world) && m->rank < m->world && m->nodes >= 1 &&
+           m->nodes <= MSG_NODES_MAX && m->nodes <= m->world && is_host(m->host) &&
+           is_port_list(m->ports, m->n_ports) && m->n_ports == nproc && is_cause((int)m->cause);
 }
 
 bool codec_check_join(const struct msg_join *m)
@@ -167,7 +183,9 @@ bool codec_check_join(const struct msg_join *m)
            is_size(m->min_nodes, m->max_nodes, m->nproc) && is_wish(m->gather_ms) &&
            is_wish(m->grow_wait_ms) && is_wish(m->stop_grace_ms) &&
            is_wish(m->elastic_timeout_ms) && is_pid_or_none(m->pid) &&
-           (!m->exited || codec_check_exited(m->exited));
+           (!m->exited || codec_check_exited(m->exited)) &&
+           (!m->run_key || id_is_valid(m->run_key)) && is_wish(m->chief_grace_ms) &&
+           (!m->running || (m->running_epoch >= 1 && is_running(m->running, m->nproc)));
 }
 
 bool codec_check_renew(const struct msg_renew *m)

@@ -46,6 +46,11 @@ void send_persist(struct rdzv *r, const struct rdzv_record *record)
     push(r, RDZV_PERSIST)->record = record;
 }
 
+void send_exit(struct rdzv *r, const char *sentence)
+{
+    push(r, RDZV_EXIT)->sentence = sentence;
+}
+
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence)
 {
     struct tfe_msg *msg = send_to(r, session, MSG_REFUSED);

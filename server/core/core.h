@@ -106,6 +106,7 @@ struct node {
     bool started;   /* member: has been told START */
     bool leaving;   /* drained: in no later epoch; let go as soon as it is not needed */
     bool listening; /* member: its trainers could be reached */
+    bool durable;   /* as its JOIN said: its machine is not one of those that go away */
     bool is_dead;   /* suspect member: others' probes have proven that its trainers are */
     /* Its last READY said that it still answers on its ports; it has been told to stop that. */
     bool answering;
@@ -175,7 +176,10 @@ struct job {
     /* As the JOIN that opened it said. */
     uint32_t min_nodes, max_nodes, nproc;
     uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms, elastic_timeout_ms;
+    uint32_t chief_grace_ms;
+    bool no_grow;
     uint64_t script_digest;
+    struct tfe_id run_key; /* "": nobody has named the run */
 
     enum job_state state;
     uint32_t run;
@@ -214,6 +218,7 @@ struct job {
     size_t cap_seats;
     struct node **chosen;            /* scratch of the choice of members */
     char sentence[MSG_SENTENCE_MAX]; /* how it ended */
+    struct tfe_wall ended;           /* … and when; 0: not known */
 };
 
 RB_HEAD(job_tree, job);
@@ -222,6 +227,7 @@ struct rdzv {
     struct rdzv_config config;
     const struct tfe_mem *mem;
     struct tfe_mono now;
+    struct tfe_wall wall; /* 0: not known */
     struct wheel wheel;
     struct job_tree jobs;
     uint32_t n_jobs;
@@ -258,6 +264,8 @@ int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
 struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type);
 void send_close(struct rdzv *r, uint32_t session);
 void send_persist(struct rdzv *r, const struct rdzv_record *record);
+/* The process has to end; sentence is static. */
+void send_exit(struct rdzv *r, const char *sentence);
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
 void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
                 const struct node *node, uint64_t number, const char *text);
@@ -407,6 +415,8 @@ void write_job(struct rdzv *r, struct job *job);
 void write_again(struct rdzv *r, struct job *job);
 void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence);
 void on_persist_failed(struct rdzv *r, struct job *job, uint64_t sequence);
+/* Another server has written to the same store. */
+void on_conflict(struct rdzv *r);
 
 /* --- on_*.c: one event each, with room for its actions reserved ----------------------------------
  */

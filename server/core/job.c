@@ -37,6 +37,12 @@ static void take_wishes(struct rdzv *r, struct job *job, const struct msg_join *
     job->stop_grace_ms = wish(join->stop_grace_ms, r->config.stop_grace_ms);
     job->script_digest = join->script_digest;
     job->elastic_timeout_ms = wish(join->elastic_timeout_ms, r->config.elastic_timeout_ms);
+    job->chief_grace_ms = wish(join->chief_grace_ms, 0);
+    job->no_grow = join->no_grow;
+    job->run_key.text[0] = '\0';
+    if (join->run_key) {
+        (void)id_set(&job->run_key, join->run_key); /* was checked */
+    }
 }
 
 struct job *job_new(struct rdzv *r, const struct msg_join *join)

@@ -9,6 +9,17 @@
  * absurd. */
 #define EPOCH_LIMIT (UINT64_C(1) << 52)
 
+static bool running_is_sound(const struct msg_join *join)
+{
+    const struct msg_running *running = join->running;
+    return join->running_epoch > 0 && running->run >= 1 && running->nodes >= 1 &&
+           running->nodes <= MSG_NODES_MAX && running->nodes <= join->max_nodes &&
+           running->world == running->nodes * join->nproc && running->rank < running->world &&
+           running->rank % join->nproc == 0 && running->n_ports == join->nproc &&
+           running->host && running->host[0] != '\0' &&
+           strnlen(running->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
+}
+
 static bool is_sound(const struct msg_join *join)
 {
     return id_is_valid(join->job) && id_is_valid(join->node) && join->node_name &&
@@ -16,6 +27,8 @@ static bool is_sound(const struct msg_join *join)
            join->min_nodes <= join->max_nodes && join->max_nodes <= MSG_NODES_MAX &&
            join->nproc >= 1 && join->nproc <= MSG_NPROC_MAX &&
            join->running_epoch <= join->highest_epoch &&
+           (!join->run_key || id_is_valid(join->run_key)) &&
+           (!join->running || running_is_sound(join)) &&
            (!join->exited || exited_is_sound(join->exited, join->nproc));
 }
 
@@ -156,6 +169,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         lease_renew(r, node);
     }
     node->pid = join->pid;
+    node->durable = join->durable;
     welcome(r, node);
     raise_epoch(r, node->job, join->highest_epoch);
     put_in_place(r, node, join);
@@ -171,6 +185,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     (void)id_set(&node->id, join->node); /* is_sound */
     node->join_order = ++r->joins;
     node->pid = join->pid;
+    node->durable = join->durable;
     RB_INSERT(node_tree, &job->nodes, node);
     job->n_nodes++;
     node_attach(r, node, session);

@@ -128,6 +128,8 @@ static int take_written(struct rdzv *r, const struct rdzv_event *event)
     }
     if (event->type == RDZV_PERSISTED) {
         on_persisted(r, job, event->sequence);
+    } else if (event->conflict) {
+        on_conflict(r);
     } else {
         on_persist_failed(r, job, event->sequence);
     }
@@ -218,6 +220,9 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
     if (tfe_mono_before(r->now, event->now)) {
         doubt_look_at_clock(r, event->now);
         r->now = event->now;
+    }
+    if (event->wall.ms > 0) {
+        r->wall = event->wall;
     }
     (void)wheel_peek(&r->wheel, r->now); /* new timers are filed by the present time */
     int rc = 0;

@@ -37,7 +37,7 @@ enum rdzv_event_type {
     RDZV_MESSAGE,        /* msg came on session (of an agent) */
     RDZV_CLOSED,         /* the connection of session ended, for whatever reason */
     RDZV_PERSISTED,      /* the record of this job and sequence is durable */
-    RDZV_PERSIST_FAILED, /* it could not be written; the core will ask again */
+    RDZV_PERSIST_FAILED, /* it could not be written; the core will ask again, or see conflict */
     RDZV_DRAIN,          /* an operator takes this node out of its job, in an orderly way */
     RDZV_EVICT,          /* … at once, whether it answers or not */
     RDZV_STOP_JOB,       /* an operator ends this job */
@@ -52,12 +52,15 @@ struct rdzv_event {
     const char *job;           /* PERSISTED, PERSIST_FAILED, DRAIN, EVICT, STOP_JOB; borrowed */
     const char *node;          /* DRAIN, EVICT: the node's id; borrowed */
     uint64_t sequence;         /* PERSISTED, PERSIST_FAILED: the record's */
+    bool conflict; /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
+    struct tfe_wall wall; /* civil time, for sentences and records only; 0: not known */
 };
 
 enum rdzv_action_type {
     RDZV_SEND,    /* msg to session */
     RDZV_CLOSE,   /* flush, then close session; the core has forgotten it already */
     RDZV_PERSIST, /* record: make it durable, then PERSISTED, or say PERSIST_FAILED */
+    RDZV_EXIT,    /* sentence: this process has to end at once, another one is in charge */
     RDZV_TRACE    /* something a person may want to read */
 };
 
@@ -116,6 +119,7 @@ struct rdzv_member {
     const char *host;
     const uint16_t *ports; /* as many as the job has processes per node */
     uint64_t join_order;   /* smaller: longer in the job */
+    bool durable;          /* as its JOIN said */
 };
 
 /* What must be on disk before anybody hears of it: a job and its newest epoch, or its end. */
@@ -124,8 +128,11 @@ struct rdzv_record {
     const char *job;
     uint32_t min_nodes, max_nodes, nproc;
     uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms, elastic_timeout_ms;
+    uint32_t chief_grace_ms;
+    bool no_grow;
     uint64_t script_digest;
     uint32_t run;
+    const char *run_key; /* tfe_id: as the agents name the run; "" they do not */
     uint32_t restarts;
     uint64_t predecessor; /* the epoch on disk must be this one: compare-and-set */
     uint64_t epoch;
@@ -135,6 +142,7 @@ struct rdzv_record {
     bool over;         /* the job has ended; result and sentence count */
     enum tfe_result result;
     const char *sentence;
+    struct tfe_wall ended; /* over: when, 0 not known */
     const struct rdzv_member *members; /* by seat */
     uint32_t n_members;
 };
@@ -147,6 +155,7 @@ struct rdzv_action {
      * (job, epoch) have the same rows pointer, so that they can be encoded once. */
     struct tfe_msg msg;               /* SEND */
     const struct rdzv_record *record; /* PERSIST */
+    const char *sentence;             /* EXIT */
     struct rdzv_trace trace;          /* TRACE */
 };
 

@@ -17,6 +17,7 @@ static bool is_sound(const struct rdzv_record *record)
            record->n_members <= record->max_nodes && (record->over || record->n_members >= 1) &&
            record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
            record->fence_ms <= MSG_DURATION_MAX_MS &&
+           (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
            (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
 }
 
@@ -40,6 +41,7 @@ static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
     (void)id_set(&node->id, member->node); /* member_is_sound */
     node->job = job;
     node->join_order = member->join_order;
+    node->durable = member->durable;
     memcpy(node->host, member->host, strlen(member->host) + 1);
     memcpy(node->ports, member->ports, job->nproc * sizeof(*member->ports));
     node->seat = seat;
@@ -112,6 +114,11 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
                                       .grow_wait_ms = record->grow_wait_ms,
                                       .stop_grace_ms = record->stop_grace_ms,
                                       .elastic_timeout_ms = record->elastic_timeout_ms,
+                                      .chief_grace_ms = record->chief_grace_ms,
+                                      .no_grow = record->no_grow,
+                                      .run_key = record->run_key && record->run_key[0]
+                                                     ? record->run_key
+                                                     : NULL,
                                       .script_digest = record->script_digest});
     if (!job) {
         return TFE_ENOMEM;
@@ -136,6 +143,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
                      : record->result == RESULT_FAILED  ? JOB_FAILED
                                                         : JOB_STOPPED;
         memcpy(job->sentence, record->sentence, strlen(record->sentence) + 1);
+        job->ended = record->ended;
     } else {
         adopt(r, job, record);
     }

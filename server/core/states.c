@@ -304,7 +304,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     }
     /* Once somebody has ended well the job is about to: growing it would only do the end again. */
     if (!job->has_cause && job->n_ready > 0 && job->epoch.n_seats < job->max_nodes &&
-        tfe_mono_is_never(job->exit_deadline)) {
+        tfe_mono_is_never(job->exit_deadline) && !job->no_grow) {
         job_want_switch(job, CAUSE_JOINED);
     }
     if (job->has_cause) {

@@ -28,7 +28,8 @@ void write_job(struct rdzv *r, struct job *job)
                                                 .name = node->name,
                                                 .host = epoch->hosts[seat],
                                                 .ports = node->ports,
-                                                .join_order = node->join_order};
+                                                .join_order = node->join_order,
+                                                .durable = node->durable};
     }
     w->record = (struct rdzv_record){
         .job = job->name.text,
@@ -40,8 +41,11 @@ void write_job(struct rdzv *r, struct job *job)
         .grow_wait_ms = job->grow_wait_ms,
         .stop_grace_ms = job->stop_grace_ms,
         .elastic_timeout_ms = job->elastic_timeout_ms,
+        .chief_grace_ms = job->chief_grace_ms,
+        .no_grow = job->no_grow,
         .script_digest = job->script_digest,
         .run = job->run,
+        .run_key = job->run_key.text,
         .restarts = job->restarts,
         .predecessor = job->durable_epoch,
         .epoch = epoch->number,
@@ -51,6 +55,7 @@ void write_job(struct rdzv *r, struct job *job)
         .over = w->is_over,
         .result = w->is_over ? job_result_of(w->ending) : 0,
         .sentence = w->is_over ? job->sentence : "",
+        .ended = w->is_over ? job->ended : (struct tfe_wall){0},
         .members = w->members,
         .n_members = w->is_over ? 0 : epoch->n_seats,
     };
@@ -86,4 +91,9 @@ void on_persist_failed(struct rdzv *r, struct job *job, uint64_t sequence)
     w->backoff_ms =
         w->backoff_ms * 2 < WRITE_BACKOFF_MAX_MS ? w->backoff_ms * 2 : WRITE_BACKOFF_MAX_MS;
     job_settle(r, job);
+}
+
+void on_conflict(struct rdzv *r)
+{
+    send_exit(r, "another server writes to the same store: this one ends, trainers go on");
 }

@@ -34,6 +34,7 @@ struct bench {
     char log[65536]; /* of the last act */
     size_t n_log;
     uint64_t history;
+    bool shows_running; /* JOIN's RUNNING in the log, too */
     /* Read from the orders. */
     uint64_t renewal; /* number of the last RENEW */
     bool over;
@@ -58,9 +59,10 @@ static inline void put(struct bench *b, const char *format, ...)
 
 static inline void put_exited(struct bench *b, const struct msg_exited *exited)
 {
-    put(b, "%llu local=%u code=%u signal=%u%s %s", (unsigned long long)exited->epoch,
-        exited->local_rank, exited->code, exited->signal, exited->stopped ? " stopped" : "",
-        exited->tail);
+    put(b, "%llu local=%u code=%u signal=%u%s ", (unsigned long long)exited->epoch,
+        exited->local_rank, exited->code, exited->signal, exited->stopped ? " stopped" : "");
+    put(b, "%s%s%s", exited->end != ENDING_EXITED ? msg_ending_name(exited->end) : "",
+        exited->end != ENDING_EXITED ? " " : "", exited->tail);
 }
 
 static inline void put_msg(struct bench *b, const struct tfe_msg *msg)
@@ -74,6 +76,15 @@ static inline void put_msg(struct bench *b, const struct tfe_msg *msg)
         if (msg->u.join.exited) {
             put(b, " exited=");
             put_exited(b, msg->u.join.exited);
+        }
+        if (b->shows_running && msg->u.join.running) {
+            const struct msg_running *m = msg->u.join.running;
+            put(b, " run=%u rank=%u nodes=%u world=%u digest=%llx cause=%s %s", m->run, m->rank,
+                m->nodes, m->world, (unsigned long long)m->digest, msg_cause_name(m->cause),
+                m->host);
+            for (size_t i = 0; i < m->n_ports; i++) {
+                put(b, ":%u", m->ports[i]);
+            }
         }
         break;
     case MSG_RENEW:

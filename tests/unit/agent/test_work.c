@@ -385,6 +385,45 @@ TEST(exited, keeps_the_end_of_a_long_tail)
     bench_free(b);
 }
 
+TEST(exited, says_what_the_agent_knows_of_the_end)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    does(b, (struct agent_event){.type = AGENT_TRAINER_EXITED,
+                                 .local = 0,
+                                 .signal = 9,
+                                 .end = ENDING_OUT_OF_MEMORY,
+                                 .text = "big"});
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=9 out_of_memory big\n");
+    bench_free(b);
+}
+
+TEST(running, a_server_without_its_disk_is_told_of_the_epoch_while_its_trainers_run)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(2);
+    b->shows_running = true;
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    char expected[300];
+    snprintf(expected, sizeof(expected),
+             "JOIN j/n highest=1 running=1 run=1 rank=2 nodes=2 world=4 digest=%llx cause=start "
+             "%s:%u:%u\n",
+             (unsigned long long)table_digest(rows, n), rows[2].host, rows[2].port, rows[3].port);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    does(b, (struct agent_event){.type = AGENT_CONNECTED, .host = "another.host"});
+    assert_string_equal(b->log, expected); /* as the table has it, whatever its address is now */
+    welcome(b);
+    stop(b, 1); /* what is being ended is not running */
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_string_equal(b->log, "JOIN j/n highest=1 running=1\n");
+    bench_free(b);
+}
+
 TEST(nproc, the_first_failure_decides_and_the_others_are_swept)
 {
     NO_FIXTURE;
@@ -535,6 +574,8 @@ int main(void)
         STORY(exited, listening_without_a_server_is_said_with_the_welcome_once),
         STORY(exited, of_an_epoch_that_is_over_is_not_mixed_up_with_the_running_one),
         STORY(exited, keeps_the_end_of_a_long_tail),
+        STORY(exited, says_what_the_agent_knows_of_the_end),
+        STORY(running, a_server_without_its_disk_is_told_of_the_epoch_while_its_trainers_run),
         STORY(nproc, the_first_failure_decides_and_the_others_are_swept),
         STORY(nproc, all_that_end_well_are_a_success),
         STORY(nproc,

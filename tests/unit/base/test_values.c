@@ -126,6 +126,8 @@ TEST(msg, names_are_what_logs_and_json_say)
     assert_string_equal(msg_result_name(RESULT_SUCCEEDED), "succeeded");
     assert_string_equal(msg_result_name((enum tfe_result)99), "?");
     assert_string_equal(msg_role_name(ROLE_SPARE), "spare");
+    assert_string_equal(msg_ending_name(ENDING_OUT_OF_MEMORY), "out_of_memory");
+    assert_string_equal(msg_ending_name((enum tfe_ending)5), "?");
     assert_string_equal(msg_role_name((enum tfe_node_role)99), "?");
     assert_string_equal(msg_probe_kind_name(PROBE_SUSPECT), "suspect");
     assert_string_equal(msg_probe_kind_name((enum tfe_probe_kind)99), "?");

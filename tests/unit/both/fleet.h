@@ -587,6 +587,9 @@ static inline void step_server(struct fleet *f, struct rdzv_event event)
                 conn_send(f, action->session, PARCEL_TO_AGENT, NULL);
             }
             break;
+        case RDZV_EXIT:
+            fail_msg("the server wants to end: %s", action->sentence);
+            break;
         case RDZV_TRACE:
             note(f, (uint64_t)action->trace.kind);
             f->n_reached += action->trace.kind == TRACE_NODE_VERIFIED;

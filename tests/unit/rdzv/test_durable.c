@@ -51,6 +51,21 @@ TEST(commit, a_write_that_fails_is_tried_again_with_back_off)
     world_free(w);
 }
 
+TEST(commit, a_store_that_another_server_writes_to_ends_this_one)
+{
+    NO_FIXTURE;
+    struct world *w = a_committing_world();
+    assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_PERSIST_FAILED,
+                                                  .now = {w->now},
+                                                  .job = "j",
+                                                  .sequence = w->write,
+                                                  .conflict = true}),
+                     0);
+    assert_saw(w, "EXIT another server writes to the same store");
+    assert_not_saw(w, "START");
+    world_free(w);
+}
+
 TEST(commit, an_answer_for_an_older_record_says_nothing)
 {
     NO_FIXTURE;
@@ -340,6 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(commit, nobody_hears_of_an_epoch_before_it_is_durable),
         STORY(commit, a_write_that_fails_is_tried_again_with_back_off),
+        STORY(commit, a_store_that_another_server_writes_to_ends_this_one),
         STORY(commit, an_answer_for_an_older_record_says_nothing),
         STORY(commit, an_epoch_that_loses_a_member_before_it_is_durable_is_over_before_it_began),
         STORY(commit, a_member_that_reconnects_meanwhile_is_told_with_the_rest),

@@ -194,6 +194,27 @@ TEST(growth, takes_in_all_who_are_ready_by_then_up_to_max)
     world_free(w);
 }
 
+TEST(growth, never_comes_where_the_job_was_opened_so)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    w->join.no_grow = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 3000);
+    assert_saw(w, "0:START epoch=1");
+    w->join.no_grow = false;
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    pass(w, 3600000);
+    assert_not_saw(w, "~switch");
+    exited(w, 0, 1, 1);
+    ready(w, 0, 2);
+    pass(w, 1000);
+    assert_saw(w, "START epoch=2 rank=1 world=2"); /* a switch that comes anyway takes all in */
+    world_free(w);
+}
+
 TEST(growth, does_not_come_when_a_rank_has_ended_well_already)
 {
     /* The newcomer would have made the job do its last part again. */
@@ -353,6 +374,7 @@ int main(void)
         STORY(start, index_0_goes_to_the_node_longest_in_the_job_whatever_the_order_of_messages),
         STORY(growth, comes_at_once_and_survivors_keep_their_ranks),
         STORY(growth, takes_in_all_who_are_ready_by_then_up_to_max),
+        STORY(growth, never_comes_where_the_job_was_opened_so),
         STORY(growth, does_not_come_when_a_rank_has_ended_well_already),
         STORY(ranks, the_gap_of_a_lost_member_is_filled_by_the_spare),
         STORY(ranks, a_lost_index_0_goes_to_the_longest_among_the_members),

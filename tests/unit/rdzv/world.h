@@ -35,6 +35,7 @@ struct disk {
     uint16_t ports[8][4];
     char text[8][3][TFE_HOST_MAX + 1];
     char sentence[MSG_SENTENCE_MAX];
+    char run_key[TFE_ID_MAX + 1];
 };
 
 static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
@@ -43,6 +44,8 @@ static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
     d->record.job = "j";
     snprintf(d->sentence, sizeof(d->sentence), "%s", record->sentence);
     d->record.sentence = d->sentence;
+    snprintf(d->run_key, sizeof(d->run_key), "%s", record->run_key);
+    d->record.run_key = d->run_key;
     d->record.members = d->members;
     for (uint32_t i = 0; i < record->n_members; i++) {
         const struct rdzv_member *m = &record->members[i];
@@ -54,7 +57,8 @@ static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
                                              .name = d->text[i][1],
                                              .host = d->text[i][2],
                                              .ports = d->ports[i],
-                                             .join_order = m->join_order};
+                                             .join_order = m->join_order,
+                                             .durable = m->durable};
     }
 }
 
@@ -254,6 +258,9 @@ static inline int step(struct world *w, const struct rdzv_event *event)
             if (action->session < SESSIONS) {
                 w->renews[action->session] = false;
             }
+            break;
+        case RDZV_EXIT:
+            put(w, "EXIT %s\n", action->sentence);
             break;
         case RDZV_TRACE:
             put(w, "~%s job=%s node=%s epoch=%llu number=%llu %s\n",
@@ -473,6 +480,7 @@ static inline struct msg_join usual_join(uint32_t min, uint32_t max)
                              .grow_wait_ms = MSG_UNSET,
                              .elastic_timeout_ms = MSG_UNSET,
                              .stop_grace_ms = MSG_UNSET,
+                             .chief_grace_ms = MSG_UNSET,
                              .script_digest = 99,
                              .pid = 4711};
 }

@@ -18,7 +18,17 @@ static const struct msg_exited full_exited = {.epoch = UINT64_MAX,
                                               .code = 0,
                                               .signal = 9,
                                               .stopped = true,
-                                              .tail = long_tail};
+                                              .tail = long_tail,
+                                              .end = ENDING_START_FAILED};
+static const struct msg_running full_running = {.run = UINT32_MAX,
+                                                .rank = 65536 * 64 - 1,
+                                                .nodes = 65536,
+                                                .world = 65536 * 64,
+                                                .digest = UINT64_MAX,
+                                                .host = long_host,
+                                                .ports = many_ports,
+                                                .n_ports = 64,
+                                                .cause = CAUSE_DRAINED};
 static const struct msg_row rows[] = {{0, "10.0.0.1", 1}, {1, long_host, 65535}, {7, "[::1]", 80}};
 
 static void fill_texts(void)
@@ -38,15 +48,16 @@ static void fill_texts(void)
 
 static const struct tfe_msg samples[] = {
     M(JOIN, join, long_id, long_id, long_label, 65536, 65536, 64, 0, D, 0, 1, D, true, UINT64_MAX, 5, 6,
-      INT32_MAX, &full_exited),
-    M(JOIN, join, "j", "n", "", 1, 1, 1, U, U, U, U, U, false, 0, 0, 0, 0, NULL),
+      INT32_MAX, &full_exited, true, long_id, true, D, &full_running),
+    M(JOIN, join, "j", "n", "", 1, 1, 1, U, U, U, U, U, false, 0, 0, 0, 0, NULL, false, NULL, false, U,
+      NULL),
     M(RENEW, renew, UINT64_MAX),
     M(RENEW, renew, 0),
     M(READY, ready, UINT64_MAX, long_host, many_ports, MSG_NPROC_MAX, UINT64_MAX, true),
     M(READY, ready, 1, "h", many_ports, 1, 0, false),
     M(LISTENING, listening, UINT64_MAX),
     M(LISTENING, listening, 1),
-    M(EXITED, exited, UINT64_MAX, 63, 255, 0, true, long_tail),
+    M(EXITED, exited, UINT64_MAX, 63, 255, 0, true, long_tail, ENDING_OUT_OF_MEMORY),
     M(EXITED, exited, 1, 0, 0, 0, false, ""),
     M(GOODBYE, goodbye, true),
     M(GOODBYE, goodbye, false),
@@ -112,6 +123,14 @@ static void assert_same_text(const char *a, const char *b)
 static void same_exited(const struct msg_exited *a, const struct msg_exited *b)
 {
     SAME(epoch), SAME(local_rank), SAME(code), SAME(signal), SAME(stopped), SAME_TEXT(tail);
+    SAME(end);
+}
+
+static void same_running(const struct msg_running *a, const struct msg_running *b)
+{
+    SAME(run), SAME(rank), SAME(nodes), SAME(world), SAME(digest), SAME_TEXT(host);
+    SAME(n_ports), SAME(cause);
+    assert_memory_equal(a->ports, b->ports, a->n_ports * sizeof(*a->ports));
 }
 
 static void same_join(const struct msg_join *a, const struct msg_join *b)
@@ -123,6 +142,11 @@ static void same_join(const struct msg_join *a, const struct msg_join *b)
     assert_int_equal(a->exited == NULL, b->exited == NULL);
     if (a->exited) {
         same_exited(a->exited, b->exited);
+    }
+    SAME(durable), SAME_TEXT(run_key), SAME(no_grow), SAME(chief_grace_ms);
+    assert_int_equal(a->running == NULL, b->running == NULL);
+    if (a->running) {
+        same_running(a->running, b->running);
     }
 }
 

@@ -14,7 +14,17 @@ static char too_long[MSG_TAIL_MAX + 2];
 static const struct msg_exited bad_exited = {.epoch = 0, .tail = ""};
 
 #define JOIN(job, node, name, min, max, nproc, gather, grow, grace, pid, exited)                   \
-    M(JOIN, join, job, node, name, min, max, nproc, 0, gather, grow, grace, grace, false, 0, 0, 0, pid, exited)
+    M(JOIN, join, job, node, name, min, max, nproc, 0, gather, grow, grace, grace, false, 0, 0, 0, \
+      pid, exited, false, NULL, false, 0, NULL)
+/* A JOIN that is right but for these, and a RUNNING of two nodes in it. */
+#define RUNS(epoch, key, chief, running)                                                           \
+    "j", "n", "", 1, 1, 1, 0, 0, 0, 0, 0, false, 1, epoch, 0, 0, NULL, false, key, false, chief,   \
+        running
+#define RUNNING(run, rank, nodes, world, host, ports, n, cause)                                    \
+    &(const struct msg_running)                                                                    \
+    {                                                                                              \
+        run, rank, nodes, world, 1, host, ports, n, (enum tfe_cause)(cause)                        \
+    }
 #define ROW(...) &(const struct msg_row){__VA_ARGS__}, 1
 
 /* Refused by the encoder, and so by the decoder: both ask the same codec_check. */
@@ -54,6 +64,20 @@ static const struct tfe_msg out_of_range[] = {
     M(EXITED, exited, 1, 0, 1, 9, false, ""),
     M(EXITED, exited, 1, 0, 0, 0, false, too_long),
     M(EXITED, exited, 1, 0, 0, 0, false, NULL),
+    M(EXITED, exited, 1, 0, 0, 0, false, "", (enum tfe_ending)5),
+    M(JOIN, join, RUNS(1, "", 0, NULL)),
+    M(JOIN, join, RUNS(1, "a key", 0, NULL)),
+    M(JOIN, join, RUNS(1, "k", D + 1, NULL)),
+    M(JOIN, join, RUNS(0, "k", 0, RUNNING(1, 0, 2, 2, "h", many_ports, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(0, 0, 2, 2, "h", many_ports, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 2, 2, 2, "h", many_ports, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 0, 0, 2, "h", many_ports, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 0, 3, 2, "h", many_ports, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 0, 1, 0, "h", many_ports, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 0, 2, 2, "", many_ports, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 0, 2, 2, "h", zero_port, 1, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 0, 2, 2, "h", many_ports, 2, 1))),
+    M(JOIN, join, RUNS(1, "k", 0, RUNNING(1, 0, 2, 2, "h", many_ports, 1, 99))),
     M(PROCESSES, processes, 0x80000000u, NULL, 0, NULL, 0),
     M(PROCESSES, processes, 0, zero_pid, 1, NULL, 0),
     M(PROCESSES, processes, 0, NULL, 0, negative_pid, 1),
