@@ -69,7 +69,11 @@ stamp=$venv/tfe-installed # what is in there; written last
 begun=$venv/tfe-begun     # an install is on its way, or was cut off
 wanted=$( (cat "$root/scripts/requirements.txt" && /usr/bin/python3 -V && uname -m) | sha256sum | cut -d' ' -f1)
 
+# The package for training scripts, as an editable install would do it, without a build.
+link_package() { printf '%s\n' "$root/agent/python" >"$("$venv_python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tfe.pth"; }
+
 if [ -x "$venv_python" ] && [ ! -e "$begun" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+    link_package
     exit 0
 fi
 if [ -e "$begun" ] || ! "$venv_python" -m pip --version >/dev/null 2>&1; then
@@ -97,5 +101,6 @@ import pytest, sklearn, tensorflow, tf_keras' || return 1
 export -f install_venv
 export venv begun stamp venv_python root build_dir
 logged "installing TensorFlow into .venv" setup-venv.log bash -c install_venv
+link_package
 rm -f "$begun"
 printf '%s\n' "$wanted" >"$stamp"

@@ -6,12 +6,13 @@
 #   unit-asan the same with address and undefined-behaviour sanitizers
 #   e2e       real processes (pytest)
 #   e2e-asan  the same with sanitizers, without the tests marked heavy
+#   py        the package for training scripts, without TensorFlow (pytest)
 #   tf        real TensorFlow, the demo among it (pytest)
 # --full: the long versions of tests that have one (TFE_TEST_FULL=1), and heavy ones with sanitizers too.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-all=(install unit unit-asan e2e e2e-asan tf)
+all=(install unit unit-asan e2e e2e-asan py tf)
 chosen=()
 full=
 for argument in "$@"; do
@@ -53,6 +54,8 @@ stage_install() {
     done
     page=$(find "$prefix" -name digits.py -size +0 -print -quit)
     [ -n "$page" ] || { say "the examples were not installed"; return 1; }
+    [ -s "$prefix/share/tfe/python/tfe/__init__.py" ] && [ -e "$prefix/share/tfe/python/tfe/py.typed" ] ||
+        { say "the package for training scripts was not installed"; return 1; }
     say "installed: $(find "$prefix" -type f | wc -l) files"
 }
 stage_unit() { run_ctest default; }
@@ -63,6 +66,7 @@ stage_e2e-asan() {
     [ -n "$full" ] || options=(-m "not heavy")
     TFE_BIN_DIR=$build_dir/asan run_pytest e2e "${options[@]}"
 }
+stage_py() { run_pytest py; }
 stage_tf() { TFE_BIN_DIR=$build_dir/default run_pytest tf; }
 
 report=()

@@ -1,0 +1,67 @@
+"""For training scripts under tfe-agent. Every call works without an agent too, and then does nothing.
+
+    import tfe
+    strategy = tfe.strategy()                 # MultiWorkerMirroredStrategy, or a plain one without an agent
+    tfe.progress(step, samples=seen)          # for the agent, and whoever asks it
+    if tfe.stop_requested():                  # this machine is about to go, or the cluster to change
+        path = save_a_checkpoint()
+        tfe.checkpoint_saved(step, path)
+
+TensorFlow is imported only by what needs it, and then when it is called.
+"""
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any, Optional, SupportsIndex, Union
+
+from ._channel import channel as _channel_now
+from ._place import epoch, has_agent, rank, restart_count, world_size
+
+__all__ = ["checkpoint_saved", "epoch", "has_agent", "progress", "rank", "restart_count", "stop_requested", "world_size"]
+
+Count = Union[SupportsIndex, Any]
+"""A whole number: int, NumPy's, or a scalar tf.Variable or tensor."""
+
+
+def _count(value: Count, what: str) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = int(value)  # a tf.Variable
+    if number < 0:
+        raise ValueError(f"{what} is {number}; it counts from 0")
+    return number
+
+
+def progress(step: Count, samples: Optional[Count] = None) -> None:
+    """Tells the agent that so many steps (and samples, of all workers together) of the whole training are done.
+
+    Cheap enough for every step: it is passed on at most 20 times a second. Never waits. ValueError: a negative number.
+    """
+    _channel_now().progress(_count(step, "step"), None if samples is None else _count(samples, "samples"))
+
+
+def stop_requested() -> bool:
+    """Whether the agent wants a checkpoint now, because this cluster is going to end.
+
+    True until checkpoint_saved() was called for a checkpoint begun after that. Ask once a step: from the first call on
+    the agent counts on an answer. Each rank hears it by itself, perhaps not before the same step as the others; where
+    a save needs all ranks at one step, use tfe.Checkpointer, which agrees on one.
+    """
+    here = _channel_now()
+    here.listen()
+    here.poll()
+    if here.stop_by is None and here.save_number <= here.answered:
+        return False
+    here.shown = here.save_number
+    return True
+
+
+def checkpoint_saved(step: Count, path: Union[str, "os.PathLike[str]"]) -> None:
+    """Tells the agent that a checkpoint of this step is whole, and where. Rank 0, which writes it, is the one to say so.
+
+    It answers what stop_requested() had said True to by now. ValueError: a negative step.
+    """
+    here = _channel_now()
+    here.checkpoint(_count(step, "step"), os.fspath(path), here.shown)
