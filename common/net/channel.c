@@ -9,6 +9,7 @@
 
 #include "common/net/channel_private.h"
 #include "common/net/clock.h"
+#include "common/net/limits.h"
 
 /* One per thread, because a loop and its channels belong to one thread. Made with the first
  * channel, freed with the last. */
@@ -195,6 +196,11 @@ static void on_write(evutil_socket_t fd, short what, void *arg)
         dial_on_connected(ch);
     } else {
         channel_flush(ch);
+        if (ch->want_drained && ch->state == CHANNEL_S_OPEN && channel_is_live(ch) &&
+            out_queue_is_empty(&ch->out)) {
+            ch->want_drained = false;
+            ch->ops->drained(ch->ctx, ch);
+        }
     }
     channel_leave(ch);
 }
@@ -264,6 +270,9 @@ void channel_take_fd(struct channel *ch, int fd)
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    /* Or the kernel takes megabytes for a peer that reads nothing, and nobody can take them back. */
+    const int unsent = LIMIT_UNSENT_BYTES;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     (void)event_del(&ch->read_ev);
     (void)event_del(&ch->write_ev);
     ch->want_write = false;
@@ -386,9 +395,26 @@ const struct hello_facts *channel_peer_facts(const struct channel *ch)
     return &ch->peer_facts;
 }
 
+void channel_want_drained(struct channel *ch)
+{
+    ch->want_drained = true;
+    channel_flush_later(ch);
+}
+
+bool channel_push(struct channel *ch)
+{
+    channel_flush(ch);
+    return out_queue_is_empty(&ch->out);
+}
+
 size_t channel_queued(const struct channel *ch)
 {
     return ch->out.n;
+}
+
+uint64_t channel_received(const struct channel *ch)
+{
+    return ch->received;
 }
 
 uint64_t channel_unknown_messages(const struct channel *ch)

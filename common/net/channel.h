@@ -44,6 +44,8 @@ struct channel_ops {
     /* Last callback; the channel is freed when it returns. detail is a sentence fragment for logs
      * ("connection refused"), never NULL. Not called after channel_free. */
     void (*closed)(void *ctx, struct channel *ch, enum channel_end end, const char *detail);
+    /* Answers channel_want_drained. May be NULL where that is never called. */
+    void (*drained)(void *ctx, struct channel *ch);
 };
 
 /* Connects (host is a name or an address; resolving does not block the loop) and does the client's
@@ -89,9 +91,19 @@ bool channel_peer_address(const struct channel *ch, struct sockaddr_storage *ret
 /* What the peer told of itself in the handshake. */
 const struct hello_facts *channel_peer_facts(const struct channel *ch);
 
+/* drained() comes once, from the loop, when nothing is queued (any more): for those who produce what is
+ * long piece by piece. */
+void channel_want_drained(struct channel *ch);
+
+/* Offers what is queued to the socket now instead of at the end of the turn. True: it took all. */
+bool channel_push(struct channel *ch);
+
 /* Bytes that are queued and that the kernel has not taken yet, for those who produce long answers
  * at the pace at which they are read. */
 size_t channel_queued(const struct channel *ch);
+
+/* Bytes received so far, of the handshake too. */
+uint64_t channel_received(const struct channel *ch);
 
 /* Messages of unknown type dropped so far (they are of a later version). */
 uint64_t channel_unknown_messages(const struct channel *ch);

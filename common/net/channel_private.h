@@ -77,6 +77,7 @@ struct channel {
     bool ending;     /* closed() comes in this turn, with the three fields below */
     bool want_write; /* write_ev is added */
     bool shut;       /* our half is shut down */
+    bool want_drained;
     enum channel_end end;
     int end_errno;        /* 0, or what end_text is followed by */
     const char *end_text; /* static, or in *dial */
@@ -99,6 +100,7 @@ struct channel {
     struct hello_facts facts;   /* server: ours */
     struct hello_facts peer_facts;
     uint64_t unknown;
+    uint64_t received; /* bytes */
     union {
         struct sockaddr any;
         struct sockaddr_in v4;

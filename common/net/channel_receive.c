@@ -54,6 +54,7 @@ static size_t receive(struct channel *ch, uint8_t *in, size_t cap)
     const int error = got < 0 ? errno : 0;
     const bool nothing = error == EAGAIN || error == EINTR;
     if (got > 0 || nothing) {
+        ch->received += got > 0 ? (uint64_t)got : 0;
         if (ch->out_errno && nothing) {
             channel_end_later(ch, CHANNEL_RESET, "write", ch->out_errno);
         } else if (ch->out_errno) {

@@ -37,6 +37,11 @@ void channel_flush(struct channel *ch)
             (void)shutdown(ch->fd, SHUT_WR);
         }
     } else if (rc == TFE_EMORE) {
+        /* libevent does not put an event into epoll that is active at the moment, and by hand it may be:
+         * then nobody would ever tell that the socket takes more. */
+        if (!ch->want_write) {
+            (void)event_del(&ch->write_ev);
+        }
         if (!ch->want_write && event_add(&ch->write_ev, NULL)) {
             channel_end_later(ch, CHANNEL_NO_MEMORY, "no memory for an event", 0);
             return;

@@ -28,6 +28,10 @@
  * for which three of those wait has not read through three epochs. */
 #define LIMIT_BULK_BYTES (64 * 1024 * 1024)
 
+/* Bytes that the kernel takes for a peer beyond what it has sent: some frames. Everything else waits
+ * here, where it counts, or has not been produced yet. */
+#define LIMIT_UNSENT_BYTES (64 * 1024)
+
 /* After accept(2) failed for want of descriptors or memory: pause, then look again. */
 #define LIMIT_ACCEPT_PAUSE_MS 100
 

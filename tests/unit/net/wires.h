@@ -140,7 +140,8 @@ static inline void side_closed(void *ctx, struct channel *ch, enum channel_end e
     side->ch = NULL;
 }
 
-static const struct channel_ops side_ops = {side_established, side_message, side_closed};
+static const struct channel_ops side_ops = {
+    .established = side_established, .message = side_message, .closed = side_closed};
 
 static inline void side_free(struct side *side)
 {
