@@ -7,16 +7,12 @@
 static void send_table(struct sessions *sessions, struct table_cache *cache,
                        const struct rdzv_action *action)
 {
-    const struct table_chunks *chunks;
+    struct table_chunks *chunks;
     if (table_cache_get(cache, &action->msg.u.table, &chunks) != 0) {
         sessions_fail(sessions, action->session);
         return;
     }
-    for (size_t i = 0; i < table_chunks_count(chunks); i++) {
-        size_t n;
-        const uint8_t *plain = table_chunks_get(chunks, i, &n);
-        sessions_send_table(sessions, action->session, plain, n);
-    }
+    sessions_send_table(sessions, action->session, chunks);
 }
 
 void actions_run(const struct rdzv_actions *actions, struct sessions *sessions)

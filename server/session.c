@@ -52,6 +52,8 @@ static void session_leave(struct session *s)
     (void)event_del(&s->silent);
     status_stream_free(s->stream);
     s->stream = NULL;
+    table_stream_free(s->table);
+    s->table = NULL;
     leave_handshake(s);
     if (s->known) {
         if (all->stopping) {
@@ -271,8 +273,29 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     session_release(s);
 }
 
-static const struct channel_ops channel_callbacks = {
-    .established = on_established, .message = on_message, .closed = on_closed};
+/* What was queued has gone: on with the table. */
+static void on_drained(void *ctx, struct channel *ch)
+{
+    struct session *s = ctx;
+    if (s->table == NULL) {
+        return;
+    }
+    s->busy = true;
+    int err = table_stream_go_on(s->table, ch);
+    if (err == 0) {
+        table_stream_free(s->table);
+        s->table = NULL;
+    } else if (err != TFE_EMORE) {
+        session_break(s);
+    }
+    s->busy = false;
+    session_release(s);
+}
+
+static const struct channel_ops channel_callbacks = {.established = on_established,
+                                                     .message = on_message,
+                                                     .closed = on_closed,
+                                                     .drained = on_drained};
 
 /* A session whose peer owes us something has said nothing for too long. */
 static void on_silent(evutil_socket_t fd, short what, void *ctx)

@@ -20,6 +20,7 @@
 #include "server/peer.h"
 #include "server/sessions.h"
 #include "server/status.h"
+#include "server/table_stream.h"
 #include "server/throttle.h"
 
 struct channel;
@@ -33,6 +34,7 @@ struct session {
     struct channel *channel;         /* NULL: gone */
     struct half_open_address *place; /* while in the handshake */
     struct status_stream *stream;    /* an answer that is still being produced */
+    struct table_stream *table;      /* a table that has not been said to its end */
     struct event silent;             /* while the peer owes us a message */
     TAILQ_ENTRY(session) link;
     struct peer peer;

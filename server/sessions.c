@@ -91,16 +91,37 @@ static void judge_send(struct session *s, int err)
 void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg *msg)
 {
     struct session *s = open_session(all, session);
-    if (s != NULL) {
-        judge_send(s, channel_send(s->channel, msg));
+    if (s == NULL) {
+        return;
     }
+    if (s->table != NULL && msg->type == MSG_START) {
+        table_stream_start(s->table, &msg->u.start);
+        return;
+    }
+    if (s->table != NULL && msg->type == MSG_STOP &&
+        msg->u.stop.epoch >= table_stream_epoch(s->table)) {
+        table_stream_free(s->table);
+        s->table = NULL;
+    }
+    judge_send(s, channel_send(s->channel, msg));
 }
 
-void sessions_send_table(struct sessions *all, uint32_t session, const uint8_t *plain, size_t n)
+void sessions_send_table(struct sessions *all, uint32_t session, struct table_chunks *chunks)
 {
     struct session *s = open_session(all, session);
-    if (s != NULL) {
+    if (s == NULL) {
+        return;
+    }
+    table_stream_free(s->table);
+    s->table = NULL;
+    if (table_chunks_count(chunks) == 1) {
+        size_t n;
+        const uint8_t *plain = table_chunks_get(chunks, 0, &n);
         judge_send(s, channel_send_encoded(s->channel, plain, n, true));
+    } else if (table_stream_new(chunks, &s->table) == 0) {
+        channel_want_drained(s->channel);
+    } else {
+        judge_send(s, TFE_ENOMEM);
     }
 }
 

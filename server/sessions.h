@@ -16,6 +16,7 @@ struct listener;
 struct rdzv;
 struct rdzv_event;
 struct sessions;
+struct table_chunks;
 
 /* Where the agents' sessions lead. The number of a session is below max_sessions and is used again
  * only after sessions_forgotten, or after sessions_close, and when its connection is gone. */
@@ -53,11 +54,12 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
 /* The listener to pause while too many handshakes are under way; NULL: none (any more). */
 void sessions_set_listener(struct sessions *all, struct listener *listener);
 
-/* Says msg (or bytes of codec_encode, for tables) to an agent. If its connection is going already,
- * nothing happens; if there is no memory to say it, the session ends, for a peer must not miss a
- * message. */
+/* Says msg to an agent. If its connection is going already, nothing happens; if there is no memory to
+ * say it, the session ends, for a peer must not miss a message. */
 void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg *msg);
-void sessions_send_table(struct sessions *all, uint32_t session, const uint8_t *plain, size_t n);
+/* Says a table at the pace at which the agent reads; a START that follows waits for its end, and a STOP
+ * of its epoch, or a newer table, takes back what has not been said of it. */
+void sessions_send_table(struct sessions *all, uint32_t session, struct table_chunks *chunks);
 
 /* Ends a session that lost a message on its way (no memory to encode it). */
 void sessions_fail(struct sessions *all, uint32_t session);

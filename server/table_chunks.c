@@ -10,6 +10,7 @@
 
 struct table_chunks {
     struct table_chunks *next;
+    uint32_t users;
     const struct msg_row *rows;
     size_t n_rows;
     uint64_t epoch;
@@ -22,9 +23,14 @@ struct table_chunks {
     size_t ends_cap;
 };
 
-static void chunks_free(struct table_chunks *chunks)
+void table_chunks_keep(struct table_chunks *chunks)
 {
-    if (chunks != NULL) {
+    chunks->users++;
+}
+
+void table_chunks_drop(struct table_chunks *chunks)
+{
+    if (chunks != NULL && --chunks->users == 0) {
         free(chunks->bytes);
         free(chunks->ends);
         free(chunks);
@@ -65,7 +71,7 @@ static int encode_one(struct table_chunks *chunks, const struct msg_table *table
 }
 
 int table_cache_get(struct table_cache *cache, const struct msg_table *table,
-                    const struct table_chunks **ret)
+                    struct table_chunks **ret)
 {
     for (struct table_chunks *c = cache->first; c != NULL; c = c->next) {
         if (c->rows == table->rows && c->n_rows == table->n_rows && c->epoch == table->epoch &&
@@ -78,6 +84,7 @@ int table_cache_get(struct table_cache *cache, const struct msg_table *table,
     if (chunks == NULL) {
         return TFE_ENOMEM;
     }
+    chunks->users = 1;
     chunks->rows = table->rows;
     chunks->n_rows = table->n_rows;
     chunks->epoch = table->epoch;
@@ -88,7 +95,7 @@ int table_cache_get(struct table_cache *cache, const struct msg_table *table,
         size_t rows;
         int err = encode_one(chunks, table, done, &rows);
         if (err != 0) {
-            chunks_free(chunks);
+            table_chunks_drop(chunks);
             return err;
         }
         done += rows;
@@ -103,9 +110,14 @@ void table_cache_done(struct table_cache *cache)
 {
     while (cache->first != NULL) {
         struct table_chunks *next = cache->first->next;
-        chunks_free(cache->first);
+        table_chunks_drop(cache->first);
         cache->first = next;
     }
+}
+
+uint64_t table_chunks_epoch(const struct table_chunks *chunks)
+{
+    return chunks->epoch;
 }
 
 size_t table_chunks_count(const struct table_chunks *chunks)
