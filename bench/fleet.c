@@ -1,0 +1,594 @@
+/* bench/fleet.c: the simulated agents: JOIN, READY, LISTENING, renewals, probes, tables. */
+#include "bench/fleet.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <time.h>
+
+#include "common/base/table.h"
+#include "common/net/channel.h"
+#include "common/net/limits.h"
+#include "common/wire/seal.h"
+
+#define LATENCIES_MAX (1u << 20) /* kept since the mark; more are counted, not kept */
+#define SECONDS_MAX 600          /* of the histogram of WELCOMEs */
+#define FIRST_PORT 10000
+
+struct agent {
+    struct fleet *fleet;
+    struct channel *channel;
+    struct event timer; /* the next renewal, or the next try to connect */
+    TAILQ_ENTRY(agent) waiting;
+    uint32_t number;
+    bool wanted;
+    bool queued;
+    bool connecting;
+    bool welcome;
+    bool told; /* its trainers listen */
+    uint16_t renew_ms;
+    uint16_t spread_ms;
+    uint64_t epoch;    /* started */
+    uint64_t highest;
+    uint64_t digests[2]; /* of the tables held, by parity of their epoch */
+    uint64_t table_epoch;
+    uint64_t base;
+    uint32_t rows;       /* of the table under way */
+    uint32_t renewals;
+    uint32_t answered;
+    uint64_t sent_us;
+    uint64_t started_us;
+    uint64_t received; /* at the mark */
+    char node[32];
+};
+TAILQ_HEAD(agent_list, agent);
+
+/* The whole table of an epoch, as the first agent that got it put it together: all others are
+ * compared with it row by row. */
+struct reference {
+    uint64_t epoch;
+    uint64_t digest; /* once an agent's START has named it */
+    uint32_t world;
+    uint32_t *hashes; /* by rank; 0 not known yet */
+};
+
+struct fleet {
+    struct event_base *base;
+    struct fleet_config config;
+    struct hello_facts facts;
+    struct agent *agents;
+    struct agent_list to_connect;
+    uint32_t n_connecting;
+    uint32_t window;
+    uint32_t pace_ms;
+    uint32_t next; /* whose turn it is in the window */
+    struct fleet_facts seen;
+    struct reference reference[2];
+    uint64_t mark_us;
+    uint32_t *latencies;
+    size_t n_latencies;
+    uint32_t *sorted;
+    uint32_t welcomes[SECONDS_MAX];
+    uint32_t n_welcomes;
+};
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void arm(struct agent *a, uint64_t us)
+{
+    const struct timeval tv = {.tv_sec = (time_t)(us / 1000000),
+                               .tv_usec = (suseconds_t)(us % 1000000)};
+    (void)evtimer_add(&a->timer, &tv);
+}
+
+static void say(struct agent *a, const struct tfe_msg *msg)
+{
+    if (a->channel && channel_send(a->channel, msg)) {
+        (void)fprintf(stderr, "agent %u: a message was not sent\n", a->number);
+    }
+}
+
+/* --- renewals ----------------------------------------------------------------------------------- */
+
+static void renew(struct agent *a)
+{
+    a->sent_us = now_us();
+    say(a, &(struct tfe_msg){.type = MSG_RENEW, .u.renew.number = ++a->renewals});
+}
+
+/* One more of the window, by the next agent in turn that has none under way. */
+static void renew_next(struct fleet *f)
+{
+    for (uint32_t tries = 0; tries < f->config.n; tries++) {
+        struct agent *a = &f->agents[f->next];
+        f->next = f->next + 1 == f->config.n ? 0 : f->next + 1;
+        if (a->welcome && a->answered == a->renewals) {
+            renew(a);
+            return;
+        }
+    }
+}
+
+static void on_renewed(struct agent *a, const struct msg_renewed *renewed)
+{
+    struct fleet *f = a->fleet;
+    f->seen.renewed++;
+    if (renewed->number == a->renewals) {
+        if (f->n_latencies < LATENCIES_MAX) {
+            f->latencies[f->n_latencies++] = (uint32_t)(now_us() - a->sent_us);
+        }
+        a->answered = a->renewals;
+        if (f->window > 0) {
+            renew_next(f);
+        }
+    }
+}
+
+static void arm_renewal(struct agent *a)
+{
+    const uint32_t ms = a->fleet->pace_ms ? a->fleet->pace_ms : a->renew_ms;
+    /* +-20 %, as agents do, so that they do not march in step. */
+    arm(a, (uint64_t)ms * (800 + randombytes_uniform(401)));
+}
+
+/* --- epochs -------------------------------------------------------------------------------------- */
+
+static uint16_t port_of(const struct agent *a, uint64_t epoch)
+{
+    const uint32_t number = a->fleet->config.first_label + a->number;
+    return (uint16_t)(FIRST_PORT + 2 * (number % 25000) + (epoch & 1));
+}
+
+static void send_ready(struct agent *a, uint64_t epoch, bool answering)
+{
+    const uint16_t port = port_of(a, epoch);
+    say(a, &(struct tfe_msg){.type = MSG_READY,
+                             .u.ready = {.epoch = epoch,
+                                         .host = "127.0.0.1",
+                                         .ports = &port,
+                                         .n_ports = 1,
+                                         .table_digest = a->digests[epoch & 1],
+                                         .answering = answering}});
+}
+
+static uint32_t row_hash(const struct msg_row *row)
+{
+    const uint64_t digest = table_digest(row, 1);
+    const uint32_t hash = (uint32_t)(digest ^ (digest >> 32));
+    return hash ? hash : 1;
+}
+
+static bool is_as_reference(struct fleet *f, const struct msg_table *table)
+{
+    struct reference *r = &f->reference[table->epoch & 1];
+    if (r->epoch != table->epoch) {
+        if (table->world > r->world) {
+            uint32_t *hashes = realloc(r->hashes, table->world * sizeof *hashes);
+            if (!hashes) {
+                return false;
+            }
+            memset(hashes + r->world, 0, (table->world - r->world) * sizeof *hashes);
+            r->hashes = hashes;
+        }
+        r->epoch = table->epoch;
+        r->world = table->world;
+        r->digest = 0;
+        if (table->base_digest == 0) {
+            memset(r->hashes, 0, table->world * sizeof *r->hashes);
+        }
+        for (size_t i = 0; i < table->n_rows; i++) {
+            r->hashes[table->rows[i].rank] = 0;
+        }
+    }
+    for (size_t i = 0; i < table->n_rows; i++) {
+        uint32_t *known = &r->hashes[table->rows[i].rank];
+        const uint32_t hash = row_hash(&table->rows[i]);
+        if (*known != 0 && *known != hash && table->base_digest == 0) {
+            return false;
+        }
+        *known = hash;
+    }
+    return true;
+}
+
+static void on_table(struct agent *a, const struct msg_table *table)
+{
+    struct fleet *f = a->fleet;
+    /* The first agent looks at every row, and every hundredth: comparing all of 10,000 times 10,000
+     * would measure this process. */
+    if ((a->number == 0 || a->number % 100 == 1) && !is_as_reference(f, table)) {
+        f->seen.wrong++;
+    }
+    if (a->table_epoch != table->epoch || (table->n_rows > 0 && table->rows[0].rank == 0)) {
+        a->rows = 0;
+    }
+    a->table_epoch = table->epoch;
+    a->base = table->base_digest;
+    a->rows += (uint32_t)table->n_rows;
+}
+
+static void on_start(struct agent *a, const struct msg_start *start)
+{
+    struct fleet *f = a->fleet;
+    const bool complete = a->table_epoch == start->epoch &&
+                          (a->base == 0 ? a->rows == start->world
+                                        : a->base == a->digests[start->epoch & 1]);
+    if (!complete) {
+        f->seen.wrong++;
+        return;
+    }
+    struct reference *r = &f->reference[start->epoch & 1];
+    if (r->digest == 0) {
+        r->digest = start->table_digest;
+    } else if (r->epoch == start->epoch && r->digest != start->table_digest) {
+        f->seen.wrong++;
+    }
+    a->digests[start->epoch & 1] = start->table_digest;
+    a->epoch = start->epoch;
+    a->highest = start->epoch;
+    a->started_us = now_us();
+    if (start->epoch > f->seen.epoch) {
+        f->seen.epoch = start->epoch;
+        f->seen.epochs_seen++;
+        f->seen.started = 0;
+    }
+    f->seen.started += start->epoch == f->seen.epoch;
+    say(a, &(struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = start->epoch});
+}
+
+static void on_stop(struct agent *a, const struct msg_stop *stop)
+{
+    a->fleet->seen.stopped++;
+    a->highest = stop->epoch > a->highest ? stop->epoch : a->highest;
+    if (a->epoch != 0) {
+        say(a, &(struct tfe_msg){.type = MSG_EXITED,
+                                 .u.exited = {.epoch = a->epoch, .stopped = true, .tail = ""}});
+        a->epoch = 0;
+    }
+}
+
+static void on_probe(struct agent *a, const struct msg_probe *probe)
+{
+    enum tfe_probe_result result = PROBE_ANSWERED_OURS;
+    if (probe->kind == PROBE_SUSPECT) {
+        const uint32_t number = (uint32_t)(probe->ports[0] - FIRST_PORT) / 2 % 25000;
+        const uint32_t first = a->fleet->config.first_label;
+        const bool ours = number >= first && number - first < a->fleet->config.n;
+        result = ours && a->fleet->agents[number - first].wanted ? PROBE_ACCEPTED : PROBE_REFUSED;
+    }
+    say(a, &(struct tfe_msg){.type = MSG_PROBED,
+                             .u.probed = {.probe = probe->probe, .result = result}});
+}
+
+/* --- connections --------------------------------------------------------------------------------- */
+
+static void connect_more(struct fleet *f);
+
+static void on_established(void *ctx, struct channel *ch, enum token_role role)
+{
+    struct agent *a = ctx;
+    const struct fleet_config *config = &a->fleet->config;
+    char label[32];
+    (void)ch;
+    (void)role;
+    (void)snprintf(label, sizeof label, "sim-%u", config->first_label + a->number);
+    a->connecting = false;
+    a->fleet->n_connecting--;
+    say(a, &(struct tfe_msg){.type = MSG_JOIN,
+                             .u.join = {.job = config->job,
+                                        .node = a->node,
+                                        .node_name = label,
+                                        .min_nodes = config->min_nodes,
+                                        .max_nodes = config->max_nodes,
+                                        .nproc = 1,
+                                        .max_restarts = MSG_UNSET,
+                                        .gather_ms = config->gather_ms,
+                                        .grow_wait_ms = MSG_UNSET,
+                                        .stop_grace_ms = MSG_UNSET,
+                                        .elastic_timeout_ms = MSG_UNSET,
+                                        .highest_epoch = a->highest,
+                                        .running_epoch = a->epoch,
+                                        .script_digest = 1}});
+    connect_more(a->fleet);
+}
+
+static void on_welcome(struct agent *a, const struct msg_welcome *welcome)
+{
+    struct fleet *f = a->fleet;
+    const uint64_t second = (now_us() - f->mark_us) / 1000000;
+    a->renew_ms = (uint16_t)(welcome->renew_ms < 60000 ? welcome->renew_ms : 60000);
+    a->spread_ms = (uint16_t)(welcome->spread_ms < 60000 ? welcome->spread_ms : 60000);
+    if (!a->welcome) {
+        a->welcome = true;
+        f->seen.connected++;
+        f->n_welcomes++;
+        f->welcomes[second < SECONDS_MAX ? second : SECONDS_MAX - 1]++;
+    }
+    arm_renewal(a);
+}
+
+static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
+{
+    struct agent *a = ctx;
+    (void)ch;
+    switch ((int)msg->type) {
+    case MSG_WELCOME:
+        on_welcome(a, &msg->u.welcome);
+        break;
+    case MSG_RENEWED:
+        on_renewed(a, &msg->u.renewed);
+        break;
+    case MSG_PREPARE:
+        send_ready(a, msg->u.prepare.epoch, msg->u.prepare.answer);
+        break;
+    case MSG_TABLE:
+        on_table(a, &msg->u.table);
+        break;
+    case MSG_START:
+        on_start(a, &msg->u.start);
+        break;
+    case MSG_STOP:
+        on_stop(a, &msg->u.stop);
+        break;
+    case MSG_PROBE:
+        on_probe(a, &msg->u.probe);
+        break;
+    case MSG_REFUSED:
+        (void)fprintf(stderr, "agent %u: refused: %s\n", a->number, msg->u.refused.sentence);
+        break;
+    }
+}
+
+static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const char *detail)
+{
+    struct agent *a = ctx;
+    struct fleet *f = a->fleet;
+    (void)ch;
+    (void)end;
+    (void)detail;
+    a->channel = NULL;
+    a->received = 0;
+    f->n_connecting -= a->connecting;
+    a->connecting = false;
+    f->seen.connected -= a->welcome;
+    a->welcome = false;
+    a->answered = a->renewals;
+    if (a->wanted) {
+        /* As an agent: a random time up to spread first, then again. */
+        const uint32_t spread = a->spread_ms ? a->spread_ms : 100;
+        arm(a, (uint64_t)1000 * (100 + randombytes_uniform(spread)));
+    }
+    connect_more(f);
+}
+
+static const struct channel_ops ops = {
+    .established = on_established, .message = on_message, .closed = on_closed};
+
+static void connect_more(struct fleet *f)
+{
+    struct agent *a;
+    while (f->n_connecting < f->config.connecting_max &&
+           (a = TAILQ_FIRST(&f->to_connect)) != NULL) {
+        TAILQ_REMOVE(&f->to_connect, a, waiting);
+        a->queued = false;
+        if (channel_connect(f->base, f->config.info->host, f->config.info->port,
+                            &f->config.info->token, &f->facts, 60000, &ops, a, &a->channel)) {
+            arm(a, 100000);
+            return;
+        }
+        a->connecting = true;
+        f->n_connecting++;
+    }
+}
+
+static void want_connection(struct agent *a)
+{
+    if (!a->queued && !a->channel) {
+        a->queued = true;
+        TAILQ_INSERT_TAIL(&a->fleet->to_connect, a, waiting);
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct agent *a = ctx;
+    (void)fd;
+    (void)what;
+    if (a->welcome) {
+        if (a->answered == a->renewals) {
+            renew(a);
+        }
+        arm_renewal(a);
+    } else if (a->wanted) {
+        want_connection(a);
+        connect_more(a->fleet);
+    }
+}
+
+/* --- the fleet ----------------------------------------------------------------------------------- */
+
+int fleet_new(struct event_base *base, const struct fleet_config *config, struct fleet **ret)
+{
+    struct fleet *f = calloc(1, sizeof *f);
+    if (!f) {
+        return TFE_ENOMEM;
+    }
+    f->base = base;
+    f->config = *config;
+    f->facts = (struct hello_facts){.version_min = 1, .version_max = 1};
+    randombytes_buf(&f->facts.boot_nonce, sizeof f->facts.boot_nonce);
+    TAILQ_INIT(&f->to_connect);
+    f->agents = calloc(config->n, sizeof *f->agents);
+    f->latencies = malloc(2 * LATENCIES_MAX * sizeof *f->latencies);
+    if (!f->agents || !f->latencies) {
+        fleet_free(f);
+        return TFE_ENOMEM;
+    }
+    f->sorted = f->latencies + LATENCIES_MAX;
+    for (uint32_t i = 0; i < config->n; i++) {
+        struct agent *a = &f->agents[i];
+        a->fleet = f;
+        a->number = i;
+        uint64_t random;
+        randombytes_buf(&random, sizeof random);
+        (void)snprintf(a->node, sizeof a->node, "sim-%016llx", (unsigned long long)random);
+        (void)event_assign(&a->timer, base, -1, 0, on_timer, a);
+    }
+    fleet_mark(f);
+    *ret = f;
+    return 0;
+}
+
+void fleet_free(struct fleet *f)
+{
+    if (!f) {
+        return;
+    }
+    for (uint32_t i = 0; f->agents && i < f->config.n; i++) {
+        (void)event_del(&f->agents[i].timer);
+        channel_free(f->agents[i].channel);
+    }
+    free(f->reference[0].hashes);
+    free(f->reference[1].hashes);
+    free(f->agents);
+    free(f->latencies);
+    free(f);
+}
+
+void fleet_connect(struct fleet *f, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to && i < f->config.n; i++) {
+        f->agents[i].wanted = true;
+        want_connection(&f->agents[i]);
+    }
+    connect_more(f);
+}
+
+static void take_out(struct fleet *f, uint32_t agent, bool polite)
+{
+    struct agent *a = &f->agents[agent];
+    a->wanted = false;
+    if (!a->channel) {
+        return;
+    }
+    f->seen.connected -= a->welcome;
+    f->n_connecting -= a->connecting;
+    a->welcome = a->connecting = false;
+    a->epoch = 0;
+    (void)event_del(&a->timer);
+    if (polite) {
+        say(a, &(struct tfe_msg){.type = MSG_GOODBYE, .u.goodbye.drained = true});
+        channel_finish(a->channel, 1000);
+        return;
+    }
+    channel_free(a->channel);
+    a->channel = NULL;
+}
+
+void fleet_lose(struct fleet *f, uint32_t agent)
+{
+    take_out(f, agent, false);
+}
+
+void fleet_leave(struct fleet *f, uint32_t agent)
+{
+    take_out(f, agent, true);
+}
+
+void fleet_renew(struct fleet *f, uint32_t window)
+{
+    f->window = window;
+    for (uint32_t i = 0; i < window; i++) {
+        renew_next(f);
+    }
+}
+
+void fleet_pace(struct fleet *f, uint32_t interval_ms)
+{
+    f->pace_ms = interval_ms;
+    for (uint32_t i = 0; i < f->config.n; i++) {
+        if (f->agents[i].welcome) {
+            arm_renewal(&f->agents[i]);
+        }
+    }
+}
+
+void fleet_mark(struct fleet *f)
+{
+    f->mark_us = now_us();
+    f->seen.renewed = 0;
+    f->n_latencies = 0;
+    f->n_welcomes = 0;
+    for (uint32_t i = 0; i < f->config.n; i++) {
+        const struct channel *ch = f->agents[i].channel;
+        f->agents[i].received = ch ? channel_received(ch) : 0;
+    }
+    memset(f->welcomes, 0, sizeof f->welcomes);
+}
+
+void fleet_look(const struct fleet *f, struct fleet_facts *ret)
+{
+    *ret = f->seen;
+}
+
+uint64_t fleet_bytes(const struct fleet *f)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < f->config.n; i++) {
+        const struct agent *a = &f->agents[i];
+        bytes += a->channel ? channel_received(a->channel) - a->received : 0;
+    }
+    return bytes;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+uint32_t fleet_latency_us(struct fleet *f, double q)
+{
+    const size_t n = f->n_latencies;
+    if (n == 0) {
+        return 0;
+    }
+    memcpy(f->sorted, f->latencies, n * sizeof *f->sorted);
+    qsort(f->sorted, n, sizeof *f->sorted, by_value);
+    return f->sorted[(size_t)(q * (double)(n - 1))];
+}
+
+void fleet_welcomes(const struct fleet *f, uint32_t *ret_busiest, uint32_t *ret_all)
+{
+    *ret_busiest = 0;
+    for (uint32_t i = 0; i < SECONDS_MAX; i++) {
+        *ret_busiest = f->welcomes[i] > *ret_busiest ? f->welcomes[i] : *ret_busiest;
+    }
+    *ret_all = f->n_welcomes;
+}
+
+uint64_t fleet_started_us(struct fleet *f, double q)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < f->config.n && n < LATENCIES_MAX; i++) {
+        const struct agent *a = &f->agents[i];
+        if (a->epoch == f->seen.epoch && a->started_us >= f->mark_us) {
+            f->sorted[n++] = (uint32_t)(a->started_us - f->mark_us);
+        }
+    }
+    if (n == 0) {
+        return 0;
+    }
+    qsort(f->sorted, n, sizeof *f->sorted, by_value);
+    return f->sorted[(size_t)(q * (double)(n - 1))];
+}
