@@ -4,6 +4,7 @@
 #   install   cmake --install into a scratch prefix, and what must be in there
 #   unit      unit tests (ctest), as users get the programs
 #   unit-asan the same with address and undefined-behaviour sanitizers
+#   sim       the simulator: a minute of random faults on all cores, with a seed of the commit's own
 #   e2e       real processes (pytest)
 #   e2e-asan  the same with sanitizers, without the tests marked heavy
 #   py        the package for training scripts, without TensorFlow (pytest)
@@ -12,7 +13,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-all=(install unit unit-asan e2e e2e-asan py tf)
+all=(install unit unit-asan sim e2e e2e-asan py tf)
 chosen=()
 full=
 for argument in "$@"; do
@@ -60,6 +61,12 @@ stage_install() {
 }
 stage_unit() { run_ctest default; }
 stage_unit-asan() { run_ctest asan; }
+stage_sim() {
+    local commit
+    commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=1 # unpacked, not cloned
+    nested "$root/scripts/explore.sh" --seconds 60 --seed $((16#${commit:0:10})) \
+        --explorer "$build_dir/default/tests/sim/sim_explore"
+}
 stage_e2e() { TFE_BIN_DIR=$build_dir/default run_pytest e2e; }
 stage_e2e-asan() {
     local options=()

@@ -4,6 +4,7 @@
 
 #include "agent/core/agent.h"
 #include "common/base/assert.h"
+#include "common/base/bug.h"
 #include "common/base/rng.h"
 
 /* Actions of one step: a handful of messages, traces and orders, whatever the event. */

@@ -51,7 +51,7 @@ void link_join(struct agent *a)
         .new_run = c->new_run && !a->link.ever_up,
         .stop_grace_ms = c->stop_grace_ms,
         .highest_epoch = a->highest,
-        .running_epoch = a->work == WORK_IDLE ? 0 : a->epoch,
+        .running_epoch = a->work == WORK_IDLE || TFE_BUG(join_says_idle) ? 0 : a->epoch,
         .script_digest = c->script_digest,
         .pid = c->pid,
         .exited = a->exit_pending ? &a->exited : NULL,
@@ -119,7 +119,8 @@ void link_disconnected(struct agent *a, enum agent_link how, const char *text)
         }
         wait = UNAUTHORISED_GAP_MS;
     }
-    link->retry_at = tfe_mono_add(a->now, (int64_t)wait);
+    link->retry_at =
+        TFE_BUG(reconnect_never) ? TFE_MONO_NEVER : tfe_mono_add(a->now, (int64_t)wait);
 }
 
 static void renew_later(struct agent *a)
@@ -136,6 +137,13 @@ static void renew_later(struct agent *a)
     link->renew_at = tfe_mono_add(a->now, (int64_t)wait);
 }
 
+static void set_fence(struct agent *a, struct tfe_mono deadline)
+{
+    if (!TFE_BUG(fence_unset)) {
+        act_push(a, AGENT_FENCE)->deadline = deadline;
+    }
+}
+
 void link_welcome(struct agent *a, const struct msg_welcome *welcome)
 {
     struct link *link = &a->link;
@@ -146,7 +154,7 @@ void link_welcome(struct agent *a, const struct msg_welcome *welcome)
     link->renew_ms = welcome->renew_ms;
     link->spread_ms = welcome->spread_ms;
     link->lease_end = tfe_mono_add(link->join_sent, welcome->ttl_ms);
-    act_push(a, AGENT_FENCE)->deadline = tfe_mono_add(link->join_sent, welcome->fence_ms);
+    set_fence(a, tfe_mono_add(link->join_sent, welcome->fence_ms));
     link->silent_at = link->lease_end;
     renew_later(a);
     act_trace(a, AGENT_TRACE_JOINED, welcome->ttl_ms, NULL);
@@ -164,7 +172,7 @@ void link_renewed(struct agent *a, const struct msg_renewed *renewed)
     link->ttl_ms = renewed->ttl_ms;
     link->lease_end = tfe_mono_add(sent, renewed->ttl_ms);
     link->silent_at = link->lease_end;
-    act_push(a, AGENT_FENCE)->deadline = tfe_mono_add(sent, renewed->fence_ms);
+    set_fence(a, tfe_mono_add(TFE_BUG(fence_from_answer) ? a->now : sent, renewed->fence_ms));
 }
 
 void link_lease_ended(struct agent *a)

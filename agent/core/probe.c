@@ -9,6 +9,9 @@ void probe_answer(struct agent *a, bool answer)
         return;
     }
     a->answers = answer;
+    if (TFE_BUG(answers_on) && !answer) {
+        return;
+    }
     struct agent_action *action = act_push(a, AGENT_ANSWER);
     action->answer = answer;
     action->epoch = a->prepare;

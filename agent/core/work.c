@@ -22,9 +22,15 @@ void work_prepare(struct agent *a, const struct msg_prepare *prepare)
     work_ready(a);
 }
 
+/* Nothing of an older epoch runs here. */
+static bool is_free(const struct agent *a)
+{
+    return a->work == WORK_IDLE || (TFE_BUG(ready_early) && a->work == WORK_SWEEPING);
+}
+
 void work_ready(struct agent *a)
 {
-    if (a->prepare == 0 || a->guard_lost || a->work != WORK_IDLE || a->after != AFTER_NOTHING ||
+    if (a->prepare == 0 || a->guard_lost || !is_free(a) || a->after != AFTER_NOTHING ||
         a->link.state != LINK_UP) {
         return;
     }
@@ -162,6 +168,9 @@ static void sweep(struct agent *a)
     if (a->work == WORK_RUNNING) {
         a->work = WORK_SWEEPING;
         act_push(a, AGENT_SWEEP);
+        if (TFE_BUG(exited_early) && a->link.state == LINK_UP) {
+            act_send(a, MSG_EXITED)->u.exited = a->exited;
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/assert.h"
+#include "common/base/bug.h"
 #include "common/base/id.h"
 #include "common/base/wheel.h"
 #include "server/core/rdzv.h"

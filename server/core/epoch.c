@@ -64,7 +64,8 @@ static uint32_t choose(struct job *job)
         }
     }
     sort_by_claim(job->chosen, n);
-    return n < job->max_nodes ? n : job->max_nodes;
+    uint32_t max = job->max_nodes + TFE_BUG(max_off_by_one);
+    return n < max ? n : max;
 }
 
 /* Seats of the chosen: index 0 stays, or goes to the node longest in the job; survivors keep theirs
@@ -155,7 +156,7 @@ static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
     struct msg_start *start = &send_to(r, node->session, MSG_START)->u.start;
     start->epoch = epoch->number;
     start->run = job->run;
-    start->rank = node->seat * job->nproc;
+    start->rank = TFE_BUG(seat_twice) ? 0 : node->seat * job->nproc;
     start->world = epoch->n_seats * job->nproc;
     start->nodes = epoch->n_seats;
     start->cause = epoch->cause;
@@ -198,7 +199,7 @@ void epoch_open(struct rdzv *r, struct job *job)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->seat == NO_SEAT && node->session != NO_SESSION) {
+        if (node->seat == NO_SEAT && node->session != NO_SESSION && !TFE_BUG(spare_forgotten)) {
             node_prepare(r, node);
         }
     }
@@ -206,7 +207,7 @@ void epoch_open(struct rdzv *r, struct job *job)
 
 void epoch_form(struct rdzv *r, struct job *job)
 {
-    uint64_t number = job_next_epoch(job);
+    uint64_t number = job_next_epoch(job) - (TFE_BUG(epoch_repeats) && job->epoch.number != 0);
     uint32_t n = choose(job);
     /* The set of ports that the old epoch used may be spoken to until its last member that nothing
      * is known of is past its fence. */

@@ -101,7 +101,7 @@ static bool is_collective_error(const char *tail)
 
 static enum end end_of(const struct job *job, const struct msg_exited *exited)
 {
-    if (exited->stopped) {
+    if (exited->stopped && !TFE_BUG(charge_stopped)) {
         return END_STOPPED;
     }
     if (peer_is_missing(job)) {
@@ -189,7 +189,7 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
     /* One fault an epoch at most: on the first exit that no other explains. The switch may have begun
      * on a survivor's word already. */
     bool first = f->epoch != job->epoch.number;
-    if (!first && (f->is_settled || end != END_OWN_FAULT)) {
+    if (!first && (f->is_settled || end != END_OWN_FAULT) && !TFE_BUG(charge_all)) {
         return;
     }
     if (first) {

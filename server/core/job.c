@@ -87,7 +87,8 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
 
 int job_reserve(struct rdzv *r, struct job *job, size_t nodes, uint32_t max_nodes, uint32_t nproc)
 {
-    size_t seats = nodes < max_nodes ? nodes : max_nodes;
+    size_t max = (size_t)max_nodes + TFE_BUG(max_off_by_one);
+    size_t seats = nodes < max ? nodes : max;
     size_t cap = job->cap_nodes;
     if (nodes > cap) {
         size_t want = nodes + nodes / 2;

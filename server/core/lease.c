@@ -6,7 +6,7 @@
  */
 static int64_t held_ms(uint32_t told_ms)
 {
-    return (int64_t)told_ms * 1106 / 1000 + 50;
+    return TFE_BUG(lease_short) ? told_ms : (int64_t)told_ms * 1106 / 1000 + 50;
 }
 
 uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members)
@@ -36,7 +36,7 @@ void lease_renew(struct rdzv *r, struct node *node)
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms)
 {
     wheel_set(&r->wheel, &node->lease.timer.wheel, tfe_mono_add(r->now, held_ms(ttl_ms)));
-    node->lease.fence_end = tfe_mono_add(r->now, held_ms(fence_ms));
+    node->lease.fence_end = tfe_mono_add(r->now, TFE_BUG(restored_no_fence) ? 0 : held_ms(fence_ms));
 }
 
 struct tfe_mono lease_end_from(const struct rdzv *r, struct tfe_mono granted)

@@ -19,7 +19,7 @@ void on_lease_over(struct rdzv *r, struct node *node)
         send_to(r, session, MSG_LEASE_ENDED)->u.lease_ended.epoch = job->epoch.number;
         send_close(r, session);
     }
-    if (ran && !job->rank0_finished) {
+    if (ran && !job->rank0_finished && !TFE_BUG(loss_ignored)) {
         job_want_switch(job, CAUSE_NODE_LOST);
     }
     job_settle(r, job);

@@ -434,7 +434,7 @@ static void take_suspect_result(struct rdzv *r, struct node *node, const struct 
                                 uint32_t place, enum tfe_probe_result result)
 {
     struct probe *p = &node->probe;
-    if (result != PROBE_REFUSED) {
+    if (result != PROBE_REFUSED && !TFE_BUG(accepted_is_proof)) {
         p->contradicted = true;
     } else if (has_verified(node, &prober->id)) {
         p->succeeded = true;

@@ -56,7 +56,9 @@ static void bury(struct rdzv *r)
     while (r->dead_nodes) {
         struct node *node = r->dead_nodes;
         r->dead_nodes = node->next_dead;
-        mem_free(r->mem, node);
+        if (!TFE_BUG(leak_nodes)) {
+            mem_free(r->mem, node);
+        }
     }
     while (r->dead_jobs) {
         struct job *job = r->dead_jobs;

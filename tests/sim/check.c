@@ -498,6 +498,26 @@ void check_word(struct check *c, uint32_t node, const char *message, uint32_t tr
     }
 }
 
+void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
+{
+    struct job_check *j = job_of(c, job);
+    const struct view *view = view_find(j, c->era, epoch);
+    for (uint32_t rank = 0; !j->excused && view && view->live && rank < view->world; rank++) {
+        if (view->live[rank] == node + 1) {
+            fail(c, CHECK_TRUE_PROOF, "node %u is proven dead, rank %u of epoch %llu lives on it", node,
+                 rank, (unsigned long long)epoch);
+        }
+    }
+}
+
+void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
+{
+    if (!check_is_excused(c, job)) {
+        fail(c, CHECK_NOBODY_ANSWERS, "node %u answers probes on a port of epoch %llu, which begins",
+             node, (unsigned long long)epoch);
+    }
+}
+
 /* --- the rest ------------------------------------------------------------------------------------ */
 
 void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max)

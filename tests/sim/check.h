@@ -21,6 +21,8 @@
     X(MAX_KEPT, max_kept, "no epoch has more members than max", "")                                \
     X(MIN_KEPT, min_kept, "no epoch begins with fewer members than min", "")                       \
     X(TRUE_WORD, true_word, "no agent says that nothing runs while a trainer of its does", "")     \
+    X(TRUE_PROOF, true_proof, "who is proven dead by others' probes has no living trainer", "")      \
+    X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes", "")       \
     X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once", "")      \
     X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only",     \
       "fault_excuse takes back the charge of the epoch before, while its verdict is open")         \
@@ -109,6 +111,11 @@ void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
 /* The fence has passed for so long that its guard must have killed everything. */
 void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive);
 void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive);
+
+/* The server takes this node's trainers of the epoch for dead. A trainer of the epoch may connect to a
+ * port on which this node answers probes. */
+void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
+void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
 
 void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max);
 void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit);

@@ -11,6 +11,7 @@
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
+#include "tests/sim/probing.h"
 #include "tests/sim/server.h"
 
 /* So many machines share the jobs of one name; a table goes to every member, so that a cluster of
@@ -178,6 +179,7 @@ static void end_world(struct explore *x)
     faults_free(w);
     server_free(w);
     disk_free(w);
+    probing_free(w);
     trainers_free(w);
     nodes_free(w);
     jobs_free(w);

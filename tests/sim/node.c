@@ -89,6 +89,15 @@ static bool machine_runs(const struct node *node)
     return node->on && !node->suspended;
 }
 
+void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *id)
+{
+    const char *dot = strrchr(id, '.');
+    uint32_t node = names_find(w->node_names, id, dot ? (size_t)(dot - id) : strlen(id));
+    if (node != NAMES_NONE) {
+        check_dead(w->check, job, epoch, node);
+    }
+}
+
 bool node_can_run(const struct world *w, uint32_t node)
 {
     const struct node *n = &w->nodes[node];

@@ -57,6 +57,8 @@ struct node {
     struct sim_timer fence_timer;
 
     uint16_t ports[2][MSG_NPROC_MAX];
+    uint16_t answers[MSG_NPROC_MAX]; /* the agent says who it is on these */
+    size_t n_answers;
     uint16_t next_port;
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
@@ -77,6 +79,8 @@ uint32_t node_find_process(const struct world *w, const char *id);
 /* Starts an agent of the job; id NULL makes one. Nothing happens where one runs; while trainers of an
  * earlier one are still dying it starts after them. */
 void node_start(struct world *w, uint32_t node, uint32_t job, const char *id);
+/* The server takes the trainers of this process in this epoch for dead: they have to be. */
+void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *id);
 uint32_t node_job(const struct world *w, uint32_t node);
 struct tfe_mono node_clock(const struct world *w, uint32_t node);
 /* The machine runs and the agent process on it is there and not frozen. */

@@ -7,6 +7,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
+#include "tests/sim/probing.h"
 
 #define SPIN_MAX 10000
 /* What a core may hold: itself, and the table. */
@@ -198,6 +199,13 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
     case AGENT_HOLD_PORTS:
         hold_ports(w, n, action->epoch, action->fresh);
         return;
+    case AGENT_ANSWER:
+        n->n_answers = action->answer ? action->n_ports : 0;
+        memcpy(n->answers, action->ports, n->n_answers * sizeof(*n->answers));
+        return;
+    case AGENT_PROBE:
+        probing_try(w, n, &action->msg.u.probe);
+        return;
     case AGENT_SPAWN:
         spawn(w, n, &action->place);
         return;
@@ -272,6 +280,7 @@ void node_agent_end(struct world *w, struct node *n)
     (void)w;
     n->agent = false;
     n->frozen = false;
+    n->n_answers = 0;
     agent_free(n->core);
     n->core = NULL;
     n->timer.due = SIM_NEVER;
@@ -307,6 +316,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->n_pending = 0;
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
+    memset(n->ports, 0, sizeof(n->ports)); /* the kernel gives a new process others */
     mem_init(&n->mem, w, n->name,
              MEMORY_BASE +
                  (size_t)MEMORY_PER_ROW * j->nproc * (j->max < w->n_nodes ? j->max : w->n_nodes));
@@ -345,8 +355,8 @@ void node_signal(struct world *w, uint32_t node, uint32_t signo)
 void node_connected(struct world *w, uint32_t node)
 {
     struct node *n = &w->nodes[node];
-    char host[16];
-    snprintf(host, sizeof(host), "10.%u.%u.%u", node >> 16 & 255, node >> 8 & 255, node & 255);
+    char host[PROBING_HOST_MAX];
+    probing_host(node, host);
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_CONNECTED, .host = host});
 }
 

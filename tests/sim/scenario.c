@@ -11,6 +11,7 @@
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
+#include "tests/sim/probing.h"
 #include "tests/sim/server.h"
 
 /* Between commands and expectation. */
@@ -18,7 +19,8 @@
 
 /* Lines that say little and come often; `show` brings them back. */
 static const char *const hidden_at_first[] = {
-    "node_ready", "node_listening", "ready", "joined", "trainer_exited", "connection_lost",
+    "node_ready",    "node_listening", "ready",          "joined",
+    "trainer_exited", "connection_lost", "node_verified", "node_unverified",
 };
 
 void lines_add(struct scenario_lines *lines, const char *text, size_t n)
@@ -254,6 +256,7 @@ static void demolish(struct scenario_world *sw)
     if (w->server) {
         server_free(w);
         disk_free(w);
+        probing_free(w);
         trainers_free(w);
         nodes_free(w);
         jobs_free(w);

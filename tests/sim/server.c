@@ -194,6 +194,8 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_JOB_FINISHED) {
         jobs_get(w, job)->over = true;
         check_over(w->check, job);
+    } else if (t->kind == TRACE_NODE_DEAD) {
+        node_check_dead(w, job, t->epoch, t->node);
     } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0) {
         uint32_t node = node_find_process(w, t->node);
         if (node != NAMES_NONE) {

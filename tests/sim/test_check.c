@@ -253,6 +253,22 @@ TEST(one_writer, a_record_follows_an_epoch_that_is_not_on_disk)
     assert_broken(*state, "one_writer");
 }
 
+TEST(true_proof, a_trainer_lives_where_all_are_proven_dead)
+{
+    begin_epoch(*state, 1);
+    check_trainer_ends(*state, 0, 0, 1, 0);
+    check_dead(*state, 0, 1, 0);
+    assert_false(check_failed(*state));
+    check_dead(*state, 0, 1, 1);
+    assert_broken(*state, "true_proof");
+}
+
+TEST(nobody_answers, a_member_answers_probes_on_its_trainers_port)
+{
+    check_answers(*state, 0, 1, 1);
+    assert_broken(*state, "nobody_answers");
+}
+
 TEST(queues, one_message_more_than_the_bound)
 {
     check_queue(*state, 0, 8, 8);
@@ -339,6 +355,8 @@ int main(void)
         S(charge_free, taken_back_in_time_it_is_no_charge),
         S(charge_silent, a_peers_silent_end_is_charged),
         S(one_writer, a_record_follows_an_epoch_that_is_not_on_disk),
+        S(true_proof, a_trainer_lives_where_all_are_proven_dead),
+        S(nobody_answers, a_member_answers_probes_on_its_trainers_port),
         S(queues, one_message_more_than_the_bound),
         S(memory, one_byte_more_than_the_bound),
         S(time_stands, a_core_wants_to_be_called_without_end),

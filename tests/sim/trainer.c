@@ -13,6 +13,7 @@
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
+#include "tests/sim/probing.h"
 
 /* Between two looks of an event that a frozen process cannot take. */
 #define FROZEN_LOOK_MS 100
@@ -142,6 +143,20 @@ static void say(struct world *w, const struct cluster *c, const char *what, cons
 
 /* --- a cluster's life ---------------------------------------------------------------------------- */
 
+/* The first of its trainers begins: whom it may connect to must not take it for a prober. */
+static void check_nobody_answers(struct world *w, uint32_t job, const struct agent_place *place)
+{
+    for (size_t i = 0; i < place->n_rows; i++) {
+        uint32_t node = probing_machine(w, place->rows[i].host);
+        const struct node *n = node == NAMES_NONE ? NULL : &w->nodes[node];
+        for (size_t p = 0; n && p < n->n_answers; p++) {
+            if (n->answers[p] == place->rows[i].port) {
+                check_answers(w->check, job, place->epoch, node);
+            }
+        }
+    }
+}
+
 static struct cluster *cluster_get(struct world *w, uint32_t job, uint32_t era,
                                    const struct agent_place *place, uint64_t digest)
 {
@@ -162,6 +177,7 @@ static struct cluster *cluster_get(struct world *w, uint32_t job, uint32_t era,
     c->next = *head;
     *head = c;
     all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
+    check_nobody_answers(w, job, place);
     c->id = (uint32_t)all->n;
     all->by_id[all->n++] = c;
     return c;
@@ -339,7 +355,11 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
     c->members[rank] = (struct member){.node = node->index, .local = local, .lives = true};
     c->n_lives++;
     node->n_alive++;
-    *t = (struct trainer){.state = TRAINER_STARTING, .tag = t->tag + 1, .rank = rank, .cluster = c};
+    *t = (struct trainer){.state = TRAINER_STARTING,
+                          .port = place->rows[rank].port,
+                          .tag = t->tag + 1,
+                          .rank = rank,
+                          .cluster = c};
     const struct trainer_spec *spec = spec_of(w, c);
     world_at(w, w->now + (int64_t)draw(w, c, rank, 3, spec->start_lo, spec->start_hi), on_up,
              node->index, t->tag, local);
@@ -378,6 +398,7 @@ static void on_up(struct world *w, const struct sim_event *event)
     }
     struct cluster *c = t->cluster;
     t->state = TRAINER_UP;
+    t->listens = true;
     node_trainer_up(w, event->who);
     c->n_up++;
     if (c->state == CLUSTER_BROKEN) {

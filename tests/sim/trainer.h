@@ -16,6 +16,8 @@ struct trainer {
     enum trainer_state state;
     bool frozen;  /* SIGSTOP */
     bool blocked; /* the others get no answer of it */
+    bool listens; /* its port is open, until its grave */
+    uint16_t port;
     uint32_t tag; /* of the process */
     uint32_t rank;
     struct cluster *cluster;

@@ -83,6 +83,7 @@ struct world {
     struct jobs *jobs;
     struct clusters *clusters;
     struct faults *faults;
+    struct probing *probing;
     bool stop;
 };
 
