@@ -335,7 +335,7 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
             probe_is_wanted(job, node)) {
             try_address(r, node); /* nobody could when it came; somebody may now */
         }
-        if (!node->released && p->id != 0) {
+        if (!node->released && p->id != 0 && tfe_mono_before(r->now, p->until)) {
             until = tfe_mono_max(until, p->until);
             continue;
         }

@@ -299,6 +299,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
         .grow_wait_ms = MSG_UNSET,
         .stop_grace_ms = MSG_UNSET,
         .elastic_timeout_ms = j->elastic_ms,
+        .chief_grace_ms = MSG_UNSET,
         .new_run = j->new_run,
         .script_digest = j->script,
         .pid = 1 + n->index,
