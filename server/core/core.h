@@ -373,6 +373,8 @@ void epoch_form(struct rdzv *r, struct job *job);
 /* The epoch is durable: its table to everybody, START to rank 0, which must listen before the
  * others connect or all of them lose a second in TensorFlow's back-off. */
 void epoch_open(struct rdzv *r, struct job *job);
+/* Who is connected and no member, for the epoch after this one. */
+void epoch_prepare_spares(struct rdzv *r, struct job *job);
 /* START to all who have not had it. */
 void epoch_tell_rest(struct rdzv *r, struct job *job);
 /* What a member that came back has missed. */

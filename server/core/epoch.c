@@ -182,6 +182,19 @@ void epoch_tell_rest(struct rdzv *r, struct job *job)
     }
 }
 
+void epoch_prepare_spares(struct rdzv *r, struct job *job)
+{
+    struct node *node;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        /* One that came while the epoch was written has been asked, and may have said READY. */
+        if (node->seat == NO_SEAT && node->session != NO_SESSION && !node_is_ready(node) &&
+            !TFE_BUG(spare_forgotten)) {
+            node_prepare(r, node);
+        }
+    }
+}
+
 void epoch_open(struct rdzv *r, struct job *job)
 {
     struct epoch *epoch = &job->epoch;
@@ -196,13 +209,7 @@ void epoch_open(struct rdzv *r, struct job *job)
     tell_start(r, job, epoch->seats[0]);
     epoch->leader_until =
         epoch->n_seats > 1 ? tfe_mono_add(r->now, LEADER_WAIT_MS) : TFE_MONO_NEVER;
-    struct node *node;
-    RB_FOREACH(node, node_tree, &job->nodes)
-    {
-        if (node->seat == NO_SEAT && node->session != NO_SESSION && !TFE_BUG(spare_forgotten)) {
-            node_prepare(r, node);
-        }
-    }
+    epoch_prepare_spares(r, job);
 }
 
 void epoch_form(struct rdzv *r, struct job *job)

@@ -93,6 +93,9 @@ static bool begin_switch(struct rdzv *r, struct job *job)
             node_prepare(r, node);
         }
     }
+    if (!job->epoch.opened) {
+        epoch_prepare_spares(r, job); /* they were READY for a number that has gone by */
+    }
     job->switch_began = r->now;
     job->fence_traced = false;
     return enter(r, job, JOB_PREPARING);

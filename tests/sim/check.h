@@ -37,7 +37,7 @@
     X(TIME_STANDS, time_stands, "time goes on: no core asks to be called again without end", "")   \
     X(HONEST, honest, "no core answers an honest event with an error", "")                         \
     X(SETTLES, settles, "after the last fault all live nodes share one epoch or the job is over",  \
-      "an epoch given up while its record is written leaves the spares unasked")
+      "")
 
 enum check_rule {
 #define CHECK_ENUM(NAME, name, sentence, off) CHECK_##NAME,
