@@ -23,6 +23,7 @@ static struct channel_scratch *scratch_take(void)
             return NULL;
         }
         scratch->users = 0;
+        channel_gate_init(&scratch->gate);
         if (arena_init(&scratch->arena, ARENA_CAP)) {
             free(scratch);
             return NULL;
@@ -37,6 +38,7 @@ static void scratch_let_go(struct channel_scratch *scratch)
 {
     if (--scratch->users == 0) {
         shared_scratch = NULL;
+        channel_gate_done(&scratch->gate);
         arena_done(&scratch->arena);
         free(scratch);
     }
@@ -103,6 +105,7 @@ void channel_drop_part(struct channel *ch)
 /* Takes ch out of the loop. */
 static void stop_events(struct channel *ch)
 {
+    channel_gate_leave(ch);
     (void)event_del(&ch->read_ev);
     (void)event_del(&ch->write_ev);
     (void)event_del(&ch->timer_ev);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/base/id.h"
 #include "common/base/time.h"
@@ -37,11 +38,21 @@ enum channel_state {
 /* A read takes so much at once: four of the largest frames, or some thousand renewals. */
 #define CHANNEL_READ_MAX (64 * 1024)
 
+/* How many handshakes this turn of the loop still takes, and who waits for the next ones. */
+struct channel_gate {
+    unsigned left;
+    bool armed; /* `turn` comes with the next turn of base */
+    struct event_base *base;
+    struct event turn;
+    TAILQ_HEAD(, channel) waiting;
+};
+
 /* Memory that is needed only while a callback of the loop runs, so all channels of a thread share
  * it. */
 struct channel_scratch {
     size_t users;
     struct arena arena;
+    struct channel_gate gate;
     uint8_t in[CHANNEL_READ_MAX];
     uint8_t opened[SEAL_PLAIN_MAX];
     uint8_t encoded[SEAL_PLAIN_MAX];
@@ -78,6 +89,7 @@ struct channel {
     bool want_write; /* write_ev is added */
     bool shut;       /* our half is shut down */
     bool want_drained;
+    bool is_gated; /* server: its handshake waits for a later turn */
     enum channel_end end;
     int end_errno;        /* 0, or what end_text is followed by */
     const char *end_text; /* static, or in *dial */
@@ -101,6 +113,7 @@ struct channel {
     struct hello_facts peer_facts;
     uint64_t unknown;
     uint64_t received; /* bytes */
+    TAILQ_ENTRY(channel) gated;
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
@@ -148,6 +161,21 @@ void channel_flush(struct channel *ch);
 /* --- channel_receive.c: bytes in --- */
 
 void channel_on_readable(struct channel *ch);
+
+/* Answers message 1 if all of it is there. Between channel_enter and channel_leave. */
+void channel_answer_request(struct channel *ch);
+
+/* --- channel_gate.c: handshakes per turn --- */
+
+void channel_gate_init(struct channel_gate *gate);
+void channel_gate_done(struct channel_gate *gate);
+void channel_gate_arm(struct channel_gate *gate, struct event_base *base);
+
+/* Whether ch may do its curve operations now; else they come by themselves in a later turn. */
+bool channel_gate_pass(struct channel *ch);
+
+/* ch waits no longer. */
+void channel_gate_leave(struct channel *ch);
 
 /* --- channel_dial.c: a client until it is connected --- */
 

@@ -191,7 +191,7 @@ static void end_handshake(struct channel *ch, int rc, const char *text)
     }
 }
 
-static void answer_request(struct channel *ch)
+void channel_answer_request(struct channel *ch)
 {
     uint8_t response[HELLO_RESPONSE_MAX];
     size_t response_n = 0;
@@ -261,7 +261,9 @@ void channel_on_readable(struct channel *ch)
         feed(ch, in, n);
     } else if (keep_part(ch, in, n, HELLO_REQUEST_MAX)) {
         if (ch->state == CHANNEL_S_REQUEST) {
-            answer_request(ch);
+            if (channel_gate_pass(ch)) {
+                channel_answer_request(ch);
+            }
         } else {
             finish_answer(ch);
         }

@@ -1,0 +1,85 @@
+/* common/net/channel_gate.c: so many handshakes per turn of the loop, that a storm of them delays nobody's
+ * renewals. The others wait for the next turns, in order, with their bytes read. */
+#include "common/net/channel_private.h"
+#include "common/net/limits.h"
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+    struct channel_gate *gate = arg;
+    (void)fd;
+    (void)what;
+    gate->left = LIMIT_HANDSHAKES_PER_TURN;
+    gate->armed = false;
+    struct channel *ch;
+    /* The scratch that holds the gate may go with the last of them. */
+    while (gate->left > 0 && (ch = TAILQ_FIRST(&gate->waiting)) != NULL) {
+        const bool last = TAILQ_NEXT(ch, gated) == NULL;
+        channel_gate_leave(ch);
+        gate->left--;
+        if (!last || gate->left == 0) {
+            channel_gate_arm(gate, ch->base);
+        }
+        channel_enter(ch);
+        channel_answer_request(ch);
+        channel_leave(ch);
+        if (last) {
+            return;
+        }
+    }
+}
+
+void channel_gate_init(struct channel_gate *gate)
+{
+    *gate = (struct channel_gate){.left = LIMIT_HANDSHAKES_PER_TURN};
+    TAILQ_INIT(&gate->waiting);
+}
+
+void channel_gate_done(struct channel_gate *gate)
+{
+    if (gate->armed) {
+        (void)evtimer_del(&gate->turn);
+        gate->armed = false;
+    }
+}
+
+void channel_gate_arm(struct channel_gate *gate, struct event_base *base)
+{
+    /* Due at once, but timers come behind the sockets of the next turn. */
+    static const struct timeval next = {0};
+    if (!gate->armed) {
+        gate->base = base;
+        (void)evtimer_assign(&gate->turn, base, on_turn, gate);
+        gate->armed = evtimer_add(&gate->turn, &next) == 0;
+    }
+}
+
+bool channel_gate_pass(struct channel *ch)
+{
+    struct channel_gate *gate = &ch->scratch->gate;
+    if (gate->armed && gate->base != ch->base) {
+        return true; /* two loops in one thread: one of them is limited */
+    }
+    channel_gate_arm(gate, ch->base);
+    if (!gate->armed) {
+        return true;
+    }
+    if (gate->left > 0) {
+        gate->left--;
+        return true;
+    }
+    (void)event_del(&ch->read_ev);
+    ch->is_gated = true;
+    TAILQ_INSERT_TAIL(&gate->waiting, ch, gated);
+    return false;
+}
+
+void channel_gate_leave(struct channel *ch)
+{
+    if (ch->is_gated) {
+        ch->is_gated = false;
+        TAILQ_REMOVE(&ch->scratch->gate.waiting, ch, gated);
+        if (channel_is_live(ch) && event_add(&ch->read_ev, NULL)) {
+            channel_end_later(ch, CHANNEL_NO_MEMORY, "no memory for an event", 0);
+        }
+    }
+}
