@@ -50,6 +50,14 @@ const char *msg_role_name(enum tfe_node_role role)
     return "?";
 }
 
+const char *msg_notice_name(enum tfe_notice kind)
+{
+    switch ((int)kind) {
+        TFE_NOTICES(MSG_NAME_OF)
+    }
+    return "?";
+}
+
 const char *msg_probe_kind_name(enum tfe_probe_kind kind)
 {
     switch ((int)kind) {

@@ -21,7 +21,7 @@
 
 /* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
  * to ctl, Q a query of ctl's (observer or admin), O an operator's order (admin). Numbers are never
- * used again. 8 PROGRESS and 9 NOTICE are given to messages of later versions. */
+ * used again. */
 #define TFE_MSGS(X)                                                                                \
     X(JOIN, join, 1, A)                                                                            \
     X(RENEW, renew, 2, A)                                                                          \
@@ -30,6 +30,8 @@
     X(EXITED, exited, 5, A)                                                                        \
     X(GOODBYE, goodbye, 6, A)                                                                      \
     X(PROCESSES, processes, 7, A)                                                                  \
+    X(PROGRESS, progress, 8, A)                                                                    \
+    X(NOTICE, notice, 9, A)                                                                        \
     X(PROBED, probed, 10, A)                                                                       \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
@@ -42,6 +44,7 @@
     X(PROBE, probe, 40, S)                                                                         \
     X(FINISH, finish, 41, S)                                                                       \
     X(REFUSED, refused, 42, S)                                                                     \
+    X(SAVE, save, 43, S)                                                                           \
     X(STATUS, status, 64, Q)                                                                       \
     X(STATUS_JOB, status_job, 65, S)                                                               \
     X(STATUS_NODE, status_node, 66, S)                                                             \
@@ -82,7 +85,8 @@ enum tfe_refusal {
     X(NODE_LOST, 2, "node_lost")                                                                   \
     X(TRAINER_FAILED, 3, "trainer_failed")                                                         \
     X(JOINED, 4, "joined")                                                                         \
-    X(DRAINED, 5, "drained")
+    X(DRAINED, 5, "drained")                                                                       \
+    X(PREEMPTED, 6, "preempted")
 
 enum tfe_cause {
 #define TFE_CAUSE_ENUM(NAME, number, name) CAUSE_##NAME = (number),
@@ -114,6 +118,20 @@ enum tfe_node_role {
 #define TFE_ROLE_ENUM(NAME, number, name) ROLE_##NAME = (number),
     TFE_ROLES(TFE_ROLE_ENUM)
 #undef TFE_ROLE_ENUM
+};
+
+/* What warns that a node will go away. REBALANCE is a hint: it may, some time. */
+#define TFE_NOTICES(X)                                                                             \
+    X(REBALANCE, 1, "rebalance")                                                                   \
+    X(PREEMPT, 2, "preempt")                                                                       \
+    X(MAINTENANCE, 3, "maintenance")                                                               \
+    X(SIGNAL, 4, "signal")                                                                         \
+    X(OPERATOR, 5, "operator")
+
+enum tfe_notice {
+#define TFE_NOTICE_ENUM(NAME, number, name) NOTICE_##NAME = (number),
+    TFE_NOTICES(TFE_NOTICE_ENUM)
+#undef TFE_NOTICE_ENUM
 };
 
 /* What a node is asked to find out about another one's ports. */
@@ -244,6 +262,27 @@ struct msg_processes {
     size_t n_standby_pids;
 };
 
+/* How far the trainers of this node have come in an epoch: what its scripts tell, and what is seen of
+ * their checkpoints. A later one replaces the earlier; counts and numbers only grow within an epoch. */
+struct msg_progress {
+    uint64_t epoch;
+    bool has_step;
+    uint64_t step; /* the last one that is done */
+    bool has_saved;
+    uint64_t saved_step; /* of the newest checkpoint */
+    uint32_t saves;      /* checkpoints seen in this epoch */
+    uint64_t answers;    /* number of the newest SAVE heard of when that was begun; 0 none */
+    bool listens;        /* a script is there that can be asked to save */
+};
+
+/* This node will go away, or (withdrawn) will not after all. */
+struct msg_notice {
+    enum tfe_notice kind;
+    uint32_t deadline_ms; /* from the sending; MSG_UNSET: none is known */
+    bool withdrawn;
+    bool uncertain; /* it may come to nothing */
+};
+
 /* What came of a PROBE. */
 struct msg_probed {
     uint64_t probe;
@@ -278,6 +317,14 @@ struct msg_prepare {
 /* End the trainers of this epoch and of every older one, whatever they do. */
 struct msg_stop {
     uint64_t epoch;
+    bool planned; /* nobody failed: a script that listens may use the stop grace to save */
+};
+
+/* Ask the scripts of this epoch for a checkpoint. */
+struct msg_save {
+    uint64_t epoch;
+    uint64_t number;    /* counts up per job, from 1 */
+    uint32_t within_ms; /* the switch comes then in any case; MSG_UNSET: not said */
 };
 
 /* One row: the trainer with global rank `rank` is reached at host:port. */
@@ -374,7 +421,8 @@ struct msg_status_end {
 
 /* Orders of an operator, answered by DONE or REFUSED. A node is named by its id or its label. */
 struct msg_drain {
-    const char *node; /* at most TFE_LABEL_MAX */
+    const char *node;   /* at most TFE_LABEL_MAX */
+    uint32_t within_ms; /* it has to be gone by then; MSG_UNSET: as soon as is convenient */
 };
 
 struct msg_evict {
@@ -407,6 +455,7 @@ const char *msg_refusal_name(enum tfe_refusal code);
 const char *msg_cause_name(enum tfe_cause cause);
 const char *msg_result_name(enum tfe_result result);
 const char *msg_role_name(enum tfe_node_role role);
+const char *msg_notice_name(enum tfe_notice kind);
 const char *msg_probe_kind_name(enum tfe_probe_kind kind);
 const char *msg_probe_result_name(enum tfe_probe_result result);
 const char *msg_ending_name(enum tfe_ending ending);

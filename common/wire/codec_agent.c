@@ -1,13 +1,6 @@
 /* common/wire/codec_agent.c: the messages of an agent. */
 #include "common/wire/codec_parts.h"
 
-/* A wish that is MSG_UNSET is not sent. */
-#define PUT_WISH(pb, m, field) ((pb).has_##field = (m)->field != MSG_UNSET, (pb).field = (m)->field)
-#define GET_WISH(pb, field) ((pb)->has_##field ? (pb)->field : MSG_UNSET)
-
-/* Nor is a zero where the .proto has default 0. */
-#define PUT_NONZERO(pb, m, field) ((pb).has_##field = (m)->field != 0, (pb).field = (m)->field)
-
 /* --- EXITED ----------------------------------------------------------------------------------- */
 
 void codec_fill_exited(const struct msg_exited *m, Tfe__Exited *pb)

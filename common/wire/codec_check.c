@@ -136,6 +136,14 @@ static bool is_node_role(int value)
     return false;
 }
 
+static bool is_notice(int value)
+{
+    switch (value) {
+        TFE_NOTICES(IS_ONE_OF)
+    }
+    return false;
+}
+
 static bool is_probe_kind(int value)
 {
     switch (value) {
@@ -221,6 +229,16 @@ bool codec_check_probed(const struct msg_probed *m)
     return is_probe_result((int)m->result);
 }
 
+bool codec_check_progress(const struct msg_progress *m)
+{
+    return m->epoch >= 1;
+}
+
+bool codec_check_notice(const struct msg_notice *m)
+{
+    return is_notice((int)m->kind) && is_wish(m->deadline_ms);
+}
+
 /* --- messages of the server ------------------------------------------------------------------- */
 
 bool codec_check_welcome(const struct msg_welcome *m)
@@ -242,6 +260,11 @@ bool codec_check_prepare(const struct msg_prepare *m)
 bool codec_check_stop(const struct msg_stop *m)
 {
     return m->epoch >= 1;
+}
+
+bool codec_check_save(const struct msg_save *m)
+{
+    return m->epoch >= 1 && m->number >= 1 && is_wish(m->within_ms);
 }
 
 bool codec_check_row(const struct msg_row *row, uint32_t world)
@@ -337,7 +360,7 @@ static bool is_name(const char *text)
 
 bool codec_check_drain(const struct msg_drain *m)
 {
-    return is_name(m->node);
+    return is_name(m->node) && is_wish(m->within_ms);
 }
 
 bool codec_check_evict(const struct msg_evict *m)

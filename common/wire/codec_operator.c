@@ -5,6 +5,7 @@ int codec_put_drain(const struct msg_drain *m, struct codec_out *out)
 {
     Tfe__Drain pb = TFE__DRAIN__INIT;
     pb.node = codec_bytes(m->node);
+    PUT_WISH(pb, m, within_ms);
     return codec_pack(out, &pb.base);
 }
 
@@ -12,7 +13,11 @@ int codec_get_drain(struct codec_in *in, struct msg_drain *ret)
 {
     Tfe__Drain *pb;
     int rc = codec_unpack(in, &tfe__drain__descriptor, &pb);
-    return rc ? rc : codec_text(in, &pb->node, CODEC_NAME, &ret->node);
+    if (rc) {
+        return rc;
+    }
+    *ret = (struct msg_drain){.within_ms = GET_WISH(pb, within_ms)};
+    return codec_text(in, &pb->node, CODEC_NAME, &ret->node);
 }
 
 int codec_put_evict(const struct msg_evict *m, struct codec_out *out)

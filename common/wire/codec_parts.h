@@ -75,6 +75,13 @@ bool codec_check_row(const struct msg_row *row, uint32_t world);
 /* Epoch, world: what a table says of itself besides rows. */
 bool codec_check_table_head(const struct msg_table *m);
 
+/* A wish, or a time, that is MSG_UNSET is not sent. */
+#define PUT_WISH(pb, m, field) ((pb).has_##field = (m)->field != MSG_UNSET, (pb).field = (m)->field)
+#define GET_WISH(pb, field) ((pb)->has_##field ? (pb)->field : MSG_UNSET)
+
+/* Nor is a zero (of a flag: false) where the .proto has default 0. */
+#define PUT_NONZERO(pb, m, field) ((pb).has_##field = (m)->field != 0, (pb).field = (m)->field)
+
 /* For each message: put encodes (TFE_ETOOBIG), get decodes (TFE_EPROTO, TFE_ENOMEM), check says
  * whether every value is in its range (msg.h, PROTOCOL.md); get leaves that to check, but for what
  * the struct cannot hold. */

@@ -95,6 +95,7 @@ int codec_put_stop(const struct msg_stop *m, struct codec_out *out)
 {
     Tfe__Stop pb = TFE__STOP__INIT;
     pb.epoch = m->epoch;
+    PUT_NONZERO(pb, m, planned);
     return codec_pack(out, &pb.base);
 }
 
@@ -103,7 +104,7 @@ int codec_get_stop(struct codec_in *in, struct msg_stop *ret)
     Tfe__Stop *pb;
     int rc = codec_unpack(in, &tfe__stop__descriptor, &pb);
     if (rc == 0) {
-        ret->epoch = pb->epoch;
+        *ret = (struct msg_stop){.epoch = pb->epoch, .planned = pb->planned};
     }
     return rc;
 }

@@ -8,7 +8,7 @@ static int run(const struct ctl_settings *settings, char **operands, int n_opera
     if (!order_node_is_sound(operands[0])) {
         return CTL_USAGE;
     }
-    struct order order = {.msg = {.type = MSG_DRAIN, .u.drain = {.node = operands[0]}},
+    struct order order = {.msg = {.type = MSG_DRAIN, .u.drain = {.node = operands[0], .within_ms = MSG_UNSET}},
                           .verb = "drain",
                           .key = "node",
                           .operand = operands[0],

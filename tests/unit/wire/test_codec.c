@@ -69,11 +69,18 @@ static const struct tfe_msg samples[] = {
     M(RENEWED, renewed, 0, 1, 1),
     M(PREPARE, prepare, UINT64_MAX, true, true),
     M(PREPARE, prepare, 1, false, false),
-    M(STOP, stop, UINT64_MAX),
-    M(STOP, stop, 1),
+    M(PROGRESS, progress, UINT64_MAX, true, UINT64_MAX, true, UINT64_MAX, UINT32_MAX, UINT64_MAX, true),
+    M(PROGRESS, progress, 1, false, 0, true, 0, 0, 0, false),
+    M(PROGRESS, progress, 1, true, 0, false, 0, 0, 0, false),
+    M(NOTICE, notice, NOTICE_OPERATOR, D, true, true),
+    M(NOTICE, notice, NOTICE_REBALANCE, U, false, false),
+    M(STOP, stop, UINT64_MAX, true),
+    M(STOP, stop, 1, false),
+    M(SAVE, save, UINT64_MAX, UINT64_MAX, D),
+    M(SAVE, save, 1, 1, U),
     M(TABLE, table, UINT64_MAX, 8, UINT64_MAX, rows, COUNT(rows)),
     M(TABLE, table, 1, 65536 * 64, 0, NULL, 0),
-    M(START, start, UINT64_MAX, UINT32_MAX, 65536 * 64 - 1, 65536 * 64, 65536, CAUSE_DRAINED,
+    M(START, start, UINT64_MAX, UINT32_MAX, 65536 * 64 - 1, 65536 * 64, 65536, CAUSE_PREEMPTED,
       UINT64_MAX),
     M(START, start, 1, 1, 0, 1, 1, CAUSE_START, 0),
     M(NOTED, noted, UINT64_MAX),
@@ -98,8 +105,8 @@ static const struct tfe_msg samples[] = {
     M(STATUS_NODE, status_node, "n", "", ROLE_MEMBER, false, 0, NULL, 0, 0, {0, NULL, 0, NULL, 0}),
     M(STATUS_END, status_end, UINT32_MAX),
     M(STATUS_END, status_end, 0),
-    M(DRAIN, drain, long_label),
-    M(DRAIN, drain, "n"),
+    M(DRAIN, drain, long_label, D),
+    M(DRAIN, drain, "n", U),
     M(EVICT, evict, long_label),
     M(EVICT, evict, "a label"),
     M(STOP_JOB, stop_job, long_id),
@@ -204,7 +211,23 @@ static void same_prepare(const struct msg_prepare *a, const struct msg_prepare *
 
 static void same_stop(const struct msg_stop *a, const struct msg_stop *b)
 {
-    SAME(epoch);
+    SAME(epoch), SAME(planned);
+}
+
+static void same_save(const struct msg_save *a, const struct msg_save *b)
+{
+    SAME(epoch), SAME(number), SAME(within_ms);
+}
+
+static void same_progress(const struct msg_progress *a, const struct msg_progress *b)
+{
+    SAME(epoch), SAME(has_step), SAME(step), SAME(has_saved), SAME(saved_step), SAME(saves);
+    SAME(answers), SAME(listens);
+}
+
+static void same_notice(const struct msg_notice *a, const struct msg_notice *b)
+{
+    SAME(kind), SAME(deadline_ms), SAME(withdrawn), SAME(uncertain);
 }
 
 static void same_row(const struct msg_row *a, const struct msg_row *b)
@@ -281,7 +304,7 @@ static void same_status_end(const struct msg_status_end *a, const struct msg_sta
 
 static void same_drain(const struct msg_drain *a, const struct msg_drain *b)
 {
-    SAME_TEXT(node);
+    SAME_TEXT(node), SAME(within_ms);
 }
 
 static void same_evict(const struct msg_evict *a, const struct msg_evict *b)
@@ -340,8 +363,25 @@ TEST(codec, bytes_are_what_protocol_md_says)
     static const struct tfe_msg table = M(TABLE, table, 3, 2, 0, &row, 1);
     static const uint8_t renew_bytes[] = {2, 0x08, 5};
     static const uint8_t status_bytes[] = {64, 0x0a, 2, 'a', 'b'};
-    static const struct tfe_msg drain = M(DRAIN, drain, "ab");
+    static const struct tfe_msg drain = M(DRAIN, drain, "ab", U);
     static const struct tfe_msg done = M(DONE, done, 0);
+    static const struct tfe_msg progress = M(PROGRESS, progress, 3, true, 300, true, 0, 1, 2, true);
+    static const struct tfe_msg notice = M(NOTICE, notice, NOTICE_PREEMPT, 120, false, false);
+    static const struct tfe_msg save = M(SAVE, save, 3, 2, U);
+    static const struct tfe_msg stop = M(STOP, stop, 3, true);
+    static const uint8_t progress_bytes[] = {8,    0x08, 3,    0x10, 0xac, 2, 0x18,
+                                             0, 0x20, 1, 0x28, 2,    0x30, 1};
+    static const uint8_t notice_bytes[] = {9, 0x08, 2, 0x10, 120};
+    static const uint8_t save_bytes[] = {43, 0x08, 3, 0x10, 2};
+    static const uint8_t stop_bytes[] = {35, 0x08, 3, 0x10, 1};
+    assert_int_equal(encode(&progress), sizeof(progress_bytes));
+    assert_memory_equal(bytes, progress_bytes, sizeof(progress_bytes));
+    assert_int_equal(encode(&notice), sizeof(notice_bytes));
+    assert_memory_equal(bytes, notice_bytes, sizeof(notice_bytes));
+    assert_int_equal(encode(&save), sizeof(save_bytes));
+    assert_memory_equal(bytes, save_bytes, sizeof(save_bytes));
+    assert_int_equal(encode(&stop), sizeof(stop_bytes));
+    assert_memory_equal(bytes, stop_bytes, sizeof(stop_bytes));
     static const uint8_t drain_bytes[] = {68, 0x0a, 2, 'a', 'b'};
     static const uint8_t done_bytes[] = {71};
     static const uint8_t table_bytes[] = {36, 0x08, 3, 0x10, 2,    0x22, 8,   0x08,
