@@ -170,6 +170,8 @@ static void carry_out(struct runner *r, const struct agent_action *action)
     case AGENT_SWEEP:
         trainers_sweep(r->trainers);
         return;
+    case AGENT_SAVE:
+        return; /* no script is listened to yet, so that none is asked */
     case AGENT_FENCE:
         trainers_fence(r->trainers, action->deadline);
         return;

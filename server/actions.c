@@ -34,6 +34,8 @@ void actions_run(const struct rdzv_actions *actions, struct sessions *sessions)
         case RDZV_PERSIST: /* the driver's */
         case RDZV_EXIT:
             break;
+        case RDZV_LEDGER: /* there is no ledger yet */
+            break;
         case RDZV_TRACE:
             trace_log(&action->trace);
             break;

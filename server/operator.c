@@ -66,6 +66,8 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
             return;
         }
         event.node = ret->node.text;
+        event.has_within = drains && order->u.drain.within_ms != MSG_UNSET;
+        event.within_ms = event.has_within ? order->u.drain.within_ms : 0;
     }
     event.job = ret->job.text;
     int err = step(ctx, &event);

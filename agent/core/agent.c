@@ -161,6 +161,7 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
         if (a->link.state == LINK_JOINING) {
             link_welcome(a, &msg->u.welcome);
             work_welcome(a);
+            progress_welcome(a);
         }
         return 0;
     case MSG_RENEWED:
@@ -171,13 +172,16 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
         return 0;
     case MSG_STOP:
         if (!TFE_BUG(stop_ignored)) {
-            work_stop_epoch(a, msg->u.stop.epoch);
+            work_stop_epoch(a, &msg->u.stop);
         }
         return 0;
     case MSG_TABLE:
         return table_take(a, &msg->u.table);
     case MSG_START:
         work_start(a, &msg->u.start);
+        return 0;
+    case MSG_SAVE:
+        progress_ask(a, &msg->u.save);
         return 0;
     case MSG_NOTED:
         work_noted(a, msg->u.noted.epoch);
@@ -197,6 +201,28 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
     return TFE_EINVAL;
 }
 
+/* What the server makes of it is for the server to say. */
+static int take_notice(struct agent *a, const struct agent_notice *notice)
+{
+    if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR) {
+        return TFE_EINVAL;
+    }
+    if (a->link.state == LINK_UP) {
+        struct msg_notice *msg = &act_send(a, MSG_NOTICE)->u.notice;
+        int64_t left = tfe_mono_is_never(notice->deadline)
+                           ? 0
+                           : tfe_mono_sub(tfe_mono_max(notice->deadline, a->now), a->now);
+        left = left > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : left;
+        *msg = (struct msg_notice){.kind = notice->kind,
+                                   .deadline_ms = tfe_mono_is_never(notice->deadline)
+                                                      ? MSG_UNSET
+                                                      : (uint32_t)left,
+                                   .withdrawn = notice->withdrawn,
+                                   .uncertain = notice->uncertain};
+    }
+    return 0;
+}
+
 static int take(struct agent *a, const struct agent_event *event)
 {
     switch (event->type) {
@@ -210,6 +236,7 @@ static int take(struct agent *a, const struct agent_event *event)
     case AGENT_TICK:
         link_tick(a);
         work_tick(a);
+        progress_tick(a);
         return 0;
     case AGENT_CONNECTED:
         link_connected(a, event->host);
@@ -259,6 +286,10 @@ static int take(struct agent *a, const struct agent_event *event)
     case AGENT_GUARD_LOST:
         work_guard_lost(a);
         return 0;
+    case AGENT_PROGRESS:
+        return progress_take(a, event);
+    case AGENT_NOTICE:
+        return take_notice(a, &event->notice);
     case AGENT_SIGNAL:
         take_signal(a, event->code);
         return 0;
@@ -286,6 +317,7 @@ int agent_step(struct agent *a, const struct agent_event *event, struct agent_ac
     if (a->work == WORK_RUNNING) {
         a->deadline = tfe_mono_min(a->deadline, a->exit_deadline);
     }
+    a->deadline = tfe_mono_min(a->deadline, progress_deadline(a));
     *ret = (struct agent_actions){.v = a->actions, .n = a->n_actions, .deadline = a->deadline};
     return 0;
 }

@@ -62,6 +62,8 @@ enum agent_event_type {
     AGENT_GUARD,          /* pid: a guard is there (at the start, and after one was lost) */
     AGENT_PROBED,         /* probe, result: what came of a PROBE */
     AGENT_GUARD_LOST,     /* it died; everything it had started has been killed and reaped */
+    AGENT_PROGRESS,       /* progress: what a script of epoch told, or what was seen of its checkpoints */
+    AGENT_NOTICE,         /* notice: this machine will go away; text: who says so */
     AGENT_SIGNAL          /* code: SIGTERM or SIGINT */
 };
 
@@ -69,6 +71,25 @@ enum agent_link {
     AGENT_LINK_LOST,        /* worked before, or could have */
     AGENT_LINK_UNREACHABLE, /* nobody answered there */
     AGENT_LINK_UNAUTHORISED /* closed without a byte after message 1 */
+};
+
+/* How far a trainer has come in its epoch. Told again in full with every change. */
+struct agent_progress {
+    bool has_step;
+    uint64_t step; /* the last one that is done */
+    bool has_saved;
+    uint64_t saved_step; /* of its newest checkpoint */
+    uint32_t saves;      /* checkpoints of this epoch; one that all ranks share counts once */
+    uint64_t answers;    /* number of the newest SAVE the script had heard of when it began that */
+    bool listens;        /* it is on the channel and can be asked to save */
+};
+
+/* A warning from one source. A later one of the same kind replaces it. */
+struct agent_notice {
+    enum tfe_notice kind;
+    struct tfe_mono deadline; /* NEVER: none is known */
+    bool withdrawn;
+    bool uncertain;
 };
 
 struct agent_event {
@@ -88,6 +109,8 @@ struct agent_event {
     enum tfe_ending end;
     uint64_t probe;
     enum tfe_probe_result result;
+    struct agent_progress progress; /* with epoch, local */
+    struct agent_notice notice;
 };
 
 enum agent_action_type {
@@ -101,7 +124,11 @@ enum agent_action_type {
     AGENT_ANSWER,
     AGENT_PROBE, /* msg, a PROBE: try those ports; ends in PROBED */
     AGENT_SPAWN, /* place: start the node's nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
-    AGENT_SWEEP, /* TERM and KILL everything; ends in SWEPT, after the TRAINER_EXITEDs */
+    /* TERM and KILL everything; ends in SWEPT, after the TRAINER_EXITEDs. planned: trainers that listen
+     * are told to stop first and have grace_ms to end by themselves, all others end at once. It may come
+     * again without planned while that goes on: no more grace. */
+    AGENT_SWEEP,
+    AGENT_SAVE, /* epoch, number, deadline (or NEVER): tell its scripts to save */
     AGENT_FENCE, /* deadline: the guard kills everything then */
     AGENT_EXIT,  /* code, text: one sentence, NULL none. Last action ever */
     AGENT_TRACE  /* something a person may want to read */
@@ -152,6 +179,8 @@ struct agent_action {
     uint64_t epoch;
     bool fresh;
     bool answer;
+    bool planned;
+    uint32_t grace_ms;
     const uint16_t *ports;
     size_t n_ports;
     int code;

@@ -39,6 +39,7 @@ struct link {
     uint32_t spread_ms;
     uint32_t ttl_ms;
     uint32_t renew_ms;
+    uint32_t stop_grace_ms;
     struct tfe_mono renew_at;
     struct tfe_mono join_sent;
     uint64_t renewals; /* number of the last RENEW on this connection */
@@ -49,6 +50,15 @@ struct link {
     bool exited_told; /* the JOIN under way carried the pending EXITED */
     char why[MSG_SENTENCE_MAX]; /* the last try failed */
 };
+
+/* What all trainers of this node have told of the epoch that runs here. */
+struct progress {
+    struct agent_progress all;
+    uint64_t listeners;   /* which of them listen, by local rank */
+    bool is_told;         /* … to the server, as it is */
+    struct tfe_mono next; /* when something may be told again */
+};
+_Static_assert(MSG_NPROC_MAX <= 64, "a bit of listeners each");
 
 struct table {
     uint64_t epoch;
@@ -92,6 +102,8 @@ struct agent {
     struct tfe_mono exit_deadline;
     bool has_listened;
     bool listening_told;
+    struct progress progress;
+    bool sweeps_gently; /* SWEEPING: the trainers that listen still have their grace */
 
     /* How the trainers of `epoch` came to their end; decided once. */
     bool decided;
@@ -158,7 +170,7 @@ void work_ports_held(struct agent *a, uint64_t epoch, const uint16_t *ports);
 void work_start(struct agent *a, const struct msg_start *start);
 /* Ends what runs; why is a static fragment for the log. */
 void work_stop(struct agent *a, const char *why);
-void work_stop_epoch(struct agent *a, uint64_t epoch);
+void work_stop_epoch(struct agent *a, const struct msg_stop *stop);
 void work_trainer_exited(struct agent *a, const struct agent_event *event);
 void work_listening(struct agent *a, uint64_t epoch);
 void work_swept(struct agent *a);
@@ -172,6 +184,18 @@ void work_tick(struct agent *a);
 void work_leave(struct agent *a);
 /* READY, if it is wanted and true. */
 void work_ready(struct agent *a);
+
+/* --- progress.c: how far the trainers have come ---------------------------------------------------
+ */
+/* A new epoch runs here: nothing is known of it. */
+void progress_begin(struct agent *a);
+/* TFE_EINVAL: no such trainer. */
+int progress_take(struct agent *a, const struct agent_event *event);
+void progress_welcome(struct agent *a);
+void progress_tick(struct agent *a);
+/* When it wants to be ticked. */
+struct tfe_mono progress_deadline(const struct agent *a);
+void progress_ask(struct agent *a, const struct msg_save *save);
 
 /* --- probe.c: answering others' probes, and probing others ----------------------------------------
  */

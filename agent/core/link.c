@@ -153,6 +153,7 @@ void link_welcome(struct agent *a, const struct msg_welcome *welcome)
     link->ttl_ms = welcome->ttl_ms;
     link->renew_ms = welcome->renew_ms;
     link->spread_ms = welcome->spread_ms;
+    link->stop_grace_ms = welcome->stop_grace_ms;
     link->lease_end = tfe_mono_add(link->join_sent, welcome->ttl_ms);
     set_fence(a, tfe_mono_add(link->join_sent, welcome->fence_ms));
     link->silent_at = link->lease_end;

@@ -134,6 +134,7 @@ void work_start(struct agent *a, const struct msg_start *start)
     a->listening_told = false;
     a->exit_pending = false; /* the server has taken leave of the epoch it was about */
     a->exit_deadline = TFE_MONO_NEVER;
+    progress_begin(a);
     struct agent_action *told =
         act_trace(a, AGENT_TRACE_EPOCH, start->rank, msg_cause_name(start->cause));
     told->epoch = start->epoch;
@@ -163,30 +164,40 @@ static void decide(struct agent *a, struct msg_exited how)
     a->exited = how;
 }
 
-static void sweep(struct agent *a)
+/* gently: trainers that listen have the stop grace. What began so may go on without. */
+static void sweep(struct agent *a, bool gently)
 {
-    if (a->work == WORK_RUNNING) {
+    if (a->work == WORK_RUNNING || (a->work == WORK_SWEEPING && a->sweeps_gently && !gently)) {
         a->work = WORK_SWEEPING;
-        act_push(a, AGENT_SWEEP);
+        a->sweeps_gently = gently;
+        struct agent_action *sweep = act_push(a, AGENT_SWEEP);
+        sweep->planned = gently;
+        sweep->grace_ms = gently ? a->link.stop_grace_ms : 0;
         if (TFE_BUG(exited_early) && a->link.state == LINK_UP) {
             act_send(a, MSG_EXITED)->u.exited = a->exited;
         }
     }
 }
 
-void work_stop(struct agent *a, const char *why)
+static void stop(struct agent *a, bool gently, const char *why)
 {
     if (a->work == WORK_RUNNING) {
         act_trace(a, AGENT_TRACE_STOPPING, 0, why)->epoch = a->epoch;
         decide(a, (struct msg_exited){.stopped = true});
-        sweep(a);
     }
+    sweep(a, gently);
 }
 
-void work_stop_epoch(struct agent *a, uint64_t epoch)
+void work_stop(struct agent *a, const char *why)
 {
+    stop(a, false, why);
+}
+
+void work_stop_epoch(struct agent *a, const struct msg_stop *said)
+{
+    uint64_t epoch = said->epoch;
     if (a->work != WORK_IDLE && a->epoch <= epoch) {
-        work_stop(a, "the server says so");
+        stop(a, said->planned && a->epoch == epoch, "the server says so");
     }
     if (epoch > a->highest) {
         a->highest = epoch;
@@ -227,7 +238,7 @@ void work_trainer_exited(struct agent *a, const struct agent_event *event)
         a->exit_deadline = tfe_mono_add(a->now, a->config.exit_grace_ms);
     }
     if (a->decided) {
-        sweep(a);
+        sweep(a, false);
     }
 }
 
@@ -244,7 +255,7 @@ void work_tick(struct agent *a)
         decide(a, (struct msg_exited){.code = 1,
                                       .tail = "others of this node ended, this trainer did not"});
     }
-    sweep(a);
+    sweep(a, false);
 }
 
 void work_listening(struct agent *a, uint64_t epoch)
@@ -315,8 +326,8 @@ void work_fenced(struct agent *a)
     if (a->work == WORK_RUNNING) {
         act_trace(a, AGENT_TRACE_FENCED, 0, NULL)->epoch = a->epoch;
         decide(a, (struct msg_exited){.stopped = true});
-        sweep(a);
     }
+    sweep(a, false);
 }
 
 /* Once idle, the way out: GOODBYE and a clean close, or the exit itself. */

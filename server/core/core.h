@@ -117,6 +117,7 @@ struct node {
     bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */
     uint32_t n_probing; /* PROBEs it has not answered */
     struct probe probe;
+    struct msg_progress progress; /* member: what it last told of the current epoch */
     uint32_t guard_pid;
     uint32_t n_trainer_pids;
     uint32_t n_standby_pids;
@@ -193,6 +194,7 @@ struct job {
     uint64_t highest_epoch;    /* seen anywhere; the next one is above it */
     enum tfe_cause next_cause; /* 0: the running epoch may go on */
     bool has_cause;
+    bool is_planned; /* … and nobody has failed: trainers that listen have the stop grace */
     bool rank0_finished;
     bool is_first_epoch; /* of this run: the gather window is for it */
 
@@ -355,6 +357,8 @@ enum tfe_result job_result_of(enum job_state state);
 uint64_t job_next_epoch(const struct job *job);
 /* The running epoch has to end, and why; the first reason stays. */
 void job_want_switch(struct job *job, enum tfe_cause cause);
+/* Likewise, with nothing broken: its trainers may come to their end in an orderly way. */
+void job_plan_switch(struct job *job, enum tfe_cause cause);
 /* Goes on from state to state as far as what is known allows, and sets the job's timer. */
 void job_settle(struct rdzv *r, struct job *job);
 /* Rank 0 has ended well, and so the job has. */
@@ -439,6 +443,9 @@ void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exi
 void on_goodbye(struct rdzv *r, struct node *node);
 int on_processes(struct rdzv *r, struct node *node,
                  const struct msg_processes *processes) TFE_MUST_CHECK;
+void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *progress);
+/* TFE_EINVAL: no such kind. */
+int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice) TFE_MUST_CHECK;
 void on_closed(struct rdzv *r, struct node *node);
 void on_lease_over(struct rdzv *r, struct node *node);
 

@@ -115,6 +115,7 @@ static void dissolve(struct rdzv *r, struct job *job)
         node->started = false;
         node->listening = false;
         node->is_dead = false;
+        node->progress = (struct msg_progress){.epoch = 0};
         if (node->gone) {
             node_remove(r, node);
         }

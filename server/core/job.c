@@ -202,6 +202,15 @@ void job_want_switch(struct job *job, enum tfe_cause cause)
         job->has_cause = true;
         job->next_cause = cause;
     }
+    job->is_planned = false; /* also where it was: something of the epoch is broken now */
+}
+
+void job_plan_switch(struct job *job, enum tfe_cause cause)
+{
+    if (!job->has_cause) {
+        job_want_switch(job, cause);
+        job->is_planned = true;
+    }
 }
 
 /* --- the end ------------------------------------------------------------------------------------

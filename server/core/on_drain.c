@@ -47,7 +47,7 @@ void on_drain(struct rdzv *r, struct node *node)
     node->leaving = true;
     /* Once rank 0 has ended well the job is about to: its members are let go with it. */
     if (job_engages(job, node) && !node->accounted && !job->rank0_finished) {
-        job_want_switch(job, CAUSE_DRAINED);
+        job_plan_switch(job, CAUSE_DRAINED);
     }
     drain_end(r, node);
     job_settle(r, job);

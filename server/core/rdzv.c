@@ -113,6 +113,11 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
         return 0;
     case MSG_PROCESSES:
         return on_processes(r, node, &msg->u.processes);
+    case MSG_PROGRESS:
+        on_progress(r, node, &msg->u.progress);
+        return 0;
+    case MSG_NOTICE:
+        return on_notice(r, node, &msg->u.notice);
     case MSG_PROBED:
         return on_probed(r, node, &msg->u.probed);
     }

@@ -51,6 +51,8 @@ struct rdzv_event {
     const struct tfe_msg *msg; /* MESSAGE; borrowed for the call */
     const char *job;           /* PERSISTED, PERSIST_FAILED, DRAIN, EVICT, STOP_JOB; borrowed */
     const char *node;          /* DRAIN, EVICT: the node's id; borrowed */
+    bool has_within;           /* DRAIN: it has to be gone so soon */
+    uint32_t within_ms;
     uint64_t sequence;         /* PERSISTED, PERSIST_FAILED: the record's */
     bool conflict; /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
     struct tfe_wall wall; /* civil time, for sentences and records only; 0: not known */
@@ -61,6 +63,7 @@ enum rdzv_action_type {
     RDZV_CLOSE,   /* flush, then close session; the core has forgotten it already */
     RDZV_PERSIST, /* record: make it durable, then PERSISTED, or say PERSIST_FAILED */
     RDZV_EXIT,    /* sentence: this process has to end at once, another one is in charge */
+    RDZV_LEDGER,  /* ledger: note it, in place of what was noted of the same epoch; no answer */
     RDZV_TRACE    /* something a person may want to read */
 };
 
@@ -147,6 +150,31 @@ struct rdzv_record {
     uint32_t n_members;
 };
 
+/* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended. A time
+ * that is NEVER is not known, or not known yet. */
+struct rdzv_ledger {
+    const char *job;
+    uint32_t run;
+    uint64_t epoch;
+    enum tfe_cause cause;
+    const char *blamed; /* label of the node whose loss, exit or notice began it; "" none */
+    bool planned;       /* nobody had failed: the epoch before was stopped for it */
+    uint32_t n_members;
+    struct tfe_mono detected;   /* the reason for it was seen */
+    struct tfe_mono stopped;    /* STOP to the epoch before */
+    struct tfe_mono gathered;   /* its members were READY */
+    struct tfe_mono committed;  /* it was durable */
+    struct tfe_mono started;    /* its first START */
+    struct tfe_mono listening;  /* all members said LISTENING */
+    struct tfe_mono progressed; /* the first PROGRESS told of a step */
+    struct tfe_mono ended;      /* its own STOP, or the job's end */
+    bool has_saved;             /* the newest checkpoint that was told */
+    uint64_t saved_step;
+    bool has_lost; /* steps done after that, which the next epoch does again */
+    uint64_t lost_steps;
+    bool is_over; /* nothing of this will change any more */
+};
+
 /* Everything an action points to belongs to the core and lives until the next rdzv_step. */
 struct rdzv_action {
     enum rdzv_action_type type;
@@ -156,6 +184,7 @@ struct rdzv_action {
     struct tfe_msg msg;               /* SEND */
     const struct rdzv_record *record; /* PERSIST */
     const char *sentence;             /* EXIT */
+    const struct rdzv_ledger *ledger; /* LEDGER */
     struct rdzv_trace trace;          /* TRACE */
 };
 

@@ -89,7 +89,9 @@ static bool begin_switch(struct rdzv *r, struct job *job)
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct node *node = job->epoch.seats[seat];
         if (node->session != NO_SESSION) {
-            send_to(r, node->session, MSG_STOP)->u.stop.epoch = job->epoch.number;
+            struct msg_stop *stop = &send_to(r, node->session, MSG_STOP)->u.stop;
+            stop->epoch = job->epoch.number;
+            stop->planned = job->is_planned;
             node_prepare(r, node);
         }
     }
@@ -314,7 +316,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     /* Once somebody has ended well the job is about to: growing it would only do the end again. */
     if (!job->has_cause && job->n_ready > 0 && job->epoch.n_seats < job->max_nodes &&
         tfe_mono_is_never(job->exit_deadline) && !job->no_grow) {
-        job_want_switch(job, CAUSE_JOINED);
+        job_plan_switch(job, CAUSE_JOINED);
     }
     if (job->has_cause) {
         return begin_switch(r, job);

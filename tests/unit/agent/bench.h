@@ -101,6 +101,26 @@ static inline void put_msg(struct bench *b, const struct tfe_msg *msg)
     case MSG_LISTENING:
         put(b, " epoch=%llu", (unsigned long long)msg->u.listening.epoch);
         break;
+    case MSG_PROGRESS:
+        put(b, " epoch=%llu", (unsigned long long)msg->u.progress.epoch);
+        if (msg->u.progress.has_step) {
+            put(b, " step=%llu", (unsigned long long)msg->u.progress.step);
+        }
+        if (msg->u.progress.has_saved) {
+            put(b, " saved=%llu", (unsigned long long)msg->u.progress.saved_step);
+        }
+        put(b, " saves=%u answers=%llu%s", msg->u.progress.saves,
+            (unsigned long long)msg->u.progress.answers,
+            msg->u.progress.listens ? " listens" : "");
+        break;
+    case MSG_NOTICE:
+        put(b, " %s", msg_notice_name(msg->u.notice.kind));
+        if (msg->u.notice.deadline_ms != MSG_UNSET) {
+            put(b, " in=%u", msg->u.notice.deadline_ms);
+        }
+        put(b, "%s%s", msg->u.notice.withdrawn ? " withdrawn" : "",
+            msg->u.notice.uncertain ? " uncertain" : "");
+        break;
     case MSG_EXITED:
         put(b, " ");
         put_exited(b, &msg->u.exited);
@@ -123,14 +143,27 @@ static inline void put_action(struct bench *b, const struct agent_action *action
 {
     static const char *const plain[] = {[AGENT_CONNECT] = "CONNECT",
                                         [AGENT_DISCONNECT] = "DISCONNECT",
-                                        [AGENT_HANG_UP] = "HANG_UP",
-                                        [AGENT_SWEEP] = "SWEEP"};
+                                        [AGENT_HANG_UP] = "HANG_UP"};
     switch (action->type) {
     case AGENT_CONNECT:
     case AGENT_DISCONNECT:
     case AGENT_HANG_UP:
-    case AGENT_SWEEP:
         put(b, "%s\n", plain[action->type]);
+        break;
+    case AGENT_SWEEP:
+        put(b, "SWEEP");
+        if (action->planned) {
+            put(b, " planned grace=%u", action->grace_ms);
+        }
+        put(b, "\n");
+        break;
+    case AGENT_SAVE:
+        put(b, "SAVE epoch=%llu number=%llu", (unsigned long long)action->epoch,
+            (unsigned long long)action->number);
+        if (!tfe_mono_is_never(action->deadline)) {
+            put(b, " until=%lld", (long long)action->deadline.ms);
+        }
+        put(b, "\n");
         break;
     case AGENT_SEND:
         put_msg(b, &action->msg);

@@ -481,6 +481,8 @@ static inline void take_order(struct fleet *f, uint32_t slot, const struct agent
         p->slot = slot;
         p->life = s->life;
         break;
+    case AGENT_SAVE:
+        break; /* these scripts save when they like */
     case AGENT_FENCE:
         s->fence = slot_moment(s, action->deadline.ms);
         break;
@@ -589,6 +591,8 @@ static inline void step_server(struct fleet *f, struct rdzv_event event)
             break;
         case RDZV_EXIT:
             fail_msg("the server wants to end: %s", action->sentence);
+            break;
+        case RDZV_LEDGER:
             break;
         case RDZV_TRACE:
             note(f, (uint64_t)action->trace.kind);

@@ -10,9 +10,9 @@ TEST(drain, a_member_leaves_with_its_epoch_and_is_told_so)
     drain(w, "b");
     assert_saw(w, "~node_draining job=j node=b epoch=1 number=0 b\n");
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 drained");
-    assert_saw(w, "0:STOP epoch=1\n");
-    assert_saw(w, "1:STOP epoch=1\n");
-    assert_saw(w, "2:STOP epoch=1\n");
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    assert_saw(w, "1:STOP epoch=1 planned\n");
+    assert_saw(w, "2:STOP epoch=1 planned\n");
     assert_not_saw(w, "FINISH");
     assert_int_equal(role_of(w, "b"), ROLE_LEAVING);
     stopped_and_ready(w, 0, 1);
@@ -212,7 +212,7 @@ TEST(drain, of_a_member_of_an_epoch_that_is_not_durable_yet_ends_it_before_it_be
     forget(w);
     assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
     assert_not_saw(w, "START");
-    assert_saw(w, "0:STOP epoch=1\n");
+    assert_saw(w, "0:STOP epoch=1 planned\n");
     ready(w, 0, 2);
     ready(w, 1, 2); /* nothing of epoch 1 runs there */
     assert_saw(w, "1:FINISH drained");

@@ -71,7 +71,7 @@ TEST(newcomer, is_reached_before_the_running_epoch_stops)
     ready(w, 2, 2);
     assert_saw(w, "~node_ready job=j node=c");
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    assert_saw(w, "0:STOP epoch=1\n0:PREPARE epoch=2\n1:STOP epoch=1\n1:PREPARE epoch=2\n");
+    assert_saw(w, "0:STOP epoch=1 planned\n0:PREPARE epoch=2\n1:STOP epoch=1 planned\n1:PREPARE epoch=2\n");
     stopped_and_ready(w, 0, 1);
     stopped_and_ready(w, 1, 1);
     assert_saw(w, "2:START epoch=2 rank=2 world=3");

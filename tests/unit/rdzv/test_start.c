@@ -166,7 +166,7 @@ TEST(growth, comes_at_once_and_survivors_keep_their_ranks)
     assert_not_saw(w, "STOP"); /* ready first: the old epoch trains on meanwhile */
     ready(w, 2, 2);
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    assert_saw(w, "0:STOP epoch=1\n0:PREPARE epoch=2\n1:STOP epoch=1\n1:PREPARE epoch=2");
+    assert_saw(w, "0:STOP epoch=1 planned\n0:PREPARE epoch=2\n1:STOP epoch=1 planned\n1:PREPARE epoch=2");
     stopped_and_ready(w, 1, 1);
     assert_not_saw(w, "START");
     stopped_and_ready(w, 0, 1);

@@ -142,7 +142,15 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
         }
         break;
     case MSG_STOP:
-        put(w, " epoch=%llu", (unsigned long long)msg->u.stop.epoch);
+        put(w, " epoch=%llu%s", (unsigned long long)msg->u.stop.epoch,
+            msg->u.stop.planned ? " planned" : "");
+        break;
+    case MSG_SAVE:
+        put(w, " epoch=%llu number=%llu", (unsigned long long)msg->u.save.epoch,
+            (unsigned long long)msg->u.save.number);
+        if (msg->u.save.within_ms != MSG_UNSET) {
+            put(w, " within=%u", msg->u.save.within_ms);
+        }
         break;
     case MSG_TABLE:
         put(w, " epoch=%llu", (unsigned long long)msg->u.table.epoch);
@@ -261,6 +269,8 @@ static inline int step(struct world *w, const struct rdzv_event *event)
             break;
         case RDZV_EXIT:
             put(w, "EXIT %s\n", action->sentence);
+            break;
+        case RDZV_LEDGER:
             break;
         case RDZV_TRACE:
             put(w, "~%s job=%s node=%s epoch=%llu number=%llu %s\n",

@@ -1,0 +1,189 @@
+/* tests/unit/agent/test_plan.c: progress that is told, scripts that are asked to save, and planned
+ * ends. */
+#include "tests/unit/agent/bench.h"
+
+static void tells(struct bench *b, uint64_t epoch, uint32_t local, struct agent_progress progress)
+{
+    does(b, (struct agent_event){
+                .type = AGENT_PROGRESS, .epoch = epoch, .local = local, .progress = progress});
+}
+
+static void step_done(struct bench *b, uint64_t step)
+{
+    tells(b, 1, 0, (struct agent_progress){.has_step = true, .step = step});
+}
+
+static void stop_planned(struct bench *b, uint64_t epoch)
+{
+    hears(b, (struct tfe_msg){.type = MSG_STOP, .u.stop = {.epoch = epoch, .planned = true}});
+}
+
+TEST(progress, is_told_at_once_and_then_every_200_ms_at_most)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    step_done(b, 1);
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=1 saves=0 answers=0\n");
+    pass(b, 50);
+    step_done(b, 2);
+    step_done(b, 3);
+    assert_string_equal(b->log, "");
+    pass(b, 149);
+    assert_string_equal(b->log, "");
+    pass(b, 1);
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=3 saves=0 answers=0\n");
+    pass(b, 1000);
+    assert_not_saw(b, "PROGRESS"); /* nothing new */
+    bench_free(b);
+}
+
+TEST(progress, of_a_checkpoint_does_not_wait)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    step_done(b, 7);
+    tells(b, 1, 0,
+          (struct agent_progress){
+              .has_step = true, .step = 8, .has_saved = true, .saved_step = 8, .saves = 1});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=8 saves=1 answers=0\n");
+    tells(b, 1, 0, (struct agent_progress){.listens = true});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=8 saves=1 answers=0 listens\n");
+    bench_free(b);
+}
+
+TEST(progress, of_several_trainers_is_that_of_the_node)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(2);
+    tells(b, 1, 1,
+          (struct agent_progress){.has_step = true, .step = 5, .saves = 2, .listens = true});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0 listens\n");
+    tells(b, 1, 0, (struct agent_progress){.has_step = true, .step = 4, .saves = 2});
+    assert_string_equal(b->log, ""); /* behind the other: nothing new */
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_PROGRESS, .epoch = 1, .local = 2}),
+                     TFE_EINVAL);
+    bench_free(b);
+}
+
+TEST(progress, is_told_again_in_full_on_a_new_connection)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    tells(b, 1, 0, (struct agent_progress){.has_saved = true, .saved_step = 10, .saves = 1});
+    lost(b, AGENT_LINK_LOST);
+    step_done(b, 11);
+    assert_string_equal(b->log, ""); /* nobody is there to hear it */
+    pass(b, 400);
+    connected(b);
+    assert_not_saw(b, "PROGRESS");
+    welcome(b);
+    assert_saw(b, "PROGRESS epoch=1 step=11 saved=10 saves=1 answers=0\n");
+    bench_free(b);
+}
+
+TEST(progress, of_an_epoch_that_has_ended_is_nothing)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    tells(b, 2, 0, (struct agent_progress){.has_step = true, .step = 1});
+    assert_string_equal(b->log, "");
+    step_done(b, 3);
+    step_done(b, 4);
+    trainer_exited(b, 0, 1, 0);
+    swept(b);
+    step_done(b, 5);
+    assert_string_equal(b->log, "");
+    pass(b, 1000);
+    assert_not_saw(b, "PROGRESS");
+    bench_free(b);
+}
+
+TEST(save, is_handed_to_the_scripts_of_its_epoch_alone)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 4, 30000}});
+    char line[64];
+    snprintf(line, sizeof(line), "SAVE epoch=1 number=4 until=%lld\n", (long long)b->now + 30000);
+    assert_string_equal(b->log, line);
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 5, MSG_UNSET}});
+    assert_string_equal(b->log, "SAVE epoch=1 number=5\n");
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {2, 6, MSG_UNSET}});
+    assert_string_equal(b->log, "");
+    stop(b, 1);
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 7, MSG_UNSET}});
+    assert_string_equal(b->log, "");
+    bench_free(b);
+}
+
+TEST(stop, that_is_planned_leaves_the_stop_grace_and_what_is_saved_in_it_is_told)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    stop_planned(b, 1);
+    assert_saw(b, "SWEEP planned grace=5000\n");
+    tells(b, 1, 0, (struct agent_progress){.has_saved = true, .saved_step = 9, .saves = 1});
+    assert_string_equal(b->log, "PROGRESS epoch=1 saved=9 saves=1 answers=0\n");
+    trainer_exited(b, 0, 0, 0); /* because it was told to: that is no success */
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 stopped");
+    bench_free(b);
+}
+
+TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    stop_planned(b, 1);
+    stop_planned(b, 1);
+    assert_string_equal(b->log, "");
+    stop(b, 1);
+    assert_string_equal(b->log, "SWEEP\n");
+    stop(b, 1);
+    assert_string_equal(b->log, "");
+    bench_free(b);
+
+    b = a_running_bench(1);
+    stop_planned(b, 1);
+    does(b, (struct agent_event){.type = AGENT_FENCED});
+    assert_saw(b, "SWEEP\n");
+    bench_free(b);
+
+    b = a_running_bench(1);
+    stop_planned(b, 2); /* a later epoch's: nothing says that this one may go on so long */
+    assert_saw(b, "SWEEP\n");
+    bench_free(b);
+}
+
+TEST(notice, is_told_with_the_time_that_is_left)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    does(b, (struct agent_event){
+                .type = AGENT_NOTICE,
+                .notice = {.kind = NOTICE_PREEMPT, .deadline = {b->now + 120000}, .uncertain = true}});
+    assert_saw(b, "NOTICE preempt in=120000 uncertain\n");
+    does(b, (struct agent_event){
+                .type = AGENT_NOTICE,
+                .notice = {.kind = NOTICE_REBALANCE, .deadline = TFE_MONO_NEVER}});
+    assert_saw(b, "NOTICE rebalance\n");
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = 0}}),
+                     TFE_EINVAL);
+    bench_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(progress, is_told_at_once_and_then_every_200_ms_at_most),
+        STORY(progress, of_a_checkpoint_does_not_wait),
+        STORY(progress, of_several_trainers_is_that_of_the_node),
+        STORY(progress, is_told_again_in_full_on_a_new_connection),
+        STORY(progress, of_an_epoch_that_has_ended_is_nothing),
+        STORY(save, is_handed_to_the_scripts_of_its_epoch_alone),
+        STORY(stop, that_is_planned_leaves_the_stop_grace_and_what_is_saved_in_it_is_told),
+        STORY(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong),
+        STORY(notice, is_told_with_the_time_that_is_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
