@@ -212,6 +212,8 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
     case AGENT_SWEEP:
         node_sweep(w, n);
         return;
+    case AGENT_SAVE: /* no trainer in here is on the channel */
+        return;
     case AGENT_FENCE:
         node_set_fence(w, n, action->deadline);
         return;

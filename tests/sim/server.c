@@ -237,6 +237,8 @@ static void carry_out(struct world *w, const struct rdzv_action *action)
     case RDZV_EXIT: /* there is no other server in here */
         check_honest(w->check, "the server", "its own records by ending itself,", 0);
         return;
+    case RDZV_LEDGER:
+        return;
     case RDZV_TRACE:
         carry_out_trace(w, &action->trace);
         return;
