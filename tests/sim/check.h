@@ -25,7 +25,7 @@
     X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes", "")       \
     X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once", "")      \
     X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only",     \
-      "fault_excuse takes back the charge of the epoch before, while its verdict is open")         \
+      "")         \
     X(CHARGE_FREE, charge_free, "no fault is charged where no trainer failed by itself", "")       \
     X(CHARGE_SILENT, charge_silent,                                                                \
       "… also where a peer froze or vanished without the server having a sign of it",              \
@@ -112,10 +112,10 @@ void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
 void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive);
 void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive);
 
-/* The server takes this node's trainers of the epoch for dead. A trainer of the epoch may connect to a
- * port on which this node answers probes. */
+/* The server takes this node's trainers of the epoch for dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
-void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
+/* A trainer of the epoch begins on one node, and may connect to a port on which another answers probes. */
+void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t answering);
 
 void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max);
 void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit);

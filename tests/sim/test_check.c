@@ -265,7 +265,11 @@ TEST(true_proof, a_trainer_lives_where_all_are_proven_dead)
 
 TEST(nobody_answers, a_member_answers_probes_on_its_trainers_port)
 {
-    check_answers(*state, 0, 1, 1);
+    check_clock_stood(*state, 0, 100);
+    check_answers(*state, 0, 1, 0, 1);
+    assert_false(check_failed(*state));
+    check_granted(*state, 0, 200, 10, 10);
+    check_answers(*state, 0, 1, 0, 1);
     assert_broken(*state, "nobody_answers");
 }
 

@@ -144,23 +144,25 @@ static void say(struct world *w, const struct cluster *c, const char *what, cons
 /* --- a cluster's life ---------------------------------------------------------------------------- */
 
 /* The first of its trainers begins: whom it may connect to must not take it for a prober. */
-static void check_nobody_answers(struct world *w, uint32_t job, const struct agent_place *place)
+static void check_nobody_answers(struct world *w, const struct node *first,
+                                 const struct agent_place *place)
 {
     for (size_t i = 0; i < place->n_rows; i++) {
         uint32_t node = probing_machine(w, place->rows[i].host);
         const struct node *n = node == NAMES_NONE ? NULL : &w->nodes[node];
         for (size_t p = 0; n && p < n->n_answers; p++) {
             if (n->answers[p] == place->rows[i].port) {
-                check_answers(w->check, job, place->epoch, node);
+                check_answers(w->check, first->job, place->epoch, first->index, node);
             }
         }
     }
 }
 
-static struct cluster *cluster_get(struct world *w, uint32_t job, uint32_t era,
+static struct cluster *cluster_get(struct world *w, const struct node *node, uint32_t era,
                                    const struct agent_place *place, uint64_t digest)
 {
     struct clusters *all = clusters_of(w);
+    uint32_t job = node->job;
     struct cluster **head = clusters_of_job(w, job);
     for (struct cluster *c = *head; c; c = c->next) {
         if (c->epoch == place->epoch && c->era == era && c->digest == digest) {
@@ -177,7 +179,7 @@ static struct cluster *cluster_get(struct world *w, uint32_t job, uint32_t era,
     c->next = *head;
     *head = c;
     all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
-    check_nobody_answers(w, job, place);
+    check_nobody_answers(w, node, place);
     c->id = (uint32_t)all->n;
     all->by_id[all->n++] = c;
     return c;
@@ -344,7 +346,7 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
     struct trainer *t = &node->trainers[local];
     uint32_t era = net_agent_era(w, node->index);
     uint64_t digest = table_digest(place->rows, place->n_rows);
-    struct cluster *c = cluster_get(w, node->job, era, place, digest);
+    struct cluster *c = cluster_get(w, node, era, place, digest);
     uint32_t rank = place->rank + local;
     check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
                          digest);
