@@ -14,6 +14,7 @@
 #include "common/net/heap.h"
 #include "common/net/log.h"
 #include "server/actions.h"
+#include "server/store/writer.h"
 
 /* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
  * least this often. */
@@ -31,15 +32,16 @@ struct driver {
     uint32_t gone_first;
     uint32_t n_gone;
     uint32_t max_sessions;
-    /* Records that are as durable as they get: this version keeps them in memory. A ring; a step
-     * asks for RDZV_PERSIST_MAX at most, and each that is answered makes room for the one its
-     * answer may ask for. */
+    struct writer *writer;
+    /* Records that found no memory on their way to the writer, to be told to the core as not
+     * written. A ring; a step asks for RDZV_PERSIST_MAX at most, and each that is answered makes
+     * room for the one its answer may ask for. */
     struct {
         struct tfe_id job;
         uint64_t sequence;
-    } written[RDZV_PERSIST_MAX];
-    uint32_t written_first;
-    uint32_t n_written;
+    } lost[RDZV_PERSIST_MAX];
+    uint32_t lost_first;
+    uint32_t n_lost;
     bool stepping;
     bool stopped;
     struct event_base *base;
@@ -67,10 +69,11 @@ static void take_records(struct driver *driver, const struct rdzv_actions *actio
             driver->stopped = true;
             (void)event_base_loopbreak(driver->base);
         }
-        if (actions->v[i].type == RDZV_PERSIST) {
-            uint32_t at = (driver->written_first + driver->n_written++) % RDZV_PERSIST_MAX;
-            driver->written[at].sequence = actions->v[i].record->sequence;
-            (void)id_set(&driver->written[at].job, actions->v[i].record->job);
+        if (actions->v[i].type == RDZV_PERSIST &&
+            writer_submit(driver->writer, actions->v[i].record) != 0) {
+            uint32_t at = (driver->lost_first + driver->n_lost++) % RDZV_PERSIST_MAX;
+            driver->lost[at].sequence = actions->v[i].record->sequence;
+            (void)id_set(&driver->lost[at].job, actions->v[i].record->job);
         }
     }
 }
@@ -92,20 +95,20 @@ static int step(struct driver *driver, const struct rdzv_event *event)
     return err;
 }
 
-/* Tells the core what has been written. False: no memory, try again later. */
-static bool settle_records(struct driver *driver, struct tfe_mono now)
+/* Tells the core what could not even be queued. False: no memory, try again later. */
+static bool settle_lost(struct driver *driver, struct tfe_mono now)
 {
-    while (driver->n_written > 0) {
-        uint32_t at = driver->written_first;
-        struct rdzv_event event = {.type = RDZV_PERSISTED,
+    while (driver->n_lost > 0) {
+        uint32_t at = driver->lost_first;
+        struct rdzv_event event = {.type = RDZV_PERSIST_FAILED,
                                    .now = now,
-                                   .job = driver->written[at].job.text,
-                                   .sequence = driver->written[at].sequence};
-        driver->written_first = (at + 1) % RDZV_PERSIST_MAX;
-        driver->n_written--;
+                                   .job = driver->lost[at].job.text,
+                                   .sequence = driver->lost[at].sequence};
+        driver->lost_first = (at + 1) % RDZV_PERSIST_MAX;
+        driver->n_lost--;
         if (step(driver, &event) == TFE_ENOMEM) {
-            driver->written_first = at;
-            driver->n_written++;
+            driver->lost_first = at;
+            driver->n_lost++;
             return false;
         }
     }
@@ -115,8 +118,8 @@ static bool settle_records(struct driver *driver, struct tfe_mono now)
 /* Tells the core of the sessions that ended, and arms the timer for what comes next. */
 static void settle(struct driver *driver, struct tfe_mono now)
 {
-    while (driver->n_written > 0 || driver->n_gone > 0) {
-        if (!settle_records(driver, now)) {
+    while (driver->n_lost > 0 || driver->n_gone > 0) {
+        if (!settle_lost(driver, now)) {
             arm(driver, now, RETRY_MS);
             return;
         }
@@ -180,6 +183,41 @@ static int on_order(void *ctx, const struct rdzv_event *event)
 const struct session_ops driver_session_ops = {
     .message = on_message, .closed = on_closed, .order = on_order};
 
+/* writer_ops: a record's fate. */
+static bool on_written(void *ctx, const char *job, uint64_t sequence, int err)
+{
+    struct driver *driver = ctx;
+    struct tfe_mono now = clock_mono();
+    struct rdzv_event event = {.type = err == 0 ? RDZV_PERSISTED : RDZV_PERSIST_FAILED,
+                               .now = now,
+                               .job = job,
+                               .sequence = sequence,
+                               .conflict = err == TFE_ECONFLICT};
+    if (driver->stopped) {
+        return true;
+    }
+    if (step(driver, &event) == TFE_ENOMEM) {
+        arm(driver, now, RETRY_MS);
+        return false;
+    }
+    settle(driver, now);
+    return true;
+}
+
+static void on_condition(void *ctx, int err, const char *why)
+{
+    (void)ctx;
+    if (err == 0) {
+        log_info("store_writes_again");
+    } else {
+        log_error("store_failed", LOG_S("why", why),
+                  LOG_S("effect", "running epochs go on, no new epoch begins until it is written"));
+    }
+}
+
+static const struct writer_ops writer_callbacks = {.written = on_written,
+                                                   .condition = on_condition};
+
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct driver *driver = ctx;
@@ -193,6 +231,9 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
             arm(driver, now, RETRY_MS);
             return;
         }
+    }
+    if (!driver->stopped && driver->writer != NULL && !writer_deliver(driver->writer)) {
+        return; /* armed already */
     }
     settle(driver, now);
 }
@@ -213,7 +254,7 @@ int driver_new(struct event_base *base, const struct rdzv_config *config, struct
         err = rdzv_new(config, &heap_mem, &driver->core);
     }
     if (err != 0) {
-        driver_free(driver);
+        (void)driver_free(driver, 0);
         return err;
     }
     arm(driver, clock_mono(), 0);
@@ -221,17 +262,47 @@ int driver_new(struct event_base *base, const struct rdzv_config *config, struct
     return 0;
 }
 
-void driver_free(struct driver *driver)
+bool driver_free(struct driver *driver, uint32_t wait_ms)
 {
     if (driver == NULL) {
-        return;
+        return true;
     }
+    bool idle = writer_free(driver->writer, wait_ms);
     if (driver->timer != NULL) {
         event_free(driver->timer);
     }
     rdzv_free(driver->core);
     free(driver->gone);
     free(driver);
+    return idle;
+}
+
+static int restore_job(void *ctx, const struct rdzv_record *record)
+{
+    struct driver *driver = ctx;
+    int err = rdzv_restore(driver->core, clock_mono(), record);
+    if (err == 0) {
+        log_info("job_restored", LOG_S("job", record->job), LOG_U("run", record->run),
+                 LOG_U("epoch", record->epoch), LOG_U("members", record->n_members),
+                 LOG_B("over", record->over));
+    }
+    return err;
+}
+
+int driver_restore(struct driver *driver, struct store *store, struct tfe_why *why)
+{
+    return store_load(store, restore_job, driver, why);
+}
+
+int driver_set_store(struct driver *driver, struct store *store, struct tfe_why *why)
+{
+    int err = writer_new(driver->base, store, &writer_callbacks, driver, &driver->writer, why);
+    if (err == 0) {
+        /* What was restored has deadlines of its own. */
+        driver->deadline = clock_mono();
+        arm(driver, driver->deadline, 0);
+    }
+    return err;
 }
 
 void driver_set_sessions(struct driver *driver, struct sessions *sessions)
@@ -253,4 +324,7 @@ void driver_stop(struct driver *driver)
 {
     driver->stopped = true;
     (void)evtimer_del(driver->timer);
+    if (driver->writer != NULL) {
+        writer_stop(driver->writer);
+    }
 }

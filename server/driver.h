@@ -2,19 +2,32 @@
 #ifndef TFE_SERVER_DRIVER_H
 #define TFE_SERVER_DRIVER_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/base/error.h"
+#include "common/net/why.h"
 #include "server/core/rdzv.h"
 #include "server/sessions.h"
 
 struct event_base;
 struct driver;
+struct store;
 
 /* TFE_EINVAL, TFE_ENOMEM as rdzv_new. */
 int driver_new(struct event_base *base, const struct rdzv_config *config,
                struct driver **ret) TFE_MUST_CHECK;
 
-/* The sessions must be gone already. NULL is allowed. */
-void driver_free(struct driver *driver);
+/* Every job that the store keeps, before the first event. Errors as store_load. */
+int driver_restore(struct driver *driver, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Starts the thread that writes to the store from here on. Before the first event. TFE_ENOMEM,
+ * TFE_ESYS. */
+int driver_set_store(struct driver *driver, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* The sessions must be gone already. The thread gets wait_ms to come back from the disk; false: it
+ * does not, and the store must be left alone. NULL is allowed (true). */
+bool driver_free(struct driver *driver, uint32_t wait_ms);
 
 /* Where actions go. Before the first event. */
 void driver_set_sessions(struct driver *driver, struct sessions *sessions);

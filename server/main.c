@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/net/clock.h"
 #include "common/net/listener.h"
 #include "common/net/log.h"
 #include "common/net/state_dir.h"
@@ -18,9 +19,14 @@
 #include "server/sessions.h"
 #include "server/settings.h"
 #include "server/state.h"
+#include "server/store/memory.h"
+#include "server/store/sqlite.h"
 
 /* DESIGN 9: exit 0 within 2 s of a signal. Peers get this long to read what was queued for them. */
 #define STOP_MS 1500
+
+/* … and the disk this long to give back the thread that writes to it. */
+#define STORE_WAIT_MS 300
 
 /* The version of the protocol after the handshake that this program speaks. */
 #define PROTOCOL_VERSION 1
@@ -32,6 +38,7 @@ struct server {
     struct state state;
     struct event_base *base;
     struct hello_server *hello;
+    struct store *store;
     struct driver *driver;
     struct sessions *sessions;
     struct listener *listener;
@@ -97,6 +104,17 @@ static int start_loop(struct server *server, struct tfe_why *why)
     return 0;
 }
 
+static int open_store(struct server *server, uint64_t incarnation, struct tfe_why *why)
+{
+    char path[PATH_MAX];
+    if (server->settings.ephemeral) {
+        return memory_store_open(&server->store, why);
+    }
+    int err = state_path(path, server->state.dir, STATE_DIR_STORE, why);
+    return err != 0 ? err
+                    : sqlite_store_open(path, incarnation, clock_wall(), NULL, &server->store, why);
+}
+
 static int start_core(struct server *server, struct tfe_why *why)
 {
     const struct settings *s = &server->settings;
@@ -115,9 +133,20 @@ static int start_core(struct server *server, struct tfe_why *why)
     };
     randombytes_buf(&config.incarnation, sizeof(config.incarnation));
     randombytes_buf(&config.seed, sizeof(config.seed));
-    int err = driver_new(server->base, &config, &server->driver);
+    int err = open_store(server, config.incarnation, why);
+    if (err != 0) {
+        return err;
+    }
+    err = driver_new(server->base, &config, &server->driver);
     if (err != 0) {
         why_set(why, "start the rendezvous: %s", tfe_error_sentence(err));
+        return err;
+    }
+    err = driver_restore(server->driver, server->store, why);
+    if (err == 0) {
+        err = driver_set_store(server->driver, server->store, why);
+    }
+    if (err != 0) {
         return err;
     }
     struct sessions_config sessions = {
@@ -209,7 +238,11 @@ static void finish(struct server *server)
     }
     listener_free(server->listener);
     sessions_free(server->sessions);
-    driver_free(server->driver);
+    if (driver_free(server->driver, STORE_WAIT_MS)) {
+        store_close(server->store);
+    } else {
+        log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
+    }
     struct event *const events[] = {server->on_term, server->on_int, server->on_late};
     for (unsigned i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
         if (events[i] != NULL) {

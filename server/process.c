@@ -36,6 +36,11 @@ int process_prepare(struct tfe_why *why)
         why_errno(why, "ignore SIGPIPE");
         return TFE_ESYS;
     }
+    /* A limit of file sizes is a full disk to the store, and no reason to die. */
+    if (sigaction(SIGXFSZ, &ignore, NULL) != 0) {
+        why_errno(why, "ignore SIGXFSZ");
+        return TFE_ESYS;
+    }
     /* The limit alone does not count where core_pattern is a pipe (core(5)), so both. */
     struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
     if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, PROCESS_DUMPABLE) != 0) {

@@ -26,7 +26,7 @@ struct settings {
     uint32_t max_restarts;
     uint32_t probe_ms;
     uint32_t half_open_per_address;
-    bool ephemeral; /* accepted; this version keeps nothing but keys and tokens anyway */
+    bool ephemeral; /* jobs in memory only */
     enum log_level log_level;
     enum log_format log_format;
 };

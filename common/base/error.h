@@ -19,7 +19,9 @@
     X(TFE_EFULL, -11, TFE_BAND_SESSION, "a queue is full")                                         \
     X(TFE_ESYS, -12, TFE_BAND_PROCESS, "a system call failed")                                     \
     X(TFE_EEXPIRED, -13, TFE_BAND_SESSION, "expired")                                              \
-    X(TFE_EUNKNOWN, -14, TFE_BAND_REQUEST, "unknown message type")
+    X(TFE_EUNKNOWN, -14, TFE_BAND_REQUEST, "unknown message type")                                 \
+    X(TFE_EDISK, -15, TFE_BAND_REQUEST, "the disk did not take it or did not give it")             \
+    X(TFE_ECONFLICT, -16, TFE_BAND_PROCESS, "somebody else has changed it meanwhile")
 
 enum tfe_band { TFE_BAND_REQUEST, TFE_BAND_SESSION, TFE_BAND_PROCESS };
 

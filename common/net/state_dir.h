@@ -12,6 +12,7 @@
 #define STATE_DIR_KEY "server.key"
 #define STATE_DIR_ENDPOINT "endpoint"
 #define STATE_DIR_LOCK "lock"
+#define STATE_DIR_STORE "rdzv.db"
 
 /* The state directory: chosen (--state-dir) if not NULL and not empty, else $TFE_STATE_DIR, else
  * /var/lib/tfe for root, else $XDG_STATE_HOME/tfe, else ~/.local/state/tfe. Not created.

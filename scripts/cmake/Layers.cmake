@@ -24,14 +24,15 @@ elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
 endif()
 
 # --- the table ----------------------------------------------------------------------------------
-set(TFE_TARGETS tfe_base tfe_wire tfe_net rdzv_core agent_core agent_rooms tfe-rdzv
+set(TFE_TARGETS tfe_base tfe_wire tfe_net rdzv_core agent_core agent_rooms server_store tfe-rdzv
     tfe-agent tfe-ctl)
 set(LAYER_tfe_base "")
 set(LAYER_tfe_wire tfe_base tfe_proto PkgConfig::sodium PkgConfig::protobuf_c)
 set(LAYER_tfe_net tfe_wire PkgConfig::libevent)
 set(LAYER_rdzv_core tfe_base)
 set(LAYER_agent_core tfe_base)
-set(LAYER_tfe-rdzv rdzv_core tfe_net PkgConfig::sqlite3)
+set(LAYER_server_store rdzv_core tfe_net PkgConfig::sqlite3)
+set(LAYER_tfe-rdzv server_store)
 set(LAYER_agent_rooms agent_core tfe_net PkgConfig::jansson)
 set(LAYER_tfe-agent agent_rooms)
 set(LAYER_tfe-ctl tfe_net)

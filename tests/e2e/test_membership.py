@@ -164,8 +164,8 @@ def test_several_trainers_a_node(server, fleet):
     assert [agent.wait() for agent in agents] == [0, 0]
 
 
-def test_the_server_goes_and_a_new_one_comes(server, fleet):
-    """State is in memory only: the trainers go on without a server, and a new one begins anew with a later epoch."""
+def test_the_server_goes_and_a_new_one_comes(server, fleet, status):
+    """The trainers go on without a server, and the new one goes on with them."""
     s = server(*QUICK)
     a = fleet.start("--nnodes=1:2")
     first = fleet.wait_world(1)
@@ -174,6 +174,7 @@ def test_the_server_goes_and_a_new_one_comes(server, fleet):
     wait_until(lambda: "connection_lost" in a.stderr(), what="the agent's noticing it")
     assert os.path.exists(f"/proc/{trainer}")
     server(*QUICK, port=s.port)
-    fleet.wait_world(1, above=first)
+    wait_until(lambda: [n["pid"] for n in status()[0]["nodes"]] == [a.pid], what="its return")
+    assert fleet.last_epoch() == first and os.path.exists(f"/proc/{trainer}")
     fleet.order("exit 0")
     assert a.wait() == 0

@@ -137,6 +137,9 @@ def test_after_a_server_restart_agents_know_each_other_again(server, fleet):
     agents, first = start_listening(fleet, s, 2)
     assert s.stop(signal.SIGKILL) == -signal.SIGKILL
     s = server(*LONG, port=s.port)
+    wait_until(lambda: len(s.events("node_back")) == 2, what="the return of both")
+    assert fleet.last_epoch() == first
+    fleet.order("kill 9", first, 1)
     second = fleet.wait_world(2, above=first)
     wait_until(lambda: len(listening(s, second)) == 2, what="LISTENING from both")
     seconds, _ = kill_and_time(fleet, agents[0], 1, second)

@@ -14,7 +14,7 @@ import pytest
 from conftest import DEADLINE, clean_environment, program, wait_until
 from raw_client import BAD_REQUEST, LIMIT_REACHED, NOT_AUTHORISED, Closed, RawClient
 
-FILES = ["admin.token", "agent.token", "endpoint", "lock", "observer.token", "server.key"]
+FILES = ["admin.token", "agent.token", "endpoint", "lock", "observer.token", "rdzv.db", "rdzv.db-wal", "server.key"]
 
 
 def run_rdzv(*arguments, **env):

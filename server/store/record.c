@@ -1,0 +1,63 @@
+/* server/store/record.c: records that outlive the step of the core that made them. */
+#include "server/store/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t text_size(const char *text)
+{
+    return text != NULL ? strlen(text) + 1 : 0;
+}
+
+static const char *keep(char **at, const char *text)
+{
+    if (text == NULL) {
+        return NULL;
+    }
+    size_t n = strlen(text) + 1;
+    char *kept = memcpy(*at, text, n);
+    *at += n;
+    return kept;
+}
+
+struct rdzv_record *record_copy(const struct rdzv_record *r)
+{
+    size_t members = r->n_members * sizeof(struct rdzv_member);
+    size_t ports = (size_t)r->n_members * r->nproc * sizeof(uint16_t);
+    size_t text = text_size(r->job) + text_size(r->run_key) + text_size(r->sentence);
+    for (uint32_t i = 0; i < r->n_members; i++) {
+        text += text_size(r->members[i].node) + text_size(r->members[i].name) +
+                text_size(r->members[i].host);
+    }
+    struct rdzv_record *copy = malloc(sizeof(*copy) + members + ports + text);
+    if (copy == NULL) {
+        return NULL;
+    }
+    struct rdzv_member *to = (void *)(copy + 1);
+    uint16_t *port = (void *)((char *)to + members);
+    char *at = (char *)port + ports;
+    *copy = *r;
+    copy->job = keep(&at, r->job);
+    copy->run_key = keep(&at, r->run_key);
+    copy->sentence = keep(&at, r->sentence);
+    copy->members = to;
+    for (uint32_t i = 0; i < r->n_members; i++) {
+        to[i] = r->members[i];
+        to[i].node = keep(&at, r->members[i].node);
+        to[i].name = keep(&at, r->members[i].name);
+        to[i].host = keep(&at, r->members[i].host);
+        memcpy(port, r->members[i].ports, r->nproc * sizeof(*port));
+        to[i].ports = port;
+        port += r->nproc;
+    }
+    return copy;
+}
+
+bool record_may_replace(const struct rdzv_record *record, uint64_t kept_epoch,
+                        uint64_t kept_sequence, bool is_ours)
+{
+    if (record->epoch < kept_epoch) {
+        return false; /* epoch numbers never return */
+    }
+    return record->predecessor == kept_epoch || (is_ours && kept_sequence <= record->sequence);
+}

@@ -1,0 +1,181 @@
+"""The server's death is a non-event: a new one adopts what runs, from the state directory."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from agents import fleet, gone_soon  # noqa: F401 (fleet is a fixture)
+from conftest import clean_environment, is_alive, program, wait_until
+
+CALM = ("--gather", "0.3")
+
+
+def pids(fleet, epoch=None):
+    return {s["pid"] for s in fleet.starts(epoch)}
+
+
+def connected(status, n):
+    """Whether so many members of the only job are back."""
+    nodes = status()[0]["nodes"]
+    return sum(node["role"] == "member" and node["pid"] > 0 for node in nodes) == n
+
+
+def restart(server, s, *options, away=0.0):
+    """Kills the server, leaves its agents alone for a while, and starts a new one on the same port."""
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    time.sleep(away)
+    return server(*options, port=s.port)
+
+
+def finish(fleet, agents):
+    fleet.order("exit 0")
+    assert [a.wait() for a in agents] == [0] * len(agents)
+    fleet.check_views()
+
+
+@pytest.mark.parametrize("away", [0.0, 10.0])
+def test_no_trainer_notices_that_the_server_was_killed(server, fleet, status, away):
+    """Outages at once over and of 10 s, a full lease long."""
+    s = server(*CALM, "--ttl", "5")
+    agents = [fleet.start("--nnodes=3:3") for _ in range(3)]
+    epoch = fleet.wait_world(3)
+    before = pids(fleet)
+    s = restart(server, s, *CALM, "--ttl", "5", away=away)
+    assert [e["members"] for e in s.events("job_restored")] == [3]
+    wait_until(lambda: connected(status, 3), what="everybody's return")
+    time.sleep(1)
+    assert fleet.last_epoch() == epoch
+    assert pids(fleet) == before and all(is_alive(pid) for pid in before)
+    assert status()[0]["state"] == "running"
+    finish(fleet, agents)
+    assert pids(fleet) == before
+
+
+def test_an_epoch_of_one_node_outlives_10_seconds_without_a_server(server, fleet, status):
+    s = server(*CALM, "--ttl", "3")
+    a = fleet.start("--nnodes=1:2")
+    epoch = fleet.wait_world(1)
+    before = pids(fleet)
+    restart(server, s, *CALM, "--ttl", "3", away=10)
+    wait_until(lambda: connected(status, 1), what="its return")
+    assert fleet.last_epoch() == epoch and pids(fleet) == before
+    finish(fleet, [a])
+
+
+def test_beyond_the_fence_trainers_stop_and_start_again(server, fleet, status):
+    """Longer than the fence nobody trains without a server; when it is back they go on in a later epoch."""
+    options = (*CALM, "--ttl", "3", "--fence", "9")
+    s = server(*options)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    epoch = fleet.wait_world(2)
+    before = pids(fleet)
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    assert all(gone_soon(pid, 20) for pid in before), "trained past the fence"
+    server(*options, port=s.port)
+    fleet.wait_world(2, above=epoch)
+    finish(fleet, agents)
+
+
+def test_a_trainer_that_dies_meanwhile_is_reported_on_reconnect(server, fleet, status):
+    s = server(*CALM)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    epoch = fleet.wait_world(2)
+    victim = next(start for start in fleet.starts(epoch) if start["rank"] == 1)
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    os.kill(victim["pid"], signal.SIGKILL)
+    assert gone_soon(victim["pid"])
+    s = server(*CALM, port=s.port)
+    fleet.wait_world(2, above=epoch)
+    assert [e["node"] for e in s.events("node_exited")][:1] == [victim["env"]["TFE_NODE"]]
+    finish(fleet, agents)
+
+
+def test_a_node_that_is_lost_meanwhile_is_noticed(server, fleet, status):
+    options = (*CALM, "--ttl", "3")
+    s = server(*options)
+    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    epoch = fleet.wait_world(2)
+    gone = fleet.starts(epoch)[0]
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    agent = next(a for a in agents if a.pid == status_pid(gone))
+    agent.process.kill()
+    agent.wait()
+    s = server(*options, port=s.port)
+    fleet.wait_world(1, above=epoch)
+    fleet.order("exit 0")
+    assert [a.wait() for a in agents if a is not agent] == [0]
+
+
+def status_pid(start):
+    """The agent above the guard above this trainer."""
+    guard = start["ppid"]
+    with open(f"/proc/{guard}/stat", encoding="utf-8") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+
+def test_a_finished_job_stays_finished(server, fleet):
+    s = server(*CALM)
+    finish(fleet, [started(fleet)])
+    restart(server, s, *CALM)
+    late = fleet.start()
+    assert late.wait() == 0
+    assert "succeeded" in late.stderr()
+    assert len(fleet.starts()) == 1
+
+
+def started(fleet):
+    agent = fleet.start()
+    fleet.wait_world(1)
+    return agent
+
+
+def test_an_ephemeral_server_keeps_nothing(server, fleet, state_dir):
+    s = server(*CALM, "--ephemeral")
+    agent = started(fleet)
+    assert not (state_dir / "rdzv.db").exists()
+    s.stop()
+    s = server(*CALM, "--ephemeral", port=s.port)
+    assert not s.events("job_restored")
+    fleet.wait_world(1, above=1)
+    finish(fleet, [agent])
+
+
+def test_two_servers_on_one_state_directory(server, state_dir):
+    s = server()
+    second = subprocess.run([program("tfe-rdzv"), "--port", "0", "--state-dir", str(state_dir)], capture_output=True,
+                            text=True, timeout=30, env=clean_environment())
+    assert second.returncode == 1
+    assert str(s.pid) in second.stderr and str(state_dir) in second.stderr
+
+
+DATABASES = {
+    "garbage": (b"not a database, but long enough to be looked at\n" * 200, "damaged"),
+    "foreign": (None, "another program"),
+    "newer": (None, "newer tfe-rdzv"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(DATABASES))
+def test_a_file_that_is_not_ours_is_refused_and_left_alone(server, state_dir, kind):
+    content, word = DATABASES[kind]
+    if kind == "newer":
+        server().stop()
+    state_dir.mkdir(exist_ok=True)
+    path = state_dir / "rdzv.db"
+    if content:
+        path.write_bytes(content)
+    else:
+        with sqlite3.connect(path) as db:
+            db.execute("PRAGMA user_version=999" if kind == "newer" else "CREATE TABLE theirs(x)")
+        db.close()
+    before = path.read_bytes()
+    done = subprocess.run([program("tfe-rdzv"), "--port", "0", "--state-dir", str(state_dir)], capture_output=True,
+                          text=True, timeout=30, env=clean_environment())
+    assert done.returncode == 1
+    assert word in done.stderr and str(path) in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()[-1]) < 500
+    assert path.read_bytes() == before

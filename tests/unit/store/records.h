@@ -1,0 +1,137 @@
+/* tests/unit/store/records.h: records to put into a store, and what a store gives back, as text. */
+#ifndef TFE_TESTS_UNIT_STORE_RECORDS_H
+#define TFE_TESTS_UNIT_STORE_RECORDS_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/store/store.h"
+#include "tests/unit/story.h"
+
+#define NOW ((struct tfe_wall){.ms = 1000000})
+
+/* Memory of one record of two members with two processes each. */
+struct sample {
+    struct rdzv_record record;
+    struct rdzv_member members[2];
+    uint16_t ports[2][2];
+    char nodes[2][32];
+};
+
+/* The epoch's number tells every field, so that a mix-up of two epochs shows. */
+static inline const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t epoch,
+                                                 uint64_t predecessor, uint64_t sequence)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        (void)snprintf(s->nodes[i], sizeof(s->nodes[i]), "node-%u-of-%llu", (unsigned)i,
+                       (unsigned long long)epoch);
+        s->ports[i][0] = (uint16_t)(1000 + 2 * i + epoch % 1000);
+        s->ports[i][1] = (uint16_t)(60000 + i);
+        s->members[i] = (struct rdzv_member){.node = s->nodes[i],
+                                             .name = i == 0 ? "" : "näme with 'quotes'",
+                                             .host = i == 0 ? "10.0.0.1" : "fe80::1%eth0",
+                                             .ports = s->ports[i],
+                                             .join_order = epoch + i,
+                                             .durable = i == 1};
+    }
+    s->record = (struct rdzv_record){.sequence = sequence,
+                                     .job = job,
+                                     .min_nodes = 1,
+                                     .max_nodes = 65536,
+                                     .nproc = 2,
+                                     .max_restarts = 4294967295u,
+                                     .gather_ms = 1,
+                                     .grow_wait_ms = 2,
+                                     .stop_grace_ms = 3,
+                                     .elastic_timeout_ms = 4,
+                                     .chief_grace_ms = 5,
+                                     .no_grow = true,
+                                     .script_digest = 0xfedcba9876543210ull,
+                                     .run = 7,
+                                     .run_key = "key-1",
+                                     .restarts = 9,
+                                     .predecessor = predecessor,
+                                     .epoch = epoch,
+                                     .cause = CAUSE_JOINED,
+                                     .ttl_ms = 10000,
+                                     .fence_ms = 300000,
+                                     .sentence = "",
+                                     .members = s->members,
+                                     .n_members = 2};
+    return &s->record;
+}
+
+/* What a store gave back: one line a job. */
+struct heard {
+    char text[16384];
+    int fail_with;
+};
+
+static inline int hear(void *ctx, const struct rdzv_record *r)
+{
+    struct heard *heard = ctx;
+    size_t at = strlen(heard->text);
+    size_t cap = sizeof(heard->text);
+    if (heard->fail_with != 0) {
+        return heard->fail_with;
+    }
+    at += (size_t)snprintf(
+        heard->text + at, cap - at,
+        "%s seq=%llu run=%u/%s epoch=%llu>%llu %s sizes=%u:%ux%u wishes=%u,%u,%u,%u,%u,%u%s "
+        "digest=%llx restarts=%u ttl=%u fence=%u over=%d/%d/%s/%lld:",
+        r->job, (unsigned long long)r->sequence, (unsigned)r->run, r->run_key,
+        (unsigned long long)r->predecessor, (unsigned long long)r->epoch, msg_cause_name(r->cause),
+        (unsigned)r->min_nodes, (unsigned)r->max_nodes, (unsigned)r->nproc,
+        (unsigned)r->max_restarts, (unsigned)r->gather_ms, (unsigned)r->grow_wait_ms,
+        (unsigned)r->stop_grace_ms, (unsigned)r->elastic_timeout_ms, (unsigned)r->chief_grace_ms,
+        r->no_grow ? " no_grow" : "", (unsigned long long)r->script_digest, (unsigned)r->restarts,
+        (unsigned)r->ttl_ms, (unsigned)r->fence_ms, r->over, (int)r->result, r->sentence,
+        (long long)r->ended.ms);
+    for (uint32_t i = 0; i < r->n_members; i++) {
+        const struct rdzv_member *m = &r->members[i];
+        at += (size_t)snprintf(heard->text + at, cap - at, " %s(%s)@%s:", m->node, m->name, m->host);
+        for (uint32_t k = 0; k < r->nproc; k++) {
+            at += (size_t)snprintf(heard->text + at, cap - at, "%u,", (unsigned)m->ports[k]);
+        }
+        at += (size_t)snprintf(heard->text + at, cap - at, "%llu%s",
+                               (unsigned long long)m->join_order, m->durable ? "!" : "");
+    }
+    (void)snprintf(heard->text + at, cap - at, "\n");
+    return 0;
+}
+
+/* All that the store keeps. */
+static inline const char *all_of(struct store *store, struct heard *heard)
+{
+    struct tfe_why why = {.text = ""};
+    *heard = (struct heard){.text = ""};
+    if (store_load(store, hear, heard, &why) != 0) {
+        fail_msg("load: %s", why.text);
+    }
+    return heard->text;
+}
+
+/* What hear writes of these records. */
+static inline const char *text_of(struct heard *heard, const struct rdzv_record *record)
+{
+    *heard = (struct heard){.text = ""};
+    (void)hear(heard, record);
+    return heard->text;
+}
+
+/* One transaction with one record. */
+static inline int put(struct store *store, const struct rdzv_record *record, struct tfe_why *why)
+{
+    int err = store_begin(store, why);
+    if (err != 0) {
+        return err;
+    }
+    err = store_put(store, record, NOW, why);
+    if (err != 0) {
+        store_rollback(store);
+        return err;
+    }
+    return store_commit(store, why);
+}
+
+#endif
