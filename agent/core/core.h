@@ -62,6 +62,8 @@ _Static_assert(MSG_NPROC_MAX <= 64, "a bit of listeners each");
 
 struct table {
     uint64_t epoch;
+    uint64_t digest; /* once it has proven to be what a START named; 0 before */
+    uint64_t base;   /* the rows that came changed the table of this digest; 0: it came whole */
     uint32_t world;
     size_t n;             /* rows filled: they come in order */
     struct msg_row *rows; /* host NULL until complete, then into hosts */
@@ -80,7 +82,7 @@ struct agent {
     struct tfe_mono deadline;
     struct rng rng;
     struct link link;
-    struct table table;
+    struct table tables[2]; /* of even and of odd epochs */
 
     enum work_state work;
     uint64_t epoch;   /* RUNNING, SWEEPING: whose trainers */
@@ -207,10 +209,12 @@ void probe_done(struct agent *a, uint64_t probe, enum tfe_probe_result result);
 
 /* --- table.c: the cluster table, chunk by chunk --------------------------------------------------
  */
-/* TFE_ENOMEM, TFE_EINVAL (rows not in order, a diff): nothing changed. */
+/* TFE_ENOMEM, TFE_EINVAL (rows not in order, changes of a table that is not here): nothing changed. */
 int table_take(struct agent *a, const struct msg_table *chunk) TFE_MUST_CHECK;
 /* Whether the table of the epoch is whole and has this digest; its rows are usable then. */
 bool table_is(struct agent *a, uint64_t epoch, uint64_t digest);
+/* Digest of the table that changes for this epoch could begin from; 0 none. */
+uint64_t table_held(const struct agent *a, uint64_t epoch);
 void table_done(struct agent *a);
 
 #endif

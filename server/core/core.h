@@ -97,7 +97,8 @@ struct node {
     struct lease lease;
     struct tfe_id id;
     uint64_t join_order;  /* smaller: longer in the job */
-    uint64_t ready_epoch; /* its READY; 0 none */
+    uint64_t ready_epoch;  /* its READY; 0 none */
+    uint64_t table_digest; /* of the table it said it holds for that epoch's parity; 0 none */
     uint32_t session;     /* or NO_SESSION */
     uint64_t visit;       /* tells its sessions apart: their numbers come again */
     uint32_t seat;        /* in the current epoch, or NO_SEAT */
@@ -131,13 +132,32 @@ struct node {
 RB_HEAD(node_tree, node);
 RB_HEAD(probe_tree, node);
 
+/* A cluster table and the hosts that its rows point to; room for the job's capacity. */
+struct table_copy {
+    struct msg_row *rows;            /* by rank */
+    char (*hosts)[TFE_HOST_MAX + 1]; /* by seat */
+    uint32_t n;                      /* rows; 0: nothing is kept */
+    uint64_t digest;
+};
+
+#define TABLE_COPIES 3
+struct tables {
+    struct table_copy copy[TABLE_COPIES];
+    uint8_t of[2]; /* by parity of the epoch: the newest */
+    uint8_t spare;
+    uint8_t present;
+    struct msg_row *changes; /* of the present one, since the one of digest `base` */
+    uint32_t n_changes;
+    uint64_t base; /* 0: there is none, or the changes are too many */
+};
+
 /* One agreed cluster. Arrays have the job's capacity. */
 struct epoch {
     uint64_t number; /* 0: none yet */
     uint32_t n_seats;
     struct node **seats;  /* by index; a node's trainers have the ranks seat * nproc … */
-    struct msg_row *rows; /* by rank */
-    char (*hosts)[TFE_HOST_MAX + 1]; /* by seat; what rows point to */
+    struct msg_row *rows;            /* the present table's in the job's tables */
+    char (*hosts)[TFE_HOST_MAX + 1]; /* likewise */
     uint64_t digest;
     enum tfe_cause cause;
     struct tfe_mono started;
@@ -188,6 +208,7 @@ struct job {
     uint32_t restarts; /* of the budget, used */
     struct core_timer timer;
     struct epoch epoch;
+    struct tables tables;
     uint64_t durable_epoch; /* the last one that was PERSISTED, or is being so */
     struct write write;
     struct fault fault;
@@ -383,10 +404,20 @@ void epoch_prepare_spares(struct rdzv *r, struct job *job);
 void epoch_tell_rest(struct rdzv *r, struct job *job);
 /* What a member that came back has missed. */
 void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node);
-/* The rows, from what the members were READY with, and their digest. */
-void epoch_make_table(struct job *job);
 /* By when the fences of all members have passed that nothing is known of. */
 struct tfe_mono epoch_fence_end(const struct job *job);
+
+/* --- table.c ------------------------------------------------------------------------------------ */
+
+/* Room for so many rows and seats in each copy. TFE_ENOMEM: what there was is as before. */
+int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats) TFE_MUST_CHECK;
+void tables_done(struct rdzv *r, struct job *job);
+/* No copy is compared with any more: the sizes are about to change. */
+void tables_forget(struct job *job);
+/* The rows, from what the members were READY with, their digest, and what has changed. */
+void epoch_make_table(struct job *job);
+/* What of it the node does not hold. */
+void table_tell(struct rdzv *r, const struct job *job, const struct node *node);
 
 /* --- doubt.c ------------------------------------------------------------------------------------ */
 

@@ -1,7 +1,6 @@
 /* server/core/epoch.c: who is in the next cluster, with which rank; its table; its start. */
 #include <string.h>
 
-#include "common/base/table.h"
 #include "server/core/core.h"
 
 /* DESIGN 4.3: a script may load data for minutes before rank 0 listens. */
@@ -122,31 +121,6 @@ static void dissolve(struct rdzv *r, struct job *job)
     }
 }
 
-void epoch_make_table(struct job *job)
-{
-    struct epoch *epoch = &job->epoch;
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        const struct node *node = epoch->seats[seat];
-        memcpy(epoch->hosts[seat], node->host, sizeof(node->host));
-        for (uint32_t local = 0; local < job->nproc; local++) {
-            uint32_t rank = seat * job->nproc + local;
-            epoch->rows[rank] = (struct msg_row){
-                .rank = rank, .host = epoch->hosts[seat], .port = node->ports[local]};
-        }
-    }
-    epoch->digest = table_digest(epoch->rows, (size_t)epoch->n_seats * job->nproc);
-}
-
-static void tell_table(struct rdzv *r, const struct job *job, const struct node *node)
-{
-    const struct epoch *epoch = &job->epoch;
-    struct msg_table *table = &send_to(r, node->session, MSG_TABLE)->u.table;
-    table->epoch = epoch->number;
-    table->world = epoch->n_seats * job->nproc;
-    table->rows = epoch->rows;
-    table->n_rows = table->world;
-}
-
 static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
 {
     node->started = true;
@@ -166,7 +140,7 @@ static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
 
 void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node)
 {
-    tell_table(r, job, node);
+    table_tell(r, job, node);
     if (node->started) {
         tell_start(r, job, node);
     }
@@ -204,7 +178,7 @@ void epoch_open(struct rdzv *r, struct job *job)
     send_trace(r, TRACE_EPOCH, job, NULL, epoch->n_seats, msg_cause_name(epoch->cause));
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         if (epoch->seats[seat]->session != NO_SESSION) {
-            tell_table(r, job, epoch->seats[seat]);
+            table_tell(r, job, epoch->seats[seat]);
         }
     }
     tell_start(r, job, epoch->seats[0]);

@@ -58,6 +58,8 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     take_wishes(r, job, join);
     job->run = 1;
     job->is_first_epoch = true;
+    job->tables.of[1] = 1;
+    job->tables.spare = 2;
     job->state = JOB_WAITING;
     job->waiting_since = r->now;
     job->timer.kind = TIMER_JOB;
@@ -71,6 +73,7 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
 
 void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
 {
+    tables_forget(job);
     take_wishes(r, job, join);
     job->run++;
     job->restarts = 0;
@@ -103,19 +106,16 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes, uint32_t max_node
     if (rows <= job->cap_rows && seats <= job->cap_seats) {
         return 0;
     }
-    /* Four arrays, one capacity: it counts only once all have grown. */
+    /* Several arrays, one capacity: it counts only once all have grown. */
     size_t grown = job->cap_rows + job->cap_rows / 2;
     grown = grown < rows ? rows : grown;
     size_t grown_seats = job->cap_seats + job->cap_seats / 2;
     grown_seats = grown_seats < seats ? seats : grown_seats;
-    cap = 0;
-    void *v = job->epoch.rows;
-    if (mem_reserve(r->mem, &v, &cap, grown, sizeof(struct msg_row))) {
+    if (tables_reserve(r, job, grown, grown_seats)) {
         return TFE_ENOMEM;
     }
-    job->epoch.rows = v;
     cap = 0;
-    v = job->epoch.seats;
+    void *v = job->epoch.seats;
     if (mem_reserve(r->mem, &v, &cap, grown_seats, sizeof(struct node *))) {
         return TFE_ENOMEM;
     }
@@ -126,15 +126,6 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes, uint32_t max_node
         return TFE_ENOMEM;
     }
     job->write.members = v;
-    cap = 0;
-    v = job->epoch.hosts;
-    if (mem_reserve(r->mem, &v, &cap, grown_seats, sizeof(*job->epoch.hosts))) {
-        return TFE_ENOMEM;
-    }
-    job->epoch.hosts = v;
-    for (size_t i = 0; i < (size_t)job->epoch.n_seats * job->nproc; i++) {
-        job->epoch.rows[i].host = job->epoch.hosts[i / job->nproc]; /* pointed into the old block */
-    }
     job->cap_rows = grown;
     job->cap_seats = grown_seats;
     return 0;
@@ -150,9 +141,8 @@ void job_free(struct rdzv *r, struct job *job)
         mem_free(r->mem, node);
     }
     mem_free(r->mem, job->chosen);
-    mem_free(r->mem, job->epoch.rows);
+    tables_done(r, job);
     mem_free(r->mem, job->epoch.seats);
-    mem_free(r->mem, job->epoch.hosts);
     mem_free(r->mem, job->write.members);
     mem_free(r->mem, job);
 }

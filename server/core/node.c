@@ -48,6 +48,7 @@ void node_attach(struct rdzv *r, struct node *node, uint32_t session)
     r->by_session[session] = node;
     node->session = session;
     node->visit = ++r->visits;
+    node->table_digest = 0;
     node->gone = false;
     node->is_dead = false;
     node->is_mute = false;

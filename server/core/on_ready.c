@@ -17,6 +17,7 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     }
     if (job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted &&
         ready->epoch == job->epoch.number && ready->table_digest == 0) {
+        node->table_digest = 0;
         epoch_tell_again(r, job, node); /* its table did not match the START's digest: once more */
         return 0;
     }
@@ -30,6 +31,7 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
         probe_forget(node);
     }
     memcpy(node->host, ready->host, strlen(ready->host) + 1);
+    node->table_digest = ready->table_digest;
     memcpy(node->ports, ready->ports, ready->n_ports * sizeof(*ready->ports));
     node_account(node); /* nothing of an older epoch runs here */
     probe_ready(r, node, ready->answering);

@@ -137,7 +137,8 @@ static void send_table(struct world *w, uint32_t conn, const struct msg_table *t
         chunks_drop(s);
         s->chunk_rows = table->rows;
         s->chunk_epoch = table->epoch;
-        for (size_t first = 0; first < table->n_rows;) {
+        size_t first = 0;
+        do { /* a table without rows, of which nothing has changed, is a chunk too */
             size_t rows = 0;
             struct net_bytes *bytes = net_encode_chunk(w, table, first, &rows);
             if (!bytes) {
@@ -146,7 +147,7 @@ static void send_table(struct world *w, uint32_t conn, const struct msg_table *t
             s->chunks = sim_grow(s->chunks, s->n_chunks, &s->cap_chunks, sizeof(*s->chunks));
             s->chunks[s->n_chunks++] = bytes;
             first += rows;
-        }
+        } while (first < table->n_rows);
     }
     for (size_t i = 0; i < s->n_chunks; i++) {
         net_server_send_bytes(w, conn, s->chunks[i]);
@@ -162,7 +163,7 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
         }
         return;
     }
-    if (msg->type == MSG_TABLE && msg->u.table.base_digest == 0) {
+    if (msg->type == MSG_TABLE) {
         send_table(w, conn, &msg->u.table);
         return;
     }

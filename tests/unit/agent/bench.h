@@ -37,6 +37,7 @@ struct bench {
     bool shows_running; /* JOIN's RUNNING in the log, too */
     /* Read from the orders. */
     uint64_t renewal; /* number of the last RENEW */
+    uint64_t ready_digest; /* of the table that the last READY named */
     bool over;
     int exit_code;
 };
@@ -96,6 +97,7 @@ static inline void put_msg(struct bench *b, const struct tfe_msg *msg)
         for (size_t i = 0; i < msg->u.ready.n_ports; i++) {
             put(b, ":%u", msg->u.ready.ports[i]);
         }
+        b->ready_digest = msg->u.ready.table_digest;
         put(b, "%s", msg->u.ready.answering ? " answering" : "");
         break;
     case MSG_LISTENING:

@@ -154,6 +154,15 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
         break;
     case MSG_TABLE:
         put(w, " epoch=%llu", (unsigned long long)msg->u.table.epoch);
+        if (msg->u.table.base_digest != 0) {
+            put(w, " changes");
+            for (size_t i = 0; i < msg->u.table.n_rows; i++) {
+                const struct msg_row *row = &msg->u.table.rows[i];
+                put(w, " %u=%s:%u", row->rank, row->host, row->port);
+            }
+            put(w, " base=%llx", (unsigned long long)msg->u.table.base_digest);
+            break;
+        }
         assert_int_equal(msg->u.table.world, msg->u.table.n_rows);
         for (size_t i = 0; i < msg->u.table.n_rows; i++) {
             assert_int_equal(msg->u.table.rows[i].rank, i);

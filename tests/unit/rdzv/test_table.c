@@ -1,0 +1,100 @@
+/* tests/unit/rdzv/test_table.c: who is told the whole table, and who only what has changed since the one
+ * it holds. */
+#include "tests/unit/rdzv/world.h"
+
+/* READY with the digest of a table that the node still holds. */
+static void ready_holding(struct world *w, uint32_t session, uint64_t epoch, uint64_t digest)
+{
+    char host[TFE_ID_MAX + 32];
+    const uint16_t port = (uint16_t)(1000 + 100 * session);
+    snprintf(host, sizeof(host), "%s%u", w->node[session], (unsigned)(epoch & 1));
+    const struct msg_ready ready = {
+        .epoch = epoch, .host = host, .ports = &port, .n_ports = 1, .table_digest = digest};
+    assert_int_equal(say(w, session, &(struct tfe_msg){.type = MSG_READY, .u.ready = ready}), 0);
+}
+
+static uint64_t digest_of_table(uint32_t n, unsigned parity, const char *const *names,
+                                const uint32_t *sessions)
+{
+    struct msg_row rows[8];
+    char hosts[8][16];
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(hosts[i], sizeof(hosts[i]), "%s%u", names[i], parity);
+        rows[i] = (struct msg_row){i, hosts[i], (uint16_t)(1000 + 100 * sessions[i])};
+    }
+    return table_digest(rows, n);
+}
+
+static const char *const abcdef[] = {"a", "b", "c", "d", "e", "f"};
+static const uint32_t first_six[] = {0, 1, 2, 3, 4, 5};
+
+/* Epochs 1 and 2 of six nodes; then b leaves, and those named in `hold` hold the table of epoch 1. */
+static struct world *a_world_in_epoch_3(uint64_t held, unsigned hold)
+{
+    struct world *w = a_running_world(2, 6, 6);
+    exited(w, 3, 1, 1);
+    for (uint32_t i = 0; i < 6; i++) {
+        if (i != 3) {
+            stopped_and_ready(w, i, 1);
+        } else {
+            ready(w, i, 2);
+        }
+    }
+    pass(w, 2000);
+    assert_string_equal(job_state(w), "running");
+    goodbye(w, 1);
+    w->quiet = true;
+    forget(w);
+    for (uint32_t i = 0; i < 6; i++) {
+        if (i != 1) {
+            exited_as(w, i, (struct msg_exited){.epoch = 2, .stopped = true});
+            ready_holding(w, i, 3, hold & (1u << i) ? held : 0);
+        }
+    }
+    return w;
+}
+
+TEST(table, the_changes_go_to_who_holds_the_last_table_of_the_same_parity)
+{
+    NO_FIXTURE;
+    uint64_t held = digest_of_table(6, 1, abcdef, first_six);
+    struct world *w = a_world_in_epoch_3(held, 0x3f & ~(1u << 4));
+    /* b's seat went to the last one; the others are where they were, on the ports of epoch 1. */
+    char line[128];
+    snprintf(line, sizeof(line), "0:TABLE epoch=3 changes 1=f1:1500 base=%llx\n",
+             (unsigned long long)held);
+    assert_saw(w, line);
+    assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 4);
+    assert_saw(w, "4:TABLE epoch=3 a1:1000 f1:1500 c1:1200 d1:1300 e1:1400 digest=");
+    world_free(w);
+}
+
+TEST(table, a_digest_that_is_not_the_servers_gets_the_whole_one)
+{
+    NO_FIXTURE;
+    struct world *w = a_world_in_epoch_3(4711, 0x3f);
+    assert_not_saw(w, "changes");
+    assert_int_equal(times_seen(w, "TABLE epoch=3 a1:1000"), 5);
+    world_free(w);
+}
+
+TEST(table, who_says_that_its_table_did_not_match_gets_the_whole_one)
+{
+    NO_FIXTURE;
+    uint64_t held = digest_of_table(6, 1, abcdef, first_six);
+    struct world *w = a_world_in_epoch_3(held, 0x3f);
+    assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 5);
+    ready_holding(w, 2, 3, 0);
+    assert_saw(w, "2:TABLE epoch=3 a1:1000 f1:1500");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(table, the_changes_go_to_who_holds_the_last_table_of_the_same_parity),
+        STORY(table, a_digest_that_is_not_the_servers_gets_the_whole_one),
+        STORY(table, who_says_that_its_table_did_not_match_gets_the_whole_one),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}
