@@ -113,15 +113,22 @@ class Fleet:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                     env=environment, cwd=self.directory)
 
-    def _start_server(self):
-        self.server = self._spawn("server", [program("tfe-rdzv"), "--bind", "127.0.0.1", "--port", "0", "--log-format", "json",
-                                             *self.server_options])
+    def _start_server(self, name="server", port="0"):
+        self.server = self._spawn(name, [program("tfe-rdzv"), "--bind", "127.0.0.1", "--port", port, "--log-format", "json",
+                                         *self.server_options])
 
         def listening():
             if self.server.poll() is not None:
-                raise Failed(f"tfe-rdzv ended with {self.server.returncode}: {self.output('server', 'err')[-500:]}")
-            return "listening on " in self.output("server")
+                raise Failed(f"tfe-rdzv ended with {self.server.returncode}: {self.output(name, 'err')[-500:]}")
+            return "listening on " in self.output(name)
         wait_for("tfe-rdzv to listen", listening, 20)
+
+    def replace_server(self):
+        """SIGKILL, and a new one at once on the same state directory and port; its log is that of server2."""
+        port = self.output("server").splitlines()[0].rpartition(":")[2]
+        self.server.kill()
+        self.server.wait()
+        self._start_server("server2", port)
 
     def start_agent(self, name, script, *arguments, options=("--nnodes=1:4",)):
         self.agents[name] = self._spawn(name, [
