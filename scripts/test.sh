@@ -8,12 +8,13 @@
 #   e2e       real processes (pytest)
 #   e2e-asan  the same with sanitizers, without the tests marked heavy
 #   py        the package for training scripts, without TensorFlow (pytest)
+#   crash     a minute of kill -9 on a server whose agents come and go; the trainers' logs judge
 #   tf        real TensorFlow, the demo among it (pytest)
 # --full: the long versions of tests that have one (TFE_TEST_FULL=1), and heavy ones with sanitizers too.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-all=(install unit unit-asan sim e2e e2e-asan py tf)
+all=(install unit unit-asan sim e2e e2e-asan crash py tf)
 chosen=()
 full=
 for argument in "$@"; do
@@ -72,6 +73,11 @@ stage_e2e-asan() {
     local options=()
     [ -n "$full" ] || options=(-m "not heavy")
     TFE_BIN_DIR=$build_dir/asan run_pytest e2e "${options[@]}"
+}
+stage_crash() {
+    local commit
+    commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=2
+    nested "$root/scripts/crash.sh" --seconds 60 --seed $((16#${commit:0:8})) --kills 15
 }
 stage_py() { run_pytest py; }
 stage_tf() { TFE_BIN_DIR=$build_dir/default run_pytest tf; }

@@ -1,0 +1,290 @@
+"""Kills a real server at random instants, for as long as asked, and lets its agents' trainers judge.
+
+20 agents with fake trainers (fake_trainer.c) come, go, lose their trainers; the server is killed with SIGKILL, now by
+the clock, now in the middle of a write to its disk (faulty_disk.c), and started again at once on the same state
+directory. Afterwards the trainers' own logs are looked through:
+
+- a node starts an epoch at most once, and later ones only with higher numbers;
+- no two epochs train at once: every step of an epoch was done before the first step of any later one;
+- all members of an epoch agree on its size, and no two of them have the same rank;
+- trainers restart only when the membership changed or a trainer had ended: the epoch before had other nodes, or one of
+  its trainers was ended by us;
+- in the end, left alone, a job trains.
+
+The last line on stdout is `kills=… epochs=… violations=…`; exit 1 if there are any."""
+
+import argparse
+import collections
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+AGENTS = 20
+MIN = 4
+# Left alone at the end, a job has to train within this time. The longest thing to wait for is a fence.
+CALM_S = 90
+
+
+class Run:
+    def __init__(self, folder, bin_dir, rng):
+        self.folder, self.bin, self.rng = folder, bin_dir, rng
+        self.state, self.logs = folder / "state", folder / "logs"
+        self.logs.mkdir()
+        self.agents = {}  # process -> its label
+        self.ended = set()  # pids of trainers that we have ended
+        self.server, self.port = None, 0
+        self.kills = self.kills_in_write = self.started = 0
+        self.said = open(folder / "programs.log", "ab")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("TFE_", "FAULTY_", "LD_PRELOAD"))}
+
+    def program(self, *places):
+        for place in places:
+            if (self.bin / place).is_file():
+                return str(self.bin / place)
+        sys.exit(f"crash: {places[-1]} is not in {self.bin}; build first")
+
+    def start_server(self, kill_at=0):
+        env = dict(self.env)
+        if kill_at:
+            env.update(LD_PRELOAD=self.program("tests/crash/libfaulty_disk.so"), FAULTY_DISK_KILL_AT=str(kill_at),
+                       ASAN_OPTIONS="verify_asan_link_order=0:" + env.get("ASAN_OPTIONS", ""))
+        self.server = subprocess.Popen(
+            [self.program("server/tfe-rdzv", "bin/tfe-rdzv"), f"--port={self.port}", "--bind=127.0.0.1",
+             f"--state-dir={self.state}", "--ttl=3s", "--fence=9s", "--gather=300ms", "--max-restarts=1000000",
+             "--log-level=info"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.said, env=env)
+        self.started += 1
+        line = self.server.stdout.readline().decode()
+        if line.startswith("listening on"):
+            self.port = int(line.rpartition(":")[2])
+            return True
+        return False  # it was killed before that
+
+    def server_is_gone(self):
+        if self.server.poll() is None:
+            return False
+        self.server.stdout.close()
+        if self.server.returncode != -signal.SIGKILL:
+            raise SystemExit(f"crash: the server ended by itself, with {self.server.returncode}: "
+                             f"{(self.folder / 'programs.log').read_text(errors='replace')[-2000:]}")
+        return True
+
+    def bring_up(self):
+        """At once, and again if it is killed while it starts. Returns when to kill it by the clock, in seconds."""
+        while True:
+            # Its first writes are those of its start: they are scenes of a murder, too.
+            in_write = self.rng.random() < 0.5
+            kill_at = (self.rng.randrange(1, 12) if self.rng.random() < 0.3 else self.rng.randrange(12, 32)) \
+                if in_write else 0
+            if self.start_server(kill_at):
+                # A kill in a write needs a write: those come with the changes of the membership.
+                return self.rng.expovariate(1 / 0.6) + (2 if in_write else 0)
+            self.server.wait()
+            self.server_is_gone()
+            self.kills += 1
+            self.kills_in_write += 1
+
+    def kill_server(self):
+        self.server.kill()
+        self.server.wait()
+        self.server_is_gone()
+        self.kills += 1
+
+    def start_agent(self):
+        label = f"n{self.started}-{len(self.agents)}-{self.rng.randrange(10**6)}"
+        process = subprocess.Popen(
+            [self.program("agent/tfe-agent", "bin/tfe-agent"), f"--nnodes={MIN}:{AGENTS}", f"--node-name={label}",
+             f"--rdzv-endpoint=127.0.0.1:{self.port}", f"--token-file={self.state}/agent.token", "--address=127.0.0.1",
+             "--no-python", self.program("tests/crash/fake_trainer"), str(self.logs)],
+            stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, env=self.env, cwd=self.folder)
+        self.agents[process] = label
+
+    def lose_agent(self, number):
+        process = self.rng.choice(sorted(self.agents, key=lambda p: p.pid))
+        process.send_signal(number)
+        del self.agents[process]
+        self.leaving = getattr(self, "leaving", []) + [process]
+
+    def end_a_trainer(self):
+        """One of the newest epoch."""
+        lines = self.trainers()
+        newest = max((t.epoch for t in lines), default=0)
+        alive = sorted(t.pid for t in lines if t.epoch == newest and os.path.exists(f"/proc/{t.pid}"))
+        if alive:
+            pid = self.rng.choice(alive)
+            self.ended.add(pid)
+            try:
+                os.kill(pid, signal.SIGUSR1)
+            except ProcessLookupError:
+                pass
+
+    def trainers(self):
+        found = []
+        for path in self.logs.glob("log.*"):
+            words = path.read_text().split()
+            if len(words) == 9:
+                epoch, rank, world, node, pid, started, steps, first, last = words
+                found.append(Trainer(int(epoch), int(rank), int(world), node, int(pid), int(started), int(steps),
+                                     int(first), int(last)))
+        return found
+
+    def change_membership(self):
+        what = self.rng.random()
+        for process in [p for p in self.agents if p.poll() is not None]:
+            del self.agents[process]  # told to leave by the server: it counts as gone
+        if len(self.agents) < AGENTS - 3 or (what < 0.35 and len(self.agents) < AGENTS + 2):
+            self.start_agent()
+        elif what < 0.6:
+            self.lose_agent(signal.SIGKILL)
+        elif what < 0.85:
+            self.lose_agent(signal.SIGTERM)
+        else:
+            self.end_a_trainer()
+
+    def churn(self, seconds):
+        end = time.monotonic() + seconds
+        next_kill = next_change = time.monotonic() + 3
+        while time.monotonic() < end:
+            now = time.monotonic()
+            if self.server.poll() is not None:
+                self.server_is_gone()
+                self.kills += 1
+                self.kills_in_write += 1
+                next_kill = now + self.bring_up()
+            elif now >= next_kill:
+                self.kill_server()
+                next_kill = now + self.bring_up()
+            if now >= next_change:
+                self.change_membership()
+                next_change = now + self.rng.expovariate(1 / 0.6)
+            time.sleep(0.005)
+
+    def calm(self):
+        """True: left alone, a job of all who are there trains."""
+        self.kill_server()
+        self.start_server()
+        end = time.monotonic() + CALM_S
+        while time.monotonic() < end:
+            lines = self.trainers()
+            newest = max((t.epoch for t in lines), default=0)
+            those = [t for t in lines if t.epoch == newest]
+            if those and len(those) == those[0].world >= MIN and min(t.steps for t in those) > 200:
+                return True
+            time.sleep(0.2)
+        return False
+
+    def end(self):
+        everybody = list(self.agents) + getattr(self, "leaving", [])
+        for process in everybody:
+            if process.poll() is None:
+                process.kill()  # its guard takes the trainers along
+        for process in everybody:
+            process.wait()
+        if self.server is not None and self.server.poll() is None:
+            self.server.kill()
+            self.server.wait()
+        end = time.monotonic() + 10
+        while time.monotonic() < end and any(self.is_ours(t.pid) for t in self.trainers()):
+            time.sleep(0.05)
+        left = [t.pid for t in self.trainers() if self.is_ours(t.pid)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        self.said.close()
+        return left
+
+    def is_ours(self, pid):
+        try:
+            return b"fake_trainer" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+
+Trainer = collections.namedtuple("Trainer", "epoch rank world node pid started steps first last")
+
+
+def judge(trainers, ended):
+    """Sentences, one for each violation."""
+    found = []
+    by_epoch = collections.defaultdict(list)
+    by_node = collections.defaultdict(list)
+    for t in trainers:
+        by_epoch[t.epoch].append(t)
+        by_node[t.node].append(t)
+    for node, those in by_node.items():
+        those.sort(key=lambda t: t.started)
+        for a, b in zip(those, those[1:]):
+            if b.epoch <= a.epoch:
+                found.append(f"node {node} started epoch {b.epoch} after epoch {a.epoch}")
+    for epoch, those in by_epoch.items():
+        if len({t.world for t in those}) > 1:
+            found.append(f"epoch {epoch} has the sizes {sorted({t.world for t in those})}")
+        if len({t.rank for t in those}) != len(those):
+            found.append(f"epoch {epoch} has a rank twice")
+    trained_until = (0, 0)
+    for epoch in sorted(by_epoch):
+        steps = [t for t in by_epoch[epoch] if t.steps]
+        if steps:
+            first = min(t.first for t in steps)
+            if first <= trained_until[0]:
+                found.append(f"epoch {trained_until[1]} trained until {trained_until[0]} us, epoch {epoch} from {first} us on")
+            trained_until = max(trained_until, (max(t.last for t in steps), epoch))
+    numbers = sorted(by_epoch)
+    for a, b in zip(numbers, numbers[1:]):
+        # An epoch of which not all were started was left for a reason that its logs do not show.
+        before, after = by_epoch[a], by_epoch[b]
+        if len(before) == before[0].world and len(after) == after[0].world and \
+                {t.node for t in before} == {t.node for t in after} and not {t.pid for t in before} & ended:
+            found.append(f"epoch {b} has the nodes of epoch {a}, of which no trainer had ended")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="crash.sh")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--kills", type=int, default=1, help="fewer than so many are a failure, too")
+    a = parser.parse_args()
+    seed = a.seed if a.seed is not None else random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}", flush=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-crash-"))
+    bin_dir = pathlib.Path(os.environ.get("TFE_BIN_DIR", ROOT / "build" / "default")).resolve()
+    run = Run(folder, bin_dir, random.Random(seed))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    trains, left = False, []
+    try:
+        run.start_server()
+        for _ in range(AGENTS):
+            run.start_agent()
+        run.churn(a.seconds)
+        trains = run.calm()
+    finally:
+        left = run.end()
+    trainers = run.trainers()
+    violations = judge(trainers, run.ended)
+    if not trains:
+        violations.append(f"left alone for {CALM_S} s, no job trains")
+    if left:
+        violations.append(f"{len(left)} trainers outlived their agents")
+    if run.kills < a.kills:
+        violations.append(f"only {run.kills} kills, which proves little")
+    for sentence in violations:
+        print(f"violation: {sentence}", file=sys.stderr)
+    if violations:
+        print(f"kept: {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    steps = sum(t.steps for t in trainers)
+    print(f"{run.kills_in_write} of the kills inside a write, {len(trainers)} trainers, {steps} steps")
+    print(f"kills={run.kills} epochs={len({t.epoch for t in trainers})} violations={len(violations)}", flush=True)
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
