@@ -11,14 +11,35 @@ TensorFlow is imported only by what needs it, and then when it is called.
 """
 from __future__ import annotations
 
+import importlib
 import operator
 import os
-from typing import Any, Optional, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Optional, SupportsIndex, Union
 
 from ._channel import channel as _channel_now
+from ._names import StaleEpochError, newest as newest_checkpoint
 from ._place import epoch, has_agent, rank, restart_count, world_size
 
-__all__ = ["checkpoint_saved", "epoch", "has_agent", "progress", "rank", "restart_count", "stop_requested", "world_size"]
+if TYPE_CHECKING:
+    from . import data, keras
+    from .checkpoint import Checkpointer, CheckpointManager
+    from .distribute import strategy
+
+__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "checkpoint_saved", "data", "epoch", "has_agent", "keras",
+           "newest_checkpoint", "progress", "rank", "restart_count", "stop_requested", "strategy", "world_size"]
+
+_needs_tensorflow = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "strategy": "distribute",
+                     "data": None, "keras": None}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs TensorFlow is imported at its first use."""
+    if name not in _needs_tensorflow:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = _needs_tensorflow[name]
+    found = importlib.import_module(f".{room or name}", __name__)
+    globals()[name] = found = getattr(found, name) if room else found
+    return found
 
 Count = Union[SupportsIndex, Any]
 """A whole number: int, NumPy's, or a scalar tf.Variable or tensor."""

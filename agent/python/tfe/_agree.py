@@ -1,0 +1,185 @@
+"""At which step all ranks save, when their agents ask for it.
+
+Every rank hears of the wish by itself, at slightly different times. It then says so, under a key of its own, and goes on
+training. Once rank 0 has found the word of all, it names a step that none of them has completed: the first after the
+highest that any of them has told. Ranks that have said their word look for it after each step; since a step needs all
+ranks, and rank 0 names it before it takes part in that step, nobody completes it without having seen the name. Ranks that all
+stand at one step (they wait for something, and ask again and again) say that too, and it is the one.
+
+The keys live in the coordination service of TensorFlow, inside rank 0's process; an access costs less than a millisecond,
+and happens only between the wish and the save. So nothing is added to a step of undisturbed training.
+"""
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any, Callable, Iterable, Optional, Protocol
+
+GATHER_S = 0.1
+"""Rank 0 waits so long, at each step, for the others' words; they may be waiting for it, inside the step, to hear."""
+GIVE_UP_S, GIVE_UP_STEPS = 30.0, 20
+"""Some rank cannot be asked: rank 0 forgets the wish after so long, and so many steps."""
+
+
+class Keys(Protocol):
+    """Write-once keys that all ranks see. Both raise if the service, or the way to it, is gone."""
+
+    def set(self, key: str, value: str) -> None:
+        """The first value stays."""
+
+    def get(self, key: str, timeout_s: float) -> Optional[str]:
+        """None: not there in that time."""
+
+
+class Wish:
+    """What this rank knows of one wish."""
+
+    def __init__(self, now: float) -> None:
+        self.heard: dict[int, int] = {}  # rank 0 only: rank -> step
+        self.idle: dict[int, int] = {}
+        self.has_said_idle = False
+        self.since = now
+        self.looks = 0
+        self.target: Optional[int] = None
+
+
+class Agreement:
+    """One rank's part. keys None: it is alone, or cannot talk with the others, and each decides for itself."""
+
+    def __init__(self, keys: Optional[Keys], rank: int, world: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._keys = keys if world > 1 else None
+        self._rank = rank
+        self._world = world
+        self._clock = clock
+        self._wishes: dict[str, Wish] = {}
+        self._settled: set[str] = set()
+        self._last_step = -1
+
+    def after_step(self, step: int, wishes: Iterable[str]) -> list[str]:
+        """Which of the wishes are due now, after this step: the same on all ranks. Each is due once.
+
+        May be called again at one step, if all ranks do so.
+        """
+        is_idle, self._last_step = step == self._last_step, step
+        for wish in wishes:
+            if wish not in self._wishes and wish not in self._settled:
+                self._wishes[wish] = Wish(self._clock())
+                self._say(f"tfe/heard/{wish}/{self._rank}", str(step))
+        due = []
+        for wish, state in list(self._wishes.items()):
+            if state.target is None:
+                self._look(wish, state, step, is_idle)
+            if state.target is not None and step >= state.target:
+                due.append(wish)
+            elif state.target is not None or not self._has_waited_enough(state):
+                continue
+            self.settle(wish)
+        return due
+
+    def settle(self, wish: str) -> None:
+        """Answered, or given up."""
+        self._wishes.pop(wish, None)
+        self._settled.add(wish)
+
+    def _has_waited_enough(self, state: Wish) -> bool:
+        patience = 1 if self._rank == 0 else 4  # none may forget what rank 0 can still decide
+        return state.looks > GIVE_UP_STEPS * patience and self._clock() - state.since > GIVE_UP_S * patience
+
+    def _say(self, key: str, value: str) -> None:
+        if self._keys:
+            try:
+                self._keys.set(key, value)
+            except Exception:  # the cluster is coming down; the next step will say so, or the agent end it
+                pass
+
+    def _look(self, wish: str, state: Wish, step: int, is_idle: bool) -> None:
+        state.looks += 1
+        if not self._keys:
+            state.target = step
+            return
+        if is_idle and not state.has_said_idle:
+            state.has_said_idle = True
+            self._say(f"tfe/idle/{wish}/{self._rank}", str(step))
+        try:
+            if self._rank == 0:
+                self._decide(wish, state, step, is_idle)
+            else:
+                found = self._keys.get(f"tfe/save/{wish}", 0.001)
+                state.target = int(found) if found is not None else None
+        except Exception:
+            pass
+
+    def _decide(self, wish: str, state: Wish, step: int, is_idle: bool) -> None:
+        assert self._keys
+        if not self._gather(f"tfe/heard/{wish}", state.heard):
+            return
+        if not is_idle:
+            target = max(step, *state.heard.values()) + 1
+        elif self._gather(f"tfe/idle/{wish}", state.idle) and all(other == step for other in state.idle.values()):
+            target = step
+        else:
+            return  # until they stand here too, or there is another step
+        self._keys.set(f"tfe/save/{wish}", str(target))
+        state.target = target
+
+    def _gather(self, key: str, found: dict[int, int]) -> bool:
+        """Whether every other rank has said its word under the key."""
+        assert self._keys
+        deadline = self._clock() + GATHER_S
+        for rank in range(1, self._world):
+            if rank not in found:
+                word = self._keys.get(f"{key}/{rank}", max(0.001, deadline - self._clock()))
+                if word is None:
+                    return False
+                found[rank] = int(word)
+        return True
+
+
+class Timetable:
+    """Checkpoints every so many seconds by rank 0's clock, at the same steps on all ranks.
+
+    Each look at the clock is at a step that all ranks know, and says at which step to look next.
+    """
+
+    def __init__(self, keys: Optional[Keys], rank: int, every_s: float, step: int,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._keys = keys
+        self._rank = rank
+        self._every_s = every_s
+        self._clock = clock
+        self._next = step + 1
+        self.saved(step)
+
+    def saved(self, step: int) -> None:
+        """A checkpoint was made at this step, for whatever reason."""
+        self._step = step
+        self._at = self._clock()
+
+    def is_due(self, step: int) -> bool:
+        """Whether all ranks save after this step."""
+        if step < self._next:
+            return False
+        plan = self._plan(step)
+        self._next = max(step + 1, plan["next"])
+        return bool(plan["save"])
+
+    def _plan(self, step: int) -> dict[str, Any]:
+        key = f"tfe/time/{self._next}"
+        if self._rank == 0 or not self._keys:
+            passed = self._clock() - self._at
+            steps = max(1, step - self._step)
+            is_due = passed >= self._every_s
+            left = self._every_s if is_due else self._every_s - passed
+            # Not too far on the strength of few steps: the first ones are slow, and others may be.
+            ahead = min(math.ceil(left * steps / max(passed, 1e-6)), 2 * steps)
+            plan = {"save": is_due, "next": step + max(1, ahead)}
+            if self._keys:
+                self._keys.set(key, json.dumps(plan))
+            return plan
+        found = None
+        while found is None:  # rank 0 comes to this step too; if it does not, this raises
+            found = self._keys.get(key, 60.0)
+        plan = json.loads(found)
+        assert isinstance(plan, dict)
+        return plan

@@ -1,0 +1,42 @@
+"""What all ranks of a TensorFlow cluster see: the coordination service's keys, as _agree.Keys."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from . import _place
+
+
+class ServiceKeys:
+    """Keys of the coordination service of this process's cluster (the one that MultiWorkerMirroredStrategy starts)."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def set(self, key: str, value: str) -> None:
+        try:
+            self._context.set_config_key_value(key, value)
+        except tf.errors.AlreadyExistsError:
+            pass
+
+    def get(self, key: str, timeout_s: float) -> Optional[str]:
+        try:
+            value = self._context.get_config_key_value(key, max(1, int(timeout_s * 1000)))
+        except tf.errors.DeadlineExceededError:
+            return None
+        return str(value)
+
+
+def service_keys() -> Optional[ServiceKeys]:
+    """None: this process is alone, or no strategy has connected it with the others."""
+    if _place.world_size() == 1:
+        return None
+    try:
+        from tensorflow.python.eager import context  # not public, and the only way to these keys
+        here = context.context()
+        if here.coordination_service is None:
+            return None
+    except (ImportError, AttributeError):
+        return None
+    return ServiceKeys(here)

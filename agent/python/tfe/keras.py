@@ -1,0 +1,44 @@
+"""A callback for Model.fit() of tf_keras (TF_USE_LEGACY_KERAS=1; Keras 3 cannot train under MultiWorkerMirroredStrategy)."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from ._channel import channel
+from .checkpoint import Checkpointer
+from .data import Elastic
+
+
+class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """After every batch: moves the data on, tells the agent, saves when it is time or the agent asks, stops when told to.
+
+        step = model.optimizer.iterations
+        checkpointer = tfe.Checkpointer(directory, step=step, every_steps=100, model=model, data=data)
+        checkpointer.restore()
+        while data.epoch < 10:
+            model.fit(data.for_fit(), steps_per_epoch=data.steps_left, initial_epoch=data.epoch, epochs=data.epoch + 1,
+                      callbacks=[tfe.keras.Callback(checkpointer, data)])
+
+    Without a checkpointer it tells of progress, and nothing else.
+    """
+
+    def __init__(self, checkpointer: Optional[Checkpointer] = None, data: Optional[Elastic] = None) -> None:
+        super().__init__()
+        self._supports_tf_logs = True  # Keras need not turn the metrics into NumPy's numbers for us
+        self._checkpointer = checkpointer
+        self._data = data
+        self._done = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._done = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._data is not None:
+            self._data.advance(batch + 1 - self._done)  # several at once with steps_per_execution
+        self._done = batch + 1
+        if self._checkpointer is not None:
+            self._checkpointer.after_step()
+        else:
+            channel().progress(int(self.model.optimizer.iterations.numpy()),
+                               self._data.samples_seen if self._data is not None else None)

@@ -1,0 +1,144 @@
+"""All ranks save after the same step, whenever each of them hears that they should. Steps are real barriers of threads."""
+import random
+import threading
+import time
+
+import pytest
+from tfe._agree import Agreement, Timetable
+
+
+class Keys:
+    """What TensorFlow's coordination service does, in one process."""
+
+    def __init__(self):
+        self.values, self.changed = {}, threading.Condition()
+
+    def set(self, key, value):
+        with self.changed:
+            self.values.setdefault(key, value)
+            self.changed.notify_all()
+
+    def get(self, key, timeout_s):
+        with self.changed:
+            self.changed.wait_for(lambda: key in self.values, timeout_s)
+            return self.values.get(key)
+
+
+def train(world, steps, body):
+    """body(rank, step) on a thread per rank; a step ends for nobody before all have begun it, as an all-reduce does."""
+    gate = threading.Barrier(world)
+    wrong = []
+
+    def run(rank):
+        try:
+            for step in range(1, steps + 1):
+                gate.wait(20)
+                body(rank, step)
+        except Exception as error:
+            wrong.append(error)
+            gate.abort()
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_ranks_save_after_the_same_step(seed):
+    chance = random.Random(seed)
+    world, steps = chance.choice([2, 3, 5]), 40
+    keys = Keys()
+    ranks = [Agreement(keys, rank, world) for rank in range(world)]
+    # Each rank hears of wish "1", and some steps later of "2", when it does.
+    hears = [{"1": chance.randint(1, 9), "2": chance.randint(10, 20)} for _ in range(world)]
+    saved = [{} for _ in range(world)]
+
+    def body(rank, step):
+        time.sleep(random.random() * 0.002)
+        for wish in ranks[rank].after_step(step, [wish for wish, at in hears[rank].items() if step >= at]):
+            assert wish not in saved[rank]
+            saved[rank][wish] = step
+
+    train(world, steps, body)
+    for wish in "12":
+        at = {mine[wish] for mine in saved}
+        assert len(at) == 1
+        last_to_hear = max(mine[wish] for mine in hears)
+        assert last_to_hear < at.pop() <= last_to_hear + 2
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_ranks_that_wait_at_one_step_save_there(world):
+    keys = Keys()
+    ranks = [Agreement(keys, rank, world) for rank in range(world)]
+    saved = {}
+
+    def body(rank, step):
+        assert ranks[rank].after_step(step, []) == []
+        deadline = time.monotonic() + 10
+        while step == 3 and rank not in saved and time.monotonic() < deadline:
+            time.sleep(0.005)
+            if ranks[rank].after_step(step, ["1"]):
+                saved[rank] = step
+
+    train(world, 3, body)
+    assert saved == dict.fromkeys(range(world), 3)
+
+
+def test_one_rank_alone_saves_at_once():
+    alone = Agreement(None, 0, 1)
+    assert alone.after_step(1, []) == []
+    assert alone.after_step(2, ["1"]) == ["1"]
+    assert alone.after_step(3, ["1"]) == []  # answered
+
+
+def test_a_rank_that_is_never_asked_holds_nobody_up_for_long():
+    now = [0.0]
+    keys = Keys()
+    first = Agreement(keys, 0, 2, clock=lambda: now[0])
+    began = time.monotonic()
+    for step in range(1, 30):
+        assert first.after_step(step, ["1"]) == []
+        now[0] += 2
+    assert time.monotonic() - began < 5
+    keys.set("tfe/heard/1/1", "30")
+    assert first.after_step(30, ["1"]) == []  # too late
+
+
+def test_a_service_that_is_gone_is_left_to_the_next_step():
+    class Gone:
+        def set(self, key, value):
+            raise ConnectionError
+
+        get = set
+    for rank in (0, 1):
+        assert Agreement(Gone(), rank, 2).after_step(1, ["1"]) == []
+
+
+def test_a_settled_wish_is_over():
+    alone = Agreement(None, 0, 1)
+    alone.settle("4")
+    assert alone.after_step(1, ["4"]) == []
+
+
+def test_saving_by_the_clock_is_at_the_same_steps_for_all():
+    world, steps, every_s = 3, 120, 0.05
+    keys = Keys()
+    tables = [Timetable(keys, rank, every_s, 0, clock=lambda skew=rank * 1000: time.monotonic() + skew) for rank in range(world)]
+    saved = [[] for _ in range(world)]
+
+    def body(rank, step):
+        time.sleep(0.002)
+        if tables[rank].is_due(step):
+            saved[rank].append(step)
+            tables[rank].saved(step)
+
+    began = time.monotonic()
+    train(world, steps, body)
+    passed = time.monotonic() - began
+    assert saved[0] == saved[1] == saved[2]
+    assert 2 <= len(saved[0]) <= passed / every_s + 1
+    assert len(keys.values) < steps / 2  # it does not ask at every step
