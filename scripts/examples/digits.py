@@ -1,23 +1,26 @@
 """Elastic training with MultiWorkerMirroredStrategy: handwritten digits, no Keras.
 
-    python digits.py                                          # plainly, on one machine
+    pip install agent/python                           # once: the package tfe
+    python digits.py                                   # plainly, on one machine
     tfe-agent --nnodes=1:4 digits.py --checkpoint-dir /shared/digits
 
 The script is started anew whenever the set of machines changes. What makes that harmless:
-  * the state (weights, momentum, step) is in a checkpoint on storage that all machines share, and the newest
-    one is restored at every start;
-  * the global batch is fixed, whatever the number of workers, and its samples follow from (seed, step) alone,
-    so that no sample is lost or seen twice when the work is divided anew.
+  * the state (weights, momentum, step, position in the data) is in a checkpoint on storage that all machines share,
+    and the newest one is restored at every start;
+  * the global batch is fixed, whatever the number of workers, and its samples follow from seed and position alone,
+    so that no sample is lost or seen twice when the work is divided anew;
+  * when a machine is going to leave, the agent asks for a checkpoint, and after_step() makes one: nothing is lost.
 TF_CONFIG comes from the agent; the script never looks into it.
 """
 import argparse
+import hashlib
 import json
 import os
 import time
 
-EPOCH = int(os.environ.get("TFE_EPOCH", 0))        # of the cluster, not of the data
-RANK = int(os.environ.get("TFE_RANK", 0))
-WORLD = int(os.environ.get("TFE_WORLD_SIZE", 1))
+import tfe                                          # brings no TensorFlow in; that comes below
+
+EPOCH, RANK, WORLD = tfe.epoch(), tfe.rank(), tfe.world_size()  # the epoch of the cluster, not of the data
 
 p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 p.add_argument("--checkpoint-dir", default="/tmp/digits", help="on shared storage")
@@ -27,6 +30,7 @@ p.add_argument("--save-every", type=int, default=20, metavar="STEPS")
 p.add_argument("--step-log", metavar="DIR", help="write one JSON line per step there")
 p.add_argument("--pace", type=float, default=0, metavar="SECONDS",
                help="a step takes at least this long, as a larger model's would")
+p.add_argument("--log-ids", action="store_true", help="which samples a step has seen, too")
 p.add_argument("--hold", metavar="FILE", help="take the last step only once FILE is gone")
 args = p.parse_args()
 
@@ -58,23 +62,13 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 # First thing: all workers meet in here, and nothing may run on a device before it.
-strategy = (tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ
-            else tf.distribute.get_strategy())
+strategy = tfe.strategy()
 
 digits = load_digits()
 x_train, x_test, y_train, y_test = train_test_split(
     (digits.data / 16).astype(np.float32), digits.target.astype(np.int32), test_size=0.2,
     random_state=7, stratify=digits.target)
-
-
-def my_share(step):
-    """This worker's part of the global batch of a step."""
-    per_pass = len(x_train) // args.batch
-    order = np.random.default_rng([7, step // per_pass]).permutation(len(x_train))
-    start = step % per_pass * args.batch
-    mine = order[start:start + args.batch][RANK::WORLD]
-    return tf.constant(x_train[mine]), tf.constant(y_train[mine])
-
+data = tfe.data.elastic((x_train, y_train), global_batch=args.batch, seed=7)
 
 with strategy.scope():
     init = tf.random.Generator.from_seed(7)
@@ -91,11 +85,11 @@ def model(x):
     return tf.nn.relu(x @ w1 + b1) @ w2 + b2
 
 
-def replica_step(x, y):
+def replica_step(x, y, global_size):
     with tf.GradientTape() as tape:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x))
-        # Divided by the *global* batch: shares of unequal size get the weight they deserve in the sum.
-        loss = tf.reduce_sum(losses) / args.batch
+        # Of the *global* batch: shares of unequal size get the weight they deserve in the sum.
+        loss = tfe.data.global_mean(losses, global_size)
     grads = tape.gradient(loss, weights)
     total = tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, [*grads, loss, tf.constant(1.0)])
@@ -107,37 +101,42 @@ def replica_step(x, y):
     return loss, workers
 
 
-@tf.function(input_signature=[tf.TensorSpec([None, 64]), tf.TensorSpec([None], tf.int32)])
-def train_step(x, y):
-    return strategy.run(replica_step, (x, y))
+@tf.function(input_signature=[tf.TensorSpec([None, 64]), tf.TensorSpec([None], tf.int32), tf.TensorSpec([])])
+def train_step(x, y, global_size):
+    return strategy.run(replica_step, (x, y, global_size))
 
 
-# Saving is collective: every worker takes part, but only rank 0's files count.
-checkpoint = tf.train.Checkpoint(weights=weights, momentum=momentum, step=step)
-newest = tf.train.latest_checkpoint(args.checkpoint_dir)
-if newest:
-    checkpoint.restore(newest).assert_consumed()
-manager = tf.train.CheckpointManager(
-    checkpoint, args.checkpoint_dir if RANK == 0 else f"{args.checkpoint_dir}/tmp-{RANK}",
-    max_to_keep=3, step_counter=step)
-
-done = int(step.numpy())
+checkpointer = tfe.Checkpointer(args.checkpoint_dir, step=step, every_steps=args.save_every,
+                                weights=weights, momentum=momentum, data=data)
+done = checkpointer.restore()
 print(f"epoch {EPOCH}: {WORLD} workers, from step {done}", flush=True)
-log(event="restored", step=done)
-while done < args.steps:
-    began = time.monotonic()
+log(event="restored", step=done, samples=data.samples_seen)
+
+
+def hold():
     while args.hold and done == args.steps - 1 and os.path.exists(args.hold):
+        checkpointer.after_step()                  # the agent may ask for a checkpoint meanwhile
         time.sleep(0.05)
-    loss, workers = train_step(*my_share(done))
-    done += 1
-    log(step=done, sum=float(workers))
-    if done % args.save_every == 0 or done == args.steps:
-        manager.save(checkpoint_number=done)
-    if RANK == 0 and done % 100 == 0:
-        print(f"step {done} of {args.steps}: loss {float(loss):.4f}, {WORLD} workers", flush=True)
-    time.sleep(max(0.0, args.pace - (time.monotonic() - began)))
+
+
+hold()
+while done < args.steps:
+    for share in data:                             # what is left of this pass
+        began = time.monotonic()
+        loss, workers = train_step(*share.values, share.global_size)
+        done += 1
+        log(step=done, sum=float(workers), **({"ids": share.ids.numpy().tolist()} if args.log_ids else {}))
+        checkpointer.after_step()
+        if RANK == 0 and done % 100 == 0:
+            print(f"step {done} of {args.steps}: loss {float(loss):.4f}, {WORLD} workers", flush=True)
+        time.sleep(max(0.0, args.pace - (time.monotonic() - began)))
+        hold()
+        if done == args.steps:
+            break
+checkpointer.save()
 
 if RANK == 0:
     accuracy = float(np.mean(np.argmax(model(x_test), axis=1) == y_test))
     print(f"test accuracy {accuracy:.4f}", flush=True)
-    log(event="end", step=done, accuracy=accuracy)
+    digest = hashlib.sha256(b"".join(w.numpy().tobytes() for w in weights)).hexdigest()
+    log(event="end", step=done, accuracy=accuracy, weights=digest)
