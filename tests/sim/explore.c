@@ -85,6 +85,10 @@ static void open_job(struct explore *x, uint32_t group)
     spec->step_ms = ONE_OF(x, 20, 100, 500);
     spec->steps = ONE_OF(x, 0, 0, 100, 1000, 10000);
     spec->mute = roll(x, 0, 3) == 0;
+    spec->tell_ms = ONE_OF(x, 0, 500, 5000, 5000);
+    spec->listens = spec->tell_ms && roll(x, 0, 2);
+    spec->deaf = roll(x, 0, 9) == 0;
+    spec->save_ms = ONE_OF(x, 0, 100, 1000, 8000);
     /* Who hangs at the end is at fault: all have to be out well within the grace. */
     uint32_t grace = server_config(w)->exit_grace_ms;
     spec->finish_hi = ONE_OF(x, 0, 50, 500) * grace / 2000;

@@ -285,8 +285,41 @@ static void fault_drain(struct world *w, uint32_t node, int64_t ms)
     struct node *n = &w->nodes[node];
     if (n->agent) {
         say(w, "drain", node, ms);
-        server_order(w, RDZV_DRAIN, jobs_get(w, n->job)->name.text, n->id);
+        server_drain(w, jobs_get(w, n->job)->name.text, n->id,
+                     roll(w, 0, 2) ? MSG_UNSET : (uint32_t)some_ms(w));
         start_again(w, node);
+    }
+}
+
+static void on_preempt(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    if (n->process == event->tag && w->faults->on && w->faults->tag == event->arg) {
+        world_trace(w, "--", "preempt", "%s", n->name);
+        node_vanish(w, event->who);
+        start_again(w, event->who);
+    }
+}
+
+/* A machine is about to go away, or may be: it does, or is spared; sometimes it is told so. */
+static void fault_notice(struct world *w, uint32_t node, int64_t ms)
+{
+    const struct node *n = &w->nodes[node];
+    enum tfe_notice kind = (enum tfe_notice)roll(w, NOTICE_REBALANCE, NOTICE_OPERATOR);
+    bool has_deadline = kind != NOTICE_REBALANCE && roll(w, 0, 3) > 0;
+    say(w, msg_notice_name(kind), node, has_deadline ? ms : -1);
+    node_notice(w, node, kind, has_deadline ? (uint32_t)ms : MSG_UNSET, false);
+    switch (roll(w, 0, 3)) {
+    case 0:
+        node_notice(w, node, kind, MSG_UNSET, true);
+        return;
+    case 1:
+        return;
+    default:
+        if (n->agent && kind != NOTICE_REBALANCE) {
+            world_at(w, w->now + ms, on_preempt, node, n->process, w->faults->tag);
+        }
+        return;
     }
 }
 
@@ -378,6 +411,7 @@ static const struct {
     {6, fault_storm, ""},
     {6, fault_term, ""},
     {4, fault_drain, ""},
+    {6, fault_notice, ""},
     {4, fault_evict, ""},
     {2, fault_stop_job, ""},
     {3, fault_stuck, ""},
@@ -452,6 +486,11 @@ void faults_end(struct world *w)
         struct node *n = &w->nodes[node];
         n->kill_stuck_until = 0;
         n->mem.fail_in = 0;
+        for (unsigned kind = NOTICE_REBALANCE; kind <= NOTICE_OPERATOR; kind++) {
+            if (n->agent && n->noticed & 1u << kind) {
+                node_notice(w, node, (enum tfe_notice)kind, MSG_UNSET, true);
+            }
+        }
         heal_link(w, node);
         node_resume(w, node);
         node_freeze_agent(w, node, false);

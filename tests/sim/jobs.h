@@ -22,6 +22,10 @@ struct trainer_spec {
     uint64_t fail_at;            /* … ends by itself after so many steps of an epoch … */
     uint32_t fail_code;          /* … with this code, 0: not at all … */
     uint32_t fail_epochs;        /* … in so many epochs */
+    uint32_t tell_ms;            /* its scripts tell progress so often; 0: never */
+    uint32_t listens;            /* 1: … and can be asked to save, and to stop */
+    uint32_t deaf;               /* 1: … which they do not do */
+    uint32_t save_ms;            /* a checkpoint that is asked for takes so long */
     uint32_t mute;               /* 1: who fails with its peers leaves no last words */
 };
 

@@ -10,6 +10,7 @@
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node_agent.h"
+#include "tests/sim/script.h"
 
 /* From the fence to the grave of the last trainer, at most: the guard's turn and the kernel's work. */
 #define FENCE_GRACE_MS 500
@@ -266,13 +267,17 @@ void node_kill_guard(struct world *w, uint32_t node)
     guard_end(w, n);
 }
 
-void node_sweep(struct world *w, struct node *n)
+void node_sweep(struct world *w, struct node *n, uint32_t grace_ms)
 {
     if (!n->guard) {
         return; /* its end is the sweep */
     }
     n->sweeping = true;
-    node_kill_trainers(w, n);
+    if (grace_ms) {
+        script_stop(w, n, grace_ms);
+    } else {
+        node_kill_trainers(w, n);
+    }
     guard_end(w, n);
 }
 

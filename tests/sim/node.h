@@ -63,6 +63,7 @@ struct node {
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
+    uint32_t noticed; /* kinds of notices that stand, a bit each */
     struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
     uint32_t cap_trainers;
 };
@@ -102,6 +103,10 @@ void node_silence(struct world *w, uint32_t node);
 void node_cut_peers(struct world *w, uint32_t node, bool cut);
 void node_set_rate(struct world *w, uint32_t node, int64_t ppm);
 void node_signal(struct world *w, uint32_t node, uint32_t signo);
+/* Somebody tells its agent that the machine will go away: deadline_ms from now, MSG_UNSET none; or that it
+ * will not after all. */
+void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,
+                 bool withdrawn);
 void node_fail_memory(struct world *w, uint32_t node, uint64_t k);
 
 /* --- from the net --- */

@@ -8,6 +8,7 @@
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/probing.h"
+#include "tests/sim/script.h"
 
 #define SPIN_MAX 10000
 /* What a core may hold: itself, and the table. */
@@ -74,6 +75,12 @@ static void on_later(struct world *w, const struct sim_event *event)
     if (e.type == AGENT_TRAINER_EXITED && e.signal != SIGKILL_NUMBER && e.code) {
         bool mute = jobs_get(w, n->job)->spec.mute;
         e.text = is_own ? own_tail : mute ? "" : peer_tail;
+    }
+    if (e.type == AGENT_PROGRESS) {
+        if (e.epoch != n->epoch || e.local >= n->cap_trainers) {
+            return; /* of a process that is not there any more */
+        }
+        e.progress = n->trainers[e.local].told;
     }
     if (e.type == AGENT_SPAWNED) {
         e.pid = 1000 * (n->index + 1) + e.local + 1;
@@ -210,9 +217,10 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
         spawn(w, n, &action->place);
         return;
     case AGENT_SWEEP:
-        node_sweep(w, n);
+        node_sweep(w, n, action->planned ? action->grace_ms : 0);
         return;
-    case AGENT_SAVE: /* no trainer in here is on the channel */
+    case AGENT_SAVE:
+        script_ask(w, n, action->epoch, action->number);
         return;
     case AGENT_FENCE:
         node_set_fence(w, n, action->deadline);
@@ -317,6 +325,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->over = false;
     n->frozen = false;
     n->n_pending = 0;
+    n->noticed = 0;
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
     memset(n->ports, 0, sizeof(n->ports)); /* the kernel gives a new process others */
@@ -353,6 +362,40 @@ static void on_signal(struct world *w, const struct sim_event *event)
 void node_signal(struct world *w, uint32_t node, uint32_t signo)
 {
     world_at(w, w->now, on_signal, node, w->nodes[node].process, signo ? signo : SIGTERM_NUMBER);
+}
+
+#define NOTICE_WITHDRAWN_SHIFT 8
+#define NOTICE_DEADLINE_SHIFT 32
+
+static void on_notice(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    if (event->tag != n->process || !n->agent) {
+        return;
+    }
+    if (!node_can_run(w, event->who)) {
+        node_wait(n, event);
+        return;
+    }
+    uint32_t ms = (uint32_t)(event->arg >> NOTICE_DEADLINE_SHIFT);
+    node_agent_event(
+        w, n,
+        &(struct agent_event){
+            .type = AGENT_NOTICE,
+            .notice = {.kind = (enum tfe_notice)(event->arg & 0xff),
+                       .deadline = ms == MSG_UNSET ? TFE_MONO_NEVER
+                                                   : tfe_mono_add(node_clock(w, event->who), ms),
+                       .withdrawn = event->arg >> NOTICE_WITHDRAWN_SHIFT & 1}});
+}
+
+void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,
+                 bool withdrawn)
+{
+    uint32_t bit = 1u << kind;
+    w->nodes[node].noticed = withdrawn ? w->nodes[node].noticed & ~bit : w->nodes[node].noticed | bit;
+    world_at(w, w->now, on_notice, node, w->nodes[node].process,
+             (uint64_t)kind | (uint64_t)withdrawn << NOTICE_WITHDRAWN_SHIFT |
+                 (uint64_t)deadline_ms << NOTICE_DEADLINE_SHIFT);
 }
 
 void node_connected(struct world *w, uint32_t node)

@@ -20,7 +20,8 @@ void node_agent_arm(struct world *w, struct node *n);
 void node_wait(struct node *n, const struct sim_event *event);
 void node_set_fence(struct world *w, struct node *n, struct tfe_mono fence);
 void node_check_fence(struct world *w, struct node *n);
-void node_sweep(struct world *w, struct node *n);
+/* grace_ms: what listens has so long to save and to end; 0: nothing has. */
+void node_sweep(struct world *w, struct node *n, uint32_t grace_ms);
 void node_kill_trainers(struct world *w, struct node *n);
 void node_guard_orphaned(struct world *w, struct node *n);
 

@@ -5,6 +5,7 @@
  *   link latency=1ms..20ms    of all machines
  *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
  *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic new_run
+ *                             tells=1s listens=1 deaf=1 save=500ms
  *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
  *   run DURATION              until when; 60s
  * At a time:
@@ -127,7 +128,9 @@ static int set_job(struct world *w, const struct words *words)
            set_u32(words, "fail_rank", &spec->fail_rank) |
            set_u64(words, "fail_at", &spec->fail_at) |
            set_u32(words, "fail_code", &spec->fail_code) |
-           set_u32(words, "fail_epochs", &spec->fail_epochs) | set_u32(words, "mute", &spec->mute);
+           set_u32(words, "fail_epochs", &spec->fail_epochs) | set_u32(words, "mute", &spec->mute) |
+           set_ms(words, "tells", &spec->tell_ms) | set_u32(words, "listens", &spec->listens) |
+           set_u32(words, "deaf", &spec->deaf) | set_ms(words, "save", &spec->save_ms);
 }
 
 /* --- at a time ------------------------------------------------------------------------------------ */
@@ -251,8 +254,26 @@ static void do_signal(struct world *w, const struct words *words, uint32_t node)
 static void do_order(struct world *w, const struct words *words, uint32_t node)
 {
     const struct node *n = &w->nodes[node];
-    server_order(w, words->v[2][0] == 'd' ? RDZV_DRAIN : RDZV_EVICT, jobs_get(w, n->job)->name.text,
-                 n->id);
+    const char *job = jobs_get(w, n->job)->name.text;
+    uint32_t within = MSG_UNSET;
+    (void)set_ms(words, "within", &within);
+    if (words->v[2][0] == 'd') {
+        server_drain(w, job, n->id, within);
+    } else {
+        server_order(w, RDZV_EVICT, job, n->id);
+    }
+}
+
+static void do_notice(struct world *w, const struct words *words, uint32_t node)
+{
+    uint32_t deadline = MSG_UNSET;
+    uint32_t withdrawn = 0;
+    (void)(set_ms(words, "deadline", &deadline) | set_u32(words, "withdrawn", &withdrawn));
+    for (enum tfe_notice kind = NOTICE_REBALANCE; kind <= NOTICE_OPERATOR; kind++) {
+        if (strcmp(words->v[AT_WORDS], msg_notice_name(kind)) == 0) {
+            node_notice(w, node, kind, deadline, withdrawn != 0);
+        }
+    }
 }
 
 static void do_rate(struct world *w, const struct words *words, uint32_t node)
@@ -306,9 +327,10 @@ static const struct command {
     {"reset", 0, do_reset},
     {"term", 0, do_signal},
     {"int", 0, do_signal},
-    {"drain", 0, do_order}, /* an operator's */
+    {"drain", 0, do_order}, /* an operator's: within=10s */
     {"evict", 0, do_order},
-    {"rate", 1, do_rate},   /* +5% */
+    {"notice", 1, do_notice}, /* rebalance, preempt …: deadline=30s withdrawn=1 */
+    {"rate", 1, do_rate},     /* +5% */
     {"stuck", 1, do_stuck}, /* for so long nothing can be killed there */
     {"hang", 0, do_hang},
     {"nomem", 1, do_nomem}, /* the k-th allocation from now on */

@@ -321,15 +321,29 @@ static void tell_closed(struct world *w, uint32_t session)
     w->server->free_sessions[w->server->n_free++] = session;
 }
 
-void server_order(struct world *w, enum rdzv_event_type order, const char *job, const char *node)
+static void order(struct world *w, struct rdzv_event *event)
 {
     if (!w->server->up) {
         return;
     }
-    int rc = step(w, &(struct rdzv_event){.type = order, .job = job, .node = node});
+    int rc = step(w, event);
     if (rc && rc != TFE_ENOENT && rc != TFE_ENOMEM && rc != TFE_ESTATE) {
         check_honest(w->check, "the server", "an operator's order", rc);
     }
+}
+
+void server_drain(struct world *w, const char *job, const char *node, uint32_t within_ms)
+{
+    order(w, &(struct rdzv_event){.type = RDZV_DRAIN,
+                                  .job = job,
+                                  .node = node,
+                                  .has_within = within_ms != MSG_UNSET,
+                                  .within_ms = within_ms});
+}
+
+void server_order(struct world *w, enum rdzv_event_type type, const char *job, const char *node)
+{
+    order(w, &(struct rdzv_event){.type = type, .job = job, .node = node});
 }
 
 /* arg: the job; tag: the process; who: the record, or its failure. Numbers of records count from 1. */

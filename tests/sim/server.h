@@ -22,6 +22,8 @@ int64_t server_late_until(const struct world *w);
 void server_set_rate(struct world *w, int64_t ppm);
 /* RDZV_DRAIN, RDZV_EVICT (node: its id) or RDZV_STOP_JOB; what is not there is left alone. */
 void server_order(struct world *w, enum rdzv_event_type order, const char *job, const char *node);
+/* … and it has to be gone within so long, MSG_UNSET: as soon as is convenient. */
+void server_drain(struct world *w, const char *job, const char *node, uint32_t within_ms);
 /* The k-th allocation from now on fails. */
 void server_fail_memory(struct world *w, uint64_t k);
 /* For looking only; NULL while it is down. */

@@ -10,45 +10,17 @@
 
 #include "common/base/table.h"
 #include "tests/sim/check.h"
+#include "tests/sim/cluster.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
 #include "tests/sim/probing.h"
+#include "tests/sim/script.h"
 
 /* Between two looks of an event that a frozen process cannot take. */
 #define FROZEN_LOOK_MS 100
 /* … and of one that is stuck in the kernel. */
 #define STUCK_LOOK_MS 100
-
-enum cluster_state { CLUSTER_FORMING, CLUSTER_TRAINING, CLUSTER_BROKEN, CLUSTER_FINISHED };
-
-struct member {
-    uint32_t node;
-    uint32_t local;
-    bool lives; /* its process is there */
-    bool stood; /* its machine's clock stood still for a while */
-};
-
-struct cluster {
-    struct cluster *next; /* of the job */
-    uint32_t id;
-    uint32_t job;
-    uint32_t era;
-    uint64_t epoch;
-    uint64_t digest;
-    uint32_t world;
-    enum cluster_state state;
-    bool hangs;
-    bool step_queued;
-    uint32_t n_lives;
-    uint32_t n_up;
-    uint32_t n_blocked;
-    uint32_t n_stood;
-    uint32_t block_tag; /* counts the stretches in which somebody did not answer */
-    uint64_t first_step;
-    uint64_t step;
-    struct member *members; /* by rank */
-};
 
 /* Clusters of all jobs, by id, for the events that name one. */
 struct clusters {
@@ -85,6 +57,11 @@ static struct cluster **clusters_of_job(struct world *w, uint32_t job)
     return &all->by_job[job];
 }
 
+struct cluster *cluster_by_id(const struct world *w, uint32_t id)
+{
+    return w->clusters->by_id[id];
+}
+
 static void cluster_free(struct world *w, struct cluster *c)
 {
     struct cluster **at = clusters_of_job(w, c->job);
@@ -113,26 +90,26 @@ void trainers_free(struct world *w)
     w->clusters = NULL;
 }
 
-static uint64_t draw(const struct world *w, const struct cluster *c, uint32_t rank, uint64_t what,
-                     uint32_t lo, uint32_t hi)
+uint64_t cluster_draw(const struct world *w, const struct cluster *c, uint32_t rank, uint64_t what,
+                      uint32_t lo, uint32_t hi)
 {
     return hi <= lo ? lo
                     : lo + world_draw(w, c->job * UINT64_C(1000003) + c->epoch, rank, what) %
                                (hi - lo + 1);
 }
 
-static const struct trainer_spec *spec_of(struct world *w, const struct cluster *c)
+const struct trainer_spec *cluster_spec(struct world *w, const struct cluster *c)
 {
     return &jobs_get(w, c->job)->spec;
 }
 
-static struct trainer *trainer_of(struct world *w, const struct cluster *c, uint32_t rank)
+struct trainer *cluster_trainer(struct world *w, const struct cluster *c, uint32_t rank)
 {
     const struct member *m = &c->members[rank];
     return &w->nodes[m->node].trainers[m->local];
 }
 
-static void say(struct world *w, const struct cluster *c, const char *what, const char *why)
+void cluster_say(struct world *w, const struct cluster *c, const char *what, const char *why)
 {
     char name[TFE_ID_MAX + 32];
     snprintf(name, sizeof(name), "%s/%llu", jobs_get(w, c->job)->name.text,
@@ -185,11 +162,12 @@ static struct cluster *cluster_get(struct world *w, const struct node *node, uin
     return c;
 }
 
-static void queue_step(struct world *w, struct cluster *c)
+void cluster_go_on(struct world *w, struct cluster *c)
 {
-    if (c->state == CLUSTER_TRAINING && !c->hangs && c->n_blocked == 0 && !c->step_queued) {
+    if (c->state == CLUSTER_TRAINING && !c->hangs && c->n_blocked == 0 && !c->step_queued &&
+        !c->saves && c->n_stopping == 0) {
         c->step_queued = true;
-        world_at(w, w->now + spec_of(w, c)->step_ms, on_step, c->id, 0, 0);
+        world_at(w, w->now + cluster_spec(w, c)->step_ms, on_step, c->id, 0, 0);
     }
 }
 
@@ -201,11 +179,11 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
         return;
     }
     c->state = CLUSTER_BROKEN;
-    say(w, c, "breaks", why);
+    cluster_say(w, c, "breaks", why);
     for (uint32_t rank = 0; rank < c->world; rank++) {
-        if (c->members[rank].lives && trainer_of(w, c, rank)->state == TRAINER_UP) {
-            world_at(w, w->now + (int64_t)draw(w, c, rank, 1, lo, hi), on_peers_end,
-                     c->members[rank].node, trainer_of(w, c, rank)->tag, c->members[rank].local);
+        if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP) {
+            world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 1, lo, hi), on_peers_end,
+                     c->members[rank].node, cluster_trainer(w, c, rank)->tag, c->members[rank].local);
         }
     }
 }
@@ -215,7 +193,7 @@ static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32
                          const char *why)
 {
     struct cluster *c = t->cluster;
-    const struct trainer_spec *spec = spec_of(w, c);
+    const struct trainer_spec *spec = cluster_spec(w, c);
     if (t->state == TRAINER_UP) {
         c->n_up--;
     }
@@ -235,6 +213,10 @@ static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32
 static void trainer_forget(struct world *w, struct trainer *t)
 {
     struct cluster *c = t->cluster;
+    if (t->stopping) {
+        t->stopping = false;
+        c->n_stopping--;
+    }
     check_trainer_ends(w->check, c->era, c->job, c->epoch, t->rank);
     c->members[t->rank].lives = false;
     t->state = TRAINER_NONE;
@@ -245,13 +227,13 @@ static void trainer_forget(struct world *w, struct trainer *t)
     }
 }
 
-static void finish(struct world *w, struct cluster *c)
+void cluster_finish(struct world *w, struct cluster *c, const char *what, uint32_t within_ms)
 {
     c->state = CLUSTER_FINISHED;
-    say(w, c, "finishes", "");
+    cluster_say(w, c, what, "");
     for (uint32_t rank = 0; rank < c->world; rank++) {
-        world_at(w, w->now + (int64_t)draw(w, c, rank, 2, 0, spec_of(w, c)->finish_hi), on_own_end,
-                 c->members[rank].node, trainer_of(w, c, rank)->tag, c->members[rank].local);
+        world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 2, 0, within_ms), on_own_end,
+                 c->members[rank].node, cluster_trainer(w, c, rank)->tag, c->members[rank].local);
     }
 }
 
@@ -277,7 +259,7 @@ static void on_step(struct world *w, const struct sim_event *event)
         return;
     }
     c->step_queued = false;
-    if (c->state != CLUSTER_TRAINING || c->n_blocked > 0 || c->hangs) {
+    if (c->state != CLUSTER_TRAINING || c->n_blocked > 0 || c->hangs || c->n_stopping > 0) {
         return;
     }
     struct job *job = jobs_get(w, c->job);
@@ -286,27 +268,29 @@ static void on_step(struct world *w, const struct sim_event *event)
         check_step(w->check, c->era, c->job, c->epoch);
     } /* else no clock of the cluster can have held its fence: DESIGN 5 knows rates, not stops */
     job->reached = c->step > job->reached ? c->step : job->reached;
-    if (job->spec.checkpoint_every && c->step % job->spec.checkpoint_every == 0 &&
-        c->step > job->checkpoint) {
+    bool saved = job->spec.checkpoint_every && c->step % job->spec.checkpoint_every == 0 &&
+                 c->step > job->checkpoint;
+    if (saved) {
         job->checkpoint = c->step;
     }
     if (script_fails(w, c)) {
         return;
     }
+    script_stepped(w, c, saved);
     if (job->spec.steps && c->step >= job->spec.steps) {
-        finish(w, c);
+        cluster_finish(w, c, "finishes", job->spec.finish_hi);
         return;
     }
-    queue_step(w, c);
+    cluster_go_on(w, c);
 }
 
 static void begin_training(struct world *w, struct cluster *c)
 {
     c->state = CLUSTER_TRAINING;
     c->first_step = c->step = jobs_get(w, c->job)->checkpoint;
-    say(w, c, "trains", "");
+    cluster_say(w, c, "trains", "");
     if (!script_fails(w, c)) {
-        queue_step(w, c);
+        cluster_go_on(w, c);
     }
 }
 
@@ -362,8 +346,8 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
                           .tag = t->tag + 1,
                           .rank = rank,
                           .cluster = c};
-    const struct trainer_spec *spec = spec_of(w, c);
-    world_at(w, w->now + (int64_t)draw(w, c, rank, 3, spec->start_lo, spec->start_hi), on_up,
+    const struct trainer_spec *spec = cluster_spec(w, c);
+    world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 3, spec->start_lo, spec->start_hi), on_up,
              node->index, t->tag, local);
     trainer_look(w, node, local);
 }
@@ -402,10 +386,11 @@ static void on_up(struct world *w, const struct sim_event *event)
     t->state = TRAINER_UP;
     t->listens = true;
     node_trainer_up(w, event->who);
+    script_up(w, &w->nodes[event->who], (uint32_t)event->arg);
     c->n_up++;
     if (c->state == CLUSTER_BROKEN) {
         /* It waits for peers that will not come. */
-        world_at(w, w->now + spec_of(w, c)->vanished_ms, on_peers_end, event->who, t->tag,
+        world_at(w, w->now + cluster_spec(w, c)->vanished_ms, on_peers_end, event->who, t->tag,
                  event->arg);
     } else if (c->n_up == c->world && c->state == CLUSTER_FORMING) {
         begin_training(w, c);
@@ -427,7 +412,7 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
         return;
     }
     struct cluster *c = t->cluster;
-    const struct trainer_spec *spec = spec_of(w, c);
+    const struct trainer_spec *spec = cluster_spec(w, c);
     if (code || signal) {
         check_own_fault(w->check, c->era, c->job, c->epoch);
     }
@@ -468,8 +453,8 @@ void trainer_kill(struct world *w, struct node *node, uint32_t local)
         return;
     }
     struct cluster *c = t->cluster;
-    const struct trainer_spec *spec = spec_of(w, c);
-    int64_t at = w->now + (int64_t)draw(w, c, t->rank, 4, spec->kill_lo, spec->kill_hi);
+    const struct trainer_spec *spec = cluster_spec(w, c);
+    int64_t at = w->now + (int64_t)cluster_draw(w, c, t->rank, 4, spec->kill_lo, spec->kill_hi);
     if (node->kill_stuck_until > w->now) {
         trainer_silence(w, node, local); /* as in on_reaped */
     }
@@ -498,7 +483,7 @@ void trainer_vanish(struct world *w, struct node *node, uint32_t local)
     struct cluster *c = t->cluster;
     check_silence(w->check, c->era, c->job, c->epoch);
     if (t->state != TRAINER_DYING) {
-        uint32_t late = spec_of(w, c)->vanished_ms;
+        uint32_t late = cluster_spec(w, c)->vanished_ms;
         cluster_lose(w, t, late, late + 500, node->name);
     }
     trainer_forget(w, t);
@@ -530,9 +515,9 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
     check_silence(w->check, c->era, c->job, c->epoch);
     c->n_blocked += blocked ? 1u : UINT32_MAX; /* less one */
     if (c->n_blocked == 0) {
-        queue_step(w, c);
+        cluster_go_on(w, c);
     } else if (!blocked || c->n_blocked == 1) {
-        const struct trainer_spec *spec = spec_of(w, c);
+        const struct trainer_spec *spec = cluster_spec(w, c);
         world_at(w, w->now + (node->peers_cut ? spec->vanished_ms : spec->frozen_ms), on_no_answer,
                  c->id, ++c->block_tag, 0);
     }

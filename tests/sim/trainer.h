@@ -20,6 +20,10 @@ struct trainer {
     uint16_t port;
     uint32_t tag; /* of the process */
     uint32_t rank;
+    bool stopping;          /* has heard `stop`, and saves */
+    uint64_t heard;         /* number of the newest SAVE it was asked for */
+    uint64_t heard_at_save; /* … when its newest checkpoint began */
+    struct agent_progress told;
     struct cluster *cluster;
 };
 

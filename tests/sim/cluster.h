@@ -1,0 +1,60 @@
+/* tests/sim/cluster.h: what TensorFlow makes of one epoch. Between trainer.c and script.c. */
+#ifndef TFE_TESTS_SIM_CLUSTER_H
+#define TFE_TESTS_SIM_CLUSTER_H
+
+#include "tests/sim/jobs.h"
+#include "tests/sim/node.h"
+#include "tests/sim/trainer.h"
+
+enum cluster_state { CLUSTER_FORMING, CLUSTER_TRAINING, CLUSTER_BROKEN, CLUSTER_FINISHED };
+
+struct member {
+    uint32_t node;
+    uint32_t local;
+    bool lives; /* its process is there */
+    bool stood; /* its machine's clock stood still for a while */
+};
+
+struct cluster {
+    struct cluster *next; /* of the job */
+    uint32_t id;
+    uint32_t job;
+    uint32_t era;
+    uint64_t epoch;
+    uint64_t digest;
+    uint32_t world;
+    enum cluster_state state;
+    bool hangs;
+    bool step_queued;
+    uint32_t n_lives;
+    uint32_t n_up;
+    uint32_t n_blocked;
+    uint32_t n_stood;
+    uint32_t block_tag; /* counts the stretches in which somebody did not answer */
+    uint64_t first_step;
+    uint64_t step;
+    /* Scripts on the channel (script.c). */
+    int64_t told_at;
+    bool save_wanted;
+    bool saves;          /* one is under way, no step is made meanwhile */
+    uint32_t save_tag;   /* of it */
+    uint32_t n_saves;    /* checkpoints of this epoch */
+    uint32_t n_stopping; /* trainers that have heard `stop`: no step is made any more */
+    struct member *members; /* by rank */
+};
+
+/* NULL: it is gone. */
+struct cluster *cluster_by_id(const struct world *w, uint32_t id);
+/* Precondition: the member lives. */
+struct trainer *cluster_trainer(struct world *w, const struct cluster *c, uint32_t rank);
+const struct trainer_spec *cluster_spec(struct world *w, const struct cluster *c);
+/* From the seed, the job, the epoch, the rank and what it is for. */
+uint64_t cluster_draw(const struct world *w, const struct cluster *c, uint32_t rank, uint64_t what,
+                      uint32_t lo, uint32_t hi);
+void cluster_say(struct world *w, const struct cluster *c, const char *what, const char *why);
+/* Makes the next step, unless something stands in its way. */
+void cluster_go_on(struct world *w, struct cluster *c);
+/* Each of its trainers ends well within so long. */
+void cluster_finish(struct world *w, struct cluster *c, const char *what, uint32_t within_ms);
+
+#endif

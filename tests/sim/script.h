@@ -1,0 +1,17 @@
+/* tests/sim/script.h: scripts that are on the agent's channel: they tell how far they are, save when asked to,
+ * and may use the grace of a planned stop. */
+#ifndef TFE_TESTS_SIM_SCRIPT_H
+#define TFE_TESTS_SIM_SCRIPT_H
+
+#include "tests/sim/cluster.h"
+
+/* Its trainer listens: the script says hello. */
+void script_up(struct world *w, struct node *node, uint32_t local);
+/* A step is done; with it a checkpoint, if saved. */
+void script_stepped(struct world *w, struct cluster *c, bool saved);
+/* The agent hands on a SAVE; to no trainer of another epoch. */
+void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t number);
+/* The trainers of the node are to end: those that listen have so long, the others are killed at once. */
+void script_stop(struct world *w, struct node *node, uint32_t grace_ms);
+
+#endif
