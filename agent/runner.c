@@ -12,6 +12,7 @@
 #include "agent/core/agent.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
+#include "agent/scripts/scripts.h"
 #include "agent/trainers/trainers.h"
 #include "agent/uplink.h"
 #include "common/net/clock.h"
@@ -31,6 +32,7 @@ struct runner {
     struct agent *core;
     struct uplink *uplink;
     struct trainers *trainers;
+    struct scripts *scripts;
     struct responder *responder;
     struct prober *prober;
     char node_name[TFE_LABEL_MAX + 1];
@@ -165,13 +167,15 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         try_ports(r, &action->msg.u.probe);
         return;
     case AGENT_SPAWN:
+        scripts_begin(r->scripts, action->place.epoch, action->place.rank);
         trainers_spawn(r->trainers, &action->place);
         return;
     case AGENT_SWEEP:
         trainers_sweep(r->trainers);
         return;
     case AGENT_SAVE:
-        return; /* no script is listened to yet, so that none is asked */
+        scripts_save(r->scripts, action->epoch, action->number, action->deadline);
+        return;
     case AGENT_FENCE:
         trainers_fence(r->trainers, action->deadline);
         return;
@@ -205,8 +209,19 @@ static void set_timer(struct runner *r, struct tfe_mono deadline)
     evtimer_add(r->timer, &tv);
 }
 
+/* What the channel to the scripts must know of what happens to the trainers. */
+static void tell_scripts(struct runner *r, const struct agent_event *event)
+{
+    if (event->type == AGENT_TRAINER_EXITED) {
+        scripts_trainer_ended(r->scripts, event->local);
+    } else if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
+        scripts_end(r->scripts);
+    }
+}
+
 static void step(struct runner *r, const struct agent_event *event)
 {
+    tell_scripts(r, event);
     struct agent_actions actions;
     int rc = agent_step(r->core, event, &actions);
     if (rc) {
@@ -250,6 +265,16 @@ static void on_probed(void *ctx, uint64_t probe, enum tfe_probe_result result)
     log_debug("probed", LOG_S("result", msg_probe_result_name(result)));
     on_event(ctx, &(struct agent_event){
                       .type = AGENT_PROBED, .now = clock_mono(), .probe = probe, .result = result});
+}
+
+static void on_script_news(void *ctx, uint64_t epoch, uint32_t local,
+                           const struct agent_progress *progress)
+{
+    on_event(ctx, &(struct agent_event){.type = AGENT_PROGRESS,
+                                        .now = clock_mono(),
+                                        .epoch = epoch,
+                                        .local = local,
+                                        .progress = *progress});
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
@@ -316,6 +341,17 @@ static int make_parts(struct runner *r)
         evsignal_add(r->sigint, NULL)) {
         return TFE_ENOMEM;
     }
+    struct scripts_wish scripts = {
+        .base = r->base,
+        .nproc = r->config.nproc,
+        .checkpoint_dir = r->wish->settings->checkpoint_dir,
+        .on_news = on_script_news,
+        .ctx = r,
+    };
+    int rc = scripts_new(&scripts, &r->scripts);
+    if (rc) {
+        return rc;
+    }
     struct trainers_wish trainers = {
         .base = r->base,
         .guard = r->wish->guard,
@@ -324,10 +360,11 @@ static int make_parts(struct runner *r)
         .job = r->config.job.text,
         .node = r->config.node.text,
         .nproc = r->config.nproc,
+        .scripts = r->scripts,
         .on_event = on_event,
         .ctx = r,
     };
-    int rc = trainers_new(&trainers, &r->trainers);
+    rc = trainers_new(&trainers, &r->trainers);
     if (rc == 0) {
         rc = responder_new(r->base, r->config.node.text, &r->responder);
     }
@@ -347,6 +384,7 @@ static void free_parts(struct runner *r)
     responder_free(r->responder);
     prober_free(r->prober);
     trainers_free(r->trainers);
+    scripts_free(r->scripts);
     agent_free(r->core);
     struct event *events[] = {r->timer, r->sigterm, r->sigint};
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {

@@ -2,6 +2,7 @@
 #include "agent/settings.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,23 @@ static int parse_address(void *settings, const char *value, struct tfe_why *why)
         why_set(why, "\"%s\" is not HOST or HOST:PORT", value);
         return TFE_EINVAL;
     }
+    return 0;
+}
+
+/* Watched by inotify, so it must be a folder of this machine's file system. */
+static int parse_checkpoint_dir(void *settings, const char *value, struct tfe_why *why)
+{
+    if (strstr(value, "://")) {
+        why_set(why, "\"%s\" is no directory of this machine; a script that saves there can tell "
+                     "its checkpoints itself, on TFE_SOCKET",
+                value);
+        return TFE_EINVAL;
+    }
+    if (strlen(value) >= PATH_MAX) {
+        why_set(why, "it is longer than a path may be");
+        return TFE_EINVAL;
+    }
+    ((struct agent_settings *)settings)->checkpoint_dir = value;
     return 0;
 }
 
@@ -257,6 +275,11 @@ static const struct option_spec specs[] = {
      .kind = OPTION_FLAG,
      .help = "SCRIPT is a command of its own",
      .offset = FIELD(no_python)},
+    {.name = "checkpoint-dir",
+     .kind = OPTION_PARSE,
+     .argument = "DIR",
+     .help = "where the script saves TensorFlow checkpoints: its saves are seen there",
+     .parse = parse_checkpoint_dir},
     {.name = "log-level",
      .kind = OPTION_PARSE,
      .argument = "LEVEL",

@@ -40,6 +40,7 @@ struct agent_settings {
     const char *python;
     bool module;
     bool no_python;
+    const char *checkpoint_dir; /* NULL: none is watched */
     enum log_level log_level;
     enum log_format log_format;
 };

@@ -166,6 +166,10 @@ int environment_new(const char *const *base, const struct option_table *table,
     list_number(&list, "TFE_WORLD_SIZE", place->n_rows);
     list_number(&list, "TFE_LOCAL_RANK", place->local_rank);
     list_number(&list, "TFE_RESTART_COUNT", place->restarts);
+    if (place->socket) {
+        list_text(&list, "TFE_SOCKET", place->socket);
+        list_text(&list, "TFE_PREEMPT_FILE", place->preempt_file);
+    }
     list_number(&list, "RANK", place->rank);
     list_number(&list, "LOCAL_RANK", place->local_rank);
     list_number(&list, "WORLD_SIZE", place->n_rows);

@@ -20,13 +20,16 @@ struct trainer_place {
     const struct msg_row *rows; /* the whole table, by rank; n_rows is the world size */
     size_t n_rows;
     uint32_t nproc;
+    const char *socket; /* of the agent, for scripts; NULL: there is none */
+    const char *preempt_file;
 };
 
 /* Makes a NULL-terminated environment: base (the agent's own, NULL-terminated) without the option
  * variables of table (so without tokens), without a stale TF_CONFIG or TFE_*, plus
  * TF_CONFIG, TF_GRPC_REUSE_PORT=true, TFE_JOB TFE_RUN TFE_EPOCH TFE_RANK TFE_WORLD_SIZE
- * TFE_LOCAL_RANK TFE_NODE TFE_RESTART_COUNT, RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE
- * NUM_WORKERS, PYTHONUNBUFFERED=1 where not set. The caller frees with environment_free.
+ * TFE_LOCAL_RANK TFE_NODE TFE_RESTART_COUNT, TFE_SOCKET and TFE_PREEMPT_FILE where there is a
+ * channel, RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NUM_WORKERS, PYTHONUNBUFFERED=1 where not
+ * set. The caller frees with environment_free.
  * TFE_ENOMEM. */
 int environment_new(const char *const *base, const struct option_table *table,
                     const struct trainer_place *place, char ***ret) TFE_MUST_CHECK;

@@ -16,6 +16,7 @@
 #include "agent/guard/guard_link.h"
 #include "agent/output/output.h"
 #include "agent/reach/proc.h"
+#include "agent/scripts/scripts.h"
 #include "agent/settings.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
@@ -242,6 +243,8 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
         .rows = place->rows,
         .n_rows = place->n_rows,
         .nproc = t->wish.nproc,
+        .socket = scripts_socket(t->wish.scripts),
+        .preempt_file = scripts_preempt_file(t->wish.scripts),
     };
     char **env;
     if (environment_new((const char *const *)environ, &agent_options, &where, &env)) {

@@ -11,6 +11,7 @@
 #include "agent/reach/ports.h"
 
 struct event_base;
+struct scripts;
 struct trainers;
 
 /* Takes an event for the core: from the loop, or (spawn errors only) from inside trainers_spawn.
@@ -26,6 +27,7 @@ struct trainers_wish {
     const char *job;
     const char *node;
     uint32_t nproc;
+    const struct scripts *scripts; /* whose paths the trainers find in their environment */
     trainers_event_fn *on_event;
     void *ctx;
 };

@@ -65,6 +65,8 @@ TEST(environment, a_trainer_finds_its_place)
         {"TFE_WORLD_SIZE", "3"},
         {"TFE_LOCAL_RANK", "1"},
         {"TFE_RESTART_COUNT", "4"},
+        {"TFE_SOCKET", "/tmp/agent"},
+        {"TFE_PREEMPT_FILE", "/tmp/preempt"},
         {"RANK", "1"},
         {"LOCAL_RANK", "1"},
         {"WORLD_SIZE", "3"},
@@ -74,6 +76,8 @@ TEST(environment, a_trainer_finds_its_place)
     };
     const char *const base[] = {NULL};
     struct trainer_place place = place_of(1);
+    place.socket = "/tmp/agent";
+    place.preempt_file = "/tmp/preempt";
     char **env;
     assert_int_equal(environment_new(base, &table, &place, &env), 0);
     size_t n = 0;
@@ -115,6 +119,7 @@ TEST(environment, options_and_above_all_tokens_stay_with_the_agent)
     }
     assert_null(value_of(env, "TFE_NNODES"));
     assert_null(value_of(env, "TFE_MAX_RESTARTS"));
+    assert_null(value_of(env, "TFE_SOCKET")); /* there is no channel */
     assert_string_equal(value_of(env, "RANK"), "0");
     assert_string_equal(value_of(env, "TF_GRPC_REUSE_PORT"), "true");
     environment_free(env);

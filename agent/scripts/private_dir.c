@@ -1,0 +1,163 @@
+/* agent/scripts/private_dir.c: a directory of the agent's own; a lock on it says that its agent lives. */
+#include "agent/scripts/private_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME_PREFIX "tfe-agent-"
+#define NAME_DIGITS 16
+/* Somebody else's cleaning up may hold the lock of what was only just made. */
+#define TRIES 8
+/* Entries of /tmp that are looked at: a full one must not delay the start. */
+#define LOOK_MAX 4096
+
+static bool name_is_ours(const char *name)
+{
+    size_t n = sizeof(NAME_PREFIX) - 1;
+    return strncmp(name, NAME_PREFIX, n) == 0 && strlen(name) == n + NAME_DIGITS &&
+           strspn(name + n, "0123456789abcdef") == NAME_DIGITS;
+}
+
+/* Removes from the open directory the files and sockets whose names begin like this. */
+static void clear(int fd, const char *prefix)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    if (!entries) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
+            (void)unlinkat(fd, entry->d_name, 0);
+        }
+    }
+    closedir(entries);
+}
+
+static void empty(int fd)
+{
+    clear(fd, PRIVATE_DIR_SOCKET);
+    clear(fd, PRIVATE_DIR_PREEMPT);
+    clear(fd, PRIVATE_DIR_SCRIPT);
+}
+
+/* A directory of a dead agent: ours, closed to others, and nobody holds its lock. Another user's
+ * directory of such a name, or a link, is left alone. */
+static void clean_up_one(int base, const char *name)
+{
+    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0) {
+        return;
+    }
+    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 07777) == 0700 &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        empty(fd);
+        (void)unlinkat(base, name, AT_REMOVEDIR);
+    }
+    close(fd);
+}
+
+static void clean_up(const char *base)
+{
+    DIR *entries = opendir(base);
+    if (!entries) {
+        return;
+    }
+    int looked = 0;
+    for (const struct dirent *entry; looked < LOOK_MAX && (entry = readdir(entries)); looked++) {
+        if (name_is_ours(entry->d_name)) {
+            clean_up_one(dirfd(entries), entry->d_name);
+        }
+    }
+    closedir(entries);
+}
+
+/* One try with a fresh name. TFE_ESTATE: gone again, try another. */
+static int try_one(const char *base, struct private_dir *dir)
+{
+    uint8_t random[NAME_DIGITS / 2];
+    char digits[NAME_DIGITS + 1];
+    randombytes_buf(random, sizeof(random));
+    sodium_bin2hex(digits, sizeof(digits), random, sizeof(random));
+    int n = snprintf(dir->path, sizeof(dir->path), "%s/%s%s", base, NAME_PREFIX, digits);
+    if (n < 0 || (size_t)n >= sizeof(dir->path)) {
+        errno = ENAMETOOLONG;
+        return TFE_ETOOBIG;
+    }
+    if (mkdir(dir->path, 0700)) {
+        return errno == EEXIST ? TFE_ESTATE : TFE_ESYS;
+    }
+    dir->fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir->fd < 0) {
+        return errno == ENOENT ? TFE_ESTATE : TFE_ESYS;
+    }
+    /* Between mkdir and the lock it looked like a dead agent's: then it has no name any more. */
+    struct stat st;
+    if (flock(dir->fd, LOCK_EX | LOCK_NB) == 0 && fstat(dir->fd, &st) == 0 && st.st_nlink) {
+        return 0;
+    }
+    close(dir->fd);
+    dir->fd = -1;
+    return TFE_ESTATE;
+}
+
+static int make_in(const char *base, struct private_dir *ret, struct tfe_why *why)
+{
+    clean_up(base);
+    int rc = TFE_ESTATE;
+    for (int i = 0; rc == TFE_ESTATE && i < TRIES; i++) {
+        rc = try_one(base, ret);
+    }
+    if (rc) {
+        why_errno(why, "make a private directory in %s", base);
+        return rc == TFE_ESTATE ? TFE_ESYS : rc;
+    }
+    return 0;
+}
+
+int private_dir_new(const char *base, struct private_dir *ret, struct tfe_why *why)
+{
+    ret->fd = -1;
+    if (base) {
+        return make_in(base, ret, why);
+    }
+    /* $XDG_RUNTIME_DIR second: it vanishes when its user logs out, and agents are started with
+     * nohup. */
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    int rc = make_in("/tmp", ret, why);
+    if (rc && runtime && runtime[0] == '/') {
+        rc = make_in(runtime, ret, why);
+    }
+    return rc;
+}
+
+void private_dir_clear(const struct private_dir *dir, const char *prefix)
+{
+    if (dir->fd >= 0) {
+        clear(dir->fd, prefix);
+    }
+}
+
+void private_dir_done(struct private_dir *dir)
+{
+    if (dir->fd < 0) {
+        return;
+    }
+    empty(dir->fd);
+    (void)rmdir(dir->path);
+    close(dir->fd);
+    dir->fd = -1;
+}

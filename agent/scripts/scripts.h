@@ -1,0 +1,67 @@
+/* agent/scripts/scripts.h: the channel to the training scripts of this node (TFE_SOCKET): what they tell of
+ * their progress, and what the agent asks of them. On libevent; PROTOCOL.md, section 10. */
+#ifndef TFE_AGENT_SCRIPTS_SCRIPTS_H
+#define TFE_AGENT_SCRIPTS_SCRIPTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/core/agent.h"
+#include "common/base/error.h"
+#include "common/base/time.h"
+
+struct event_base;
+struct scripts;
+
+/* What is known now of the trainer, and of the node's checkpoints, in this epoch: something of it has
+ * changed. From the loop, or from inside scripts_save, _stop, _end and _trainer_ended. Borrowed for
+ * the call. */
+typedef void scripts_news_fn(void *ctx, uint64_t epoch, uint32_t local,
+                             const struct agent_progress *progress);
+
+/* Borrowed for the call, but base and ctx. */
+struct scripts_wish {
+    struct event_base *base;
+    uint32_t nproc;
+    const char *private_base;   /* where to make the private directory; NULL: see private_dir.h */
+    const char *checkpoint_dir; /* TensorFlow's, watched too; NULL: none */
+    scripts_news_fn *on_news;
+    void *ctx;
+};
+
+/* Without a directory for the socket there is no channel: said in the log, and everything below
+ * works without one. TFE_ENOMEM. */
+int scripts_new(const struct scripts_wish *wish, struct scripts **ret) TFE_MUST_CHECK;
+
+/* Removes socket and directory. NULL is allowed. */
+void scripts_free(struct scripts *s);
+
+/* Paths for the trainers' environment, the same for the agent's life; NULL: there is no channel. */
+const char *scripts_socket(const struct scripts *s);
+const char *scripts_preempt_file(const struct scripts *s);
+
+/* The trainers of epoch are about to start here; the first of them has this rank. */
+void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank);
+
+/* Nothing of any epoch runs here any more: who listened is forgotten, the preempt file removed. */
+void scripts_end(struct scripts *s);
+
+/* The trainer has ended: nobody listens there any more. */
+void scripts_trainer_ended(struct scripts *s, uint32_t local);
+
+/* Asks every script that listens for a checkpoint, and those that will listen in this epoch when
+ * they say so; creates the preempt file. deadline: when the switch comes in any case, or
+ * TFE_MONO_NEVER. */
+void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline);
+
+/* Before a planned sweep: tells every script that listens that it is ended in grace_ms. Returns how
+ * many listen; with 0 there is nothing to wait for. */
+uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms);
+
+/* How many of this node's trainers listen. */
+uint32_t scripts_listeners(const struct scripts *s);
+
+/* Datagrams that were refused so far. */
+uint64_t scripts_refused(const struct scripts *s);
+
+#endif

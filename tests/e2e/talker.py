@@ -1,0 +1,92 @@
+"""A trainer that is on the script channel by hand (PROTOCOL.md, section 10), without the tfe package.
+
+Usage: talker.py DIRECTORY [--deaf] [--flood] [--saves DIR]
+Takes a step every 20 ms and tells it. Asked for a checkpoint it makes one at the next step and tells it; told to stop
+it ends with 0. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a line; DIRECTORY/do.all with
+"exit CODE" ends it. --deaf: only tells. --flood: also sends nonsense as fast as it can. --saves: says nothing at all,
+but saves into DIR every 10 steps, as TensorFlow does it."""
+
+import argparse
+import json
+import os
+import pathlib
+import socket
+import sys
+import time
+
+
+def save_as_tensorflow(directory, step):
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"ckpt-{step}.data-00000-of-00001").write_text("weights")
+    (directory / f"ckpt-{step}.index").write_text("index")
+    hidden = directory / f"checkpoint.tmp{os.getpid()}"
+    hidden.write_text(f'model_checkpoint_path: "ckpt-{step}"\nall_model_checkpoint_paths: "ckpt-{step}"\n')
+    hidden.rename(directory / "checkpoint")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--deaf", action="store_true")
+    parser.add_argument("--flood", action="store_true")
+    parser.add_argument("--saves", type=pathlib.Path)
+    a = parser.parse_args()
+    epoch, rank = int(os.environ["TFE_EPOCH"]), int(os.environ["TFE_RANK"])
+    agent = os.environ["TFE_SOCKET"]
+    log = a.directory / f"{epoch}.{rank}.{os.getpid()}.json"
+
+    def write(event, **more):
+        with open(log, "a", encoding="utf-8") as out:
+            out.write(json.dumps({
+                "event": event, "epoch": epoch, "rank": rank, "pid": os.getpid(), "time": time.time(), "socket": agent,
+                "preempt_file": os.environ["TFE_PREEMPT_FILE"],
+                "cluster": json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"],
+                "task": json.loads(os.environ["TF_CONFIG"])["task"], **more}) + "\n")
+
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    channel.bind(os.path.join(os.path.dirname(agent), f"script-{os.getpid()}"))
+    channel.setblocking(False)
+
+    def say(kind, **more):
+        try:
+            channel.sendto(json.dumps({"type": kind, "epoch": epoch, "rank": rank, **more}).encode(), agent)
+        except BlockingIOError:
+            pass
+
+    write("start")
+    if not a.saves:
+        say("hello", pid=os.getpid(), listens=not a.deaf)
+    step, asked = 0, 0
+    while True:
+        end = time.monotonic() + 0.02
+        while a.flood and time.monotonic() < end:
+            say("nonsense")
+        time.sleep(max(0.0, end - time.monotonic()))
+        step += 1
+        if a.saves:
+            if step % 10 == 0 and rank == 0:
+                save_as_tensorflow(a.saves, step)
+        else:
+            say("progress", step=step)
+        try:
+            while True:
+                message = json.loads(channel.recv(8192))
+                write(message.pop("type"), **message)
+                if "number" in message:
+                    asked = message["number"]
+                else:
+                    write("end", step=step)
+                    sys.exit(0)
+        except BlockingIOError:
+            pass
+        if asked or step == 1:
+            if not a.saves:
+                say("checkpoint", step=step, path=f"/nowhere/ckpt-{step}", answers=asked)
+                write("checkpoint", step=step, answers=asked)
+            asked = 0
+        order = a.directory / "do.all"
+        if order.exists():
+            sys.exit(int(order.read_text().split()[1]))
+
+
+main()

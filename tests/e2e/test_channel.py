@@ -1,0 +1,70 @@
+"""The channel between agents and training scripts, with real processes."""
+
+import os
+import pathlib
+import signal
+import stat
+import sys
+import time
+
+from agents import fleet  # noqa: F401 (a fixture)
+from conftest import program, wait_until
+
+TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
+CALM = ("--ttl", "10", "--gather", "0.3")
+
+
+def start(fleet, *options, talker=()):
+    return fleet.start("--nnodes=1:2", *options, command=[TALKER, str(fleet.folder), *talker])
+
+
+def test_directory_is_private_and_goes_with_its_agent(server, fleet):
+    server(*CALM)
+    agent = start(fleet)
+    fleet.wait_world(1)
+    path = pathlib.Path(fleet.starts()[0]["socket"])
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_ISSOCK(path.stat().st_mode)
+    agent.send(signal.SIGKILL)
+    agent.wait()
+    assert path.exists()
+    agent = start(fleet, "--job=another")  # cleans up after the dead one
+    wait_until(lambda: not path.parent.exists(), what="the removal of a dead agent's directory")
+    wait_until(lambda: len(fleet.starts()) == 2, what="the other job's start")
+    own = pathlib.Path(fleet.starts()[-1]["socket"])
+    assert own != path
+    agent.send(signal.SIGTERM)
+    assert agent.wait() == 143
+    assert not own.parent.exists()
+
+
+def test_checkpoint_directory_of_a_script_that_says_nothing_is_watched(server, fleet):
+    server(*CALM)
+    saves = fleet.folder / "later" / "model"
+    agent = start(fleet, f"--checkpoint-dir={saves}", "--log-level=debug", talker=["--saves", str(saves)])
+    fleet.wait_world(1)
+    wait_until(lambda: agent.stderr().count("checkpoint_seen") >= 3, what="the saves' being seen")
+    assert "name=ckpt-20" in agent.stderr()
+    fleet.order("exit 0")
+    assert agent.wait() == 0
+
+
+def test_flood_of_nonsense_stops_nobody(server, fleet):
+    s = server("--ttl", "3", "--gather", "0.3")
+    agent = start(fleet, talker=["--flood"])
+    epoch = fleet.wait_world(1)
+    time.sleep(4)  # longer than the lease
+    assert fleet.last_epoch() == epoch
+    assert not s.events("lease_expired")
+    assert agent.stderr().count("script_message_refused") == 1
+    ticks = pathlib.Path(f"/proc/{agent.pid}/stat").read_text().rpartition(")")[2].split()
+    seconds = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+    assert seconds < 2.0
+    fleet.order("exit 0")
+    assert agent.wait() == 0
+
+
+def test_remote_checkpoint_directory_is_refused(fleet):
+    agent = fleet.start_program([program("tfe-agent"), "--python", sys.executable, "--checkpoint-dir=gs://bucket/run", "x.py"])
+    assert agent.wait() == 2
+    assert "no directory of this machine" in agent.stderr()

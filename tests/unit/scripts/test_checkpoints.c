@@ -1,0 +1,265 @@
+/* tests/unit/scripts/test_checkpoints.c: saves seen in a directory that comes, goes and comes back. */
+#include "agent/scripts/checkpoint_name.h"
+#include "agent/scripts/checkpoints.h"
+#include "tests/unit/scripts/folder.h"
+
+struct stage {
+    struct event_base *base;
+    struct checkpoints *watch;
+    char folder[FOLDER_BYTES];
+    char dir[64];
+    int seen;
+    bool has_step;
+    uint64_t step;
+    uint64_t answers;
+};
+
+static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answers)
+{
+    struct stage *stage = ctx;
+    stage->seen++;
+    stage->has_step = has_step;
+    stage->step = step;
+    stage->answers = answers;
+}
+
+static int setup(void **state)
+{
+    struct stage *stage = calloc(1, sizeof(*stage));
+    stage->base = event_base_new();
+    folder_make(stage->folder);
+    snprintf(stage->dir, sizeof(stage->dir), "%s/run/model", stage->folder);
+    *state = stage;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct stage *stage = *state;
+    checkpoints_free(stage->watch);
+    event_base_free(stage->base);
+    folder_remove(stage->folder);
+    free(stage);
+    return 0;
+}
+
+static void make_dirs(struct stage *stage)
+{
+    mkdir(folder_path(stage->folder, "run"), 0755);
+    assert_int_equal(mkdir(stage->dir, 0755), 0);
+}
+
+static void start(struct stage *stage)
+{
+    assert_int_equal(
+        checkpoints_new(stage->base, stage->dir, on_checkpoint, stage, &stage->watch), 0);
+    checkpoints_begin(stage->watch);
+}
+
+/* As TensorFlow does it: files first, then the state file under another name, renamed. */
+static void begin_save(struct stage *stage, const char *name)
+{
+    char file[128];
+    snprintf(file, sizeof(file), "%s.data-00000-of-00001", name);
+    folder_write(folder_path(stage->dir, file), "weights");
+    snprintf(file, sizeof(file), "%s.index", name);
+    folder_write(folder_path(stage->dir, file), "index");
+}
+
+static void end_save(struct stage *stage, const char *name)
+{
+    char text[256];
+    snprintf(text, sizeof(text),
+             "model_checkpoint_path: \"%s\"\nall_model_checkpoint_paths: \"%s\"\n", name, name);
+    folder_write(folder_path(stage->dir, "checkpoint.tmp0815"), text);
+    assert_int_equal(rename(folder_path(stage->dir, "checkpoint.tmp0815"),
+                            folder_path(stage->dir, "checkpoint")),
+                     0);
+}
+
+static void save(struct stage *stage, const char *name)
+{
+    begin_save(stage, name);
+    end_save(stage, name);
+}
+
+TEST(checkpoint_name, the_newest_stands_first_in_the_state_file)
+{
+    NO_FIXTURE;
+    static const struct {
+        const char *text, *name;
+    } rows[] = {
+        {"model_checkpoint_path: \"ckpt-3\"\nall_model_checkpoint_paths: \"ckpt-2\"\n", "ckpt-3"},
+        {"model_checkpoint_path: \"/data/run 1/ckpt-4\"", "ckpt-4"},
+        {"model_checkpoint_path:\"a\\\"b\\303\\274\\\\-5\"\n", "a\"b\xc3\xbc\\-5"},
+        {"all_model_checkpoint_paths: \"x\"\nmodel_checkpoint_path: 'y-1'\n", "y-1"},
+        {"model_checkpoint_path: \"ckpt-", NULL},
+        {"model_checkpoint_path: \"ckpt\\", NULL},
+        {"model_checkpoint_path: \"\"", NULL},
+        {"model_checkpoint_path: \"dir/\"", NULL},
+        {"model_checkpoint_path: ", NULL},
+        {"model_checkpoint_path:", NULL},
+        {"", NULL},
+        {"all_model_checkpoint_paths: \"x\"\n", NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char name[CHECKPOINT_NAME_MAX + 1];
+        bool found = checkpoint_state_newest(rows[i].text, strlen(rows[i].text), name);
+        assert_int_equal(found, rows[i].name != NULL);
+        if (found) {
+            assert_string_equal(name, rows[i].name);
+        }
+    }
+    char text[400] = "model_checkpoint_path: \"";
+    memset(text + strlen(text), 'x', 300);
+    strcat(text, "\"");
+    char name[CHECKPOINT_NAME_MAX + 1];
+    assert_false(checkpoint_state_newest(text, strlen(text), name));
+}
+
+TEST(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen)
+{
+    NO_FIXTURE;
+    uint64_t step = 0;
+    assert_true(checkpoint_name_step("ckpt-0", &step));
+    assert_int_equal(step, 0);
+    assert_true(checkpoint_name_step("ckpt-e12-345", &step));
+    assert_int_equal(step, 345);
+    static const char *const none[] = {"ckpt",    "ckpt-",  "ckpt-1x", "model-best", "7",
+                                       "ckpt- 1", "ckpt-+1", "c-99999999999999999999"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        assert_false(checkpoint_name_step(none[i], &step));
+    }
+    assert_int_equal(checkpoint_name_stem("ckpt-5.data-00000-of-00001"), 6);
+    assert_int_equal(checkpoint_name_stem("ckpt-5_temp"), 6);
+    assert_int_equal(checkpoint_name_stem("ckpt-5.index"), 6);
+    assert_int_equal(checkpoint_name_stem("checkpoint"), 0);
+    assert_int_equal(checkpoint_name_stem(".index"), 0);
+}
+
+TEST(checkpoints, a_save_is_seen_with_its_step)
+{
+    struct stage *stage = *state;
+    make_dirs(stage);
+    save(stage, "ckpt-1"); /* before the agent: no news */
+    start(stage);
+    turn_a_while(stage->base);
+    assert_int_equal(stage->seen, 0);
+    save(stage, "ckpt-20");
+    TURN_UNTIL(stage->base, stage->seen == 1);
+    assert_true(stage->has_step);
+    assert_int_equal(stage->step, 20);
+    assert_int_equal(stage->answers, 0);
+    save(stage, "best"); /* no step in it, a save all the same */
+    TURN_UNTIL(stage->base, stage->seen == 2);
+    assert_false(stage->has_step);
+}
+
+TEST(checkpoints, a_directory_may_come_later_go_and_come_back)
+{
+    struct stage *stage = *state;
+    start(stage);
+    make_dirs(stage);
+    save(stage, "ckpt-1"); /* all of it before the loop turns */
+    TURN_UNTIL(stage->base, stage->seen == 1);
+    save(stage, "ckpt-2");
+    TURN_UNTIL(stage->base, stage->seen == 2);
+    folder_remove(stage->dir);
+    turn_a_while(stage->base);
+    assert_int_equal(mkdir(stage->dir, 0755), 0);
+    turn_a_while(stage->base);
+    save(stage, "ckpt-3");
+    TURN_UNTIL(stage->base, stage->seen == 3);
+    /* Renamed away, another one in its place: what happens in the old one is nobody's business. */
+    char away[128];
+    snprintf(away, sizeof(away), "%s", folder_path(stage->folder, "away"));
+    assert_int_equal(rename(stage->dir, away), 0);
+    assert_int_equal(mkdir(stage->dir, 0755), 0);
+    turn_a_while(stage->base);
+    folder_write(folder_path(away, "checkpoint"), "model_checkpoint_path: \"ckpt-99\"\n");
+    save(stage, "ckpt-4");
+    TURN_UNTIL(stage->base, stage->seen == 4);
+    assert_int_equal(stage->step, 4);
+    /* With everything above it. */
+    folder_remove(folder_path(stage->folder, "run"));
+    turn_a_while(stage->base);
+    make_dirs(stage);
+    turn_a_while(stage->base);
+    save(stage, "ckpt-5");
+    TURN_UNTIL(stage->base, stage->seen == 5);
+}
+
+TEST(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
+{
+    struct stage *stage = *state;
+    make_dirs(stage);
+    start(stage);
+    begin_save(stage, "ckpt-1");
+    checkpoints_ask(stage->watch, 7); /* the loop has not turned yet: it began before all the same */
+    end_save(stage, "ckpt-1");
+    TURN_UNTIL(stage->base, stage->seen == 1);
+    assert_int_equal(stage->answers, 0);
+    begin_save(stage, "ckpt-2");
+    turn_a_while(stage->base);
+    checkpoints_ask(stage->watch, 8);
+    end_save(stage, "ckpt-2");
+    TURN_UNTIL(stage->base, stage->seen == 2);
+    assert_int_equal(stage->answers, 7);
+    /* A state file whose files were never seen to come. */
+    end_save(stage, "ckpt-0");
+    TURN_UNTIL(stage->base, stage->seen == 3);
+    assert_int_equal(stage->answers, 0);
+    checkpoints_begin(stage->watch); /* in the next epoch nobody has asked */
+    save(stage, "ckpt-9");
+    TURN_UNTIL(stage->base, stage->seen == 4);
+    assert_int_equal(stage->answers, 0);
+}
+
+TEST(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
+{
+    struct stage *stage = *state;
+    make_dirs(stage);
+    start(stage);
+    const char *path = folder_path(stage->dir, "checkpoint");
+    folder_write(path, "model_checkpoint_pa");
+    turn_a_while(stage->base);
+    assert_int_equal(stage->seen, 0);
+    folder_write(path, "model_checkpoint_path: \"ckpt-6\"\n");
+    TURN_UNTIL(stage->base, stage->seen == 1);
+    assert_int_equal(stage->step, 6);
+    /* What is no file is no state file either. */
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    turn_a_while(stage->base);
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    turn_a_while(stage->base);
+    assert_int_equal(stage->seen, 1);
+}
+
+TEST(checkpoints, a_save_between_two_epochs_is_no_news_of_the_second)
+{
+    struct stage *stage = *state;
+    make_dirs(stage);
+    start(stage);
+    save(stage, "ckpt-1");
+    checkpoints_begin(stage->watch);
+    turn_a_while(stage->base);
+    assert_int_equal(stage->seen, 0);
+}
+
+#define WATCH_STORY(name) cmocka_unit_test_setup_teardown(checkpoints__##name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(checkpoint_name, the_newest_stands_first_in_the_state_file),
+        STORY(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen),
+        WATCH_STORY(a_save_is_seen_with_its_step),
+        WATCH_STORY(a_directory_may_come_later_go_and_come_back),
+        WATCH_STORY(only_a_save_that_began_after_the_ask_answers_it),
+        WATCH_STORY(a_half_written_state_file_is_read_again_when_it_is_whole),
+        WATCH_STORY(a_save_between_two_epochs_is_no_news_of_the_second),
+    };
+    return cmocka_run_group_tests_name("checkpoints", tests, NULL, NULL);
+}
