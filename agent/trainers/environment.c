@@ -114,9 +114,9 @@ static void list_tf_config(struct list *list, const struct trainer_place *place)
     const char *text;
     size_t n;
     json_init(&j, &heap);
-    json_object(&j, NULL);
-    json_object(&j, "cluster");
-    json_array(&j, "worker");
+    json_begin_object(&j, NULL);
+    json_begin_object(&j, "cluster");
+    json_begin_array(&j, "worker");
     for (size_t i = 0; i < place->n_rows; i++) {
         char endpoint[ENDPOINT_MAX];
         endpoint_format(endpoint, &place->rows[i]);
@@ -124,7 +124,7 @@ static void list_tf_config(struct list *list, const struct trainer_place *place)
     }
     json_end_array(&j);
     json_end_object(&j);
-    json_object(&j, "task");
+    json_begin_object(&j, "task");
     json_text(&j, "type", "worker");
     json_u64(&j, "index", place->rank);
     json_end_object(&j);

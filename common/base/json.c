@@ -157,7 +157,7 @@ static void json_close(struct json *j, bool is_object)
     j->depth--;
 }
 
-void json_object(struct json *j, const char *key)
+void json_begin_object(struct json *j, const char *key)
 {
     json_open(j, key, true);
 }
@@ -167,7 +167,7 @@ void json_end_object(struct json *j)
     json_close(j, true);
 }
 
-void json_array(struct json *j, const char *key)
+void json_begin_array(struct json *j, const char *key)
 {
     json_open(j, key, false);
 }
@@ -180,7 +180,7 @@ void json_end_array(struct json *j)
 void json_text(struct json *j, const char *key, const char *text)
 {
     if (!text) {
-        json_null(j, key);
+        json_add_null(j, key);
         return;
     }
     json_start(j, key);
@@ -222,7 +222,7 @@ void json_bool(struct json *j, const char *key, bool value)
     json_put(j, value ? "true" : "false", value ? 4 : 5);
 }
 
-void json_null(struct json *j, const char *key)
+void json_add_null(struct json *j, const char *key)
 {
     json_start(j, key);
     json_put(j, "null", 4);

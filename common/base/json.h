@@ -27,16 +27,16 @@ struct json {
 void json_init(struct json *j, const struct tfe_mem *mem);
 
 /* key is NULL inside arrays and for the outermost value, else the member's name. */
-void json_object(struct json *j, const char *key);
+void json_begin_object(struct json *j, const char *key);
 void json_end_object(struct json *j);
-void json_array(struct json *j, const char *key);
+void json_begin_array(struct json *j, const char *key);
 void json_end_array(struct json *j);
 /* text NULL writes null. Bytes that are not UTF-8 become U+FFFD. */
 void json_text(struct json *j, const char *key, const char *text);
 void json_u64(struct json *j, const char *key, uint64_t value);
 void json_i64(struct json *j, const char *key, int64_t value);
 void json_bool(struct json *j, const char *key, bool value);
-void json_null(struct json *j, const char *key);
+void json_add_null(struct json *j, const char *key);
 
 /* The NUL-terminated text, owned by j until json_done. TFE_ENOMEM, TFE_ETOOBIG (nested too deep);
  * TFE_ESTATE: a container is still open, nothing was written, or the calls make no JSON. */

@@ -47,8 +47,8 @@ static int print_json(const struct snapshot *s)
     const char *text;
     size_t n;
     json_init(&j, &heap_mem);
-    json_object(&j, NULL);
-    json_array(&j, "nodes");
+    json_begin_object(&j, NULL);
+    json_begin_array(&j, "nodes");
     for (size_t i = 0; i < s->n_jobs; i++) {
         const struct snapshot_job *job = &s->jobs[i];
         for (size_t k = 0; k < job->n_nodes; k++) {

@@ -27,7 +27,7 @@ static int print_json(const struct order *order)
     const char *text;
     size_t n;
     json_init(&j, &heap_mem);
-    json_object(&j, NULL);
+    json_begin_object(&j, NULL);
     json_text(&j, "done", order->verb);
     json_text(&j, order->key, order->operand);
     json_end_object(&j);

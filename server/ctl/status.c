@@ -111,7 +111,7 @@ static int print_table(const struct snapshot *s)
 
 static void write_pids(struct json *j, const char *key, const uint32_t *pids, size_t n)
 {
-    json_array(j, key);
+    json_begin_array(j, key);
     for (size_t i = 0; i < n; i++) {
         json_u64(j, NULL, pids[i]);
     }
@@ -121,7 +121,7 @@ static void write_pids(struct json *j, const char *key, const uint32_t *pids, si
 void status_write_node(struct json *j, const struct msg_status_node *node, const char *job)
 {
     char address[TFE_HOST_MAX + 10];
-    json_object(j, NULL);
+    json_begin_object(j, NULL);
     if (job != NULL) {
         json_text(j, "job", job);
     }
@@ -131,7 +131,7 @@ void status_write_node(struct json *j, const struct msg_status_node *node, const
     if (node->has_rank) {
         json_u64(j, "rank", node->rank);
     } else {
-        json_null(j, "rank");
+        json_add_null(j, "rank");
     }
     json_text(j, "address", format_address(node, address));
     json_u64(j, "pid", node->pid);
@@ -143,14 +143,14 @@ void status_write_node(struct json *j, const struct msg_status_node *node, const
 
 static void write_job(struct json *j, const struct snapshot *s, const struct snapshot_job *at)
 {
-    json_object(j, NULL);
+    json_begin_object(j, NULL);
     json_text(j, "job", at->job.job);
     json_u64(j, "run", at->job.run);
     json_text(j, "state", at->job.state);
     json_u64(j, "epoch", at->job.epoch);
     json_u64(j, "min", at->job.min_nodes);
     json_u64(j, "max", at->job.max_nodes);
-    json_array(j, "nodes");
+    json_begin_array(j, "nodes");
     for (size_t i = 0; i < at->n_nodes; i++) {
         status_write_node(j, &s->nodes[at->first_node + i], NULL);
     }
@@ -164,8 +164,8 @@ static int print_json(const struct snapshot *s)
     const char *text;
     size_t n;
     json_init(&j, &heap_mem);
-    json_object(&j, NULL);
-    json_array(&j, "jobs");
+    json_begin_object(&j, NULL);
+    json_begin_array(&j, "jobs");
     for (size_t i = 0; i < s->n_jobs; i++) {
         write_job(&j, s, &s->jobs[i]);
     }

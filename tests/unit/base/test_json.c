@@ -49,23 +49,23 @@ TEST(json, containers_nest_and_commas_stand_between)
 {
     NO_FIXTURE;
     WITH_JSON(j);
-    json_object(&j, NULL);
-    json_array(&j, "jobs");
-    json_object(&j, NULL);
+    json_begin_object(&j, NULL);
+    json_begin_array(&j, "jobs");
+    json_begin_object(&j, NULL);
     json_text(&j, "job", "default");
     json_u64(&j, "epoch", UINT64_MAX);
     json_i64(&j, "left", INT64_MIN);
     json_bool(&j, "ok", true);
     json_bool(&j, "late", false);
-    json_null(&j, "rank");
+    json_add_null(&j, "rank");
     json_text(&j, "address", NULL);
     json_end_object(&j);
-    json_object(&j, NULL);
+    json_begin_object(&j, NULL);
     json_end_object(&j);
     json_u64(&j, NULL, 0);
     json_i64(&j, NULL, -7);
     json_end_array(&j);
-    json_array(&j, "none");
+    json_begin_array(&j, "none");
     json_end_array(&j);
     json_end_object(&j);
     assert_string_equal(finish(&j),
@@ -116,8 +116,8 @@ TEST(json, keys_are_escaped_too)
 {
     NO_FIXTURE;
     WITH_JSON(j);
-    json_object(&j, NULL);
-    json_null(&j, "a\"\n");
+    json_begin_object(&j, NULL);
+    json_add_null(&j, "a\"\n");
     json_end_object(&j);
     assert_string_equal(finish(&j), "{\"a\\\"\\n\":null}");
     json_done(&j);
@@ -129,7 +129,7 @@ TEST(json, depth_is_bounded_and_the_bound_itself_is_legal)
     for (unsigned depth = JSON_DEPTH_MAX; depth <= JSON_DEPTH_MAX + 1; depth++) {
         WITH_JSON(j);
         for (unsigned i = 0; i < depth; i++) {
-            json_array(&j, NULL);
+            json_begin_array(&j, NULL);
         }
         for (unsigned i = 0; i < depth; i++) {
             json_end_array(&j);
@@ -148,31 +148,31 @@ TEST(json, calls_that_make_no_document_are_told)
         case 0: /* nothing written */
             break;
         case 1:
-            json_object(&j, NULL); /* still open */
+            json_begin_object(&j, NULL); /* still open */
             break;
         case 2:
-            json_object(&j, NULL);
+            json_begin_object(&j, NULL);
             json_end_array(&j);
             break;
         case 3:
             json_end_object(&j);
             break;
         case 4:
-            json_object(&j, NULL);
-            json_null(&j, NULL); /* a member without a name */
+            json_begin_object(&j, NULL);
+            json_add_null(&j, NULL); /* a member without a name */
             json_end_object(&j);
             break;
         case 5:
-            json_array(&j, NULL);
-            json_null(&j, "name");
+            json_begin_array(&j, NULL);
+            json_add_null(&j, "name");
             json_end_array(&j);
             break;
         case 6:
-            json_null(&j, NULL);
-            json_null(&j, NULL); /* two documents */
+            json_add_null(&j, NULL);
+            json_add_null(&j, NULL); /* two documents */
             break;
         default:
-            json_null(&j, "name");
+            json_add_null(&j, "name");
         }
         assert_int_equal(finish_error(&j), TFE_ESTATE);
         json_done(&j);
@@ -186,7 +186,7 @@ TEST(json, each_failing_allocation_is_remembered_until_finish)
     for (unsigned fail_at = 1; fail_at <= needed; fail_at++) {
         WITH_JSON(j);
         failing.fail_at = fail_at;
-        json_array(&j, NULL);
+        json_begin_array(&j, NULL);
         for (int i = 0; i < 400; i++) {
             json_text(&j, NULL, "0123456789\n");
         }
@@ -197,7 +197,7 @@ TEST(json, each_failing_allocation_is_remembered_until_finish)
             const struct tfe_mem whole_mem = {failing_resize, &whole};
             struct json k;
             json_init(&k, &whole_mem);
-            json_array(&k, NULL);
+            json_begin_array(&k, NULL);
             for (int i = 0; i < 400; i++) {
                 json_text(&k, NULL, "0123456789\n");
             }
@@ -216,7 +216,7 @@ TEST(json, done_may_be_followed_by_done)
 {
     NO_FIXTURE;
     WITH_JSON(j);
-    json_null(&j, NULL);
+    json_add_null(&j, NULL);
     json_done(&j);
     json_done(&j);
     json_bool(&j, NULL, true);
