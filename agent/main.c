@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     int code = AGENT_EXIT_FAILED;
     struct guard_process guard;
     guard_title_area(argc, argv);
-    if (check_address(&settings, &why)) {
+    if (check_address(&settings, &why) || notice_choice_places(&settings.notice, &why)) {
         code = fail(AGENT_EXIT_USAGE, &why);
     } else if (proc_become_subreaper() || guard_fork(&guard, &why)) {
         code = fail(AGENT_EXIT_FAILED, &why);

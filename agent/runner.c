@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/core/agent.h"
+#include "agent/notice/notice.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
 #include "agent/scripts/scripts.h"
@@ -35,6 +36,7 @@ struct runner {
     struct scripts *scripts;
     struct responder *responder;
     struct prober *prober;
+    struct notices *notices;
     char node_name[TFE_LABEL_MAX + 1];
     struct agent_config config;
     bool stepping;
@@ -168,6 +170,7 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         return;
     case AGENT_SPAWN:
         scripts_begin(r->scripts, action->place.epoch, action->place.rank);
+        notices_set_running(r->notices, true);
         trainers_spawn(r->trainers, &action->place);
         return;
     case AGENT_SWEEP:
@@ -232,6 +235,9 @@ static void step(struct runner *r, const struct agent_event *event)
         }
         return;
     }
+    if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
+        notices_set_running(r->notices, false);
+    }
     for (size_t i = 0; i < actions.n && !r->over; i++) {
         carry_out(r, &actions.v[i]);
     }
@@ -275,6 +281,12 @@ static void on_script_news(void *ctx, uint64_t epoch, uint32_t local,
                                         .epoch = epoch,
                                         .local = local,
                                         .progress = *progress});
+}
+
+static void on_notice(void *ctx, const struct agent_notice *notice, const char *from)
+{
+    on_event(ctx, &(struct agent_event){
+                      .type = AGENT_NOTICE, .now = clock_mono(), .notice = *notice, .text = from});
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
@@ -375,11 +387,21 @@ static int make_parts(struct runner *r)
         rc = uplink_new(r->base, r->wish->info, r->wish->settings->address_host, on_event, r,
                         &r->uplink);
     }
+    if (rc == 0) {
+        const struct notice_wish notice = {
+            .choice = &r->wish->settings->notice,
+            .pace = &notice_pace_default,
+            .options = &agent_options,
+            .grace_ms = r->wish->settings->preempt_grace_ms,
+        };
+        rc = notices_new(r->base, &notice, on_notice, r, &r->notices);
+    }
     return rc ? rc : agent_new(&r->config, &heap_mem, &r->core);
 }
 
 static void free_parts(struct runner *r)
 {
+    notices_free(r->notices);
     uplink_free(r->uplink);
     responder_free(r->responder);
     prober_free(r->prober);

@@ -116,6 +116,16 @@ static int parse_checkpoint_dir(void *settings, const char *value, struct tfe_wh
     return 0;
 }
 
+static int parse_notice(void *settings, const char *value, struct tfe_why *why)
+{
+    return notice_choice_parse(&((struct agent_settings *)settings)->notice, value, why);
+}
+
+static int parse_notice_signal(void *settings, const char *value, struct tfe_why *why)
+{
+    return notice_choice_signal(&((struct agent_settings *)settings)->notice, value, why);
+}
+
 static int parse_log_level(void *settings, const char *value, struct tfe_why *why)
 {
     return log_parse_level(value, &((struct agent_settings *)settings)->log_level, why);
@@ -261,6 +271,25 @@ static const struct option_spec specs[] = {
      .offset = FIELD(join_timeout_ms),
      .min = 100,
      .max = MSG_DURATION_MAX_MS},
+    {.name = "notice",
+     .kind = OPTION_PARSE,
+     .argument = "SOURCES",
+     .fallback = "auto",
+     .help = "who warns before this machine goes: auto, none, or aws,gce,azure,file:PATH,cmd:COMMAND",
+     .parse = parse_notice},
+    {.name = "notice-signal",
+     .kind = OPTION_PARSE,
+     .argument = "SIGNAL",
+     .help = "a signal that warns, too: USR1, say, as Slurm's --signal sends it",
+     .parse = parse_notice_signal},
+    {.name = "preempt-grace",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .fallback = "30s",
+     .help = "how long this machine lives on after SIGTERM or a warning that names no time",
+     .offset = FIELD(preempt_grace_ms),
+     .min = 0,
+     .max = DAY_MS},
     {.name = "python",
      .kind = OPTION_TEXT,
      .argument = "PROGRAM",

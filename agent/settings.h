@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/notice/choice.h"
 #include "common/base/id.h"
 #include "common/net/log.h"
 #include "common/net/options.h"
@@ -36,6 +37,8 @@ struct agent_settings {
     uint32_t stop_grace_ms;
     uint32_t exit_grace_ms;
     uint32_t join_timeout_ms;
+    struct notice_choice notice;
+    uint32_t preempt_grace_ms;
     const char *node_name; /* NULL: the host name */
     const char *python;
     bool module;

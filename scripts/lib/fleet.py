@@ -107,6 +107,7 @@ class Fleet:
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith("TFE_") and key != "TF_CONFIG"}
         environment["TFE_STATE_DIR"] = str(self.state)
+        environment["TFE_NOTICE"] = "none"  # whatever cloud this runs in
         environment["PYTHONPATH"] = str(ROOT / "agent" / "python")  # tfe: that of this tree, installed or not
         environment["TMPDIR"] = str(self.directory / "tmp")  # TensorFlow leaves files there when it is killed
         with open(self.logs / f"{name}.out", "wb") as out, open(self.logs / f"{name}.err", "wb") as err:

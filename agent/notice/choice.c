@@ -1,0 +1,110 @@
+/* agent/notice/choice.c: texts of options and environment to sources. */
+#include "agent/notice/choice.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const clouds[] = {
+    [FROM_AWS] = "aws", [FROM_GCE] = "gce", [FROM_AZURE] = "azure"};
+#define CLOUDS (sizeof clouds / sizeof clouds[0])
+
+/* Their address, the same in all three. */
+#define METADATA_HOST "169.254.169.254"
+
+static int refuse(struct tfe_why *why, const char *text, size_t n)
+{
+    why_set(why, "\"%.*s\" is not auto, none, aws, gce, azure, file:PATH or cmd:COMMAND", (int)n,
+            text);
+    return TFE_EINVAL;
+}
+
+/* One element of the list. */
+static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_why *why)
+{
+    for (size_t i = 0; i < CLOUDS; i++) {
+        if (n == strlen(clouds[i]) && memcmp(text, clouds[i], n) == 0) {
+            c->wanted[i] = WANTED_ASKED;
+            return 0;
+        }
+    }
+    if (n == 4 && memcmp(text, "auto", n) == 0) {
+        for (size_t i = 0; i < CLOUDS; i++) {
+            c->wanted[i] = c->wanted[i] == WANTED_NEVER ? WANTED_AUTO : c->wanted[i];
+        }
+        return 0;
+    }
+    if (n > 4 && memcmp(text, "cmd:", 4) == 0) {
+        c->wanted[FROM_COMMAND] = WANTED_ASKED;
+        c->command = text + 4;
+        return 0;
+    }
+    if (n <= 5 || memcmp(text, "file:", 5) != 0) {
+        return refuse(why, text, n);
+    }
+    if (c->wanted[FROM_FILE] != WANTED_NEVER || n - 5 > NOTICE_PATH_MAX) {
+        why_set(why, c->wanted[FROM_FILE] ? "more than one file: is named" : "its path is too long");
+        return TFE_EINVAL;
+    }
+    c->wanted[FROM_FILE] = WANTED_ASKED;
+    memcpy(c->file, text + 5, n - 5);
+    c->file[n - 5] = '\0';
+    return 0;
+}
+
+int notice_choice_parse(struct notice_choice *choice, const char *text, struct tfe_why *why)
+{
+    struct notice_choice made = {.signo = choice->signo};
+    made.wanted[FROM_SIGNAL] = choice->wanted[FROM_SIGNAL];
+    if (strcmp(text, "none") != 0) {
+        for (const char *at = text;;) {
+            const bool is_last = strncmp(at, "cmd:", 4) == 0 || !strchr(at, ',');
+            const size_t n = is_last ? strlen(at) : strcspn(at, ",");
+            if (take(&made, at, n, why)) {
+                return TFE_EINVAL;
+            }
+            if (is_last) {
+                break;
+            }
+            at += n + 1;
+        }
+    }
+    *choice = made;
+    return 0;
+}
+
+int notice_choice_signal(struct notice_choice *choice, const char *text, struct tfe_why *why)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } legal[] = {{"HUP", SIGHUP},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2},
+                 {"ALRM", SIGALRM}, {"CONT", SIGCONT}, {"URG", SIGURG},   {"XCPU", SIGXCPU},
+                 {"PWR", SIGPWR}};
+    const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
+    for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
+        if (strcmp(name, legal[i].name) == 0) {
+            choice->wanted[FROM_SIGNAL] = WANTED_ASKED;
+            choice->signo = legal[i].number;
+            return 0;
+        }
+    }
+    why_set(why, "\"%s\" is none of HUP, QUIT, USR1, USR2, ALRM, CONT, URG, XCPU, PWR", text);
+    return TFE_EINVAL;
+}
+
+int notice_choice_places(struct notice_choice *choice, struct tfe_why *why)
+{
+    static const char *const variables[] = {[FROM_AWS] = "TFE_AWS_IMDS_URL",
+                                            [FROM_GCE] = "GCE_METADATA_HOST",
+                                            [FROM_AZURE] = "TFE_AZURE_IMDS_URL"};
+    for (size_t i = 0; i < CLOUDS; i++) {
+        const char *text = getenv(variables[i]);
+        if (choice->wanted[i] != WANTED_NEVER &&
+            http_place_parse(text && text[0] ? text : METADATA_HOST, &choice->places[i], why)) {
+            why_prefix(why, "%s", variables[i]);
+            return TFE_EINVAL;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,529 @@
+/* tests/unit/limbs/test_notice_clouds.c: the three clouds' metadata services, as their pages describe
+ * them, well and ill. */
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "agent/notice/notice.h"
+#include "tests/unit/limbs/watch.h"
+
+static struct watch watch;
+
+/* What the service answers, and what it has been asked. */
+static struct {
+    struct evhttp *http;
+    const char *token; /* AWS: the one that is good; "" gives none */
+    const char *action;
+    const char *rebalance;
+    const char *preempted; /* GCE; NULL: hangs until it is set */
+    const char *maintenance;
+    const char *name; /* Azure */
+    const char *events;
+    const char *etag;
+    int broken;   /* this status to everything */
+    bool is_mute; /* never answers */
+    int clock_off_s; /* the service's clock against ours */
+    unsigned tokens, asked, acknowledged;
+    char body[1024]; /* of the last POST */
+    char uri[512];   /* of the last long poll */
+} cloud;
+
+static void clock_text(char ret[64], int ahead_s, bool is_date)
+{
+    struct tm parts;
+    const time_t now = time(NULL) + cloud.clock_off_s + ahead_s;
+    (void)gmtime_r(&now, &parts);
+    const size_t n = is_date ? strftime(ret, 64, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+                             : strftime(ret, 64, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    assert_true(n > 0);
+}
+
+static void reply(struct evhttp_request *request, int status, const char *text)
+{
+    struct evbuffer *body = evbuffer_new();
+    char date[64];
+    clock_text(date, 0, true);
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+    (void)evhttp_add_header(headers, "Date", date);
+    (void)evhttp_add_header(headers, "Metadata-Flavor", "Google");
+    if (cloud.etag) {
+        (void)evhttp_add_header(headers, "ETag", cloud.etag);
+    }
+    (void)evbuffer_add(body, text, strlen(text));
+    evhttp_send_reply(request, status, "so", body);
+    evbuffer_free(body);
+}
+
+static void reply_or_404(struct evhttp_request *request, const char *text)
+{
+    reply(request, text ? 200 : 404, text ? text : "");
+}
+
+static const char *header(struct evhttp_request *request, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(request), name);
+}
+
+static void on_aws(struct evhttp_request *request, const char *uri)
+{
+    char body[256];
+    char time_text[64];
+    static int moves;
+    if (strcmp(uri, "/latest/api/token") == 0) {
+        const char *ttl = header(request, "X-aws-ec2-metadata-token-ttl-seconds");
+        const bool is_put = evhttp_request_get_command(request) == EVHTTP_REQ_PUT;
+        cloud.tokens++;
+        reply(request, is_put && ttl && cloud.token[0] ? 200 : 400, cloud.token);
+        return;
+    }
+    const char *token = header(request, "X-aws-ec2-metadata-token");
+    if (!token || strcmp(token, cloud.token) != 0) {
+        reply(request, 401, "");
+    } else if (strstr(uri, "rebalance")) {
+        reply_or_404(request, cloud.rebalance);
+    } else if (cloud.action && cloud.action[0] != '{' && cloud.action[0] != '[') {
+        /* As the public mock does: the time moves on with every answer. */
+        clock_text(time_text, 120 + 7 * moves++, false);
+        (void)snprintf(body, sizeof body, "{\"action\":\"%s\",\"time\":\"%s\"}", cloud.action,
+                       time_text);
+        reply(request, 200, body);
+    } else {
+        reply_or_404(request, cloud.action);
+    }
+}
+
+static void on_azure(struct evhttp_request *request, const char *uri)
+{
+    if (!header(request, "Metadata")) {
+        reply(request, 400, "");
+    } else if (strstr(uri, "/metadata/instance")) {
+        reply_or_404(request, cloud.name);
+    } else if (evhttp_request_get_command(request) == EVHTTP_REQ_POST) {
+        struct evbuffer *body = evhttp_request_get_input_buffer(request);
+        const ssize_t n = evbuffer_copyout(body, cloud.body, sizeof cloud.body - 1);
+        cloud.body[n > 0 ? n : 0] = '\0';
+        cloud.acknowledged++;
+        reply(request, 200, "");
+    } else {
+        reply_or_404(request, cloud.events);
+    }
+}
+
+static void on_request(struct evhttp_request *request, void *ctx)
+{
+    (void)ctx;
+    const char *uri = evhttp_request_get_uri(request);
+    cloud.asked++;
+    if (cloud.is_mute) {
+        return;
+    }
+    if (cloud.broken) {
+        reply(request, cloud.broken, "<html>");
+    } else if (strncmp(uri, "/latest/", 8) == 0) {
+        on_aws(request, uri);
+    } else if (strncmp(uri, "/metadata/", 10) == 0) {
+        on_azure(request, uri);
+    } else if (strstr(uri, "/instance/preempted") && header(request, "Metadata-Flavor")) {
+        (void)snprintf(cloud.uri, sizeof cloud.uri, "%s", uri);
+        if (cloud.preempted) {
+            reply(request, 200, cloud.preempted);
+        }
+    } else if (strstr(uri, "/instance/maintenance-event") && header(request, "Metadata-Flavor")) {
+        reply(request, 200, cloud.maintenance);
+    } else {
+        reply(request, 404, "");
+    }
+}
+
+static int make(void **state)
+{
+    (void)state;
+    char place[64];
+    memset(&cloud, 0, sizeof cloud);
+    cloud.token = "first";
+    cloud.preempted = "FALSE";
+    cloud.maintenance = "NONE";
+    watch_init(&watch);
+    cloud.http = evhttp_new(watch.base);
+    evhttp_set_gencb(cloud.http, on_request, NULL);
+    struct evhttp_bound_socket *bound =
+        evhttp_bind_socket_with_handle(cloud.http, "127.0.0.1", 0);
+    struct sockaddr_in address;
+    socklen_t n = sizeof address;
+    if (!bound || getsockname(evhttp_bound_socket_get_fd(bound), (struct sockaddr *)&address, &n)) {
+        return -1;
+    }
+    (void)snprintf(place, sizeof place, "http://127.0.0.1:%u", ntohs(address.sin_port));
+    return setenv("TFE_AWS_IMDS_URL", place, 1) + setenv("TFE_AZURE_IMDS_URL", place, 1) +
+           setenv("GCE_METADATA_HOST", place + strlen("http://"), 1);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    evhttp_free(cloud.http);
+    watch_done(&watch);
+    return 0;
+}
+
+static void ask_some_more(void)
+{
+    const unsigned asked = cloud.asked;
+    watch_until(&watch, cloud.asked >= asked + 6);
+}
+
+/* --- AWS -----------------------------------------------------------------------------------------
+ */
+
+TEST(aws, interruption_is_told_once_however_its_time_moves)
+{
+    NO_FIXTURE;
+    watch_start(&watch, "aws");
+    ask_some_more();
+    assert_int_equal(watch.told, 0);
+    cloud.action = "terminate";
+    watch_until(&watch, watch.told == 1);
+    const struct agent_notice *notice = &watch.last[NOTICE_PREEMPT];
+    assert_true(watch_is_ahead(notice->deadline, 120000));
+    assert_false(notice->uncertain);
+    ask_some_more();
+    assert_int_equal(watch.told, 1);
+    assert_int_equal(cloud.tokens, 1);
+    cloud.action = NULL;
+    watch_until(&watch, watch.told == 2);
+    assert_true(notice->withdrawn);
+}
+
+TEST(aws, hibernation_comes_at_once)
+{
+    NO_FIXTURE;
+    cloud.action = "hibernate";
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 0));
+}
+
+TEST(aws, rebalance_is_a_hint)
+{
+    NO_FIXTURE;
+    cloud.rebalance = "{\"noticeTime\":\"2026-01-01T00:00:00Z\"}";
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
+    assert_true(watch.last[NOTICE_REBALANCE].uncertain);
+    assert_true(tfe_mono_is_never(watch.last[NOTICE_REBALANCE].deadline));
+    cloud.rebalance = NULL;
+    watch_until(&watch, watch.last[NOTICE_REBALANCE].withdrawn);
+    assert_int_equal(watch.n[NOTICE_PREEMPT], 0);
+}
+
+TEST(aws, token_that_is_no_longer_good_is_replaced)
+{
+    NO_FIXTURE;
+    watch_start(&watch, "aws");
+    ask_some_more();
+    cloud.token = "second";
+    cloud.action = "stop";
+    watch_until(&watch, watch.told == 1);
+    assert_int_equal(cloud.tokens, 2);
+}
+
+TEST(aws, token_that_would_break_a_line_is_not_used)
+{
+    NO_FIXTURE;
+    cloud.token = "a\tb";
+    watch_start(&watch, "aws");
+    watch_until(&watch, cloud.tokens == 3);
+    cloud.token = "good";
+    cloud.action = "terminate";
+    watch_until(&watch, watch.told == 1);
+}
+
+TEST(aws, clock_of_the_machine_does_not_matter)
+{
+    NO_FIXTURE;
+    cloud.clock_off_s = -7 * 86400;
+    cloud.action = "terminate";
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 120000));
+}
+
+TEST(aws, answers_that_make_no_sense_are_no_warning)
+{
+    NO_FIXTURE;
+    static const char *const answers[] = {
+        "[]",
+        "{}",
+        "{\"action\":5,\"time\":\"2026-01-01T00:00:00Z\"}",
+        "{\"action\":\"stop\",\"time\":17}",
+        "{\"action\":\"stop\",\"time\":\"tomorrow\"}",
+        "{\"action\":\"stop\",\"time\":\"2026-01-01T00:00:00Z\"",
+        "{\"action\":null}",
+    };
+    watch_start(&watch, "aws");
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        cloud.action = answers[i];
+        ask_some_more();
+    }
+    assert_int_equal(watch.told, 0);
+    cloud.action = "stop";
+    watch_until(&watch, watch.told == 1);
+}
+
+/* --- GCE -----------------------------------------------------------------------------------------
+ */
+
+TEST(gce, preemption_leaves_30_seconds)
+{
+    NO_FIXTURE;
+    watch_start(&watch, "gce");
+    watch_until(&watch, strstr(cloud.uri, "wait_for_change=true&timeout_sec=1"));
+    assert_null(strstr(cloud.uri, "last_etag"));
+    assert_int_equal(watch.told, 0);
+    cloud.preempted = "TRUE\n";
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 30000));
+    ask_some_more();
+    assert_int_equal(watch.told, 1);
+}
+
+TEST(gce, no_change_is_missed_between_two_questions)
+{
+    NO_FIXTURE;
+    cloud.etag = "0a1b";
+    watch_start(&watch, "gce");
+    watch_until(&watch, strstr(cloud.uri, "&last_etag=0a1b"));
+}
+
+TEST(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
+{
+    NO_FIXTURE;
+    cloud.maintenance = "MIGRATE_ON_HOST_MAINTENANCE";
+    watch_start(&watch, "gce");
+    watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
+    cloud.maintenance = "TERMINATE_ON_HOST_MAINTENANCE";
+    watch_until(&watch, watch.n[NOTICE_MAINTENANCE] == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_MAINTENANCE].deadline, 60000));
+    cloud.maintenance = "NONE";
+    watch_until(&watch, watch.last[NOTICE_MAINTENANCE].withdrawn);
+}
+
+TEST(gce, long_poll_that_is_cut_is_asked_again)
+{
+    NO_FIXTURE;
+    watch_start(&watch, "gce");
+    watch_until(&watch, strstr(cloud.uri, "wait_for_change"));
+    cloud.broken = 503;
+    ask_some_more();
+    cloud.broken = 0;
+    cloud.preempted = "TRUE";
+    watch_until(&watch, watch.told == 1);
+}
+
+/* --- Azure ---------------------------------------------------------------------------------------
+ */
+
+#define EVENT(id, type, status, resource, time)                                                    \
+    "{\"EventId\":\"" id "\",\"EventType\":\"" type "\",\"ResourceType\":\"VirtualMachine\","      \
+    "\"Resources\":[\"other\",\"" resource "\"],\"EventStatus\":\"" status "\","                   \
+    "\"NotBefore\":\"" time "\"}"
+#define LIST(events) "{\"DocumentIncarnation\":1,\"Events\":[" events "]}"
+
+/* Forty seconds ahead of the service's clock, which stands at a time of its own. */
+static void set_clock_to_2016(void)
+{
+    struct tm parts = {.tm_year = 116, .tm_mon = 8, .tm_mday = 19, .tm_hour = 18, .tm_min = 29};
+    cloud.clock_off_s = (int)(timegm(&parts) - time(NULL));
+}
+#define IN_40_S "Mon, 19 Sep 2016 18:29:40 GMT"
+
+TEST(azure, event_that_names_this_machine_is_told)
+{
+    NO_FIXTURE;
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"vm-7\",\"x\":1}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8", IN_40_S));
+    watch_start(&watch, "azure");
+    notices_set_running(watch.notices, true);
+    ask_some_more();
+    assert_int_equal(watch.told, 0);
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8", IN_40_S) "," EVENT(
+        "E2", "Preempt", "Scheduled", "VM-7", IN_40_S));
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 40000));
+    ask_some_more();
+    assert_int_equal(watch.told, 1);
+    cloud.events = LIST("");
+    watch_until(&watch, watch.last[NOTICE_PREEMPT].withdrawn);
+    assert_int_equal(cloud.acknowledged, 0);
+}
+
+TEST(azure, maintenance_of_every_kind_is_told)
+{
+    NO_FIXTURE;
+    static const char *const lists[] = {
+        LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S)),
+        LIST(EVENT("R2", "Redeploy", "Scheduled", "a", IN_40_S)),
+        LIST(EVENT("R3", "Freeze", "Started", "a", "")),
+    };
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST("");
+    watch_start(&watch, "azure");
+    for (unsigned i = 0; i < 3; i++) {
+        cloud.events = lists[i];
+        watch_until(&watch, watch.n[NOTICE_MAINTENANCE] == i + 1);
+    }
+    assert_true(watch_is_ahead(watch.last[NOTICE_MAINTENANCE].deadline, 0));
+    cloud.events = LIST(EVENT("R4", "Terminate", "Scheduled", "a", IN_40_S));
+    watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
+}
+
+TEST(azure, event_is_acknowledged_only_when_the_node_is_drained)
+{
+    NO_FIXTURE;
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S) "," EVENT(
+        "E2", "Reboot", "Started", "a", IN_40_S));
+    watch_start(&watch, "azure");
+    notices_set_running(watch.notices, true);
+    watch_until(&watch, watch.told == 1);
+    watch_for(&watch, 150);
+    assert_int_equal(cloud.acknowledged, 0);
+    notices_set_running(watch.notices, false);
+    watch_until(&watch, cloud.acknowledged == 1);
+    assert_string_equal(cloud.body, "{\"StartRequests\":[{\"EventId\":\"E1\"}]}");
+    ask_some_more();
+    assert_int_equal(cloud.acknowledged, 1);
+}
+
+TEST(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
+{
+    NO_FIXTURE;
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
+    watch_start(&watch, "azure");
+    watch_until(&watch, watch.told == 1);
+    notices_set_running(watch.notices, true); /* within the quiet time */
+    watch_for(&watch, 150);
+    assert_int_equal(cloud.acknowledged, 0);
+}
+
+TEST(azure, answers_that_make_no_sense_change_nothing)
+{
+    NO_FIXTURE;
+    static const char *const answers[] = {
+        "nonsense",
+        "[]",
+        "{\"Events\":5}",
+        LIST("5"),
+        LIST("{\"EventId\":1}"),
+        "{\"Events\":[{\"EventId\":\"E\",\"EventType\":\"Preempt\",\"Resources\":\"a\","
+        "\"EventStatus\":\"Scheduled\",\"NotBefore\":\"\"}]}",
+        LIST(EVENT("E9", "Preempt", "Scheduled", "a", "soon")),
+    };
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
+    watch_start(&watch, "azure");
+    watch_until(&watch, watch.told == 1);
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        cloud.events = answers[i];
+        ask_some_more();
+    }
+    assert_int_equal(watch.told, 1);
+}
+
+/* --- all of them ---------------------------------------------------------------------------------
+ */
+
+TEST(clouds, that_fail_are_asked_again_and_again)
+{
+    NO_FIXTURE;
+    cloud.broken = 500;
+    watch_start(&watch, "aws,gce,azure");
+    ask_some_more();
+    cloud.is_mute = true;
+    watch_for(&watch, 400);
+    cloud.is_mute = false;
+    cloud.broken = 0;
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST("");
+    cloud.rebalance = "";
+    watch_until(&watch, watch.n[NOTICE_REBALANCE]);
+    cloud.preempted = "TRUE";
+    watch_until(&watch, watch.n[NOTICE_PREEMPT]);
+    cloud.events = LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S)); /* ten years ago */
+    watch_until(&watch, watch.n[NOTICE_MAINTENANCE]);
+}
+
+TEST(clouds, are_asked_once_by_auto)
+{
+    NO_FIXTURE;
+    cloud.broken = 404;
+    watch_start(&watch, "auto");
+    watch_for(&watch, 300);
+    assert_int_equal(cloud.asked, 4); /* GCE's two questions */
+    assert_int_equal(watch.told, 0);
+}
+
+TEST(clouds, that_auto_finds_are_watched)
+{
+    NO_FIXTURE;
+    cloud.token = "";
+    cloud.name = NULL;
+    cloud.etag = "e";
+    watch_start(&watch, "auto");
+    ask_some_more();
+    cloud.preempted = "TRUE";
+    watch_until(&watch, watch.told == 1);
+    assert_string_equal(watch.from, "gce");
+    assert_int_equal(cloud.tokens, 1);
+}
+
+TEST(clouds, that_do_not_answer_in_time_are_not_there_for_auto)
+{
+    NO_FIXTURE;
+    cloud.is_mute = true;
+    watch_start(&watch, "auto");
+    watch_for(&watch, 600);
+    cloud.is_mute = false;
+    cloud.preempted = "TRUE";
+    cloud.action = "stop";
+    watch_for(&watch, 200);
+    assert_int_equal(watch.told, 0);
+    assert_int_equal(cloud.asked, 4);
+}
+
+int main(void)
+{
+#define WITH_CLOUD(story) cmocka_unit_test_setup_teardown(story, make, end)
+    const struct CMUnitTest tests[] = {
+        WITH_CLOUD(aws__interruption_is_told_once_however_its_time_moves),
+        WITH_CLOUD(aws__hibernation_comes_at_once),
+        WITH_CLOUD(aws__rebalance_is_a_hint),
+        WITH_CLOUD(aws__token_that_is_no_longer_good_is_replaced),
+        WITH_CLOUD(aws__token_that_would_break_a_line_is_not_used),
+        WITH_CLOUD(aws__clock_of_the_machine_does_not_matter),
+        WITH_CLOUD(aws__answers_that_make_no_sense_are_no_warning),
+        WITH_CLOUD(gce__preemption_leaves_30_seconds),
+        WITH_CLOUD(gce__no_change_is_missed_between_two_questions),
+        WITH_CLOUD(gce__maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint),
+        WITH_CLOUD(gce__long_poll_that_is_cut_is_asked_again),
+        WITH_CLOUD(azure__event_that_names_this_machine_is_told),
+        WITH_CLOUD(azure__maintenance_of_every_kind_is_told),
+        WITH_CLOUD(azure__event_is_acknowledged_only_when_the_node_is_drained),
+        WITH_CLOUD(azure__an_epoch_that_begins_after_all_holds_the_acknowledgement),
+        WITH_CLOUD(azure__answers_that_make_no_sense_change_nothing),
+        WITH_CLOUD(clouds__that_fail_are_asked_again_and_again),
+        WITH_CLOUD(clouds__are_asked_once_by_auto),
+        WITH_CLOUD(clouds__that_auto_finds_are_watched),
+        WITH_CLOUD(clouds__that_do_not_answer_in_time_are_not_there_for_auto),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
