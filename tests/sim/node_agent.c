@@ -326,6 +326,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->frozen = false;
     n->n_pending = 0;
     n->noticed = 0;
+    n->epoch = 0;
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
     memset(n->ports, 0, sizeof(n->ports)); /* the kernel gives a new process others */

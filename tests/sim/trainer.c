@@ -16,6 +16,7 @@
 #include "tests/sim/node.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/script.h"
+#include "tests/sim/server.h"
 
 /* Between two looks of an event that a frozen process cannot take. */
 #define FROZEN_LOOK_MS 100
@@ -171,6 +172,18 @@ void cluster_go_on(struct world *w, struct cluster *c)
     }
 }
 
+/* Whatever the server will hear of this end from a member whose connection stalls, it hears late. */
+static void note_silence(struct world *w, const struct cluster *c)
+{
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct link *link = net_link(w, c->members[rank].node);
+        if (link->stalled || link->cut_up || server_late_until(w) > w->now) {
+            check_silence(w->check, c->era, c->job, c->epoch);
+            return;
+        }
+    }
+}
+
 /* All that are up notice between lo and hi from now on. */
 static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint32_t hi,
                           const char *why)
@@ -180,6 +193,7 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     }
     c->state = CLUSTER_BROKEN;
     cluster_say(w, c, "breaks", why);
+    note_silence(w, c);
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP) {
             world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 1, lo, hi), on_peers_end,
