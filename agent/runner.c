@@ -43,6 +43,10 @@ struct runner {
     struct agent_event pending[PENDING_MAX];
     size_t n_pending;
     char text[512]; /* of a pending event */
+    struct standby_settings standby;
+    bool hold_waits; /* for the standby of a node that is not needed yet */
+    uint64_t hold_epoch;
+    bool hold_fresh;
     bool over;
     int exit_code;
 };
@@ -106,12 +110,15 @@ static void later(struct runner *r, const struct agent_event *event)
     }
 }
 
-static void hold_ports(struct runner *r, const struct agent_action *action)
+static void on_event(void *ctx, const struct agent_event *event);
+
+static void hold_ports_now(struct runner *r)
 {
-    struct agent_event event = {.type = AGENT_PORTS_HELD, .epoch = action->epoch};
+    struct agent_event event = {.type = AGENT_PORTS_HELD, .epoch = r->hold_epoch};
     struct tfe_why why;
     const uint16_t *ports;
-    if (ports_hold(r->wish->ports, action->epoch, action->fresh, &ports, &why)) {
+    r->hold_waits = false;
+    if (ports_hold(r->wish->ports, r->hold_epoch, r->hold_fresh, &ports, &why)) {
         event.type = AGENT_PORTS_FAILED;
         event.text = why.text;
     } else {
@@ -119,7 +126,27 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
         event.n_ports = r->config.nproc;
     }
     event.now = clock_mono();
-    later(r, &event);
+    on_event(r, &event);
+}
+
+/* READY follows from the held ports. A newcomer says it once its standby is warm, so that those who
+ * train stand still for its start, and not for its import. */
+static void hold_ports(struct runner *r, const struct agent_action *action)
+{
+    r->hold_epoch = action->epoch;
+    r->hold_fresh = action->fresh;
+    r->hold_waits = true;
+    if (trainers_are_settled(r->trainers)) {
+        hold_ports_now(r);
+    }
+}
+
+static void on_settled(void *ctx)
+{
+    struct runner *r = ctx;
+    if (r->hold_waits) {
+        hold_ports_now(r);
+    }
 }
 
 static void answer(struct runner *r, const struct agent_action *action)
@@ -276,6 +303,10 @@ static void on_probed(void *ctx, uint64_t probe, enum tfe_probe_result result)
 static void on_script_news(void *ctx, uint64_t epoch, uint32_t local,
                            const struct agent_progress *progress)
 {
+    struct runner *r = ctx;
+    if (progress->has_step) {
+        trainers_stepped(r->trainers);
+    }
     on_event(ctx, &(struct agent_event){.type = AGENT_PROGRESS,
                                         .now = clock_mono(),
                                         .epoch = epoch,
@@ -364,6 +395,10 @@ static int make_parts(struct runner *r)
     if (rc) {
         return rc;
     }
+    const struct agent_settings *s = r->wish->settings;
+    r->standby = (struct standby_settings){.is_off = s->no_standby,
+                                           .preload = s->preload,
+                                           .min_free_percent = s->standby_min_free};
     struct trainers_wish trainers = {
         .base = r->base,
         .guard = r->wish->guard,
@@ -373,6 +408,8 @@ static int make_parts(struct runner *r)
         .node = r->config.node.text,
         .nproc = r->config.nproc,
         .scripts = r->scripts,
+        .standby = &r->standby,
+        .settled = on_settled,
         .on_event = on_event,
         .ctx = r,
     };
@@ -434,6 +471,7 @@ int runner_run(const struct runner_wish *wish)
     on_event(&r, &(struct agent_event){.type = AGENT_GUARD,
                                        .now = clock_mono(),
                                        .pid = trainers_guard_pid(r.trainers)});
+    trainers_begin(r.trainers);
     on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
     if (!r.over) {
         event_base_dispatch(r.base);

@@ -44,6 +44,9 @@ struct agent_settings {
     bool module;
     bool no_python;
     const char *checkpoint_dir; /* NULL: none is watched */
+    bool no_standby;
+    const char *preload; /* NULL: what the script imports */
+    uint32_t standby_min_free;
     enum log_level log_level;
     enum log_format log_format;
 };

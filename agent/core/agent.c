@@ -261,6 +261,12 @@ static int take(struct agent *a, const struct agent_event *event)
         }
         a->pids[event->local] = event->pid;
         return 0;
+    case AGENT_STANDBY:
+        if (event->local >= a->config.nproc) {
+            return TFE_EINVAL;
+        }
+        a->standby_pids[event->local] = event->pid;
+        return 0;
     case AGENT_SPAWN_FAILED:
     case AGENT_TRAINER_EXITED:
         work_trainer_exited(a, event);

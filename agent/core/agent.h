@@ -57,6 +57,7 @@ enum agent_event_type {
     AGENT_SPAWN_FAILED,   /* local, code: 127 not found, 126 not executable; text */
     AGENT_TRAINER_EXITED, /* local, code, signal, end, text: last lines of stderr */
     AGENT_SWEPT,          /* answer to SWEEP: no descendant is left, no port still accepts */
+    AGENT_STANDBY,        /* local, pid: of its warm standby; 0: it has none */
     AGENT_LISTENING,      /* every trainer of epoch listens */
     AGENT_FENCED,         /* the guard has killed everything, the fence had passed */
     AGENT_GUARD,          /* pid: a guard is there (at the start, and after one was lost) */

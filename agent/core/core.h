@@ -132,6 +132,9 @@ struct agent {
     bool guard_lost; /* and no new one is there yet: nothing can be started */
     uint32_t pids[MSG_NPROC_MAX];
     uint32_t told_pids[MSG_NPROC_MAX];
+    uint32_t standby_pids[MSG_NPROC_MAX];
+    uint32_t told_standby_pids[MSG_NPROC_MAX];
+    uint32_t live_standby_pids[MSG_NPROC_MAX];
     uint32_t live_pids[MSG_NPROC_MAX]; /* what the last PROCESSES points to */
 
     struct agent_action actions[ACTIONS_MAX];

@@ -262,28 +262,32 @@ struct tfe_mono link_deadline(const struct agent *a)
     return retries ? tfe_mono_min(when, link->retry_at) : when;
 }
 
+/* Those that are there, in order, into live; returns how many. */
+static size_t pids_take(const uint32_t *pids, uint32_t n, uint32_t *told, uint32_t *live)
+{
+    size_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        told[i] = pids[i];
+        if (pids[i]) {
+            live[found++] = pids[i];
+        }
+    }
+    return found;
+}
+
 void link_tell_processes(struct agent *a)
 {
+    uint32_t n = a->config.nproc;
     if (a->link.state != LINK_UP ||
-        memcmp(a->pids, a->told_pids, a->config.nproc * sizeof(a->pids[0])) == 0) {
+        (memcmp(a->pids, a->told_pids, n * sizeof(a->pids[0])) == 0 &&
+         memcmp(a->standby_pids, a->told_standby_pids, n * sizeof(a->pids[0])) == 0)) {
         return;
     }
-    memcpy(a->told_pids, a->pids, sizeof(a->pids));
     struct msg_processes *p = &act_send(a, MSG_PROCESSES)->u.processes;
     p->guard_pid = a->guard_pid;
-    size_t n = 0;
-    for (uint32_t i = 0; i < a->config.nproc; i++) {
-        if (a->told_pids[i]) {
-            n++;
-        }
-    }
-    /* Slots of trainers that are gone are left out; the rest keeps its order. */
     p->trainer_pids = a->live_pids;
-    p->n_trainer_pids = n;
-    n = 0;
-    for (uint32_t i = 0; i < a->config.nproc; i++) {
-        if (a->told_pids[i]) {
-            a->live_pids[n++] = a->told_pids[i];
-        }
-    }
+    p->n_trainer_pids = pids_take(a->pids, n, a->told_pids, a->live_pids);
+    p->standby_pids = a->live_standby_pids;
+    p->n_standby_pids =
+        pids_take(a->standby_pids, n, a->told_standby_pids, a->live_standby_pids);
 }

@@ -8,8 +8,9 @@
 #include "common/base/error.h"
 #include "common/net/why.h"
 
-/* Trainer slots of one guard: MSG_NPROC_MAX trainers (standbys will take as many again). */
+/* Slots of one guard: MSG_NPROC_MAX trainers, then as many standbys. */
 #define GUARD_SLOTS 128
+#define GUARD_STANDBY_SLOT 64
 
 struct guard_process {
     pid_t pid;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -146,6 +147,12 @@ static void event_take(struct guard_link *link, const struct guard_event *event)
     case GUARD_FENCED:
         link->ops->fenced(link->ctx);
         break;
+    case GUARD_WARM:
+        link->ops->warm(link->ctx, event->slot);
+        break;
+    case GUARD_COLD:
+        link->ops->cold(link->ctx, event->slot, event->why);
+        break;
     default:
         break;
     }
@@ -236,13 +243,13 @@ static int spawn_send(struct guard_link *link, const struct guard_order *order, 
     return n == (ssize_t)sizeof copy ? 0 : TFE_ESYS;
 }
 
-int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
-                     int stdout_fd, int stderr_fd)
+static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
+                       struct guard_order *order, int stdout_fd, int stderr_fd)
 {
-    if (slot >= GUARD_SLOTS) {
+    if (order->slot >= GUARD_SLOTS) {
         return TFE_EINVAL;
     }
-    if (link->used[slot] || link->sweep_asked != link->sweep_answered) {
+    if (link->used[order->slot] || link->sweep_asked != link->sweep_answered) {
         return TFE_ESTATE;
     }
     if (link->guard.fd < 0 || link->owes_fence) {
@@ -250,17 +257,60 @@ int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_
         errno = link->guard.fd < 0 ? EPIPE : EAGAIN;
         return TFE_ESYS;
     }
-    struct guard_order order = {.word = GUARD_SPAWN, .slot = slot};
     int fds[GUARD_FDS] = {[GUARD_FD_STDOUT] = stdout_fd, [GUARD_FD_STDERR] = stderr_fd};
-    int rc = guard_block_new(spec, &order, &fds[GUARD_FD_BLOCK]);
+    int rc = guard_block_new(spec, order, &fds[GUARD_FD_BLOCK]);
     if (rc != 0) {
         return rc;
     }
-    rc = spawn_send(link, &order, fds);
+    rc = spawn_send(link, order, fds);
     int error = errno;
     close(fds[GUARD_FD_BLOCK]);
     errno = error;
-    link->used[slot] = rc == 0;
+    link->used[order->slot] = rc == 0;
+    return rc;
+}
+
+int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
+                     int stdout_fd, int stderr_fd)
+{
+    struct guard_order order = {.word = GUARD_SPAWN, .slot = slot, .from = GUARD_NO_SLOT};
+    return spawn_order(link, spec, &order, stdout_fd, stderr_fd);
+}
+
+int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
+                             bool background)
+{
+    struct guard_order order = {.word = GUARD_SPAWN,
+                                .slot = slot,
+                                .from = GUARD_NO_SLOT,
+                                .flags = GUARD_AS_STANDBY |
+                                         (background ? (uint32_t)GUARD_IN_BACKGROUND : 0)};
+    /* Python remembers of stdout and stderr whether they are seekable or a terminal: these are
+     * neither, as the trainer's, and nobody reads what comes before the bootstrap keeps it. */
+    int nowhere[2];
+    if (pipe2(nowhere, O_CLOEXEC) != 0) {
+        return TFE_ESYS;
+    }
+    int rc = spawn_order(link, spec, &order, nowhere[1], nowhere[1]);
+    int error = errno;
+    close(nowhere[0]);
+    close(nowhere[1]);
+    errno = error;
+    return rc;
+}
+
+int guard_link_hand_over(struct guard_link *link, uint32_t slot, uint32_t from,
+                         const struct spawn_spec *spec, int stdout_fd, int stderr_fd)
+{
+    if (from >= GUARD_SLOTS || from == slot) {
+        return TFE_EINVAL;
+    }
+    struct guard_order order = {.word = GUARD_SPAWN, .slot = slot, .from = from};
+    int rc = spawn_order(link, spec, &order, stdout_fd, stderr_fd);
+    if (rc == 0) {
+        link->used[from] = false;
+        link->signals[from] = 0;
+    }
     return rc;
 }
 

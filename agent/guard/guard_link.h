@@ -28,6 +28,11 @@ struct guard_ops {
     /* The slot's process itself ended and was reaped; wait_status as of waitpid(2). Others of its
      * session have been killed. */
     void (*exited)(void *ctx, uint32_t slot, int wait_status);
+    /* A standby has imported its modules and waits. */
+    void (*warm)(void *ctx, uint32_t slot);
+    /* A standby cannot take the script, or one that had been given it could not: why is a
+     * fragment. The first ends (exited follows), in place of the second a plain start follows. */
+    void (*cold)(void *ctx, uint32_t slot, const char *why);
     /* Answer to guard_link_sweep: stuck_pid 0: not one descendant is left; every exited() came
      * before. Else a descendant that cannot be killed (EPERM, or still there 5 s after SIGKILL),
      * the guard keeps trying and says so again at most once a second. One answer serves all sweeps
@@ -58,11 +63,26 @@ pid_t guard_link_pid(const struct guard_link *link);
 int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
                      int stdout_fd, int stderr_fd) TFE_MUST_CHECK;
 
+/* Starts a standby in an empty slot: a process that runs the bootstrap (argv says it all), with a
+ * socket as descriptor 3, until a trainer's start is handed to it. Sweeps and the fence leave it
+ * alone; the end of the agent does not. background: idle I/O priority, and a lower CPU priority
+ * where that can be undone. Errors as guard_link_spawn. */
+int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
+                             bool background) TFE_MUST_CHECK;
+
+/* As guard_link_spawn, into the process of the standby in slot from, which is empty from now on. A
+ * standby that turns out not to be there or not to take it is replaced by a plain start, told by
+ * cold() if it said why; spawned() may come a second time then. Errors as guard_link_spawn; the
+ * standby stays. */
+int guard_link_hand_over(struct guard_link *link, uint32_t slot, uint32_t from,
+                         const struct spawn_spec *spec, int stdout_fd,
+                         int stderr_fd) TFE_MUST_CHECK;
+
 /* Signals the slot's whole session (every group in it), SIGCONT after it so that a stopped process
  * takes it. An empty slot is ignored. */
 void guard_link_signal(struct guard_link *link, uint32_t slot, int signo);
 
-/* Kills every descendant, also double-forked ones, until none is left; then swept(). */
+/* Kills every descendant but standbys, also double-forked ones, until none is left; then swept(). */
 void guard_link_sweep(struct guard_link *link);
 
 /* The newest fence counts. At deadline (clock_mono's clock, CLOCK_BOOTTIME) the guard kills

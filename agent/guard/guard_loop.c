@@ -17,103 +17,21 @@
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_proto.h"
 #include "agent/guard/guard_spawn.h"
-#include "agent/reach/proc.h"
-
-/* Between two looks for survivors. TensorFlow takes 32 to 90 ms from SIGKILL to the grave, a
- * process that forks while it is looked at shows at the next look; what is left after PATIENT_US is
- * stuck in the kernel or not ours to kill. SIGCHLD ends the wait anyway. */
-#define PAUSE_FIRST_US 500
-#define PAUSE_LONGEST_US 20000
-#define PATIENT_US 2000000
-#define PAUSE_PATIENT_US 200000
-
-/* A slot's end is told after this long though others of its session still die: they are killed. */
-#define ENDING_LONGEST_US 200000
-
-/* Of a sweep: how often a stuck process is named, and from when on one that was killed in vain is.
- */
-#define STUCK_EVERY_US 1000000
-#define STUCK_AFTER_US 5000000
+#include "agent/guard/guard_state.h"
 
 /* Orders taken in before children and the fence are looked at again. */
 #define ORDERS_A_TURN 128
 
-#define NEVER INT64_MAX
-
-/*  EMPTY --SPAWN--> STARTING --exec--> RUNNING --wait--> ENDING --session dead--> ENDED
- *    ^                 |                                                            |
- *    |                 '--exec failed--> FAILED                                     |
- *    '------- told ------------------------'------------------- told ---------------'   */
-enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_RUNNING, SLOT_ENDING, SLOT_ENDED, SLOT_FAILED };
-
-struct slot {
-    enum slot_state state;
-    pid_t pid;        /* and session */
-    int report;       /* STARTING: see guard_spawn */
-    int value;        /* ENDING, ENDED: wait status; FAILED: errno */
-    bool owes_pid;    /* SPAWNED is not told yet */
-    bool others_live; /* ENDING: the last look found somebody in the session */
-    int64_t ended_us;
-    uint64_t signals; /* bit n-1: signal n is still to be sent */
-};
-
-struct guard {
-    struct slot slots[GUARD_SLOTS];
-    bool closed;    /* the agent is gone: kill, then end */
-    bool childless; /* waitpid said so: not one descendant is left, we are their subreaper */
-    bool blocked;   /* the agent takes no packet at the moment */
-
-    /* The fence. passed: nothing may start until the agent sends another. */
-    int64_t fence_ms;
-    bool fence_passed;
-    bool owes_fenced;
-
-    /* Everything is being killed: a sweep, a passed fence or a closed pair. */
-    bool killing;
-    int64_t killing_since_us;
-    uint32_t sweep_asked;
-    uint32_t sweep_answered;
-    pid_t stuck; /* to be told */
-    int64_t stuck_told_us;
-
-    /* When to look at /proc again; NEVER if there is no reason. */
-    int64_t look_us;
-    int64_t pause_us;
-};
-
-static int64_t now_us(void)
+int64_t guard_now_us(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Something has to be killed now: look at once, then ever less often. */
-static void look_soon(struct guard *g)
-{
-    g->look_us = 0;
-    g->pause_us = PAUSE_FIRST_US;
-}
-
-static bool slot_has_process(const struct slot *slot)
+bool slot_has_process(const struct slot *slot)
 {
     return slot->state == SLOT_STARTING || slot->state == SLOT_RUNNING;
-}
-
-static void kill_everything(struct guard *g)
-{
-    /* The main processes first: that needs no walk through /proc. */
-    for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        if (slot_has_process(&g->slots[i])) {
-            kill(g->slots[i].pid, SIGKILL);
-        }
-    }
-    if (!g->killing) {
-        g->killing = true;
-        g->killing_since_us = now_us();
-        g->stuck_told_us = 0;
-    }
-    look_soon(g);
 }
 
 /* --- the fence ----------------------------------------------------------------------------------
@@ -122,7 +40,7 @@ static void kill_everything(struct guard *g)
 static void fence_set(struct guard *g, int64_t deadline_ms)
 {
     struct itimerspec at = {.it_value = {0}};
-    if (deadline_ms != NEVER) {
+    if (deadline_ms != GUARD_NEVER) {
         int64_t ms = deadline_ms > 0 ? deadline_ms : 0;
         at.it_value.tv_sec = (time_t)(ms / 1000);
         at.it_value.tv_nsec = (long)(ms % 1000) * 1000000 + 1; /* all zero would disarm */
@@ -137,10 +55,10 @@ static void fence_check(struct guard *g)
 {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
-    if (g->fence_ms == NEVER || (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 < g->fence_ms) {
+    if (g->fence_ms == GUARD_NEVER || (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 < g->fence_ms) {
         return;
     }
-    fence_set(g, NEVER);
+    fence_set(g, GUARD_NEVER);
     g->fence_passed = true;
     g->owes_fenced = true;
     kill_everything(g);
@@ -171,9 +89,14 @@ static void report_take(struct slot *slot, bool reaped)
 static void reports_take(struct guard *g)
 {
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        if (g->slots[i].state == SLOT_STARTING) {
-            report_take(&g->slots[i], false);
+        struct slot *slot = &g->slots[i];
+        if (slot->state == SLOT_STARTING) {
+            report_take(slot, false);
         }
+        if (slot->state == SLOT_FAILED) {
+            hand_retry(g, slot);
+        }
+        hand_listen(slot);
     }
 }
 
@@ -187,10 +110,14 @@ static void slot_ended(struct guard *g, pid_t pid, int status)
         if (slot->state == SLOT_STARTING) {
             report_take(slot, true);
         }
+        hand_listen(slot); /* its last words come before its end */
+        if (hand_retry(g, slot)) {
+            return;
+        }
         if (slot->state == SLOT_RUNNING) {
             slot->state = SLOT_ENDING;
             slot->value = status;
-            slot->ended_us = now_us();
+            slot->ended_us = guard_now_us();
             slot->others_live = true;
             look_soon(g);
         }
@@ -215,100 +142,34 @@ static void children_reap(struct guard *g)
     }
 }
 
-/* What one walk over the descendants is for. */
-struct look {
-    struct guard *g;
-    pid_t seen;      /* one that lives */
-    uint64_t signal; /* 0: the walk kills; else the bit of the signal it sends */
-};
-
-static bool look_pick(void *ctx, pid_t pid, pid_t session)
-{
-    struct look *look = ctx;
-    bool wanted = false;
-    look->seen = pid;
-    for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        struct slot *slot = &look->g->slots[i];
-        if (slot->state == SLOT_EMPTY || (slot->pid != pid && slot->pid != session)) {
-            continue;
-        }
-        if (look->signal) {
-            wanted = wanted || (slot->signals & look->signal);
-        } else if (slot->state == SLOT_ENDING) {
-            slot->others_live = true;
-            wanted = true;
-        }
-    }
-    return wanted || (look->g->killing && !look->signal);
-}
-
-static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
-{
-    int64_t now = now_us();
-    pid_t stuck = refused;
-    if (!stuck && now - g->killing_since_us >= STUCK_AFTER_US) {
-        stuck = alive;
-    }
-    if (stuck && g->sweep_answered != g->sweep_asked &&
-        (g->stuck_told_us == 0 || now - g->stuck_told_us >= STUCK_EVERY_US)) {
-        g->stuck = stuck;
-        g->stuck_told_us = now;
-    }
-}
-
-static void next_look(struct guard *g)
-{
-    int64_t now = now_us();
-    g->look_us = now + g->pause_us;
-    int64_t longest = PAUSE_LONGEST_US;
-    if (g->killing && now - g->killing_since_us > PATIENT_US) {
-        longest = PAUSE_PATIENT_US;
-    }
-    g->pause_us = g->pause_us * 2 < longest ? g->pause_us * 2 : longest;
-}
-
-/* Kills what is to be killed, and sees who is left. */
-static void survivors_kill(struct guard *g)
-{
-    struct look look = {.g = g};
-    size_t alive = 0;
-    pid_t refused = 0;
-    bool seen = true;
-    for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        g->slots[i].others_live = false;
-    }
-    if (!g->childless) {
-        int rc = proc_signal_descendants(getpid(), SIGKILL, look_pick, &look, &alive, &refused);
-        seen = rc == 0;
-    }
-    bool ending = false;
-    int64_t now = now_us();
-    for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        struct slot *slot = &g->slots[i];
-        if (slot->state != SLOT_ENDING) {
-            continue;
-        }
-        if ((slot->others_live || !seen) && now - slot->ended_us < ENDING_LONGEST_US) {
-            ending = true;
-        } else {
-            slot->state = SLOT_ENDED;
-        }
-    }
-    if (g->killing && g->childless) {
-        g->killing = false;
-        g->stuck = 0;
-    } else if (g->killing) {
-        sweep_report_stuck(g, refused, look.seen);
-    }
-    if (g->killing || ending) {
-        next_look(g);
-    } else {
-        g->look_us = NEVER;
-    }
-}
-
 /* --- orders -------------------------------------------------------------------------------------
  */
+
+void slot_reset(struct slot *slot)
+{
+    if (slot->control >= 0) {
+        close(slot->control);
+    }
+    if (slot->report >= 0) {
+        close(slot->report);
+    }
+    memset(slot, 0, sizeof *slot);
+    slot->control = -1;
+    slot->report = -1;
+}
+
+void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *order,
+                const int fds[GUARD_FDS])
+{
+    struct guard_child child = {.control = -1, .report = -1};
+    slot->pid = guard_spawn(order, fds, g->may_renice, &child);
+    slot->state = slot->pid > 0 ? SLOT_STARTING : SLOT_FAILED;
+    slot->value = slot->pid > 0 ? 0 : errno;
+    slot->report = child.report;
+    slot->control = child.control;
+    slot->is_standby = order->flags & GUARD_AS_STANDBY;
+    g->childless = g->childless && slot->pid < 0;
+}
 
 static void order_spawn(struct guard *g, const struct guard_order *order, const int fds[GUARD_FDS])
 {
@@ -316,18 +177,17 @@ static void order_spawn(struct guard *g, const struct guard_order *order, const 
     if (slot->state != SLOT_EMPTY) {
         return; /* the agent's end keeps count: cannot happen */
     }
-    memset(slot, 0, sizeof *slot);
-    slot->report = -1;
     fence_check(g);
-    if (g->fence_passed || g->killing) {
+    /* A standby trains nothing: the fence is not about it. */
+    bool is_late = g->fence_passed && !(order->flags & GUARD_AS_STANDBY);
+    if (is_late || g->killing) {
         slot->state = SLOT_FAILED;
-        slot->value = g->fence_passed ? ETIME : EBUSY;
-        return;
+        slot->value = is_late ? ETIME : EBUSY;
+    } else if (order->from < GUARD_SLOTS) {
+        hand_over(g, slot, &g->slots[order->from], order, fds);
+    } else {
+        slot_spawn(g, slot, order, fds);
     }
-    slot->pid = guard_spawn(order, fds, &slot->report);
-    slot->state = slot->pid > 0 ? SLOT_STARTING : SLOT_FAILED;
-    slot->value = slot->pid > 0 ? 0 : errno;
-    g->childless = g->childless && slot->pid < 0;
 }
 
 static void order_take(struct guard *g, const struct guard_order *order, const int *fds,
@@ -335,7 +195,7 @@ static void order_take(struct guard *g, const struct guard_order *order, const i
 {
     switch (order->word) {
     case GUARD_SPAWN:
-        if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS) {
+        if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS && order->from != order->slot) {
             order_spawn(g, order, fds);
         }
         break;
@@ -395,32 +255,6 @@ static bool order_receive(struct guard *g)
     return true;
 }
 
-/* One walk per signal, however many slots want it. */
-static void signals_send(struct guard *g)
-{
-    uint64_t wanted = 0;
-    for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        wanted |= g->slots[i].signals;
-    }
-    for (int signo = 1; wanted; signo++, wanted >>= 1) {
-        if (wanted & 1) {
-            struct look look = {.g = g, .signal = UINT64_C(1) << (signo - 1)};
-            size_t alive;
-            pid_t refused;
-            int rc = proc_signal_descendants(getpid(), signo, look_pick, &look, &alive, &refused);
-            for (size_t i = 0; rc != 0 && i < GUARD_SLOTS; i++) {
-                /* No /proc for the moment (no descriptors): the main group at least. */
-                if (g->slots[i].signals & look.signal) {
-                    kill(-g->slots[i].pid, signo);
-                }
-            }
-        }
-    }
-    for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        g->slots[i].signals = 0;
-    }
-}
-
 /* --- what the agent is told ---------------------------------------------------------------------
  */
 
@@ -429,6 +263,9 @@ static void signals_send(struct guard *g)
 static bool event_send(struct guard *g, uint32_t word, uint32_t slot, pid_t pid, int value)
 {
     struct guard_event event = {.word = word, .slot = slot, .pid = pid, .value = value};
+    if (word == GUARD_COLD) {
+        memcpy(event.why, g->slots[slot].why, sizeof event.why);
+    }
     if (g->closed) {
         return true;
     }
@@ -446,13 +283,19 @@ static bool slot_tell(struct guard *g, uint32_t at)
     if (slot->owes_pid && event_send(g, GUARD_SPAWNED, at, slot->pid, 0)) {
         slot->owes_pid = false;
     }
+    if (!g->blocked && slot->owes_warm && event_send(g, GUARD_WARM, at, slot->pid, 0)) {
+        slot->owes_warm = false;
+    }
+    if (!g->blocked && slot->owes_cold && event_send(g, GUARD_COLD, at, slot->pid, 0)) {
+        slot->owes_cold = false;
+    }
     if (!g->blocked && slot->state == SLOT_FAILED &&
         event_send(g, GUARD_SPAWN_FAILED, at, 0, slot->value)) {
-        slot->state = SLOT_EMPTY;
+        slot_reset(slot);
     }
     if (!g->blocked && slot->state == SLOT_ENDED &&
         event_send(g, GUARD_EXITED, at, slot->pid, slot->value)) {
-        slot->state = SLOT_EMPTY;
+        slot_reset(slot);
     }
     return !g->blocked;
 }
@@ -485,7 +328,7 @@ static void tell(struct guard *g)
 
 static void wait_for_something(struct guard *g)
 {
-    struct pollfd fds[3 + GUARD_SLOTS];
+    struct pollfd fds[3 + 2 * GUARD_SLOTS];
     nfds_t n = 0;
     fds[n++] = (struct pollfd){.fd = CHILD_FD, .events = POLLIN};
     fds[n++] = (struct pollfd){.fd = FENCE_FD, .events = POLLIN};
@@ -497,11 +340,14 @@ static void wait_for_something(struct guard *g)
         if (g->slots[i].state == SLOT_STARTING) {
             fds[n++] = (struct pollfd){.fd = g->slots[i].report, .events = POLLIN};
         }
+        if (g->slots[i].control >= 0) {
+            fds[n++] = (struct pollfd){.fd = g->slots[i].control, .events = POLLIN};
+        }
     }
     struct timespec pause = {0};
     struct timespec *timeout = NULL;
-    if (g->look_us != NEVER) {
-        int64_t left = g->look_us - now_us();
+    if (g->look_us != GUARD_NEVER) {
+        int64_t left = g->look_us - guard_now_us();
         left = left > 0 ? left : 0;
         pause.tv_sec = (time_t)(left / 1000000);
         pause.tv_nsec = (long)(left % 1000000) * 1000;
@@ -534,7 +380,7 @@ static void serve(struct guard *g)
         signals_send(g);
         reports_take(g);
         children_reap(g);
-        if (g->look_us <= now_us() || (g->look_us != NEVER && g->childless)) {
+        if (g->look_us <= guard_now_us() || (g->look_us != GUARD_NEVER && g->childless)) {
             survivors_kill(g);
         }
         tell(g);
@@ -544,8 +390,13 @@ static void serve(struct guard *g)
 void guard_serve(void)
 {
     static struct guard guard; /* of the forked process: its only state, and of fixed size */
-    guard.fence_ms = NEVER;
-    guard.look_us = NEVER;
+    guard.fence_ms = GUARD_NEVER;
+    guard.look_us = GUARD_NEVER;
     guard.childless = true;
+    guard.may_renice = hand_may_renice();
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        guard.slots[i].control = -1;
+        guard.slots[i].report = -1;
+    }
     serve(&guard);
 }

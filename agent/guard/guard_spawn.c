@@ -11,12 +11,17 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Between fork and exec the report pipe lives here, right behind stdin, stdout and stderr. */
-#define REPORT_FD 3
+/* Between fork and exec the report pipe lives here, behind stdin, stdout, stderr and a standby's
+ * socket. */
+#define REPORT_FD (GUARD_CONTROL_FD + 1)
+
+/* How much nicer a process in the background is. */
+#define BACKGROUND_NICE 10
 
 static uint32_t strings_count(const char *const *strings, uint64_t *bytes)
 {
@@ -175,27 +180,49 @@ static void signals_reset(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* stdin from /dev/null, the order's two descriptors, the report pipe, nothing else. */
-static bool descriptors_arrange(const int fds[GUARD_FDS], int report)
+/* stdin from /dev/null, the order's two descriptors, a standby's socket, the report pipe, nothing
+ * else. *report follows the pipe to where nothing else comes, then to its number. */
+static bool descriptors_arrange(const int fds[GUARD_FDS], int control, int *report)
 {
+    /* Out of the way of the fixed numbers first. */
+    int high[GUARD_FDS + 2];
+    const int from[GUARD_FDS + 2] = {fds[0], fds[1], fds[2], control, *report};
+    for (size_t i = 0; i < GUARD_FDS + 2; i++) {
+        high[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, REPORT_FD + 1);
+        if (high[i] < 0 && from[i] >= 0) {
+            return false;
+        }
+    }
+    *report = high[GUARD_FDS + 1];
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(fds[GUARD_FD_STDOUT], STDOUT_FILENO) < 0 ||
-        dup2(fds[GUARD_FD_STDERR], STDERR_FILENO) < 0) {
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(high[GUARD_FD_STDOUT], STDOUT_FILENO) < 0 ||
+        dup2(high[GUARD_FD_STDERR], STDERR_FILENO) < 0 ||
+        (control >= 0 && dup2(high[GUARD_FDS], GUARD_CONTROL_FD) < 0) ||
+        dup3(*report, REPORT_FD, O_CLOEXEC) < 0) {
         return false;
     }
-    /* Last: one of the descriptors above may have had this number. */
-    if (report == REPORT_FD) {
-        fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
-    } else if (dup3(report, REPORT_FD, O_CLOEXEC) < 0) {
-        return false;
+    *report = REPORT_FD;
+    if (control < 0) {
+        close(GUARD_CONTROL_FD);
     }
     guard_close_from(REPORT_FD + 1);
     return true;
 }
 
+/* The last of what a process in the background may take from the others. Refused means only that it
+ * takes more. */
+static void priorities_lower(bool may_renice)
+{
+    syscall(SYS_ioprio_set, GUARD_IOPRIO_WHO_PROCESS, 0, GUARD_IOPRIO_IDLE);
+    if (may_renice) {
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + BACKGROUND_NICE);
+    }
+}
+
 /* Returns only if it failed, with errno; *report follows the pipe to its new number. */
-static void child_become(const struct guard_order *order, const int fds[GUARD_FDS], int *report,
-                         pid_t guard)
+static void child_become(const struct guard_order *order, const int fds[GUARD_FDS], int control,
+                         bool may_renice, int *report, pid_t guard)
 {
     struct program program;
     setsid();
@@ -205,15 +232,18 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
     if (getppid() != guard) {
         raise(SIGKILL); /* the guard died before it could be said: nobody would ever kill us */
     }
-    if (!block_open(order, fds[GUARD_FD_BLOCK], &program) || !descriptors_arrange(fds, *report)) {
+    if (!block_open(order, fds[GUARD_FD_BLOCK], &program) ||
+        !descriptors_arrange(fds, control, report)) {
         return;
     }
-    *report = REPORT_FD;
     if (program.directory && chdir(program.directory) != 0) {
         if (errno == ENOENT) {
             errno = ENOTDIR; /* ENOENT means that there is no such command */
         }
         return;
+    }
+    if (order->flags & GUARD_IN_BACKGROUND) {
+        priorities_lower(may_renice);
     }
     signals_reset();
     /* The search must use the trainer's PATH, not the agent's. */
@@ -221,16 +251,26 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
     execvp(program.argv[0], program.argv);
 }
 
-pid_t guard_spawn(const struct guard_order *order, const int fds[GUARD_FDS], int *ret_report)
+pid_t guard_spawn(const struct guard_order *order, const int fds[GUARD_FDS], bool may_renice,
+                  struct guard_child *ret)
 {
     int report[2];
+    int control[2] = {-1, -1};
     if (pipe2(report, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    if ((order->flags & GUARD_AS_STANDBY) &&
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) {
+        int error = errno;
+        close(report[0]);
+        close(report[1]);
+        errno = error;
         return -1;
     }
     pid_t guard = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        child_become(order, fds, &report[1], guard);
+        child_become(order, fds, control[1], may_renice, &report[1], guard);
         int error = errno;
         while (write(report[1], &error, sizeof error) < 0 && errno == EINTR) {
         }
@@ -238,12 +278,18 @@ pid_t guard_spawn(const struct guard_order *order, const int fds[GUARD_FDS], int
     }
     int error = errno;
     close(report[1]);
+    if (control[1] >= 0) {
+        close(control[1]);
+    }
     if (pid < 0) {
         close(report[0]);
+        if (control[0] >= 0) {
+            close(control[0]);
+        }
         errno = error;
         return -1;
     }
     fcntl(report[0], F_SETFL, O_NONBLOCK);
-    *ret_report = report[0];
+    *ret = (struct guard_child){.report = report[0], .control = control[0]};
     return pid;
 }

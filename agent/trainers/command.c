@@ -264,6 +264,7 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     for (size_t i = 0; i < 8; i++) {
         command.digest |= (uint64_t)digest[i] << (8 * i);
     }
+    command.is_python = kind != KIND_COMMAND;
     *ret = command;
     return 0;
 }

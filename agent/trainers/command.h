@@ -10,6 +10,7 @@
 
 struct command {
     char **argv;     /* NULL-terminated */
+    bool is_python;  /* argv is python, then a script or -m and a module */
     uint64_t digest; /* of the script's bytes and the arguments (BLAKE2b, first 8 bytes); same on
                         every node that runs the same thing, so no absolute path goes into it */
 };

@@ -137,8 +137,8 @@ static void list_tf_config(struct list *list, const struct trainer_place *place)
     json_done(&j);
 }
 
-int environment_new(const char *const *base, const struct option_table *table,
-                    const struct trainer_place *place, char ***ret)
+/* Begins a list with what stays of base; room for OWN_MAX more. */
+static int list_begin(struct list *list, const char *const *base, const struct option_table *table)
 {
     size_t n_base = 0;
     bool unbuffered = false;
@@ -146,14 +146,45 @@ int environment_new(const char *const *base, const struct option_table *table,
         unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED");
         n_base++;
     }
-    struct list list = {.strings = calloc(n_base + OWN_MAX + 1, sizeof *list.strings)};
-    if (!list.strings) {
+    *list = (struct list){.strings = calloc(n_base + OWN_MAX + 2, sizeof *list->strings)};
+    if (!list->strings) {
         return TFE_ENOMEM;
     }
     for (size_t i = 0; i < n_base; i++) {
         if (entry_stays(base[i], table)) {
-            list_take(&list, strdup(base[i]));
+            list_take(list, strdup(base[i]));
         }
+    }
+    if (!unbuffered) {
+        list_text(list, "PYTHONUNBUFFERED", "1");
+    }
+    return 0;
+}
+
+static int list_end(struct list *list, char ***ret)
+{
+    if (list->failed) {
+        environment_free(list->strings);
+        return TFE_ENOMEM;
+    }
+    *ret = list->strings;
+    return 0;
+}
+
+int environment_new_base(const char *const *base, const struct option_table *table, char ***ret)
+{
+    struct list list;
+    int rc = list_begin(&list, base, table);
+    return rc ? rc : list_end(&list, ret);
+}
+
+int environment_new(const char *const *base, const struct option_table *table,
+                    const struct trainer_place *place, char ***ret)
+{
+    struct list list;
+    int rc = list_begin(&list, base, table);
+    if (rc) {
+        return rc;
     }
     list_tf_config(&list, place);
     /* The agent holds the port with SO_REUSEPORT until TensorFlow listens on it. */
@@ -175,15 +206,7 @@ int environment_new(const char *const *base, const struct option_table *table,
     list_number(&list, "WORLD_SIZE", place->n_rows);
     list_number(&list, "LOCAL_WORLD_SIZE", place->nproc);
     list_number(&list, "NUM_WORKERS", place->n_rows);
-    if (!unbuffered) {
-        list_text(&list, "PYTHONUNBUFFERED", "1");
-    }
-    if (list.failed) {
-        environment_free(list.strings);
-        return TFE_ENOMEM;
-    }
-    *ret = list.strings;
-    return 0;
+    return list_end(&list, ret);
 }
 
 void environment_free(char **env)

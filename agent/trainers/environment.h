@@ -33,6 +33,9 @@ struct trainer_place {
  * TFE_ENOMEM. */
 int environment_new(const char *const *base, const struct option_table *table,
                     const struct trainer_place *place, char ***ret) TFE_MUST_CHECK;
+/* What of it is the same in every epoch: base without those variables, and PYTHONUNBUFFERED. */
+int environment_new_base(const char *const *base, const struct option_table *table,
+                         char ***ret) TFE_MUST_CHECK;
 void environment_free(char **env);
 
 #endif

@@ -35,6 +35,7 @@ extern char **environ;
 struct trainers {
     struct trainers_wish wish;
     struct guard_link *guard;
+    struct standbys *standbys;
     struct output_sink *sink;
     struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* of the last spawn */
@@ -70,7 +71,12 @@ static void end_output(struct trainers *t, uint32_t local)
 
 static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
 {
-    tell(ctx, (struct agent_event){.type = AGENT_SPAWNED, .local = slot, .pid = (uint32_t)pid});
+    struct trainers *t = ctx;
+    if (slot >= GUARD_STANDBY_SLOT) {
+        standbys_spawned(t->standbys, slot, pid);
+        return;
+    }
+    tell(t, (struct agent_event){.type = AGENT_SPAWNED, .local = slot, .pid = (uint32_t)pid});
 }
 
 static void spawn_failed(struct trainers *t, uint32_t slot, int error)
@@ -91,13 +97,22 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
 
 static void on_spawn_failed(void *ctx, uint32_t slot, int error)
 {
-    spawn_failed(ctx, slot, error);
+    struct trainers *t = ctx;
+    if (slot >= GUARD_STANDBY_SLOT) {
+        standbys_spawn_failed(t->standbys, slot, error);
+    } else {
+        spawn_failed(t, slot, error);
+    }
 }
 
 static void on_exited(void *ctx, uint32_t slot, int wait_status)
 {
     struct trainers *t = ctx;
     const char *tail = "";
+    if (slot >= GUARD_STANDBY_SLOT) {
+        standbys_exited(t->standbys, slot, wait_status);
+        return;
+    }
     if (t->output[slot]) {
         output_close(t->output[slot]);
         tail = output_tail(t->output[slot]);
@@ -125,6 +140,7 @@ static void look_quiet(struct trainers *t)
         return;
     }
     t->sweeping = false;
+    standbys_trainers_ended(t->standbys);
     tell(t, (struct agent_event){.type = AGENT_SWEPT});
 }
 
@@ -155,6 +171,29 @@ static void on_fenced(void *ctx)
     tell(ctx, (struct agent_event){.type = AGENT_FENCED});
 }
 
+static void on_warm(void *ctx, uint32_t slot)
+{
+    struct trainers *t = ctx;
+    standbys_warm(t->standbys, slot);
+}
+
+static void on_cold(void *ctx, uint32_t slot, const char *why)
+{
+    struct trainers *t = ctx;
+    standbys_cold(t->standbys, slot, why);
+}
+
+static void on_standby_told(void *ctx, uint32_t local, uint32_t pid)
+{
+    tell(ctx, (struct agent_event){.type = AGENT_STANDBY, .local = local, .pid = pid});
+}
+
+static void on_standbys_settled(void *ctx)
+{
+    struct trainers *t = ctx;
+    t->wish.settled(t->wish.ctx);
+}
+
 static void on_lost(void *ctx);
 
 static const struct guard_ops guard_ops = {
@@ -163,6 +202,8 @@ static const struct guard_ops guard_ops = {
     .exited = on_exited,
     .swept = on_swept,
     .fenced = on_fenced,
+    .warm = on_warm,
+    .cold = on_cold,
     .lost = on_lost,
 };
 
@@ -173,6 +214,7 @@ static void on_lost(void *ctx)
     struct trainers *t = ctx;
     guard_link_free(t->guard);
     t->guard = NULL;
+    standbys_guard(t->standbys, NULL);
     t->sweeping = false;
     evtimer_del(t->quiet_timer);
     if (!proc_kill_all_descendants_and_reap(getpid())) {
@@ -201,6 +243,7 @@ static void on_lost(void *ctx)
         return;
     }
     guard_link_fence(t->guard, t->fence);
+    standbys_guard(t->standbys, t->guard);
     tell(t, (struct agent_event){.type = AGENT_GUARD, .pid = (uint32_t)process.pid});
 }
 
@@ -261,7 +304,7 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
         .argv = (const char *const *)t->wish.command->argv,
         .envp = (const char *const *)env,
     };
-    rc = guard_link_spawn(t->guard, local, &spec, out, err);
+    rc = standbys_spawn(t->standbys, local, &spec, out, err);
     close(out);
     close(err);
     environment_free(env);
@@ -279,8 +322,24 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place)
             spawn_failed(t, local, error);
         }
     }
+    standbys_trainers_began(t->standbys);
     t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
     arm(t->listen_timer, t->listen_look_ms);
+}
+
+void trainers_begin(struct trainers *t)
+{
+    standbys_begin(t->standbys);
+}
+
+bool trainers_are_settled(const struct trainers *t)
+{
+    return standbys_are_settled(t->standbys);
+}
+
+void trainers_stepped(struct trainers *t)
+{
+    standbys_trainers_stepped(t->standbys);
 }
 
 void trainers_sweep(struct trainers *t)
@@ -326,10 +385,23 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
     if (rc == 0) {
         rc = guard_link_new(wish->base, wish->guard, &guard_ops, t, &t->guard);
     }
+    if (rc == 0) {
+        struct standbys_wish standbys = {
+            .base = wish->base,
+            .command = wish->command,
+            .settings = wish->standby,
+            .nproc = wish->nproc,
+            .told = on_standby_told,
+            .settled = on_standbys_settled,
+            .ctx = t,
+        };
+        rc = standbys_new(&standbys, &t->standbys);
+    }
     if (rc) {
         trainers_free(t);
         return rc;
     }
+    standbys_guard(t->standbys, t->guard);
     *ret = t;
     return 0;
 }
@@ -351,6 +423,7 @@ void trainers_free(struct trainers *t)
     if (!t) {
         return;
     }
+    standbys_free(t->standbys);
     if (t->guard) {
         pid_t pid = guard_link_pid(t->guard);
         guard_link_free(t->guard);

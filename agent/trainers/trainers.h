@@ -9,6 +9,7 @@
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/reach/ports.h"
+#include "agent/trainers/standby.h"
 
 struct event_base;
 struct scripts;
@@ -28,6 +29,9 @@ struct trainers_wish {
     const char *node;
     uint32_t nproc;
     const struct scripts *scripts; /* whose paths the trainers find in their environment */
+    const struct standby_settings *standby;
+    /* trainers_are_settled became true. From the loop or from inside trainers_begin. */
+    void (*settled)(void *ctx);
     trainers_event_fn *on_event;
     void *ctx;
 };
@@ -37,11 +41,21 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret) TFE_MU
  * output. */
 void trainers_free(struct trainers *t);
 
+/* Gets what the first start will need, standbys above all. */
+void trainers_begin(struct trainers *t);
+
+/* Whether a start now would be as quick as it can be: a node that is not needed yet waits for this
+ * before it says that it is ready. Always true once it has run a trainer. */
+bool trainers_are_settled(const struct trainers *t);
+
+/* A trainer has completed a step of the running epoch: what was put off until now may be done. */
+void trainers_stepped(struct trainers *t);
+
 /* Starts the nproc trainers of a place. */
 void trainers_spawn(struct trainers *t, const struct agent_place *place);
 
-/* TERM and KILL to everything; SWEPT comes once nothing is left and no old port accepts any more.
- */
+/* TERM and KILL to everything but standbys; SWEPT comes once nothing is left and no old port accepts
+ * any more. */
 void trainers_sweep(struct trainers *t);
 
 void trainers_fence(struct trainers *t, struct tfe_mono deadline);

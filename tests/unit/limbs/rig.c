@@ -68,6 +68,19 @@ static void on_fenced(void *ctx)
     note(rig, 'X');
 }
 
+static void on_warm(void *ctx, uint32_t slot)
+{
+    struct rig *rig = ctx;
+    rig->slots[slot].warm++;
+}
+
+static void on_cold(void *ctx, uint32_t slot, const char *why)
+{
+    struct rig *rig = ctx;
+    rig->slots[slot].cold++;
+    snprintf(rig->slots[slot].why, sizeof rig->slots[slot].why, "%s", why);
+}
+
 static void on_lost(void *ctx)
 {
     struct rig *rig = ctx;
@@ -81,6 +94,8 @@ static const struct guard_ops ops = {
     .exited = on_exited,
     .swept = on_swept,
     .fenced = on_fenced,
+    .warm = on_warm,
+    .cold = on_cold,
     .lost = on_lost,
 };
 

@@ -18,6 +18,9 @@ struct rig_slot {
     int spawned; /* how often each was told */
     int failed;
     int exited;
+    int warm;
+    int cold;
+    char why[200];
     pid_t pid;
     int error;
     int status;

@@ -229,6 +229,7 @@ TEST(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 1, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[1].spawned);
     RIG_RUN(rig, 0, "bash", "-c", "set -m; sleep 1000 & echo $!; echo $$; wait; exit 5");
     pid_t other_group = rig_pid(rig);
     pid_t main_process = rig_pid(rig);

@@ -1,0 +1,177 @@
+/* agent/guard/guard_kill.c: the walks of tfe-guard: kill, signal, and see who is left. */
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/guard/guard_state.h"
+#include "agent/reach/proc.h"
+
+/* Between two looks for survivors. TensorFlow takes 32 to 90 ms from SIGKILL to the grave, a
+ * process that forks while it is looked at shows at the next look; what is left after PATIENT_US is
+ * stuck in the kernel or not ours to kill. SIGCHLD ends the wait anyway. */
+#define PAUSE_FIRST_US 500
+#define PAUSE_LONGEST_US 20000
+#define PATIENT_US 2000000
+#define PAUSE_PATIENT_US 200000
+
+/* A slot's end is told after this long though others of its session still die: they are killed. */
+#define ENDING_LONGEST_US 200000
+
+/* With a standby there the kernel never says that no child is left, so a walk that meets nobody else
+ * has to do: two of them, because one may miss what is forked behind its back. */
+#define EMPTY_LOOKS 2
+
+/* Of a sweep: how often a stuck process is named, and from when on one that was killed in vain is.
+ */
+#define STUCK_EVERY_US 1000000
+#define STUCK_AFTER_US 5000000
+
+void look_soon(struct guard *g)
+{
+    g->look_us = 0;
+    g->pause_us = PAUSE_FIRST_US;
+}
+
+void kill_everything(struct guard *g)
+{
+    /* The main processes first: that needs no walk through /proc. */
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        if (slot_has_process(&g->slots[i]) && (!g->slots[i].is_standby || g->closed)) {
+            kill(g->slots[i].pid, SIGKILL);
+        }
+    }
+    g->empty_looks = 0;
+    if (!g->killing) {
+        g->killing = true;
+        g->killing_since_us = guard_now_us();
+        g->stuck_told_us = 0;
+    }
+    look_soon(g);
+}
+
+/* What one walk over the descendants is for. */
+struct look {
+    struct guard *g;
+    pid_t seen;      /* one that lives */
+    uint64_t signal; /* 0: the walk kills; else the bit of the signal it sends */
+};
+
+static bool look_pick(void *ctx, pid_t pid, pid_t session)
+{
+    struct look *look = ctx;
+    bool wanted = false;
+    bool is_standby = false;
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        struct slot *slot = &look->g->slots[i];
+        if (slot->state == SLOT_EMPTY || (slot->pid != pid && slot->pid != session)) {
+            continue;
+        }
+        is_standby = is_standby || slot->is_standby;
+        if (look->signal) {
+            wanted = wanted || (slot->signals & look->signal);
+        } else if (slot->state == SLOT_ENDING) {
+            slot->others_live = true;
+            wanted = true;
+        }
+    }
+    wanted = wanted || (look->g->killing && !look->signal && (!is_standby || look->g->closed));
+    look->seen = wanted ? pid : look->seen;
+    return wanted;
+}
+
+static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
+{
+    int64_t now = guard_now_us();
+    pid_t stuck = refused;
+    if (!stuck && now - g->killing_since_us >= STUCK_AFTER_US) {
+        stuck = alive;
+    }
+    if (stuck && g->sweep_answered != g->sweep_asked &&
+        (g->stuck_told_us == 0 || now - g->stuck_told_us >= STUCK_EVERY_US)) {
+        g->stuck = stuck;
+        g->stuck_told_us = now;
+    }
+}
+
+static void next_look(struct guard *g)
+{
+    int64_t now = guard_now_us();
+    g->look_us = now + g->pause_us;
+    int64_t longest = PAUSE_LONGEST_US;
+    if (g->killing && now - g->killing_since_us > PATIENT_US) {
+        longest = PAUSE_PATIENT_US;
+    }
+    g->pause_us = g->pause_us * 2 < longest ? g->pause_us * 2 : longest;
+}
+
+void survivors_kill(struct guard *g)
+{
+    struct look look = {.g = g};
+    size_t alive = 0;
+    pid_t refused = 0;
+    bool seen = true;
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        g->slots[i].others_live = false;
+    }
+    if (!g->childless) {
+        int rc = proc_signal_descendants(getpid(), SIGKILL, look_pick, &look, &alive, &refused);
+        seen = rc == 0;
+    }
+    bool ending = false;
+    bool trainers_left = false;
+    int64_t now = guard_now_us();
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        struct slot *slot = &g->slots[i];
+        trainers_left = trainers_left || (slot_has_process(slot) && !slot->is_standby);
+        if (slot->state != SLOT_ENDING) {
+            continue;
+        }
+        if ((slot->others_live || !seen) && now - slot->ended_us < ENDING_LONGEST_US) {
+            ending = true;
+        } else {
+            slot->state = SLOT_ENDED;
+        }
+    }
+    bool is_empty = seen && alive == 0 && !trainers_left && !ending && !g->closed;
+    g->empty_looks = is_empty ? g->empty_looks + 1 : 0;
+    if (g->killing && (g->childless || g->empty_looks >= EMPTY_LOOKS)) {
+        g->killing = false;
+        g->stuck = 0;
+    } else if (g->killing) {
+        sweep_report_stuck(g, refused, look.seen);
+    }
+    if (g->killing && is_empty) {
+        g->look_us = 0;
+    } else if (g->killing || ending) {
+        next_look(g);
+    } else {
+        g->look_us = GUARD_NEVER;
+    }
+}
+
+void signals_send(struct guard *g)
+{
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        wanted |= g->slots[i].signals;
+    }
+    for (int signo = 1; wanted; signo++, wanted >>= 1) {
+        if (wanted & 1) {
+            struct look look = {.g = g, .signal = UINT64_C(1) << (signo - 1)};
+            size_t alive;
+            pid_t refused;
+            int rc = proc_signal_descendants(getpid(), signo, look_pick, &look, &alive, &refused);
+            for (size_t i = 0; rc != 0 && i < GUARD_SLOTS; i++) {
+                /* No /proc for the moment (no descriptors): the main group at least. */
+                if (g->slots[i].signals & look.signal) {
+                    kill(-g->slots[i].pid, signo);
+                }
+            }
+        }
+    }
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        g->slots[i].signals = 0;
+    }
+}
+

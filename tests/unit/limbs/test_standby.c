@@ -1,0 +1,216 @@
+/* tests/unit/limbs/test_standby.c: a trainer's start handed to a process that was there before. */
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/settings.h"
+#include "agent/trainers/environment.h"
+#include "agent/trainers/standby.h"
+#include "tests/unit/limbs/rig.h"
+
+#define STANDBY GUARD_STANDBY_SLOT
+#define STANDBY_STORY(story) cmocka_unit_test_setup_teardown(standby__##story, setup, teardown)
+
+extern char **environ;
+
+static int setup(void **state)
+{
+    struct rig *rig = malloc(sizeof *rig);
+    rig_init(rig);
+    *state = rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    rig_done(*state);
+    free(*state);
+    return 0;
+}
+
+/* A shell stands in for the interpreter: it says what script has for it on descriptor 3. */
+static void start_standby(struct rig *rig, const char *script)
+{
+    const char *const argv[] = {"/bin/bash", "-c", script, NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    assert_int_equal(guard_link_spawn_standby(rig->link, STANDBY, &spec, true), 0);
+}
+
+static int hand_over(struct rig *rig, const char *script)
+{
+    const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    return guard_link_hand_over(rig->link, 0, STANDBY, &spec, rig->out[1], STDERR_FILENO);
+}
+
+#define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
+
+TEST(standby, a_sweep_leaves_it_alone_and_ends_all_others)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    RIG_RUN(rig, 0, "/bin/sh", "-c", "setsid sleep 1000 & echo $!; exec sleep 1000");
+    pid_t escaped = rig_pid(rig);
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_true(rig_is_gone(escaped));
+    assert_int_equal(rig->slots[0].exited, 1);
+    assert_int_equal(rig->slots[STANDBY].exited, 0);
+    assert_false(rig_is_gone(rig->slots[STANDBY].pid));
+    guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+    RIG_UNTIL(rig, rig->fenced);
+    assert_false(rig_is_gone(rig->slots[STANDBY].pid));
+    /* The fence is about trainers: nothing can be handed over now. */
+    assert_int_equal(hand_over(rig, "echo started"), 0);
+    RIG_UNTIL(rig, rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, ETIME);
+}
+
+TEST(standby, a_sweep_ends_it_once_it_is_a_trainer)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; while :; do sleep 1000; done");
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    pid_t pid = rig->slots[STANDBY].pid;
+    assert_int_equal(hand_over(rig, "exit 3"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    assert_int_equal(rig->slots[0].pid, pid);
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_true(rig_is_gone(pid));
+    assert_int_equal(rig->slots[0].exited, 1);
+    assert_int_equal(rig->slots[STANDBY].exited, 0);
+}
+
+TEST(standby, one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    pid_t pid = rig->slots[STANDBY].pid;
+    kill(pid, SIGSTOP);
+    assert_int_equal(hand_over(rig, "echo $$; exit 5"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    kill(pid, SIGKILL);
+    assert_true(rig_pid(rig) != pid);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 5);
+    assert_int_equal(rig->slots[0].exited, 1);
+}
+
+TEST(standby, one_that_is_dead_already_is_replaced_by_a_plain_one)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    kill(rig->slots[STANDBY].pid, SIGKILL);
+    assert_int_equal(hand_over(rig, "exit 6"), 0);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
+}
+
+TEST(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "sleep 0.1; printf 'Cno such module' >&3; exit 0");
+    RIG_UNTIL(rig, rig->slots[STANDBY].spawned);
+    assert_int_equal(hand_over(rig, "exit 7"), 0);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
+    assert_int_equal(rig->slots[0].cold, 1);
+    assert_string_equal(rig->slots[0].why, "no such module");
+}
+
+TEST(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; exit 9");
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    assert_int_equal(hand_over(rig, "exit 1"), 0);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 9);
+}
+
+/* --- the whole way, with Python ------------------------------------------------------------------
+ */
+
+static void nothing_told(void *ctx, uint32_t local, uint32_t pid)
+{
+    (void)ctx;
+    (void)local;
+    (void)pid;
+}
+
+static void nothing_settled(void *ctx)
+{
+    (void)ctx;
+}
+
+TEST(standby, tf_config_of_ten_thousand_members_reaches_the_script)
+{
+    enum { MEMBERS = 10000 };
+    struct rig *rig = *state;
+    char script[] = "/tmp/tfe-standby-XXXXXX";
+    const char text[] = "import json, os\n"
+                        "c = json.loads(os.environ['TF_CONFIG'])\n"
+                        "print(len(c['cluster']['worker']), len(os.environ['TF_CONFIG']) > 131072)\n";
+    int fd = mkstemp(script);
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    close(fd);
+    char *operands[] = {script, NULL};
+    struct command command;
+    struct tfe_why why;
+    assert_int_equal(command_new(operands, 1, NULL, false, false, &command, &why), 0);
+    struct standby_settings settings = {.is_off = true};
+    struct standbys_wish wish = {.base = rig->base,
+                                 .command = &command,
+                                 .settings = &settings,
+                                 .nproc = 1,
+                                 .told = nothing_told,
+                                 .settled = nothing_settled};
+    struct standbys *standbys;
+    assert_int_equal(standbys_new(&wish, &standbys), 0);
+    standbys_guard(standbys, rig->link);
+    struct msg_row *rows = calloc(MEMBERS, sizeof *rows);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        rows[i] = (struct msg_row){.host = "worker.example.org", .port = 40000};
+    }
+    struct trainer_place place = {
+        .job = "j", .node = "n", .run = 1, .epoch = 1, .rows = rows, .n_rows = MEMBERS, .nproc = 1};
+    char **env;
+    assert_int_equal(
+        environment_new((const char *const *)environ, &agent_options, &place, &env), 0);
+    struct spawn_spec spec = {.argv = (const char *const *)command.argv,
+                              .envp = (const char *const *)env};
+    assert_int_equal(standbys_spawn(standbys, 0, &spec, rig->out[1], STDERR_FILENO), 0);
+    char line[64];
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "10000 True");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(rig->slots[0].status, 0);
+    environment_free(env);
+    free(rows);
+    standbys_free(standbys);
+    command_done(&command);
+    unlink(script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STANDBY_STORY(a_sweep_leaves_it_alone_and_ends_all_others),
+        STANDBY_STORY(a_sweep_ends_it_once_it_is_a_trainer),
+        STANDBY_STORY(one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one),
+        STANDBY_STORY(one_that_is_dead_already_is_replaced_by_a_plain_one),
+        STANDBY_STORY(one_that_says_that_it_cannot_is_replaced_by_a_plain_one),
+        STANDBY_STORY(one_that_took_the_start_and_fails_is_a_trainer_that_failed),
+        STANDBY_STORY(tf_config_of_ten_thousand_members_reaches_the_script),
+    };
+    return cmocka_run_group_tests_name("standby", tests, NULL, NULL);
+}
