@@ -38,6 +38,35 @@ void text_add_u64(struct text *text, uint64_t value)
     add_bytes(text, digits + i, sizeof(digits) - i);
 }
 
+static void add_two(struct text *text, const char *before, int64_t value)
+{
+    text_add(text, before);
+    text_add(text, value < 10 ? "0" : NULL);
+    text_add_u64(text, (uint64_t)value);
+}
+
+void text_add_wall(struct text *text, struct tfe_wall wall)
+{
+    if (wall.ms < 0) {
+        return;
+    }
+    int64_t seconds = wall.ms / 1000;
+    int64_t days = seconds / 86400 + 719468; /* since 0000-03-01, so that leap days end years */
+    int64_t day_of_era = days % 146097;
+    int64_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t march_month = (5 * day_of_year + 2) / 153;
+    int64_t month = march_month < 10 ? march_month + 3 : march_month - 9;
+    text_add_u64(text, (uint64_t)(days / 146097 * 400 + year_of_era + (month <= 2 ? 1 : 0)));
+    add_two(text, "-", month);
+    add_two(text, "-", day_of_year - (153 * march_month + 2) / 5 + 1);
+    add_two(text, " ", seconds / 3600 % 24);
+    add_two(text, ":", seconds / 60 % 60);
+    add_two(text, ":", seconds % 60);
+    text_add(text, " UTC");
+}
+
 void text_add_tail(struct text *text, const char *s, size_t max)
 {
     size_t n = strlen(s);

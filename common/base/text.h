@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/time.h"
+
 struct text {
     char *p; /* always NUL-terminated */
     size_t n;
@@ -17,6 +19,9 @@ void text_init(struct text *text, char *p, size_t cap);
 /* s NULL adds nothing. */
 void text_add(struct text *text, const char *s);
 void text_add_u64(struct text *text, uint64_t value);
+
+/* "2024-02-29 23:59:58 UTC"; nothing for a time before 1970. */
+void text_add_wall(struct text *text, struct tfe_wall wall);
 
 /* The first line of s, without a clause that only leads to the second ("; its last lines were:"). */
 void text_add_line(struct text *text, const char *s);

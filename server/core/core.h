@@ -10,6 +10,7 @@
 #include "common/base/assert.h"
 #include "common/base/bug.h"
 #include "common/base/id.h"
+#include "common/base/text.h"
 #include "common/base/wheel.h"
 #include "server/core/rdzv.h"
 
@@ -22,6 +23,12 @@
 /* Evicted nodes whose JOINs are known and refused: a node's id is its process's, so that nobody
  * else brings it. Older ones would be let in again, as newcomers. */
 #define CORE_EVICTED_MAX 256
+
+/* Ended runs of a job whose names are remembered: a node that comes later with an older one is taken
+ * for a newcomer. */
+#define PAST_MAX 16
+/* A line of a record about one: two numbers, an id, a word and a number. */
+#define PAST_LINE_MAX (TFE_ID_MAX + 64)
 
 struct evicted {
     struct tfe_id job;
@@ -42,6 +49,7 @@ struct core_timer {
 struct lease {
     struct core_timer timer;   /* not set: no lease */
     bool was_shifted;          /* for a late turn of the server's loop, since the last renewal */
+    bool is_held;              /* over, but for a mass loss that is being held; likewise */
     struct tfe_mono fence_end; /* by then its guard has killed its trainers, whatever happens */
 };
 
@@ -106,6 +114,13 @@ struct node {
     bool gone;
     bool accounted; /* member: nothing of its trainers of the current epoch runs any more */
     bool started;   /* member: has been told START */
+    /* Member: another process has come with its id. What the first one ran goes on until its fence,
+     * other_fence_end, unless it hears that it was replaced. */
+    bool is_other;
+    struct tfe_mono other_fence_end;
+    uint64_t highest_epoch; /* that this process has followed, for all that is known */
+    uint64_t told_visit;    /* on which it has been told START of the current epoch */
+    uint32_t n_void;        /* STARTs of it that it has answered with JOIN on the same connection */
     bool leaving;   /* drained: in no later epoch; let go as soon as it is not needed */
     bool listening; /* member: its trainers could be reached */
     bool durable;   /* as its JOIN said: its machine is not one of those that go away */
@@ -184,11 +199,23 @@ struct write {
     uint64_t sequence;
     bool is_open;
     bool is_over; /* it says that the job has ended so: */
+    bool is_due;  /* … or will, once the record before it is answered */
+    bool proves;  /* it is only there to see whether the disk takes anything */
+    bool is_sure; /* it has just done so */
     enum job_state ending;
     struct tfe_mono again; /* the last try failed: when to try again, else NEVER */
     uint32_t backoff_ms;
     struct rdzv_record record;
     struct rdzv_member *members; /* the job's capacity of seats */
+    char past[PAST_MAX * PAST_LINE_MAX];
+};
+
+/* How a run ended that had a name. */
+struct past {
+    uint32_t run;
+    struct tfe_id key;
+    enum tfe_result result;
+    struct tfe_wall ended;
 };
 
 struct job {
@@ -230,6 +257,8 @@ struct job {
     struct tfe_mono last_join;
     struct tfe_mono ready_since;   /* GATHERING: min were ready */
     struct tfe_mono switch_began;  /* PREPARING */
+    struct tfe_mono stop_began;    /* COMMITTING: an operator has stopped it */
+    struct tfe_mono fenced_until;  /* trainers of which nothing is known may run until then */
     struct tfe_mono exit_deadline; /* RUNNING: somebody ended well; NEVER before */
     bool fence_traced;
     uint64_t mass_epoch;        /* in which a mass loss was held once */
@@ -243,6 +272,8 @@ struct job {
     struct node **chosen;            /* scratch of the choice of members */
     char sentence[MSG_SENTENCE_MAX]; /* how it ended */
     struct tfe_wall ended;           /* … and when; 0: not known */
+    struct past past[PAST_MAX]; /* the oldest first */
+    uint32_t n_past;
 };
 
 RB_HEAD(job_tree, job);
@@ -256,6 +287,7 @@ struct rdzv {
     struct job_tree jobs;
     uint32_t n_jobs;
     uint64_t joins;  /* counts up: join_order */
+    struct tfe_mono last_join;
     uint64_t visits; /* counts up: visit */
     uint64_t probes; /* counts up, from a random number on: no answer to an earlier server fits */
     struct node **by_session;
@@ -303,6 +335,8 @@ void lease_renew(struct rdzv *r, struct node *node);
 void lease_end(struct rdzv *r, struct node *node);
 /* When a lease granted at that time is over at the latest. */
 struct tfe_mono lease_end_from(const struct rdzv *r, struct tfe_mono granted);
+/* When a fence of this length that was told at that time has passed. */
+struct tfe_mono lease_fence_end_from(struct tfe_mono told, uint32_t fence_ms);
 /* For a member of an adopted epoch: what it may have been granted by the server before. */
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms);
 /* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does
@@ -392,6 +426,23 @@ void job_finish(struct rdzv *r, struct job *job, enum job_state state);
 /* Tells one node, and lets it go. */
 void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session);
 
+/* --- late.c: runs that have ended, and who comes late to them ------------------------------------
+ */
+
+/* The run that is over, for late nodes: how it ended, and when. */
+struct past late_last_run(const struct job *job);
+/* The ended run of this name; NULL: none is known. The job's last run is not among them. */
+const struct past *late_find(const struct job *job, const char *run_key);
+/* Before the job's next run: keeps the name of the one that is over. */
+void late_remember(struct job *job);
+/* For a record, and back from one. TFE_EINVAL: not what is written, or of no run before this one. */
+void late_write(const struct job *job, char ret[PAST_MAX * PAST_LINE_MAX]);
+int late_read(struct job *job, const char *text) TFE_MUST_CHECK;
+/* "job J run N ended RESULT at TIME" */
+void late_add(struct text *text, const struct job *job, const struct past *run);
+/* Tells a late node so, and lets it go. */
+void late_tell(struct rdzv *r, const struct job *job, const struct past *run, uint32_t session);
+
 /* Chooses members and ranks from the ready nodes and makes the table. Precondition: at least min
  * nodes are ready. */
 void epoch_form(struct rdzv *r, struct job *job);
@@ -406,6 +457,10 @@ void epoch_tell_rest(struct rdzv *r, struct job *job);
 void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node);
 /* By when the fences of all members have passed that nothing is known of. */
 struct tfe_mono epoch_fence_end(const struct job *job);
+/* Likewise, of rank 0 alone. */
+struct tfe_mono epoch_chief_fence_end(const struct job *job);
+/* Nobody of it has come to an end, or is missing for good. */
+bool epoch_is_whole(const struct job *job);
 
 /* --- table.c ------------------------------------------------------------------------------------ */
 
@@ -449,6 +504,9 @@ void fault_refill(struct rdzv *r, struct job *job);
 
 /* Asks for the job to be written as it is now; is_over with the ending it is about to have. */
 void write_job(struct rdzv *r, struct job *job);
+/* Whether the disk has just taken a record; else asks it to take the present one once more. A switch
+ * that nobody needs must not stop trainers for an epoch that cannot be written (DESIGN 8). */
+bool write_is_sure(struct rdzv *r, struct job *job);
 /* Asks once more for what failed. */
 void write_again(struct rdzv *r, struct job *job);
 void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence);

@@ -59,6 +59,7 @@ bool doubt_postpones(struct rdzv *r, struct node *node)
     }
     if (tfe_mono_before(r->now, job->mass_until)) {
         postpone(r, node, job->mass_until);
+        node->lease.is_held = true;
         return true;
     }
     return false;
@@ -71,8 +72,7 @@ void doubt_release(struct rdzv *r, struct job *job)
     }
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct node *node = job->epoch.seats[seat];
-        if (wheel_is_set(&node->lease.timer.wheel) &&
-            node->lease.timer.wheel.due.ms == job->mass_until.ms) {
+        if (node->lease.is_held && wheel_is_set(&node->lease.timer.wheel)) {
             postpone(r, node, r->now);
         }
     }

@@ -6,16 +6,28 @@
 /* DESIGN 4.3: a script may load data for minutes before rank 0 listens. */
 #define LEADER_WAIT_MS 300
 
+/* DESIGN 4.5: rank 0 belongs on a durable node, else on the one longest in the job. */
+static bool suits_before(const struct node *a, const struct node *b)
+{
+    if (a->durable != b->durable) {
+        return a->durable;
+    }
+    if (a->join_order != b->join_order) {
+        return a->join_order < b->join_order;
+    }
+    return id_compare(&a->id, &b->id) < 0;
+}
+
 static bool sits_before(const struct node *a, const struct node *b)
 {
-    /* Members before others, members by their old seat, others by how long they have been here. */
+    /* Members before others, members by their old seat, others by how they suit rank 0. */
     if ((a->seat == NO_SEAT) != (b->seat == NO_SEAT)) {
         return a->seat != NO_SEAT;
     }
     if (a->seat != b->seat) {
         return a->seat < b->seat;
     }
-    return a->join_order < b->join_order;
+    return suits_before(a, b);
 }
 
 /* Heapsort: no recursion, no allocation, and libc's qsort is not for a core. */
@@ -67,7 +79,7 @@ static uint32_t choose(struct job *job)
     return n < max ? n : max;
 }
 
-/* Seats of the chosen: index 0 stays, or goes to the node longest in the job; survivors keep theirs
+/* Seats of the chosen: index 0 stays where nobody suits it better but by age alone; survivors keep theirs
  * where the range allows; the rest fills the gaps in order of claim. Old seats are read from
  * node->seat, the new ones are in epoch.seats. */
 static void assign_seats(struct job *job, uint32_t n)
@@ -75,11 +87,11 @@ static void assign_seats(struct job *job, uint32_t n)
     struct node **seats = job->epoch.seats;
     memset(seats, 0, n * sizeof(struct node *));
     struct node *first = job->chosen[0];
-    if (first->seat != 0) {
-        for (uint32_t i = 1; i < n; i++) {
-            if (job->chosen[i]->join_order < first->join_order) {
-                first = job->chosen[i];
-            }
+    for (uint32_t i = 1; i < n; i++) {
+        struct node *node = job->chosen[i];
+        bool is_settled = first->seat == 0 && first->durable == node->durable;
+        if (!is_settled && suits_before(node, first)) {
+            first = node;
         }
     }
     seats[0] = first;
@@ -115,6 +127,8 @@ static void dissolve(struct rdzv *r, struct job *job)
         node->listening = false;
         node->is_dead = false;
         node->progress = (struct msg_progress){.epoch = 0};
+        node->is_other = false;
+        node->n_void = 0;
         if (node->gone) {
             node_remove(r, node);
         }
@@ -127,6 +141,7 @@ static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
     if (node->session == NO_SESSION) {
         return; /* it will hear of it when it comes back */
     }
+    node->told_visit = node->visit;
     const struct epoch *epoch = &job->epoch;
     struct msg_start *start = &send_to(r, node->session, MSG_START)->u.start;
     start->epoch = epoch->number;
@@ -217,13 +232,34 @@ void epoch_form(struct rdzv *r, struct job *job)
     epoch_make_table(job);
 }
 
+static struct tfe_mono fence_end(const struct node *node)
+{
+    return node->is_other ? node->other_fence_end : node->lease.fence_end;
+}
+
+struct tfe_mono epoch_chief_fence_end(const struct job *job)
+{
+    const struct node *chief = job->epoch.n_seats ? job->epoch.seats[0] : NULL;
+    return chief && !chief->accounted ? fence_end(chief) : (struct tfe_mono){0};
+}
+
+bool epoch_is_whole(const struct job *job)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        if (job->epoch.seats[seat]->gone || job->epoch.seats[seat]->is_other) {
+            return false;
+        }
+    }
+    return job->epoch.n_accounted == 0;
+}
+
 struct tfe_mono epoch_fence_end(const struct job *job)
 {
     struct tfe_mono end = {0};
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
         if (!node->accounted) {
-            end = tfe_mono_max(end, node->lease.fence_end);
+            end = tfe_mono_max(end, fence_end(node));
         }
     }
     return end;

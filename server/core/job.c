@@ -73,6 +73,7 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
 
 void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
 {
+    late_remember(job);
     tables_forget(job);
     take_wishes(r, job, join);
     job->run++;
@@ -188,7 +189,8 @@ uint64_t job_next_epoch(const struct job *job)
 
 void job_want_switch(struct job *job, enum tfe_cause cause)
 {
-    if (!job->has_cause) {
+    /* A switch that waits for the disk alone is one for growth, which another reason overtakes. */
+    if (!job->has_cause || (job->state == JOB_RUNNING && job->next_cause == CAUSE_JOINED)) {
         job->has_cause = true;
         job->next_cause = cause;
     }

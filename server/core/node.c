@@ -102,7 +102,7 @@ void node_set_answering(struct node *node, bool answering)
 
 void node_account(struct node *node)
 {
-    if (node->seat != NO_SEAT && !node->accounted) {
+    if (node->seat != NO_SEAT && !node->accounted && !node->is_other) {
         node->accounted = true;
         node->job->epoch.n_accounted++;
     }

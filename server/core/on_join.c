@@ -4,6 +4,9 @@
 #include "common/base/text.h"
 #include "server/core/core.h"
 
+/* STARTs that a node may answer with JOIN on one connection: it was past its lease, say. */
+#define VOIDS_MAX 1
+
 /* Epoch numbers are 53 bits, so that JSON readers keep them whole. A node's word raises them to
  * half of that at most: a liar cannot exhaust them, nor make the honest reports that follow look
  * absurd. */
@@ -49,20 +52,57 @@ static void add_sizes(struct text *text, uint32_t min, uint32_t max, uint32_t np
     text_add_u64(text, nproc);
 }
 
+/* Whether the run that the node belongs to is not the one that is on or about to begin; it has been
+ * answered then. */
+static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
+                        const struct msg_join *join)
+{
+    const struct past *past = late_find(job, join->run_key);
+    bool is_last = strcmp(join->run_key, job->run_key.text) == 0;
+    struct past last = late_last_run(job);
+    if (job_is_over(job) && is_last) {
+        past = &last;
+    }
+    if (past) {
+        late_tell(r, job, past, session);
+        return true;
+    }
+    if (job_is_over(job) || is_last) {
+        return false;
+    }
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    text_add(&text, "job ");
+    text_add(&text, job->name.text);
+    text_add(&text, " is in run ");
+    text_add_u64(&text, job->run);
+    text_add(&text, job->run_key.text[0] ? ", " : NULL);
+    text_add(&text, job->run_key.text);
+    text_add(&text, ": run ");
+    text_add(&text, join->run_key);
+    text_add(&text, " can begin once that has ended");
+    refuse(r, session, REFUSAL_LIMIT_REACHED);
+    return true;
+}
+
 /* Whether the JOIN is out of place for this job; it has been answered then. */
 static bool refused(struct rdzv *r, uint32_t session, struct job *job, const struct msg_join *join)
 {
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));
-    if (job_is_over(job) && join->new_run) {
-        return false;
+    if (join->run_key && refused_key(r, session, job, join)) {
+        return true;
     }
     if (job_is_over(job)) {
+        struct past last = late_last_run(job);
+        if (join->run_key || join->new_run) {
+            return false;
+        }
         if (join->script_digest == job->script_digest) {
-            job_tell_finish(r, job, session);
+            late_tell(r, job, &last, session);
             return true;
         }
-        text_add_line(&text, job->sentence);
+        late_add(&text, job, &last);
         text_add(&text, "; it takes no other script: use --new-run, or another --job name");
         refuse(r, session, REFUSAL_JOB_FINISHED);
         return true;
@@ -127,11 +167,21 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         send_to(r, node->session, MSG_NOTED)->u.noted.epoch = exited->epoch;
         exited = NULL;
     }
+    if (node->is_other) {
+        /* The place is not its own: that one's trainers may live, and nobody has START to follow. */
+        if (join->running_epoch != 0) {
+            send_to(r, node->session, MSG_STOP)->u.stop.epoch = join->running_epoch;
+        }
+        job_want_switch(job, CAUSE_NODE_LOST);
+        return;
+    }
     if (member && join->running_epoch == epoch->number) {
         return; /* takes its place again */
     }
     if (member && join->highest_epoch < epoch->number) {
-        if (job->epoch.opened) {
+        if (node->told_visit == node->visit && ++node->n_void > VOIDS_MAX) {
+            job_want_switch(job, CAUSE_NODE_LOST); /* it cannot follow, whatever the reason */
+        } else if (job->epoch.opened) {
             epoch_tell_again(r, job, node); /* lost with the connection */
         }
         return;
@@ -151,9 +201,28 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
     }
 }
 
+/* Whether another process has come with the id of this node's (an image with a baked id). */
+static bool is_another(const struct node *node, const struct msg_join *join)
+{
+    return (node->pid != 0 && join->pid != 0 && node->pid != join->pid) ||
+           join->highest_epoch < node->highest_epoch;
+}
+
+static void take_over(struct node *node, struct tfe_mono fence_end)
+{
+    if (node->seat != NO_SEAT && !node->accounted && !node->is_other) {
+        node->is_other = true;
+        node->other_fence_end = fence_end;
+    }
+    node->highest_epoch = 0;
+    probe_forget(node);
+}
+
 static void join_known(struct rdzv *r, struct node *node, uint32_t session,
                        const struct msg_join *join)
 {
+    bool another = is_another(node, join);
+    struct tfe_mono fence_end = node->lease.fence_end;
     if (node->session != session) {
         uint32_t older = node->session;
         node_detach(r, node);
@@ -168,6 +237,12 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         node_set_ready(node, 0);
         lease_renew(r, node);
     }
+    if (another) {
+        take_over(node, fence_end);
+    }
+    if (join->highest_epoch > node->highest_epoch) {
+        node->highest_epoch = join->highest_epoch;
+    }
     node->pid = join->pid;
     node->durable = join->durable;
     welcome(r, node);
@@ -178,12 +253,23 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     job_drop_if_unused(r, node->job);
 }
 
+static bool is_same_moment(struct tfe_mono a, struct tfe_mono b)
+{
+    return a.ms == b.ms;
+}
+
 static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_t session,
                      const struct msg_join *join)
 {
     node->job = job;
     (void)id_set(&node->id, join->node); /* is_sound */
-    node->join_order = ++r->joins;
+    /* Who comes in the same moment is equal: the order of messages decides nothing. */
+    if (r->joins == 0 || !is_same_moment(r->last_join, r->now)) {
+        r->joins++;
+    }
+    r->last_join = r->now;
+    node->join_order = r->joins;
+    node->highest_epoch = join->highest_epoch;
     node->pid = join->pid;
     node->durable = join->durable;
     RB_INSERT(node_tree, &job->nodes, node);

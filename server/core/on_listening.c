@@ -8,6 +8,7 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
         return;
     }
     node->listening = true;
+    node->highest_epoch = epoch->number;
     if (node->seat == 0 && !tfe_mono_is_never(epoch->leader_until)) {
         epoch_tell_rest(r, node->job);
         job_settle(r, node->job);

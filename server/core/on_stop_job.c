@@ -13,6 +13,16 @@ void on_stop_job(struct rdzv *r, struct job *job)
     text_add(&text, job->name.text);
     text_add(&text, " was stopped by an operator");
     send_trace(r, TRACE_JOB_STOPPING, job, NULL, 0, NULL);
+    job->stop_began = r->now;
+    if (job->state == JOB_RUNNING && job->epoch.n_accounted == 0) {
+        /* Their trainers' end is told before FINISH closes the connections. */
+        for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+            const struct node *node = job->epoch.seats[seat];
+            if (node->session != NO_SESSION) {
+                send_to(r, node->session, MSG_STOP)->u.stop.epoch = job->epoch.number;
+            }
+        }
+    }
     job_finish(r, job, JOB_STOPPED);
     job_settle(r, job);
 }

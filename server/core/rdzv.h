@@ -148,6 +148,8 @@ struct rdzv_record {
     struct tfe_wall ended; /* over: when, 0 not known */
     const struct rdzv_member *members; /* by seat */
     uint32_t n_members;
+    /* How named runs before this one ended: a line "RUN KEY RESULT ENDED_MS" for each; "" none. */
+    const char *past;
 };
 
 /* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended. A time

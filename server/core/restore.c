@@ -82,6 +82,11 @@ static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *rec
     epoch->opened = true;
     epoch->started = r->now;
     epoch_make_table(job);
+    /* Who was lost before the last epoch is in no record. */
+    if (record->epoch > 1) {
+        job->ports_spoken_until[(record->epoch + 1) & 1] =
+            lease_fence_end_from(r->now, record->fence_ms);
+    }
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         struct node *node = epoch->seats[seat];
         lease_restore(r, node, record->ttl_ms, record->fence_ms);
@@ -123,12 +128,15 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     if (!job) {
         return TFE_ENOMEM;
     }
-    int rc = fill(r, job, record);
+    job->run = record->run;
+    int rc = late_read(job, record->past ? record->past : "");
+    if (rc == 0) {
+        rc = fill(r, job, record);
+    }
     if (rc) {
         job_free(r, job);
         return rc;
     }
-    job->run = record->run;
     job->is_first_epoch = false;
     job->restarts = record->restarts;
     job->epoch.number = record->epoch;

@@ -23,6 +23,8 @@
 
 /* DESIGN 4.2: for a suspect without proof of death a switch waits no longer than this. */
 #define SUSPECT_WAIT_MS 1000
+/* A stopped job's trainers may take so long to say that they have ended. */
+#define STOP_WAIT_MS 1000
 /* DESIGN 4.2: who is not READY stop-grace and this after STOP is left out. */
 #define PREPARE_WAIT_MS 30000
 
@@ -195,6 +197,27 @@ static struct tfe_mono patience(const struct job *job, const struct node *node)
                                                : (int64_t)job->stop_grace_ms + PREPARE_WAIT_MS);
 }
 
+/* Until when a switch waits for fences. DESIGN 6: a synchronous cluster cannot make another step once
+ * one of its tasks is accounted for. Where nothing is known of any, the fences of all have to pass;
+ * rank 0's always, where the job wants that, lest it writes a checkpoint late. */
+static struct tfe_mono fences_end(const struct rdzv *r, const struct job *job)
+{
+    struct tfe_mono end = job->fenced_until;
+    if (job->epoch.opened && job->epoch.n_accounted == 0) {
+        end = tfe_mono_max(end, epoch_fence_end(job));
+    } else if (job->epoch.opened && job->chief_grace_ms > 0) {
+        struct tfe_mono chief = epoch_chief_fence_end(job);
+        const struct node *node = job->epoch.seats[0];
+        if (node->session != NO_SESSION) {
+            /* It goes on renewing while its agent cannot end it: that may last for ever. */
+            chief = tfe_mono_min(chief, tfe_mono_add(job->switch_began,
+                                                     lease_node_fence_ms(r, node)));
+        }
+        end = tfe_mono_max(end, chief);
+    }
+    return end;
+}
+
 static bool settle_preparing(struct rdzv *r, struct job *job)
 {
     struct tfe_mono wait;
@@ -209,18 +232,14 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
             return wait_until(r, job, tfe_mono_min(until, sooner));
         }
     }
-    /* DESIGN 6: a synchronous cluster cannot make another step once one of its tasks is accounted
-     * for. Where nothing is known of any, the fences of all have to pass. */
-    if (job->epoch.opened && job->epoch.n_accounted == 0) {
-        struct tfe_mono fenced = epoch_fence_end(job);
-        if (tfe_mono_before(r->now, fenced) && !TFE_BUG(skip_fence_wait)) {
-            if (!job->fence_traced) {
-                job->fence_traced = true;
-                send_trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now),
-                           NULL);
-            }
-            return !TFE_BUG(tick_forgotten) && wait_until(r, job, tfe_mono_min(fenced, sooner));
+    struct tfe_mono fenced = fences_end(r, job);
+    if (tfe_mono_before(r->now, fenced) && !TFE_BUG(skip_fence_wait)) {
+        if (!job->fence_traced) {
+            job->fence_traced = true;
+            send_trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now),
+                       NULL);
         }
+        return !TFE_BUG(tick_forgotten) && wait_until(r, job, tfe_mono_min(fenced, sooner));
     }
     struct tfe_mono answered = probe_let_go(r, job);
     if (tfe_mono_before(r->now, answered)) {
@@ -250,6 +269,12 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
 
 static void finish(struct rdzv *r, struct job *job, enum job_state state)
 {
+    struct tfe_mono fenced = epoch_fence_end(job);
+    struct tfe_mono *spoken_until = &job->ports_spoken_until[job->epoch.number & 1];
+    *spoken_until = tfe_mono_max(*spoken_until, fenced);
+    if (job->epoch.opened && job->epoch.n_accounted == 0) {
+        job->fenced_until = tfe_mono_max(job->fenced_until, fenced); /* of a run that may follow */
+    }
     enter(r, job, state);
     send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->sentence);
     wheel_cancel(&r->wheel, &job->timer.wheel);
@@ -267,15 +292,38 @@ static void finish(struct rdzv *r, struct job *job, enum job_state state)
     job->epoch.n_seats = 0;
 }
 
+/* Whether a stopped job's trainers are about to say that they have ended: a next run need not wait for
+ * their fence then. */
+static bool still_ends(const struct rdzv *r, const struct job *job)
+{
+    if (job->write.ending != JOB_STOPPED || !job->epoch.opened || job->epoch.n_accounted > 0 ||
+        is_past(r, tfe_mono_add(job->stop_began, STOP_WAIT_MS))) {
+        return false;
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        if (job->epoch.seats[seat]->session != NO_SESSION) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Durable before visible: nobody hears of an epoch, or of the job's end, that a restarted server
  * would not know of. */
 static bool settle_committing(struct rdzv *r, struct job *job)
 {
+    if (job->write.is_due && (!job->write.is_open || !tfe_mono_is_never(job->write.again))) {
+        job->write.is_due = false;
+        write_job(r, job);
+    }
     if (job->write.is_open && !TFE_BUG(start_before_durable)) {
         if (is_past(r, job->write.again)) {
             write_again(r, job);
         }
         return wait_until(r, job, job->write.again);
+    }
+    if (job->write.is_over && still_ends(r, job)) {
+        return wait_until(r, job, tfe_mono_add(job->stop_began, STOP_WAIT_MS));
     }
     if (job->write.is_over) {
         finish(r, job, job->write.ending);
@@ -313,13 +361,20 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (!job->has_cause && is_past(r, job->exit_deadline)) {
         fault_take_hang(r, job);
     }
+    if (job->has_cause && job->next_cause == CAUSE_JOINED && job->n_ready == 0) {
+        job->has_cause = false; /* who was to be taken in has gone meanwhile */
+    }
     /* Once somebody has ended well the job is about to: growing it would only do the end again. */
     if (!job->has_cause && job->n_ready > 0 && job->epoch.n_seats < job->max_nodes &&
         tfe_mono_is_never(job->exit_deadline) && !job->no_grow) {
         job_plan_switch(job, CAUSE_JOINED);
     }
-    if (job->has_cause) {
+    /* Nobody has to be stopped for a switch that nobody needs before its epoch can be written. */
+    if (job->has_cause && (!epoch_is_whole(job) || write_is_sure(r, job))) {
         return begin_switch(r, job);
+    }
+    if (job->write.is_open && is_past(r, job->write.again)) {
+        write_again(r, job);
     }
     if (is_past(r, job->epoch.leader_until)) {
         epoch_tell_rest(r, job);
@@ -329,8 +384,9 @@ static bool settle_running(struct rdzv *r, struct job *job)
         fault_refill(r, job);
         refill = TFE_MONO_NEVER;
     }
+    struct tfe_mono when = tfe_mono_min(refill, job->write.again);
     return wait_until(
-        r, job, tfe_mono_min(refill, tfe_mono_min(job->exit_deadline, job->epoch.leader_until)));
+        r, job, tfe_mono_min(when, tfe_mono_min(job->exit_deadline, job->epoch.leader_until)));
 }
 
 void job_settle(struct rdzv *r, struct job *job)
@@ -343,6 +399,11 @@ void job_finish(struct rdzv *r, struct job *job, enum job_state state)
 {
     job->write.is_over = true;
     job->write.ending = state;
-    write_job(r, job);
+    job->ended = r->wall;
+    if (job->write.is_open && job->write.record.epoch != job->durable_epoch) {
+        job->write.is_due = true; /* it names what is on disk as predecessor: which is not known yet */
+    } else {
+        write_job(r, job);
+    }
     enter(r, job, JOB_COMMITTING);
 }

@@ -26,7 +26,8 @@ int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job
         .min_nodes = job->min_nodes,
         .max_nodes = job->max_nodes,
         .nproc = job->nproc,
-        .restarts = job->restarts,
+        /* One above the budget is charged until the verdict fails the job, or takes it back. */
+        .restarts = job->restarts < job->max_restarts ? job->restarts : job->max_restarts,
     };
     return 0;
 }

@@ -15,6 +15,10 @@ static void ask(struct rdzv *r, struct job *job)
     job->write.is_open = true;
     job->write.again = TFE_MONO_NEVER;
     job->write.record.sequence = job->write.sequence;
+    job->write.record.members = job->write.members;
+    for (uint32_t seat = 0; seat < job->write.record.n_members; seat++) {
+        job->write.members[seat].host = job->epoch.hosts[seat]; /* may have moved since */
+    }
     send_persist(r, &job->write.record);
 }
 
@@ -31,6 +35,7 @@ void write_job(struct rdzv *r, struct job *job)
                                                 .join_order = node->join_order,
                                                 .durable = node->durable};
     }
+    late_write(job, w->past);
     w->record = (struct rdzv_record){
         .job = job->name.text,
         .min_nodes = job->min_nodes,
@@ -58,10 +63,25 @@ void write_job(struct rdzv *r, struct job *job)
         .ended = w->is_over ? job->ended : (struct tfe_wall){0},
         .members = w->members,
         .n_members = w->is_over ? 0 : epoch->n_seats,
+        .past = w->past,
     };
     w->sequence++;
+    w->proves = false;
+    w->is_sure = false;
     w->backoff_ms = WRITE_BACKOFF_FIRST_MS;
     ask(r, job);
+}
+
+bool write_is_sure(struct rdzv *r, struct job *job)
+{
+    struct write *w = &job->write;
+    bool is_sure = w->is_sure;
+    w->is_sure = false;
+    if (!is_sure && !w->is_open) {
+        write_job(r, job);
+        w->proves = true;
+    }
+    return is_sure;
 }
 
 void write_again(struct rdzv *r, struct job *job)
@@ -76,6 +96,7 @@ void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence)
     }
     job->write.is_open = false;
     job->write.again = TFE_MONO_NEVER;
+    job->write.is_sure = job->write.proves;
     job->durable_epoch = job->write.record.epoch;
     job_settle(r, job);
 }

@@ -24,7 +24,8 @@ struct rdzv_record *record_copy(const struct rdzv_record *r)
 {
     size_t members = r->n_members * sizeof(struct rdzv_member);
     size_t ports = (size_t)r->n_members * r->nproc * sizeof(uint16_t);
-    size_t text = text_size(r->job) + text_size(r->run_key) + text_size(r->sentence);
+    size_t text = text_size(r->job) + text_size(r->run_key) + text_size(r->sentence) +
+                  text_size(r->past);
     for (uint32_t i = 0; i < r->n_members; i++) {
         text += text_size(r->members[i].node) + text_size(r->members[i].name) +
                 text_size(r->members[i].host);
@@ -40,6 +41,7 @@ struct rdzv_record *record_copy(const struct rdzv_record *r)
     copy->job = keep(&at, r->job);
     copy->run_key = keep(&at, r->run_key);
     copy->sentence = keep(&at, r->sentence);
+    copy->past = keep(&at, r->past);
     copy->members = to;
     for (uint32_t i = 0; i < r->n_members; i++) {
         to[i] = r->members[i];

@@ -46,6 +46,7 @@ static const struct field fields[] = {
     FIELD(sentence, KIND_TEXT),
     FIELD(ended, KIND_WALL),
     FIELD(n_members, KIND_U32),
+    FIELD(past, KIND_TEXT),
 };
 
 #define N_FIELDS ((int)(sizeof(fields) / sizeof(fields[0])))

@@ -22,6 +22,8 @@ static const char *const steps[] = {
     "CREATE TABLE members(job TEXT NOT NULL, seat INTEGER NOT NULL, node TEXT NOT NULL,"
     " name TEXT NOT NULL, host TEXT NOT NULL, ports TEXT NOT NULL, join_order INTEGER NOT NULL,"
     " durable INTEGER NOT NULL, PRIMARY KEY(job, seat)) WITHOUT ROWID;",
+    /* 2. past: how the named runs before this one ended, a line for each (server/core/rdzv.h). */
+    "ALTER TABLE jobs ADD COLUMN past TEXT NOT NULL DEFAULT '';",
 };
 
 int sqlite_schema_newest(void)

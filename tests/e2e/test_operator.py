@@ -206,7 +206,7 @@ def test_a_stopped_job_ends_for_all_and_stays_so(server, fleet, ctl, status):
     assert status()[0]["state"] == "stopped"
     assert ctl("stop", "default").returncode == 0  # once more
     late = fleet.start("--nnodes=1:2")
-    assert late.wait() == 1 and "stopped by an operator" in late.stderr()
+    assert late.wait() == 1 and "job default run 1 ended stopped at 20" in late.stderr()
     assert len(s.events("job_stopping")) == 1
 
 

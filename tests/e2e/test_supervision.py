@@ -124,7 +124,7 @@ def test_always_failing_script_fails_the_job_after_its_restarts(server, fleet):
     assert [e["cause"] for e in s.events("epoch")] == ["start", "trainer_failed", "trainer_failed"]
     # A late node of the same script is told the same.
     late = fleet.start("--nnodes=2:2", "--max_restarts=2", trainer=["--exit", "7", "--say", "no such data set"])
-    assert late.wait() == 1
+    assert late.wait() == 1 and "job default run 1 ended failed at 20" in late.stderr()
     # One with another script is refused, with a sentence that helps.
     other = fleet.start("--nnodes=2:2", trainer=["--exit", "8"])
     assert other.wait() == 1

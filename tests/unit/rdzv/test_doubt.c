@@ -114,6 +114,21 @@ TEST(mass_loss, a_survivors_exit_ends_the_wait)
     world_free(w);
 }
 
+TEST(mass_loss, a_survivors_exit_does_not_end_the_leases_that_were_renewed_in_that_moment)
+{
+    /* They were told from the held ones by their time alone. */
+    NO_FIXTURE;
+    struct world *w = a_mass_loss(4, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = ++w->renewals};
+        assert_int_equal(say(w, i, &msg), 0);
+    }
+    exited(w, 3, 1, 3);
+    pass(w, TTL_HELD_MS - 1);
+    assert_not_saw(w, "node_lost");
+    world_free(w);
+}
+
 TEST(mass_loss, of_half_or_of_two_is_a_loss)
 {
     NO_FIXTURE;
@@ -135,6 +150,7 @@ int main(void)
         STORY(mass_loss, holds_every_decision_for_another_lease_and_alarms),
         STORY(mass_loss, whoever_is_back_meanwhile_was_never_lost),
         STORY(mass_loss, a_survivors_exit_ends_the_wait),
+        STORY(mass_loss, a_survivors_exit_does_not_end_the_leases_that_were_renewed_in_that_moment),
         STORY(mass_loss, of_half_or_of_two_is_a_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,103 @@ TEST(commit, a_store_that_another_server_writes_to_ends_this_one)
     world_free(w);
 }
 
+TEST(commit, a_record_that_is_asked_for_again_knows_where_its_members_are_by_now)
+{
+    /* Nodes that joined meanwhile had moved them. */
+    NO_FIXTURE;
+    struct world *w = a_world(1, 40);
+    struct disk disk;
+    w->disk = &disk;
+    w->holds_writes = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    pass(w, 3000);
+    assert_saw(w, "PERSIST");
+    assert_int_equal(write_ends(w, RDZV_PERSIST_FAILED), 0);
+    char id[TFE_ID_MAX + 1];
+    for (uint32_t i = 2; i < 32; i++) {
+        snprintf(id, sizeof(id), "n%u", i);
+        join(w, i, id);
+    }
+    memset(&disk, 0, sizeof(disk));
+    pass(w, 1000);
+    assert_saw(w, "PERSIST job=j epoch=1 after=0 members=2\n");
+    assert_string_equal(disk.record.members[0].node, "a");
+    assert_string_equal(disk.record.members[1].host, "b1");
+    assert_int_equal(disk.record.members[1].ports[0], 1100);
+    world_free(w);
+}
+
+TEST(commit, spares_of_an_epoch_that_is_given_up_are_asked_for_the_next_one)
+{
+    /* They had been READY for its number, and were forgotten. */
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    join(w, 0, "a");
+    pass(w, 1);
+    join(w, 1, "c");
+    w->holds_writes = true;
+    ready(w, 0, 1);
+    pass(w, 3000);
+    ready(w, 1, 1); /* a spare */
+    goodbye(w, 0);
+    forget(w);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "1:PREPARE epoch=2");
+    w->holds_writes = false;
+    ready(w, 1, 2);
+    assert_saw(w, "1:START epoch=2");
+    world_free(w);
+}
+
+/* A full disk, and a node that could come in. */
+static struct world *a_full_disk(void)
+{
+    struct world *w = a_running_world(1, 2, 1);
+    w->holds_writes = true;
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=1\n"); /* does it take anything? */
+    assert_not_saw(w, "STOP");
+    assert_int_equal(write_ends(w, RDZV_PERSIST_FAILED), 0);
+    assert_saw(w, "~write_failed");
+    return w;
+}
+
+TEST(full_disk, stops_no_trainer_for_growth_and_growth_comes_when_there_is_space)
+{
+    NO_FIXTURE;
+    struct world *w = a_full_disk();
+    pass(w, 1000);
+    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=1\n");
+    assert_not_saw(w, "STOP");
+    forget(w);
+    w->holds_writes = false;
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "START epoch=2 rank=1");
+    world_free(w);
+}
+
+TEST(full_disk, does_not_delay_what_has_to_be)
+{
+    NO_FIXTURE;
+    struct world *w = a_full_disk();
+    exited(w, 0, 1, 1);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 trainer_failed");
+    world_free(w);
+
+    w = a_full_disk();
+    goodbye(w, 1); /* nobody is left to come in */
+    w->holds_writes = false;
+    pass(w, 100000);
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
 TEST(commit, an_answer_for_an_older_record_says_nothing)
 {
     NO_FIXTURE;
@@ -319,7 +416,7 @@ TEST(restart, a_finished_job_stays_finished)
     w = restored(w, &disk);
     assert_string_equal(job_state(w), "succeeded");
     join(w, 0, "late");
-    assert_saw(w, "0:FINISH succeeded: job j succeeded");
+    assert_saw(w, "0:FINISH succeeded: job j run 1 ended succeeded");
     world_free(w);
 }
 
@@ -356,6 +453,10 @@ int main(void)
         STORY(commit, nobody_hears_of_an_epoch_before_it_is_durable),
         STORY(commit, a_write_that_fails_is_tried_again_with_back_off),
         STORY(commit, a_store_that_another_server_writes_to_ends_this_one),
+        STORY(commit, a_record_that_is_asked_for_again_knows_where_its_members_are_by_now),
+        STORY(commit, spares_of_an_epoch_that_is_given_up_are_asked_for_the_next_one),
+        STORY(full_disk, stops_no_trainer_for_growth_and_growth_comes_when_there_is_space),
+        STORY(full_disk, does_not_delay_what_has_to_be),
         STORY(commit, an_answer_for_an_older_record_says_nothing),
         STORY(commit, an_epoch_that_loses_a_member_before_it_is_durable_is_over_before_it_began),
         STORY(commit, a_member_that_reconnects_meanwhile_is_told_with_the_rest),

@@ -211,9 +211,9 @@ TEST(late, the_same_script_is_told_how_the_job_ended)
     assert_saw(w, "0:FINISH succeeded");
     cut(w, 0);
     join(w, 1, "b");
-    assert_string_equal(w->log, "1:FINISH succeeded: job j succeeded\n1:CLOSE\n");
+    assert_string_equal(w->log, "1:FINISH succeeded: job j run 1 ended succeeded\n1:CLOSE\n");
     join(w, 0, "a");
-    assert_string_equal(w->log, "0:FINISH succeeded: job j succeeded\n0:CLOSE\n");
+    assert_string_equal(w->log, "0:FINISH succeeded: job j run 1 ended succeeded\n0:CLOSE\n");
     world_free(w);
 }
 
@@ -227,7 +227,7 @@ TEST(late, another_script_is_refused_with_the_sentence)
     exited(w, 0, 1, 2);
     w->join.script_digest++;
     join(w, 1, "b");
-    assert_saw(w, "1:REFUSED job_finished: job j failed: rank 0 on node a (a) exited with code 2");
+    assert_saw(w, "1:REFUSED job_finished: job j run 1 ended failed; it takes no other script");
     assert_saw(w, "1:CLOSE");
     assert_not_saw(w, "FINISH");
     world_free(w);

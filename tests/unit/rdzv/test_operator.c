@@ -181,6 +181,10 @@ static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
     stop_job(w); /* once more: it is about to */
     assert_string_equal(w->log, "");
     assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    if (strcmp(state, "running") == 0) {
+        assert_not_saw(w, "FINISH"); /* who trains says first that its trainers have ended */
+        trainers_stop(w, 0, 1);
+    }
     assert_string_equal(job_state(w), "stopped");
     for (uint32_t i = 0; i < sessions; i++) {
         char line[96];
@@ -191,7 +195,7 @@ static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
     stop_job(w); /* it has */
     assert_string_equal(w->log, "");
     join(w, 40, "late");
-    assert_saw(w, "40:FINISH stopped: job j was stopped by an operator");
+    assert_saw(w, "40:FINISH stopped: job j run 1 ended stopped");
     pass(w, 1000000);
     assert_string_equal(w->log, "");
     world_free(w);
@@ -214,14 +218,6 @@ TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
     exited(w, 0, 1, 1);
     ends_stopped(w, "preparing", 2);
 
-    w = a_world(1, 2);
-    w->holds_writes = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
-    ends_stopped(w, "committing", 2);
-
     w = a_running_world(1, 2, 2);
     join(w, 2, "c");
     ends_stopped(w, "running", 3);
@@ -230,6 +226,70 @@ TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
     goodbye(w, 1);
     stopped_and_ready(w, 0, 1);
     ends_stopped(w, "waiting", 1); /* below min, after an epoch */
+}
+
+static struct world *stopped_while_committing(enum rdzv_event_type how)
+{
+    struct world *w = a_world(1, 1);
+    w->holds_writes = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    assert_string_equal(job_state(w), "committing");
+    stop_job(w);
+    assert_not_saw(w, "PERSIST");
+    forget(w);
+    assert_int_equal(write_ends(w, how), 0);
+    assert_not_saw(w, "START");
+    return w;
+}
+
+TEST(stop, while_an_epoch_is_being_written_follows_it_on_the_disk)
+{
+    /* It named the epoch before as its predecessor, and the server took itself for a second one. */
+    NO_FIXTURE;
+    struct world *w = stopped_while_committing(RDZV_PERSISTED);
+    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=0 over\n");
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "0:FINISH stopped");
+    world_free(w);
+
+    w = stopped_while_committing(RDZV_PERSIST_FAILED);
+    assert_saw(w, "PERSIST job=j epoch=1 after=0 members=0 over\n");
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "0:FINISH stopped");
+    world_free(w);
+}
+
+TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
+{
+    /* The next run forgot it, and both trained. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 1, 1);
+    stop_job(w);
+    assert_saw(w, "0:STOP epoch=1\n");
+    pass(w, 999);
+    assert_not_saw(w, "FINISH");
+    pass(w, 1);
+    assert_saw(w, "0:FINISH stopped");
+    w->join.new_run = true;
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    assert_saw(w, "~wait_fence");
+    pass(w, FENCE_ONE_HELD_MS - 1001);
+    assert_not_saw(w, "1:START epoch=2");
+    pass(w, 1);
+    assert_saw(w, "1:START epoch=2");
+    world_free(w);
+
+    w = a_running_world(1, 1, 1);
+    stop_job(w);
+    trainers_stop(w, 0, 1);
+    assert_saw(w, "0:FINISH stopped");
+    w->join.new_run = true;
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    assert_saw(w, "1:START epoch=2"); /* it has said so */
+    world_free(w);
 }
 
 TEST(stop, a_finished_job_stays_as_it_is)
@@ -397,6 +457,7 @@ static struct world *an_operated_life(uint64_t fail_at)
     stopped_and_ready(w, 3, 2);
     join(w, 9, "a");
     stop_job(w);
+    pass(w, 1000);
     return w;
 }
 
@@ -511,6 +572,8 @@ int main(void)
         STORY(evict, in_every_other_state),
         STORY(evict, only_so_many_are_remembered),
         STORY(stop, in_every_state_the_end_is_durable_before_it_is_told),
+        STORY(stop, while_an_epoch_is_being_written_follows_it_on_the_disk),
+        STORY(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains),
         STORY(stop, a_finished_job_stays_as_it_is),
         STORY(stop, a_write_that_fails_is_tried_again),
         STORY(stop, what_was_decided_first_stays),

@@ -146,7 +146,9 @@ TEST(start, index_0_goes_to_the_node_longest_in_the_job_whatever_the_order_of_me
     NO_FIXTURE;
     struct world *w = a_world(3, 3);
     join(w, 5, "z");
+    pass(w, 1);
     join(w, 3, "m");
+    pass(w, 1);
     join(w, 4, "a");
     ready(w, 4, 1);
     ready(w, 3, 1);

@@ -36,6 +36,7 @@ struct disk {
     char text[8][3][TFE_HOST_MAX + 1];
     char sentence[MSG_SENTENCE_MAX];
     char run_key[TFE_ID_MAX + 1];
+    char past[4096];
 };
 
 static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
@@ -46,6 +47,8 @@ static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
     d->record.sentence = d->sentence;
     snprintf(d->run_key, sizeof(d->run_key), "%s", record->run_key);
     d->record.run_key = d->run_key;
+    snprintf(d->past, sizeof(d->past), "%s", record->past);
+    d->record.past = d->past;
     d->record.members = d->members;
     for (uint32_t i = 0; i < record->n_members; i++) {
         const struct rdzv_member *m = &record->members[i];
@@ -67,6 +70,7 @@ struct world {
     struct tfe_mem mem;
     struct rdzv *r;
     int64_t now;
+    int64_t wall; /* civil time; 0: the core is not told */
     int64_t deadline;
     struct msg_join join;                /* what the next join() says, but for the node's id */
     char node[SESSIONS][TFE_ID_MAX + 1]; /* on each session */
@@ -225,6 +229,9 @@ static inline int step(struct world *w, const struct rdzv_event *event)
     uint32_t leader = UINT32_MAX;
     uint64_t leads = 0;
     struct rdzv_actions actions;
+    struct rdzv_event dated = *event;
+    dated.wall.ms = w->wall;
+    event = &dated;
     int rc = rdzv_step(w->r, event, &actions);
     if (rc == TFE_ENOMEM && w->retries) {
         assert_int_equal(actions.n, 0);

@@ -1,0 +1,96 @@
+/* tests/unit/rdzv/test_duplicate.c: two processes with one node id, and STARTs that nobody can follow. */
+#include "tests/unit/rdzv/world.h"
+
+/* A process with node b's id, which has never heard of an epoch, comes on session 5. */
+static void impostor_joins(struct world *w, uint32_t pid)
+{
+    uint32_t own = w->join.pid;
+    w->join.pid = pid;
+    join(w, 5, "b");
+    w->join.pid = own;
+    assert_saw(w, "1:REFUSED node_replaced");
+    assert_saw(w, "5:WELCOME b");
+}
+
+static void listens(struct world *w, uint32_t session, uint64_t epoch)
+{
+    assert_int_equal(
+        say(w, session, &(struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = epoch}), 0);
+}
+
+TEST(duplicate, the_newer_process_is_no_member_before_it_is_ready)
+{
+    /* It was told START of a rank that the older one's trainer lived in, without end and without a
+     * pause. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 2);
+    impostor_joins(w, 4712);
+    assert_not_saw(w, "5:START");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 node_lost");
+    ready(w, 5, 2);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "5:START epoch=2 rank=1");
+    world_free(w);
+}
+
+TEST(duplicate, without_pids_the_highest_epoch_tells_them_apart)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    w->join.pid = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    listens(w, 1, 1);
+    impostor_joins(w, 0);
+    assert_not_saw(w, "5:START");
+    assert_saw(w, "~switch");
+    world_free(w);
+}
+
+TEST(duplicate, of_the_only_member_waits_for_the_fence_that_the_older_process_has)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    w->join.pid = 4711;
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    assert_saw(w, "1:START epoch=1");
+    impostor_joins(w, 4712);
+    ready(w, 5, 2);
+    assert_saw(w, "~wait_fence");
+    pass(w, FENCE_ONE_HELD_MS - 1); /* however often the newer one renews */
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "5:START epoch=2");
+    world_free(w);
+}
+
+TEST(void_start, is_told_once_more_and_then_the_epoch_goes_on_without_the_node)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    join(w, 1, "b"); /* it was past its lease */
+    assert_saw(w, "1:START epoch=1 rank=1");
+    join(w, 1, "b");
+    assert_not_saw(w, "START");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 node_lost");
+    stopped_and_ready(w, 0, 1);
+    ready(w, 1, 2);
+    assert_saw(w, "1:START epoch=2 rank=1");
+    join(w, 1, "b"); /* counted anew */
+    assert_saw(w, "1:START epoch=2 rank=1");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(duplicate, the_newer_process_is_no_member_before_it_is_ready),
+        STORY(duplicate, without_pids_the_highest_epoch_tells_them_apart),
+        STORY(duplicate, of_the_only_member_waits_for_the_fence_that_the_older_process_has),
+        STORY(void_start, is_told_once_more_and_then_the_epoch_goes_on_without_the_node),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* tests/unit/rdzv/test_rank.c: who has rank 0, and how long it is waited for. */
+#include "tests/unit/rdzv/world.h"
+
+static void join_as(struct world *w, uint32_t session, const char *node, bool durable)
+{
+    w->join.durable = durable;
+    join(w, session, node);
+    w->join.durable = false;
+    pass(w, 1);
+}
+
+TEST(durable, has_rank_0_however_late_it_came)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(3, 3);
+    join_as(w, 0, "a", false);
+    join_as(w, 1, "b", false);
+    join_as(w, 2, "c", true);
+    ready(w, 0, 1);
+    ready(w, 1, 1);
+    ready(w, 2, 1);
+    assert_saw(w, "2:START epoch=1 rank=0");
+    assert_saw(w, "0:START epoch=1 rank=1");
+    assert_saw(w, "1:START epoch=1 rank=2");
+    world_free(w);
+}
+
+TEST(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 2);
+    join_as(w, 2, "c", true);
+    ready(w, 2, 2);
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 1, 1);
+    assert_saw(w, "2:START epoch=2 rank=0");
+    assert_saw(w, "1:START epoch=2 rank=1");
+    assert_saw(w, "0:START epoch=2 rank=2");
+    world_free(w);
+}
+
+TEST(durable, that_has_rank_0_keeps_it_whoever_else_is)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    join_as(w, 1, "b", false);
+    join_as(w, 0, "a", true);
+    ready(w, 0, 1);
+    ready(w, 1, 1);
+    pass(w, 3000);
+    assert_saw(w, "0:START epoch=1 rank=0");
+    join_as(w, 2, "c", true);
+    ready(w, 2, 2);
+    stopped_and_ready(w, 1, 1);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "0:START epoch=2 rank=0");
+    world_free(w);
+}
+
+TEST(durable, is_taken_in_before_other_spares)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    join_as(w, 0, "a", false);
+    ready(w, 0, 1);
+    join_as(w, 1, "b", false);
+    ready(w, 1, 2);
+    join_as(w, 2, "c", true);
+    ready(w, 2, 2);
+    goodbye(w, 0);
+    assert_saw(w, "2:START epoch=2 rank=0");
+    world_free(w);
+}
+
+TEST(durable, is_known_to_a_restarted_server)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = a_world(1, 3);
+    w->disk = &disk;
+    join_as(w, 0, "a", false);
+    join_as(w, 1, "b", true);
+    ready(w, 0, 1);
+    ready(w, 1, 1);
+    pass(w, 3000);
+    assert_false(disk.record.members[1].durable);
+    assert_true(disk.record.members[0].durable);
+    world_free(w);
+}
+
+TEST(rank, of_nodes_that_come_in_one_moment_does_not_depend_on_the_order_of_messages)
+{
+    NO_FIXTURE;
+    static const uint32_t orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+    for (int i = 0; i < 3; i++) {
+        struct world *w = a_world(3, 3);
+        for (int k = 0; k < 3; k++) {
+            join(w, orders[i][k], name_of(orders[i][k]));
+        }
+        for (int k = 0; k < 3; k++) {
+            ready(w, orders[2 - i][k], 1);
+        }
+        assert_saw(w, "0:START epoch=1 rank=0");
+        assert_saw(w, "1:START epoch=1 rank=1");
+        assert_saw(w, "2:START epoch=1 rank=2");
+        world_free(w);
+    }
+}
+
+/* a has rank 0 of two, c is ready to replace whom is lost; rank 0 is to be waited for. */
+static struct world *a_chief_world(uint32_t grace_ms)
+{
+    struct world *w = a_world(1, 2);
+    w->join.chief_grace_ms = grace_ms;
+    join(w, 0, "a");
+    pass(w, 1);
+    join(w, 1, "b");
+    ready(w, 0, 1);
+    ready(w, 1, 1);
+    assert_saw(w, "0:START epoch=1 rank=0");
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    pass(w, 400000); /* the fences of their first leases have passed */
+    return w;
+}
+
+TEST(chief_grace, waits_for_the_fence_of_a_rank_0_that_nothing_is_known_of)
+{
+    NO_FIXTURE;
+    struct world *w = a_chief_world(20000);
+    w->quiet = false;
+    pass(w, 3400);
+    assert_saw(w, "0:RENEWED");
+    assert_saw(w, "ttl=10000 fence=20000"); /* rank 0's guard ends them by then */
+    assert_saw(w, "ttl=10000 fence=300000");
+    w->quiet = true;
+    cut(w, 0);
+    w->renews[0] = false;
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~node_lost job=j node=a");
+    stopped_and_ready(w, 1, 1);
+    assert_saw(w, "~wait_fence");
+    pass(w, 7000);
+    assert_not_saw(w, "START");
+    pass(w, 6000);
+    assert_saw(w, "1:START epoch=2");
+    world_free(w);
+}
+
+TEST(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others)
+{
+    NO_FIXTURE;
+    struct world *w = a_chief_world(20000);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    ready(w, 0, 2);
+    stopped_and_ready(w, 1, 1);
+    assert_saw(w, "START epoch=2");
+    world_free(w);
+
+    w = a_chief_world(20000);
+    cut(w, 1);
+    pass(w, TTL_HELD_MS);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "0:START epoch=2");
+    world_free(w);
+}
+
+TEST(chief_grace, by_default_waits_for_nobody_once_one_is_accounted_for)
+{
+    NO_FIXTURE;
+    struct world *w = a_chief_world(0);
+    cut(w, 0);
+    pass(w, TTL_HELD_MS);
+    stopped_and_ready(w, 1, 1);
+    assert_saw(w, "1:START epoch=2");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(durable, has_rank_0_however_late_it_came),
+        STORY(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can),
+        STORY(durable, that_has_rank_0_keeps_it_whoever_else_is),
+        STORY(durable, is_taken_in_before_other_spares),
+        STORY(durable, is_known_to_a_restarted_server),
+        STORY(rank, of_nodes_that_come_in_one_moment_does_not_depend_on_the_order_of_messages),
+        STORY(chief_grace, waits_for_the_fence_of_a_rank_0_that_nothing_is_known_of),
+        STORY(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others),
+        STORY(chief_grace, by_default_waits_for_nobody_once_one_is_accounted_for),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}

@@ -1,0 +1,137 @@
+/* tests/unit/rdzv/test_run.c: runs that have names, and who comes late to them. */
+#include "tests/unit/rdzv/world.h"
+
+/* Run `key` of the job has ended well: node `node` was alone in it. */
+static void a_run(struct world *w, const char *key, const char *node, uint64_t epoch)
+{
+    w->join.run_key = key;
+    join(w, 0, node);
+    ready(w, 0, epoch);
+    pass(w, w->join.max_nodes > 1 ? 3000 : 0);
+    assert_string_equal(job_state(w), "running");
+    exited(w, 0, epoch, 0);
+    assert_saw(w, "0:FINISH succeeded");
+}
+
+TEST(run_key, one_that_has_ended_is_told_and_an_unknown_one_begins_the_next_run)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    w->wall = INT64_C(1709251198000); /* a leap day */
+    a_run(w, "k1", "a", 1);
+    w->join.script_digest++; /* whatever it brings */
+    join(w, 1, "late");
+    assert_string_equal(
+        w->log, "1:FINISH succeeded: job j run 1 ended succeeded at 2024-02-29 23:59:58 UTC\n"
+                "1:CLOSE\n");
+    a_run(w, "k2", "b", 2);
+    w->join.run_key = "k1";
+    join(w, 1, "later");
+    assert_saw(w, "1:FINISH succeeded: job j run 1 ended succeeded at 2024-02-29");
+    w->join.run_key = "k2";
+    join(w, 1, "latest");
+    assert_saw(w, "1:FINISH succeeded: job j run 2 ended succeeded");
+    world_free(w);
+}
+
+TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    a_run(w, "k1", "a", 1);
+    w->join.run_key = "k2";
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    w->join.run_key = "k1";
+    join(w, 2, "old");
+    assert_saw(w, "2:FINISH succeeded: job j run 1 ended succeeded"); /* though run 2 is on */
+    w->join.run_key = "k3";
+    join(w, 3, "early");
+    assert_saw(w, "3:REFUSED limit_reached: job j is in run 2, k2: run k3 can begin once that has "
+                  "ended\n");
+    w->join.run_key = NULL;
+    join(w, 4, "any");
+    assert_saw(w, "4:WELCOME any run=2");
+    world_free(w);
+}
+
+TEST(run_key, is_known_to_a_restarted_server)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = a_world(1, 1);
+    w->disk = &disk;
+    w->wall = 86400000;
+    a_run(w, "k1", "a", 1);
+    a_run(w, "k2", "b", 2);
+    struct world *next = a_world(1, 1);
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    next->join.run_key = "k1";
+    join(next, 0, "x");
+    assert_saw(next, "0:FINISH succeeded: job j run 1 ended succeeded at 1970-01-02 00:00:00 UTC\n");
+    next->join.run_key = "k2";
+    join(next, 0, "x");
+    assert_saw(next, "0:FINISH succeeded: job j run 2 ended succeeded at 1970-01-02");
+    next->join.run_key = "k3";
+    join(next, 0, "x");
+    assert_saw(next, "run=3");
+    world_free(next);
+    assert_string_equal(disk.past, "1 k1 succeeded 86400000\n");
+    static const char *const bad[] = {"2 k1 succeeded 1\n", "0 k1 succeeded 1\n", "1 k1 drained 1\n",
+                                      "1 k1 succeeded 1",   "1 k1 succeeded\n",   "1 k/1 failed 1\n",
+                                      "1  failed 1\n",      "x k1 failed 1\n",    "1 k1 failed -1\n",
+                                      "99999999999999999999 k1 failed 1\n",       "\n"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        next = a_world(1, 1);
+        disk.record.past = bad[i];
+        if (rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record) != TFE_EINVAL) {
+            fail_msg("taken: %s", bad[i]);
+        }
+        world_free(next);
+    }
+    world_free(w);
+}
+
+TEST(run_key, only_so_many_are_remembered)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    char key[16];
+    for (uint32_t i = 1; i <= 18; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        a_run(w, key, "a", i);
+    }
+    w->join.run_key = "k2";
+    join(w, 0, "x");
+    assert_saw(w, "0:FINISH succeeded: job j run 2 ended");
+    w->join.run_key = "k1";
+    join(w, 0, "x");
+    assert_saw(w, "0:WELCOME x run=19");
+    world_free(w);
+}
+
+TEST(run_key, one_that_failed_or_was_stopped_is_told_so)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    w->join.run_key = "k";
+    w->join.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    exited(w, 0, 1, 1);
+    join(w, 1, "late");
+    assert_string_equal(w->log, "1:FINISH failed: job j run 1 ended failed\n1:CLOSE\n");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(run_key, one_that_has_ended_is_told_and_an_unknown_one_begins_the_next_run),
+        STORY(run_key, another_run_can_begin_only_when_the_present_one_has_ended),
+        STORY(run_key, is_known_to_a_restarted_server),
+        STORY(run_key, only_so_many_are_remembered),
+        STORY(run_key, one_that_failed_or_was_stopped_is_told_so),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}
