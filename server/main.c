@@ -125,6 +125,7 @@ static int start_core(struct server *server, struct tfe_why *why)
         .gather_max_ms = s->gather_max_ms,
         .grow_wait_ms = s->grow_wait_ms,
         .elastic_timeout_ms = s->elastic_timeout_ms,
+        .renew_rate = s->renew_rate,
         .stop_grace_ms = s->stop_grace_ms,
         .exit_grace_ms = s->exit_grace_ms,
         .max_restarts = s->max_restarts,

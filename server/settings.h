@@ -21,6 +21,7 @@ struct settings {
     uint32_t gather_max_ms;
     uint32_t grow_wait_ms;
     uint32_t elastic_timeout_ms;
+    uint32_t renew_rate;
     uint32_t stop_grace_ms;
     uint32_t exit_grace_ms;
     uint32_t max_restarts;

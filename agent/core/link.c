@@ -170,6 +170,11 @@ void link_renewed(struct agent *a, const struct msg_renewed *renewed)
         return; /* too old to know when it was sent, or never sent */
     }
     struct tfe_mono sent = link->renew_sent[renewed->number % RENEWALS_MAX];
+    if (renewed->ttl_ms != link->ttl_ms) {
+        /* The server lengthens leases when it has many, and shortens them again. */
+        link->renew_ms = renewed->ttl_ms >= 3 ? renewed->ttl_ms / 3 : 1;
+        link->renew_at = tfe_mono_min(link->renew_at, tfe_mono_add(a->now, link->renew_ms));
+    }
     link->ttl_ms = renewed->ttl_ms;
     link->lease_end = tfe_mono_add(sent, renewed->ttl_ms);
     link->silent_at = link->lease_end;

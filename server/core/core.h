@@ -48,6 +48,7 @@ struct core_timer {
 /* The place of a node, and until when it is its own. */
 struct lease {
     struct core_timer timer;   /* not set: no lease */
+    bool counts;               /* among the server's leases */
     bool was_shifted;          /* for a late turn of the server's loop, since the last renewal */
     bool is_held;              /* over, but for a mass loss that is being held; likewise */
     struct tfe_mono fence_end; /* by then its guard has killed its trainers, whatever happens */
@@ -88,7 +89,7 @@ struct probe {
     bool succeeded;    /* ADDRESS: somebody has reached it. SUSPECT: refused, to one who knows it */
     bool contradicted; /* SUSPECT: something may be alive there */
     uint32_t by;       /* SUSPECT: whose word, of those asked */
-    uint32_t wait_ms;  /* SUSPECT: until the next try */
+    struct tfe_mono suspect_since; /* SUSPECT: the first try */
     /* Who have got the node's id from its address, the newest last. */
     struct tfe_id verifiers[PROBERS_MAX];
     uint32_t n_verifiers;
@@ -236,6 +237,8 @@ struct job {
     struct core_timer timer;
     struct epoch epoch;
     struct tables tables;
+    uint32_t granted_ttl_ms; /* the largest so far */
+    uint32_t durable_ttl_ms; /* … that a restarted server would know of */
     uint64_t durable_epoch; /* the last one that was PERSISTED, or is being so */
     struct write write;
     struct fault fault;
@@ -288,6 +291,7 @@ struct rdzv {
     uint32_t n_jobs;
     uint64_t joins;  /* counts up: join_order */
     struct tfe_mono last_join;
+    uint32_t n_leases;
     uint64_t visits; /* counts up: visit */
     uint64_t probes; /* counts up, from a random number on: no answer to an earlier server fits */
     struct node **by_session;
@@ -295,7 +299,7 @@ struct rdzv {
     size_t n_actions;
     size_t cap_actions;
     struct tfe_mono deadline;
-    struct tfe_mono late_until; /* no lease ends before, the loop was late */
+    struct tfe_mono late_at; /* a turn of the loop was late: no lease ends for another ttl */
     struct node *dead_nodes;
     struct job *dead_jobs;
     struct evicted evicted[CORE_EVICTED_MAX]; /* a ring */
@@ -334,14 +338,19 @@ void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job
 void lease_renew(struct rdzv *r, struct node *node);
 void lease_end(struct rdzv *r, struct node *node);
 /* When a lease granted at that time is over at the latest. */
-struct tfe_mono lease_end_from(const struct rdzv *r, struct tfe_mono granted);
+struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job,
+                               struct tfe_mono granted);
+/* How long a lease should be for the server to bear the renewals. */
+uint32_t lease_wanted_ms(const struct rdzv *r);
+/* What a node of the job is granted: that, but no more than what a restarted server would know of. */
+uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job);
 /* When a fence of this length that was told at that time has passed. */
 struct tfe_mono lease_fence_end_from(struct tfe_mono told, uint32_t fence_ms);
 /* For a member of an adopted epoch: what it may have been granted by the server before. */
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms);
 /* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does
  * not need the long one); the setting, or DESIGN 6's rule. */
-uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members);
+uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_ms);
 /* What the node is told, for its present standing. */
 uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node);
 

@@ -9,7 +9,7 @@
 void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
 {
     if (!tfe_mono_is_never(r->deadline) && tfe_mono_sub(now, r->deadline) > LATE_MS) {
-        r->late_until = lease_end_from(r, now);
+        r->late_at = now;
     }
 }
 
@@ -21,7 +21,7 @@ static bool is_silent(const struct rdzv *r, const struct node *node)
         return true;
     }
     return wheel_is_set(&node->lease.timer.wheel) &&
-           tfe_mono_sub(node->lease.timer.wheel.due, r->now) < (int64_t)r->config.ttl_ms / 2;
+           tfe_mono_sub(node->lease.timer.wheel.due, r->now) < (int64_t)lease_ttl_ms(r, node->job) / 2;
 }
 
 static bool is_mass_loss(const struct rdzv *r, const struct job *job)
@@ -43,9 +43,10 @@ static void postpone(struct rdzv *r, struct node *node, struct tfe_mono until)
 bool doubt_postpones(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
-    if (tfe_mono_before(r->now, r->late_until) && !node->lease.was_shifted) {
+    struct tfe_mono late_until = lease_end_from(r, job, r->late_at);
+    if (r->late_at.ms != 0 && tfe_mono_before(r->now, late_until) && !node->lease.was_shifted) {
         node->lease.was_shifted = true;
-        postpone(r, node, r->late_until);
+        postpone(r, node, late_until);
         return true;
     }
     if (!job_engages(job, node) || node->accounted) {
@@ -53,7 +54,7 @@ bool doubt_postpones(struct rdzv *r, struct node *node)
     }
     if (job->mass_epoch != job->epoch.number && is_mass_loss(r, job)) {
         job->mass_epoch = job->epoch.number; /* once an epoch: it does not arm itself again */
-        job->mass_until = lease_end_from(r, r->now);
+        job->mass_until = lease_end_from(r, job, r->now);
         send_trace(r, TRACE_MASS_LOSS, job, node, (uint64_t)tfe_mono_sub(job->mass_until, r->now),
                    "more than half of the members are silent, waiting another lease");
     }

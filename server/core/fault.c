@@ -158,7 +158,7 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node)
     job->restarts++;
     f->is_open = true;
     /* A member that was lost with it is known to be so after a lease. Alone nobody was. */
-    f->verdict_at = job->epoch.n_seats > 1 ? lease_end_from(r, r->now) : r->now;
+    f->verdict_at = job->epoch.n_seats > 1 ? lease_end_from(r, job, r->now) : r->now;
     back_off(r, job);
     send_trace(r, TRACE_RESTARTS, job, node, job->restarts, NULL);
 }

@@ -145,13 +145,14 @@ static void welcome(struct rdzv *r, const struct node *node)
     w->node = node->id.text;
     w->incarnation = r->config.incarnation;
     w->run = node->job->run;
-    w->ttl_ms = r->config.ttl_ms;
+    uint32_t ttl = lease_ttl_ms(r, node->job);
+    w->ttl_ms = ttl;
     w->fence_ms = lease_node_fence_ms(r, node);
-    w->renew_ms = r->config.ttl_ms / 3;
+    w->renew_ms = ttl / 3;
     /* DESIGN 6: reconnects of a whole job are spread over members / 2,500 per s. */
     uint32_t spread = node->job->n_nodes * 1000 / 2500;
     spread = spread < 100 ? 100 : spread;
-    w->spread_ms = spread < r->config.ttl_ms / 2 ? spread : r->config.ttl_ms / 2;
+    w->spread_ms = spread < ttl / 2 ? spread : ttl / 2;
     w->stop_grace_ms = node->job->stop_grace_ms;
 }
 

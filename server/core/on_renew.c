@@ -8,6 +8,6 @@ void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
     }
     struct msg_renewed *renewed = &send_to(r, node->session, MSG_RENEWED)->u.renewed;
     renewed->number = renew->number;
-    renewed->ttl_ms = r->config.ttl_ms;
+    renewed->ttl_ms = lease_ttl_ms(r, node->job);
     renewed->fence_ms = lease_node_fence_ms(r, node);
 }

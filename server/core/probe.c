@@ -26,7 +26,7 @@
 #define BUSY_MS 100
 /* A guard needs moments to kill what its dead agent leaves behind: a suspect that seemed to live is
  * tried again so soon, then ever later. */
-#define SUSPECT_AGAIN_FIRST_MS 100
+#define SUSPECT_AGAIN_FIRST_MS 50
 #define SUSPECT_AGAIN_LAST_MS 5000
 /* An agent lets go of its ports at once; who has not done so by then does not take part. */
 #define LET_GO_MS 1000
@@ -373,6 +373,15 @@ static bool was_asked(const struct node *node, const struct node *prober)
     return false;
 }
 
+/* Until a suspect is tried again: half of the time since it became one. */
+static uint32_t patience_ms(const struct rdzv *r, const struct probe *p)
+{
+    int64_t ms = tfe_mono_sub(r->now, p->suspect_since) / 2;
+    return ms < SUSPECT_AGAIN_FIRST_MS  ? SUSPECT_AGAIN_FIRST_MS
+           : ms < SUSPECT_AGAIN_LAST_MS ? (uint32_t)ms
+                                        : SUSPECT_AGAIN_LAST_MS;
+}
+
 static void try_suspect(struct rdzv *r, struct node *node)
 {
     struct probe *p = &node->probe;
@@ -389,7 +398,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
         }
     }
     if (p->id == 0) {
-        again_in(r, node, p->wait_ms); /* one who knows it may come back */
+        again_in(r, node, patience_ms(r, p)); /* one who knows it may come back */
         return;
     }
     struct node *other = next_around(node);
@@ -404,7 +413,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
 
 void probe_suspect(struct rdzv *r, struct node *node)
 {
-    node->probe.wait_ms = SUSPECT_AGAIN_FIRST_MS;
+    node->probe.suspect_since = r->now;
     try_suspect(r, node);
 }
 
@@ -417,9 +426,7 @@ static void conclude_suspect(struct rdzv *r, struct node *node, bool timed_out)
         return;
     }
     if (!p->succeeded || p->contradicted) {
-        again_in(r, node, p->wait_ms);
-        p->wait_ms =
-            p->wait_ms * 2 < SUSPECT_AGAIN_LAST_MS ? p->wait_ms * 2 : SUSPECT_AGAIN_LAST_MS;
+        again_in(r, node, patience_ms(r, p));
         return;
     }
     send_trace(r, TRACE_NODE_DEAD, job, node, 0, p->asked[p->by].id.text);

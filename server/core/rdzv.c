@@ -8,6 +8,9 @@
 /* DESIGN 4.1 */
 #define PROBE_DEFAULT_MS 30000
 
+/* A tenth of what one core renews, or less. */
+#define RENEW_RATE_DEFAULT 5000
+
 const char *rdzv_trace_name(enum rdzv_trace_kind kind)
 {
     switch (kind) {
@@ -36,6 +39,9 @@ int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct
     r->probes = config->incarnation;
     if (r->config.probe_ms == 0) {
         r->config.probe_ms = PROBE_DEFAULT_MS;
+    }
+    if (r->config.renew_rate == 0) {
+        r->config.renew_rate = RENEW_RATE_DEFAULT;
     }
     r->mem = mem;
     r->by_session = mem_new(mem, config->max_sessions, sizeof(struct node *));

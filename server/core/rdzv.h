@@ -29,6 +29,7 @@ struct rdzv_config {
     uint32_t elastic_timeout_ms; /* below min for so long fails a job; 0: it waits for ever */
     uint32_t exit_grace_ms;      /* for the others, after rank 0 ended well */
     uint32_t max_restarts;       /* job-global */
+    uint32_t renew_rate;   /* renewals per second that leases are lengthened for; 0: 5,000 */
     uint32_t probe_ms;     /* an address that nobody reaches for so long is refused; 0: 30 s */
     uint32_t max_sessions; /* sessions are numbered 0 … max_sessions - 1 */
 };

@@ -145,6 +145,8 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     job->highest_epoch = record->epoch;
     job->write.sequence = record->sequence;
     job->write.record.ttl_ms = record->ttl_ms;
+    job->durable_ttl_ms = record->ttl_ms;
+    job->granted_ttl_ms = record->ttl_ms;
     job->write.record.fence_ms = record->fence_ms;
     if (record->over) {
         job->state = record->result == RESULT_SUCCEEDED ? JOB_SUCCEEDED

@@ -376,6 +376,9 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (job->write.is_open && is_past(r, job->write.again)) {
         write_again(r, job);
     }
+    if (!job->write.is_open && lease_wanted_ms(r) > job->durable_ttl_ms) {
+        write_job(r, job); /* a longer lease is granted once a restarted server would know of it */
+    }
     if (is_past(r, job->epoch.leader_until)) {
         epoch_tell_rest(r, job);
     }

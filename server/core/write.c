@@ -36,6 +36,7 @@ void write_job(struct rdzv *r, struct job *job)
                                                 .durable = node->durable};
     }
     late_write(job, w->past);
+    uint32_t ttl_ms = largest(lease_wanted_ms(r), largest(w->record.ttl_ms, job->granted_ttl_ms));
     w->record = (struct rdzv_record){
         .job = job->name.text,
         .min_nodes = job->min_nodes,
@@ -55,8 +56,8 @@ void write_job(struct rdzv *r, struct job *job)
         .predecessor = job->durable_epoch,
         .epoch = epoch->number,
         .cause = epoch->cause,
-        .ttl_ms = largest(r->config.ttl_ms, w->record.ttl_ms),
-        .fence_ms = largest(lease_fence_ms(r, 2), w->record.fence_ms),
+        .ttl_ms = ttl_ms,
+        .fence_ms = largest(lease_fence_ms(r, 2, ttl_ms), w->record.fence_ms),
         .over = w->is_over,
         .result = w->is_over ? job_result_of(w->ending) : 0,
         .sentence = w->is_over ? job->sentence : "",
@@ -98,6 +99,7 @@ void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence)
     job->write.again = TFE_MONO_NEVER;
     job->write.is_sure = job->write.proves;
     job->durable_epoch = job->write.record.epoch;
+    job->durable_ttl_ms = job->write.record.ttl_ms;
     job_settle(r, job);
 }
 

@@ -235,6 +235,32 @@ TEST(renew, monitor_interval_is_the_longest_time_between_two)
     bench_free(b);
 }
 
+static int64_t next_renewal_after(struct bench *b, uint32_t ttl_ms)
+{
+    hears(b, (struct tfe_msg){.type = MSG_RENEWED,
+                              .u.renewed = {.number = b->renewal,
+                                            .ttl_ms = ttl_ms,
+                                            .fence_ms = 10 * ttl_ms}});
+    int64_t from = b->now;
+    pass_until(b, b->deadline);
+    assert_saw(b, "RENEW");
+    return b->now - from;
+}
+
+TEST(renew, a_third_of_what_the_last_answer_said)
+{
+    /* The server lengthens leases when it has many. */
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    pass_until(b, b->deadline);
+    (void)next_renewal_after(b, 60000); /* the next one had been planned */
+    assert_in_range(next_renewal_after(b, 60000), 16000, 24000);
+    assert_in_range(next_renewal_after(b, 60000), 16000, 24000);
+    assert_in_range(next_renewal_after(b, 3000), 1, 1000); /* at once: it is too long */
+    assert_in_range(next_renewal_after(b, 3000), 800, 1200);
+    bench_free(b);
+}
+
 TEST(renew, the_fence_counts_from_the_sending)
 {
     NO_FIXTURE;
@@ -479,6 +505,7 @@ int main(void)
         STORY(join, under_way_is_not_said_twice),
         STORY(renew, a_third_of_the_ttl_with_a_fifth_of_jitter),
         STORY(renew, monitor_interval_is_the_longest_time_between_two),
+        STORY(renew, a_third_of_what_the_last_answer_said),
         STORY(renew, the_fence_counts_from_the_sending),
         STORY(renew, an_answer_to_what_was_never_asked_is_ignored),
         STORY(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_go_on),

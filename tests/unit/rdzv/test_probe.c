@@ -497,7 +497,7 @@ TEST(suspect, accepted_or_silent_changes_nothing_and_is_asked_again_ever_later)
     for (int k = 0; k < 2; k++) {
         struct world *w = a_reached_world(1, 2, 2);
         cut(w, 1);
-        int64_t waits[] = {100, 200, 400, 800, 1600};
+        int64_t waits[] = {50, 50, 50, 75, 112};
         for (int i = 0; i < 5; i++) {
             probed(w, 0, k ? PROBE_ACCEPTED : PROBE_NO_ANSWER);
             assert_string_equal(w->log, "");
@@ -524,7 +524,7 @@ TEST(suspect, is_asked_about_until_its_lease_ends_and_no_longer)
             probed(w, 0, PROBE_ACCEPTED);
         }
     }
-    assert_in_range(tries, 6, 9);
+    assert_in_range(tries, 11, 15);
     assert_string_equal(job_state(w), "preparing");
     world_free(w);
 }

@@ -1,0 +1,230 @@
+/* tests/unit/rdzv/test_lease.c: how long leases are, and what renewing them costs. */
+#include "tests/unit/rdzv/world.h"
+
+/* Bears one renewal per second: with ttl 10 s three nodes. */
+static struct world *a_modest_server(uint32_t min, uint32_t max)
+{
+    struct rdzv_config config = usual_config();
+    config.renew_rate = 1;
+    struct world *w = world_new(&config, min, max);
+    w->quiet = false;
+    return w;
+}
+
+static void renew(struct world *w, uint32_t session)
+{
+    struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = ++w->renewals};
+    assert_int_equal(say(w, session, &msg), 0);
+}
+
+TEST(ttl, grows_with_the_number_of_leases_and_shrinks_with_it)
+{
+    NO_FIXTURE;
+    struct world *w = a_modest_server(8, 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        join(w, i, name_of(i));
+        assert_saw(w, i < 3 ? "ttl=10000" : i < 5 ? "ttl=15000" : i < 6 ? "ttl=20000" : "ttl=25000");
+    }
+    renew(w, 0);
+    assert_saw(w, "ttl=25000");
+    for (uint32_t i = 7; i > 1; i--) {
+        goodbye(w, i);
+    }
+    renew(w, 0);
+    assert_saw(w, "ttl=10000");
+    world_free(w);
+}
+
+TEST(ttl, that_is_longer_than_before_is_on_disk_before_it_is_granted)
+{
+    NO_FIXTURE;
+    struct world *w = a_modest_server(3, 3);
+    struct disk disk;
+    w->disk = &disk;
+    for (uint32_t i = 0; i < 3; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    assert_string_equal(job_state(w), "running");
+    assert_int_equal(disk.record.ttl_ms, 10000);
+    w->holds_writes = true;
+    join(w, 3, "d");
+    assert_saw(w, "3:WELCOME d run=1 ttl=10000");
+    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=3\n");
+    assert_int_equal(disk.record.ttl_ms, 15000);
+    renew(w, 0);
+    assert_saw(w, "ttl=10000");
+    assert_int_equal(write_ends(w, RDZV_PERSIST_FAILED), 0);
+    renew(w, 0);
+    assert_saw(w, "ttl=10000");
+    pass(w, 1000);
+    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=3\n"); /* once more */
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    renew(w, 0);
+    assert_saw(w, "ttl=15000");
+    assert_not_saw(w, "PERSIST");
+    world_free(w);
+}
+
+TEST(ttl, a_longer_one_that_was_granted_is_kept_when_a_shorter_one_follows)
+{
+    /* Its RENEWED may be lost on the way, and then the agent keeps to the longer one. */
+    NO_FIXTURE;
+    struct world *w = a_modest_server(8, 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        join(w, i, name_of(i));
+    }
+    renew(w, 0); /* 25 s */
+    for (uint32_t i = 7; i > 1; i--) {
+        goodbye(w, i);
+    }
+    renew(w, 0); /* 10 s */
+    for (uint32_t i = 0; i < 2; i++) {
+        w->renews[i] = false;
+    }
+    pass(w, 27699);
+    assert_not_saw(w, "~node_lost job=j node=a");
+    pass(w, 1);
+    assert_saw(w, "~node_lost job=j node=a");
+    world_free(w);
+}
+
+TEST(ttl, a_restarted_server_waits_for_the_longest)
+{
+    NO_FIXTURE;
+    struct world *w = a_modest_server(4, 4);
+    struct disk disk;
+    w->disk = &disk;
+    for (uint32_t i = 0; i < 4; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    assert_string_equal(job_state(w), "running");
+    struct world *next = a_world(4, 4);
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    next->deadline = next->now;
+    pass(next, 16639);
+    assert_not_saw(next, "~node_lost");
+    pass(next, 2 * 16640);
+    assert_saw(next, "~node_lost");
+    world_free(next);
+    world_free(w);
+}
+
+/* --- what it costs ------------------------------------------------------------------------------ */
+
+/* Jobs of a thousand nodes each that wait for one more. */
+#define NODES_PER_JOB 1000u
+
+struct crowd {
+    struct flaky flaky;
+    struct tfe_mem mem;
+    struct rdzv *r;
+    struct rdzv_actions actions;
+    uint32_t n;
+};
+
+static int crowd_says(struct crowd *c, uint32_t session, int64_t now, struct tfe_msg msg)
+{
+    return rdzv_step(c->r,
+                     &(struct rdzv_event){
+                         .type = RDZV_MESSAGE, .now = {now}, .session = session, .msg = &msg},
+                     &c->actions);
+}
+
+static struct crowd *a_crowd(uint32_t n)
+{
+    struct crowd *c = calloc(1, sizeof(*c));
+    assert_non_null(c);
+    struct rdzv_config config = usual_config();
+    config.max_sessions = n;
+    config.renew_rate = n;
+    c->n = n;
+    c->mem = flaky_mem(&c->flaky);
+    assert_int_equal(rdzv_new(&config, &c->mem, &c->r), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        char job[32];
+        char node[32];
+        snprintf(job, sizeof(job), "j%u", i / NODES_PER_JOB);
+        snprintf(node, sizeof(node), "n%u", i);
+        struct tfe_msg msg = {.type = MSG_JOIN,
+                              .u.join = usual_join(NODES_PER_JOB + 1, NODES_PER_JOB + 1)};
+        msg.u.join.job = job;
+        msg.u.join.node = node;
+        msg.u.join.node_name = node;
+        assert_int_equal(crowd_says(c, i, 1000, msg), 0);
+    }
+    return c;
+}
+
+static void crowd_free(struct crowd *c)
+{
+    rdzv_free(c->r);
+    assert_int_equal(c->flaky.blocks, 0);
+    free(c);
+}
+
+TEST(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_are)
+{
+    NO_FIXTURE;
+    static const uint32_t sizes[] = {1000, 10000, 100000};
+    for (int k = 0; k < 3; k++) {
+        struct crowd *c = a_crowd(sizes[k]);
+        uint64_t asked = c->flaky.asked;
+        for (int64_t round = 0; round < 3; round++) {
+            for (uint32_t i = 0; i < c->n; i++) {
+                struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = (uint64_t)round + 1};
+                assert_int_equal(crowd_says(c, i, 2000 + 3000 * round + i / 100, msg), 0);
+                assert_int_equal(c->actions.n, 1);
+                assert_int_equal(c->actions.v[0].msg.type, MSG_RENEWED);
+            }
+        }
+        assert_int_equal(c->flaky.asked, asked);
+        crowd_free(c);
+    }
+}
+
+TEST(cost, leases_that_end_together_are_worked_off_in_slices)
+{
+    /* A renewal that comes meanwhile must not wait for all of them. */
+    NO_FIXTURE;
+    struct crowd *c = a_crowd(20000);
+    uint32_t lost = 0;
+    uint32_t steps = 0;
+    int64_t now = 1000 + TTL_HELD_MS;
+    while (c->actions.deadline.ms < now) { /* on time, as a shell is */
+        struct tfe_mono when = c->actions.deadline;
+        assert_int_equal(
+            rdzv_step(c->r, &(struct rdzv_event){.type = RDZV_TICK, .now = when}, &c->actions), 0);
+    }
+    while (lost < c->n) {
+        assert_int_equal(
+            rdzv_step(c->r, &(struct rdzv_event){.type = RDZV_TICK, .now = {now}}, &c->actions), 0);
+        uint32_t slice = 0;
+        for (size_t i = 0; i < c->actions.n; i++) {
+            slice += c->actions.v[i].type == RDZV_TRACE &&
+                     c->actions.v[i].trace.kind == TRACE_NODE_LOST;
+        }
+        if (slice == 0 || slice > RDZV_PERSIST_MAX) {
+            fail_msg("%u lost in a step after %u", slice, lost);
+        }
+        assert_true(lost + slice == c->n || c->actions.deadline.ms <= now); /* come back at once */
+        lost += slice;
+        steps++;
+    }
+    assert_int_equal(steps, c->n / RDZV_PERSIST_MAX);
+    crowd_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(ttl, grows_with_the_number_of_leases_and_shrinks_with_it),
+        STORY(ttl, that_is_longer_than_before_is_on_disk_before_it_is_granted),
+        STORY(ttl, a_longer_one_that_was_granted_is_kept_when_a_shorter_one_follows),
+        STORY(ttl, a_restarted_server_waits_for_the_longest),
+        STORY(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_are),
+        STORY(cost, leases_that_end_together_are_worked_off_in_slices),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}
