@@ -198,7 +198,7 @@ void work_stop_epoch(struct agent *a, const struct msg_stop *said)
 {
     uint64_t epoch = said->epoch;
     if (a->work != WORK_IDLE && a->epoch <= epoch) {
-        stop(a, said->planned && a->epoch == epoch, "the server says so");
+        stop(a, said->planned && a->epoch == epoch && !TFE_BUG(stop_hard), "the server says so");
     }
     if (epoch > a->highest) {
         a->highest = epoch;

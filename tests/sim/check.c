@@ -498,6 +498,14 @@ void check_word(struct check *c, uint32_t node, const char *message, uint32_t tr
     }
 }
 
+void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who)
+{
+    if (!check_is_excused(c, job)) {
+        fail(c, CHECK_PLANNED_KEEPS, "epoch %llu is stopped as planned, and broken at %s",
+             (unsigned long long)epoch, who);
+    }
+}
+
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
 {
     struct job_check *j = job_of(c, job);

@@ -23,6 +23,7 @@
     X(TRUE_WORD, true_word, "no agent says that nothing runs while a trainer of its does", "")     \
     X(TRUE_PROOF, true_proof, "who is proven dead by others' probes has no living trainer", "")      \
     X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes", "")       \
+    X(PLANNED_KEEPS, planned_keeps, "a planned switch loses no step that its scripts can save", "") \
     X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once", "")      \
     X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only",     \
       "")         \
@@ -112,6 +113,8 @@ void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
 void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive);
 void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive);
 
+/* An epoch came to a planned end that nothing disturbed, and its cluster broke all the same. */
+void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who);
 /* The server takes this node's trainers of the epoch for dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
 /* A trainer of the epoch begins on one node, and may connect to a port on which another answers probes. */

@@ -35,6 +35,8 @@ struct cluster {
     uint64_t step;
     /* Scripts on the channel (script.c). */
     int64_t told_at;
+    bool stop_sent;
+    bool planned; /* nothing but planned STOPs is on its way to it, and nothing disturbs them */
     bool save_wanted;
     bool saves;          /* one is under way, no step is made meanwhile */
     uint32_t save_tag;   /* of it */
@@ -45,6 +47,7 @@ struct cluster {
 
 /* NULL: it is gone. */
 struct cluster *cluster_by_id(const struct world *w, uint32_t id);
+struct cluster *cluster_of_epoch(struct world *w, uint32_t job, uint64_t epoch);
 /* Precondition: the member lives. */
 struct trainer *cluster_trainer(struct world *w, const struct cluster *c, uint32_t rank);
 const struct trainer_spec *cluster_spec(struct world *w, const struct cluster *c);

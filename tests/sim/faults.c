@@ -8,6 +8,7 @@
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
+#include "tests/sim/script.h"
 #include "tests/sim/server.h"
 
 struct faults {
@@ -52,6 +53,7 @@ static uint32_t some_local(struct world *w, uint32_t node)
 
 static void say(struct world *w, const char *what, uint32_t node, int64_t ms)
 {
+    script_disturb(w, node);
     world_trace(w, "--", what, "%s %lld ms", node == NAMES_NONE ? "" : w->nodes[node].name,
                 (long long)ms);
 }
@@ -295,6 +297,7 @@ static void on_preempt(struct world *w, const struct sim_event *event)
 {
     struct node *n = &w->nodes[event->who];
     if (n->process == event->tag && w->faults->on && w->faults->tag == event->arg) {
+        script_disturb(w, event->who);
         world_trace(w, "--", "preempt", "%s", n->name);
         node_vanish(w, event->who);
         start_again(w, event->who);

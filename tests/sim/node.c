@@ -105,6 +105,15 @@ bool node_can_run(const struct world *w, uint32_t node)
     return machine_runs(n) && n->agent && !n->frozen;
 }
 
+bool node_is_well(struct world *w, uint32_t node)
+{
+    const struct node *n = &w->nodes[node];
+    const struct link *link = net_link(w, node);
+    return node_can_run(w, node) && n->guard && !n->peers_cut && n->mem.fail_in == 0 &&
+           n->kill_stuck_until <= w->now && link->conn != NO_CONN && !link->stalled &&
+           !link->cut_up && !link->cut_down;
+}
+
 /* --- what waits ---------------------------------------------------------------------------------- */
 
 void node_wait(struct node *n, const struct sim_event *event)

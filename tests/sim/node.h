@@ -82,6 +82,8 @@ uint32_t node_find_process(const struct world *w, const char *id);
 void node_start(struct world *w, uint32_t node, uint32_t job, const char *id);
 /* The server takes the trainers of this process in this epoch for dead: they have to be. */
 void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *id);
+/* Nothing is wrong with the machine, its link, or the agent process. */
+bool node_is_well(struct world *w, uint32_t node);
 uint32_t node_job(const struct world *w, uint32_t node);
 struct tfe_mono node_clock(const struct world *w, uint32_t node);
 /* The machine runs and the agent process on it is there and not frozen. */

@@ -6,11 +6,14 @@
 #include "tests/sim/script.h"
 
 #include "tests/sim/node_agent.h"
+#include "tests/sim/server.h"
 
 /* Another look whether somebody who did not answer does so again. */
 #define BLOCKED_LOOK_MS 100
 /* From a saved `stop` to the end of the process. */
 #define STOPPED_MS 5
+/* Between two members' hearing of a stop, at most. */
+#define HEARD_MS 700
 
 static void on_saved(struct world *w, const struct sim_event *event);
 static void on_stop_saved(struct world *w, const struct sim_event *event);
@@ -171,6 +174,45 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
     count_save(w, c);
     tell_all(w, c);
     cluster_finish(w, c, "stops", STOPPED_MS);
+}
+
+/* Whether its scripts have what they need to save at a planned stop: time, and all of them. */
+static bool can_save(struct world *w, const struct cluster *c)
+{
+    const struct trainer_spec *spec = cluster_spec(w, c);
+    uint32_t grace_ms = server_config(w)->stop_grace_ms;
+    bool can = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs && spec->listens &&
+               !spec->deaf && grace_ms * 9 / 10 > spec->save_ms + HEARD_MS &&
+               !server_is_disturbed(w);
+    for (uint32_t rank = 0; can && rank < c->world; rank++) {
+        can = c->members[rank].lives && node_is_well(w, c->members[rank].node);
+    }
+    return can;
+}
+
+void script_stop_sent(struct world *w, uint32_t job, uint64_t epoch, bool planned)
+{
+    struct cluster *c = cluster_of_epoch(w, job, epoch);
+    if (c && c->stop_sent) {
+        c->planned = c->planned && planned;
+    } else if (c) {
+        c->stop_sent = true;
+        c->planned = planned && can_save(w, c);
+    }
+}
+
+void script_disturb(struct world *w, uint32_t node)
+{
+    for (uint32_t i = node == NAMES_NONE ? 0 : node; i < w->n_nodes; i++) {
+        for (uint32_t local = 0; local < w->nodes[i].cap_trainers; local++) {
+            if (w->nodes[i].trainers[local].cluster) {
+                w->nodes[i].trainers[local].cluster->planned = false;
+            }
+        }
+        if (node != NAMES_NONE) {
+            return;
+        }
+    }
 }
 
 static void on_grace_over(struct world *w, const struct sim_event *event)

@@ -7,6 +7,10 @@
 
 /* Its trainer listens: the script says hello. */
 void script_up(struct world *w, struct node *node, uint32_t local);
+/* The server sends a STOP of this epoch. */
+void script_stop_sent(struct world *w, uint32_t job, uint64_t epoch, bool planned);
+/* A fault begins on this machine (NAMES_NONE: everywhere): no planned end is judged there. */
+void script_disturb(struct world *w, uint32_t node);
 /* A step is done; with it a checkpoint, if saved. */
 void script_stepped(struct world *w, struct cluster *c, bool saved);
 /* The agent hands on a SAVE; to no trainer of another epoch. */

@@ -10,6 +10,7 @@
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
+#include "tests/sim/script.h"
 
 /* As server/driver.c: after a step that found no memory. */
 #define RETRY_MS 100
@@ -103,6 +104,12 @@ int64_t server_late_until(const struct world *w)
     return w->server->late_until;
 }
 
+bool server_is_disturbed(const struct world *w)
+{
+    const struct server *s = w->server;
+    return !s->up || s->late_until > w->now || s->mem.fail_in != 0;
+}
+
 void server_fail_memory(struct world *w, uint64_t k)
 {
     w->server->mem.fail_in = k;
@@ -166,6 +173,9 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     if (msg->type == MSG_TABLE) {
         send_table(w, conn, &msg->u.table);
         return;
+    }
+    if (msg->type == MSG_STOP) {
+        script_stop_sent(w, net_conn_job(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
     }
     if (msg->type == MSG_START) {
         const struct msg_start *start = &msg->u.start;

@@ -17,6 +17,8 @@ void server_kill(struct world *w, uint32_t kept);
 void server_start(struct world *w);
 /* One turn of its loop takes so long: nothing is read and no timer runs meanwhile. */
 void server_be_late(struct world *w, int64_t ms);
+/* An allocation is about to fail, or it is late, or not there. */
+bool server_is_disturbed(const struct world *w);
 int64_t server_late_until(const struct world *w);
 /* Rate of its clock, 1,000,000 is right. */
 void server_set_rate(struct world *w, int64_t ppm);

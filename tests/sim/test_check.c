@@ -273,6 +273,12 @@ TEST(nobody_answers, a_member_answers_probes_on_its_trainers_port)
     assert_broken(*state, "nobody_answers");
 }
 
+TEST(planned_keeps, a_planned_end_breaks_the_cluster)
+{
+    check_planned_lost(*state, 0, 1, "a");
+    assert_broken(*state, "planned_keeps");
+}
+
 TEST(queues, one_message_more_than_the_bound)
 {
     check_queue(*state, 0, 8, 8);
@@ -361,6 +367,7 @@ int main(void)
         S(one_writer, a_record_follows_an_epoch_that_is_not_on_disk),
         S(true_proof, a_trainer_lives_where_all_are_proven_dead),
         S(nobody_answers, a_member_answers_probes_on_its_trainers_port),
+        S(planned_keeps, a_planned_end_breaks_the_cluster),
         S(queues, one_message_more_than_the_bound),
         S(memory, one_byte_more_than_the_bound),
         S(time_stands, a_core_wants_to_be_called_without_end),

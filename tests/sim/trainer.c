@@ -63,6 +63,15 @@ struct cluster *cluster_by_id(const struct world *w, uint32_t id)
     return w->clusters->by_id[id];
 }
 
+struct cluster *cluster_of_epoch(struct world *w, uint32_t job, uint64_t epoch)
+{
+    struct cluster *c = *clusters_of_job(w, job);
+    while (c && c->epoch != epoch) {
+        c = c->next;
+    }
+    return c;
+}
+
 static void cluster_free(struct world *w, struct cluster *c)
 {
     struct cluster **at = clusters_of_job(w, c->job);
@@ -194,6 +203,9 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     c->state = CLUSTER_BROKEN;
     cluster_say(w, c, "breaks", why);
     note_silence(w, c);
+    if (c->planned) {
+        check_planned_lost(w->check, c->job, c->epoch, why);
+    }
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP) {
             world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 1, lo, hi), on_peers_end,
