@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Usage: explore.sh --seconds N [--seed S] [--agents M] [--events K] [--strict] [--explorer PROGRAM]
+# Usage: explore.sh --seconds N [--seed S] [--agents M] [--events K] [--explorer PROGRAM]
 #        explore.sh --bugs [--seconds N] [--seed S] [--explorer PROGRAM]
 #        explore.sh --speed [--explorer PROGRAM]
 # Random faults against the real cores in virtual time, on all processors.
@@ -7,7 +7,6 @@
 #   --seed S      seeds from S on; without it fresh ones, printed
 #   --agents M    so many each (0: as the seed says); --events K: so many per seed (50000)
 #   --explorer P  this program instead of a fresh build
-#   --strict      also the rules and faults that are switched off for now
 #   --bugs        proves that the checks can fail: for each deliberate bug the seconds until it is found
 #   --speed       events/s on one core: three seeds of 100 agents, and a run of 10,000 to its end
 # Ends with one line, explored events=… seeds=… violations=…, or the table; exit 1 on violations, when
@@ -20,7 +19,6 @@ seed=
 explorer=
 agents=0
 events=50000
-strict=()
 bugs=
 speed=
 while [ $# -gt 0 ]; do
@@ -30,7 +28,6 @@ while [ $# -gt 0 ]; do
             declare "${1#--}=$2"
             shift
             ;;
-        --strict) strict=(--strict) ;;
         --bugs) bugs=1 ;;
         --speed) speed=1 ;;
         -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
@@ -61,7 +58,7 @@ explore() {
     local worker pids=() totals
     for ((worker = 0; worker < cores; worker++)); do
         "$explorer" --seed $((seed + worker * stretch)) --seconds "$seconds" --agents "$agents" \
-            --events "$events" "${strict[@]}" >"$logs/$worker" 2>&1 &
+            --events "$events" >"$logs/$worker" 2>&1 &
         pids+=($!)
     done
     for worker in "${!pids[@]}"; do

@@ -6,42 +6,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rules: name, sentence, and why it is not judged at present ("": it is). A rule is switched on by
- * emptying its last column in the change that makes it true. */
+/* Rules: name and sentence. All are judged, always. */
 #define CHECK_RULES(X)                                                                             \
-    X(EPOCH_GROWS, epoch_grows, "an epoch's number is above all earlier ones of its job", "")      \
-    X(OVER_RESTARTS, over_restarts, "all that is said of epochs holds across server restarts too", \
-      "")                                                                                          \
-    X(ONE_PROGRESS, one_progress, "at most one epoch of a job makes progress", "")                 \
-    X(ONE_VIEW, one_view, "all members of an epoch are given the same table", "")                  \
-    X(ONE_RANK, one_rank, "no rank of an epoch is given or lived twice", "")                       \
-    X(FENCE_HELD, fence_held, "nobody trains past its fence while its guard can run", "")          \
-    X(FENCE_GRANTED, fence_granted, "an agent sets no fence later than it was granted", "")        \
-    X(LEASE_KEPT, lease_kept, "no lease ends before its time on the holder's clock", "")           \
-    X(MAX_KEPT, max_kept, "no epoch has more members than max", "")                                \
-    X(MIN_KEPT, min_kept, "no epoch begins with fewer members than min", "")                       \
-    X(TRUE_WORD, true_word, "no agent says that nothing runs while a trainer of its does", "")     \
-    X(TRUE_PROOF, true_proof, "who is proven dead by others' probes has no living trainer", "")      \
-    X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes", "")       \
-    X(PLANNED_KEEPS, planned_keeps, "a planned switch loses no step that its scripts can save", "") \
-    X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once", "")      \
-    X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only",     \
-      "")         \
-    X(CHARGE_FREE, charge_free, "no fault is charged where no trainer failed by itself", "")       \
+    X(EPOCH_GROWS, epoch_grows, "an epoch's number is above all earlier ones of its job")          \
+    X(OVER_RESTARTS, over_restarts,                                                                \
+      "all that is said of epochs holds across server restarts too")                               \
+    X(ONE_PROGRESS, one_progress, "at most one epoch of a job makes progress")                     \
+    X(ONE_VIEW, one_view, "all members of an epoch are given the same table")                      \
+    X(ONE_RANK, one_rank, "no rank of an epoch is given or lived twice")                           \
+    X(FENCE_HELD, fence_held, "nobody trains past its fence while its guard can run")              \
+    X(FENCE_GRANTED, fence_granted, "an agent sets no fence later than it was granted")            \
+    X(LEASE_KEPT, lease_kept, "no lease ends before its time on the holder's clock")               \
+    X(MAX_KEPT, max_kept, "no epoch has more members than max")                                    \
+    X(MIN_KEPT, min_kept, "no epoch begins with fewer members than min")                           \
+    X(TRUE_WORD, true_word, "no agent says that nothing runs while a trainer of its does")         \
+    X(TRUE_PROOF, true_proof, "who is proven dead by others' probes has no living trainer")        \
+    X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes")          \
+    X(PLANNED_KEEPS, planned_keeps, "a planned switch loses no step that its scripts can save")    \
+    X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once")          \
+    X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only")     \
+    X(CHARGE_FREE, charge_free, "no fault is charged where no trainer failed by itself")           \
     X(CHARGE_SILENT, charge_silent,                                                                \
-      "… also where a peer froze or vanished without the server having a sign of it",              \
-      "the verdict has to wait for one ttl; the first rules decide at once")                       \
-    X(ONE_WRITER, one_writer, "each record follows the epoch that is on disk",                     \
-      "an order to stop writes a second record beside one that is under way")                      \
-    X(QUEUES, queues, "no connection queues more messages than its bound", "")                     \
-    X(MEMORY, memory, "no core holds more memory than its bound", "")                              \
-    X(TIME_STANDS, time_stands, "time goes on: no core asks to be called again without end", "")   \
-    X(HONEST, honest, "no core answers an honest event with an error", "")                         \
-    X(SETTLES, settles, "after the last fault all live nodes share one epoch or the job is over",  \
-      "")
+      "… also where a peer froze or vanished unseen, if the script leaves its last words")         \
+    X(ONE_WRITER, one_writer, "each record follows the epoch that is on disk")                     \
+    X(QUEUES, queues, "no connection queues more messages than its bound")                         \
+    X(MEMORY, memory, "no core holds more memory than its bound")                                  \
+    X(TIME_STANDS, time_stands, "time goes on: no core asks to be called again without end")       \
+    X(HONEST, honest, "no core answers an honest event with an error")                             \
+    X(SETTLES, settles, "after the last fault all live nodes share one epoch or the job is over")
 
 enum check_rule {
-#define CHECK_ENUM(NAME, name, sentence, off) CHECK_##NAME,
+#define CHECK_ENUM(NAME, name, sentence) CHECK_##NAME,
     CHECK_RULES(CHECK_ENUM)
 #undef CHECK_ENUM
         CHECK__COUNT
@@ -49,15 +44,13 @@ enum check_rule {
 
 const char *check_rule_name(enum check_rule rule);
 const char *check_rule_sentence(enum check_rule rule);
-/* "": the rule is judged. */
-const char *check_rule_off(enum check_rule rule);
 
 struct check;
 
 /* Jobs and nodes are small indexes of the caller's. */
 struct check *check_new(void);
 void check_free(struct check *c);
-/* Judges a rule although the table says no, or the other way round. */
+/* Switches a rule off, for tests of the checks themselves. */
 void check_force(struct check *c, enum check_rule rule, bool on);
 
 bool check_failed(const struct check *c);
@@ -68,6 +61,8 @@ const char *check_failed_text(const struct check *c);
 /* --- what happens; each may find a violation --- */
 
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc);
+/* Its scripts end without a word: where nobody has a sign of a peer's end, nothing tells it from their own. */
+void check_mute(struct check *c, uint32_t job);
 /* A server process begins. While OVER_RESTARTS is off it begins an era, and nothing is compared across
  * eras; else all is one era, 0. */
 void check_server_begins(struct check *c);

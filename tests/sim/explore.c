@@ -33,7 +33,6 @@ struct explore {
     struct rng rng;
     struct group groups[GROUPS_MAX];
     uint32_t n_groups;
-    bool is_strict;
     int64_t settle_ms; /* within which all has to be at rest after the last fault */
 };
 
@@ -76,8 +75,7 @@ static void open_job(struct explore *x, uint32_t group)
     struct job *job = jobs_get(w, g->job);
     job->max_restarts = ONE_OF(x, 0, 3, 1000, 1000000);
     job->elastic_ms = roll(x, 0, 5) ? 0 : ONE_OF(x, 20000, 200000);
-    /* Not yet: a new run does not wait for the fences of the last one. */
-    job->new_run = roll(x, 0, 5) == 0 && x->is_strict;
+    job->new_run = roll(x, 0, 5) == 0;
     job->script = roll(x, 1, 1000);
     struct trainer_spec *spec = &job->spec;
     spec->start_lo = ONE_OF(x, 50, 300, 2000);
@@ -85,6 +83,9 @@ static void open_job(struct explore *x, uint32_t group)
     spec->step_ms = ONE_OF(x, 20, 100, 500);
     spec->steps = ONE_OF(x, 0, 0, 100, 1000, 10000);
     spec->mute = roll(x, 0, 3) == 0;
+    if (spec->mute) {
+        check_mute(w->check, g->job);
+    }
     spec->tell_ms = ONE_OF(x, 0, 500, 5000, 5000);
     spec->listens = spec->tell_ms && roll(x, 0, 2);
     spec->deaf = roll(x, 0, 9) == 0;
@@ -126,10 +127,6 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     world_init(w, &options);
     rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
     w->check = check_new();
-    for (int rule = 0; wish->strict && rule < CHECK__COUNT; rule++) {
-        check_force(w->check, (enum check_rule)rule, true);
-    }
-    x->is_strict = wish->strict;
     uint32_t n = wish->agents ? wish->agents : draw_agents(x);
     nodes_new(w, n);
     net_new(w, n);
@@ -168,8 +165,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     for (uint32_t g = 0; g < x->n_groups && g < GROUPS_MAX; g++) {
         open_job(x, g);
     }
-    faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), wish->strict,
-               job_for);
+    faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), job_for);
     /* Twice the longest fence, two switches that somebody is left out of, a gather window, the graces
      * of node and server, heartbeats missed, and the trainers' own slowness. */
     x->settle_ms = 2 * ((int64_t)config.fence_ms * 1106 / 1000 * 1060 / 1000) +
@@ -270,10 +266,9 @@ static void report(struct explore *x, const struct explore_wish *wish)
            (unsigned long long)wish->seed, (unsigned long long)w->events,
            (long long)(w->now / 1000), (long long)(w->now % 1000), check_failed_rule(w->check),
            check_failed_text(w->check));
-    printf("replay: sim_explore --seed %llu --agents %u --events %llu%s%s --until %llu --verbose\n",
+    printf("replay: sim_explore --seed %llu --agents %u --events %llu%s --until %llu --verbose\n",
            (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
-           wish->wire ? " --wire" : "", wish->strict ? " --strict" : "",
-           (unsigned long long)w->events);
+           wish->wire ? " --wire" : "", (unsigned long long)w->events);
 }
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)

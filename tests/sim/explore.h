@@ -11,7 +11,6 @@ struct explore_wish {
     uint64_t events;
     uint64_t until; /* stop at this event; 0: not */
     bool wire;
-    bool strict; /* every rule and every fault, also those that are switched off for now */
     bool verbose;
     bool quiet; /* print nothing of a violation */
 };

@@ -16,7 +16,6 @@ struct faults {
     uint32_t mean_ms;
     uint32_t tag; /* of the stretch of faults under way */
     bool on;
-    bool is_strict;
     faults_job_fn *job_for;
 };
 
@@ -386,49 +385,40 @@ static void fault_rate(struct world *w, uint32_t node, int64_t ms)
     node_set_rate(w, node, (int64_t)roll(w, 950000, 1050000));
 }
 
-/* off: why the cores do not bear this fault yet, "" if they do. */
 static const struct {
     uint32_t weight;
     void (*act)(struct world *w, uint32_t node, int64_t ms);
-    const char *off;
 } kinds[] = {
-    {10, fault_kill_agent, ""},
-    {4, fault_kill_guard, ""},
-    {10, fault_kill_node, ""},
-    {6, fault_vanish, ""},
-    {8, fault_end_trainer, ""},
-    {8, fault_freeze_agent, ""},
-    {4, fault_freeze_trainer, ""},
-    {6, fault_suspend, ""},
-    {4, fault_pause, ""},
-    {8, fault_stall, ""},
-    {8, fault_cut, ""},
-    {2, fault_isolate,
-     "a mass loss that is over takes leases renewed in its own millisecond for postponed ones"},
-    {8, fault_reset, ""},
-    {3, fault_server_kill, ""},
-    {4, fault_server_late, ""},
-    {2, fault_disk_stuck, ""},
-    {2, fault_disk_full,
-     "a record that is asked for again points to members that job_reserve has moved"},
-    {6, fault_storm, ""},
-    {6, fault_term, ""},
-    {4, fault_drain, ""},
-    {6, fault_notice, ""},
-    {4, fault_evict, ""},
-    {2, fault_stop_job, ""},
-    {3, fault_stuck, ""},
-    {2, fault_hang, ""},
-    {3, fault_memory, ""},
-    {1, fault_duplicate, ""},
-    {2, fault_rate, ""},
+    {10, fault_kill_agent},
+    {4, fault_kill_guard},
+    {10, fault_kill_node},
+    {6, fault_vanish},
+    {8, fault_end_trainer},
+    {8, fault_freeze_agent},
+    {4, fault_freeze_trainer},
+    {6, fault_suspend},
+    {4, fault_pause},
+    {8, fault_stall},
+    {8, fault_cut},
+    {2, fault_isolate},
+    {8, fault_reset},
+    {3, fault_server_kill},
+    {4, fault_server_late},
+    {2, fault_disk_stuck},
+    {2, fault_disk_full},
+    {6, fault_storm},
+    {6, fault_term},
+    {4, fault_drain},
+    {6, fault_notice},
+    {4, fault_evict},
+    {2, fault_stop_job},
+    {3, fault_stuck},
+    {2, fault_hang},
+    {3, fault_memory},
+    {1, fault_duplicate},
+    {2, fault_rate},
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-static uint32_t weight_of(const struct faults *f, size_t kind)
-{
-    return kinds[kind].off[0] && !f->is_strict ? 0 : kinds[kind].weight;
-}
 
 static void on_fault(struct world *w, const struct sim_event *event)
 {
@@ -438,12 +428,12 @@ static void on_fault(struct world *w, const struct sim_event *event)
     }
     uint64_t all = 0;
     for (size_t i = 0; i < KINDS; i++) {
-        all += weight_of(f, i);
+        all += kinds[i].weight;
     }
     uint64_t pick = roll(w, 0, all - 1);
     size_t kind = 0;
-    while (pick >= weight_of(f, kind)) {
-        pick -= weight_of(f, kind++);
+    while (pick >= kinds[kind].weight) {
+        pick -= kinds[kind++].weight;
     }
     uint32_t node = victim(w);
     int64_t ms = some_ms(w);
@@ -453,13 +443,12 @@ static void on_fault(struct world *w, const struct sim_event *event)
     world_at(w, w->now + (int64_t)roll(w, 0, next), on_fault, 0, f->tag, 0);
 }
 
-struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, bool is_strict,
+struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms,
                           faults_job_fn *job_for)
 {
     struct faults *f = sim_alloc(1, sizeof(*f));
     rng_init(&f->rng, seed);
     f->mean_ms = mean_ms;
-    f->is_strict = is_strict;
     f->job_for = job_for;
     w->faults = f;
     return f;

@@ -7,8 +7,9 @@
 #include "tests/sim/check.h"
 
 #define MEMORY_PER_JOB 6144u
-#define MEMORY_PER_SEAT 512u
-#define MEMORY_PER_ROW 64u
+/* Three copies of a table and what has changed in it, with half as much room again. */
+#define MEMORY_PER_SEAT 1536u
+#define MEMORY_PER_ROW 160u
 
 struct jobs {
     struct job **v; /* stay where they are: names are borrowed */

@@ -14,8 +14,9 @@
 /* What a kernel gives a connect that nobody answers, roughly; and how often the simulator looks. */
 #define CONNECT_MS 5000
 #define CONNECT_LOOK_MS 100
-/* Messages that wait on one connection, tables not counted (the server's shell streams those). */
-#define QUEUE_MAX 256
+/* Messages that wait on one connection, tables not counted (the server's shell streams those). Of an agent
+ * that is cut off: five PROGRESS/s in a lease of 300 s, and what goes with them. */
+#define QUEUE_MAX 2048
 
 enum item_kind { ITEM_DATA, ITEM_TABLE, ITEM_FIN, ITEM_RST };
 

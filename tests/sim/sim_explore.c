@@ -9,11 +9,10 @@
 #include "tests/sim/explore.h"
 
 static const char usage[] =
-    "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire] [--strict]\n"
+    "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire]\n"
     "                   [--count SEEDS | --seconds S] [--seeds FILE] [--bug NAME]\n"
     "                   [--verbose | --quiet]\n"
     "       sim_explore --rules | --list-bugs\n"
-    "  --strict      every rule and every fault, also those that are switched off for now\n"
     "  --agents 0    as many as the seed says (the default)\n"
     "  --count C     seeds N … N+C-1; --seconds S: seeds from N on for so long\n"
     "  --seeds FILE  lines `SEED AGENTS EVENTS [wire]`: these instead\n";
@@ -108,8 +107,6 @@ static int parse(int argc, char **argv, struct wish *ret)
         const char *name = argv[i];
         if (strcmp(name, "--wire") == 0) {
             ret->one.wire = true;
-        } else if (strcmp(name, "--strict") == 0) {
-            ret->one.strict = true;
         } else if (strcmp(name, "--verbose") == 0) {
             ret->one.verbose = true;
         } else if (strcmp(name, "--quiet") == 0) {
@@ -146,9 +143,8 @@ static int parse(int argc, char **argv, struct wish *ret)
 static void print_rules(void)
 {
     for (int i = 0; i < CHECK__COUNT; i++) {
-        const char *off = check_rule_off((enum check_rule)i);
-        printf("%-14s %s%s%s\n", check_rule_name((enum check_rule)i),
-               check_rule_sentence((enum check_rule)i), off[0] ? "  OFF: " : "", off);
+        printf("%-14s %s\n", check_rule_name((enum check_rule)i),
+               check_rule_sentence((enum check_rule)i));
     }
 }
 

@@ -3,13 +3,10 @@
 #include "tests/sim/check.h"
 #include "tests/unit/story.h"
 
-/* One job of 2 to 3 nodes with one trainer each, all rules judged. */
+/* One job of 2 to 3 nodes with one trainer each. */
 static int set_up(void **state)
 {
     struct check *c = check_new();
-    for (int i = 0; i < CHECK__COUNT; i++) {
-        check_force(c, (enum check_rule)i, true);
-    }
     check_server_begins(c);
     check_job(c, 0, 2, 3, 1);
     *state = c;
@@ -245,6 +242,16 @@ TEST(charge_silent, a_peers_silent_end_is_charged)
     assert_broken(*state, "charge_silent");
 }
 
+TEST(charge_silent, without_last_words_it_may_be)
+{
+    check_mute(*state, 0);
+    begin_epoch(*state, 1);
+    check_silence(*state, 0, 0, 1);
+    check_charged(*state, 0, 1, 100);
+    check_over(*state, 0);
+    assert_false(check_failed(*state));
+}
+
 TEST(one_writer, a_record_follows_an_epoch_that_is_not_on_disk)
 {
     check_record(*state, "j", 3, 3);
@@ -364,6 +371,7 @@ int main(void)
         S(charge_free, a_job_ends_on_a_charge_that_is_not_true),
         S(charge_free, taken_back_in_time_it_is_no_charge),
         S(charge_silent, a_peers_silent_end_is_charged),
+        S(charge_silent, without_last_words_it_may_be),
         S(one_writer, a_record_follows_an_epoch_that_is_not_on_disk),
         S(true_proof, a_trainer_lives_where_all_are_proven_dead),
         S(nobody_answers, a_member_answers_probes_on_its_trainers_port),

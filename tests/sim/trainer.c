@@ -538,6 +538,9 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
         return;
     }
     t->blocked = blocked;
+    if (t->frozen && !has_peers(w, c)) {
+        check_own_fault(w->check, c->era, c->job, c->epoch); /* no other node has a part in it */
+    }
     check_silence(w->check, c->era, c->job, c->epoch);
     c->n_blocked += blocked ? 1u : UINT32_MAX; /* less one */
     if (c->n_blocked == 0) {
