@@ -198,6 +198,7 @@ struct fault {
 /* The newest record of a job on its way to the disk. */
 struct write {
     uint64_t sequence;
+    uint64_t asked_in; /* the step that has a PERSIST for it */
     bool is_open;
     bool is_over; /* it says that the job has ended so: */
     bool is_due;  /* … or will, once the record before it is answered */
@@ -289,6 +290,7 @@ struct rdzv {
     struct wheel wheel;
     struct job_tree jobs;
     uint32_t n_jobs;
+    uint64_t steps;  /* counts up, from 1 */
     uint64_t joins;  /* counts up: join_order */
     struct tfe_mono last_join;
     uint32_t n_leases;

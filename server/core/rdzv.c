@@ -225,6 +225,7 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
 {
     *ret = (struct rdzv_actions){.deadline = r->deadline};
     r->n_actions = 0;
+    r->steps++;
     bury(r);
     if ((event->type == RDZV_MESSAGE || event->type == RDZV_CLOSED) &&
         event->session >= r->config.max_sessions) {

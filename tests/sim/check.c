@@ -34,6 +34,7 @@ struct view {
     uint32_t charged;
     uint32_t charged_by; /* server process: what it had not written before it died does not count */
     bool silence;
+    bool finished;
 };
 
 struct job_check {
@@ -353,6 +354,11 @@ void check_silence(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
     view_get(job_of(c, job), era, epoch)->silence = true;
 }
 
+void check_finished(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
+{
+    view_get(job_of(c, job), era, epoch)->finished = true;
+}
+
 void check_excuse(struct check *c, uint32_t job)
 {
     job_of(c, job)->excused = true;
@@ -369,7 +375,7 @@ static void judge_charge(struct check *c, struct job_check *j)
     uint64_t epoch = j->charged_epoch;
     const struct view *view = view_find(j, j->era, epoch);
     j->charged_epoch = 0;
-    if (view && view->own_faults == 0 && !(view->silence && j->mute)) {
+    if (view && view->own_faults == 0 && !(view->silence && (j->mute || view->finished))) {
         fail(c, view->silence ? CHECK_CHARGE_SILENT : CHECK_CHARGE_FREE,
              "epoch %llu is charged, none of its trainers failed by itself",
              (unsigned long long)epoch);

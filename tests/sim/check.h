@@ -91,6 +91,8 @@ void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
  * server or of its peers. */
 void check_own_fault(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
 void check_silence(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
+/* Its training is done: whose word of its end is held up then, looks as if it hung. */
+void check_finished(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
 /* Nothing of this job is judged any more: a fault that no rule covers (two processes of one id). */
 void check_excuse(struct check *c, uint32_t job);
 bool check_is_excused(const struct check *c, uint32_t job);

@@ -268,7 +268,7 @@ static void report(struct explore *x, const struct explore_wish *wish)
            check_failed_text(w->check));
     printf("replay: sim_explore --seed %llu --agents %u --events %llu%s --until %llu --verbose\n",
            (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
-           wish->wire ? " --wire" : "", (unsigned long long)w->events);
+           wish->wire ? " --wire" : "", (unsigned long long)w->events + 1);
 }
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)

@@ -304,6 +304,7 @@ static void on_step(struct world *w, const struct sim_event *event)
     }
     script_stepped(w, c, saved);
     if (job->spec.steps && c->step >= job->spec.steps) {
+        check_finished(w->check, c->era, c->job, c->epoch);
         cluster_finish(w, c, "finishes", job->spec.finish_hi);
         return;
     }
