@@ -20,6 +20,7 @@ struct fleet_config {
     uint32_t min_nodes, max_nodes;
     uint32_t gather_ms;
     uint32_t connecting_max; /* connections in their handshake at a time */
+    bool silent;             /* shows its token, and never JOINs */
 };
 
 /* What has happened so far. Times in microseconds. */
@@ -62,6 +63,8 @@ uint64_t fleet_bytes(const struct fleet *f);
 uint32_t fleet_latency_us(struct fleet *f, double q);
 /* Most WELCOMEs in one second since the mark, and how many in all. */
 void fleet_welcomes(const struct fleet *f, uint32_t *ret_busiest, uint32_t *ret_all);
+/* When the last WELCOME came, us after the mark. */
+uint64_t fleet_last_welcome_us(const struct fleet *f);
 /* When the last agent got START of the newest epoch, and quantile q of all, us after the mark. */
 uint64_t fleet_started_us(struct fleet *f, double q);
 

@@ -1,7 +1,7 @@
 /* bench/load.c: the load generator: carries out commands from stdin on a fleet of simulated agents and prints one
  * JSON object for each.
  *
- * Usage: tfe-bench-load --state-dir DIR --agents N [--nnodes MIN:MAX] [--job NAME] [--first N] [--gather MS]
+ * Usage: tfe-bench-load --state-dir DIR --agents N [--nnodes MIN:MAX] [--job NAME] [--first N] [--gather MS] [--silent 1]
  * Commands, one a line (agents are numbered from 0; TIMEOUT in seconds):
  *   connect FROM TO            joins them, and returns at once
  *   mark                       counts, latencies and clocks start here
@@ -78,14 +78,15 @@ static void report(struct load *load, bool reached)
                  "\"epoch\": %llu, \"epochs_seen\": %llu, \"stopped\": %u, \"wrong\": %u, "
                  "\"bytes\": %llu, \"renewed\": %llu, \"p50_us\": %u, \"p99_us\": %u, "
                  "\"started_p99_us\": %llu, \"started_last_us\": %llu, \"welcomes\": %u, "
-                 "\"busiest_second\": %u}\n",
+                 "\"busiest_second\": %u, \"last_welcome_us\": %llu}\n",
                  reached ? "true" : "false", (unsigned long long)(now_us() - load->mark_us),
                  facts.connected, facts.started, (unsigned long long)facts.epoch,
                  (unsigned long long)facts.epochs_seen, facts.stopped, facts.wrong,
                  (unsigned long long)fleet_bytes(load->fleet), (unsigned long long)facts.renewed,
                  fleet_latency_us(load->fleet, 0.5), fleet_latency_us(load->fleet, 0.99),
                  (unsigned long long)fleet_started_us(load->fleet, 0.99),
-                 (unsigned long long)fleet_started_us(load->fleet, 1), welcomes, busiest);
+                 (unsigned long long)fleet_started_us(load->fleet, 1), welcomes, busiest,
+                 (unsigned long long)fleet_last_welcome_us(load->fleet));
     (void)fflush(stdout);
 }
 
@@ -195,6 +196,10 @@ int main(int argc, char **argv)
         .job = "bench", .n = 1, .min_nodes = 1, .max_nodes = 1, .gather_ms = 3000, .connecting_max = 512};
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *value = argv[i + 1];
+        if (strcmp(argv[i], "--silent") == 0) {
+            config.silent = strcmp(value, "1") == 0;
+            continue;
+        }
         if (strcmp(argv[i], "--state-dir") == 0) {
             wish.state_dir = value;
         } else if (strcmp(argv[i], "--agents") == 0) {

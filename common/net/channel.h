@@ -44,6 +44,9 @@ struct channel_ops {
     /* Last callback; the channel is freed when it returns. detail is a sentence fragment for logs
      * ("connection refused"), never NULL. Not called after channel_free. */
     void (*closed)(void *ctx, struct channel *ch, enum channel_end end, const char *detail);
+    /* Whether to decode a message of this type byte and n bytes at all; what it does not want is dropped,
+     * and message() does not come. NULL: everything. */
+    bool (*wants)(void *ctx, struct channel *ch, uint8_t type, size_t n);
     /* Answers channel_want_drained. May be NULL where that is never called. */
     void (*drained)(void *ctx, struct channel *ch);
 };

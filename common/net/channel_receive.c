@@ -105,6 +105,10 @@ static void deliver(struct channel *ch, size_t n)
 {
     struct channel_scratch *scratch = ch->scratch;
     struct tfe_msg msg;
+    if (ch->state == CHANNEL_S_OPEN && ch->ops->wants &&
+        !ch->ops->wants(ch->ctx, ch, scratch->opened[0], n)) {
+        return;
+    }
     arena_reset(&scratch->arena);
     const int rc = codec_decode(&scratch->arena, scratch->opened, n, &msg);
     if (rc && rc != TFE_EUNKNOWN) {

@@ -1,0 +1,212 @@
+"""What the benchmarks share: figures beside their floors, medians, a table, a JSON file, and servers with a load.
+
+A figure is a dict {case, n, value, unit, floor, ratio, spread, goal}; floor and ratio are None where nothing can be
+measured beside it. spread is (max - min) / median of the turns. A goal is (kind, limit): kind "ratio<=", "ratio>=",
+"value<=" or "value>=".
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ["TFE_BIN_DIR"])
+CORES = sorted(os.sched_getaffinity(0))
+SERVER_CORE, LOAD_CORE = CORES[0], CORES[-1]
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--out", required=True, help="the JSON file")
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the size, goals checked by a factor of 2")
+    parser.add_argument("--strict", action="store_true", help="exit 1 where a figure is beyond its goal")
+    parser.add_argument("--turns", type=int, help="measurements of each figure (default 5, with --quick 1)")
+    parser.add_argument("--only", help="only cases whose names contain this")
+    options = parser.parse_args()
+    options.turns = options.turns or (1 if options.quick else 5)
+    return options
+
+
+class Figures:
+    def __init__(self, options):
+        self.options, self.rows, self.beyond = options, [], []
+
+    def wanted(self, case):
+        return not self.options.only or self.options.only in case
+
+    def add(self, case, values, unit, floors=None, goal=None):
+        """values and floors: one each per turn, measured in turn. goal: see above."""
+        value = statistics.median(values)
+        floor = statistics.median(floors) if floors else None
+        ratio = statistics.median(v / f for v, f in zip(values, floors)) if floors else None
+        row = {"case": case, "n": len(values), "value": value, "unit": unit, "floor": floor, "ratio": ratio,
+               "spread": (max(values) - min(values)) / value if value else 0.0, "goal": " ".join(map(str, goal or ()))}
+        self.rows.append(row)
+        if goal:
+            kind, limit = goal
+            judged = ratio if kind.startswith("ratio") else value
+            loose = 2 if self.options.quick else 1
+            bad = judged > limit * loose if kind.endswith("<=") else judged < limit / loose
+            if bad:
+                self.beyond.append(f"{case}: {judged:.3g} instead of {kind} {limit}" + (" (twice that)" if loose == 2 else ""))
+        print(f"  {case}: {value:.4g} {unit}" + (f", floor {floor:.4g}, ratio {ratio:.2f}" if floor else ""), flush=True)
+
+    def finish(self):
+        """Prints the table, writes the file; the exit status."""
+        path = pathlib.Path(self.options.out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.rows, indent=1) + "\n")
+        print(f"\n{'case':44} {'n':>3} {'value':>12} {'unit':14} {'floor':>12} {'ratio':>7} {'spread':>7}  goal")
+        for row in self.rows:
+            floor = "" if row["floor"] is None else f"{row['floor']:.5g}"
+            ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
+            print(f"{row['case']:44} {row['n']:3} {row['value']:12.5g} {row['unit']:14} {floor:>12} {ratio:>7} "
+                  f"{100 * row['spread']:6.0f}%  {row['goal']}")
+        for line in self.beyond:
+            print("beyond:", line)
+        if not self.rows:
+            print("no case was measured")
+            return 1
+        return 1 if self.beyond and (self.options.strict or self.options.quick) else 0
+
+
+class Server:
+    """tfe-rdzv on its own core, in a directory of its own."""
+
+    def __init__(self, *options, state_dir=None, port=0):
+        self.owns_dir = state_dir is None
+        self.dir = pathlib.Path(state_dir or tempfile.mkdtemp(prefix="tfe-bench-"))
+        self.options = [str(o) for o in options]
+        self.port = port
+        self.start()
+
+    def start(self):
+        with open(self.dir / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["taskset", "-c", str(SERVER_CORE), str(BIN / "server" / "tfe-rdzv"), "--port", str(self.port), "--bind",
+                 "127.0.0.1", "--state-dir", str(self.dir / "state"), "--max-half-open-per-address", "4096",
+                 *self.options], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        if "listening on" not in line:
+            sys.exit("tfe-rdzv did not start:\n" + (self.dir / "log").read_text()[-2000:])
+        self.port = int(line.rsplit(":", 1)[1])
+        self.pid = self.process.pid
+
+    def cpu_s(self):
+        with open(f"/proc/{self.pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def memory(self, name="VmRSS"):
+        """In bytes."""
+        with open(f"/proc/{self.pid}/status") as file:
+            return next(1024 * int(line.split()[1]) for line in file if line.startswith(name))
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        if self.owns_dir:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Load:
+    """A fleet of simulated agents: load("connect 0 10") carries out a command and returns what it says."""
+
+    def __init__(self, server, agents, *options, prefix=()):
+        self.process = subprocess.Popen(
+            ["taskset", "-c", str(LOAD_CORE), *prefix, str(BIN / "bench" / "tfe-bench-load"), "--state-dir",
+             str(server.dir / "state"), "--agents", str(agents), *map(str, options)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._answer()
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("the load generator ended")
+        return json.loads(line)
+
+    def __call__(self, command):
+        self.send(command)
+        return self.answer(command)
+
+    def send(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, command):
+        facts = self._answer()
+        if not facts["reached"]:
+            sys.exit(f"not reached: {command}: {facts}")
+        if facts["wrong"]:
+            sys.exit(f"agents got tables that were not what their START said: {facts}")
+        return facts
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def crypto(*what):
+    out = subprocess.run([str(BIN / "bench" / "tfe-bench-crypto"), *map(str, what)], capture_output=True, text=True)
+    if out.returncode:
+        sys.exit(out.stderr)
+    return json.loads(out.stdout)["seconds"]
+
+
+class Echo:
+    """One of the echoes on the server's core."""
+
+    def __init__(self, kind):
+        self.kind, self.dir = kind, tempfile.mkdtemp(prefix="tfe-bench-")
+        at = pathlib.Path(self.dir) / "port"
+        self.process = subprocess.Popen(["taskset", "-c", str(SERVER_CORE), str(BIN / "bench" / "tfe-bench-echo"), kind, str(at)])
+        self.pid = self.process.pid
+        end = time.monotonic() + 20
+        while not (at.exists() and at.read_text().endswith("\n")):
+            if time.monotonic() > end:
+                sys.exit("the echo did not start")
+            time.sleep(0.01)
+        self.port = int(at.read_text())
+
+    cpu_s = Server.cpu_s
+
+    def per_cpu_s(self, connections, window, seconds):
+        """Answers per second of the echo's own processor time."""
+        load = subprocess.Popen(["taskset", "-c", str(LOAD_CORE), str(BIN / "bench" / "tfe-bench-echo-load"),
+                                 "sealed" if self.kind == "sealed" else "plain", str(self.port), str(connections),
+                                 str(window), str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if not load.stdout.readline():
+            sys.exit("the echo's load ended")
+        before = self.cpu_s()
+        out, _ = load.communicate("\n")
+        answers = json.loads(out)["answers"]
+        return answers / (self.cpu_s() - before)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,0 +1,202 @@
+/* bench/floor_crypto.c: the floor of ten thousand joins: the curve operations of their handshakes alone (both sides'
+ * are done in one process each, on one core each), and sealing, sending, receiving and opening their tables alone.
+ *
+ * Usage: tfe-bench-crypto curve N          N server's and N client's shares of handshakes, in turn on one core each
+ *        tfe-bench-crypto tables N BYTES   BYTES to each of N sockets, from one process to another
+ * Prints {"seconds": …}. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/frames.h"
+
+static double now_s(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void pin(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)core, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+/* NKpsk0: each side makes an ephemeral key and two shared secrets. */
+static void curve_ops(unsigned long n)
+{
+    uint8_t secret[32];
+    uint8_t public_key[32];
+    uint8_t shared[32];
+    randombytes_buf(secret, sizeof secret);
+    for (unsigned long i = 0; i < n; i++) {
+        secret[0] = (uint8_t)(secret[0] + 8);
+        if (crypto_scalarmult_base(public_key, secret) ||
+            crypto_scalarmult(shared, secret, public_key) ||
+            crypto_scalarmult(shared, shared, public_key)) {
+            abort();
+        }
+    }
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 1;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static int curve(unsigned long n)
+{
+    const double began = now_s();
+    const pid_t client = fork();
+    if (client == 0) {
+        pin(1);
+        curve_ops(n);
+        _exit(0);
+    }
+    pin(0);
+    curve_ops(n);
+    const int rc = client > 0 ? wait_for(client) : 1;
+    (void)printf("{\"seconds\": %.6f}\n", now_s() - began);
+    return rc;
+}
+
+static void receive_all(const int *fds, unsigned long n, size_t sealed_n)
+{
+    static uint8_t in[64 * 1024];
+    static uint8_t plain[SEAL_PLAIN_MAX];
+    const size_t frame_max = SEAL_HEADER_BYTES + SEAL_FRAME_MAX;
+    struct seal_key *keys = calloc(n, sizeof *keys);
+    size_t *left = calloc(n, sizeof *left);
+    uint8_t *parts = calloc(n, frame_max);
+    size_t *part_n = calloc(n, sizeof *part_n);
+    struct epoll_event events[256];
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    for (unsigned long i = 0; i < n; i++) {
+        frames_key(&keys[i], 0);
+        left[i] = sealed_n;
+        (void)epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i],
+                        &(struct epoll_event){.events = EPOLLIN, .data.u64 = i});
+    }
+    for (unsigned long open = n; open > 0;) {
+        const int ready = epoll_wait(epoll, events, 256, -1);
+        for (int e = 0; e < ready; e++) {
+            const size_t i = events[e].data.u64;
+            memcpy(in, parts + i * frame_max, part_n[i]);
+            const ssize_t got =
+                recv(fds[i], in + part_n[i], sizeof in - frame_max, MSG_DONTWAIT);
+            if (got <= 0) {
+                continue;
+            }
+            left[i] -= (size_t)got;
+            size_t have = part_n[i] + (size_t)got;
+            size_t at = 0;
+            size_t used = 0;
+            size_t m;
+            while (at < have &&
+                   seal_open(&keys[i], in + at, have - at, &used, plain, &m) == 0) {
+                at += used;
+            }
+            part_n[i] = have - at;
+            memcpy(parts + i * frame_max, in + at, part_n[i]);
+            if (left[i] == 0) {
+                open--;
+                (void)epoll_ctl(epoll, EPOLL_CTL_DEL, fds[i], NULL);
+            }
+        }
+    }
+}
+
+static void send_all(const int *fds, unsigned long n, size_t bytes)
+{
+    static uint8_t plain[SEAL_PLAIN_MAX];
+    static uint8_t frame[SEAL_HEADER_BYTES + SEAL_FRAME_MAX];
+    for (unsigned long i = 0; i < n; i++) {
+        struct seal_key key;
+        frames_key(&key, 0);
+        for (size_t left = bytes; left > 0;) {
+            const size_t m = left < 10000 ? left : 10000; /* as large as chunks are */
+            size_t sealed = 0;
+            if (seal_frame(&key, plain, m, frame, sizeof frame, &sealed)) {
+                abort();
+            }
+            for (size_t sent = 0; sent < sealed;) {
+                const ssize_t did = send(fds[i], frame + sent, sealed - sent, MSG_NOSIGNAL);
+                sent += did > 0 ? (size_t)did : 0;
+            }
+            left -= m;
+        }
+    }
+}
+
+static int tables(unsigned long n, size_t bytes)
+{
+    int *near = calloc(n, sizeof *near);
+    int *far = calloc(n, sizeof *far);
+    const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t at_n = sizeof at;
+    if (listening < 0 || bind(listening, (struct sockaddr *)&at, at_n) ||
+        listen(listening, SOMAXCONN) ||
+        getsockname(listening, (struct sockaddr *)&at, &at_n)) {
+        perror("listen");
+        return 1;
+    }
+    for (unsigned long i = 0; i < n; i++) {
+        near[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (near[i] < 0 || connect(near[i], (struct sockaddr *)&at, at_n)) {
+            perror("connect");
+            return 1;
+        }
+        far[i] = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+        if (far[i] < 0) {
+            perror("accept");
+            return 1;
+        }
+    }
+    const size_t frames = (bytes + 9999) / 10000;
+    const double began = now_s();
+    const pid_t receiver = fork();
+    if (receiver == 0) {
+        pin(1);
+        receive_all(near, n, bytes + frames * (SEAL_HEADER_BYTES + SEAL_TAG_BYTES));
+        _exit(0);
+    }
+    pin(0);
+    send_all(far, n, bytes);
+    const int rc = receiver > 0 ? wait_for(receiver) : 1;
+    (void)printf("{\"seconds\": %.6f}\n", now_s() - began);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (sodium_init() < 0) {
+        return 1;
+    }
+    if (argc == 3 && strcmp(argv[1], "curve") == 0) {
+        return curve(strtoul(argv[2], NULL, 10));
+    }
+    if (argc == 4 && strcmp(argv[1], "tables") == 0) {
+        return tables(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+    }
+    return 2;
+}

@@ -1,0 +1,86 @@
+"""Renewals on one core beside sealed echoes that know nothing of leases, and what a connection costs."""
+import sys
+
+from figures import Echo, Figures, Load, Server, arguments
+
+WINDOW = 64
+
+
+def renewals(figures, agents, seconds, turns):
+    case = f"renewals/cpu s, {agents} connections"
+    if not figures.wanted(case):
+        return
+    values, floors, beside = [], [], {"plain": [], "bufferevent": []}
+    with Server("--ttl", "60") as server, Load(server, agents, "--nnodes", f"{agents}:{agents}") as load:
+        load(f"connect 0 {agents}")
+        load(f"connected {agents} 120")
+        load(f"started {agents} 120")
+        load("run 1")
+        for _ in range(turns):
+            load("mark")
+            load(f"window {WINDOW}")
+            before = server.cpu_s()
+            answered = load(f"run {seconds}")["renewed"]
+            values.append(answered / (server.cpu_s() - before))
+            load("window 0")
+            load("run 0.5")
+            with Echo("sealed") as echo:
+                floors.append(echo.per_cpu_s(agents, WINDOW, seconds))
+            for kind, answers in beside.items():
+                with Echo(kind) as echo:
+                    answers.append(echo.per_cpu_s(agents, WINDOW, seconds / 2))
+    figures.add(case, values, "1/s", floors, ("ratio>=", 0.8))
+    for kind, answers in beside.items():
+        figures.add(f"  the {kind} echo", answers, "1/s")
+
+
+def connection(figures, agents, turns):
+    """What a connection that has shown its token costs, before its JOIN and after it."""
+    for silent, goal in ((1, ("value<=", 2048)), (0, None)):
+        case = f"RSS per {'silent connection' if silent else 'joined agent'}, {agents}"
+        if not figures.wanted(case):
+            continue
+        values = []
+        for _ in range(turns):
+            with Server("--ttl", "60") as server:
+                empty = server.memory()
+                # The agents' job waits for one more.
+                with Load(server, agents, "--nnodes", f"{agents + 1}:{agents + 1}", "--silent", silent) as load:
+                    load(f"connect 0 {agents}")
+                    load(f"connected {agents} 120")
+                    load("run 1")
+                    values.append((server.memory() - empty) / agents)
+        figures.add(case, values, "B", goal=goal)
+
+
+def idle(figures, agents, turns):
+    case = f"idle, {agents} agents, ttl 10 s"
+    if not figures.wanted(case):
+        return
+    seconds, values = (4 if figures.options.quick else 10), []
+    with Server("--ttl", "10") as server, Load(server, agents, "--nnodes", f"{agents}:{agents}") as load:
+        load(f"connect 0 {agents}")
+        load(f"started {agents} 120")
+        load("run 4")
+        for _ in range(turns):
+            before = server.cpu_s()
+            load(f"run {seconds}")
+            values.append(100 * (server.cpu_s() - before) / seconds)
+    # In proportion, where there are fewer; the clock of /proc ticks 100 times a second.
+    figures.add(case, values, "% of a core", goal=("value<=", max(8 * agents / 10000, 1)))
+
+
+def main():
+    options = arguments(__doc__)
+    figures = Figures(options)
+    scale = 20 if options.quick else 1
+    seconds = 2 if options.quick else 4
+    for agents in (1000, 10000):
+        renewals(figures, agents // scale, seconds, options.turns)
+    connection(figures, 3000 if options.quick else 10000, min(options.turns, 3))
+    idle(figures, 10000 // scale, options.turns)
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
