@@ -9,6 +9,7 @@
 #   e2e-asan  the same with sanitizers, without the tests marked heavy
 #   py        the package for training scripts, without TensorFlow (pytest)
 #   crash     a minute of kill -9 on a server whose agents come and go; the trainers' logs judge
+#   bench     every benchmark of the server, at a twentieth of its size and judged loosely
 #   tf        real TensorFlow, the demo among it (pytest)
 # --full: the long versions of tests that have one (TFE_TEST_FULL=1), and heavy ones with sanitizers too.
 set -euo pipefail
