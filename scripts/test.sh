@@ -15,7 +15,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-all=(install unit unit-asan sim e2e e2e-asan crash py tf)
+all=(install unit unit-asan sim e2e e2e-asan crash py bench tf)
 chosen=()
 full=
 for argument in "$@"; do
@@ -44,6 +44,10 @@ run_pytest() { # folder, options…
 }
 run_ctest() { # preset
     supervised ctest --test-dir "$build_dir/$1" --output-on-failure --no-tests=error
+}
+
+quick_bench() { # name
+    TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/$1.py" --quick --out "$build_dir/bench/$1.json"
 }
 
 stage_install() {
@@ -81,6 +85,14 @@ stage_crash() {
     nested "$root/scripts/crash.sh" --seconds 60 --seed $((16#${commit:0:8})) --kills 15
 }
 stage_py() { run_pytest py; }
+stage_bench() {
+    local name failed=0
+    for name in core wire scale; do
+        # Twice, because whatever else runs on this machine is measured, too.
+        quick_bench "$name" || quick_bench "$name" || failed=1
+    done
+    return $failed
+}
 stage_tf() { TFE_BIN_DIR=$build_dir/default run_pytest tf; }
 
 report=()
