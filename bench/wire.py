@@ -67,7 +67,7 @@ def idle(figures, agents, turns):
             load(f"run {seconds}")
             values.append(100 * (server.cpu_s() - before) / seconds)
     # In proportion, where there are fewer; the clock of /proc ticks 100 times a second.
-    figures.add(case, values, "% of a core", goal=("value<=", max(8 * agents / 10000, 1)))
+    figures.add(case, values, "% of a core", goal=("value<=", max(8 * agents / 10000, 2)))
 
 
 def main():
