@@ -34,7 +34,7 @@ void actions_run(const struct rdzv_actions *actions, struct sessions *sessions)
         case RDZV_PERSIST: /* the driver's */
         case RDZV_EXIT:
             break;
-        case RDZV_LEDGER: /* there is no ledger yet */
+        case RDZV_LEDGER:
             break;
         case RDZV_TRACE:
             trace_log(&action->trace);

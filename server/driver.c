@@ -61,6 +61,40 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
     (void)event_add(driver->timer, &tv); /* re-arming a timer takes no memory */
 }
 
+/* A time of the core's, as people tell it. */
+static struct tfe_wall wall_of(struct tfe_mono t, struct tfe_mono now, struct tfe_wall now_wall)
+{
+    struct tfe_wall wall = {.ms = 0};
+    if (!tfe_mono_is_never(t)) {
+        wall.ms = now_wall.ms - tfe_mono_sub(now, t);
+    }
+    return wall;
+}
+
+/* What cannot be kept of the ledger for want of memory is missing there, and nothing else is. */
+static void note(struct driver *driver, const struct rdzv_ledger *ledger)
+{
+    struct tfe_mono now = clock_mono();
+    struct tfe_wall now_wall = clock_wall();
+    struct msg_epoch_row row = {.run = ledger->run,
+                                .epoch = ledger->epoch,
+                                .cause = ledger->cause,
+                                .blamed = ledger->blamed,
+                                .planned = ledger->planned,
+                                .members = ledger->n_members,
+                                .has_saved = ledger->has_saved,
+                                .saved_step = ledger->saved_step,
+                                .has_lost = ledger->has_lost,
+                                .lost_steps = ledger->lost_steps,
+                                .over = ledger->is_over};
+#define NOTE_TIME(NAME, name) row.at[EPOCH_##NAME] = wall_of(ledger->name, now, now_wall);
+    TFE_EPOCH_TIMES(NOTE_TIME)
+#undef NOTE_TIME
+    if (writer_note(driver->writer, ledger->job, &row) != 0) {
+        log_warn("ledger_row_lost", LOG_S("job", ledger->job), LOG_U("epoch", ledger->epoch));
+    }
+}
+
 static void take_records(struct driver *driver, const struct rdzv_actions *actions)
 {
     for (size_t i = 0; i < actions->n; i++) {
@@ -68,6 +102,9 @@ static void take_records(struct driver *driver, const struct rdzv_actions *actio
             driver->over = actions->v[i].sentence;
             driver->stopped = true;
             (void)event_base_loopbreak(driver->base);
+        }
+        if (actions->v[i].type == RDZV_LEDGER) {
+            note(driver, actions->v[i].ledger);
         }
         if (actions->v[i].type == RDZV_PERSIST &&
             writer_submit(driver->writer, actions->v[i].record) != 0) {
@@ -294,9 +331,20 @@ int driver_restore(struct driver *driver, struct store *store, struct tfe_why *w
     return store_load(store, restore_job, driver, why);
 }
 
-int driver_set_store(struct driver *driver, struct store *store, struct tfe_why *why)
+struct writer *driver_writer(const struct driver *driver)
 {
-    int err = writer_new(driver->base, store, &writer_callbacks, driver, &driver->writer, why);
+    return driver->writer;
+}
+
+int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
+                     struct tfe_why *why)
+{
+    struct writer_config config = {.base = driver->base,
+                                   .store = store,
+                                   .ops = &writer_callbacks,
+                                   .ctx = driver,
+                                   .keep_history_ms = keep_history_ms};
+    int err = writer_new(&config, &driver->writer, why);
     if (err == 0) {
         /* What was restored has deadlines of its own. */
         driver->deadline = clock_mono();

@@ -23,7 +23,11 @@ int driver_restore(struct driver *driver, struct store *store, struct tfe_why *w
 
 /* Starts the thread that writes to the store from here on. Before the first event. TFE_ENOMEM,
  * TFE_ESYS. */
-int driver_set_store(struct driver *driver, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
+                     struct tfe_why *why) TFE_MUST_CHECK;
+
+/* That thread, for questions. NULL before driver_set_store. */
+struct writer *driver_writer(const struct driver *driver);
 
 /* The sessions must be gone already. The thread gets wait_ms to come back from the disk; false: it
  * does not, and the store must be left alone. NULL is allowed (true). */

@@ -145,7 +145,7 @@ static int start_core(struct server *server, struct tfe_why *why)
     }
     err = driver_restore(server->driver, server->store, why);
     if (err == 0) {
-        err = driver_set_store(server->driver, server->store, why);
+        err = driver_set_store(server->driver, server->store, s->keep_history_ms, why);
     }
     if (err != 0) {
         return err;
@@ -157,6 +157,7 @@ static int start_core(struct server *server, struct tfe_why *why)
                   .version_max = PROTOCOL_VERSION,
                   .boot_nonce = config.incarnation},
         .rdzv = driver_core(server->driver),
+        .writer = driver_writer(server->driver),
         .max_sessions = server->max_sessions,
         .half_open_per_address = s->half_open_per_address,
         .ops = &driver_session_ops,

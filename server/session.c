@@ -52,6 +52,8 @@ static void session_leave(struct session *s)
     (void)event_del(&s->silent);
     status_stream_free(s->stream);
     s->stream = NULL;
+    history_free(s->history);
+    s->history = NULL;
     table_stream_free(s->table);
     s->table = NULL;
     leave_handshake(s);
@@ -175,18 +177,26 @@ static void obey(struct session *s, const struct tfe_msg *msg)
 static void on_query(struct session *s, const struct tfe_msg *msg)
 {
     (void)event_add(&s->silent, &silence_limit);
-    if (s->stream != NULL && !status_stream_is_over(s->stream)) {
+    if ((s->stream != NULL && !status_stream_is_over(s->stream)) ||
+        (s->history != NULL && !history_is_over(s->history))) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "one question at a time");
         session_finish(s);
         return;
     }
     status_stream_free(s->stream);
     s->stream = NULL;
-    if (msg->type != MSG_STATUS) {
+    history_free(s->history);
+    s->history = NULL;
+    int err = 0;
+    if (msg->type == MSG_EPOCHS || msg->type == MSG_BACKUP) {
+        err = history_answer(s->all->base, s->all->writer, s->all->rdzv, s->channel, msg,
+                             &s->history);
+    } else if (msg->type != MSG_STATUS) {
         obey(s, msg);
         return;
+    } else {
+        err = status_answer(s->all->base, s->all->rdzv, s->channel, &msg->u.status, &s->stream);
     }
-    int err = status_answer(s->all->base, s->all->rdzv, s->channel, &msg->u.status, &s->stream);
     if (err == TFE_ENOMEM) {
         session_break(s);
     }
@@ -303,7 +313,8 @@ static void on_silent(evutil_socket_t fd, short what, void *ctx)
     struct session *s = ctx;
     (void)fd;
     (void)what;
-    if (s->stream != NULL && status_stream_has_moved(s->stream)) {
+    if ((s->stream != NULL && status_stream_has_moved(s->stream)) ||
+        (s->history != NULL && history_has_moved(s->history))) {
         /* It is reading a long answer. */
         (void)event_add(&s->silent, &silence_limit);
         return;

@@ -17,6 +17,7 @@
 #include "common/base/msg.h"
 #include "common/wire/token.h"
 #include "server/half_open.h"
+#include "server/history.h"
 #include "server/peer.h"
 #include "server/sessions.h"
 #include "server/status.h"
@@ -34,6 +35,7 @@ struct session {
     struct channel *channel;         /* NULL: gone */
     struct half_open_address *place; /* while in the handshake */
     struct status_stream *stream;    /* an answer that is still being produced */
+    struct history *history;         /* the same, from the store */
     struct table_stream *table;      /* a table that has not been said to its end */
     struct event silent;             /* while the peer owes us a message */
     TAILQ_ENTRY(session) link;
@@ -51,6 +53,7 @@ struct sessions {
     struct hello_server *hello;
     struct hello_facts facts;
     const struct rdzv *rdzv;
+    struct writer *writer;
     const struct session_ops *ops;
     void *ops_ctx;
     struct half_open *half_open;

@@ -176,6 +176,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->hello = config->hello;
     all->facts = config->facts;
     all->rdzv = config->rdzv;
+    all->writer = config->writer;
     all->ops = config->ops;
     all->ops_ctx = config->ops_ctx;
     all->max = config->max_sessions;

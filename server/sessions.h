@@ -16,6 +16,7 @@ struct listener;
 struct rdzv;
 struct rdzv_event;
 struct sessions;
+struct writer;
 struct table_chunks;
 
 /* Where the agents' sessions lead. The number of a session is below max_sessions and is used again
@@ -36,6 +37,7 @@ struct sessions_config {
     struct hello_server *hello; /* borrowed */
     struct hello_facts facts;   /* of this server */
     const struct rdzv *rdzv;    /* for status; borrowed */
+    struct writer *writer;      /* for the ledger and backups; borrowed */
     uint32_t max_sessions;
     uint32_t half_open_per_address;
     const struct session_ops *ops;

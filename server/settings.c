@@ -2,6 +2,8 @@
 #include "server/settings.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/base/msg.h"
 #include "common/net/limits.h"
@@ -11,6 +13,7 @@
 /* An hour of waiting is no waiting any more; a month of it is a typing error. */
 #define WAIT_MAX_MS 3600000u
 #define DAY_MS 86400000u
+#define KEEP_DAYS_MAX 36500
 
 static int parse_log_level(void *settings, const char *value, struct tfe_why *why)
 {
@@ -20,6 +23,25 @@ static int parse_log_level(void *settings, const char *value, struct tfe_why *wh
 static int parse_log_format(void *settings, const char *value, struct tfe_why *why)
 {
     return log_parse_format(value, &((struct settings *)settings)->log_format, why);
+}
+
+/* Longer than the durations of the wire: days, or one of those. */
+static int parse_keep_history(void *settings, const char *value, struct tfe_why *why)
+{
+    int64_t *ret = &((struct settings *)settings)->keep_history_ms;
+    char *end;
+    unsigned long days = strtoul(value, &end, 10);
+    uint32_t ms;
+    if (value[0] >= '0' && value[0] <= '9' && strcmp(end, "d") == 0 && days <= KEEP_DAYS_MAX) {
+        *ret = (int64_t)days * DAY_MS;
+        return 0;
+    }
+    if (options_duration(value, &ms) == 0) {
+        *ret = ms;
+        return 0;
+    }
+    why_set(why, "it takes a time of at most %dd, or 0 for ever", KEEP_DAYS_MAX);
+    return TFE_EINVAL;
 }
 
 static const struct option_spec specs[] = {
@@ -52,6 +74,12 @@ static const struct option_spec specs[] = {
      .kind = OPTION_FLAG,
      .help = "keep jobs in memory only: a restart forgets them, keys and tokens stay",
      .offset = FIELD(ephemeral)},
+    {.name = "keep-history",
+     .kind = OPTION_PARSE,
+     .argument = "TIME",
+     .fallback = "90d",
+     .help = "forget what tfe-ctl epochs tells after so long; 0: never",
+     .parse = parse_keep_history},
     {.name = "ttl",
      .kind = OPTION_DURATION,
      .argument = "TIME",

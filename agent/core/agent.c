@@ -137,6 +137,7 @@ static void take_refused(struct agent *a, const struct msg_refused *refused)
         leave_with(a, AFTER_EXIT, AGENT_EXIT_FAILED, refused->sentence);
         return;
     case REFUSAL_LIMIT_REACHED:
+    case REFUSAL_STORE: /* not said to agents */
         return; /* the server closes; the next try may find room */
     }
 }

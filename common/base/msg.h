@@ -7,12 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/time.h"
+
 /* Ranges that the codec enforces on everything it decodes, so that a core sees no absurd size. */
 #define MSG_NPROC_MAX 64u       /* trainers of one node; a machine has fewer accelerators */
 #define MSG_NODES_MAX 65536u    /* members of a job, SECURITY.md */
 #define MSG_TAIL_MAX 4096u      /* bytes of error tail that travel with EXITED */
 #define MSG_ROWS_PER_CHUNK 512u /* rows of one TABLE; a chunk must also fit one frame */
 #define MSG_SENTENCE_MAX 1024u  /* bytes of a sentence for a person */
+#define MSG_PATH_MAX 1024u      /* bytes of a file's name */
 #define MSG_PIDS_MAX 64u        /* process ids in one PROCESSES, per kind */
 #define MSG_DURATION_MAX_MS (30u * 24u * 3600u * 1000u) /* any duration on the wire: 30 days */
 
@@ -52,7 +55,10 @@
     X(DRAIN, drain, 68, O)                                                                         \
     X(EVICT, evict, 69, O)                                                                         \
     X(STOP_JOB, stop_job, 70, O)                                                                   \
-    X(DONE, done, 71, S)
+    X(DONE, done, 71, S)                                                                           \
+    X(EPOCHS, epochs, 72, Q)                                                                       \
+    X(EPOCH_ROW, epoch_row, 73, S)                                                                 \
+    X(BACKUP, backup, 74, O)
 
 enum tfe_msg_type {
 #define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),
@@ -71,7 +77,8 @@ enum tfe_msg_type {
     X(NODE_REPLACED, 7, "node_replaced")                                                           \
     X(NO_SUCH_NODE, 8, "no_such_node")                                                             \
     X(EVICTED, 9, "evicted")                                                                       \
-    X(ADDRESS_UNREACHABLE, 10, "address_unreachable")
+    X(ADDRESS_UNREACHABLE, 10, "address_unreachable")                                              \
+    X(STORE, 11, "store")
 
 enum tfe_refusal {
 #define TFE_REFUSAL_ENUM(NAME, number, name) REFUSAL_##NAME = (number),
@@ -92,6 +99,27 @@ enum tfe_cause {
 #define TFE_CAUSE_ENUM(NAME, number, name) CAUSE_##NAME = (number),
     TFE_CAUSES(TFE_CAUSE_ENUM)
 #undef TFE_CAUSE_ENUM
+};
+
+/* What is kept of an epoch's time, in the order in which it comes. DETECTED: the reason for the epoch was
+ * seen. STOPPED: STOP to the epoch before. GATHERED: its members were READY. COMMITTED: it was durable.
+ * STARTED: its first START. LISTENING: all members said so. PROGRESSED: the first step was told. ENDED:
+ * its own STOP, or the job's end. */
+#define TFE_EPOCH_TIMES(X)                                                                         \
+    X(DETECTED, detected)                                                                          \
+    X(STOPPED, stopped)                                                                            \
+    X(GATHERED, gathered)                                                                          \
+    X(COMMITTED, committed)                                                                        \
+    X(STARTED, started)                                                                            \
+    X(LISTENING, listening)                                                                        \
+    X(PROGRESSED, progressed)                                                                      \
+    X(ENDED, ended)
+
+enum tfe_epoch_time {
+#define TFE_EPOCH_TIME_ENUM(NAME, name) EPOCH_##NAME,
+    TFE_EPOCH_TIMES(TFE_EPOCH_TIME_ENUM)
+#undef TFE_EPOCH_TIME_ENUM
+        EPOCH__TIMES
 };
 
 /* How it ended for a node: its job's result, or that it was drained from a job that goes on. */
@@ -436,6 +464,32 @@ struct msg_stop_job {
 /* The order has been taken in. */
 struct msg_done {
     char nothing; /* C has no empty struct */
+};
+
+/* Asks for the ledger of a job. Answered by its EPOCH_ROWs, the oldest first, and STATUS_END. */
+struct msg_epochs {
+    const char *job;
+};
+
+/* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended. */
+struct msg_epoch_row {
+    uint32_t run;
+    uint64_t epoch;
+    enum tfe_cause cause;
+    const char *blamed; /* label of the node whose loss, exit or notice began it; "" none */
+    bool planned;       /* nobody had failed: the epoch before was stopped for it */
+    uint32_t members;
+    struct tfe_wall at[EPOCH__TIMES]; /* 0: not known, or not yet */
+    bool has_saved;                   /* the newest checkpoint that was told */
+    uint64_t saved_step;
+    bool has_lost; /* steps done after that, which the next epoch did again */
+    uint64_t lost_steps;
+    bool over; /* nothing of this will change any more */
+};
+
+/* Copies what the server keeps of its jobs into a new file on its own machine. */
+struct msg_backup {
+    const char *path; /* absolute; at most MSG_PATH_MAX bytes */
 };
 
 /* One message. */

@@ -373,6 +373,28 @@ bool codec_check_stop_job(const struct msg_stop_job *m)
     return id_is_valid(m->job);
 }
 
+bool codec_check_backup(const struct msg_backup *m)
+{
+    return is_label(m->path, MSG_PATH_MAX) && m->path[0] == '/';
+}
+
+/* --- the ledger ------------------------------------------------------------------------------- */
+
+bool codec_check_epochs(const struct msg_epochs *m)
+{
+    return id_is_valid(m->job);
+}
+
+bool codec_check_epoch_row(const struct msg_epoch_row *m)
+{
+    bool is_sound = m->run >= 1 && m->epoch >= 1 && is_cause((int)m->cause) &&
+                    is_label(m->blamed, TFE_LABEL_MAX) && m->members <= MSG_NODES_MAX;
+    for (int i = 0; is_sound && i < EPOCH__TIMES; i++) {
+        is_sound = m->at[i].ms >= 0;
+    }
+    return is_sound;
+}
+
 bool codec_check_done(const struct msg_done *m)
 {
     (void)m;

@@ -61,3 +61,17 @@ int codec_get_done(struct codec_in *in, struct msg_done *ret)
     Tfe__Done *pb;
     return codec_unpack(in, &tfe__done__descriptor, &pb);
 }
+
+int codec_put_backup(const struct msg_backup *m, struct codec_out *out)
+{
+    Tfe__Backup pb = TFE__BACKUP__INIT;
+    pb.path = codec_bytes(m->path);
+    return codec_pack(out, &pb.base);
+}
+
+int codec_get_backup(struct codec_in *in, struct msg_backup *ret)
+{
+    Tfe__Backup *pb;
+    int rc = codec_unpack(in, &tfe__backup__descriptor, &pb);
+    return rc ? rc : codec_text(in, &pb->path, CODEC_NAME, &ret->path);
+}

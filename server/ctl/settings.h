@@ -16,6 +16,7 @@ struct ctl_settings {
     const char *state_dir;
     uint32_t timeout_ms;
     bool json;
+    bool csv; /* epochs */
 };
 
 /* Exit codes of tfe-ctl, besides EXIT_SUCCESS. 69 and 77 are sysexits(3)'s. */

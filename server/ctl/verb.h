@@ -21,5 +21,7 @@ extern const struct ctl_verb ctl_verb_nodes;
 extern const struct ctl_verb ctl_verb_drain;
 extern const struct ctl_verb ctl_verb_evict;
 extern const struct ctl_verb ctl_verb_stop;
+extern const struct ctl_verb ctl_verb_epochs;
+extern const struct ctl_verb ctl_verb_backup;
 
 #endif

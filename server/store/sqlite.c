@@ -91,6 +91,34 @@ static int sqlite_put(struct store *store, const struct rdzv_record *record, str
     return sqlite_jobs_put((struct sqlite_store *)store, record, now, why);
 }
 
+static int sqlite_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
+                          struct tfe_wall now, struct tfe_why *why)
+{
+    return sqlite_ledger_put((struct sqlite_store *)store, job, row, now, why);
+}
+
+static int sqlite_read_rows(struct store *store, const char *job, uint64_t after, uint32_t max,
+                            store_row_fn fn, void *ctx, struct tfe_why *why)
+{
+    return sqlite_ledger_read((struct sqlite_store *)store, job, after, max, fn, ctx, why);
+}
+
+static int sqlite_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+                        struct tfe_why *why)
+{
+    return sqlite_ledger_prune((struct sqlite_store *)store, before, max, ret_n, why);
+}
+
+static int sqlite_copy_begin(struct store *store, const char *path, struct tfe_why *why)
+{
+    return sqlite_backup_begin((struct sqlite_store *)store, path, why);
+}
+
+static int sqlite_copy_step(struct store *store, int pages, bool *ret_done, struct tfe_why *why)
+{
+    return sqlite_backup_step((struct sqlite_store *)store, pages, ret_done, why);
+}
+
 static int sqlite_commit(struct store *store, struct tfe_why *why)
 {
     int err = sqlite_run((struct sqlite_store *)store, STATEMENT_COMMIT, "commit", why);
@@ -112,12 +140,18 @@ void sqlite_store_free(struct sqlite_store *s)
 static void sqlite_close(struct store *store)
 {
     sqlite_rollback(store);
+    sqlite_backup_end((struct sqlite_store *)store);
     sqlite_store_free((struct sqlite_store *)store);
 }
 
 const struct store_ops sqlite_store_ops = {.load = sqlite_load,
                                            .begin = sqlite_begin,
                                            .put = sqlite_put,
+                                           .put_row = sqlite_put_row,
                                            .commit = sqlite_commit,
                                            .rollback = sqlite_rollback,
+                                           .read_rows = sqlite_read_rows,
+                                           .prune = sqlite_prune,
+                                           .backup_begin = sqlite_copy_begin,
+                                           .backup_step = sqlite_copy_step,
                                            .close = sqlite_close};

@@ -184,7 +184,10 @@ static int prepare_all(struct sqlite_store *s, struct tfe_why *why)
     for (size_t i = 0; err == 0 && i < sizeof(plain) / sizeof(plain[0]); i++) {
         err = sqlite_prepare(s, plain[i].which, plain[i].sql, why);
     }
-    return err != 0 ? err : sqlite_jobs_prepare(s, why);
+    if (err == 0) {
+        err = sqlite_jobs_prepare(s, why);
+    }
+    return err != 0 ? err : sqlite_ledger_prepare(s, why);
 }
 
 int sqlite_store_open(const char *path, uint64_t incarnation, struct tfe_wall now, const char *vfs,

@@ -22,14 +22,20 @@ enum statement {
     STATEMENT_PUT_MEMBER,
     STATEMENT_JOBS, /* all, in the order of record_fields */
     STATEMENT_MEMBERS,
+    STATEMENT_PUT_ROW,
+    STATEMENT_ROWS,
+    STATEMENT_PRUNE,
     STATEMENT__COUNT
 };
+
+struct sqlite_copy;
 
 struct sqlite_store {
     struct store store;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENT__COUNT];
     uint64_t incarnation;
+    struct sqlite_copy *copy; /* the backup under way, or NULL */
     char path[PATH_MAX];
 };
 
@@ -63,6 +69,21 @@ int sqlite_jobs_load(struct sqlite_store *s, store_load_fn fn, void *ctx,
                      struct tfe_why *why) TFE_MUST_CHECK;
 int sqlite_jobs_put(struct sqlite_store *s, const struct rdzv_record *record, struct tfe_wall now,
                     struct tfe_why *why) TFE_MUST_CHECK;
+
+/* --- sqlite_ledger.c, sqlite_backup.c: as store.h says --- */
+
+int sqlite_ledger_prepare(struct sqlite_store *s, struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_ledger_put(struct sqlite_store *s, const char *job, const struct msg_epoch_row *row,
+                      struct tfe_wall now, struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_ledger_read(struct sqlite_store *s, const char *job, uint64_t after, uint32_t max,
+                       store_row_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_ledger_prune(struct sqlite_store *s, struct tfe_wall before, uint32_t max,
+                        uint32_t *ret_n, struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_backup_begin(struct sqlite_store *s, const char *path,
+                        struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_backup_step(struct sqlite_store *s, int pages, bool *ret_done,
+                       struct tfe_why *why) TFE_MUST_CHECK;
+void sqlite_backup_end(struct sqlite_store *s);
 
 /* --- sqlite.c --- */
 

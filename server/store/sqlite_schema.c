@@ -24,6 +24,15 @@ static const char *const steps[] = {
     " durable INTEGER NOT NULL, PRIMARY KEY(job, seat)) WITHOUT ROWID;",
     /* 2. past: how the named runs before this one ended, a line for each (server/core/rdzv.h). */
     "ALTER TABLE jobs ADD COLUMN past TEXT NOT NULL DEFAULT '';",
+    /* 3. Times in ms since 1970, 0 where they are not known. touched_ms: of the last change. */
+    "CREATE TABLE ledger(job TEXT NOT NULL, epoch INTEGER NOT NULL, run INTEGER NOT NULL,"
+    " cause INTEGER NOT NULL, blamed TEXT NOT NULL, planned INTEGER NOT NULL,"
+    " members INTEGER NOT NULL, detected INTEGER NOT NULL, stopped INTEGER NOT NULL,"
+    " gathered INTEGER NOT NULL, committed INTEGER NOT NULL, started INTEGER NOT NULL,"
+    " listening INTEGER NOT NULL, progressed INTEGER NOT NULL, ended INTEGER NOT NULL,"
+    " saved_step INTEGER, lost_steps INTEGER, over INTEGER NOT NULL, touched_ms INTEGER NOT NULL,"
+    " PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
+    "CREATE INDEX ledger_by_age ON ledger(touched_ms);",
 };
 
 int sqlite_schema_newest(void)

@@ -1,9 +1,13 @@
-/* server/store/writer.h: writes to the store on a thread of its own, so that the event loop never
- * waits for the disk. What came of it comes back on the loop.
+/* server/store/writer.h: all work on the store of a running server, on a thread of its own, so that
+ * the event loop never waits for the disk. What came of it comes back on the loop.
  *
- *   event loop                         writer thread
- *     writer_submit ──► queue ────────► begin, put …, commit
- *     ops->written  ◄── done, eventfd ◄─┘  one transaction for all that was queued meanwhile */
+ *   event loop                          writer thread, in this order
+ *     writer_submit ──► records ──────► begin, put …, commit: one transaction for all of them
+ *     writer_note ────► rows ─────────► the same, after the records
+ *     writer_read ────► asks ─────────► a page of the ledger
+ *     writer_backup ──► asks ─────────► some pages of the copy at a time
+ *                                       now and then: prune the ledger, a few rows at a time
+ *     ops, answers ◄─── eventfd ◄────── */
 #ifndef TFE_SERVER_STORE_WRITER_H
 #define TFE_SERVER_STORE_WRITER_H
 
@@ -12,10 +16,12 @@
 
 #include "common/base/error.h"
 #include "server/core/rdzv.h"
+#include "server/store/ledger.h"
 #include "server/store/store.h"
 
 struct event_base;
 struct writer;
+struct writer_ask;
 
 struct writer_ops {
     /* The record of this job and sequence is durable (err 0), or it is not. False: it could not be
@@ -27,21 +33,48 @@ struct writer_ops {
     void (*condition)(void *ctx, int err, const char *why);
 };
 
-/* Starts the thread; from here on it alone touches the store, which stays the caller's. The thread
- * takes no signals. TFE_ENOMEM, TFE_ESYS. */
-int writer_new(struct event_base *base, struct store *store, const struct writer_ops *ops,
-               void *ctx, struct writer **ret, struct tfe_why *why) TFE_MUST_CHECK;
+struct writer_config {
+    struct event_base *base;
+    struct store *store; /* from here on the thread alone touches it; stays the caller's */
+    const struct writer_ops *ops;
+    void *ctx;
+    int64_t keep_history_ms; /* rows of the ledger are pruned after so long; 0 never */
+};
+
+/* Starts the thread, which takes no signals. TFE_ENOMEM, TFE_ESYS. */
+int writer_new(const struct writer_config *config, struct writer **ret,
+               struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Copies the record. A record of the same job that is still in the queue is replaced, and never
  * answered: the core waits for its newest only. TFE_ENOMEM: nothing was queued. */
 int writer_submit(struct writer *w, const struct rdzv_record *record) TFE_MUST_CHECK;
 
+/* Adds to the ledger what the row says; copied. It is tried again until it is written, or dropped
+ * where thousands wait. TFE_ENOMEM: it was not taken. */
+int writer_note(struct writer *w, const char *job, const struct msg_epoch_row *row) TFE_MUST_CHECK;
+
+/* err 0: the page asked for (the callee may take its rows and leave it empty), or the backup is
+ * complete. Else why is a sentence. Comes on the loop, once; the ask is gone after it. */
+typedef void (*writer_answer_fn)(void *ctx, int err, struct ledger_page *page, const char *why);
+
+/* Asks for a page of the ledger, as store_read_rows. TFE_ENOMEM. */
+int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
+                writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+
+/* Asks for a copy of the store in a new file, as store_backup_begin. One at a time, the others wait.
+ * TFE_ENOMEM. */
+int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void *ctx,
+                  struct writer_ask **ret) TFE_MUST_CHECK;
+
+/* The answer is not wanted any more; what was asked for may still be done. */
+void writer_forget(struct writer *w, struct writer_ask *ask);
+
 /* Hands over what is done. False: something could not be taken in. From the loop, never from inside
  * ops. */
 bool writer_deliver(struct writer *w);
 
-/* No more answers. The thread ends after the transaction that it is in; what is queued was promised
- * to nobody and is dropped. */
+/* No more answers. The thread ends after the transaction that it is in and one last one for the
+ * rows; records in the queue were promised to nobody and are dropped. */
 void writer_stop(struct writer *w);
 
 /* Stops, and waits at most so long for the thread. False: it still hangs in the disk; writer and

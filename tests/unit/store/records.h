@@ -101,6 +101,52 @@ static inline int hear(void *ctx, const struct rdzv_record *r)
     return 0;
 }
 
+/* A row of the ledger with only what is given here. */
+static inline struct msg_epoch_row a_row(uint64_t epoch)
+{
+    return (struct msg_epoch_row){
+        .run = 1, .epoch = epoch, .cause = CAUSE_START, .blamed = "", .members = 3};
+}
+
+/* store_row_fn: one line a row. ctx is a struct heard. */
+static inline int hear_row(void *ctx, const struct msg_epoch_row *row)
+{
+    struct heard *heard = ctx;
+    size_t at = strlen(heard->text);
+    size_t cap = sizeof(heard->text);
+    at += (size_t)snprintf(heard->text + at, cap - at, "%u/%llu %s%s%s n=%u at", (unsigned)row->run,
+                           (unsigned long long)row->epoch, msg_cause_name(row->cause),
+                           row->blamed[0] != '\0' ? " by " : "", row->blamed,
+                           (unsigned)row->members);
+    for (int i = 0; i < EPOCH__TIMES; i++) {
+        at += (size_t)snprintf(heard->text + at, cap - at, "%c%lld", i > 0 ? ',' : ' ',
+                               (long long)row->at[i].ms);
+    }
+    if (row->has_saved) {
+        at += (size_t)snprintf(heard->text + at, cap - at, " saved=%llu",
+                               (unsigned long long)row->saved_step);
+    }
+    if (row->has_lost) {
+        at += (size_t)snprintf(heard->text + at, cap - at, " lost=%llu",
+                               (unsigned long long)row->lost_steps);
+    }
+    (void)snprintf(heard->text + at, cap - at, "%s%s\n", row->planned ? " planned" : "",
+                   row->over ? " over" : "");
+    return heard->fail_with;
+}
+
+/* The ledger of a job, at most max rows above `after`. */
+static inline const char *ledger_of(struct store *store, const char *job, uint64_t after,
+                                    uint32_t max, struct heard *heard)
+{
+    struct tfe_why why = {.text = ""};
+    *heard = (struct heard){.text = ""};
+    if (store_read_rows(store, job, after, max, hear_row, heard, &why) != 0) {
+        fail_msg("read the ledger: %s", why.text);
+    }
+    return heard->text;
+}
+
 /* All that the store keeps. */
 static inline const char *all_of(struct store *store, struct heard *heard)
 {

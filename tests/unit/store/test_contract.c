@@ -172,6 +172,151 @@ TEST(store, what_the_reader_refuses_ends_the_load)
     assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
 }
 
+static void note_at(struct fixture *f, const char *job, const struct msg_epoch_row *row,
+                    struct tfe_wall now)
+{
+    assert_int_equal(store_begin(f->store, &f->why), 0);
+    assert_int_equal(store_put_row(f->store, job, row, now, &f->why), 0);
+    assert_int_equal(store_commit(f->store, &f->why), 0);
+}
+
+TEST(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
+{
+    struct fixture *f = *state;
+    struct msg_epoch_row row = a_row(4);
+    row.at[EPOCH_DETECTED].ms = 10;
+    row.at[EPOCH_STARTED].ms = 20;
+    row.blamed = "näme, \"quoted\"";
+    row.planned = true;
+    row.has_saved = true;
+    row.saved_step = UINT64_MAX;
+    note_at(f, "j", &row, NOW);
+    row = a_row(4);
+    row.at[EPOCH_STARTED].ms = 21;
+    row.at[EPOCH_ENDED].ms = 30;
+    row.has_lost = true;
+    row.over = true;
+    note_at(f, "j", &row, NOW);
+    assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard),
+                        "1/4 start by näme, \"quoted\" n=3 at 10,0,0,0,21,0,0,30 "
+                        "saved=18446744073709551615 lost=0 planned over\n");
+    if (f->lasts) {
+        store_close(f->store);
+        open_store(f);
+        assert_non_null(strstr(ledger_of(f->store, "j", 0, 10, &f->heard), "21,0,0,30"));
+    }
+}
+
+TEST(ledger, is_read_job_by_job_in_pages_in_the_order_of_epochs)
+{
+    struct fixture *f = *state;
+    static const uint64_t epochs[] = {9, 3, 5, 12};
+    for (size_t i = 0; i < 4; i++) {
+        struct msg_epoch_row row = a_row(epochs[i]);
+        note_at(f, "j", &row, NOW);
+        note_at(f, i % 2 == 0 ? "i" : "k", &row, NOW);
+    }
+    (void)ledger_of(f->store, "j", 0, 2, &f->heard);
+    assert_non_null(strstr(f->heard.text, "1/3 "));
+    assert_non_null(strstr(f->heard.text, "1/5 "));
+    assert_null(strstr(f->heard.text, "1/9 "));
+    (void)ledger_of(f->store, "j", 5, 10, &f->heard);
+    assert_null(strstr(f->heard.text, "1/5 "));
+    assert_true(strstr(f->heard.text, "1/9 ") < strstr(f->heard.text, "1/12 "));
+    assert_string_equal(ledger_of(f->store, "nobody", 0, 10, &f->heard), "");
+}
+
+TEST(ledger, a_transaction_that_is_rolled_back_leaves_no_row)
+{
+    struct fixture *f = *state;
+    struct msg_epoch_row row = a_row(1);
+    assert_int_equal(store_begin(f->store, &f->why), 0);
+    assert_int_equal(store_put_row(f->store, "j", &row, NOW, &f->why), 0);
+    store_rollback(f->store);
+    assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard), "");
+}
+
+TEST(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands)
+{
+    struct fixture *f = *state;
+    uint32_t n = 0;
+    put_well(f, a_record(&f->a, "j", 2, 0, 1));
+    for (uint64_t epoch = 1; epoch <= 6; epoch++) {
+        struct msg_epoch_row row = a_row(epoch);
+        note_at(f, "j", &row, (struct tfe_wall){.ms = (int64_t)epoch * 1000});
+    }
+    struct tfe_wall before = {.ms = 5000};
+    assert_int_equal(store_prune(f->store, before, 2, &n, &f->why), 0);
+    assert_int_equal(n, 2);
+    assert_int_equal(store_prune(f->store, before, 2, &n, &f->why), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(store_prune(f->store, before, 2, &n, &f->why), 0);
+    assert_int_equal(n, 0);
+    (void)ledger_of(f->store, "j", 0, 10, &f->heard);
+    assert_null(strstr(f->heard.text, "1/1 "));
+    assert_non_null(strstr(f->heard.text, "1/2 "));
+    assert_null(strstr(f->heard.text, "1/3 "));
+    assert_null(strstr(f->heard.text, "1/4 "));
+    assert_non_null(strstr(f->heard.text, "1/5 "));
+}
+
+TEST(backup, of_memory_is_refused)
+{
+    struct fixture *f = *state;
+    assert_int_equal(store_backup_begin(f->store, "/tmp/never", &f->why), TFE_EINVAL);
+    assert_non_null(strstr(f->why.text, "--ephemeral"));
+}
+
+TEST(backup, is_consistent_though_the_store_is_written_to_meanwhile)
+{
+    struct fixture *f = *state;
+    char copy[160];
+    bool is_done = false;
+    for (uint64_t i = 1; i <= 50; i++) {
+        struct msg_epoch_row row = a_row(i);
+        note_at(f, "j", &row, NOW);
+    }
+    put_well(f, a_record(&f->a, "j", 1, 0, 1));
+    (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
+    assert_int_equal(store_backup_begin(f->store, copy, &f->why), 0);
+    uint64_t epoch = 1;
+    for (uint32_t steps = 0; !is_done; steps++) {
+        assert_int_equal(store_backup_step(f->store, 1, &is_done, &f->why), 0);
+        assert_int_equal(access(copy, F_OK), is_done ? 0 : -1); /* complete, or not there */
+        if (!is_done) {
+            put_well(f, a_record(&f->a, "j", epoch + 1, epoch, epoch + 1));
+            epoch++;
+        }
+        assert_true(steps < 1000);
+    }
+    assert_true(epoch > 3);
+    (void)all_of(f->store, &f->wanted);
+    assert_int_equal(store_backup_begin(f->store, copy, &f->why), TFE_EEXIST);
+    assert_non_null(strstr(f->why.text, "nothing was overwritten"));
+    struct store *second;
+    assert_int_equal(sqlite_store_open(copy, 5, NOW, NULL, &second, &f->why), 0);
+    assert_string_equal(all_of(second, &f->heard), f->wanted.text);
+    store_close(second);
+    assert_int_equal(unlink(copy), 0);
+}
+
+TEST(backup, that_is_broken_off_leaves_nothing)
+{
+    struct fixture *f = *state;
+    char copy[160];
+    put_well(f, a_record(&f->a, "j", 1, 0, 1));
+    (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
+    assert_int_equal(store_backup_begin(f->store, copy, &f->why), 0);
+    bool is_done;
+    assert_int_equal(store_backup_step(f->store, 1, &is_done, &f->why), 0);
+    assert_false(is_done);
+    store_close(f->store);
+    open_store(f);
+    (void)snprintf(copy, sizeof(copy), "%s/no/such/directory", f->dir);
+    assert_int_equal(store_backup_begin(f->store, copy, &f->why), TFE_EDISK);
+    assert_non_null(strstr(f->why.text, copy)); /* tear-down finds whether anything was left */
+}
+
 TEST(sqlite, an_older_server_on_the_same_file_is_shut_out)
 {
     struct fixture *f = *state;
@@ -223,6 +368,13 @@ int main(void)
         BOTH(store, a_record_that_does_not_follow_on_what_is_kept_is_a_conflict),
         BOTH(store, the_core_may_follow_on_a_write_whose_answer_it_has_not_heard),
         BOTH(store, what_the_reader_refuses_ends_the_load),
+        BOTH(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not),
+        BOTH(ledger, is_read_job_by_job_in_pages_in_the_order_of_epochs),
+        BOTH(ledger, a_transaction_that_is_rolled_back_leaves_no_row),
+        BOTH(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands),
+        cmocka_unit_test_setup_teardown(backup__of_memory_is_refused, with_memory, done),
+        SQLITE(backup, is_consistent_though_the_store_is_written_to_meanwhile),
+        SQLITE(backup, that_is_broken_off_leaves_nothing),
         SQLITE(sqlite, an_older_server_on_the_same_file_is_shut_out),
         SQLITE(sqlite, the_file_is_for_its_owner_only),
         SQLITE(sqlite, a_job_that_lost_members_on_the_disk_is_not_adopted),

@@ -95,6 +95,7 @@ static const struct tfe_msg samples[] = {
     M(PROBED, probed, UINT64_MAX, PROBE_REFUSED),
     M(PROBED, probed, 0, PROBE_ANSWERED_OURS),
     M(REFUSED, refused, REFUSAL_ADDRESS_UNREACHABLE, long_sentence),
+    M(REFUSED, refused, REFUSAL_STORE, long_sentence),
     M(REFUSED, refused, REFUSAL_NOT_AUTHORISED, ""),
     M(STATUS, status, long_id),
     M(STATUS, status, NULL),
@@ -112,6 +113,13 @@ static const struct tfe_msg samples[] = {
     M(STOP_JOB, stop_job, long_id),
     M(STOP_JOB, stop_job, "j"),
     M(DONE, done, 0),
+    M(EPOCHS, epochs, long_id),
+    M(EPOCH_ROW, epoch_row, UINT32_MAX, UINT64_MAX, CAUSE_PREEMPTED, long_label, true, 65536,
+      {{INT64_MAX}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}, true, UINT64_MAX, true, UINT64_MAX, true),
+    M(EPOCH_ROW, epoch_row, 1, 1, CAUSE_START, "", false, 0, {{0}}, false, 0, false, 0, false),
+    M(EPOCH_ROW, epoch_row, 1, 1, CAUSE_START, "", false, 1, {{0}}, true, 0, true, 0, false),
+    M(BACKUP, backup, "/"),
+    M(BACKUP, backup, "/var/backups/a file"),
 };
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -320,6 +328,25 @@ static void same_stop_job(const struct msg_stop_job *a, const struct msg_stop_jo
 static void same_done(const struct msg_done *a, const struct msg_done *b)
 {
     (void)a, (void)b; /* it says nothing */
+}
+
+static void same_epochs(const struct msg_epochs *a, const struct msg_epochs *b)
+{
+    SAME_TEXT(job);
+}
+
+static void same_epoch_row(const struct msg_epoch_row *a, const struct msg_epoch_row *b)
+{
+    SAME(run), SAME(epoch), SAME(cause), SAME_TEXT(blamed), SAME(planned), SAME(members);
+    SAME(has_saved), SAME(saved_step), SAME(has_lost), SAME(lost_steps), SAME(over);
+    for (int i = 0; i < EPOCH__TIMES; i++) {
+        SAME(at[i].ms);
+    }
+}
+
+static void same_backup(const struct msg_backup *a, const struct msg_backup *b)
+{
+    SAME_TEXT(path);
 }
 
 static void assert_same(const struct tfe_msg *a, const struct tfe_msg *b)
