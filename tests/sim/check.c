@@ -450,10 +450,10 @@ void check_node_begins(struct check *c, uint32_t node)
 void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms, int64_t fence_ms)
 {
     struct node_check *n = node_of(c, node);
-    if (from + ttl_ms > n->lease_end) {
-        n->lease_end = from + ttl_ms;
-        n->clock_stood = from <= n->stood_at;
-    }
+    /* The last word counts, as it does for the agent: a server that has started again knows of no longer
+     * lease of one who was in no epoch. */
+    n->lease_end = from + ttl_ms;
+    n->clock_stood = from <= n->stood_at;
     if (from + fence_ms > n->fence_end) {
         n->fence_end = from + fence_ms;
     }

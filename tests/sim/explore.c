@@ -21,6 +21,8 @@
 #define LOOK_MS 1000
 /* A job that is over is joined once more by so many percent of the late. */
 #define LATE_PERCENT 20
+/* A lease is at most so many times the setting. */
+#define TTL_GROWS 12
 
 /* Machines that work for one job after the other. */
 struct group {
@@ -76,6 +78,9 @@ static void open_job(struct explore *x, uint32_t group)
     job->max_restarts = ONE_OF(x, 0, 3, 1000, 1000000);
     job->elastic_ms = roll(x, 0, 5) ? 0 : ONE_OF(x, 20000, 200000);
     job->new_run = roll(x, 0, 5) == 0;
+    job->no_grow = roll(x, 0, 9) == 0;
+    job->chief_grace_ms = roll(x, 0, 4) ? MSG_UNSET : ONE_OF(x, 0, 2000, 15000);
+    job->run_key = roll(x, 0, 4) == 0;
     job->script = roll(x, 1, 1000);
     struct trainer_spec *spec = &job->spec;
     spec->start_lo = ONE_OF(x, 50, 300, 2000);
@@ -106,8 +111,13 @@ static uint32_t job_for(struct world *w, uint32_t node)
 {
     struct explore *x = explore_of(w);
     uint32_t group = node % x->n_groups;
-    if (jobs_get(w, x->groups[group].job)->over && roll(x, 0, 99) >= LATE_PERCENT) {
-        open_job(x, group);
+    struct job *job = jobs_get(w, x->groups[group].job);
+    if (job->over && roll(x, 0, 99) >= LATE_PERCENT) {
+        if (job->run_key && roll(x, 0, 1)) {
+            job->run_key++; /* the next run of the same job */
+        } else {
+            open_job(x, group);
+        }
     }
     return x->groups[group].job;
 }
@@ -143,6 +153,13 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         .max_sessions = 4 * n + 64,
     };
     config.fence_ms = ONE_OF(x, 3, 3, 5, 10) * config.ttl_ms;
+    uint32_t ttl_max = config.ttl_ms;
+    if (roll(x, 0, 2) == 0) {
+        /* Leases that grow longer when there are many, be it of machines that are gone. */
+        config.renew_rate = n * 3000 / config.ttl_ms / ONE_OF(x, 1, 2) + 1;
+        ttl_max = TTL_GROWS * config.ttl_ms;
+    }
+    uint32_t fence_max = config.fence_ms < 3 * ttl_max ? 3 * ttl_max : config.fence_ms;
     server_new(w, &config);
     disk_new(w);
     disk_set_latency(w, ONE_OF(x, 0, 1, 10), ONE_OF(x, 10, 50, 500));
@@ -155,6 +172,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         snprintf(name, sizeof(name), "n%u", i);
         node_name(w, i, name);
         node_set_rate(w, i, (int64_t)roll(x, 950000, 1050000));
+        w->nodes[i].durable = roll(x, 0, 3) == 0;
         net_link(w, i)->latency_lo = low;
         net_link(w, i)->latency_hi = low + spread;
     }
@@ -168,7 +186,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), job_for);
     /* Twice the longest fence, two switches that somebody is left out of, a gather window, the graces
      * of node and server, heartbeats missed, and the trainers' own slowness. */
-    x->settle_ms = 2 * ((int64_t)config.fence_ms * 1106 / 1000 * 1060 / 1000) +
+    x->settle_ms = 2 * ((int64_t)fence_max * 1106 / 1000 * 1060 / 1000) +
                    2 * ((int64_t)config.stop_grace_ms + 32000) + config.gather_max_ms +
                    config.exit_grace_ms + 60000 + 120000;
 }
@@ -208,6 +226,9 @@ static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
         return "an epoch whose trainers are not all up";
     }
     uint32_t want = live < job->max ? live : job->max;
+    if (job->no_grow && view.world >= job->min * job->nproc && view.world <= want * job->nproc) {
+        return NULL;
+    }
     return view.world == want * job->nproc ? NULL : "an epoch without all live nodes, or with more";
 }
 

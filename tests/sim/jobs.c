@@ -63,6 +63,7 @@ uint32_t jobs_add(struct world *w, const char *name, uint32_t min, uint32_t max,
     job->nproc = nproc;
     job->max_restarts = MSG_UNSET;
     job->elastic_ms = MSG_UNSET;
+    job->chief_grace_ms = MSG_UNSET;
     job->script = 1;
     job->spec = usual;
     jobs->v[jobs->n] = job;

@@ -35,6 +35,9 @@ struct job {
     uint32_t max_restarts; /* wish or MSG_UNSET */
     uint32_t elastic_ms;   /* wish or MSG_UNSET */
     bool new_run;          /* its agents ask for one */
+    bool no_grow;
+    uint32_t chief_grace_ms; /* wish or MSG_UNSET */
+    uint32_t run_key;        /* number of the run its agents name; 0: they name none */
     uint64_t script;
     struct trainer_spec spec;
     uint64_t checkpoint; /* step that the next cluster begins with */

@@ -21,6 +21,7 @@ struct node {
     /* The machine. */
     bool on;
     bool suspended; /* nothing runs; the clock goes on, or stands (clock.stopped) */
+    bool durable;   /* its machine is not one of those that go away */
     bool peers_cut; /* its trainers do not reach the others */
     struct sim_clock clock;
     int64_t runs_since;        /* virtual time of the last resume */
@@ -36,6 +37,7 @@ struct node {
     int exit_code;
     uint32_t process; /* counts up */
     char id[TFE_ID_MAX + 1];
+    char run_key[16];
     struct agent *core;
     struct sim_mem mem;
     struct sim_timer timer;

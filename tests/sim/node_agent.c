@@ -299,6 +299,7 @@ void node_agent_end(struct world *w, struct node *n)
 void node_agent_begin(struct world *w, struct node *n, uint32_t job)
 {
     const struct job *j = jobs_get(w, job);
+    snprintf(n->run_key, sizeof(n->run_key), "k%u", j->run_key);
     struct agent_config config = {
         .node_name = n->name,
         .min_nodes = j->min,
@@ -309,7 +310,10 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
         .grow_wait_ms = MSG_UNSET,
         .stop_grace_ms = MSG_UNSET,
         .elastic_timeout_ms = j->elastic_ms,
-        .chief_grace_ms = MSG_UNSET,
+        .chief_grace_ms = j->chief_grace_ms,
+        .no_grow = j->no_grow,
+        .durable = n->durable,
+        .run_key = j->run_key ? n->run_key : NULL,
         .new_run = j->new_run,
         .script_digest = j->script,
         .pid = 1 + n->index,

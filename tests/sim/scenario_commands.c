@@ -5,7 +5,7 @@
  *   link latency=1ms..20ms    of all machines
  *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
  *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic new_run
- *                             tells=1s listens=1 deaf=1 save=500ms
+ *                             tells=1s listens=1 deaf=1 save=500ms chief_grace run_key no_grow
  *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
  *   run DURATION              until when; 60s
  * At a time:
@@ -80,6 +80,7 @@ static int set_config(struct world *w, const struct words *words)
              set_ms(words, "stop_grace", &c->stop_grace_ms) |
              set_ms(words, "grow_wait", &c->grow_wait_ms) |
              set_ms(words, "exit_grace", &c->exit_grace_ms) |
+             set_u32(words, "renew_rate", &c->renew_rate) |
              set_u32(words, "max_restarts", &c->max_restarts) | set_u32(words, "wire", &wire);
     w->options.wire = wire != 0;
     return rc;
@@ -111,11 +112,15 @@ static int set_job(struct world *w, const struct words *words)
     struct trainer_spec *spec = &job->spec;
     uint32_t unused;
     uint32_t new_run = 0;
-    if (set_u32(words, "new_run", &new_run)) {
+    uint32_t no_grow = 0;
+    if (set_u32(words, "new_run", &new_run) || set_u32(words, "no_grow", &no_grow)) {
         return -1;
     }
     job->new_run = new_run != 0;
-    return set_ms(words, "elastic", &job->elastic_ms) |
+    job->no_grow = no_grow != 0;
+    return set_ms(words, "chief_grace", &job->chief_grace_ms) |
+           set_u32(words, "run_key", &job->run_key) |
+           set_ms(words, "elastic", &job->elastic_ms) |
            set_u32(words, "restarts", &job->max_restarts) | set_u64(words, "script", &job->script) |
            set_range(words, "start", &spec->start_lo, &spec->start_hi) |
            set_ms(words, "step", &spec->step_ms) | set_u64(words, "steps", &spec->steps) |
@@ -146,6 +151,9 @@ static int local_of(const struct words *words, uint32_t *ret)
 
 static void do_join(struct world *w, const struct words *words, uint32_t node)
 {
+    uint32_t durable = 0;
+    (void)set_u32(words, "durable", &durable);
+    w->nodes[node].durable = durable != 0;
     const char *name = words_value(words, "job");
     node_start(w, node, jobs_find(w, name ? name : "default"), words_value(words, "id"));
 }

@@ -35,6 +35,7 @@ struct server {
     struct sim_timer timer;
     struct tfe_mono deadline;
     int64_t late_until;
+    uint32_t ttl_max;
     uint32_t spin;
     int64_t spin_at;
     uint32_t *conn_of; /* by session */
@@ -174,6 +175,9 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
         send_table(w, conn, &msg->u.table);
         return;
     }
+    if (msg->type == MSG_RENEWED && msg->u.renewed.ttl_ms > w->server->ttl_max) {
+        w->server->ttl_max = msg->u.renewed.ttl_ms;
+    }
     if (msg->type == MSG_STOP) {
         script_stop_sent(w, net_conn_job(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
     }
@@ -184,6 +188,12 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
                     start->table_digest);
     }
     net_server_send(w, conn, msg);
+}
+
+/* What may have been granted so far: it is lengthened where there are many. */
+static uint32_t longest_lease_ms(const struct server *s)
+{
+    return s->ttl_max > s->config.ttl_ms ? s->ttl_max : s->config.ttl_ms;
 }
 
 static void judge_trace(struct world *w, const struct rdzv_trace *t)
@@ -197,7 +207,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         check_epoch(w->check, job, t->epoch, t->number);
     } else if (t->kind == TRACE_RESTARTS && !t->text) {
         check_charged(w->check, job, t->epoch,
-                      w->now + (int64_t)w->server->config.ttl_ms * VERDICT_PERCENT / 100);
+                      w->now + (int64_t)longest_lease_ms(w->server) * VERDICT_PERCENT / 100);
     } else if (t->kind == TRACE_RESTARTS && strstr(t->text, "lost node")) {
         check_charge_back(w->check, job, t->epoch);
     } else if (t->kind == TRACE_JOB_STATE && t->number) {
