@@ -58,6 +58,8 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
             self._shared.claim(self._epoch)
         else:
             self._shared.check(self._epoch)
+        # Made by all ranks alike: inside a strategy's scope (in a callback of fit(), say) a new variable is a collective.
+        checkpoint.save_counter  # noqa: B018
         super().__init__(checkpoint, self._shared.path, max_to_keep, checkpoint_name=f"ckpt-{self._epoch}",
                          step_counter=step_counter)
 
