@@ -30,7 +30,7 @@ p.add_argument("--save-every", type=int, default=20, metavar="STEPS")
 p.add_argument("--step-log", metavar="DIR", help="write one JSON line per step there")
 p.add_argument("--pace", type=float, default=0, metavar="SECONDS",
                help="a step takes at least this long, as a larger model's would")
-p.add_argument("--log-ids", action="store_true", help="which samples a step has seen, too")
+p.add_argument("--log-ids", action="store_true", help="there, too: which samples each step sees")
 p.add_argument("--hold", metavar="FILE", help="take the last step only once FILE is gone")
 args = p.parse_args()
 
@@ -123,9 +123,11 @@ hold()
 while done < args.steps:
     for share in data:                             # what is left of this pass
         began = time.monotonic()
+        if args.log_ids:
+            log(event="share", step=done + 1, ids=share.ids.numpy().tolist())
         loss, workers = train_step(*share.values, share.global_size)
         done += 1
-        log(step=done, sum=float(workers), **({"ids": share.ids.numpy().tolist()} if args.log_ids else {}))
+        log(step=done, sum=float(workers))
         checkpointer.after_step()
         if RANK == 0 and done % 100 == 0:
             print(f"step {done} of {args.steps}: loss {float(loss):.4f}, {WORLD} workers", flush=True)

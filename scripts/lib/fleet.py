@@ -103,13 +103,14 @@ class Fleet:
                 self.server.kill()
                 self.server.wait()
 
-    def _spawn(self, name, command):
+    def _spawn(self, name, command, **more):
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith("TFE_") and key != "TF_CONFIG"}
         environment["TFE_STATE_DIR"] = str(self.state)
         environment["TFE_NOTICE"] = "none"  # whatever cloud this runs in
         environment["PYTHONPATH"] = str(ROOT / "agent" / "python")  # tfe: that of this tree, installed or not
         environment["TMPDIR"] = str(self.directory / "tmp")  # TensorFlow leaves files there when it is killed
+        environment.update(more)
         with open(self.logs / f"{name}.out", "wb") as out, open(self.logs / f"{name}.err", "wb") as err:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                     env=environment, cwd=self.directory)
@@ -131,10 +132,11 @@ class Fleet:
         self.server.wait()
         self._start_server("server2", port)
 
-    def start_agent(self, name, script, *arguments, options=("--nnodes=1:4",)):
+    def start_agent(self, name, script, *arguments, options=("--nnodes=1:4",), **environment):
+        """environment: more variables for it, and so for its trainers."""
         self.agents[name] = self._spawn(name, [
             program("tfe-agent"), f"--node-name={name}", f"--python={sys.executable}", *options,
-            str(script), *map(str, arguments)])
+            str(script), *map(str, arguments)], **environment)
         return self.agents[name]
 
     def output(self, name, stream="out"):

@@ -1,0 +1,79 @@
+"""What tests of exactness read from the step logs of digits.py: which steps count in the end, and which samples they saw."""
+import collections
+import os
+import pathlib
+import re
+import signal
+
+import fleet as fl
+
+SAMPLES = 1437   # of digits.py's training part
+BATCH = 96
+STEPS_PER_PASS = -(-SAMPLES // BATCH)
+
+# One thread each: floating-point sums in one order, and so the same bits every time.
+ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1",
+              "TF_ENABLE_ONEDNN_OPTS": "0"}
+
+
+def restored(fleet):
+    """[(epoch, step that it began from)], of the epochs that came so far; all ranks must have begun from the same."""
+    found = {}
+    for line in fleet.trainer_lines():
+        if line.get("event") == "restored":
+            found.setdefault(line["epoch"], set()).add(line["step"])
+    assert all(len(steps) == 1 for steps in found.values()), found
+    return [(epoch, steps.pop()) for epoch, steps in sorted(found.items())]
+
+
+def check_samples(fleet, steps):
+    """Of the steps whose work is in the result, every sample of every pass was seen exactly once, by one worker."""
+    seen = {}  # (epoch, step) -> ids of all ranks
+    for line in fleet.trainer_lines():
+        if line.get("event") == "share":
+            seen.setdefault((line["epoch"], line["step"]), []).extend(line["ids"])
+    begins = restored(fleet)
+    assert begins[0][1] == 0
+    counted = []
+    for index, (epoch, first) in enumerate(begins):
+        last = begins[index + 1][1] if index + 1 < len(begins) else steps
+        assert first <= last, begins
+        counted += [(epoch, step) for step in range(first + 1, last + 1)]
+    assert [step for _, step in counted] == list(range(1, steps + 1))
+    for begin in range(0, steps, STEPS_PER_PASS):
+        part = counted[begin:begin + STEPS_PER_PASS]
+        ids = collections.Counter(number for key in part for number in seen[key])
+        assert set(ids.values()) == {1}, [number for number, times in ids.items() if times > 1]
+        if len(part) == STEPS_PER_PASS:
+            assert set(ids) == set(range(SAMPLES))
+        else:
+            assert len(ids) == len(part) * BATCH
+
+
+def result(fleet):
+    """The line that rank 0 ended with."""
+    return next(line for line in fleet.trainer_lines() if line.get("event") == "end")
+
+
+def highest_step(fleet):
+    return max((line["step"] for line in fleet.steps()), default=0)
+
+
+def kill_trainer(fleet, name):
+    """SIGKILL to the trainer that an agent has started last. False: none of it runs just now."""
+    node = re.search(r"event=node .*?node=(\w+)", fleet.output(name, "err"))
+    starts = [line["pid"] for line in fleet.trainer_lines()
+              if line.get("event") == "start" and node and line["node"] in (name, node[1])]
+    try:
+        parent = pathlib.Path(f"/proc/{starts[-1]}/stat").read_text().rpartition(")")[2].split()[1]
+        if pathlib.Path(f"/proc/{parent}/comm").read_text().strip() != "tfe-guard":
+            return False  # another process has this id by now
+        os.kill(starts[-1], signal.SIGKILL)
+    except (OSError, IndexError):
+        return False
+    return True
+
+
+def start_digits(fleet, name, checkpoints, *arguments, options=(), **environment):
+    return fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--batch", BATCH, "--log-ids", "--step-log", fleet.step_logs,
+                             "--checkpoint-dir", checkpoints, *arguments, options=options, **environment)

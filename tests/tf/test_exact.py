@@ -1,0 +1,86 @@
+"""kill -9 at random moments: no sample is lost or doubled, and the weights come out as if nothing had happened."""
+import os
+import random
+import signal
+import time
+
+import exact
+import fleet as fl
+import numpy as np
+import pytest
+
+FULL = bool(os.environ.get("TFE_TEST_FULL"))
+KILLS = 20 if FULL else 3
+STEPS = 1500 if FULL else 360
+SEED = int(os.environ.get("TFE_TEST_SEED") or time.time())
+PATIENCE_S = 120
+
+
+def train(fleet, names, nnodes, kills, chance=None, replace=True):
+    """Trains to the end with agents of these names; kills an agent or a trainer now and then. The agents that were left."""
+    hold = fleet.directory / "hold"
+    hold.touch()
+    options = (f"--nnodes={nnodes}", "--max-restarts=1000")
+    arguments = ("--steps", STEPS, "--save-every", 15, "--pace", 0.01, "--hold", hold)
+    fresh = iter("klmnopqrstuvwxyzABCDEFGHIJKLMNOP")
+
+    def start(name):
+        exact.start_digits(fleet, name, fleet.checkpoints, *arguments, options=options, **exact.ONE_THREAD)
+
+    living = list(names)
+    for name in living:
+        start(name)
+    for kill in range(kills):
+        goal = min(STEPS - 20, exact.highest_step(fleet) + chance.randint(1, STEPS // (kills + 1)))
+        fl.wait_for(f"step {goal}", lambda: exact.highest_step(fleet) >= goal, PATIENCE_S)
+        time.sleep(chance.random() * 0.1)  # anywhere within a step, a save, or a restart
+        victim = chance.choice(living)
+        epochs = len(fleet.epochs())
+        if replace and kill % 2:
+            fl.wait_for("a trainer to kill", lambda: exact.kill_trainer(fleet, victim), PATIENCE_S)
+        else:
+            fleet.agents[victim].send_signal(signal.SIGKILL)
+            living.remove(victim)
+            if replace:
+                living.append(next(fresh))
+                start(living[-1])
+        fl.wait_for(f"another epoch after kill {kill + 1}", lambda: len(fleet.epochs()) > epochs, PATIENCE_S)
+    hold.unlink()
+    assert fleet.wait_agents(living, PATIENCE_S) == dict.fromkeys(living, 0)
+    exact.check_samples(fleet, STEPS)
+    return living
+
+
+def weights(fleet):
+    """Those of the last checkpoint, by name."""
+    import tensorflow as tf
+    import tfe
+    reader = tf.train.load_checkpoint(tfe.newest_checkpoint(fleet.checkpoints))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "weights/" in name or "momentum/" in name}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Two members, from the beginning to the end."""
+    with fl.Fleet(tmp_path_factory.mktemp("undisturbed"), "--ttl", "3", "--gather", "1") as fleet:
+        train(fleet, "ab", "2", 0)
+        yield fleet
+
+
+def test_random_kills_change_no_bit(make_fleet, undisturbed):
+    print(f"TFE_TEST_SEED={SEED}")
+    fleet = make_fleet("--fence", "9")
+    train(fleet, "ab", "2", KILLS, random.Random(SEED))
+    assert exact.result(fleet)["weights"] == exact.result(undisturbed)["weights"]
+
+
+def test_another_number_of_members_trains_the_same(make_fleet, undisturbed):
+    print(f"TFE_TEST_SEED={SEED}")
+    fleet = make_fleet("--fence", "9")
+    left = train(fleet, "abc", "1:3", 2 if FULL else 1, random.Random(SEED), replace=False)
+    assert {line["world"] for line in fleet.steps()} >= {3, len(left)}
+    # Sums of float32 in another order, through hundreds of steps that amplify the difference.
+    expected = weights(undisturbed)
+    assert expected
+    for name, value in weights(fleet).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-3, err_msg=name)
