@@ -30,6 +30,7 @@ static const struct trace_words words[] = {
     [TRACE_LISTENING] = {LOG_INFO_, "ms", NULL},
     [TRACE_SWITCH] = {LOG_INFO_, NULL, "cause"},
     [TRACE_EPOCH] = {LOG_INFO_, "members", "cause"},
+    [TRACE_REBUILT] = {LOG_WARN_, "members", NULL},
     [TRACE_WAIT_FENCE] = {LOG_WARN_, "ms", NULL},
     [TRACE_MASS_LOSS] = {LOG_ERROR_, "held_ms", "why"},
     [TRACE_END] = {LOG_INFO_, "fruitless", "how"},

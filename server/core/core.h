@@ -56,6 +56,7 @@ struct lease {
 
 enum job_state {
     JOB_WAITING,
+    JOB_REBUILDING,
     JOB_GATHERING,
     JOB_PREPARING,
     JOB_COMMITTING,
@@ -133,6 +134,9 @@ struct node {
     struct tfe_mono released_until; /* … and has to be READY without by then */
     bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */
     uint32_t n_probing; /* PROBEs it has not answered */
+    bool reports;        /* it runs the epoch that the job is being rebuilt from … */
+    bool reported_end;   /* … or did so, and its trainers have ended since */
+    uint32_t reported_seat;
     struct probe probe;
     struct msg_progress progress; /* member: what it last told of the current epoch */
     uint32_t guard_pid;
@@ -212,6 +216,17 @@ struct write {
     char past[PAST_MAX * PAST_LINE_MAX];
 };
 
+/* What a job without a record is put together from; epoch 0: it is not. */
+struct rebuild {
+    uint64_t epoch;
+    uint32_t run;
+    uint32_t nodes;
+    uint32_t n_reported;
+    uint64_t digest;
+    enum tfe_cause cause;
+    struct tfe_mono until;
+};
+
 /* How a run ended that had a name. */
 struct past {
     uint32_t run;
@@ -243,6 +258,8 @@ struct job {
     uint64_t durable_epoch; /* the last one that was PERSISTED, or is being so */
     struct write write;
     struct fault fault;
+    struct rebuild rebuild;
+    struct node *nobody; /* in the seats of members that nothing was heard of; in no tree */
     uint64_t highest_epoch;    /* seen anywhere; the next one is above it */
     enum tfe_cause next_cause; /* 0: the running epoch may go on */
     bool has_cause;
@@ -436,6 +453,20 @@ bool job_engages(const struct job *job, const struct node *node);
 void job_finish(struct rdzv *r, struct job *job, enum job_state state);
 /* Tells one node, and lets it go. */
 void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session);
+
+/* --- rebuild.c ------------------------------------------------------------------------------------
+ */
+
+/* Whether what the JOIN says of the running epoch could be what the job is to be rebuilt from. */
+bool rebuild_wants(const struct job *job, const struct msg_join *join);
+/* Room for it. TFE_ENOMEM. */
+int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join) TFE_MUST_CHECK;
+/* Takes it in; preconditions: the two above. False: somebody else says that it has this rank. */
+bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join);
+/* What the node said does not count any more. */
+void rebuild_forget(struct node *node);
+enum rebuild_step { REBUILD_WAITS, REBUILD_ADOPTED, REBUILD_GIVEN_UP };
+enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job);
 
 /* --- late.c: runs that have ended, and who comes late to them ------------------------------------
  */

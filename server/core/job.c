@@ -141,6 +141,7 @@ void job_free(struct rdzv *r, struct job *job)
         RB_REMOVE(node_tree, &job->nodes, node);
         mem_free(r->mem, node);
     }
+    mem_free(r->mem, job->nobody);
     mem_free(r->mem, job->chosen);
     tables_done(r, job);
     mem_free(r->mem, job->epoch.seats);
@@ -150,7 +151,8 @@ void job_free(struct rdzv *r, struct job *job)
 
 void job_drop_if_unused(struct rdzv *r, struct job *job)
 {
-    if (job->n_nodes > 0 || job->epoch.number != 0 || job_is_over(job) || job->write.is_over) {
+    if (job->n_nodes > 0 || job->epoch.number != 0 || job->rebuild.epoch != 0 ||
+        tfe_mono_before(r->now, job->fenced_until) || job_is_over(job) || job->write.is_over) {
         return;
     }
     wheel_cancel(&r->wheel, &job->timer.wheel);

@@ -111,6 +111,7 @@ void node_account(struct node *node)
 void node_remove(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
+    rebuild_forget(node);
     node_detach(r, node);
     probe_cancel(r, node);
     lease_end(r, node);

@@ -35,6 +35,10 @@ void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exi
 {
     struct job *job = node->job;
     send_to(r, node->session, MSG_NOTED)->u.noted.epoch = exited->epoch;
+    if (node->reports && exited->epoch == job->rebuild.epoch) {
+        node->reported_end = true;
+        return;
+    }
     if (node->seat == NO_SEAT || exited->epoch != job->epoch.number || node->accounted) {
         return;
     }

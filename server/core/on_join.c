@@ -133,7 +133,7 @@ static void raise_epoch(struct rdzv *r, struct job *job, uint64_t seen)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->session != NO_SESSION && !job_engages(job, node)) {
+        if (node->session != NO_SESSION && !job_engages(job, node) && !node->reports) {
             node_prepare(r, node);
         }
     }
@@ -219,6 +219,16 @@ static void take_over(struct node *node, struct tfe_mono fence_end)
     probe_forget(node);
 }
 
+/* Whether the job is being rebuilt, and from what the node says, too: it trains on then. */
+static bool takes_report(struct rdzv *r, struct node *node, const struct msg_join *join)
+{
+    if (rebuild_wants(node->job, join) && rebuild_take(r, node, join)) {
+        return true;
+    }
+    rebuild_forget(node);
+    return false;
+}
+
 static void join_known(struct rdzv *r, struct node *node, uint32_t session,
                        const struct msg_join *join)
 {
@@ -246,9 +256,12 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     }
     node->pid = join->pid;
     node->durable = join->durable;
+    bool reports = takes_report(r, node, join);
     welcome(r, node);
     raise_epoch(r, node->job, join->highest_epoch);
-    put_in_place(r, node, join);
+    if (!reports) {
+        put_in_place(r, node, join);
+    }
     drain_end(r, node);
     job_settle(r, node->job);
     job_drop_if_unused(r, node->job);
@@ -278,15 +291,18 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     node_attach(r, node, session);
     job->last_join = r->now;
     send_trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
+    bool reports = takes_report(r, node, join);
     welcome(r, node);
     raise_epoch(r, job, join->highest_epoch);
-    if (join->running_epoch != 0) {
+    if (join->running_epoch != 0 && !reports) {
         send_to(r, session, MSG_STOP)->u.stop.epoch = join->running_epoch;
     }
     if (join->exited) {
         send_to(r, session, MSG_NOTED)->u.noted.epoch = join->exited->epoch;
     }
-    node_prepare(r, node);
+    if (!reports) {
+        node_prepare(r, node);
+    }
     job_settle(r, job);
 }
 
@@ -318,6 +334,9 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
         return 0;
     }
     if (node) {
+        if (rebuild_wants(job, join) && rebuild_reserve(r, job, join)) {
+            return TFE_ENOMEM;
+        }
         join_known(r, node, session, join);
         return 0;
     }
@@ -339,7 +358,8 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
         }
     }
     node = node_new(r, join);
-    if (!node || job_reserve(r, job, (size_t)job->n_nodes + 1, join->max_nodes, join->nproc)) {
+    if (!node || job_reserve(r, job, (size_t)job->n_nodes + 1, join->max_nodes, join->nproc) ||
+        (rebuild_wants(job, join) && rebuild_reserve(r, job, join))) {
         mem_free(r->mem, node);
         if (fresh) {
             job_free(r, fresh);

@@ -87,6 +87,7 @@ enum rdzv_action_type {
     X(LISTENING, "node_listening")  /* epoch, number: ms since the epoch's START */                \
     X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \
     X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
+    X(REBUILT, "rebuilt") /* the running epoch, from what so many members (number) said */         \
     X(WAIT_FENCE, "wait_fence")     /* the switch waits so many ms (number) for the fence */       \
     X(MASS_LOSS, "mass_loss")       /* number: ms for which nothing is decided; text: why */       \
     X(END, "end")           /* of an epoch by an exit; number: fruitless epochs in a row, text: \

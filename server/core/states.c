@@ -12,6 +12,8 @@
  * A drained node is waited for as a member (its trainers have to end), and let go on the way from
  * PREPARING to COMMITTING or WAITING.
  *
+ * REBUILDING comes before WAITING or RUNNING where the record is lost (rebuild.c).
+ *
  * COMMITTING is durable before visible: of an epoch, and of the job's end.
  *
  * A job is settled after every event: each state looks at what is known now and moves on, or says
@@ -29,6 +31,7 @@
 #define PREPARE_WAIT_MS 30000
 
 static bool settle_waiting(struct rdzv *r, struct job *job);
+static bool settle_rebuilding(struct rdzv *r, struct job *job);
 static bool settle_gathering(struct rdzv *r, struct job *job);
 static bool settle_preparing(struct rdzv *r, struct job *job);
 static bool settle_committing(struct rdzv *r, struct job *job);
@@ -42,9 +45,15 @@ static const struct {
     /* Moves on (true), or sets the job's timer and stays. NULL: an end. */
     bool (*settle)(struct rdzv *r, struct job *job);
 } job_states[JOB__COUNT] = {
-    [JOB_WAITING] = {"waiting", TO(JOB_GATHERING) | TO(JOB_PREPARING) | TO(JOB_COMMITTING),
+    [JOB_WAITING] = {"waiting",
+                     TO(JOB_REBUILDING) | TO(JOB_GATHERING) | TO(JOB_PREPARING) |
+                         TO(JOB_COMMITTING),
                      settle_waiting},
-    [JOB_GATHERING] = {"gathering", TO(JOB_WAITING) | TO(JOB_PREPARING) | TO(JOB_COMMITTING),
+    [JOB_REBUILDING] = {"rebuilding", TO(JOB_RUNNING) | TO(JOB_WAITING) | TO(JOB_COMMITTING),
+                        settle_rebuilding},
+    [JOB_GATHERING] = {"gathering",
+                       TO(JOB_REBUILDING) | TO(JOB_WAITING) | TO(JOB_PREPARING) |
+                           TO(JOB_COMMITTING),
                        settle_gathering},
     [JOB_PREPARING] = {"preparing", TO(JOB_WAITING) | TO(JOB_COMMITTING), settle_preparing},
     [JOB_COMMITTING] = {"committing",
@@ -140,6 +149,9 @@ static uint32_t few(const struct job *job)
 static bool settle_waiting(struct rdzv *r, struct job *job)
 {
     struct tfe_mono wait;
+    if (job->rebuild.epoch != 0) {
+        return enter(r, job, JOB_REBUILDING);
+    }
     if (fails(r, job, &wait)) {
         return true;
     }
@@ -163,8 +175,24 @@ static bool settle_waiting(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_GATHERING);
 }
 
+static bool settle_rebuilding(struct rdzv *r, struct job *job)
+{
+    switch (rebuild_settle(r, job)) {
+    case REBUILD_WAITS:
+        return wait_until(r, job, job->rebuild.until);
+    case REBUILD_ADOPTED:
+        return enter(r, job, JOB_RUNNING);
+    case REBUILD_GIVEN_UP:
+        return enter(r, job, JOB_WAITING);
+    }
+    return false;
+}
+
 static bool settle_gathering(struct rdzv *r, struct job *job)
 {
+    if (job->rebuild.epoch != 0) {
+        return enter(r, job, JOB_REBUILDING);
+    }
     if (job->n_ready + few(job) < job->min_nodes) {
         return enter(r, job, JOB_WAITING);
     }

@@ -55,6 +55,26 @@ def test_no_trainer_notices_that_the_server_was_killed(server, fleet, status, aw
     assert pids(fleet) == before
 
 
+def test_a_server_that_lost_its_disk_puts_the_job_together_from_its_members(server, fleet, status, state_dir):
+    s = server(*CALM, "--ttl", "5")
+    agents = [fleet.start("--nnodes=2:3") for _ in range(3)]
+    epoch = fleet.wait_world(3)
+    before = pids(fleet)
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    lost = list(state_dir.glob("rdzv.db*"))
+    assert lost
+    for file in lost:
+        file.unlink()
+    s = server(*CALM, "--ttl", "5", port=s.port)
+    wait_until(lambda: s.events("rebuilt"), what="the epoch to be adopted")
+    assert connected(status, 3)
+    time.sleep(1)
+    assert fleet.last_epoch() == epoch and pids(fleet) == before
+    agents[2].send(signal.SIGKILL)
+    assert fleet.wait_world(2) == epoch + 1  # numbers go on
+    finish(fleet, agents[:2])
+
+
 def test_an_epoch_of_one_node_outlives_10_seconds_without_a_server(server, fleet, status):
     s = server(*CALM, "--ttl", "3")
     a = fleet.start("--nnodes=1:2")

@@ -1,0 +1,244 @@
+/* tests/unit/rdzv/test_rebuild.c: a server that has lost its disk, and a job that trains on. */
+#include "tests/unit/rdzv/world.h"
+
+/* The digest of epoch tables of so many nodes a, b, …, each on the session of its rank. */
+static uint64_t digest_of(uint32_t n)
+{
+    struct msg_row rows[8];
+    for (uint32_t i = 0; i < n; i++) {
+        rows[i] = (struct msg_row){i, name_of(i), (uint16_t)(1000 + 100 * i)};
+    }
+    return table_digest(rows, n);
+}
+
+/* The node of this rank comes back, and its trainers run. */
+static void reports(struct world *w, uint32_t rank, uint64_t epoch, uint32_t nodes)
+{
+    uint16_t port = (uint16_t)(1000 + 100 * rank);
+    struct msg_running running = {.run = 3,
+                                  .rank = rank,
+                                  .nodes = nodes,
+                                  .world = nodes,
+                                  .digest = digest_of(nodes),
+                                  .host = name_of(rank),
+                                  .ports = &port,
+                                  .n_ports = 1,
+                                  .cause = CAUSE_JOINED};
+    struct msg_join plain = w->join;
+    w->join.running_epoch = w->join.highest_epoch = epoch;
+    w->join.running = &running;
+    join(w, rank, name_of(rank));
+    w->join = plain;
+}
+
+TEST(lost_disk, a_job_whose_members_are_all_back_goes_on_and_nobody_is_restarted)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(2, 4);
+    reports(w, 1, 5, 3);
+    assert_saw(w, "1:WELCOME b run=3");
+    assert_string_equal(job_state(w), "rebuilding");
+    reports(w, 0, 5, 3);
+    assert_not_saw(w, "PREPARE");
+    reports(w, 2, 5, 3);
+    assert_saw(w, "~rebuilt job=j node=- epoch=5 number=3");
+    assert_saw(w, "PERSIST job=j epoch=5 after=0 members=3\n");
+    assert_string_equal(job_state(w), "running");
+    pass(w, 100000);
+    assert_not_saw(w, "STOP");
+    assert_not_saw(w, "PERSIST");
+    join(w, 3, "d");
+    assert_saw(w, "3:PREPARE epoch=6");
+    ready(w, 3, 6);
+    for (uint32_t i = 0; i < 3; i++) {
+        stopped_and_ready(w, i, 5);
+    }
+    assert_saw(w, "0:START epoch=6 rank=0 world=4 nodes=4 cause=joined run=3");
+    assert_saw(w, "2:START epoch=6 rank=2");
+    world_free(w);
+}
+
+TEST(lost_disk, members_that_are_missing_after_a_lease_are_lost)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    reports(w, 2, 5, 3);
+    pass(w, TTL_HELD_MS - 1);
+    assert_not_saw(w, "STOP");
+    pass(w, 1);
+    assert_saw(w, "~rebuilt job=j node=- epoch=5 number=2");
+    assert_saw(w, "~switch job=j node=- epoch=5 number=0 node_lost");
+    assert_saw(w, "2:STOP epoch=5");
+    stopped_and_ready(w, 2, 5);
+    stopped_and_ready(w, 0, 5);
+    assert_saw(w, "PERSIST job=j epoch=6 after=0 members=2\n");
+    assert_saw(w, "0:START epoch=6 rank=0 world=2");
+    assert_saw(w, "2:START epoch=6 rank=1 world=2");
+    world_free(w);
+}
+
+TEST(lost_disk, a_minority_is_not_believed_and_waits_for_the_fences)
+{
+    /* The others may be in a later epoch by now. */
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=5\n0:PREPARE epoch=6");
+    assert_string_equal(job_state(w), "waiting");
+    stopped_and_ready(w, 0, 5);
+    assert_saw(w, "~wait_fence");
+    pass(w, FENCE_HELD_MS - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "0:START epoch=6 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(lost_disk, the_only_member_of_an_epoch_is_all_of_it)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    reports(w, 0, 9, 1);
+    assert_string_equal(job_state(w), "running");
+    assert_not_saw(w, "STOP");
+    exited(w, 0, 9, 0);
+    assert_saw(w, "0:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(lost_disk, the_highest_epoch_counts_and_who_runs_an_older_one_is_stopped)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    reports(w, 2, 4, 3);
+    reports(w, 0, 5, 2);
+    assert_saw(w, "2:STOP epoch=4");
+    assert_saw(w, "2:PREPARE epoch=6");
+    reports(w, 1, 5, 2);
+    assert_string_equal(job_state(w), "running");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+
+    w = a_world(1, 3);
+    reports(w, 0, 5, 2);
+    reports(w, 2, 4, 3);
+    assert_saw(w, "2:STOP epoch=4");
+    assert_saw(w, "2:PREPARE epoch=6");
+    world_free(w);
+}
+
+TEST(lost_disk, nodes_that_contradict_each_other_are_not_believed)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 2);
+    reports(w, 1, 5, 3); /* the same epoch, of another size */
+    assert_saw(w, "1:STOP epoch=5");
+    pass(w, TTL_HELD_MS);
+    assert_string_equal(job_state(w), "waiting"); /* half of two is no majority */
+    world_free(w);
+
+    w = a_world(1, 3);
+    uint16_t port = 7;
+    reports(w, 0, 5, 2);
+    struct msg_running running = {.run = 3,
+                                  .rank = 1,
+                                  .nodes = 2,
+                                  .world = 2,
+                                  .digest = digest_of(2),
+                                  .host = "elsewhere",
+                                  .ports = &port,
+                                  .n_ports = 1,
+                                  .cause = CAUSE_JOINED};
+    w->join.running_epoch = w->join.highest_epoch = 5;
+    w->join.running = &running;
+    join(w, 1, "b"); /* not what the table's digest says */
+    assert_saw(w, "0:STOP epoch=5");
+    assert_saw(w, "1:STOP epoch=5");
+    assert_string_equal(job_state(w), "waiting");
+    running.rank = 0;
+    join(w, 1, "b");
+    w->join.running = NULL;
+    world_free(w);
+}
+
+TEST(lost_disk, one_rank_has_one_node)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    w->join.pid = 4712;
+    uint16_t port = 1000;
+    struct msg_running running = {.run = 3,
+                                  .nodes = 3,
+                                  .world = 3,
+                                  .digest = digest_of(3),
+                                  .host = "a",
+                                  .ports = &port,
+                                  .n_ports = 1,
+                                  .cause = CAUSE_JOINED};
+    w->join.running_epoch = w->join.highest_epoch = 5;
+    w->join.running = &running;
+    join(w, 9, "x");
+    assert_saw(w, "9:STOP epoch=5");
+    w->join.running = NULL;
+    world_free(w);
+}
+
+TEST(lost_disk, an_exit_meanwhile_ends_the_epoch_once_it_is_known)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    reports(w, 0, 5, 2);
+    exited(w, 0, 5, 1);
+    assert_saw(w, "0:NOTED epoch=5");
+    reports(w, 1, 5, 2);
+    assert_saw(w, "~switch job=j node=- epoch=5 number=0 trainer_failed");
+    stopped_and_ready(w, 1, 5);
+    ready(w, 0, 6);
+    assert_saw(w, "0:START epoch=6");
+    world_free(w);
+}
+
+TEST(lost_disk, a_reporter_that_leaves_does_not_count)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    reports(w, 1, 5, 3);
+    goodbye(w, 1);
+    cut(w, 0);
+    reports(w, 0, 5, 3); /* twice is once */
+    pass(w, TTL_HELD_MS);
+    assert_string_equal(job_state(w), "waiting");
+    world_free(w);
+}
+
+TEST(lost_disk, a_job_that_is_known_is_not_rebuilt)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 2);
+    reports(w, 2, 5, 3);
+    assert_saw(w, "2:STOP epoch=5");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(lost_disk, a_job_whose_members_are_all_back_goes_on_and_nobody_is_restarted),
+        STORY(lost_disk, members_that_are_missing_after_a_lease_are_lost),
+        STORY(lost_disk, a_minority_is_not_believed_and_waits_for_the_fences),
+        STORY(lost_disk, the_only_member_of_an_epoch_is_all_of_it),
+        STORY(lost_disk, the_highest_epoch_counts_and_who_runs_an_older_one_is_stopped),
+        STORY(lost_disk, nodes_that_contradict_each_other_are_not_believed),
+        STORY(lost_disk, one_rank_has_one_node),
+        STORY(lost_disk, an_exit_meanwhile_ends_the_epoch_once_it_is_known),
+        STORY(lost_disk, a_reporter_that_leaves_does_not_count),
+        STORY(lost_disk, a_job_that_is_known_is_not_rebuilt),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}
