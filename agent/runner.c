@@ -11,6 +11,7 @@
 
 #include "agent/core/agent.h"
 #include "agent/notice/notice.h"
+#include "agent/output/log_writer.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
 #include "agent/scripts/scripts.h"
@@ -24,6 +25,9 @@
  * started. */
 #define PENDING_MAX (MSG_NPROC_MAX + 8)
 
+/* What log files that are still to be written get in the end. */
+#define LOGS_END_MS 2000
+
 struct runner {
     const struct runner_wish *wish;
     struct event_base *base;
@@ -34,6 +38,8 @@ struct runner {
     struct uplink *uplink;
     struct trainers *trainers;
     struct scripts *scripts;
+    struct log_writer *logs;
+    struct output_show show;
     struct responder *responder;
     struct prober *prober;
     struct notices *notices;
@@ -371,6 +377,20 @@ static void make_config(struct runner *r)
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
 }
 
+/* With why where a person can do something about it. */
+static int make_logs(struct runner *r, struct tfe_why *why)
+{
+    const struct agent_settings *s = r->wish->settings;
+    r->show = s->show;
+    if (!s->log_dir) {
+        memset(r->show.tee, 3, sizeof(r->show.tee)); /* what is not shown would be nowhere */
+        return 0;
+    }
+    struct log_wish wish = {
+        .root = s->log_dir, .max_bytes = s->log_max_bytes, .keep_ms = s->log_keep_ms};
+    return log_writer_new(&wish, &r->logs, why);
+}
+
 static int make_parts(struct runner *r)
 {
     r->base = event_base_new();
@@ -407,6 +427,8 @@ static int make_parts(struct runner *r)
         .job = r->config.job.text,
         .node = r->config.node.text,
         .nproc = r->config.nproc,
+        .show = &r->show,
+        .logs = r->logs,
         .scripts = r->scripts,
         .standby = &r->standby,
         .settled = on_settled,
@@ -443,6 +465,7 @@ static void free_parts(struct runner *r)
     responder_free(r->responder);
     prober_free(r->prober);
     trainers_free(r->trainers);
+    log_writer_free(r->logs, LOGS_END_MS);
     scripts_free(r->scripts);
     agent_free(r->core);
     struct event *events[] = {r->timer, r->sigterm, r->sigint};
@@ -460,11 +483,14 @@ int runner_run(const struct runner_wish *wish)
 {
     struct runner r = {.wish = wish, .exit_code = AGENT_EXIT_FAILED};
     make_config(&r);
-    int rc = make_parts(&r);
+    struct tfe_why why = {.text = ""};
+    int rc = make_logs(&r, &why);
+    rc = rc ? rc : make_parts(&r);
     if (rc) {
-        fprintf(stderr, "tfe-agent: cannot start: %s\n", tfe_error_sentence(rc));
+        fprintf(stderr, "tfe-agent: cannot start: %s\n",
+                why.text[0] ? why.text : tfe_error_sentence(rc));
         free_parts(&r);
-        return AGENT_EXIT_FAILED;
+        return why.text[0] ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
     }
     log_info("node", LOG_S("job", r.config.job.text), LOG_S("node", r.config.node.text),
              LOG_S("name", r.node_name), LOG_U("guard_pid", trainers_guard_pid(r.trainers)));

@@ -11,6 +11,9 @@
 
 #define FIELD(name) offsetof(struct agent_settings, name)
 #define DAY_MS 86400000u
+/* A line or two, and what no disk holds. */
+#define LOG_BYTES_MIN 4096u
+#define LOG_BYTES_MAX (UINT64_C(1) << 50)
 
 void agent_settings_init(struct agent_settings *settings)
 {
@@ -22,6 +25,7 @@ void agent_settings_init(struct agent_settings *settings)
                                         .elastic_timeout_ms = MSG_UNSET,
                                         .chief_grace_ms = MSG_UNSET,
                                         .stop_grace_ms = MSG_UNSET};
+    output_show_init(&settings->show);
 }
 
 /* A whole number from 1 to MSG_NODES_MAX that ends at end_char. */
@@ -124,6 +128,34 @@ static int parse_notice(void *settings, const char *value, struct tfe_why *why)
 static int parse_notice_signal(void *settings, const char *value, struct tfe_why *why)
 {
     return notice_choice_signal(&((struct agent_settings *)settings)->notice, value, why);
+}
+
+static int parse_tee(void *settings, const char *value, struct tfe_why *why)
+{
+    return output_show_tee(&((struct agent_settings *)settings)->show, value, why);
+}
+
+static int parse_log_filter(void *settings, const char *value, struct tfe_why *why)
+{
+    return output_show_ranks(&((struct agent_settings *)settings)->show, value, why);
+}
+
+/* A number of bytes, with K, M or G for powers of 1024. */
+static int parse_log_max_bytes(void *settings, const char *value, struct tfe_why *why)
+{
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    unsigned long long bytes = strtoull(value, &end, 10);
+    const char *unit = *end && !end[1] ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? (unsigned)(unit - units + 1) * 10 : 0;
+    if (value[0] < '0' || value[0] > '9' || errno || (*end && !unit) ||
+        (bytes && bytes << shift < LOG_BYTES_MIN) || bytes > LOG_BYTES_MAX >> shift) {
+        why_set(why, "\"%s\" is no size: bytes, or with K, M or G behind; at least 4K, or 0", value);
+        return TFE_EINVAL;
+    }
+    ((struct agent_settings *)settings)->log_max_bytes = bytes << shift;
+    return 0;
 }
 
 static int parse_log_level(void *settings, const char *value, struct tfe_why *why)
@@ -327,6 +359,37 @@ static const struct option_spec specs[] = {
      .offset = FIELD(standby_min_free),
      .min = 0,
      .max = 100},
+    {.name = "log-dir",
+     .kind = OPTION_TEXT,
+     .argument = "DIR",
+     .help = "keep what trainers print in files below it",
+     .offset = FIELD(log_dir)},
+    {.name = "log-keep",
+     .kind = OPTION_DURATION,
+     .argument = "TIME",
+     .fallback = "7d",
+     .help = "remove log files that are older; 0: none",
+     .offset = FIELD(log_keep_ms),
+     .min = 0,
+     .max = MSG_DURATION_MAX_MS},
+    {.name = "log-max-bytes",
+     .kind = OPTION_PARSE,
+     .argument = "SIZE",
+     .fallback = "0",
+     .help = "a longer log file is moved aside and begun anew; 0: never",
+     .parse = parse_log_max_bytes},
+    {.name = "tee",
+     .letter = 't',
+     .kind = OPTION_PARSE,
+     .argument = "STREAMS",
+     .fallback = "3",
+     .help = "with --log-dir: shown here too; 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:3,1:1",
+     .parse = parse_tee},
+    {.name = "log-filter-ranks",
+     .kind = OPTION_PARSE,
+     .argument = "RANKS",
+     .help = "show the output of these ranks only: 0,4-7",
+     .parse = parse_log_filter},
     {.name = "log-level",
      .kind = OPTION_PARSE,
      .argument = "LEVEL",
@@ -345,8 +408,6 @@ static const struct option_spec specs[] = {
     {.name = "node-rank", .kind = OPTION_IGNORED},
     {.name = "master-addr", .kind = OPTION_IGNORED},
     {.name = "master-port", .kind = OPTION_IGNORED},
-    {.name = "log-dir", .kind = OPTION_IGNORED},
-    {.name = "tee", .kind = OPTION_IGNORED},
 };
 
 const struct option_table agent_options = {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "agent/notice/choice.h"
+#include "agent/output/output_show.h"
 #include "common/base/id.h"
 #include "common/net/log.h"
 #include "common/net/options.h"
@@ -47,6 +48,10 @@ struct agent_settings {
     bool no_standby;
     const char *preload; /* NULL: what the script imports */
     uint32_t standby_min_free;
+    const char *log_dir;     /* NULL: there are no log files */
+    uint32_t log_keep_ms;    /* 0: for ever */
+    uint64_t log_max_bytes;  /* 0: any number */
+    struct output_show show; /* without log files only its ranks count */
     enum log_level log_level;
     enum log_format log_format;
 };

@@ -1,4 +1,4 @@
-/* agent/output/output.c: pipes from trainers in, whole lines with a rank out, and the last ones kept. */
+/* agent/output/output.c: pipes from trainers in; log files, whole lines with a rank, and a tail out. */
 #include "agent/output/output.h"
 
 #include <errno.h>
@@ -8,120 +8,132 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/output/log_writer.h"
 #include "agent/output/output_drain.h"
-#include "common/base/msg.h"
+#include "agent/output/output_tail.h"
+#include "common/net/clock.h"
 
 #define LINE_BYTES_MAX ((size_t)64 * 1024)
-#define TAIL_LINES 20
 
 /* Read from the pipes of an ended trainer, while something it left behind may go on writing. */
 #define CLOSE_READ_MAX ((size_t)1024 * 1024)
 
-enum { STDOUT_STREAM, STDERR_STREAM, STREAMS };
+/* What a trainer may print while nobody reads: the most that an unprivileged process may ask for
+ * (/proc/sys/fs/pipe-max-size). Without it the pipe has 64 KiB. */
+#define PIPE_BYTES (1024 * 1024)
+/* A talkative trainer is read in large portions, then left alone for a moment: being woken for every
+ * line would cost it, and us, more than the copying. So long the pipe must hold out: at 256 MB/s. */
+#define READS_MAX 16
+#define REST_MS 4
+#define REST_PIPE_BYTES (REST_MS * 256 * 1024)
+
+/* A progress bar is shown this often. */
+#define BAR_MS 1000
 
 struct output_sink {
     struct event_base *base;
-    struct drain *drains[STREAMS];
+    struct event *again; /* for those that rest or are paused */
+    struct drain *drains[LOG_STREAMS];
     struct output *outputs; /* all that live */
+    struct output_show show;
+    struct log_writer *logs;
+    struct tfe_id job;
 };
 
 /* One pipe of a trainer. */
 struct source {
     struct output *output;
-    struct drain *drain;
-    int fd; /* -1: closed */
+    struct drain *drain; /* NULL: not shown */
+    struct log_file *file; /* NULL: no log files */
+    struct tail *tail;   /* NULL: none is kept */
+    int fd;              /* -1: closed */
     struct event *readable;
-    bool paused; /* the drain has no room: not read */
-    char *text;  /* LINE_BYTES_MAX; what is read and not moved on lies at .. at + n */
+    bool may_rest; /* its pipe is large enough for that */
+    bool resting;     /* not read for a moment */
+    bool paused;      /* drain or file has no room: not read */
+    char *text;       /* LINE_BYTES_MAX; what is read and not moved on lies at .. at + n */
     size_t at;
     size_t n;
+    struct tfe_mono bar_shown;
+    struct tfe_mono taken; /* when it was last read */
 };
 
 struct output {
     struct output_sink *sink;
     struct output *next;
     uint32_t rank;
-    struct source sources[STREAMS];
-    char ring[MSG_TAIL_MAX]; /* the last bytes of stderr, written counts all there were */
-    uint64_t written;
-    char *tail; /* MSG_TAIL_MAX; made from the ring when asked for */
+    struct source sources[LOG_STREAMS];
+    struct tail tail; /* of stderr */
+    char *tail_text;  /* MSG_TAIL_MAX; made when asked for */
 };
-
-/* --- the tail -----------------------------------------------------------------------------------
- */
-
-static void tail_add(struct output *output, const char *bytes, size_t n)
-{
-    for (size_t i = n > sizeof output->ring ? n - sizeof output->ring : 0; i < n; i++) {
-        output->ring[output->written++ % sizeof output->ring] = bytes[i];
-    }
-}
-
-static char ring_at(const struct output *output, uint64_t at)
-{
-    return output->ring[at % sizeof output->ring];
-}
-
-/* The end of the ring is the newline of the last line; it is not part of the tail. */
-static void tail_make(const struct output *output)
-{
-    output->tail[0] = '\0';
-    if (output->written == 0) {
-        return;
-    }
-    uint64_t end = output->written - 1;
-    uint64_t oldest =
-        output->written > sizeof output->ring ? output->written - sizeof output->ring : 0;
-    uint64_t start = end;
-    int newlines = 0;
-    while (start > oldest) {
-        newlines += ring_at(output, start - 1) == '\n';
-        if (newlines == TAIL_LINES) {
-            break;
-        }
-        start--;
-    }
-    /* A line that had to be cut starts with a whole character at least (UTF-8, RFC 3629). */
-    while (start == oldest && oldest != 0 && start < end &&
-           ((unsigned char)ring_at(output, start) & 0xC0) == 0x80) {
-        start++;
-        oldest++;
-    }
-    size_t n = 0;
-    for (uint64_t at = start; at < end; at++) {
-        unsigned char c = (unsigned char)ring_at(output, at);
-        output->tail[n++] = c == '\n' || (c >= ' ' && c != 0x7F) ? (char)c : ' ';
-    }
-    output->tail[n] = '\0';
-}
 
 /* --- lines --------------------------------------------------------------------------------------
  */
 
+/* Of a line that overwrote itself what was to be seen last: "10%\r20%\r30%" is "30%". */
+static const char *last_look(const char *line, size_t *n)
+{
+    size_t end = *n;
+    while (end && line[end - 1] == '\r') { /* of CR LF, or a bar that puts it last */
+        end--;
+    }
+    const char *cr = memrchr(line, '\r', end);
+    if (!cr) {
+        return line;
+    }
+    *n -= (size_t)(cr + 1 - line);
+    return cr + 1;
+}
+
 /* Moves the first n bytes on as a line, and drops skip more (its newline). False: no room. */
 static bool line_move(struct source *source, size_t n, size_t skip, size_t limit)
 {
-    struct output *output = source->output;
-    const char *line = source->text + source->at;
-    if (!drain_line(source->drain, output->rank, line, n, limit)) {
-        if (limit == DRAIN_QUEUE_MAX) {
+    size_t seen = n;
+    const char *line = last_look(source->text + source->at, &seen);
+    if (source->drain && !drain_line(source->drain, source->output->rank, line, seen, limit)) {
+        if (limit != DRAIN_QUEUE_HARD_MAX) {
             return false;
         }
         drain_lose_line(source->drain);
     }
-    if (source == &output->sources[STDERR_STREAM]) {
-        tail_add(output, line, n);
-        tail_add(output, "\n", 1);
+    if (source->tail) {
+        tail_add(source->tail, line, seen);
     }
     source->at += n + skip;
     source->n -= n + skip;
     return true;
 }
 
+/* A line that is not over and overwrites itself: shown now and then, and what nobody can see any more
+ * is dropped. */
+static void show_bar(struct source *source, size_t limit)
+{
+    const char *start = source->text + source->at;
+    size_t n = source->n;
+    if (!n || !memchr(start, '\r', n)) {
+        return;
+    }
+    const char *look = last_look(start, &n);
+    source->at += source->n - n;
+    source->n = n;
+    while (n && look[n - 1] == '\r') {
+        n--;
+    }
+    struct tfe_mono now = clock_mono();
+    if (n && source->drain && tfe_mono_sub(now, source->bar_shown) >= BAR_MS &&
+        drain_line(source->drain, source->output->rank, look, n, limit)) {
+        source->bar_shown = now;
+    }
+}
+
 /* Moves whole lines on, and at the end of the stream what is left too. False: no room for the next.
  */
 static bool lines_move(struct source *source, bool at_end, size_t limit)
 {
+    if (!source->drain && !source->tail) {
+        source->n = 0; /* the file has it all */
+        return true;
+    }
     while (source->n != 0) {
         const char *start = source->text + source->at;
         const char *newline = memchr(start, '\n', source->n);
@@ -131,6 +143,7 @@ static bool lines_move(struct source *source, bool at_end, size_t limit)
         } else if (at_end || source->n == LINE_BYTES_MAX) {
             moved = line_move(source, source->n, 0, limit);
         } else {
+            show_bar(source, limit);
             break;
         }
         if (!moved) {
@@ -140,17 +153,26 @@ static bool lines_move(struct source *source, bool at_end, size_t limit)
     return true;
 }
 
+/* --- pipes --------------------------------------------------------------------------------------
+ */
+
 /* Bytes read; 0: at its end; -1: nothing there now. Precondition: the text has room. */
-static ssize_t source_read(struct source *source)
+static ssize_t source_read(struct source *source, bool at_end)
 {
-    memmove(source->text, source->text + source->at, source->n);
+    if (source->n && source->at) {
+        memmove(source->text, source->text + source->at, source->n);
+    }
     source->at = 0;
+    char *fresh = source->text + source->n;
     ssize_t n;
     do {
-        n = read(source->fd, source->text + source->n, LINE_BYTES_MAX - source->n);
+        n = read(source->fd, fresh, LINE_BYTES_MAX - source->n);
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
         source->n += (size_t)n;
+        if (source->file) {
+            log_file_write(source->file, fresh, (size_t)n, at_end);
+        }
     }
     return n;
 }
@@ -167,12 +189,59 @@ static void source_end(struct source *source)
     }
 }
 
-/* Moves on what there is; where the drain is full, the pipe is left alone until it has room. */
+static void come_again(struct output_sink *sink)
+{
+    if (!evtimer_pending(sink->again, NULL)) {
+        evtimer_add(sink->again, &(struct timeval){.tv_usec = REST_MS * 1000});
+    }
+}
+
+static size_t limit_of(const struct output_sink *sink)
+{
+    return sink->logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
+}
+
+/* Moves on what there is and waits for more; where there is no room, the pipe is left alone until
+ * there is. */
 static void source_move(struct source *source)
 {
-    source->paused = !lines_move(source, source->fd < 0, DRAIN_QUEUE_MAX);
-    if (source->readable && source->paused) {
-        event_del(source->readable);
+    struct output_sink *sink = source->output->sink;
+    source->paused = !lines_move(source, source->fd < 0, limit_of(sink));
+    if (source->paused) {
+        come_again(sink);
+    } else if (source->readable) {
+        event_add(source->readable, NULL);
+    }
+}
+
+/* Reads what there is, as far as there is room for it. */
+static void take(struct source *source)
+{
+    struct output_sink *sink = source->output->sink;
+    struct tfe_mono now = clock_mono();
+    bool is_talkative = tfe_mono_sub(now, source->taken) <= REST_MS;
+    source->taken = now;
+    bool more = source->fd >= 0;
+    bool room = lines_move(source, !more, limit_of(sink));
+    for (int i = 0; more && room && i < READS_MAX; i++) {
+        if (source->file && !log_file_has_room(source->file)) {
+            room = false;
+            break;
+        }
+        ssize_t n = source_read(source, false);
+        if (n == 0 || (n < 0 && errno != EAGAIN)) {
+            source_end(source);
+        }
+        room = lines_move(source, source->fd < 0, limit_of(sink));
+        if (source->drain) {
+            drain_flush(source->drain);
+        }
+        more = n > 0;
+    }
+    source->paused = !room;
+    source->resting = room && is_talkative && source->may_rest && source->fd >= 0;
+    if (source->paused || source->resting) {
+        come_again(sink);
     } else if (source->readable) {
         event_add(source->readable, NULL);
     }
@@ -180,22 +249,36 @@ static void source_move(struct source *source)
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-    struct source *source = arg;
     (void)fd;
     (void)what;
-    ssize_t n = source_read(source);
-    if (n == 0 || (n < 0 && errno != EAGAIN)) {
-        source_end(source);
+    take(arg);
+}
+
+/* For those that rested, and those whose file may have room again or whose stream has been waited
+ * for long enough. */
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    struct output_sink *sink = arg;
+    (void)fd;
+    (void)what;
+    for (struct output *output = sink->outputs; output; output = output->next) {
+        for (int i = 0; i < LOG_STREAMS; i++) {
+            struct source *source = &output->sources[i];
+            if (source->resting) {
+                source->resting = false;
+                event_add(source->readable, NULL);
+            } else if (source->paused) {
+                take(source);
+            }
+        }
     }
-    source_move(source);
-    drain_flush(source->drain);
 }
 
 static void on_room(void *ctx, struct drain *drain)
 {
     struct output_sink *sink = ctx;
     for (struct output *output = sink->outputs; output; output = output->next) {
-        for (int i = 0; i < STREAMS; i++) {
+        for (int i = 0; i < LOG_STREAMS; i++) {
             if (output->sources[i].drain == drain && output->sources[i].paused) {
                 source_move(&output->sources[i]);
             }
@@ -206,16 +289,31 @@ static void on_room(void *ctx, struct drain *drain)
 /* --- the agent's streams ------------------------------------------------------------------------
  */
 
-int output_sink_new(struct event_base *base, int stdout_fd, int stderr_fd, struct output_sink **ret)
+int output_sink_new(const struct output_wish *wish, struct output_sink **ret)
 {
     struct output_sink *sink = calloc(1, sizeof *sink);
     if (!sink) {
         return TFE_ENOMEM;
     }
-    sink->base = base;
-    int rc = drain_new(base, stdout_fd, on_room, sink, &sink->drains[STDOUT_STREAM]);
-    if (rc == 0) {
-        rc = drain_new(base, stderr_fd, on_room, sink, &sink->drains[STDERR_STREAM]);
+    sink->base = wish->base;
+    sink->logs = wish->logs;
+    if (wish->show) {
+        sink->show = *wish->show;
+    } else {
+        output_show_init(&sink->show);
+    }
+    int rc = wish->logs ? id_set(&sink->job, wish->job) : 0;
+    sink->again = evtimer_new(wish->base, on_again, sink);
+    if (rc == 0 && !sink->again) {
+        rc = TFE_ENOMEM;
+    }
+    uint32_t patience = wish->patience_ms;
+    if (!patience && !wish->logs) {
+        patience = DRAIN_PATIENCE_MS;
+    }
+    const int fds[LOG_STREAMS] = {wish->stdout_fd, wish->stderr_fd};
+    for (int i = 0; rc == 0 && i < LOG_STREAMS; i++) {
+        rc = drain_new(wish->base, fds[i], patience, on_room, sink, &sink->drains[i]);
     }
     if (rc != 0) {
         output_sink_free(sink, 0);
@@ -231,8 +329,11 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
         return;
     }
     /* stdout and stderr mostly end in the same place: the second one's wait is the exception. */
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < LOG_STREAMS; i++) {
         drain_free(sink->drains[i], timeout_ms);
+    }
+    if (sink->again) {
+        event_free(sink->again);
     }
     free(sink);
 }
@@ -242,11 +343,8 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
 
 /* Only our end must not block: the two ends have flags of their own, and scripts expect a pipe that
  * waits. */
-static int source_open(struct source *source, struct output *output, struct drain *drain,
-                       int *ret_writer)
+static int source_open(struct source *source, int *ret_writer)
 {
-    source->output = output;
-    source->drain = drain;
     source->text = malloc(LINE_BYTES_MAX);
     if (!source->text) {
         return TFE_ENOMEM;
@@ -260,16 +358,35 @@ static int source_open(struct source *source, struct output *output, struct drai
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
         return TFE_ESYS;
     }
+    source->may_rest = fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES) >= REST_PIPE_BYTES;
     source->readable =
-        event_new(output->sink->base, ends[0], EV_READ | EV_PERSIST, on_readable, source);
-    if (!source->readable || event_add(source->readable, NULL) != 0) {
-        return TFE_ENOMEM;
-    }
-    return 0;
+        event_new(source->output->sink->base, ends[0], EV_READ, on_readable, source);
+    return source->readable && event_add(source->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
 
-int output_new(struct output_sink *sink, uint32_t rank, struct output **ret, int *ret_stdout,
-               int *ret_stderr)
+/* Where its bytes go. */
+static void source_init(struct source *source, struct output *output,
+                        const struct output_place *place, enum log_stream stream)
+{
+    struct output_sink *sink = output->sink;
+    source->output = output;
+    source->fd = -1;
+    source->tail = stream == LOG_STDERR ? &output->tail : NULL;
+    if (sink->logs) {
+        source->file = log_file_open(sink->logs, &(struct log_place){.job = sink->job,
+                                                                     .run = place->run,
+                                                                     .epoch = place->epoch,
+                                                                     .rank = place->rank,
+                                                                     .stream = stream});
+    }
+    bool is_homeless = sink->logs && !source->file;
+    if (is_homeless || output_is_shown(&sink->show, place->local_rank, place->rank, stream)) {
+        source->drain = sink->drains[stream];
+    }
+}
+
+int output_new(struct output_sink *sink, const struct output_place *place, struct output **ret,
+               int *ret_stdout, int *ret_stderr)
 {
     struct output *output = calloc(1, sizeof *output);
     char *tail = malloc(MSG_TAIL_MAX);
@@ -278,22 +395,22 @@ int output_new(struct output_sink *sink, uint32_t rank, struct output **ret, int
         free(tail);
         return TFE_ENOMEM;
     }
-    output->tail = tail;
+    output->tail_text = tail;
     output->sink = sink;
-    output->rank = rank;
-    int writers[STREAMS] = {-1, -1};
-    int rc = 0;
-    for (int i = 0; i < STREAMS; i++) {
-        output->sources[i].fd = -1;
-    }
-    for (int i = 0; rc == 0 && i < STREAMS; i++) {
-        rc = source_open(&output->sources[i], output, sink->drains[i], &writers[i]);
-    }
+    output->rank = place->rank;
     output->next = sink->outputs;
     sink->outputs = output;
+    int writers[LOG_STREAMS] = {-1, -1};
+    int rc = 0;
+    for (int i = 0; i < LOG_STREAMS; i++) {
+        source_init(&output->sources[i], output, place, (enum log_stream)i);
+    }
+    for (int i = 0; rc == 0 && i < LOG_STREAMS; i++) {
+        rc = source_open(&output->sources[i], &writers[i]);
+    }
     if (rc != 0) {
         int error = errno;
-        for (int i = 0; i < STREAMS; i++) {
+        for (int i = 0; i < LOG_STREAMS; i++) {
             if (writers[i] >= 0) {
                 close(writers[i]);
             }
@@ -302,37 +419,39 @@ int output_new(struct output_sink *sink, uint32_t rank, struct output **ret, int
         errno = error;
         return rc;
     }
-    *ret_stdout = writers[STDOUT_STREAM];
-    *ret_stderr = writers[STDERR_STREAM];
+    *ret_stdout = writers[LOG_STDOUT];
+    *ret_stderr = writers[LOG_STDERR];
     *ret = output;
     return 0;
 }
 
 void output_close(struct output *output)
 {
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < LOG_STREAMS; i++) {
         struct source *source = &output->sources[i];
-        if (!source->drain) {
-            continue; /* output_new did not get this far */
-        }
         size_t total = 0;
         ssize_t n = 1;
         while (source->fd >= 0 && n > 0 && total < CLOSE_READ_MAX) {
             lines_move(source, false, DRAIN_QUEUE_HARD_MAX);
-            n = source_read(source);
+            n = source_read(source, true);
             total += n > 0 ? (size_t)n : 0;
         }
         source_end(source);
         lines_move(source, true, DRAIN_QUEUE_HARD_MAX);
         source->paused = false;
-        drain_flush(source->drain);
+        source->resting = false;
+        if (source->drain) {
+            drain_flush(source->drain);
+        }
+        log_file_close(source->file);
+        source->file = NULL;
     }
 }
 
 const char *output_tail(const struct output *output)
 {
-    tail_make(output);
-    return output->tail;
+    tail_make(&output->tail, output->tail_text);
+    return output->tail_text;
 }
 
 void output_free(struct output *output)
@@ -347,9 +466,9 @@ void output_free(struct output *output)
             break;
         }
     }
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < LOG_STREAMS; i++) {
         free(output->sources[i].text);
     }
-    free(output->tail);
+    free(output->tail_text);
     free(output);
 }

@@ -1,4 +1,5 @@
-/* agent/output/output.h: what trainers print, line by line with their rank, and the last of it. */
+/* agent/output/output.h: what trainers print: into log files, line by line with the rank onto the agent's own
+ * streams, and the last of it kept. */
 #ifndef TFE_AGENT_OUTPUT_OUTPUT_H
 #define TFE_AGENT_OUTPUT_OUTPUT_H
 
@@ -6,28 +7,52 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/output/output_show.h"
 #include "common/base/error.h"
+#include "common/base/id.h"
 
 struct event_base;
+struct log_writer;
 struct output;      /* both streams of one trainer */
-struct output_sink; /* the agent's stdout and stderr */
+struct output_sink; /* the agent's stdout and stderr, and its log files */
 
-/* The agent never blocks on its own stdout or stderr: what they do not take waits, at most 256 KiB
- * a stream; beyond that the trainers' pipes are not read, so they wait as they would without an
- * agent. (What ended trainers left in their pipes is read in any case: up to 1 MiB a stream; what
- * is lost beyond that is counted in a line.) The flags of the two descriptors stay as they are:
- * they are shared with others. SIGPIPE must be ignored in the process. */
-int output_sink_new(struct event_base *base, int stdout_fd, int stderr_fd,
-                    struct output_sink **ret) TFE_MUST_CHECK;
+/* All borrowed for the sink's life, but for show, which is copied. */
+struct output_wish {
+    struct event_base *base;
+    int stdout_fd, stderr_fd;
+    const struct output_show *show; /* NULL: everything */
+    struct log_writer *logs;        /* NULL: there are no log files */
+    const char *job;                /* with logs: a legal id */
+    uint32_t patience_ms;           /* with a stream that takes nothing; 0: as below */
+};
+
+/* The agent never blocks on its own stdout or stderr: what they do not take waits in a bounded queue.
+ * Where there are log files, a full queue loses lines. Where there are none, the trainers' pipes are
+ * not read while it is full, so they wait as they would without an agent; but a stream that takes
+ * nothing at all for a second (a stopped terminal) is no longer waited for. Lost lines are counted
+ * in a line of their own. (What ended trainers left in their pipes is read in any case: up to 1 MiB
+ * a stream.) The flags of the two descriptors stay as they are: they are shared with others.
+ * SIGPIPE must be ignored in the process. */
+int output_sink_new(const struct output_wish *wish, struct output_sink **ret) TFE_MUST_CHECK;
 /* Writes what is still queued for up to timeout_ms a stream, then frees. Every output must be
  * freed. */
 void output_sink_free(struct output_sink *sink, uint32_t timeout_ms);
 
+/* Whose output it is. */
+struct output_place {
+    uint32_t run;
+    uint64_t epoch;
+    uint32_t rank;
+    uint32_t local_rank;
+};
+
 /* Makes the two pipes of a trainer; *ret_stdout and *ret_stderr are the writing ends, to be closed
  * by the caller after the spawn. Lines come out as "[rank] text\n"; a line over 64 KiB is cut into
- * several; a last line without newline gets one. TFE_ENOMEM, TFE_ESYS. */
-int output_new(struct output_sink *sink, uint32_t rank, struct output **ret, int *ret_stdout,
-               int *ret_stderr) TFE_MUST_CHECK;
+ * several; a last line without newline gets one. Of what a carriage return overwrites (a progress
+ * bar) the newest is shown, once a second and at the line's end. Log files get every byte as it is.
+ * TFE_ENOMEM, TFE_ESYS. */
+int output_new(struct output_sink *sink, const struct output_place *place, struct output **ret,
+               int *ret_stdout, int *ret_stderr) TFE_MUST_CHECK;
 
 /* Reads what the pipes still hold (the trainer is gone; a descendant that kept them open does not
  * delay this), closes them. */

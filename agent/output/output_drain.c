@@ -11,8 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common/net/clock.h"
 
 /* Written at once: what a pipe takes whole, so that lines of several writers stay whole, and what a
  * terminal has room for when it says that it has. A file has no such limits. */
@@ -38,6 +39,8 @@ struct drain {
     size_t n;
     size_t cap;
     uint64_t lost; /* lines that found no room since the last one that did */
+    uint32_t patience_ms;
+    struct tfe_mono moved; /* when it last took something, or had nothing to take */
 };
 
 /* A descriptor is shared with the shell and with everybody else who inherited it, flags included. A
@@ -113,8 +116,14 @@ static void drain_push(struct drain *drain)
         }
         drain->at += (size_t)n;
         drain->n -= (size_t)n;
+        drain->moved = clock_mono();
     }
     drain->at = 0;
+    if (drain->cap > 2 * DRAIN_QUEUE_MAX) { /* it was an exception */
+        free(drain->queue);
+        drain->queue = NULL;
+        drain->cap = 0;
+    }
 }
 
 /* Room for more bytes at the end of the queue. False: no memory. */
@@ -154,8 +163,16 @@ bool drain_line(struct drain *drain, uint32_t rank, const char *line, size_t n, 
                      (unsigned long long)drain->lost);
     }
     size_t bytes = (size_t)l + (size_t)p + n + 1;
+    if (drain->n == 0) {
+        drain->moved = clock_mono();
+    }
     if (drain->n + bytes > limit) {
-        return false;
+        if (limit == DRAIN_QUEUE_HARD_MAX ||
+            tfe_mono_sub(clock_mono(), drain->moved) < drain->patience_ms) {
+            return false;
+        }
+        drain->lost++;
+        return true;
     }
     if (!drain_reserve(drain, bytes)) {
         drain->lost++; /* waiting would not end: an empty queue never gets more room */
@@ -196,14 +213,16 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-int drain_new(struct event_base *base, int fd, drain_room_fn *on_room, void *ctx,
-              struct drain **ret)
+int drain_new(struct event_base *base, int fd, uint32_t patience_ms, drain_room_fn *on_room,
+              void *ctx, struct drain **ret)
 {
     struct drain *drain = calloc(1, sizeof *drain);
     if (!drain) {
         return TFE_ENOMEM;
     }
     drain_take_fd(drain, fd);
+    drain->patience_ms = patience_ms;
+    drain->moved = clock_mono();
     drain->on_room = on_room;
     drain->ctx = ctx;
     drain->writable = event_new(base, drain->fd, EV_WRITE, on_writable, drain);
@@ -215,21 +234,14 @@ int drain_new(struct event_base *base, int fd, drain_room_fn *on_room, void *ctx
     return 0;
 }
 
-static int64_t steady_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void drain_free(struct drain *drain, uint32_t timeout_ms)
 {
     if (!drain) {
         return;
     }
-    int64_t give_up = steady_ms() + timeout_ms;
+    struct tfe_mono give_up = tfe_mono_add(clock_mono(), timeout_ms);
     drain_push(drain);
-    for (int64_t left; drain->n != 0 && (left = give_up - steady_ms()) > 0; drain_push(drain)) {
+    for (int64_t left; drain->n != 0 && (left = tfe_mono_sub(give_up, clock_mono())) > 0; drain_push(drain)) {
         struct pollfd ready = {.fd = drain->fd, .events = POLLOUT};
         poll(&ready, 1, left < INT_MAX ? (int)left : INT_MAX);
     }

@@ -53,6 +53,7 @@ struct scripts {
     uint32_t rank;  /* of the first trainer */
     struct script scripts[MSG_NPROC_MAX];
     uint64_t changed; /* a bit per local rank: the core is to be told */
+    struct tfe_mono read_at;
     pid_t known[KNOWN_MAX];
     size_t n_known;
 
@@ -298,9 +299,18 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     (void)fd;
     (void)what;
     struct scripts *s = ctx;
-    for (int i = 0; i < TURN_MAX && take_one(s); i++) {
+    struct tfe_mono now = clock_mono();
+    bool is_busy = tfe_mono_sub(now, s->read_at) <= PAUSE_MS;
+    s->read_at = now;
+    int n = 0;
+    while (n < TURN_MAX && take_one(s)) {
+        n++;
     }
-    arm(s->pause, PAUSE_MS);
+    if (is_busy || n == TURN_MAX) {
+        arm(s->pause, PAUSE_MS);
+    } else {
+        event_add(s->readable, NULL);
+    }
     tell_changes(s);
 }
 

@@ -295,7 +295,9 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
     }
     int out;
     int err;
-    int rc = output_new(t->sink, where.rank, &t->output[local], &out, &err);
+    struct output_place whose = {
+        .run = place->run, .epoch = place->epoch, .rank = where.rank, .local_rank = local};
+    int rc = output_new(t->sink, &whose, &t->output[local], &out, &err);
     if (rc) {
         environment_free(env);
         return rc == TFE_ENOMEM ? ENOMEM : EMFILE;
@@ -379,9 +381,13 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
     t->fence = TFE_MONO_NEVER;
     t->listen_timer = evtimer_new(wish->base, on_listen_timer, t);
     t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
-    int rc = t->listen_timer && t->quiet_timer
-                 ? output_sink_new(wish->base, STDOUT_FILENO, STDERR_FILENO, &t->sink)
-                 : TFE_ENOMEM;
+    struct output_wish output = {.base = wish->base,
+                                 .stdout_fd = STDOUT_FILENO,
+                                 .stderr_fd = STDERR_FILENO,
+                                 .show = wish->show,
+                                 .logs = wish->logs,
+                                 .job = wish->job};
+    int rc = t->listen_timer && t->quiet_timer ? output_sink_new(&output, &t->sink) : TFE_ENOMEM;
     if (rc == 0) {
         rc = guard_link_new(wish->base, wish->guard, &guard_ops, t, &t->guard);
     }

@@ -12,6 +12,8 @@
 #include "agent/trainers/standby.h"
 
 struct event_base;
+struct log_writer;
+struct output_show;
 struct scripts;
 struct trainers;
 
@@ -28,6 +30,8 @@ struct trainers_wish {
     const char *job;
     const char *node;
     uint32_t nproc;
+    const struct output_show *show; /* which of their output comes out here */
+    struct log_writer *logs;        /* NULL: there are no log files */
     const struct scripts *scripts; /* whose paths the trainers find in their environment */
     const struct standby_settings *standby;
     /* trainers_are_settled became true. From the loop or from inside trainers_begin. */

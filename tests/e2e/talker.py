@@ -1,7 +1,7 @@
 """A trainer that is on the script channel by hand (PROTOCOL.md, section 10), without the tfe package.
 
-Usage: talker.py DIRECTORY [--deaf] [--flood] [--saves DIR]
-Takes a step every 20 ms and tells it. Asked for a checkpoint it makes one at the next step and tells it; told to stop
+Usage: talker.py DIRECTORY [--deaf] [--flood] [--saves DIR] [--pace SECONDS] [--print]
+Takes a step every 20 ms (--pace) and tells it; with --print it prints it too. Asked for a checkpoint it makes one at the next step and tells it; told to stop
 it ends with 0. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a line; DIRECTORY/do.all with
 "exit CODE" ends it. --deaf: only tells. --flood: also sends nonsense as fast as it can. --saves: says nothing at all,
 but saves into DIR every 10 steps, as TensorFlow does it."""
@@ -30,6 +30,8 @@ def main():
     parser.add_argument("--deaf", action="store_true")
     parser.add_argument("--flood", action="store_true")
     parser.add_argument("--saves", type=pathlib.Path)
+    parser.add_argument("--pace", type=float, default=0.02)
+    parser.add_argument("--print", action="store_true")
     a = parser.parse_args()
     epoch, rank = int(os.environ["TFE_EPOCH"]), int(os.environ["TFE_RANK"])
     agent = os.environ["TFE_SOCKET"]
@@ -58,11 +60,13 @@ def main():
         say("hello", pid=os.getpid(), listens=not a.deaf)
     step, asked = 0, 0
     while True:
-        end = time.monotonic() + 0.02
+        end = time.monotonic() + a.pace
         while a.flood and time.monotonic() < end:
             say("nonsense")
         time.sleep(max(0.0, end - time.monotonic()))
         step += 1
+        if a.print:
+            print(f"step {step}", flush=True)
         if a.saves:
             if step % 10 == 0 and rank == 0:
                 save_as_tensorflow(a.saves, step)

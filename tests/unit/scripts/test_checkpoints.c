@@ -1,7 +1,7 @@
 /* tests/unit/scripts/test_checkpoints.c: saves seen in a directory that comes, goes and comes back. */
 #include "agent/scripts/checkpoint_name.h"
 #include "agent/scripts/checkpoints.h"
-#include "tests/unit/scripts/folder.h"
+#include "tests/unit/folder.h"
 
 struct stage {
     struct event_base *base;

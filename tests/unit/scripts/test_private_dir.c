@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 
 #include "agent/scripts/private_dir.h"
-#include "tests/unit/scripts/folder.h"
+#include "tests/unit/folder.h"
 
 static char base[FOLDER_BYTES];
 

@@ -8,7 +8,7 @@
 #include "agent/scripts/scripts.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
-#include "tests/unit/scripts/folder.h"
+#include "tests/unit/folder.h"
 
 #define NPROC 2
 #define EPOCH 5

@@ -1,6 +1,6 @@
-/* tests/unit/scripts/folder.h: a folder of a test's own, and an event loop to turn. */
-#ifndef TFE_TESTS_UNIT_SCRIPTS_FOLDER_H
-#define TFE_TESTS_UNIT_SCRIPTS_FOLDER_H
+/* tests/unit/folder.h: a folder of a test's own, and an event loop to turn. */
+#ifndef TFE_TESTS_UNIT_FOLDER_H
+#define TFE_TESTS_UNIT_FOLDER_H
 
 #include <event2/event.h>
 #include <fcntl.h>

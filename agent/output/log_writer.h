@@ -1,0 +1,53 @@
+/* agent/output/log_writer.h: log files of trainers, written by a thread of their own, so that a slow disk
+ * never holds the agent's loop. */
+#ifndef TFE_AGENT_OUTPUT_LOG_WRITER_H
+#define TFE_AGENT_OUTPUT_LOG_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/output/log_place.h"
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+/* What waits for the disk, and with the last words of ended trainers. Half a second of a talkative
+ * trainer is in its pipe besides. */
+#define LOG_QUEUE_MAX ((size_t)2 * 1024 * 1024)
+#define LOG_QUEUE_HARD_MAX ((size_t)3 * 1024 * 1024)
+/* A disk that takes nothing for so long is no longer waited for: lines are lost then, and counted.
+ */
+#define LOG_PATIENCE_MS 1000
+
+struct log_writer;
+struct log_file;
+
+/* root is copied; durations in ms. */
+struct log_wish {
+    const char *root;    /* --log-dir */
+    uint64_t max_bytes;  /* of a file; 0: any number */
+    uint32_t keep_ms;    /* older files are removed; 0: none */
+};
+
+/* Makes root and its thread. TFE_ESYS with why: root cannot be written to. TFE_ENOMEM. */
+int log_writer_new(const struct log_wish *wish, struct log_writer **ret,
+                   struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Waits for what is queued, for up to timeout_ms; a disk that hangs is left to the process's end.
+ * Every file must be closed. NULL is allowed. */
+void log_writer_free(struct log_writer *w, uint32_t timeout_ms);
+
+/* A file to write to. It appears on disk soon. NULL: no memory. The functions below never wait. */
+struct log_file *log_file_open(struct log_writer *w, const struct log_place *place);
+
+/* Whether a write should come now; else ask again later. */
+bool log_file_has_room(const struct log_file *file);
+
+/* Queues bytes (copied). at_end: these are the last ones, up to a higher limit. What finds no room is
+ * counted, and the file will say so. */
+void log_file_write(struct log_file *file, const char *bytes, size_t n, bool at_end);
+
+/* Once all is written. NULL is allowed. */
+void log_file_close(struct log_file *file);
+
+#endif

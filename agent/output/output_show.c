@@ -1,0 +1,115 @@
+/* agent/output/output_show.c: reads --tee and --log-filter-ranks. */
+#include "agent/output/output_show.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEE_BOTH 3
+
+void output_show_init(struct output_show *show)
+{
+    *show = (struct output_show){.n_ranges = 0};
+    memset(show->tee, TEE_BOTH, sizeof(show->tee));
+}
+
+/* A number up to max; at moves behind it. */
+static bool read_number(const char **at, uint32_t max, uint32_t *ret)
+{
+    if (**at < '0' || **at > '9') {
+        return false;
+    }
+    char *end;
+    errno = 0;
+    unsigned long value = strtoul(*at, &end, 10);
+    if (errno || value > max) {
+        return false;
+    }
+    *ret = (uint32_t)value;
+    *at = end;
+    return true;
+}
+
+/* Past a comma; false: neither that nor the end. */
+static bool next_item(const char **at)
+{
+    if (**at == ',' && (*at)[1]) {
+        (*at)++;
+        return true;
+    }
+    return **at == '\0';
+}
+
+int output_show_tee(struct output_show *show, const char *text, struct tfe_why *why)
+{
+    struct output_show made = *show;
+    const char *at = text;
+    uint32_t value;
+    if (read_number(&at, TEE_BOTH, &value) && !*at) {
+        memset(show->tee, (int)value, sizeof(show->tee));
+        return 0;
+    }
+    memset(made.tee, 0, sizeof(made.tee));
+    bool good = *text != '\0';
+    for (at = text; good && *at;) {
+        uint32_t local;
+        good = read_number(&at, MSG_NPROC_MAX - 1, &local) && *at++ == ':' &&
+               read_number(&at, TEE_BOTH, &value) && next_item(&at);
+        if (good) {
+            made.tee[local] = (uint8_t)value;
+        }
+    }
+    if (!good) {
+        why_set(why,
+                "\"%s\" is neither 0 (nothing), 1 (stdout), 2 (stderr) or 3 (both), nor a list of "
+                "local ranks with one of these each, as 0:3,1:1",
+                text);
+        return TFE_EINVAL;
+    }
+    *show = made;
+    return 0;
+}
+
+int output_show_ranks(struct output_show *show, const char *text, struct tfe_why *why)
+{
+    struct output_show made = *show;
+    made.n_ranges = 0;
+    bool good = *text != '\0';
+    for (const char *at = text; good && *at;) {
+        uint32_t first;
+        uint32_t last;
+        good = made.n_ranges < OUTPUT_RANGES_MAX && read_number(&at, UINT32_MAX, &first);
+        last = first;
+        if (good && *at == '-') {
+            at++;
+            good = read_number(&at, UINT32_MAX, &last) && first <= last;
+        }
+        good = good && next_item(&at);
+        if (good) {
+            made.ranges[made.n_ranges].first = first;
+            made.ranges[made.n_ranges++].last = last;
+        }
+    }
+    if (!good) {
+        why_set(why, "\"%s\" is no list of up to %d ranks and ranges, as 0,4-7", text,
+                OUTPUT_RANGES_MAX);
+        return TFE_EINVAL;
+    }
+    *show = made;
+    return 0;
+}
+
+bool output_is_shown(const struct output_show *show, uint32_t local_rank, uint32_t rank,
+                     enum log_stream stream)
+{
+    unsigned bit = stream == LOG_STDOUT ? 1 : 2;
+    if (local_rank >= MSG_NPROC_MAX || !(show->tee[local_rank] & bit)) {
+        return false;
+    }
+    for (size_t i = 0; i < show->n_ranges; i++) {
+        if (rank >= show->ranges[i].first && rank <= show->ranges[i].last) {
+            return true;
+        }
+    }
+    return show->n_ranges == 0;
+}

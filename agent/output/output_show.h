@@ -1,0 +1,38 @@
+/* agent/output/output_show.h: which trainers' streams come out at the agent's own (--tee,
+ * --log-filter-ranks). */
+#ifndef TFE_AGENT_OUTPUT_OUTPUT_SHOW_H
+#define TFE_AGENT_OUTPUT_OUTPUT_SHOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/output/log_place.h"
+#include "common/base/error.h"
+#include "common/base/msg.h"
+#include "common/net/why.h"
+
+#define OUTPUT_RANGES_MAX 64
+
+struct output_show {
+    uint8_t tee[MSG_NPROC_MAX]; /* by local rank: 1 stdout, 2 stderr, 3 both */
+    size_t n_ranges;            /* 0: every rank */
+    struct {
+        uint32_t first, last;
+    } ranges[OUTPUT_RANGES_MAX];
+};
+
+/* Everything of everybody. */
+void output_show_init(struct output_show *show);
+
+/* As torchrun's --tee: 0, 1, 2 or 3 for all trainers of the node, or "0:3,1:1" by local rank; those
+ * that are not named show nothing. TFE_EINVAL with why: nothing changed. */
+int output_show_tee(struct output_show *show, const char *text, struct tfe_why *why);
+
+/* Ranks and ranges of them: "0,4-7". TFE_EINVAL with why: nothing changed. */
+int output_show_ranks(struct output_show *show, const char *text, struct tfe_why *why);
+
+bool output_is_shown(const struct output_show *show, uint32_t local_rank, uint32_t rank,
+                     enum log_stream stream);
+
+#endif

@@ -1,0 +1,336 @@
+/* tests/unit/output/test_logs.c: log files that nobody overwrites, that never grow too long, and that never hold
+ * anybody up. */
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "agent/output/log_file.h"
+#include "agent/output/log_prune.h"
+#include "agent/output/log_writer.h"
+#include "common/net/clock.h"
+#include "common/net/log.h"
+#include "tests/unit/folder.h"
+
+static char root[FOLDER_BYTES];
+
+static int setup(void **state)
+{
+    (void)state;
+    folder_make(root);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    folder_remove(root);
+    return 0;
+}
+
+static struct log_place place_of(uint64_t epoch, uint32_t rank, enum log_stream stream)
+{
+    struct log_place place = {.run = 2, .epoch = epoch, .rank = rank, .stream = stream};
+    assert_int_equal(id_set(&place.job, "mnist"), 0);
+    return place;
+}
+
+/* The file's text; "?" if there is none. */
+static const char *text_of(const char *name)
+{
+    static char text[200000];
+    int fd = open(folder_path(root, name), O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (n < 0) {
+        return "?";
+    }
+    text[n] = '\0';
+    return text;
+}
+
+static struct log_writer *writer(uint64_t max_bytes)
+{
+    struct log_writer *w;
+    struct tfe_why why;
+    struct log_wish wish = {.root = root, .max_bytes = max_bytes};
+    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    return w;
+}
+
+static void say(struct log_file *file, const char *text)
+{
+    log_file_write(file, text, strlen(text), false);
+}
+
+TEST(logs, names_are_ours_or_not)
+{
+    (void)state;
+    static const char *const ours[] = {"rank-0.stdout", "rank-12.stderr", "rank-0-2.stdout",
+                                       "rank-0.stdout.old", "rank-3-17.stderr.old"};
+    static const char *const others[] = {"rank-.stdout",  "rank-0.stdout.old.old", "rank-0.txt",
+                                         "rank-0",        "xrank-0.stdout",        "rank-0.stdoutx",
+                                         "rank-0-.stdout", "notes.txt",             ""};
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        assert_true(log_name_is_file(ours[i]));
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(log_name_is_file(others[i]));
+    }
+    assert_true(log_name_is_run("run-1") && log_name_is_epoch("epoch-18446744073709551615"));
+    assert_false(log_name_is_run("run-") || log_name_is_run("run-1a") || log_name_is_epoch("epoch"));
+}
+
+TEST(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
+{
+    (void)state;
+    struct log_writer *w = writer(0);
+    for (uint64_t epoch = 7; epoch < 9; epoch++) {
+        struct log_place place = place_of(epoch, 3, LOG_STDOUT);
+        struct log_file *out = log_file_open(w, &place);
+        place.stream = LOG_STDERR;
+        struct log_file *err = log_file_open(w, &place);
+        say(out, "one\ntwo \r\xff");
+        say(err, "bad\n");
+        log_file_close(out);
+        log_file_close(err);
+    }
+    log_writer_free(w, PATIENCE_MS);
+    assert_string_equal(text_of("mnist/run-2/epoch-7/rank-3.stdout"), "one\ntwo \r\xff");
+    assert_string_equal(text_of("mnist/run-2/epoch-7/rank-3.stderr"), "bad\n");
+    assert_string_equal(text_of("mnist/latest/rank-3.stderr"), "bad\n");
+    char target[64] = "";
+    assert_true(readlink(folder_path(root, "mnist/latest"), target, sizeof(target) - 1) > 0);
+    assert_string_equal(target, "run-2/epoch-8");
+}
+
+TEST(logs, what_is_there_is_never_written_over)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct log_writer *w = writer(0);
+        struct log_place place = place_of(1, 0, LOG_STDOUT);
+        struct log_file *file = log_file_open(w, &place);
+        say(file, i == 0 ? "first\n" : i == 1 ? "second\n" : "third\n");
+        log_file_close(file);
+        log_writer_free(w, PATIENCE_MS);
+    }
+    assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0.stdout"), "first\n");
+    assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0-2.stdout"), "second\n");
+    assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0-3.stdout"), "third\n");
+}
+
+TEST(logs, a_long_one_is_moved_aside_between_two_lines)
+{
+    (void)state;
+    struct log_writer *w = writer(4096);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_file *file = log_file_open(w, &place);
+    char line[64];
+    for (int i = 0; i < 1000; i++) { /* 20 bytes each */
+        snprintf(line, sizeof(line), "line %013d\n", i);
+        say(file, line);
+    }
+    log_file_close(file);
+    log_writer_free(w, PATIENCE_MS);
+    struct stat st;
+    assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st), 0);
+    assert_in_range(st.st_size, 20, 4096);
+    assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout.old"), &st), 0);
+    assert_in_range(st.st_size, 4096 - 20, 4096);
+    assert_memory_equal(text_of("mnist/latest/rank-0.stdout.old"), "line ", 5);
+    const char *text = text_of("mnist/latest/rank-0.stdout");
+    assert_memory_equal(text, "line ", 5);
+    assert_string_equal(text + strlen(text) - strlen(line), line);
+}
+
+TEST(logs, a_line_longer_than_a_file_is_cut)
+{
+    (void)state;
+    struct log_disk disk;
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct tfe_why why;
+    log_disk_init(&disk);
+    char text[10000];
+    memset(text, 'x', sizeof(text));
+    assert_true(log_disk_write(&disk, root, &place, 4096, 0, text, sizeof(text), &why));
+    log_disk_done(&disk);
+    assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout.old")), 4096);
+    assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout")), sizeof(text) - 2 * 4096);
+}
+
+/* A full disk, as a limit on the size of files: writes fail, and succeed again later. */
+TEST(logs, a_full_disk_loses_whole_lines_and_counts_them)
+{
+    (void)state;
+    struct log_disk disk;
+    struct log_place place = place_of(1, 0, LOG_STDERR);
+    struct tfe_why why;
+    struct rlimit before, tight;
+    log_disk_init(&disk);
+    assert_true(log_disk_write(&disk, root, &place, 0, 0, "begin\n", 6, &why));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    tight = before;
+    tight.rlim_cur = 10;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    assert_false(log_disk_write(&disk, root, &place, 0, 0, "cut here\nlost\nlost, too", 23, &why));
+    assert_non_null(strstr(why.text, "rank-0.stderr"));
+    assert_false(log_disk_write(&disk, root, &place, 0, 0, " long\nlost", 10, &why));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_true(log_disk_write(&disk, root, &place, 0, 2, " end of it\nback\n", 16, &why));
+    log_disk_done(&disk);
+    assert_string_equal(text_of("mnist/latest/rank-0.stderr"),
+                        "begin\ncut \ntfe-agent: 6 lines were lost here\nback\n");
+}
+
+TEST(logs, a_folder_that_was_cleared_away_is_made_anew)
+{
+    (void)state;
+    struct log_disk disk;
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct tfe_why why;
+    char text[3000];
+    memset(text, '\n', sizeof(text));
+    log_disk_init(&disk);
+    assert_true(log_disk_write(&disk, root, &place, 4096, 0, text, sizeof(text), &why));
+    folder_remove(folder_path(root, "mnist"));
+    assert_false(log_disk_write(&disk, root, &place, 4096, 0, text, sizeof(text), &why));
+    assert_true(log_disk_write(&disk, root, &place, 4096, 0, "here\n", 5, &why));
+    log_disk_done(&disk);
+    assert_non_null(strstr(text_of("mnist/latest/rank-0.stdout"), "here\n"));
+}
+
+TEST(logs, a_directory_that_cannot_be_written_is_named_at_once)
+{
+    (void)state;
+    struct log_writer *w;
+    struct tfe_why why;
+    folder_write(folder_path(root, "file"), "");
+    struct log_wish wish = {.root = folder_path(root, "file")};
+    assert_int_equal(log_writer_new(&wish, &w, &why), TFE_ESYS);
+    assert_non_null(strstr(why.text, "--log-dir"));
+    wish.root = folder_path(root, "file/below");
+    assert_int_equal(log_writer_new(&wish, &w, &why), TFE_ESYS);
+    wish.root = folder_path(root, "a/b/c/"); /* made with all above it */
+    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    log_writer_free(w, PATIENCE_MS);
+    assert_int_equal(access(folder_path(root, "a/b/c"), W_OK), 0);
+}
+
+/* Faster than any disk: the writer says when it has enough, and nobody waits in a call. */
+TEST(logs, what_waits_for_the_disk_is_bounded)
+{
+    (void)state;
+    struct log_writer *w = writer(0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_file *file = log_file_open(w, &place);
+    static char line[65536];
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    long began = folder_ms();
+    size_t queued = 0;
+    while (log_file_has_room(file) && queued < 512 * sizeof(line)) {
+        log_file_write(file, line, sizeof(line), false);
+        queued += sizeof(line);
+    }
+    assert_true(folder_ms() - began < 5000);
+    log_file_write(file, line, sizeof(line), true);
+    log_file_close(file);
+    log_writer_free(w, PATIENCE_MS);
+    struct stat st;
+    assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st), 0);
+    assert_true((size_t)st.st_size <= queued + sizeof(line));
+}
+
+static void age(const char *name, int days)
+{
+    struct timespec times[2];
+    clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= days * 86400;
+    times[1] = times[0];
+    assert_int_equal(utimensat(AT_FDCWD, folder_path(root, name), times, 0), 0);
+}
+
+static void make_old(const char *folder, const char *name, int days)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s", folder);
+    for (char *slash = path; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(folder_path(root, path), 0755);
+        *slash = '/';
+    }
+    mkdir(folder_path(root, path), 0755);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    folder_write(folder_path(root, path), "x");
+    age(path, days);
+}
+
+TEST(logs, only_old_files_of_ours_are_removed_and_a_few_at_a_time)
+{
+    (void)state;
+    make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
+    make_old("mnist/run-1/epoch-1", "rank-0.stderr.old", 8);
+    make_old("mnist/run-1/epoch-2", "rank-0.stdout", 8);
+    make_old("mnist/run-1/epoch-2", "rank-1.stdout", 6); /* still wanted */
+    make_old("mnist/run-1/epoch-3", "rank-0.stdout", 8);
+    make_old("mnist/run-1/epoch-3", "notes.txt", 800);
+    make_old("mnist/thesis/epoch-3", "rank-0.stdout", 800);
+    make_old("other/run-9/epoch-1", "rank-0.stdout", 8);
+    char elsewhere[FOLDER_BYTES];
+    folder_make(elsewhere);
+    folder_write(folder_path(elsewhere, "rank-0.stdout"), "x");
+    assert_int_equal(symlink(elsewhere, folder_path(root, "mnist/run-1/epoch-4")), 0);
+    struct tfe_wall before = {.ms = clock_wall().ms - INT64_C(7) * 86400000};
+    assert_true(log_prune(root, before, 2));
+    assert_false(log_prune(root, before, 64));
+    assert_int_equal(access(folder_path(root, "mnist/run-1/epoch-1"), F_OK), -1);
+    assert_int_equal(access(folder_path(root, "mnist/run-1/epoch-2/rank-0.stdout"), F_OK), -1);
+    assert_int_equal(access(folder_path(root, "mnist/run-1/epoch-2/rank-1.stdout"), F_OK), 0);
+    assert_int_equal(access(folder_path(root, "mnist/run-1/epoch-3/rank-0.stdout"), F_OK), -1);
+    assert_int_equal(access(folder_path(root, "mnist/run-1/epoch-3/notes.txt"), F_OK), 0);
+    assert_int_equal(access(folder_path(root, "mnist/thesis/epoch-3/rank-0.stdout"), F_OK), 0);
+    assert_int_equal(access(folder_path(root, "other/run-9"), F_OK), -1);
+    assert_int_equal(access(folder_path(root, "other"), F_OK), 0); /* not a name that only we make */
+    assert_int_equal(access(folder_path(elsewhere, "rank-0.stdout"), F_OK), 0);
+    folder_remove(elsewhere);
+}
+
+TEST(logs, the_writer_removes_old_ones_when_it_starts)
+{
+    (void)state;
+    make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
+    struct log_writer *w;
+    struct tfe_why why;
+    struct log_wish wish = {.root = root, .keep_ms = 7u * 86400000u};
+    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    long give_up = folder_ms() + PATIENCE_MS;
+    while (access(folder_path(root, "mnist/run-1"), F_OK) == 0) {
+        assert_true(folder_ms() < give_up);
+        usleep(1000);
+    }
+    log_writer_free(w, PATIENCE_MS);
+}
+
+#define LOG_STORY(name) cmocka_unit_test_setup_teardown(logs__##name, setup, teardown)
+
+int main(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    log_init("unit", LOG_ERROR_, LOG_LOGFMT);
+    const struct CMUnitTest tests[] = {
+        LOG_STORY(names_are_ours_or_not),
+        LOG_STORY(each_stream_has_its_file_and_latest_leads_to_the_newest_epoch),
+        LOG_STORY(what_is_there_is_never_written_over),
+        LOG_STORY(a_long_one_is_moved_aside_between_two_lines),
+        LOG_STORY(a_line_longer_than_a_file_is_cut),
+        LOG_STORY(a_full_disk_loses_whole_lines_and_counts_them),
+        LOG_STORY(a_folder_that_was_cleared_away_is_made_anew),
+        LOG_STORY(a_directory_that_cannot_be_written_is_named_at_once),
+        LOG_STORY(what_waits_for_the_disk_is_bounded),
+        LOG_STORY(only_old_files_of_ours_are_removed_and_a_few_at_a_time),
+        LOG_STORY(the_writer_removes_old_ones_when_it_starts),
+    };
+    return cmocka_run_group_tests_name("logs", tests, NULL, NULL);
+}
