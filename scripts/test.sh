@@ -73,11 +73,13 @@ stage_sim() {
     nested "$root/scripts/explore.sh" --seconds 60 --seed $((16#${commit:0:10})) \
         --explorer "$build_dir/default/tests/sim/sim_explore"
 }
-stage_e2e() { TFE_BIN_DIR=$build_dir/default run_pytest e2e; }
+# Tests with processes wait more than they work: three side by side.
+beside=(-n 3 --dist loadfile)
+stage_e2e() { TFE_BIN_DIR=$build_dir/default run_pytest e2e "${beside[@]}"; }
 stage_e2e-asan() {
     local options=()
     [ -n "$full" ] || options=(-m "not heavy")
-    TFE_BIN_DIR=$build_dir/asan run_pytest e2e "${options[@]}"
+    TFE_BIN_DIR=$build_dir/asan run_pytest e2e "${beside[@]}" "${options[@]}"
 }
 stage_crash() {
     local commit
