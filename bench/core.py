@@ -48,6 +48,15 @@ def main():
     runs = [cost("expire", 100000) for _ in range(options.turns)]
     figures.add("100,000 leases over in one tick, longest step", [run["longest_ms"] for run in runs], "ms",
                 goal=("value<=", 20))
+    sizes, first = ((2500, 5000) if options.quick else (25000, 50000, 100000)), {}
+    for nodes in sizes:
+        runs = [cost("loss", nodes) for _ in range(options.turns)]
+        for what, unit in (("steps", ""), ("bytes", "B"), ("ms", "ms")):
+            values = [run[what] / (nodes if what != "ms" else 1) for run in runs]
+            grown = [v * (len(sizes) and nodes / sizes[0]) for v in first.get(what, [])] if what == "ms" else first.get(what)
+            figures.add(f"{nodes} nodes in two jobs, one leaves, {what}{'' if what == 'ms' else ' per node'}", values, unit,
+                        grown or None, ("ratio<=", 2 if what == "ms" else 1.1) if grown else None)
+            first.setdefault(what, values)
     return figures.finish()
 
 
