@@ -282,6 +282,7 @@ struct job {
     struct tfe_mono fenced_until;  /* trainers of which nothing is known may run until then */
     struct tfe_mono exit_deadline; /* RUNNING: somebody ended well; NEVER before */
     bool fence_traced;
+    uint32_t awaited_seat; /* PREPARING: whom it waited for when it looked last */
     uint64_t mass_epoch;        /* in which a mass loss was held once */
     struct tfe_mono mass_until; /* no member's lease ends before */
     /* Until when stale peers may still speak to the ports of the odd and the even set. */

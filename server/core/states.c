@@ -246,6 +246,22 @@ static struct tfe_mono fences_end(const struct rdzv *r, const struct job *job)
     return end;
 }
 
+/* Until when a switch waits for some member of the old epoch; the past if for none. Looks on from the one it
+ * found last time, or ten thousand READYs would look at ten thousand members each. */
+static struct tfe_mono awaited(const struct rdzv *r, struct job *job)
+{
+    uint32_t n = job->epoch.n_seats;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t seat = (job->awaited_seat + i) % n;
+        struct tfe_mono until = patience(job, job->epoch.seats[seat]);
+        if (tfe_mono_before(r->now, until)) {
+            job->awaited_seat = seat;
+            return until;
+        }
+    }
+    return (struct tfe_mono){0};
+}
+
 static bool settle_preparing(struct rdzv *r, struct job *job)
 {
     struct tfe_mono wait;
@@ -254,11 +270,9 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     }
     /* A verdict or the end of the back-off may come before what else is waited for. */
     struct tfe_mono sooner = is_past(r, wait) ? TFE_MONO_NEVER : wait;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        struct tfe_mono until = patience(job, job->epoch.seats[seat]);
-        if (tfe_mono_before(r->now, until)) {
-            return wait_until(r, job, tfe_mono_min(until, sooner));
-        }
+    struct tfe_mono until = awaited(r, job);
+    if (tfe_mono_before(r->now, until)) {
+        return wait_until(r, job, tfe_mono_min(until, sooner));
     }
     struct tfe_mono fenced = fences_end(r, job);
     if (tfe_mono_before(r->now, fenced) && !TFE_BUG(skip_fence_wait)) {
