@@ -59,13 +59,13 @@ def is_alive(pid):
 class Server:
     """A running tfe-rdzv."""
 
-    def __init__(self, state_dir, log, *options, port=0, preexec=None, log_format="json"):
+    def __init__(self, state_dir, log, *options, port=0, preexec=None, log_format="json", env=None):
         self.state_dir, self.log = pathlib.Path(state_dir), log
         with open(log, "wb") as stderr:
             self.process = subprocess.Popen(
                 [program("tfe-rdzv"), "--port", str(port), "--bind", "127.0.0.1", "--state-dir", str(state_dir),
                  "--log-format", log_format, *options],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=clean_environment(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=clean_environment(**(env or {})),
                 preexec_fn=preexec)
         self.pid = self.process.pid
         self.lines = []
@@ -117,7 +117,7 @@ def state_dir(tmp_path):
 
 @pytest.fixture
 def server(state_dir, tmp_path):
-    """Starts a server: server(*options, state_dir=…, port=…, preexec=…). All are gone after the test, and those
+    """Starts a server: server(*options, state_dir=…, port=…, preexec=…, env=…). All are gone after the test, and those
     that are stopped by the fixture must have ended well: no sanitizer complaint hides."""
     started = []
 

@@ -1,0 +1,289 @@
+/* tests/unit/store/test_faults.c: every call of the store with each call below it failing in turn: no memory,
+ * a busy, full or broken disk. Whatever fails, it says so, nothing is corrupt, and the next try works.
+ *
+ * A prime stride through the calls; all of them with $TFE_TEST_FULL. */
+#include "server/store/sqlite.h"
+#include "tests/unit/store/lossy.h"
+#include "tests/unit/store/records.h"
+
+/* --- memory that runs out: SQLite's and our own --- */
+
+static long asked;
+static long fail_ask; /* counted from 1; 0 none */
+static bool ask_failed;
+
+static bool no_memory(void)
+{
+    if (++asked == fail_ask) {
+        ask_failed = true;
+        return true;
+    }
+    return false;
+}
+
+static sqlite3_mem_methods real_memory;
+
+static void *flaky_malloc(int n)
+{
+    return no_memory() ? NULL : real_memory.xMalloc(n);
+}
+
+static void *flaky_realloc(void *p, int n)
+{
+    return no_memory() ? NULL : real_memory.xRealloc(p, n);
+}
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+static bool ours; /* the store is at work, and not the test */
+
+void *__wrap_malloc(size_t n)
+{
+    return ours && no_memory() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return ours && no_memory() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return ours && no_memory() ? NULL : __real_realloc(p, n);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return ours && no_memory() ? NULL : __real_strdup(text);
+}
+
+/* --- one life of a store --- */
+
+struct life {
+    struct store *store;
+    struct sample sample;
+    struct heard heard;
+    struct tfe_why why;
+    uint64_t acknowledged; /* the job's epoch */
+    uint64_t tried;
+    unsigned failed; /* calls that said so */
+    bool without_sentence;
+};
+
+/* Notes how a call ended; true if it worked. */
+static bool went_well(struct life *l, int err)
+{
+    if (err == 0) {
+        return true;
+    }
+    if (err != TFE_ENOMEM && err != TFE_EDISK) {
+        ours = false;
+        fail_msg("call %ld or allocation %ld failed: %s: %s", lossy.fail_at, fail_ask,
+                 tfe_error_name(err), l->why.text);
+    }
+    l->failed++;
+    l->without_sentence = l->without_sentence || l->why.text[0] == '\0';
+    l->why.text[0] = '\0';
+    return false;
+}
+
+static int count_job(void *ctx, const struct rdzv_record *r)
+{
+    *(uint64_t *)ctx = r->epoch;
+    return 0;
+}
+
+static int count_row(void *ctx, const struct msg_epoch_row *row)
+{
+    (void)row;
+    (*(uint64_t *)ctx)++;
+    return 0;
+}
+
+static bool open_it(struct life *l, uint64_t incarnation)
+{
+    return went_well(l, sqlite_store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->why));
+}
+
+/* One epoch further, in one transaction with its row. */
+static void go_on(struct life *l)
+{
+    struct msg_epoch_row row = a_row(l->acknowledged + 1);
+    if (!went_well(l, store_begin(l->store, &l->why))) {
+        return;
+    }
+    l->tried = l->acknowledged + 1;
+    const struct rdzv_record *record =
+        a_record(&l->sample, "j", l->tried, l->acknowledged, l->acknowledged + 1);
+    if (!went_well(l, store_put(l->store, record, NOW, &l->why)) ||
+        !went_well(l, store_put_row(l->store, "j", &row, NOW, &l->why))) {
+        store_rollback(l->store);
+    } else if (went_well(l, store_commit(l->store, &l->why))) {
+        l->acknowledged = l->tried;
+    }
+}
+
+static void live(struct life *l, uint64_t incarnation)
+{
+    uint64_t epoch = 0;
+    uint64_t rows = 0;
+    uint32_t pruned;
+    if (!open_it(l, incarnation)) {
+        return;
+    }
+    if (went_well(l, store_load(l->store, count_job, &epoch, &l->why)) && epoch != l->acknowledged) {
+        ours = false;
+        fail_msg("the job stands at %llu, not at %llu", (unsigned long long)epoch,
+                 (unsigned long long)l->acknowledged);
+    }
+    go_on(l);
+    go_on(l); /* after a failure: the same once more, as the core does */
+    (void)went_well(l, store_read_rows(l->store, "j", 0, 100, count_row, &rows, &l->why));
+    (void)went_well(l, store_prune(l->store, (struct tfe_wall){.ms = 1}, 10, &pruned, &l->why));
+    go_on(l);
+    store_close(l->store);
+    l->store = NULL;
+}
+
+/* A disk that holds two epochs. */
+static void prepare(struct life *l)
+{
+    *l = (struct life){.store = NULL};
+    lossy_wipe();
+    live(l, 1);
+    assert_int_equal(l->failed, 0);
+    assert_int_equal(l->acknowledged, 3);
+    lossy.calls = 0;
+    asked = 0;
+}
+
+/* Whatever has failed: it was said, a new server finds what was acknowledged, and can go on. */
+static void check(struct life *l)
+{
+    uint64_t epoch = 0;
+    ours = false;
+    lossy.fail_at = 0;
+    fail_ask = 0;
+    assert_false(l->without_sentence);
+    assert_true(l->failed <= 3);
+    unsigned failed = l->failed;
+    if (!open_it(l, 3)) {
+        fail_msg("cannot be opened afterwards");
+    }
+    assert_int_equal(store_load(l->store, count_job, &epoch, &l->why), 0);
+    if (epoch < l->acknowledged || epoch > l->tried) {
+        fail_msg("the job stands at %llu, acknowledged were %llu, tried %llu",
+                 (unsigned long long)epoch, (unsigned long long)l->acknowledged,
+                 (unsigned long long)l->tried);
+    }
+    l->acknowledged = epoch;
+    go_on(l);
+    assert_int_equal(l->failed, failed);
+    assert_int_equal(l->acknowledged, epoch + 1);
+    store_close(l->store);
+    l->store = NULL;
+}
+
+static long stride(long of)
+{
+    return getenv("TFE_TEST_FULL") != NULL ? 1 : of;
+}
+
+static void fail_calls_with(int code, long least_calls, unsigned least_seen)
+{
+    struct life l;
+    long calls = 0;
+    unsigned seen = 0;
+    for (long at = 1;; at += code == SQLITE_BUSY ? 1 : stride(3)) {
+        prepare(&l);
+        lossy.fail_at = at;
+        lossy.fail_with = code;
+        live(&l, 2);
+        bool has_failed = lossy.has_failed;
+        seen += l.failed > 0;
+        check(&l);
+        if (!has_failed) {
+            break;
+        }
+        calls = at;
+    }
+    print_message("%ld calls to the disk, %u failures came through\n", calls, seen);
+    assert_true(calls >= least_calls && seen >= least_seen);
+}
+
+TEST(faults, each_call_to_the_disk_fails_with_its_own_io_error)
+{
+    NO_FIXTURE;
+    fail_calls_with(0, 40, 10);
+}
+
+TEST(faults, each_call_to_the_disk_finds_it_full)
+{
+    NO_FIXTURE;
+    fail_calls_with(SQLITE_FULL, 40, 10);
+}
+
+TEST(faults, each_lock_is_held_by_somebody)
+{
+    NO_FIXTURE;
+    fail_calls_with(SQLITE_BUSY, 1, 1);
+}
+
+TEST(faults, each_allocation_fails)
+{
+    NO_FIXTURE;
+    struct life l;
+    long allocations = 0;
+    unsigned seen = 0;
+    for (long at = 1;; at += stride(7)) {
+        prepare(&l);
+        ours = true;
+        fail_ask = at;
+        ask_failed = false;
+        live(&l, 2);
+        ours = false;
+        bool has_failed = ask_failed;
+        seen += l.failed > 0;
+        check(&l);
+        if (!has_failed) {
+            break;
+        }
+        allocations = at;
+    }
+    print_message("%ld allocations, %u failures came through\n", allocations, seen);
+    assert_true(allocations > 100 && seen > 50 / (unsigned)stride(7));
+}
+
+int main(void)
+{
+    /* Before SQLite is used at all. Without its small caches each allocation comes through. */
+    sqlite3_mem_methods flaky;
+    if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real_memory) != SQLITE_OK) {
+        return 1;
+    }
+    flaky = real_memory;
+    flaky.xMalloc = flaky_malloc;
+    flaky.xRealloc = flaky_realloc;
+    if (sqlite3_config(SQLITE_CONFIG_MALLOC, &flaky) != SQLITE_OK ||
+        sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0) != SQLITE_OK) {
+        return 1;
+    }
+    lossy_realloc = __real_realloc;
+    lossy_install(1);
+    const struct CMUnitTest tests[] = {
+        STORY(faults, each_call_to_the_disk_fails_with_its_own_io_error),
+        STORY(faults, each_call_to_the_disk_finds_it_full),
+        STORY(faults, each_lock_is_held_by_somebody),
+        STORY(faults, each_allocation_fails),
+    };
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    lossy_wipe();
+    return rc;
+}
