@@ -85,6 +85,9 @@ static void say(const struct agent_action *action, const char *endpoint)
         LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_U("status", action->number),
                LOG_S("how", action->text));
         return;
+    case AGENT_TRACE_NOTICE:
+        LOG_AT(level, event, LOG_U("deadline_ms", action->number), LOG_S("source", action->text));
+        return;
     case AGENT_TRACE_DRAINING:
         LOG_AT(level, event, LOG_U("signal", action->number));
         return;
@@ -369,6 +372,7 @@ static void make_config(struct runner *r)
         .join_timeout_ms = s->join_timeout_ms,
         .monitor_interval_ms = s->monitor_interval_ms,
         .exit_grace_ms = s->exit_grace_ms,
+        .preempt_grace_ms = s->preempt_grace_ms,
     };
     /* Per process, never read from disk: images get baked. */
     uint8_t random[8];

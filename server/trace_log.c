@@ -40,6 +40,10 @@ static const struct trace_words words[] = {
     [TRACE_NODE_DRAINING] = {LOG_INFO_, NULL, "name"},
     [TRACE_NODE_EVICTED] = {LOG_WARN_, NULL, "name"},
     [TRACE_JOB_STOPPING] = {LOG_INFO_, NULL, NULL},
+    [TRACE_NODE_NOTICED] = {LOG_INFO_, "deadline_ms", "kind"},
+    [TRACE_NODE_STAYS] = {LOG_INFO_, NULL, "name"},
+    [TRACE_SAVE] = {LOG_INFO_, "number", NULL},
+    [TRACE_SAVED] = {LOG_INFO_, "after_ms", NULL},
 };
 
 #define TRACE_COUNT(NAME, name) +1

@@ -107,16 +107,6 @@ void leave_with(struct agent *a, enum after_sweep how, int code, const char *sen
     work_stop(a, "the agent ends");
 }
 
-static void take_signal(struct agent *a, uint32_t signo)
-{
-    if (a->after != AFTER_NOTHING) {
-        act_exit(a); /* on the way out already: at once */
-        return;
-    }
-    act_trace(a, AGENT_TRACE_DRAINING, signo, NULL);
-    leave_with(a, AFTER_GOODBYE, AGENT_EXIT_SIGNAL + (int)signo, NULL);
-}
-
 static void take_refused(struct agent *a, const struct msg_refused *refused)
 {
     act_trace(a, AGENT_TRACE_REFUSED, (uint64_t)refused->code, msg_refusal_name(refused->code));
@@ -142,11 +132,12 @@ static void take_refused(struct agent *a, const struct msg_refused *refused)
     }
 }
 
-static int exit_of(enum tfe_result result)
+static int exit_of(const struct agent *a, enum tfe_result result)
 {
     switch (result) {
-    case RESULT_SUCCEEDED:
     case RESULT_DRAINED:
+        return a->notices.signal ? AGENT_EXIT_SIGNAL + (int)a->notices.signal : AGENT_EXIT_OK;
+    case RESULT_SUCCEEDED:
         return AGENT_EXIT_OK;
     case RESULT_FAILED:
     case RESULT_STOPPED:
@@ -163,6 +154,7 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
             link_welcome(a, &msg->u.welcome);
             work_welcome(a);
             progress_welcome(a);
+            notice_welcome(a);
         }
         return 0;
     case MSG_RENEWED:
@@ -193,35 +185,13 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
     case MSG_PROBE:
         return probe_take(a, &msg->u.probe);
     case MSG_FINISH:
-        leave_with(a, AFTER_EXIT, exit_of(msg->u.finish.result), msg->u.finish.sentence);
+        leave_with(a, AFTER_EXIT, exit_of(a, msg->u.finish.result), msg->u.finish.sentence);
         return 0;
     case MSG_REFUSED:
         take_refused(a, &msg->u.refused);
         return 0;
     }
     return TFE_EINVAL;
-}
-
-/* What the server makes of it is for the server to say. */
-static int take_notice(struct agent *a, const struct agent_notice *notice)
-{
-    if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR) {
-        return TFE_EINVAL;
-    }
-    if (a->link.state == LINK_UP) {
-        struct msg_notice *msg = &act_send(a, MSG_NOTICE)->u.notice;
-        int64_t left = tfe_mono_is_never(notice->deadline)
-                           ? 0
-                           : tfe_mono_sub(tfe_mono_max(notice->deadline, a->now), a->now);
-        left = left > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : left;
-        *msg = (struct msg_notice){.kind = notice->kind,
-                                   .deadline_ms = tfe_mono_is_never(notice->deadline)
-                                                      ? MSG_UNSET
-                                                      : (uint32_t)left,
-                                   .withdrawn = notice->withdrawn,
-                                   .uncertain = notice->uncertain};
-    }
-    return 0;
 }
 
 static int take(struct agent *a, const struct agent_event *event)
@@ -238,6 +208,7 @@ static int take(struct agent *a, const struct agent_event *event)
         link_tick(a);
         work_tick(a);
         progress_tick(a);
+        notice_tick(a);
         return 0;
     case AGENT_CONNECTED:
         link_connected(a, event->host);
@@ -296,9 +267,9 @@ static int take(struct agent *a, const struct agent_event *event)
     case AGENT_PROGRESS:
         return progress_take(a, event);
     case AGENT_NOTICE:
-        return take_notice(a, &event->notice);
+        return notice_take(a, &event->notice, event->text);
     case AGENT_SIGNAL:
-        take_signal(a, event->code);
+        notice_signal(a, event->code);
         return 0;
     }
     return TFE_EINVAL;
@@ -319,12 +290,14 @@ int agent_step(struct agent *a, const struct agent_event *event, struct agent_ac
         return rc;
     }
     link_tell_processes(a);
+    notice_settle(a);
     work_leave(a);
     a->deadline = link_deadline(a);
     if (a->work == WORK_RUNNING) {
         a->deadline = tfe_mono_min(a->deadline, a->exit_deadline);
     }
     a->deadline = tfe_mono_min(a->deadline, progress_deadline(a));
+    a->deadline = tfe_mono_min(a->deadline, notice_deadline(a));
     *ret = (struct agent_actions){.v = a->actions, .n = a->n_actions, .deadline = a->deadline};
     return 0;
 }

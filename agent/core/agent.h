@@ -42,6 +42,7 @@ struct agent_config {
     uint32_t join_timeout_ms;
     uint32_t monitor_interval_ms; /* longest time between two renewals; 0: as the server says */
     uint32_t exit_grace_ms;       /* for the other trainers, after the node's first ended well */
+    uint32_t preempt_grace_ms;    /* from SIGTERM or SIGINT to the end at the latest; 0: at once */
     uint64_t seed;                /* of jitter */
 };
 
@@ -147,6 +148,7 @@ enum agent_action_type {
     X(VOID_START, "void_start", WARN)         /* epoch; text: why it was not followed */           \
     X(FENCED, "fenced", WARN)                 /* epoch */                                          \
     X(GUARD_LOST, "guard_lost", ERROR)                                                             \
+    X(NOTICE, "notice", WARN)     /* number: ms to its deadline, 0 none; text: who says so */      \
     X(DRAINING, "draining", INFO) /* number: signal */                                             \
     X(REFUSED, "refused", ERROR)  /* number: code, text: sentence */
 

@@ -60,6 +60,18 @@ struct progress {
 };
 _Static_assert(MSG_NPROC_MAX <= 64, "a bit of listeners each");
 
+/* Warnings that this machine will go away, by kind; and what the server has heard of them. */
+struct notices {
+    bool stands[NOTICE_OPERATOR + 1];
+    struct agent_notice v[NOTICE_OPERATOR + 1];
+    struct tfe_mono back_at[NOTICE_OPERATOR + 1]; /* it has not come true by then */
+    enum tfe_notice told;                         /* 0: none stands */
+    enum tfe_notice ever;                         /* the last that was told at all */
+    struct tfe_mono told_deadline;
+    uint32_t signal;        /* this one ends the agent once its trainers have ended; 0 none */
+    struct tfe_mono out_at; /* … and ends them then in any case */
+};
+
 struct table {
     uint64_t epoch;
     uint64_t digest; /* once it has proven to be what a START named; 0 before */
@@ -105,6 +117,7 @@ struct agent {
     bool has_listened;
     bool listening_told;
     struct progress progress;
+    struct notices notices;
     bool sweeps_gently; /* SWEEPING: the trainers that listen still have their grace */
 
     /* How the trainers of `epoch` came to their end; decided once. */
@@ -201,6 +214,18 @@ void progress_tick(struct agent *a);
 /* When it wants to be ticked. */
 struct tfe_mono progress_deadline(const struct agent *a);
 void progress_ask(struct agent *a, const struct msg_save *save);
+
+/* --- notice.c: machines that go away --------------------------------------------------------------
+ */
+/* TFE_EINVAL: no such kind. source is for the log. */
+int notice_take(struct agent *a, const struct agent_notice *notice, const char *source);
+void notice_signal(struct agent *a, uint32_t signo);
+void notice_welcome(struct agent *a);
+void notice_tick(struct agent *a);
+/* At the end of every step: the way out after a signal, once nothing runs or at the last moment. */
+void notice_settle(struct agent *a);
+/* When it wants to be ticked. */
+struct tfe_mono notice_deadline(const struct agent *a);
 
 /* --- probe.c: answering others' probes, and probing others ----------------------------------------
  */

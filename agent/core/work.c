@@ -30,7 +30,7 @@ static bool is_free(const struct agent *a)
 
 void work_ready(struct agent *a)
 {
-    if (a->prepare == 0 || a->guard_lost || !is_free(a) || a->after != AFTER_NOTHING ||
+    if (a->prepare == 0 || a->guard_lost || a->notices.signal || !is_free(a) || a->after != AFTER_NOTHING ||
         a->link.state != LINK_UP) {
         return;
     }

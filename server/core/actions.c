@@ -51,6 +51,11 @@ void send_exit(struct rdzv *r, const char *sentence)
     push(r, RDZV_EXIT)->sentence = sentence;
 }
 
+void send_ledger(struct rdzv *r, const struct rdzv_ledger *ledger)
+{
+    push(r, RDZV_LEDGER)->ledger = ledger;
+}
+
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence)
 {
     struct tfe_msg *msg = send_to(r, session, MSG_REFUSED);

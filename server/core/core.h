@@ -123,7 +123,11 @@ struct node {
     uint64_t highest_epoch; /* that this process has followed, for all that is known */
     uint64_t told_visit;    /* on which it has been told START of the current epoch */
     uint32_t n_void;        /* STARTs of it that it has answered with JOIN on the same connection */
-    bool leaving;   /* drained: in no later epoch; let go as soon as it is not needed */
+    bool leaving;   /* under notice, or drained: in no later epoch */
+    bool drained;   /* by an operator: let go as soon as it is not needed */
+    enum tfe_notice notice;          /* 0: none. REBALANCE is not leaving */
+    struct tfe_mono noticed;         /* when it came first */
+    struct tfe_mono notice_deadline; /* NEVER: none is known */
     bool listening; /* member: its trainers could be reached */
     bool durable;   /* as its JOIN said: its machine is not one of those that go away */
     bool is_dead;   /* suspect member: others' probes have proven that its trainers are */
@@ -139,6 +143,7 @@ struct node {
     uint32_t reported_seat;
     struct probe probe;
     struct msg_progress progress; /* member: what it last told of the current epoch */
+    uint64_t save_told;           /* member: number of the last SAVE it was sent, on this visit */
     uint32_t guard_pid;
     uint32_t n_trainer_pids;
     uint32_t n_standby_pids;
@@ -171,6 +176,20 @@ struct tables {
     uint64_t base; /* 0: there is none, or the changes are too many */
 };
 
+/* What all members together have told of an epoch: each the most that one of them has. */
+struct told {
+    bool has_step;
+    uint64_t step;
+    bool has_saved;
+    uint64_t saved_step;
+    uint32_t saves;
+    uint64_t answers;
+    uint32_t n_listen;         /* members whose scripts can be asked to save */
+    struct tfe_mono first;     /* a step or a checkpoint was told; NEVER */
+    struct tfe_mono last;      /* … for the last time */
+    struct tfe_mono last_save; /* a checkpoint was; NEVER */
+};
+
 /* One agreed cluster. Arrays have the job's capacity. */
 struct epoch {
     uint64_t number; /* 0: none yet */
@@ -182,6 +201,9 @@ struct epoch {
     enum tfe_cause cause;
     struct tfe_mono started;
     uint32_t n_accounted;
+    uint32_t n_listening; /* members that said so */
+    struct told told;
+    bool adopted; /* from before this server: what members tell first is no news */
     bool opened; /* durable, and somebody has been told START */
     /* The others are told once rank 0 listens, or by then; NEVER: everybody has been told. */
     struct tfe_mono leader_until;
@@ -197,6 +219,50 @@ struct fault {
     uint32_t backoff_ms;
     uint32_t fruitless;              /* epochs in a row that ended so without progress */
     char sentence[MSG_SENTENCE_MAX]; /* how the job fails if this was too much */
+};
+
+/* Switches that nobody needs at this very moment: growth, and leaving before a machine goes (plan.c). */
+struct plan {
+    /* Of the run. */
+    bool knows_saves;    /* a checkpoint was seen */
+    bool knows_steps;    /* a step was told */
+    bool has_saved;      /* where the next epoch goes on, for all that is known: */
+    uint64_t saved_step;
+    uint64_t number;     /* of the last SAVE; or a higher one that a script has heard of */
+    uint32_t switch_ms;  /* the last standstill that was measured; 0: none was */
+    uint32_t save_ms;    /* from the last SAVE to its answer */
+    struct tfe_mono share_since; /* of growth's share of time: the run's START, or the last growth */
+    struct tfe_mono grown_at;    /* STOP for the last growth; NEVER */
+    uint32_t grown_ms;           /* its standstill; 0: not measured */
+    uint32_t grown_least_ms;     /* … of which its START is known */
+    struct tfe_mono stood_since; /* STOP of the switch whose standstill is being measured; NEVER */
+    bool stood_to_grow;
+    /* Of this epoch. */
+    struct tfe_mono newcomer_at; /* somebody who could come in is READY since; NEVER */
+    uint32_t n_leaving;          /* members */
+    struct tfe_mono noticed_at;  /* the first of them; NEVER */
+    struct tfe_mono leave_by;    /* the first deadline of theirs; NEVER */
+    struct tfe_mono leave_until; /* when those without a deadline leave at the latest; NEVER */
+    enum tfe_cause leave_cause;
+    uint32_t leaver;             /* seat of one of them */
+    uint32_t n_hinted;           /* members that may have to go some time */
+    bool is_waiting;             /* for a checkpoint: */
+    uint64_t asked;              /* an answer to this SAVE or a later one; 0: any that is seen, */
+    uint32_t saves_then;         /* above so many */
+    struct tfe_mono asked_at;
+    struct tfe_mono asked_until; /* NEVER: not said */
+};
+
+/* Rows of the ledger: of the current epoch, and of the one before, which an action may still point
+ * to; and what is known of the one to come. */
+struct ledger {
+    struct rdzv_ledger v[2];
+    char blamed[2][TFE_LABEL_MAX + 1];
+    unsigned current; /* of v */
+    char next_blamed[TFE_LABEL_MAX + 1];
+    bool next_planned;
+    struct tfe_mono next_detected;
+    struct tfe_mono next_stopped;
 };
 
 /* The newest record of a job on its way to the disk. */
@@ -260,6 +326,8 @@ struct job {
     struct fault fault;
     struct rebuild rebuild;
     struct node *nobody; /* in the seats of members that nothing was heard of; in no tree */
+    struct plan plan;
+    struct ledger ledger;
     uint64_t highest_epoch;    /* seen anywhere; the next one is above it */
     enum tfe_cause next_cause; /* 0: the running epoch may go on */
     bool has_cause;
@@ -344,6 +412,7 @@ int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
 struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type);
 void send_close(struct rdzv *r, uint32_t session);
 void send_persist(struct rdzv *r, const struct rdzv_record *record);
+void send_ledger(struct rdzv *r, const struct rdzv_ledger *ledger);
 /* The process has to end; sentence is static. */
 void send_exit(struct rdzv *r, const char *sentence);
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
@@ -538,9 +607,49 @@ void fault_excuse(struct rdzv *r, struct job *job);
 /* Whether the job has failed by what is known. If not, *ret_wait is when the next epoch may start (in
  * the past: now). */
 bool fault_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono *ret_wait);
+/* Whether the running epoch has made progress: something was told, or, where nobody ever tells, it has run
+ * for a while. */
+bool fault_has_progressed(const struct rdzv *r, const struct job *job);
 /* When the running epoch will have earned the budget back; NEVER if nothing of it is used. */
 struct tfe_mono fault_refill_at(const struct job *job);
 void fault_refill(struct rdzv *r, struct job *job);
+
+/* --- plan.c --------------------------------------------------------------------------------------- */
+
+/* A new run: nothing is known of it. */
+void plan_begin_run(struct job *job);
+/* The epoch is opened or adopted. */
+void plan_begin_epoch(struct rdzv *r, struct job *job);
+/* Notices have come or gone, or members have. O(members). */
+void plan_recount(struct job *job);
+/* Plans a switch where it is time for one, asks for a checkpoint before; returns when to look again. */
+struct tfe_mono plan_settle(struct rdzv *r, struct job *job);
+/* The epoch is about to be stopped: the standstill begins. */
+void plan_stop(struct rdzv *r, struct job *job);
+/* It has ended, as far as can be seen. */
+void plan_measure(struct rdzv *r, struct job *job);
+/* What is known of a standstill says nothing any more. */
+void plan_forget_standstill(struct job *job);
+/* A member's scripts can be asked, and a SAVE is under way. */
+void plan_ask_late(struct rdzv *r, struct job *job, struct node *node);
+/* What nodes told before this server came is no answer to what it asked. */
+void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers);
+
+/* --- ledger.c ------------------------------------------------------------------------------------- */
+
+/* The node that the next epoch will owe its beginning to, unless another one has been named. */
+void ledger_blame(struct job *job, const struct node *node);
+/* STOP to the current epoch. */
+void ledger_stop(struct rdzv *r, struct job *job);
+/* Nothing more will be known of the current epoch, ended now if it has not been. */
+void ledger_close(struct rdzv *r, struct job *job);
+/* A new epoch has been formed. */
+void ledger_form(struct rdzv *r, struct job *job);
+void ledger_open(struct rdzv *r, struct job *job);
+/* All of its members listen. */
+void ledger_listening(struct rdzv *r, struct job *job);
+void ledger_progressed(struct rdzv *r, struct job *job);
+void ledger_adopt(struct job *job);
 
 /* --- write.c ------------------------------------------------------------------------------------
  */
@@ -584,9 +693,12 @@ void on_lease_over(struct rdzv *r, struct node *node);
 /* --- on_drain.c, on_evict.c, on_stop_job.c: an operator's orders, likewise -----------------------
  */
 
-void on_drain(struct rdzv *r, struct node *node);
+void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms);
 void on_evict(struct rdzv *r, struct node *node);
 void on_stop_job(struct rdzv *r, struct job *job);
+/* The node is in no later epoch: for a machine that goes away, and for an operator's order. within_ms
+ * may be MSG_UNSET. */
+void node_take_notice(struct rdzv *r, struct node *node, enum tfe_notice kind, uint32_t within_ms);
 /* Lets a drained node go if it is here and nothing waits for it any more. */
 void drain_end(struct rdzv *r, struct node *node);
 /* … and all drained nodes of the job. */

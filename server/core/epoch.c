@@ -18,8 +18,27 @@ static bool suits_before(const struct node *a, const struct node *b)
     return id_compare(&a->id, &b->id) < 0;
 }
 
+/* Whether one has the better claim to index 0, which is never a node's that may have to go if there is
+ * another; among those, who stays longest has it. It stays where nobody suits it better but by age alone. */
+static bool leads_before(const struct node *a, const struct node *b)
+{
+    if ((a->notice == 0) != (b->notice == 0)) {
+        return a->notice == 0;
+    }
+    if (a->notice && a->notice_deadline.ms != b->notice_deadline.ms) {
+        return tfe_mono_before(b->notice_deadline, a->notice_deadline);
+    }
+    if (a->durable == b->durable && (a->seat == 0) != (b->seat == 0)) {
+        return a->seat == 0;
+    }
+    return suits_before(a, b);
+}
+
 static bool sits_before(const struct node *a, const struct node *b)
 {
+    if ((a->notice == 0) != (b->notice == 0)) {
+        return a->notice == 0; /* before those that may have to go */
+    }
     /* Members before others, members by their old seat, others by how they suit rank 0. */
     if ((a->seat == NO_SEAT) != (b->seat == NO_SEAT)) {
         return a->seat != NO_SEAT;
@@ -79,7 +98,7 @@ static uint32_t choose(struct job *job)
     return n < max ? n : max;
 }
 
-/* Seats of the chosen: index 0 stays where nobody suits it better but by age alone; survivors keep theirs
+/* Seats of the chosen: index 0 by leads_before; survivors keep theirs
  * where the range allows; the rest fills the gaps in order of claim. Old seats are read from
  * node->seat, the new ones are in epoch.seats. */
 static void assign_seats(struct job *job, uint32_t n)
@@ -88,11 +107,7 @@ static void assign_seats(struct job *job, uint32_t n)
     memset(seats, 0, n * sizeof(struct node *));
     struct node *first = job->chosen[0];
     for (uint32_t i = 1; i < n; i++) {
-        struct node *node = job->chosen[i];
-        bool is_settled = first->seat == 0 && first->durable == node->durable;
-        if (!is_settled && suits_before(node, first)) {
-            first = node;
-        }
+        first = leads_before(job->chosen[i], first) ? job->chosen[i] : first;
     }
     seats[0] = first;
     for (uint32_t i = 0; i < n; i++) {
@@ -129,6 +144,7 @@ static void dissolve(struct rdzv *r, struct job *job)
         node->progress = (struct msg_progress){.epoch = 0};
         node->is_other = false;
         node->n_void = 0;
+        node->save_told = 0;
         if (node->gone) {
             node_remove(r, node);
         }
@@ -190,6 +206,8 @@ void epoch_open(struct rdzv *r, struct job *job)
     struct epoch *epoch = &job->epoch;
     epoch->opened = true;
     epoch->started = r->now;
+    plan_begin_epoch(r, job);
+    ledger_open(r, job);
     send_trace(r, TRACE_EPOCH, job, NULL, epoch->n_seats, msg_cause_name(epoch->cause));
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         if (epoch->seats[seat]->session != NO_SESSION) {
@@ -211,6 +229,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     struct tfe_mono *spoken_until = &job->ports_spoken_until[job->epoch.number & 1];
     *spoken_until = tfe_mono_max(*spoken_until, epoch_fence_end(job));
     assign_seats(job, n);
+    ledger_close(r, job);
     dissolve(r, job);
 
     struct epoch *epoch = &job->epoch;
@@ -219,6 +238,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     epoch->n_accounted = 0;
     epoch->cause = job->has_cause ? job->next_cause : CAUSE_START;
     epoch->opened = false;
+    epoch->adopted = false;
     epoch->leader_until = TFE_MONO_NEVER;
     job->highest_epoch = number;
     job->has_cause = false;
@@ -230,6 +250,7 @@ void epoch_form(struct rdzv *r, struct job *job)
         epoch->seats[seat]->seat = seat;
     }
     epoch_make_table(job);
+    ledger_form(r, job);
 }
 
 static struct tfe_mono fence_end(const struct node *node)

@@ -38,7 +38,7 @@ static const struct {
 } ends[END__COUNT] = {
     [END_STOPPED] = {"stopped", false, CAUSE_NODE_LOST},
     [END_LOST_NODE] = {"lost_node", false, CAUSE_NODE_LOST},
-    [END_PREEMPTED] = {"preempted", false, CAUSE_DRAINED},
+    [END_PREEMPTED] = {"preempted", false, CAUSE_PREEMPTED},
     [END_PEER_CAUSED] = {"peer_caused", false, CAUSE_TRAINER_FAILED},
     [END_OWN_FAULT] = {"own_fault", true, CAUSE_TRAINER_FAILED},
 };
@@ -99,13 +99,20 @@ static bool is_collective_error(const char *tail)
     return false;
 }
 
-static enum end end_of(const struct job *job, const struct msg_exited *exited)
+static enum end end_of(const struct job *job, const struct node *node,
+                       const struct msg_exited *exited)
 {
+    if (node->leaving) {
+        return END_PREEMPTED; /* its machine is going away, and its trainers may go first */
+    }
     if (exited->stopped && !TFE_BUG(charge_stopped)) {
         return END_STOPPED;
     }
     if (peer_is_missing(job)) {
         return END_LOST_NODE;
+    }
+    if (job->plan.n_leaving > 0) {
+        return END_PREEMPTED; /* what goes away breaks its peers' collectives */
     }
     if (exited->code == 42 || exited->code == 143 || exited->signal == 15) {
         return END_PREEMPTED;
@@ -163,15 +170,25 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node)
     send_trace(r, TRACE_RESTARTS, job, node, job->restarts, NULL);
 }
 
+bool fault_has_progressed(const struct rdzv *r, const struct job *job)
+{
+    const struct told *told = &job->epoch.told;
+    if (told->has_step || told->saves > 0) {
+        return true;
+    }
+    return !job->plan.knows_steps && !job->plan.knows_saves &&
+           tfe_mono_sub(r->now, job->epoch.started) >= PROGRESS_MS;
+}
+
 /* The end of an epoch by its trainers' exits that came to nothing. */
 static void count_fruitless(struct rdzv *r, struct job *job, enum end end)
 {
     struct fault *f = &job->fault;
-    bool progressed = tfe_mono_sub(r->now, job->epoch.started) >= PROGRESS_MS;
+    bool progressed = fault_has_progressed(r, job);
     if (progressed) {
         f->backoff_ms = 0;
     }
-    if (progressed || end == END_LOST_NODE || end == END_STOPPED) {
+    if (progressed || end == END_LOST_NODE || end == END_STOPPED || job->plan.n_leaving > 0) {
         f->fruitless = 0;
         return;
     }
@@ -185,7 +202,7 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
 {
     struct job *job = node->job;
     struct fault *f = &job->fault;
-    enum end end = end_of(job, exited);
+    enum end end = end_of(job, node, exited);
     /* One fault an epoch at most: on the first exit that no other explains. The switch may have begun
      * on a survivor's word already. */
     bool first = f->epoch != job->epoch.number;
@@ -196,7 +213,8 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
         f->epoch = job->epoch.number;
         f->is_open = false; /* what an earlier one was charged with stands */
         count_fruitless(r, job, end);
-        job_want_switch(job, ends[end].cause);
+        ledger_blame(job, node);
+        job_want_switch(job, node->drained ? CAUSE_DRAINED : ends[end].cause);
         doubt_release(r, job);
     }
     f->is_settled = end != END_PEER_CAUSED;
@@ -260,7 +278,17 @@ bool fault_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono
 
 struct tfe_mono fault_refill_at(const struct job *job)
 {
-    return job->restarts > 0 ? tfe_mono_add(job->epoch.started, REFILL_MS) : TFE_MONO_NEVER;
+    const struct told *told = &job->epoch.told;
+    if (job->restarts == 0) {
+        return TFE_MONO_NEVER;
+    }
+    if (job->plan.knows_steps || job->plan.knows_saves) {
+        /* What was told first and last lies so far apart. */
+        struct tfe_mono enough = tfe_mono_add(told->first, REFILL_MS);
+        bool is_told = !tfe_mono_is_never(told->first) && !tfe_mono_before(told->last, enough);
+        return is_told ? enough : TFE_MONO_NEVER;
+    }
+    return tfe_mono_add(job->epoch.started, REFILL_MS);
 }
 
 void fault_refill(struct rdzv *r, struct job *job)

@@ -66,6 +66,7 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     job->exit_deadline = TFE_MONO_NEVER;
     job->epoch.leader_until = TFE_MONO_NEVER;
     job->write.again = TFE_MONO_NEVER;
+    plan_begin_run(job);
     RB_INIT(&job->nodes);
     RB_INIT(&job->probes);
     return job;
@@ -79,6 +80,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
     job->run++;
     job->restarts = 0;
     job->fault = (struct fault){.epoch = 0};
+    plan_begin_run(job);
     job->write.is_over = false;
     job->epoch.opened = false; /* nothing of the last run needs to be waited for */
     job->has_cause = false;
@@ -192,7 +194,7 @@ uint64_t job_next_epoch(const struct job *job)
 void job_want_switch(struct job *job, enum tfe_cause cause)
 {
     /* A switch that waits for the disk alone is one for growth, which another reason overtakes. */
-    if (!job->has_cause || (job->state == JOB_RUNNING && job->next_cause == CAUSE_JOINED)) {
+    if (!job->has_cause || (job->state == JOB_RUNNING && job->is_planned)) {
         job->has_cause = true;
         job->next_cause = cause;
     }

@@ -1,5 +1,5 @@
 /* server/core/on_drain.c: an operator takes a node out of its job, in an orderly way: no later epoch
- * has it, its trainers end with their epoch, and then it is told that it may go. */
+ * has it, its trainers end with their epoch (plan.c says when), and then it is told that it may go. */
 #include "server/core/core.h"
 
 /* Whether somebody still waits for what becomes of its trainers. Where the job waits for nodes, and
@@ -14,7 +14,7 @@ static bool is_needed(const struct node *node)
 void drain_end(struct rdzv *r, struct node *node)
 {
     uint32_t session = node->session;
-    if (!node->leaving || session == NO_SESSION || is_needed(node)) {
+    if (!node->drained || session == NO_SESSION || is_needed(node)) {
         return; /* one that is not here is told when it is back, unless its lease ends before */
     }
     send_trace(r, TRACE_NODE_LEFT, node->job, node, 0, node->name);
@@ -36,19 +36,17 @@ void drain_end_all(struct rdzv *r, struct job *job)
     }
 }
 
-void on_drain(struct rdzv *r, struct node *node)
+void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
 {
     struct job *job = node->job;
-    if (node->leaving) {
+    if (node->drained && within_ms == MSG_UNSET) {
         return;
     }
-    send_trace(r, TRACE_NODE_DRAINING, job, node, 0, node->name);
-    node_set_ready(node, 0);
-    node->leaving = true;
-    /* Once rank 0 has ended well the job is about to: its members are let go with it. */
-    if (job_engages(job, node) && !node->accounted && !job->rank0_finished) {
-        job_plan_switch(job, CAUSE_DRAINED);
+    if (!node->drained) {
+        send_trace(r, TRACE_NODE_DRAINING, job, node, 0, node->name);
     }
+    node->drained = true;
+    node_take_notice(r, node, NOTICE_OPERATOR, within_ms);
     drain_end(r, node);
     job_settle(r, job);
     job_drop_if_unused(r, job);

@@ -54,6 +54,7 @@ void on_evict(struct rdzv *r, struct node *node)
         send_close(r, session);
     }
     if (ran && !job->rank0_finished) {
+        ledger_blame(job, node);
         job_want_switch(job, CAUSE_DRAINED);
     }
     job_settle(r, job);

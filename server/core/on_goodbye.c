@@ -14,7 +14,8 @@ void on_goodbye(struct rdzv *r, struct node *node)
     node_remove(r, node);
     send_close(r, session);
     if (ran && !job->rank0_finished) {
-        job_want_switch(job, CAUSE_DRAINED);
+        ledger_blame(job, node);
+        job_want_switch(job, node->notice ? CAUSE_PREEMPTED : CAUSE_DRAINED);
     }
     job_settle(r, job);
     job_drop_if_unused(r, job);

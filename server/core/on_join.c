@@ -192,6 +192,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
     }
     if (member && !exited) {
         node_account(node); /* it has started this epoch, and nothing of it runs */
+        ledger_blame(job, node);
         job_want_switch(job, CAUSE_NODE_LOST);
     }
     if (!job_engages(job, node)) {

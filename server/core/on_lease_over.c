@@ -20,6 +20,7 @@ void on_lease_over(struct rdzv *r, struct node *node)
         send_close(r, session);
     }
     if (ran && !job->rank0_finished && !TFE_BUG(loss_ignored)) {
+        ledger_blame(job, node);
         job_want_switch(job, CAUSE_NODE_LOST);
     }
     job_settle(r, job);

@@ -433,6 +433,7 @@ static void conclude_suspect(struct rdzv *r, struct node *node, bool timed_out)
     node_account(node);
     node->is_dead = true;
     if (job->state == JOB_RUNNING && !job->rank0_finished) {
+        ledger_blame(job, node);
         job_want_switch(job, CAUSE_NODE_LOST);
     }
 }

@@ -159,6 +159,9 @@ static int take_order(struct rdzv *r, const struct rdzv_event *event)
     if (!job || (event->type != RDZV_STOP_JOB && (!node || node->gone))) {
         return TFE_ENOENT;
     }
+    if (event->has_within && event->within_ms > MSG_DURATION_MAX_MS) {
+        return TFE_EINVAL;
+    }
     if (actions_reserve(r, job)) {
         return TFE_ENOMEM;
     }
@@ -167,7 +170,7 @@ static int take_order(struct rdzv *r, const struct rdzv_event *event)
     } else if (event->type == RDZV_EVICT) {
         on_evict(r, node);
     } else {
-        on_drain(r, node);
+        on_drain(r, node, event->has_within ? event->within_ms : MSG_UNSET);
     }
     return 0;
 }

@@ -97,7 +97,11 @@ enum rdzv_action_type {
     X(JOB_FINISHED, "job_finished") /* text: sentence */                                           \
     X(NODE_DRAINING, "node_draining")                                                              \
     X(NODE_EVICTED, "node_evicted")                                                                \
-    X(JOB_STOPPING, "job_stopping")
+    X(JOB_STOPPING, "job_stopping")                                                                \
+    X(NODE_NOTICED, "node_noticed") /* number: ms to its deadline, 0 none; text: kind */           \
+    X(NODE_STAYS, "node_stays")     /* its notice was withdrawn */                                 \
+    X(SAVE, "save")                 /* scripts are asked; number: the SAVE's */                    \
+    X(SAVED, "saved")               /* … and have answered; number: ms since then */
 
 enum rdzv_trace_kind {
 #define RDZV_TRACE_ENUM(NAME, name) TRACE_##NAME,
@@ -154,8 +158,9 @@ struct rdzv_record {
     const char *past;
 };
 
-/* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended. A time
- * that is NEVER is not known, or not known yet. */
+/* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended. What is
+ * not known (a time that is NEVER, blamed "", a flag that is false) leaves standing what was noted before:
+ * a server that adopts an epoch knows less of its beginning than the one that began it. */
 struct rdzv_ledger {
     const char *job;
     uint32_t run;

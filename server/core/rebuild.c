@@ -159,7 +159,11 @@ static bool adopt(struct rdzv *r, struct job *job)
     epoch->digest = rebuild->digest;
     epoch->cause = rebuild->cause;
     epoch->opened = true;
+    epoch->adopted = true;
     epoch->started = r->now;
+    plan_begin_epoch(r, job);
+    plan_forget_standstill(job);
+    ledger_adopt(job);
     epoch->n_accounted = 0;
     job->is_first_epoch = false;
     if (!is_whole) {

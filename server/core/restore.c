@@ -80,7 +80,11 @@ static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *rec
     struct epoch *epoch = &job->epoch;
     epoch->n_seats = record->n_members;
     epoch->opened = true;
+    epoch->adopted = true;
     epoch->started = r->now;
+    plan_begin_epoch(r, job);
+    plan_forget_standstill(job);
+    ledger_adopt(job);
     epoch_make_table(job);
     /* Who was lost before the last epoch is in no record. */
     if (record->epoch > 1) {

@@ -97,6 +97,8 @@ static bool is_past(const struct rdzv *r, struct tfe_mono when)
 static bool begin_switch(struct rdzv *r, struct job *job)
 {
     send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->next_cause));
+    ledger_stop(r, job);
+    plan_stop(r, job);
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct node *node = job->epoch.seats[seat];
         if (node->session != NO_SESSION) {
@@ -288,6 +290,8 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
         return wait_until(r, job, answered);
     }
     if (job->n_ready + few(job) < job->min_nodes) {
+        plan_forget_standstill(job);
+        ledger_close(r, job);
         enter(r, job, JOB_WAITING);
         drain_end_all(r, job);
         return true;
@@ -311,6 +315,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
 
 static void finish(struct rdzv *r, struct job *job, enum job_state state)
 {
+    ledger_close(r, job);
     struct tfe_mono fenced = epoch_fence_end(job);
     struct tfe_mono *spoken_until = &job->ports_spoken_until[job->epoch.number & 1];
     *spoken_until = tfe_mono_max(*spoken_until, fenced);
@@ -403,13 +408,13 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (!job->has_cause && is_past(r, job->exit_deadline)) {
         fault_take_hang(r, job);
     }
-    if (job->has_cause && job->next_cause == CAUSE_JOINED && job->n_ready == 0) {
-        job->has_cause = false; /* who was to be taken in has gone meanwhile */
+    if (job->has_cause && job->is_planned && job->n_ready == 0 && job->plan.n_leaving == 0) {
+        job->has_cause = false; /* who was to be taken in, or to leave, is not any more */
     }
-    /* Once somebody has ended well the job is about to: growing it would only do the end again. */
-    if (!job->has_cause && job->n_ready > 0 && job->epoch.n_seats < job->max_nodes &&
-        tfe_mono_is_never(job->exit_deadline) && !job->no_grow) {
-        job_plan_switch(job, CAUSE_JOINED);
+    /* Once somebody has ended well the job is about to: another epoch would only do the end again. */
+    struct tfe_mono plan = TFE_MONO_NEVER;
+    if (!job->has_cause && tfe_mono_is_never(job->exit_deadline)) {
+        plan = plan_settle(r, job);
     }
     /* Nobody has to be stopped for a switch that nobody needs before its epoch can be written. */
     if (job->has_cause && (!epoch_is_whole(job) || write_is_sure(r, job))) {
@@ -429,9 +434,9 @@ static bool settle_running(struct rdzv *r, struct job *job)
         fault_refill(r, job);
         refill = TFE_MONO_NEVER;
     }
-    struct tfe_mono when = tfe_mono_min(refill, job->write.again);
-    return wait_until(
-        r, job, tfe_mono_min(when, tfe_mono_min(job->exit_deadline, job->epoch.leader_until)));
+    struct tfe_mono when = tfe_mono_min(refill, tfe_mono_min(plan, job->exit_deadline));
+    when = tfe_mono_min(when, job->write.again);
+    return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));
 }
 
 void job_settle(struct rdzv *r, struct job *job)

@@ -125,7 +125,7 @@ def test_a_node_that_leaves_is_drained(server, fleet):
     b.send(signal.SIGTERM)
     assert b.wait() == 143
     fleet.wait_world(1, above=first)
-    assert s.events("epoch")[-1]["cause"] == "drained"
+    assert s.events("epoch")[-1]["cause"] == "preempted"
     fleet.order("exit 0")
     assert a.wait() == 0
 

@@ -185,10 +185,11 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     }
     faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), job_for);
     /* Twice the longest fence, two switches that somebody is left out of, a gather window, the graces
-     * of node and server, heartbeats missed, and the trainers' own slowness. */
+     * of node and server, heartbeats missed, the trainers' own slowness, and growth that keeps its distance
+     * from the last. */
     x->settle_ms = 2 * ((int64_t)fence_max * 1106 / 1000 * 1060 / 1000) +
                    2 * ((int64_t)config.stop_grace_ms + 32000) + config.gather_max_ms +
-                   config.exit_grace_ms + 60000 + 120000;
+                   config.exit_grace_ms + 60000 + 120000 + 300000;
 }
 
 static void end_world(struct explore *x)

@@ -155,6 +155,30 @@ TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
     bench_free(b);
 }
 
+static void warned(struct bench *b, enum tfe_notice kind, int64_t within_ms)
+{
+    does(b, (struct agent_event){.type = AGENT_NOTICE,
+                                 .text = "imds",
+                                 .notice = {.kind = kind,
+                                            .deadline = within_ms < 0
+                                                            ? TFE_MONO_NEVER
+                                                            : (struct tfe_mono){b->now + within_ms}}});
+}
+
+static void taken_back(struct bench *b, enum tfe_notice kind)
+{
+    does(b, (struct agent_event){.type = AGENT_NOTICE,
+                                 .notice = {.kind = kind, .withdrawn = true}});
+}
+
+static void reconnects(struct bench *b)
+{
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+}
+
 TEST(notice, is_told_with_the_time_that_is_left)
 {
     NO_FIXTURE;
@@ -163,12 +187,147 @@ TEST(notice, is_told_with_the_time_that_is_left)
                 .type = AGENT_NOTICE,
                 .notice = {.kind = NOTICE_PREEMPT, .deadline = {b->now + 120000}, .uncertain = true}});
     assert_saw(b, "NOTICE preempt in=120000 uncertain\n");
-    does(b, (struct agent_event){
-                .type = AGENT_NOTICE,
-                .notice = {.kind = NOTICE_REBALANCE, .deadline = TFE_MONO_NEVER}});
-    assert_saw(b, "NOTICE rebalance\n");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = 0}}),
                      TFE_EINVAL);
+    bench_free(b);
+}
+
+TEST(notice, that_says_most_is_told)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    warned(b, NOTICE_REBALANCE, -1);
+    assert_saw(b, "~notice epoch=0 number=0 imds");
+    assert_saw(b, "NOTICE rebalance\n");
+    warned(b, NOTICE_MAINTENANCE, 900000);
+    assert_saw(b, "NOTICE maintenance in=900000\n");
+    warned(b, NOTICE_PREEMPT, 120000);
+    assert_saw(b, "NOTICE preempt in=120000\n");
+    warned(b, NOTICE_PREEMPT, 120000);
+    assert_not_saw(b, "NOTICE"); /* its source looks every few seconds */
+    taken_back(b, NOTICE_PREEMPT);
+    assert_saw(b, "NOTICE maintenance in=900000\n");
+    taken_back(b, NOTICE_MAINTENANCE);
+    assert_saw(b, "NOTICE rebalance\n");
+    taken_back(b, NOTICE_REBALANCE);
+    assert_saw(b, "NOTICE rebalance withdrawn\n");
+    bench_free(b);
+}
+
+TEST(notice, is_told_again_on_a_new_connection_withdrawn_or_not)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    warned(b, NOTICE_PREEMPT, 120000);
+    reconnects(b);
+    assert_saw(b, "NOTICE preempt in=119600\n");
+    lost(b, AGENT_LINK_LOST);
+    taken_back(b, NOTICE_PREEMPT);
+    assert_not_saw(b, "NOTICE");
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_saw(b, "NOTICE preempt withdrawn\n");
+    reconnects(b); /* the last connection may have been lost with it */
+    assert_saw(b, "NOTICE preempt withdrawn\n");
+    bench_free(b);
+}
+
+TEST(notice, that_does_not_come_true_is_over_2_minutes_after_its_deadline)
+{
+    NO_FIXTURE;
+    struct bench *b = a_running_bench(1);
+    warned(b, NOTICE_PREEMPT, 30000);
+    pass_answered(b, 149999);
+    assert_not_saw(b, "withdrawn");
+    pass(b, 1);
+    assert_saw(b, "NOTICE preempt withdrawn\n");
+    bench_free(b);
+}
+
+static struct bench *a_graceful_bench(void)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.preempt_grace_ms = 30000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    start(b, 1);
+    return b;
+}
+
+TEST(signal, is_a_notice_and_the_way_out_once_the_server_has_planned_for_it)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    signalled(b, 15);
+    assert_saw(b, "~draining epoch=0 number=15");
+    assert_saw(b, "NOTICE signal in=30000\n");
+    assert_not_saw(b, "SWEEP");
+    stop_planned(b, 1);
+    assert_saw(b, "SWEEP planned grace=5000\n");
+    prepare(b, 2);
+    assert_not_saw(b, "HOLD");
+    swept(b);
+    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    lost(b, AGENT_LINK_LOST);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, that_nobody_plans_for_ends_the_trainers_in_time)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    signalled(b, 2);
+    pass_answered(b, 27999);
+    assert_not_saw(b, "SWEEP");
+    pass(b, 1);
+    assert_saw(b, "SWEEP\n");
+    swept(b);
+    assert_saw(b, "GOODBYE");
+    bench_free(b);
+}
+
+TEST(signal, a_second_one_does_not_wait_for_the_plan)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    signalled(b, 15);
+    signalled(b, 2);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    signalled(b, 15);
+    hears(b, (struct tfe_msg){.type = MSG_FINISH,
+                              .u.finish = {.result = RESULT_DRAINED, .run = 1, .sentence = "drained"}});
+    swept(b);
+    assert_saw(b, "EXIT 143 drained\n");
+    bench_free(b);
+    b = a_graceful_bench();
+    signalled(b, 15);
+    hears(b, (struct tfe_msg){.type = MSG_FINISH,
+                              .u.finish = {.result = RESULT_SUCCEEDED, .run = 1, .sentence = "done"}});
+    swept(b);
+    assert_saw(b, "EXIT 0 done\n");
+    bench_free(b);
+}
+
+TEST(signal, without_a_server_ends_the_trainers_at_once)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    lost(b, AGENT_LINK_LOST);
+    signalled(b, 15);
+    assert_saw(b, "SWEEP\n");
     bench_free(b);
 }
 
@@ -184,6 +343,14 @@ int main(void)
         STORY(stop, that_is_planned_leaves_the_stop_grace_and_what_is_saved_in_it_is_told),
         STORY(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong),
         STORY(notice, is_told_with_the_time_that_is_left),
+        STORY(notice, that_says_most_is_told),
+        STORY(notice, is_told_again_on_a_new_connection_withdrawn_or_not),
+        STORY(notice, that_does_not_come_true_is_over_2_minutes_after_its_deadline),
+        STORY(signal, is_a_notice_and_the_way_out_once_the_server_has_planned_for_it),
+        STORY(signal, that_nobody_plans_for_ends_the_trainers_in_time),
+        STORY(signal, a_second_one_does_not_wait_for_the_plan),
+        STORY(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs),
+        STORY(signal, without_a_server_ends_the_trainers_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,14 @@
 /* tests/unit/rdzv/test_drain.c: an operator drains nodes. */
 #include "tests/unit/rdzv/operator.h"
 
+/* A drain waits 2 s for others to come along. */
+static void drain_and_switch(struct world *w, const char *node)
+{
+    drain(w, node);
+    assert_not_saw(w, "STOP");
+    pass(w, 2000);
+}
+
 /* --- drain ------------------------------------------------------------------------------------ */
 
 TEST(drain, a_member_leaves_with_its_epoch_and_is_told_so)
@@ -9,6 +17,9 @@ TEST(drain, a_member_leaves_with_its_epoch_and_is_told_so)
     struct world *w = a_running_world(1, 3, 3);
     drain(w, "b");
     assert_saw(w, "~node_draining job=j node=b epoch=1 number=0 b\n");
+    pass(w, 1999);
+    assert_not_saw(w, "STOP");
+    pass(w, 1);
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 drained");
     assert_saw(w, "0:STOP epoch=1 planned\n");
     assert_saw(w, "1:STOP epoch=1 planned\n");
@@ -34,7 +45,7 @@ TEST(drain, a_member_that_is_ready_again_is_in_no_later_epoch)
 {
     NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
-    drain(w, "a");
+    drain_and_switch(w, "a");
     stopped_and_ready(w, 0, 1);
     assert_int_equal(role_of(w, "a"), ROLE_LEAVING);
     stopped_and_ready(w, 1, 1);
@@ -52,7 +63,7 @@ TEST(drain, a_spare_takes_the_place_in_the_same_switch)
     struct world *w = a_running_world(2, 2, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
-    drain(w, "b");
+    drain_and_switch(w, "b");
     stopped_and_ready(w, 0, 1);
     trainers_stop(w, 1, 1);
     assert_saw(w, "1:FINISH drained");
@@ -104,7 +115,7 @@ TEST(drain, below_min_the_job_waits_and_goes_on_with_the_next_newcomer)
 {
     NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
-    drain(w, "b");
+    drain_and_switch(w, "b");
     trainers_stop(w, 1, 1);
     assert_not_saw(w, "FINISH"); /* a's trainers end first: the switch is one for all */
     stopped_and_ready(w, 0, 1);
@@ -142,6 +153,9 @@ TEST(drain, twice_is_harmless)
     drain(w, "b");
     drain(w, "b");
     assert_string_equal(w->log, "");
+    pass(w, 2000);
+    drain(w, "b");
+    assert_string_equal(w->log, "");
     stopped_and_ready(w, 0, 1);
     trainers_stop(w, 1, 1);
     assert_saw(w, "0:START epoch=2 rank=0 world=1");
@@ -155,6 +169,8 @@ TEST(drain, of_all_leaves_a_job_that_waits)
     struct world *w = a_running_world(1, 2, 2);
     drain(w, "a");
     drain(w, "b");
+    pass(w, 2000);
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned"), 2); /* one change */
     trainers_stop(w, 0, 1);
     trainers_stop(w, 1, 1);
     assert_saw(w, "0:FINISH drained");
@@ -225,7 +241,7 @@ TEST(drain, a_suspect_is_left_out_and_told_when_it_is_back)
     NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
-    drain(w, "b");
+    drain_and_switch(w, "b");
     stopped_and_ready(w, 0, 1);
     pass(w, 1000);
     assert_saw(w, "0:START epoch=2 rank=0 world=1");
@@ -245,7 +261,7 @@ TEST(drain, a_suspect_that_is_back_during_the_switch_ends_its_trainers_first)
     NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
-    drain(w, "b");
+    drain_and_switch(w, "b");
     w->join.running_epoch = w->join.highest_epoch = 1;
     join(w, 2, "b");
     assert_saw(w, "2:STOP epoch=1");
@@ -298,7 +314,7 @@ TEST(drain, a_member_that_does_not_stop_is_left_out_and_named)
 {
     NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
-    drain(w, "b");
+    drain_and_switch(w, "b");
     stopped_and_ready(w, 0, 1);
     pass(w, 34999);
     assert_not_saw(w, "START");
@@ -315,7 +331,7 @@ TEST(drain, the_only_member_s_successor_waits_for_its_trainers_end)
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
-    drain(w, "a");
+    drain_and_switch(w, "a");
     pass(w, 60000); /* a does not stop */
     assert_saw(w, "~wait_fence");
     assert_not_saw(w, "START");
@@ -355,7 +371,7 @@ TEST(drain, its_node_may_still_say_goodbye_or_lose_its_lease)
     NO_FIXTURE;
     for (int how = 0; how < 2; how++) {
         struct world *w = a_running_world(1, 2, 2);
-        drain(w, "b");
+        drain_and_switch(w, "b");
         stopped_and_ready(w, 0, 1);
         if (how == 0) {
             goodbye(w, 1);

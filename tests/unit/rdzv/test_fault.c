@@ -101,7 +101,7 @@ TEST(verdict, preemptions_and_the_agents_own_stops_are_free)
     assert_saw(w, "preempted");
     assert_not_saw(w, "~restarts");
     ready(w, 0, 2);
-    assert_saw(w, "START epoch=2 rank=0 world=1 nodes=1 cause=drained"); /* no back-off */
+    assert_saw(w, "START epoch=2 rank=0 world=1 nodes=1 cause=preempted"); /* no back-off */
     exited_as(w, 0, (struct msg_exited){.epoch = 2, .stopped = true});
     assert_saw(w, "stopped");
     assert_not_saw(w, "~restarts");

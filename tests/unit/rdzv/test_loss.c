@@ -370,6 +370,7 @@ TEST(ports, of_the_running_epoch_are_not_taken_for_one_of_the_same_parity)
     join(w, 1, "b");
     assert_saw(w, "1:PREPARE epoch=5 fresh");
     ready(w, 1, 5);
+    pass(w, 3000);
     assert_saw(w, "0:STOP epoch=1 planned\n0:PREPARE epoch=5 fresh");
     world_free(w);
 }
