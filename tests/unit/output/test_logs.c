@@ -1,7 +1,9 @@
 /* tests/unit/output/test_logs.c: log files that nobody overwrites, that never grow too long, and that never hold
  * anybody up. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 #include "agent/output/log_file.h"
@@ -12,6 +14,20 @@
 #include "tests/unit/folder.h"
 
 static char root[FOLDER_BYTES];
+
+/* A disk that hangs: write(2) of the writer's thread does not come back (--wrap=write). */
+static atomic_bool disk_hangs;
+static pthread_t own_thread;
+
+ssize_t __real_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_write(int fd, const void *bytes, size_t n)
+{
+    while (disk_hangs && !pthread_equal(pthread_self(), own_thread)) {
+        usleep(1000);
+    }
+    return __real_write(fd, bytes, n);
+}
 
 static int setup(void **state)
 {
@@ -243,6 +259,47 @@ TEST(logs, what_waits_for_the_disk_is_bounded)
     assert_true((size_t)st.st_size <= queued + sizeof(line));
 }
 
+TEST(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted)
+{
+    (void)state;
+    struct log_writer *w = writer(0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_file *file = log_file_open(w, &place);
+    static char line[65536];
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    disk_hangs = true;
+    unsigned queued = 0;
+    while (log_file_has_room(file)) {
+        log_file_write(file, line, sizeof(line), false);
+        queued++;
+    }
+    assert_in_range(queued, LOG_QUEUE_MAX / sizeof(line), LOG_QUEUE_MAX / sizeof(line) + 2);
+    long began = folder_ms();
+    while (!log_file_has_room(file)) { /* until nobody waits for it any more */
+        assert_true(folder_ms() - began < PATIENCE_MS);
+        usleep(1000);
+    }
+    assert_true(folder_ms() - began >= LOG_PATIENCE_MS / 2);
+    for (int i = 0; i < 100; i++) {
+        log_file_write(file, line, sizeof(line), false);
+    }
+    disk_hangs = false;
+    log_file_write(file, "back\n", 5, true);
+    log_file_close(file);
+    log_writer_free(w, PATIENCE_MS);
+    int fd = open(folder_path(root, "mnist/latest/rank-0.stdout"), O_RDONLY | O_CLOEXEC);
+    char end[64] = "";
+    assert_true(lseek(fd, -47, SEEK_END) > 0);
+    assert_int_equal(read(fd, end, sizeof(end) - 1), 47);
+    close(fd);
+    unsigned lost = 0;
+    assert_non_null(strstr(end, "tfe-agent: "));
+    assert_int_equal(sscanf(strstr(end, "tfe-agent: "), "tfe-agent: %u lines", &lost), 1);
+    assert_in_range(lost, 97, 100); /* a chunk more than the limit may find room */
+    assert_string_equal(end + 47 - 5, "back\n");
+}
+
 static void age(const char *name, int days)
 {
     struct timespec times[2];
@@ -318,6 +375,7 @@ TEST(logs, the_writer_removes_old_ones_when_it_starts)
 int main(void)
 {
     signal(SIGXFSZ, SIG_IGN);
+    own_thread = pthread_self();
     log_init("unit", LOG_ERROR_, LOG_LOGFMT);
     const struct CMUnitTest tests[] = {
         LOG_STORY(names_are_ours_or_not),
@@ -329,6 +387,7 @@ int main(void)
         LOG_STORY(a_folder_that_was_cleared_away_is_made_anew),
         LOG_STORY(a_directory_that_cannot_be_written_is_named_at_once),
         LOG_STORY(what_waits_for_the_disk_is_bounded),
+        LOG_STORY(a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted),
         LOG_STORY(only_old_files_of_ours_are_removed_and_a_few_at_a_time),
         LOG_STORY(the_writer_removes_old_ones_when_it_starts),
     };
