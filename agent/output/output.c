@@ -19,8 +19,10 @@
 #define CLOSE_READ_MAX ((size_t)1024 * 1024)
 
 /* What a trainer may print while nobody reads: the most that an unprivileged process may ask for
- * (/proc/sys/fs/pipe-max-size). Without it the pipe has 64 KiB. */
+ * (/proc/sys/fs/pipe-max-size); without it the pipe has 64 KiB. A user's pipes together may have
+ * 64 MiB (pipe-user-pages-soft) before all further ones get two pages: this agent takes a quarter. */
 #define PIPE_BYTES (1024 * 1024)
+#define PIPES_BYTES (16 * 1024 * 1024)
 /* A talkative trainer is read in large portions, then left alone for a moment: being woken for every
  * line would cost it, and us, more than the copying. So long the pipe must hold out: at 256 MB/s. */
 #define READS_MAX 16
@@ -38,6 +40,7 @@ struct output_sink {
     struct output_show show;
     struct log_writer *logs;
     struct tfe_id job;
+    int pipe_bytes; /* of each pipe */
 };
 
 /* One pipe of a trainer. */
@@ -297,6 +300,8 @@ int output_sink_new(const struct output_wish *wish, struct output_sink **ret)
     }
     sink->base = wish->base;
     sink->logs = wish->logs;
+    int pipes = LOG_STREAMS * (wish->nproc ? (int)wish->nproc : 1);
+    sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
     if (wish->show) {
         sink->show = *wish->show;
     } else {
@@ -358,7 +363,8 @@ static int source_open(struct source *source, int *ret_writer)
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
         return TFE_ESYS;
     }
-    source->may_rest = fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES) >= REST_PIPE_BYTES;
+    source->may_rest =
+        fcntl(ends[0], F_SETPIPE_SZ, source->output->sink->pipe_bytes) >= REST_PIPE_BYTES;
     source->readable =
         event_new(source->output->sink->base, ends[0], EV_READ, on_readable, source);
     return source->readable && event_add(source->readable, NULL) == 0 ? 0 : TFE_ENOMEM;

@@ -20,6 +20,7 @@ struct output_sink; /* the agent's stdout and stderr, and its log files */
 struct output_wish {
     struct event_base *base;
     int stdout_fd, stderr_fd;
+    uint32_t nproc; /* trainers there will be at a time; 0: 1 */
     const struct output_show *show; /* NULL: everything */
     struct log_writer *logs;        /* NULL: there are no log files */
     const char *job;                /* with logs: a legal id */

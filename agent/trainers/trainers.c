@@ -384,6 +384,7 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
     struct output_wish output = {.base = wish->base,
                                  .stdout_fd = STDOUT_FILENO,
                                  .stderr_fd = STDERR_FILENO,
+                                 .nproc = wish->nproc,
                                  .show = wish->show,
                                  .logs = wish->logs,
                                  .job = wish->job};
