@@ -1,10 +1,9 @@
 """Fixtures of the package's own tests: a real datagram peer where the agent would be. No TensorFlow, no agent."""
-import json
 import pathlib
-import socket
 import sys
 
 import pytest
+from peer import Peer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "agent" / "python"))
@@ -16,38 +15,6 @@ PLACE = ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TFE_RESTART_C
 def no_agent(monkeypatch):
     for name in PLACE:
         monkeypatch.delenv(name, raising=False)
-
-
-class Peer:
-    """The agent's end of the channel."""
-
-    def __init__(self, directory):
-        self.path = directory / "agent"
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(self.path))
-        self.socket.settimeout(5)
-        self.sender = None
-
-    def take(self):
-        text, self.sender = self.socket.recvfrom(65536)
-        return json.loads(text)
-
-    def is_quiet(self):
-        self.socket.setblocking(False)
-        try:
-            self.socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        finally:
-            self.socket.settimeout(5)
-        return False
-
-    def say(self, message):
-        text = message if isinstance(message, bytes) else json.dumps(message).encode()
-        self.socket.sendto(text, self.sender)
-
-    def ask(self, number, within_ms=None, epoch=7):
-        self.say({"type": "save", "epoch": epoch, "number": number, "within_ms": within_ms})
 
 
 @pytest.fixture

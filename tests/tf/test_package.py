@@ -1,0 +1,306 @@
+"""The parts of the package that need TensorFlow, in one process without an agent."""
+import collections
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import tensorflow as tf
+import tfe
+from tfe.checkpoint import damage
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch):
+    """place(rank, world, epoch): where this process stands; without a call there is no agent."""
+    for name in ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TF_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+    def stand(rank, world, epoch=1):
+        for name, value in (("RANK", rank), ("WORLD_SIZE", world), ("EPOCH", epoch)):
+            monkeypatch.setenv(f"TFE_{name}", str(value))
+    return stand
+
+
+class Training:
+    """A step counter and a variable that follows it, and what saves them."""
+
+    def __init__(self, directory, **options):
+        self.step = tf.Variable(0, dtype=tf.int64)
+        self.value = tf.Variable(tf.zeros([1000]))
+        self.checkpointer = tfe.Checkpointer(directory, step=self.step, value=self.value, **options)
+
+    def train(self, steps):
+        for _ in range(steps):
+            self.step.assign_add(1)
+            self.value.assign(tf.fill([1000], tf.cast(self.step, tf.float32)))
+            self.checkpointer.after_step()
+        return self
+
+    def restored(self):
+        """The step that it goes on from; what was saved must belong together."""
+        step = self.checkpointer.restore()
+        assert set(self.value.numpy()) == {float(step)}
+        return step
+
+
+def checkpoints(directory):
+    return sorted(path.stem for path in pathlib.Path(directory).glob("*.index"))
+
+
+def test_it_saves_every_few_steps_and_keeps_a_few(tmp_path):
+    Training(tmp_path, every_steps=5, max_to_keep=2).train(23)
+    assert checkpoints(tmp_path) == ["ckpt-0-15", "ckpt-0-20"]
+    assert Training(tmp_path).restored() == 20
+
+
+def test_it_saves_every_few_seconds(tmp_path):
+    training = Training(tmp_path, every_seconds=0.05)
+    while not checkpoints(tmp_path) and int(training.step) < 20_000:
+        training.train(1)
+    assert checkpoints(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"every_steps": 0}, {"every_seconds": 0}, {"every_seconds": float("nan")}])
+def test_an_interval_that_is_none_is_refused(tmp_path, options):
+    with pytest.raises(ValueError, match="every_"):
+        Training(tmp_path, **options)
+
+
+def cut(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def empty(path):
+    os.truncate(path, 0)
+
+
+def flip(path):
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        file.write(b"\xff\x00\xff\x00\xff")
+
+
+@pytest.mark.parametrize("harm", [cut, empty, flip, os.unlink])
+@pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, harm, ending):
+    Training(tmp_path, every_steps=5).train(10)
+    harm(tmp_path / f"ckpt-0-10.{ending}")
+    assert Training(tmp_path).restored() == 5
+
+
+@pytest.mark.parametrize("harm", [cut, flip])
+def test_with_nothing_whole_it_begins_at_the_beginning(tmp_path, harm):
+    Training(tmp_path, every_steps=10).train(10)
+    harm(tmp_path / "ckpt-0-10.data-00000-of-00001")
+    assert damage(str(tmp_path / "ckpt-0-10"))
+    training = Training(tmp_path, every_steps=10)
+    assert training.restored() == 0  # and nothing of the damaged one is in the variables
+    training.train(10)
+    assert Training(tmp_path).restored() == 10  # saved anew over the damaged one
+
+
+def test_objects_that_a_checkpoint_does_not_have_are_the_scripts_matter(tmp_path):
+    Training(tmp_path, every_steps=5).train(5)
+    more = tfe.Checkpointer(tmp_path, step=tf.Variable(0, dtype=tf.int64), value=tf.Variable(tf.zeros([1000])),
+                            new=tf.Variable(1.0))
+    with pytest.raises(AssertionError):
+        more.restore()
+
+
+def test_a_stale_writer_is_refused_and_deletes_nothing(tmp_path, place):
+    place(0, 1, epoch=4)
+    stale = Training(tmp_path, every_steps=5, max_to_keep=1).train(5)
+    place(0, 1, epoch=5)
+    fresh = Training(tmp_path, every_steps=5)
+    assert fresh.restored() == 5
+    with pytest.raises(tfe.StaleEpochError, match="epoch 5"):
+        stale.train(5)
+    assert checkpoints(tmp_path) == ["ckpt-4-5"]
+    fresh.train(5)
+    assert tfe.newest_checkpoint(tmp_path) == str(tmp_path / "ckpt-5-10")
+    place(0, 1, epoch=4)
+    with pytest.raises(tfe.StaleEpochError):
+        Training(tmp_path)
+
+
+def test_a_writer_that_becomes_stale_while_it_writes_leaves_the_others_alone(tmp_path, place):
+    place(0, 1, epoch=4)
+    stale = Training(tmp_path, every_steps=5, max_to_keep=1).train(5)
+    options = tf.train.CheckpointOptions(experimental_write_callbacks=[])
+    claim = stale.checkpointer.manager._checkpoint._write
+
+    def write(prefix, options=None):
+        (tmp_path / "tfe-epoch-5").touch()  # a later epoch comes while this one writes
+        return claim(prefix, options=options)
+    stale.checkpointer.manager._checkpoint._write = write
+    stale.step.assign(10)
+    with pytest.raises(tfe.StaleEpochError):
+        stale.checkpointer.manager.save(10, options=options)
+    assert "ckpt-4-5" in checkpoints(tmp_path)
+    assert "ckpt-4-5" in (tmp_path / "checkpoint").read_text()
+
+
+def test_without_an_agent_it_goes_on_with_what_agents_saved(tmp_path, place, monkeypatch):
+    place(0, 1, epoch=7)
+    Training(tmp_path, every_steps=5).train(5)
+    monkeypatch.delenv("TFE_EPOCH")
+    training = Training(tmp_path, every_steps=5)
+    assert training.restored() == 5
+    training.train(5)
+    assert tfe.newest_checkpoint(tmp_path) == str(tmp_path / "ckpt-7-10")
+
+
+def test_a_late_save_of_an_earlier_epoch_does_not_hide_a_later_one(tmp_path, place):
+    place(0, 1, epoch=2)
+    Training(tmp_path, every_steps=5).train(5)
+    for path in tmp_path.glob("ckpt-2-5.*"):  # as a writer that was cut off leaves it, with a later time
+        shutil.copy(path, tmp_path / path.name.replace("ckpt-2-5", "ckpt-1-400"))
+    assert tfe.newest_checkpoint(tmp_path) == str(tmp_path / "ckpt-2-5")
+
+
+# --- data ---------------------------------------------------------------------------------------------
+
+N = 107
+
+
+def arrays():
+    return tfe.data.elastic((np.arange(N), np.arange(N) * 2.0), global_batch=10, seed=3)
+
+
+def dataset():
+    source = tf.data.Dataset.range(N).map(lambda number: (number, tf.cast(number, tf.float64) * 2))
+    return tfe.data.elastic(source, global_batch=10, seed=3, shuffle_buffer=40, map=lambda x, y: (x, y))
+
+
+@pytest.mark.parametrize("make", [arrays, dataset])
+def test_every_sample_once_in_every_size(make, place):
+    seen, position, sizes = collections.Counter(), make().serialize(), [4, 3, 7, 1, 12]
+    for world in sizes:
+        for rank in range(world):
+            place(rank, world)
+            data = make()
+            data.deserialize(position)
+            for index, share in enumerate(data):
+                assert (share.values[0].numpy() == share.ids.numpy()).all()
+                assert (share.values[1].numpy() == 2 * share.ids.numpy()).all()
+                assert float(share.global_size) in (10.0, 7.0)
+                seen.update(share.ids.numpy().tolist())
+                if index == 1 and world != sizes[-1]:
+                    break
+        position = data.serialize()
+    assert seen == collections.Counter(range(N))
+    assert data.epoch == 1 and data.samples == 0 and data.samples_seen == N
+
+
+def test_passes_have_orders_of_their_own():
+    data = arrays()
+    passes = [[number for share in data for number in share.ids.numpy().tolist()] for _ in range(2)]
+    assert passes[0] != passes[1] and sorted(passes[0]) == sorted(passes[1]) == list(range(N))
+    assert data.epoch == 2
+
+
+def test_the_position_is_part_of_the_checkpoint(tmp_path):
+    data, step = arrays(), tf.Variable(0, dtype=tf.int64)
+    checkpointer = tfe.Checkpointer(tmp_path, step=step, every_steps=4, data=data)
+    for _ in data:
+        step.assign_add(1)
+        if checkpointer.after_step():
+            break
+    again = arrays()
+    tfe.Checkpointer(tmp_path, step=step, data=again).restore()
+    assert (again.epoch, again.samples, again.steps_left) == (0, 40, 7)
+
+
+def test_a_position_in_another_order_is_refused(tmp_path):
+    step = tf.Variable(1, dtype=tf.int64)
+    tfe.Checkpointer(tmp_path, step=step, data=arrays()).save()
+    other = tfe.data.elastic((np.arange(N),), global_batch=10, seed=4)
+    with pytest.raises(ValueError, match="seed 3; here are 107, seed 4"):
+        tfe.Checkpointer(tmp_path, step=step, data=other).restore()
+
+
+@pytest.mark.parametrize("arguments", [
+    dict(source=(np.arange(5), np.arange(6)), global_batch=2), dict(source=(np.arange(0),), global_batch=2),
+    dict(source=(np.arange(5),), global_batch=0), dict(source=(np.arange(5),), global_batch=2, size=5)])
+def test_what_makes_no_sense_is_refused(arguments):
+    source = arguments.pop("source")
+    with pytest.raises(ValueError):
+        tfe.data.elastic(source, seed=1, **arguments)
+
+
+def test_a_dataset_of_unknown_length_is_refused_and_can_be_told():
+    source = tf.data.Dataset.range(20).filter(lambda number: number < 10)
+    with pytest.raises(ValueError, match="size="):
+        tfe.data.elastic(source, global_batch=3, seed=1)
+    data = tfe.data.elastic(source, global_batch=3, seed=1, size=10)
+    assert sorted(number for share in data for number in share.ids.numpy().tolist()) == list(range(10))
+
+
+@pytest.mark.parametrize("world", [1, 3, 4])
+def test_uneven_shares_weigh_what_they_should(world, place):
+    """Gradients summed over workers are those of the mean over the global batch, for a loop and for fit()."""
+    x, y = np.random.RandomState(1).rand(N, 3).astype(np.float32), np.arange(N, dtype=np.float32) / N
+    w = tf.Variable([[0.1], [0.2], [0.3]])
+
+    def losses(x, y):
+        return tf.square(tf.squeeze(x @ w, 1) - y)
+
+    total, total_fit = [], []
+    for rank in range(world):
+        place(rank, world)
+        strategy = tf.distribute.get_strategy()
+        data = tfe.data.elastic((x, y), global_batch=N, seed=3, strategy=strategy)
+        for share, (fit_x, fit_y, weight) in zip(data, data.for_fit()):
+            with tf.GradientTape(persistent=True) as tape:
+                loss = tfe.data.global_mean(losses(*share.values), share.global_size)
+                # What Keras does: the weighted mean over the share, divided by the number of replicas.
+                keras_loss = tf.reduce_mean(losses(fit_x, fit_y) * weight) / world
+            total.append(tape.gradient(loss, w).numpy())
+            total_fit.append(tape.gradient(keras_loss, w).numpy())
+    with tf.GradientTape() as tape:
+        whole = tf.reduce_mean(losses(x, y))
+    expected = tape.gradient(whole, w).numpy()
+    assert len(total) == world
+    np.testing.assert_allclose(sum(total), expected, rtol=1e-5)
+    np.testing.assert_allclose(sum(total_fit), expected, rtol=1e-5)
+
+
+def test_fit_goes_on_in_the_middle_of_a_pass(tmp_path):
+    strategy = tfe.strategy()
+    x = np.random.RandomState(1).rand(N, 3).astype(np.float32)
+
+    def make():
+        data = tfe.data.elastic((x, x.sum(1)), global_batch=10, seed=3, strategy=strategy)
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,), kernel_initializer="zeros")])
+        model.compile(tf.keras.optimizers.SGD(0.1), "mse")
+        checkpointer = tfe.Checkpointer(tmp_path, step=model.optimizer.iterations, every_steps=4, model=model, data=data)
+        return data, model, checkpointer
+
+    def fit(data, model, checkpointer, more=()):
+        while data.epoch < 2:
+            model.fit(data.for_fit(), steps_per_epoch=data.steps_left, initial_epoch=data.epoch, epochs=data.epoch + 1,
+                      verbose=0, callbacks=[tfe.keras.Callback(checkpointer, data), *more])
+        return [weight.numpy() for weight in model.weights]
+
+    class Killed(Exception):
+        pass
+
+    class KillAt(tf.keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if int(self.model.optimizer.iterations) == 6:
+                raise Killed
+
+    with pytest.raises(Killed):
+        fit(*make(), more=[KillAt()])
+    data, model, checkpointer = make()
+    assert checkpointer.restore() == 4 and data.samples == 40
+    resumed = fit(data, model, checkpointer)
+    assert int(model.optimizer.iterations) == 22
+    shutil.rmtree(tmp_path)
+    for mine, other in zip(resumed, fit(*make())):
+        np.testing.assert_array_equal(mine, other)
