@@ -309,7 +309,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     }
     epoch_form(r, job);
     drain_end_all(r, job);
-    write_job(r, job);
+    write_in_turn(r, job);
     return enter(r, job, JOB_COMMITTING);
 }
 
@@ -450,10 +450,6 @@ void job_finish(struct rdzv *r, struct job *job, enum job_state state)
     job->write.is_over = true;
     job->write.ending = state;
     job->ended = r->wall;
-    if (job->write.is_open && job->write.record.epoch != job->durable_epoch) {
-        job->write.is_due = true; /* it names what is on disk as predecessor: which is not known yet */
-    } else {
-        write_job(r, job);
-    }
+    write_in_turn(r, job);
     enter(r, job, JOB_COMMITTING);
 }

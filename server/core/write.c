@@ -76,6 +76,15 @@ void write_job(struct rdzv *r, struct job *job)
     ask(r, job);
 }
 
+void write_in_turn(struct rdzv *r, struct job *job)
+{
+    if (job->write.is_open && job->write.record.epoch != job->durable_epoch) {
+        job->write.is_due = true; /* it names what is on disk as predecessor: which is not known yet */
+    } else {
+        write_job(r, job);
+    }
+}
+
 bool write_is_sure(struct rdzv *r, struct job *job)
 {
     struct write *w = &job->write;
