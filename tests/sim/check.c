@@ -64,7 +64,6 @@ struct check {
     bool failed;
     enum check_rule rule;
     char text[256];
-    uint32_t era;
     uint32_t server;
     struct job_check *jobs;
     size_t n_jobs, cap_jobs;
@@ -157,14 +156,7 @@ static struct job_check *job_of(struct check *c, uint32_t job)
         c->jobs = sim_grow(c->jobs, c->n_jobs, &c->cap_jobs, sizeof(*c->jobs));
         c->jobs[c->n_jobs++] = (struct job_check){.max = UINT32_MAX, .nproc = 1};
     }
-    struct job_check *j = &c->jobs[job];
-    if (j->era != c->era) {
-        j->era = c->era;
-        j->highest = 0;
-        j->stepped = 0;
-        j->charged_epoch = 0;
-    }
-    return j;
+    return &c->jobs[job];
 }
 
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc)
@@ -185,8 +177,32 @@ void check_server_begins(struct check *c)
     c->server++;
     for (size_t i = 0; i < c->n_jobs; i++) {
         c->jobs[i].charged_epoch = 0; /* it died with its server, or will be said again */
+        if (!c->on[CHECK_OVER_RESTARTS]) {
+            check_forgotten(c, (uint32_t)i);
+        }
     }
-    c->era += c->on[CHECK_OVER_RESTARTS] ? 0 : 1;
+}
+
+void check_forgotten(struct check *c, uint32_t job)
+{
+    struct job_check *j = job_of(c, job);
+    j->era++;
+    j->highest = 0;
+    j->stepped = 0;
+    j->charged_epoch = 0;
+}
+
+void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch)
+{
+    struct job_check *j = job_of(c, job);
+    for (struct view *view = j->views; view; view = view->older) {
+        if (view->epoch == epoch) {
+            view->era = j->era;
+            break; /* the newest is the one that runs */
+        }
+    }
+    j->highest = epoch;
+    j->stepped = epoch;
 }
 
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk)
@@ -197,9 +213,9 @@ void check_record(struct check *c, const char *job, uint64_t predecessor, uint64
     }
 }
 
-uint32_t check_era(const struct check *c)
+uint32_t check_era(const struct check *c, uint32_t job)
 {
-    return c->era;
+    return job < c->n_jobs ? c->jobs[job].era : 0;
 }
 
 static struct view *view_find(const struct job_check *j, uint32_t era, uint64_t epoch)
@@ -260,7 +276,7 @@ void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members
              (unsigned long long)members, j->min);
     }
     j->highest = epoch;
-    (void)view_get(j, c->era, epoch);
+    (void)view_get(j, j->era, epoch);
 }
 
 /* The table of the epoch, the same for everybody who is told of it. */
@@ -287,7 +303,7 @@ void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, u
     if (j->excused) {
         return;
     }
-    struct view *view = view_get(j, c->era, epoch);
+    struct view *view = view_get(j, j->era, epoch);
     if (!view_agrees(c, view, world, digest)) {
         return;
     }
@@ -334,7 +350,7 @@ void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t ep
 void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
 {
     struct job_check *j = job_of(c, job);
-    if (j->excused || era != c->era) {
+    if (j->excused || era != j->era) {
         return;
     }
     if (epoch < j->stepped) {
@@ -385,7 +401,7 @@ static void judge_charge(struct check *c, struct job_check *j)
 void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdict_at)
 {
     struct job_check *j = job_of(c, job);
-    struct view *view = view_get(j, c->era, epoch);
+    struct view *view = view_get(j, j->era, epoch);
     if (j->excused) {
         return;
     }
@@ -403,7 +419,7 @@ void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdic
 void check_charge_back(struct check *c, uint32_t job, uint64_t epoch)
 {
     struct job_check *j = job_of(c, job);
-    struct view *view = view_get(j, c->era, epoch);
+    struct view *view = view_get(j, j->era, epoch);
     if (j->excused) {
         return;
     }
@@ -515,7 +531,7 @@ void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const cha
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
 {
     struct job_check *j = job_of(c, job);
-    const struct view *view = view_find(j, c->era, epoch);
+    const struct view *view = view_find(j, j->era, epoch);
     for (uint32_t rank = 0; !j->excused && view && view->live && rank < view->world; rank++) {
         if (view->live[rank] == node + 1) {
             fail(c, CHECK_TRUE_PROOF, "node %u is proven dead, rank %u of epoch %llu lives on it", node,

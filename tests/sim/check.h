@@ -63,10 +63,14 @@ const char *check_failed_text(const struct check *c);
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc);
 /* Its scripts end without a word: where nobody has a sign of a peer's end, nothing tells it from their own. */
 void check_mute(struct check *c, uint32_t job);
-/* A server process begins. While OVER_RESTARTS is off it begins an era, and nothing is compared across
- * eras; else all is one era, 0. */
+/* A server process begins. While OVER_RESTARTS is off all jobs are forgotten with it: eras of a job are not
+ * compared. */
 void check_server_begins(struct check *c);
-uint32_t check_era(const struct check *c);
+uint32_t check_era(const struct check *c, uint32_t job);
+/* Its record is lost: what the next servers say of it is a new history, unless it is rebuilt. */
+void check_forgotten(struct check *c, uint32_t job);
+/* A job goes on with the epoch that its members say they run. */
+void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch);
 /* A record is synced in place of that of another epoch (0: there was none). */
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk);
 

@@ -27,6 +27,7 @@ struct disk {
     int64_t last_at;
     struct copy **synced; /* by job */
     uint32_t n_synced;
+    bool was_lost;
     size_t cap_synced;
     struct names names;
 };
@@ -155,6 +156,9 @@ static struct copy *sync_head(struct world *w)
     const char *job = copy->record.job;
     uint32_t index = names_find(&d->names, job, strlen(job));
     uint64_t epoch = index == NAMES_NONE ? 0 : d->synced[index]->record.epoch;
+    if (index == NAMES_NONE && d->was_lost) {
+        epoch = copy->record.predecessor; /* of an epoch that the record of was lost */
+    }
     check_record(w->check, job, copy->record.predecessor, epoch);
     if (index == NAMES_NONE) {
         d->synced = sim_grow(d->synced, d->n_synced, &d->cap_synced, sizeof(struct copy *));
@@ -211,4 +215,21 @@ void disk_crash(struct world *w, uint32_t kept)
     }
     pending_clear(w->disk);
     w->disk->tag++;
+}
+
+void disk_lose(struct world *w)
+{
+    struct disk *d = w->disk;
+    for (uint32_t i = 0; i < d->n_synced; i++) {
+        free(d->synced[i]);
+    }
+    d->n_synced = 0;
+    names_done(&d->names);
+    d->was_lost = true;
+}
+
+bool disk_has_lost(const struct world *w, const char *job)
+{
+    const struct disk *d = w->disk;
+    return d->was_lost && names_find(&d->names, job, strlen(job)) == NAMES_NONE;
 }

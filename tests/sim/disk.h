@@ -21,6 +21,11 @@ void disk_write(struct world *w, const struct rdzv_record *record);
 void disk_crash(struct world *w, uint32_t kept);
 uint32_t disk_pending(const struct world *w);
 
+/* Nothing is left, as on another machine. Precondition: the server is down. */
+void disk_lose(struct world *w);
+
+/* Whether no record is there of a job that had one, or may have had. */
+bool disk_has_lost(const struct world *w, const char *job);
 /* What a new server finds; index from 0 on, NULL: no more. Borrowed. */
 const struct rdzv_record *disk_record(const struct world *w, uint32_t index);
 

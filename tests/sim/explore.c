@@ -227,7 +227,8 @@ static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
         return "an epoch whose trainers are not all up";
     }
     uint32_t want = live < job->max ? live : job->max;
-    if (job->no_grow && view.world >= job->min * job->nproc && view.world <= want * job->nproc) {
+    /* Growth waits for a checkpoint, or until it costs little: where scripts hang, for long. */
+    if ((job->no_grow || view.hangs) && view.world >= job->min * job->nproc && view.world <= want * job->nproc) {
         return NULL;
     }
     return view.world == want * job->nproc ? NULL : "an epoch without all live nodes, or with more";

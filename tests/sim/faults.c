@@ -242,6 +242,18 @@ static void fault_server_kill(struct world *w, uint32_t node, int64_t ms)
     world_at(w, w->now + ms, on_server_start, 0, 0, 0);
 }
 
+/* Mostly its machine's successor starts without its records. */
+static void fault_disk_lost(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    say(w, "disk_lost", NAMES_NONE, ms);
+    server_kill(w, 0);
+    if (!server_is_up(w)) {
+        disk_lose(w);
+    }
+    world_at(w, w->now + ms, on_server_start, 0, 0, 0);
+}
+
 static void fault_server_late(struct world *w, uint32_t node, int64_t ms)
 {
     (void)node;
@@ -403,6 +415,7 @@ static const struct {
     {2, fault_isolate},
     {8, fault_reset},
     {3, fault_server_kill},
+    {1, fault_disk_lost},
     {4, fault_server_late},
     {2, fault_disk_stuck},
     {2, fault_disk_full},

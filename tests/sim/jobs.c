@@ -6,7 +6,7 @@
 #include "common/base/msg.h"
 #include "tests/sim/check.h"
 
-#define MEMORY_PER_JOB 6144u
+#define MEMORY_PER_JOB 12288u
 /* Three copies of a table and what has changed in it, with half as much room again. */
 #define MEMORY_PER_SEAT 1536u
 #define MEMORY_PER_ROW 160u

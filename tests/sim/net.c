@@ -232,7 +232,7 @@ static uint32_t conn_new(struct world *w, uint32_t node)
                        .node = node,
                        .next = net->links[node].conns,
                        .session = NO_CONN,
-                       .era = check_era(w->check),
+                       .era = check_era(w->check, node_job(w, node)),
                        .job = node_job(w, node),
                        .agent_open = true,
                        .server_open = true};

@@ -457,7 +457,7 @@ void node_silence(struct world *w, uint32_t node)
     struct node *n = &w->nodes[node];
     if (n->job != NAMES_NONE && n->epoch) {
         /* Its trainers may be gone by now, and word of that still be on its way. */
-        check_silence(w->check, check_era(w->check), n->job, n->epoch);
+        check_silence(w->check, check_era(w->check, n->job), n->job, n->epoch);
     }
     for (uint32_t local = 0; local < n->cap_trainers; local++) {
         trainer_silence(w, n, local);

@@ -361,7 +361,7 @@ static const struct command *command_of(const struct words *words, size_t *ret_f
     return NULL;
 }
 
-/* server kill [N: of the writes under way so many survive] | start | late 600ms | rate +5% | nomem K | stop JOB */
+/* server kill [N: of the writes under way so many survive] | lose (with its disk) | start | late 600ms | rate +5% | nomem K | stop JOB */
 static void act_on_server(struct world *w, const struct words *words)
 {
     const char *what = words->v[AT_WORDS];
@@ -372,6 +372,9 @@ static void act_on_server(struct world *w, const struct words *words)
         k = 0;
         (void)words_number(value, &k);
         server_kill(w, (uint32_t)k);
+    } else if (strcmp(what, "lose") == 0) {
+        server_kill(w, 0);
+        disk_lose(w);
     } else if (strcmp(what, "stop") == 0) {
         server_order(w, RDZV_STOP_JOB, value, NULL);
     } else if (strcmp(what, "start") == 0) {

@@ -215,6 +215,9 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_JOB_FINISHED) {
         jobs_get(w, job)->over = true;
         check_over(w->check, job);
+    } else if (t->kind == TRACE_REBUILT) {
+        check_rebuilt(w->check, job, t->epoch);
+        trainers_rebuilt(w, job, t->epoch);
     } else if (t->kind == TRACE_NODE_DEAD) {
         node_check_dead(w, job, t->epoch, t->node);
     } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0) {
@@ -451,6 +454,11 @@ void server_start(struct world *w)
         return;
     }
     check_server_begins(w->check);
+    for (uint32_t job = 0; job < jobs_count(w); job++) {
+        if (disk_has_lost(w, jobs_get(w, job)->name.text)) {
+            check_forgotten(w->check, job);
+        }
+    }
     s->config.incarnation = world_draw(w, 77, ++s->process, 0);
     s->n_free = 0;
     s->n_untold = 0;

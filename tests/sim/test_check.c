@@ -73,6 +73,16 @@ TEST(over_restarts, switched_off_a_restart_begins_afresh)
     assert_false(check_failed(*state));
 }
 
+TEST(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
+{
+    begin_epoch(*state, 5);
+    check_forgotten(*state, 0);
+    check_rebuilt(*state, 0, 5);
+    assert_false(check_failed(*state));
+    check_epoch(*state, 0, 5, 2);
+    assert_broken(*state, "epoch_grows");
+}
+
 TEST(one_progress, the_old_epoch_steps_after_the_new_one)
 {
     begin_epoch(*state, 1);
@@ -351,6 +361,7 @@ int main(void)
         S(epoch_grows, a_number_comes_again),
         S(over_restarts, a_number_comes_again_after_a_restart),
         S(over_restarts, switched_off_a_restart_begins_afresh),
+        S(over_restarts, a_rebuilt_job_goes_on_with_its_numbers),
         S(one_progress, the_old_epoch_steps_after_the_new_one),
         S(one_view, two_members_are_told_two_tables),
         S(one_view, a_trainer_begins_with_another_table),

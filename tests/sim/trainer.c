@@ -131,14 +131,14 @@ void cluster_say(struct world *w, const struct cluster *c, const char *what, con
 /* --- a cluster's life ---------------------------------------------------------------------------- */
 
 /* The first of its trainers begins: whom it may connect to must not take it for a prober. */
-static void check_nobody_answers(struct world *w, const struct node *first,
+static void check_nobody_answers(struct world *w, const struct node *first, uint32_t era,
                                  const struct agent_place *place)
 {
     for (size_t i = 0; i < place->n_rows; i++) {
         uint32_t node = probing_machine(w, place->rows[i].host);
         const struct node *n = node == NAMES_NONE ? NULL : &w->nodes[node];
         for (size_t p = 0; n && p < n->n_answers; p++) {
-            if (n->answers[p] == place->rows[i].port) {
+            if (n->answers[p] == place->rows[i].port && era == check_era(w->check, first->job)) {
                 check_answers(w->check, first->job, place->epoch, first->index, node);
             }
         }
@@ -166,7 +166,7 @@ static struct cluster *cluster_get(struct world *w, const struct node *node, uin
     c->next = *head;
     *head = c;
     all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
-    check_nobody_answers(w, node, place);
+    check_nobody_answers(w, node, era, place);
     c->id = (uint32_t)all->n;
     all->by_id[all->n++] = c;
     return c;
@@ -588,6 +588,14 @@ void trainer_hang(struct world *w, struct node *node, uint32_t local)
     }
 }
 
+void trainers_rebuilt(struct world *w, uint32_t job, uint64_t epoch)
+{
+    struct cluster *c = cluster_of_epoch(w, job, epoch);
+    if (c) {
+        c->era = check_era(w->check, job);
+    }
+}
+
 struct cluster_view trainers_of_job(struct world *w, uint32_t job)
 {
     struct cluster_view view = {0};
@@ -597,6 +605,7 @@ struct cluster_view trainers_of_job(struct world *w, uint32_t job)
             view.epoch = c->epoch;
             view.world = c->world;
             view.up = c->n_up;
+            view.hangs = c->hangs;
             view.is_whole = c->state == CLUSTER_TRAINING && c->n_up == c->world;
         }
     }

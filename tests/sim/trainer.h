@@ -51,6 +51,9 @@ void trainer_clock_stood(struct node *node, uint32_t local);
 /* It will make no further step, and lives on. */
 void trainer_hang(struct world *w, struct node *node, uint32_t local);
 
+/* The server has taken the epoch up as it runs: it belongs to the present era. */
+void trainers_rebuilt(struct world *w, uint32_t job, uint64_t epoch);
+
 /* For the judgement at rest: clusters of the job with a living trainer, and the largest of them. */
 struct cluster_view {
     uint32_t clusters;
@@ -58,6 +61,7 @@ struct cluster_view {
     uint32_t world;
     uint32_t up;
     bool is_whole; /* all of its world are up, and train */
+    bool hangs;    /* … though they will make no further step */
 };
 struct cluster_view trainers_of_job(struct world *w, uint32_t job);
 
