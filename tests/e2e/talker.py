@@ -75,7 +75,7 @@ def main():
         try:
             while True:
                 message = json.loads(channel.recv(8192))
-                write(message.pop("type"), **message)
+                write(message.pop("type"), preempt=os.path.exists(os.environ["TFE_PREEMPT_FILE"]), **message)
                 if "number" in message:
                     asked = message["number"]
                 else:

@@ -38,6 +38,41 @@ def test_directory_is_private_and_goes_with_its_agent(server, fleet):
     assert not own.parent.exists()
 
 
+def test_growth_comes_at_a_checkpoint_that_the_script_was_asked_for(server, fleet):
+    server(*CALM)
+    start(fleet, "--grow-wait=60s")
+    first = fleet.wait_world(1)
+    wait_until(lambda: fleet.lines("checkpoint"), what="the first checkpoint")
+    assert not fleet.lines("save")
+    start(fleet, "--grow-wait=60s")
+    asked = wait_until(lambda: fleet.lines("save"), what="the asking")[0]
+    began = asked["time"]
+    assert asked["number"] >= 1 and asked["preempt"], "the file of TFE_PREEMPT_FILE comes with it"
+    second = fleet.wait_world(2, above=first)
+    answered = [c for c in fleet.lines("checkpoint") if c["answers"] == asked["number"]]
+    assert answered and answered[0]["epoch"] == first
+    assert not os.path.exists(asked["preempt_file"])
+    # Long before --grow-wait is over.
+    assert min(s["time"] for s in fleet.starts(second)) - began < 20
+    paths = {s["socket"] for s in fleet.starts(first)}
+    assert paths < {s["socket"] for s in fleet.starts(second)}, "an agent's socket keeps its name over epochs"
+    fleet.order("exit 0")
+
+
+def test_growth_comes_at_a_checkpoint_of_a_script_that_says_nothing(server, fleet):
+    server(*CALM)
+    saves = fleet.folder / "model"
+    options = ["--grow-wait=60s", f"--checkpoint-dir={saves}", "--log-level=debug"]
+    agent = start(fleet, *options, talker=["--saves", str(saves)])
+    first = fleet.wait_world(1)
+    wait_until(lambda: "checkpoint_seen" in agent.stderr(), what="a save's being seen")
+    began = time.time()
+    start(fleet, *options, talker=["--saves", str(saves)])
+    second = fleet.wait_world(2, above=first)
+    assert min(s["time"] for s in fleet.starts(second)) - began < 30
+    fleet.order("exit 0")
+
+
 def test_checkpoint_directory_of_a_script_that_says_nothing_is_watched(server, fleet):
     server(*CALM)
     saves = fleet.folder / "later" / "model"
