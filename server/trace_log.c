@@ -26,6 +26,7 @@ static const struct trace_words words[] = {
     [TRACE_NODE_LOST] = {LOG_WARN_, NULL, "why"},
     [TRACE_NODE_LEFT] = {LOG_INFO_, NULL, NULL},
     [TRACE_NODE_EXITED] = {LOG_INFO_, "code", "tail"},
+    [TRACE_NODE_QUARANTINED] = {LOG_WARN_, "ms", "how"},
     [TRACE_NODE_REFUSED] = {LOG_WARN_, NULL, "why"},
     [TRACE_LISTENING] = {LOG_INFO_, "ms", NULL},
     [TRACE_SWITCH] = {LOG_INFO_, NULL, "cause"},

@@ -38,7 +38,7 @@ struct evicted {
 #define NO_SESSION UINT32_MAX
 #define NO_SEAT UINT32_MAX
 
-enum timer_kind { TIMER_LEASE, TIMER_JOB, TIMER_PROBE };
+enum timer_kind { TIMER_LEASE, TIMER_JOB, TIMER_PROBE, TIMER_HOLD };
 
 struct core_timer {
     struct wheel_timer wheel;
@@ -138,6 +138,9 @@ struct node {
     struct tfe_mono released_until; /* … and has to be READY without by then */
     bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */
     uint32_t n_probing; /* PROBEs it has not answered */
+    bool is_proven;         /* it was in an epoch of this run that made progress */
+    struct core_timer hold; /* set: in quarantine, for hold_ms */
+    uint32_t hold_ms;
     bool reports;        /* it runs the epoch that the job is being rebuilt from … */
     bool reported_end;   /* … or did so, and its trainers have ended since */
     uint32_t reported_seat;
@@ -209,6 +212,29 @@ struct epoch {
     struct tfe_mono leader_until;
 };
 
+/* Why trainers came to their end (cause.c). */
+enum end {
+    END_FINISHED,
+    END_STOPPED,     /* by us: the agent did it itself, for it lost its guard, say */
+    END_COORDINATOR, /* … because the server was not there for longer than the fence */
+    END_LOST_NODE,
+    END_PREEMPTED,
+    END_PEER_CAUSED,
+    END_OWN_FAULT,
+    END_OUT_OF_MEMORY,
+    END_START_TIMEOUT,
+    END__COUNT
+};
+
+/* What follows from it. */
+struct cause {
+    const char *name;
+    bool charged;    /* to the job-global budget, with back-off */
+    bool breaks_row; /* of epochs that came to nothing */
+    enum tfe_cause next;
+};
+extern const struct cause causes[END__COUNT];
+
 /* What is known of the last end of an epoch by its trainers' exits. */
 struct fault {
     uint64_t epoch;             /* the epoch it is about */
@@ -217,6 +243,8 @@ struct fault {
     struct tfe_mono verdict_at; /* not any more from then on */
     struct tfe_mono not_before; /* the next epoch starts no sooner */
     uint32_t backoff_ms;
+    uint32_t fruitless_was;          /* before this epoch's end */
+    struct tfe_mono not_before_was;
     uint32_t fruitless;              /* epochs in a row that ended so without progress */
     char sentence[MSG_SENTENCE_MAX]; /* how the job fails if this was too much */
 };
@@ -333,6 +361,7 @@ struct job {
     bool has_cause;
     bool is_planned; /* … and nobody has failed: trainers that listen have the stop grace */
     bool rank0_finished;
+    bool has_progressed; /* an earlier epoch of this run has */
     bool is_first_epoch; /* of this run: the gather window is for it */
 
     struct node_tree nodes;
@@ -593,13 +622,22 @@ void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now);
 /* A lease is over: whether it is given more time (true), because the server was late or because more
  * than half of the members fell silent together. */
 bool doubt_postpones(struct rdzv *r, struct node *node);
+/* Whether the node has missed a renewal. */
+bool doubt_is_silent(const struct rdzv *r, const struct node *node);
 /* A survivor's trainer has ended: the loss is real, whoever is silent has no more time. */
 void doubt_release(struct rdzv *r, struct job *job);
 
 /* --- fault.c ------------------------------------------------------------------------------------ */
 
 /* A trainer of the running epoch, or of the one that is being left, ended badly. */
-void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited);
+void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, enum end end);
+/* The epoch is about to be stopped: who was in one that got further is no bad newcomer. */
+void fault_note_progress(struct rdzv *r, struct job *job);
+/* A node's quarantine is over. */
+void on_hold_over(struct rdzv *r, struct node *node);
+/* From what is known of it. was_away: the node had lost the server. */
+enum end cause_of(const struct rdzv *r, const struct node *node, const struct msg_exited *exited,
+                  bool was_away);
 /* Another rank ended well, and rank 0 does not. */
 void fault_take_hang(struct rdzv *r, struct job *job);
 /* A member of the epoch was lost or has left: what its peers' trainers did followed from that. */
@@ -682,7 +720,7 @@ int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited
 /* Whether it can come from a node with so many trainers. */
 bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc);
 /* on_exited's work for an EXITED that is sound. */
-void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited);
+void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away);
 void on_goodbye(struct rdzv *r, struct node *node);
 int on_processes(struct rdzv *r, struct node *node,
                  const struct msg_processes *processes) TFE_MUST_CHECK;

@@ -15,7 +15,7 @@ void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
 
 /* A living node renews every third of its ttl, give or take a fifth: with less than half of it left it
  * has missed one. */
-static bool is_silent(const struct rdzv *r, const struct node *node)
+bool doubt_is_silent(const struct rdzv *r, const struct node *node)
 {
     if (node->gone) {
         return true;
@@ -30,7 +30,7 @@ static bool is_mass_loss(const struct rdzv *r, const struct job *job)
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
         /* The one whose lease is over now has no timer set any more. */
-        silent += is_silent(r, node) || !wheel_is_set(&node->lease.timer.wheel);
+        silent += doubt_is_silent(r, node) || !wheel_is_set(&node->lease.timer.wheel);
     }
     return silent >= MASS_MIN && silent > job->epoch.n_seats / 2;
 }

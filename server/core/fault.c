@@ -21,106 +21,6 @@
 /* So many epochs in a row that came to nothing fail the job, whoever is to blame. */
 #define FRUITLESS_MAX 5
 
-/* What came to an end, by what is known of it. */
-enum end {
-    END_STOPPED,     /* by the agent itself: its fence passed, or it lost its guard */
-    END_LOST_NODE,   /* a peer is missing, or was lost with it */
-    END_PREEMPTED,   /* exits 42 and 143, TensorFlow's PreemptionCheckpointHandler and SIGTERM */
-    END_PEER_CAUSED, /* its last words are a collective's that a peer has broken */
-    END_OWN_FAULT,
-    END__COUNT
-};
-
-static const struct {
-    const char *name;
-    bool charged;         /* to the job-global budget, with back-off */
-    enum tfe_cause cause; /* of the epoch that follows */
-} ends[END__COUNT] = {
-    [END_STOPPED] = {"stopped", false, CAUSE_NODE_LOST},
-    [END_LOST_NODE] = {"lost_node", false, CAUSE_NODE_LOST},
-    [END_PREEMPTED] = {"preempted", false, CAUSE_PREEMPTED},
-    [END_PEER_CAUSED] = {"peer_caused", false, CAUSE_TRAINER_FAILED},
-    [END_OWN_FAULT] = {"own_fault", true, CAUSE_TRAINER_FAILED},
-};
-
-/* Whether a member of the epoch has vanished that had not come to its end. */
-static bool peer_is_missing(const struct job *job)
-{
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (!node->accounted && (node->gone || node->session == NO_SESSION)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Where the exception that ended a Python program is told: the first line after its last traceback that
- * is not indented. NULL: there is none. */
-static const char *exception_line(const char *tail)
-{
-    static const char head[] = "Traceback (most recent call last)";
-    const char *line = NULL;
-    for (const char *p = strstr(tail, head); p; p = strstr(p + 1, head)) {
-        line = p;
-    }
-    do {
-        line = line ? strchr(line, '\n') : NULL;
-        line = line ? line + 1 : NULL;
-    } while (line && (*line == ' ' || *line == '\n'));
-    return line && *line ? line : NULL;
-}
-
-/* What TensorFlow's workers say when a peer is gone (TENSORFLOW.md; tensorflow/core, collective
- * executor and coordination service). */
-static bool is_collective_error(const char *tail)
-{
-    static const char *const words[] = {
-        "Collective ops is aborted by",
-        "coordination service",
-        "CoordinationServiceError",
-        "heartbeat timeout",
-    };
-    const char *exception = tail ? exception_line(tail) : NULL;
-    if (exception) {
-        /* An exception of the script's own comes first; on the way out TensorFlow then complains of its
-         * peers as well. */
-        const char *type = strstr(exception, "errors_impl.");
-        if (!type || type > exception + strcspn(exception, "\n")) {
-            return false;
-        }
-        tail = exception;
-    }
-    for (size_t i = 0; tail && i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strstr(tail, words[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum end end_of(const struct job *job, const struct node *node,
-                       const struct msg_exited *exited)
-{
-    if (node->leaving) {
-        return END_PREEMPTED; /* its machine is going away, and its trainers may go first */
-    }
-    if (exited->stopped && !TFE_BUG(charge_stopped)) {
-        return END_STOPPED;
-    }
-    if (peer_is_missing(job)) {
-        return END_LOST_NODE;
-    }
-    if (job->plan.n_leaving > 0) {
-        return END_PREEMPTED; /* what goes away breaks its peers' collectives */
-    }
-    if (exited->code == 42 || exited->code == 143 || exited->signal == 15) {
-        return END_PREEMPTED;
-    }
-    return job->epoch.n_seats > 1 && is_collective_error(exited->tail) ? END_PEER_CAUSED
-                                                                       : END_OWN_FAULT;
-}
-
 /* "rank 1 on node NAME (ID) exited with code 3" */
 static void add_blame(struct text *text, const struct node *node, const struct msg_exited *exited)
 {
@@ -180,33 +80,83 @@ bool fault_has_progressed(const struct rdzv *r, const struct job *job)
            tfe_mono_sub(r->now, job->epoch.started) >= PROGRESS_MS;
 }
 
+void fault_note_progress(struct rdzv *r, struct job *job)
+{
+    if (!job->epoch.opened || !fault_has_progressed(r, job)) {
+        return;
+    }
+    job->has_progressed = true;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        job->epoch.seats[seat]->is_proven = true;
+    }
+}
+
+/* Whether a member came to its end before its first step where others have got further without it: its
+ * machine is at fault, or what is installed there. */
+static bool is_bad_newcomer(const struct rdzv *r, const struct node *node)
+{
+    const struct job *job = node->job;
+    if (node->is_proven || !job->has_progressed || fault_has_progressed(r, job)) {
+        return false;
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        if (job->epoch.seats[seat]->is_proven && !job->epoch.seats[seat]->gone) {
+            return true; /* there is somebody to go on with */
+        }
+    }
+    return false;
+}
+
+/* It is left out for a while, and costs the job nothing. */
+static void quarantine(struct rdzv *r, struct node *node, enum end end)
+{
+    struct fault *f = &node->job->fault;
+    f->fruitless = f->fruitless_was;
+    f->not_before = f->not_before_was;
+    node->hold_ms = node->hold_ms == 0                   ? BACKOFF_FIRST_MS
+                    : node->hold_ms * 2 < BACKOFF_MAX_MS ? node->hold_ms * 2
+                                                         : BACKOFF_MAX_MS;
+    wheel_set(&r->wheel, &node->hold.wheel, tfe_mono_add(r->now, node->hold_ms));
+    node_set_ready(node, 0);
+    send_trace(r, TRACE_NODE_QUARANTINED, node->job, node, node->hold_ms, causes[end].name);
+}
+
+void on_hold_over(struct rdzv *r, struct node *node)
+{
+    if (node->session != NO_SESSION && !job_engages(node->job, node)) {
+        node_prepare(r, node);
+    }
+    job_settle(r, node->job);
+}
+
 /* The end of an epoch by its trainers' exits that came to nothing. */
 static void count_fruitless(struct rdzv *r, struct job *job, enum end end)
 {
     struct fault *f = &job->fault;
     bool progressed = fault_has_progressed(r, job);
+    f->fruitless_was = f->fruitless;
+    f->not_before_was = f->not_before;
     if (progressed) {
         f->backoff_ms = 0;
     }
-    if (progressed || end == END_LOST_NODE || end == END_STOPPED || job->plan.n_leaving > 0) {
+    if (progressed || causes[end].breaks_row || job->plan.n_leaving > 0) {
         f->fruitless = 0;
         return;
     }
     f->fruitless++;
-    if (f->fruitless > 1 && !ends[end].charged) {
+    if (f->fruitless > 1 && !causes[end].charged) {
         back_off(r, job);
     }
 }
 
-void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited)
+void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, enum end end)
 {
     struct job *job = node->job;
     struct fault *f = &job->fault;
-    enum end end = end_of(job, node, exited);
     /* One fault an epoch at most: on the first exit that no other explains. The switch may have begun
      * on a survivor's word already. */
     bool first = f->epoch != job->epoch.number;
-    if (!first && (f->is_settled || end != END_OWN_FAULT) && !TFE_BUG(charge_all)) {
+    if (!first && (f->is_settled || !causes[end].charged) && !TFE_BUG(charge_all)) {
         return;
     }
     if (first) {
@@ -214,14 +164,21 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
         f->is_open = false; /* what an earlier one was charged with stands */
         count_fruitless(r, job, end);
         ledger_blame(job, node);
-        job_want_switch(job, node->drained ? CAUSE_DRAINED : ends[end].cause);
+        job_want_switch(job, node->drained ? CAUSE_DRAINED : causes[end].next);
         doubt_release(r, job);
     }
     f->is_settled = end != END_PEER_CAUSED;
+    if (causes[end].charged && is_bad_newcomer(r, node)) {
+        quarantine(r, node, end);
+        return;
+    }
     struct text text;
     begin_sentence(&text, job);
-    if (ends[end].charged) {
+    if (causes[end].charged) {
         add_blame(&text, node, exited);
+        text_add(&text, end == END_OUT_OF_MEMORY   ? ", out of memory"
+                        : end == END_START_TIMEOUT ? ", not started up"
+                                                   : NULL);
         text_add(&text, " after ");
         text_add_u64(&text, job->max_restarts);
         text_add(&text, job->max_restarts == 1 ? " restart" : " restarts");
@@ -233,7 +190,7 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
         add_blame(&text, node, exited);
         add_tail(&text, exited->tail);
     }
-    send_trace(r, TRACE_END, job, node, f->fruitless, ends[end].name);
+    send_trace(r, TRACE_END, job, node, f->fruitless, causes[end].name);
 }
 
 void fault_take_hang(struct rdzv *r, struct job *job)
@@ -242,7 +199,8 @@ void fault_take_hang(struct rdzv *r, struct job *job)
         r, job->epoch.seats[0],
         &(struct msg_exited){.epoch = job->epoch.number,
                              .code = 1,
-                             .tail = "rank 0 did not end after another rank had ended well"});
+                             .tail = "rank 0 did not end after another rank had ended well"},
+        END_OWN_FAULT);
 }
 
 void fault_excuse(struct rdzv *r, struct job *job)

@@ -85,6 +85,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
     job->epoch.opened = false; /* nothing of the last run needs to be waited for */
     job->has_cause = false;
     job->rank0_finished = false;
+    job->has_progressed = false;
     job->exit_deadline = TFE_MONO_NEVER;
     job->state = JOB_WAITING;
     job->waiting_since = r->now;

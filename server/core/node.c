@@ -38,6 +38,7 @@ struct node *node_new(struct rdzv *r, const struct msg_join *join)
     node->session = NO_SESSION;
     node->seat = NO_SEAT;
     node->lease.timer.kind = TIMER_LEASE;
+    node->hold.kind = TIMER_HOLD;
     node->probe.timer.kind = TIMER_PROBE;
     node->probe.failing_since = TFE_MONO_NEVER;
     return node;
@@ -114,6 +115,7 @@ void node_remove(struct rdzv *r, struct node *node)
     rebuild_forget(node);
     node_detach(r, node);
     probe_cancel(r, node);
+    wheel_cancel(&r->wheel, &node->hold.wheel);
     lease_end(r, node);
     if (node->seat != NO_SEAT) {
         node->gone = true;

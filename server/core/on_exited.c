@@ -27,11 +27,11 @@ int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited
     if (!exited_is_sound(exited, node->job->nproc)) {
         return TFE_EINVAL;
     }
-    take_exited(r, node, exited);
+    take_exited(r, node, exited, false);
     return 0;
 }
 
-void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited)
+void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
 {
     struct job *job = node->job;
     send_to(r, node->session, MSG_NOTED)->u.noted.epoch = exited->epoch;
@@ -43,7 +43,8 @@ void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exi
         return;
     }
     uint64_t status = exited->signal ? 128 + (uint64_t)exited->signal : exited->code;
-    bool well = !exited->stopped && status == 0;
+    enum end end = cause_of(r, node, exited, was_away);
+    bool well = end == END_FINISHED;
     struct text tail; /* the message's own lives no longer than this call */
     text_init(&tail, r->tail, sizeof(r->tail));
     text_add(&tail, exited->tail);
@@ -53,10 +54,10 @@ void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exi
         if (well) {
             take_success(r, node);
         } else if (!job->rank0_finished) {
-            fault_take(r, node, exited);
+            fault_take(r, node, exited, end);
         }
     } else if (!well && job->state == JOB_PREPARING && job->fault.epoch == job->epoch.number) {
-        fault_take(r, node, exited); /* the one that the others died of may report last */
+        fault_take(r, node, exited, end); /* the one that the others died of may report last */
     } else if (well && node->seat == 0) {
         /* It crossed the STOP. Where rank 0 leaves, its peers' collectives fail at once, and their
          * word may be here first. */

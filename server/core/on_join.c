@@ -199,7 +199,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         node_prepare(r, node);
     }
     if (exited) {
-        take_exited(r, node, exited);
+        take_exited(r, node, exited, true);
     }
 }
 

@@ -205,6 +205,9 @@ static int take_tick(struct rdzv *r)
         } else if (timer->kind == TIMER_PROBE) {
             node = WHEEL_OWNER(timer, struct node, probe.timer);
             job = node->job;
+        } else if (timer->kind == TIMER_HOLD) {
+            node = WHEEL_OWNER(timer, struct node, hold);
+            job = node->job;
         } else {
             job = WHEEL_OWNER(timer, struct job, timer);
         }
@@ -215,6 +218,8 @@ static int take_tick(struct rdzv *r)
         wheel_cancel(&r->wheel, due);
         if (timer->kind == TIMER_PROBE) {
             on_probe_over(r, node);
+        } else if (timer->kind == TIMER_HOLD) {
+            on_hold_over(r, node);
         } else if (node) {
             on_lease_over(r, node);
         } else {

@@ -83,6 +83,7 @@ enum rdzv_action_type {
     X(NODE_LOST, "node_lost")       /* lease over, or left out of a switch; text: why */           \
     X(NODE_LEFT, "node_left")       /* GOODBYE, or let go after a drain */                         \
     X(NODE_EXITED, "node_exited")   /* epoch, number: code or 128 + signal, text: error tail */    \
+    X(NODE_QUARANTINED, "node_quarantined") /* number: ms, text: own_fault, … before its first step */ \
     X(NODE_REFUSED, "node_refused") /* text: sentence */                                           \
     X(LISTENING, "node_listening")  /* epoch, number: ms since the epoch's START */                \
     X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \

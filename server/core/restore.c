@@ -46,6 +46,7 @@ static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
     memcpy(node->ports, member->ports, job->nproc * sizeof(*member->ports));
     node->seat = seat;
     node->started = true;
+    node->is_proven = true; /* for all that is known */
     if (RB_INSERT(node_tree, &job->nodes, node)) {
         mem_free(r->mem, node);
         return TFE_EINVAL;

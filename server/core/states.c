@@ -96,6 +96,7 @@ static bool is_past(const struct rdzv *r, struct tfe_mono when)
 /* Asks the members of the running epoch to end their trainers and to get ready for the next one. */
 static bool begin_switch(struct rdzv *r, struct job *job)
 {
+    fault_note_progress(r, job);
     send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->next_cause));
     ledger_stop(r, job);
     plan_stop(r, job);
@@ -213,7 +214,7 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
 /* Whether a switch has not to wait for this member of the old epoch. */
 static bool has_stopped(const struct node *node)
 {
-    return node->gone || node->is_dead || (node->leaving ? node->accounted : node_is_ready(node));
+    return node->gone || node->is_dead || (node->leaving || wheel_is_set(&node->hold.wheel) ? node->accounted : node_is_ready(node));
 }
 
 /* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */

@@ -221,6 +221,194 @@ TEST(budget, a_rank_0_that_never_ends_is_charged)
     world_free(w);
 }
 
+/* --- what is known of an end -------------------------------------------------------------------- */
+
+static void ends_as(struct msg_exited exited, const char *how, bool charged)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    exited.epoch = 1;
+    exited_as(w, 1, exited);
+    char line[128];
+    snprintf(line, sizeof(line), "~end job=j node=b epoch=1 number=%d %s\n",
+             strcmp(how, "stopped") == 0 ? 0 : 1, how);
+    assert_saw(w, line);
+    assert_int_equal(strstr(w->log, "~restarts") != NULL, charged);
+    world_free(w);
+}
+
+TEST(cause, each_has_its_evidence_and_its_price)
+{
+    NO_FIXTURE;
+    ends_as((struct msg_exited){.stopped = true}, "stopped", false);
+    ends_as((struct msg_exited){.code = 42}, "preempted", false);
+    ends_as((struct msg_exited){.code = 143}, "preempted", false);
+    ends_as((struct msg_exited){.signal = 15}, "preempted", false);
+    ends_as((struct msg_exited){.code = 1}, "own_fault", true);
+    ends_as((struct msg_exited){.signal = 11}, "own_fault", true);
+    ends_as((struct msg_exited){.signal = 9, .end = ENDING_OUT_OF_MEMORY}, "out_of_memory", true);
+    ends_as((struct msg_exited){.signal = 9, .end = ENDING_START_TIMEOUT}, "start_timeout", true);
+    ends_as((struct msg_exited){.signal = 9, .end = ENDING_PROGRESS_TIMEOUT}, "own_fault", true);
+    ends_as((struct msg_exited){.signal = 6, .end = ENDING_START_FAILED}, "start_timeout", true);
+    /* TensorFlow aborts at its start when a peer that it waits for dies. */
+    ends_as((struct msg_exited){.signal = 6,
+                                .end = ENDING_START_FAILED,
+                                .tail = "rpc /tensorflow.CoordinationService/Heartbeat failed"},
+            "peer_caused", false);
+    ends_as((struct msg_exited){.code = 1,
+                                .tail = "UNAVAILABLE: /tensorflow.CoordinationService/RegisterTask"},
+            "peer_caused", false);
+}
+
+TEST(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coordinators)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    cut(w, 1);
+    struct msg_exited fenced = {.epoch = 1, .stopped = true, .tail = ""};
+    w->join.highest_epoch = 1;
+    w->join.exited = &fenced;
+    join(w, 1, "b");
+    assert_saw(w, "~end job=j node=b epoch=1 number=0 coordinator");
+    assert_not_saw(w, "~restarts");
+    w->join.exited = NULL;
+    world_free(w);
+}
+
+TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
+{
+    /* Its machine stands still, and may go on before its lease is over: then nobody was lost. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    w->renews[1] = false;
+    pass(w, 9000);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "peer_caused");
+    assert_not_saw(w, "~restarts");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    w->renews[1] = false;
+    pass(w, 9000);
+    exited_as(w, 0,
+              (struct msg_exited){.epoch = 1,
+                                  .code = 1,
+                                  .tail = "Traceback (most recent call last):\n  File\nValueError: x"});
+    assert_saw(w, "own_fault"); /* it has said what it was */
+    world_free(w);
+}
+
+TEST(budget, is_never_shown_as_more_than_there_is)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    w->join.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    exited(w, 0, 1, 1);
+    struct msg_status_job job;
+    assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);
+    assert_int_equal(job.restarts, 0);
+    world_free(w);
+}
+
+/* --- quarantine --------------------------------------------------------------------------------- */
+
+/* a has trained for a while; b has come in and is at fault at once. */
+static struct world *a_bad_newcomer(void)
+{
+    struct world *w = a_running_world(1, 2, 1);
+    pass(w, 60000);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "1:START epoch=2");
+    exited(w, 1, 2, 1);
+    return w;
+}
+
+TEST(quarantine, a_newcomer_that_fails_before_its_first_step_costs_the_job_nothing)
+{
+    NO_FIXTURE;
+    struct world *w = a_bad_newcomer();
+    assert_saw(w, "~node_quarantined job=j node=b epoch=2 number=1000 own_fault");
+    assert_not_saw(w, "~restarts");
+    ready(w, 1, 3);
+    assert_not_saw(w, "~node_ready");
+    stopped_and_ready(w, 0, 2);
+    assert_saw(w, "0:START epoch=3 rank=0 world=1"); /* at once, and without it */
+    pass(w, 999);
+    assert_not_saw(w, "1:PREPARE");
+    pass(w, 1);
+    assert_saw(w, "1:PREPARE epoch=4");
+    world_free(w);
+}
+
+TEST(quarantine, lasts_twice_as_long_each_time_up_to_a_minute)
+{
+    NO_FIXTURE;
+    struct world *w = a_bad_newcomer();
+    uint64_t epoch = 2;
+    for (int64_t ms = 2000; ms <= 128000; ms *= 2) {
+        stopped_and_ready(w, 0, epoch++);
+        assert_string_equal(job_state(w), "running");
+        pass(w, 60000);
+        ready(w, 1, epoch + 1);
+        stopped_and_ready(w, 0, epoch++);
+        exited(w, 1, epoch, 1);
+        char line[128];
+        snprintf(line, sizeof(line), "~node_quarantined job=j node=b epoch=%llu number=%lld ",
+                 (unsigned long long)epoch, (long long)(ms < 60000 ? ms : 60000));
+        assert_saw(w, line);
+    }
+    struct msg_status_job job;
+    assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);
+    assert_int_equal(job.restarts, 0);
+    world_free(w);
+}
+
+TEST(quarantine, is_not_for_those_who_have_trained_nor_for_a_job_that_never_did)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 1, 1, 1); /* no progress yet */
+    assert_not_saw(w, "quarantined");
+    assert_saw(w, "~restarts");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    pass(w, 60000);
+    goodbye(w, 0);
+    stopped_and_ready(w, 1, 1);
+    exited(w, 1, 2, 1); /* it has */
+    assert_not_saw(w, "quarantined");
+    assert_saw(w, "~restarts");
+    world_free(w);
+}
+
+TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 1);
+    pass(w, 60000);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    stopped_and_ready(w, 0, 1);
+    exited_as(w, 0,
+              (struct msg_exited){
+                  .epoch = 2, .code = 1, .tail = "Collective ops is aborted by: x"});
+    assert_saw(w, "~end job=j node=a epoch=2 number=1 peer_caused");
+    exited(w, 1, 2, 1);
+    assert_saw(w, "~node_quarantined");
+    ready(w, 0, 3);
+    exited_as(w, 0,
+              (struct msg_exited){
+                  .epoch = 3, .code = 1, .tail = "Collective ops is aborted by: x"});
+    assert_saw(w, "epoch=3 number=1 ");
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +426,14 @@ int main(void)
         STORY(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame),
         STORY(budget, an_epoch_with_progress_breaks_the_row),
         STORY(budget, a_rank_0_that_never_ends_is_charged),
+        STORY(cause, each_has_its_evidence_and_its_price),
+        STORY(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coordinators),
+        STORY(cause, a_peer_that_misses_renewals_explains_an_exit_without_words),
+        STORY(budget, is_never_shown_as_more_than_there_is),
+        STORY(quarantine, a_newcomer_that_fails_before_its_first_step_costs_the_job_nothing),
+        STORY(quarantine, lasts_twice_as_long_each_time_up_to_a_minute),
+        STORY(quarantine, is_not_for_those_who_have_trained_nor_for_a_job_that_never_did),
+        STORY(quarantine, of_one_whose_peers_fell_first_takes_their_count_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,175 @@
+/* server/core/cause.c: why trainers came to their end: what is known of it, and what follows (DESIGN
+ * 4.11). Both as tables: rules, from evidence to cause, and causes, from cause to consequence. */
+#include <string.h>
+
+#include "server/core/core.h"
+
+/* What is known of an end. */
+enum evidence {
+    SAW_SUCCESS = 1u << 0,   /* exit status 0 */
+    SAW_STOPPED = 1u << 1,   /* ended by the agent itself */
+    SAW_AWAY = 1u << 2,      /* told in a JOIN: the node had lost the server */
+    SAW_MISSING = 1u << 3,   /* a peer is missing, or was lost with it */
+    SAW_SILENT = 1u << 4,    /* a peer has missed its last renewal */
+    SAW_PREEMPTION = 1u << 5, /* 42, 143, SIGTERM: TensorFlow's PreemptionCheckpointHandler, and clouds */
+    SAW_MEMORY = 1u << 6,    /* the kernel killed it for its memory */
+    SAW_NO_START = 1u << 7,  /* not started up in time */
+    SAW_ABORT = 1u << 8,     /* aborted before it ever listened or connected */
+    SAW_EXCEPTION = 1u << 9, /* its last exception is the script's own */
+    SAW_COLLECTIVE = 1u << 10, /* its last words are a collective's that a peer has broken */
+    SAW_LEAVING = 1u << 11,    /* its machine is going away, and its trainers may go first */
+    SAW_FAREWELL = 1u << 12    /* a peer's is, which breaks the collectives */
+};
+
+/* The first rule counts whose evidence is all there. */
+static const struct {
+    unsigned saw;
+    enum end end;
+} rules[] = {
+    {SAW_SUCCESS, END_FINISHED},
+    {SAW_LEAVING, END_PREEMPTED},
+    {SAW_STOPPED | SAW_AWAY, END_COORDINATOR},
+    {SAW_STOPPED, END_STOPPED},
+    {SAW_MISSING, END_LOST_NODE},
+    {SAW_FAREWELL, END_PREEMPTED},
+    {SAW_PREEMPTION, END_PREEMPTED},
+    {SAW_MEMORY, END_OUT_OF_MEMORY},
+    {SAW_NO_START, END_START_TIMEOUT},
+    /* On its way out TensorFlow then complains of its peers as well. */
+    {SAW_EXCEPTION, END_OWN_FAULT},
+    {SAW_COLLECTIVE, END_PEER_CAUSED},
+    {SAW_ABORT, END_START_TIMEOUT},
+    {SAW_SILENT, END_PEER_CAUSED},
+    {0, END_OWN_FAULT},
+};
+
+const struct cause causes[END__COUNT] = {
+    /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch */
+    [END_FINISHED] = {"finished", false, true, CAUSE_JOINED},
+    [END_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST},
+    [END_COORDINATOR] = {"coordinator", false, true, CAUSE_NODE_LOST},
+    [END_LOST_NODE] = {"lost_node", false, true, CAUSE_NODE_LOST},
+    [END_PREEMPTED] = {"preempted", false, false, CAUSE_PREEMPTED},
+    [END_PEER_CAUSED] = {"peer_caused", false, false, CAUSE_TRAINER_FAILED},
+    [END_OWN_FAULT] = {"own_fault", true, false, CAUSE_TRAINER_FAILED},
+    [END_OUT_OF_MEMORY] = {"out_of_memory", true, false, CAUSE_TRAINER_FAILED},
+    [END_START_TIMEOUT] = {"start_timeout", true, false, CAUSE_TRAINER_FAILED},
+};
+
+/* Whether a member of the epoch has vanished that had not come to its end. */
+static bool peer_is_missing(const struct job *job)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (!node->accounted && (node->gone || node->session == NO_SESSION)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the exception that ended a Python program is told: the first line after its last traceback that
+ * is not indented. NULL: there is none. */
+static const char *exception_line(const char *tail)
+{
+    static const char head[] = "Traceback (most recent call last)";
+    const char *line = NULL;
+    for (const char *p = strstr(tail, head); p; p = strstr(p + 1, head)) {
+        line = p;
+    }
+    do {
+        line = line ? strchr(line, '\n') : NULL;
+        line = line ? line + 1 : NULL;
+    } while (line && (*line == ' ' || *line == '\n'));
+    return line && *line ? line : NULL;
+}
+
+/* Whether another member's renewals are missing: its machine may stand still, and its peers notice
+ * before its lease is over. */
+static bool peer_is_silent(const struct rdzv *r, const struct job *job, const struct node *but)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (node != but && !node->accounted && doubt_is_silent(r, node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the last words say: SAW_EXCEPTION, SAW_COLLECTIVE (TENSORFLOW.md; tensorflow/core, collective
+ * executor and coordination service), or nothing. */
+static unsigned read_tail(const char *tail)
+{
+    static const char *const words[] = {
+        "Collective ops is aborted by",
+        "coordination service",
+        "CoordinationServiceError",
+        "heartbeat timeout",
+        "/tensorflow.CoordinationService/",
+    };
+    const char *exception = exception_line(tail);
+    if (exception) {
+        const char *type = strstr(exception, "errors_impl.");
+        if (!type || type > exception + strcspn(exception, "\n")) {
+            return SAW_EXCEPTION;
+        }
+        tail = exception;
+    }
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strstr(tail, words[i])) {
+            return SAW_COLLECTIVE;
+        }
+    }
+    return 0;
+}
+
+static unsigned evidence_of(const struct rdzv *r, const struct node *node,
+                            const struct msg_exited *exited, bool was_away)
+{
+    const struct job *job = node->job;
+    unsigned saw = was_away ? SAW_AWAY : 0;
+    saw |= node->leaving ? SAW_LEAVING : 0;
+    saw |= job->plan.n_leaving > 0 ? SAW_FAREWELL : 0;
+    if (exited->stopped && !TFE_BUG(charge_stopped)) {
+        saw |= SAW_STOPPED;
+    } else if (exited->code == 0 && exited->signal == 0) {
+        saw |= SAW_SUCCESS;
+    }
+    if (exited->code == 42 || exited->code == 143 || exited->signal == 15) {
+        saw |= SAW_PREEMPTION;
+    }
+    switch (exited->end) {
+    case ENDING_EXITED:
+    case ENDING_PROGRESS_TIMEOUT:
+        break;
+    case ENDING_OUT_OF_MEMORY:
+        saw |= SAW_MEMORY;
+        break;
+    case ENDING_START_TIMEOUT:
+        saw |= SAW_NO_START;
+        break;
+    case ENDING_START_FAILED:
+        saw |= SAW_ABORT;
+        break;
+    }
+    if (peer_is_missing(job)) {
+        saw |= SAW_MISSING;
+    }
+    if (job->epoch.n_seats > 1) {
+        saw |= read_tail(exited->tail ? exited->tail : "");
+        saw |= peer_is_silent(r, job, node) ? SAW_SILENT : 0;
+    }
+    return saw;
+}
+
+enum end cause_of(const struct rdzv *r, const struct node *node, const struct msg_exited *exited,
+                  bool was_away)
+{
+    unsigned saw = evidence_of(r, node, exited, was_away);
+    size_t i = 0;
+    while ((saw & rules[i].saw) != rules[i].saw) {
+        i++;
+    }
+    return rules[i].end;
+}
