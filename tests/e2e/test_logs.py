@@ -104,6 +104,22 @@ print("why it ended", file=sys.stderr)
     assert (logs / "default" / "latest" / "rank-0.stderr").read_text() == "why it ended\n"
 
 
+def test_logs_go_on_after_the_guard_was_lost(server, fleet):
+    """A new guard is forked beside the thread that writes."""
+    server(*CALM)
+    logs = fleet.folder / "logs"
+    agent = fleet.start(f"--log-dir={logs}", "--tee=0", trainer=["--say", "words"])
+    for number in range(1, 4):
+        epoch = fleet.wait_world(1, above=number - 1)
+        os.kill(agent.guard_pid, signal.SIGKILL)
+        fleet.wait_world(1, above=epoch)
+    fleet.order("exit 0")
+    assert agent.wait() == 0
+    files = sorted((logs / "default" / "run-1").glob("epoch-*/rank-0.stderr"))
+    assert len(files) == 4
+    assert {f.read_text() for f in files} == {"words\n"}
+
+
 def test_long_logs_are_rotated(server, fleet):
     server(*CALM)
     logs = fleet.folder / "logs"
