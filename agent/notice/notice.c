@@ -35,9 +35,7 @@ struct notices {
     bool is_running;
     bool is_drained;
     struct source sources[FROM__COUNT];
-    bool is_told; /* told is in force */
-    struct agent_notice told;
-    const char *from;
+    struct source_word told[SOURCE_KINDS]; /* its tag is the source's name */
 };
 
 /* --- what the sources say, together --------------------------------------------------------------
@@ -45,60 +43,44 @@ struct notices {
 
 static void look(struct notices *all);
 
-static bool leaves(enum tfe_notice kind)
+static void tell(struct notices *all, enum tfe_notice kind, const struct source_word *word)
 {
-    return kind != NOTICE_REBALANCE;
-}
-
-/* Going says more than a hint; of two that say as much the earlier one counts. */
-static bool presses_more(const struct agent_notice *a, const struct agent_notice *b)
-{
-    if (leaves(a->kind) != leaves(b->kind)) {
-        return leaves(a->kind);
+    struct source_word *told = &all->told[kind];
+    const struct agent_notice notice = {.kind = kind,
+                                        .deadline = word ? word->deadline : TFE_MONO_NEVER,
+                                        .withdrawn = !word,
+                                        .uncertain = word && word->is_uncertain};
+    if (word) {
+        *told = *word;
+    } else {
+        told->is_said = false;
     }
-    return tfe_mono_before(a->deadline, b->deadline);
-}
-
-static void tell(struct notices *all, const struct agent_notice *notice, const char *from)
-{
-    all->is_told = !notice->withdrawn;
-    all->told = *notice;
-    all->from = from;
     look(all);
-    all->on_notice(all->ctx, notice, from);
+    all->on_notice(all->ctx, &notice, told->tag);
 }
 
-static void take_back(struct notices *all)
+/* Of several warnings of one kind the earliest deadline counts. */
+static void weigh(struct notices *all, enum tfe_notice kind)
 {
-    struct agent_notice none = all->told;
-    none.withdrawn = true;
-    tell(all, &none, all->from);
-}
-
-/* Only the most pressing warning is told: the job has one question, whether and when this node
- * goes. */
-static void weigh(struct notices *all)
-{
-    struct agent_notice most = {0};
-    const char *from = NULL;
+    const struct source_word *told = &all->told[kind];
+    const struct source_word *most = NULL;
+    const char *name = NULL;
     for (size_t i = 0; i < FROM__COUNT; i++) {
-        for (size_t kind = 1; kind < SOURCE_KINDS; kind++) {
-            const struct source_word *word = &all->sources[i].words[kind];
-            const struct agent_notice notice = {.kind = (enum tfe_notice)kind,
-                                                .deadline = word->deadline,
-                                                .uncertain = word->is_uncertain};
-            if (word->is_said && (!from || presses_more(&notice, &most))) {
-                most = notice;
-                from = all->sources[i].ops->name;
-            }
+        const struct source_word *word = &all->sources[i].words[kind];
+        if (word->is_said && (!most || tfe_mono_before(word->deadline, most->deadline))) {
+            most = word;
+            name = all->sources[i].ops->name;
         }
     }
-    if (all->is_told && (!from || (leaves(all->told.kind) && !leaves(most.kind)))) {
-        take_back(all);
-    }
-    if (from && (!all->is_told || all->told.kind != most.kind ||
-                 all->told.deadline.ms != most.deadline.ms)) {
-        tell(all, &most, from);
+    if (most) {
+        struct source_word now = *most;
+        memset(now.tag, 0, sizeof now.tag);
+        memcpy(now.tag, name, strlen(name));
+        if (!told->is_said || told->deadline.ms != now.deadline.ms) {
+            tell(all, kind, &now);
+        }
+    } else if (told->is_said) {
+        tell(all, kind, NULL);
     }
 }
 
@@ -115,9 +97,9 @@ void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct
     *word = (struct source_word){
         .is_said = true, .is_uncertain = is_uncertain, .deadline = deadline};
     memcpy(word->tag, cut, sizeof cut);
-    log_info("notice", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
+    log_info("notice_heard", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
              LOG_S("what", cut[0] ? cut : NULL));
-    weigh(s->all);
+    weigh(s->all, kind);
 }
 
 void source_quiet(struct source *s, enum tfe_notice kind)
@@ -127,12 +109,21 @@ void source_quiet(struct source *s, enum tfe_notice kind)
         word->is_said = false;
         log_info("notice_withdrawn", LOG_S("source", s->ops->name),
                  LOG_S("kind", msg_notice_name(kind)));
-        weigh(s->all);
+        weigh(s->all, kind);
     }
 }
 
 /* --- drained -------------------------------------------------------------------------------------
  */
+
+static bool is_warned(const struct notices *all)
+{
+    bool warned = false;
+    for (size_t kind = 1; kind < SOURCE_KINDS; kind++) {
+        warned = warned || (kind != NOTICE_REBALANCE && all->told[kind].is_said);
+    }
+    return warned;
+}
 
 static void set_drained(struct notices *all, bool is_drained)
 {
@@ -158,7 +149,7 @@ static void on_quiet(evutil_socket_t fd, short what, void *ctx)
 /* Something has begun, ended, or been warned of. */
 static void look(struct notices *all)
 {
-    if (all->is_running || !all->is_told || !leaves(all->told.kind)) {
+    if (all->is_running || !is_warned(all)) {
         evtimer_del(all->quiet);
         set_drained(all, false);
     } else if (!all->is_drained && !evtimer_pending(all->quiet, NULL)) {

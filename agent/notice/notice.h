@@ -38,8 +38,8 @@ struct notice_wish {
     uint32_t grace_ms; /* deadline of a warning that names none: --preempt-grace */
 };
 
-/* The most pressing warning of all has changed; withdrawn: there is none any more. from is the name of
- * its source. Comes from the loop, never from a call into this room. */
+/* The most pressing warning of its kind has changed; from is the source's name. The core weighs the
+ * kinds. Comes from the loop, never from a call into this room. */
 typedef void notice_fn(void *ctx, const struct agent_notice *notice, const char *from);
 
 /* Starts watching; asking whether a service is there delays nothing. Failures of a source are logged

@@ -306,6 +306,7 @@ TEST(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
     watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
     cloud.maintenance = "TERMINATE_ON_HOST_MAINTENANCE";
     watch_until(&watch, watch.n[NOTICE_MAINTENANCE] == 1);
+    assert_true(watch.last[NOTICE_REBALANCE].withdrawn);
     assert_true(watch_is_ahead(watch.last[NOTICE_MAINTENANCE].deadline, 60000));
     cloud.maintenance = "NONE";
     watch_until(&watch, watch.last[NOTICE_MAINTENANCE].withdrawn);
@@ -391,7 +392,7 @@ TEST(azure, event_is_acknowledged_only_when_the_node_is_drained)
         "E2", "Reboot", "Started", "a", IN_40_S));
     watch_start(&watch, "azure");
     notices_set_running(watch.notices, true);
-    watch_until(&watch, watch.told == 1);
+    watch_until(&watch, watch.told == 2);
     watch_for(&watch, 150);
     assert_int_equal(cloud.acknowledged, 0);
     notices_set_running(watch.notices, false);
@@ -453,13 +454,11 @@ TEST(clouds, that_fail_are_asked_again_and_again)
     cloud.is_mute = false;
     cloud.broken = 0;
     cloud.name = "{\"compute\":{\"name\":\"a\"}}";
-    cloud.events = LIST("");
+    cloud.events = LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S));
     cloud.rebalance = "";
-    watch_until(&watch, watch.n[NOTICE_REBALANCE]);
     cloud.preempted = "TRUE";
-    watch_until(&watch, watch.n[NOTICE_PREEMPT]);
-    cloud.events = LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S)); /* ten years ago */
-    watch_until(&watch, watch.n[NOTICE_MAINTENANCE]);
+    watch_until(&watch, watch.n[NOTICE_MAINTENANCE] && watch.n[NOTICE_REBALANCE] &&
+                            watch.n[NOTICE_PREEMPT]);
 }
 
 TEST(clouds, are_asked_once_by_auto)

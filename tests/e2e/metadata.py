@@ -1,0 +1,173 @@
+"""The metadata services of three clouds, as their pages describe them, on one loopback port; and the ways in which they
+fail. A test sets what they say; the machine's name is vm-1."""
+
+import http.server
+import json
+import threading
+import time
+from email.utils import formatdate
+
+HUGE = b"x" * (1 << 20)
+
+
+class Metadata:
+    """metadata.action = "terminate" and so on; metadata.failure is one of FAILURES or None."""
+
+    FAILURES = ("status", "hang", "cut", "huge", "nonsense", "types", "drip")
+
+    def __init__(self):
+        self.action = self.rebalance = None  # AWS
+        self.token, self.tokens = "token-0", 0
+        self.preempted, self.maintenance = "FALSE", "NONE"  # GCE
+        self.events, self.acknowledged = [], []  # Azure
+        self.failure = None
+        self.asked = []
+        self.clock = 0.0  # seconds that the service's clock is off
+        self.moved = 0
+        self.changed = threading.Condition()
+        self.ended = threading.Event()
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler_for(self))
+        self.server.daemon_threads = True
+        self.place = f"127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def environment(self):
+        """For an agent that shall find all three clouds here."""
+        return {"TFE_AWS_IMDS_URL": f"http://{self.place}", "TFE_AZURE_IMDS_URL": f"http://{self.place}",
+                "GCE_METADATA_HOST": self.place}
+
+    def set(self, **more):
+        with self.changed:
+            for name, value in more.items():
+                setattr(self, name, value)
+            self.changed.notify_all()
+
+    def plan(self, kind, machine="vm-1", within=40, status="Scheduled"):
+        """An Azure event; returns its id."""
+        event = {"EventId": f"event-{len(self.events)}-{kind}", "EventType": kind, "ResourceType": "VirtualMachine",
+                 "Resources": [machine], "EventStatus": status, "NotBefore": self.date(within),
+                 "Description": "", "EventSource": "Platform", "DurationInSeconds": -1}
+        self.set(events=self.events + [event])
+        return event["EventId"]
+
+    def date(self, ahead=0.0):
+        return formatdate(time.time() + self.clock + ahead, usegmt=True)
+
+    def end(self):
+        self.ended.set()
+        self.set(failure="status")
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def handler_for(metadata):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def date_time_string(self, timestamp=None):
+            return metadata.date()
+
+        def answer(self, status, text, **headers):
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def fail(self, how):
+            """Whether the answer has been spoilt."""
+            self.close_connection = True
+            if how == "status":
+                self.answer(500, "<html>oh")
+            elif how == "hang":
+                metadata.ended.wait(20)
+            elif how == "cut":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
+            elif how == "huge":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\n\r\n" + HUGE)
+            elif how == "nonsense":
+                self.wfile.write(b"\x00\x16\x03\x01\xff" * 20)
+            elif how == "types":
+                self.answer(200, '{"action": 5, "time": [], "Events": {"a": 1}, "compute": "x"}',
+                            Metadata_Flavor="Google")
+            elif how == "drip":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                while not metadata.ended.wait(0.2):
+                    self.wfile.write(b"A: b\r\n")
+
+        def any(self):
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            path, _, query = self.path.partition("?")
+            metadata.asked.append((self.command, path))
+            try:
+                if metadata.failure:
+                    self.fail(metadata.failure)
+                elif path.startswith("/latest/"):
+                    self.aws(path)
+                elif path.startswith("/computeMetadata/v1/instance/"):
+                    self.gce(path.rpartition("/")[2], query)
+                elif path.startswith("/metadata/"):
+                    self.azure(path, body)
+                else:
+                    self.answer(404, "")
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+        do_GET = do_PUT = do_POST = any
+
+        def aws(self, path):
+            if path == "/latest/api/token":
+                good = self.command == "PUT" and self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") == "21600"
+                metadata.tokens += 1
+                self.answer(200 if good else 400, metadata.token if good else "")
+            elif self.headers.get("X-aws-ec2-metadata-token") != metadata.token:
+                self.answer(401, "")
+            elif path == "/latest/meta-data/spot/instance-action" and metadata.action:
+                metadata.moved += 11  # as in the public mock: the time of one action moves with every answer
+                when = time.gmtime(time.time() + metadata.clock + 120 + metadata.moved)
+                self.answer(200, json.dumps({"action": metadata.action,
+                                             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", when)}))
+            elif path == "/latest/meta-data/events/recommendations/rebalance" and metadata.rebalance:
+                self.answer(200, json.dumps({"noticeTime": "2026-01-01T00:00:00Z"}))
+            else:
+                self.answer(404, "")
+
+        def gce(self, name, query):
+            if self.headers.get("Metadata-Flavor") != "Google" or name not in ("preempted", "maintenance-event"):
+                self.answer(403, "")
+                return
+            attribute = "preempted" if name == "preempted" else "maintenance"
+            wanted = dict(item.split("=") for item in query.split("&") if item)
+            with metadata.changed:
+                known = wanted.get("last_etag")
+                if wanted.get("wait_for_change") == "true":
+                    metadata.changed.wait_for(
+                        lambda: metadata.ended.is_set() or etag(getattr(metadata, attribute)) != known,
+                        float(wanted.get("timeout_sec", 1)))
+                value = getattr(metadata, attribute)
+            self.answer(200, value, Metadata_Flavor="Google", ETag=etag(value))
+
+        def azure(self, path, body):
+            if self.headers.get("Metadata") != "true":
+                self.answer(400, "")
+            elif path == "/metadata/instance":
+                self.answer(200, json.dumps({"compute": {"name": "vm-1", "vmId": "0"}}))
+            elif path == "/metadata/scheduledevents" and self.command == "POST":
+                metadata.acknowledged += [r["EventId"] for r in json.loads(body)["StartRequests"]]
+                self.answer(200, "")
+            elif path == "/metadata/scheduledevents":
+                self.answer(200, json.dumps({"DocumentIncarnation": len(metadata.events), "Events": metadata.events}))
+            else:
+                self.answer(404, "")
+
+    return Handler
+
+
+def etag(value):
+    return value.encode().hex()

@@ -1,0 +1,232 @@
+"""Warnings that a machine goes away, from every source, with real agents: the others go on without it as planned, no
+step is lost, and a source that fails harms nobody."""
+
+import os
+import pathlib
+import re
+import signal
+import time
+
+import pytest
+from agents import fleet  # noqa: F401 (a fixture)
+from conftest import is_alive, wait_until
+from metadata import Metadata
+from test_operator import agent_at, nodes  # noqa: F401 (nodes: a fixture)
+
+TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
+QUICK = ("--ttl", "5", "--gather", "0.3")
+CLOUDS = ("aws", "gce", "azure")
+
+
+@pytest.fixture
+def clouds():
+    """Makes metadata services, one per machine; ends them."""
+    made = []
+
+    def make():
+        made.append(Metadata())
+        return made[-1]
+
+    yield make
+    for metadata in made:
+        metadata.end()
+
+
+def start(fleet, *options, env=None):
+    return fleet.start("--nnodes=1:4", *options, env=env, command=[TALKER, str(fleet.folder)])
+
+
+def warn(source, agent):
+    """Warns one agent in the way of a source."""
+    if source == "aws":
+        agent.metadata.set(action="terminate")
+    elif source == "gce":
+        agent.metadata.set(preempted="TRUE")
+    elif source == "azure":
+        agent.event = agent.metadata.plan("Preempt")
+    elif source in ("file", "command"):
+        agent.flag.write_text("40\n")
+    elif source == "signal":
+        agent.send(signal.SIGUSR1)
+    elif source == "SIGTERM":
+        agent.send(signal.SIGTERM)
+
+
+def start_watching(fleet, clouds, source):
+    metadata = clouds() if source in CLOUDS else None
+    flag = fleet.folder / f"flag.{len(fleet.agents)}"
+    options = {"file": [f"--notice=file:{flag}"], "command": [f"--notice=cmd:cat {flag}"],
+               "signal": ["--notice=none", "--notice-signal=USR1"], "SIGTERM": ["--notice=none"]}
+    agent = start(fleet, *options.get(source, [f"--notice={source}"]), env=metadata.environment() if metadata else None)
+    agent.metadata, agent.flag = metadata, flag
+    return agent
+
+
+@pytest.mark.parametrize("source", ["aws", "gce", "azure", "file", "command", "signal", "SIGTERM"])
+def test_warning_to_rank_0_becomes_a_planned_epoch_without_it(server, fleet, clouds, nodes, source):
+    s = server(*QUICK)
+    agents = [start_watching(fleet, clouds, source) for _ in range(3)]
+    first = fleet.wait_world(3)
+    leaver = agent_at(nodes, agents, 0)
+    pid = next(line["pid"] for line in fleet.starts(first) if line["rank"] == 0)
+    warn(source, leaver)
+    second = fleet.wait_world(2, above=first)
+    assert second == first + 1
+    assert s.events("epoch")[-1]["cause"] == "preempted"
+    assert [e for e in fleet.lines("checkpoint") if e["epoch"] == first and e["answers"]], "nobody was asked to save"
+    assert not is_alive(pid)
+    if source == "SIGTERM":
+        assert leaver.wait() == 143
+    else:
+        assert leaver.process.poll() is None
+        assert [n["rank"] for n in nodes() if n["pid"] == leaver.pid] == [None]
+    if source == "azure":
+        wait_until(lambda: leaver.metadata.acknowledged == [leaver.event], what="the acknowledgement")
+    for agent in agents:
+        if source in CLOUDS and agent is not leaver:
+            assert agent.metadata.acknowledged == []
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents if agent is not leaver] == [0, 0]
+    fleet.check_views()
+
+
+def test_azure_is_told_only_when_nothing_runs_here_any_more(server, fleet, clouds, nodes):
+    server(*QUICK)
+    agents = [start_watching(fleet, clouds, "azure") for _ in range(2)]
+    first = fleet.wait_world(2)
+    leaver = agent_at(nodes, agents, 1)
+    leaver.metadata.plan("Preempt", machine="vm-2")
+    wait_until(lambda: leaver.metadata.asked.count(("GET", "/metadata/scheduledevents")) >= 4, what="some questions")
+    assert fleet.last_epoch() == first
+    event = leaver.metadata.plan("Terminate")
+    pid = next(line["pid"] for line in fleet.starts(first) if line["rank"] == 1)
+    while not leaver.metadata.acknowledged:
+        alive = is_alive(pid)
+        time.sleep(0.01)
+    assert not alive
+    assert leaver.metadata.acknowledged == [event]
+
+
+def test_warnings_within_two_seconds_become_one_change(server, fleet, clouds, nodes):
+    server(*QUICK)
+    agents = [start_watching(fleet, clouds, "file") for _ in range(4)]
+    first = fleet.wait_world(4)
+    warn("file", agents[0])
+    time.sleep(0.7)
+    warn("file", agents[2])
+    assert fleet.wait_world(2, above=first) == first + 1
+    assert sorted(n["pid"] for n in nodes() if n["rank"] is not None) == sorted([agents[1].pid, agents[3].pid])
+
+
+def test_warning_that_is_withdrawn_brings_the_node_back(server, fleet, clouds, nodes):
+    server(*QUICK)
+    agents = [start_watching(fleet, clouds, "file") for _ in range(2)]
+    first = fleet.wait_world(2)
+    warn("file", agents[0])
+    second = fleet.wait_world(1, above=first)
+    agents[0].flag.unlink()
+    fleet.wait_world(2, above=second)
+
+
+def test_warning_before_the_start_keeps_a_node_out(server, fleet, clouds, nodes):
+    """It is told although it came before the server knew the node."""
+    server(*QUICK)
+    stayer = start_watching(fleet, clouds, "file")
+    first = fleet.wait_world(1)
+    (fleet.folder / "flag.1").write_text("600")
+    leaver = start_watching(fleet, clouds, "file")
+    wait_until(lambda: [n for n in nodes() if n["pid"] == leaver.pid], what="its joining")
+    time.sleep(2)
+    assert fleet.last_epoch() == first
+    assert stayer.process.poll() is None
+
+
+def test_rebalance_is_a_hint_that_needs_a_spare(server, fleet, clouds, nodes):
+    s = server(*QUICK)
+    metadata = clouds()
+    agents = [fleet.start("--nnodes=1:2", "--notice=aws", env=metadata.environment(),
+                          command=[TALKER, str(fleet.folder)])]
+    agents += [fleet.start("--nnodes=1:2", command=[TALKER, str(fleet.folder)])]
+    first = fleet.wait_world(2)
+    metadata.set(rebalance=True)
+    wait_until(lambda: s.events("node_noticed"), what="the server's hearing of it")
+    time.sleep(2.5)
+    assert fleet.last_epoch() == first
+    fleet.start("--nnodes=1:2", command=[TALKER, str(fleet.folder)])
+    assert fleet.wait_world(2, above=first) == first + 1
+    assert [n["rank"] for n in nodes() if n["pid"] == agents[0].pid] == [None]
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_service_that_fails_is_complained_about_once_and_harms_nobody(server, fleet, clouds, source):
+    server(*QUICK)
+    agent = start_watching(fleet, clouds, source)
+    metadata = agent.metadata
+    first = fleet.wait_world(1)
+    for failure in Metadata.FAILURES if os.environ.get("TFE_TEST_FULL") else ("hang", "huge", "types"):
+        metadata.set(failure=failure)
+        asked = len(metadata.asked)
+        wait_until(lambda: len(metadata.asked) > asked, what=f"a question in spite of {failure}")
+    assert agent.stderr().count("notice_source_fails") <= 1
+    assert fleet.last_epoch() == first
+    steps = len(fleet.lines())
+    metadata.set(failure=None)
+    warn(source, agent)
+    wait_until(lambda: "event=notice_heard " in agent.stderr(), what="the warning, after all")
+    assert len(fleet.lines()) >= steps
+
+
+def test_service_that_is_not_there_delays_nothing(server, fleet, clouds):
+    server(*QUICK)
+    metadata = clouds()
+    metadata.set(failure="hang")
+    agent = start(fleet, "--notice=auto", env=metadata.environment())
+    first = fleet.wait_world(1)
+    time.sleep(1.5)  # the second that auto may take
+    asked = len(metadata.asked)
+    metadata.set(failure=None, action="terminate", preempted="TRUE")
+    time.sleep(1.5)
+    assert len(metadata.asked) == asked
+    assert fleet.last_epoch() == first
+    assert "notice" not in agent.stderr()
+
+
+def test_auto_finds_the_cloud_that_it_is_in(server, fleet, clouds):
+    server(*QUICK)
+    metadata = clouds()
+    agent = start(fleet, "--notice=auto", env=metadata.environment())
+    fleet.wait_world(1)
+    wait_until(lambda: agent.stderr().count("event=notice_source ") == 3, what="all three")
+
+
+@pytest.mark.parametrize("days", [-40, 40])
+def test_clock_of_the_machine_does_not_matter(server, fleet, clouds, days):
+    """The service's clock and ours are far apart: the deadline is what the service means."""
+    server(*QUICK)
+    agent = start_watching(fleet, clouds, "aws")
+    fleet.wait_world(1)
+    agent.metadata.set(clock=days * 86400.0, action="stop")
+    said = wait_until(lambda: re.search(r"event=notice deadline_ms=(\d+)", agent.stderr()), what="the warning")
+    assert 100000 < int(said[1]) <= 120000
+
+
+@pytest.mark.parametrize("line,sentence", [
+    (["--notice=sometimes"], '--notice: "sometimes" is not auto, none, aws, gce, azure, file:PATH or cmd:COMMAND'),
+    (["--notice=file:"], '"file:" is not'),
+    (["--notice-signal=KILL"], "is none of HUP"),
+    (["--notice=aws"], "TFE_AWS_IMDS_URL: \"ftp://x\" is not http://HOST[:PORT]"),
+])
+def test_choice_that_makes_no_sense_is_refused(fleet, line, sentence):
+    agent = fleet.start(*line, env={"TFE_AWS_IMDS_URL": "ftp://x"})
+    assert agent.wait() == 2
+    assert sentence in agent.stderr()
+    assert len(agent.stderr().splitlines()) == 1
+
+
+def test_command_is_asked_without_the_token(server, fleet):
+    s = server(*QUICK)
+    seen = fleet.folder / "seen"
+    fleet.start("--nnodes=1", f"--notice=cmd:env > {seen}.new; mv {seen}.new {seen}; exit 1",
+                env={"TFE_TOKEN": s.token("agent")}, command=[TALKER, str(fleet.folder)])
+    wait_until(seen.exists, what="the command's being run")
+    assert "TFE_" not in seen.read_text()
