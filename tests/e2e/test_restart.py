@@ -153,15 +153,16 @@ def started(fleet):
     return agent
 
 
-def test_an_ephemeral_server_keeps_nothing(server, fleet, state_dir):
+def test_an_ephemeral_server_keeps_nothing_and_learns_what_runs_from_who_runs_it(server, fleet, state_dir):
     s = server(*CALM, "--ephemeral")
     agent = started(fleet)
     assert not (state_dir / "rdzv.db").exists()
     s.stop()
     s = server(*CALM, "--ephemeral", port=s.port)
     assert not s.events("job_restored")
-    fleet.wait_world(1, above=1)
+    wait_until(lambda: s.events("node_joined") or s.events("node_back"), what="the agent's return")
     finish(fleet, [agent])
+    assert len(fleet.starts()) == 1
 
 
 def test_two_servers_on_one_state_directory(server, state_dir):
