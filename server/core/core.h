@@ -675,6 +675,8 @@ void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers);
 
 /* --- ledger.c ------------------------------------------------------------------------------------- */
 
+/* Nothing is known of the epoch to come. */
+void ledger_begin_run(struct job *job);
 /* The node that the next epoch will owe its beginning to, unless another one has been named. */
 void ledger_blame(struct job *job, const struct node *node);
 /* STOP to the current epoch. */

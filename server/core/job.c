@@ -67,6 +67,7 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     job->epoch.leader_until = TFE_MONO_NEVER;
     job->write.again = TFE_MONO_NEVER;
     plan_begin_run(job);
+    ledger_begin_run(job);
     RB_INIT(&job->nodes);
     RB_INIT(&job->probes);
     return job;
@@ -81,6 +82,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
     job->restarts = 0;
     job->fault = (struct fault){.epoch = 0};
     plan_begin_run(job);
+    ledger_begin_run(job);
     job->write.is_over = false;
     job->epoch.opened = false; /* nothing of the last run needs to be waited for */
     job->has_cause = false;

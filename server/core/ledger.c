@@ -15,6 +15,14 @@ static void tell(struct rdzv *r, struct job *job)
     }
 }
 
+void ledger_begin_run(struct job *job)
+{
+    struct ledger *l = &job->ledger;
+    l->next_blamed[0] = '\0';
+    l->next_planned = false;
+    l->next_detected = l->next_stopped = TFE_MONO_NEVER;
+}
+
 void ledger_blame(struct job *job, const struct node *node)
 {
     struct ledger *l = &job->ledger;
@@ -89,9 +97,7 @@ void ledger_form(struct rdzv *r, struct job *job)
     row(job)->detected = l->next_detected;
     row(job)->stopped = l->next_stopped;
     row(job)->gathered = r->now;
-    l->next_blamed[0] = '\0';
-    l->next_planned = false;
-    l->next_detected = l->next_stopped = TFE_MONO_NEVER;
+    ledger_begin_run(job);
 }
 
 void ledger_open(struct rdzv *r, struct job *job)

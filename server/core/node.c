@@ -53,6 +53,7 @@ void node_attach(struct rdzv *r, struct node *node, uint32_t session)
     node->gone = false;
     node->is_dead = false;
     node->is_mute = false;
+    node->save_told = 0; /* it may have been lost with the last connection */
     node->n_probing = 0;
     probe_cancel(r, node);
     node->job->n_connected++;

@@ -65,7 +65,10 @@ static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
     }
 }
 
+#define WORLD_BEGINS 1000000
+
 struct world {
+    bool shows_ledger;
     struct flaky flaky;
     struct tfe_mem mem;
     struct rdzv *r;
@@ -197,6 +200,35 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
     put(w, "\n");
 }
 
+static inline void put_time(struct world *w, const char *name, struct tfe_mono when)
+{
+    if (!tfe_mono_is_never(when)) {
+        put(w, " %s=%lld", name, (long long)when.ms - WORLD_BEGINS);
+    }
+}
+
+static inline void put_ledger(struct world *w, const struct rdzv_ledger *row)
+{
+    put(w, "LEDGER %s/%u epoch=%llu %s%s blamed=%s members=%u", row->job, row->run,
+        (unsigned long long)row->epoch, msg_cause_name(row->cause), row->planned ? " planned" : "",
+        row->blamed, row->n_members);
+    put_time(w, "detected", row->detected);
+    put_time(w, "stopped", row->stopped);
+    put_time(w, "gathered", row->gathered);
+    put_time(w, "committed", row->committed);
+    put_time(w, "started", row->started);
+    put_time(w, "listening", row->listening);
+    put_time(w, "progressed", row->progressed);
+    put_time(w, "ended", row->ended);
+    if (row->has_saved) {
+        put(w, " saved=%llu", (unsigned long long)row->saved_step);
+    }
+    if (row->has_lost) {
+        put(w, " lost=%llu", (unsigned long long)row->lost_steps);
+    }
+    put(w, "%s\n", row->is_over ? " over" : "");
+}
+
 static inline int step(struct world *w, const struct rdzv_event *event);
 
 /* The disk answers for the newest record. */
@@ -287,6 +319,9 @@ static inline int step(struct world *w, const struct rdzv_event *event)
             put(w, "EXIT %s\n", action->sentence);
             break;
         case RDZV_LEDGER:
+            if (w->shows_ledger) {
+                put_ledger(w, action->ledger);
+            }
             break;
         case RDZV_TRACE:
             put(w, "~%s job=%s node=%s epoch=%llu number=%llu %s\n",
@@ -516,7 +551,7 @@ static inline struct world *world_new(const struct rdzv_config *config, uint32_t
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     w->mem = flaky_mem(&w->flaky);
-    w->now = 1000000;
+    w->now = WORLD_BEGINS;
     w->deadline = INT64_MAX;
     w->join = usual_join(min, max);
     w->quiet = true;

@@ -1,0 +1,102 @@
+/* tests/unit/rdzv/test_ledger.c: each epoch's row says why it began and what it cost. */
+#include "tests/unit/rdzv/plan.h"
+
+TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    w->shows_ledger = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 3000);
+    assert_saw(w, "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000\n");
+    pass(w, 1000);
+    listens(w, 0, 1, 5);
+    assert_saw(w, "progressed=4000\n");
+    saved(w, 0, 1, 8, 1, 0);
+    listens(w, 0, 1, 10);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    pass(w, 3000);
+    saved(w, 0, 1, 12, 2, 1);
+    listens(w, 0, 1, 13);
+    assert_not_saw(w, "LEDGER"); /* a row a phase, not a row a step */
+    pass(w, 500);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000 "
+                  "progressed=4000 ended=7000 saved=12 lost=1 over\n");
+    assert_saw(w, "LEDGER j/1 epoch=2 joined planned blamed= members=2 detected=4000 stopped=7000 "
+                  "gathered=7500 committed=7500 started=7500\n");
+    world_free(w);
+}
+
+TEST(ledger, of_a_loss_blames_the_node)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    w->shows_ledger = true;
+    int64_t since = w->now - WORLD_BEGINS;
+    pass(w, 10000);
+    exited(w, 1, 1, 1);
+    stopped_and_ready(w, 0, 1);
+    ready(w, 1, 2);
+    pass(w, 1000);
+    char row[128];
+    snprintf(row, sizeof(row), "LEDGER j/1 epoch=2 trainer_failed blamed=b members=2 detected=%lld stopped=%lld",
+             (long long)since + 10000, (long long)since + 10000);
+    assert_saw(w, row);
+    world_free(w);
+}
+
+TEST(ledger, of_a_notice_begins_with_it)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    w->shows_ledger = true;
+    noticed(w, 1, NOTICE_PREEMPT, MSG_UNSET);
+    pass(w, 2000);
+    stopped_and_ready(w, 0, 1);
+    trainers_stop(w, 1, 1);
+    assert_saw(w, "epoch=2 preempted planned blamed=b members=1 detected=0 stopped=2000");
+    world_free(w);
+}
+
+TEST(ledger, the_end_of_an_adopted_job_is_no_new_epoch)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 1);
+    w->shows_ledger = true;
+    struct rdzv_member member = {.node = "a", .name = "a", .host = "h", .ports = (uint16_t[]){1}};
+    struct rdzv_record record = {.sequence = 1,
+                                 .job = "j",
+                                 .min_nodes = 1,
+                                 .max_nodes = 1,
+                                 .nproc = 1,
+                                 .script_digest = 99,
+                                 .run = 1,
+                                 .epoch = 4,
+                                 .cause = CAUSE_JOINED,
+                                 .ttl_ms = TTL_MS,
+                                 .fence_ms = 300000,
+                                 .members = &member,
+                                 .n_members = 1};
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &record), 0);
+    w->join.running_epoch = w->join.highest_epoch = 4;
+    join(w, 0, "a");
+    pass(w, 5000);
+    exited(w, 0, 4, 0);
+    assert_saw(w, "LEDGER j/1 epoch=4 joined blamed= members=1 ended=5000 over\n");
+    assert_int_equal(times_seen(w, "LEDGER"), 1);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        STORY(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost),
+        STORY(ledger, of_a_loss_blames_the_node),
+        STORY(ledger, of_a_notice_begins_with_it),
+        STORY(ledger, the_end_of_an_adopted_job_is_no_new_epoch),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}
