@@ -179,6 +179,15 @@ static void try_ports(struct runner *r, const struct msg_probe *probe)
     }
 }
 
+/* Only scripts that listen can use a grace: TensorFlow swallows SIGTERM, so waiting for others costs and
+ * brings nothing. */
+static void sweep(struct runner *r, const struct agent_action *action)
+{
+    uint32_t listeners =
+        action->planned ? scripts_stop(r->scripts, action->epoch, action->grace_ms) : 0;
+    trainers_sweep(r->trainers, listeners ? action->grace_ms : 0);
+}
+
 static void carry_out(struct runner *r, const struct agent_action *action)
 {
     char endpoint[TFE_HOST_MAX + 16];
@@ -210,7 +219,7 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         trainers_spawn(r->trainers, &action->place);
         return;
     case AGENT_SWEEP:
-        trainers_sweep(r->trainers);
+        sweep(r, action);
         return;
     case AGENT_SAVE:
         scripts_save(r->scripts, action->epoch, action->number, action->deadline);

@@ -126,9 +126,9 @@ enum agent_action_type {
     AGENT_ANSWER,
     AGENT_PROBE, /* msg, a PROBE: try those ports; ends in PROBED */
     AGENT_SPAWN, /* place: start the node's nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
-    /* TERM and KILL everything; ends in SWEPT, after the TRAINER_EXITEDs. planned: trainers that listen
-     * are told to stop first and have grace_ms to end by themselves, all others end at once. It may come
-     * again without planned while that goes on: no more grace. */
+    /* TERM and KILL everything of epoch; ends in SWEPT, after the TRAINER_EXITEDs. planned: trainers
+     * that listen are told to stop first and have grace_ms to end by themselves, all others end at
+     * once. It may come again without planned while that goes on: no more grace. */
     AGENT_SWEEP,
     AGENT_SAVE, /* epoch, number, deadline (or NEVER): tell its scripts to save */
     AGENT_FENCE, /* deadline: the guard kills everything then */

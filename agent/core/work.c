@@ -173,6 +173,7 @@ static void sweep(struct agent *a, bool gently)
         a->sweeps_gently = gently;
         struct agent_action *sweep = act_push(a, AGENT_SWEEP);
         sweep->planned = gently;
+        sweep->epoch = a->epoch;
         sweep->grace_ms = gently ? a->link.stop_grace_ms : 0;
         if (TFE_BUG(exited_early) && a->link.state == LINK_UP) {
             act_send(a, MSG_EXITED)->u.exited = a->exited;

@@ -38,6 +38,7 @@ void kill_everything(struct guard *g)
     /* The main processes first: that needs no walk through /proc. */
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         if (slot_has_process(&g->slots[i]) && (!g->slots[i].is_standby || g->closed)) {
+            kill(-g->slots[i].pid, SIGTERM);
             kill(g->slots[i].pid, SIGKILL);
         }
     }

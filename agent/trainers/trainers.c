@@ -44,7 +44,9 @@ struct trainers {
     struct event *listen_timer;
     uint32_t listen_look_ms; /* 0: not looking */
     struct event *quiet_timer;
+    struct event *grace_timer;
     bool sweeping;
+    bool is_gentle; /* sweeping: the trainers may still end by themselves */
     bool stuck_told;
 };
 
@@ -79,6 +81,8 @@ static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
     tell(t, (struct agent_event){.type = AGENT_SPAWNED, .local = slot, .pid = (uint32_t)pid});
 }
 
+static void sweep_hurry(struct trainers *t);
+
 static void spawn_failed(struct trainers *t, uint32_t slot, int error)
 {
     struct tfe_why why;
@@ -93,6 +97,7 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
         output_close(t->output[slot]);
         end_output(t, slot);
     }
+    sweep_hurry(t);
 }
 
 static void on_spawn_failed(void *ctx, uint32_t slot, int error)
@@ -126,6 +131,7 @@ static void on_exited(void *ctx, uint32_t slot, int wait_status)
                 .text = tail,
             });
     end_output(t, slot);
+    sweep_hurry(t);
 }
 
 static void look_quiet(struct trainers *t)
@@ -216,7 +222,9 @@ static void on_lost(void *ctx)
     t->guard = NULL;
     standbys_guard(t->standbys, NULL);
     t->sweeping = false;
+    t->is_gentle = false;
     evtimer_del(t->quiet_timer);
+    evtimer_del(t->grace_timer);
     if (!proc_kill_all_descendants_and_reap(getpid())) {
         log_error("descendants_left");
     }
@@ -344,18 +352,53 @@ void trainers_stepped(struct trainers *t)
     standbys_trainers_stepped(t->standbys);
 }
 
-void trainers_sweep(struct trainers *t)
+static void sweep_now(struct trainers *t)
+{
+    t->is_gentle = false;
+    evtimer_del(t->grace_timer);
+    guard_link_sweep(t->guard);
+}
+
+static void on_grace_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    sweep_now(ctx);
+}
+
+static bool one_lives(const struct trainers *t)
+{
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        if (t->output[local]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A trainer has ended: was it the last that a gentle sweep waited for? */
+static void sweep_hurry(struct trainers *t)
+{
+    if (t->is_gentle && t->guard && !one_lives(t)) {
+        sweep_now(t);
+    }
+}
+
+void trainers_sweep(struct trainers *t, uint32_t grace_ms)
 {
     evtimer_del(t->listen_timer);
     if (!t->guard) {
         tell(t, (struct agent_event){.type = AGENT_SWEPT});
         return;
     }
+    bool begins = !t->sweeping;
     t->sweeping = true;
-    for (uint32_t local = 0; local < t->wish.nproc; local++) {
-        guard_link_signal(t->guard, local, SIGTERM);
+    if (begins && grace_ms && one_lives(t)) {
+        t->is_gentle = true;
+        arm(t->grace_timer, grace_ms);
+    } else if (begins || t->is_gentle) {
+        sweep_now(t);
     }
-    guard_link_sweep(t->guard);
 }
 
 void trainers_fence(struct trainers *t, struct tfe_mono deadline)
@@ -381,6 +424,7 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
     t->fence = TFE_MONO_NEVER;
     t->listen_timer = evtimer_new(wish->base, on_listen_timer, t);
     t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
+    t->grace_timer = evtimer_new(wish->base, on_grace_timer, t);
     struct output_wish output = {.base = wish->base,
                                  .stdout_fd = STDOUT_FILENO,
                                  .stderr_fd = STDERR_FILENO,
@@ -388,7 +432,9 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
                                  .show = wish->show,
                                  .logs = wish->logs,
                                  .job = wish->job};
-    int rc = t->listen_timer && t->quiet_timer ? output_sink_new(&output, &t->sink) : TFE_ENOMEM;
+    int rc = t->listen_timer && t->quiet_timer && t->grace_timer
+                 ? output_sink_new(&output, &t->sink)
+                 : TFE_ENOMEM;
     if (rc == 0) {
         rc = guard_link_new(wish->base, wish->guard, &guard_ops, t, &t->guard);
     }
@@ -450,6 +496,9 @@ void trainers_free(struct trainers *t)
     }
     if (t->quiet_timer) {
         event_free(t->quiet_timer);
+    }
+    if (t->grace_timer) {
+        event_free(t->grace_timer);
     }
     free(t);
 }

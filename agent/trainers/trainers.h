@@ -58,9 +58,10 @@ void trainers_stepped(struct trainers *t);
 /* Starts the nproc trainers of a place. */
 void trainers_spawn(struct trainers *t, const struct agent_place *place);
 
-/* TERM and KILL to everything but standbys; SWEPT comes once nothing is left and no old port accepts
- * any more. */
-void trainers_sweep(struct trainers *t);
+/* TERM and KILL to everything but standbys, once every trainer has ended by itself or grace_ms are
+ * over (0: at once; also for a sweep that goes on with a grace). SWEPT comes once nothing is left and
+ * no old port accepts any more. */
+void trainers_sweep(struct trainers *t, uint32_t grace_ms);
 
 void trainers_fence(struct trainers *t, struct tfe_mono deadline);
 

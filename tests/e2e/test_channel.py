@@ -103,3 +103,28 @@ def test_remote_checkpoint_directory_is_refused(fleet):
     agent = fleet.start_program([program("tfe-agent"), "--python", sys.executable, "--checkpoint-dir=gs://bucket/run", "x.py"])
     assert agent.wait() == 2
     assert "no directory of this machine" in agent.stderr()
+
+
+def test_planned_stop_lets_a_script_that_listens_end_by_itself(server, fleet):
+    """Nobody fails where a node joins: the scripts are asked to stop, and not killed."""
+    server(*CALM, "--stop-grace", "20")
+    agents = [start(fleet)]
+    epoch = fleet.wait_world(1)
+    agents.append(start(fleet))
+    fleet.wait_world(2, above=epoch)
+    old = [line["event"] for line in fleet.lines() if line["epoch"] == epoch]
+    assert "stop" in old and old[-1] == "end", old
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_planned_stop_waits_for_nobody_who_does_not_listen(server, fleet):
+    server(*CALM, "--stop-grace", "20", "--grow-wait", "1")
+    agents = [start(fleet, talker=["--deaf"])]
+    epoch = fleet.wait_world(1)
+    agents.append(start(fleet, talker=["--deaf"]))
+    began = time.monotonic()
+    fleet.wait_world(2, above=epoch)
+    assert time.monotonic() - began < 10
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents] == [0, 0]

@@ -86,7 +86,8 @@ TEST(guard, a_sweep_kills_every_descendant_and_says_so_after_their_ends)
     assert_all_gone(pids);
     assert_string_equal(rig->order, "SSSEEEW");
     for (int f = 0; f < FAMILIES; f++) {
-        assert_int_equal(rig->slots[f].status, SIGKILL);
+        /* TERM and KILL come at once: which of them it died of is the kernel's choice. */
+        assert_true(rig->slots[f].status == SIGKILL || rig->slots[f].status == SIGTERM);
     }
     RIG_RUN(rig, 0, "/bin/true"); /* and it goes on */
     RIG_UNTIL(rig, rig->slots[0].exited == 2);
