@@ -10,12 +10,13 @@
 #   py        the package for training scripts, without TensorFlow (pytest)
 #   crash     a minute of kill -9 on a server whose agents come and go; the trainers' logs judge
 #   bench     every benchmark of the server, at a twentieth of its size and judged loosely
+#   recovery  how long TensorFlow's training stands still at a loss, beside what it takes by hand
 #   tf        real TensorFlow, the demo among it (pytest)
 # --full: the long versions of tests that have one (TFE_TEST_FULL=1), and heavy ones with sanitizers too.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-all=(install unit unit-asan sim e2e e2e-asan crash py bench tf)
+all=(install unit unit-asan sim e2e e2e-asan crash py bench recovery tf)
 chosen=()
 full=
 for argument in "$@"; do
@@ -94,6 +95,12 @@ stage_bench() {
         quick_bench "$name" || quick_bench "$name" || failed=1
     done
     return $failed
+}
+stage_recovery() {
+    local options=(--rounds 1 --loose --only peer_exit,agent_kill,join,drain)
+    [ -z "$full" ] || options=(--loose)
+    TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/recovery.py" "${options[@]}" ||
+        TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/recovery.py" "${options[@]}"
 }
 stage_tf() { TFE_BIN_DIR=$build_dir/default run_pytest tf; }
 

@@ -1,10 +1,7 @@
 """A script in a standby finds what it finds in a plain `python script.py`: the bootstrap, driven as tfe-guard does."""
 
 import json
-import os
 import re
-import socket
-import struct
 import subprocess
 import sys
 
@@ -12,7 +9,8 @@ import pytest
 
 from conftest import ROOT, clean_environment
 
-BOOTSTRAP = ROOT / "agent" / "python" / "tfe_bootstrap.py"
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+from standby import Standby  # noqa: E402
 
 # Prints what a script can see of how it was started. Random, or about the moment, is nothing of it.
 MIRROR = '''
@@ -95,53 +93,6 @@ def environment(folder, **more):
 def run_plain(line, folder, env):
     done = subprocess.run(line, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
-
-
-class Standby:
-    """What the guard has of a standby."""
-
-    def __init__(self, line, folder, env, preload="", mode="standby"):
-        self.line, self.control = line, None
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.control.settimeout(60)
-        nowhere = os.pipe()
-        os.close(nowhere[0])
-
-        def place():
-            if theirs.fileno() == 3:
-                os.set_inheritable(3, True)
-            else:
-                os.dup2(theirs.fileno(), 3)
-            os.setsid()
-        self.process = subprocess.Popen([line[0], str(BOOTSTRAP), mode, preload, *line], cwd=folder, env=env, pass_fds=(3,),
-                                        stdin=subprocess.DEVNULL, stdout=nowhere[1], stderr=nowhere[1], preexec_fn=place)
-        os.close(nowhere[1])
-        theirs.close()
-
-    def says(self):
-        return self.control.recv(300).decode()
-
-    def hand_over(self, env, line=None):
-        """Runs it to its end; what it printed."""
-        line = line or self.line
-        block = b"".join(os.fsencode(word) + b"\0" for word in [*line, *(f"{k}={v}" for k, v in env.items())])
-        fd = os.memfd_create("block")
-        os.write(fd, block)
-        out, err = os.pipe(), os.pipe()
-        socket.send_fds(self.control, [struct.pack("=QIIII", len(block), len(line), len(env), 0, 0)], [fd, out[1], err[1]])
-        for mine in (fd, out[1], err[1]):
-            os.close(mine)
-        with subprocess.Popen(["cat"], stdin=err[0], stdout=subprocess.PIPE) as errors:
-            os.close(err[0])
-            with os.fdopen(out[0], "rb") as file:
-                text = file.read()
-            said = errors.stdout.read()
-        return self.process.wait(60), text.decode(), said.decode()
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-        self.control.close()
 
 
 @pytest.fixture

@@ -1,0 +1,409 @@
+"""bench/recovery.py: how long training stands still, case by case, and how long it would without any rendezvous.
+
+    recovery.py [--quick] [--rounds N] [--strict | --loose] [--only CASE,…] [--out FILE]
+
+Three agents with one trainer each, real TensorFlow all-reduces. A case is timed from the event (for joins and drains: from
+the last step of the old epoch) to the first all-reduce of the new epoch. Its floor is the same change of cluster by hand:
+kill -9 the old trainers, reap them, hand TF_CONFIG to processes that have imported TensorFlow (or, cold, start python),
+leader first, until the first all-reduce. Floors and cases take turns, so that both see the same machine.
+"""
+import argparse
+import calendar
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "scripts" / "lib"))
+from fleet import Failed, Fleet, program, wait_for  # noqa: E402
+from standby import Standby  # noqa: E402
+
+LOOP = HERE / "recovery_loop.py"
+TTL_S = 3.0
+LEADER_FIRST_MS = 300
+PARTS = ("detect", "stop", "gather", "commit", "start", "tensorflow")
+
+# case: (workers before, workers after, most above the floor in ms, cold)
+CASES = {
+    "trainer_kill": (3, 3, 100, False),
+    "agent_kill": (3, 2, 200, False),
+    "peer_exit": (3, 3, 100, False),
+    "freeze": (3, 2, 1106 * TTL_S + 1000, False),
+    "join": (3, 4, 100, False),
+    "drain": (4, 3, 100, False),
+    "trainer_kill_no_standby": (3, 3, 150, True),
+    "agent_kill_no_standby": (3, 2, 150, True),
+}
+
+
+def now():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) / 1e6
+
+
+def clean_environment():
+    return {k: v for k, v in os.environ.items() if not k.startswith("TFE_") and k != "TF_CONFIG"}
+
+
+class StepLog:
+    """What the loops of one directory have written."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.offsets, self.lines = {}, []
+
+    def read(self):
+        for path in self.folder.glob("*.jsonl"):
+            data = path.read_bytes()
+            at = self.offsets.get(path, 0)
+            whole = data.rfind(b"\n") + 1
+            self.lines += [json.loads(line) for line in data[at:whole].splitlines()]
+            self.offsets[path] = whole
+        return self.lines
+
+    def steps(self, epoch):
+        return [line["step"] for line in self.read() if line["epoch"] == epoch and "step" in line]
+
+    def begins(self, epoch):
+        return {line["node"]: line["begin"] for line in self.read() if line["epoch"] == epoch and "begin" in line}
+
+    def last_epoch(self):
+        return max((line["epoch"] for line in self.read() if "step" in line), default=0)
+
+    def forget(self):
+        """Old lines are of no use any more."""
+        last = self.last_epoch()
+        self.lines = [line for line in self.lines if line["epoch"] >= last - 1]
+
+
+def wait_steps(log, epoch, ranks, count=3, timeout_s=120):
+    """Until every rank of the epoch has done some steps."""
+    def done():
+        seen = {}
+        for line in log.read():
+            if line["epoch"] == epoch and "step" in line:
+                seen[line["rank"]] = seen.get(line["rank"], 0) + 1
+        return len(seen) == ranks and min(seen.values()) >= count
+    wait_for(f"steps of epoch {epoch} by {ranks} ranks", done, timeout_s)
+
+
+# --- by hand -------------------------------------------------------------------------------------
+
+
+class HandMade:
+    """Workers without agents: what no rendezvous can beat."""
+
+    def __init__(self, folder, cold):
+        self.folder, self.cold, self.epoch = folder, cold, 0
+        self.log = StepLog(folder / ("cold" if cold else "warm"))
+        self.running, self.waiting, self.taken = [], [], []
+        self.null = os.open(os.devnull, os.O_RDWR)
+        self.err = os.open(folder / "by-hand.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.line = [sys.executable, str(LOOP), str(self.log.folder)]
+
+    def prepare(self, count):
+        """So many processes that have imported everything."""
+        while not self.cold and len(self.waiting) < count:
+            self.waiting.append(Standby(self.line, self.folder, clean_environment()))
+        for one in self.waiting:
+            while not getattr(one, "warm", False):
+                one.warm = one.says() == "W"
+
+    def ports(self, count):
+        held = [socket.socket() for _ in range(count)]
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        numbers = [one.getsockname()[1] for one in held]
+        for one in held:
+            one.close()
+        return numbers
+
+    def start(self, rank, ports):
+        config = {"cluster": {"worker": [f"127.0.0.1:{port}" for port in ports]}, "task": {"type": "worker", "index": rank}}
+        env = {**clean_environment(), "TF_CONFIG": json.dumps(config), "TFE_EPOCH": str(self.epoch), "TFE_RANK": str(rank),
+               "PYTHONUNBUFFERED": "1"}
+        if self.cold:
+            self.running.append(subprocess.Popen(self.line, env=env, cwd=self.folder, stdin=self.null, stdout=self.null,
+                                                 stderr=self.err))
+        else:
+            one = self.waiting.pop()
+            one.give(env, self.null, self.err)
+            self.running.append(one.process)
+            self.taken.append(one)
+
+    def switch(self, count):
+        """Kill, reap, start `count`; ms from the first kill to the first all-reduce, and how long killing and reaping took."""
+        ports = self.ports(count)
+        self.epoch += 1
+        began = now()
+        for process in self.running:
+            process.kill()
+        for process in self.running:
+            process.wait()
+        self.running, self.taken = [], []
+        reaped = now()
+        self.start(0, ports)
+        while not listens(ports[0]) and now() - reaped < LEADER_FIRST_MS:
+            time.sleep(0.001)
+        for rank in range(1, count):
+            self.start(rank, ports)
+
+        def look():
+            if any(process.poll() is not None for process in self.running):
+                raise Failed("a worker started by hand has ended")
+            return self.log.steps(self.epoch)
+        first = wait_for("the first all-reduce by hand", look, 120)
+        wait_steps(self.log, self.epoch, count)
+        self.log.forget()
+        return min(first) - began, reaped - began
+
+    def end(self):
+        for process in self.running:
+            process.kill()
+            process.wait()
+        for one in self.waiting:
+            one.end()
+        os.close(self.null)
+        os.close(self.err)
+
+
+def listens(port):
+    """Asks the kernel's table, not the trainer."""
+    for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:] + pathlib.Path("/proc/net/tcp6").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+            return True
+    return False
+
+
+# --- with agents ---------------------------------------------------------------------------------
+
+
+class Agents:
+    """A server and agents that run the loop."""
+
+    def __init__(self, folder, cold):
+        self.cold, self.started = cold, 0
+        self.fleet = Fleet(folder / ("agents-cold" if cold else "agents"), f"--ttl={TTL_S}s", "--gather=1s")
+        self.log = StepLog(self.fleet.directory / "loop")
+        self.fleet.__enter__()
+        self.names = []
+        self.offset = time.time() * 1000 - now()
+
+    def join(self):
+        name = f"n{self.started}"
+        self.started += 1
+        options = ["--nnodes=1:4", "--log-level=debug", "--max-restarts=1000"] + (["--no-standby"] if self.cold else [])
+        self.fleet.start_agent(name, LOOP, self.log.folder, options=options)
+        self.names.append(name)
+        return name
+
+    def nodes(self):
+        done = subprocess.run([program("tfe-ctl"), "status", "--json", "--state-dir", str(self.fleet.state)], capture_output=True,
+                              text=True, timeout=60)
+        jobs = json.loads(done.stdout)["jobs"] if done.returncode == 0 else []
+        return [node for job in jobs for node in job["nodes"]]
+
+    def node(self, name):
+        return next(node for node in self.nodes() if node["name"] == name)
+
+    def settle(self, count):
+        """Until `count` members train, each with its warm standby."""
+        def settled():
+            members = [node for node in self.nodes() if node["role"] == "member"]
+            return len(members) == count and (self.cold or all(len(node["standby_pids"]) == 1 for node in members)) and members
+        wait_for(f"{count} members with warm standbys", settled, 180)
+        epoch = self.log.last_epoch()
+        wait_steps(self.log, epoch, count)
+        return epoch
+
+    def agent_lines(self, name):
+        """(ms of our clock, event, epoch) of an agent's log."""
+        for line in self.fleet.output(name, "err").splitlines():
+            found = re.match(r"time=(\S+)Z .*\bevent=(\S+)", line)
+            if found:
+                day, _, fraction = found[1].partition(".")
+                wall = calendar.timegm(time.strptime(day, "%Y-%m-%dT%H:%M:%S")) * 1000 + float("0." + fraction) * 1000
+                epoch = re.search(r"\bepoch=(\d+)", line)
+                yield wall - self.offset, found[2], int(epoch[1]) if epoch else None
+
+    def parts(self, began, old, new, first):
+        """Where the time between the event and the first step went."""
+        told = {name: list(self.agent_lines(name)) for name in self.names}
+        lines = [line for name in told for line in told[name] if line[0] >= began - 2]
+
+        def when(event, epoch, pick):
+            times = [t for t, e, n in lines if e == event and n == epoch]
+            return pick(times) if times else None
+        detected = min((t for t, e, n in lines if n == old and e in ("stopping", "trainer_exited")), default=began)
+        stopped = when("exited", old, max) or detected
+        ready = when("ready", new, max) or stopped
+        committed = when("epoch", new, min) or ready
+        begins, start = self.log.begins(new), 0.0
+        for name in told:
+            node = next((re.search(r"event=node .*node=(\S+)", line)[1] for line in self.fleet.output(name, "err").splitlines()
+                         if "event=node " in line), None)
+            given = [t for t, e, n in told[name] if e == "epoch" and n == new]
+            if given and node in begins:
+                start = max(start, begins[node] - given[0])
+        times = [max(0.0, detected - began), max(0.0, stopped - detected), max(0.0, ready - max(stopped, detected)),
+                 max(0.0, committed - ready), start]
+        return dict(zip(PARTS, times + [max(0.0, first - began - sum(times))]))
+
+    def measure(self, case, count):
+        """Makes the case happen; total ms and its parts. count: members afterwards."""
+        kind = case.removesuffix("_no_standby")
+        old = self.settle(CASES[case][0])
+        victim = self.names[0] if kind in ("agent_kill", "freeze", "drain") else self.names[self.started % len(self.names)]
+        node = self.node(victim)
+        gone, began = [], now()
+        if kind == "trainer_kill":
+            os.kill(node["trainer_pids"][0], signal.SIGKILL)
+        elif kind == "agent_kill":
+            self.fleet.agents[victim].kill()
+            gone = [victim]
+        elif kind == "peer_exit":
+            (self.log.folder / f"end.{node['rank']}").touch()
+        elif kind == "freeze":
+            frozen = [node["pid"], node["guard_pid"], *node["trainer_pids"], *node["standby_pids"]]
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            gone = [victim]
+        elif kind == "join":
+            self.join()
+        elif kind == "drain":
+            self.fleet.agents[victim].terminate()
+            gone = [victim]
+        wait_for("the next epoch's first step", lambda: self.log.last_epoch() > old, 120)
+        new = self.log.last_epoch()
+        wait_steps(self.log, new, count)
+        first = min(self.log.steps(new))
+        if kind == "peer_exit":
+            began = next(line["end"] for line in self.log.lines if "end" in line and line["epoch"] == old)
+        elif kind in ("join", "drain"):
+            began = max(self.log.steps(old))
+        for name in gone:
+            agent = self.fleet.agents[name]
+            if kind == "freeze":
+                agent.kill()
+                for pid in frozen:
+                    try:
+                        os.kill(pid, signal.SIGCONT)
+                    except ProcessLookupError:
+                        pass
+            agent.wait()
+        found = self.parts(began, old, new, first)
+        self.names = [name for name in self.names if name not in gone]
+        self.log.forget()
+        return first - began, found
+
+    def end(self):
+        self.fleet.__exit__()
+
+
+# --- the whole -----------------------------------------------------------------------------------
+
+
+def run(folder, rounds, only, say):
+    """One list of samples per case: {"total", "floor", "reap", parts}."""
+    samples = {case: [] for case in CASES if not only or case in only}
+    for cold in (False, True):
+        cases = [case for case in samples if CASES[case][3] == cold]
+        if not cases:
+            continue
+        agents, hand = Agents(folder, cold), HandMade(folder, cold)
+        try:
+            for _ in range(3):
+                agents.join()
+            for turn in range(rounds):
+                for case in cases:
+                    before, after = CASES[case][:2]
+                    while len(agents.names) < before:
+                        agents.join()
+                    while len(agents.names) > before:  # only after a join that no drain followed
+                        agents.measure("drain", before)
+                    hand.prepare(before if len(hand.running) != before else 0)
+                    if len(hand.running) != before:
+                        hand.switch(before)
+                    hand.prepare(after)
+                    agents.settle(before)
+                    floor, reap = hand.switch(after)
+                    hand.prepare(after)
+                    total, parts = agents.measure(case, after)
+                    samples[case].append({"total": total, "floor": floor, "reap": reap, **parts})
+                    say(f"round {turn + 1} of {rounds}, {case}: {total:.0f} ms, by hand {floor:.0f} ms")
+        finally:
+            hand.end()
+            agents.end()
+    return samples
+
+
+def median(values):
+    return round(statistics.median(values), 1)
+
+
+def summary(case, samples):
+    totals = sorted(sample["total"] for sample in samples)
+    over = median([sample["total"] - sample["floor"] for sample in samples])
+    return {"case": case, "n": len(samples), "median_ms": median(totals), "p90_ms": round(totals[int(0.9 * (len(totals) - 1) + 0.5)], 1),
+            "floor_ms": median([sample["floor"] for sample in samples]), "overhead_ms": over, "limit_ms": CASES[case][2],
+            "floor_reap_ms": median([sample["reap"] for sample in samples]),
+            "parts_ms": {part: median([sample[part] for sample in samples]) for part in PARTS}}
+
+
+def table(rows):
+    heads = ["case", "n", "median", "p90", "floor", "above", "at most", *PARTS]
+    lines = [[row["case"], row["n"], row["median_ms"], row["p90_ms"], row["floor_ms"], row["overhead_ms"], row["limit_ms"],
+              *(row["parts_ms"][part] for part in PARTS)] for row in rows]
+    widths = [max(len(str(line[i])) for line in [heads, *lines]) for i in range(len(heads))]
+    return "\n".join("  ".join(str(word).rjust(width) if i else str(word).ljust(width)
+                               for i, (word, width) in enumerate(zip(line, widths))) for line in [heads, *lines])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="3 rounds in place of 10")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a median is above its limit")
+    parser.add_argument("--loose", action="store_true", help="exit 1 if a median is above twice its floor and limit")
+    parser.add_argument("--only", default="", help="cases, separated by commas")
+    parser.add_argument("--out", default=str(HERE.parent / "build" / "bench" / "recovery.json"))
+    args = parser.parse_args()
+    only = [case for case in args.only.split(",") if case]
+    if unknown := set(only) - set(CASES):
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-recovery-"))
+    try:
+        samples = run(folder, args.rounds or (3 if args.quick else 10), only, lambda text: print(text, flush=True))
+    except Failed as error:
+        kept = pathlib.Path(args.out).with_suffix(".logs")
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(folder, kept)
+        print(f"recovery: {error}; logs are in {kept}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    rows = [summary(case, found) for case, found in samples.items()]
+    out = pathlib.Path(args.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1) + "\n")
+    print(table(rows))
+    late = [row for row in rows if row["overhead_ms"] > row["limit_ms"]]
+    for row in late:
+        print(f"{row['case']}: {row['overhead_ms']} ms above its floor, at most {row['limit_ms']} are wanted")
+    if args.loose:
+        late = [row for row in rows if row["median_ms"] > 2 * (row["floor_ms"] + row["limit_ms"])]
+    return 1 if late and (args.strict or args.loose) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
