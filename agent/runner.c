@@ -50,6 +50,7 @@ struct runner {
     size_t n_pending;
     char text[512]; /* of a pending event */
     struct standby_settings standby;
+    struct watch_settings watch;
     bool hold_waits; /* for the standby of a node that is not needed yet */
     uint64_t hold_epoch;
     bool hold_fresh;
@@ -432,6 +433,8 @@ static int make_parts(struct runner *r)
     r->standby = (struct standby_settings){.is_off = s->no_standby,
                                            .preload = s->preload,
                                            .min_free_percent = s->standby_min_free};
+    r->watch = (struct watch_settings){.start_timeout_ms = s->start_timeout_ms,
+                                       .progress_timeout_ms = s->progress_timeout_ms};
     struct trainers_wish trainers = {
         .base = r->base,
         .guard = r->wish->guard,
@@ -444,6 +447,7 @@ static int make_parts(struct runner *r)
         .logs = r->logs,
         .scripts = r->scripts,
         .standby = &r->standby,
+        .watch = &r->watch,
         .settled = on_settled,
         .on_event = on_event,
         .ctx = r,

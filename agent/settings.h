@@ -45,6 +45,8 @@ struct agent_settings {
     bool module;
     bool no_python;
     const char *checkpoint_dir; /* NULL: none is watched */
+    uint32_t start_timeout_ms;    /* 0: none */
+    uint32_t progress_timeout_ms; /* 0: none */
     bool no_standby;
     const char *preload; /* NULL: what the script imports */
     uint32_t standby_min_free;

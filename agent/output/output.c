@@ -68,6 +68,7 @@ struct output {
     struct source sources[LOG_STREAMS];
     struct tail tail; /* of stderr */
     char *tail_text;  /* MSG_TAIL_MAX; made when asked for */
+    uint64_t bytes;   /* read so far */
 };
 
 /* --- lines --------------------------------------------------------------------------------------
@@ -173,6 +174,7 @@ static ssize_t source_read(struct source *source, bool at_end)
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
         source->n += (size_t)n;
+        source->output->bytes += (uint64_t)n;
         if (source->file) {
             log_file_write(source->file, fresh, (size_t)n, at_end);
         }
@@ -452,6 +454,11 @@ void output_close(struct output *output)
         log_file_close(source->file);
         source->file = NULL;
     }
+}
+
+uint64_t output_bytes(const struct output *output)
+{
+    return output->bytes;
 }
 
 const char *output_tail(const struct output *output)

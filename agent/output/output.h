@@ -62,6 +62,8 @@ void output_close(struct output *output);
 /* The last 20 lines of stderr, at most MSG_TAIL_MAX bytes with NUL, control characters replaced by
  * spaces; valid until the next call or output_free. Complete after output_close. */
 const char *output_tail(const struct output *output);
+/* Bytes that were read from it so far. */
+uint64_t output_bytes(const struct output *output);
 void output_free(struct output *output);
 
 #endif

@@ -64,3 +64,18 @@ uint32_t memory_free_percent(void)
     }
     return least;
 }
+
+uint64_t memory_kills(void)
+{
+    char directory[PATH_MAX];
+    uint64_t kills;
+    if (cgroup_own(NULL, directory) &&
+        cgroup_number(directory, "memory.events", "oom_kill", &kills)) {
+        return kills;
+    }
+    if (cgroup_own("memory", directory) &&
+        cgroup_number(directory, "memory.oom_control", "oom_kill", &kills)) {
+        return kills;
+    }
+    return cgroup_number("/proc", "vmstat", "oom_kill", &kills) ? kills : 0;
+}

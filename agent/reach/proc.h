@@ -2,6 +2,7 @@
 #ifndef TFE_AGENT_REACH_PROC_H
 #define TFE_AGENT_REACH_PROC_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +40,10 @@ bool proc_descendant_listens(pid_t root, uint16_t port);
 
 /* Whether any process of this network namespace listens on TCP port (IPv4 or IPv6). */
 bool proc_port_listens(uint16_t port);
+
+/* Established connections of this network namespace: to our port from that address, and from here to
+ * that address and port. IPv4, also where a socket of IPv6 carries it. */
+size_t proc_connections_from(uint16_t port, struct in_addr address);
+size_t proc_connections_to(struct in_addr address, uint16_t port);
 
 #endif

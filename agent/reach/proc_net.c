@@ -21,6 +21,7 @@
 /* A row of the table has 150 (IPv4) to 200 (IPv6) characters. */
 #define ROW_MAX 512
 
+#define TCP_ESTABLISHED_STATE 0x01
 #define TCP_LISTEN_STATE 0x0A
 
 struct inodes {
@@ -175,6 +176,73 @@ static void inodes_of_port(const char *owner, uint16_t port, struct inodes *ret)
             table_collect(path, port, ret);
         }
     }
+}
+
+/* An end of a connection as the tables show it: "0100007F:1F90", the address as it lies in memory; of
+ * IPv6 only what carries IPv4, "0000000000000000FFFF00000100007F:1F90". */
+static bool end_parse(const char *word, struct in_addr *ret_address, uint16_t *ret_port)
+{
+    static const char mapped[] = "0000000000000000FFFF0000";
+    const char *colon = strchr(word, ':');
+    size_t digits = colon ? (size_t)(colon - word) : 0;
+    if (digits != 8 && (digits != 32 || strncmp(word, mapped, sizeof mapped - 1) != 0)) {
+        return false;
+    }
+    ret_address->s_addr = (in_addr_t)strtoul(colon - 8, NULL, 16);
+    *ret_port = (uint16_t)strtoul(colon + 1, NULL, 16);
+    return true;
+}
+
+/* Which connections are counted; a port of 0 is any. */
+struct question {
+    uint16_t local_port;
+    struct in_addr remote;
+    uint16_t remote_port;
+};
+
+static size_t connections_count(const char *path, const struct question *question)
+{
+    FILE *file = fopen(path, "re");
+    char row[ROW_MAX];
+    size_t n = 0;
+    while (file && fgets(row, sizeof row, file)) {
+        char local[64];
+        char remote[64];
+        unsigned state;
+        struct in_addr address;
+        struct in_addr ignored;
+        uint16_t port;
+        uint16_t own;
+        if (sscanf(row, "%*s %63s %63s %x", local, remote, &state) != 3 ||
+            state != TCP_ESTABLISHED_STATE || !end_parse(local, &ignored, &own) ||
+            !end_parse(remote, &address, &port)) {
+            continue;
+        }
+        bool is_wanted = address.s_addr == question->remote.s_addr &&
+                         (!question->local_port || own == question->local_port) &&
+                         (!question->remote_port || port == question->remote_port);
+        n += is_wanted ? 1 : 0;
+    }
+    if (file) {
+        fclose(file);
+    }
+    return n;
+}
+
+static size_t connections(const struct question *question)
+{
+    return connections_count("/proc/net/tcp", question) +
+           connections_count("/proc/net/tcp6", question);
+}
+
+size_t proc_connections_from(uint16_t port, struct in_addr address)
+{
+    return connections(&(struct question){.local_port = port, .remote = address});
+}
+
+size_t proc_connections_to(struct in_addr address, uint16_t port)
+{
+    return connections(&(struct question){.remote = address, .remote_port = port});
 }
 
 bool proc_port_listens(uint16_t port)

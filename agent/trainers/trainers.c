@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -36,6 +37,9 @@ struct trainers {
     struct trainers_wish wish;
     struct guard_link *guard;
     struct standbys *standbys;
+    struct watch *watch;
+    enum tfe_ending late[MSG_NPROC_MAX]; /* how it was found late; EXITED: it was not */
+    char late_why[MSG_SENTENCE_MAX];
     struct output_sink *sink;
     struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* of the last spawn */
@@ -123,11 +127,18 @@ static void on_exited(void *ctx, uint32_t slot, int wait_status)
         tail = output_tail(t->output[slot]);
     }
     bool signalled = WIFSIGNALED(wait_status);
+    enum tfe_ending how = t->late[slot];
+    if (how != ENDING_EXITED) {
+        tail = t->late_why;
+    } else {
+        how = watch_ending(t->watch, wait_status);
+    }
     tell(t, (struct agent_event){
                 .type = AGENT_TRAINER_EXITED,
                 .local = slot,
                 .code = signalled ? 0 : (uint32_t)WEXITSTATUS(wait_status),
                 .signal = signalled ? (uint32_t)WTERMSIG(wait_status) : 0,
+                .end = how,
                 .text = tail,
             });
     end_output(t, slot);
@@ -187,6 +198,25 @@ static void on_cold(void *ctx, uint32_t slot, const char *why)
 {
     struct trainers *t = ctx;
     standbys_cold(t->standbys, slot, why);
+}
+
+static uint64_t printed(void *ctx, uint32_t local)
+{
+    const struct trainers *t = ctx;
+    return t->output[local] ? output_bytes(t->output[local]) : 0;
+}
+
+static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *why)
+{
+    struct trainers *t = ctx;
+    if (!t->guard || t->sweeping || !t->output[local]) {
+        return;
+    }
+    log_warn("trainer_late", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
+             LOG_S("how", msg_ending_name(how)), LOG_S("why", why));
+    snprintf(t->late_why, sizeof t->late_why, "%s", why);
+    t->late[local] = how;
+    guard_link_signal(t->guard, local, SIGKILL);
 }
 
 static void on_standby_told(void *ctx, uint32_t local, uint32_t pid)
@@ -275,6 +305,7 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
         }
     }
     ports_let_go(t->wish.ports, t->epoch);
+    watch_listens(t->watch);
     tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
 }
 
@@ -333,6 +364,8 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place)
         }
     }
     standbys_trainers_began(t->standbys);
+    memset(t->late, 0, sizeof t->late);
+    watch_begin(t->watch, place->rank, place->rows, place->n_rows);
     t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
     arm(t->listen_timer, t->listen_look_ms);
 }
@@ -350,6 +383,7 @@ bool trainers_are_settled(const struct trainers *t)
 void trainers_stepped(struct trainers *t)
 {
     standbys_trainers_stepped(t->standbys);
+    watch_stepped(t->watch);
 }
 
 static void sweep_now(struct trainers *t)
@@ -387,6 +421,7 @@ static void sweep_hurry(struct trainers *t)
 void trainers_sweep(struct trainers *t, uint32_t grace_ms)
 {
     evtimer_del(t->listen_timer);
+    watch_end(t->watch);
     if (!t->guard) {
         tell(t, (struct agent_event){.type = AGENT_SWEPT});
         return;
@@ -450,6 +485,15 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
         };
         rc = standbys_new(&standbys, &t->standbys);
     }
+    if (rc == 0) {
+        struct watch_wish watch = {.base = wish->base,
+                                   .settings = wish->watch,
+                                   .nproc = wish->nproc,
+                                   .printed = printed,
+                                   .late = on_late,
+                                   .ctx = t};
+        rc = watch_new(&watch, &t->watch);
+    }
     if (rc) {
         trainers_free(t);
         return rc;
@@ -477,6 +521,7 @@ void trainers_free(struct trainers *t)
         return;
     }
     standbys_free(t->standbys);
+    watch_free(t->watch);
     if (t->guard) {
         pid_t pid = guard_link_pid(t->guard);
         guard_link_free(t->guard);

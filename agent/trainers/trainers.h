@@ -10,6 +10,7 @@
 #include "agent/guard/guard.h"
 #include "agent/reach/ports.h"
 #include "agent/trainers/standby.h"
+#include "agent/trainers/watch.h"
 
 struct event_base;
 struct log_writer;
@@ -34,6 +35,7 @@ struct trainers_wish {
     struct log_writer *logs;        /* NULL: there are no log files */
     const struct scripts *scripts; /* whose paths the trainers find in their environment */
     const struct standby_settings *standby;
+    const struct watch_settings *watch;
     /* trainers_are_settled became true. From the loop or from inside trainers_begin. */
     void (*settled)(void *ctx);
     trainers_event_fn *on_event;

@@ -1,0 +1,48 @@
+/* agent/trainers/watch.h: watchdogs over this node's trainers, and what the kernel knows of their end. */
+#ifndef TFE_AGENT_TRAINERS_WATCH_H
+#define TFE_AGENT_TRAINERS_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/msg.h"
+
+struct event_base;
+struct watch;
+
+/* 0: no such watchdog. */
+struct watch_settings {
+    uint32_t start_timeout_ms;
+    uint32_t progress_timeout_ms;
+};
+
+struct watch_wish {
+    struct event_base *base;
+    const struct watch_settings *settings;
+    uint32_t nproc;
+    /* Bytes that the trainer has printed so far: a script that prints is not silent. */
+    uint64_t (*printed)(void *ctx, uint32_t local);
+    /* The trainer is to be ended, for this reason; why is valid for the call. From the loop. */
+    void (*late)(void *ctx, uint32_t local, enum tfe_ending how, const char *why);
+    void *ctx;
+};
+
+/* Copies the wish, borrows the settings. TFE_ENOMEM. */
+int watch_new(const struct watch_wish *wish, struct watch **ret) TFE_MUST_CHECK;
+void watch_free(struct watch *w);
+
+/* The trainers of an epoch were started; rank is that of the first, rows (n_rows) the whole table,
+ * copied. Without the memory to copy it nobody can be named, and nobody is ended for being late. */
+void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, size_t n_rows);
+/* A step was told. */
+void watch_stepped(struct watch *w);
+/* They all listen now. */
+void watch_listens(struct watch *w);
+/* They are being ended. */
+void watch_end(struct watch *w);
+
+/* How a trainer came to an end that was not ended for being late. Asked once for each. */
+enum tfe_ending watch_ending(struct watch *w, int wait_status);
+
+#endif
