@@ -1,0 +1,99 @@
+"""A machine is going to leave, and says so: not one step is lost, nor a sample doubled."""
+import os
+import signal
+import subprocess
+
+import exact
+import fleet as fl
+import metadata
+import pytest
+
+STEPS, PATIENCE_S = 400, 150
+full = pytest.mark.skipif(not os.environ.get("TFE_TEST_FULL"), reason="only with --full")
+
+
+class Sigterm:
+    """Kubernetes, Nomad, Slurm, systemd."""
+    options = ()
+    environment = {}
+
+    def __init__(self, fleet, name):
+        self.fleet, self.name = fleet, name
+
+    def tell(self):
+        self.fleet.agents[self.name].send_signal(signal.SIGTERM)
+
+    def check(self):
+        assert self.fleet.agents[self.name].wait(PATIENCE_S) == 143
+
+    def close(self):
+        pass
+
+
+class Aws(Sigterm):
+    options = ("--notice=aws",)
+
+    def __init__(self, fleet, name):
+        super().__init__(fleet, name)
+        self.service = metadata.Ec2()
+        self.environment = {"TFE_AWS_IMDS_URL": self.service.url}
+
+    def tell(self):
+        self.service.interrupt()
+
+    def check(self):  # it stays, as no member; the machine is still there
+        assert self.fleet.agents[self.name].poll() in (None, 0)
+
+    def close(self):
+        self.service.close()
+
+
+class File(Aws):
+    def __init__(self, fleet, name):
+        Sigterm.__init__(self, fleet, name)
+        self.path = fleet.directory / f"leaves-{name}"
+        self.options = (f"--notice=file:{self.path}",)
+
+    def tell(self):
+        self.path.write_text("60\n")
+
+    def close(self):
+        pass
+
+
+class Drain(Sigterm):
+    def tell(self):
+        subprocess.run([fl.program("tfe-ctl"), "drain", self.name, f"--state-dir={self.fleet.state}"], check=True, timeout=30)
+
+    def check(self):
+        assert self.fleet.agents[self.name].wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("source", [Sigterm, Aws, pytest.param(File, marks=full), pytest.param(Drain, marks=full)])
+def test_the_leader_leaves_and_no_step_is_lost(make_fleet, source):
+    """Three members train; the machine of rank 0 says that it will go; the other two train to the end."""
+    fleet = make_fleet()
+    hold = fleet.directory / "hold"
+    hold.touch()
+    sources = {name: source(fleet, name) for name in "abc"}
+    try:
+        for name, said in sources.items():
+            exact.start_digits(fleet, name, fleet.checkpoints, "--steps", STEPS, "--save-every", 1000, "--pace", 0.01,
+                               "--hold", hold, options=("--nnodes=1:3", *said.options), **said.environment)
+        fl.wait_for("60 steps", lambda: exact.highest_step(fleet) >= 60, PATIENCE_S)
+        leader = next(name for name in "abc" if "[0] epoch " in fleet.output(name))
+        sources[leader].tell()
+        fl.wait_for("steps of the others", lambda: {line["world"] for line in fleet.steps()} >= {3, 2}, PATIENCE_S)
+        hold.unlink()
+        others = [name for name in "abc" if name != leader]
+        assert fleet.wait_agents(others, PATIENCE_S) == dict.fromkeys(others, 0)
+        sources[leader].check()
+    finally:
+        for said in sources.values():
+            said.close()
+
+    exact.check_samples(fleet, STEPS)
+    assert [epoch["members"] for epoch in fleet.epochs()] == [3, 2]
+    first, second = ([line["step"] for line in fleet.steps(epoch)] for epoch, _ in exact.restored(fleet))
+    assert set(first) == set(range(1, max(first) + 1))
+    assert min(second) == max(first) + 1  # the next whole number: nothing was done that is lost
