@@ -81,6 +81,7 @@ static void open_job(struct explore *x, uint32_t group)
     job->no_grow = roll(x, 0, 9) == 0;
     job->chief_grace_ms = roll(x, 0, 4) ? MSG_UNSET : ONE_OF(x, 0, 2000, 15000);
     job->run_key = roll(x, 0, 4) == 0;
+    job->preempt_grace_ms = ONE_OF(x, 0, 2000, 30000);
     job->script = roll(x, 1, 1000);
     struct trainer_spec *spec = &job->spec;
     spec->start_lo = ONE_OF(x, 50, 300, 2000);

@@ -491,14 +491,15 @@ void faults_end(struct world *w)
         struct node *n = &w->nodes[node];
         n->kill_stuck_until = 0;
         n->mem.fail_in = 0;
+        heal_link(w, node);
+        node_resume(w, node);
+        node_freeze_agent(w, node, false);
+        /* Behind the notices that it finds now. */
         for (unsigned kind = NOTICE_REBALANCE; kind <= NOTICE_OPERATOR; kind++) {
             if (n->agent && n->noticed & 1u << kind) {
                 node_notice(w, node, (enum tfe_notice)kind, MSG_UNSET, true);
             }
         }
-        heal_link(w, node);
-        node_resume(w, node);
-        node_freeze_agent(w, node, false);
         for (uint32_t local = 0; local < n->cap_trainers; local++) {
             trainer_freeze(w, n, local, false);
         }

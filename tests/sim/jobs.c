@@ -64,6 +64,7 @@ uint32_t jobs_add(struct world *w, const char *name, uint32_t min, uint32_t max,
     job->max_restarts = MSG_UNSET;
     job->elastic_ms = MSG_UNSET;
     job->chief_grace_ms = MSG_UNSET;
+    job->preempt_grace_ms = 30000;
     job->script = 1;
     job->spec = usual;
     jobs->v[jobs->n] = job;

@@ -37,6 +37,7 @@ struct job {
     bool new_run;          /* its agents ask for one */
     bool no_grow;
     uint32_t chief_grace_ms; /* wish or MSG_UNSET */
+    uint32_t preempt_grace_ms; /* of its agents */
     uint32_t run_key;        /* number of the run its agents name; 0: they name none */
     uint64_t script;
     struct trainer_spec spec;

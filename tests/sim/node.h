@@ -65,6 +65,7 @@ struct node {
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
+    bool signalled;   /* its agent will be out by a moment of its own */
     uint32_t noticed; /* kinds of notices that stand, a bit each */
     struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
     uint32_t cap_trainers;

@@ -319,6 +319,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
         .pid = 1 + n->index,
         .join_timeout_ms = 600000,
         .exit_grace_ms = 60000,
+        .preempt_grace_ms = j->preempt_grace_ms,
         .seed = world_draw(w, n->index, n->process, 5),
     };
     config.job = j->name;
@@ -330,6 +331,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->frozen = false;
     n->n_pending = 0;
     n->noticed = 0;
+    n->signalled = false;
     n->epoch = 0;
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
@@ -366,6 +368,7 @@ static void on_signal(struct world *w, const struct sim_event *event)
 
 void node_signal(struct world *w, uint32_t node, uint32_t signo)
 {
+    w->nodes[node].signalled = true;
     world_at(w, w->now, on_signal, node, w->nodes[node].process, signo ? signo : SIGTERM_NUMBER);
 }
 

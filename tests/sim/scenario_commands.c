@@ -6,6 +6,7 @@
  *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
  *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic new_run
  *                             tells=1s listens=1 deaf=1 save=500ms chief_grace run_key no_grow
+ *                             preempt_grace
  *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
  *   run DURATION              until when; 60s
  * At a time:
@@ -119,6 +120,7 @@ static int set_job(struct world *w, const struct words *words)
     job->new_run = new_run != 0;
     job->no_grow = no_grow != 0;
     return set_ms(words, "chief_grace", &job->chief_grace_ms) |
+           set_ms(words, "preempt_grace", &job->preempt_grace_ms) |
            set_u32(words, "run_key", &job->run_key) |
            set_ms(words, "elastic", &job->elastic_ms) |
            set_u32(words, "restarts", &job->max_restarts) | set_u64(words, "script", &job->script) |

@@ -14,6 +14,8 @@
 #define STOPPED_MS 5
 /* Between two members' hearing of a stop, at most. */
 #define HEARD_MS 700
+/* A signalled agent with less time than this may be out before its trainers have saved. */
+#define PATIENT_MS 20000
 
 static void on_saved(struct world *w, const struct sim_event *event);
 static void on_stop_saved(struct world *w, const struct sim_event *event);
@@ -180,12 +182,15 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
 static bool can_save(struct world *w, const struct cluster *c)
 {
     const struct trainer_spec *spec = cluster_spec(w, c);
+    const struct job *job = jobs_get(w, c->job);
     uint32_t grace_ms = server_config(w)->stop_grace_ms;
     bool can = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs && spec->listens &&
                !spec->deaf && grace_ms * 9 / 10 > spec->save_ms + HEARD_MS &&
                !server_is_disturbed(w);
     for (uint32_t rank = 0; can && rank < c->world; rank++) {
-        can = c->members[rank].lives && node_is_well(w, c->members[rank].node);
+        const struct node *node = &w->nodes[c->members[rank].node];
+        bool is_hasty = node->signalled && job->preempt_grace_ms < PATIENT_MS;
+        can = c->members[rank].lives && !is_hasty && node_is_well(w, node->index);
     }
     return can;
 }
