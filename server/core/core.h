@@ -141,6 +141,7 @@ struct node {
     bool is_proven;         /* it was in an epoch of this run that made progress */
     struct core_timer hold; /* set: in quarantine, for hold_ms */
     uint32_t hold_ms;
+    uint64_t haunts; /* an epoch it was left out of while its trainers may have run on; 0 none */
     bool reports;        /* it runs the epoch that the job is being rebuilt from … */
     bool reported_end;   /* … or did so, and its trainers have ended since */
     uint32_t reported_seat;

@@ -136,6 +136,9 @@ static void dissolve(struct rdzv *r, struct job *job)
     struct node *next;
     RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
     {
+        if (node->seat != NO_SEAT && !node->accounted && job->epoch.opened) {
+            node->haunts = job->epoch.number;
+        }
         node->seat = NO_SEAT;
         node->accounted = false;
         node->started = false;

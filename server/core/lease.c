@@ -83,6 +83,11 @@ void lease_renew(struct rdzv *r, struct node *node)
      * keeps to the longer fence of an older one. */
     node->lease.fence_end = tfe_mono_max(
         node->lease.fence_end, tfe_mono_add(r->now, held_ms(lease_node_fence_ms(r, node))));
+    if (node->haunts != 0) {
+        /* Its agent cannot end them, and their fence moves on with its renewals. */
+        struct tfe_mono *spoken_until = &node->job->ports_spoken_until[node->haunts & 1];
+        *spoken_until = tfe_mono_max(*spoken_until, node->lease.fence_end);
+    }
 }
 
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms)

@@ -34,6 +34,7 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     node->table_digest = ready->table_digest;
     memcpy(node->ports, ready->ports, ready->n_ports * sizeof(*ready->ports));
     node_account(node); /* nothing of an older epoch runs here */
+    node->haunts = 0;
     if (wheel_is_set(&node->hold.wheel)) {
         job_settle(r, job); /* it is asked again when its quarantine is over */
         return 0;

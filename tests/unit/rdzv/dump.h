@@ -38,7 +38,7 @@ static inline void dump_node(FILE *f, const struct node *n)
     DUMP_U(n, durable), DUMP_U(n, is_dead), DUMP_U(n, answering), DUMP_U(n, answering_epoch);
     DUMP_U(n, released), DUMP_T(n, released_until), DUMP_U(n, is_mute), DUMP_U(n, n_probing);
     DUMP_U(n, is_proven), DUMP_U(n, hold_ms), DUMP_U(n, reports), DUMP_U(n, reported_end);
-    DUMP_U(n, reported_seat), DUMP_U(n, progress.epoch), DUMP_U(n, progress.step);
+    DUMP_U(n, haunts), DUMP_U(n, reported_seat), DUMP_U(n, progress.epoch), DUMP_U(n, progress.step);
     DUMP_U(n, progress.saves), DUMP_U(n, guard_pid), DUMP_U(n, n_trainer_pids);
     DUMP_U(n, n_standby_pids), DUMP_U(n, drained), DUMP_U(n, notice), DUMP_T(n, notice_deadline);
     DUMP_U(n, save_told);

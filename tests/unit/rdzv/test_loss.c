@@ -509,6 +509,29 @@ TEST(session, a_newcomer_that_still_runs_something_is_told_to_stop)
     world_free(w);
 }
 
+TEST(ports, that_stuck_trainers_may_speak_to_are_not_used_while_their_agent_renews)
+{
+    /* Their fence moves on with its renewals, long after they were left out. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 4, 3);
+    exited(w, 0, 1, 1);
+    ready(w, 0, 2);
+    stopped_and_ready(w, 1, 1);
+    pass(w, 36000); /* c is never ready, and left out */
+    assert_saw(w, "START epoch=2");
+    pass(w, 2 * FENCE_HELD_MS);
+    exited(w, 1, 2, 1);
+    assert_saw(w, "0:PREPARE epoch=3 fresh");
+    ready(w, 2, 3); /* now it has ended them */
+    ready(w, 1, 3);
+    stopped_and_ready(w, 0, 2);
+    pass(w, 2 * FENCE_HELD_MS);
+    exited(w, 1, 3, 1);
+    assert_not_saw(w, "fresh");
+    stopped_and_ready(w, 0, 3);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest stories[] = {
@@ -543,6 +566,7 @@ int main(void)
         STORY(session, a_newer_one_replaces_the_older_whose_end_is_no_evidence),
         STORY(session, a_join_said_twice_changes_nothing),
         STORY(session, a_newcomer_that_still_runs_something_is_told_to_stop),
+        STORY(ports, that_stuck_trainers_may_speak_to_are_not_used_while_their_agent_renews),
     };
     return cmocka_run_group_tests(stories, NULL, NULL);
 }
