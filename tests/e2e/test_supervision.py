@@ -135,6 +135,26 @@ def test_always_failing_script_fails_the_job_after_its_restarts(server, fleet):
     assert fleet.starts(fleet.last_epoch())[0]["env"]["TFE_RUN"] == "2"
 
 
+def test_a_named_run_is_told_how_it_ended_and_another_one_begins(server, fleet):
+    server(*QUICK)
+    assert fleet.start("--run=monday", trainer=["--exit", "0"]).wait() == 0
+    late = fleet.start("--run=monday", trainer=["--exit", "9"])
+    assert late.wait() == 0 and "job default run 1 ended succeeded at 20" in late.stderr()
+    assert fleet.start("--run=tuesday", trainer=["--exit", "0"]).wait() == 0
+    assert [fleet.starts(e)[0]["env"]["TFE_RUN"] for e in (1, 2)] == ["1", "2"]
+    refused = fleet.start("--run=next/week")
+    assert refused.wait() == 2 and "next/week" in refused.stderr()
+
+
+def test_a_durable_node_has_rank_0(server, fleet):
+    server("--gather", "1")
+    agents = [fleet.start("--nnodes=2:2", *options) for options in ((), ("--durable",))]
+    epoch = fleet.wait_world(2)
+    assert [s["ppid"] for s in fleet.starts(epoch) if s["env"]["TFE_RANK"] == "0"] == [agents[1].guard_pid]
+    fleet.order("exit 0")
+    assert [a.wait() for a in agents] == [0, 0]
+
+
 def test_one_failure_is_survived(server, fleet):
     s = server(*QUICK)
     agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
