@@ -29,7 +29,7 @@ p.add_argument("--batch", type=int, default=96, help="samples per step, of all w
 p.add_argument("--save-every", type=int, default=20, metavar="STEPS")
 p.add_argument("--step-log", metavar="DIR", help="write one JSON line per step there")
 p.add_argument("--pace", type=float, default=0, metavar="SECONDS",
-               help="a step takes at least this long, as a larger model's would")
+               help="a step takes at least this long, as a larger model's would; with --hold while FILE is there")
 p.add_argument("--log-ids", action="store_true", help="there, too: which samples each step sees")
 p.add_argument("--hold", metavar="FILE", help="take the last step only once FILE is gone")
 args = p.parse_args()
@@ -131,7 +131,8 @@ while done < args.steps:
         checkpointer.after_step()
         if RANK == 0 and done % 100 == 0:
             print(f"step {done} of {args.steps}: loss {float(loss):.4f}, {WORLD} workers", flush=True)
-        time.sleep(max(0.0, args.pace - (time.monotonic() - began)))
+        if not args.hold or os.path.exists(args.hold):
+            time.sleep(max(0.0, args.pace - (time.monotonic() - began)))
         hold()
         if done == args.steps:
             break

@@ -139,6 +139,21 @@ class Fleet:
             str(script), *map(str, arguments)], **environment)
         return self.agents[name]
 
+    def standbys(self):
+        """Processor time of each node's warm interpreters, by its label; a node without one is not there."""
+        told = subprocess.run([program("tfe-ctl"), "status", "--json", "--state-dir", str(self.state)],
+                              capture_output=True, text=True, timeout=20)
+        found = {}
+        for job in json.loads(told.stdout)["jobs"] if told.returncode == 0 else ():
+            for node in job["nodes"]:
+                for pid in node["standby_pids"]:
+                    try:
+                        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    except OSError:
+                        continue
+                    found[node["name"]] = found.get(node["name"], 0) + int(fields[11]) + int(fields[12])
+        return found
+
     def output(self, name, stream="out"):
         try:
             return (self.logs / f"{name}.{stream}").read_text(errors="replace")
