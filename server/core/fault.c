@@ -66,7 +66,13 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node)
     f->is_open = true;
     /* A member that was lost with it is known to be so after a lease. Alone nobody was. */
     f->verdict_at = job->epoch.n_seats > 1 ? lease_end_from(r, job, r->now) : r->now;
-    back_off(r, job);
+    if (fault_has_progressed(r, job)) {
+        /* It trained until now: the budget bounds how often, a wait would only cost. */
+        f->backoff_ms = 0;
+        f->not_before = r->now;
+    } else {
+        back_off(r, job);
+    }
     send_trace(r, TRACE_RESTARTS, job, node, job->restarts, NULL);
 }
 
