@@ -381,6 +381,7 @@ def main():
     only = [case for case in args.only.split(",") if case]
     if unknown := set(only) - set(CASES):
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-recovery-"))
     try:
         samples = run(folder, args.rounds or (3 if args.quick else 10), only, lambda text: print(text, flush=True))
