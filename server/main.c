@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/net/clock.h"
+#include "common/net/heap.h"
 #include "common/net/listener.h"
 #include "common/net/log.h"
 #include "common/net/state_dir.h"
@@ -20,6 +21,7 @@
 #include "server/settings.h"
 #include "server/state.h"
 #include "server/store/memory.h"
+#include "server/store/recover.h"
 #include "server/store/sqlite.h"
 
 /* DESIGN 9: exit 0 within 2 s of a signal. Peers get this long to read what was queued for them. */
@@ -104,15 +106,45 @@ static int start_loop(struct server *server, struct tfe_why *why)
     return 0;
 }
 
-static int open_store(struct server *server, uint64_t incarnation, struct tfe_why *why)
+static int takes_in(void *ctx, const struct rdzv_record *record)
+{
+    return rdzv_restore(ctx, clock_mono(), record);
+}
+
+/* --recover: each record is tried on a core of its own, as the real one will be. */
+static int recover_store(const struct rdzv_config *config, const char *path, struct tfe_why *why)
+{
+    struct rdzv *core;
+    struct recover_report report;
+    int err = rdzv_new(config, &heap_mem, &core);
+    if (err != 0) {
+        why_set(why, "recover %s: %s", path, tfe_error_sentence(err));
+        return err;
+    }
+    err = sqlite_store_recover(path, clock_wall(), takes_in, core, &report, why);
+    rdzv_free(core);
+    if (err == 0 && !report.was_damaged) {
+        log_info("store_is_whole", LOG_S("file", path));
+    } else if (err == 0) {
+        log_warn("store_salvaged", LOG_S("file", path), LOG_U("jobs", report.jobs),
+                 LOG_U("jobs_dropped", report.dropped), LOG_U("ledger_rows", report.rows),
+                 LOG_S("old_file", report.kept));
+    }
+    return err;
+}
+
+static int open_store(struct server *server, const struct rdzv_config *config, struct tfe_why *why)
 {
     char path[PATH_MAX];
     if (server->settings.ephemeral) {
         return memory_store_open(&server->store, why);
     }
     int err = state_path(path, server->state.dir, STATE_DIR_STORE, why);
+    if (err == 0 && server->settings.recover) {
+        err = recover_store(config, path, why);
+    }
     return err != 0 ? err
-                    : sqlite_store_open(path, incarnation, clock_wall(), NULL, &server->store, why);
+                    : sqlite_store_open(path, config->incarnation, clock_wall(), NULL, &server->store, why);
 }
 
 static int start_core(struct server *server, struct tfe_why *why)
@@ -134,7 +166,7 @@ static int start_core(struct server *server, struct tfe_why *why)
     };
     randombytes_buf(&config.incarnation, sizeof(config.incarnation));
     randombytes_buf(&config.seed, sizeof(config.seed));
-    int err = open_store(server, config.incarnation, why);
+    int err = open_store(server, &config, why);
     if (err != 0) {
         return err;
     }

@@ -44,8 +44,8 @@ static int connect_file(struct sqlite_store *s, const char *vfs, struct tfe_why 
     return rc == SQLITE_OK ? 0 : sqlite_error(s, "open", why);
 }
 
-/* Says what a person can do about an error while opening. */
-static void advise(const struct sqlite_store *s, struct tfe_why *why)
+/* Says what a person can do about an error while opening, and returns it: TFE_EINVAL for damage. */
+static int advise(const struct sqlite_store *s, int err, struct tfe_why *why)
 {
     switch (sqlite3_errcode(s->db)) {
     case SQLITE_CORRUPT:
@@ -54,12 +54,12 @@ static void advise(const struct sqlite_store *s, struct tfe_why *why)
                 "%s is damaged (%s); nothing was changed: restore it from a backup, or start once "
                 "with --recover, which salvages what can be read into a new file and keeps this one",
                 s->path, sqlite3_errmsg(s->db));
-        return;
+        return TFE_EINVAL;
     case SQLITE_BUSY:
         why_set(why, "%s is held by another program; end that one first", s->path);
-        return;
+        return err;
     default:
-        return; /* the error's own words do */
+        return err; /* the error's own words do */
     }
 }
 
@@ -77,8 +77,7 @@ static int look(struct sqlite_store *s, int *ret_schema, struct tfe_why *why)
         err = sqlite_number(s, "SELECT count(*) FROM sqlite_schema", &tables, why);
     }
     if (err != 0) {
-        advise(s, why);
-        return err;
+        return advise(s, err, why);
     }
     if (application != SQLITE_STORE_APPLICATION && (application != 0 || schema != 0 || tables != 0)) {
         why_set(why,
@@ -98,28 +97,38 @@ static int look(struct sqlite_store *s, int *ret_schema, struct tfe_why *why)
     return 0;
 }
 
+/* The check tells of a page that the disk did not give as of a damaged one: "unable to get the page.
+ * error code=266". Whoever salvages then, loses what may be there tomorrow. */
+static bool is_unread(const char *verdict)
+{
+    static const char words[] = "error code=";
+    const char *code = strstr(verdict, words);
+    long number = code != NULL ? strtol(code + sizeof(words) - 1, NULL, 10) & 0xff : SQLITE_CORRUPT;
+    return number != SQLITE_CORRUPT && number != SQLITE_NOTADB;
+}
+
 /* A page that does not fit the others is found now and not in the middle of a switch. */
 static int check_pages(struct sqlite_store *s, struct tfe_why *why)
 {
     sqlite3_stmt *check;
     if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &check, NULL) != SQLITE_OK) {
-        int err = sqlite_error(s, "check", why);
-        advise(s, why);
-        return err;
+        return advise(s, sqlite_error(s, "check", why), why);
     }
     int err = 0;
     if (sqlite3_step(check) != SQLITE_ROW) {
-        err = sqlite_error(s, "check", why);
-        advise(s, why);
+        err = advise(s, sqlite_error(s, "check", why), why);
     } else {
         const char *verdict = (const char *)sqlite3_column_text(check, 0);
-        if (verdict == NULL || strcmp(verdict, "ok") != 0) {
+        if (verdict != NULL && is_unread(verdict)) {
+            why_set(why, "%s: check: %.200s", s->path, verdict);
+            err = TFE_EDISK;
+        } else if (verdict == NULL || strcmp(verdict, "ok") != 0) {
             why_set(why,
                     "%s is damaged (%.200s); nothing was changed: restore it from a backup, or "
                     "start once with --recover, which salvages what can be read into a new file "
                     "and keeps this one",
                     s->path, verdict != NULL ? verdict : "it cannot be checked");
-            err = TFE_EDISK;
+            err = TFE_EINVAL;
         }
     }
     (void)sqlite3_finalize(check);

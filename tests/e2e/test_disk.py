@@ -175,3 +175,83 @@ def test_a_file_that_may_not_grow_is_a_full_disk_too(server, fleet, state_dir):
     assert [agent.wait(), other.wait()] == [0, 0]
     s.stop()
     check_database(state_dir)
+
+
+# --- damaged ---
+
+
+PAGE = 4096
+
+
+def damage(path, how):
+    """Spoils the file in one of several ways."""
+    data = bytearray(path.read_bytes())
+    if how == "header":
+        data[:100] = os.urandom(100)
+    elif how == "cut":
+        del data[len(data) // 2 // PAGE * PAGE:]
+    elif how == "ledger":
+        # Its rows: pages with a word that only they have.
+        hit = [n for n in range(2 * PAGE, len(data), PAGE) if data[n:n + PAGE].count(b"from-the-ledger") > 5]
+        assert hit
+        for n in hit[-1:]:  # not the root of the tree
+            data[n:n + PAGE] = os.urandom(PAGE)
+    path.write_bytes(data)
+
+
+def fill_ledger(path, rows):
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        columns = [c[1] for c in db.execute("PRAGMA table_info(ledger)")]
+        for i in range(rows):
+            values = {c: 1 for c in columns}
+            values.update(job="old", epoch=i + 1, blamed="from-the-ledger" * 4)
+            db.execute(f"INSERT INTO ledger({','.join(columns)}) VALUES({','.join('?' * len(columns))})",
+                       [values[c] for c in columns])
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+
+
+@pytest.mark.parametrize("how", ["header", "cut", "ledger", "member"])
+def test_a_damaged_file_is_refused_and_salvaged(server, fleet, ctl, state_dir, how):
+    s = server(*CALM)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    epoch = fleet.wait_world(2)
+    before = {start["pid"] for start in fleet.starts()}
+    assert s.stop() == 0
+    path = state_dir / "rdzv.db"
+    fill_ledger(path, 400)
+    if how == "member":
+        with sqlite3.connect(path) as db:
+            db.execute("DELETE FROM members WHERE seat = 1")
+        db.close()
+    damage(path, how)
+    spoilt = path.read_bytes()
+
+    refused = server(*CALM, port=s.port, ready=False)
+    assert refused.process.wait(30) == 1
+    said = refused.log.read_text()
+    assert "damaged" in said and str(path) in said and "--recover" in said
+    if how != "member":
+        assert path.read_bytes() == spoilt
+
+    s = server(*CALM, "--recover", port=s.port)
+    [report] = s.events("store_salvaged")
+    kept = state_dir / os.path.basename(report["old_file"])
+    assert kept.name.startswith("rdzv.db.damaged-") and kept.stat().st_size == len(spoilt)
+    if how == "ledger":
+        assert report["jobs"] == 1 and 0 < report["ledger_rows"] < 402
+        wait_until(lambda: len(s.events("node_back")) == 2, what="their return")
+        assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
+    if how == "member":
+        assert (report["jobs"], report["jobs_dropped"]) == (0, 1) and report["ledger_rows"] >= 401
+    if how != "ledger":
+        wait_until(lambda: s.events("rebuilt"), what="the job's return from what its agents know")
+    assert all(is_alive(pid) for pid in before) and fleet.last_epoch() == epoch
+    fleet.order("exit 0")
+    assert [a.wait() for a in agents] == [0, 0]
+    assert s.stop() == 0
+    check_database(state_dir)
+    s = server(*CALM, "--recover")
+    assert s.events("store_is_whole") and not s.events("store_salvaged")

@@ -39,15 +39,17 @@ def test_the_ledger_of_a_job_that_has_ended(server, fleet, ctl):
     wait_until(lambda: len(s.events("node_back")) == 2, what="their return")
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0]
-    wait_until(lambda: len(epochs(ctl)["epochs"]) == 3, what="three rows")
+    wait_until(lambda: epochs(ctl)["epochs"][-1]["over"], what="the end in the ledger")
     ledger = epochs(ctl)
     rows = ledger["epochs"]
     assert [row["nodes"] for row in rows] == [2, 1, 2]
+    assert rows[1]["blamed"] == "b" and rows[0]["blamed"] is None
     assert rows[0]["cause"] == "start" and rows[2]["cause"] == "joined"
     assert [row["run"] for row in rows] == [1, 1, 1]
     assert all(a["epoch"] < b["epoch"] for a, b in zip(rows, rows[1:]))
     for row in rows:
-        assert row["running_ms"] is not None and row["running_ms"] >= 0
+        assert row["committed_ms"] <= row["started_ms"] + 1 and row["started_ms"] <= row["ended_ms"]
+        assert row["over"] and row["running_ms"] is not None and row["running_ms"] >= 0
     for before, row in zip(rows, rows[1:]):
         assert 0 <= row["standstill_ms"] < 60000
         assert row["committed_ms"] > before["committed_ms"]

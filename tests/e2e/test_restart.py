@@ -153,16 +153,55 @@ def started(fleet):
     return agent
 
 
+def test_a_server_that_lost_its_disk_takes_the_job_over_from_its_agents(server, fleet, state_dir, status):
+    s = server(*CALM)
+    agents = [fleet.start("--nnodes=2:3") for _ in range(3)]
+    epoch = fleet.wait_world(3)
+    before = pids(fleet)
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    for path in state_dir.glob("rdzv.db*"):
+        path.unlink()
+    s = server(*CALM, port=s.port)
+    wait_until(lambda: connected(status, 3), what="everybody's return")
+    assert s.events("rebuilt")[0]["members"] == 3
+    assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
+    agents[0].send(signal.SIGTERM)
+    assert agents[0].wait() == 143
+    fleet.wait_world(2, above=epoch)
+    finish(fleet, agents[1:])
+
+
+@pytest.mark.skipif(not os.environ.get("TFE_TEST_FULL"), reason="takes 4 minutes (--full)")
+def test_an_outage_of_four_minutes(server, fleet, status):
+    """Below the fence of two nodes and more, which is 5 minutes."""
+    s = server(*CALM)
+    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
+    epoch = fleet.wait_world(2)
+    before = pids(fleet)
+    restart(server, s, *CALM, away=240)
+    wait_until(lambda: connected(status, 2), what="everybody's return")
+    assert fleet.last_epoch() == epoch and pids(fleet) == before and all(is_alive(pid) for pid in before)
+    finish(fleet, agents)
+
+
 def test_an_ephemeral_server_keeps_nothing_and_learns_what_runs_from_who_runs_it(server, fleet, state_dir):
     s = server(*CALM, "--ephemeral")
     agent = started(fleet)
     assert not (state_dir / "rdzv.db").exists()
     s.stop()
     s = server(*CALM, "--ephemeral", port=s.port)
+    wait_until(lambda: s.events("rebuilt"), what="the job's return from what its agent knows")
     assert not s.events("job_restored")
-    wait_until(lambda: s.events("node_joined") or s.events("node_back"), what="the agent's return")
     finish(fleet, [agent])
     assert len(fleet.starts()) == 1
+    late = fleet.start()
+    assert late.wait() == 0
+    s.stop()
+    s = server(*CALM, "--ephemeral", port=s.port)
+    again = fleet.start()
+    wait_until(lambda: s.events("epoch"), what="a run of a job that nobody remembers")
+    fleet.order("exit 0")
+    assert again.wait() == 0
 
 
 def test_two_servers_on_one_state_directory(server, state_dir):

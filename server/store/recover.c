@@ -1,0 +1,247 @@
+/* server/store/recover.c: what can still be read of a damaged SQLite store, in a new file.
+ *
+ * Each table is read from its begin to the first page that cannot be read, and then from its end. A
+ * job that has not all its members any more must not be adopted: it is dropped, and its agents bring
+ * it back with what they know. */
+#include "server/store/recover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/id.h"
+#include "server/store/sqlite.h"
+#include "server/store/sqlite_private.h"
+
+#define INCARNATION 1 /* of nobody: the server that comes next enters its own */
+
+struct recovery {
+    const char *path;
+    char fresh[PATH_MAX];
+    sqlite3 *old;
+    struct store *to;
+    store_load_fn takes_in;
+    void *ctx;
+    struct recover_report *report;
+};
+
+static sqlite3 *db_of(struct store *store)
+{
+    return ((struct sqlite_store *)store)->db;
+}
+
+/* Whether it opens and loads. TFE_EINVAL: it is damaged. */
+static int look(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
+{
+    struct store *store;
+    int err = sqlite_store_open(r->path, INCARNATION, now, NULL, &store, why);
+    if (err == 0) {
+        err = store_load(store, r->takes_in, r->ctx, why);
+        store_close(store);
+    }
+    return err;
+}
+
+/* The statement that puts a row of `from` into the table of the same name, or NULL. */
+static sqlite3_stmt *prepare_insert(struct recovery *r, const char *table, sqlite3_stmt *from)
+{
+    char columns[1024] = "";
+    char places[512] = "";
+    char sql[2048];
+    sqlite3_stmt *to = NULL;
+    for (int i = 0; i < sqlite3_column_count(from); i++) {
+        size_t at = strlen(columns);
+        (void)snprintf(columns + at, sizeof(columns) - at, "%s%s", i > 0 ? ", " : "",
+                       sqlite3_column_name(from, i));
+        at = strlen(places);
+        (void)snprintf(places + at, sizeof(places) - at, i > 0 ? ", ?%d" : "?%d", i + 1);
+    }
+    (void)snprintf(sql, sizeof(sql), "INSERT OR IGNORE INTO %s(%s) VALUES(%s)", table, columns,
+                   places);
+    if (sqlite3_prepare_v2(db_of(r->to), sql, -1, &to, NULL) != SQLITE_OK) {
+        return NULL;
+    }
+    return to;
+}
+
+/* As many rows as can be read in this order. False: the new file does not take them. */
+static bool copy_rows(struct recovery *r, const char *table, const char *order)
+{
+    char sql[256];
+    sqlite3_stmt *from = NULL;
+    bool takes = true;
+    (void)snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY %s", table, order);
+    if (sqlite3_prepare_v2(r->old, sql, -1, &from, NULL) != SQLITE_OK) {
+        return true; /* not even the table can be read */
+    }
+    sqlite3_stmt *to = prepare_insert(r, table, from);
+    while (to != NULL && takes && sqlite3_step(from) == SQLITE_ROW) {
+        for (int i = 0; i < sqlite3_column_count(from); i++) {
+            (void)sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
+        }
+        int rc = sqlite3_step(to);
+        /* A row that breaks a rule of the schema is damaged, too. */
+        takes = rc == SQLITE_DONE || (rc & 0xff) == SQLITE_CONSTRAINT;
+        (void)sqlite3_reset(to);
+    }
+    (void)sqlite3_finalize(to);
+    (void)sqlite3_finalize(from);
+    return takes;
+}
+
+static int copy_all(struct recovery *r, struct tfe_why *why)
+{
+    static const struct {
+        const char *table;
+        const char *forward, *backward;
+    } tables[] = {
+        {"jobs", "job", "job DESC"},
+        {"members", "job, seat", "job DESC, seat DESC"},
+        {"ledger", "job, epoch", "job DESC, epoch DESC"},
+    };
+    bool takes = sqlite3_exec(db_of(r->to), "BEGIN", NULL, NULL, NULL) == SQLITE_OK;
+    for (size_t i = 0; takes && i < sizeof(tables) / sizeof(tables[0]); i++) {
+        takes = copy_rows(r, tables[i].table, tables[i].forward) &&
+                copy_rows(r, tables[i].table, tables[i].backward);
+    }
+    if (!takes || sqlite3_exec(db_of(r->to), "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
+        return sqlite_error((struct sqlite_store *)r->to, "salvage", why);
+    }
+    return 0;
+}
+
+/* The one job that cannot be taken in goes, until all can. */
+struct visit {
+    struct recovery *r;
+    struct tfe_id last; /* that was taken in */
+    uint32_t n;
+};
+
+static int visit_job(void *ctx, const struct rdzv_record *record)
+{
+    struct visit *v = ctx;
+    int err = v->r->takes_in(v->r->ctx, record);
+    if (err == TFE_EEXIST) {
+        err = 0; /* on an earlier visit */
+    }
+    if (err == 0) {
+        v->n++;
+        (void)id_set(&v->last, record->job);
+    }
+    return err;
+}
+
+static int drop_what_is_not_whole(struct recovery *r, struct tfe_why *why)
+{
+    for (;;) {
+        struct visit v = {.r = r};
+        int err = store_load(r->to, visit_job, &v, why);
+        r->report->jobs = v.n;
+        if (err != TFE_EINVAL) {
+            return err;
+        }
+        sqlite3_stmt *drop = NULL;
+        int rc = sqlite3_prepare_v2(db_of(r->to),
+                                    "DELETE FROM jobs WHERE job IN "
+                                    "(SELECT job FROM jobs WHERE job > ?1 ORDER BY job LIMIT 1)",
+                                    -1, &drop, NULL);
+        if (rc == SQLITE_OK) {
+            rc = sqlite3_bind_text(drop, 1, v.last.text, -1, SQLITE_STATIC);
+        }
+        if (rc == SQLITE_OK) {
+            rc = sqlite3_step(drop);
+        }
+        (void)sqlite3_finalize(drop);
+        if (rc != SQLITE_DONE || sqlite3_changes(db_of(r->to)) != 1) {
+            return sqlite_error((struct sqlite_store *)r->to, "salvage", why);
+        }
+        r->report->dropped++;
+    }
+}
+
+/* The old file and its log get new names, the new file gets theirs; at any moment one complete pair is
+ * there. */
+static int change_names(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
+{
+    char log[PATH_MAX + 8];
+    char kept_log[PATH_MAX + 8];
+    char *kept = r->report->kept;
+    int n = snprintf(kept, PATH_MAX, "%s.damaged-%lld", r->path, (long long)(now.ms / 1000));
+    if (n < 0 || n >= PATH_MAX) {
+        why_set(why, "%s: the path is too long", r->path);
+        return TFE_EDISK;
+    }
+    (void)snprintf(log, sizeof(log), "%s-wal", r->path);
+    (void)snprintf(kept_log, sizeof(kept_log), "%s-wal", kept);
+    if (link(r->path, kept) != 0 || (rename(log, kept_log) != 0 && errno != ENOENT) ||
+        rename(r->fresh, r->path) != 0) {
+        why_errno(why, "keep %s as %s", r->path, kept);
+        return TFE_EDISK;
+    }
+    char folder[PATH_MAX];
+    memcpy(folder, r->path, strlen(r->path) + 1);
+    int fd = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        (void)close(fd);
+    }
+    return 0;
+}
+
+static int salvage(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
+{
+    int64_t rows = 0;
+    (void)unlink(r->fresh); /* of an attempt that did not end */
+    int err = sqlite_store_open(r->fresh, INCARNATION, now, NULL, &r->to, why);
+    if (err != 0) {
+        return err == TFE_EINVAL ? TFE_EDISK : err;
+    }
+    /* Whatever it says: tables that can be read are read. */
+    if (sqlite3_open_v2(r->path, &r->old,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+                        NULL) == SQLITE_OK) {
+        (void)sqlite3_db_config(r->old, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        (void)sqlite3_exec(r->old, "PRAGMA locking_mode=EXCLUSIVE;PRAGMA trusted_schema=OFF", NULL,
+                           NULL, NULL);
+        err = copy_all(r, why);
+    }
+    (void)sqlite3_close(r->old);
+    if (err == 0) {
+        err = drop_what_is_not_whole(r, why);
+    }
+    if (err == 0) {
+        err = sqlite_number((struct sqlite_store *)r->to, "SELECT count(*) FROM ledger", &rows, why);
+        r->report->rows = (uint32_t)rows;
+    }
+    store_close(r->to);
+    return err != 0 ? err : change_names(r, now, why);
+}
+
+int sqlite_store_recover(const char *path, struct tfe_wall now, store_load_fn takes_in, void *ctx,
+                         struct recover_report *ret, struct tfe_why *why)
+{
+    struct recovery r = {.path = path, .takes_in = takes_in, .ctx = ctx, .report = ret};
+    *ret = (struct recover_report){.was_damaged = false};
+    int n = snprintf(r.fresh, sizeof(r.fresh), "%s.salvaged", path);
+    if (n < 0 || n >= (int)sizeof(r.fresh)) {
+        why_set(why, "%s: the path is too long", path);
+        return TFE_EDISK;
+    }
+    if (access(path, F_OK) != 0) {
+        return 0;
+    }
+    int err = look(&r, now, why);
+    if (err != TFE_EINVAL) {
+        return err;
+    }
+    ret->was_damaged = true;
+    err = salvage(&r, now, why);
+    if (err != 0) {
+        (void)unlink(r.fresh);
+    }
+    return err;
+}
