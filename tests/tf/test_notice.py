@@ -2,11 +2,14 @@
 import os
 import signal
 import subprocess
+import sys
 
 import exact
 import fleet as fl
-import metadata
 import pytest
+
+sys.path.append(str(fl.ROOT / "tests" / "e2e"))
+from metadata import Metadata
 
 STEPS, PATIENCE_S = 400, 150
 full = pytest.mark.skipif(not os.environ.get("TFE_TEST_FULL"), reason="only with --full")
@@ -35,17 +38,31 @@ class Aws(Sigterm):
 
     def __init__(self, fleet, name):
         super().__init__(fleet, name)
-        self.service = metadata.Ec2()
-        self.environment = {"TFE_AWS_IMDS_URL": self.service.url}
+        self.service = Metadata()
+        self.environment = self.service.environment()
 
     def tell(self):
-        self.service.interrupt()
+        self.service.set(action="terminate")
 
     def check(self):  # it stays, as no member; the machine is still there
         assert self.fleet.agents[self.name].poll() in (None, 0)
 
     def close(self):
-        self.service.close()
+        self.service.end()
+
+
+class Gce(Aws):
+    options = ("--notice=gce",)
+
+    def tell(self):
+        self.service.set(preempted="TRUE")
+
+
+class Azure(Aws):
+    options = ("--notice=azure",)
+
+    def tell(self):
+        self.service.plan("Preempt")
 
 
 class File(Aws):
@@ -69,7 +86,7 @@ class Drain(Sigterm):
         assert self.fleet.agents[self.name].wait(PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize("source", [Sigterm, Aws, pytest.param(File, marks=full), pytest.param(Drain, marks=full)])
+@pytest.mark.parametrize("source", [Sigterm, Aws, *(pytest.param(one, marks=full) for one in (Gce, Azure, File, Drain))])
 def test_the_leader_leaves_and_no_step_is_lost(make_fleet, source):
     """Three members train; the machine of rank 0 says that it will go; the other two train to the end."""
     fleet = make_fleet()
