@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/msg.h"
 #include "common/net/log.h"
 #include "server/ctl/settings.h"
 #include "server/ctl/verb.h"
@@ -100,7 +101,7 @@ static int parse(const struct option_table *table, int *argc, char **argv,
     *n_operands = 0;
     for (;;) {
         int at = *argc;
-        *settings = (struct ctl_settings){.endpoint = NULL};
+        *settings = (struct ctl_settings){.in_ms = MSG_UNSET};
         if (options_parse(table, *argc, argv, settings, result, &at, ignored, sizeof(ignored),
                           &why) != 0) {
             return usage_error(why.text);

@@ -16,7 +16,9 @@ struct ctl_settings {
     const char *state_dir;
     uint32_t timeout_ms;
     bool json;
-    bool csv; /* epochs */
+    bool csv;       /* epochs */
+    uint32_t in_ms; /* drain; MSG_UNSET: no time was named */
+    bool wait;      /* drain */
 };
 
 /* Exit codes of tfe-ctl, besides EXIT_SUCCESS. 69 and 77 are sysexits(3)'s. */

@@ -48,9 +48,10 @@ def test_a_drained_member_exits_0_and_the_others_go_on(server, fleet, ctl, nodes
     name = node_of(nodes, leaver)["node"]
     below = descendants(leaver.pid)
 
-    done = ctl("drain", name)
+    done = ctl("drain", "--in=1m", "--wait", name)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"node {name} leaves its job; its agent will exit 0\n"
+    assert [n for n in nodes() if n["node"] == name] == []  # --wait
     assert leaver.wait() == 0
     assert "drained by an operator" in leaver.stderr()
     assert [pid for pid in below if is_alive(pid)] == []
