@@ -201,6 +201,19 @@ static void come_again(struct output_sink *sink)
     }
 }
 
+static void wait_for_more(struct source *source)
+{
+    bool later = source->paused || source->resting;
+    if (later) {
+        come_again(source->output->sink);
+    }
+    if (source->readable && later) {
+        event_del(source->readable);
+    } else if (source->readable && !event_pending(source->readable, EV_READ, NULL)) {
+        event_add(source->readable, NULL);
+    }
+}
+
 static size_t limit_of(const struct output_sink *sink)
 {
     return sink->logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
@@ -212,11 +225,7 @@ static void source_move(struct source *source)
 {
     struct output_sink *sink = source->output->sink;
     source->paused = !lines_move(source, source->fd < 0, limit_of(sink));
-    if (source->paused) {
-        come_again(sink);
-    } else if (source->readable) {
-        event_add(source->readable, NULL);
-    }
+    wait_for_more(source);
 }
 
 /* Reads what there is, as far as there is room for it. */
@@ -233,6 +242,7 @@ static void take(struct source *source)
             room = false;
             break;
         }
+        size_t space = LINE_BYTES_MAX - source->n;
         ssize_t n = source_read(source, false);
         if (n == 0 || (n < 0 && errno != EAGAIN)) {
             source_end(source);
@@ -241,15 +251,11 @@ static void take(struct source *source)
         if (source->drain) {
             drain_flush(source->drain);
         }
-        more = n > 0;
+        more = n == (ssize_t)space; /* else the pipe is empty, or soon says that it has ended */
     }
     source->paused = !room;
     source->resting = room && is_talkative && source->may_rest && source->fd >= 0;
-    if (source->paused || source->resting) {
-        come_again(sink);
-    } else if (source->readable) {
-        event_add(source->readable, NULL);
-    }
+    wait_for_more(source);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -368,7 +374,7 @@ static int source_open(struct source *source, int *ret_writer)
     source->may_rest =
         fcntl(ends[0], F_SETPIPE_SZ, source->output->sink->pipe_bytes) >= REST_PIPE_BYTES;
     source->readable =
-        event_new(source->output->sink->base, ends[0], EV_READ, on_readable, source);
+        event_new(source->output->sink->base, ends[0], EV_READ | EV_PERSIST, on_readable, source);
     return source->readable && event_add(source->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
 

@@ -307,9 +307,8 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
         n++;
     }
     if (is_busy || n == TURN_MAX) {
+        event_del(s->readable);
         arm(s->pause, PAUSE_MS);
-    } else {
-        event_add(s->readable, NULL);
     }
     tell_changes(s);
 }
@@ -478,7 +477,7 @@ static int open_socket(struct scripts *s, struct tfe_why *why)
         return TFE_ESYS;
     }
     s->fd = fd;
-    s->readable = event_new(s->wish.base, fd, EV_READ, on_readable, s);
+    s->readable = event_new(s->wish.base, fd, EV_READ | EV_PERSIST, on_readable, s);
     return s->readable && event_add(s->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
 
