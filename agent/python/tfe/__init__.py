@@ -22,14 +22,15 @@ from ._place import epoch, has_agent, rank, restart_count, world_size
 
 if TYPE_CHECKING:
     from . import data, keras
-    from .checkpoint import Checkpointer, CheckpointManager
+    from .checkpoint import Checkpointer, CheckpointManager, wait_for_end
     from .distribute import strategy
 
 __all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "checkpoint_saved", "data", "epoch", "has_agent", "keras",
-           "newest_checkpoint", "progress", "rank", "restart_count", "stop_requested", "strategy", "world_size"]
+           "newest_checkpoint", "progress", "rank", "restart_count", "stop_requested", "strategy", "wait_for_end",
+           "world_size"]
 
-_needs_tensorflow = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "strategy": "distribute",
-                     "data": None, "keras": None}
+_needs_tensorflow = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "wait_for_end": "checkpoint",
+                     "strategy": "distribute", "data": None, "keras": None}
 
 
 def __getattr__(name: str) -> Any:

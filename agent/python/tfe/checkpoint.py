@@ -22,7 +22,7 @@ PREEMPTED = 143
 RESTORE_PATIENCE_S = 60.0
 """A rank waits so long for rank 0's choice of a checkpoint to appear on the shared storage."""
 
-__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError"]
+__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "wait_for_end"]
 
 
 def damage(path: str) -> Optional[str]:
@@ -280,6 +280,17 @@ class Checkpointer:
                 self._save(here.save_number)
         if is_stop:
             leave()
+
+
+def wait_for_end(seconds: float = 10.0) -> None:
+    """For a script that saves by its own means when stop_requested(): call it once the checkpoint is whole, so that nothing is done
+    that the checkpoint does not have. Ends the process with status 143 when the agent says so; returns if it does not."""
+    here = channel()
+    deadline = time.monotonic() + seconds
+    while here.stop_by is None and time.monotonic() < deadline:
+        here.wait(min(1.0, max(0.0, deadline - time.monotonic())))
+    if here.stop_by is not None:
+        leave()
 
 
 def leave() -> NoReturn:
