@@ -486,6 +486,11 @@ void check_clock_stood(struct check *c, uint32_t node, int64_t clock)
     node_of(c, node)->stood_at = clock;
 }
 
+void check_lease_forgotten(struct check *c, uint32_t node)
+{
+    node_of(c, node)->lease_end = INT64_MIN;
+}
+
 void check_lease_over(struct check *c, uint32_t node, int64_t clock)
 {
     const struct node_check *n = node_of(c, node);

@@ -108,6 +108,8 @@ void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms,
 int64_t check_fence_end(const struct check *c, uint32_t node);
 /* The clock stands still from here on for a while: what was promised by it cannot be kept by others. */
 void check_clock_stood(struct check *c, uint32_t node, int64_t clock);
+/* The server that granted it has lost its disk, and with it how long the longest lease was. */
+void check_lease_forgotten(struct check *c, uint32_t node);
 void check_lease_over(struct check *c, uint32_t node, int64_t clock);
 void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
 /* The fence has passed for so long that its guard must have killed everything. */

@@ -251,6 +251,11 @@ static void fault_disk_lost(struct world *w, uint32_t node, int64_t ms)
     if (!server_is_up(w)) {
         disk_lose(w);
     }
+    for (uint32_t job = 0; job < jobs_count(w); job++) {
+        if (jobs_get(w, job)->run_key) {
+            check_excuse(w->check, job); /* a run that is over for its agents may have begun again */
+        }
+    }
     world_at(w, w->now + ms, on_server_start, 0, 0, 0);
 }
 

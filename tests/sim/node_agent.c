@@ -287,12 +287,12 @@ void node_agent_event(struct world *w, struct node *n, const struct agent_event 
 
 void node_agent_end(struct world *w, struct node *n)
 {
-    (void)w;
     n->agent = false;
     n->frozen = false;
     n->n_answers = 0;
     agent_free(n->core);
     n->core = NULL;
+    check_memory(w->check, "an agent that has ended", n->mem.bytes, 0);
     n->timer.due = SIM_NEVER;
 }
 
@@ -431,6 +431,9 @@ static void judge_receive(struct world *w, struct node *n, const struct tfe_msg 
         check_granted(w->check, n->index, sent, msg->u.renewed.ttl_ms, msg->u.renewed.fence_ms);
     } else {
         return;
+    }
+    if (net_agent_era(w, n->index) != check_era(w->check, n->job)) {
+        check_lease_forgotten(w->check, n->index); /* said before the disk was lost, heard after */
     }
     node_check_fence(w, n);
 }

@@ -457,6 +457,11 @@ void server_start(struct world *w)
     for (uint32_t job = 0; job < jobs_count(w); job++) {
         if (disk_has_lost(w, jobs_get(w, job)->name.text)) {
             check_forgotten(w->check, job);
+            for (uint32_t node = 0; node < w->n_nodes; node++) {
+                if (w->nodes[node].job == job) {
+                    check_lease_forgotten(w->check, node);
+                }
+            }
         }
     }
     s->config.incarnation = world_draw(w, 77, ++s->process, 0);
@@ -499,6 +504,7 @@ void server_kill(struct world *w, uint32_t kept)
     disk_crash(w, kept);
     rdzv_free(s->core);
     s->core = NULL;
+    check_memory(w->check, "the server that has ended", s->mem.bytes, 0);
     s->late_until = 0;
 }
 

@@ -171,6 +171,14 @@ TEST(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew)
     assert_broken(*state, "lease_kept");
 }
 
+TEST(lease_kept, of_a_server_that_lost_its_disk_it_may_end)
+{
+    check_granted(*state, 0, 0, 100, 100);
+    check_lease_forgotten(*state, 0);
+    check_lease_over(*state, 0, 50);
+    assert_false(check_failed(*state));
+}
+
 TEST(max_kept, an_epoch_of_four)
 {
     check_epoch(*state, 0, 1, 4);
@@ -372,6 +380,7 @@ int main(void)
         S(fence_granted, the_guard_is_given_more_than_was_granted),
         S(lease_kept, a_lease_ends_one_millisecond_early),
         S(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew),
+        S(lease_kept, of_a_server_that_lost_its_disk_it_may_end),
         S(max_kept, an_epoch_of_four),
         S(max_kept, a_table_of_four),
         S(min_kept, an_epoch_of_one),
