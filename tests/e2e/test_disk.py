@@ -99,6 +99,7 @@ def measure(s, disk, node, numbers, first):
     return p99(found["fast"]), p99(found["slow"]), len(found["slow"])
 
 
+@pytest.mark.heavy
 def test_a_slow_disk_delays_no_renewal_and_loses_no_lease(server, disk, record_property):
     s = server(*CALM, "--ttl", "3", env=disk.env)
     numbers, first = iter(range(1, 10**9)), iter(range(10**9))

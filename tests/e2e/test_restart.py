@@ -20,8 +20,8 @@ def pids(fleet, epoch=None):
 
 def connected(status, n):
     """Whether so many members of the only job are back."""
-    nodes = status()[0]["nodes"]
-    return sum(node["role"] == "member" and node["pid"] > 0 for node in nodes) == n
+    jobs = status()
+    return bool(jobs) and sum(node["role"] == "member" and node["pid"] > 0 for node in jobs[0]["nodes"]) == n
 
 
 def restart(server, s, *options, away=0.0):
@@ -37,7 +37,7 @@ def finish(fleet, agents):
     fleet.check_views()
 
 
-@pytest.mark.parametrize("away", [0.0, 10.0])
+@pytest.mark.parametrize("away", [0.0, pytest.param(10.0, marks=pytest.mark.heavy)])
 def test_no_trainer_notices_that_the_server_was_killed(server, fleet, status, away):
     """Outages at once over and of 10 s, a full lease long."""
     s = server(*CALM, "--ttl", "5")
@@ -75,6 +75,7 @@ def test_a_server_that_lost_its_disk_puts_the_job_together_from_its_members(serv
     finish(fleet, agents[:2])
 
 
+@pytest.mark.heavy
 def test_an_epoch_of_one_node_outlives_10_seconds_without_a_server(server, fleet, status):
     s = server(*CALM, "--ttl", "3")
     a = fleet.start("--nnodes=1:2")
