@@ -1,10 +1,10 @@
 """A trainer that is on the script channel by hand (PROTOCOL.md, section 10), without the tfe package.
 
 Usage: talker.py DIRECTORY [--deaf] [--flood] [--saves DIR] [--pace SECONDS] [--print]
-Takes a step every 20 ms (--pace) and tells it; with --print it prints it too. Asked for a checkpoint it makes one at the next step and tells it; told to stop
-it ends with 0. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a line; DIRECTORY/do.all with
-"exit CODE" ends it. --deaf: only tells. --flood: also sends nonsense as fast as it can. --saves: says nothing at all,
-but saves into DIR every 10 steps, as TensorFlow does it."""
+Takes a step every 20 ms (--pace) and tells it; with --print it prints it too. Asked for a checkpoint it makes one at
+the next step and tells it; told to stop it ends with 0. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a
+line; DIRECTORY/do.all with "exit CODE" ends it. --deaf: only tells, and makes a checkpoint every 50 steps. --flood: also
+sends nonsense as fast as it can. --saves: says nothing at all, but saves into DIR every 10 steps, as TensorFlow does it."""
 
 import argparse
 import json
@@ -83,7 +83,7 @@ def main():
                     sys.exit(0)
         except BlockingIOError:
             pass
-        if asked or step == 1:
+        if asked or step == 1 or a.deaf and step % 50 == 0:
             if not a.saves:
                 say("checkpoint", step=step, path=f"/nowhere/ckpt-{step}", answers=asked)
                 write("checkpoint", step=step, answers=asked)
