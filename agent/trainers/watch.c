@@ -14,6 +14,10 @@
 #include "common/base/text.h"
 #include "common/net/clock.h"
 
+/* Rank 0 sees who is missing; the others see only rank 0, and that its end took their connections with
+ * it: they speak so much later, if nobody has stopped them by then. */
+#define AFTER_LEADER_MS(limit) ((limit) / 4 + 1000)
+
 /* Silence is looked for so often within the time that it may last. */
 #define LOOKS 8
 #define LOOK_LEAST_MS 100
@@ -179,8 +183,9 @@ void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, siz
     w->kills = memory_kills();
     w->heard = clock_mono();
     memset(w->printed, 0, sizeof w->printed);
-    if (w->wish.settings->start_timeout_ms) {
-        arm(w->start_timer, w->wish.settings->start_timeout_ms);
+    uint32_t limit = w->wish.settings->start_timeout_ms;
+    if (limit) {
+        arm(w->start_timer, rank == 0 ? limit : limit + AFTER_LEADER_MS(limit));
     }
     if (w->wish.settings->progress_timeout_ms) {
         arm(w->silence_timer, LOOK_LEAST_MS);
