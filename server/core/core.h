@@ -134,6 +134,8 @@ struct node {
     /* Its last READY said that it still answers on its ports; it has been told to stop that. */
     bool answering;
     uint64_t answering_epoch; /* … for which it was READY so */
+    uint64_t asked_epoch;     /* it was sent PREPARE for, last, on this visit; 0 none */
+    bool asked_answer;        /* … with answer */
     bool released;
     struct tfe_mono released_until; /* … and has to be READY without by then */
     bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */

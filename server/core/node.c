@@ -49,6 +49,7 @@ void node_attach(struct rdzv *r, struct node *node, uint32_t session)
     r->by_session[session] = node;
     node->session = session;
     node->visit = ++r->visits;
+    node->asked_epoch = 0;
     node->table_digest = 0;
     node->gone = false;
     node->is_dead = false;
@@ -150,11 +151,16 @@ void node_send_prepare(struct rdzv *r, struct node *node, bool answer)
     prepare->fresh_ports =
         same_set || tfe_mono_before(r->now, node->job->ports_spoken_until[next & 1]);
     prepare->answer = answer;
+    node->asked_epoch = next;
+    node->asked_answer = answer;
 }
 
 void node_prepare(struct rdzv *r, struct node *node)
 {
     node_set_answering(node, false);
     probe_cancel(r, node);
-    node_send_prepare(r, node, probe_is_wanted(node->job, node));
+    /* Asked to answer only now, it could be taken in by the READY to an earlier PREPARE of the same number, while
+     * it does answer: what was once not wanted for an epoch is not wanted any more. */
+    bool is_late = node->asked_epoch == job_next_epoch(node->job) && !node->asked_answer;
+    node_send_prepare(r, node, !is_late && probe_is_wanted(node->job, node));
 }
