@@ -440,6 +440,7 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
     }
     struct cluster *c = t->cluster;
     const struct trainer_spec *spec = cluster_spec(w, c);
+    c->planned = false; /* this end is its own */
     if (code || signal) {
         check_own_fault(w->check, c->era, c->job, c->epoch);
     }
