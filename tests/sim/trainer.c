@@ -540,9 +540,6 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
         return;
     }
     t->blocked = blocked;
-    if (t->frozen && !has_peers(w, c)) {
-        check_own_fault(w->check, c->era, c->job, c->epoch); /* no other node has a part in it */
-    }
     check_silence(w->check, c->era, c->job, c->epoch);
     c->n_blocked += blocked ? 1u : UINT32_MAX; /* less one */
     if (c->n_blocked == 0) {
@@ -559,6 +556,10 @@ void trainer_freeze(struct world *w, struct node *node, uint32_t local, bool fro
     struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
     if (t && t->state != TRAINER_NONE) {
         t->frozen = frozen;
+        if (frozen && t->cluster && !has_peers(w, t->cluster)) {
+            /* No other node has a part in it. */
+            check_own_fault(w->check, t->cluster->era, t->cluster->job, t->cluster->epoch);
+        }
         trainer_look(w, node, local);
     }
 }
