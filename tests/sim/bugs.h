@@ -29,7 +29,6 @@
     X(stop_ignored, "an agent does not follow STOP")                                               \
     X(join_says_idle, "an agent's JOIN says that nothing runs")                                    \
     X(stop_hard, "an agent gives no grace at a planned stop")                                       \
-    X(persist_twice, "one step asks twice for the same record")                                     \
     X(accepted_is_proof, "a suspect whose ports accept counts as proven dead")                     \
     X(answers_on, "an agent goes on answering probes on its trainers' ports")                      \
     X(reconnect_never, "an agent whose connection broke stays away")
