@@ -18,6 +18,7 @@ import collections
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -210,7 +211,20 @@ class Run:
 Trainer = collections.namedtuple("Trainer", "epoch rank world node pid started steps first last")
 
 
-def judge(trainers, ended):
+def half_done(said):
+    """The epochs that a server had begun to leave when it was killed: their trainers had been told to stop, and the
+    next server finds nobody of them running, whoever the switch was for."""
+    left, found = None, set()
+    for line in said.splitlines():
+        if match := re.search(r"tfe-rdzv event=(switch|epoch|job_restored) .*?epoch=(\d+)", line):
+            event, epoch = match[1], int(match[2])
+            if event == "job_restored" and left == epoch:
+                found.add(epoch)
+            left = epoch if event == "switch" else None
+    return found
+
+
+def judge(trainers, ended, half_done):
     """Sentences, one for each violation."""
     found = []
     by_epoch = collections.defaultdict(list)
@@ -241,7 +255,8 @@ def judge(trainers, ended):
         # An epoch of which not all were started was left for a reason that its logs do not show.
         before, after = by_epoch[a], by_epoch[b]
         if len(before) == before[0].world and len(after) == after[0].world and \
-                {t.node for t in before} == {t.node for t in after} and not {t.pid for t in before} & ended:
+                {t.node for t in before} == {t.node for t in after} and not {t.pid for t in before} & ended and \
+                a not in half_done:
             found.append(f"epoch {b} has the nodes of epoch {a}, of which no trainer had ended")
     return found
 
@@ -268,7 +283,8 @@ def main():
     finally:
         left = run.end()
     trainers = run.trainers()
-    violations = judge(trainers, run.ended)
+    said = (folder / "programs.log").read_text(errors="replace")
+    violations = judge(trainers, run.ended, half_done(said))
     if not trains:
         violations.append(f"left alone for {CALM_S} s, no job trains")
     if left:
