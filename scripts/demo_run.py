@@ -13,10 +13,10 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 import fleet as fl
 
-STEPS = 4000
+STEPS = 1600
 ENOUGH = 60           # steps of an epoch that count as progress
 ACCURACY_LEAST = 0.93
-WARM_S = 20           # longest wait for the interpreters that the next start will use
+WARM_S = 10           # longest wait for the interpreters that the next start will use
 PATIENCE_S = 90       # for any one thing; on an idle machine with two cores each takes 3 to 8 s
 EXPECTED = [(3, "start"), (2, "node_lost"), (3, "joined")]
 
@@ -52,7 +52,7 @@ def story(fleet, hold):
     progress = Progress(fleet)
 
     def start(name):
-        fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--steps", STEPS, "--pace", 0.01, "--hold", hold,
+        fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--steps", STEPS, "--pace", 0.02, "--hold", hold,
                           "--step-log", fleet.step_logs, "--checkpoint-dir", fleet.checkpoints,
                           options=("--nnodes=1:4", "--preload=tensorflow,numpy,sklearn.datasets"))
 
