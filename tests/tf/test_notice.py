@@ -11,7 +11,7 @@ import pytest
 sys.path.append(str(fl.ROOT / "tests" / "e2e"))
 from metadata import Metadata
 
-STEPS, PATIENCE_S = 400, 150
+STEPS, PATIENCE_S = 1000, 150
 full = pytest.mark.skipif(not os.environ.get("TFE_TEST_FULL"), reason="only with --full")
 
 
@@ -95,7 +95,7 @@ def test_the_leader_leaves_and_no_step_is_lost(make_fleet, source):
     sources = {name: source(fleet, name) for name in "abc"}
     try:
         for name, said in sources.items():
-            exact.start_digits(fleet, name, fleet.checkpoints, "--steps", STEPS, "--save-every", 1000, "--pace", 0.01,
+            exact.start_digits(fleet, name, fleet.checkpoints, "--steps", STEPS, "--save-every", 5000, "--pace", 0.02,
                                "--hold", hold, options=("--nnodes=1:3", *said.options), **said.environment)
         fl.wait_for("60 steps", lambda: exact.highest_step(fleet) >= 60, PATIENCE_S)
         leader = next(name for name in "abc" if "[0] epoch " in fleet.output(name))

@@ -3,7 +3,7 @@ import signal
 
 import fleet as fl
 
-STEPS, SAVE_EVERY, ENOUGH, PATIENCE_S = 500, 20, 50, 90
+STEPS, SAVE_EVERY, ENOUGH, PATIENCE_S = 1500, 20, 50, 90
 
 
 def test_leader_is_killed_and_a_newcomer_arrives(make_fleet, tmp_path):
@@ -13,7 +13,7 @@ def test_leader_is_killed_and_a_newcomer_arrives(make_fleet, tmp_path):
 
     def start(name):
         fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--steps", STEPS, "--save-every", SAVE_EVERY,
-                          "--pace", 0.005, "--hold", hold, "--step-log", fleet.step_logs,
+                          "--pace", 0.02, "--hold", hold, "--step-log", fleet.step_logs,
                           "--checkpoint-dir", fleet.checkpoints)
 
     def trained(number):
@@ -58,8 +58,11 @@ def check_steps(epochs, lines):
         restored = {line["step"] for line in mine if line.get("event") == "restored"}
         assert len(restored) == 1
         first = restored.pop()
-        assert first % SAVE_EVERY == 0
-        assert trained_before - 2 * SAVE_EVERY <= first <= trained_before
+        if epoch["cause"] == "joined":
+            assert first == trained_before  # the scripts were asked for it: nothing is done twice
+        else:
+            assert first % SAVE_EVERY == 0
+            assert trained_before - 2 * SAVE_EVERY <= first <= trained_before
 
         # Step by step from there; what rank 0 has done, all have done (the last step may be cut off elsewhere).
         for rank in range(epoch["members"]):

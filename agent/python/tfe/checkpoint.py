@@ -18,6 +18,8 @@ from ._cluster import service_keys
 from ._names import Directory, Saved, StaleEpochError
 
 PREEMPTED = 143
+GO_LAST_S = 2.0
+"""Rank 0 waits so long for the others before it leaves: they are as far as itself, but for one that has died."""
 """Exit status of a script that was told to stop and has saved: 128 + SIGTERM, which the agent takes for a preemption."""
 RESTORE_PATIENCE_S = 60.0
 """A rank waits so long for rank 0's choice of a checkpoint to appear on the shared storage."""
@@ -279,7 +281,23 @@ class Checkpointer:
                 self._agreement.settle(str(here.save_number))
                 self._save(here.save_number)
         if is_stop:
+            self._go_last()
             leave()
+
+    def _go_last(self) -> None:
+        """On rank 0: waits until the others have done with this checkpoint, for saving and agreeing go through a service in
+        rank 0's process. Without it they would hang, and be killed at the end of the stop grace."""
+        if not self._keys:
+            return
+        deadline = time.monotonic() + GO_LAST_S
+        try:
+            if _place.rank() != 0:
+                self._keys.set(f"tfe/left/{_place.rank()}", "")
+                return
+            for rank in range(1, _place.world_size()):
+                self._keys.get(f"tfe/left/{rank}", max(0.001, deadline - time.monotonic()))
+        except Exception:  # the cluster is coming down already
+            pass
 
 
 def wait_for_end(seconds: float = 10.0) -> None:
