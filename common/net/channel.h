@@ -68,16 +68,21 @@ int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
 
 /* Encodes, seals and queues; several frames queued in one turn of the loop leave in one write.
- * Frames of tables do not count towards LIMIT_QUEUE_BYTES (they may be large, and the receiver
- * waits for them), only towards LIMIT_BULK_BYTES. TFE_EFULL: over the limit; the channel ends with
+ * TFE_EFULL: more than LIMIT_QUEUE_BYTES would wait for the peer; the channel ends with
  * CHANNEL_OVERFLOW in the next turn. TFE_ESTATE: the handshake is not done, or the channel is
  * finishing or about to end. TFE_EINVAL: msg cannot be encoded. TFE_ENOMEM: nothing was queued. */
 int channel_send(struct channel *ch, const struct tfe_msg *msg) TFE_MUST_CHECK;
 
 /* Sends a message that has been encoded before (codec_encode's bytes), for what goes to many. Same
- * errors. bulk: does not count towards the queue limit. */
-int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n,
-                         bool bulk) TFE_MUST_CHECK;
+ * errors. */
+int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n) TFE_MUST_CHECK;
+
+/* Whether an error of sending on an open channel needs no care: it is about to end by itself, and closed()
+ * says so. */
+static inline bool channel_ends_itself(int error)
+{
+    return error == TFE_EFULL || error == TFE_ESTATE;
+}
 
 /* Sends what is queued, then shuts the sending half down and waits for the peer to close, at most
  * timeout_ms; then closed() comes with CHANNEL_EOF. What the peer sends meanwhile is dropped. */

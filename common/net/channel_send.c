@@ -59,7 +59,7 @@ void channel_flush(struct channel *ch)
 
 int channel_queue_raw(struct channel *ch, const uint8_t *bytes, size_t n)
 {
-    uint8_t *room = out_queue_room(&ch->out, n, true);
+    uint8_t *room = out_queue_room(&ch->out, n);
     if (!room) {
         return TFE_ENOMEM;
     }
@@ -69,15 +69,12 @@ int channel_queue_raw(struct channel *ch, const uint8_t *bytes, size_t n)
     return 0;
 }
 
-static bool has_room(const struct channel *ch, size_t n, bool bulk)
+static bool has_room(const struct channel *ch, size_t n)
 {
-    if (bulk) {
-        return ch->out.n - ch->out.counted + n <= LIMIT_BULK_BYTES;
-    }
-    return ch->out.counted + n <= LIMIT_QUEUE_BYTES;
+    return ch->out.n + n <= LIMIT_QUEUE_BYTES;
 }
 
-int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n, bool bulk)
+int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n)
 {
     if (ch->state != CHANNEL_S_OPEN || !channel_is_live(ch)) {
         return TFE_ESTATE;
@@ -86,14 +83,14 @@ int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n, boo
         return TFE_EINVAL;
     }
     const size_t sealed_n = n + SEAL_HEADER_BYTES + SEAL_TAG_BYTES;
-    if (!has_room(ch, sealed_n, bulk)) {
+    if (!has_room(ch, sealed_n)) {
         /* Frames of this turn have not been offered to the socket yet: only what it does not take
          * is held against the peer. */
         channel_flush(ch);
         if (!channel_is_live(ch)) {
             return TFE_ENOMEM;
         }
-        if (!has_room(ch, sealed_n, bulk)) {
+        if (!has_room(ch, sealed_n)) {
             channel_end_later(ch, CHANNEL_OVERFLOW, "the peer reads too slowly", 0);
             return TFE_EFULL;
         }
@@ -102,7 +99,7 @@ int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n, boo
         /* As with any bytes that were sent and never arrive: closed() is about to say so. */
         return 0;
     }
-    uint8_t *room = out_queue_room(&ch->out, sealed_n, !bulk);
+    uint8_t *room = out_queue_room(&ch->out, sealed_n);
     if (!room) {
         return TFE_ENOMEM;
     }
@@ -126,5 +123,5 @@ int channel_send(struct channel *ch, const struct tfe_msg *msg)
     if (codec_encode(msg, plain, sizeof ch->scratch->encoded, &n)) {
         return TFE_EINVAL;
     }
-    return channel_send_encoded(ch, plain, n, msg->type == MSG_TABLE);
+    return channel_send_encoded(ch, plain, n);
 }

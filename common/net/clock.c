@@ -1,4 +1,4 @@
-/* common/net/clock.c: the two clocks, in milliseconds. */
+/* common/net/clock.c: the clocks: milliseconds to live by, microseconds to measure with. */
 #include "common/net/clock.h"
 
 #include <time.h>
@@ -19,4 +19,11 @@ struct tfe_mono clock_mono(void)
 struct tfe_wall clock_wall(void)
 {
     return (struct tfe_wall){.ms = clock_read_ms(CLOCK_REALTIME)};
+}
+
+int64_t clock_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }

@@ -43,8 +43,7 @@ struct http {
     struct http_answer answer;
 };
 
-/* --- where --------------------------------------------------------------------------------------
- */
+/* --- where ------------------------------------------------------------------------------------ */
 
 int http_place_parse(const char *text, struct http_place *ret, struct tfe_why *why)
 {
@@ -68,8 +67,7 @@ int http_place_parse(const char *text, struct http_place *ret, struct tfe_why *w
     return 0;
 }
 
-/* --- the end ------------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void drop_connection(struct http *h)
 {
@@ -126,8 +124,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     tell(h, why.text);
 }
 
-/* --- one connection -----------------------------------------------------------------------------
- */
+/* --- one connection --------------------------------------------------------------------------- */
 
 static bool is_connected(int fd, int *ret_error)
 {
@@ -247,8 +244,7 @@ static void on_begin(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* --- the question -------------------------------------------------------------------------------
- */
+/* --- the question ----------------------------------------------------------------------------- */
 
 /* What a service has told us goes into later questions: it must not break their lines. */
 static bool is_one_line(const char *text)

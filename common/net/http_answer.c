@@ -35,8 +35,7 @@ const char *http_answer_header(const struct http_answer *answer, const char *nam
     return NULL;
 }
 
-/* --- the body ------------------------------------------------------------------------------------
- */
+/* --- the body --------------------------------------------------------------------------------- */
 
 static int body_too_long(struct tfe_why *why)
 {
@@ -78,8 +77,7 @@ static bool read_size(const char *text, size_t n, int base, uint64_t *ret)
     return errno == 0;
 }
 
-/* --- lines ---------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static int bad(struct tfe_why *why, const char *what)
 {
@@ -179,8 +177,7 @@ static int take_line(struct http_answer *a, struct tfe_why *why)
     return TFE_ESTATE;
 }
 
-/* --- the door ------------------------------------------------------------------------------------
- */
+/* --- the door --------------------------------------------------------------------------------- */
 
 /* Portions of a body go in whole, everything else byte by byte. Returns how many were used. */
 static size_t feed_body(struct http_answer *a, const char *bytes, size_t n, int *ret_rc,

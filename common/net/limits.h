@@ -25,12 +25,9 @@
 /* Sessions of operators and their dashboards: each holds a descriptor that an agent may need. */
 #define LIMIT_QUERY_SESSIONS 256
 
-/* Bytes queued for a peer that does not read, tables not counted: some 2,000 renewal answers. */
+/* Bytes queued for a peer that does not read: some 2,000 renewal answers, or a few chunks of a table. What is longer
+ * (tables, the answers to tfe-ctl) is produced as it is read. */
 #define LIMIT_QUEUE_BYTES (256 * 1024)
-
-/* Tables queued for one peer. The largest one, 65,536 rows with long host names, is 20 MiB; a peer
- * for which three of those wait has not read through three epochs. */
-#define LIMIT_BULK_BYTES (64 * 1024 * 1024)
 
 /* Bytes that the kernel takes for a peer beyond what it has sent: some frames. Everything else waits
  * here, where it counts, or has not been produced yet. */

@@ -18,14 +18,13 @@ struct out_block {
     size_t head; /* bytes[head .. n) wait */
     size_t n;
     size_t cap;
-    bool counts;
     uint8_t bytes[];
 };
 
-uint8_t *out_queue_room(struct out_queue *queue, size_t n, bool counts)
+uint8_t *out_queue_room(struct out_queue *queue, size_t n)
 {
     struct out_block *block = queue->last;
-    if (block && block->counts == counts && block->cap - block->n >= n) {
+    if (block && block->cap - block->n >= n) {
         return block->bytes + block->n;
     }
     const size_t usual = block ? OUT_BLOCK : OUT_FIRST_BLOCK;
@@ -34,7 +33,7 @@ uint8_t *out_queue_room(struct out_queue *queue, size_t n, bool counts)
     if (!block) {
         return NULL;
     }
-    *block = (struct out_block){.cap = cap, .counts = counts};
+    *block = (struct out_block){.cap = cap};
     if (queue->last) {
         queue->last->next = block;
     } else {
@@ -48,9 +47,6 @@ void out_queue_add(struct out_queue *queue, size_t n)
 {
     queue->last->n += n;
     queue->n += n;
-    if (queue->last->counts) {
-        queue->counted += n;
-    }
 }
 
 /* Takes n bytes, which have been sent, off the front, and every block that became empty. */
@@ -63,9 +59,6 @@ static void out_queue_drop(struct out_queue *queue, size_t n)
         block->head += take;
         n -= take;
         queue->n -= take;
-        if (block->counts) {
-            queue->counted -= take;
-        }
         if (block->head < block->n) {
             return;
         }

@@ -14,8 +14,7 @@ struct out_block;
 struct out_queue {
     struct out_block *first;
     struct out_block *last;
-    size_t n;       /* bytes waiting */
-    size_t counted; /* of them, those that count towards a limit */
+    size_t n; /* bytes waiting */
 };
 
 static inline bool out_queue_is_empty(const struct out_queue *queue)
@@ -24,8 +23,8 @@ static inline bool out_queue_is_empty(const struct out_queue *queue)
 }
 
 /* Room for n bytes in one piece at the end of the queue, to be filled and then added; NULL: no
- * memory. Bytes that count and bytes that do not never share a block. */
-uint8_t *out_queue_room(struct out_queue *queue, size_t n, bool counts);
+ * memory. */
+uint8_t *out_queue_room(struct out_queue *queue, size_t n);
 
 /* Adds the first n bytes of the room that was taken last. */
 void out_queue_add(struct out_queue *queue, size_t n);

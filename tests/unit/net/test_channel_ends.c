@@ -292,7 +292,7 @@ TEST(channel_ends, a_malformed_message_ends_the_connection)
     static const uint8_t malformed[] = {MSG_RENEW, 0xff, 0xff, 0xff};
     world_connect(&world);
     assert_int_equal(
-        INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed, false)), 0);
+        INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed)), 0);
     assert_int_equal(side_send(&world.client, renew(2)), 0);
     RUN_UNTIL(&world, world.server.closed == 1);
     assert_ended(&world.server, CHANNEL_PROTOCOL);
@@ -306,7 +306,7 @@ TEST(channel_ends, a_malformed_first_message_establishes_nothing)
     world_dial(&world, "127.0.0.1", listener_port(world.listener));
     RUN_UNTIL(&world, world.client.established == 1);
     assert_int_equal(
-        INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed, false)), 0);
+        INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed)), 0);
     RUN_UNTIL(&world, world.server.closed == 1);
     assert_ended(&world.server, CHANNEL_PROTOCOL);
     assert_int_equal(world.server.established, 0);
@@ -357,22 +357,37 @@ TEST(channel_ends, the_peers_address_is_known_after_a_reset)
 
 /* --- a peer that reads slowly --- */
 
-/* Frames of 1 KiB in all, of a type that the other side ignores. */
-static int send_kibibyte(struct side *side, bool bulk)
+/* A frame of 1 KiB in all, of a type that the other side ignores. */
+static int send_kibibyte(struct side *side)
 {
     static uint8_t plain[1024 - SEAL_HEADER_BYTES - SEAL_TAG_BYTES] = {250};
-    return INSIDE(channel_send_encoded(side->ch, plain, sizeof plain, bulk));
+    return INSIDE(channel_send_encoded(side->ch, plain, sizeof plain));
 }
 
-/* Sends bulk until the paused wire's sockets are full and a good deal waits here. */
-static void fill_with_bulk(struct side *side)
+/* Sends until the paused wire's sockets are full and something waits here; returns the frames. */
+static unsigned fill_sockets(struct side *side)
 {
-    for (int turn = 0; turn < 20; turn++) {
-        for (int i = 0; i < 1024; i++) {
-            assert_int_equal(send_kibibyte(side, true), 0);
+    unsigned sent = 0;
+    while (channel_queued(side->ch) == 0) {
+        for (int i = 0; i < 64; i++) {
+            assert_int_equal(send_kibibyte(side), 0);
+            sent++;
         }
         world_settle(&world);
     }
+    return sent;
+}
+
+/* … and then until no frame more may wait. */
+static unsigned fill_queue(struct side *side)
+{
+    unsigned sent = 0;
+    while (channel_queued(side->ch) + 1024 <= LIMIT_QUEUE_BYTES) {
+        assert_int_equal(send_kibibyte(side), 0);
+        sent++;
+    }
+    world_settle(&world);
+    return sent;
 }
 
 TEST(channel_ends, a_slow_reader_overflows_at_the_limit_and_not_before)
@@ -381,13 +396,10 @@ TEST(channel_ends, a_slow_reader_overflows_at_the_limit_and_not_before)
     wire_make(&wire, &world, 65536);
     world_connect_to(&world, listener_port(wire.listener));
     wire_pause(&wire, 1);
-    fill_with_bulk(&world.server);
-    for (int i = 0; i < LIMIT_QUEUE_BYTES / 1024; i++) {
-        assert_int_equal(send_kibibyte(&world.server, false), 0);
-    }
-    world_settle(&world);
+    (void)fill_sockets(&world.server);
+    (void)fill_queue(&world.server);
     assert_int_equal(world.server.closed, 0);
-    assert_int_equal(side_send(&world.server, renewed(1)), TFE_EFULL);
+    assert_int_equal(send_kibibyte(&world.server), TFE_EFULL);
     assert_int_equal(world.server.closed, 0);
     assert_int_equal(side_send(&world.server, renewed(1)), TFE_ESTATE);
     RUN_UNTIL(&world, world.server.closed == 1);
@@ -401,42 +413,16 @@ TEST(channel_ends, a_reader_that_wakes_in_time_misses_nothing)
     wire_make(&wire, &world, 65536);
     world_connect_to(&world, listener_port(wire.listener));
     wire_pause(&wire, 1);
-    fill_with_bulk(&world.server);
-    for (int i = 0; i < LIMIT_QUEUE_BYTES / 1024; i++) {
-        assert_int_equal(send_kibibyte(&world.server, false), 0);
-    }
-    /* At the limit bulk still passes. */
-    assert_int_equal(send_kibibyte(&world.server, true), 0);
-    world_settle(&world);
+    unsigned sent = fill_sockets(&world.server);
+    sent += fill_queue(&world.server);
     wire_go_on(&wire, 1);
-    RUN_UNTIL(&world, channel_unknown_messages(world.client.ch) ==
-                          20 * 1024 + LIMIT_QUEUE_BYTES / 1024 + 1);
+    RUN_UNTIL(&world, channel_unknown_messages(world.client.ch) == sent);
     /* The queue is empty again, and so is its account. */
     for (int i = 0; i < LIMIT_QUEUE_BYTES / 1024; i++) {
-        assert_int_equal(send_kibibyte(&world.server, false), 0);
+        assert_int_equal(send_kibibyte(&world.server), 0);
     }
     assert_int_equal(side_send(&world.server, renewed(1)), 0);
     RUN_UNTIL(&world, world.client.number == 1);
-    wire_end(&wire);
-}
-
-TEST(channel_ends, even_bulk_has_a_limit)
-{
-    NO_FIXTURE;
-    wire_make(&wire, &world, 65536);
-    world_connect_to(&world, listener_port(wire.listener));
-    wire_pause(&wire, 1);
-    static uint8_t plain[SEAL_PLAIN_MAX] = {250};
-    int rc = 0;
-    uint64_t sent = 0;
-    while (rc == 0 && sent < 2 * (uint64_t)LIMIT_BULK_BYTES) {
-        rc = INSIDE(channel_send_encoded(world.server.ch, plain, sizeof plain, true));
-        sent += rc == 0 ? sizeof plain : 0;
-    }
-    assert_int_equal(rc, TFE_EFULL);
-    assert_true(sent > LIMIT_BULK_BYTES - LIMIT_BULK_BYTES / 100);
-    RUN_UNTIL(&world, world.server.closed == 1);
-    assert_ended(&world.server, CHANNEL_OVERFLOW);
     wire_end(&wire);
 }
 
@@ -475,8 +461,8 @@ TEST(channel_ends, finish_delivers_everything_before_eof)
     for (uint64_t i = 1; i <= 3000; i++) {
         assert_int_equal(side_send(&world.server, renewed(i)), 0);
     }
-    for (int i = 0; i < 4096; i++) {
-        assert_int_equal(send_kibibyte(&world.server, true), 0);
+    while (channel_queued(world.server.ch) + 2048 <= LIMIT_QUEUE_BYTES) {
+        assert_int_equal(send_kibibyte(&world.server), 0);
     }
     assert_int_equal(side_send(&world.server, renewed(3001)), 0);
     channel_finish(world.server.ch, HANDSHAKE_MS);
@@ -497,7 +483,7 @@ TEST(channel_ends, finish_waits_for_a_peer_no_longer_than_told)
     wire_make(&wire, &world, 65536);
     world_connect_to(&world, listener_port(wire.listener));
     wire_pause(&wire, 1);
-    fill_with_bulk(&world.server);
+    (void)fill_sockets(&world.server);
     channel_finish(world.server.ch, 40);
     RUN_UNTIL(&world, world.server.closed == 1);
     assert_ended(&world.server, CHANNEL_EOF);
@@ -562,7 +548,6 @@ int main(void)
         IN_WORLD(the_peers_address_is_known_after_a_reset),
         IN_WORLD(a_slow_reader_overflows_at_the_limit_and_not_before),
         IN_WORLD(a_reader_that_wakes_in_time_misses_nothing),
-        IN_WORLD(even_bulk_has_a_limit),
         IN_WORLD(what_the_peer_said_before_it_went_is_read_though_sending_fails),
         IN_WORLD(finish_delivers_everything_before_eof),
         IN_WORLD(finish_waits_for_a_peer_no_longer_than_told),

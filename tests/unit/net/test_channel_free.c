@@ -199,7 +199,7 @@ TEST(channel_free, with_an_end_that_is_due)
     world.client = (struct side){.other = &world.server};
     world_connect(&world);
     static uint8_t plain[SEAL_PLAIN_MAX] = {250};
-    while (channel_send_encoded(world.server.ch, plain, sizeof plain, false) == 0) {
+    while (channel_send_encoded(world.server.ch, plain, sizeof plain) == 0) {
     }
     side_free(&world.server);
     world_settle(&world);

@@ -14,9 +14,9 @@ static uint8_t byte_at(size_t position)
     return (uint8_t)(position * 7 + position / 256);
 }
 
-static void add(struct out_queue *queue, size_t *position, size_t n, bool counts)
+static void add(struct out_queue *queue, size_t *position, size_t n)
 {
-    uint8_t *room = out_queue_room(queue, n, counts);
+    uint8_t *room = out_queue_room(queue, n);
     assert_non_null(room);
     for (size_t i = 0; i < n; i++) {
         room[i] = byte_at((*position)++);
@@ -51,14 +51,11 @@ TEST(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces)
     struct out_queue queue = {0};
     size_t in = 0;
     size_t out = 0;
-    size_t counted_in = 0;
     unsigned pieces = 0;
     for (unsigned round = 0; round < 3000; round++) {
         const size_t n = 1 + (round * 2654435761u >> 8) % (round % 50 == 0 ? 16402 : 300);
-        const bool counts = round % 3 != 0;
-        add(&queue, &in, n, counts);
-        counted_in += counts ? n : 0;
-        assert_true(queue.counted <= queue.n && queue.counted <= counted_in);
+        add(&queue, &in, n);
+        assert_true(queue.n <= in);
         const int rc = out_queue_write(&queue, ends[0]);
         assert_true(rc == 0 || rc == TFE_EMORE);
         assert_int_equal(rc == 0, out_queue_is_empty(&queue));
@@ -71,27 +68,23 @@ TEST(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces)
     assert_int_equal(out, in);
     assert_true(pieces > 1000);
     assert_true(out_queue_is_empty(&queue));
-    assert_int_equal(queue.counted, 0);
+    assert_int_equal(queue.n, 0);
     assert_null(queue.first);
     assert_null(queue.last);
     assert_int_equal(close(ends[0]), 0);
     assert_int_equal(close(ends[1]), 0);
 }
 
-TEST(out_queue, counted_and_uncounted_bytes_are_told_apart)
+TEST(out_queue, what_is_dropped_is_gone)
 {
     NO_FIXTURE;
     struct out_queue queue = {0};
     size_t in = 0;
-    add(&queue, &in, 10, true);
-    add(&queue, &in, 10, false);
-    add(&queue, &in, 10, false);
-    add(&queue, &in, 10, true);
-    assert_int_equal(queue.n, 40);
-    assert_int_equal(queue.counted, 20);
+    add(&queue, &in, 10);
+    add(&queue, &in, 20000);
+    assert_int_equal(queue.n, 20010);
     out_queue_clear(&queue);
-    assert_int_equal(queue.n, 0);
-    assert_int_equal(queue.counted, 0);
+    assert_true(out_queue_is_empty(&queue));
     out_queue_clear(&queue);
 }
 
@@ -101,12 +94,12 @@ TEST(out_queue, room_that_is_not_used_costs_nothing)
     int ends[2];
     make_pair(ends);
     struct out_queue queue = {0};
-    assert_non_null(out_queue_room(&queue, 100, true));
+    assert_non_null(out_queue_room(&queue, 100));
     assert_true(out_queue_is_empty(&queue));
     assert_int_equal(out_queue_write(&queue, ends[0]), 0);
     size_t in = 0;
     size_t out = 0;
-    add(&queue, &in, 5, true);
+    add(&queue, &in, 5);
     assert_int_equal(out_queue_write(&queue, ends[0]), 0);
     assert_int_equal(take(ends[1], &out, 100), 5);
     assert_int_equal(close(ends[0]), 0);
@@ -120,7 +113,7 @@ TEST(out_queue, a_reader_that_is_gone_is_an_error_and_no_signal)
     make_pair(ends);
     struct out_queue queue = {0};
     size_t in = 0;
-    add(&queue, &in, 5, true);
+    add(&queue, &in, 5);
     assert_int_equal(close(ends[1]), 0);
     assert_int_equal(out_queue_write(&queue, ends[0]), TFE_ESYS);
     assert_int_equal(errno, EPIPE);
@@ -132,7 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORY(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces),
-        STORY(out_queue, counted_and_uncounted_bytes_are_told_apart),
+        STORY(out_queue, what_is_dropped_is_gone),
         STORY(out_queue, room_that_is_not_used_costs_nothing),
         STORY(out_queue, a_reader_that_is_gone_is_an_error_and_no_signal),
     };
