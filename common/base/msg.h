@@ -18,6 +18,10 @@
 #define MSG_PATH_MAX 1024u      /* bytes of a file's name */
 #define MSG_PIDS_MAX 64u        /* process ids in one PROCESSES, per kind */
 #define MSG_DURATION_MAX_MS (30u * 24u * 3600u * 1000u) /* any duration on the wire: 30 days */
+/* Epoch numbers are 53 bits, so that JSON readers keep them whole. A node's word raises them to
+ * half of that at most: a liar cannot exhaust them, nor make the honest reports that follow look
+ * absurd. */
+#define MSG_EPOCH_LIMIT (UINT64_C(1) << 52)
 
 /* "This agent has no wish about it": the server's own setting counts. */
 #define MSG_UNSET UINT32_MAX
@@ -245,16 +249,16 @@ struct msg_join {
     uint32_t stop_grace_ms;
     uint32_t elastic_timeout_ms;     /* below min for so long fails the job; 0: it waits for ever */
     bool new_run;                    /* if the job is over, begin its next run; else a plain JOIN */
-    uint64_t highest_epoch;          /* highest this process has started, stopped or been told of */
+    uint64_t highest_epoch;          /* highest this process has started, stopped or been told of, or found in checkpoints */
     uint64_t running_epoch;          /* the epoch whose trainers run here now, 0 none */
     uint64_t script_digest;          /* of script and arguments: tells a late node from a new run */
     uint32_t pid;                    /* of the agent; 0 unknown */
-    const struct msg_exited *exited; /* last one not yet NOTED, or NULL */
+    const struct msg_exited *exited; /* of the last epoch that ran here, or NULL */
     bool durable;                    /* this machine is not one of those that go away: for rank 0 */
     const char *run_key; /* tfe_id: names the run that the node belongs to; NULL: any */
     bool no_grow;        /* wish, as those above: a running epoch is never ended to take more in */
     uint32_t chief_grace_ms; /* wish: a switch waits so long for a rank 0 that nothing is known of */
-    const struct msg_running *running; /* of running_epoch, while its trainers run, or NULL */
+    const struct msg_running *running; /* of running_epoch, else of the epoch of exited; or NULL */
 };
 
 /* Asks for the lease to be prolonged. number counts up per connection and comes back in RENEWED. */
@@ -380,6 +384,7 @@ struct msg_start {
     uint32_t nodes; /* nodes in the epoch */
     enum tfe_cause cause;
     uint64_t table_digest;
+    uint32_t fence_ms; /* of a node of this epoch, as in RENEWED; 0: not said */
 };
 
 /* The EXITED of this epoch has been taken in. */

@@ -193,7 +193,8 @@ bool codec_check_join(const struct msg_join *m)
            is_wish(m->elastic_timeout_ms) && is_pid_or_none(m->pid) &&
            (!m->exited || codec_check_exited(m->exited)) &&
            (!m->run_key || id_is_valid(m->run_key)) && is_wish(m->chief_grace_ms) &&
-           (!m->running || (m->running_epoch >= 1 && is_running(m->running, m->nproc)));
+           (!m->running ||
+            ((m->running_epoch >= 1 || m->exited) && is_running(m->running, m->nproc)));
 }
 
 bool codec_check_renew(const struct msg_renew *m)
@@ -294,7 +295,7 @@ bool codec_check_start(const struct msg_start *m)
 {
     return m->epoch >= 1 && m->run >= 1 && is_world(m->world) && m->rank < m->world &&
            m->nodes >= 1 && m->nodes <= MSG_NODES_MAX && m->nodes <= m->world &&
-           is_cause((int)m->cause);
+           is_cause((int)m->cause) && is_duration(m->fence_ms);
 }
 
 bool codec_check_noted(const struct msg_noted *m)

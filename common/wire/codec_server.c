@@ -119,6 +119,7 @@ int codec_put_start(const struct msg_start *m, struct codec_out *out)
     pb.nodes = m->nodes;
     pb.cause = (Tfe__Cause)m->cause;
     pb.table_digest = m->table_digest;
+    PUT_NONZERO(pb, m, fence_ms);
     return codec_pack(out, &pb.base);
 }
 
@@ -135,6 +136,7 @@ int codec_get_start(struct codec_in *in, struct msg_start *ret)
             .nodes = pb->nodes,
             .cause = (enum tfe_cause)pb->cause,
             .table_digest = pb->table_digest,
+            .fence_ms = pb->fence_ms,
         };
     }
     return rc;

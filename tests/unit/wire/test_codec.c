@@ -81,8 +81,8 @@ static const struct tfe_msg samples[] = {
     M(TABLE, table, UINT64_MAX, 8, UINT64_MAX, rows, COUNT(rows)),
     M(TABLE, table, 1, 65536 * 64, 0, NULL, 0),
     M(START, start, UINT64_MAX, UINT32_MAX, 65536 * 64 - 1, 65536 * 64, 65536, CAUSE_PREEMPTED,
-      UINT64_MAX),
-    M(START, start, 1, 1, 0, 1, 1, CAUSE_START, 0),
+      UINT64_MAX, D),
+    M(START, start, 1, 1, 0, 1, 1, CAUSE_START, 0, 0),
     M(NOTED, noted, UINT64_MAX),
     M(NOTED, noted, 1),
     M(LEASE_ENDED, lease_ended, UINT64_MAX),
@@ -253,7 +253,7 @@ static void same_table(const struct msg_table *a, const struct msg_table *b)
 
 static void same_start(const struct msg_start *a, const struct msg_start *b)
 {
-    SAME(epoch), SAME(run), SAME(rank), SAME(world), SAME(nodes), SAME(cause), SAME(table_digest);
+    SAME(epoch), SAME(run), SAME(rank), SAME(world), SAME(nodes), SAME(cause), SAME(table_digest), SAME(fence_ms);
 }
 
 static void same_noted(const struct msg_noted *a, const struct msg_noted *b)
