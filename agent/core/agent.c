@@ -33,7 +33,8 @@ int agent_new(const struct agent_config *config, const struct tfe_mem *mem, stru
 {
     if (!id_is_valid(config->job.text) || !id_is_valid(config->node.text) ||
         config->min_nodes == 0 || config->min_nodes > config->max_nodes ||
-        config->max_nodes > MSG_NODES_MAX || config->nproc == 0 || config->nproc > MSG_NPROC_MAX) {
+        config->max_nodes > MSG_NODES_MAX || config->nproc == 0 || config->nproc > MSG_NPROC_MAX ||
+        config->highest_epoch >= MSG_EPOCH_LIMIT) {
         return TFE_EINVAL;
     }
     struct agent *a = mem_new(mem, 1, sizeof(*a));
@@ -41,6 +42,7 @@ int agent_new(const struct agent_config *config, const struct tfe_mem *mem, stru
         return TFE_ENOMEM;
     }
     a->config = *config;
+    a->highest = config->highest_epoch;
     a->mem = mem;
     a->deadline = TFE_MONO_NEVER;
     a->exit_deadline = TFE_MONO_NEVER;

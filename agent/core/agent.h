@@ -38,6 +38,7 @@ struct agent_config {
     bool no_grow;
     uint32_t chief_grace_ms; /* or MSG_UNSET */
     uint64_t script_digest;
+    uint64_t highest_epoch; /* that the job's checkpoints are of, for all this node knows; 0: none */
     uint32_t pid;
     uint32_t join_timeout_ms;
     uint32_t monitor_interval_ms; /* longest time between two renewals; 0: as the server says */

@@ -44,6 +44,7 @@ struct link {
     struct tfe_mono join_sent;
     uint64_t renewals; /* number of the last RENEW on this connection */
     struct tfe_mono renew_sent[RENEWALS_MAX];
+    struct tfe_mono granted;   /* the sending of what the server last answered: fences count from it */
     struct tfe_mono lease_end; /* on the agent's own clock */
     struct tfe_mono
         silent_at;    /* JOINING, UP: nothing was answered by then, try another connection */
@@ -98,8 +99,9 @@ struct agent {
 
     enum work_state work;
     uint64_t epoch;   /* RUNNING, SWEEPING: whose trainers */
-    uint64_t highest; /* epoch started, stopped or told of */
+    uint64_t highest; /* epoch started, stopped or told of, or that has left checkpoints */
     uint64_t prepare; /* the server wants READY for this one; 0 none */
+    bool asked;       /* … and has said so on this connection: what an earlier one wanted may be over */
     bool fresh_ports;
     bool answer;   /* the server wants probes of the ports to be answered */
     bool answers;  /* they are */
@@ -115,7 +117,6 @@ struct agent {
     bool first_ended_well;
     struct tfe_mono exit_deadline;
     bool has_listened;
-    bool listening_told;
     struct progress progress;
     struct notices notices;
     bool sweeps_gently; /* SWEEPING: the trainers that listen still have their grace */
@@ -154,8 +155,7 @@ struct agent {
     size_t n_actions;
 };
 
-/* --- agent.c -----------------------------------------------------------------------------------
- */
+/* --- agent.c ---------------------------------------------------------------------------------- */
 struct agent_action *act_push(struct agent *a, enum agent_action_type type);
 struct tfe_msg *act_send(struct agent *a, enum tfe_msg_type type);
 struct agent_action *act_trace(struct agent *a, enum agent_trace_kind kind, uint64_t number,
@@ -166,8 +166,7 @@ void leave_with(struct agent *a, enum after_sweep how, int code, const char *sen
 /* EXIT, with what leave_with was told. */
 void act_exit(struct agent *a);
 
-/* --- link.c: connecting, joining, renewing ------------------------------------------------------
- */
+/* --- link.c: connecting, joining, renewing ---------------------------------------------------- */
 void link_begin(struct agent *a);
 void link_connected(struct agent *a, const char *host);
 void link_disconnected(struct agent *a, enum agent_link how, const char *text);
@@ -176,13 +175,14 @@ void link_join(struct agent *a);
 void link_welcome(struct agent *a, const struct msg_welcome *welcome);
 void link_renewed(struct agent *a, const struct msg_renewed *renewed);
 void link_lease_ended(struct agent *a);
+/* START tells the fence of its epoch (0: it does not). */
+void link_fence(struct agent *a, uint32_t fence_ms);
 /* When the link wants to be ticked. */
 struct tfe_mono link_deadline(const struct agent *a);
 /* Tells the process ids if they have changed. */
 void link_tell_processes(struct agent *a);
 
-/* --- work.c: epochs on this node ----------------------------------------------------------------
- */
+/* --- work.c: epochs on this node -------------------------------------------------------------- */
 void work_prepare(struct agent *a, const struct msg_prepare *prepare);
 void work_ports_held(struct agent *a, uint64_t epoch, const uint16_t *ports);
 void work_start(struct agent *a, const struct msg_start *start);
@@ -203,8 +203,7 @@ void work_leave(struct agent *a);
 /* READY, if it is wanted and true. */
 void work_ready(struct agent *a);
 
-/* --- progress.c: how far the trainers have come ---------------------------------------------------
- */
+/* --- progress.c: how far the trainers have come ----------------------------------------------- */
 /* A new epoch runs here: nothing is known of it. */
 void progress_begin(struct agent *a);
 /* TFE_EINVAL: no such trainer. */
@@ -215,8 +214,7 @@ void progress_tick(struct agent *a);
 struct tfe_mono progress_deadline(const struct agent *a);
 void progress_ask(struct agent *a, const struct msg_save *save);
 
-/* --- notice.c: machines that go away --------------------------------------------------------------
- */
+/* --- notice.c: machines that go away ---------------------------------------------------------- */
 /* TFE_EINVAL: no such kind. source is for the log. */
 int notice_take(struct agent *a, const struct agent_notice *notice, const char *source);
 void notice_signal(struct agent *a, uint32_t signo);
@@ -227,16 +225,14 @@ void notice_settle(struct agent *a);
 /* When it wants to be ticked. */
 struct tfe_mono notice_deadline(const struct agent *a);
 
-/* --- probe.c: answering others' probes, and probing others ----------------------------------------
- */
+/* --- probe.c: answering others' probes, and probing others ------------------------------------ */
 /* Answers probes on the held ports, or stops it; nothing if that is so. */
 void probe_answer(struct agent *a, bool answer);
 /* TFE_EINVAL: no id, no host, or not as many ports as a node can have. */
 int probe_take(struct agent *a, const struct msg_probe *probe);
 void probe_done(struct agent *a, uint64_t probe, enum tfe_probe_result result);
 
-/* --- table.c: the cluster table, chunk by chunk --------------------------------------------------
- */
+/* --- table.c: the cluster table, chunk by chunk ----------------------------------------------- */
 /* TFE_ENOMEM, TFE_EINVAL (rows not in order, changes of a table that is not here): nothing changed. */
 int table_take(struct agent *a, const struct msg_table *chunk) TFE_MUST_CHECK;
 /* Whether the table of the epoch is whole and has this digest; its rows are usable then. */

@@ -34,7 +34,8 @@ void link_join(struct agent *a)
         a->link.since = a->now;
         a->link.say_next = tfe_mono_add(a->now, SAY_EVERY_MS);
     }
-    a->link.exited_told = a->exit_pending;
+    bool has_ended = a->work == WORK_IDLE && a->epoch != 0 && a->exited.epoch == a->epoch;
+    a->link.exited_told = has_ended;
     struct msg_join *join = &act_send(a, MSG_JOIN)->u.join;
     const struct agent_config *c = &a->config;
     *join = (struct msg_join){
@@ -54,12 +55,12 @@ void link_join(struct agent *a)
         .running_epoch = a->work == WORK_IDLE || TFE_BUG(join_says_idle) ? 0 : a->epoch,
         .script_digest = c->script_digest,
         .pid = c->pid,
-        .exited = a->exit_pending ? &a->exited : NULL,
+        .exited = has_ended ? &a->exited : NULL,
         .durable = c->durable,
         .run_key = c->run_key,
         .no_grow = c->no_grow,
         .chief_grace_ms = c->chief_grace_ms,
-        .running = a->work == WORK_RUNNING ? &a->running : NULL,
+        .running = a->work != WORK_IDLE || has_ended ? &a->running : NULL,
     };
     a->link.state = LINK_JOINING;
     a->link.join_sent = a->now;
@@ -72,6 +73,7 @@ void link_connected(struct agent *a, const char *host)
     a->link.token_worked = true;
     a->link.unauthorised = 0;
     a->link.renewals = 0;
+    a->asked = false;
     if (host && strnlen(host, sizeof(a->host)) < sizeof(a->host)) {
         memcpy(a->host, host, strlen(host) + 1);
     }
@@ -154,6 +156,7 @@ void link_welcome(struct agent *a, const struct msg_welcome *welcome)
     link->renew_ms = welcome->renew_ms;
     link->spread_ms = welcome->spread_ms;
     link->stop_grace_ms = welcome->stop_grace_ms;
+    link->granted = link->join_sent;
     link->lease_end = tfe_mono_add(link->join_sent, welcome->ttl_ms);
     set_fence(a, tfe_mono_add(link->join_sent, welcome->fence_ms));
     link->silent_at = link->lease_end;
@@ -176,9 +179,17 @@ void link_renewed(struct agent *a, const struct msg_renewed *renewed)
         link->renew_at = tfe_mono_min(link->renew_at, tfe_mono_add(a->now, link->renew_ms));
     }
     link->ttl_ms = renewed->ttl_ms;
+    link->granted = sent;
     link->lease_end = tfe_mono_add(sent, renewed->ttl_ms);
     link->silent_at = link->lease_end;
     set_fence(a, tfe_mono_add(TFE_BUG(fence_from_answer) ? a->now : sent, renewed->fence_ms));
+}
+
+void link_fence(struct agent *a, uint32_t fence_ms)
+{
+    if (fence_ms != 0) {
+        set_fence(a, tfe_mono_add(a->link.granted, fence_ms));
+    }
 }
 
 void link_lease_ended(struct agent *a)

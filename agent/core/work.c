@@ -19,6 +19,7 @@ void work_prepare(struct agent *a, const struct msg_prepare *prepare)
         probe_answer(a, false);
     }
     a->answer = prepare->answer;
+    a->asked = true;
     work_ready(a);
 }
 
@@ -30,7 +31,7 @@ static bool is_free(const struct agent *a)
 
 void work_ready(struct agent *a)
 {
-    if (a->prepare == 0 || a->guard_lost || a->notices.signal || !is_free(a) || a->after != AFTER_NOTHING ||
+    if (a->prepare == 0 || !a->asked || a->guard_lost || a->notices.signal || !is_free(a) || a->after != AFTER_NOTHING ||
         a->link.state != LINK_UP) {
         return;
     }
@@ -115,7 +116,8 @@ void work_start(struct agent *a, const struct msg_start *start)
     }
     if (!table_is(a, start->epoch, start->table_digest)) {
         act_trace(a, AGENT_TRACE_VOID_START, 0, "its table is not whole")->epoch = start->epoch;
-        work_ready(a); /* with no digest: the table comes again */
+        a->asked = true; /* it counts on this node, whatever connection it asked on */
+        work_ready(a);   /* with no digest: the table comes again */
         return;
     }
     if ((uint64_t)start->rank + a->config.nproc > a->tables[start->epoch & 1].n) {
@@ -123,6 +125,7 @@ void work_start(struct agent *a, const struct msg_start *start)
         return;
     }
     remember(a, start);
+    link_fence(a, start->fence_ms);
     a->highest = start->epoch;
     a->epoch = start->epoch;
     a->prepare = 0;
@@ -132,7 +135,6 @@ void work_start(struct agent *a, const struct msg_start *start)
     a->decided = false;
     a->first_ended_well = false;
     a->has_listened = false;
-    a->listening_told = false;
     a->exit_pending = false; /* the server has taken leave of the epoch it was about */
     a->exit_deadline = TFE_MONO_NEVER;
     progress_begin(a);
@@ -265,7 +267,6 @@ void work_listening(struct agent *a, uint64_t epoch)
     if (a->work == WORK_RUNNING && epoch == a->epoch && !a->has_listened) {
         a->has_listened = true;
         if (a->link.state == LINK_UP) {
-            a->listening_told = true;
             act_send(a, MSG_LISTENING)->u.listening.epoch = epoch;
         }
     }
@@ -297,8 +298,9 @@ void work_welcome(struct agent *a)
     if (a->exit_pending && !a->link.exited_told) {
         act_send(a, MSG_EXITED)->u.exited = a->exited;
     }
-    if (a->work == WORK_RUNNING && a->has_listened && !a->listening_told) {
-        a->listening_told = true;
+    if (a->work == WORK_RUNNING && a->has_listened) {
+        /* Also where it was told before: the server may be another one, and nobody's ports prove anything
+         * about a node that has not said it. */
         act_send(a, MSG_LISTENING)->u.listening.epoch = a->epoch;
     }
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/core/core.h"
+#include "server/core/doubt.h"
 
 /* What is known of an end. */
 enum evidence {
@@ -20,6 +21,9 @@ enum evidence {
     SAW_LEAVING = 1u << 11,    /* its machine is going away, and its trainers may go first */
     SAW_FAREWELL = 1u << 12    /* a peer's is, which breaks the collectives */
 };
+
+/* What it takes no look at peers for: their rules come before those of SAW_MISSING and SAW_SILENT. */
+#define SAW_ENOUGH (SAW_SUCCESS | SAW_STOPPED | SAW_LEAVING)
 
 /* The first rule counts whose evidence is all there. */
 static const struct {
@@ -56,18 +60,6 @@ const struct cause causes[END__COUNT] = {
     [END_START_TIMEOUT] = {"start_timeout", true, false, CAUSE_TRAINER_FAILED},
 };
 
-/* Whether a member of the epoch has vanished that had not come to its end. */
-static bool peer_is_missing(const struct job *job)
-{
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (!node->accounted && (node->gone || node->session == NO_SESSION)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Where the exception that ended a Python program is told: the first line after its last traceback that
  * is not indented. NULL: there is none. */
 static const char *exception_line(const char *tail)
@@ -84,17 +76,23 @@ static const char *exception_line(const char *tail)
     return line && *line ? line : NULL;
 }
 
-/* Whether another member's renewals are missing: its machine may stand still, and its peers notice
- * before its lease is over. */
-static bool peer_is_silent(const struct rdzv *r, const struct job *job, const struct node *but)
+/* What has become of the other members: one has vanished that had not come to its end, or its renewals are
+ * missing, for its machine may stand still, and its peers notice before its lease is over. */
+static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const struct node *but)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (node != but && !node->accounted && doubt_is_silent(r, node)) {
-            return true;
+    unsigned saw = 0;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats && !(saw & SAW_MISSING); seat++) {
+        const struct node *peer = job->epoch.seats[seat];
+        if (peer->accounted) {
+            continue;
+        }
+        if (peer->gone || peer->session == NO_SESSION) {
+            saw |= SAW_MISSING;
+        } else if (peer != but && doubt_is_silent(r, peer)) {
+            saw |= SAW_SILENT;
         }
     }
-    return false;
+    return saw;
 }
 
 /* What the last words say: SAW_EXCEPTION, SAW_COLLECTIVE (TENSORFLOW.md; tensorflow/core, collective
@@ -124,18 +122,21 @@ static unsigned read_tail(const char *tail)
     return 0;
 }
 
-static unsigned evidence_of(const struct rdzv *r, const struct node *node,
-                            const struct msg_exited *exited, bool was_away)
+bool exited_well(const struct msg_exited *exited)
+{
+    return (!exited->stopped || TFE_BUG(charge_stopped)) && exited->code == 0 &&
+           exited->signal == 0;
+}
+
+static unsigned evidence_of(const struct node *node, const struct msg_exited *exited,
+                            bool was_away)
 {
     const struct job *job = node->job;
     unsigned saw = was_away ? SAW_AWAY : 0;
     saw |= node->leaving ? SAW_LEAVING : 0;
     saw |= job->plan.n_leaving > 0 ? SAW_FAREWELL : 0;
-    if (exited->stopped && !TFE_BUG(charge_stopped)) {
-        saw |= SAW_STOPPED;
-    } else if (exited->code == 0 && exited->signal == 0) {
-        saw |= SAW_SUCCESS;
-    }
+    saw |= exited->stopped && !TFE_BUG(charge_stopped) ? SAW_STOPPED : 0;
+    saw |= exited_well(exited) ? SAW_SUCCESS : 0;
     if (exited->code == 42 || exited->code == 143 || exited->signal == 15) {
         saw |= SAW_PREEMPTION;
     }
@@ -153,23 +154,37 @@ static unsigned evidence_of(const struct rdzv *r, const struct node *node,
         saw |= SAW_ABORT;
         break;
     }
-    if (peer_is_missing(job)) {
-        saw |= SAW_MISSING;
-    }
     if (job->epoch.n_seats > 1) {
         saw |= read_tail(exited->tail ? exited->tail : "");
-        saw |= peer_is_silent(r, job, node) ? SAW_SILENT : 0;
     }
     return saw;
 }
 
-enum end cause_of(const struct rdzv *r, const struct node *node, const struct msg_exited *exited,
-                  bool was_away)
+static enum end judge(unsigned saw)
 {
-    unsigned saw = evidence_of(r, node, exited, was_away);
     size_t i = 0;
     while ((saw & rules[i].saw) != rules[i].saw) {
         i++;
     }
     return rules[i].end;
+}
+
+enum end cause_of(const struct rdzv *r, const struct node *node, const struct msg_exited *exited,
+                  bool was_away)
+{
+    const struct job *job = node->job;
+    unsigned saw = evidence_of(node, exited, was_away);
+    enum end end = judge(saw);
+    /* When ten thousand trainers end, each would look at ten thousand peers, for seconds: once the epoch's end has
+     * its reason, peers can only excuse what would be charged. */
+    bool is_first = job->fault.epoch != job->epoch.number;
+    if ((saw & SAW_ENOUGH) || (!is_first && !causes[end].charged)) {
+        return end;
+    }
+    return judge(saw | look_at_peers(r, job, node));
+}
+
+enum end cause_of_hang(const struct rdzv *r, const struct job *job)
+{
+    return judge(look_at_peers(r, job, NULL));
 }

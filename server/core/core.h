@@ -12,7 +12,15 @@
 #include "common/base/id.h"
 #include "common/base/text.h"
 #include "common/base/wheel.h"
+#include "server/core/late.h"
+#include "server/core/ledger.h"
+#include "server/core/probe.h"
 #include "server/core/rdzv.h"
+#include "server/core/rebuild.h"
+#include "server/core/states.h"
+#include "server/core/table.h"
+#include "server/core/timer.h"
+#include "server/core/write.h"
 
 /* Jobs that one server remembers, finished ones included: some 1 KiB each. */
 #define CORE_JOBS_MAX 10000
@@ -24,12 +32,6 @@
  * else brings it. Older ones would be let in again, as newcomers. */
 #define CORE_EVICTED_MAX 256
 
-/* Ended runs of a job whose names are remembered: a node that comes later with an older one is taken
- * for a newcomer. */
-#define PAST_MAX 16
-/* A line of a record about one: two numbers, an id, a word and a number. */
-#define PAST_LINE_MAX (TFE_ID_MAX + 64)
-
 struct evicted {
     struct tfe_id job;
     struct tfe_id node;
@@ -38,13 +40,6 @@ struct evicted {
 #define NO_SESSION UINT32_MAX
 #define NO_SEAT UINT32_MAX
 
-enum timer_kind { TIMER_LEASE, TIMER_JOB, TIMER_PROBE, TIMER_HOLD };
-
-struct core_timer {
-    struct wheel_timer wheel;
-    enum timer_kind kind;
-};
-
 /* The place of a node, and until when it is its own. */
 struct lease {
     struct core_timer timer;   /* not set: no lease */
@@ -52,49 +47,6 @@ struct lease {
     bool was_shifted;          /* for a late turn of the server's loop, since the last renewal */
     bool is_held;              /* over, but for a mass loss that is being held; likewise */
     struct tfe_mono fence_end; /* by then its guard has killed its trainers, whatever happens */
-};
-
-enum job_state {
-    JOB_WAITING,
-    JOB_REBUILDING,
-    JOB_GATHERING,
-    JOB_PREPARING,
-    JOB_COMMITTING,
-    JOB_RUNNING,
-    JOB_SUCCEEDED,
-    JOB_FAILED,
-    JOB_STOPPED,
-    JOB__COUNT
-};
-
-/* Nodes that one probe asks, and that are remembered to have reached a node. */
-#define PROBERS_MAX 3
-
-/* What other nodes find out about a node's ports (probe.c). At most one probe of a node is under
- * way, and everything it needs is in here. */
-struct probe {
-    RB_ENTRY(node) by_id; /* in the job's tree of probes while one is under way */
-    uint64_t id;          /* 0: none is */
-    enum tfe_probe_kind kind;
-    struct core_timer timer; /* its end, or the next try */
-    struct tfe_mono until;   /* when that is */
-    uint32_t n_asked;
-    uint32_t n_answered;
-    struct {
-        struct tfe_id id;
-        uint64_t visit; /* on which it was asked */
-        bool has_answered;
-    } asked[PROBERS_MAX];
-    struct tfe_mono began;
-    uint64_t tried_epoch; /* ADDRESS: the last one that somebody was asked for */
-    bool succeeded;    /* ADDRESS: somebody has reached it. SUSPECT: refused, to one who knows it */
-    bool contradicted; /* SUSPECT: something may be alive there */
-    uint32_t by;       /* SUSPECT: whose word, of those asked */
-    struct tfe_mono suspect_since; /* SUSPECT: the first try */
-    /* Who have got the node's id from its address, the newest last. */
-    struct tfe_id verifiers[PROBERS_MAX];
-    uint32_t n_verifiers;
-    struct tfe_mono failing_since; /* nobody has reached it from then on; NEVER */
 };
 
 /* An agent process. Three ways of being: connected (session), suspect (a lease but no session), and
@@ -133,6 +85,7 @@ struct node {
     bool is_dead;   /* suspect member: others' probes have proven that its trainers are */
     /* Its last READY said that it still answers on its ports; it has been told to stop that. */
     bool answering;
+    RB_ENTRY(node) by_answering; /* in the job's tree of them */
     uint64_t answering_epoch; /* … for which it was READY so */
     uint64_t asked_epoch;     /* it was sent PREPARE for, last, on this visit; 0 none */
     bool asked_answer;        /* … with answer */
@@ -144,9 +97,8 @@ struct node {
     struct core_timer hold; /* set: in quarantine, for hold_ms */
     uint32_t hold_ms;
     uint64_t haunts; /* an epoch it was left out of while its trainers may have run on; 0 none */
-    bool reports;        /* it runs the epoch that the job is being rebuilt from … */
-    bool reported_end;   /* … or did so, and its trainers have ended since */
-    uint32_t reported_seat;
+    bool reports; /* it runs the epoch that the job is being rebuilt from, or did so: */
+    struct report report;
     struct probe probe;
     struct msg_progress progress; /* member: what it last told of the current epoch */
     uint64_t save_told;           /* member: number of the last SAVE it was sent, on this visit */
@@ -162,25 +114,7 @@ struct node {
 
 RB_HEAD(node_tree, node);
 RB_HEAD(probe_tree, node);
-
-/* A cluster table and the hosts that its rows point to; room for the job's capacity. */
-struct table_copy {
-    struct msg_row *rows;            /* by rank */
-    char (*hosts)[TFE_HOST_MAX + 1]; /* by seat */
-    uint32_t n;                      /* rows; 0: nothing is kept */
-    uint64_t digest;
-};
-
-#define TABLE_COPIES 3
-struct tables {
-    struct table_copy copy[TABLE_COPIES];
-    uint8_t of[2]; /* by parity of the epoch: the newest */
-    uint8_t spare;
-    uint8_t present;
-    struct msg_row *changes; /* of the present one, since the one of digest `base` */
-    uint32_t n_changes;
-    uint64_t base; /* 0: there is none, or the changes are too many */
-};
+RB_HEAD(answering_tree, node);
 
 /* What all members together have told of an epoch: each the most that one of them has. */
 struct told {
@@ -278,58 +212,11 @@ struct plan {
     uint32_t leaver;             /* seat of one of them */
     uint32_t n_hinted;           /* members that may have to go some time */
     bool is_waiting;             /* for a checkpoint: */
-    uint64_t asked;              /* an answer to this SAVE or a later one; 0: any that is seen, */
+    uint64_t asked;              /* an answer to this SAVE or a later one, */
+    bool is_heard;               /* or (who listened when asked: the second, else the first) */
     uint32_t saves_then;         /* above so many */
     struct tfe_mono asked_at;
     struct tfe_mono asked_until; /* NEVER: not said */
-};
-
-/* Rows of the ledger: of the current epoch, and of the one before, which an action may still point
- * to; and what is known of the one to come. */
-struct ledger {
-    struct rdzv_ledger v[2];
-    char blamed[2][TFE_LABEL_MAX + 1];
-    unsigned current; /* of v */
-    char next_blamed[TFE_LABEL_MAX + 1];
-    bool next_planned;
-    struct tfe_mono next_detected;
-    struct tfe_mono next_stopped;
-};
-
-/* The newest record of a job on its way to the disk. */
-struct write {
-    uint64_t sequence;
-    uint64_t asked_in; /* the step that has a PERSIST for it */
-    bool is_open;
-    bool is_over; /* it says that the job has ended so: */
-    bool is_due;  /* … or will, once the record before it is answered */
-    bool proves;  /* it is only there to see whether the disk takes anything */
-    bool is_sure; /* it has just done so */
-    enum job_state ending;
-    struct tfe_mono again; /* the last try failed: when to try again, else NEVER */
-    uint32_t backoff_ms;
-    struct rdzv_record record;
-    struct rdzv_member *members; /* the job's capacity of seats */
-    char past[PAST_MAX * PAST_LINE_MAX];
-};
-
-/* What a job without a record is put together from; epoch 0: it is not. */
-struct rebuild {
-    uint64_t epoch;
-    uint32_t run;
-    uint32_t nodes;
-    uint32_t n_reported;
-    uint64_t digest;
-    enum tfe_cause cause;
-    struct tfe_mono until;
-};
-
-/* How a run ended that had a name. */
-struct past {
-    uint32_t run;
-    struct tfe_id key;
-    enum tfe_result result;
-    struct tfe_wall ended;
 };
 
 struct job {
@@ -371,7 +258,7 @@ struct job {
     uint32_t n_nodes;         /* in the tree */
     uint32_t n_connected;     /* with a session */
     uint32_t n_ready;         /* READY for the next epoch */
-    uint32_t n_answering;     /* whose READY said that they still answer */
+    struct answering_tree answering; /* whose READY said that they still answer */
     struct probe_tree probes; /* of nodes, by the id of the probe that is under way */
 
     struct tfe_mono waiting_since; /* WAITING */
@@ -382,7 +269,7 @@ struct job {
     struct tfe_mono fenced_until;  /* trainers of which nothing is known may run until then */
     struct tfe_mono exit_deadline; /* RUNNING: somebody ended well; NEVER before */
     bool fence_traced;
-    uint32_t awaited_seat; /* PREPARING: whom it waited for when it looked last */
+    uint32_t awaited_seat; /* PREPARING, RUNNING to its end: whom it waited for when it looked last */
     uint64_t mass_epoch;        /* in which a mass loss was held once */
     struct tfe_mono mass_until; /* no member's lease ends before */
     /* Until when stale peers may still speak to the ports of the odd and the even set. */
@@ -428,15 +315,21 @@ struct rdzv {
     char tail[MSG_TAIL_MAX + 1];              /* of the EXITED of this step */
 };
 
+/* Whether this point in time has come. Never for NEVER. */
+static inline bool is_past(const struct rdzv *r, struct tfe_mono when)
+{
+    return !tfe_mono_before(r->now, when);
+}
+
 int node_compare(const struct node *a, const struct node *b);
 int job_compare(const struct job *a, const struct job *b);
 RB_PROTOTYPE(node_tree, node, by_id, node_compare)
+RB_PROTOTYPE(answering_tree, node, by_answering, node_compare)
 RB_PROTOTYPE(job_tree, job, by_name, job_compare)
 int probe_compare(const struct node *a, const struct node *b);
 RB_PROTOTYPE(probe_tree, node, probe.by_id, probe_compare)
 
-/* --- actions.c: room is reserved before anything changes, so that pushing cannot fail ----------
- */
+/* --- actions.c: room is reserved before anything changes, so that pushing cannot fail --------- */
 
 /* Room for everything one event can cause in the job (NULL: in none). TFE_ENOMEM. */
 int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
@@ -451,12 +344,17 @@ void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const
 void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
                 const struct node *node, uint64_t number, const char *text);
 
-/* --- lease.c -----------------------------------------------------------------------------------
- */
+/* --- lease.c ---------------------------------------------------------------------------------- */
 
+struct lease_terms {
+    uint32_t ttl_ms;
+    uint32_t fence_ms;
+};
+/* What the node is granted if it asks now. */
+struct lease_terms lease_terms(const struct rdzv *r, const struct node *node);
 /* Gives or prolongs: the lease ends ttl from now on a clock that may run 5 % fast, its fence
- * likewise. */
-void lease_renew(struct rdzv *r, struct node *node);
+ * likewise. Returns what the node is to be told. */
+struct lease_terms lease_renew(struct rdzv *r, struct node *node);
 void lease_end(struct rdzv *r, struct node *node);
 /* When a lease granted at that time is over at the latest. */
 struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job,
@@ -467,6 +365,8 @@ uint32_t lease_wanted_ms(const struct rdzv *r);
 uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job);
 /* When a fence of this length that was told at that time has passed. */
 struct tfe_mono lease_fence_end_from(struct tfe_mono told, uint32_t fence_ms);
+/* The fence that START tells the node, for its new standing. */
+uint32_t lease_fence_of_start(struct rdzv *r, struct node *node);
 /* For a member of an adopted epoch: what it may have been granted by the server before. */
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms);
 /* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does
@@ -475,8 +375,7 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
 /* What the node is told, for its present standing. */
 uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node);
 
-/* --- node.c ------------------------------------------------------------------------------------
- */
+/* --- node.c ----------------------------------------------------------------------------------- */
 
 /* One block with everything the node will ever need. NULL: out of memory. */
 struct node *node_new(struct rdzv *r, const struct msg_join *join);
@@ -500,28 +399,7 @@ void node_prepare(struct rdzv *r, struct node *node);
 /* The message alone. */
 void node_send_prepare(struct rdzv *r, struct node *node, bool answer);
 
-/* --- probe.c: evidence from other nodes' probes ---------------------------------------------------
- */
-
-/* Whether others should try the node's address once it is READY. */
-bool probe_is_wanted(struct job *job, const struct node *node);
-/* A READY came from it, for the next epoch. Decides whether it counts, or has to be reached first. */
-void probe_ready(struct rdzv *r, struct node *node, bool answering);
-/* Nothing that is under way counts any more; what is known of its address stays. */
-void probe_cancel(struct rdzv *r, struct node *node);
-/* Its address is another one: who reached the old one says nothing about it. */
-void probe_forget(struct node *node);
-/* Before an epoch is formed: lets go of all who still answer, so that no trainer ever meets them.
- * Returns until when the epoch has to wait for that; the past if it has not to. */
-struct tfe_mono probe_let_go(struct rdzv *r, struct job *job);
-/* The connection of a member ended without a GOODBYE: asks others whether its trainers are dead. */
-void probe_suspect(struct rdzv *r, struct node *node);
-/* TFE_EINVAL: no such result. */
-int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed) TFE_MUST_CHECK;
-void on_probe_over(struct rdzv *r, struct node *node);
-
-/* --- job.c, states.c, epoch.c -------------------------------------------------------------------
- */
+/* --- job.c, states.c, epoch.c ----------------------------------------------------------------- */
 
 struct job *job_find(struct rdzv *r, const char *name);
 /* NULL: out of memory. */
@@ -535,7 +413,6 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct msg_join *join)
 void job_free(struct rdzv *r, struct job *job);
 /* Forgets a job that never had an epoch and has no node left. */
 void job_drop_if_unused(struct rdzv *r, struct job *job);
-const char *job_state_name(enum job_state state);
 bool job_is_over(const struct job *job);
 enum tfe_result job_result(const struct job *job);
 enum tfe_result job_result_of(enum job_state state);
@@ -544,48 +421,13 @@ uint64_t job_next_epoch(const struct job *job);
 void job_want_switch(struct job *job, enum tfe_cause cause);
 /* Likewise, with nothing broken: its trainers may come to their end in an orderly way. */
 void job_plan_switch(struct job *job, enum tfe_cause cause);
-/* Goes on from state to state as far as what is known allows, and sets the job's timer. */
-void job_settle(struct rdzv *r, struct job *job);
 /* Rank 0 has ended well, and so the job has. */
 void job_succeed(struct rdzv *r, struct job *job);
 /* Whether the node has a part in an epoch that runs or is about to: what it was READY for has come.
  */
 bool job_engages(const struct job *job, const struct node *node);
-/* Ends the job in a final state, once that is durable; its sentence is set. */
-void job_finish(struct rdzv *r, struct job *job, enum job_state state);
 /* Tells one node, and lets it go. */
 void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session);
-
-/* --- rebuild.c ------------------------------------------------------------------------------------
- */
-
-/* Whether what the JOIN says of the running epoch could be what the job is to be rebuilt from. */
-bool rebuild_wants(const struct job *job, const struct msg_join *join);
-/* Room for it. TFE_ENOMEM. */
-int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join) TFE_MUST_CHECK;
-/* Takes it in; preconditions: the two above. False: somebody else says that it has this rank. */
-bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join);
-/* What the node said does not count any more. */
-void rebuild_forget(struct node *node);
-enum rebuild_step { REBUILD_WAITS, REBUILD_ADOPTED, REBUILD_GIVEN_UP };
-enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job);
-
-/* --- late.c: runs that have ended, and who comes late to them ------------------------------------
- */
-
-/* The run that is over, for late nodes: how it ended, and when. */
-struct past late_last_run(const struct job *job);
-/* The ended run of this name; NULL: none is known. The job's last run is not among them. */
-const struct past *late_find(const struct job *job, const char *run_key);
-/* Before the job's next run: keeps the name of the one that is over. */
-void late_remember(struct job *job);
-/* For a record, and back from one. TFE_EINVAL: not what is written, or of no run before this one. */
-void late_write(const struct job *job, char ret[PAST_MAX * PAST_LINE_MAX]);
-int late_read(struct job *job, const char *text) TFE_MUST_CHECK;
-/* "job J run N ended RESULT at TIME" */
-void late_add(struct text *text, const struct job *job, const struct past *run);
-/* Tells a late node so, and lets it go. */
-void late_tell(struct rdzv *r, const struct job *job, const struct past *run, uint32_t session);
 
 /* Chooses members and ranks from the ready nodes and makes the table. Precondition: at least min
  * nodes are ready. */
@@ -606,41 +448,23 @@ struct tfe_mono epoch_chief_fence_end(const struct job *job);
 /* Nobody of it has come to an end, or is missing for good. */
 bool epoch_is_whole(const struct job *job);
 
-/* --- table.c ------------------------------------------------------------------------------------ */
-
-/* Room for so many rows and seats in each copy. TFE_ENOMEM: what there was is as before. */
-int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats) TFE_MUST_CHECK;
-void tables_done(struct rdzv *r, struct job *job);
-/* No copy is compared with any more: the sizes are about to change. */
-void tables_forget(struct job *job);
-/* The rows, from what the members were READY with, their digest, and what has changed. */
-void epoch_make_table(struct job *job);
-/* What of it the node does not hold. */
-void table_tell(struct rdzv *r, const struct job *job, const struct node *node);
-
-/* --- doubt.c ------------------------------------------------------------------------------------ */
-
-/* At the begin of every step: whether this turn of the loop is late. */
-void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now);
-/* A lease is over: whether it is given more time (true), because the server was late or because more
- * than half of the members fell silent together. */
-bool doubt_postpones(struct rdzv *r, struct node *node);
-/* Whether the node has missed a renewal. */
-bool doubt_is_silent(const struct rdzv *r, const struct node *node);
-/* A survivor's trainer has ended: the loss is real, whoever is silent has no more time. */
-void doubt_release(struct rdzv *r, struct job *job);
-
 /* --- fault.c ------------------------------------------------------------------------------------ */
 
 /* A trainer of the running epoch, or of the one that is being left, ended badly. */
 void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, enum end end);
+/* Whether what ended the current epoch is known: no other exit of it counts. */
+bool fault_is_settled(const struct job *job);
 /* The epoch is about to be stopped: who was in one that got further is no bad newcomer. */
 void fault_note_progress(struct rdzv *r, struct job *job);
 /* A node's quarantine is over. */
 void on_hold_over(struct rdzv *r, struct node *node);
-/* From what is known of it. was_away: the node had lost the server. */
+/* Of its own accord, with exit status 0. */
+bool exited_well(const struct msg_exited *exited);
+/* Why a trainer ended that did not end well, from what is known of it. was_away: the node had lost the server. */
 enum end cause_of(const struct rdzv *r, const struct node *node, const struct msg_exited *exited,
                   bool was_away);
+/* Likewise, of a rank 0 that does not end: nobody's fault while a member, itself for one, is out of sight. */
+enum end cause_of_hang(const struct rdzv *r, const struct job *job);
 /* Another rank ended well, and rank 0 does not. */
 void fault_take_hang(struct rdzv *r, struct job *job);
 /* A member of the epoch was lost or has left: what its peers' trainers did followed from that. */
@@ -661,7 +485,9 @@ void fault_refill(struct rdzv *r, struct job *job);
 void plan_begin_run(struct job *job);
 /* The epoch is opened or adopted. */
 void plan_begin_epoch(struct rdzv *r, struct job *job);
-/* Notices have come or gone, or members have. O(members). */
+/* Its first notice has come. O(1): the machines of ten thousand nodes may be called back together. */
+void plan_count(struct job *job, const struct node *node);
+/* A notice has changed or gone, or members have. O(members). */
 void plan_recount(struct job *job);
 /* Plans a switch where it is time for one, asks for a checkpoint before; returns when to look again. */
 struct tfe_mono plan_settle(struct rdzv *r, struct job *job);
@@ -671,86 +497,9 @@ void plan_stop(struct rdzv *r, struct job *job);
 void plan_measure(struct rdzv *r, struct job *job);
 /* What is known of a standstill says nothing any more. */
 void plan_forget_standstill(struct job *job);
-/* A member's scripts can be asked, and a SAVE is under way. */
+/* A member's scripts may have to be asked: a SAVE is under way that it was not told. */
 void plan_ask_late(struct rdzv *r, struct job *job, struct node *node);
 /* What nodes told before this server came is no answer to what it asked. */
 void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers);
-
-/* --- ledger.c ------------------------------------------------------------------------------------- */
-
-/* Nothing is known of the epoch to come. */
-void ledger_begin_run(struct job *job);
-/* The node that the next epoch will owe its beginning to, unless another one has been named. */
-void ledger_blame(struct job *job, const struct node *node);
-/* STOP to the current epoch. */
-void ledger_stop(struct rdzv *r, struct job *job);
-/* Nothing more will be known of the current epoch, ended now if it has not been. */
-void ledger_close(struct rdzv *r, struct job *job);
-/* A new epoch has been formed. */
-void ledger_form(struct rdzv *r, struct job *job);
-void ledger_open(struct rdzv *r, struct job *job);
-/* All of its members listen. */
-void ledger_listening(struct rdzv *r, struct job *job);
-void ledger_progressed(struct rdzv *r, struct job *job);
-void ledger_adopt(struct job *job);
-
-/* --- write.c ------------------------------------------------------------------------------------
- */
-
-/* Asks for the job to be written as it is now; is_over with the ending it is about to have. */
-void write_job(struct rdzv *r, struct job *job);
-/* … once an earlier record of another epoch is answered. */
-void write_in_turn(struct rdzv *r, struct job *job);
-/* Whether the disk has just taken a record; else asks it to take the present one once more. A switch
- * that nobody needs must not stop trainers for an epoch that cannot be written (DESIGN 8). */
-bool write_is_sure(struct rdzv *r, struct job *job);
-/* Asks once more for what failed. */
-void write_again(struct rdzv *r, struct job *job);
-void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence);
-void on_persist_failed(struct rdzv *r, struct job *job, uint64_t sequence);
-/* Another server has written to the same store. */
-void on_conflict(struct rdzv *r);
-
-/* --- on_*.c: one event each, with room for its actions reserved ----------------------------------
- */
-
-/* TFE_EINVAL, TFE_ESTATE, TFE_ENOMEM: nothing changed. */
-int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join) TFE_MUST_CHECK;
-void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew);
-/* TFE_EINVAL: not as many ports as the job has processes, a port 0, or no host. */
-int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready) TFE_MUST_CHECK;
-void on_listening(struct rdzv *r, struct node *node, const struct msg_listening *listening);
-/* TFE_EINVAL: no such local rank, or a tail that is too long. */
-int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited) TFE_MUST_CHECK;
-/* Whether it can come from a node with so many trainers. */
-bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc);
-/* on_exited's work for an EXITED that is sound. */
-void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away);
-void on_goodbye(struct rdzv *r, struct node *node);
-int on_processes(struct rdzv *r, struct node *node,
-                 const struct msg_processes *processes) TFE_MUST_CHECK;
-void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *progress);
-/* TFE_EINVAL: no such kind. */
-int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice) TFE_MUST_CHECK;
-void on_closed(struct rdzv *r, struct node *node);
-void on_lease_over(struct rdzv *r, struct node *node);
-
-/* --- on_drain.c, on_evict.c, on_stop_job.c: an operator's orders, likewise -----------------------
- */
-
-void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms);
-void on_evict(struct rdzv *r, struct node *node);
-void on_stop_job(struct rdzv *r, struct job *job);
-/* The node is in no later epoch: for a machine that goes away, and for an operator's order. within_ms
- * may be MSG_UNSET. */
-void node_take_notice(struct rdzv *r, struct node *node, enum tfe_notice kind, uint32_t within_ms);
-/* Lets a drained node go if it is here and nothing waits for it any more. */
-void drain_end(struct rdzv *r, struct node *node);
-/* … and all drained nodes of the job. */
-void drain_end_all(struct rdzv *r, struct job *job);
-/* Whether the JOIN is of a node that was evicted; it has been answered then. node: what is kept of
- * it, or NULL. */
-bool evict_refuses(struct rdzv *r, uint32_t session, struct node *node,
-                   const struct msg_join *join);
 
 #endif

@@ -1,4 +1,6 @@
 /* server/core/doubt.c: when silence is more likely the server's own fault than the nodes' (DESIGN 5). */
+#include "server/core/doubt.h"
+
 #include "server/core/core.h"
 
 /* A turn of the loop that is so late may have left renewals unread. */
@@ -68,7 +70,7 @@ bool doubt_postpones(struct rdzv *r, struct node *node)
 
 void doubt_release(struct rdzv *r, struct job *job)
 {
-    if (!tfe_mono_before(r->now, job->mass_until)) {
+    if (is_past(r, job->mass_until)) {
         return;
     }
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {

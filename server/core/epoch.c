@@ -170,6 +170,7 @@ static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
     start->nodes = epoch->n_seats;
     start->cause = epoch->cause;
     start->table_digest = epoch->digest;
+    start->fence_ms = lease_fence_of_start(r, node);
 }
 
 void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node)

@@ -9,6 +9,7 @@
 
 #include "common/base/text.h"
 #include "server/core/core.h"
+#include "server/core/doubt.h"
 
 /* Part of the error tail that fits beside the sentence. */
 #define TAIL_IN_SENTENCE 600
@@ -155,6 +156,12 @@ static void count_fruitless(struct rdzv *r, struct job *job, enum end end)
     }
 }
 
+bool fault_is_settled(const struct job *job)
+{
+    const struct fault *f = &job->fault;
+    return f->epoch == job->epoch.number && f->is_settled && !TFE_BUG(charge_all);
+}
+
 void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, enum end end)
 {
     struct job *job = node->job;
@@ -162,7 +169,7 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
     /* One fault an epoch at most: on the first exit that no other explains. The switch may have begun
      * on a survivor's word already. */
     bool first = f->epoch != job->epoch.number;
-    if (!first && (f->is_settled || !causes[end].charged) && !TFE_BUG(charge_all)) {
+    if (fault_is_settled(job) || (!first && !causes[end].charged && !TFE_BUG(charge_all))) {
         return;
     }
     if (first) {
@@ -206,7 +213,7 @@ void fault_take_hang(struct rdzv *r, struct job *job)
         &(struct msg_exited){.epoch = job->epoch.number,
                              .code = 1,
                              .tail = "rank 0 did not end after another rank had ended well"},
-        END_OWN_FAULT);
+        cause_of_hang(r, job));
 }
 
 void fault_excuse(struct rdzv *r, struct job *job)

@@ -70,6 +70,7 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     ledger_begin_run(job);
     RB_INIT(&job->nodes);
     RB_INIT(&job->probes);
+    RB_INIT(&job->answering);
     return job;
 }
 
@@ -132,6 +133,12 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes, uint32_t max_node
         return TFE_ENOMEM;
     }
     job->write.members = v;
+    cap = 0;
+    v = job->write.ports;
+    if (mem_reserve(r->mem, &v, &cap, grown, sizeof(*job->write.ports))) {
+        return TFE_ENOMEM;
+    }
+    job->write.ports = v;
     job->cap_rows = grown;
     job->cap_seats = grown_seats;
     return 0;
@@ -151,6 +158,7 @@ void job_free(struct rdzv *r, struct job *job)
     tables_done(r, job);
     mem_free(r->mem, job->epoch.seats);
     mem_free(r->mem, job->write.members);
+    mem_free(r->mem, job->write.ports);
     mem_free(r->mem, job);
 }
 
@@ -212,8 +220,7 @@ void job_plan_switch(struct job *job, enum tfe_cause cause)
     }
 }
 
-/* --- the end ------------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 void job_tell_finish(struct rdzv *r, struct job *job, uint32_t session)
 {

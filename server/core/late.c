@@ -1,4 +1,6 @@
 /* server/core/late.c: runs that have ended, and the nodes that come late to them (DESIGN 4.10). */
+#include "server/core/late.h"
+
 #include <string.h>
 
 #include "server/core/core.h"

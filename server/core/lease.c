@@ -44,9 +44,8 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
     return fence < 3 * ttl_ms ? 3 * ttl_ms : fence;
 }
 
-uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node)
+static uint32_t node_fence_ms(const struct rdzv *r, const struct node *node, uint32_t ttl)
 {
-    uint32_t ttl = lease_ttl_ms(r, node->job);
     uint32_t fence = lease_fence_ms(r, node->seat == NO_SEAT ? 0 : node->job->epoch.n_seats, ttl);
     /* A switch waits for the fence of a rank 0 that nothing is known of, and no longer than asked
      * for; but who misses one renewal need not die of it. */
@@ -57,6 +56,17 @@ uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node)
     return fence;
 }
 
+uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node)
+{
+    return node_fence_ms(r, node, lease_ttl_ms(r, node->job));
+}
+
+struct lease_terms lease_terms(const struct rdzv *r, const struct node *node)
+{
+    uint32_t ttl = lease_ttl_ms(r, node->job);
+    return (struct lease_terms){.ttl_ms = ttl, .fence_ms = node_fence_ms(r, node, ttl)};
+}
+
 static void counts(struct rdzv *r, struct node *node, bool is_there)
 {
     if (node->lease.counts != is_there) {
@@ -65,12 +75,29 @@ static void counts(struct rdzv *r, struct node *node, bool is_there)
     }
 }
 
-void lease_renew(struct rdzv *r, struct node *node)
+/* Never shorter than what was granted before: this answer may get lost, and then the agent keeps to
+ * the longer fence of an older one. */
+static void extend_fence(const struct rdzv *r, struct node *node, uint32_t fence_ms)
+{
+    node->lease.fence_end =
+        tfe_mono_max(node->lease.fence_end, tfe_mono_add(r->now, held_ms(fence_ms)));
+}
+
+uint32_t lease_fence_of_start(struct rdzv *r, struct node *node)
+{
+    uint32_t fence = lease_node_fence_ms(r, node);
+    /* The agent counts from the sending of a renewal that was answered before, so earlier. */
+    extend_fence(r, node, fence);
+    return fence;
+}
+
+struct lease_terms lease_renew(struct rdzv *r, struct node *node)
 {
     node->lease.was_shifted = false;
     node->lease.is_held = false;
     counts(r, node, true);
-    uint32_t ttl = lease_ttl_ms(r, node->job);
+    struct lease_terms terms = lease_terms(r, node);
+    uint32_t ttl = terms.ttl_ms;
     if (ttl > node->job->granted_ttl_ms) {
         node->job->granted_ttl_ms = ttl;
     }
@@ -79,15 +106,13 @@ void lease_renew(struct rdzv *r, struct node *node)
         end = tfe_mono_max(end, node->lease.timer.wheel.due); /* of a longer ttl */
     }
     wheel_set(&r->wheel, &node->lease.timer.wheel, end);
-    /* Never shorter than what was granted before: this answer may get lost, and then the agent
-     * keeps to the longer fence of an older one. */
-    node->lease.fence_end = tfe_mono_max(
-        node->lease.fence_end, tfe_mono_add(r->now, held_ms(lease_node_fence_ms(r, node))));
+    extend_fence(r, node, terms.fence_ms);
     if (node->haunts != 0) {
         /* Its agent cannot end them, and their fence moves on with its renewals. */
         struct tfe_mono *spoken_until = &node->job->ports_spoken_until[node->haunts & 1];
         *spoken_until = tfe_mono_max(*spoken_until, node->lease.fence_end);
     }
+    return terms;
 }
 
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms)

@@ -1,4 +1,6 @@
 /* server/core/ledger.c: the rows of the ledger: why each epoch began, and what its beginning cost. */
+#include "server/core/ledger.h"
+
 #include <string.h>
 
 #include "server/core/core.h"

@@ -9,6 +9,7 @@ int node_compare(const struct node *a, const struct node *b)
 }
 
 RB_GENERATE(node_tree, node, by_id, node_compare)
+RB_GENERATE(answering_tree, node, by_answering, node_compare)
 
 struct node *node_find(struct job *job, const char *id)
 {
@@ -58,7 +59,7 @@ void node_attach(struct rdzv *r, struct node *node, uint32_t session)
     node->n_probing = 0;
     probe_cancel(r, node);
     node->job->n_connected++;
-    lease_renew(r, node);
+    (void)lease_renew(r, node);
 }
 
 void node_detach(struct rdzv *r, struct node *node)
@@ -95,9 +96,9 @@ void node_set_ready(struct node *node, uint64_t epoch)
 void node_set_answering(struct node *node, bool answering)
 {
     if (answering && !node->answering) {
-        node->job->n_answering++;
+        RB_INSERT(answering_tree, &node->job->answering, node);
     } else if (!answering && node->answering) {
-        node->job->n_answering--;
+        RB_REMOVE(answering_tree, &node->job->answering, node);
     }
     node->answering = answering;
     node->released = false;
@@ -157,6 +158,7 @@ void node_send_prepare(struct rdzv *r, struct node *node, bool answer)
 
 void node_prepare(struct rdzv *r, struct node *node)
 {
+    node_set_ready(node, 0); /* or it would count before it has let go of what it answers with */
     node_set_answering(node, false);
     probe_cancel(r, node);
     /* Asked to answer only now, it could be taken in by the READY to an earlier PREPARE of the same number, while

@@ -1,5 +1,7 @@
 /* server/core/on_drain.c: an operator takes a node out of its job, in an orderly way: no later epoch
  * has it, its trainers end with their epoch (plan.c says when), and then it is told that it may go. */
+#include "server/core/events.h"
+
 #include "server/core/core.h"
 
 /* Whether somebody still waits for what becomes of its trainers. Where the job waits for nodes, and
@@ -36,6 +38,15 @@ void drain_end_all(struct rdzv *r, struct job *job)
     }
 }
 
+/* Whether the node is in the job's record, or about to be: an epoch that was put together from a part of
+ * its members never is. */
+static bool is_kept(const struct node *node)
+{
+    const struct job *job = node->job;
+    return node->seat != NO_SEAT && !node->gone && !job_is_over(job) && !job->write.is_over &&
+           (job->state == JOB_COMMITTING || job->durable_epoch == job->epoch.number);
+}
+
 void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
 {
     struct job *job = node->job;
@@ -45,9 +56,13 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
     if (!node->drained) {
         send_trace(r, TRACE_NODE_DRAINING, job, node, 0, node->name);
     }
+    bool was_drained = node->drained;
     node->drained = true;
     node_take_notice(r, node, NOTICE_OPERATOR, within_ms);
     drain_end(r, node);
+    if (!was_drained && is_kept(node)) {
+        write_in_turn(r, job); /* so that a server that is started again goes on with it */
+    }
     job_settle(r, job);
     job_drop_if_unused(r, job);
 }

@@ -1,4 +1,6 @@
 /* server/core/on_exited.c: EXITED: the trainers of a node have come to their end, well or not. */
+#include "server/core/events.h"
+
 #include <string.h>
 
 #include "common/base/text.h"
@@ -34,34 +36,40 @@ int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited
 void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
 {
     struct job *job = node->job;
-    send_to(r, node->session, MSG_NOTED)->u.noted.epoch = exited->epoch;
     if (node->reports && exited->epoch == job->rebuild.epoch) {
-        node->reported_end = true;
+        rebuild_take_end(node, exited); /* NOTED when there is a job that can make use of it */
         return;
     }
+    send_to(r, node->session, MSG_NOTED)->u.noted.epoch = exited->epoch;
     if (node->seat == NO_SEAT || exited->epoch != job->epoch.number || node->accounted) {
         return;
     }
+    judge_exited(r, node, exited, was_away);
+    job_settle(r, job);
+}
+
+void judge_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
+{
+    struct job *job = node->job;
     uint64_t status = exited->signal ? 128 + (uint64_t)exited->signal : exited->code;
-    enum end end = cause_of(r, node, exited, was_away);
-    bool well = end == END_FINISHED;
+    bool well = exited_well(exited);
+    /* In an epoch that is being left, the one that the others died of may report last. */
+    bool is_judged = !well && !fault_is_settled(job) &&
+                     ((job->state == JOB_RUNNING && !job->rank0_finished) ||
+                      (job->state == JOB_PREPARING && job->fault.epoch == job->epoch.number));
+    enum end end = is_judged ? cause_of(r, node, exited, was_away) : END_FINISHED;
     struct text tail; /* the message's own lives no longer than this call */
     text_init(&tail, r->tail, sizeof(r->tail));
     text_add(&tail, exited->tail);
     send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail);
     node_account(node);
-    if (job->state == JOB_RUNNING) {
-        if (well) {
-            take_success(r, node);
-        } else if (!job->rank0_finished) {
-            fault_take(r, node, exited, end);
-        }
-    } else if (!well && job->state == JOB_PREPARING && job->fault.epoch == job->epoch.number) {
-        fault_take(r, node, exited, end); /* the one that the others died of may report last */
+    if (is_judged) {
+        fault_take(r, node, exited, end);
+    } else if (well && job->state == JOB_RUNNING) {
+        take_success(r, node);
     } else if (well && node->seat == 0) {
         /* It crossed the STOP. Where rank 0 leaves, its peers' collectives fail at once, and their
          * word may be here first. */
         job_succeed(r, job);
     }
-    job_settle(r, job);
 }

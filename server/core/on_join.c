@@ -1,4 +1,6 @@
 /* server/core/on_join.c: JOIN: a newcomer, or a known node on a new connection. */
+#include "server/core/events.h"
+
 #include <string.h>
 
 #include "common/base/text.h"
@@ -7,15 +9,13 @@
 /* STARTs that a node may answer with JOIN on one connection: it was past its lease, say. */
 #define VOIDS_MAX 1
 
-/* Epoch numbers are 53 bits, so that JSON readers keep them whole. A node's word raises them to
- * half of that at most: a liar cannot exhaust them, nor make the honest reports that follow look
- * absurd. */
-#define EPOCH_LIMIT (UINT64_C(1) << 52)
-
 static bool running_is_sound(const struct msg_join *join)
 {
     const struct msg_running *running = join->running;
-    return join->running_epoch > 0 && running->run >= 1 && running->nodes >= 1 &&
+    return (join->running_epoch > 0 ||
+            (join->exited && join->exited->epoch > 0 &&
+             join->exited->epoch <= join->highest_epoch)) &&
+           running->run >= 1 && running->nodes >= 1 &&
            running->nodes <= MSG_NODES_MAX && running->nodes <= join->max_nodes &&
            running->world == running->nodes * join->nproc && running->rank < running->world &&
            running->rank % join->nproc == 0 && running->n_ports == join->nproc &&
@@ -145,9 +145,10 @@ static void welcome(struct rdzv *r, const struct node *node)
     w->node = node->id.text;
     w->incarnation = r->config.incarnation;
     w->run = node->job->run;
-    uint32_t ttl = lease_ttl_ms(r, node->job);
+    struct lease_terms terms = lease_terms(r, node);
+    uint32_t ttl = terms.ttl_ms;
     w->ttl_ms = ttl;
-    w->fence_ms = lease_node_fence_ms(r, node);
+    w->fence_ms = terms.fence_ms;
     w->renew_ms = ttl / 3;
     /* DESIGN 6: reconnects of a whole job are spread over members / 2,500 per s. */
     uint32_t spread = node->job->n_nodes * 1000 / 2500;
@@ -247,7 +248,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         send_trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);
     } else {
         node_set_ready(node, 0);
-        lease_renew(r, node);
+        (void)lease_renew(r, node);
     }
     if (another) {
         take_over(node, fence_end);
@@ -298,7 +299,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     if (join->running_epoch != 0 && !reports) {
         send_to(r, session, MSG_STOP)->u.stop.epoch = join->running_epoch;
     }
-    if (join->exited) {
+    if (join->exited && !reports) {
         send_to(r, session, MSG_NOTED)->u.noted.epoch = join->exited->epoch;
     }
     if (!reports) {
@@ -314,7 +315,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
     }
     struct job *job = job_find(r, join->job);
     struct node *node = job ? node_find(job, join->node) : NULL;
-    if (join->highest_epoch >= EPOCH_LIMIT && (!job || join->highest_epoch > job->highest_epoch)) {
+    if (join->highest_epoch >= MSG_EPOCH_LIMIT && (!job || join->highest_epoch > job->highest_epoch)) {
         return TFE_EINVAL;
     }
     const struct node *holder = r->by_session[session];

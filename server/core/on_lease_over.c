@@ -1,5 +1,8 @@
 /* server/core/on_lease_over.c: nothing was heard of a node for a whole lease: its place is free. */
+#include "server/core/events.h"
+
 #include "server/core/core.h"
+#include "server/core/doubt.h"
 
 void on_lease_over(struct rdzv *r, struct node *node)
 {

@@ -1,34 +1,45 @@
 /* server/core/on_notice.c: NOTICE: a node says that its machine will go away, or that it will not after
  * all. */
+#include "server/core/events.h"
+
 #include "server/core/core.h"
 
 /* Asks it to be READY again where it has no seat: what it said while it was leaving did not count. */
-static void take_back(struct rdzv *r, struct node *node)
+static void stay(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
     bool left = node->leaving;
-    if (node->notice == 0 || node->drained) {
-        return; /* an operator's order stands, whatever its machine says */
-    }
     send_trace(r, TRACE_NODE_STAYS, job, node, 0, node->name);
     node_set_ready(node, left ? 0 : node->ready_epoch);
     node->notice = 0;
     node->leaving = false;
     plan_recount(job);
-    if (left && !job_engages(job, node)) {
+    if (left && !job_engages(job, node) && !node->reports) {
         node_prepare(r, node);
     }
-    job_settle(r, job);
+}
+
+static void take_back(struct rdzv *r, struct node *node)
+{
+    if (node->notice == 0 || node->drained) {
+        return; /* an operator's order stands, whatever its machine says */
+    }
+    stay(r, node);
+    job_settle(r, node->job);
 }
 
 void node_take_notice(struct rdzv *r, struct node *node, enum tfe_notice kind, uint32_t within_ms)
 {
     struct job *job = node->job;
+    bool is_first = node->notice == 0;
     bool leaves = kind != NOTICE_REBALANCE;
     struct tfe_mono deadline =
         within_ms == MSG_UNSET ? TFE_MONO_NEVER : tfe_mono_add(r->now, within_ms);
     if (node->leaving && !leaves) {
-        return; /* it is going, and that says more */
+        if (node->drained) {
+            return;
+        }
+        stay(r, node); /* what said more has been withdrawn, and this is what still stands */
     }
     if (node->leaving && node->drained && kind != NOTICE_OPERATOR) {
         deadline = tfe_mono_min(deadline, node->notice_deadline);
@@ -38,12 +49,16 @@ void node_take_notice(struct rdzv *r, struct node *node, enum tfe_notice kind, u
         node->noticed = r->now;
         node_set_ready(node, 0);
         node->leaving = true;
-    } else if (node->notice == 0) {
+    } else if (is_first) {
         node->noticed = r->now;
     }
     node->notice = kind;
     node->notice_deadline = deadline;
-    plan_recount(job);
+    if (is_first) {
+        plan_count(job, node);
+    } else {
+        plan_recount(job);
+    }
     /* An epoch that has not begun is given up at once. Once rank 0 has ended well the job is about to
      * end: its members are let go with it. */
     if (leaves && job->state == JOB_COMMITTING && job_engages(job, node) && !node->accounted) {

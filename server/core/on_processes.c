@@ -1,4 +1,6 @@
 /* server/core/on_processes.c: PROCESSES: which process ids a node has, for those who look. */
+#include "server/core/events.h"
+
 #include <string.h>
 
 #include "server/core/core.h"

@@ -1,5 +1,7 @@
 /* server/core/on_progress.c: PROGRESS: how far a node's trainers have come. O(1), but for what a checkpoint
  * or a script that can be asked now decides. */
+#include "server/core/events.h"
+
 #include "server/core/core.h"
 
 /* The budget is filled up again by what is told, not by time. */
@@ -82,7 +84,7 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *p
     } else if (!progress->listens && listened) {
         told->n_listen--;
     }
-    if (progress->listens && node->save_told != job->plan.number) {
+    if (node->save_told != job->plan.number) {
         plan_ask_late(r, job, node);
     }
     if (decides || progress->listens != listened) {

@@ -1,4 +1,6 @@
 /* server/core/on_ready.c: READY: a node could start the next epoch at once. */
+#include "server/core/events.h"
+
 #include <string.h>
 
 #include "server/core/core.h"

@@ -1,4 +1,6 @@
 /* server/core/on_stop_job.c: an operator ends a job, in whatever state it is. */
+#include "server/core/events.h"
+
 #include "common/base/text.h"
 #include "server/core/core.h"
 

@@ -5,8 +5,8 @@
  *     a notice comes        -->  come as well   --> for a checkpoint -> or the last moment  --> switch
  *
  * What is planned never costs a job what it has saved, and seldom what it has not. Where nothing is
- * known of checkpoints there is nothing to wait for. PROGRESS costs O(1); members are counted when a
- * notice comes or goes, and looked at one by one when they are asked. */
+ * known of checkpoints there is nothing to wait for. PROGRESS and a first notice cost O(1); members are
+ * counted when a notice changes or goes, and looked at one by one when they are asked. */
 #include "server/core/core.h"
 
 /* Notices that come together are one change. */
@@ -28,6 +28,7 @@ void plan_begin_run(struct job *job)
 {
     uint64_t number = job->plan.number;
     job->plan = (struct plan){.number = number,
+                              .leave_cause = CAUSE_DRAINED,
                               .share_since = TFE_MONO_NEVER,
                               .grown_at = TFE_MONO_NEVER,
                               .stood_since = TFE_MONO_NEVER,
@@ -112,15 +113,12 @@ static struct tfe_mono before(struct tfe_mono deadline, int64_t ms)
 
 /* --- asking for a checkpoint --------------------------------------------------------------------- */
 
-static bool is_past(const struct rdzv *r, struct tfe_mono when)
-{
-    return !tfe_mono_before(r->now, when);
-}
-
+/* Also where no script is known to listen: one may watch the preempt file, and its answer is seen in the
+ * directory of its checkpoints. */
 static void ask(struct rdzv *r, const struct job *job, struct node *node)
 {
     const struct plan *p = &job->plan;
-    if (node->session == NO_SESSION || !node->progress.listens || node->save_told == p->number) {
+    if (node->session == NO_SESSION || node->save_told == p->number) {
         return;
     }
     node->save_told = p->number;
@@ -147,27 +145,22 @@ static void ask_all(struct rdzv *r, struct job *job, struct tfe_mono until)
 }
 
 /* From now on a checkpoint is waited for: one that was begun after the scripts were asked, or, where
- * nobody can be asked, the next that is seen. */
+ * nobody is known to hear, the next that is seen. */
 static void wait_for_save(struct rdzv *r, struct job *job, struct tfe_mono until)
 {
     struct plan *p = &job->plan;
-    bool can_ask = job->epoch.told.n_listen > 0;
     if (p->is_waiting) {
-        if (can_ask && tfe_mono_before(until, p->asked_until)) {
+        if (tfe_mono_before(until, p->asked_until)) {
             ask_all(r, job, until); /* sooner than they were told */
-            p->asked = p->asked ? p->asked : p->number;
         }
         return;
     }
     p->is_waiting = true;
+    p->is_heard = job->epoch.told.n_listen > 0;
     p->asked_at = r->now;
-    p->asked_until = TFE_MONO_NEVER;
     p->saves_then = job->epoch.told.saves;
-    p->asked = 0;
-    if (can_ask) {
-        ask_all(r, job, until);
-        p->asked = p->number;
-    }
+    ask_all(r, job, until);
+    p->asked = p->number;
 }
 
 void plan_ask_late(struct rdzv *r, struct job *job, struct node *node)
@@ -176,8 +169,8 @@ void plan_ask_late(struct rdzv *r, struct job *job, struct node *node)
     if (!p->is_waiting || job->state != JOB_RUNNING) {
         return;
     }
-    if (p->asked == 0) {
-        p->is_waiting = false; /* nobody could be asked before: ask now */
+    if (node->progress.listens && !p->is_heard) {
+        p->is_waiting = false; /* nobody heard it before: ask anew */
         return;
     }
     ask(r, job, node);
@@ -190,7 +183,7 @@ void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers)
         return;
     }
     p->number = answers;
-    if (p->is_waiting && p->asked) {
+    if (p->is_waiting) {
         ask_all(r, job, p->asked_until);
         p->asked = p->number;
     }
@@ -205,14 +198,16 @@ static bool is_saved(struct rdzv *r, struct job *job)
     }
     /* Some never hear what they are asked, and save all the same: the second that comes after the question
      * was begun after it. */
-    bool is_answered = p->asked != 0 && told->answers >= p->asked;
-    uint32_t enough = p->asked ? 2 : 1;
+    bool is_answered = told->answers >= p->asked;
+    uint32_t enough = p->is_heard ? 2 : 1;
     if (!is_answered && (told->saves < p->saves_then || told->saves - p->saves_then < enough)) {
         return false;
     }
     if (is_answered) {
-        p->save_ms = (uint32_t)tfe_mono_sub(r->now, p->asked_at);
-        send_trace(r, TRACE_SAVED, job, NULL, p->save_ms, NULL);
+        uint32_t took = (uint32_t)tfe_mono_sub(r->now, p->asked_at);
+        /* Where nobody is known to have heard, that may be the script's own time to save. */
+        p->save_ms = p->is_heard ? took : p->save_ms;
+        send_trace(r, TRACE_SAVED, job, NULL, took, NULL);
     }
     return true;
 }
@@ -224,6 +219,33 @@ static bool still_runs(const struct node *node)
     return !node->gone && !node->accounted;
 }
 
+void plan_count(struct job *job, const struct node *node)
+{
+    struct plan *p = &job->plan;
+    if (node->seat == NO_SEAT || !still_runs(node) || node->notice == 0) {
+        return;
+    }
+    if (!node->leaving) {
+        p->n_hinted++;
+        return;
+    }
+    bool is_same = node->noticed.ms == p->noticed_at.ms;
+    if (p->n_leaving++ == 0 || tfe_mono_before(node->noticed, p->noticed_at) ||
+        (is_same && node->seat < p->leaver)) {
+        p->leaver = node->seat;
+        p->noticed_at = node->noticed;
+    }
+    bool is_patient = node->notice == NOTICE_OPERATOR;
+    p->leave_cause = node->drained ? p->leave_cause : CAUSE_PREEMPTED;
+    if (!tfe_mono_is_never(node->notice_deadline)) {
+        p->leave_by = tfe_mono_min(p->leave_by, node->notice_deadline);
+    } else {
+        p->leave_until =
+            tfe_mono_min(p->leave_until,
+                         tfe_mono_add(node->noticed, is_patient ? DRAIN_WAIT_MS : COLLECT_MS));
+    }
+}
+
 void plan_recount(struct job *job)
 {
     struct plan *p = &job->plan;
@@ -232,27 +254,7 @@ void plan_recount(struct job *job)
     p->noticed_at = p->leave_by = p->leave_until = TFE_MONO_NEVER;
     p->leave_cause = CAUSE_DRAINED;
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (!still_runs(node) || node->notice == 0) {
-            continue;
-        }
-        if (!node->leaving) {
-            p->n_hinted++;
-            continue;
-        }
-        if (p->n_leaving++ == 0 || tfe_mono_before(node->noticed, p->noticed_at)) {
-            p->leaver = seat;
-            p->noticed_at = node->noticed;
-        }
-        bool is_patient = node->notice == NOTICE_OPERATOR;
-        p->leave_cause = node->drained ? p->leave_cause : CAUSE_PREEMPTED;
-        if (!tfe_mono_is_never(node->notice_deadline)) {
-            p->leave_by = tfe_mono_min(p->leave_by, node->notice_deadline);
-        } else {
-            p->leave_until = tfe_mono_min(
-                p->leave_until,
-                tfe_mono_add(node->noticed, is_patient ? DRAIN_WAIT_MS : COLLECT_MS));
-        }
+        plan_count(job, job->epoch.seats[seat]);
     }
 }
 

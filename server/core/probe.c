@@ -14,6 +14,8 @@
  * A suspect (DESIGN 5): its connection is gone, and so may its trainers be. Refused on all of their
  * ports, by the word of a node that knows the address, and against nobody's, they are dead. Whatever
  * else comes of it changes nothing: its reconnect or the end of its lease will tell. */
+#include "server/core/probe.h"
+
 #include <string.h>
 
 #include "common/base/text.h"
@@ -43,8 +45,7 @@ int probe_compare(const struct node *a, const struct node *b)
 
 RB_GENERATE(probe_tree, node, probe.by_id, probe_compare)
 
-/* --- one probe ----------------------------------------------------------------------------------
- */
+/* --- one probe -------------------------------------------------------------------------------- */
 
 static void begin(struct rdzv *r, struct node *node, enum tfe_probe_kind kind)
 {
@@ -122,8 +123,7 @@ static struct node *next_around(struct node *node)
     return next ? next : RB_MIN(node_tree, &node->job->nodes);
 }
 
-/* --- who knows the address ----------------------------------------------------------------------
- */
+/* --- who knows the address -------------------------------------------------------------------- */
 
 static bool has_verified(const struct node *node, const struct tfe_id *prober)
 {
@@ -168,8 +168,7 @@ bool probe_is_wanted(struct job *job, const struct node *node)
     return true;
 }
 
-/* --- a newcomer ---------------------------------------------------------------------------------
- */
+/* --- a newcomer ------------------------------------------------------------------------------- */
 
 static void count_as_ready(struct rdzv *r, struct node *node)
 {
@@ -321,14 +320,12 @@ static void take_address_result(struct rdzv *r, struct node *node, const struct 
 struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
 {
     struct tfe_mono until = {0};
-    if (job->n_answering == 0) {
-        return until;
-    }
     struct node *node;
-    RB_FOREACH(node, node_tree, &job->nodes)
+    /* Few answer when a switch is about to end, and every READY of ten thousand comes here. */
+    RB_FOREACH(node, answering_tree, &job->answering)
     {
         struct probe *p = &node->probe;
-        if (!node->answering || !node_is_ready(node)) {
+        if (!node_is_ready(node)) {
             continue;
         }
         if (!node->released && p->tried_epoch != job_next_epoch(job) &&
@@ -350,8 +347,7 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
     return until;
 }
 
-/* --- a suspect ----------------------------------------------------------------------------------
- */
+/* --- a suspect -------------------------------------------------------------------------------- */
 
 /* A one-node epoch is fenced by nothing but its own node's end: no proof from afar will do. */
 static bool can_be_proven(const struct node *node)
@@ -453,8 +449,7 @@ static void take_suspect_result(struct rdzv *r, struct node *node, const struct 
     }
 }
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed)
 {

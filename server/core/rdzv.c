@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "server/core/core.h"
+#include "server/core/doubt.h"
+#include "server/core/events.h"
 
 /* DESIGN 4.1 */
 #define PROBE_DEFAULT_MS 30000

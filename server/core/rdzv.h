@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/base/id.h"
 #include "common/base/mem.h"
 #include "common/base/msg.h"
 #include "common/base/time.h"
@@ -85,7 +86,7 @@ enum rdzv_action_type {
     X(NODE_EXITED, "node_exited")   /* epoch, number: code or 128 + signal, text: error tail */    \
     X(NODE_QUARANTINED, "node_quarantined") /* number: ms, text: own_fault, … before its first step */ \
     X(NODE_REFUSED, "node_refused") /* text: sentence */                                           \
-    X(LISTENING, "node_listening")  /* epoch, number: ms since the epoch's START */                \
+    X(LISTENING, "node_listening")  /* epoch, number: ms since its START, 0 not known */                \
     X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \
     X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
     X(REBUILT, "rebuilt") /* the running epoch, from what so many members (number) said */         \
@@ -122,6 +123,9 @@ struct rdzv_trace {
     const char *text; /* NULL: none */
 };
 
+/* Nodes that are remembered to have reached a node. */
+#define RDZV_KNOWN_TO_MAX 3
+
 /* A member of a recorded epoch; its index in the record is its seat. */
 struct rdzv_member {
     const char *node;
@@ -130,6 +134,10 @@ struct rdzv_member {
     const uint16_t *ports; /* as many as the job has processes per node */
     uint64_t join_order;   /* smaller: longer in the job */
     bool durable;          /* as its JOIN said */
+    bool drained;          /* an operator takes it out: it is in no later epoch */
+    /* Nodes that have got its id from its address: what they find closed there proves something. */
+    const struct tfe_id *known_to;
+    uint32_t n_known_to; /* at most RDZV_KNOWN_TO_MAX */
 };
 
 /* What must be on disk before anybody hears of it: a job and its newest epoch, or its end. */

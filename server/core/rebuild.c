@@ -8,19 +8,29 @@
  * The highest epoch that anybody runs counts. Its members train on meanwhile, and if all of them are
  * back none is restarted. Who is missing after one lease is lost: a lease is what it had to come
  * back, as after any restart. */
+#include "server/core/rebuild.h"
+
 #include <string.h>
 
 #include "server/core/core.h"
+#include "server/core/events.h"
+
+/* The epoch that the JOIN's RUNNING is about. */
+static uint64_t epoch_of(const struct msg_join *join)
+{
+    return join->running_epoch != 0 || !join->exited ? join->running_epoch : join->exited->epoch;
+}
 
 bool rebuild_wants(const struct job *job, const struct msg_join *join)
 {
     const struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
+    uint64_t epoch = epoch_of(join);
     return running && job->epoch.number == 0 && job->durable_epoch == 0 && !job->write.is_open &&
            (job->state == JOB_WAITING || job->state == JOB_GATHERING ||
             job->state == JOB_REBUILDING) &&
-           (join->running_epoch > rebuild->epoch ||
-            (join->running_epoch == rebuild->epoch && running->run == rebuild->run &&
+           (epoch > rebuild->epoch ||
+            (epoch == rebuild->epoch && running->run == rebuild->run &&
              running->nodes == rebuild->nodes && running->digest == rebuild->digest));
 }
 
@@ -46,7 +56,7 @@ static bool is_taken(struct job *job, uint32_t seat)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->reports && node->reported_seat == seat) {
+        if (node->reports && node->report.seat == seat) {
             return true;
         }
     }
@@ -74,12 +84,12 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     struct job *job = node->job;
     struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
-    if (join->running_epoch > rebuild->epoch) {
+    if (epoch_of(join) > rebuild->epoch) {
         overtake(r, job);
         if (rebuild->epoch == 0) {
             rebuild->until = lease_end_from(r, job, r->now);
         }
-        rebuild->epoch = join->running_epoch;
+        rebuild->epoch = epoch_of(join);
         rebuild->run = running->run;
         rebuild->nodes = running->nodes;
         rebuild->digest = running->digest;
@@ -92,18 +102,28 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     }
     rebuild_forget(node);
     node->reports = true;
-    node->reported_seat = seat;
+    node->report = (struct report){.seat = seat, .ran = join->running_epoch != 0};
+    if (join->exited && join->exited->epoch == rebuild->epoch) {
+        rebuild_take_end(node, join->exited);
+    }
     rebuild->n_reported++;
     memcpy(node->host, running->host, strlen(running->host) + 1);
     memcpy(node->ports, running->ports, running->n_ports * sizeof(*running->ports));
     return true;
 }
 
+void rebuild_take_end(struct node *node, const struct msg_exited *exited)
+{
+    node->report.has_ended = true;
+    node->report.stopped = exited->stopped;
+    node->report.code = (uint8_t)exited->code;
+    node->report.signal = (uint8_t)exited->signal;
+}
+
 void rebuild_forget(struct node *node)
 {
     if (node->reports) {
         node->reports = false;
-        node->reported_end = false;
         node->job->rebuild.n_reported--;
     }
 }
@@ -126,8 +146,9 @@ static void seat_members(struct rdzv *r, struct job *job)
     RB_FOREACH(node, node_tree, &job->nodes)
     {
         if (node->reports) {
-            epoch->seats[node->reported_seat] = node;
-            node->seat = node->reported_seat;
+            epoch->seats[node->report.seat] = node;
+            node->seat = node->report.seat;
+            node->listening = node->report.listening;
             node->started = true;
             node->accounted = false;
             node->lease.fence_end = tfe_mono_max(node->lease.fence_end, fenced);
@@ -169,15 +190,6 @@ static bool adopt(struct rdzv *r, struct job *job)
     if (!is_whole) {
         job_want_switch(job, CAUSE_NODE_LOST);
     }
-    struct node *node;
-    RB_FOREACH(node, node_tree, &job->nodes)
-    {
-        if (node->reports && node->reported_end) {
-            node_account(node);
-            job_want_switch(job, CAUSE_TRAINER_FAILED);
-        }
-        node->reports = false;
-    }
     send_trace(r, TRACE_REBUILT, job, NULL, rebuild->n_reported, NULL);
     *rebuild = (struct rebuild){.epoch = 0};
     if (is_whole) {
@@ -186,13 +198,40 @@ static bool adopt(struct rdzv *r, struct job *job)
     return true;
 }
 
+void rebuild_judge(struct rdzv *r, struct job *job)
+{
+    struct node *node;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        if (node->reports && node->report.has_ended) {
+            const struct report *report = &node->report;
+            /* What they died of does not fit in here, and without it nobody can be charged: who did not end
+             * well counts as ended by its own agent, for the server was away. */
+            bool well = !report->stopped && report->code == 0 && report->signal == 0;
+            if (node->session != NO_SESSION) {
+                send_to(r, node->session, MSG_NOTED)->u.noted.epoch = job->epoch.number;
+            }
+            judge_exited(r, node,
+                         &(struct msg_exited){.epoch = job->epoch.number,
+                                              .code = report->code,
+                                              .signal = report->signal,
+                                              .stopped = !well,
+                                              .tail = ""},
+                         true);
+        }
+        node->reports = false;
+    }
+}
+
 static void give_up(struct rdzv *r, struct job *job)
 {
-    job->fenced_until = tfe_mono_max(job->fenced_until, fence_end(r, job));
     job->is_first_epoch = false; /* nobody has to be gathered any more */
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
+        if (node->reports && node->report.ran) {
+            job->fenced_until = tfe_mono_max(job->fenced_until, fence_end(r, job));
+        }
         if (node->reports && node->session != NO_SESSION) {
             send_to(r, node->session, MSG_STOP)->u.stop.epoch = job->rebuild.epoch;
             node_prepare(r, node);
@@ -205,7 +244,7 @@ static void give_up(struct rdzv *r, struct job *job)
 enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job)
 {
     const struct rebuild *rebuild = &job->rebuild;
-    bool is_late = !tfe_mono_before(r->now, rebuild->until);
+    bool is_late = is_past(r, rebuild->until);
     if (rebuild->n_reported < rebuild->nodes && !is_late) {
         return REBUILD_WAITS;
     }

@@ -23,6 +23,14 @@ static bool is_sound(const struct rdzv_record *record)
 
 static bool member_is_sound(const struct rdzv_member *member)
 {
+    if (member->n_known_to > RDZV_KNOWN_TO_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < member->n_known_to; i++) {
+        if (!id_is_valid(member->known_to[i].text)) {
+            return false;
+        }
+    }
     return id_is_valid(member->node) && member->name &&
            strnlen(member->name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX && member->host &&
            member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
@@ -47,6 +55,18 @@ static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
     node->seat = seat;
     node->started = true;
     node->is_proven = true; /* for all that is known */
+    for (uint32_t i = 0; i < member->n_known_to; i++) {
+        node->probe.verifiers[i] = member->known_to[i];
+    }
+    node->probe.n_verifiers = member->n_known_to;
+    if (member->drained) {
+        /* By when it had to be gone is not known any more: as soon as is convenient. */
+        node->drained = true;
+        node->leaving = true;
+        node->notice = NOTICE_OPERATOR;
+        node->noticed = r->now;
+        node->notice_deadline = TFE_MONO_NEVER;
+    }
     if (RB_INSERT(node_tree, &job->nodes, node)) {
         mem_free(r->mem, node);
         return TFE_EINVAL;

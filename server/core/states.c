@@ -18,10 +18,13 @@
  *
  * A job is settled after every event: each state looks at what is known now and moves on, or says
  * until when it waits. What is known does not depend on the order in which messages came. */
+#include "server/core/states.h"
+
 #include <string.h>
 
 #include "common/base/text.h"
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 /* DESIGN 4.2: for a suspect without proof of death a switch waits no longer than this. */
 #define SUSPECT_WAIT_MS 1000
@@ -86,11 +89,6 @@ static bool wait_until(struct rdzv *r, struct job *job, struct tfe_mono when)
 {
     wheel_set(&r->wheel, &job->timer.wheel, when);
     return false;
-}
-
-static bool is_past(const struct rdzv *r, struct tfe_mono when)
-{
-    return !tfe_mono_before(r->now, when);
 }
 
 /* Asks the members of the running epoch to end their trainers and to get ready for the next one. */
@@ -184,7 +182,9 @@ static bool settle_rebuilding(struct rdzv *r, struct job *job)
     case REBUILD_WAITS:
         return wait_until(r, job, job->rebuild.until);
     case REBUILD_ADOPTED:
-        return enter(r, job, JOB_RUNNING);
+        enter(r, job, JOB_RUNNING);
+        rebuild_judge(r, job);
+        return true;
     case REBUILD_GIVEN_UP:
         return enter(r, job, JOB_WAITING);
     }
@@ -250,7 +250,8 @@ static struct tfe_mono fences_end(const struct rdzv *r, const struct job *job)
 }
 
 /* Until when a switch waits for some member of the old epoch; the past if for none. Looks on from the one it
- * found last time, or ten thousand READYs would look at ten thousand members each. */
+ * found last time, or ten thousand READYs would look at ten thousand members each; likewise all_members_done,
+ * ten thousand EXITEDs. */
 static struct tfe_mono awaited(const struct rdzv *r, struct job *job)
 {
     uint32_t n = job->epoch.n_seats;
@@ -384,11 +385,14 @@ static bool settle_committing(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_RUNNING);
 }
 
-static bool all_members_done(const struct job *job)
+static bool all_members_done(struct job *job)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+    uint32_t n = job->epoch.n_seats;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t seat = (job->awaited_seat + i) % n;
         const struct node *node = job->epoch.seats[seat];
         if (node->started && !node->accounted && !node->gone) {
+            job->awaited_seat = seat;
             return false;
         }
     }

@@ -4,10 +4,11 @@
  * Ports are used in turn, odd and even epochs, so a table resembles the last but one: that is the one
  * an agent keeps, and names in its READY. Three copies take turns, because the new one is compared
  * with the one it replaces. */
-#include "common/base/table.h"
+#include "server/core/table.h"
 
 #include <string.h>
 
+#include "common/base/table.h"
 #include "server/core/core.h"
 
 static int grow(struct rdzv *r, void **v, size_t n, size_t size)

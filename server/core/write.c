@@ -1,4 +1,6 @@
 /* server/core/write.c: what has to be on disk before anybody hears of it. */
+#include "server/core/write.h"
+
 #include "server/core/core.h"
 
 /* DESIGN 8: a failed write is tried again, with back-off; the running epoch goes on meanwhile. */
@@ -17,7 +19,8 @@ static void ask(struct rdzv *r, struct job *job)
     job->write.record.sequence = job->write.sequence;
     job->write.record.members = job->write.members;
     for (uint32_t seat = 0; seat < job->write.record.n_members; seat++) {
-        job->write.members[seat].host = job->epoch.hosts[seat]; /* may have moved since */
+        job->write.members[seat].host = job->epoch.hosts[seat]; /* may have moved since, these too */
+        job->write.members[seat].ports = job->write.ports + (size_t)seat * job->nproc;
     }
     if (job->write.asked_in != r->steps) {
         send_persist(r, &job->write.record); /* else the action of this step points there already */
@@ -29,14 +32,19 @@ void write_job(struct rdzv *r, struct job *job)
 {
     struct write *w = &job->write;
     const struct epoch *epoch = &job->epoch;
+    for (uint32_t rank = 0; rank < epoch->n_seats * job->nproc; rank++) {
+        w->ports[rank] = epoch->rows[rank].port;
+    }
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         const struct node *node = epoch->seats[seat];
         w->members[seat] = (struct rdzv_member){.node = node->id.text,
                                                 .name = node->name,
                                                 .host = epoch->hosts[seat],
-                                                .ports = node->ports,
                                                 .join_order = node->join_order,
-                                                .durable = node->durable};
+                                                .durable = node->durable,
+                                                .drained = node->drained,
+                                                .known_to = node->probe.verifiers,
+                                                .n_known_to = node->probe.n_verifiers};
     }
     late_write(job, w->past);
     uint32_t ttl_ms = largest(lease_wanted_ms(r), largest(w->record.ttl_ms, job->granted_ttl_ms));

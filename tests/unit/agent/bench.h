@@ -34,6 +34,7 @@ struct bench {
     char log[65536]; /* of the last act */
     size_t n_log;
     uint64_t history;
+    uint32_t fence_of_start; /* 0: START says none */
     bool shows_running; /* JOIN's RUNNING in the log, too */
     /* Read from the orders. */
     uint64_t renewal; /* number of the last RENEW */
@@ -240,8 +241,7 @@ static inline int step(struct bench *b, struct agent_event event)
     return 0;
 }
 
-/* --- acts: each forgets what the one before has shown
- * ------------------------------------------------ */
+/* --- acts: each forgets what the one before has shown ----------------------------------------- */
 
 static inline int act(struct bench *b, struct agent_event event)
 {
@@ -373,7 +373,8 @@ static inline void start(struct bench *b, uint64_t epoch)
                                           .world = (uint32_t)n,
                                           .nodes = 2,
                                           .cause = CAUSE_START,
-                                          .table_digest = table_digest(rows, n)}});
+                                          .table_digest = table_digest(rows, n),
+                                          .fence_ms = b->fence_of_start}});
 }
 
 static inline void stop(struct bench *b, uint64_t epoch)
@@ -405,8 +406,7 @@ static inline void signalled(struct bench *b, uint32_t signo)
     does(b, (struct agent_event){.type = AGENT_SIGNAL, .code = signo});
 }
 
-/* --- what was seen
- * ---------------------------------------------------------------------------------- */
+/* --- what was seen ---------------------------------------------------------------------------- */
 
 #define assert_saw(b, part)                                                                        \
     do {                                                                                           \
@@ -431,8 +431,7 @@ static inline int times_seen(const struct bench *b, const char *part)
     return n;
 }
 
-/* --- a bench's beginning and end
- * --------------------------------------------------------------------- */
+/* --- a bench's beginning and end -------------------------------------------------------------- */
 
 static inline struct bench *bench_new(uint32_t nproc, uint64_t seed)
 {

@@ -16,6 +16,18 @@ TEST(connect, begins_at_once_and_only_once)
     bench_free(b);
 }
 
+TEST(connect, tells_of_the_epoch_that_checkpoints_were_found_of)
+{
+    /* A server that has lost its memory would begin at 1 again, and every save were a stale one. */
+    NO_FIXTURE;
+    struct bench *b = bench_new(1, 1);
+    b->config.highest_epoch = 7;
+    begin(b);
+    connected(b);
+    assert_string_equal(b->log, "JOIN j/n highest=7 running=0\n");
+    bench_free(b);
+}
+
 TEST(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap)
 {
     NO_FIXTURE;
@@ -286,6 +298,41 @@ TEST(renew, the_fence_counts_from_the_sending)
     bench_free(b);
 }
 
+/* A server that died before the first renewal of an epoch left it the short fence of a node that trains
+ * in none. */
+TEST(renew, start_brings_the_fence_of_its_epoch_with_it)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    pass_until(b, b->deadline);
+    int64_t sent = b->now;
+    b->now += 200;
+    renewed(b, 1);
+    pass_until(b, b->deadline); /* the next one is not answered before START comes */
+    table(b, 1);
+    b->fence_of_start = 3 * FENCE_MS;
+    start(b, 1);
+    char line[64];
+    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)sent + 3 * FENCE_MS);
+    assert_saw(b, line);
+    bench_free(b);
+}
+
+TEST(renew, a_start_without_a_fence_leaves_the_one_that_stands)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    start(b, 1);
+    assert_saw(b, "SPAWN");
+    assert_not_saw(b, "FENCE");
+    bench_free(b);
+}
+
 TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
 {
     NO_FIXTURE;
@@ -493,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest stories[] = {
         STORY(connect, begins_at_once_and_only_once),
+        STORY(connect, tells_of_the_epoch_that_checkpoints_were_found_of),
         STORY(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap),
         STORY(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69),
         STORY(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout),
@@ -507,6 +555,8 @@ int main(void)
         STORY(renew, monitor_interval_is_the_longest_time_between_two),
         STORY(renew, a_third_of_what_the_last_answer_said),
         STORY(renew, the_fence_counts_from_the_sending),
+        STORY(renew, start_brings_the_fence_of_its_epoch_with_it),
+        STORY(renew, a_start_without_a_fence_leaves_the_one_that_stands),
         STORY(renew, an_answer_to_what_was_never_asked_is_ignored),
         STORY(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_go_on),
         STORY(renew, numbers_begin_anew_with_the_connection),

@@ -73,6 +73,28 @@ TEST(answer, goes_on_over_a_reconnect_until_the_server_says)
     bench_free(b);
 }
 
+TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
+{
+    /* A guard that came back between WELCOME and PREPARE made the node say READY as the connection before
+     * had wanted it; the epoch was formed of it, and then it heard that it should answer, and did. */
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    prepare_answering(b, 1, false);
+    ports_held(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 1000);
+    connected(b);
+    welcome(b);
+    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
+    does(b, (struct agent_event){.type = AGENT_GUARD, .pid = 51});
+    assert_not_saw(b, "READY");
+    prepare_answering(b, 1, true);
+    assert_string_equal(b->log, "ANSWER 7000\n"
+                                "READY epoch=1 me:7000 answering\n"
+                                "~ready epoch=1 number=0 -\n");
+    bench_free(b);
+}
+
 TEST(answer, waits_for_the_trainers_of_the_older_epoch)
 {
     NO_FIXTURE;
@@ -167,6 +189,7 @@ int main(void)
         STORY(answer, ends_before_anything_is_started),
         STORY(answer, belongs_to_one_epoch),
         STORY(answer, goes_on_over_a_reconnect_until_the_server_says),
+        STORY(answer, is_not_refused_in_the_name_of_an_older_connection),
         STORY(answer, waits_for_the_trainers_of_the_older_epoch),
         STORY(probe, is_carried_out_whatever_runs_here_and_answered),
         STORY(probe, that_makes_no_sense_is_refused),

@@ -36,8 +36,7 @@ TEST(finish, of_an_idle_node_is_the_exit)
     bench_free(b);
 }
 
-/* --- signals in every state
- * --------------------------------------------------------------------------- */
+/* --- signals in every state ------------------------------------------------------------------- */
 
 TEST(signal, while_connecting_is_the_exit)
 {
@@ -168,8 +167,7 @@ TEST(signal, no_start_is_followed_on_the_way_out)
     bench_free(b);
 }
 
-/* --- memory, and anything at all
- * ----------------------------------------------------------------------- */
+/* --- memory, and anything at all -------------------------------------------------------------- */
 
 static struct bench *a_life(uint64_t fail_at)
 {

@@ -282,7 +282,7 @@ TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
     bench_free(b);
 }
 
-TEST(exited, is_repeated_on_every_connection_until_it_is_noted)
+TEST(exited, is_repeated_on_every_connection_until_another_epoch_starts)
 {
     NO_FIXTURE;
     struct bench *b = a_running_bench(1);
@@ -293,7 +293,7 @@ TEST(exited, is_repeated_on_every_connection_until_it_is_noted)
     swept(b);
     assert_saw(b, "~exited epoch=1 number=3");
     assert_not_saw(b, "EXITED 1");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         pass(b, 3500);
         connected(b);
         assert_saw(b, "JOIN j/n highest=1 running=0 exited=1 local=0 code=3 signal=0 its tail\n");
@@ -303,13 +303,18 @@ TEST(exited, is_repeated_on_every_connection_until_it_is_noted)
             noted(b, 7); /* another one's */
         }
         if (i == 2) {
-            noted(b, 1);
+            noted(b, 1); /* the next server may not know of it */
         }
         lost(b, AGENT_LINK_LOST);
     }
     pass(b, 3500);
     connected(b);
-    assert_string_equal(b->log, "JOIN j/n highest=1 running=0\n");
+    welcome(b);
+    run_epoch(b, 2);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 3500);
+    connected(b);
+    assert_string_equal(b->log, "JOIN j/n highest=2 running=2\n");
     bench_free(b);
 }
 
@@ -334,7 +339,9 @@ TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
     bench_free(b);
 }
 
-TEST(exited, listening_without_a_server_is_said_with_the_welcome_once)
+/* A server that has been started again knows nothing of it, and without it none of its probes prove that
+ * the node's trainers are dead. */
+TEST(exited, listening_is_said_with_every_welcome)
 {
     NO_FIXTURE;
     struct bench *b = a_running_bench(1);
@@ -349,7 +356,13 @@ TEST(exited, listening_without_a_server_is_said_with_the_welcome_once)
     pass(b, 400);
     connected(b);
     welcome(b);
-    assert_not_saw(b, "LISTENING");
+    assert_saw(b, "LISTENING epoch=1\n");
+    stop(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_not_saw(b, "LISTENING"); /* they are being ended */
     bench_free(b);
 }
 
@@ -399,7 +412,7 @@ TEST(exited, says_what_the_agent_knows_of_the_end)
     bench_free(b);
 }
 
-TEST(running, a_server_without_its_disk_is_told_of_the_epoch_while_its_trainers_run)
+TEST(running, a_server_without_its_disk_is_told_of_the_last_epoch_here)
 {
     NO_FIXTURE;
     struct bench *b = a_running_bench(2);
@@ -416,11 +429,17 @@ TEST(running, a_server_without_its_disk_is_told_of_the_epoch_while_its_trainers_
     does(b, (struct agent_event){.type = AGENT_CONNECTED, .host = "another.host"});
     assert_string_equal(b->log, expected); /* as the table has it, whatever its address is now */
     welcome(b);
-    stop(b, 1); /* what is being ended is not running */
+    stop(b, 1);
     lost(b, AGENT_LINK_LOST);
     pass(b, 400);
     connected(b);
-    assert_string_equal(b->log, "JOIN j/n highest=1 running=1\n");
+    assert_string_equal(b->log, expected); /* what is being ended runs */
+    swept(b);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=1 running=0 exited=1");
+    assert_saw(b, "run=1 rank=2 nodes=2");
     bench_free(b);
 }
 
@@ -569,13 +588,13 @@ int main(void)
         STORY(table, chunks_that_do_not_fit_are_refused_and_change_nothing),
         STORY(stop, sweeps_then_accounts_then_gets_ready),
         STORY(stop, of_an_older_epoch_does_not_touch_the_running_one),
-        STORY(exited, is_repeated_on_every_connection_until_it_is_noted),
+        STORY(exited, is_repeated_on_every_connection_until_another_epoch_starts),
         STORY(exited, that_came_up_between_join_and_welcome_is_said_then),
-        STORY(exited, listening_without_a_server_is_said_with_the_welcome_once),
+        STORY(exited, listening_is_said_with_every_welcome),
         STORY(exited, of_an_epoch_that_is_over_is_not_mixed_up_with_the_running_one),
         STORY(exited, keeps_the_end_of_a_long_tail),
         STORY(exited, says_what_the_agent_knows_of_the_end),
-        STORY(running, a_server_without_its_disk_is_told_of_the_epoch_while_its_trainers_run),
+        STORY(running, a_server_without_its_disk_is_told_of_the_last_epoch_here),
         STORY(nproc, the_first_failure_decides_and_the_others_are_swept),
         STORY(nproc, all_that_end_well_are_a_success),
         STORY(nproc,

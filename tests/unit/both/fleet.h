@@ -124,8 +124,7 @@ static inline void note(struct fleet *f, uint64_t what)
     f->history = (f->history ^ what) * UINT64_C(0x100000001b3);
 }
 
-/* --- clocks
- * ------------------------------------------------------------------------------------------ */
+/* --- clocks ----------------------------------------------------------------------------------- */
 
 static inline int64_t slot_clock(const struct fleet *f, const struct slot *s)
 {
@@ -142,8 +141,7 @@ static inline int64_t slot_moment(const struct slot *s, int64_t clock)
     return moment;
 }
 
-/* --- parcels
- * ------------------------------------------------------------------------------------------ */
+/* --- parcels ---------------------------------------------------------------------------------- */
 
 static inline struct parcel *parcel_new(struct fleet *f, enum parcel_type type, int64_t due)
 {
@@ -240,8 +238,7 @@ static inline struct agent_event *tell_agent(struct fleet *f, uint32_t slot, int
     return &p->event;
 }
 
-/* --- connections
- * --------------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static inline int64_t fifo(struct fleet *f, int64_t *last)
 {
@@ -313,8 +310,7 @@ static inline void connect_agent(struct fleet *f, uint32_t slot)
     tell_agent(f, slot, 2, AGENT_CONNECTED)->host = hosts[slot];
 }
 
-/* --- trainers
- * ------------------------------------------------------------------------------------------- */
+/* --- trainers --------------------------------------------------------------------------------- */
 
 static inline bool slot_trains(const struct slot *s)
 {
@@ -414,8 +410,7 @@ static inline void spawn(struct fleet *f, uint32_t slot, const struct agent_plac
     note(f, place->epoch << 32 | place->rank << 8 | slot);
 }
 
-/* --- machines
- * -------------------------------------------------------------------------------------------- */
+/* --- machines --------------------------------------------------------------------------------- */
 
 /* The process is gone; its guard ends the trainers. */
 static inline void process_gone(struct fleet *f, uint32_t slot, int64_t guard_takes)
@@ -560,8 +555,7 @@ static inline void kill_agent(struct fleet *f, uint32_t slot, bool machine)
     process_gone(f, slot, machine ? 0 : any(f, 1, 50));
 }
 
-/* --- the server
- * ------------------------------------------------------------------------------------------- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 static inline void step_server(struct fleet *f, struct rdzv_event event)
 {
@@ -612,8 +606,7 @@ static inline void step_server(struct fleet *f, struct rdzv_event event)
     }
 }
 
-/* --- what must always hold
- * ---------------------------------------------------------------------------------- */
+/* --- what must always hold -------------------------------------------------------------------- */
 
 static inline void check(struct fleet *f)
 {
@@ -651,8 +644,7 @@ static inline void check(struct fleet *f)
     }
 }
 
-/* --- the run of time
- * ------------------------------------------------------------------------------------------ */
+/* --- the run of time -------------------------------------------------------------------------- */
 
 static inline void deliver(struct fleet *f, struct parcel *p)
 {
@@ -758,8 +750,7 @@ static inline void run_for(struct fleet *f, int64_t ms)
     }
 }
 
-/* --- beginning and end
- * ------------------------------------------------------------------------------------------ */
+/* --- beginning and end ------------------------------------------------------------------------ */
 
 static inline struct fleet *fleet_new(uint64_t seed, uint32_t min, uint32_t max, uint32_t nproc)
 {

@@ -94,8 +94,7 @@ TEST(fleet, all_end_with_0_when_rank_0_does_whatever_comes_first)
     }
 }
 
-/* --- random faults
- * ------------------------------------------------------------------------------------ */
+/* --- random faults ---------------------------------------------------------------------------- */
 
 static void fault(struct fleet *f)
 {
@@ -139,7 +138,9 @@ static void fault(struct fleet *f)
             s->alive[t] = false;
         }
         step_agent(f, i, (struct agent_event){.type = AGENT_GUARD_LOST});
-        step_agent(f, i, (struct agent_event){.type = AGENT_GUARD, .pid = 1}); /* a new one */
+        if (s->agent) { /* it was not on its way out */
+            step_agent(f, i, (struct agent_event){.type = AGENT_GUARD, .pid = 1}); /* a new one */
+        }
         break;
     case 10:
         if (any(f, 0, 5) == 0) {

@@ -97,10 +97,7 @@ TEST(drain, before_the_first_epoch_the_job_waits_again)
 {
     NO_FIXTURE;
     struct world *w = a_world(2, 3);
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     assert_string_equal(job_state(w), "gathering");
     drain(w, "a");
     assert_saw(w, "0:FINISH drained");
@@ -217,10 +214,7 @@ TEST(drain, of_a_member_of_an_epoch_that_is_not_durable_yet_ends_it_before_it_be
     NO_FIXTURE;
     struct world *w = a_world(1, 2);
     w->holds_writes = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     assert_string_equal(job_state(w), "committing");
     drain(w, "b");
     assert_not_saw(w, "FINISH");

@@ -38,10 +38,7 @@ TEST(duplicate, without_pids_the_highest_epoch_tells_them_apart)
     NO_FIXTURE;
     struct world *w = a_world(1, 2);
     w->join.pid = 0;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     listens(w, 1, 1);
     impostor_joins(w, 0);
     assert_not_saw(w, "5:START");

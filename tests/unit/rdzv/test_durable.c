@@ -7,10 +7,7 @@ static struct world *a_committing_world(void)
 {
     struct world *w = a_world(1, 2);
     w->holds_writes = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     assert_string_equal(job_state(w), "committing");
     return w;
 }
@@ -74,10 +71,7 @@ TEST(commit, a_record_that_is_asked_for_again_knows_where_its_members_are_by_now
     struct disk disk;
     w->disk = &disk;
     w->holds_writes = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     pass(w, 3000);
     assert_saw(w, "PERSIST");
     assert_int_equal(write_ends(w, RDZV_PERSIST_FAILED), 0);
@@ -252,10 +246,7 @@ TEST(leader, that_does_not_listen_is_waited_for_300_ms)
     NO_FIXTURE;
     struct world *w = a_world(2, 2);
     w->holds_leader = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     pass(w, 299);
     assert_not_saw(w, "1:START");
     pass(w, 1);
@@ -268,10 +259,7 @@ TEST(leader, that_fails_before_it_listens_takes_nobody_with_it)
     NO_FIXTURE;
     struct world *w = a_world(2, 2);
     w->holds_leader = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     exited(w, 0, 1, 1);
     assert_saw(w, "1:STOP epoch=1\n");
     assert_not_saw(w, "1:START");
@@ -287,10 +275,7 @@ TEST(leader, a_member_that_lost_the_connection_before_its_turn_is_told_when_it_i
     NO_FIXTURE;
     struct world *w = a_world(2, 2);
     w->holds_leader = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     cut(w, 1);
     pass(w, 300);
     join(w, 2, "b");
@@ -407,6 +392,61 @@ TEST(restart, a_lost_epoch_of_one_waits_for_its_fence)
     world_free(w);
 }
 
+TEST(restart, of_an_epoch_recorded_once_more_in_a_switch_knows_its_own_ports)
+{
+    /* A drain is recorded at once. Members that were READY for the next epoch by then had others' ports in
+     * the record, and who had not heard of the running one was told another table than its peers. */
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = a_running_world_on(&disk, 3);
+    exited(w, 0, 1, 1);
+    uint16_t other_ports[] = {7777};
+    assert_int_equal(
+        say(w, 0,
+            &(struct tfe_msg){
+                .type = MSG_READY,
+                .u.ready = {.epoch = 2, .host = "a0", .ports = other_ports, .n_ports = 1}}),
+        0);
+    assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_DRAIN,
+                                                  .now = {w->now},
+                                                  .job = "j",
+                                                  .node = "c"}),
+                     0);
+    assert_saw(w, "PERSIST job=j epoch=1");
+    assert_true(disk.record.members[2].drained);
+    assert_int_equal(disk.record.members[0].ports[0], 1000);
+    world_free(w);
+}
+
+TEST(restart, goes_on_with_a_drain)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *old = a_running_world_on(&disk, 3);
+    assert_int_equal(step(old, &(struct rdzv_event){.type = RDZV_DRAIN,
+                                                    .now = {old->now},
+                                                    .job = "j",
+                                                    .node = "b",
+                                                    .has_within = true,
+                                                    .within_ms = 600000}),
+                     0);
+    assert_saw(old, "PERSIST job=j epoch=1 after=1 members=3\n");
+    struct world *w = restored(old, &disk);
+    for (uint32_t i = 0; i < 3; i++) {
+        join_back(w, i, name_of(i), 1);
+        assert_not_saw(w, ":STOP");
+    }
+    pass(w, 2000);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 drained");
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 1, 1);
+    stopped_and_ready(w, 2, 1);
+    assert_saw(w, "1:FINISH drained");
+    assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=drained");
+    assert_false(disk.record.members[0].drained || disk.record.members[1].drained);
+    world_free(w);
+}
+
 TEST(restart, a_finished_job_stays_finished)
 {
     NO_FIXTURE;
@@ -426,8 +466,10 @@ TEST(restart, refuses_records_that_contradict_themselves)
     struct disk disk;
     struct world *old = a_running_world_on(&disk, 2);
     struct world *w = a_world(1, 2);
-    struct rdzv_record bad[6];
-    for (size_t i = 0; i < 6; i++) {
+    struct rdzv_record bad[8];
+    struct rdzv_member wrong[2][2] = {{disk.members[0], disk.members[1]},
+                                      {disk.members[0], disk.members[1]}};
+    for (size_t i = 0; i < 8; i++) {
         bad[i] = disk.record;
     }
     bad[0].job = "no/name";
@@ -436,7 +478,12 @@ TEST(restart, refuses_records_that_contradict_themselves)
     bad[3].nproc = MSG_NPROC_MAX + 1;
     bad[4].run = 0;
     bad[5].n_members = 3;
-    for (size_t i = 0; i < 6; i++) {
+    wrong[0][0].n_known_to = RDZV_KNOWN_TO_MAX + 1;
+    bad[6].members = wrong[0];
+    wrong[1][0].known_to = &(struct tfe_id){.text = "no/id"};
+    wrong[1][0].n_known_to = 1;
+    bad[7].members = wrong[1];
+    for (size_t i = 0; i < 8; i++) {
         assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &bad[i]), TFE_EINVAL);
     }
     disk.members[1].node = disk.members[0].node; /* one node in two seats */
@@ -470,6 +517,8 @@ int main(void)
         STORY(restart, a_member_that_had_not_heard_of_the_epoch_is_told_now),
         STORY(restart, a_switch_that_was_under_way_is_gone_through_again),
         STORY(restart, a_lost_epoch_of_one_waits_for_its_fence),
+        STORY(restart, of_an_epoch_recorded_once_more_in_a_switch_knows_its_own_ports),
+        STORY(restart, goes_on_with_a_drain),
         STORY(restart, a_finished_job_stays_finished),
         STORY(restart, refuses_records_that_contradict_themselves),
     };

@@ -161,6 +161,22 @@ TEST(success, of_another_rank_while_rank_0_hangs_is_a_failure)
     world_free(w);
 }
 
+TEST(success, of_another_rank_while_rank_0_is_out_of_sight_is_nobodys_fault)
+{
+    /* An agent was killed at the end of a training; the grace was shorter than its lease, and its node
+     * was charged for a rank 0 that hangs. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 1, 1, 0);
+    pass(w, 55000);
+    cut(w, 0);
+    pass(w, 5000);
+    assert_saw(w, "~end job=j node=a epoch=1 number=0 lost_node");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 node_lost");
+    assert_not_saw(w, "~restarts");
+    world_free(w);
+}
+
 TEST(success, of_rank_0_that_crossed_the_stop_still_ends_the_job)
 {
     /* TensorFlow has no barrier at its end: rank 0 leaves, its peers fail at once, and the word of
@@ -350,6 +366,7 @@ int main(void)
         STORY(success, a_lost_member_does_not_undo_it),
         STORY(success, of_another_rank_gives_rank_0_the_same_grace),
         STORY(success, of_another_rank_while_rank_0_hangs_is_a_failure),
+        STORY(success, of_another_rank_while_rank_0_is_out_of_sight_is_nobodys_fault),
         STORY(success, of_rank_0_that_crossed_the_stop_still_ends_the_job),
         STORY(success, that_crossed_the_stop_counts_also_while_the_job_waits),
         STORY(success, a_trainer_that_was_stopped_has_not_succeeded),

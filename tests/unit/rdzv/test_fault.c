@@ -301,10 +301,7 @@ TEST(budget, is_never_shown_as_more_than_there_is)
     NO_FIXTURE;
     struct world *w = a_world(1, 2);
     w->join.max_restarts = 0;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     exited(w, 0, 1, 1);
     struct msg_status_job job;
     assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);

@@ -111,6 +111,50 @@ TEST(ttl, a_restarted_server_waits_for_the_longest)
     world_free(w);
 }
 
+/* --- fences --- */
+
+TEST(fence, start_brings_the_one_of_its_epoch)
+{
+    NO_FIXTURE;
+    struct rdzv_config config = usual_config();
+    config.fence_ms = 0;
+    struct world *w = world_new(&config, 1, 2);
+    w->quiet = false;
+    join(w, 0, "a");
+    assert_saw(w, "fence=120000"); /* nobody knows yet with how many it will train */
+    join(w, 1, "b");
+    ready(w, 0, 1);
+    ready(w, 1, 1);
+    assert_int_equal(times_seen(w, "fence=300000"), 2);
+    world_free(w);
+}
+
+TEST(fence, of_a_start_is_waited_for_though_no_renewal_followed)
+{
+    NO_FIXTURE;
+    struct rdzv_config config = usual_config();
+    config.fence_ms = 0;
+    struct world *w = world_new(&config, 1, 2);
+    w->quiet = false;
+    join(w, 0, "a");
+    join(w, 1, "b");
+    ready(w, 0, 1);
+    ready(w, 1, 1);
+    pass(w, 300);
+    int64_t told = w->now;
+    for (uint32_t i = 0; i < 2; i++) {
+        w->renews[i] = false;
+        cut(w, i);
+    }
+    join(w, 2, "c");
+    pass_until(w, told + 300000 * 1106 / 1000 - 1000);
+    assert_string_equal(job_state(w), "preparing");
+    pass(w, 2000);
+    ready(w, 2, 2);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
 /* --- what it costs ------------------------------------------------------------------------------ */
 
 /* Jobs of a thousand nodes each that wait for one more. */
@@ -223,6 +267,8 @@ int main(void)
         STORY(ttl, that_is_longer_than_before_is_on_disk_before_it_is_granted),
         STORY(ttl, a_longer_one_that_was_granted_is_kept_when_a_shorter_one_follows),
         STORY(ttl, a_restarted_server_waits_for_the_longest),
+        STORY(fence, start_brings_the_one_of_its_epoch),
+        STORY(fence, of_a_start_is_waited_for_though_no_renewal_followed),
         STORY(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_are),
         STORY(cost, leases_that_end_together_are_worked_off_in_slices),
     };

@@ -64,25 +64,8 @@ TEST(ledger, of_a_notice_begins_with_it)
 TEST(ledger, the_end_of_an_adopted_job_is_no_new_epoch)
 {
     NO_FIXTURE;
-    struct world *w = a_world(1, 1);
+    struct world *w = an_adopted_world(1);
     w->shows_ledger = true;
-    struct rdzv_member member = {.node = "a", .name = "a", .host = "h", .ports = (uint16_t[]){1}};
-    struct rdzv_record record = {.sequence = 1,
-                                 .job = "j",
-                                 .min_nodes = 1,
-                                 .max_nodes = 1,
-                                 .nproc = 1,
-                                 .script_digest = 99,
-                                 .run = 1,
-                                 .epoch = 4,
-                                 .cause = CAUSE_JOINED,
-                                 .ttl_ms = TTL_MS,
-                                 .fence_ms = 300000,
-                                 .members = &member,
-                                 .n_members = 1};
-    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &record), 0);
-    w->join.running_epoch = w->join.highest_epoch = 4;
-    join(w, 0, "a");
     pass(w, 5000);
     exited(w, 0, 4, 0);
     assert_saw(w, "LEDGER j/1 epoch=4 joined blamed= members=1 ended=5000 over\n");

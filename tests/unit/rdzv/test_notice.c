@@ -114,11 +114,30 @@ TEST(notice, waits_for_a_checkpoint_that_can_only_be_seen)
     struct world *w = a_running_world(1, 2, 2);
     saved(w, 0, 1, 10, 1, 0);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
-    pass(w, 30000);
-    assert_not_saw(w, "SAVE");
+    pass(w, 2000);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 within="), 2); /* the preempt file may be watched */
+    pass(w, 28000);
     assert_not_saw(w, "STOP");
     saved(w, 0, 1, 20, 2, 0);
     assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+TEST(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard)
+{
+    /* Its own next checkpoint came 20 s after the question: that is not what saving takes. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 3, 3);
+    saved(w, 0, 1, 10, 1, 0);
+    noticed(w, 1, NOTICE_PREEMPT, 120000);
+    pass(w, 22000);
+    saved(w, 0, 1, 20, 2, 1);
+    assert_saw(w, "STOP epoch=1 planned");
+    switch_over(w, 0, 3, 1);
+    saved(w, 0, 2, 30, 1, 0);
+    noticed(w, 2, NOTICE_PREEMPT, 20000);
+    pass(w, 5000);
+    assert_not_saw(w, "STOP");
     world_free(w);
 }
 
@@ -156,6 +175,25 @@ TEST(notice, that_is_withdrawn_after_the_switch_brings_the_node_back)
     notice_withdrawn(w, 1, NOTICE_PREEMPT);
     assert_saw(w, "1:PREPARE epoch=3");
     ready(w, 1, 3);
+    assert_saw(w, "0:STOP epoch=2 planned");
+    world_free(w);
+}
+
+TEST(notice, of_which_a_hint_is_left_brings_the_node_back)
+{
+    /* A machine had said that it may have to go, then that it will, then that it will not: what its agent
+     * tells last is the hint that still stands, and the node was left out for good. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    noticed(w, 1, NOTICE_REBALANCE, MSG_UNSET);
+    noticed(w, 1, NOTICE_SIGNAL, 30000);
+    pass(w, 2000);
+    switch_over(w, 0, 2, 1);
+    noticed(w, 1, NOTICE_REBALANCE, MSG_UNSET);
+    assert_saw(w, "~node_stays job=j node=b");
+    assert_saw(w, "1:PREPARE epoch=3");
+    ready(w, 1, 3);
+    assert_int_equal(role_of(w, "b"), ROLE_SPARE);
     assert_saw(w, "0:STOP epoch=2 planned");
     world_free(w);
 }
@@ -383,9 +421,11 @@ int main(void)
         STORY(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline),
         STORY(notice, learns_from_saves_that_take_longer_than_the_stop_grace),
         STORY(notice, waits_for_a_checkpoint_that_can_only_be_seen),
+        STORY(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard),
         STORY(notice, with_less_time_than_a_switch_takes_does_not_wait_for_others),
         STORY(notice, that_is_withdrawn_changes_nothing),
         STORY(notice, that_is_withdrawn_after_the_switch_brings_the_node_back),
+        STORY(notice, of_which_a_hint_is_left_brings_the_node_back),
         STORY(notice, below_min_saves_and_then_waits_without_trainers),
         STORY(notice, of_all_nodes_saves_and_then_waits),
         STORY(notice, costs_no_budget_even_if_the_trainers_go_first),

@@ -125,10 +125,7 @@ TEST(evict, in_every_other_state)
 
     w = a_world(1, 2);
     w->holds_writes = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     evict(w, "a"); /* committing */
     assert_saw(w, "0:REFUSED evicted");
     w->holds_writes = false;

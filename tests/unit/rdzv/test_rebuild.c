@@ -1,5 +1,5 @@
 /* tests/unit/rdzv/test_rebuild.c: a server that has lost its disk, and a job that trains on. */
-#include "tests/unit/rdzv/world.h"
+#include "tests/unit/rdzv/plan.h"
 
 /* The digest of epoch tables of so many nodes a, b, …, each on the session of its rank. */
 static uint64_t digest_of(uint32_t n)
@@ -11,8 +11,9 @@ static uint64_t digest_of(uint32_t n)
     return table_digest(rows, n);
 }
 
-/* The node of this rank comes back, and its trainers run. */
-static void reports(struct world *w, uint32_t rank, uint64_t epoch, uint32_t nodes)
+/* The node of this rank comes back, and its trainers run, or have come to this end. */
+static void reports_end(struct world *w, uint32_t rank, uint64_t epoch, uint32_t nodes,
+                        const struct msg_exited *exited)
 {
     uint16_t port = (uint16_t)(1000 + 100 * rank);
     struct msg_running running = {.run = 3,
@@ -25,10 +26,33 @@ static void reports(struct world *w, uint32_t rank, uint64_t epoch, uint32_t nod
                                   .n_ports = 1,
                                   .cause = CAUSE_JOINED};
     struct msg_join plain = w->join;
-    w->join.running_epoch = w->join.highest_epoch = epoch;
+    w->join.running_epoch = exited ? 0 : epoch;
+    w->join.highest_epoch = epoch;
     w->join.running = &running;
+    w->join.exited = exited;
     join(w, rank, name_of(rank));
     w->join = plain;
+}
+
+static void reports(struct world *w, uint32_t rank, uint64_t epoch, uint32_t nodes)
+{
+    reports_end(w, rank, epoch, nodes, NULL);
+}
+
+TEST(lost_disk, a_notice_that_is_withdrawn_meanwhile_asks_no_member_for_another_epoch)
+{
+    /* It runs one, which the job is about to go on with: its READY for the next one counted from then on,
+     * while it still answered probes on those ports. */
+    NO_FIXTURE;
+    struct world *w = a_world(2, 4);
+    reports(w, 1, 5, 2);
+    noticed(w, 1, NOTICE_PREEMPT, 100000);
+    notice_withdrawn(w, 1, NOTICE_PREEMPT);
+    assert_saw(w, "~node_stays");
+    assert_not_saw(w, "PREPARE");
+    reports(w, 0, 5, 2);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
 }
 
 TEST(lost_disk, a_job_whose_members_are_all_back_goes_on_and_nobody_is_restarted)
@@ -75,6 +99,25 @@ TEST(lost_disk, members_that_are_missing_after_a_lease_are_lost)
     assert_saw(w, "PERSIST job=j epoch=6 after=0 members=2\n");
     assert_saw(w, "0:START epoch=6 rank=0 world=2");
     assert_saw(w, "2:START epoch=6 rank=1 world=2");
+    world_free(w);
+}
+
+/* Its seats of members that nothing was heard of are all nobody's: no server could read that back. */
+TEST(lost_disk, an_epoch_of_which_only_a_part_is_known_is_never_recorded)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    reports(w, 2, 5, 3);
+    pass(w, TTL_HELD_MS);
+    assert_string_equal(job_state(w), "preparing");
+    assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_DRAIN,
+                                                  .now = {w->now},
+                                                  .job = "j",
+                                                  .node = "c"}),
+                     0);
+    assert_saw(w, "~node_draining");
+    assert_not_saw(w, "PERSIST");
     world_free(w);
 }
 
@@ -193,12 +236,93 @@ TEST(lost_disk, an_exit_meanwhile_ends_the_epoch_once_it_is_known)
     struct world *w = a_world(1, 2);
     reports(w, 0, 5, 2);
     exited(w, 0, 5, 1);
-    assert_saw(w, "0:NOTED epoch=5");
+    assert_not_saw(w, "NOTED"); /* it would not be said again, and is not judged yet */
     reports(w, 1, 5, 2);
-    assert_saw(w, "~switch job=j node=- epoch=5 number=0 trainer_failed");
+    assert_saw(w, "0:NOTED epoch=5");
+    assert_saw(w, "~switch job=j node=- epoch=5 number=0 node_lost");
     stopped_and_ready(w, 1, 5);
     ready(w, 0, 6);
     assert_saw(w, "0:START epoch=6");
+    world_free(w);
+}
+
+/* Who had ended while the server was away was no member any more for the new one: of two nodes the other
+ * alone was too few, it was stopped, and the next epoch waited for its fence. */
+TEST(lost_disk, who_ended_well_meanwhile_is_a_member_still)
+{
+    NO_FIXTURE;
+    struct msg_exited well = {.epoch = 5};
+    for (uint32_t first = 0; first < 2; first++) {
+        struct world *w = a_world(1, 2);
+        reports_end(w, first, 5, 2, &well);
+        assert_string_equal(job_state(w), "rebuilding");
+        assert_not_saw(w, "NOTED");
+        reports(w, 1 - first, 5, 2);
+        assert_string_equal(job_state(w), "running");
+        assert_saw(w, "NOTED epoch=5");
+        assert_not_saw(w, "STOP");
+        exited(w, 1 - first, 5, 0);
+        assert_saw(w, "FINISH succeeded");
+        world_free(w);
+    }
+}
+
+TEST(lost_disk, all_that_ended_well_are_a_job_that_succeeded)
+{
+    NO_FIXTURE;
+    struct msg_exited well = {.epoch = 5};
+    struct world *w = a_world(1, 2);
+    reports_end(w, 1, 5, 2, &well);
+    reports_end(w, 0, 5, 2, &well);
+    assert_saw(w, "0:FINISH succeeded");
+    assert_saw(w, "1:FINISH succeeded");
+    world_free(w);
+}
+
+/* What it died of is not kept for so long: it may have been the loss of a peer. */
+TEST(lost_disk, a_bad_end_meanwhile_ends_the_epoch_and_is_charged_to_nobody)
+{
+    NO_FIXTURE;
+    struct msg_exited badly = {.epoch = 5, .code = 1};
+    struct world *w = a_world(1, 2);
+    reports(w, 0, 5, 2);
+    reports_end(w, 1, 5, 2, &badly);
+    assert_saw(w, "1:NOTED epoch=5");
+    assert_saw(w, "~node_exited job=j node=b epoch=5 number=1");
+    assert_saw(w, "~switch job=j node=- epoch=5 number=0 node_lost");
+    assert_not_saw(w, "~restarts");
+    world_free(w);
+}
+
+/* Nothing runs of it that could be waited for. */
+TEST(lost_disk, a_minority_that_has_ended_waits_for_no_fence)
+{
+    NO_FIXTURE;
+    struct msg_exited stopped = {.epoch = 5, .stopped = true};
+    struct world *w = a_world(1, 3);
+    reports_end(w, 0, 5, 3, &stopped);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:PREPARE epoch=6");
+    forget(w);
+    ready(w, 0, 6);
+    assert_not_saw(w, "~wait_fence");
+    assert_saw(w, "0:START epoch=6 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(lost_disk, who_listened_can_be_proven_dead_later)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    reports(w, 0, 5, 2);
+    struct tfe_msg msg = {.type = MSG_LISTENING, .u.listening.epoch = 5};
+    assert_int_equal(say(w, 0, &msg), 0);
+    reports(w, 1, 5, 2);
+    assert_string_equal(job_state(w), "running");
+    assert_int_equal(say(w, 1, &msg), 0);
+    assert_saw(w, "~node_listening job=j node=b");
+    assert_int_equal(say(w, 0, &msg), 0);
+    assert_not_saw(w, "~node_listening"); /* it has not been forgotten */
     world_free(w);
 }
 
@@ -229,14 +353,21 @@ TEST(lost_disk, a_job_that_is_known_is_not_rebuilt)
 int main(void)
 {
     const struct CMUnitTest stories[] = {
+        STORY(lost_disk, a_notice_that_is_withdrawn_meanwhile_asks_no_member_for_another_epoch),
         STORY(lost_disk, a_job_whose_members_are_all_back_goes_on_and_nobody_is_restarted),
         STORY(lost_disk, members_that_are_missing_after_a_lease_are_lost),
+        STORY(lost_disk, an_epoch_of_which_only_a_part_is_known_is_never_recorded),
         STORY(lost_disk, a_minority_is_not_believed_and_waits_for_the_fences),
         STORY(lost_disk, the_only_member_of_an_epoch_is_all_of_it),
         STORY(lost_disk, the_highest_epoch_counts_and_who_runs_an_older_one_is_stopped),
         STORY(lost_disk, nodes_that_contradict_each_other_are_not_believed),
         STORY(lost_disk, one_rank_has_one_node),
         STORY(lost_disk, an_exit_meanwhile_ends_the_epoch_once_it_is_known),
+        STORY(lost_disk, who_ended_well_meanwhile_is_a_member_still),
+        STORY(lost_disk, all_that_ended_well_are_a_job_that_succeeded),
+        STORY(lost_disk, a_bad_end_meanwhile_ends_the_epoch_and_is_charged_to_nobody),
+        STORY(lost_disk, a_minority_that_has_ended_waits_for_no_fence),
+        STORY(lost_disk, who_listened_can_be_proven_dead_later),
         STORY(lost_disk, a_reporter_that_leaves_does_not_count),
         STORY(lost_disk, a_job_that_is_known_is_not_rebuilt),
     };

@@ -28,10 +28,7 @@ TEST(start, closes_at_once_at_max)
 {
     NO_FIXTURE;
     struct world *w = a_world(1, 2);
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     assert_saw(w, "~epoch job=j node=- epoch=1 number=2 start");
     world_free(w);
 }
@@ -72,10 +69,7 @@ TEST(start, falling_below_min_in_the_window_waits_again)
 {
     NO_FIXTURE;
     struct world *w = a_world(2, 4);
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    join(w, 1, "b");
-    ready(w, 1, 1);
+    come(w, 2);
     assert_string_equal(job_state(w), "gathering");
     cut(w, 1);
     assert_string_equal(job_state(w), "waiting");

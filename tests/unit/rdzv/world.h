@@ -34,6 +34,7 @@ struct disk {
     struct rdzv_member members[8];
     uint16_t ports[8][4];
     char text[8][3][TFE_HOST_MAX + 1];
+    struct tfe_id known_to[8][RDZV_KNOWN_TO_MAX];
     char sentence[MSG_SENTENCE_MAX];
     char run_key[TFE_ID_MAX + 1];
     char past[4096];
@@ -61,7 +62,13 @@ static inline void disk_keep(struct disk *d, const struct rdzv_record *record)
                                              .host = d->text[i][2],
                                              .ports = d->ports[i],
                                              .join_order = m->join_order,
-                                             .durable = m->durable};
+                                             .durable = m->durable,
+                                             .drained = m->drained,
+                                             .known_to = d->known_to[i],
+                                             .n_known_to = m->n_known_to};
+        for (uint32_t k = 0; k < m->n_known_to; k++) {
+            d->known_to[i][k] = m->known_to[k];
+        }
     }
 }
 
@@ -179,10 +186,10 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
             (unsigned long long)table_digest(msg->u.table.rows, msg->u.table.n_rows));
         break;
     case MSG_START:
-        put(w, " epoch=%llu rank=%u world=%u nodes=%u cause=%s run=%u digest=%llx",
+        put(w, " epoch=%llu rank=%u world=%u nodes=%u cause=%s run=%u fence=%u digest=%llx",
             (unsigned long long)msg->u.start.epoch, msg->u.start.rank, msg->u.start.world,
             msg->u.start.nodes, msg_cause_name(msg->u.start.cause), msg->u.start.run,
-            (unsigned long long)msg->u.start.table_digest);
+            msg->u.start.fence_ms, (unsigned long long)msg->u.start.table_digest);
         break;
     case MSG_NOTED:
         put(w, " epoch=%llu", (unsigned long long)msg->u.noted.epoch);
@@ -341,8 +348,7 @@ static inline void forget(struct world *w)
     put(w, "%s", "");
 }
 
-/* --- acts: each forgets what the one before has shown
- * ------------------------------------------------ */
+/* --- acts: each forgets what the one before has shown ----------------------------------------- */
 
 static inline int say(struct world *w, uint32_t session, const struct tfe_msg *msg)
 {
@@ -480,8 +486,7 @@ static inline void pass(struct world *w, int64_t ms)
     pass_until(w, w->now + ms);
 }
 
-/* --- what was seen
- * ---------------------------------------------------------------------------------- */
+/* --- what was seen ---------------------------------------------------------------------------- */
 
 #define assert_saw(w, part)                                                                        \
     do {                                                                                           \
@@ -513,8 +518,7 @@ static inline const char *job_state(const struct world *w)
     return rdzv_view_job(w->r, NULL, &job) ? "none" : job.state;
 }
 
-/* --- a world's beginning and end
- * --------------------------------------------------------------------- */
+/* --- a world's beginning and end -------------------------------------------------------------- */
 
 static inline struct rdzv_config usual_config(void)
 {
@@ -581,18 +585,52 @@ static inline const char *name_of(uint32_t i)
     return names[i];
 }
 
-/* Sessions 0 … n-1 with the nodes a, b, … in epoch 1, a with rank 0. */
-static inline struct world *a_running_world(uint32_t min, uint32_t max, uint32_t n)
+/* The nodes a, b, … on the sessions 0 … n-1, each READY for epoch 1 before the next one comes. */
+static inline void come(struct world *w, uint32_t n)
 {
-    struct world *w = a_world(min, max);
     for (uint32_t i = 0; i < n; i++) {
         join(w, i, name_of(i));
         ready(w, i, 1);
     }
+}
+
+/* … and in it, a with rank 0. */
+static inline struct world *a_running_world(uint32_t min, uint32_t max, uint32_t n)
+{
+    struct world *w = a_world(min, max);
+    come(w, n);
     if (n < max) {
         pass(w, 3000);
     }
     assert_string_equal(job_state(w), "running");
+    return w;
+}
+
+/* A server that was away has read that the node a alone is in epoch 4, and has it back on session 0. */
+static inline struct world *an_adopted_world(uint32_t max)
+{
+    struct world *w = a_world(1, max);
+    struct rdzv_member member = {.node = "a", .name = "a", .host = "h", .ports = (uint16_t[]){1}};
+    struct rdzv_record record = {.sequence = 1,
+                                 .job = "j",
+                                 .min_nodes = 1,
+                                 .max_nodes = max,
+                                 .nproc = 1,
+                                 .gather_ms = 3000,
+                                 .grow_wait_ms = 60000,
+                                 .stop_grace_ms = 5000,
+                                 .script_digest = 99,
+                                 .run = 1,
+                                 .epoch = 4,
+                                 .cause = CAUSE_JOINED,
+                                 .ttl_ms = TTL_MS,
+                                 .fence_ms = 300000,
+                                 .members = &member,
+                                 .n_members = 1};
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &record), 0);
+    w->join.running_epoch = w->join.highest_epoch = 4;
+    join(w, 0, "a");
+    w->join.running_epoch = w->join.highest_epoch = 0;
     return w;
 }
 

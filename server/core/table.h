@@ -1,0 +1,45 @@
+/* server/core/table.h: the cluster table of an epoch, and those before it that changes are told from. */
+#ifndef TFE_SERVER_CORE_TABLE_H
+#define TFE_SERVER_CORE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/id.h"
+#include "common/base/msg.h"
+
+struct job;
+struct node;
+struct rdzv;
+
+/* A cluster table and the hosts that its rows point to; room for the job's capacity. */
+struct table_copy {
+    struct msg_row *rows;            /* by rank */
+    char (*hosts)[TFE_HOST_MAX + 1]; /* by seat */
+    uint32_t n;                      /* rows; 0: nothing is kept */
+    uint64_t digest;
+};
+
+#define TABLE_COPIES 3
+struct tables {
+    struct table_copy copy[TABLE_COPIES];
+    uint8_t of[2]; /* by parity of the epoch: the newest */
+    uint8_t spare;
+    uint8_t present;
+    struct msg_row *changes; /* of the present one, since the one of digest `base` */
+    uint32_t n_changes;
+    uint64_t base; /* 0: there is none, or the changes are too many */
+};
+
+/* Room for so many rows and seats in each copy. TFE_ENOMEM: what there was is as before. */
+int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats) TFE_MUST_CHECK;
+void tables_done(struct rdzv *r, struct job *job);
+/* No copy is compared with any more: the sizes are about to change. */
+void tables_forget(struct job *job);
+/* The rows, from what the members were READY with, their digest, and what has changed. */
+void epoch_make_table(struct job *job);
+/* What of it the node does not hold. */
+void table_tell(struct rdzv *r, const struct job *job, const struct node *node);
+
+#endif
