@@ -27,7 +27,14 @@ struct recovery {
     store_load_fn takes_in;
     void *ctx;
     struct recover_report *report;
+    int failed; /* SQLite's code: why the old file was not read on, which another try may do; 0 */
 };
+
+/* Neither damage nor the disk: what is behind it may be whole. */
+static bool is_passing(int rc)
+{
+    return (rc & 0xff) == SQLITE_NOMEM || (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
+}
 
 static sqlite3 *db_of(struct store *store)
 {
@@ -75,18 +82,30 @@ static bool copy_rows(struct recovery *r, const char *table, const char *order)
     sqlite3_stmt *from = NULL;
     bool takes = true;
     (void)snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY %s", table, order);
-    if (sqlite3_prepare_v2(r->old, sql, -1, &from, NULL) != SQLITE_OK) {
-        return true; /* not even the table can be read */
+    int rc = sqlite3_prepare_v2(r->old, sql, -1, &from, NULL);
+    if (rc != SQLITE_OK) {
+        r->failed = is_passing(rc) ? rc : 0;
+        return r->failed == 0; /* else not even the table can be read */
     }
     sqlite3_stmt *to = prepare_insert(r, table, from);
-    while (to != NULL && takes && sqlite3_step(from) == SQLITE_ROW) {
-        for (int i = 0; i < sqlite3_column_count(from); i++) {
-            (void)sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
+    takes = to != NULL || !is_passing(sqlite3_errcode(db_of(r->to)));
+    while (to != NULL && takes && (rc = sqlite3_step(from)) == SQLITE_ROW) {
+        int bound = SQLITE_OK;
+        for (int i = 0; !is_passing(bound) && i < sqlite3_column_count(from); i++) {
+            bound = sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
         }
-        int rc = sqlite3_step(to);
+        int put = is_passing(bound) ? bound : sqlite3_step(to);
         /* A row that breaks a rule of the schema is damaged, too. */
-        takes = rc == SQLITE_DONE || (rc & 0xff) == SQLITE_CONSTRAINT;
+        takes = put == SQLITE_DONE || (put & 0xff) == SQLITE_CONSTRAINT;
+        if (sqlite3_errcode(r->old) == SQLITE_NOMEM) {
+            r->failed = SQLITE_NOMEM; /* of a value: it came as NULL */
+            takes = false;
+        }
         (void)sqlite3_reset(to);
+    }
+    if (takes && is_passing(rc)) {
+        r->failed = rc;
+        takes = false;
     }
     (void)sqlite3_finalize(to);
     (void)sqlite3_finalize(from);
@@ -107,6 +126,10 @@ static int copy_all(struct recovery *r, struct tfe_why *why)
     for (size_t i = 0; takes && i < sizeof(tables) / sizeof(tables[0]); i++) {
         takes = copy_rows(r, tables[i].table, tables[i].forward) &&
                 copy_rows(r, tables[i].table, tables[i].backward);
+    }
+    if (r->failed != 0) {
+        why_set(why, "%s: salvage: %s", r->path, sqlite3_errstr(r->failed));
+        return (r->failed & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
     }
     if (!takes || sqlite3_exec(db_of(r->to), "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
         return sqlite_error((struct sqlite_store *)r->to, "salvage", why);
@@ -201,9 +224,13 @@ static int salvage(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
         return err == TFE_EINVAL ? TFE_EDISK : err;
     }
     /* Whatever it says: tables that can be read are read. */
-    if (sqlite3_open_v2(r->path, &r->old,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
-                        NULL) == SQLITE_OK) {
+    int rc = sqlite3_open_v2(r->path, &r->old,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+                             NULL);
+    if (is_passing(rc)) {
+        why_set(why, "%s: salvage: %s", r->path, sqlite3_errstr(rc));
+        err = (rc & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
+    } else if (rc == SQLITE_OK) {
         (void)sqlite3_db_config(r->old, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         (void)sqlite3_exec(r->old, "PRAGMA locking_mode=EXCLUSIVE;PRAGMA trusted_schema=OFF", NULL,
                            NULL, NULL);

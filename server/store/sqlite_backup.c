@@ -2,15 +2,20 @@
  *
  * What is written between two steps goes into the copy as well: both use one connection. The copy
  * has another name until it is complete, and never replaces a file. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "server/store/sqlite_private.h"
+
+/* What a copy is called until it is complete: FILE.part-PID. */
+#define PART ".part-"
 
 struct sqlite_copy {
     sqlite3 *to;
@@ -44,12 +49,48 @@ void sqlite_backup_end(struct sqlite_store *s)
     free(copy);
 }
 
+/* Whether the process that made a part of this number is no more. Ours is none of this time: there is only
+ * one copy at a time. */
+static bool is_left_over(const char *number)
+{
+    char *end;
+    long pid = strtol(number, &end, 10);
+    if (end == number || pid <= 0 || pid > INT_MAX ||
+        (end[0] != '\0' && strcmp(end, "-journal") != 0)) {
+        return false;
+    }
+    return pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+}
+
+/* Parts of this copy that servers have left behind which were killed meanwhile. */
+static void remove_left_over(const char *path)
+{
+    char folder[PATH_MAX];
+    char prefix[PATH_MAX + sizeof(PART)];
+    memcpy(folder, path, strlen(path) + 1);
+    (void)snprintf(prefix, sizeof(prefix), "%s" PART, basename(folder));
+    memcpy(folder, path, strlen(path) + 1);
+    DIR *dir = opendir(dirname(folder));
+    if (dir == NULL) {
+        return; /* opening the copy will say why */
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+            is_left_over(entry->d_name + strlen(prefix))) {
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+        }
+    }
+    (void)closedir(dir);
+}
+
 static int open_copy(struct sqlite_copy *copy, struct tfe_why *why)
 {
     if (access(copy->path, F_OK) == 0) {
         why_set(why, "%s exists already; nothing was overwritten", copy->path);
         return TFE_EEXIST;
     }
+    remove_left_over(copy->path);
     int fd = open(copy->part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         why_errno(why, "make %s", copy->part);
@@ -75,7 +116,7 @@ int sqlite_backup_begin(struct sqlite_store *s, const char *path, struct tfe_why
         why_set(why, "%s: out of memory", path);
         return TFE_ENOMEM;
     }
-    int n = snprintf(copy->part, sizeof(copy->part), "%s.part-%ld", path, (long)getpid());
+    int n = snprintf(copy->part, sizeof(copy->part), "%s" PART "%ld", path, (long)getpid());
     if (n < 0 || n >= (int)sizeof(copy->part)) {
         free(copy);
         why_set(why, "%s: the path is too long", path);
@@ -95,15 +136,19 @@ int sqlite_backup_begin(struct sqlite_store *s, const char *path, struct tfe_why
 }
 
 /* The directory's entry has to be as durable as the file. */
-static void sync_directory(const char *path)
+static int sync_directory(const char *path, struct tfe_why *why)
 {
     char name[PATH_MAX];
     memcpy(name, path, strlen(path) + 1);
     int fd = open(dirname(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 ? fsync(fd) : -1;
+    if (rc != 0) {
+        why_errno(why, "%s is complete, but its directory cannot be synced", path);
+    }
     if (fd >= 0) {
-        (void)fsync(fd);
         (void)close(fd);
     }
+    return rc == 0 ? 0 : TFE_EDISK;
 }
 
 static int complete(struct sqlite_store *s, struct tfe_why *why)
@@ -125,8 +170,7 @@ static int complete(struct sqlite_store *s, struct tfe_why *why)
     }
     (void)unlink(copy->part);
     copy->part[0] = '\0';
-    sync_directory(copy->path);
-    return 0;
+    return sync_directory(copy->path, why);
 }
 
 int sqlite_backup_step(struct sqlite_store *s, int pages, bool *ret_done, struct tfe_why *why)

@@ -53,6 +53,8 @@ static const struct field fields[] = {
 
 /* "65535,", and MSG_NPROC_MAX of them. */
 #define PORTS_TEXT_MAX (6 * MSG_NPROC_MAX + 1)
+/* An id and a comma each. */
+#define KNOWN_TO_TEXT_MAX (RDZV_KNOWN_TO_MAX * (TFE_ID_MAX + 1) + 1)
 
 /* --- preparing --- */
 
@@ -85,13 +87,14 @@ int sqlite_jobs_prepare(struct sqlite_store *s, struct tfe_why *why)
     if (err == 0) {
         err = sqlite_prepare(s, STATEMENT_PUT_MEMBER,
                              "INSERT INTO members(job, seat, node, name, host, ports, join_order, "
-                             "durable) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                             "durable, drained, known_to) "
+                             "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                              why);
     }
     if (err == 0) {
         err = sqlite_prepare(s, STATEMENT_MEMBERS,
-                             "SELECT seat, node, name, host, ports, join_order, durable FROM members "
-                             "WHERE job = ?1 ORDER BY seat",
+                             "SELECT seat, node, name, host, ports, join_order, durable, drained, "
+                             "known_to FROM members WHERE job = ?1 ORDER BY seat",
                              why);
     }
     return err;
@@ -156,6 +159,16 @@ static void format_ports(char ret[PORTS_TEXT_MAX], const uint16_t *ports, uint32
     }
 }
 
+static void format_known_to(char ret[KNOWN_TO_TEXT_MAX], const struct rdzv_member *member)
+{
+    size_t at = 0;
+    ret[0] = '\0';
+    for (uint32_t i = 0; i < member->n_known_to; i++) {
+        at += (size_t)snprintf(ret + at, KNOWN_TO_TEXT_MAX - at, i > 0 ? ",%s" : "%s",
+                               member->known_to[i].text);
+    }
+}
+
 static int put_members(struct sqlite_store *s, const struct rdzv_record *record,
                        struct tfe_why *why)
 {
@@ -168,14 +181,18 @@ static int put_members(struct sqlite_store *s, const struct rdzv_record *record,
     for (uint32_t seat = 0; err == 0 && seat < record->n_members; seat++) {
         const struct rdzv_member *member = &record->members[seat];
         char ports[PORTS_TEXT_MAX];
+        char known_to[KNOWN_TO_TEXT_MAX];
         format_ports(ports, member->ports, record->nproc);
+        format_known_to(known_to, member);
         if (bind_text(put, 1, record->job) != SQLITE_OK ||
             sqlite3_bind_int64(put, 2, seat) != SQLITE_OK ||
             bind_text(put, 3, member->node) != SQLITE_OK ||
             bind_text(put, 4, member->name) != SQLITE_OK ||
             bind_text(put, 5, member->host) != SQLITE_OK || bind_text(put, 6, ports) != SQLITE_OK ||
             sqlite3_bind_int64(put, 7, (sqlite3_int64)member->join_order) != SQLITE_OK ||
-            sqlite3_bind_int(put, 8, member->durable) != SQLITE_OK) {
+            sqlite3_bind_int(put, 8, member->durable) != SQLITE_OK ||
+            sqlite3_bind_int(put, 9, member->drained) != SQLITE_OK ||
+            bind_text(put, 10, known_to) != SQLITE_OK) {
             return sqlite_error(s, "write the members", why);
         }
         err = sqlite_run(s, STATEMENT_PUT_MEMBER, "write the members", why);
@@ -231,6 +248,7 @@ struct reading {
     struct rdzv_record record;
     struct rdzv_member *members;
     uint16_t *ports;
+    struct tfe_id (*known_to)[RDZV_KNOWN_TO_MAX];
     char **texts; /* of its members: node, name, host */
 };
 
@@ -240,6 +258,7 @@ static void reading_done(struct reading *r)
         free(r->texts[i]);
     }
     free(r->texts);
+    free(r->known_to);
     free(r->ports);
     free(r->members);
 }
@@ -331,12 +350,35 @@ static bool scan_ports(const char *text, uint16_t *ret, uint32_t n)
     return true;
 }
 
+/* False: something in it is no id, or there are too many. */
+static bool scan_known_to(const char *text, struct tfe_id ret[RDZV_KNOWN_TO_MAX], uint32_t *ret_n)
+{
+    *ret_n = 0;
+    while (text[0] != '\0') {
+        char id[TFE_ID_MAX + 1];
+        size_t n = strcspn(text, ",");
+        if (n >= sizeof(id) || *ret_n == RDZV_KNOWN_TO_MAX) {
+            return false;
+        }
+        memcpy(id, text, n);
+        id[n] = '\0';
+        if (id_set(&ret[*ret_n], id) != 0) {
+            return false;
+        }
+        (*ret_n)++;
+        text += text[n] == ',' ? n + 1 : n;
+    }
+    return true;
+}
+
 /* TFE_EINVAL: it makes no sense, why not said. */
 static int read_member(sqlite3_stmt *row, uint32_t seat, struct reading *r)
 {
     struct rdzv_member *member = &r->members[seat];
     uint16_t *ports = r->ports + (size_t)seat * r->record.nproc;
     const char *listed = (const char *)sqlite3_column_text(row, 4);
+    const char *known_to = (const char *)sqlite3_column_text(row, 8);
+    uint32_t n_known_to = 0;
     for (int i = 0; i < 3; i++) {
         const char *text = (const char *)sqlite3_column_text(row, 1 + i);
         if (text == NULL) {
@@ -348,7 +390,8 @@ static int read_member(sqlite3_stmt *row, uint32_t seat, struct reading *r)
         }
     }
     if (sqlite3_column_int64(row, 0) != seat || listed == NULL ||
-        !scan_ports(listed, ports, r->record.nproc)) {
+        !scan_ports(listed, ports, r->record.nproc) || known_to == NULL ||
+        !scan_known_to(known_to, r->known_to[seat], &n_known_to)) {
         return TFE_EINVAL;
     }
     *member = (struct rdzv_member){.node = r->texts[3 * seat],
@@ -356,7 +399,10 @@ static int read_member(sqlite3_stmt *row, uint32_t seat, struct reading *r)
                                    .host = r->texts[3 * seat + 2],
                                    .ports = ports,
                                    .join_order = (uint64_t)sqlite3_column_int64(row, 5),
-                                   .durable = sqlite3_column_int(row, 6) != 0};
+                                   .durable = sqlite3_column_int(row, 6) != 0,
+                                   .drained = sqlite3_column_int(row, 7) != 0,
+                                   .known_to = r->known_to[seat],
+                                   .n_known_to = n_known_to};
     return 0;
 }
 
@@ -369,8 +415,9 @@ static int read_members(struct sqlite_store *s, struct reading *r, struct tfe_wh
     }
     r->members = calloc((size_t)n + 1, sizeof(*r->members));
     r->ports = calloc((size_t)n * r->record.nproc + 1, sizeof(*r->ports));
+    r->known_to = calloc((size_t)n + 1, sizeof(*r->known_to));
     r->texts = calloc((size_t)n * 3 + 1, sizeof(*r->texts));
-    if (r->members == NULL || r->ports == NULL || r->texts == NULL) {
+    if (r->members == NULL || r->ports == NULL || r->known_to == NULL || r->texts == NULL) {
         why_set(why, "%s: read job %s: out of memory", s->path, r->record.job);
         return TFE_ENOMEM;
     }

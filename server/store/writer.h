@@ -35,7 +35,7 @@ struct writer_ops {
 
 struct writer_config {
     struct event_base *base;
-    struct store *store; /* from here on the thread alone touches it; stays the caller's */
+    struct store *store; /* once writer_new succeeds the thread's: it alone touches it, and closes it */
     const struct writer_ops *ops;
     void *ctx;
     int64_t keep_history_ms; /* rows of the ledger are pruned after so long; 0 never */
@@ -74,11 +74,12 @@ void writer_forget(struct writer *w, struct writer_ask *ask);
 bool writer_deliver(struct writer *w);
 
 /* No more answers. The thread ends after the transaction that it is in and one last one for the
- * rows; records in the queue were promised to nobody and are dropped. */
+ * rows, and closes the store, which may take another look at the disk; records in the queue were
+ * promised to nobody and are dropped. */
 void writer_stop(struct writer *w);
 
-/* Stops, and waits at most so long for the thread. False: it still hangs in the disk; writer and
- * store must be left alone until the process ends. NULL is allowed (true). */
+/* Stops, and waits at most so long for the thread. False: it still hangs in the disk; the
+ * writer must be left alone until the process ends. NULL is allowed (true). */
 bool writer_free(struct writer *w, uint32_t wait_ms);
 
 #endif

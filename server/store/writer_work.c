@@ -279,5 +279,6 @@ void *writer_work(void *ctx)
         work_on_rows(w);
     }
     (void)pthread_mutex_unlock(&w->lock);
+    store_close(w->config.store); /* here, because that syncs: only this thread may hang in the disk */
     return NULL;
 }

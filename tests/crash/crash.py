@@ -26,7 +26,8 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from parts import Server, Trainer, clean_environment, judge_order, program
+
 AGENTS = 20
 MIN = 4
 # Left alone at the end, a job has to train within this time. The longest thing to wait for is a fence.
@@ -34,49 +35,24 @@ CALM_S = 90
 
 
 class Run:
-    def __init__(self, folder, bin_dir, rng):
-        self.folder, self.bin, self.rng = folder, bin_dir, rng
+    def __init__(self, folder, rng):
+        self.folder, self.rng = folder, rng
         self.state, self.logs = folder / "state", folder / "logs"
         self.logs.mkdir()
         self.agents = {}  # process -> its label
         self.ended = set()  # pids of trainers that we have ended
-        self.server, self.port = None, 0
-        self.kills = self.kills_in_write = self.started = 0
+        self.kills = self.kills_in_write = 0
         self.said = open(folder / "programs.log", "ab")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("TFE_", "FAULTY_", "LD_PRELOAD"))}
-        self.env["TFE_NOTICE"] = "none"  # whatever cloud this runs in
-
-    def program(self, *places):
-        for place in places:
-            if (self.bin / place).is_file():
-                return str(self.bin / place)
-        sys.exit(f"crash: {places[-1]} is not in {self.bin}; build first")
+        self.server = Server(self.state, ["--ttl=3s", "--fence=9s", "--gather=300ms", "--max-restarts=1000000",
+                                          "--log-level=info"], self.said)
+        self.env = clean_environment()
 
     def start_server(self, kill_at=0):
         env = dict(self.env)
         if kill_at:
-            env.update(LD_PRELOAD=self.program("tests/crash/libfaulty_disk.so"), FAULTY_DISK_KILL_AT=str(kill_at),
+            env.update(LD_PRELOAD=program("tests/crash/libfaulty_disk.so"), FAULTY_DISK_KILL_AT=str(kill_at),
                        ASAN_OPTIONS="verify_asan_link_order=0:" + env.get("ASAN_OPTIONS", ""))
-        self.server = subprocess.Popen(
-            [self.program("server/tfe-rdzv", "bin/tfe-rdzv"), f"--port={self.port}", "--bind=127.0.0.1",
-             f"--state-dir={self.state}", "--ttl=3s", "--fence=9s", "--gather=300ms", "--max-restarts=1000000",
-             "--log-level=info"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.said, env=env)
-        self.started += 1
-        line = self.server.stdout.readline().decode()
-        if line.startswith("listening on"):
-            self.port = int(line.rpartition(":")[2])
-            return True
-        return False  # it was killed before that
-
-    def server_is_gone(self):
-        if self.server.poll() is None:
-            return False
-        self.server.stdout.close()
-        if self.server.returncode != -signal.SIGKILL:
-            raise SystemExit(f"crash: the server ended by itself, with {self.server.returncode}: "
-                             f"{(self.folder / 'programs.log').read_text(errors='replace')[-2000:]}")
-        return True
+        return self.server.start(env)
 
     def bring_up(self):
         """At once, and again if it is killed while it starts. Returns when to kill it by the clock, in seconds."""
@@ -88,23 +64,21 @@ class Run:
             if self.start_server(kill_at):
                 # A kill in a write needs a write: those come with the changes of the membership.
                 return self.rng.expovariate(1 / 0.6) + (2 if in_write else 0)
-            self.server.wait()
-            self.server_is_gone()
+            self.server.process.wait()
+            self.server.is_gone()
             self.kills += 1
             self.kills_in_write += 1
 
     def kill_server(self):
         self.server.kill()
-        self.server.wait()
-        self.server_is_gone()
         self.kills += 1
 
     def start_agent(self):
-        label = f"n{self.started}-{len(self.agents)}-{self.rng.randrange(10**6)}"
+        label = f"n{self.server.started}-{len(self.agents)}-{self.rng.randrange(10**6)}"
         process = subprocess.Popen(
-            [self.program("agent/tfe-agent", "bin/tfe-agent"), f"--nnodes={MIN}:{AGENTS}", f"--node-name={label}",
-             f"--rdzv-endpoint=127.0.0.1:{self.port}", f"--token-file={self.state}/agent.token", "--address=127.0.0.1",
-             "--no-python", self.program("tests/crash/fake_trainer"), str(self.logs)],
+            [program("agent/tfe-agent", "bin/tfe-agent"), f"--nnodes={MIN}:{AGENTS}", f"--node-name={label}",
+             f"--rdzv-endpoint=127.0.0.1:{self.server.port}", f"--token-file={self.state}/agent.token", "--address=127.0.0.1",
+             "--no-python", program("tests/crash/fake_trainer"), str(self.logs)],
             stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, env=self.env, cwd=self.folder)
         self.agents[process] = label
 
@@ -155,8 +129,7 @@ class Run:
         next_kill = next_change = time.monotonic() + 3
         while time.monotonic() < end:
             now = time.monotonic()
-            if self.server.poll() is not None:
-                self.server_is_gone()
+            if self.server.is_gone():
                 self.kills += 1
                 self.kills_in_write += 1
                 next_kill = now + self.bring_up()
@@ -189,9 +162,8 @@ class Run:
                 process.kill()  # its guard takes the trainers along
         for process in everybody:
             process.wait()
-        if self.server is not None and self.server.poll() is None:
+        if self.server.process is not None and self.server.process.poll() is None:
             self.server.kill()
-            self.server.wait()
         end = time.monotonic() + 10
         while time.monotonic() < end and any(self.is_ours(t.pid) for t in self.trainers()):
             time.sleep(0.05)
@@ -206,9 +178,6 @@ class Run:
             return b"fake_trainer" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             return False
-
-
-Trainer = collections.namedtuple("Trainer", "epoch rank world node pid started steps first last")
 
 
 def half_done(said):
@@ -226,30 +195,10 @@ def half_done(said):
 
 def judge(trainers, ended, half_done):
     """Sentences, one for each violation."""
-    found = []
+    found = judge_order(trainers)
     by_epoch = collections.defaultdict(list)
-    by_node = collections.defaultdict(list)
     for t in trainers:
         by_epoch[t.epoch].append(t)
-        by_node[t.node].append(t)
-    for node, those in by_node.items():
-        those.sort(key=lambda t: t.started)
-        for a, b in zip(those, those[1:]):
-            if b.epoch <= a.epoch:
-                found.append(f"node {node} started epoch {b.epoch} after epoch {a.epoch}")
-    for epoch, those in by_epoch.items():
-        if len({t.world for t in those}) > 1:
-            found.append(f"epoch {epoch} has the sizes {sorted({t.world for t in those})}")
-        if len({t.rank for t in those}) != len(those):
-            found.append(f"epoch {epoch} has a rank twice")
-    trained_until = (0, 0)
-    for epoch in sorted(by_epoch):
-        steps = [t for t in by_epoch[epoch] if t.steps]
-        if steps:
-            first = min(t.first for t in steps)
-            if first <= trained_until[0]:
-                found.append(f"epoch {trained_until[1]} trained until {trained_until[0]} us, epoch {epoch} from {first} us on")
-            trained_until = max(trained_until, (max(t.last for t in steps), epoch))
     numbers = sorted(by_epoch)
     for a, b in zip(numbers, numbers[1:]):
         # An epoch of which not all were started was left for a reason that its logs do not show.
@@ -270,8 +219,7 @@ def main():
     seed = a.seed if a.seed is not None else random.SystemRandom().randrange(2**32)
     print(f"seed {seed}", flush=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-crash-"))
-    bin_dir = pathlib.Path(os.environ.get("TFE_BIN_DIR", ROOT / "build" / "default")).resolve()
-    run = Run(folder, bin_dir, random.Random(seed))
+    run = Run(folder, random.Random(seed))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     trains, left = False, []
     try:

@@ -16,6 +16,7 @@ struct sample {
     struct rdzv_member members[2];
     uint16_t ports[2][2];
     char nodes[2][32];
+    struct tfe_id known_to[3];
 };
 
 /* The epoch's number tells every field, so that a mix-up of two epochs shows. */
@@ -32,8 +33,14 @@ static inline const struct rdzv_record *a_record(struct sample *s, const char *j
                                              .host = i == 0 ? "10.0.0.1" : "fe80::1%eth0",
                                              .ports = s->ports[i],
                                              .join_order = epoch + i,
-                                             .durable = i == 1};
+                                             .durable = i == 1,
+                                             .drained = i == 0,
+                                             .known_to = s->known_to,
+                                             .n_known_to = i == 0 ? 0 : 3};
+        memcpy(s->known_to[i].text, s->nodes[i], sizeof(s->nodes[i]));
     }
+    memset(s->known_to[2].text, 'x', TFE_ID_MAX); /* the longest that there are */
+    s->known_to[2].text[TFE_ID_MAX] = '\0';
     s->record = (struct rdzv_record){.sequence = sequence,
                                      .job = job,
                                      .min_nodes = 1,
@@ -94,8 +101,12 @@ static inline int hear(void *ctx, const struct rdzv_record *r)
         for (uint32_t k = 0; k < r->nproc; k++) {
             at += (size_t)snprintf(heard->text + at, cap - at, "%u,", (unsigned)m->ports[k]);
         }
-        at += (size_t)snprintf(heard->text + at, cap - at, "%llu%s",
-                               (unsigned long long)m->join_order, m->durable ? "!" : "");
+        at += (size_t)snprintf(heard->text + at, cap - at, "%llu%s%s",
+                               (unsigned long long)m->join_order, m->durable ? "!" : "",
+                               m->drained ? " drained" : "");
+        for (uint32_t k = 0; k < m->n_known_to; k++) {
+            at += (size_t)snprintf(heard->text + at, cap - at, "<%s", m->known_to[k].text);
+        }
     }
     (void)snprintf(heard->text + at, cap - at, "\n");
     return 0;

@@ -1,4 +1,5 @@
 /* tests/unit/store/test_contract.c: what every store promises, asked of each implementation. */
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -317,6 +318,44 @@ TEST(backup, that_is_broken_off_leaves_nothing)
     assert_non_null(strstr(f->why.text, copy)); /* tear-down finds whether anything was left */
 }
 
+/* A server that is killed meanwhile leaves its part, and in a container the next one has the same pid. */
+TEST(backup, removes_what_killed_servers_have_left_of_it)
+{
+    struct fixture *f = *state;
+    static const struct {
+        long pid; /* 0: of this process */
+        const char *end;
+        bool stays;
+    } parts[] = {{0, "", false},
+                 {0, "-journal", false},
+                 {INT_MAX, "", false}, /* more than there can be */
+                 {INT_MAX, "-journal", false},
+                 {1, "", true}, /* somebody's who lives */
+                 {INT_MAX, "-mine", true}};
+    char copy[160];
+    char part[200];
+    put_well(f, a_record(&f->a, "j", 1, 0, 1));
+    (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        (void)snprintf(part, sizeof(part), "%s.part-%ld%s", copy,
+                       parts[i].pid ? parts[i].pid : (long)getpid(), parts[i].end);
+        FILE *file = fopen(part, "w");
+        assert_non_null(file);
+        assert_int_equal(fclose(file), 0);
+    }
+    bool is_done = false;
+    assert_int_equal(store_backup_begin(f->store, copy, &f->why), 0);
+    while (!is_done) {
+        assert_int_equal(store_backup_step(f->store, 10, &is_done, &f->why), 0);
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        (void)snprintf(part, sizeof(part), "%s.part-%ld%s", copy,
+                       parts[i].pid ? parts[i].pid : (long)getpid(), parts[i].end);
+        assert_int_equal(unlink(part), parts[i].stays ? 0 : -1);
+    }
+    assert_int_equal(unlink(copy), 0);
+}
+
 TEST(sqlite, an_older_server_on_the_same_file_is_shut_out)
 {
     struct fixture *f = *state;
@@ -353,6 +392,47 @@ TEST(sqlite, a_job_that_lost_members_on_the_disk_is_not_adopted)
     assert_non_null(strstr(f->why.text, "--recover"));
 }
 
+/* The tables of a file as the first release made them. */
+TEST(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_in_it)
+{
+    struct fixture *f = *state;
+    char command[512];
+    a_record(&f->a, "j", 5, 0, 1);
+    f->a.members[0].drained = false; /* what no older schema knows of */
+    f->a.members[1].n_known_to = 0;
+    put_well(f, &f->a.record);
+    store_close(f->store);
+    (void)snprintf(command, sizeof(command),
+                   "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
+                   "d.executescript('ALTER TABLE members DROP COLUMN known_to;"
+                   "ALTER TABLE members DROP COLUMN drained; PRAGMA user_version=3')\"",
+                   f->path);
+    assert_int_equal(system(command), 0);
+    open_store(f);
+    assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
+    put_well(f, a_record(&f->b, "j", 6, 5, 2));
+    assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
+}
+
+TEST(sqlite, a_member_known_to_what_is_no_node_is_damage)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = {"a,b,c,d", "a/b", ",a"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char command[256];
+        put_well(f, a_record(&f->a, "j", 5 + i, i == 0 ? 0 : 4 + i, 1));
+        store_close(f->store);
+        (void)snprintf(command, sizeof(command),
+                       "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
+                       "d.execute('UPDATE members SET known_to = ?', ('%s',)); d.commit()\"",
+                       f->path, bad[i]);
+        assert_int_equal(system(command), 0);
+        open_store(f);
+        assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), TFE_EINVAL);
+        assert_non_null(strstr(f->why.text, "makes no sense"));
+    }
+}
+
 #define BOTH(room, story)                                                                          \
     cmocka_unit_test_setup_teardown(room##__##story, with_memory, done),                           \
         cmocka_unit_test_setup_teardown(room##__##story, with_sqlite, done)
@@ -375,9 +455,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(backup__of_memory_is_refused, with_memory, done),
         SQLITE(backup, is_consistent_though_the_store_is_written_to_meanwhile),
         SQLITE(backup, that_is_broken_off_leaves_nothing),
+        SQLITE(backup, removes_what_killed_servers_have_left_of_it),
         SQLITE(sqlite, an_older_server_on_the_same_file_is_shut_out),
         SQLITE(sqlite, the_file_is_for_its_owner_only),
         SQLITE(sqlite, a_job_that_lost_members_on_the_disk_is_not_adopted),
+        SQLITE(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_in_it),
+        SQLITE(sqlite, a_member_known_to_what_is_no_node_is_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,9 @@
  * a busy, full or broken disk. Whatever fails, it says so, nothing is corrupt, and the next try works.
  *
  * A prime stride through the calls; all of them with $TFE_TEST_FULL. */
+#include <unistd.h>
+
+#include "server/store/recover.h"
 #include "server/store/sqlite.h"
 #include "tests/unit/store/lossy.h"
 #include "tests/unit/store/records.h"
@@ -130,6 +133,23 @@ static void go_on(struct life *l)
     }
 }
 
+/* A copy into a file of the system's, while this disk fails. */
+static void back_up(struct life *l)
+{
+    char path[64];
+    bool is_done = false;
+    (void)snprintf(path, sizeof(path), "/tmp/tfe-faults-%ld.db", (long)getpid());
+    if (went_well(l, store_backup_begin(l->store, path, &l->why))) {
+        while (!is_done && went_well(l, store_backup_step(l->store, 3, &is_done, &l->why))) {
+        }
+    }
+    bool is_there = unlink(path) == 0;
+    if (is_there != is_done) {
+        ours = false;
+        fail_msg("%s", is_there ? "a copy that failed is there" : "the copy is not there");
+    }
+}
+
 static void live(struct life *l, uint64_t incarnation)
 {
     uint64_t epoch = 0;
@@ -147,6 +167,7 @@ static void live(struct life *l, uint64_t incarnation)
     go_on(l); /* after a failure: the same once more, as the core does */
     (void)went_well(l, store_read_rows(l->store, "j", 0, 100, count_row, &rows, &l->why));
     (void)went_well(l, store_prune(l->store, (struct tfe_wall){.ms = 1}, 10, &pruned, &l->why));
+    back_up(l);
     go_on(l);
     store_close(l->store);
     l->store = NULL;
@@ -261,6 +282,120 @@ TEST(faults, each_allocation_fails)
     assert_true(allocations > 100 && seen > 50 / (unsigned)stride(7));
 }
 
+/* --- salvaging --- */
+
+#define DAMAGED_JOBS 60
+
+struct wreck {
+    char path[64];
+    char fresh[96];
+    char *bytes;
+    size_t n;
+};
+
+static int take_in(void *ctx, const struct rdzv_record *r)
+{
+    (void)ctx;
+    (void)r;
+    return 0;
+}
+
+static void read_wreck(struct wreck *w)
+{
+    FILE *f = fopen(w->path, "rb");
+    assert_non_null(f);
+    w->bytes = __real_malloc(1 << 20);
+    w->n = fread(w->bytes, 1, 1 << 20, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void put_wreck(const struct wreck *w)
+{
+    FILE *f = fopen(w->path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(w->bytes, 1, w->n, f), w->n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A file of many jobs with a page of rubbish in the middle. */
+static void make_wreck(struct wreck *w)
+{
+    struct store *store;
+    struct sample sample;
+    struct tfe_why why;
+    char job[16];
+    (void)snprintf(w->path, sizeof(w->path), "/tmp/tfe-wreck-%ld.db", (long)getpid());
+    (void)snprintf(w->fresh, sizeof(w->fresh), "%s.salvaged", w->path);
+    assert_int_equal(sqlite_store_open(w->path, 1, NOW, NULL, &store, &why), 0);
+    for (int i = 0; i < DAMAGED_JOBS; i++) {
+        (void)snprintf(job, sizeof(job), "job-%02d", i);
+        assert_int_equal(put(store, a_record(&sample, job, 1, 0, 1), &why), 0);
+    }
+    store_close(store);
+    read_wreck(w);
+    memset(w->bytes + w->n / 4096 / 2 * 4096, 0x5a, 4096);
+}
+
+static void remove_kept(const struct recover_report *report)
+{
+    char log[PATH_MAX + 8];
+    (void)snprintf(log, sizeof(log), "%s-wal", report->kept);
+    (void)unlink(report->kept);
+    (void)unlink(log);
+}
+
+/* Without memory a row read as nothing, and a whole table as one that could not be read: jobs were lost
+ * that were in the file. */
+TEST(salvage, for_want_of_memory_loses_nothing_and_says_so)
+{
+    NO_FIXTURE;
+    struct wreck w;
+    struct recover_report report;
+    struct tfe_why why;
+    uint32_t whole = 0;
+    unsigned seen = 0;
+    make_wreck(&w);
+    for (long at = 0;; at += at == 0 ? 1 : stride(509)) {
+        put_wreck(&w);
+        asked = 0;
+        fail_ask = at;
+        ask_failed = false;
+        why.text[0] = '\0';
+        ours = true;
+        int err = sqlite_store_recover(w.path, NOW, take_in, NULL, &report, &why);
+        ours = false;
+        fail_ask = 0;
+        if (at == 0) {
+            whole = report.jobs;
+            assert_in_range(whole, 10, DAMAGED_JOBS - 1);
+        }
+        if (err != 0) {
+            assert_int_equal(err, TFE_ENOMEM);
+            assert_true(why.text[0] != '\0');
+            seen++;
+            struct wreck now = w;
+            read_wreck(&now);
+            assert_int_equal(now.n, w.n);
+            assert_memory_equal(now.bytes, w.bytes, w.n);
+            free(now.bytes);
+        } else if (report.was_damaged) {
+            if (report.jobs != whole) {
+                fail_msg("allocation %ld failed: %u jobs of %u", at, report.jobs, whole);
+            }
+            remove_kept(&report);
+        }
+        assert_int_equal(access(w.fresh, F_OK), -1);
+        if (at > 0 && !ask_failed) {
+            break;
+        }
+    }
+    print_message("%u failures came through, %u jobs salvaged\n", seen, whole);
+    assert_true(seen > 5);
+    remove_kept(&report);
+    (void)unlink(w.path);
+    free(w.bytes);
+}
+
 int main(void)
 {
     /* Before SQLite is used at all. Without its small caches each allocation comes through. */
@@ -282,6 +417,7 @@ int main(void)
         STORY(faults, each_call_to_the_disk_finds_it_full),
         STORY(faults, each_lock_is_held_by_somebody),
         STORY(faults, each_allocation_fails),
+        STORY(salvage, for_want_of_memory_loses_nothing_and_says_so),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     lossy_wipe();
