@@ -21,7 +21,7 @@ int driver_new(struct event_base *base, const struct rdzv_config *config,
 /* Every job that the store keeps, before the first event. Errors as store_load. */
 int driver_restore(struct driver *driver, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Starts the thread that writes to the store from here on. Before the first event. TFE_ENOMEM,
+/* Starts the thread that writes to the store from here on, and closes it. Before the first event. TFE_ENOMEM,
  * TFE_ESYS. */
 int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
                      struct tfe_why *why) TFE_MUST_CHECK;
@@ -30,7 +30,7 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
 struct writer *driver_writer(const struct driver *driver);
 
 /* The sessions must be gone already. The thread gets wait_ms to come back from the disk; false: it
- * does not, and the store must be left alone. NULL is allowed (true). */
+ * does not, and the writer must be left alone. NULL is allowed (true). */
 bool driver_free(struct driver *driver, uint32_t wait_ms);
 
 /* Where actions go. Before the first event. */

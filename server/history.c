@@ -44,7 +44,7 @@ static void say(struct history *h, const struct tfe_msg *msg)
     h->moved = true;
     if (err != 0) {
         h->over = true;
-        if (err != TFE_EFULL && err != TFE_ESTATE) {
+        if (!channel_ends_itself(err)) {
             channel_finish(h->ch, LIMIT_HANDSHAKE_MS); /* the asker would wait in vain */
         }
     }

@@ -178,6 +178,7 @@ static int start_core(struct server *server, struct tfe_why *why)
     err = driver_restore(server->driver, server->store, why);
     if (err == 0) {
         err = driver_set_store(server->driver, server->store, s->keep_history_ms, why);
+        server->store = err == 0 ? NULL : server->store;
     }
     if (err != 0) {
         return err;
@@ -272,9 +273,8 @@ static void finish(struct server *server)
     }
     listener_free(server->listener);
     sessions_free(server->sessions);
-    if (driver_free(server->driver, STORE_WAIT_MS)) {
-        store_close(server->store);
-    } else {
+    store_close(server->store); /* where there is no thread that does */
+    if (!driver_free(server->driver, STORE_WAIT_MS)) {
         log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
     }
     struct event *const events[] = {server->on_term, server->on_int, server->on_late};

@@ -168,7 +168,7 @@ static void obey(struct session *s, const struct tfe_msg *msg)
              LOG_S("order", msg_type_name(msg->type)), LOG_S("job", answer.job.text),
              LOG_S("node", answer.node.text[0] != '\0' ? answer.node.text : NULL));
     int err = channel_send(s->channel, &answer.msg);
-    if (err != 0 && err != TFE_EFULL && err != TFE_ESTATE) {
+    if (err != 0 && !channel_ends_itself(err)) {
         session_break(s);
     }
 }
@@ -287,11 +287,12 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
 static void on_drained(void *ctx, struct channel *ch)
 {
     struct session *s = ctx;
+    (void)ch;
     if (s->table == NULL) {
         return;
     }
     s->busy = true;
-    int err = table_stream_go_on(s->table, ch);
+    int err = table_stream_go_on(s->table);
     if (err == 0) {
         table_stream_free(s->table);
         s->table = NULL;

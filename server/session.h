@@ -57,6 +57,7 @@ struct sessions {
     const struct session_ops *ops;
     void *ops_ctx;
     struct half_open *half_open;
+    struct table_gate tables;
     struct listener *listener;
     struct session_list list;
     struct session **by_number;

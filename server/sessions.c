@@ -76,11 +76,9 @@ static struct session *open_session(struct sessions *all, uint32_t number)
     return s != NULL && s->phase == SESSION_OPEN ? s : NULL;
 }
 
-/* TFE_EFULL, and TFE_ESTATE on an open session, need no care: the channel is about to end by
- * itself. */
 static void judge_send(struct session *s, int err)
 {
-    if (err != 0 && err != TFE_EFULL && err != TFE_ESTATE) {
+    if (err != 0 && !channel_ends_itself(err)) {
         char peer[PEER_TEXT_MAX];
         log_error("message_lost", LOG_S("peer", peer_text(&s->peer, peer)),
                   LOG_S("why", tfe_error_sentence(err)));
@@ -117,11 +115,9 @@ void sessions_send_table(struct sessions *all, uint32_t session, struct table_ch
     if (table_chunks_count(chunks) == 1) {
         size_t n;
         const uint8_t *plain = table_chunks_get(chunks, 0, &n);
-        judge_send(s, channel_send_encoded(s->channel, plain, n, true));
-    } else if (table_stream_new(chunks, &s->table) == 0) {
-        channel_want_drained(s->channel);
+        judge_send(s, channel_send_encoded(s->channel, plain, n));
     } else {
-        judge_send(s, TFE_ENOMEM);
+        judge_send(s, table_stream_new(&all->tables, s->channel, chunks, &s->table));
     }
 }
 
@@ -172,6 +168,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
         return TFE_ENOMEM;
     }
     TAILQ_INIT(&all->list);
+    table_gate_init(&all->tables, config->base);
     all->base = config->base;
     all->hello = config->hello;
     all->facts = config->facts;
@@ -236,6 +233,7 @@ void sessions_free(struct sessions *all)
         session_cut(s);
     }
     half_open_free(all->half_open);
+    table_gate_done(&all->tables);
     if (all->base != NULL && event_initialized(&all->empty)) {
         (void)event_del(&all->empty);
     }

@@ -67,12 +67,6 @@ static int send_node(struct status_stream *s)
     return channel_send(s->ch, &end);
 }
 
-/* The channel ends itself, and says so. */
-static bool is_ending(int err)
-{
-    return err == TFE_EFULL || err == TFE_ESTATE;
-}
-
 /* As much as the queue takes. */
 static int run(struct status_stream *s)
 {
@@ -81,7 +75,7 @@ static int run(struct status_stream *s)
         s->moved = true;
         if (err != 0) {
             s->over = true;
-            return is_ending(err) ? 0 : TFE_ENOMEM;
+            return channel_ends_itself(err) ? 0 : TFE_ENOMEM;
         }
     }
     return 0;
@@ -128,7 +122,7 @@ static int refuse_unknown(struct channel *ch, const char *job)
     struct tfe_msg msg = {.type = MSG_REFUSED,
                           .u.refused = {.code = REFUSAL_NO_SUCH_JOB, .sentence = sentence}};
     int err = channel_send(ch, &msg);
-    return err == 0 || is_ending(err) ? 0 : TFE_ENOMEM;
+    return err == 0 || channel_ends_itself(err) ? 0 : TFE_ENOMEM;
 }
 
 int status_answer(struct event_base *base, const struct rdzv *core, struct channel *ch,
@@ -146,7 +140,7 @@ int status_answer(struct event_base *base, const struct rdzv *core, struct chann
             err = channel_send(ch, &msg);
         }
         if (err != 0) {
-            return is_ending(err) ? 0 : TFE_ENOMEM;
+            return channel_ends_itself(err) ? 0 : TFE_ENOMEM;
         }
         stack.one = true;
         stack.in_job = true;
