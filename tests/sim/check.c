@@ -192,14 +192,36 @@ void check_forgotten(struct check *c, uint32_t job)
     j->charged_epoch = 0;
 }
 
+/* What was seen of the epoch under an era in which nobody was told of it: after its record was lost, more
+ * than once it may be, and before a server took it up. Takes it out. */
+static struct view *take_early(struct job_check *j, uint64_t epoch)
+{
+    for (struct view **at = &j->views; *at; at = &(*at)->older) {
+        struct view *view = *at;
+        if (view->epoch == epoch && view->digest == 0) {
+            *at = view->older;
+            return view;
+        }
+    }
+    return NULL;
+}
+
 void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch)
 {
     struct job_check *j = job_of(c, job);
-    for (struct view *view = j->views; view; view = view->older) {
-        if (view->epoch == epoch) {
-            view->era = j->era;
-            break; /* the newest is the one that runs */
-        }
+    struct view *runs = j->views;
+    while (runs && (runs->epoch != epoch || runs->digest == 0)) {
+        runs = runs->older; /* the newest that somebody was told of is the one that runs */
+    }
+    struct view *early;
+    while (runs && (early = take_early(j, epoch)) != NULL) {
+        runs->own_faults += early->own_faults;
+        runs->silence = runs->silence || early->silence;
+        runs->finished = runs->finished || early->finished;
+        view_free(early);
+    }
+    if (runs) {
+        runs->era = j->era;
     }
     j->highest = epoch;
     j->stepped = epoch;
@@ -470,8 +492,14 @@ void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms,
      * lease of one who was in no epoch. */
     n->lease_end = from + ttl_ms;
     n->clock_stood = from <= n->stood_at;
-    if (from + fence_ms > n->fence_end) {
-        n->fence_end = from + fence_ms;
+    check_fence_granted(c, node, from + fence_ms);
+}
+
+void check_fence_granted(struct check *c, uint32_t node, int64_t end)
+{
+    struct node_check *n = node_of(c, node);
+    if (end > n->fence_end) {
+        n->fence_end = end;
     }
 }
 
@@ -484,6 +512,11 @@ void check_clock_stood(struct check *c, uint32_t node, int64_t clock)
 {
     node_of(c, node)->clock_stood = true;
     node_of(c, node)->stood_at = clock;
+}
+
+bool check_lease_stood(const struct check *c, uint32_t node)
+{
+    return node < c->n_nodes && c->nodes[node].clock_stood;
 }
 
 void check_lease_forgotten(struct check *c, uint32_t node)

@@ -105,10 +105,16 @@ bool check_is_excused(const struct check *c, uint32_t job);
  * from a point on its own clock. */
 void check_node_begins(struct check *c, uint32_t node);
 void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms, int64_t fence_ms);
+/* … that its fence ends then on its clock, with its START. */
+void check_fence_granted(struct check *c, uint32_t node, int64_t end);
 int64_t check_fence_end(const struct check *c, uint32_t node);
 /* The clock stands still from here on for a while: what was promised by it cannot be kept by others. */
 void check_clock_stood(struct check *c, uint32_t node, int64_t clock);
-/* The server that granted it has lost its disk, and with it how long the longest lease was. */
+/* Whether it has since it was granted its lease: that ends sooner for the server than the node renews it. */
+bool check_lease_stood(const struct check *c, uint32_t node);
+/* The server that granted it is gone, and the one there now knows of no lease of this node: the disk is lost,
+ * or the node was in no epoch, so that no place of its could be given away. Nor can it be in one before it has
+ * read what it is granted now: READY is said to a PREPARE behind that WELCOME. */
 void check_lease_forgotten(struct check *c, uint32_t node);
 void check_lease_over(struct check *c, uint32_t node, int64_t clock);
 void check_fence_set(struct check *c, uint32_t node, int64_t deadline);

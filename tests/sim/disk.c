@@ -112,17 +112,20 @@ static const char *keep(char **at, const char *text)
 static struct copy *copy_new(const struct rdzv_record *r)
 {
     size_t members = r->n_members * sizeof(struct rdzv_member);
+    size_t known_to = 0;
     size_t ports = (size_t)r->n_members * r->nproc * sizeof(uint16_t);
     size_t text = text_size(r->job) + text_size(r->sentence) + text_size(r->run_key) +
                   text_size(r->past);
     for (uint32_t i = 0; i < r->n_members; i++) {
         text += text_size(r->members[i].node) + text_size(r->members[i].name) +
                 text_size(r->members[i].host);
+        known_to += r->members[i].n_known_to * sizeof(struct tfe_id);
     }
-    struct copy *copy = sim_alloc(1, sizeof(*copy) + members + ports + text);
+    struct copy *copy = sim_alloc(1, sizeof(*copy) + members + ports + known_to + text);
     struct rdzv_member *to = (void *)(copy + 1);
     uint16_t *port = (void *)((char *)to + members);
-    char *at = (char *)port + ports;
+    struct tfe_id *known = (void *)((char *)port + ports);
+    char *at = (char *)known + known_to;
     copy->record = *r;
     copy->record.job = keep(&at, r->job);
     copy->record.sentence = keep(&at, r->sentence);
@@ -137,6 +140,11 @@ static struct copy *copy_new(const struct rdzv_record *r)
         memcpy(port, r->members[i].ports, r->nproc * sizeof(*port));
         to[i].ports = port;
         port += r->nproc;
+        for (uint32_t k = 0; k < to[i].n_known_to; k++) {
+            known[k] = to[i].known_to[k];
+        }
+        to[i].known_to = known;
+        known += to[i].n_known_to;
     }
     return copy;
 }

@@ -256,16 +256,33 @@ static bool is_settled(struct explore *x, uint32_t *live, char *why, size_t cap)
     return true;
 }
 
-/* Runs until everything is at rest; a violation if that takes too long. False: the run is over. */
+/* Epochs that scripts have ended by themselves: faults that come with the jobs, at their own times. Each puts
+ * its node into quarantine for longer. */
+static uint32_t script_faults(struct world *w)
+{
+    uint32_t n = 0;
+    for (uint32_t job = 0; job < jobs_count(w); job++) {
+        n += jobs_get(w, job)->failed;
+    }
+    return n;
+}
+
+/* Runs until everything is at rest; a violation if that takes too long after the last fault. False: the run
+ * is over. */
 static bool settle(struct explore *x)
 {
     struct world *w = &x->world;
     int64_t end = w->now + x->settle_ms;
+    uint32_t faults = script_faults(w);
     char why[160] = "";
     size_t cap = 0;
     uint32_t *live = NULL;
     bool settled = false;
     while (!settled && w->now < end && world_run(w, w->now + LOOK_MS)) {
+        if (faults != script_faults(w)) {
+            faults = script_faults(w);
+            end = w->now + x->settle_ms;
+        }
         live = sim_grow(live, jobs_count(w), &cap, sizeof(*live));
         while (cap < jobs_count(w)) {
             live = sim_grow(live, cap, &cap, sizeof(*live));

@@ -48,6 +48,7 @@ struct node {
     size_t n_pending;
     int64_t join_sent; /* on its own clock */
     int64_t renew_sent[NODE_RENEWALS];
+    int64_t granted_from; /* the sending of what was last answered */
     struct sim_timer fence_check;
 
     /* The guard. */

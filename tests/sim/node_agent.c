@@ -429,9 +429,14 @@ static void judge_receive(struct world *w, struct node *n, const struct tfe_msg 
     } else if (msg->type == MSG_RENEWED) {
         sent = n->renew_sent[msg->u.renewed.number % NODE_RENEWALS];
         check_granted(w->check, n->index, sent, msg->u.renewed.ttl_ms, msg->u.renewed.fence_ms);
+    } else if (msg->type == MSG_START) {
+        check_fence_granted(w->check, n->index, n->granted_from + msg->u.start.fence_ms);
+        node_check_fence(w, n);
+        return;
     } else {
         return;
     }
+    n->granted_from = sent;
     if (net_agent_era(w, n->index) != check_era(w->check, n->job)) {
         check_lease_forgotten(w->check, n->index); /* said before the disk was lost, heard after */
     }

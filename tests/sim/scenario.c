@@ -287,6 +287,10 @@ int scenario_run(struct scenario *s, const char *path, bool verbose)
         return -1;
     }
     world_run(w, sw->run_ms);
+    if (sw->is_wrong) {
+        demolish(sw);
+        return -1;
+    }
     if (check_failed(w->check)) {
         s->violated = true;
         world_trace(w, "VIOLATION", check_failed_rule(w->check), "%s", check_failed_text(w->check));

@@ -48,6 +48,7 @@ struct scenario_world {
     struct world world;
     const char *path;
     int64_t run_ms;
+    bool is_wrong; /* a command was not understood when its time came */
     struct words *lines; /* of the commands */
     size_t n_lines, cap_lines;
     struct scenario_lines names; /* of the machines */
@@ -56,7 +57,7 @@ struct scenario_world {
 };
 
 /* First pass: machines. Second: settings and jobs, and an event for each `at`. -1: said why. */
-int commands_collect(struct scenario_world *sw, const struct words *words);
+int commands_collect(struct scenario_world *sw, struct words *words);
 int commands_set_up(struct scenario_world *sw, size_t line);
 
 #endif

@@ -36,9 +36,20 @@ static int wrong(const struct scenario_world *sw, const struct words *words, con
     return -1;
 }
 
+/* -1: there is a setting in the line that its command does not know. */
+static int all_asked(const struct scenario_world *sw, const struct words *words)
+{
+    const char *word = words_unasked(words);
+    if (!word) {
+        return 0;
+    }
+    fprintf(stderr, "%s:%u: no such setting here: %s\n", sw->path, words->line, word);
+    return -1;
+}
+
 /* --- before the world begins ---------------------------------------------------------------------- */
 
-static int set_ms(const struct words *words, const char *key, uint32_t *ret)
+static int set_ms(struct words *words, const char *key, uint32_t *ret)
 {
     const char *value = words_value(words, key);
     int64_t ms;
@@ -52,19 +63,19 @@ static int set_ms(const struct words *words, const char *key, uint32_t *ret)
     return 0;
 }
 
-static int set_range(const struct words *words, const char *key, uint32_t *lo, uint32_t *hi)
+static int set_range(struct words *words, const char *key, uint32_t *lo, uint32_t *hi)
 {
     const char *value = words_value(words, key);
     return value ? words_range(value, lo, hi) : 0;
 }
 
-static int set_u64(const struct words *words, const char *key, uint64_t *ret)
+static int set_u64(struct words *words, const char *key, uint64_t *ret)
 {
     const char *value = words_value(words, key);
     return value ? words_number(value, ret) : 0;
 }
 
-static int set_u32(const struct words *words, const char *key, uint32_t *ret)
+static int set_u32(struct words *words, const char *key, uint32_t *ret)
 {
     uint64_t value = *ret;
     int rc = set_u64(words, key, &value);
@@ -72,7 +83,7 @@ static int set_u32(const struct words *words, const char *key, uint32_t *ret)
     return rc;
 }
 
-static int set_config(struct world *w, const struct words *words)
+static int set_config(struct world *w, struct words *words)
 {
     struct rdzv_config *c = server_config(w);
     uint32_t wire = 0;
@@ -87,7 +98,7 @@ static int set_config(struct world *w, const struct words *words)
     return rc;
 }
 
-static int set_link(struct world *w, const struct words *words)
+static int set_link(struct world *w, struct words *words)
 {
     uint32_t lo = 1;
     uint32_t hi = 1;
@@ -99,7 +110,7 @@ static int set_link(struct world *w, const struct words *words)
     return rc;
 }
 
-static int set_job(struct world *w, const struct words *words)
+static int set_job(struct world *w, struct words *words)
 {
     uint32_t min = 1;
     uint32_t max = 1;
@@ -145,13 +156,13 @@ static int set_job(struct world *w, const struct words *words)
 /* A command for each machine that its words name (those without =), behind `skip` words of its own. */
 #define NODES_FROM(n) (AT_WORDS + (n))
 
-static int local_of(const struct words *words, uint32_t *ret)
+static int local_of(struct words *words, uint32_t *ret)
 {
     *ret = 0;
     return set_u32(words, "local", ret);
 }
 
-static void do_join(struct world *w, const struct words *words, uint32_t node)
+static void do_join(struct world *w, struct words *words, uint32_t node)
 {
     uint32_t durable = 0;
     (void)set_u32(words, "durable", &durable);
@@ -160,25 +171,25 @@ static void do_join(struct world *w, const struct words *words, uint32_t node)
     node_start(w, node, jobs_find(w, name ? name : "default"), words_value(words, "id"));
 }
 
-static void do_kill_node(struct world *w, const struct words *words, uint32_t node)
+static void do_kill_node(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     node_kill_all(w, node);
 }
 
-static void do_kill_agent(struct world *w, const struct words *words, uint32_t node)
+static void do_kill_agent(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     node_kill_agent(w, node);
 }
 
-static void do_kill_guard(struct world *w, const struct words *words, uint32_t node)
+static void do_kill_guard(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     node_kill_guard(w, node);
 }
 
-static void do_end(struct world *w, const struct words *words, uint32_t node)
+static void do_end(struct world *w, struct words *words, uint32_t node)
 {
     uint32_t code = 0;
     uint32_t signal = 0;
@@ -188,44 +199,44 @@ static void do_end(struct world *w, const struct words *words, uint32_t node)
     trainer_end(w, &w->nodes[node], local, code, signal);
 }
 
-static void do_vanish(struct world *w, const struct words *words, uint32_t node)
+static void do_vanish(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     node_vanish(w, node);
 }
 
-static void do_freeze_agent(struct world *w, const struct words *words, uint32_t node)
+static void do_freeze_agent(struct world *w, struct words *words, uint32_t node)
 {
     node_freeze_agent(w, node, words->v[2][0] == 'f');
 }
 
-static void do_freeze_trainer(struct world *w, const struct words *words, uint32_t node)
+static void do_freeze_trainer(struct world *w, struct words *words, uint32_t node)
 {
     uint32_t local;
     (void)local_of(words, &local);
     trainer_freeze(w, &w->nodes[node], local, words->v[2][0] == 'f');
 }
 
-static void do_suspend(struct world *w, const struct words *words, uint32_t node)
+static void do_suspend(struct world *w, struct words *words, uint32_t node)
 {
     node_silence(w, node);
     node_suspend(w, node, strcmp(words->v[2], "pause") == 0);
 }
 
-static void do_resume(struct world *w, const struct words *words, uint32_t node)
+static void do_resume(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     node_resume(w, node);
 }
 
-static void do_stall(struct world *w, const struct words *words, uint32_t node)
+static void do_stall(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     node_silence(w, node);
     net_link(w, node)->stalled = true;
 }
 
-static void do_cut(struct world *w, const struct words *words, uint32_t node)
+static void do_cut(struct world *w, struct words *words, uint32_t node)
 {
     const char *way = words->v[AT_WORDS];
     bool both = strcmp(way, "server") == 0;
@@ -241,7 +252,7 @@ static void do_cut(struct world *w, const struct words *words, uint32_t node)
     }
 }
 
-static void do_heal(struct world *w, const struct words *words, uint32_t node)
+static void do_heal(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     struct link *link = net_link(w, node);
@@ -250,18 +261,18 @@ static void do_heal(struct world *w, const struct words *words, uint32_t node)
     net_kick(w, node);
 }
 
-static void do_reset(struct world *w, const struct words *words, uint32_t node)
+static void do_reset(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     net_reset(w, node);
 }
 
-static void do_signal(struct world *w, const struct words *words, uint32_t node)
+static void do_signal(struct world *w, struct words *words, uint32_t node)
 {
     node_signal(w, node, strcmp(words->v[2], "int") == 0 ? 2 : 15);
 }
 
-static void do_order(struct world *w, const struct words *words, uint32_t node)
+static void do_order(struct world *w, struct words *words, uint32_t node)
 {
     const struct node *n = &w->nodes[node];
     const char *job = jobs_get(w, n->job)->name.text;
@@ -274,7 +285,7 @@ static void do_order(struct world *w, const struct words *words, uint32_t node)
     }
 }
 
-static void do_notice(struct world *w, const struct words *words, uint32_t node)
+static void do_notice(struct world *w, struct words *words, uint32_t node)
 {
     uint32_t deadline = MSG_UNSET;
     uint32_t withdrawn = 0;
@@ -286,27 +297,27 @@ static void do_notice(struct world *w, const struct words *words, uint32_t node)
     }
 }
 
-static void do_rate(struct world *w, const struct words *words, uint32_t node)
+static void do_rate(struct world *w, struct words *words, uint32_t node)
 {
     int64_t ppm = 1000000;
     (void)words_rate(words->v[AT_WORDS], &ppm);
     node_set_rate(w, node, ppm);
 }
 
-static void do_stuck(struct world *w, const struct words *words, uint32_t node)
+static void do_stuck(struct world *w, struct words *words, uint32_t node)
 {
     int64_t ms = 0;
     (void)words_duration(words->v[AT_WORDS], &ms);
     w->nodes[node].kill_stuck_until = w->now + ms;
 }
 
-static void do_hang(struct world *w, const struct words *words, uint32_t node)
+static void do_hang(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     trainer_hang(w, &w->nodes[node], 0);
 }
 
-static void do_nomem(struct world *w, const struct words *words, uint32_t node)
+static void do_nomem(struct world *w, struct words *words, uint32_t node)
 {
     uint64_t k = 1;
     (void)words_number(words->v[AT_WORDS], &k);
@@ -316,7 +327,7 @@ static void do_nomem(struct world *w, const struct words *words, uint32_t node)
 static const struct command {
     const char *words; /* of the command */
     size_t own;        /* words of its own behind them */
-    void (*act)(struct world *w, const struct words *words, uint32_t node);
+    void (*act)(struct world *w, struct words *words, uint32_t node);
 } commands[] = {
     {"join", 0, do_join},
     {"kill node", 0, do_kill_node},
@@ -346,7 +357,7 @@ static const struct command {
     {"nomem", 1, do_nomem}, /* the k-th allocation from now on */
 };
 
-static const struct command *command_of(const struct words *words, size_t *ret_from)
+static const struct command *command_of(struct words *words, size_t *ret_from)
 {
     char two[64];
     snprintf(two, sizeof(two), "%s %s", words->v[2], words->n > AT_WORDS ? words->v[3] : "");
@@ -364,7 +375,7 @@ static const struct command *command_of(const struct words *words, size_t *ret_f
 }
 
 /* server kill [N: of the writes under way so many survive] | lose (with its disk) | start | late 600ms | rate +5% | nomem K | stop JOB */
-static void act_on_server(struct world *w, const struct words *words)
+static void act_on_server(struct world *w, struct words *words)
 {
     const char *what = words->v[AT_WORDS];
     const char *value = words->n > AT_WORDS + 1 ? words->v[AT_WORDS + 1] : "";
@@ -391,7 +402,7 @@ static void act_on_server(struct world *w, const struct words *words)
 }
 
 /* disk latency 5ms | full 10s | stuck 10s */
-static void act_on_disk(struct world *w, const struct words *words)
+static void act_on_disk(struct world *w, struct words *words)
 {
     const char *what = words->v[AT_WORDS];
     int64_t ms = 0;
@@ -405,7 +416,7 @@ static void act_on_disk(struct world *w, const struct words *words)
     }
 }
 
-static void echo(struct world *w, const struct words *words)
+static void echo(struct world *w, struct words *words)
 {
     char text[TRACE_LINE_MAX] = "";
     size_t n = 0;
@@ -416,11 +427,9 @@ static void echo(struct world *w, const struct words *words)
     world_trace(w, "--", words->v[2], "%s", text);
 }
 
-static void on_command(struct world *w, const struct sim_event *event)
+static void obey(struct world *w, struct words *words)
 {
-    const struct words *words = &scenario_of(w)->lines[event->who];
     size_t from = 0;
-    echo(w, words);
     if (strcmp(words->v[2], "server") == 0) {
         act_on_server(w, words);
         return;
@@ -448,6 +457,18 @@ static void on_command(struct world *w, const struct sim_event *event)
     }
 }
 
+static void on_command(struct world *w, const struct sim_event *event)
+{
+    struct scenario_world *sw = scenario_of(w);
+    struct words *words = &sw->lines[event->who];
+    echo(w, words);
+    obey(w, words);
+    if (all_asked(sw, words)) {
+        sw->is_wrong = true;
+        w->stop = true;
+    }
+}
+
 /* --- the two passes ------------------------------------------------------------------------------- */
 
 static void add_name(struct scenario_world *sw, const char *name)
@@ -460,7 +481,7 @@ static void add_name(struct scenario_world *sw, const char *name)
     lines_add(&sw->names, name, strlen(name));
 }
 
-int commands_collect(struct scenario_world *sw, const struct words *words)
+int commands_collect(struct scenario_world *sw, struct words *words)
 {
     int64_t at;
     size_t from = 0;
@@ -496,7 +517,7 @@ int commands_collect(struct scenario_world *sw, const struct words *words)
     return 0;
 }
 
-static int set_up_at(struct scenario_world *sw, size_t line, const struct words *words)
+static int set_up_at(struct scenario_world *sw, size_t line, struct words *words)
 {
     int64_t at;
     const char *job = words_value(words, "job");
@@ -514,7 +535,7 @@ static int set_up_at(struct scenario_world *sw, size_t line, const struct words 
 int commands_set_up(struct scenario_world *sw, size_t line)
 {
     struct world *w = &sw->world;
-    const struct words *words = &sw->lines[line];
+    struct words *words = &sw->lines[line];
     const char *what = words->v[0];
     int rc = -1;
     if (strcmp(what, "config") == 0) {
@@ -533,5 +554,5 @@ int commands_set_up(struct scenario_world *sw, size_t line)
     } else if (strcmp(what, "at") == 0) {
         return set_up_at(sw, line, words);
     }
-    return rc ? wrong(sw, words, "not understood") : 0;
+    return rc ? wrong(sw, words, "not understood") : all_asked(sw, words);
 }

@@ -25,12 +25,23 @@ int words_split(struct words *words, const char *text, size_t n, unsigned line)
     return 0;
 }
 
-const char *words_value(const struct words *words, const char *key)
+const char *words_value(struct words *words, const char *key)
 {
     size_t n = strlen(key);
     for (size_t i = 0; i < words->n; i++) {
         if (strncmp(words->v[i], key, n) == 0 && words->v[i][n] == '=') {
+            words->asked[i] = true;
             return words->v[i] + n + 1;
+        }
+    }
+    return NULL;
+}
+
+const char *words_unasked(const struct words *words)
+{
+    for (size_t i = 0; i < words->n; i++) {
+        if (strchr(words->v[i], '=') && !words->asked[i]) {
+            return words->v[i];
         }
     }
     return NULL;

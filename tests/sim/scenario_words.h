@@ -2,6 +2,7 @@
 #ifndef TFE_TESTS_SIM_SCENARIO_WORDS_H
 #define TFE_TESTS_SIM_SCENARIO_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 struct words {
     char text[WORDS_TEXT_MAX];
     char *v[WORDS_MAX];
+    bool asked[WORDS_MAX]; /* its value was: what nobody asks for is a slip of the pen */
     size_t n;
     unsigned line;
 };
@@ -19,7 +21,9 @@ struct words {
 int words_split(struct words *words, const char *text, size_t n, unsigned line);
 
 /* The value of the first word KEY=VALUE; NULL: there is none. */
-const char *words_value(const struct words *words, const char *key);
+const char *words_value(struct words *words, const char *key);
+/* The first word KEY=VALUE whose value nobody has asked for; NULL: there is none. */
+const char *words_unasked(const struct words *words);
 
 /* "250ms", "2s", "1.5s", "3m", or 0. -1: none of these. */
 int words_duration(const char *text, int64_t *ret_ms);

@@ -5,6 +5,7 @@
  * takes its time, in which no step is made, and comes to nothing if somebody is lost meanwhile. */
 #include "tests/sim/script.h"
 
+#include "tests/sim/check.h"
 #include "tests/sim/node_agent.h"
 #include "tests/sim/server.h"
 
@@ -190,7 +191,8 @@ static bool can_save(struct world *w, const struct cluster *c)
     for (uint32_t rank = 0; can && rank < c->world; rank++) {
         const struct node *node = &w->nodes[c->members[rank].node];
         bool is_hasty = node->signalled && job->preempt_grace_ms < PATIENT_MS;
-        can = c->members[rank].lives && !is_hasty && node_is_well(w, node->index);
+        can = c->members[rank].lives && !is_hasty && node_is_well(w, node->index) &&
+              !check_lease_stood(w->check, node->index);
     }
     return can;
 }

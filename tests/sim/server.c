@@ -20,9 +20,10 @@
 /* A charge may be taken back within a lease, on the slowest clock. */
 #define VERDICT_PERCENT 125
 
-/* What the core may hold: so much, and so much for each machine, job and seat. */
+/* What the core may hold: so much, and so much for each machine, job and seat. A machine's earlier agents are
+ * suspects for a lease each, and leases grow where there are many: some 1.5 KiB, several times. */
 #define MEMORY_BASE (192u * 1024)
-#define MEMORY_PER_NODE 4096u
+#define MEMORY_PER_NODE 6144u
 #define MEMORY_PER_SESSION 16u
 
 struct server {
@@ -218,6 +219,11 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_REBUILT) {
         check_rebuilt(w->check, job, t->epoch);
         trainers_rebuilt(w, job, t->epoch);
+    } else if (t->kind == TRACE_NODE_JOINED) {
+        uint32_t node = node_find_process(w, t->node);
+        if (node != NAMES_NONE) {
+            check_lease_forgotten(w->check, node); /* a newcomer to this server, who comes back to the job */
+        }
     } else if (t->kind == TRACE_NODE_DEAD) {
         node_check_dead(w, job, t->epoch, t->node);
     } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0) {

@@ -83,6 +83,23 @@ TEST(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
     assert_broken(*state, "epoch_grows");
 }
 
+TEST(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
+{
+    /* Where something was seen of it between the loss and the rebuilding as well, only that counted. */
+    begin_epoch(*state, 5);
+    check_forgotten(*state, 0);
+    check_own_fault(*state, 0, 0, 5); /* its cluster still has the era that it began in */
+    check_silence(*state, 1, 0, 5);
+    check_forgotten(*state, 0); /* once more, before it was rebuilt */
+    check_silence(*state, 2, 0, 5);
+    check_rebuilt(*state, 0, 5);
+    check_charged(*state, 0, 5, 100);
+    check_time(*state, 0, 100);
+    assert_false(check_failed(*state));
+    check_trainer_begins(*state, 2, 0, 5, 1, 0, 2, 105);
+    assert_broken(*state, "one_rank"); /* it is that epoch, with who lives in it */
+}
+
 TEST(one_progress, the_old_epoch_steps_after_the_new_one)
 {
     begin_epoch(*state, 1);
@@ -164,9 +181,11 @@ TEST(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew)
     check_granted(*state, 0, 1000, 10000, 30000);
     check_clock_stood(*state, 0, 2000);
     check_granted(*state, 0, 1500, 10000, 30000); /* asked before it stood */
+    assert_true(check_lease_stood(*state, 0));
     check_lease_over(*state, 0, 5000);
     assert_false(check_failed(*state));
     check_granted(*state, 0, 3000, 10000, 30000);
+    assert_false(check_lease_stood(*state, 0));
     check_lease_over(*state, 0, 5000);
     assert_broken(*state, "lease_kept");
 }
@@ -370,6 +389,7 @@ int main(void)
         S(over_restarts, a_number_comes_again_after_a_restart),
         S(over_restarts, switched_off_a_restart_begins_afresh),
         S(over_restarts, a_rebuilt_job_goes_on_with_its_numbers),
+        S(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true),
         S(one_progress, the_old_epoch_steps_after_the_new_one),
         S(one_view, two_members_are_told_two_tables),
         S(one_view, a_trainer_begins_with_another_table),

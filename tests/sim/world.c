@@ -11,12 +11,15 @@
 /* Events at one moment of virtual time; more than any storm makes. */
 #define IDLE_TURNS_MAX 5000000
 #define HASH_PRIME UINT64_C(0x100000001b3)
+/* More than a run makes events. */
+#define SEQ_FIRST (UINT64_C(1) << 40)
 
 int world_init(struct world *w, const struct sim_options *options)
 {
     memset(w, 0, sizeof(*w));
     w->options = *options;
     w->hash = UINT64_C(0xcbf29ce484222325);
+    w->seq = SEQ_FIRST;
     rng_init(&w->rng, options->seed);
     return 0;
 }
@@ -110,6 +113,14 @@ void world_at(struct world *w, int64_t at, sim_event_fn *fn, uint32_t who, uint3
 void world_again(struct world *w, const struct sim_event *event, int64_t at)
 {
     world_at(w, at, event->fn, event->who, event->tag, event->arg);
+}
+
+void world_first(struct world *w, const struct sim_event *event)
+{
+    struct sim_event again = *event;
+    again.at = w->now;
+    again.seq = w->first_seq++;
+    push(w, &again);
 }
 
 static void mix(struct world *w, uint64_t value)

@@ -64,6 +64,7 @@ struct world {
     size_t n_heap;
     size_t cap_heap;
     uint64_t seq;
+    uint64_t first_seq; /* below all of seq: of what goes before */
     uint64_t
         idle_turns; /* handled at the same moment, to notice a loop that never lets time pass */
 
@@ -95,6 +96,8 @@ void world_at(struct world *w, int64_t at, sim_event_fn *fn, uint32_t who, uint3
               uint64_t arg);
 /* Again, later: for receivers that cannot take an event at present. */
 void world_again(struct world *w, const struct sim_event *event, int64_t at);
+/* Again, now, before whatever else this moment brings: for what has waited. */
+void world_first(struct world *w, const struct sim_event *event);
 
 /* Handles events until the time (inclusive), the limit, or a violation. Whether the time was reached. */
 bool world_run(struct world *w, int64_t until);
