@@ -14,6 +14,7 @@
 #include "agent/output/log_writer.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
+#include "agent/scripts/checkpoints.h"
 #include "agent/scripts/scripts.h"
 #include "agent/trainers/trainers.h"
 #include "agent/uplink.h"
@@ -54,6 +55,7 @@ struct runner {
     bool hold_waits; /* for the standby of a node that is not needed yet */
     uint64_t hold_epoch;
     bool hold_fresh;
+    int64_t start_us; /* when the last START came */
     bool over;
     int exit_code;
 };
@@ -217,7 +219,7 @@ static void carry_out(struct runner *r, const struct agent_action *action)
     case AGENT_SPAWN:
         scripts_begin(r->scripts, action->place.epoch, action->place.rank);
         notices_set_running(r->notices, true);
-        trainers_spawn(r->trainers, &action->place);
+        trainers_spawn(r->trainers, &action->place, r->start_us);
         return;
     case AGENT_SWEEP:
         sweep(r, action);
@@ -295,6 +297,9 @@ static void step(struct runner *r, const struct agent_event *event)
 static void on_event(void *ctx, const struct agent_event *event)
 {
     struct runner *r = ctx;
+    if (event->type == AGENT_MESSAGE && event->msg->type == MSG_START) {
+        r->start_us = clock_us();
+    }
     if (r->over) {
         return;
     }
@@ -378,6 +383,7 @@ static void make_config(struct runner *r)
         .chief_grace_ms = s->chief_grace_ms,
         .stop_grace_ms = s->stop_grace_ms,
         .script_digest = r->wish->command->digest,
+        .highest_epoch = s->checkpoint_dir ? checkpoints_epoch(s->checkpoint_dir) : 0,
         .pid = (uint32_t)getpid(),
         .join_timeout_ms = s->join_timeout_ms,
         .monitor_interval_ms = s->monitor_interval_ms,
@@ -416,6 +422,9 @@ static int make_parts(struct runner *r)
     r->sigint = evsignal_new(r->base, SIGINT, on_signal, r);
     if (!r->timer || !r->sigterm || !r->sigint || evsignal_add(r->sigterm, NULL) ||
         evsignal_add(r->sigint, NULL)) {
+        return TFE_ENOMEM;
+    }
+    if (r->wish->standalone && standalone_watch(r->wish->standalone, r->base)) {
         return TFE_ENOMEM;
     }
     struct scripts_wish scripts = {
@@ -477,6 +486,7 @@ static int make_parts(struct runner *r)
 
 static void free_parts(struct runner *r)
 {
+    standalone_unwatch(r->wish->standalone);
     notices_free(r->notices);
     uplink_free(r->uplink);
     responder_free(r->responder);

@@ -7,6 +7,7 @@
 #include "agent/guard/guard.h"
 #include "agent/reach/ports.h"
 #include "agent/settings.h"
+#include "agent/standalone.h"
 #include "common/net/join.h"
 
 /* All borrowed for the call; guard's descriptor is taken over. */
@@ -16,6 +17,7 @@ struct runner_wish {
     const struct join_info *info;
     const struct guard_process *guard;
     struct ports *ports;
+    struct standalone *standalone; /* NULL: the server is not ours */
 };
 
 /* Runs the agent to its end; nothing it has started is left then. Returns the exit code of DESIGN 9

@@ -17,6 +17,7 @@ struct agent_settings {
     uint32_t min_nodes;
     uint32_t max_nodes;
     uint32_t nproc;
+    bool standalone;
     const char *endpoint;
     struct tfe_id job;
     const char *token;

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -16,12 +18,27 @@
 #include "agent/guard/guard_loop.h"
 #include "agent/guard/guard_spawn.h"
 #include "agent/reach/proc.h"
+#include "agent/scripts/private_dir.h"
+
+/* An agent that is killed lets go of its end of the pair before it is gone. */
+#define ORPHAN_LOOKS 1000
+/* Its private server dies after it, and may still have made a file. */
+#define REMOVE_LOOKS 1000
+#define LOOK_PAUSE_NS 1000000
 
 /* Where main's argv lies: see guard_title_area. */
 static struct {
     char *start;
     size_t n;
 } title;
+
+/* See guard_remove_at_end. */
+static char left_behind[PRIVATE_DIR_MAX + 1];
+
+void guard_remove_at_end(const char *path)
+{
+    snprintf(left_behind, sizeof left_behind, "%s", path);
+}
 
 void guard_title_area(int argc, char **argv)
 {
@@ -86,7 +103,20 @@ static void place(int fd, int at, const char *what)
     }
 }
 
-static _Noreturn void guard_run(int pair)
+/* The agent was killed: what it had in the file system goes, too. */
+static void directories_remove(pid_t agent)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+    for (int i = 0; getppid() == agent && i < ORPHAN_LOOKS; i++) {
+        nanosleep(&pause, NULL);
+    }
+    for (int i = 0; left_behind[0] && !private_dir_remove(left_behind) && i < REMOVE_LOOKS; i++) {
+        nanosleep(&pause, NULL);
+    }
+    private_dir_clean_up();
+}
+
+static _Noreturn void guard_run(int pair, pid_t agent)
 {
     setsid();
     title_set("tfe-guard");
@@ -110,7 +140,9 @@ static _Noreturn void guard_run(int pair)
           "tfe-guard: cannot make a signalfd\n");
     place(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), FENCE_FD,
           "tfe-guard: cannot make a timer on CLOCK_BOOTTIME\n");
-    guard_serve();
+    if (!guard_serve()) {
+        directories_remove(agent);
+    }
     _exit(0);
 }
 
@@ -131,9 +163,10 @@ int guard_fork(struct guard_process *ret, struct tfe_why *why)
     sigset_t before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t agent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        guard_run(pair[1]);
+        guard_run(pair[1], agent);
     }
     int error = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -22,6 +22,11 @@ struct guard_process {
  * the short name is set. */
 void guard_title_area(int argc, char **argv);
 
+/* A directory of the agent's (private_dir.h) that may not be empty of other processes' files the moment
+ * the agent is killed: its guard removes it at its own end. Before guard_fork; the path is copied. Those
+ * that only the agent writes to the guard finds by itself. */
+void guard_remove_at_end(const char *path);
+
 /* Forks the guard. It lives in its own session, ignores terminal signals and SIGTERM, is a child
  * subreaper (also of what double-forks), keeps of the descriptors only its end of the pair and
  * stderr, and is named tfe-guard. It ends only when its pipe to the agent reaches EOF, after the

@@ -74,7 +74,7 @@ static bool hand_send(int control, const struct guard_order *order, const int fd
     return sendmsg(control, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof words;
 }
 
-static void hand_close(struct hand *hand)
+void hand_close(struct hand *hand)
 {
     for (size_t i = 0; hand->is_open && i < GUARD_FDS; i++) {
         if (hand->fds[i] >= 0) {
@@ -119,7 +119,8 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     /* All it owned is the other slot's now. */
     from->control = -1;
     from->report = -1;
-    slot_reset(from);
+    from->group = GUARD_NO_GROUP;
+    slot_reset(g, from);
     priorities_restore(g, to->pid);
 }
 
@@ -157,7 +158,7 @@ bool hand_retry(struct guard *g, struct slot *slot)
     }
     struct slot plain = *slot;
     slot->hand.is_open = false; /* it is plain's */
-    slot_reset(slot);
+    slot_reset(g, slot);
     slot_spawn(g, slot, &plain.hand.order, plain.hand.fds);
     slot->owes_cold = plain.owes_cold;
     memcpy(slot->why, plain.why, sizeof slot->why);

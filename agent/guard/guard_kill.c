@@ -37,11 +37,17 @@ void kill_everything(struct guard *g)
 {
     /* The main processes first: that needs no walk through /proc. */
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        if (slot_has_process(&g->slots[i]) && (!g->slots[i].is_standby || g->closed)) {
-            kill(-g->slots[i].pid, SIGTERM);
-            kill(g->slots[i].pid, SIGKILL);
+        const struct slot *slot = &g->slots[i];
+        if (slot->is_standby && !g->closed) {
+            continue;
         }
+        if (slot_has_process(slot)) {
+            kill(-slot->pid, SIGTERM);
+            kill(slot->pid, SIGKILL);
+        }
+        guard_group_kill(&g->groups, slot->group);
     }
+    guard_groups_kill_left(&g->groups);
     g->empty_looks = 0;
     if (!g->killing) {
         g->killing = true;
@@ -139,6 +145,7 @@ void survivors_kill(struct guard *g)
     if (g->killing && (g->childless || g->empty_looks >= EMPTY_LOOKS)) {
         g->killing = false;
         g->stuck = 0;
+        guard_groups_tidy(&g->groups);
     } else if (g->killing) {
         sweep_report_stuck(g, refused, look.seen);
     }

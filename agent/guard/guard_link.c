@@ -211,6 +211,8 @@ void guard_link_free(struct guard_link *link)
         event_free(link->reaper);
     }
     if (link->guard.fd >= 0) {
+        struct guard_order order = {.word = GUARD_LEAVE};
+        (void)order_send(link, &order);
         close(link->guard.fd);
     }
     free(link);

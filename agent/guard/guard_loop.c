@@ -34,8 +34,7 @@ bool slot_has_process(const struct slot *slot)
     return slot->state == SLOT_STARTING || slot->state == SLOT_RUNNING;
 }
 
-/* --- the fence ----------------------------------------------------------------------------------
- */
+/* --- the fence -------------------------------------------------------------------------------- */
 
 static void fence_set(struct guard *g, int64_t deadline_ms)
 {
@@ -64,8 +63,7 @@ static void fence_check(struct guard *g)
     kill_everything(g);
 }
 
-/* --- children -----------------------------------------------------------------------------------
- */
+/* --- children --------------------------------------------------------------------------------- */
 
 /* What became of exec. Also asked when the child is reaped first. */
 static void report_take(struct slot *slot, bool reaped)
@@ -142,10 +140,9 @@ static void children_reap(struct guard *g)
     }
 }
 
-/* --- orders -------------------------------------------------------------------------------------
- */
+/* --- orders ----------------------------------------------------------------------------------- */
 
-void slot_reset(struct slot *slot)
+void slot_reset(struct guard *g, struct slot *slot)
 {
     if (slot->control >= 0) {
         close(slot->control);
@@ -153,6 +150,8 @@ void slot_reset(struct slot *slot)
     if (slot->report >= 0) {
         close(slot->report);
     }
+    guard_group_leave(&g->groups, slot->group);
+    hand_close(&slot->hand); /* killed before it took what it was handed */
     memset(slot, 0, sizeof *slot);
     slot->control = -1;
     slot->report = -1;
@@ -162,9 +161,19 @@ void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *or
                 const int fds[GUARD_FDS])
 {
     struct guard_child child = {.control = -1, .report = -1};
-    slot->pid = guard_spawn(order, fds, g->may_renice, &child);
+    int group_fd = -1;
+    slot->group = guard_group_new(&g->groups, &group_fd);
+    slot->pid = guard_spawn(order, fds, g->may_renice, group_fd, &child);
+    int error = errno;
+    if (group_fd >= 0) {
+        close(group_fd);
+    }
+    if (slot->group != GUARD_NO_GROUP && !child.is_in_group) {
+        guard_group_leave(&g->groups, slot->group);
+        slot->group = GUARD_NO_GROUP;
+    }
     slot->state = slot->pid > 0 ? SLOT_STARTING : SLOT_FAILED;
-    slot->value = slot->pid > 0 ? 0 : errno;
+    slot->value = slot->pid > 0 ? 0 : error;
     slot->report = child.report;
     slot->control = child.control;
     slot->is_standby = order->flags & GUARD_AS_STANDBY;
@@ -213,6 +222,9 @@ static void order_take(struct guard *g, const struct guard_order *order, const i
         fence_set(g, order->deadline_ms);
         fence_check(g);
         break;
+    case GUARD_LEAVE:
+        g->was_left = true;
+        break;
     default:
         break;
     }
@@ -255,8 +267,7 @@ static bool order_receive(struct guard *g)
     return true;
 }
 
-/* --- what the agent is told ---------------------------------------------------------------------
- */
+/* --- what the agent is told ------------------------------------------------------------------- */
 
 /* Everything that is owed is a state, not a queue: an agent that does not read (stopped, swapped
  * out) costs no memory and holds nothing up. */
@@ -291,11 +302,11 @@ static bool slot_tell(struct guard *g, uint32_t at)
     }
     if (!g->blocked && slot->state == SLOT_FAILED &&
         event_send(g, GUARD_SPAWN_FAILED, at, 0, slot->value)) {
-        slot_reset(slot);
+        slot_reset(g, slot);
     }
     if (!g->blocked && slot->state == SLOT_ENDED &&
         event_send(g, GUARD_EXITED, at, slot->pid, slot->value)) {
-        slot_reset(slot);
+        slot_reset(g, slot);
     }
     return !g->blocked;
 }
@@ -323,8 +334,7 @@ static void tell(struct guard *g)
     }
 }
 
-/* --- the loop -----------------------------------------------------------------------------------
- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static void wait_for_something(struct guard *g)
 {
@@ -387,16 +397,19 @@ static void serve(struct guard *g)
     }
 }
 
-void guard_serve(void)
+bool guard_serve(void)
 {
     static struct guard guard; /* of the forked process: its only state, and of fixed size */
     guard.fence_ms = GUARD_NEVER;
     guard.look_us = GUARD_NEVER;
     guard.childless = true;
     guard.may_renice = hand_may_renice();
+    guard_groups_open(&guard.groups);
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         guard.slots[i].control = -1;
         guard.slots[i].report = -1;
     }
     serve(&guard);
+    guard_groups_close(&guard.groups);
+    return guard.was_left;
 }

@@ -10,7 +10,8 @@ enum guard_order_word {
     GUARD_SPAWN = 1, /* with three descriptors, below */
     GUARD_SIGNAL,
     GUARD_SWEEP,
-    GUARD_FENCE
+    GUARD_FENCE,
+    GUARD_LEAVE /* the agent ends by itself, and cleans up after itself: the last word */
 };
 
 /* Descriptors that travel with GUARD_SPAWN, in this order. */

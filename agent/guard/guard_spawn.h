@@ -20,13 +20,15 @@ struct guard_child {
      * no such command; ENOTDIR: no such directory to work in). */
     int report;
     int control; /* a standby's socket, else -1 */
+    bool is_in_group;
 };
 
 /* Forks the child of a SPAWN; fds are the order's, borrowed. may_renice: one in the background gets
- * a lower CPU priority too. Returns its pid; -1 with errno. Precondition: the caller is
+ * a lower CPU priority too. group: the directory of the control group that it begins in, or -1;
+ * is_in_group says whether the kernel let it. Returns its pid; -1 with errno. Precondition: the caller is
  * single-threaded and blocks every signal. */
 pid_t guard_spawn(const struct guard_order *order, const int fds[GUARD_FDS], bool may_renice,
-                  struct guard_child *ret) TFE_MUST_CHECK;
+                  int group, struct guard_child *ret) TFE_MUST_CHECK;
 
 /* ioprio_set(2), which has no header for its numbers. */
 enum { GUARD_IOPRIO_WHO_PROCESS = 1, GUARD_IOPRIO_IDLE = 3 << 13 };

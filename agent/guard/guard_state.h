@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_group.h"
 #include "agent/guard/guard_loop.h"
 #include "agent/guard/guard_proto.h"
 
@@ -31,6 +32,7 @@ struct slot {
     pid_t pid;        /* and session */
     int report;       /* STARTING: see guard_spawn */
     int value;        /* ENDING, ENDED: wait status; FAILED: errno */
+    unsigned group;   /* control group, or GUARD_NO_GROUP */
     bool owes_pid;    /* SPAWNED is not told yet */
     bool others_live; /* ENDING: the last look found somebody in the session */
     int64_t ended_us;
@@ -47,7 +49,9 @@ struct slot {
 
 struct guard {
     struct slot slots[GUARD_SLOTS];
+    struct guard_groups groups;
     bool closed;    /* the agent is gone: kill, then end */
+    bool was_left;  /* … and has said before that it would go */
     bool childless; /* waitpid said so: not one descendant is left, we are their subreaper */
     bool blocked;   /* the agent takes no packet at the moment */
     bool may_renice;
@@ -73,17 +77,15 @@ struct guard {
 
 int64_t guard_now_us(void);
 
-/* --- guard_loop.c -------------------------------------------------------------------------------
- */
-/* Empties the slot; what it owns is closed. */
-void slot_reset(struct slot *slot);
+/* --- guard_loop.c ----------------------------------------------------------------------------- */
+/* Empties the slot; what it owns is closed, its group left. */
+void slot_reset(struct guard *g, struct slot *slot);
 bool slot_has_process(const struct slot *slot);
 /* Fills an empty slot with a process of its own, or with the failure to start it. */
 void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *order,
                 const int fds[GUARD_FDS]);
 
-/* --- guard_kill.c -------------------------------------------------------------------------------
- */
+/* --- guard_kill.c ----------------------------------------------------------------------------- */
 /* Something has to be killed now: look at once, then ever less often. */
 void look_soon(struct guard *g);
 void kill_everything(struct guard *g);
@@ -92,13 +94,14 @@ void survivors_kill(struct guard *g);
 /* One walk per signal, however many slots want it. */
 void signals_send(struct guard *g);
 
-/* --- guard_hand.c: standbys ----------------------------------------------------------------------
- */
+/* --- guard_hand.c: standbys ------------------------------------------------------------------- */
 /* Whether a lower CPU priority could be undone. */
 bool hand_may_renice(void);
 /* A trainer's start: into a standby if there is one that can take it, else the plain way. */
 void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct guard_order *order,
                const int fds[GUARD_FDS]);
+/* Closes what is kept for a second try, if anything is. */
+void hand_close(struct hand *hand);
 /* Reads what the process of the slot says on its socket. */
 void hand_listen(struct slot *slot);
 /* Its process ended before it had taken what it was handed: starts the trainer the plain way. */

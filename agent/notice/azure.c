@@ -55,8 +55,7 @@ static void failed(struct source *s, const char *why)
     }
 }
 
-/* --- the list ------------------------------------------------------------------------------------
- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 /* What will happen, to one of our kinds. 0: nothing that matters. */
 static enum tfe_notice kind_of(const char *type)
@@ -195,8 +194,7 @@ static void take_list(struct source *s, const struct http_answer *answer)
     say(s, NOTICE_MAINTENANCE);
 }
 
-/* --- questions -----------------------------------------------------------------------------------
- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 static void take_name(struct source *s, const struct http_answer *answer)
 {

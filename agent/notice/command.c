@@ -55,8 +55,7 @@ static char **make_environment(const struct option_table *options)
     return env;
 }
 
-/* --- the end of a run ----------------------------------------------------------------------------
- */
+/* --- the end of a run ------------------------------------------------------------------------- */
 
 static void reap_strays(struct command_source *own)
 {
@@ -164,8 +163,7 @@ static void on_ended(evutil_socket_t fd, short what, void *ctx)
     finish(s);
 }
 
-/* --- a run ---------------------------------------------------------------------------------------
- */
+/* --- a run ------------------------------------------------------------------------------------ */
 
 static void become_command(const struct source *s, int out)
 {

@@ -38,8 +38,7 @@ struct notices {
     struct source_word told[SOURCE_KINDS]; /* its tag is the source's name */
 };
 
-/* --- what the sources say, together --------------------------------------------------------------
- */
+/* --- what the sources say, together ----------------------------------------------------------- */
 
 static void look(struct notices *all);
 
@@ -113,8 +112,7 @@ void source_quiet(struct source *s, enum tfe_notice kind)
     }
 }
 
-/* --- drained -------------------------------------------------------------------------------------
- */
+/* --- drained ---------------------------------------------------------------------------------- */
 
 static bool is_warned(const struct notices *all)
 {
@@ -163,8 +161,7 @@ void notices_set_running(struct notices *all, bool is_running)
     look(all);
 }
 
-/* --- their life ----------------------------------------------------------------------------------
- */
+/* --- their life ------------------------------------------------------------------------------- */
 
 static int start(struct notices *all, struct event_base *base, enum notice_from from)
 {

@@ -71,8 +71,7 @@ void source_after(struct event *timer, uint32_t ms)
     evtimer_add(timer, &tv);
 }
 
-/* --- deadlines -----------------------------------------------------------------------------------
- */
+/* --- deadlines -------------------------------------------------------------------------------- */
 
 struct tfe_mono source_grace(const struct source *s)
 {

@@ -71,8 +71,7 @@ struct output {
     uint64_t bytes;   /* read so far */
 };
 
-/* --- lines --------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 /* Of a line that overwrote itself what was to be seen last: "10%\r20%\r30%" is "30%". */
 static const char *last_look(const char *line, size_t *n)
@@ -157,8 +156,7 @@ static bool lines_move(struct source *source, bool at_end, size_t limit)
     return true;
 }
 
-/* --- pipes --------------------------------------------------------------------------------------
- */
+/* --- pipes ------------------------------------------------------------------------------------ */
 
 /* Bytes read; 0: at its end; -1: nothing there now. Precondition: the text has room. */
 static ssize_t source_read(struct source *source, bool at_end)
@@ -297,8 +295,7 @@ static void on_room(void *ctx, struct drain *drain)
     }
 }
 
-/* --- the agent's streams ------------------------------------------------------------------------
- */
+/* --- the agent's streams ---------------------------------------------------------------------- */
 
 int output_sink_new(const struct output_wish *wish, struct output_sink **ret)
 {
@@ -351,8 +348,7 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
     free(sink);
 }
 
-/* --- a trainer ----------------------------------------------------------------------------------
- */
+/* --- a trainer -------------------------------------------------------------------------------- */
 
 /* Only our end must not block: the two ends have flags of their own, and scripts expect a pipe that
  * waits. */

@@ -17,6 +17,7 @@ import sys
 
 CONTROL = 3                       # the socket
 DEFAULTS = ("tensorflow", "tf_keras", "keras", "numpy")
+OURS = ("tfe.checkpoint", "tfe.data", "tfe.distribute")  # after TensorFlow, where the script imports both
 PACKET = 24                       # struct guard_hand_over
 SAID_MAX = 1 << 16                # of what the imports printed, per stream
 OPTION_M = "-m"
@@ -79,6 +80,7 @@ class Reader:
         self.ast, self.wanted, self.seen = ast, wanted, set()
         self.settings = []        # (how, name, value), in order
         self.found = []           # modules of `wanted` that are imported anywhere, in order
+        self.has_ours = False     # whether `tfe` is, too
 
     def parse(self, path):
         try:
@@ -204,6 +206,7 @@ class Reader:
         for node in ast.walk(tree):
             for name in self.imports(node):
                 first = name.partition(".")[0]
+                self.has_ours = self.has_ours or first == "tfe"
                 if first in self.wanted and first not in self.found:
                     self.found.append(first)
         if not self.found:
@@ -250,6 +253,15 @@ def check_untouched():
             raise Cold(f"importing its modules opens {target}")
 
 
+def ours_import(importlib):
+    """What `tfe` imports at its first use. One that cannot be imported is the script's to complain about."""
+    for name in OURS:
+        try:
+            importlib.import_module(name)
+        except Exception:
+            return
+
+
 def preload(listed, script, is_module):
     """Imports what the script will import; returns what that changed in the environment."""
     import importlib
@@ -265,6 +277,8 @@ def preload(listed, script, is_module):
             importlib.import_module(name)
         except BaseException as error:
             raise Cold(f"importing {name} failed: {type(error).__name__}: {error}") from None
+    if not listed and reader.has_ours and "tensorflow" in reader.found:
+        ours_import(importlib)
     check_untouched()
     after = dict(os.environ)
     return ({name: value for name, value in after.items() if before.get(name) != value},

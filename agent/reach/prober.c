@@ -54,8 +54,7 @@ struct prober {
     size_t n;
 };
 
-/* --- the end of a probe -------------------------------------------------------------------------
- */
+/* --- the end of a probe ----------------------------------------------------------------------- */
 
 static void try_close(struct port_try *try)
 {
@@ -122,8 +121,7 @@ static void finish_soon(struct probing *p)
     evtimer_add(p->timer, &now);
 }
 
-/* --- one port -----------------------------------------------------------------------------------
- */
+/* --- one port --------------------------------------------------------------------------------- */
 
 static void try_done(struct port_try *try, enum tfe_probe_result result)
 {
@@ -227,8 +225,7 @@ static void try_start(struct port_try *try, const struct sockaddr_storage *to, s
     }
 }
 
-/* --- a probe ------------------------------------------------------------------------------------
- */
+/* --- a probe ---------------------------------------------------------------------------------- */
 
 static void on_addresses(void *ctx, const struct resolve_addresses *addresses, const char *error)
 {

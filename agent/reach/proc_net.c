@@ -120,7 +120,7 @@ static bool diag_receive(int fd, uint16_t port, struct inodes *ret)
 
 /* Asks for the listeners alone, sock_diag(7): the table in /proc walks every bucket of every
  * connection, 5 ms on an idle machine. False: ask /proc (no such module, a sandbox, no IPv6). */
-static bool diag_collect(int family, uint16_t port, struct inodes *ret)
+static bool diag_collect(int *diag, int family, uint16_t port, struct inodes *ret)
 {
     struct {
         struct nlmsghdr header;
@@ -136,18 +136,22 @@ static bool diag_collect(int family, uint16_t port, struct inodes *ret)
     };
     struct timeval patience = {.tv_usec = 100000};
     size_t before = ret->n;
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (fd < 0) {
-        return false;
+    if (*diag < 0) {
+        *diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+        if (*diag < 0) {
+            return false;
+        }
+        setsockopt(*diag, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     }
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    bool known =
-        send(fd, &dump, sizeof dump, 0) == (ssize_t)sizeof dump && diag_receive(fd, port, ret);
-    close(fd);
-    if (!known) {
-        ret->n = before;
+    if (send(*diag, &dump, sizeof dump, 0) == (ssize_t)sizeof dump &&
+        diag_receive(*diag, port, ret)) {
+        return true;
     }
-    return known;
+    /* Whatever answer is still on its way belongs to this question, and not to the next. */
+    close(*diag);
+    *diag = -1;
+    ret->n = before;
+    return false;
 }
 
 /* Whether owner ("self" or a pid) is in our network namespace: sock_diag answers for that only. */
@@ -161,7 +165,7 @@ static bool shares_network(const char *owner)
     return n > 0 && readlink(path, other, sizeof other) == n && memcmp(own, other, (size_t)n) == 0;
 }
 
-static void inodes_of_port(const char *owner, uint16_t port, struct inodes *ret)
+static void inodes_of_port(int *diag, const char *owner, uint16_t port, struct inodes *ret)
 {
     static const struct {
         int family;
@@ -171,7 +175,7 @@ static void inodes_of_port(const char *owner, uint16_t port, struct inodes *ret)
     ret->n = 0;
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         char path[64];
-        if (!ask || !diag_collect(families[i].family, port, ret)) {
+        if (!ask || !diag_collect(diag, families[i].family, port, ret)) {
             snprintf(path, sizeof path, "/proc/%s/net/%s", owner, families[i].table);
             table_collect(path, port, ret);
         }
@@ -248,7 +252,11 @@ size_t proc_connections_to(struct in_addr address, uint16_t port)
 bool proc_port_listens(uint16_t port)
 {
     struct inodes inodes;
-    inodes_of_port("self", port, &inodes);
+    int diag = -1;
+    inodes_of_port(&diag, "self", port, &inodes);
+    if (diag >= 0) {
+        close(diag);
+    }
     return inodes.n != 0;
 }
 
@@ -295,12 +303,12 @@ static bool search_pick(void *ctx, pid_t pid, pid_t session)
     return false;
 }
 
-bool proc_descendant_listens(pid_t root, uint16_t port)
+bool proc_descendant_listens(pid_t root, uint16_t port, int *diag)
 {
     struct search search = {.found = false};
     char owner[16];
     snprintf(owner, sizeof owner, "%d", (int)root);
-    inodes_of_port(owner, port, &search.inodes);
+    inodes_of_port(diag, owner, port, &search.inodes);
     /* Asked many times while a trainer starts: the walk over processes only once there is
      * something. */
     if (search.inodes.n == 0) {

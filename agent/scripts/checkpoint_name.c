@@ -3,7 +3,13 @@
 
 #include <string.h>
 
+#include "common/base/msg.h"
+
 #define KEY "model_checkpoint_path:"
+/* As agent/python/tfe/_names.py writes them. */
+#define MARKER "tfe-epoch-"
+#define SAVED "ckpt-"
+#define INDEX ".index"
 
 /* One character of a protobuf text string, escapes (\" \\ \n \123) resolved; -1: the text ends
  * here. */
@@ -90,6 +96,39 @@ size_t checkpoint_name_stem(const char *file)
         if (found) {
             return (size_t)(found - file);
         }
+    }
+    return 0;
+}
+
+/* The number that *at begins with, and *at behind it. False: there is none, or it is too large. */
+static bool read_epoch(const char **at, uint64_t *ret)
+{
+    const char *from = *at;
+    *ret = 0;
+    while (**at >= '0' && **at <= '9') {
+        *ret = *ret * 10 + (uint64_t)(*(*at)++ - '0');
+        if (*ret >= MSG_EPOCH_LIMIT) {
+            return false;
+        }
+    }
+    return *at != from;
+}
+
+uint64_t checkpoint_name_epoch(const char *file)
+{
+    uint64_t epoch;
+    const char *at = file;
+    if (strncmp(file, MARKER, sizeof(MARKER) - 1) == 0) {
+        at += sizeof(MARKER) - 1;
+        return read_epoch(&at, &epoch) && *at == '\0' ? epoch : 0;
+    }
+    if (strncmp(file, SAVED, sizeof(SAVED) - 1) == 0) {
+        at += sizeof(SAVED) - 1;
+        if (!read_epoch(&at, &epoch) || *at++ != '-') {
+            return 0;
+        }
+        size_t digits = strspn(at, "0123456789");
+        return digits != 0 && strcmp(at + digits, INDEX) == 0 ? epoch : 0;
     }
     return 0;
 }

@@ -24,4 +24,8 @@ bool checkpoint_name_step(const char *name, uint64_t *ret);
  * "ckpt-5.data-00000-of-00001") the length of the checkpoint's name; 0: it is none. */
 size_t checkpoint_name_stem(const char *file);
 
+/* The epoch in the name of a file that the tfe package has made: the marker "tfe-epoch-7", or the
+ * checkpoint "ckpt-7-120.index". 0: there is none, or one that no server would count on from. */
+uint64_t checkpoint_name_epoch(const char *file);
+
 #endif

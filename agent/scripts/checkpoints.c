@@ -1,6 +1,7 @@
 /* agent/scripts/checkpoints.c: inotify on a checkpoint directory, or on what stands where it will be. */
 #include "agent/scripts/checkpoints.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -300,4 +301,18 @@ void checkpoints_free(struct checkpoints *c)
         close(c->fd);
     }
     free(c);
+}
+
+uint64_t checkpoints_epoch(const char *dir)
+{
+    uint64_t highest = 0;
+    DIR *entries = opendir(dir);
+    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+        uint64_t epoch = checkpoint_name_epoch(entry->d_name);
+        highest = epoch > highest ? epoch : highest;
+    }
+    if (entries) {
+        closedir(entries);
+    }
+    return highest;
 }

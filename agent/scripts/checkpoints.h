@@ -33,4 +33,9 @@ void checkpoints_catch_up(struct checkpoints *c);
 /* The scripts are asked for a checkpoint. May report one that came before this. */
 void checkpoints_ask(struct checkpoints *c, uint64_t number);
 
+/* The highest epoch that the tfe package has saved in the directory, by the names of its files; 0: none, or
+ * the directory cannot be read. A server that has lost its memory counts on from there: else every save
+ * would be refused as stale. Reads the directory now. */
+uint64_t checkpoints_epoch(const char *dir);
+
 #endif

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FIRST_BASE "/tmp"
 #define NAME_PREFIX "tfe-agent-"
 #define NAME_DIGITS 16
 /* Somebody else's cleaning up may hold the lock of what was only just made. */
@@ -51,6 +51,12 @@ static void empty(int fd)
     clear(fd, PRIVATE_DIR_SOCKET);
     clear(fd, PRIVATE_DIR_PREEMPT);
     clear(fd, PRIVATE_DIR_SCRIPT);
+    int server = openat(fd, PRIVATE_DIR_SERVER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (server >= 0) {
+        clear(server, "");
+        close(server);
+        (void)unlinkat(fd, PRIVATE_DIR_SERVER, AT_REMOVEDIR);
+    }
 }
 
 /* A directory of a dead agent: ours, closed to others, and nobody holds its lock. Another user's
@@ -70,7 +76,7 @@ static void clean_up_one(int base, const char *name)
     close(fd);
 }
 
-static void clean_up(const char *base)
+static void clean_up_in(const char *base)
 {
     DIR *entries = opendir(base);
     if (!entries) {
@@ -116,7 +122,7 @@ static int try_one(const char *base, struct private_dir *dir)
 
 static int make_in(const char *base, struct private_dir *ret, struct tfe_why *why)
 {
-    clean_up(base);
+    clean_up_in(base);
     int rc = TFE_ESTATE;
     for (int i = 0; rc == TFE_ESTATE && i < TRIES; i++) {
         rc = try_one(base, ret);
@@ -128,20 +134,32 @@ static int make_in(const char *base, struct private_dir *ret, struct tfe_why *wh
     return 0;
 }
 
+/* Second choice: it vanishes when its user logs out, and agents are started with nohup. */
+static const char *runtime_base(void)
+{
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    return base && base[0] == '/' ? base : NULL;
+}
+
 int private_dir_new(const char *base, struct private_dir *ret, struct tfe_why *why)
 {
     ret->fd = -1;
     if (base) {
         return make_in(base, ret, why);
     }
-    /* $XDG_RUNTIME_DIR second: it vanishes when its user logs out, and agents are started with
-     * nohup. */
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    int rc = make_in("/tmp", ret, why);
-    if (rc && runtime && runtime[0] == '/') {
-        rc = make_in(runtime, ret, why);
+    int rc = make_in(FIRST_BASE, ret, why);
+    if (rc && runtime_base()) {
+        rc = make_in(runtime_base(), ret, why);
     }
     return rc;
+}
+
+void private_dir_clean_up(void)
+{
+    clean_up_in(FIRST_BASE);
+    if (runtime_base()) {
+        clean_up_in(runtime_base());
+    }
 }
 
 void private_dir_clear(const struct private_dir *dir, const char *prefix)
@@ -149,6 +167,12 @@ void private_dir_clear(const struct private_dir *dir, const char *prefix)
     if (dir->fd >= 0) {
         clear(dir->fd, prefix);
     }
+}
+
+bool private_dir_remove(const char *path)
+{
+    clean_up_one(AT_FDCWD, path);
+    return access(path, F_OK) != 0;
 }
 
 void private_dir_done(struct private_dir *dir)

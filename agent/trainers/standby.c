@@ -90,8 +90,7 @@ static bool bootstrap_find(char ret[PATH_MAX])
     return false;
 }
 
-/* --- having none --------------------------------------------------------------------------------
- */
+/* --- having none ------------------------------------------------------------------------------ */
 
 static void tell_settled(struct standbys *s)
 {
@@ -144,8 +143,7 @@ static void standby_kill(struct standbys *s, uint32_t local)
     guard_link_signal(s->guard, GUARD_STANDBY_SLOT + local, SIGKILL);
 }
 
-/* --- having one ---------------------------------------------------------------------------------
- */
+/* --- having one ------------------------------------------------------------------------------- */
 
 /* TFE_ENOMEM, TFE_ESYS, TFE_ESTATE. mode: see tfe_bootstrap.py. */
 static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode, bool background)
@@ -240,8 +238,7 @@ static void all_due(struct standbys *s, struct tfe_mono when)
     standby_schedule(s);
 }
 
-/* --- from outside -------------------------------------------------------------------------------
- */
+/* --- from outside ----------------------------------------------------------------------------- */
 
 int standbys_new(const struct standbys_wish *wish, struct standbys **ret)
 {
@@ -360,13 +357,14 @@ static bool is_too_long(const struct spawn_spec *spec)
 }
 
 int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *spec, int stdout_fd,
-                   int stderr_fd)
+                   int stderr_fd, bool *ret_handed)
 {
     struct standby *standby = &s->of[local];
     bool can_take = standby->state != STANDBY_NONE && !standby->is_ending;
     if (!can_take && standby->state == STANDBY_NONE && s->bootstrap[0] && is_too_long(spec)) {
         can_take = bootstrap_spawn(s, local, "cold", false) == 0;
     }
+    *ret_handed = can_take;
     if (!can_take) {
         return guard_link_spawn(s->guard, local, spec, stdout_fd, stderr_fd);
     }

@@ -44,9 +44,12 @@ struct trainers {
     struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* of the last spawn */
     uint16_t listen_ports[MSG_NPROC_MAX];
+    int64_t asked_us;              /* when the last spawn was */
+    bool is_handed[MSG_NPROC_MAX]; /* to a standby */
     struct tfe_mono fence;
     struct event *listen_timer;
     uint32_t listen_look_ms; /* 0: not looking */
+    int listen_diag;         /* proc_descendant_listens's, while it looks; -1 */
     struct event *quiet_timer;
     struct event *grace_timer;
     bool sweeping;
@@ -72,8 +75,7 @@ static void end_output(struct trainers *t, uint32_t local)
     t->output[local] = NULL;
 }
 
-/* --- the guard's reports
- * -------------------------------------------------------------------------- */
+/* --- the guard's reports ---------------------------------------------------------------------- */
 
 static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
 {
@@ -82,6 +84,9 @@ static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
         standbys_spawned(t->standbys, slot, pid);
         return;
     }
+    log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", slot),
+              LOG_S("how", t->is_handed[slot] ? "standby" : "exec"),
+              LOG_I("after_us", clock_us() - t->asked_us));
     tell(t, (struct agent_event){.type = AGENT_SPAWNED, .local = slot, .pid = (uint32_t)pid});
 }
 
@@ -285,8 +290,16 @@ static void on_lost(void *ctx)
     tell(t, (struct agent_event){.type = AGENT_GUARD, .pid = (uint32_t)process.pid});
 }
 
-/* --- listening
- * ------------------------------------------------------------------------------------ */
+/* --- listening -------------------------------------------------------------------------------- */
+
+static void listen_look_end(struct trainers *t)
+{
+    evtimer_del(t->listen_timer);
+    if (t->listen_diag >= 0) {
+        close(t->listen_diag);
+    }
+    t->listen_diag = -1;
+}
 
 static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -297,20 +310,21 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     for (uint32_t i = 0; i < t->wish.nproc; i++) {
-        if (!proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i])) {
+        if (!proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i],
+                                     &t->listen_diag)) {
             uint32_t next = t->listen_look_ms + t->listen_look_ms / 4;
             t->listen_look_ms = next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
             arm(t->listen_timer, t->listen_look_ms);
             return;
         }
     }
+    listen_look_end(t);
     ports_let_go(t->wish.ports, t->epoch);
     watch_listens(t->watch);
     tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
 }
 
-/* --- orders
- * --------------------------------------------------------------------------------------- */
+/* --- orders ----------------------------------------------------------------------------------- */
 
 static int spawn_one(struct trainers *t, const struct agent_place *place, uint32_t local)
 {
@@ -345,15 +359,16 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
         .argv = (const char *const *)t->wish.command->argv,
         .envp = (const char *const *)env,
     };
-    rc = standbys_spawn(t->standbys, local, &spec, out, err);
+    rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->is_handed[local]);
     close(out);
     close(err);
     environment_free(env);
     return rc ? EAGAIN : 0;
 }
 
-void trainers_spawn(struct trainers *t, const struct agent_place *place)
+void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us)
 {
+    t->asked_us = asked_us;
     t->epoch = place->epoch;
     t->stuck_told = false;
     for (uint32_t local = 0; local < t->wish.nproc; local++) {
@@ -420,7 +435,7 @@ static void sweep_hurry(struct trainers *t)
 
 void trainers_sweep(struct trainers *t, uint32_t grace_ms)
 {
-    evtimer_del(t->listen_timer);
+    listen_look_end(t);
     watch_end(t->watch);
     if (!t->guard) {
         tell(t, (struct agent_event){.type = AGENT_SWEPT});
@@ -457,6 +472,7 @@ int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
     }
     t->wish = *wish;
     t->fence = TFE_MONO_NEVER;
+    t->listen_diag = -1;
     t->listen_timer = evtimer_new(wish->base, on_listen_timer, t);
     t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
     t->grace_timer = evtimer_new(wish->base, on_grace_timer, t);
@@ -537,6 +553,7 @@ void trainers_free(struct trainers *t)
         output_sink_free(t->sink, 1000);
     }
     if (t->listen_timer) {
+        listen_look_end(t);
         event_free(t->listen_timer);
     }
     if (t->quiet_timer) {

@@ -47,8 +47,7 @@ static void arm(struct event *timer, uint32_t ms)
     evtimer_add(timer, &tv);
 }
 
-/* --- starting up --------------------------------------------------------------------------------
- */
+/* --- starting up ------------------------------------------------------------------------------ */
 
 /* Adds the ranks of other nodes that have no connection to rank 0, which is here; each address may
  * carry several. */
@@ -105,8 +104,7 @@ static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
     w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, why);
 }
 
-/* --- silence ------------------------------------------------------------------------------------
- */
+/* --- silence ---------------------------------------------------------------------------------- */
 
 static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -130,8 +128,7 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
                  "no step was told and nothing was printed within --progress-timeout");
 }
 
-/* --- from outside -------------------------------------------------------------------------------
- */
+/* --- from outside ----------------------------------------------------------------------------- */
 
 int watch_new(const struct watch_wish *wish, struct watch **ret)
 {

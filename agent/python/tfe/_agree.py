@@ -2,9 +2,11 @@
 
 Every rank hears of the wish by itself, at slightly different times. It then says so, under a key of its own, and goes on
 training. Once rank 0 has found the word of all, it names a step that none of them has completed: the first after the
-highest that any of them has told. Ranks that have said their word look for it after each step; since a step needs all
-ranks, and rank 0 names it before it takes part in that step, nobody completes it without having seen the name. Ranks that all
-stand at one step (they wait for something, and ask again and again) say that too, and it is the one.
+highest that any of them has told. Ranks that have said their word look for it after each step. They look by writing that they
+go on from this step: the first value of a key stays, and since a step needs all ranks, and rank 0 writes the name before it
+takes part in that step, there it is found. (Asking with a time limit would not do: the answer may be late, and a rank that
+goes on while the others stand still hangs in the next step.) Ranks that all stand at one step (they wait for something, and
+ask again and again) say that too, and it is the one.
 
 The keys live in the coordination service of TensorFlow, inside rank 0's process; an access costs less than a millisecond,
 and happens only between the wish and the save. So nothing is added to a step of undisturbed training.
@@ -18,15 +20,20 @@ from typing import Any, Callable, Iterable, Optional, Protocol
 
 GATHER_S = 0.1
 """Rank 0 waits so long, at each step, for the others' words; they may be waiting for it, inside the step, to hear."""
+IDLE_S = 0.2
+"""A rank that stands, and asks again and again, waits so long for the name each time."""
+THERE_S = 60.0
+"""For a value that is known to be there; the time is the network's."""
 GIVE_UP_S, GIVE_UP_STEPS = 30.0, 20
 """Some rank cannot be asked: rank 0 forgets the wish after so long, and so many steps."""
+GO_ON, SAVE = "on", "save"
 
 
 class Keys(Protocol):
     """Write-once keys that all ranks see. Both raise if the service, or the way to it, is gone."""
 
-    def set(self, key: str, value: str) -> None:
-        """The first value stays."""
+    def set(self, key: str, value: str) -> bool:
+        """False: there was one already, and the first value stays."""
 
     def get(self, key: str, timeout_s: float) -> Optional[str]:
         """None: not there in that time."""
@@ -35,7 +42,8 @@ class Keys(Protocol):
 class Wish:
     """What this rank knows of one wish."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, step: int) -> None:
+        self.step = step  # at which this rank heard of it: the save comes later
         self.heard: dict[int, int] = {}  # rank 0 only: rank -> step
         self.idle: dict[int, int] = {}
         self.has_said_idle = False
@@ -64,7 +72,7 @@ class Agreement:
         is_idle, self._last_step = step == self._last_step, step
         for wish in wishes:
             if wish not in self._wishes and wish not in self._settled:
-                self._wishes[wish] = Wish(self._clock())
+                self._wishes[wish] = Wish(self._clock(), step)
                 self._say(f"tfe/heard/{wish}/{self._rank}", str(step))
         due = []
         for wish, state in list(self._wishes.items()):
@@ -104,9 +112,12 @@ class Agreement:
         try:
             if self._rank == 0:
                 self._decide(wish, state, step, is_idle)
-            else:
-                found = self._keys.get(f"tfe/save/{wish}", 0.001)
+            elif is_idle:
+                found = self._keys.get(f"tfe/save/{wish}", IDLE_S)
                 state.target = int(found) if found is not None else None
+            elif step > state.step and not self._keys.set(f"tfe/at/{wish}/{step}", GO_ON):
+                if self._keys.get(f"tfe/at/{wish}/{step}", THERE_S) == SAVE:
+                    state.target = step
         except Exception:
             pass
 
@@ -116,11 +127,13 @@ class Agreement:
             return
         if not is_idle:
             target = max(step, *state.heard.values()) + 1
+            while not self._keys.set(f"tfe/at/{wish}/{target}", SAVE):
+                target += 1
         elif self._gather(f"tfe/idle/{wish}", state.idle) and all(other == step for other in state.idle.values()):
             target = step
+            self._keys.set(f"tfe/save/{wish}", str(target))
         else:
             return  # until they stand here too, or there is another step
-        self._keys.set(f"tfe/save/{wish}", str(target))
         state.target = target
 
     def _gather(self, key: str, found: dict[int, int]) -> bool:

@@ -14,11 +14,12 @@ class ServiceKeys:
     def __init__(self, context: Any) -> None:
         self._context = context
 
-    def set(self, key: str, value: str) -> None:
+    def set(self, key: str, value: str) -> bool:
         try:
             self._context.set_config_key_value(key, value)
         except tf.errors.AlreadyExistsError:
-            pass
+            return False
+        return True
 
     def get(self, key: str, timeout_s: float) -> Optional[str]:
         try:

@@ -18,9 +18,9 @@ from ._cluster import service_keys
 from ._names import Directory, Saved, StaleEpochError
 
 PREEMPTED = 143
+"""Exit status of a script that was told to stop and has saved: 128 + SIGTERM, which the agent takes for a preemption."""
 GO_LAST_S = 2.0
 """Rank 0 waits so long for the others before it leaves: they are as far as itself, but for one that has died."""
-"""Exit status of a script that was told to stop and has saved: 128 + SIGTERM, which the agent takes for a preemption."""
 RESTORE_PATIENCE_S = 60.0
 """A rank waits so long for rank 0's choice of a checkpoint to appear on the shared storage."""
 
@@ -129,13 +129,28 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
             if keys:
                 keys.set("tfe/restored", name)
         else:
+            tried = self._restore_ahead()
             found = keys.get("tfe/restored", RESTORE_PATIENCE_S)
             while found is None:  # rank 0 is reading; should it be gone, this raises
                 found = keys.get("tfe/restored", RESTORE_PATIENCE_S)
             name = found
-            if name:
+            if tried is not None and not name:
+                raise RuntimeError(f"{self._shared.path}: rank 0 found no checkpoint whole, and this rank has begun to read one")
+            if name and name != tried:
                 self._restore_when_there(name)
         return os.path.join(self._shared.path, name) if name else None
+
+    def _restore_ahead(self) -> Optional[str]:
+        """On the other ranks: what rank 0 is likely to choose, while it does; "": that failed. None where there is one only: rank 0
+        may find that damaged, and then nothing is to be changed."""
+        candidates = self._shared.saved()
+        if len(candidates) < 2:
+            return None
+        try:
+            self._restore(self.path_of(candidates[0]))
+        except Exception:
+            return ""  # half changed, which is no matter: rank 0 names another, or raises the same
+        return candidates[0].name
 
     def _restore_first(self, candidates: list[Saved]) -> str:
         for index, saved in enumerate(candidates):
@@ -271,6 +286,7 @@ class Checkpointer:
 
     def _stand_still(self, here: Channel, step: int, is_stop: bool) -> None:
         """Until the end, or until it is clear that there is none."""
+        self._say_done(step)
         deadline = time.monotonic() + self._stand_still_s
         if here.save_by is not None:
             deadline = min(deadline, here.save_by)
@@ -281,22 +297,27 @@ class Checkpointer:
                 self._agreement.settle(str(here.save_number))
                 self._save(here.save_number)
         if is_stop:
-            self._go_last()
+            self._go_last(step)
             leave()
 
-    def _go_last(self) -> None:
+    def _say_done(self, step: int) -> None:
+        """To rank 0: from here on this rank needs nothing of the service in rank 0's process."""
+        if self._keys and _place.rank() != 0:
+            try:
+                self._keys.set(f"tfe/done/{step}/{_place.rank()}", "")
+            except Exception:  # the cluster is coming down already
+                pass
+
+    def _go_last(self, step: int) -> None:
         """On rank 0: waits until the others have done with this checkpoint, for saving and agreeing go through a service in
         rank 0's process. Without it they would hang, and be killed at the end of the stop grace."""
-        if not self._keys:
+        if not self._keys or _place.rank() != 0:
             return
         deadline = time.monotonic() + GO_LAST_S
         try:
-            if _place.rank() != 0:
-                self._keys.set(f"tfe/left/{_place.rank()}", "")
-                return
             for rank in range(1, _place.world_size()):
-                self._keys.get(f"tfe/left/{rank}", max(0.001, deadline - time.monotonic()))
-        except Exception:  # the cluster is coming down already
+                self._keys.get(f"tfe/done/{step}/{rank}", max(0.001, deadline - time.monotonic()))
+        except Exception:
             pass
 
 

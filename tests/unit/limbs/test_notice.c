@@ -51,8 +51,7 @@ static const struct agent_notice *preempt(void)
     return &watch.last[NOTICE_PREEMPT];
 }
 
-/* --- the choice ----------------------------------------------------------------------------------
- */
+/* --- the choice ------------------------------------------------------------------------------- */
 
 static int parse(const char *text)
 {
@@ -123,8 +122,7 @@ TEST(choice, of_a_place_that_is_none_names_the_variable)
     unsetenv("TFE_AWS_IMDS_URL");
 }
 
-/* --- a file --------------------------------------------------------------------------------------
- */
+/* --- a file ----------------------------------------------------------------------------------- */
 
 static void watch_file(void)
 {
@@ -206,8 +204,7 @@ TEST(file, may_hold_a_huge_number)
     assert_true(watch_is_ahead(preempt()->deadline, 86400000));
 }
 
-/* --- a command -----------------------------------------------------------------------------------
- */
+/* --- a command -------------------------------------------------------------------------------- */
 
 static void watch_command(const char *format)
 {
@@ -293,8 +290,7 @@ TEST(command, may_print_a_lot)
     assert_true(preempt()->uncertain);
 }
 
-/* --- a signal, several sources, the end ----------------------------------------------------------
- */
+/* --- a signal, several sources, the end ------------------------------------------------------- */
 
 TEST(signal, warns_anew_each_time)
 {

@@ -175,8 +175,7 @@ static void ask_some_more(void)
     watch_until(&watch, cloud.asked >= asked + 6);
 }
 
-/* --- AWS -----------------------------------------------------------------------------------------
- */
+/* --- AWS -------------------------------------------------------------------------------------- */
 
 TEST(aws, interruption_is_told_once_however_its_time_moves)
 {
@@ -273,8 +272,7 @@ TEST(aws, answers_that_make_no_sense_are_no_warning)
     watch_until(&watch, watch.told == 1);
 }
 
-/* --- GCE -----------------------------------------------------------------------------------------
- */
+/* --- GCE -------------------------------------------------------------------------------------- */
 
 TEST(gce, preemption_leaves_30_seconds)
 {
@@ -324,8 +322,7 @@ TEST(gce, long_poll_that_is_cut_is_asked_again)
     watch_until(&watch, watch.told == 1);
 }
 
-/* --- Azure ---------------------------------------------------------------------------------------
- */
+/* --- Azure ------------------------------------------------------------------------------------ */
 
 #define EVENT(id, type, status, resource, time)                                                    \
     "{\"EventId\":\"" id "\",\"EventType\":\"" type "\",\"ResourceType\":\"VirtualMachine\","      \
@@ -440,8 +437,7 @@ TEST(azure, answers_that_make_no_sense_change_nothing)
     assert_int_equal(watch.told, 1);
 }
 
-/* --- all of them ---------------------------------------------------------------------------------
- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 TEST(clouds, that_fail_are_asked_again_and_again)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,6 +62,17 @@ static void end(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* … asked with a socket of its own. */
+static bool listens(pid_t root, uint16_t port)
+{
+    int diag = -1;
+    bool does = proc_descendant_listens(root, port, &diag);
+    if (diag >= 0) {
+        close(diag);
+    }
+    return does;
+}
+
 TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
 {
     NO_FIXTURE;
@@ -72,16 +84,16 @@ TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
     pid_t b = child(AF_INET6, &v6, "b");
     pid_t c = child(AF_INET, &strange, "c");
     assert_int_not_equal(v4, 0);
-    assert_true(proc_descendant_listens(getpid(), v4));
-    assert_true(proc_descendant_listens(a, v4));
-    assert_false(proc_descendant_listens(a, strange));
-    assert_false(proc_descendant_listens(root, v4));
-    assert_false(proc_descendant_listens(root, strange));
+    assert_true(listens(getpid(), v4));
+    assert_true(listens(a, v4));
+    assert_false(listens(a, strange));
+    assert_false(listens(root, v4));
+    assert_false(listens(root, strange));
     assert_true(proc_port_listens(v4));
     assert_true(proc_port_listens(strange));
     if (v6) { /* else this machine has no IPv6 */
-        assert_true(proc_descendant_listens(getpid(), v6));
-        assert_false(proc_descendant_listens(root, v6));
+        assert_true(listens(getpid(), v6));
+        assert_false(listens(root, v6));
         assert_true(proc_port_listens(v6));
         end(b);
         assert_false(proc_port_listens(v6));
@@ -89,10 +101,29 @@ TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
         end(b);
     }
     end(a);
-    assert_false(proc_descendant_listens(getpid(), v4));
+    assert_false(listens(getpid(), v4));
     assert_false(proc_port_listens(v4));
     end(c);
     end(root);
+}
+
+TEST(proc, one_socket_serves_every_question)
+{
+    NO_FIXTURE;
+    uint16_t port;
+    pid_t pid = child(AF_INET, &port, "a");
+    int diag = -1;
+    struct stat first;
+    struct stat now;
+    assert_true(proc_descendant_listens(getpid(), port, &diag));
+    assert_true(diag >= 0);
+    assert_int_equal(fstat(diag, &first), 0);
+    assert_true(proc_descendant_listens(getpid(), port, &diag));
+    end(pid);
+    assert_false(proc_descendant_listens(getpid(), port, &diag));
+    assert_int_equal(fstat(diag, &now), 0);
+    assert_int_equal(now.st_ino, first.st_ino);
+    close(diag);
 }
 
 TEST(proc, a_socket_that_is_bound_or_connected_does_not_listen)
@@ -137,11 +168,11 @@ TEST(proc, a_hundred_listeners_do_not_hide_one)
     }
     for (int i = 0; i < MANY; i++) {
         if (ports[i]) {
-            assert_true(proc_descendant_listens(getpid(), ports[i]));
+            assert_true(listens(getpid(), ports[i]));
         }
         close(fds[i]);
     }
-    assert_false(proc_descendant_listens(getpid(), ports[0]));
+    assert_false(listens(getpid(), ports[0]));
 }
 
 /* Its sockets are in another table, which only its own /proc shows. */
@@ -150,8 +181,8 @@ TEST(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there)
     NO_FIXTURE;
     uint16_t port;
     pid_t pid = child(AF_INET, &port, "elsewhere");
-    bool there = port && proc_descendant_listens(pid, port);
-    bool here = port && (proc_port_listens(port) || proc_descendant_listens(getpid(), port));
+    bool there = port && listens(pid, port);
+    bool here = port && (proc_port_listens(port) || listens(getpid(), port));
     end(pid);
     if (!port) {
         skip(); /* takes privileges */
@@ -266,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORY(proc, a_listening_descendant_is_found_and_a_stranger_is_not),
+        STORY(proc, one_socket_serves_every_question),
         STORY(proc, a_socket_that_is_bound_or_connected_does_not_listen),
         STORY(proc, a_hundred_listeners_do_not_hide_one),
         STORY(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there),

@@ -137,8 +137,7 @@ TEST(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 9);
 }
 
-/* --- the whole way, with Python ------------------------------------------------------------------
- */
+/* --- the whole way, with Python --------------------------------------------------------------- */
 
 static void nothing_told(void *ctx, uint32_t local, uint32_t pid)
 {
@@ -188,7 +187,8 @@ TEST(standby, tf_config_of_ten_thousand_members_reaches_the_script)
         environment_new((const char *const *)environ, &agent_options, &place, &env), 0);
     struct spawn_spec spec = {.argv = (const char *const *)command.argv,
                               .envp = (const char *const *)env};
-    assert_int_equal(standbys_spawn(standbys, 0, &spec, rig->out[1], STDERR_FILENO), 0);
+    bool is_handed;
+    assert_int_equal(standbys_spawn(standbys, 0, &spec, rig->out[1], STDERR_FILENO, &is_handed), 0);
     char line[64];
     rig_line(rig, line, sizeof line);
     assert_string_equal(line, "10000 True");

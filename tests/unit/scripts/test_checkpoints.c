@@ -137,6 +137,50 @@ TEST(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen)
     assert_int_equal(checkpoint_name_stem(".index"), 0);
 }
 
+TEST(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given)
+{
+    NO_FIXTURE;
+    static const struct {
+        const char *file;
+        uint64_t epoch;
+    } rows[] = {
+        {"tfe-epoch-7", 7},
+        {"ckpt-12-345.index", 12},
+        {"tfe-epoch-4503599627370495", UINT64_C(4503599627370495)},
+        {"tfe-epoch-4503599627370496", 0}, /* a server would refuse the JOIN */
+        {"tfe-epoch-99999999999999999999999", 0},
+        {"tfe-epoch-", 0},
+        {"tfe-epoch-7x", 0},
+        {"tfe-epoch--7", 0},
+        {"ckpt-12.index", 0}, /* TensorFlow's own: 12 is the step */
+        {"ckpt-12-.index", 0},
+        {"ckpt-12-3.data-00000-of-00001", 0}, /* half-written */
+        {"ckpt-x-3.index", 0},
+        {"checkpoint", 0},
+        {"", 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(checkpoint_name_epoch(rows[i].file), rows[i].epoch);
+    }
+}
+
+TEST(checkpoints, the_highest_epoch_that_has_saved_is_found)
+{
+    struct stage *stage = *state;
+    assert_int_equal(checkpoints_epoch(stage->dir), 0); /* not there yet */
+    make_dirs(stage);
+    assert_int_equal(checkpoints_epoch(stage->dir), 0);
+    static const char *const files[] = {"ckpt-3-9.index", "tfe-epoch-4", "ckpt-5-10.data-00000-of-00001"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char path[128];
+        snprintf(path, sizeof(path), "%s/%s", stage->dir, files[i]);
+        int fd = open(path, O_CREAT | O_WRONLY, 0644);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    assert_int_equal(checkpoints_epoch(stage->dir), 4);
+}
+
 TEST(checkpoints, a_save_is_seen_with_its_step)
 {
     struct stage *stage = *state;
@@ -255,6 +299,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(checkpoint_name, the_newest_stands_first_in_the_state_file),
         STORY(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen),
+        STORY(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given),
+        WATCH_STORY(the_highest_epoch_that_has_saved_is_found),
         WATCH_STORY(a_save_is_seen_with_its_step),
         WATCH_STORY(a_directory_may_come_later_go_and_come_back),
         WATCH_STORY(only_a_save_that_began_after_the_ask_answers_it),

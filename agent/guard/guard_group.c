@@ -1,0 +1,257 @@
+/* agent/guard/guard_group.c: see guard_group.h. */
+#include "agent/guard/guard_group.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/reach/cgroup.h"
+
+/* With the guard's process id behind it. */
+#define NAME_PREFIX "tfe-guard-"
+/* Another process id namespace may have the same number in the same group. */
+#define NAME_TRIES 8
+
+/* What a dead guard left gets to die. */
+#define STALE_LOOKS 500
+#define STALE_PAUSE_NS 1000000
+
+/* --- one group -------------------------------------------------------------------------------- */
+
+static void group_name(unsigned group, char ret[16])
+{
+    snprintf(ret, 16, "%u", group);
+}
+
+/* Everything in the group, and in those below it. */
+static bool kill_all(int dir, const char *name)
+{
+    char path[280];
+    snprintf(path, sizeof path, "%s/cgroup.kill", name);
+    int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
+    bool is_written = fd >= 0 && write(fd, "1", 1) == 1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_written;
+}
+
+unsigned guard_group_new(struct guard_groups *groups, int *ret_fd)
+{
+    char name[16];
+    for (unsigned i = 0; groups->dir >= 0 && i < GUARD_GROUPS; i++) {
+        if (groups->state[i] != GROUP_FREE) {
+            continue;
+        }
+        group_name(i + 1, name);
+        if (mkdirat(groups->dir, name, 0755) != 0) {
+            return GUARD_NO_GROUP;
+        }
+        *ret_fd = openat(groups->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (*ret_fd < 0) {
+            (void)unlinkat(groups->dir, name, AT_REMOVEDIR);
+            return GUARD_NO_GROUP;
+        }
+        groups->state[i] = GROUP_OWNED;
+        return i + 1;
+    }
+    return GUARD_NO_GROUP;
+}
+
+void guard_group_leave(struct guard_groups *groups, unsigned group)
+{
+    if (group != GUARD_NO_GROUP) {
+        groups->state[group - 1] = GROUP_LEFT;
+        guard_groups_tidy(groups);
+    }
+}
+
+void guard_group_kill(const struct guard_groups *groups, unsigned group)
+{
+    char name[16];
+    if (group != GUARD_NO_GROUP) {
+        group_name(group, name);
+        (void)kill_all(groups->dir, name);
+    }
+}
+
+void guard_groups_kill_left(const struct guard_groups *groups)
+{
+    for (unsigned i = 0; i < GUARD_GROUPS; i++) {
+        if (groups->state[i] == GROUP_LEFT) {
+            guard_group_kill(groups, i + 1);
+        }
+    }
+}
+
+void guard_groups_tidy(struct guard_groups *groups)
+{
+    char name[16];
+    for (unsigned i = 0; i < GUARD_GROUPS; i++) {
+        if (groups->state[i] != GROUP_LEFT) {
+            continue;
+        }
+        group_name(i + 1, name);
+        if (unlinkat(groups->dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
+            groups->state[i] = GROUP_FREE;
+        }
+    }
+}
+
+/* --- the guard's directory -------------------------------------------------------------------- */
+
+static bool has_mark(const char *directory, const char *name)
+{
+    char value[4];
+    return getxattr(directory, name, value, sizeof value) == 1 && value[0] == '1';
+}
+
+/* Root may write everywhere: where systemd runs, only what it has delegated is not its own (the mark is on
+ * the unit's group, of which ours may be a part). */
+static bool is_delegated(const char *own)
+{
+    char directory[PATH_MAX];
+    if (geteuid() != 0 || access("/run/systemd/system", F_OK) != 0) {
+        return true;
+    }
+    snprintf(directory, sizeof directory, "%s", own);
+    do {
+        if (has_mark(directory, "trusted.delegate") || has_mark(directory, "user.delegate")) {
+            return true;
+        }
+    } while (cgroup_up(directory));
+    return false;
+}
+
+/* Whether this process may make groups below own and start processes in them. */
+static bool is_ours(const char *own)
+{
+    char file[PATH_MAX + 32];
+    snprintf(file, sizeof file, "%s/cgroup.procs", own);
+    return access(own, W_OK) == 0 && access(file, W_OK) == 0 && is_delegated(own);
+}
+
+/* Of an open directory of a guard: its groups. */
+static void groups_remove(int dir)
+{
+    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    if (!entries) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') {
+            (void)unlinkat(dir, entry->d_name, AT_REMOVEDIR);
+        }
+    }
+    closedir(entries);
+}
+
+/* Its guard is dead if nobody holds the lock: kills what lives there, and removes it. */
+static void stale_remove(int own, const char *name)
+{
+    int dir = openat(own, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0) {
+        return;
+    }
+    if (flock(dir, LOCK_EX | LOCK_NB) == 0 && kill_all(own, name)) {
+        for (int i = 0; i < STALE_LOOKS; i++) {
+            groups_remove(dir);
+            if (unlinkat(own, name, AT_REMOVEDIR) == 0 || errno != EBUSY) {
+                break;
+            }
+            nanosleep(&(struct timespec){.tv_nsec = STALE_PAUSE_NS}, NULL);
+        }
+    }
+    close(dir);
+}
+
+static void stale_remove_all(int own)
+{
+    int copy = openat(own, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    if (!entries) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        if (strncmp(entry->d_name, NAME_PREFIX, sizeof NAME_PREFIX - 1) == 0) {
+            stale_remove(own, entry->d_name);
+        }
+    }
+    closedir(entries);
+}
+
+/* One try with this name. False, with dir -1: another guard has it, or has just removed it as stale. */
+static bool directory_make(struct guard_groups *groups, int own, const char *name)
+{
+    struct stat locked;
+    struct stat named;
+    if (mkdirat(own, name, 0755) != 0) {
+        return false;
+    }
+    groups->dir = openat(own, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (groups->dir >= 0 && flock(groups->dir, LOCK_EX | LOCK_NB) == 0 &&
+        fstat(groups->dir, &locked) == 0 && fstatat(own, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+        locked.st_ino == named.st_ino) {
+        return true;
+    }
+    if (groups->dir >= 0) {
+        close(groups->dir);
+        groups->dir = -1;
+    }
+    return false;
+}
+
+void guard_groups_open(struct guard_groups *groups)
+{
+    char own_path[PATH_MAX];
+    memset(groups, 0, sizeof *groups);
+    groups->dir = -1;
+    if (!cgroup_own(NULL, own_path) || !is_ours(own_path)) {
+        return;
+    }
+    int own = open(own_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0) {
+        return;
+    }
+    stale_remove_all(own);
+    for (int i = 0; i < NAME_TRIES && groups->dir < 0; i++) {
+        int n = snprintf(groups->path, sizeof groups->path, "%s/" NAME_PREFIX "%d.%d", own_path,
+                         (int)getpid(), i);
+        if (n < 0 || (size_t)n >= sizeof groups->path ||
+            directory_make(groups, own, strrchr(groups->path, '/') + 1)) {
+            break;
+        }
+    }
+    /* Before Linux 5.14 a group cannot be killed: then it is of no use here. */
+    if (groups->dir >= 0 && faccessat(groups->dir, "cgroup.kill", W_OK, 0) != 0) {
+        guard_groups_close(groups);
+    }
+    close(own);
+}
+
+void guard_groups_close(struct guard_groups *groups)
+{
+    if (groups->dir < 0) {
+        return;
+    }
+    groups_remove(groups->dir);
+    (void)rmdir(groups->path);
+    close(groups->dir);
+    groups->dir = -1;
+    memset(groups->state, GROUP_FREE, sizeof groups->state);
+}

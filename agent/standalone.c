@@ -1,0 +1,385 @@
+/* agent/standalone.c: see standalone.h. */
+#include "agent/standalone.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/guard/guard.h"
+#include "agent/scripts/private_dir.h"
+#include "common/net/clock.h"
+#include "common/net/log.h"
+#include "common/net/state_dir.h"
+
+#define PROGRAM "tfe-rdzv"
+/* What a child that found none ends with. */
+#define NOT_FOUND 127
+
+/* It makes keys and a database first: milliseconds, on a slow disk seconds. */
+#define START_MS 10000
+/* It promises 2 s (DESIGN 9). */
+#define STOP_MS 3000
+#define STOP_LOOK_US 2000
+/* Between the end of one and the start of the next. */
+#define AGAIN_FIRST_MS 50
+#define AGAIN_LAST_MS 5000
+
+struct standalone {
+    const struct agent_settings *settings;
+    struct private_dir dir;
+    char program[PATH_MAX];
+    char state_dir[PRIVATE_DIR_MAX + sizeof PRIVATE_DIR_SERVER + 1];
+    char token_file[PATH_MAX];
+    char endpoint[TFE_HOST_MAX + 16]; /* once it has listened */
+    pid_t pid;                        /* 0: none runs */
+    int said;                         /* its stdout; EOF: it has ended. -1 */
+    struct event *readable;
+    struct event *again;
+    uint32_t again_ms;
+};
+
+/* --- what fits -------------------------------------------------------------------------------- */
+
+static bool is_typed(const char *value, const char *variable)
+{
+    return value && value != getenv(variable);
+}
+
+int standalone_check(const struct agent_settings *s, struct tfe_why *why)
+{
+    const struct {
+        const char *option;
+        bool is_given;
+    } others[] = {
+        {"rdzv-endpoint", is_typed(s->endpoint, "TFE_RDZV_ENDPOINT")},
+        {"token", is_typed(s->token, "TFE_TOKEN")},
+        {"token-file", is_typed(s->token_file, "TFE_TOKEN_FILE")},
+        {"state-dir", is_typed(s->state_dir, "TFE_STATE_DIR")},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].is_given) {
+            why_set(why, "--standalone starts a server of its own: it does not go with --%s",
+                    others[i].option);
+            return TFE_EINVAL;
+        }
+    }
+    if (s->max_nodes > 1) {
+        why_set(why, "--standalone is for this machine alone: it does not go with --nnodes=%u:%u",
+                s->min_nodes, s->max_nodes);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+/* --- the process ------------------------------------------------------------------------------ */
+
+/* The program beside this one, so that both are of one version; else its name, for PATH. */
+static void program_find(char ret[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - sizeof PROGRAM);
+    char *slash = n > 0 ? memrchr(ret, '/', (size_t)n) : NULL;
+    if (slash) {
+        memcpy(slash + 1, PROGRAM, sizeof PROGRAM);
+    }
+    if (!slash || access(ret, X_OK) != 0) {
+        memcpy(ret, PROGRAM, sizeof PROGRAM);
+    }
+}
+
+/* Only what it must say: the agent's own log is what people read. */
+static const char *level_of(const struct agent_settings *settings)
+{
+    static const char *const names[] = {[LOG_DEBUG_] = "debug",
+                                        [LOG_INFO_] = "warn",
+                                        [LOG_WARN_] = "warn",
+                                        [LOG_ERROR_] = "error"};
+    return names[settings->log_level];
+}
+
+static _Noreturn void child_run(const struct standalone *s, int out, pid_t agent)
+{
+    const char *port = strrchr(s->endpoint, ':');
+    const char *argv[] = {s->program,
+                          "--bind",
+                          "127.0.0.1",
+                          "--port",
+                          port ? port + 1 : "0",
+                          "--state-dir",
+                          s->state_dir,
+                          "--log-level",
+                          level_of(s->settings),
+                          "--log-format",
+                          s->settings->log_format == LOG_JSON ? "json" : "logfmt",
+                          NULL};
+    char *copy[sizeof argv / sizeof argv[0]];
+    memcpy(copy, argv, sizeof copy);
+    /* A session of its own: the terminal's Ctrl-C is for the agent, which still has to say goodbye
+     * here. */
+    setsid();
+    /* SIGKILL, because the guard waits for nothing when it removes the directory. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != agent) {
+        _exit(1);
+    }
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    sigset_t none;
+    sigemptyset(&none);
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+        sigprocmask(SIG_SETMASK, &none, NULL) != 0) {
+        _exit(1);
+    }
+    execvp(copy[0], copy);
+    _exit(NOT_FOUND);
+}
+
+/* Starts it. TFE_ESYS with errno. */
+static int process_start(struct standalone *s)
+{
+    int out[2];
+    if (pipe2(out, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return TFE_ESYS;
+    }
+    pid_t agent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        child_run(s, out[1], agent);
+    }
+    int error = errno;
+    close(out[1]);
+    if (pid < 0) {
+        close(out[0]);
+        errno = error;
+        return TFE_ESYS;
+    }
+    s->pid = pid;
+    s->said = out[0];
+    return 0;
+}
+
+static void process_forget(struct standalone *s)
+{
+    if (s->said >= 0) {
+        close(s->said);
+    }
+    s->said = -1;
+    s->pid = 0;
+}
+
+/* Its first line: "listening on 127.0.0.1:PORT". */
+static bool endpoint_take(struct standalone *s, const char *text)
+{
+    static const char before[] = "listening on ";
+    size_t n = strcspn(text, "\n");
+    if (strncmp(text, before, sizeof before - 1) != 0 || text[n] != '\n' ||
+        n - (sizeof before - 1) >= sizeof s->endpoint) {
+        return false;
+    }
+    memcpy(s->endpoint, text + sizeof before - 1, n - (sizeof before - 1));
+    s->endpoint[n - (sizeof before - 1)] = '\0';
+    return true;
+}
+
+/* It ended before it listened, and has said why, unless there is no such program. */
+static void why_ended(struct standalone *s, struct tfe_why *why)
+{
+    int status = 0;
+    (void)waitpid(s->pid, &status, 0);
+    process_forget(s);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND) {
+        why_set(why, "--standalone: there is no " PROGRAM ", neither beside this program nor in PATH");
+    } else {
+        why_set(why, "--standalone: %s ended before it listened", s->program);
+    }
+}
+
+int standalone_start(struct standalone *s, struct tfe_why *why)
+{
+    if (process_start(s)) {
+        why_errno(why, "--standalone: start %s", s->program);
+        return TFE_ESYS;
+    }
+    char text[512] = "";
+    size_t held = 0;
+    int64_t end = clock_mono().ms + START_MS;
+    while (!endpoint_take(s, text)) {
+        int64_t left = end - clock_mono().ms;
+        struct pollfd ready = {.fd = s->said, .events = POLLIN};
+        ssize_t n = -1;
+        errno = held < sizeof text - 1 ? EAGAIN : EMSGSIZE;
+        if (left > 0 && held < sizeof text - 1 && poll(&ready, 1, (int)left) > 0) {
+            n = read(s->said, text + held, sizeof text - 1 - held);
+        }
+        if (n == 0) {
+            why_ended(s, why);
+            return TFE_ESYS;
+        }
+        if (n < 0 && (left <= 0 || (errno != EINTR && errno != EAGAIN))) {
+            why_set(why, "--standalone: %s does not say where it listens", s->program);
+            return TFE_ESYS;
+        }
+        held += n > 0 ? (size_t)n : 0;
+        text[held] = '\0';
+    }
+    log_info("private_server", LOG_S("endpoint", s->endpoint), LOG_I("pid", s->pid),
+             LOG_S("state_dir", s->state_dir));
+    return 0;
+}
+
+int standalone_find(const struct standalone *s, struct join_info *ret, struct tfe_why *why)
+{
+    struct join_wish wish = {.endpoint = s->endpoint,
+                             .token_file = s->token_file,
+                             .state_dir = s->state_dir,
+                             .roles = {TOKEN_AGENT},
+                             .n_roles = 1};
+    return join_find(&wish, ret, why);
+}
+
+/* --- keeping it ------------------------------------------------------------------------------- */
+
+static int watch_begin(struct standalone *s);
+
+static void again_later(struct standalone *s)
+{
+    struct timeval tv = {.tv_sec = s->again_ms / 1000,
+                         .tv_usec = (suseconds_t)(s->again_ms % 1000) * 1000};
+    evtimer_add(s->again, &tv);
+    s->again_ms = s->again_ms * 2 < AGAIN_LAST_MS ? s->again_ms * 2 : AGAIN_LAST_MS;
+}
+
+static void on_again(evutil_socket_t fd, short what, void *ctx)
+{
+    struct standalone *s = ctx;
+    (void)fd;
+    (void)what;
+    if (process_start(s)) {
+        log_warn("server_not_started", LOG_S("why", strerror(errno)));
+        again_later(s);
+    } else if (watch_begin(s)) {
+        kill(s->pid, SIGKILL);
+        (void)waitpid(s->pid, NULL, 0);
+        process_forget(s);
+        again_later(s);
+    }
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
+{
+    struct standalone *s = ctx;
+    char text[512];
+    (void)what;
+    ssize_t n = read(fd, text, sizeof text);
+    if (n > 0) {
+        s->again_ms = AGAIN_FIRST_MS; /* it listens */
+        return;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    /* It has ended, or will in a moment. Whoever lost its guard has reaped it already. */
+    int status = 0;
+    pid_t reaped = waitpid(s->pid, &status, WNOHANG);
+    if (reaped == 0) {
+        kill(s->pid, SIGKILL);
+        reaped = waitpid(s->pid, &status, 0);
+    }
+    bool is_known = reaped == s->pid;
+    log_warn("server_died", LOG_I("pid", s->pid),
+             LOG_I("signal", is_known && WIFSIGNALED(status) ? WTERMSIG(status) : 0),
+             LOG_I("status", is_known && WIFEXITED(status) ? WEXITSTATUS(status) : 0));
+    event_free(s->readable);
+    s->readable = NULL;
+    process_forget(s);
+    again_later(s);
+}
+
+static int watch_begin(struct standalone *s)
+{
+    s->readable = event_new(event_get_base(s->again), s->said, EV_READ | EV_PERSIST, on_readable, s);
+    return s->readable && event_add(s->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
+}
+
+int standalone_watch(struct standalone *s, struct event_base *base)
+{
+    s->again_ms = AGAIN_FIRST_MS;
+    s->again = evtimer_new(base, on_again, s);
+    return s->again ? watch_begin(s) : TFE_ENOMEM;
+}
+
+void standalone_unwatch(struct standalone *s)
+{
+    if (!s) {
+        return;
+    }
+    if (s->readable) {
+        event_free(s->readable);
+    }
+    if (s->again) {
+        event_free(s->again);
+    }
+    s->readable = NULL;
+    s->again = NULL;
+}
+
+/* --- from start to end ------------------------------------------------------------------------ */
+
+int standalone_new(const struct agent_settings *settings, struct standalone **ret,
+                   struct tfe_why *why)
+{
+    struct standalone *s = calloc(1, sizeof *s);
+    if (!s) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    s->settings = settings;
+    s->said = -1;
+    int rc = private_dir_new(NULL, &s->dir, why);
+    if (rc) {
+        free(s);
+        return rc;
+    }
+    program_find(s->program);
+    snprintf(s->state_dir, sizeof s->state_dir, "%s/%s", s->dir.path, PRIVATE_DIR_SERVER);
+    snprintf(s->token_file, sizeof s->token_file, "%s/%s", s->state_dir,
+             state_dir_token_name(TOKEN_AGENT));
+    guard_remove_at_end(s->dir.path);
+    *ret = s;
+    return 0;
+}
+
+static void process_end(struct standalone *s)
+{
+    kill(s->pid, SIGTERM);
+    for (int64_t end = clock_mono().ms + STOP_MS; clock_mono().ms < end;) {
+        pid_t pid = waitpid(s->pid, NULL, WNOHANG);
+        if (pid == s->pid || (pid < 0 && errno == ECHILD)) {
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = STOP_LOOK_US * 1000}, NULL);
+    }
+    kill(s->pid, SIGKILL);
+    (void)waitpid(s->pid, NULL, 0);
+}
+
+void standalone_free(struct standalone *s)
+{
+    if (!s) {
+        return;
+    }
+    standalone_unwatch(s);
+    if (s->pid) {
+        process_end(s);
+    }
+    process_forget(s);
+    private_dir_done(&s->dir);
+    free(s);
+}
