@@ -3,15 +3,19 @@
 Usage: churn_trainer.py DIRECTORY STEP_S SAVE_EVERY_S SAVE_S
 Rank 0 listens on its port of TF_CONFIG, the others connect; a step is a byte to everybody and a byte back. Whoever loses
 a peer ends with a collective's error. Rank 0 writes each step that is done into DIRECTORY/steps.EPOCH.jsonl and saves
-into DIRECTORY/checkpoint, every SAVE_EVERY_S and when it is asked; each save holds up training for SAVE_S. It starts
-from there. It is on the script channel by hand (PROTOCOL.md, section 10)."""
+into DIRECTORY/checkpoint, every SAVE_EVERY_S and when it is asked; each save holds up training for SAVE_S, and after one
+that it was asked for it stands still until it is told to stop, as tfe.Checkpointer does. It starts from there. It is on the script channel by hand (PROTOCOL.md, section 10)."""
 
 import json
 import os
 import pathlib
+import select
 import socket
 import sys
 import time
+
+
+STAND_STILL_S = 10.0
 
 
 class Channel:
@@ -39,6 +43,13 @@ class Channel:
                 self.must_stop = self.must_stop or message["type"] == "stop"
         except OSError:
             pass
+
+    def stand_still(self):
+        """So that no step is done that would be lost; not for ever, for the cluster may stay."""
+        end = time.monotonic() + STAND_STILL_S
+        while not self.must_stop and time.monotonic() < end:
+            select.select([self.socket], [], [], end - time.monotonic())
+            self.listen()
 
 
 def peers_of(rank, workers):
@@ -98,6 +109,8 @@ def main():
                 hidden.write_text(str(step))
                 hidden.rename(checkpoint)
                 channel.say("checkpoint", step=step, path=str(checkpoint), answers=asked)
+                if asked > answered:
+                    channel.stand_still()
                 saved_at, answered = time.monotonic(), asked
             if channel.must_stop:
                 sys.exit(0)

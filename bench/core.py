@@ -1,4 +1,4 @@
-"""What the core costs by itself: renewals by the number of leases, a mass expiry, a loss among 100,000 nodes."""
+"""What the core costs by itself: renewals by the number of leases, a mass expiry, what happens to 100,000 nodes."""
 import json
 import re
 import shutil
@@ -17,15 +17,45 @@ def cost(*what):
     return json.loads(out.stdout)
 
 
-def instructions(leases):
-    """Per renewal, by callgrind: the difference of two runs, so that joining cancels out."""
-    def total(count):
-        with tempfile.TemporaryDirectory(prefix="tfe-bench-") as folder:
-            out = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-                                  str(BIN / "bench" / "tfe-bench-core"), "renew", str(leases), str(count)],
-                                 capture_output=True, text=True)
-            return int(re.search(r"Collected : (\d+)", out.stderr)[1])
-    return (total(3000) - total(1000)) / 2000
+def instructions(function, *what):
+    """Those that callgrind counts within one function of the program: the same on any machine, however busy."""
+    with tempfile.TemporaryDirectory(prefix="tfe-bench-") as folder:
+        out = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--collect-atstart=no",
+                              f"--toggle-collect={function}", str(BIN / "bench" / "tfe-bench-core"), *map(str, what)],
+                             capture_output=True, text=True)
+        found = re.search(r"Collected : (\d+)", out.stderr)
+        if out.returncode or not found:
+            sys.exit(f"valgrind failed:\n{out.stderr}")
+        return int(found[1])
+
+
+WAYS = {"leave": "one leaves", "crash": "all trainers crash", "notice": "all machines are to go", "finish": "all end well"}
+
+
+def growth(figures, what, sizes, turns):
+    """What happens to one of two jobs, by their size: each figure per node, beside that of the smallest."""
+    smallest = {}
+    for nodes in sizes:
+        runs = [cost("jobs", nodes, what) for _ in range(turns)]
+        parts = {"us": ([run["ms"] * 1000 / nodes for run in runs], None), "steps": ([run["steps"] / nodes for run in runs], 1.1)}
+        if what == "leave":
+            parts["us to join"] = [run["join_ms"] * 1000 / nodes for run in runs], None
+            parts["B of memory"] = [run["bytes"] / nodes for run in runs], 1.1
+        for unit, (values, limit) in parts.items():
+            first = smallest.setdefault(unit, values)
+            figures.add(f"{WAYS[what]}, {nodes} nodes in two jobs", values, unit + "/node", None if first is values else first,
+                        ("ratio<=", limit) if limit and first is not values else None)
+
+
+def counted_growth(figures, sizes):
+    """The same in instructions: what grows faster than the number of nodes shows here, on any machine."""
+    for what, case in {"join": "joining", **WAYS}.items():
+        first = None
+        for nodes in sizes:
+            function, way = ("jobs_begin", "leave") if what == "join" else ("jobs_go_on", what)
+            values = [instructions(function, "jobs", nodes, way) / nodes]
+            figures.add(f"{case}, {nodes} nodes, counted", values, "instructions", first, ("ratio<=", 1.25) if first else None)
+            first = first or values
 
 
 def main():
@@ -41,22 +71,21 @@ def main():
         # Beside 1,000: what grows is the time to reach memory that no cache holds.
         figures.add(f"renewal, {leases} leases", values, "ns", floors or None)
         floors = floors or values
-    if shutil.which("valgrind"):
-        counted = [instructions(leases) for leases in (sizes[:2] if options.quick else sizes)]
-        for leases, value in zip(sizes, counted):
-            figures.add(f"renewal, {leases} leases, counted", [value], "instructions", [counted[0]], ("ratio<=", 1.25))
-    runs = [cost("expire", 100000) for _ in range(options.turns)]
-    figures.add("100,000 leases over in one tick, longest step", [run["longest_ms"] for run in runs], "ms",
-                goal=("value<=", 20))
-    sizes, first = ((2500, 5000) if options.quick else (25000, 50000, 100000)), {}
-    for nodes in sizes:
-        runs = [cost("loss", nodes) for _ in range(options.turns)]
-        for what, unit in (("steps", ""), ("bytes", "B"), ("ms", "ms")):
-            values = [run[what] / (nodes if what != "ms" else 1) for run in runs]
-            grown = [v * (len(sizes) and nodes / sizes[0]) for v in first.get(what, [])] if what == "ms" else first.get(what)
-            figures.add(f"{nodes} nodes in two jobs, one leaves, {what}{'' if what == 'ms' else ' per node'}", values, unit,
-                        grown or None, ("ratio<=", 2 if what == "ms" else 1.1) if grown else None)
-            first.setdefault(what, values)
+    counts = shutil.which("valgrind") is not None
+    if not counts:
+        print("  valgrind is not installed: no instructions are counted")
+    counted = [instructions("renew", "renew", leases, 2000) / 2000 for leases in (sizes[:2] if options.quick else sizes) if counts]
+    for leases, value in zip(sizes, counted):
+        figures.add(f"renewal, {leases} leases, counted", [value], "instructions", [counted[0]], ("ratio<=", 1.25))
+    for what, case in ("waiting", "nodes wait"), ("running", "ten jobs run"):
+        runs = [cost("expire", 100000, what) for _ in range(options.turns)]
+        figures.add(f"100,000 leases over in one tick, {case}, longest step", [run["longest_ms"] for run in runs], "ms",
+                    goal=("value<=", 20))
+    sizes = (2500, 5000) if options.quick else (25000, 50000, 100000)
+    for what in ("leave", "crash", "notice", "finish"):
+        growth(figures, what, sizes, options.turns)
+    if counts:
+        counted_growth(figures, (500, 2000) if options.quick else (1000, 10000))
     return figures.finish()
 
 

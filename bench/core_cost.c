@@ -1,17 +1,20 @@
-/* bench/core_cost.c: what the rendezvous core costs by itself: a renewal by the number of leases, and the longest
- * step when all leases end in one tick. Prints one JSON object a line.
+/* bench/core_cost.c: what the rendezvous core costs by itself: a renewal by the number of leases, the longest step when
+ * all leases end in one tick, and what happens to running jobs, by their size. Prints one JSON object a line.
  *
- * Usage: tfe-bench-core renew LEASES COUNT | expire LEASES | loss NODES
- * `renew` prints nanoseconds per renewal and allocations during them; instructions are callgrind's business.
- * `loss`: two jobs of NODES / 2 run; one node leaves: steps and time until the next epoch has been told to
- * all, and the memory that the core holds. */
+ * Usage: tfe-bench-core renew LEASES COUNT | expire LEASES waiting|running | jobs NODES leave|crash|notice|finish
+ * `renew` prints nanoseconds of processor time per renewal and allocations during them; instructions are callgrind's
+ * business.
+ * `expire`: what the leases of waiting nodes, or of running jobs of 10,000 each, cost that end all together.
+ * `jobs`: two jobs of NODES / 2 join, try each other's addresses and run; then in the first one a node leaves, all
+ * trainers crash, all machines are to go, or all trainers end well: steps and time until everybody has been told
+ * what follows from it, and the memory that the core holds. */
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench/machine.h"
 #include "common/base/mem.h"
 #include "server/core/rdzv.h"
 
@@ -38,11 +41,10 @@ static struct rdzv *core;
 static int64_t now = 1000000;
 static struct rdzv_actions actions;
 
+/* Of this process alone: others are on this machine, too. */
 static double now_ns(void)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+    return (double)machine_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static int step(struct rdzv_event event)
@@ -81,7 +83,8 @@ static int join_all(uint32_t leases)
     return 0;
 }
 
-static int renew(uint32_t leases, uint32_t count)
+/* callgrind counts what this and two functions below cost, by their names. */
+__attribute__((noinline)) static int renew(uint32_t leases, uint32_t count)
 {
     const unsigned long long before = allocations;
     /* In an order that is not that of memory, as on a server. */
@@ -102,10 +105,288 @@ static int renew(uint32_t leases, uint32_t count)
     return 0;
 }
 
+/* --- jobs that run ------------------------------------------------------------------------------- */
+
+/* What agents and the disk say to an action. An action's strings are gone with the next step, so what is to be said
+ * is kept in here, in the order in which it was asked for. */
+struct reply {
+    enum { REPLY_PERSISTED, REPLY_READY, REPLY_LISTENING, REPLY_EXITED, REPLY_PROBED } type;
+    uint32_t session;
+    uint64_t number; /* epoch, probe or sequence */
+    bool answering;
+    char job[2];
+};
+
+static struct reply *replies;
+static size_t replies_first;
+static size_t replies_end;
+static size_t replies_cap;
+static uint64_t *running; /* by session: the epoch it was told START of */
+static uint64_t *asked;   /* … and the last it was told PREPARE of */
+static unsigned long long steps;
+static unsigned long long started; /* STARTs since the last look */
+static unsigned long long finished; /* FINISHes */
+
+static void reply(struct reply r)
+{
+    if (replies_first == replies_end) {
+        replies_first = replies_end = 0;
+    }
+    if (replies_end == replies_cap) {
+        replies_cap = replies_cap ? 2 * replies_cap : 1024;
+        replies = realloc(replies, replies_cap * sizeof *replies);
+        if (!replies) {
+            abort();
+        }
+    }
+    replies[replies_end++] = r;
+}
+
+static void hear(const struct rdzv_action *a)
+{
+    const struct tfe_msg *msg = &a->msg;
+    struct reply r = {.session = a->session};
+    if (a->type == RDZV_PERSIST) {
+        r.type = REPLY_PERSISTED;
+        r.number = a->record->sequence;
+        (void)snprintf(r.job, sizeof r.job, "%s", a->record->job);
+        reply(r);
+    } else if (a->type == RDZV_SEND && msg->type == MSG_PREPARE) {
+        r.type = REPLY_READY;
+        r.number = asked[a->session] = msg->u.prepare.epoch;
+        r.answering = msg->u.prepare.answer;
+        reply(r);
+    } else if (a->type == RDZV_SEND && msg->type == MSG_PROBE) {
+        r.type = REPLY_PROBED;
+        r.number = msg->u.probe.probe;
+        reply(r);
+    } else if (a->type == RDZV_SEND && msg->type == MSG_START) {
+        started++;
+        r.type = REPLY_LISTENING;
+        r.number = running[a->session] = msg->u.start.epoch;
+        reply(r);
+    } else if (a->type == RDZV_SEND && msg->type == MSG_STOP && running[a->session] != 0) {
+        r.type = REPLY_EXITED;
+        r.number = running[a->session];
+        running[a->session] = 0;
+        reply(r);
+    } else if (a->type == RDZV_SEND && msg->type == MSG_FINISH) {
+        finished++;
+    }
+}
+
+/* A step; what it asks for is kept for answer_all. */
+static int play(const struct rdzv_event *event)
+{
+    steps++;
+    if (step(*event)) {
+        return 1;
+    }
+    for (size_t i = 0; i < actions.n; i++) {
+        hear(&actions.v[i]);
+    }
+    return 0;
+}
+
+static int say(uint32_t session, const struct tfe_msg *msg)
+{
+    return play(&(struct rdzv_event){.type = RDZV_MESSAGE, .session = session, .msg = msg});
+}
+
+static int say_exited(uint32_t session, uint64_t epoch, uint32_t code, const char *tail)
+{
+    running[session] = 0;
+    return say(session, &(struct tfe_msg){
+                            .type = MSG_EXITED,
+                            .u.exited = {.epoch = epoch, .code = code, .tail = tail}});
+}
+
+static int give(const struct reply *r)
+{
+    const uint16_t port = (uint16_t)(10000 + 2 * (r->session % 25000) + (r->number & 1));
+    struct tfe_msg msg = {.type = MSG_LISTENING, .u.listening.epoch = r->number};
+    switch (r->type) {
+    case REPLY_PERSISTED:
+        return play(&(struct rdzv_event){
+            .type = RDZV_PERSISTED, .job = r->job, .sequence = r->number});
+    case REPLY_READY:
+        if (asked[r->session] != r->number) {
+            return 0;
+        }
+        msg = (struct tfe_msg){.type = MSG_READY,
+                               .u.ready = {.epoch = r->number,
+                                           .host = "10.0.0.1",
+                                           .ports = &port,
+                                           .n_ports = 1,
+                                           .answering = r->answering}};
+        break;
+    case REPLY_LISTENING:
+        break;
+    case REPLY_EXITED:
+        msg = (struct tfe_msg){
+            .type = MSG_EXITED, .u.exited = {.epoch = r->number, .stopped = true, .tail = ""}};
+        break;
+    case REPLY_PROBED:
+        msg = (struct tfe_msg){
+            .type = MSG_PROBED,
+            .u.probed = {.probe = r->number, .result = PROBE_ANSWERED_OURS}};
+        break;
+    }
+    return say(r->session, &msg);
+}
+
+/* Until nobody has anything left to say. */
+static int answer_all(void)
+{
+    while (replies_first < replies_end) {
+        const struct reply r = replies[replies_first++];
+        if (give(&r)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int join_jobs(uint32_t nodes, uint32_t per_job)
+{
+    for (uint32_t i = 0; i < nodes; i++) {
+        char node[32];
+        const char job[2] = {(char)('a' + i / per_job), '\0'};
+        (void)snprintf(node, sizeof node, "node-%08u", i * 2654435761u);
+        const struct tfe_msg msg = {.type = MSG_JOIN,
+                                    .u.join = {.job = job,
+                                               .node = node,
+                                               .node_name = node,
+                                               .min_nodes = per_job - 1,
+                                               .max_nodes = per_job,
+                                               .nproc = 1,
+                                               .max_restarts = 3,
+                                               .gather_ms = MSG_UNSET,
+                                               .grow_wait_ms = MSG_UNSET,
+                                               .stop_grace_ms = MSG_UNSET,
+                                               .elastic_timeout_ms = MSG_UNSET,
+                                               .chief_grace_ms = MSG_UNSET}};
+        if (say(i, &msg)) {
+            return 1;
+        }
+    }
+    return answer_all();
+}
+
+/* One of the first job's nodes leaves in good order. */
+static int leave(uint32_t half)
+{
+    const uint32_t who = half / 2;
+    running[who] = 0;
+    return say(who, &(struct tfe_msg){.type = MSG_GOODBYE});
+}
+
+/* A trainer fails, and before anybody can be stopped all others die of it. */
+static int crash(uint32_t half)
+{
+    const uint64_t epoch = running[0];
+    int rc = say_exited(half / 2, epoch, 1, "Traceback (most recent call last):\nValueError: x\n");
+    for (uint32_t i = 0; i < half && rc == 0; i++) {
+        if (i != half / 2) {
+            rc = say_exited(i, epoch, 1, "Collective ops is aborted by: a peer\n");
+        }
+    }
+    now += 2000; /* the back-off */
+    return rc || answer_all() || play(&(struct rdzv_event){.type = RDZV_TICK});
+}
+
+/* The machines of all nodes are to go. */
+static int notice(uint32_t half)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < half && rc == 0; i++) {
+        rc = say(i, &(struct tfe_msg){.type = MSG_NOTICE,
+                                      .u.notice = {.kind = NOTICE_PREEMPT, .deadline_ms = 600000}});
+    }
+    return rc;
+}
+
+/* All trainers end well, rank 0 before the others. */
+static int finish(uint32_t half)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < half && rc == 0; i++) {
+        rc = say_exited(i, running[i], 0, "");
+    }
+    return rc;
+}
+
+static const struct {
+    const char *name;
+    int (*happen)(uint32_t half);
+    uint32_t starts; /* members that have to be there afterwards: half minus so many; … */
+    bool ends;       /* … or all are told that the job is over */
+    bool goes_on;    /* … or nothing changes yet */
+} ways[] = {
+    {.name = "leave", .happen = leave, .starts = 1},
+    {.name = "crash", .happen = crash},
+    {.name = "notice", .happen = notice, .goes_on = true},
+    {.name = "finish", .happen = finish, .ends = true},
+};
+
+__attribute__((noinline)) static int jobs_begin(uint32_t nodes, uint32_t per_job)
+{
+    return join_jobs(nodes, per_job);
+}
+
+__attribute__((noinline)) static int jobs_go_on(size_t way, uint32_t half)
+{
+    return ways[way].happen(half) || answer_all();
+}
+
+static int start_jobs(uint32_t nodes, uint32_t per_job)
+{
+    running = calloc(nodes + 1, sizeof *running);
+    asked = calloc(nodes + 1, sizeof *asked);
+    if (!running || !asked || jobs_begin(nodes, per_job) || started != nodes) {
+        (void)fprintf(stderr, "the jobs did not start: %llu of %u\n", started, nodes);
+        return 1;
+    }
+    started = 0;
+    return 0;
+}
+
+static int run_jobs(uint32_t nodes, const char *name)
+{
+    const uint32_t half = nodes / 2;
+    size_t way = 0;
+    while (way < sizeof ways / sizeof ways[0] && strcmp(ways[way].name, name) != 0) {
+        way++;
+    }
+    if (way == sizeof ways / sizeof ways[0]) {
+        return 2;
+    }
+    const double joined_at = now_ns();
+    if (start_jobs(2 * half, half)) {
+        return 1;
+    }
+    const unsigned long long before = steps;
+    const unsigned long long holds = held;
+    const double began = now_ns();
+    const bool done = jobs_go_on(way, half) == 0;
+    if (!done || finished != (ways[way].ends ? half : 0) ||
+        started != (ways[way].ends || ways[way].goes_on ? 0 : half - ways[way].starts)) {
+        (void)fprintf(stderr, "%s: %llu of %u started, %llu finished\n", name, started, half,
+                      finished);
+        return 1;
+    }
+    (void)printf("{\"nodes\": %u, \"steps\": %llu, \"ms\": %.3f, \"join_ms\": %.3f, \"bytes\": %llu}\n",
+                 2 * half, steps - before, (now_ns() - began) / 1e6, (began - joined_at) / 1e6,
+                 holds);
+    return 0;
+}
+
+/* Nothing is heard of anybody any more, and nobody answers. */
 static int expire(uint32_t leases)
 {
     double longest = 0;
-    unsigned steps = 0;
+    unsigned n = 0;
+    unsigned over = 0;
     now += 3600 * 1000; /* the server was late, says the core: once more of the same, in its own time */
     for (int64_t end = now + 7200 * 1000; now < end;) {
         const double began = now_ns();
@@ -114,7 +395,10 @@ static int expire(uint32_t leases)
         }
         const double took = now_ns() - began;
         longest = took > longest ? took : longest;
-        steps++;
+        n++;
+        for (size_t i = 0; i < actions.n; i++) {
+            over += actions.v[i].type == RDZV_SEND && actions.v[i].msg.type == MSG_LEASE_ENDED;
+        }
         if (actions.deadline.ms > now) {
             if (actions.deadline.ms > end) {
                 break;
@@ -122,158 +406,8 @@ static int expire(uint32_t leases)
             now = actions.deadline.ms;
         }
     }
-    (void)printf("{\"leases\": %u, \"longest_ms\": %.3f, \"steps\": %u}\n", leases, longest / 1e6, steps);
-    return 0;
-}
-
-/* --- a loss -------------------------------------------------------------------------------------- */
-
-struct actor {
-    uint64_t prepare; /* asked to get ready for it */
-    uint64_t started;
-};
-
-static struct actor *actors;
-static unsigned long long steps;
-static unsigned long long started; /* STARTs of the newest epochs */
-
-/* A step, and what the actors and the disk answer to it, until nobody has anything left to say. */
-static int play(const struct rdzv_event *event);
-
-static int answer_all(void)
-{
-    /* What an action points to is gone with the next step: keep what is to be said. */
-    static struct {
-        uint32_t session;
-        uint64_t epoch;
-        bool is_start;
-    } *said;
-    static size_t cap;
-    size_t n = 0;
-    size_t n_records = 0;
-    struct {
-        char job[64];
-        uint64_t sequence;
-    } records[8];
-    if (actions.n > cap) {
-        cap = 2 * actions.n;
-        free(said);
-        said = calloc(cap, sizeof *said);
-        if (!said) {
-            return 1;
-        }
-    }
-    for (size_t i = 0; i < actions.n; i++) {
-        const struct rdzv_action *a = &actions.v[i];
-        if (a->type == RDZV_PERSIST && n_records < 8) {
-            (void)snprintf(records[n_records].job, sizeof records[0].job, "%s", a->record->job);
-            records[n_records++].sequence = a->record->sequence;
-        } else if (a->type == RDZV_SEND && a->msg.type == MSG_PREPARE) {
-            actors[a->session].prepare = a->msg.u.prepare.epoch;
-            said[n].session = a->session;
-            said[n].is_start = false;
-            said[n++].epoch = a->msg.u.prepare.epoch;
-        } else if (a->type == RDZV_SEND && a->msg.type == MSG_START) {
-            actors[a->session].started = a->msg.u.start.epoch;
-            started++;
-            said[n].session = a->session;
-            said[n].is_start = true;
-            said[n++].epoch = a->msg.u.start.epoch;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        /* Later steps may have more to answer: they keep a list of their own behind this one's. */
-        const uint32_t session = said[i].session;
-        const uint16_t port = (uint16_t)(10000 + 2 * (session % 25000) + (said[i].epoch & 1));
-        struct tfe_msg msg = {.type = MSG_LISTENING, .u.listening.epoch = said[i].epoch};
-        if (!said[i].is_start) {
-            if (actors[session].prepare != said[i].epoch) {
-                continue;
-            }
-            msg = (struct tfe_msg){.type = MSG_READY,
-                                   .u.ready = {.epoch = said[i].epoch,
-                                               .host = "10.0.0.1",
-                                               .ports = &port,
-                                               .n_ports = 1}};
-        }
-        steps++;
-        if (step((struct rdzv_event){.type = RDZV_MESSAGE, .session = session, .msg = &msg})) {
-            return 1;
-        }
-        /* The step of the last READY asks for the record, that of rank 0's LISTENING starts the rest. */
-        for (size_t k = 0; k < actions.n; k++) {
-            const struct rdzv_action *a = &actions.v[k];
-            if (a->type == RDZV_PERSIST && n_records < 8) {
-                (void)snprintf(records[n_records].job, sizeof records[0].job, "%s", a->record->job);
-                records[n_records++].sequence = a->record->sequence;
-            } else if (a->type == RDZV_SEND && a->msg.type == MSG_START) {
-                started++;
-            }
-        }
-    }
-    for (size_t i = 0; i < n_records; i++) {
-        const struct rdzv_event event = {
-            .type = RDZV_PERSISTED, .job = records[i].job, .sequence = records[i].sequence};
-        if (play(&event)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int play(const struct rdzv_event *event)
-{
-    steps++;
-    return step(*event) || answer_all();
-}
-
-static int join_jobs(uint32_t nodes)
-{
-    const uint32_t half = nodes / 2;
-    for (uint32_t i = 0; i < 2 * half; i++) {
-        char node[32];
-        (void)snprintf(node, sizeof node, "node-%08u", i * 2654435761u);
-        const struct tfe_msg msg = {.type = MSG_JOIN,
-                                    .u.join = {.job = i < half ? "a" : "b",
-                                               .node = node,
-                                               .node_name = node,
-                                               .min_nodes = half - 1,
-                                               .max_nodes = half,
-                                               .nproc = 1,
-                                               .max_restarts = MSG_UNSET,
-                                               .gather_ms = MSG_UNSET,
-                                               .grow_wait_ms = MSG_UNSET,
-                                               .stop_grace_ms = MSG_UNSET,
-                                               .elastic_timeout_ms = MSG_UNSET,
-                                               .chief_grace_ms = MSG_UNSET}};
-        if (play(&(struct rdzv_event){.type = RDZV_MESSAGE, .session = i, .msg = &msg})) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int loss(uint32_t nodes)
-{
-    const uint32_t half = nodes / 2;
-    actors = calloc(nodes + 1, sizeof *actors);
-    if (!actors || join_jobs(nodes) || started != 2 * half) {
-        (void)fprintf(stderr, "the jobs did not start: %llu of %u\n", started, 2 * half);
-        return 1;
-    }
-    const unsigned long long before = steps;
-    const unsigned long long holds = held;
-    const double began = now_ns();
-    started = 0;
-    const struct tfe_msg msg = {.type = MSG_GOODBYE};
-    if (play(&(struct rdzv_event){.type = RDZV_MESSAGE, .session = half / 2, .msg = &msg}) ||
-        started != half - 1) {
-        (void)fprintf(stderr, "the next epoch did not start: %llu of %u\n", started, half - 1);
-        return 1;
-    }
-    (void)printf("{\"nodes\": %u, \"steps\": %llu, \"ms\": %.3f, \"bytes\": %llu}\n", 2 * half,
-                 steps - before, (now_ns() - began) / 1e6, holds);
-    return 0;
+    (void)printf("{\"leases\": %u, \"longest_ms\": %.3f, \"steps\": %u}\n", leases, longest / 1e6, n);
+    return over != leases;
 }
 
 int main(int argc, char **argv)
@@ -287,18 +421,18 @@ int main(int argc, char **argv)
                                        .gather_ms = 3000,
                                        .gather_max_ms = 30000,
                                        .max_sessions = leases + 1};
-    const bool loses = strcmp(argv[1], "loss") == 0;
-    if (leases == 0 || rdzv_new(&config, &mem, &core) || (!loses && join_all(leases))) {
+    const bool runs = strcmp(argv[1], "jobs") == 0 || (argc == 4 && strcmp(argv[3], "running") == 0);
+    if (leases == 0 || rdzv_new(&config, &mem, &core) || (!runs && join_all(leases))) {
         (void)fprintf(stderr, "the core cannot hold so many\n");
         return 1;
     }
     int rc = 2;
-    if (loses) {
-        rc = loss(leases);
+    if (strcmp(argv[1], "jobs") == 0 && argc == 4) {
+        rc = run_jobs(leases, argv[3]);
     } else if (strcmp(argv[1], "renew") == 0 && argc == 4) {
         rc = renew(leases, (uint32_t)strtoul(argv[3], NULL, 10));
-    } else if (strcmp(argv[1], "expire") == 0) {
-        rc = expire(leases);
+    } else if (strcmp(argv[1], "expire") == 0 && argc == 4) {
+        rc = (runs && start_jobs(leases, 10000)) || expire(leases);
     }
     rdzv_free(core);
     return rc;

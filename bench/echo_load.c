@@ -12,12 +12,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench/frames.h"
+#include "bench/machine.h"
 
 struct load;
 struct connection {
@@ -111,13 +110,6 @@ static void on_over(evutil_socket_t fd, short what, void *ctx)
     load->over = true;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 6 || sodium_init() < 0) {
@@ -129,11 +121,7 @@ int main(int argc, char **argv)
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)strtoul(argv[2], NULL, 10)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
+    machine_raise_files();
     load.request_n = frames_renew(load.request);
     struct event_config *how = event_config_new();
     const struct timeval turn = {.tv_usec = 50000};
@@ -164,7 +152,7 @@ int main(int argc, char **argv)
     struct event timer;
     (void)event_assign(&timer, load.base, -1, 0, on_over, &load);
     (void)evtimer_add(&timer, &tv);
-    const double began = now_s();
+    const double began = machine_s();
     for (uint32_t i = 0; i < window; i++) {
         ask_next(&load);
     }
@@ -172,6 +160,6 @@ int main(int argc, char **argv)
         (void)event_base_loop(load.base, EVLOOP_ONCE);
     }
     (void)printf("{\"answers\": %llu, \"seconds\": %.6f}\n", (unsigned long long)load.answers,
-                 now_s() - began);
+                 machine_s() - began);
     return 0;
 }

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <time.h>
 
+#include "bench/machine.h"
 #include "common/base/table.h"
 #include "common/net/channel.h"
 #include "common/net/limits.h"
@@ -79,13 +79,6 @@ struct fleet {
     uint64_t last_welcome_us;
 };
 
-static uint64_t now_us(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static void arm(struct agent *a, uint64_t us)
 {
     const struct timeval tv = {.tv_sec = (time_t)(us / 1000000),
@@ -104,7 +97,7 @@ static void say(struct agent *a, const struct tfe_msg *msg)
 
 static void renew(struct agent *a)
 {
-    a->sent_us = now_us();
+    a->sent_us = machine_us();
     say(a, &(struct tfe_msg){.type = MSG_RENEW, .u.renew.number = ++a->renewals});
 }
 
@@ -127,7 +120,7 @@ static void on_renewed(struct agent *a, const struct msg_renewed *renewed)
     f->seen.renewed++;
     if (renewed->number == a->renewals) {
         if (f->n_latencies < LATENCIES_MAX) {
-            f->latencies[f->n_latencies++] = (uint32_t)(now_us() - a->sent_us);
+            f->latencies[f->n_latencies++] = (uint32_t)(machine_us() - a->sent_us);
         }
         a->answered = a->renewals;
         if (f->window > 0) {
@@ -155,6 +148,7 @@ static uint16_t port_of(const struct agent *a, uint64_t epoch)
 static void send_ready(struct agent *a, uint64_t epoch, bool answering)
 {
     const uint16_t port = port_of(a, epoch);
+    a->table_bytes = 0; /* of an epoch that was stopped before its table was here */
     say(a, &(struct tfe_msg){.type = MSG_READY,
                              .u.ready = {.epoch = epoch,
                                          .host = "127.0.0.1",
@@ -254,6 +248,15 @@ static bool has_table(struct agent *a, const struct msg_start *start)
            (r->bytes[0] == 0 && bytes > r->bytes[1]) || (r->bytes[1] == 0 && bytes > 0);
 }
 
+/* What it runs; 0 nothing. */
+static void set_epoch(struct agent *a, uint64_t epoch)
+{
+    struct fleet *f = a->fleet;
+    f->seen.started -= a->epoch != 0 && a->epoch == f->seen.epoch;
+    f->seen.started += epoch != 0 && epoch == f->seen.epoch;
+    a->epoch = epoch;
+}
+
 static void on_start(struct agent *a, const struct msg_start *start)
 {
     struct fleet *f = a->fleet;
@@ -262,15 +265,14 @@ static void on_start(struct agent *a, const struct msg_start *start)
         return;
     }
     a->digests[start->epoch & 1] = start->table_digest;
-    a->epoch = start->epoch;
-    a->highest = start->epoch;
-    a->started_us = now_us();
     if (start->epoch > f->seen.epoch) {
         f->seen.epoch = start->epoch;
         f->seen.epochs_seen++;
         f->seen.started = 0;
     }
-    f->seen.started += start->epoch == f->seen.epoch;
+    set_epoch(a, start->epoch);
+    a->highest = start->epoch;
+    a->started_us = machine_us();
     say(a, &(struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = start->epoch});
 }
 
@@ -281,7 +283,7 @@ static void on_stop(struct agent *a, const struct msg_stop *stop)
     if (a->epoch != 0) {
         say(a, &(struct tfe_msg){.type = MSG_EXITED,
                                  .u.exited = {.epoch = a->epoch, .stopped = true, .tail = ""}});
-        a->epoch = 0;
+        set_epoch(a, 0);
     }
 }
 
@@ -313,7 +315,7 @@ static void on_established(void *ctx, struct channel *ch, enum token_role role)
     if (config->silent) {
         /* A message of a later version: ignored, but it opens the session. */
         static const uint8_t unknown[] = {0xff};
-        if (channel_send_encoded(ch, unknown, sizeof unknown, false)) {
+        if (channel_send_encoded(ch, unknown, sizeof unknown)) {
             abort();
         }
         a->welcome = true;
@@ -342,14 +344,14 @@ static void on_established(void *ctx, struct channel *ch, enum token_role role)
 static void on_welcome(struct agent *a, const struct msg_welcome *welcome)
 {
     struct fleet *f = a->fleet;
-    const uint64_t second = (now_us() - f->mark_us) / 1000000;
+    const uint64_t second = (machine_us() - f->mark_us) / 1000000;
     a->renew_ms = (uint16_t)(welcome->renew_ms < 60000 ? welcome->renew_ms : 60000);
     a->spread_ms = (uint16_t)(welcome->spread_ms < 60000 ? welcome->spread_ms : 60000);
     if (!a->welcome) {
         a->welcome = true;
         f->seen.connected++;
         f->n_welcomes++;
-        f->last_welcome_us = now_us() - f->mark_us;
+        f->last_welcome_us = machine_us() - f->mark_us;
         f->welcomes[second < SECONDS_MAX ? second : SECONDS_MAX - 1]++;
     }
     arm_renewal(a);
@@ -397,6 +399,7 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     (void)detail;
     a->channel = NULL;
     a->received = 0;
+    a->table_bytes = 0;
     f->n_connecting -= a->connecting;
     a->connecting = false;
     f->seen.connected -= a->welcome;
@@ -456,6 +459,17 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* --- the fleet ----------------------------------------------------------------------------------- */
 
+/* The agent's next process: it has a node id of its own, and has seen nothing yet. */
+static void be_born(struct agent *a)
+{
+    uint32_t random;
+    randombytes_buf(&random, sizeof random);
+    (void)snprintf(a->node, sizeof a->node, "sim-%u-%08x", a->number, random);
+    set_epoch(a, 0);
+    a->highest = a->table_epoch = 0;
+    a->digests[0] = a->digests[1] = 0;
+}
+
 int fleet_new(struct event_base *base, const struct fleet_config *config, struct fleet **ret)
 {
     struct fleet *f = calloc(1, sizeof *f);
@@ -478,9 +492,7 @@ int fleet_new(struct event_base *base, const struct fleet_config *config, struct
         struct agent *a = &f->agents[i];
         a->fleet = f;
         a->number = i;
-        uint32_t random;
-        randombytes_buf(&random, sizeof random);
-        (void)snprintf(a->node, sizeof a->node, "sim-%u-%08x", i, random);
+        be_born(a);
         (void)event_assign(&a->timer, base, -1, 0, on_timer, a);
     }
     fleet_mark(f);
@@ -517,13 +529,13 @@ static void take_out(struct fleet *f, uint32_t agent, bool polite)
 {
     struct agent *a = &f->agents[agent];
     a->wanted = false;
+    be_born(a);
     if (!a->channel) {
         return;
     }
     f->seen.connected -= a->welcome;
     f->n_connecting -= a->connecting;
     a->welcome = a->connecting = false;
-    a->epoch = 0;
     (void)event_del(&a->timer);
     if (polite) {
         say(a, &(struct tfe_msg){.type = MSG_GOODBYE, .u.goodbye.drained = true});
@@ -564,7 +576,7 @@ void fleet_pace(struct fleet *f, uint32_t interval_ms)
 
 void fleet_mark(struct fleet *f)
 {
-    f->mark_us = now_us();
+    f->mark_us = machine_us();
     f->seen.renewed = 0;
     f->n_latencies = 0;
     f->n_welcomes = 0;

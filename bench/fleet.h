@@ -26,7 +26,7 @@ struct fleet_config {
 /* What has happened so far. Times in microseconds. */
 struct fleet_facts {
     uint32_t connected;   /* WELCOME received, and still there */
-    uint32_t started;     /* START of the newest epoch received, its table complete */
+    uint32_t started;     /* in the newest epoch: its START received, its table complete */
     uint64_t epoch;       /* the newest anybody was started in */
     uint64_t epochs_seen; /* different ones */
     uint32_t stopped;     /* STOPs received, ever */
@@ -43,7 +43,8 @@ void fleet_free(struct fleet *f);
  * themselves when the connection ends, spread as WELCOME said. */
 void fleet_connect(struct fleet *f, uint32_t from, uint32_t to);
 
-/* Closes an agent's connection without a word, for good; whoever probes its ports is told "refused". */
+/* Closes an agent's connection without a word; whoever probes its ports is told "refused". Connected again, it is
+ * another process. */
 void fleet_lose(struct fleet *f, uint32_t agent);
 /* … with a GOODBYE. */
 void fleet_leave(struct fleet *f, uint32_t agent);

@@ -6,34 +6,17 @@
  * Prints {"seconds": …}. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench/frames.h"
-
-static double now_s(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void pin(int core)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)core, &set);
-    (void)sched_setaffinity(0, sizeof set, &set);
-}
+#include "bench/machine.h"
 
 /* NKpsk0: each side makes an ephemeral key and two shared secrets. */
 static void curve_ops(unsigned long n)
@@ -60,17 +43,17 @@ static int wait_for(pid_t pid)
 
 static int curve(unsigned long n)
 {
-    const double began = now_s();
+    const double began = machine_s();
     const pid_t client = fork();
     if (client == 0) {
-        pin(1);
+        machine_pin(1);
         curve_ops(n);
         _exit(0);
     }
-    pin(0);
+    machine_pin(0);
     curve_ops(n);
     const int rc = client > 0 ? wait_for(client) : 1;
-    (void)printf("{\"seconds\": %.6f}\n", now_s() - began);
+    (void)printf("{\"seconds\": %.6f}\n", machine_s() - began);
     return rc;
 }
 
@@ -142,53 +125,81 @@ static void send_all(const int *fds, unsigned long n, size_t bytes)
     }
 }
 
+static int listen_on_loopback(struct sockaddr_in *ret)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t n = sizeof *ret;
+    *ret = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval patience = {.tv_sec = 10}; /* the other process may have failed */
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) ||
+        bind(fd, (struct sockaddr *)ret, n) || listen(fd, SOMAXCONN) ||
+        getsockname(fd, (struct sockaddr *)ret, &n)) {
+        perror("listen");
+        exit(1);
+    }
+    return fd;
+}
+
+/* The other process: has all connections before it says so, then receives. */
+static void connect_and_receive(const struct sockaddr_in *at, unsigned long n, size_t sealed_n,
+                                int ready)
+{
+    int *fds = calloc(n, sizeof *fds);
+    machine_pin(1);
+    for (unsigned long i = 0; i < n; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fds[i] < 0 || connect(fds[i], (const struct sockaddr *)at, sizeof *at)) {
+            perror("connect");
+            _exit(1);
+        }
+    }
+    if (write(ready, "", 1) != 1) {
+        _exit(1);
+    }
+    receive_all(fds, n, sealed_n);
+    _exit(0);
+}
+
+/* The ends of the connections are in two processes: a limit of 20,000 descriptors allows each 10,000 and no more. */
 static int tables(unsigned long n, size_t bytes)
 {
-    int *near = calloc(n, sizeof *near);
-    int *far = calloc(n, sizeof *far);
-    const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t at_n = sizeof at;
-    if (listening < 0 || bind(listening, (struct sockaddr *)&at, at_n) ||
-        listen(listening, SOMAXCONN) ||
-        getsockname(listening, (struct sockaddr *)&at, &at_n)) {
-        perror("listen");
+    struct sockaddr_in at;
+    const int listening = listen_on_loopback(&at);
+    const size_t frames = (bytes + 9999) / 10000;
+    int *fds = calloc(n, sizeof *fds);
+    int ready[2];
+    char byte;
+    if (!fds || pipe(ready)) {
+        perror("tfe-bench-crypto");
         return 1;
     }
+    const pid_t receiver = fork();
+    if (receiver == 0) {
+        (void)close(ready[0]);
+        connect_and_receive(&at, n, bytes + frames * (SEAL_HEADER_BYTES + SEAL_TAG_BYTES), ready[1]);
+    }
+    (void)close(ready[1]);
+    machine_pin(0);
     for (unsigned long i = 0; i < n; i++) {
-        near[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (near[i] < 0 || connect(near[i], (struct sockaddr *)&at, at_n)) {
-            perror("connect");
-            return 1;
-        }
-        far[i] = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-        if (far[i] < 0) {
+        fds[i] = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+        if (fds[i] < 0) {
             perror("accept");
             return 1;
         }
     }
-    const size_t frames = (bytes + 9999) / 10000;
-    const double began = now_s();
-    const pid_t receiver = fork();
-    if (receiver == 0) {
-        pin(1);
-        receive_all(near, n, bytes + frames * (SEAL_HEADER_BYTES + SEAL_TAG_BYTES));
-        _exit(0);
+    if (receiver < 0 || read(ready[0], &byte, 1) != 1) {
+        return 1;
     }
-    pin(0);
-    send_all(far, n, bytes);
-    const int rc = receiver > 0 ? wait_for(receiver) : 1;
-    (void)printf("{\"seconds\": %.6f}\n", now_s() - began);
+    const double began = machine_s();
+    send_all(fds, n, bytes);
+    const int rc = wait_for(receiver);
+    (void)printf("{\"seconds\": %.6f}\n", machine_s() - began);
     return rc;
 }
 
 int main(int argc, char **argv)
 {
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
+    machine_raise_files();
     if (sodium_init() < 0) {
         return 1;
     }

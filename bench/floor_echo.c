@@ -15,11 +15,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench/frames.h"
+#include "bench/machine.h"
 
 enum kind { SEALED, PLAIN, BUFFEREVENT };
 
@@ -154,13 +154,11 @@ int main(int argc, char **argv)
     struct echo echo = {.kind = strcmp(argv[1], "plain") == 0         ? PLAIN
                                 : strcmp(argv[1], "bufferevent") == 0 ? BUFFEREVENT
                                                                       : SEALED};
-    struct rlimit files;
     (void)signal(SIGPIPE, SIG_IGN);
-    if (sodium_init() < 0 || getrlimit(RLIMIT_NOFILE, &files)) {
+    if (sodium_init() < 0) {
         return 1;
     }
-    files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files);
+    machine_raise_files();
     echo.answer_n = frames_renewed(echo.answer);
     memset(rx_key, 1, sizeof rx_key);
     memset(tx_key, 2, sizeof tx_key);

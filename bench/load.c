@@ -12,7 +12,6 @@
  *   pace MS                    every agent renews so often
  *   run SECONDS                goes on
  *   lose AGENT, leave AGENT    without a word, with a GOODBYE
- *   churn FROM TO              one of them leaves or comes back, at random
  *   quit */
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -23,11 +22,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench/fleet.h"
+#include "bench/machine.h"
 #include "common/net/log.h"
 
 struct load {
@@ -36,13 +34,6 @@ struct load {
     uint64_t mark_us;
     bool over; /* the time of the present wait */
 };
-
-static uint64_t now_us(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static void on_over(evutil_socket_t fd, short what, void *ctx)
 {
@@ -79,7 +70,7 @@ static void report(struct load *load, bool reached)
                  "\"bytes\": %llu, \"renewed\": %llu, \"p50_us\": %u, \"p99_us\": %u, "
                  "\"started_p99_us\": %llu, \"started_last_us\": %llu, \"welcomes\": %u, "
                  "\"busiest_second\": %u, \"last_welcome_us\": %llu}\n",
-                 reached ? "true" : "false", (unsigned long long)(now_us() - load->mark_us),
+                 reached ? "true" : "false", (unsigned long long)(machine_us() - load->mark_us),
                  facts.connected, facts.started, (unsigned long long)facts.epoch,
                  (unsigned long long)facts.epochs_seen, facts.stopped, facts.wrong,
                  (unsigned long long)fleet_bytes(load->fleet), (unsigned long long)facts.renewed,
@@ -117,7 +108,7 @@ static bool obey(struct load *load, const char *line)
     if (sscanf(line, "connect %u %u", &a, &b) == 2) {
         fleet_connect(load->fleet, a, b);
     } else if (strncmp(line, "mark", 4) == 0) {
-        load->mark_us = now_us();
+        load->mark_us = machine_us();
         fleet_mark(load->fleet);
     } else if (sscanf(line, "connected %u %lf", &a, &seconds) == 2) {
         go_on(load, GOAL_CONNECTED, 0, a, seconds);
@@ -139,13 +130,6 @@ static bool obey(struct load *load, const char *line)
         fleet_lose(load->fleet, a);
     } else if (sscanf(line, "leave %u", &a) == 1) {
         fleet_leave(load->fleet, a);
-    } else if (sscanf(line, "churn %u %u", &a, &b) == 2) {
-        const uint32_t agent = a + randombytes_uniform(b - a);
-        if (randombytes_uniform(2) == 0) {
-            fleet_leave(load->fleet, agent);
-        } else {
-            fleet_connect(load->fleet, agent, agent + 1);
-        }
     } else if (strncmp(line, "quit", 4) == 0) {
         return false;
     } else {
@@ -220,11 +204,7 @@ int main(int argc, char **argv)
         }
     }
     (void)signal(SIGPIPE, SIG_IGN);
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
+    machine_raise_files();
     struct join_info info;
     struct tfe_why why = {.text = ""};
     if (sodium_init() < 0 || join_find(&wish, &info, &why)) {
@@ -237,7 +217,7 @@ int main(int argc, char **argv)
     const struct timeval turn = {.tv_usec = 50000};
     (void)event_config_set_max_dispatch_interval(how, &turn, -1, 0);
     (void)event_config_set_flag(how, EVENT_BASE_FLAG_NOLOCK);
-    struct load load = {.base = event_base_new_with_config(how), .mark_us = now_us()};
+    struct load load = {.base = event_base_new_with_config(how), .mark_us = machine_us()};
     event_config_free(how);
     config.info = &info;
     if (!load.base || fleet_new(load.base, &config, &load.fleet)) {

@@ -1,0 +1,97 @@
+"""From an agent's receipt of START to the hand-over of the trainer's start to its standby, or, cold, to the trainer's exec.
+
+Each turn is an agent of its own that joins the next run of a job on one private server; its trainer ends at once. What is
+measured is told by the agent itself (event trainer_started of its log): from the moment when it has opened the frame with
+START to the guard's word that the standby was given environment and descriptors, or that exec has happened. So the way from
+the guard back to the agent is in it. Its floor, in the same turns: a bare fork and exec of the same interpreter, until exec
+has happened (cold). A new process waits for its turn on a busy machine, so --quick does not judge that row.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from figures import BIN, Figures, arguments
+
+GOAL_MS = 2.0
+TURNS = 30
+
+
+def environment(**more):
+    return {**{k: v for k, v in os.environ.items() if not k.startswith("TFE_")}, "TFE_NOTICE": "none", **more}
+
+
+class Server:
+    def __init__(self, folder):
+        self.folder = folder
+        self.process = subprocess.Popen([BIN / "server" / "tfe-rdzv", "--port", "0", "--bind", "127.0.0.1", "--state-dir",
+                                         folder, "--gather", "0", "--ephemeral", "--log-level", "warn"],
+                                        stdout=subprocess.PIPE, text=True, env=environment())
+        if not self.process.stdout.readline().startswith("listening on"):
+            sys.exit("the server did not start")
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(10)
+
+
+def start(server, script, *options):
+    """ms of one agent's only trainer."""
+    line = [BIN / "agent" / "tfe-agent", "--new-run", "--log-level=debug", "--log-format=json", "--python", sys.executable,
+            "--preload=json", *options, script]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment(TFE_STATE_DIR=server.folder))
+    if done.returncode:
+        sys.exit(f"the agent ended with {done.returncode}:\n{done.stderr}")
+    events = [json.loads(text) for text in done.stderr.splitlines() if text.startswith("{")]
+    started = [e for e in events if e["event"] == "trainer_started"]
+    if len(started) != 1:
+        sys.exit(f"{len(started)} starts in place of one:\n{done.stderr}")
+    return started[0]["after_us"] / 1000, started[0]["how"]
+
+
+def bare_exec():
+    """ms of fork and exec alone: the pipe's end closes when exec has happened."""
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    env = environment()
+    began = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-c", ""], env)
+    os.close(theirs)
+    os.read(ours, 1)
+    value = (time.perf_counter() - began) * 1000
+    os.close(ours)
+    os.waitpid(pid, 0)
+    return value
+
+
+def main():
+    options = arguments(__doc__)
+    figures = Figures(options)
+    turns = TURNS // 6 if options.quick else TURNS
+    warm, cold, floor = [], [], []
+    with tempfile.TemporaryDirectory(prefix="tfe-bench-") as folder:
+        script = os.path.join(folder, "script.py")
+        with open(script, "w", encoding="utf-8") as out:
+            out.write("import json\nprint(json.dumps('done'))\n")
+        server = Server(os.path.join(folder, "state"))
+        try:
+            for _ in range(turns):
+                for values, how, more in ((warm, "standby", ()), (cold, "exec", ("--no-standby",))):
+                    value, was = start(server, script, *more)
+                    if was != how:
+                        sys.exit(f"started by {was} in place of {how}")
+                    values.append(value)
+                floor.append(bare_exec())
+        finally:
+            server.end()
+    figures.add("start_handover, START to the standby", warm, "ms", goal=("value<=", GOAL_MS))
+    figures.add("start_handover, START to exec, cold", cold, "ms", floor,
+                None if options.quick else ("value<=", GOAL_MS))
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+/* bench/machine.h: what the benchmarks ask of the machine: its clock, its cores, as many descriptors as it gives. */
+#ifndef TFE_BENCH_MACHINE_H
+#define TFE_BENCH_MACHINE_H
+
+#include <sched.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static inline uint64_t machine_ns(clockid_t clock)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t machine_us(void)
+{
+    return machine_ns(CLOCK_MONOTONIC) / 1000;
+}
+
+static inline double machine_s(void)
+{
+    return (double)machine_ns(CLOCK_MONOTONIC) / 1e9;
+}
+
+/* Up to the hard limit: thousands of connections need so many. */
+static inline void machine_raise_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+/* This process on this core from now on; where there is no such core, it stays where it is. */
+static inline void machine_pin(unsigned core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+#endif

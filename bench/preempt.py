@@ -1,0 +1,188 @@
+"""bench/preempt.py: how long training stands still when the machine of rank 0 is warned, has its work saved, and leaves.
+
+    preempt.py [--quick] [--rounds N] [--source file|sigterm|drain] [--strict | --loose] [--out FILE]
+
+Three agents with one trainer each, real TensorFlow, a small model in tfe.Checkpointer. The node of rank 0 is warned between
+two saves; the others go on without it. The standstill counts from the moment when the last step's checkpoint was whole to
+the first step of the new epoch; the save itself (from the last step on) stands apart, and no step may be lost.
+
+Two floors, by hand as in bench/recovery.py, take turns with it: `floor` ends the trainers, starts two warm ones and lets
+them restore the same checkpoint with TensorFlow's own means; `bare` is recovery.py's, which restores nothing.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
+from fleet import Failed, program, wait_for  # noqa: E402
+from recovery import LOOP as BARE_LOOP, PARTS, Agents, HandMade, median, wait_steps  # noqa: E402
+
+LOOP = HERE / "preempt_loop.py"
+LIMIT_MS = 150
+MARKS = ("import", "strategy", "variables", "restore", "first step")
+
+
+class Noticed(Agents):
+    """Agents that can be warned."""
+
+    def __init__(self, folder, source):
+        super().__init__(folder, False, LOOP, str(folder / "agents" / "checkpoints"))
+        self.source = source
+
+    def paper(self, name):
+        return self.fleet.directory / f"notice.{name}"
+
+    def join(self):
+        return super().join(f"--notice=file:{self.fleet.directory}/notice.n{self.started}" if self.source == "file"
+                            else "--notice=none", "--preempt-grace=60s")
+
+    def warn(self, name):
+        if self.source == "file":
+            self.paper(name).write_text("60\n")
+        elif self.source == "sigterm":
+            self.fleet.agents[name].send_signal(signal.SIGTERM)
+        else:
+            subprocess.run([program("tfe-ctl"), "drain", name, "--state-dir", str(self.fleet.state)], check=True, timeout=60,
+                           stdout=subprocess.DEVNULL)
+
+    def lines(self, epoch, word):
+        return [line for line in self.log.read() if line["epoch"] == epoch and word in line]
+
+    def measure_notice(self):
+        """One sample: the leader is warned, and gone in the end."""
+        old = self.settle(3)
+        leader = next(node["name"] for node in self.nodes() if node["rank"] == 0)
+        self.warn(leader)
+        wait_for("an epoch without the warned node", lambda: self.log.last_epoch() > old, 120)
+        new = self.log.last_epoch()
+        wait_steps(self.log, new, 2)
+        last = max(line["number"] for line in self.lines(old, "step"))
+        first = min(self.log.steps(new))
+        resumed = min(line["number"] for line in self.lines(new, "step"))
+        if resumed != last + 1:
+            raise Failed(f"epoch {old} ended after step {last}, and epoch {new} began with {resumed}")
+        stood = max(self.log.steps(old))
+        saves = [line["save"] for line in self.lines(old, "save") if line["rank"] == 0 and line["number"] == last]
+        if not saves:
+            raise Failed(f"epoch {old} ended after step {last}, and that was never saved")
+        saved = saves[-1][1]
+        others = max(line["save"][1] for line in self.lines(old, "save") if line["number"] == last)
+        sample = {"total": first - saved, "save": saved - stood, "others": others - saved, **self.parts(saved, old, new, first), **marks(self.log, new, first)}
+        agent = self.fleet.agents[leader]
+        if self.source == "file":
+            agent.kill()  # it would stay, as no member
+        agent.wait(60)
+        self.names.remove(leader)
+        self.log.forget()
+        return sample
+
+
+def marks(log, epoch, first):
+    """How long each part of the trainers' beginning took in an epoch, by the slowest; in ms, by name."""
+    found = {}
+    for rank in (0, 1):
+        lines = [line for line in log.read() if line["epoch"] == epoch and line["rank"] == rank]
+        before = next(line["begin"] for line in lines if "begin" in line)
+        for line in [*(line for line in lines if "mark" in line), {"mark": "first step", "at": first}]:
+            found[line["mark"]] = max(found.get(line["mark"], 0.0), line["at"] - before)
+            before = line["at"]
+    return found
+
+
+def run(folder, rounds, source, say):
+    """One sample per round, of ms by name."""
+    samples, agents = [], Noticed(folder, source)
+    hand = HandMade(folder, False)
+    plain = [sys.executable, str(LOOP), str(hand.log.folder), agents.arguments[0], "--plain"]
+    bare = [sys.executable, str(BARE_LOOP), str(hand.log.folder)]
+    try:
+        for turn in range(rounds):
+            while len(agents.names) < 3:
+                agents.join()
+            agents.settle(3)
+            by_hand = {}
+            for name, line in (("bare", bare), ("floor", plain)):
+                # Three trainers to end and two to start; all that wait are warm before it counts.
+                hand.prepare(3)
+                hand.switch(3, line)
+                hand.prepare(2)
+                by_hand[name], by_hand[f"{name} reap"] = hand.switch(2, line)
+            first = min(hand.log.steps(hand.epoch))
+            by_hand |= {f"floor {name}": took for name, took in marks(hand.log, hand.epoch, first).items()}
+            hand.prepare(2)
+            sample = agents.measure_notice() | by_hand
+            samples.append(sample)
+            say(f"round {turn + 1} of {rounds}: {sample['total']:.0f} ms, the save {sample['save']:.0f} ms before it; "
+                f"by hand {sample['floor']:.0f} ms, without restoring {sample['bare']:.0f} ms")
+    finally:
+        hand.end()
+        agents.end()
+    return samples
+
+
+def summary(samples):
+    middle = {name: median([sample.get(name, 0.0) for sample in samples]) for name in samples[0]}
+    totals = sorted(sample["total"] for sample in samples)
+    return {"case": "notice_to_rank_0", "n": len(samples), "median_ms": middle["total"], "min_ms": round(totals[0], 1),
+            "max_ms": round(totals[-1], 1), "p90_ms": round(totals[int(0.9 * (len(totals) - 1) + 0.5)], 1),
+            "save_ms": middle["save"],
+            "others_save_ms": middle["others"], "floor_ms": middle["floor"], "bare_floor_ms": middle["bare"], "limit_ms": LIMIT_MS,
+            "overhead_ms": median([sample["total"] - sample["floor"] for sample in samples]),
+            "bare_overhead_ms": median([sample["total"] - sample["bare"] for sample in samples]),
+            "floor_reap_ms": middle["floor reap"], "parts_ms": {part: middle[part] for part in PARTS},
+            "beginning_ms": {mark: {"agents": middle.get(mark, 0.0), "floor": middle.get(f"floor {mark}", 0.0)} for mark in MARKS}}
+
+
+def show(row):
+    print(f"standstill of a planned leave, {row['n']} times: {row['median_ms']} ms ({row['min_ms']} to {row['max_ms']}), the save "
+          f"before it {row['save_ms']} ms (the other ranks' part ended {row['others_save_ms']} ms after that)")
+    print(f"  by hand, the same checkpoint restored: {row['floor_ms']} ms (of it ending the trainers {row['floor_reap_ms']}); "
+          f"nothing restored: {row['bare_floor_ms']} ms")
+    print("  parts: " + ", ".join(f"{part} {row['parts_ms'][part]}" for part in PARTS))
+    print("  a trainer's beginning, with agents / by hand: "
+          + ", ".join(f"{name} {both['agents']} / {both['floor']}" for name, both in row["beginning_ms"].items()))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="3 rounds in place of 10")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--source", choices=("file", "sigterm", "drain"), default="file", help="how the node is warned")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if the median is above its limit")
+    parser.add_argument("--loose", action="store_true", help="exit 1 if it is above twice its floor and limit")
+    parser.add_argument("--out", default=str(HERE.parent / "build" / "bench" / "preempt.json"))
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-preempt-"))
+    out = pathlib.Path(options.out)
+    try:
+        samples = run(folder, options.rounds or (3 if options.quick else 10), options.source, lambda text: print(text, flush=True))
+    except Failed as error:
+        kept = out.with_suffix(".logs")
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(folder, kept)
+        print(f"preempt: {error}; logs are in {kept}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    row = summary(samples) | {"source": options.source}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps([row], indent=1) + "\n")
+    show(row)
+    is_late = row["overhead_ms"] > LIMIT_MS
+    print(f"  {row['overhead_ms']} ms above the floor ({row['bare_overhead_ms']} above the one that restores nothing); "
+          f"at most {LIMIT_MS} are wanted: {'MISSED' if is_late else 'reached'}")
+    if options.loose:
+        is_late = row["median_ms"] > 2 * (row["floor_ms"] + LIMIT_MS)
+    return 1 if is_late and (options.strict or options.loose) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
