@@ -9,14 +9,17 @@
 #   e2e-asan  the same with sanitizers, without the tests marked heavy
 #   py        the package for training scripts, without TensorFlow (pytest)
 #   crash     a minute of kill -9 on a server whose agents come and go; the trainers' logs judge
-#   bench     every benchmark of the server, at a twentieth of its size and judged loosely
+#   chaos     half a minute of random faults on agents, trainers, standbys and the server; training must end exact
+#   bench     every benchmark of the server, at a twentieth of its size and judged loosely; half a minute of spot machines
 #   recovery  how long TensorFlow's training stands still at a loss, beside what it takes by hand
+#   preempt   the same for a machine that is warned, and that no step is lost
 #   tf        real TensorFlow, the demo among it (pytest)
+#   chaos-tf  as chaos, with TensorFlow's trainers: every sample of every pass once, whatever was killed
 # --full: the long versions of tests that have one (TFE_TEST_FULL=1), and heavy ones with sanitizers too.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-all=(install unit unit-asan sim e2e e2e-asan crash py bench recovery tf)
+all=(install unit unit-asan sim e2e e2e-asan crash chaos py bench recovery preempt tf chaos-tf)
 chosen=()
 full=
 for argument in "$@"; do
@@ -87,10 +90,17 @@ stage_crash() {
     commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=2
     nested "$root/scripts/crash.sh" --seconds 60 --seed $((16#${commit:0:8})) --kills 15
 }
+chaos() { # options…
+    local commit
+    commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=3
+    nested "$root/scripts/chaos.sh" --seed $((16#${commit:0:8})) "$@"
+}
+stage_chaos() { chaos --seconds 30; }
+stage_chaos-tf() { chaos --seconds 45 --tensorflow; }
 stage_py() { run_pytest py; }
 stage_bench() {
     local name failed=0
-    for name in core wire scale; do
+    for name in core wire scale handover soak churn; do
         # Twice, because whatever else runs on this machine is measured, too.
         quick_bench "$name" || quick_bench "$name" || failed=1
     done
@@ -101,6 +111,12 @@ stage_recovery() {
     [ -z "$full" ] || options=(--loose)
     TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/recovery.py" "${options[@]}" ||
         TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/recovery.py" "${options[@]}"
+}
+stage_preempt() {
+    local options=(--rounds 1 --loose)
+    [ -z "$full" ] || options=(--loose)
+    TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/preempt.py" "${options[@]}" ||
+        TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/preempt.py" "${options[@]}"
 }
 stage_tf() { TFE_BIN_DIR=$build_dir/default run_pytest tf; }
 

@@ -1,10 +1,11 @@
 """A trainer that is on the script channel by hand (PROTOCOL.md, section 10), without the tfe package.
 
-Usage: talker.py DIRECTORY [--deaf] [--flood] [--saves DIR] [--pace SECONDS] [--print]
+Usage: talker.py DIRECTORY [--deaf] [--flood] [--saves DIR [--watch]] [--pace SECONDS] [--print]
 Takes a step every 20 ms (--pace) and tells it; with --print it prints it too. Asked for a checkpoint it makes one at
 the next step and tells it; told to stop it ends with 0. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a
 line; DIRECTORY/do.all with "exit CODE" ends it. --deaf: only tells, and makes a checkpoint every 50 steps. --flood: also
-sends nonsense as fast as it can. --saves: says nothing at all, but saves into DIR every 10 steps, as TensorFlow does it."""
+sends nonsense as fast as it can. --saves: says nothing at all, but saves into DIR every 10 steps, as TensorFlow does it; with --watch at its first step and when
+TFE_PREEMPT_FILE appears, and then stands still."""
 
 import argparse
 import json
@@ -30,6 +31,7 @@ def main():
     parser.add_argument("--deaf", action="store_true")
     parser.add_argument("--flood", action="store_true")
     parser.add_argument("--saves", type=pathlib.Path)
+    parser.add_argument("--watch", action="store_true")
     parser.add_argument("--pace", type=float, default=0.02)
     parser.add_argument("--print", action="store_true")
     a = parser.parse_args()
@@ -67,9 +69,13 @@ def main():
         step += 1
         if a.print:
             print(f"step {step}", flush=True)
+        is_warned = a.watch and os.path.exists(os.environ["TFE_PREEMPT_FILE"])
         if a.saves:
-            if step % 10 == 0 and rank == 0:
+            if rank == 0 and (step == 1 or is_warned if a.watch else step % 10 == 0):
                 save_as_tensorflow(a.saves, step)
+                write("checkpoint", step=step, answers=0, warned=is_warned)
+            while is_warned:
+                time.sleep(1)
         else:
             say("progress", step=step)
         try:

@@ -256,6 +256,27 @@ def test_imports_that_fail_or_reach_too_far_mean_a_plain_start(tmp_path, standby
     assert words in one.says()
 
 
+@pytest.mark.parametrize("imports, preload, there", [
+    ("import tfe\nimport os\nos.environ['A'] = '1'\nimport tensorflow", "", True),
+    ("import tensorflow, tfe", "", True),
+    ("import tfe", "", False),                      # a script that needs no TensorFlow gets none
+    ("import tensorflow", "", False),
+    ("import tensorflow, tfe", "tensorflow", False),
+])
+def test_our_package_is_warm_where_the_script_uses_it_with_tensorflow(tmp_path, standby, imports, preload, there):
+    write(tmp_path, "import os\nA = os.environ.get('A')", "tensorflow.py")
+    (tmp_path / "tfe").mkdir()
+    for name in ("__init__", "checkpoint", "data", "distribute"):
+        write(tmp_path / "tfe", "", f"{name}.py")
+    write(tmp_path, "import sys\nbefore = sorted(m for m in sys.modules if m.startswith('tfe.'))\n"
+          + imports + "\nprint(before, getattr(sys.modules.get('tensorflow'), 'A', None))")
+    one = standby([sys.executable, "train.py"], tmp_path, environment(tmp_path), preload)
+    assert one.says() == "W"
+    _, said, _ = one.hand_over(environment(tmp_path))
+    before = "['tfe.checkpoint', 'tfe.data', 'tfe.distribute']" if there else "[]"
+    assert said == f"{before} {'1' if 'environ' in imports else None}\n"
+
+
 def test_a_standby_is_called_one_until_it_is_a_trainer(tmp_path, standby):
     write(tmp_path, "import time\nprint(open('/proc/self/cmdline').read())")
     one = standby([sys.executable, "train.py", "x" * 300], tmp_path, environment(tmp_path))

@@ -27,8 +27,7 @@ def test_directory_is_private_and_goes_with_its_agent(server, fleet):
     assert stat.S_ISSOCK(path.stat().st_mode)
     agent.send(signal.SIGKILL)
     agent.wait()
-    assert path.exists()
-    agent = start(fleet, "--job=another")  # cleans up after the dead one
+    agent = start(fleet, "--job=another")  # cleans up after the dead one, if no other test's agent did so first
     wait_until(lambda: not path.parent.exists(), what="the removal of a dead agent's directory")
     wait_until(lambda: len(fleet.starts()) == 2, what="the other job's start")
     own = pathlib.Path(fleet.starts()[-1]["socket"])
@@ -82,6 +81,18 @@ def test_checkpoint_directory_of_a_script_that_says_nothing_is_watched(server, f
     assert "name=ckpt-20" in agent.stderr()
     fleet.order("exit 0")
     assert agent.wait() == 0
+
+
+def test_a_server_that_knows_nothing_counts_on_from_the_checkpoints(server, fleet):
+    """Otherwise the tfe package would take every save for a stale one's."""
+    server(*CALM)
+    saves = fleet.folder / "model"
+    saves.mkdir()
+    (saves / "ckpt-6-100.index").touch()
+    (saves / "tfe-epoch-7").touch()
+    start(fleet, f"--checkpoint-dir={saves}")
+    assert fleet.wait_world(1) == 8
+    fleet.order("exit 0")
 
 
 def test_flood_of_nonsense_stops_nobody(server, fleet):

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import sqlite3
 import statistics
 import threading
@@ -130,6 +131,20 @@ def test_a_server_with_a_hanging_disk_still_ends_in_time(server, disk):
         assert time.monotonic() - began < 4  # 2 s, on a machine that is busy
 
 
+def test_a_server_whose_disk_hangs_at_the_very_end_ends_in_time(server, disk):
+    """Nothing is being written; closing the database syncs what was."""
+    s = server(*CALM, env=disk.env)
+    with RawClient(s.port, s.token("agent")) as node:
+        node.join("n")
+        node.ready(node.receive_until("PREPARE")[1][1][0])
+        node.receive_until("START")
+        time.sleep(0.5)
+        disk.does("delay 20000")
+        began = time.monotonic()
+        assert s.stop() == 0
+        assert time.monotonic() - began < 4
+
+
 # --- full ---
 
 
@@ -256,3 +271,30 @@ def test_a_damaged_file_is_refused_and_salvaged(server, fleet, ctl, state_dir, h
     check_database(state_dir)
     s = server(*CALM, "--recover")
     assert s.events("store_is_whole") and not s.events("store_salvaged")
+
+
+# --- backup ---
+
+
+def test_a_server_that_is_killed_while_it_makes_a_backup(server, disk, ctl, tmp_path):
+    """No file of that name is there before it is whole; what is left of it goes with the next backup."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    copy = folder / "copy.db"
+    s = server(env=disk.env)
+    disk.does("delay 5000")
+    asking = threading.Thread(target=ctl, args=("backup", str(copy)))
+    asking.start()
+    wait_until(lambda: list(folder.iterdir()), what="the backup to begin")
+    assert s.stop(signal.SIGKILL) == -signal.SIGKILL
+    asking.join()
+    left = sorted(path.name for path in folder.iterdir())
+    assert left and all(name.startswith("copy.db.part-") for name in left)
+    disk.does("none")
+    server(env=disk.env)
+    done = ctl("backup", str(copy))
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in folder.iterdir()] == ["copy.db"]
+    db = sqlite3.connect(copy)
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()

@@ -90,6 +90,23 @@ def test_warning_to_rank_0_becomes_a_planned_epoch_without_it(server, fleet, clo
     fleet.check_views()
 
 
+def test_a_script_that_watches_the_preempt_file_only_is_asked_too(server, fleet, nodes):
+    """It is not on the channel; its answer is seen in the directory of its checkpoints."""
+    s = server(*QUICK)
+    saves = fleet.folder / "model"
+    agents = [fleet.start("--nnodes=1:2", f"--notice=file:{fleet.folder}/flag.{i}", f"--checkpoint-dir={saves}", "--log-level=debug",
+                          command=[TALKER, str(fleet.folder), "--saves", str(saves), "--watch"]) for i in range(2)]
+    first = fleet.wait_world(2)
+    wait_until(lambda: any("checkpoint_seen" in agent.stderr() for agent in agents), what="a save's being seen")
+    began = time.monotonic()
+    (fleet.folder / "flag.0").write_text("120\n")
+    fleet.wait_world(1, above=first)
+    assert time.monotonic() - began < 60  # nobody waited for the deadline
+    assert [line for line in fleet.lines("checkpoint") if line["epoch"] == first and line["warned"]]
+    assert s.events("epoch")[-1]["cause"] == "preempted"
+    fleet.order("exit 0")
+
+
 def test_azure_is_told_only_when_nothing_runs_here_any_more(server, fleet, clouds, nodes):
     server(*QUICK)
     agents = [start_watching(fleet, clouds, "azure") for _ in range(2)]

@@ -425,6 +425,30 @@ def test_without_descriptors_existing_sessions_go_on(server):
             assert observer.receive()[0] == "STATUS_JOB"
 
 
+def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server):
+    s = server()
+    with RawClient(s.port, s.token("agent")) as slow, RawClient(s.port, s.token("agent")) as living:
+        assert slow.join("slow", job="a")[0] == "WELCOME"
+        assert living.join("living", job="b")[0] == "WELCOME"
+        deadline, number, slowest = time.monotonic() + DEADLINE, 0, 0.0
+        # It asks and asks, and reads no answer.
+        while not s.events("session_ended"):
+            assert time.monotonic() < deadline, f"{number} answers were not enough"
+            asked = time.monotonic()
+            living.send("RENEW", {1: number})
+            assert living.receive_until("RENEWED")[1][1] == [number]
+            slowest = max(slowest, time.monotonic() - asked)
+            try:
+                for _ in range(500):
+                    number += 1
+                    slow.send("RENEW", {1: number})
+            except (BrokenPipeError, ConnectionResetError):
+                wait_until(lambda: s.events("session_ended"), what="the reason in the log")
+        ended = s.events("session_ended")[0]
+        assert (ended["end"], ended["why"]) == ("overflow", "the peer reads too slowly")
+        assert slowest < 2, "another agent's renewals waited"
+
+
 def test_more_agents_than_numbers_are_refused_with_a_reason(server):
     s = server("--max-half-open-per-address", "4096",
                preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)))

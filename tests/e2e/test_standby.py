@@ -81,6 +81,29 @@ def test_a_standby_that_dies_as_it_is_needed_is_no_failure(server, fleet, standb
     assert agent.wait() == 0
 
 
+def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fleet, standbys):
+    """What a standby had been handed and not yet taken stayed open when the epoch ended first: three at a time, the
+    trainer's output among them."""
+    server(*CALM)
+    agents = [fleet.start("--nnodes=1:2", "--max-restarts=5") for _ in range(2)]
+    first = fleet.wait_world(2)
+    warm = wait_standby(standbys, n=2)
+    stays, goes = agents
+    mine = next(pid for pid in warm if parents()[pid][0] == stays.guard_pid)
+    before = len(os.listdir(f"/proc/{stays.guard_pid}/fd"))
+    os.kill(mine, signal.SIGSTOP)
+    fleet.order("exit 3", first, 0)
+    wait_until(lambda: fleet.last_epoch() > first, what="the start of the other's trainer")
+    goes.send(signal.SIGKILL)
+    goes.wait()
+    fleet.wait_world(1, above=first + 1)
+    assert not is_alive(mine)
+    wait_standby(standbys, but=warm)
+    assert len(os.listdir(f"/proc/{stays.guard_pid}/fd")) == before
+    fleet.order("exit 0")
+    assert stays.wait() == 0
+
+
 @pytest.mark.parametrize("how", ["agent", "guard"])
 def test_a_standby_ends_with_who_started_it(server, fleet, standbys, how):
     server(*CALM)

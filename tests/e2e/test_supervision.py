@@ -1,9 +1,12 @@
 """Trainers and everything below them: how they end, and that nothing of them is ever left."""
 
 import os
+import pathlib
 import re
 import signal
+import socket
 import sys
+import time
 
 import pytest
 
@@ -40,9 +43,12 @@ def test_agent_killed_leaves_nothing(server, fleet, how):
     server(*CALM)
     agent = start_hidden(fleet, how)
     pids = everything_below(fleet, agent, how)
+    directory = pathlib.Path(fleet.starts()[0]["env"]["TFE_SOCKET"]).parent
+    assert directory.is_dir()
     agent.send(signal.SIGKILL)
     agent.wait()
     assert [pid for pid in pids if not gone_soon(pid)] == []
+    assert not directory.exists()
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
@@ -74,6 +80,28 @@ def test_guard_killed_leaves_nothing_and_training_goes_on(server, fleet, how):
     fleet.order("exit 0")
     if how == "plain":
         assert agent.wait() == 0
+
+
+def test_agent_and_guard_killed_at_once(server, fleet):
+    """The trainer dies with its guard. What it has started is nobody's then; where control groups can be made, the next
+    agent finds and ends it before it starts anything."""
+    server(*CALM)
+    agent = start_hidden(fleet, "double-fork")
+    everything_below(fleet, agent, "double-fork")
+    trainer, child = fleet.starts()[0]["pid"], fleet.lines("child")[0]["child"]
+    groups = "/tfe-guard-" in pathlib.Path(f"/proc/{child}/cgroup").read_text()
+    guard = agent.guard_pid
+    os.kill(guard, signal.SIGSTOP)  # or it has begun to clean up by the time it is killed
+    for pid in (agent.pid, guard):
+        os.kill(pid, signal.SIGKILL)
+    agent.wait()
+    assert gone_soon(trainer) and gone_soon(guard)
+    assert is_alive(child)
+    if not groups:
+        os.kill(child, signal.SIGKILL)
+        pytest.skip("no control groups of version 2 can be made here")
+    fleet.start("--new-run")
+    assert gone_soon(child)
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -166,6 +194,26 @@ def test_one_failure_is_survived(server, fleet):
     assert not set(old[0]["cluster"]) & set(new[0]["cluster"]), "ports of two epochs in a row must differ"
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0]
+
+
+def test_a_node_is_not_ready_while_something_accepts_on_its_old_port(server, fleet, status):
+    """Reaped is not yet stopped: what holds the trainer's listening socket is a peer to whoever connects there."""
+    server(*CALM)
+    agent = fleet.start(trainer=["--listen"])
+    epoch = fleet.wait_world(1)
+    port = int(fleet.starts(epoch)[0]["cluster"][0].rpartition(":")[2])
+    with socket.socket() as survivor:
+        survivor.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        survivor.bind(("0.0.0.0", port))
+        survivor.listen()
+        fleet.order("exit 1", epoch, 0)
+        wait_until(lambda: f"event=port_still_accepts port={port}" in agent.stderr(), what="the agent's saying so")
+        end = time.monotonic() + 2  # without it the next epoch is there after the back-off of one second
+        while time.monotonic() < end:
+            assert fleet.last_epoch() == epoch
+    fleet.wait_world(1, above=epoch)
+    fleet.order("exit 0")
+    assert agent.wait() == 0
 
 
 def test_success_is_rank_0s(server, fleet):

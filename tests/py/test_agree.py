@@ -8,17 +8,23 @@ from tfe._agree import Agreement, Timetable
 
 
 class Keys:
-    """What TensorFlow's coordination service does, in one process."""
+    """What TensorFlow's coordination service does, in one process. far: what an answer takes to come."""
 
-    def __init__(self):
-        self.values, self.changed = {}, threading.Condition()
+    def __init__(self, far=0.0):
+        self.values, self.changed, self.far = {}, threading.Condition(), far
 
     def set(self, key, value):
+        time.sleep(self.far)
         with self.changed:
+            is_first = key not in self.values
             self.values.setdefault(key, value)
             self.changed.notify_all()
+            return is_first
 
     def get(self, key, timeout_s):
+        time.sleep(min(self.far, timeout_s))
+        if timeout_s < self.far:
+            return None
         with self.changed:
             self.changed.wait_for(lambda: key in self.values, timeout_s)
             return self.values.get(key)
@@ -86,6 +92,20 @@ def test_ranks_that_wait_at_one_step_save_there(world):
 
     train(world, 3, body)
     assert saved == dict.fromkeys(range(world), 3)
+
+
+def test_a_slow_service_lets_nobody_miss_the_step():
+    """A rank asked for the step with a limit of 1 ms; where the answer took longer it trained on, alone, and hung."""
+    keys = Keys(far=0.005)
+    ranks = [Agreement(keys, rank, 3) for rank in range(3)]
+    saved = {}
+
+    def body(rank, step):
+        if ranks[rank].after_step(step, ["1"] if step > rank else []):
+            saved[rank] = step
+
+    train(3, 12, body)
+    assert len(saved) == 3 and len(set(saved.values())) == 1, saved
 
 
 def test_one_rank_alone_saves_at_once():

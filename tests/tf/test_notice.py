@@ -1,4 +1,5 @@
 """A machine is going to leave, and says so: not one step is lost, nor a sample doubled."""
+import json
 import os
 import signal
 import subprocess
@@ -114,3 +115,9 @@ def test_the_leader_leaves_and_no_step_is_lost(make_fleet, source):
     first, second = ([line["step"] for line in fleet.steps(epoch)] for epoch, _ in exact.restored(fleet))
     assert set(first) == set(range(1, max(first) + 1))
     assert min(second) == max(first) + 1  # the next whole number: nothing was done that is lost
+
+    told = subprocess.run([fl.program("tfe-ctl"), "epochs", "default", "--json", f"--state-dir={fleet.state}"], check=True,
+                          capture_output=True, text=True, timeout=30)
+    before, after = json.loads(told.stdout)["epochs"]
+    assert (before["saved_step"], before["lost_steps"]) == (max(first), 0)
+    assert (after["cause"], after["planned"], after["blamed"]) == ("drained" if source is Drain else "preempted", True, leader)

@@ -104,6 +104,41 @@ def test_with_nothing_whole_it_begins_at_the_beginning(tmp_path, harm):
     assert Training(tmp_path).restored() == 10  # saved anew over the damaged one
 
 
+class Word:
+    """Rank 0's word of what it has restored, where the ranks see each other's."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def set(self, key, value):
+        return True
+
+    def get(self, key, timeout_s):
+        return self.name
+
+
+@pytest.mark.parametrize("chosen, reads", [("ckpt-1-15", ["ckpt-1-15"]), ("ckpt-1-10", ["ckpt-1-15", "ckpt-1-10"])])
+def test_the_other_ranks_read_the_newest_while_rank_0_does(tmp_path, place, monkeypatch, chosen, reads):
+    place(0, 2)
+    Training(tmp_path, every_steps=5).train(15)
+    monkeypatch.setattr("tfe.checkpoint.service_keys", lambda: Word(chosen))
+    place(1, 2)
+    training, read = Training(tmp_path), []
+    restore = training.checkpointer.manager._restore
+    monkeypatch.setattr(training.checkpointer.manager, "_restore", lambda path: (read.append(os.path.basename(path)), restore(path)))
+    assert training.restored() == int(chosen[-2:])  # where rank 0 found the newest damaged, this rank goes back, too
+    assert read == reads
+
+
+def test_a_rank_that_has_read_what_rank_0_finds_damaged_does_not_train(tmp_path, place, monkeypatch):
+    place(0, 2)
+    Training(tmp_path, every_steps=5).train(10)
+    monkeypatch.setattr("tfe.checkpoint.service_keys", lambda: Word(""))
+    place(1, 2)
+    with pytest.raises(RuntimeError, match="no checkpoint whole"):
+        Training(tmp_path).restored()
+
+
 def test_objects_that_a_checkpoint_does_not_have_are_the_scripts_matter(tmp_path):
     Training(tmp_path, every_steps=5).train(5)
     more = tfe.Checkpointer(tmp_path, step=tf.Variable(0, dtype=tf.int64), value=tf.Variable(tf.zeros([1000])),

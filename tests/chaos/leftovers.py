@@ -1,0 +1,84 @@
+"""What a run must not leave behind: descriptors while it trains, and processes, ports and files after it."""
+
+import collections
+import os
+import pathlib
+import re
+
+# What a server keeps in its state directory when it does not run.
+STATE_FILES = {"server.key", "agent.token", "observer.token", "admin.token", "rdzv.db", "lock"}
+SLACK = 4  # descriptors: a probe or a reconnect that is under way just now
+
+
+def descriptors(pid):
+    """What each of them leads to."""
+    found = []
+    try:
+        for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            found.append(re.sub(r"\d+", "N", os.readlink(fd)))
+    except OSError:
+        pass  # it has ended, or is about to
+    return found
+
+
+def count(world):
+    """{kind of process: (how many descriptors, which)}: of the one that has most; of the server's, those beyond one for
+    each agent."""
+    agents = world.staying()
+    guards = [guard for guard in (world.parts(agent)[0] for agent in agents) if guard]
+    most = {"agent": max((descriptors(a.pid) for a in agents), key=len, default=[]),
+            "guard": max((descriptors(pid) for pid in guards), key=len, default=[]),
+            "server": descriptors(world.server.process.pid)}
+    return {name: (len(found) - (len(agents) if name == "server" else 0), collections.Counter(found))
+            for name, found in most.items()}
+
+
+def leaks(before, after):
+    return [f"a {name} has {after[name][0]} descriptors, {before[name][0]} at the beginning; more of "
+            f"{dict(after[name][1] - before[name][1])}"
+            for name in before if after[name][0] > before[name][0] + SLACK]
+
+
+def listeners():
+    """port: inode of every listening TCP socket."""
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A":
+                found[int(words[1].rpartition(":")[2], 16)] = words[9]
+    return found
+
+
+def owner(inode):
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if any(os.readlink(fd) == f"socket:[{inode}]" for fd in (entry / "fd").iterdir()):
+                    return entry.name
+            except OSError:
+                pass
+    return None
+
+
+def ports(world, used):
+    """Those of this run's ports that still listen, unless another program has them by now."""
+    open_ones = listeners()
+    found = []
+    for port in sorted(used & set(open_ones)):
+        pid = owner(open_ones[port])
+        if pid is None or world.is_ours(int(pid)):
+            found.append(f"port {port} is still open")
+    return found
+
+
+def files(world, keeps_tmp):
+    found = [f"{path} is left over" for path in sorted(world.private_dirs) if os.path.exists(path)]
+    found += [f"state/{path.name} is left over" for path in (world.folder / "state").iterdir() if path.name not in STATE_FILES]
+    found += [f"{path.name} is left over" for path in world.folder.glob("notice.*")]
+    if not keeps_tmp:
+        found += [f"tmp/{path.name} is left over" for path in (world.folder / "tmp").iterdir()]
+    # Half-written checkpoints of killed writers are overwritten or passed over; nobody counts them as whole.
+    found += [f"checkpoint {path.name} is no whole one" for path in (world.folder / "checkpoints").glob("ckpt-*")
+              if not re.match(r"ckpt-\d+-\d+\.", path.name)]
+    return found
