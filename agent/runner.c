@@ -328,7 +328,7 @@ static void on_script_news(void *ctx, uint64_t epoch, uint32_t local,
                            const struct agent_progress *progress)
 {
     struct runner *r = ctx;
-    if (progress->has_step) {
+    if (progress->has_trained) {
         trainers_stepped(r->trainers);
     }
     on_event(ctx, &(struct agent_event){.type = AGENT_PROGRESS,

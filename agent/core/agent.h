@@ -80,6 +80,7 @@ enum agent_link {
 struct agent_progress {
     bool has_step;
     uint64_t step; /* the last one that is done */
+    bool has_trained; /* one was done in this epoch: the step is no more only a checkpoint's */
     bool has_saved;
     uint64_t saved_step; /* of its newest checkpoint */
     uint32_t saves;      /* checkpoints of this epoch; one that all ranks share counts once */

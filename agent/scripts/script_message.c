@@ -42,6 +42,11 @@ static bool read_flag(struct reading *r, const char *key, const char *why)
     return json_is_true(value);
 }
 
+static bool read_optional_flag(struct reading *r, const char *key, const char *why)
+{
+    return json_object_get(r->object, key) ? read_flag(r, key, why) : false;
+}
+
 static void check_path(struct reading *r)
 {
     const json_t *path = json_object_get(r->object, "path");
@@ -89,6 +94,8 @@ static int read_object(struct reading *r, struct script_message *m)
     case SCRIPT_PROGRESS:
         m->step = read_number(r, "step", INT64_MAX, "step is no number");
         (void)read_optional(r, "samples", "samples is no number");
+        m->restored =
+            read_optional_flag(r, "restored", "restored is neither true nor false");
         break;
     case SCRIPT_CHECKPOINT:
         m->step = read_number(r, "step", INT64_MAX, "step is no number");

@@ -25,6 +25,7 @@ struct script_message {
     pid_t pid;        /* HELLO: where it listens */
     bool listens;     /* HELLO */
     uint64_t step;    /* PROGRESS, CHECKPOINT */
+    bool restored;    /* PROGRESS: the step of a checkpoint; none of this epoch's is done yet */
     uint64_t answers; /* CHECKPOINT: number of the newest save that it knew of when it began; 0 */
 };
 

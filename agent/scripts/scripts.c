@@ -37,7 +37,7 @@
 struct script {
     pid_t pid; /* where it listens; 0: it does not */
     bool owes_save, owes_stop; /* not yet sent: its queue was full */
-    bool has_step;
+    bool has_step, has_trained;
     uint64_t step;
 };
 
@@ -97,6 +97,7 @@ static void tell_changes(struct scripts *s)
         struct agent_progress progress = {.listens = script->pid != 0,
                                           .has_step = script->has_step,
                                           .step = script->step,
+                                          .has_trained = script->has_trained,
                                           .has_saved = s->has_saved,
                                           .saved_step = s->saved_step,
                                           .saves = s->saves,
@@ -230,6 +231,7 @@ static void take(struct scripts *s, const struct script_message *m, pid_t pid)
     case SCRIPT_PROGRESS:
         s->scripts[local].has_step = true;
         s->scripts[local].step = m->step;
+        s->scripts[local].has_trained |= !m->restored;
         mark(s, local);
         return;
     case SCRIPT_CHECKPOINT:

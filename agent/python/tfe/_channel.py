@@ -51,13 +51,16 @@ class Channel:
 
     # --- to the agent ---------------------------------------------------------------------------------
 
-    def progress(self, step: int, samples: Optional[int] = None) -> None:
-        """Tells the agent how far the training is."""
+    def progress(self, step: int, samples: Optional[int] = None, *, restored: bool = False) -> None:
+        """Tells the agent how far the training is. restored: by a checkpoint, before the first step; the agent then puts
+        off what would get in that step's way."""
         with self._lock:
             now = time.monotonic()
             message = {"type": "progress", "step": step}
             if samples is not None:
                 message["samples"] = samples
+            if restored:
+                message["restored"] = True
             self._keep(message)
             if now >= self._progress_due:
                 self._progress_due = now + PROGRESS_INTERVAL_S

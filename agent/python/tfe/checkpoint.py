@@ -236,7 +236,7 @@ class Checkpointer:
         self._saved_path = self.manager.restore_newest()
         self._saved_step = int(self._step.numpy())
         self._begin_timetable()
-        channel().progress(self._saved_step, self._samples())
+        channel().progress(self._saved_step, self._samples(), restored=True)
         return self._saved_step
 
     def save(self) -> str:

@@ -36,6 +36,12 @@ TEST(script_message, progress_and_checkpoint_carry_numbers_of_63_bits)
                      0);
     assert_int_equal(m.word, SCRIPT_PROGRESS);
     assert_int_equal(m.step, INT64_MAX);
+    assert_false(m.restored);
+    assert_int_equal(read_text("{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":5,"
+                               "\"restored\":true}",
+                               &m),
+                     0);
+    assert_true(m.restored);
     assert_int_equal(read_text("{\"type\":\"checkpoint\",\"epoch\":1,\"rank\":0,\"step\":5,"
                                "\"path\":\"/data/ckpt-5\",\"answers\":2}",
                                &m),
@@ -77,6 +83,7 @@ TEST(script_message, wrong_types_sizes_and_repeated_members_are_refused)
         "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":9223372036854775808}",
         "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":1,\"samples\":-1}",
         "{\"type\":\"progress\",\"epoch\":1,\"epoch\":1,\"rank\":0,\"step\":1}",
+        "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":1,\"restored\":1}",
         "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":1} x",
         "{\"type\":\"hello\",\"epoch\":1,\"rank\":0,\"pid\":0,\"listens\":true}",
         "{\"type\":\"hello\",\"epoch\":1,\"rank\":0,\"pid\":2147483648,\"listens\":true}",
