@@ -22,7 +22,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
 from fleet import Failed, program, wait_for  # noqa: E402
-from recovery import LOOP as BARE_LOOP, PARTS, Agents, HandMade, median, wait_steps  # noqa: E402
+from recovery import LOOP as BARE_LOOP, PARTS, Agents, HandMade, median, take_turns, wait_steps  # noqa: E402
 
 LOOP = HERE / "preempt_loop.py"
 LIMIT_MS = 150
@@ -108,15 +108,17 @@ def run(folder, rounds, source, say):
                 agents.join()
             agents.settle(3)
             by_hand = {}
+            take_turns(agents.log, hand.log)
             for name, line in (("bare", bare), ("floor", plain)):
                 # Three trainers to end and two to start; all that wait are warm before it counts.
                 hand.prepare(3)
                 hand.switch(3, line)
                 hand.prepare(2)
-                by_hand[name], by_hand[f"{name} reap"] = hand.switch(2, line)
+                by_hand[name], by_hand[f"{name} reap"], _ = hand.switch(2, line)
             first = min(hand.log.steps(hand.epoch))
             by_hand |= {f"floor {name}": took for name, took in marks(hand.log, hand.epoch, first).items()}
             hand.prepare(2)
+            take_turns(hand.log, agents.log)
             sample = agents.measure_notice() | by_hand
             samples.append(sample)
             say(f"round {turn + 1} of {rounds}: {sample['total']:.0f} ms, the save {sample['save']:.0f} ms before it; "

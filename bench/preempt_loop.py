@@ -20,11 +20,16 @@ def now():
 began = now()
 EPOCH, RANK = int(os.environ.get("TFE_EPOCH", 0)), int(os.environ.get("TFE_RANK", 0))
 folder, checkpoints, PLAIN = sys.argv[1], sys.argv[2], "--plain" in sys.argv
+doze = os.path.join(folder, "doze")
 log = open(os.path.join(folder, f"{EPOCH}.{RANK}.{os.getpid()}.jsonl"), "a", buffering=1)
 
 
 def say(**fields):
     log.write(json.dumps({"epoch": EPOCH, "rank": RANK, "pid": os.getpid(), "node": os.environ.get("TFE_NODE", ""), **fields}) + "\n")
+
+
+def rest():
+    time.sleep(0.5 if os.path.exists(doze) else 0.05)
 
 
 def mark(name):
@@ -77,7 +82,7 @@ def plainly():
         train_step(share)
         number += 1
         say(step=now(), number=number)
-        time.sleep(0.05)
+        rest()
 
 
 def elastically():
@@ -99,7 +104,7 @@ def elastically():
             number += 1
             say(step=now(), number=number)
             checkpointer.after_step()
-            time.sleep(0.05)
+            rest()
 
 
 plainly() if PLAIN else elastically()

@@ -3,7 +3,7 @@
     recovery.py [--quick] [--rounds N] [--strict | --loose] [--only CASE,…] [--out FILE]
 
 Three agents with one trainer each, real TensorFlow all-reduces. A case is timed from the event (for joins and drains: from
-the last step of the old epoch) to the first all-reduce of the new epoch. Its floor is the same change of cluster by hand:
+the last step of the old epoch, by hand, too) to the first all-reduce of the new epoch. Its floor is the same change by hand:
 kill -9 the old trainers, reap them, hand TF_CONFIG to processes that have imported TensorFlow (or, cold, start python),
 leader first, until the first all-reduce. Floors and cases take turns, so that both see the same machine.
 """
@@ -48,6 +48,10 @@ CASES = {
     "trainer_kill_no_standby": (3, 3, 150, True),
     "agent_kill_no_standby": (3, 2, 150, True),
 }
+
+
+# Counted from the last step of the old epoch, by hand as well: the loop rests between two steps.
+STANDSTILLS = ("join", "drain")
 
 
 def now():
@@ -101,6 +105,13 @@ def wait_steps(log, epoch, ranks, count=3, timeout_s=120):
     wait_for(f"steps of epoch {epoch} by {ranks} ranks", done, timeout_s)
 
 
+def take_turns(dozing, awake):
+    """While one side is measured, the other does few steps: each has the machine to itself."""
+    (dozing.folder / "doze").touch()
+    (awake.folder / "doze").unlink(missing_ok=True)
+    time.sleep(1)  # until the last who dozed has seen it
+
+
 # --- by hand -------------------------------------------------------------------------------------
 
 
@@ -146,11 +157,12 @@ class HandMade:
             self.taken.append(one)
 
     def switch(self, count, line=None):
-        """Kill, reap, start `count`, of another line perhaps; ms from the first kill to the first all-reduce, and how long
-        killing and reaping took."""
+        """Kill, reap, start `count`, of another line perhaps; ms from the first kill to the first all-reduce, how long
+        killing and reaping took, and ms from the last step before the kill to that all-reduce."""
         line = line or self.line
         ports = self.ports(count)
         self.epoch += 1
+        last = max(self.log.steps(self.epoch - 1), default=now())
         began = now()
         for process in self.running:
             process.kill()
@@ -170,8 +182,9 @@ class HandMade:
             return self.log.steps(self.epoch)
         first = wait_for("the first all-reduce by hand", look, 120)
         wait_steps(self.log, self.epoch, count)
+        last = max(self.log.steps(self.epoch - 1), default=last)
         self.log.forget()
-        return min(first) - began, reaped - began
+        return min(first) - began, reaped - began, min(first) - last
 
     def end(self):
         for process in self.running:
@@ -303,7 +316,7 @@ class Agents:
         first = min(self.log.steps(new))
         if kind == "peer_exit":
             began = next(line["end"] for line in self.log.lines if "end" in line and line["epoch"] == old)
-        elif kind in ("join", "drain"):
+        elif kind in STANDSTILLS:
             began = max(self.log.steps(old))
         for name in gone:
             agent = self.fleet.agents[name]
@@ -350,8 +363,11 @@ def run(folder, rounds, only, say):
                         hand.switch(before)
                     hand.prepare(after)
                     agents.settle(before)
-                    floor, reap = hand.switch(after)
+                    take_turns(agents.log, hand.log)
+                    killed, reap, stood = hand.switch(after)
+                    floor = stood if case in STANDSTILLS else killed
                     hand.prepare(after)
+                    take_turns(hand.log, agents.log)
                     total, parts = agents.measure(case, after)
                     samples[case].append({"total": total, "floor": floor, "reap": reap, **parts})
                     say(f"round {turn + 1} of {rounds}, {case}: {total:.0f} ms, by hand {floor:.0f} ms")

@@ -14,6 +14,9 @@
 #define PAUSE_LONGEST_US 20000
 #define PATIENT_US 2000000
 #define PAUSE_PATIENT_US 200000
+/* Beside a main process that dies: its end calls for a look anyway, and two have met what was forked
+ * before. Where many nodes share few cores the looks would hold up the dying. */
+#define PAUSE_DYING_US 50000
 
 /* A slot's end is told after this long though others of its session still die: they are killed. */
 #define ENDING_LONGEST_US 200000
@@ -101,9 +104,13 @@ static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
     }
 }
 
-static void next_look(struct guard *g)
+static void next_look(struct guard *g, bool trainers_left)
 {
     int64_t now = guard_now_us();
+    if (trainers_left && g->pause_us > PAUSE_FIRST_US && g->pause_us < PAUSE_DYING_US) {
+        g->look_us = now + PAUSE_DYING_US;
+        return;
+    }
     g->look_us = now + g->pause_us;
     int64_t longest = PAUSE_LONGEST_US;
     if (g->killing && now - g->killing_since_us > PATIENT_US) {
@@ -152,7 +159,7 @@ void survivors_kill(struct guard *g)
     if (g->killing && is_empty) {
         g->look_us = 0;
     } else if (g->killing || ending) {
-        next_look(g);
+        next_look(g, trainers_left);
     } else {
         g->look_us = GUARD_NEVER;
     }
