@@ -241,7 +241,7 @@ static bool is_settled(struct explore *x, uint32_t *live, char *why, size_t cap)
     uint32_t jobs = jobs_count(w);
     memset(live, 0, jobs * sizeof(*live));
     for (uint32_t i = 0; i < w->n_nodes; i++) {
-        if (w->nodes[i].agent) {
+        if (w->nodes[i].agent && !w->nodes[i].outsider) {
             live[w->nodes[i].job]++;
         }
     }

@@ -38,6 +38,7 @@ struct node {
     uint32_t process; /* counts up */
     char id[TFE_ID_MAX + 1];
     char run_key[16];
+    bool outsider; /* its run has no room in the job that is there; it asks again */
     struct agent *core;
     struct sim_mem mem;
     struct sim_timer timer;

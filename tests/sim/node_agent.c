@@ -332,6 +332,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->n_pending = 0;
     n->noticed = 0;
     n->signalled = false;
+    n->outsider = false;
     n->epoch = 0;
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
@@ -446,6 +447,11 @@ static void judge_receive(struct world *w, struct node *n, const struct tfe_msg 
 void node_receive(struct world *w, uint32_t node, const struct tfe_msg *msg)
 {
     struct node *n = &w->nodes[node];
+    if (msg->type == MSG_WELCOME) {
+        n->outsider = false;
+    } else if (msg->type == MSG_REFUSED && msg->u.refused.code == REFUSAL_LIMIT_REACHED) {
+        n->outsider = jobs_get(w, n->job)->run_key != 0;
+    }
     judge_receive(w, n, msg);
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
 }

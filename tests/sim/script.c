@@ -179,6 +179,12 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
     cluster_finish(w, c, "stops", STOPPED_MS);
 }
 
+/* A machine that was suspended may come back to a fence that is almost over: it ends its trainers. */
+static bool fence_leaves(const struct world *w, const struct node *n, int64_t ms)
+{
+    return tfe_mono_is_never(n->fence) || clock_when(&n->clock, n->fence) > w->now + ms;
+}
+
 /* Whether its scripts have what they need to save at a planned stop: time, and all of them. */
 static bool can_save(struct world *w, const struct cluster *c)
 {
@@ -192,7 +198,7 @@ static bool can_save(struct world *w, const struct cluster *c)
         const struct node *node = &w->nodes[c->members[rank].node];
         bool is_hasty = node->signalled && job->preempt_grace_ms < PATIENT_MS;
         can = c->members[rank].lives && !is_hasty && node_is_well(w, node->index) &&
-              !check_lease_stood(w->check, node->index);
+              !check_lease_stood(w->check, node->index) && fence_leaves(w, node, grace_ms);
     }
     return can;
 }

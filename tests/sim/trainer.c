@@ -373,6 +373,9 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
                           .tag = t->tag + 1,
                           .rank = rank,
                           .cluster = c};
+    if (check_lease_stood(w->check, node->index)) {
+        trainer_clock_stood(node, local); /* and what holds its end back may come late */
+    }
     const struct trainer_spec *spec = cluster_spec(w, c);
     world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 3, spec->start_lo, spec->start_hi), on_up,
              node->index, t->tag, local);
