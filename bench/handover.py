@@ -4,7 +4,8 @@ Each turn is an agent of its own that joins the next run of a job on one private
 measured is told by the agent itself (event trainer_started of its log): from the moment when it has opened the frame with
 START to the guard's word that the standby was given environment and descriptors, or that exec has happened. So the way from
 the guard back to the agent is in it. Its floor, in the same turns: a bare fork and exec of the same interpreter, until exec
-has happened (cold). A new process waits for its turn on a busy machine, so --quick does not judge that row.
+has happened (cold). On some machines that alone takes longer than the goal: the cold row is judged by it. A new process waits
+for its turn on a busy machine, so --quick does not judge that row at all.
 """
 import json
 import os
@@ -16,6 +17,7 @@ import time
 from figures import BIN, Figures, arguments
 
 GOAL_MS = 2.0
+COLD_RATIO = 1.5
 TURNS = 30
 
 
@@ -89,7 +91,7 @@ def main():
             server.end()
     figures.add("start_handover, START to the standby", warm, "ms", goal=("value<=", GOAL_MS))
     figures.add("start_handover, START to exec, cold", cold, "ms", floor,
-                None if options.quick else ("value<=", GOAL_MS))
+                None if options.quick else ("ratio<=", COLD_RATIO))
     return figures.finish()
 
 
