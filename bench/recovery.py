@@ -68,10 +68,12 @@ class StepLog:
     def __init__(self, folder):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.offsets, self.lines = {}, []
+        self.offsets, self.lines, self.oldest = {}, [], 0
 
     def read(self):
         for path in self.folder.glob("*.jsonl"):
+            if int(path.name.partition(".")[0]) < self.oldest:
+                continue
             data = path.read_bytes()
             at = self.offsets.get(path, 0)
             whole = data.rfind(b"\n") + 1
@@ -91,7 +93,8 @@ class StepLog:
     def forget(self):
         """Old lines are of no use any more."""
         last = self.last_epoch()
-        self.lines = [line for line in self.lines if line["epoch"] >= last - 1]
+        self.oldest = last - 1
+        self.lines = [line for line in self.lines if line["epoch"] >= self.oldest]
 
 
 def wait_steps(log, epoch, ranks, count=3, timeout_s=120):
