@@ -499,7 +499,8 @@ void plan_measure(struct rdzv *r, struct job *job);
 void plan_forget_standstill(struct job *job);
 /* A member's scripts may have to be asked: a SAVE is under way that it was not told. */
 void plan_ask_late(struct rdzv *r, struct job *job, struct node *node);
-/* What nodes told before this server came is no answer to what it asked. */
+/* A node tells of an answer to a SAVE that this server has not sent, or has told so before it came: what it asks
+ * has higher numbers. */
 void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers);
 
 #endif

@@ -47,20 +47,24 @@ static bool take_saves(struct rdzv *r, struct job *job, const struct msg_progres
                        bool is_news)
 {
     struct told *told = &job->epoch.told;
-    bool is_more = progress->saves > told->saves || progress->answers > told->answers;
+    /* Saved and heard of before this server came, or asked for by one before it: that answers nothing. */
+    bool is_ours = is_news && progress->answers <= job->plan.number;
+    bool is_answer = is_ours && progress->answers > told->answers;
+    bool is_more = progress->saves > told->saves || is_answer;
     if (progress->saves > told->saves) {
         told->saves = progress->saves;
         job->plan.knows_saves = true;
         told->last_save = is_news ? r->now : told->last_save;
         (void)note_progress(r, job); /* a checkpoint is looked at in any case */
     }
-    if (progress->answers > told->answers && is_news) {
+    if (is_answer) {
         told->answers = progress->answers;
     }
     if (!is_news) {
-        /* Saved and heard of before this server came: that answers nothing. */
         job->plan.saves_then =
             progress->saves > job->plan.saves_then ? progress->saves : job->plan.saves_then;
+    }
+    if (!is_ours) {
         plan_outnumber(r, job, progress->answers);
     }
     return is_more;

@@ -206,6 +206,22 @@ TEST(growth, a_restarted_server_does_not_take_old_answers_for_new_ones)
     world_free(w);
 }
 
+TEST(growth, a_restarted_server_takes_no_answer_to_what_it_did_not_ask)
+{
+    /* The server before this one had asked, and died before the answer: SAVE 1 of the next was taken for
+     * answered before it was asked, and the switch lost all steps since. */
+    NO_FIXTURE;
+    struct world *w = an_adopted_world(2);
+    listens(w, 0, 4, 100);
+    saved(w, 0, 4, 110, 1, 3);
+    newcomer(w, 1, 5);
+    assert_saw(w, "0:SAVE epoch=4 number=4");
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 4, 120, 2, 4);
+    assert_saw(w, "0:STOP epoch=4 planned");
+    world_free(w);
+}
+
 TEST(growth, makes_room_for_a_loss_that_comes_first)
 {
     NO_FIXTURE;
@@ -275,6 +291,7 @@ int main(void)
         STORY(growth, comes_without_a_checkpoint_once_that_costs_less_than_a_twentieth),
         STORY(growth, of_scripts_that_were_asked_and_never_saved_waits_for_grow_wait_alone),
         STORY(growth, a_restarted_server_does_not_take_old_answers_for_new_ones),
+        STORY(growth, a_restarted_server_takes_no_answer_to_what_it_did_not_ask),
         STORY(growth, makes_room_for_a_loss_that_comes_first),
         STORY(progress, told_counts_where_an_epoch_was_short),
         STORY(progress, told_for_ten_minutes_fills_the_budget_and_silence_does_not),
