@@ -351,6 +351,7 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     struct tfe_mono from = tfe_mono_add(p->newcomer_at, is_full ? 0 : job->gather_ms);
     from = tfe_mono_max(from, far_enough(r, job));
     if (!is_past(r, from)) {
+        p->is_waiting = false; /* for what was asked before, which is old by then: for a leave that is off, say */
         return from;
     }
     if (p->knows_saves || job->epoch.told.n_listen > 0) {

@@ -222,6 +222,27 @@ TEST(growth, a_restarted_server_takes_no_answer_to_what_it_did_not_ask)
     world_free(w);
 }
 
+TEST(growth, takes_no_checkpoint_that_was_asked_for_a_leave_that_is_off)
+{
+    /* It is as old as the wait for growth has been long. */
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 4, 2);
+    listens(w, 0, 1, 10);
+    noticed(w, 1, NOTICE_PREEMPT, 120000);
+    pass(w, 2000);
+    assert_saw(w, "0:SAVE epoch=1 number=1");
+    newcomer(w, 2, 2);
+    notice_withdrawn(w, 1, NOTICE_PREEMPT);
+    saved(w, 0, 1, 11, 1, 1);
+    assert_not_saw(w, "STOP");
+    pass(w, 3000);
+    assert_saw(w, "0:SAVE epoch=1 number=2");
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 1, 12, 2, 2);
+    assert_saw(w, "0:STOP epoch=1 planned");
+    world_free(w);
+}
+
 TEST(growth, makes_room_for_a_loss_that_comes_first)
 {
     NO_FIXTURE;
@@ -292,6 +313,7 @@ int main(void)
         STORY(growth, of_scripts_that_were_asked_and_never_saved_waits_for_grow_wait_alone),
         STORY(growth, a_restarted_server_does_not_take_old_answers_for_new_ones),
         STORY(growth, a_restarted_server_takes_no_answer_to_what_it_did_not_ask),
+        STORY(growth, takes_no_checkpoint_that_was_asked_for_a_leave_that_is_off),
         STORY(growth, makes_room_for_a_loss_that_comes_first),
         STORY(progress, told_counts_where_an_epoch_was_short),
         STORY(progress, told_for_ten_minutes_fills_the_budget_and_silence_does_not),
