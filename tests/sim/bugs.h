@@ -29,6 +29,7 @@
     X(stop_ignored, "an agent does not follow STOP")                                               \
     X(join_says_idle, "an agent's JOIN says that nothing runs")                                    \
     X(stop_hard, "an agent gives no grace at a planned stop")                                       \
+    X(save_unawaited, "a switch does not wait for the checkpoint that it has asked for")           \
     X(accepted_is_proof, "a suspect whose ports accept counts as proven dead")                     \
     X(answers_on, "an agent goes on answering probes on its trainers' ports")                      \
     X(reconnect_never, "an agent whose connection broke stays away")

@@ -566,6 +566,15 @@ void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const cha
     }
 }
 
+void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next)
+{
+    if (next < last && !check_is_excused(c, job)) {
+        fail(c, CHECK_SAVED_KEEPS,
+             "epoch %llu is stopped once it is saved, after step %llu; the next begins with %llu",
+             (unsigned long long)epoch, (unsigned long long)last, (unsigned long long)next);
+    }
+}
+
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
 {
     struct job_check *j = job_of(c, job);

@@ -23,6 +23,7 @@
     X(TRUE_PROOF, true_proof, "who is proven dead by others' probes has no living trainer")        \
     X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes")          \
     X(PLANNED_KEEPS, planned_keeps, "a planned switch loses no step that its scripts can save")    \
+    X(SAVED_KEEPS, saved_keeps, "a switch at the checkpoint that it asked for loses no step")      \
     X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once")          \
     X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only")     \
     X(CHARGE_FREE, charge_free, "no fault is charged where no trainer failed by itself")           \
@@ -124,6 +125,9 @@ void check_word(struct check *c, uint32_t node, const char *message, uint32_t tr
 
 /* An epoch came to a planned end that nothing disturbed, and its cluster broke all the same. */
 void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who);
+/* The server stopped an epoch since its scripts have answered with a checkpoint, and nothing disturbed that:
+ * the last step of its cluster, and the one that the next goes on from. */
+void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next);
 /* The server takes this node's trainers of the epoch for dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
 /* A trainer of the epoch begins on one node, and may connect to a port on which another answers probes. */

@@ -377,6 +377,7 @@ static void fault_memory(struct world *w, uint32_t node, int64_t ms)
 {
     say(w, "memory", node, ms);
     if (roll(w, 0, 1)) {
+        script_disturb(w, NAMES_NONE);
         server_fail_memory(w, roll(w, 1, 20));
     } else {
         node_fail_memory(w, node, roll(w, 1, 5));

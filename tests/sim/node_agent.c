@@ -220,7 +220,7 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
         node_sweep(w, n, action->planned ? action->grace_ms : 0);
         return;
     case AGENT_SAVE:
-        script_ask(w, n, action->epoch, action->number);
+        script_ask(w, n, action->epoch, action->number, action->deadline);
         return;
     case AGENT_FENCE:
         node_set_fence(w, n, action->deadline);

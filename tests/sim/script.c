@@ -2,7 +2,9 @@
  * and may use the grace of a planned stop.
  *
  * A checkpoint needs all ranks, as one of a MultiWorkerMirroredStrategy does: it begins between two steps,
- * takes its time, in which no step is made, and comes to nothing if somebody is lost meanwhile. */
+ * takes its time, in which no step is made, and comes to nothing if somebody is lost meanwhile. After one that
+ * was asked for the scripts stand still, as tfe.Checkpointer's do, until they are stopped or it is clear that
+ * they will not be. */
 #include "tests/sim/script.h"
 
 #include "tests/sim/check.h"
@@ -13,12 +15,20 @@
 #define BLOCKED_LOOK_MS 100
 /* From a saved `stop` to the end of the process. */
 #define STOPPED_MS 5
+/* tfe.Checkpointer's stand_still_s. */
+#define STAND_MS 10000
+/* From an answer to its STOP's being heard, where nothing is in the way: the server collects notices for 2 s, and
+ * writes a record. */
+#define HEED_MS 5000
+/* Of that, from the server's word to its STOP. */
+#define RECORD_MS 1500
 /* Between two members' hearing of a stop, at most. */
 #define HEARD_MS 700
 /* A signalled agent with less time than this may be out before its trainers have saved. */
 #define PATIENT_MS 20000
 
 static void on_saved(struct world *w, const struct sim_event *event);
+static void on_stood(struct world *w, const struct sim_event *event);
 static void on_stop_saved(struct world *w, const struct sim_event *event);
 static void on_grace_over(struct world *w, const struct sim_event *event);
 
@@ -53,12 +63,14 @@ void script_up(struct world *w, struct node *node, uint32_t local)
     struct trainer *t = &node->trainers[local];
     const struct trainer_spec *spec = cluster_spec(w, t->cluster);
     t->told = (struct agent_progress){.listens = spec->listens != 0};
+    t->save_by = SIM_NEVER;
     if (spec->tell_ms) {
         tell(w, node, local);
     }
 }
 
-static void count_save(struct world *w, struct cluster *c)
+/* answers: every rank's script says of this checkpoint what it has been asked for. */
+static void count_save(struct world *w, struct cluster *c, bool answers)
 {
     c->n_saves++;
     for (uint32_t rank = 0; rank < c->world; rank++) {
@@ -67,20 +79,52 @@ static void count_save(struct world *w, struct cluster *c)
             t->told.has_saved = true;
             t->told.saved_step = c->step;
             t->told.saves = c->n_saves;
-            t->told.answers = t->heard_at_save;
+            t->told.answers = answers ? t->heard : t->told.answers;
         }
     }
 }
 
-/* Every script remembers what it had been asked for when the checkpoint began. */
-static void begin_save(struct world *w, struct cluster *c)
+/* A machine that was suspended may come back to a fence that is almost over: it ends its trainers. */
+static bool fence_leaves(const struct world *w, const struct node *n, int64_t ms)
 {
+    return tfe_mono_is_never(n->fence) || clock_when(&n->clock, n->fence) > w->now + ms;
+}
+
+/* Whether the cluster trains, and nothing is in the way between its scripts and the server, nor will be for so
+ * long if no fault comes. */
+static bool is_calm(struct world *w, const struct cluster *c, int64_t ms)
+{
+    bool calm = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs &&
+                !server_is_disturbed(w);
+    for (uint32_t rank = 0; calm && rank < c->world; rank++) {
+        const struct node *node = &w->nodes[c->members[rank].node];
+        calm = c->members[rank].lives && node_is_well(w, node->index) &&
+               !check_lease_stood(w->check, node->index) && fence_leaves(w, node, ms);
+    }
+    return calm;
+}
+
+/* Precondition: it stands where it was asked to save. */
+static void answer(struct world *w, struct cluster *c)
+{
+    count_save(w, c, true);
+    tell_all(w, c);
+    c->frail = c->stands_until < w->now + HEED_MS || !is_calm(w, c, HEED_MS);
+}
+
+/* Each rank goes on when the switch should have come for all it has heard; the others wait for it in the
+ * next step. */
+static int64_t end_of_standing(struct world *w, const struct cluster *c)
+{
+    int64_t end = w->now;
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives) {
-            struct trainer *t = cluster_trainer(w, c, rank);
-            t->heard_at_save = t->heard;
+            int64_t by = cluster_trainer(w, c, rank)->save_by;
+            by = by < w->now + STAND_MS ? by : w->now + STAND_MS;
+            end = by > end ? by : end;
         }
     }
+    return end;
 }
 
 void script_stepped(struct world *w, struct cluster *c, bool saved)
@@ -90,8 +134,7 @@ void script_stepped(struct world *w, struct cluster *c, bool saved)
         return;
     }
     if (saved) {
-        begin_save(w, c);
-        count_save(w, c);
+        count_save(w, c, false);
     }
     if (saved || w->now - c->told_at >= spec->tell_ms) {
         tell_all(w, c);
@@ -99,7 +142,6 @@ void script_stepped(struct world *w, struct cluster *c, bool saved)
     if (c->save_wanted && !c->saves) {
         c->save_wanted = false;
         c->saves = true;
-        begin_save(w, c);
         world_at(w, w->now + spec->save_ms, on_saved, c->id, ++c->save_tag, 0);
     }
 }
@@ -118,10 +160,21 @@ static void on_saved(struct world *w, const struct sim_event *event)
     struct job *job = jobs_get(w, c->job);
     job->checkpoint = c->step > job->checkpoint ? c->step : job->checkpoint;
     c->saves = false;
-    count_save(w, c);
+    c->save_wanted = false; /* what was asked meanwhile is answered by this one too: no step was made */
+    c->stands = true;
+    c->stands_until = end_of_standing(w, c);
     cluster_say(w, c, "saves", "");
-    tell_all(w, c);
-    cluster_go_on(w, c);
+    answer(w, c);
+    world_at(w, c->stands_until, on_stood, c->id, 0, 0);
+}
+
+static void on_stood(struct world *w, const struct sim_event *event)
+{
+    struct cluster *c = cluster_by_id(w, event->who);
+    if (c) {
+        c->stands = false;
+        cluster_go_on(w, c);
+    }
 }
 
 /* A script that listens, and is able to. */
@@ -131,14 +184,22 @@ static bool hears(struct world *w, const struct trainer *t)
            t->cluster->state == CLUSTER_TRAINING && !cluster_spec(w, t->cluster)->deaf;
 }
 
-void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t number)
+void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t number,
+                struct tfe_mono deadline)
 {
+    struct cluster *asked = NULL;
     for (uint32_t local = 0; epoch == node->epoch && local < node->cap_trainers; local++) {
         struct trainer *t = &node->trainers[local];
         if (hears(w, t) && t->cluster->epoch == epoch && number > t->heard) {
             t->heard = number;
-            t->cluster->save_wanted = true;
+            t->save_by = clock_when(&node->clock, deadline);
+            asked = t->cluster;
         }
+    }
+    if (asked && asked->stands) {
+        answer(w, asked);
+    } else if (asked) {
+        asked->save_wanted = true;
     }
 }
 
@@ -157,7 +218,9 @@ void script_stop(struct world *w, struct node *node, uint32_t grace_ms)
             struct cluster *c = t->cluster;
             t->stopping = true;
             if (++c->n_stopping == c->world) {
-                world_at(w, w->now + cluster_spec(w, c)->save_ms, on_stop_saved, c->id, 0, 0);
+                bool is_saved = jobs_get(w, c->job)->checkpoint == c->step;
+                world_at(w, w->now + (is_saved ? 0 : cluster_spec(w, c)->save_ms), on_stop_saved,
+                         c->id, 0, 0);
             }
         }
     }
@@ -174,15 +237,9 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
     }
     struct job *job = jobs_get(w, c->job);
     job->checkpoint = c->step > job->checkpoint ? c->step : job->checkpoint;
-    count_save(w, c);
+    count_save(w, c, false);
     tell_all(w, c);
     cluster_finish(w, c, "stops", STOPPED_MS);
-}
-
-/* A machine that was suspended may come back to a fence that is almost over: it ends its trainers. */
-static bool fence_leaves(const struct world *w, const struct node *n, int64_t ms)
-{
-    return tfe_mono_is_never(n->fence) || clock_when(&n->clock, n->fence) > w->now + ms;
 }
 
 /* Whether its scripts have what they need to save at a planned stop: time, and all of them. */
@@ -191,16 +248,23 @@ static bool can_save(struct world *w, const struct cluster *c)
     const struct trainer_spec *spec = cluster_spec(w, c);
     const struct job *job = jobs_get(w, c->job);
     uint32_t grace_ms = server_config(w)->stop_grace_ms;
-    bool can = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs && spec->listens &&
-               !spec->deaf && grace_ms * 9 / 10 > spec->save_ms + HEARD_MS &&
-               !server_is_disturbed(w);
+    bool can = spec->listens && !spec->deaf && grace_ms * 9 / 10 > spec->save_ms + HEARD_MS &&
+               is_calm(w, c, grace_ms);
     for (uint32_t rank = 0; can && rank < c->world; rank++) {
-        const struct node *node = &w->nodes[c->members[rank].node];
-        bool is_hasty = node->signalled && job->preempt_grace_ms < PATIENT_MS;
-        can = c->members[rank].lives && !is_hasty && node_is_well(w, node->index) &&
-              !check_lease_stood(w->check, node->index) && fence_leaves(w, node, grace_ms);
+        can = !w->nodes[c->members[rank].node].signalled || job->preempt_grace_ms >= PATIENT_MS;
     }
     return can;
+}
+
+void script_confirmed(struct world *w, uint32_t job, uint64_t epoch)
+{
+    struct cluster *c = cluster_of_epoch(w, job, epoch);
+    if (!c) {
+        return;
+    }
+    /* Who goes on before it can hear of the switch loses what it does then. */
+    bool is_late = c->stands ? c->stands_until < w->now + HEED_MS : c->frail;
+    c->confirmed_at = !is_late && is_calm(w, c, HEED_MS) ? w->now : 0;
 }
 
 void script_stop_sent(struct world *w, uint32_t job, uint64_t epoch, bool planned)
@@ -212,6 +276,9 @@ void script_stop_sent(struct world *w, uint32_t job, uint64_t epoch, bool planne
         c->stop_sent = true;
         c->planned = planned && can_save(w, c);
     }
+    if (c && (!planned || w->now - c->confirmed_at > RECORD_MS)) {
+        c->confirmed_at = 0;
+    }
 }
 
 void script_disturb(struct world *w, uint32_t node)
@@ -219,7 +286,10 @@ void script_disturb(struct world *w, uint32_t node)
     for (uint32_t i = node == NAMES_NONE ? 0 : node; i < w->n_nodes; i++) {
         for (uint32_t local = 0; local < w->nodes[i].cap_trainers; local++) {
             if (w->nodes[i].trainers[local].cluster) {
-                w->nodes[i].trainers[local].cluster->planned = false;
+                struct cluster *c = w->nodes[i].trainers[local].cluster;
+                c->planned = false;
+                c->confirmed_at = 0;
+                c->frail = c->stands_until != 0;
             }
         }
         if (node != NAMES_NONE) {

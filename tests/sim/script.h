@@ -13,8 +13,11 @@ void script_stop_sent(struct world *w, uint32_t job, uint64_t epoch, bool planne
 void script_disturb(struct world *w, uint32_t node);
 /* A step is done; with it a checkpoint, if saved. */
 void script_stepped(struct world *w, struct cluster *c, bool saved);
-/* The agent hands on a SAVE; to no trainer of another epoch. */
-void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t number);
+/* The agent hands on a SAVE; to no trainer of another epoch. deadline: on the machine's clock. */
+void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t number,
+                struct tfe_mono deadline);
+/* The server says that what it asked the scripts of this epoch to save is saved. */
+void script_confirmed(struct world *w, uint32_t job, uint64_t epoch);
 /* The trainers of the node are to end: those that listen have so long, the others are killed at once. */
 void script_stop(struct world *w, struct node *node, uint32_t grace_ms);
 

@@ -224,6 +224,8 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         if (node != NAMES_NONE) {
             check_lease_forgotten(w->check, node); /* a newcomer to this server, who comes back to the job */
         }
+    } else if (t->kind == TRACE_SAVED) {
+        script_confirmed(w, job, t->epoch);
     } else if (t->kind == TRACE_NODE_DEAD) {
         node_check_dead(w, job, t->epoch, t->node);
     } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0) {

@@ -323,6 +323,14 @@ TEST(planned_keeps, a_planned_end_breaks_the_cluster)
     assert_broken(*state, "planned_keeps");
 }
 
+TEST(saved_keeps, the_next_epoch_begins_before_the_last_step)
+{
+    check_kept(*state, 0, 1, 40, 40);
+    assert_false(check_failed(*state));
+    check_kept(*state, 0, 1, 41, 40);
+    assert_broken(*state, "saved_keeps");
+}
+
 TEST(queues, one_message_more_than_the_bound)
 {
     check_queue(*state, 0, 8, 8);
@@ -416,6 +424,7 @@ int main(void)
         S(true_proof, a_trainer_lives_where_all_are_proven_dead),
         S(nobody_answers, a_member_answers_probes_on_its_trainers_port),
         S(planned_keeps, a_planned_end_breaks_the_cluster),
+        S(saved_keeps, the_next_epoch_begins_before_the_last_step),
         S(queues, one_message_more_than_the_bound),
         S(memory, one_byte_more_than_the_bound),
         S(time_stands, a_core_wants_to_be_called_without_end),

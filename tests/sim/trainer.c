@@ -175,7 +175,7 @@ static struct cluster *cluster_get(struct world *w, const struct node *node, uin
 void cluster_go_on(struct world *w, struct cluster *c)
 {
     if (c->state == CLUSTER_TRAINING && !c->hangs && c->n_blocked == 0 && !c->step_queued &&
-        !c->saves && c->n_stopping == 0) {
+        !c->saves && !c->stands && c->n_stopping == 0) {
         c->step_queued = true;
         world_at(w, w->now + cluster_spec(w, c)->step_ms, on_step, c->id, 0, 0);
     }
@@ -205,6 +205,9 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     note_silence(w, c);
     if (c->planned) {
         check_planned_lost(w->check, c->job, c->epoch, why);
+    }
+    if (c->stop_sent && c->confirmed_at) {
+        check_kept(w->check, c->job, c->epoch, c->step, jobs_get(w, c->job)->checkpoint);
     }
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP) {

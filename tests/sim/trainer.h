@@ -22,7 +22,7 @@ struct trainer {
     uint32_t rank;
     bool stopping;          /* has heard `stop`, and saves */
     uint64_t heard;         /* number of the newest SAVE it was asked for */
-    uint64_t heard_at_save; /* … when its newest checkpoint began */
+    int64_t save_by;        /* … and when the switch comes anyway, in virtual time */
     struct agent_progress told;
     struct cluster *cluster;
 };
