@@ -1,4 +1,7 @@
-"""What the core costs by itself: renewals by the number of leases, a mass expiry, what happens to 100,000 nodes."""
+"""What the core costs by itself: renewals by the number of leases, a mass expiry, what happens to 100,000 nodes.
+
+The bare core: no sockets and no disk, and agents that answer at once. What a loss takes with a real server is in scale.py.
+"""
 import json
 import re
 import shutil
@@ -29,7 +32,8 @@ def instructions(function, *what):
         return int(found[1])
 
 
-WAYS = {"leave": "one leaves", "crash": "all trainers crash", "notice": "all machines are to go", "finish": "all end well"}
+WAYS = {"lose": "one is lost", "leave": "one leaves", "crash": "all trainers crash", "notice": "all machines are to go",
+        "finish": "all end well"}
 
 
 def growth(figures, what, sizes, turns):
@@ -38,7 +42,7 @@ def growth(figures, what, sizes, turns):
     for nodes in sizes:
         runs = [cost("jobs", nodes, what) for _ in range(turns)]
         parts = {"us": ([run["ms"] * 1000 / nodes for run in runs], None), "steps": ([run["steps"] / nodes for run in runs], 1.1)}
-        if what == "leave":
+        if what == "lose":
             parts["us to join"] = [run["join_ms"] * 1000 / nodes for run in runs], None
             parts["B of memory"] = [run["bytes"] / nodes for run in runs], 1.1
         for unit, (values, limit) in parts.items():
@@ -52,7 +56,7 @@ def counted_growth(figures, sizes):
     for what, case in {"join": "joining", **WAYS}.items():
         first = None
         for nodes in sizes:
-            function, way = ("jobs_begin", "leave") if what == "join" else ("jobs_go_on", what)
+            function, way = ("jobs_begin", "lose") if what == "join" else ("jobs_go_on", what)
             values = [instructions(function, "jobs", nodes, way) / nodes]
             figures.add(f"{case}, {nodes} nodes, counted", values, "instructions", first, ("ratio<=", 1.25) if first else None)
             first = first or values
@@ -82,7 +86,7 @@ def main():
         figures.add(f"100,000 leases over in one tick, {case}, longest step", [run["longest_ms"] for run in runs], "ms",
                     goal=("value<=", 20))
     sizes = (2500, 5000) if options.quick else (25000, 50000, 100000)
-    for what in ("leave", "crash", "notice", "finish"):
+    for what in WAYS:
         growth(figures, what, sizes, options.turns)
     if counts:
         counted_growth(figures, (500, 2000) if options.quick else (1000, 10000))

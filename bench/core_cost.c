@@ -1,13 +1,13 @@
 /* bench/core_cost.c: what the rendezvous core costs by itself: a renewal by the number of leases, the longest step when
  * all leases end in one tick, and what happens to running jobs, by their size. Prints one JSON object a line.
  *
- * Usage: tfe-bench-core renew LEASES COUNT | expire LEASES waiting|running | jobs NODES leave|crash|notice|finish
+ * Usage: tfe-bench-core renew LEASES COUNT | expire LEASES waiting|running | jobs NODES lose|leave|crash|notice|finish
  * `renew` prints nanoseconds of processor time per renewal and allocations during them; instructions are callgrind's
  * business.
  * `expire`: what the leases of waiting nodes, or of running jobs of 10,000 each, cost that end all together.
- * `jobs`: two jobs of NODES / 2 join, try each other's addresses and run; then in the first one a node leaves, all
- * trainers crash, all machines are to go, or all trainers end well: steps and time until everybody has been told
- * what follows from it, and the memory that the core holds. */
+ * `jobs`: two jobs of NODES / 2 join, try each other's addresses and run; then in the first one a node vanishes or
+ * leaves, all trainers crash, all machines are to go, or all trainers end well: steps and time until everybody has
+ * been told what follows from it, and the memory that the core holds. */
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ struct reply {
     enum { REPLY_PERSISTED, REPLY_READY, REPLY_LISTENING, REPLY_EXITED, REPLY_PROBED } type;
     uint32_t session;
     uint64_t number; /* epoch, probe or sequence */
-    bool answering;
+    bool answering; /* READY: still; PROBED: the one that was tried does */
     char job[2];
 };
 
@@ -159,6 +159,7 @@ static void hear(const struct rdzv_action *a)
     } else if (a->type == RDZV_SEND && msg->type == MSG_PROBE) {
         r.type = REPLY_PROBED;
         r.number = msg->u.probe.probe;
+        r.answering = msg->u.probe.kind == PROBE_ADDRESS;
         reply(r);
     } else if (a->type == RDZV_SEND && msg->type == MSG_START) {
         started++;
@@ -229,7 +230,8 @@ static int give(const struct reply *r)
     case REPLY_PROBED:
         msg = (struct tfe_msg){
             .type = MSG_PROBED,
-            .u.probed = {.probe = r->number, .result = PROBE_ANSWERED_OURS}};
+            .u.probed = {.probe = r->number,
+                         .result = r->answering ? PROBE_ANSWERED_OURS : PROBE_REFUSED}};
         break;
     }
     return say(r->session, &msg);
@@ -271,6 +273,14 @@ static int join_jobs(uint32_t nodes, uint32_t per_job)
         }
     }
     return answer_all();
+}
+
+/* One of the first job's nodes vanishes: its connection ends, and on its ports nobody answers any more. */
+static int lose(uint32_t half)
+{
+    const uint32_t who = half / 2;
+    running[who] = 0;
+    return play(&(struct rdzv_event){.type = RDZV_CLOSED, .session = who});
 }
 
 /* One of the first job's nodes leaves in good order. */
@@ -323,6 +333,7 @@ static const struct {
     bool ends;       /* … or all are told that the job is over */
     bool goes_on;    /* … or nothing changes yet */
 } ways[] = {
+    {.name = "lose", .happen = lose, .starts = 1},
     {.name = "leave", .happen = leave, .starts = 1},
     {.name = "crash", .happen = crash},
     {.name = "notice", .happen = notice, .goes_on = true},
