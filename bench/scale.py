@@ -34,7 +34,7 @@ def joins(figures, agents, turns):
             values.append(load(f"started {agents} 300")["us"] / 1e6)
         floors.append(crypto("curve", agents) + crypto("tables", agents, table))
     figures.add(case, values, "s", floors, ("ratio<=", 2.5))
-    for _ in range(min(turns, 2)):
+    for _ in range(turns):
         server, load = joined(agents)
         with server, load:
             load(f"connect 0 {agents - 1}")

@@ -77,7 +77,7 @@ def main():
     seconds = 2 if options.quick else 4
     for agents in (1000, 10000):
         renewals(figures, agents // scale, seconds, options.turns)
-    connection(figures, 3000 if options.quick else 10000, min(options.turns, 3))
+    connection(figures, 3000 if options.quick else 10000, options.turns)
     idle(figures, 10000 // scale, options.turns)
     return figures.finish()
 
