@@ -48,7 +48,7 @@ def growth(figures, what, sizes, turns):
         for unit, (values, limit) in parts.items():
             first = smallest.setdefault(unit, values)
             figures.add(f"{WAYS[what]}, {nodes} nodes in two jobs", values, unit + "/node", None if first is values else first,
-                        ("ratio<=", limit) if limit and first is not values else None)
+                        ("ratio<=", limit) if limit and first is not values else None, exact=True)
 
 
 def counted_growth(figures, sizes):
@@ -58,7 +58,8 @@ def counted_growth(figures, sizes):
         for nodes in sizes:
             function, way = ("jobs_begin", "lose") if what == "join" else ("jobs_go_on", what)
             values = [instructions(function, "jobs", nodes, way) / nodes]
-            figures.add(f"{case}, {nodes} nodes, counted", values, "instructions", first, ("ratio<=", 1.25) if first else None)
+            figures.add(f"{case}, {nodes} nodes, counted", values, "instructions", first, ("ratio<=", 1.25) if first else None,
+                        exact=True)
             first = first or values
 
 
@@ -80,7 +81,7 @@ def main():
         print("  valgrind is not installed: no instructions are counted")
     counted = [instructions("renew", "renew", leases, 2000) / 2000 for leases in (sizes[:2] if options.quick else sizes) if counts]
     for leases, value in zip(sizes, counted):
-        figures.add(f"renewal, {leases} leases, counted", [value], "instructions", [counted[0]], ("ratio<=", 1.25))
+        figures.add(f"renewal, {leases} leases, counted", [value], "instructions", [counted[0]], ("ratio<=", 1.25), exact=True)
     for what, case in ("waiting", "nodes wait"), ("running", "ten jobs run"):
         runs = [cost("expire", 100000, what) for _ in range(options.turns)]
         figures.add(f"100,000 leases over in one tick, {case}, longest step", [run["longest_ms"] for run in runs], "ms",

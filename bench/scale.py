@@ -44,19 +44,20 @@ def joins(figures, agents, turns):
             load(f"connect {agents - 1} {agents}")
             per_agent.append(load(f"started {agents} 300")["bytes"] / agents)
     figures.add(f"first START, bytes per member of {agents}", per_agent, "B", [table] * len(per_agent),
-                ("ratio<=", 1.2))
+                ("ratio<=", 1.2), exact=True)
 
 
 def loss(figures, agents, turns):
     case = f"one of {agents} lost, p99"
     if not figures.wanted(case):
         return
-    values, per_agent, first, first_per_agent = [], [], [], []
+    values, floors, per_agent, first, first_per_agent = [], [], [], [], []
     for _ in range(turns):
         server, load = joined(agents)
         with server, load:
+            load("mark")
             load(f"connect 0 {agents}")
-            load(f"started {agents} 300")
+            floors.append(load(f"started {agents} 300")["us"] / 1000)
             load("run 1")
             # The first loss of a job: nobody holds a table of the new epoch's parity, so each is sent a whole one.
             load("mark")
@@ -70,8 +71,9 @@ def loss(figures, agents, turns):
             facts = load(f"newer {facts['epoch']} {agents - 2} 300")
             values.append(facts["started_p99_us"] / 1000)
             per_agent.append(facts["bytes"] / (agents - 2))
-    figures.add(case, values, "ms", goal=("value<=", 1000))
-    figures.add(f"one of {agents} lost, bytes per survivor", per_agent, "B", goal=("value<=", 1024))
+    # Beside the first START of the same agents, their handshakes in it: few of them need no second either way.
+    figures.add(case, values, "ms", floors, ("ratio<=", 0.15) if figures.options.quick else ("value<=", 1000))
+    figures.add(f"one of {agents} lost, bytes per survivor", per_agent, "B", goal=("value<=", 1024), exact=True)
     figures.add("  the job's first loss, p99", first, "ms")
     figures.add("  the job's first loss, bytes per survivor", first_per_agent, "B")
 
@@ -98,7 +100,7 @@ def death(figures, agents, turns):
             epochs.append(facts["epoch"] - epoch + facts["stopped"] - stopped)
             if facts["connected"] < agents:
                 figures.beyond.append(f"{case}: only {facts['connected']} came back")
-    figures.add(case, values, "s", goal=("value<=", ttl))
+    figures.add(case, values, "s", goal=("value<=", ttl), exact=True)
     if agents >= 2500:  # fewer come back within a second, as they should
         figures.add("  in the busiest second", busiest, "%", goal=("value<=", 40))
     figures.add("  epochs and stops that it caused", epochs, "", goal=("value<=", 0))
