@@ -18,6 +18,11 @@
 #define LATENCIES_MAX (1u << 20) /* kept since the mark; more are counted, not kept */
 #define SECONDS_MAX 600          /* of the histogram of WELCOMEs */
 #define FIRST_PORT 10000
+/* As agent/core/link.c: the least wait after a lost connection, the first wait after a failed try, and the longest
+ * before the first WELCOME. */
+#define FIRST_TRY_MS 100u
+#define BACKOFF_FIRST_MS 100u
+#define BACKOFF_MAX_MS 3000u
 
 struct agent {
     struct fleet *fleet;
@@ -32,6 +37,7 @@ struct agent {
     bool told; /* its trainers listen */
     uint16_t renew_ms;
     uint16_t spread_ms;
+    uint16_t backoff_ms;
     uint64_t epoch;    /* started */
     uint64_t highest;
     uint64_t digests[2]; /* of the tables held, by parity of their epoch */
@@ -114,10 +120,18 @@ static void renew_next(struct fleet *f)
     }
 }
 
+static uint16_t ms16(uint32_t ms)
+{
+    return (uint16_t)(ms < 60000 ? ms : 60000);
+}
+
 static void on_renewed(struct agent *a, const struct msg_renewed *renewed)
 {
     struct fleet *f = a->fleet;
     f->seen.renewed++;
+    if (renewed->spread_ms != 0) {
+        a->spread_ms = ms16(renewed->spread_ms);
+    }
     if (renewed->number == a->renewals) {
         if (f->n_latencies < LATENCIES_MAX) {
             f->latencies[f->n_latencies++] = (uint32_t)(machine_us() - a->sent_us);
@@ -319,6 +333,7 @@ static void on_established(void *ctx, struct channel *ch, enum token_role role)
             abort();
         }
         a->welcome = true;
+        a->spread_ms = FIRST_TRY_MS; /* nobody tells it one */
         a->fleet->seen.connected++;
         connect_more(a->fleet);
         return;
@@ -345,8 +360,9 @@ static void on_welcome(struct agent *a, const struct msg_welcome *welcome)
 {
     struct fleet *f = a->fleet;
     const uint64_t second = (machine_us() - f->mark_us) / 1000000;
-    a->renew_ms = (uint16_t)(welcome->renew_ms < 60000 ? welcome->renew_ms : 60000);
-    a->spread_ms = (uint16_t)(welcome->spread_ms < 60000 ? welcome->spread_ms : 60000);
+    a->renew_ms = ms16(welcome->renew_ms);
+    a->spread_ms = ms16(welcome->spread_ms);
+    a->backoff_ms = BACKOFF_FIRST_MS;
     if (!a->welcome) {
         a->welcome = true;
         f->seen.connected++;
@@ -390,6 +406,21 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
 }
 
+/* As an agent waits before it connects again: a random time up to spread where it had been in, else doubling. */
+static uint32_t wait_ms(struct agent *a)
+{
+    if (a->welcome) {
+        const uint32_t spread = a->spread_ms;
+        return spread > FIRST_TRY_MS ? FIRST_TRY_MS + randombytes_uniform(spread - FIRST_TRY_MS + 1)
+                                     : spread;
+    }
+    const uint32_t wait = 1 + randombytes_uniform(a->backoff_ms);
+    const uint32_t longest = a->renew_ms ? a->renew_ms : BACKOFF_MAX_MS; /* a third of the ttl */
+    const uint32_t next = 2u * a->backoff_ms;
+    a->backoff_ms = (uint16_t)(next < longest ? next : longest);
+    return wait;
+}
+
 static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const char *detail)
 {
     struct agent *a = ctx;
@@ -402,14 +433,12 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     a->table_bytes = 0;
     f->n_connecting -= a->connecting;
     a->connecting = false;
+    if (a->wanted) {
+        arm(a, (uint64_t)1000 * wait_ms(a));
+    }
     f->seen.connected -= a->welcome;
     a->welcome = false;
     a->answered = a->renewals;
-    if (a->wanted) {
-        /* As an agent: a random time up to spread first, then again. */
-        const uint32_t spread = a->spread_ms ? a->spread_ms : 100;
-        arm(a, (uint64_t)1000 * (100 + randombytes_uniform(spread)));
-    }
     connect_more(f);
 }
 
@@ -466,6 +495,7 @@ static void be_born(struct agent *a)
     randombytes_buf(&random, sizeof random);
     (void)snprintf(a->node, sizeof a->node, "sim-%u-%08x", a->number, random);
     set_epoch(a, 0);
+    a->backoff_ms = BACKOFF_FIRST_MS;
     a->highest = a->table_epoch = 0;
     a->digests[0] = a->digests[1] = 0;
 }

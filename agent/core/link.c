@@ -168,6 +168,9 @@ void link_welcome(struct agent *a, const struct msg_welcome *welcome)
 void link_renewed(struct agent *a, const struct msg_renewed *renewed)
 {
     struct link *link = &a->link;
+    if (renewed->spread_ms != 0) {
+        link->spread_ms = renewed->spread_ms; /* said once, whichever RENEW it answers */
+    }
     if (renewed->number == 0 || renewed->number > link->renewals ||
         link->renewals - renewed->number >= RENEWALS_MAX) {
         return; /* too old to know when it was sent, or never sent */

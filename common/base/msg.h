@@ -337,6 +337,7 @@ struct msg_renewed {
     uint64_t number;
     uint32_t ttl_ms;
     uint32_t fence_ms;
+    uint32_t spread_ms; /* from now on in place of WELCOME's; 0: as before */
 };
 
 /* Get ready for this epoch and say READY. */

@@ -250,7 +250,7 @@ bool codec_check_welcome(const struct msg_welcome *m)
 
 bool codec_check_renewed(const struct msg_renewed *m)
 {
-    return is_period(m->ttl_ms) && is_period(m->fence_ms);
+    return is_period(m->ttl_ms) && is_period(m->fence_ms) && is_duration(m->spread_ms);
 }
 
 bool codec_check_prepare(const struct msg_prepare *m)

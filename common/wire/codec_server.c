@@ -53,6 +53,8 @@ int codec_put_renewed(const struct msg_renewed *m, struct codec_out *out)
     pb.number = m->number;
     pb.ttl_ms = m->ttl_ms;
     pb.fence_ms = m->fence_ms;
+    pb.has_spread_ms = m->spread_ms != 0;
+    pb.spread_ms = m->spread_ms;
     return codec_pack(out, &pb.base);
 }
 
@@ -61,8 +63,10 @@ int codec_get_renewed(struct codec_in *in, struct msg_renewed *ret)
     Tfe__Renewed *pb;
     int rc = codec_unpack(in, &tfe__renewed__descriptor, &pb);
     if (rc == 0) {
-        *ret = (struct msg_renewed){
-            .number = pb->number, .ttl_ms = pb->ttl_ms, .fence_ms = pb->fence_ms};
+        *ret = (struct msg_renewed){.number = pb->number,
+                                    .ttl_ms = pb->ttl_ms,
+                                    .fence_ms = pb->fence_ms,
+                                    .spread_ms = pb->spread_ms};
     }
     return rc;
 }

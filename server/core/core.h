@@ -75,6 +75,7 @@ struct node {
     uint64_t highest_epoch; /* that this process has followed, for all that is known */
     uint64_t told_visit;    /* on which it has been told START of the current epoch */
     uint32_t n_void;        /* STARTs of it that it has answered with JOIN on the same connection */
+    uint32_t told_spread_ms; /* the last that it was told, on this visit */
     bool leaving;   /* under notice, or drained: in no later epoch */
     bool drained;   /* by an operator: let go as soon as it is not needed */
     enum tfe_notice notice;          /* 0: none. REBALANCE is not leaving */
@@ -383,6 +384,8 @@ struct node *node_find(struct job *job, const char *id);
 void node_attach(struct rdzv *r, struct node *node, uint32_t session);
 /* Its session is no longer its own; what it was ready for is void. */
 void node_detach(struct rdzv *r, struct node *node);
+/* Within what time it is to come back when its connection breaks, with a ttl of that length (DESIGN 6). */
+uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms);
 void node_set_ready(struct node *node, uint64_t epoch);
 bool node_is_ready(const struct node *node);
 /* What its last READY said. */

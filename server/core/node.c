@@ -3,6 +3,10 @@
 
 #include "server/core/core.h"
 
+/* DESIGN 6: so many nodes of a job come back in a second when all have lost their connections. */
+#define SPREAD_RATE 2500
+#define SPREAD_LEAST_MS 100
+
 int node_compare(const struct node *a, const struct node *b)
 {
     return id_compare(&a->id, &b->id);
@@ -73,6 +77,13 @@ void node_detach(struct rdzv *r, struct node *node)
     r->by_session[node->session] = NULL;
     node->session = NO_SESSION;
     node->job->n_connected--;
+}
+
+uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms)
+{
+    uint32_t spread = node->job->n_nodes * 1000 / SPREAD_RATE;
+    spread = spread < SPREAD_LEAST_MS ? SPREAD_LEAST_MS : spread;
+    return spread < ttl_ms / 2 ? spread : ttl_ms / 2;
 }
 
 bool node_is_ready(const struct node *node)

@@ -139,7 +139,7 @@ static void raise_epoch(struct rdzv *r, struct job *job, uint64_t seen)
     }
 }
 
-static void welcome(struct rdzv *r, const struct node *node)
+static void welcome(struct rdzv *r, struct node *node)
 {
     struct msg_welcome *w = &send_to(r, node->session, MSG_WELCOME)->u.welcome;
     w->node = node->id.text;
@@ -150,10 +150,7 @@ static void welcome(struct rdzv *r, const struct node *node)
     w->ttl_ms = ttl;
     w->fence_ms = terms.fence_ms;
     w->renew_ms = ttl / 3;
-    /* DESIGN 6: reconnects of a whole job are spread over members / 2,500 per s. */
-    uint32_t spread = node->job->n_nodes * 1000 / 2500;
-    spread = spread < 100 ? 100 : spread;
-    w->spread_ms = spread < ttl / 2 ? spread : ttl / 2;
+    w->spread_ms = node->told_spread_ms = node_spread_ms(node, ttl);
     w->stop_grace_ms = node->job->stop_grace_ms;
 }
 

@@ -11,4 +11,9 @@ void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
     renewed->number = renew->number;
     renewed->ttl_ms = terms.ttl_ms;
     renewed->fence_ms = terms.fence_ms;
+    /* Who came early joined a small job. A spread that is longer than needed does no harm. */
+    uint32_t spread = node_spread_ms(node, terms.ttl_ms);
+    if (spread > node->told_spread_ms) {
+        renewed->spread_ms = node->told_spread_ms = spread;
+    }
 }

@@ -138,6 +138,35 @@ TEST(connect, after_a_lost_connection_within_the_spread)
     }
 }
 
+TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last)
+{
+    NO_FIXTURE;
+    int64_t longest = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct bench *b = bench_new(1, seed);
+        begin(b);
+        connected(b);
+        welcome(b);
+        pass_until(b, b->deadline);
+        struct tfe_msg grown = {.type = MSG_RENEWED,
+                                .u.renewed = {.number = b->renewal,
+                                              .ttl_ms = TTL_MS,
+                                              .fence_ms = FENCE_MS,
+                                              .spread_ms = 2000}};
+        hears(b, grown);
+        pass_until(b, b->deadline);
+        renewed(b, b->renewal); /* says nothing of it, and so it stands */
+        int64_t from = b->now;
+        lost(b, AGENT_LINK_LOST);
+        pass_until(b, b->deadline);
+        assert_saw(b, "CONNECT");
+        assert_in_range(b->now - from, 100, 2000);
+        longest = b->now - from > longest ? b->now - from : longest;
+        bench_free(b);
+    }
+    assert_in_range(longest, 1900, 2000);
+}
+
 TEST(connect, the_reason_outlives_the_event)
 {
     NO_FIXTURE;
@@ -547,6 +576,7 @@ int main(void)
         STORY(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart),
         STORY(connect, a_token_that_worked_before_is_not_given_up),
         STORY(connect, after_a_lost_connection_within_the_spread),
+        STORY(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last),
         STORY(connect, the_reason_outlives_the_event),
         STORY(join, one_that_is_not_answered_is_tried_on_another_connection),
         STORY(join, said_again_late_in_life_is_no_time_without_a_server),

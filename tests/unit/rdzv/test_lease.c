@@ -228,6 +228,31 @@ TEST(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_
     }
 }
 
+static uint32_t spread_told(struct crowd *c, uint32_t session, uint64_t number)
+{
+    struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = number};
+    assert_int_equal(crowd_says(c, session, 2000, msg), 0);
+    assert_int_equal(c->actions.v[0].msg.type, MSG_RENEWED);
+    return c->actions.v[0].msg.u.renewed.spread_ms;
+}
+
+/* The first of a fleet that joined at once kept the spread of the small job that they had found, and most of the
+ * fleet was back within the first second after an outage. */
+TEST(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before)
+{
+    NO_FIXTURE;
+    struct crowd *c = a_crowd(NODES_PER_JOB);
+    assert_int_equal(spread_told(c, 0, 1), 400);
+    assert_int_equal(spread_told(c, 0, 2), 0);
+    assert_int_equal(spread_told(c, NODES_PER_JOB / 2, 1), 400);
+    assert_int_equal(spread_told(c, NODES_PER_JOB - 1, 1), 0); /* WELCOME has said it */
+    assert_int_equal(crowd_says(c, 1, 2000, (struct tfe_msg){.type = MSG_GOODBYE}), 0);
+    assert_int_equal(crowd_says(c, 2, 2000, (struct tfe_msg){.type = MSG_GOODBYE}), 0);
+    assert_int_equal(crowd_says(c, 3, 2000, (struct tfe_msg){.type = MSG_GOODBYE}), 0);
+    assert_int_equal(spread_told(c, 0, 3), 0);
+    crowd_free(c);
+}
+
 TEST(cost, leases_that_end_together_are_worked_off_in_slices)
 {
     /* A renewal that comes meanwhile must not wait for all of them. */
@@ -269,6 +294,7 @@ int main(void)
         STORY(ttl, a_restarted_server_waits_for_the_longest),
         STORY(fence, start_brings_the_one_of_its_epoch),
         STORY(fence, of_a_start_is_waited_for_though_no_renewal_followed),
+        STORY(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before),
         STORY(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_are),
         STORY(cost, leases_that_end_together_are_worked_off_in_slices),
     };

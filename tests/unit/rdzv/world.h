@@ -140,6 +140,9 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
     case MSG_RENEWED:
         put(w, " %llu ttl=%u fence=%u", (unsigned long long)msg->u.renewed.number,
             msg->u.renewed.ttl_ms, msg->u.renewed.fence_ms);
+        if (msg->u.renewed.spread_ms != 0) {
+            put(w, " spread=%u", msg->u.renewed.spread_ms);
+        }
         break;
     case MSG_PREPARE:
         put(w, " epoch=%llu%s", (unsigned long long)msg->u.prepare.epoch,

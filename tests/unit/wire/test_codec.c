@@ -65,8 +65,8 @@ static const struct tfe_msg samples[] = {
     M(PROCESSES, processes, 0, NULL, 0, NULL, 0),
     M(WELCOME, welcome, long_id, UINT64_MAX, UINT32_MAX, D, D, D, D, D),
     M(WELCOME, welcome, "n", 0, 1, 1, 1, 1, 0, 0),
-    M(RENEWED, renewed, UINT64_MAX, D, D),
-    M(RENEWED, renewed, 0, 1, 1),
+    M(RENEWED, renewed, UINT64_MAX, D, D, D),
+    M(RENEWED, renewed, 0, 1, 1, 0),
     M(PREPARE, prepare, UINT64_MAX, true, true),
     M(PREPARE, prepare, 1, false, false),
     M(PROGRESS, progress, UINT64_MAX, true, UINT64_MAX, true, UINT64_MAX, UINT32_MAX, UINT64_MAX, true),
@@ -209,7 +209,7 @@ static void same_welcome(const struct msg_welcome *a, const struct msg_welcome *
 
 static void same_renewed(const struct msg_renewed *a, const struct msg_renewed *b)
 {
-    SAME(number), SAME(ttl_ms), SAME(fence_ms);
+    SAME(number), SAME(ttl_ms), SAME(fence_ms), SAME(spread_ms);
 }
 
 static void same_prepare(const struct msg_prepare *a, const struct msg_prepare *b)
