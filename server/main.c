@@ -47,7 +47,7 @@ struct server {
     struct event *on_term;
     struct event *on_int;
     struct event *on_late;
-    uint32_t max_sessions;
+    uint32_t max_agents;
     bool stopping;
 };
 
@@ -162,7 +162,9 @@ static int start_core(struct server *server, struct tfe_why *why)
         .exit_grace_ms = s->exit_grace_ms,
         .max_restarts = s->max_restarts,
         .probe_ms = s->probe_ms,
-        .max_sessions = server->max_sessions,
+        /* Who is only told that there is no room takes a number from nobody. */
+        .max_sessions = server->max_agents + PROCESS_FILES_RESERVED,
+        .max_nodes = server->max_agents,
     };
     randombytes_buf(&config.incarnation, sizeof(config.incarnation));
     randombytes_buf(&config.seed, sizeof(config.seed));
@@ -191,14 +193,14 @@ static int start_core(struct server *server, struct tfe_why *why)
                   .boot_nonce = config.incarnation},
         .rdzv = driver_core(server->driver),
         .writer = driver_writer(server->driver),
-        .max_sessions = server->max_sessions,
+        .max_sessions = config.max_sessions,
         .half_open_per_address = s->half_open_per_address,
         .ops = &driver_session_ops,
         .ops_ctx = server->driver,
     };
     err = sessions_new(&sessions, &server->sessions);
     if (err != 0) {
-        why_set(why, "no memory for %u sessions", server->max_sessions);
+        why_set(why, "no memory for %u sessions", config.max_sessions);
         return err;
     }
     driver_set_sessions(server->driver, server->sessions);
@@ -223,7 +225,7 @@ static int announce(struct server *server, struct tfe_why *why)
     state_format_endpoint(at, s->bind, port);
     (void)printf("listening on %s\n", at);
     log_info("listening", LOG_S("address", at), LOG_S("state_dir", server->state.dir),
-             LOG_U("agents_max", server->max_sessions), LOG_U("ttl_ms", s->ttl_ms));
+             LOG_U("agents_max", server->max_agents), LOG_U("ttl_ms", s->ttl_ms));
     advertise_find(s->advertise, s->bind, host);
     state_format_endpoint(at, host, port);
     (void)printf(
@@ -246,7 +248,7 @@ static int start(struct server *server, struct tfe_why *why)
         err = keys_open(server->state.dir, &server->hello, why);
     }
     if (err == 0) {
-        err = process_raise_files(&server->max_sessions, why);
+        err = process_raise_files(&server->max_agents, why);
     }
     if (err == 0) {
         err = start_loop(server, why);

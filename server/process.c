@@ -9,14 +9,11 @@
 #include "common/base/msg.h"
 #include "common/net/stdio.h"
 
-/* Descriptors that are not agents': stdio, lock, event loop, listener, signal pipe, files written
- * while running, and some handshakes and tfe-ctl sessions besides a full house. */
-#define FILES_RESERVED 32
-#define SESSIONS_LEAST 8
+#define AGENTS_LEAST 8
 
 /* More sessions than two per possible member (the old and the new one of a reconnecting node) serve
  * nobody, and each slot costs memory. */
-#define SESSIONS_MOST (2 * MSG_NODES_MAX)
+#define AGENTS_MOST (2 * MSG_NODES_MAX)
 
 /* The leak checker of a sanitizer build traces its own process, which a process that may not be
  * dumped forbids. */
@@ -50,7 +47,7 @@ int process_prepare(struct tfe_why *why)
     return 0;
 }
 
-int process_raise_files(uint32_t *ret_max_sessions, struct tfe_why *why)
+int process_raise_files(uint32_t *ret_max_agents, struct tfe_why *why)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
@@ -63,12 +60,12 @@ int process_raise_files(uint32_t *ret_max_sessions, struct tfe_why *why)
             files = raised;
         }
     }
-    if (files.rlim_cur < FILES_RESERVED + SESSIONS_LEAST) {
+    if (files.rlim_cur < PROCESS_FILES_RESERVED + AGENTS_LEAST) {
         why_set(why, "the limit of open files is %llu, at least %d are needed (ulimit -n)",
-                (unsigned long long)files.rlim_cur, FILES_RESERVED + SESSIONS_LEAST);
+                (unsigned long long)files.rlim_cur, PROCESS_FILES_RESERVED + AGENTS_LEAST);
         return TFE_ESYS;
     }
-    rlim_t sessions = files.rlim_cur - FILES_RESERVED;
-    *ret_max_sessions = sessions < SESSIONS_MOST ? (uint32_t)sessions : SESSIONS_MOST;
+    rlim_t agents = files.rlim_cur - PROCESS_FILES_RESERVED;
+    *ret_max_agents = agents < AGENTS_MOST ? (uint32_t)agents : AGENTS_MOST;
     return 0;
 }

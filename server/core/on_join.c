@@ -266,6 +266,27 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     job_drop_if_unused(r, node->job);
 }
 
+/* Whether there is no place for a newcomer; it has been answered then. Who is away keeps its place while its lease
+ * lasts, or newcomers would take it from the members of a server that was started again. */
+static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job *job)
+{
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    if (r->n_leases >= r->config.max_nodes) {
+        text_add(&text, "the server has no room for more agents than ");
+        text_add_u64(&text, r->config.max_nodes);
+        text_add(&text, "; raise its limit of open files");
+    } else if (!job && r->n_jobs >= CORE_JOBS_MAX) {
+        text_add(&text, "this server remembers ");
+        text_add_u64(&text, CORE_JOBS_MAX);
+        text_add(&text, " jobs and takes no more names");
+    } else {
+        return false;
+    }
+    refuse(r, session, REFUSAL_LIMIT_REACHED);
+    return true;
+}
+
 static bool is_same_moment(struct tfe_mono a, struct tfe_mono b)
 {
     return a.ms == b.ms;
@@ -340,16 +361,10 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
         return 0;
     }
 
-    struct job *fresh = NULL;
-    if (!job && r->n_jobs >= CORE_JOBS_MAX) {
-        struct text text;
-        text_init(&text, r->sentence, sizeof(r->sentence));
-        text_add(&text, "this server remembers ");
-        text_add_u64(&text, CORE_JOBS_MAX);
-        text_add(&text, " jobs and takes no more names");
-        refuse(r, session, REFUSAL_LIMIT_REACHED);
+    if (refused_for_room(r, session, job)) {
         return 0;
     }
+    struct job *fresh = NULL;
     if (!job) {
         fresh = job = job_new(r, join);
         if (!job) {

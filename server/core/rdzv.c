@@ -45,6 +45,9 @@ int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct
     if (r->config.renew_rate == 0) {
         r->config.renew_rate = RENEW_RATE_DEFAULT;
     }
+    if (r->config.max_nodes == 0) {
+        r->config.max_nodes = config->max_sessions;
+    }
     r->mem = mem;
     r->by_session = mem_new(mem, config->max_sessions, sizeof(struct node *));
     if (!r->by_session) {

@@ -33,6 +33,7 @@ struct rdzv_config {
     uint32_t renew_rate;   /* renewals per second that leases are lengthened for; 0: 5,000 */
     uint32_t probe_ms;     /* an address that nobody reaches for so long is refused; 0: 30 s */
     uint32_t max_sessions; /* sessions are numbered 0 … max_sessions - 1 */
+    uint32_t max_nodes;    /* with so many leases no newcomer is let in; 0: max_sessions */
 };
 
 enum rdzv_event_type {

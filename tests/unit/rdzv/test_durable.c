@@ -375,6 +375,35 @@ TEST(restart, a_switch_that_was_under_way_is_gone_through_again)
     world_free(w);
 }
 
+TEST(restart, newcomers_do_not_take_the_places_of_members_that_are_not_back_yet)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *old = a_running_world_on(&disk, 2);
+    struct rdzv_config config = usual_config();
+    config.max_nodes = 2;
+    struct world *w = world_new(&config, 1, 2);
+    w->now = old->now + 5000;
+    world_free(old);
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk.record), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        join(w, 5, "z");
+        assert_saw(w, "5:REFUSED limit_reached: the server has no room for more agents than 2;");
+        assert_saw(w, "5:CLOSE");
+        join_back(w, i, name_of(i), 1);
+        assert_saw(w, ":WELCOME");
+    }
+    cut(w, 1);
+    pass(w, TTL_HELD_MS - 1);
+    join(w, 5, "z");
+    assert_saw(w, "5:REFUSED limit_reached");
+    pass(w, 1);
+    assert_saw(w, "~node_lost job=j node=b");
+    join(w, 5, "z");
+    assert_saw(w, "5:WELCOME");
+    world_free(w);
+}
+
 TEST(restart, a_lost_epoch_of_one_waits_for_its_fence)
 {
     NO_FIXTURE;
@@ -516,6 +545,7 @@ int main(void)
         STORY(restart, a_member_that_does_not_come_back_is_lost_after_a_whole_lease),
         STORY(restart, a_member_that_had_not_heard_of_the_epoch_is_told_now),
         STORY(restart, a_switch_that_was_under_way_is_gone_through_again),
+        STORY(restart, newcomers_do_not_take_the_places_of_members_that_are_not_back_yet),
         STORY(restart, a_lost_epoch_of_one_waits_for_its_fence),
         STORY(restart, of_an_epoch_recorded_once_more_in_a_switch_knows_its_own_ports),
         STORY(restart, goes_on_with_a_drain),
