@@ -478,6 +478,10 @@ bool fault_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono
 /* Whether the running epoch has made progress: something was told, or, where nobody ever tells, it has run
  * for a while. */
 bool fault_has_progressed(const struct rdzv *r, const struct job *job);
+/* When the running epoch has made progress, so that those before it that came to nothing count no more; NEVER if
+ * there were none, or nothing was told of it yet. */
+struct tfe_mono fault_row_ends_at(const struct job *job);
+void fault_end_row(struct job *job);
 /* When the running epoch will have earned the budget back; NEVER if nothing of it is used. */
 struct tfe_mono fault_refill_at(const struct job *job);
 void fault_refill(struct rdzv *r, struct job *job);

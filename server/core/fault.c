@@ -143,6 +143,11 @@ static void count_fruitless(struct rdzv *r, struct job *job, enum end end)
     bool progressed = fault_has_progressed(r, job);
     f->fruitless_was = f->fruitless;
     f->not_before_was = f->not_before;
+    if (job->epoch.adopted && !progressed) {
+        /* Nobody knows how long it had run before this server came, nor, until all are back, who was lost: it
+         * neither counts nor breaks the row. */
+        return;
+    }
     if (progressed) {
         f->backoff_ms = 0;
     }
@@ -247,6 +252,22 @@ bool fault_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono
     return true;
 }
 
+struct tfe_mono fault_row_ends_at(const struct job *job)
+{
+    if (job->fault.fruitless == 0) {
+        return TFE_MONO_NEVER;
+    }
+    return job->plan.knows_steps || job->plan.knows_saves
+               ? job->epoch.told.first
+               : tfe_mono_add(job->epoch.started, PROGRESS_MS);
+}
+
+void fault_end_row(struct job *job)
+{
+    job->fault.fruitless = 0;
+    job->fault.backoff_ms = 0;
+}
+
 struct tfe_mono fault_refill_at(const struct job *job)
 {
     const struct told *told = &job->epoch.told;
@@ -265,7 +286,6 @@ struct tfe_mono fault_refill_at(const struct job *job)
 void fault_refill(struct rdzv *r, struct job *job)
 {
     job->restarts = 0;
-    job->fault.fruitless = 0;
-    job->fault.backoff_ms = 0;
+    fault_end_row(job);
     send_trace(r, TRACE_RESTARTS, job, NULL, 0, "ten minutes of progress");
 }

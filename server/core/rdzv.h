@@ -153,6 +153,9 @@ struct rdzv_record {
     uint32_t run;
     const char *run_key; /* tfe_id: as the agents name the run; "" they do not */
     uint32_t restarts;
+    uint32_t fruitless;  /* epochs in a row that came to nothing */
+    uint32_t backoff_ms; /* the last one between two of them */
+    bool has_progressed; /* an epoch of this run has, before this one */
     uint64_t predecessor; /* the epoch on disk must be this one: compare-and-set */
     uint64_t epoch;
     enum tfe_cause cause;

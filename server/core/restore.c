@@ -16,7 +16,7 @@ static bool is_sound(const struct rdzv_record *record)
            record->nproc >= 1 && record->nproc <= MSG_NPROC_MAX && record->run >= 1 &&
            record->n_members <= record->max_nodes && (record->over || record->n_members >= 1) &&
            record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
-           record->fence_ms <= MSG_DURATION_MAX_MS &&
+           record->fence_ms <= MSG_DURATION_MAX_MS && record->backoff_ms <= MSG_DURATION_MAX_MS &&
            (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
            (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
 }
@@ -164,6 +164,9 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     }
     job->is_first_epoch = false;
     job->restarts = record->restarts;
+    job->fault.fruitless = record->fruitless;
+    job->fault.backoff_ms = record->backoff_ms;
+    job->has_progressed = record->has_progressed;
     job->epoch.number = record->epoch;
     job->epoch.cause = record->cause;
     job->durable_epoch = record->epoch;

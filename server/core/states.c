@@ -399,6 +399,24 @@ static bool all_members_done(struct job *job)
     return true;
 }
 
+/* What the running epoch's progress makes up for; returns when there will be more. A restarted server must not hold
+ * against the job what it has made up for. */
+static struct tfe_mono earn(struct rdzv *r, struct job *job)
+{
+    bool ends_row = is_past(r, fault_row_ends_at(job));
+    bool refills = is_past(r, fault_refill_at(job));
+    if (ends_row) {
+        fault_end_row(job);
+    }
+    if (refills) {
+        fault_refill(r, job);
+    }
+    if (ends_row || refills) {
+        write_job(r, job);
+    }
+    return tfe_mono_min(fault_row_ends_at(job), fault_refill_at(job));
+}
+
 static bool settle_running(struct rdzv *r, struct job *job)
 {
     if (job->rank0_finished) {
@@ -434,12 +452,8 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (is_past(r, job->epoch.leader_until)) {
         epoch_tell_rest(r, job);
     }
-    struct tfe_mono refill = fault_refill_at(job);
-    if (is_past(r, refill)) {
-        fault_refill(r, job);
-        refill = TFE_MONO_NEVER;
-    }
-    struct tfe_mono when = tfe_mono_min(refill, tfe_mono_min(plan, job->exit_deadline));
+    struct tfe_mono earned = earn(r, job);
+    struct tfe_mono when = tfe_mono_min(earned, tfe_mono_min(plan, job->exit_deadline));
     when = tfe_mono_min(when, job->write.again);
     return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));
 }

@@ -37,6 +37,10 @@ static const char *const steps[] = {
        operator takes it out. */
     "ALTER TABLE members ADD COLUMN known_to TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE members ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;",
+    /* 5. The row of epochs that came to nothing, and whether one of the run did not. */
+    "ALTER TABLE jobs ADD COLUMN fruitless INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN backoff_ms INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN has_progressed INTEGER NOT NULL DEFAULT 0;",
 };
 
 int sqlite_schema_newest(void)

@@ -476,6 +476,88 @@ TEST(restart, goes_on_with_a_drain)
     world_free(w);
 }
 
+/* Three epochs have come to nothing, and the fourth runs. */
+static struct world *a_hopeless_world_on(struct disk *disk)
+{
+    struct world *w = a_running_world_on(disk, 1);
+    for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+        exited(w, 0, epoch, 143);
+        ready(w, 0, epoch + 1);
+        pass(w, 2000); /* the last back-off */
+    }
+    assert_string_equal(job_state(w), "running");
+    assert_int_equal(disk->record.epoch, 4);
+    assert_int_equal(disk->record.fruitless, 3);
+    return w;
+}
+
+TEST(restart, does_not_begin_to_count_fruitless_epochs_anew)
+{
+    /* A hopeless script went on for ever where the server was started again now and then. */
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = restored(a_hopeless_world_on(&disk), &disk);
+    join_back(w, 0, "a", 4);
+    exited(w, 0, 4, 143);
+    assert_saw(w, "~end job=j node=a epoch=4 number=3 preempted"); /* who knows how long it ran */
+    ready(w, 0, 5);
+    exited(w, 0, 5, 143);
+    assert_saw(w, "~end job=j node=a epoch=5 number=4 preempted");
+    ready(w, 0, 6);
+    pass(w, 3999); /* twice the last */
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "0:START epoch=6");
+    exited(w, 0, 6, 143);
+    assert_saw(w, "0:FINISH failed: job j failed: 5 epochs in a row came to nothing");
+    world_free(w);
+}
+
+TEST(restart, does_not_hold_against_a_job_what_it_has_made_up_for)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = a_hopeless_world_on(&disk);
+    pass(w, 59999);
+    assert_int_equal(disk.record.fruitless, 3);
+    pass(w, 1);
+    assert_int_equal(disk.record.fruitless, 0);
+    assert_int_equal(disk.record.backoff_ms, 0);
+    exited(w, 0, 4, 1);
+    ready(w, 0, 5);
+    assert_int_equal(disk.record.restarts, 1);
+    pass(w, 600000);
+    assert_int_equal(disk.record.restarts, 0);
+    world_free(w);
+}
+
+TEST(restart, knows_that_the_job_has_made_progress_without_a_newcomer)
+{
+    NO_FIXTURE;
+    struct disk disk;
+    struct world *w = a_world(1, 2);
+    w->disk = &disk;
+    come(w, 1);
+    pass(w, 3000 + 60000);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    stopped_and_ready(w, 0, 1);
+    w = restored(w, &disk);
+    join_back(w, 0, "a", 2);
+    join_back(w, 1, "b", 2);
+    goodbye(w, 1);
+    stopped_and_ready(w, 0, 2);
+    assert_saw(w, "0:START epoch=3");
+    join(w, 2, "c");
+    ready(w, 2, 4);
+    pass(w, 4000);
+    stopped_and_ready(w, 0, 3);
+    assert_saw(w, "2:START epoch=4");
+    exited(w, 2, 4, 1);
+    assert_saw(w, "~node_quarantined job=j node=c");
+    world_free(w);
+}
+
 TEST(restart, a_finished_job_stays_finished)
 {
     NO_FIXTURE;
@@ -549,6 +631,9 @@ int main(void)
         STORY(restart, a_lost_epoch_of_one_waits_for_its_fence),
         STORY(restart, of_an_epoch_recorded_once_more_in_a_switch_knows_its_own_ports),
         STORY(restart, goes_on_with_a_drain),
+        STORY(restart, does_not_begin_to_count_fruitless_epochs_anew),
+        STORY(restart, does_not_hold_against_a_job_what_it_has_made_up_for),
+        STORY(restart, knows_that_the_job_has_made_progress_without_a_newcomer),
         STORY(restart, a_finished_job_stays_finished),
         STORY(restart, refuses_records_that_contradict_themselves),
     };

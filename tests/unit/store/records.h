@@ -57,6 +57,9 @@ static inline const struct rdzv_record *a_record(struct sample *s, const char *j
                                      .run = 7,
                                      .run_key = "key-1",
                                      .restarts = 9,
+                                     .fruitless = 4,
+                                     .backoff_ms = 60000,
+                                     .has_progressed = true,
                                      .predecessor = predecessor,
                                      .epoch = epoch,
                                      .cause = CAUSE_JOINED,
@@ -86,13 +89,14 @@ static inline int hear(void *ctx, const struct rdzv_record *r)
     at += (size_t)snprintf(
         heard->text + at, cap - at,
         "%s seq=%llu run=%u/%s epoch=%llu>%llu %s sizes=%u:%ux%u wishes=%u,%u,%u,%u,%u,%u%s "
-        "digest=%llx restarts=%u ttl=%u fence=%u over=%d/%d/%s/%s/%lld:",
+        "digest=%llx restarts=%u row=%u/%u%s ttl=%u fence=%u over=%d/%d/%s/%s/%lld:",
         r->job, (unsigned long long)r->sequence, (unsigned)r->run, r->run_key,
         (unsigned long long)r->predecessor, (unsigned long long)r->epoch, msg_cause_name(r->cause),
         (unsigned)r->min_nodes, (unsigned)r->max_nodes, (unsigned)r->nproc,
         (unsigned)r->max_restarts, (unsigned)r->gather_ms, (unsigned)r->grow_wait_ms,
         (unsigned)r->stop_grace_ms, (unsigned)r->elastic_timeout_ms, (unsigned)r->chief_grace_ms,
         r->no_grow ? " no_grow" : "", (unsigned long long)r->script_digest, (unsigned)r->restarts,
+        (unsigned)r->fruitless, (unsigned)r->backoff_ms, r->has_progressed ? "+" : "",
         (unsigned)r->ttl_ms, (unsigned)r->fence_ms, r->over, (int)r->result, r->sentence, r->past,
         (long long)r->ended.ms);
     for (uint32_t i = 0; i < r->n_members; i++) {

@@ -396,22 +396,33 @@ TEST(sqlite, a_job_that_lost_members_on_the_disk_is_not_adopted)
 TEST(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_in_it)
 {
     struct fixture *f = *state;
-    char command[512];
-    a_record(&f->a, "j", 5, 0, 1);
-    f->a.members[0].drained = false; /* what no older schema knows of */
-    f->a.members[1].n_known_to = 0;
-    put_well(f, &f->a.record);
-    store_close(f->store);
-    (void)snprintf(command, sizeof(command),
-                   "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
-                   "d.executescript('ALTER TABLE members DROP COLUMN known_to;"
-                   "ALTER TABLE members DROP COLUMN drained; PRAGMA user_version=3')\"",
-                   f->path);
-    assert_int_equal(system(command), 0);
-    open_store(f);
-    assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
-    put_well(f, a_record(&f->b, "j", 6, 5, 2));
-    assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
+    static const char *const to_4 = "ALTER TABLE jobs DROP COLUMN fruitless;"
+                                    "ALTER TABLE jobs DROP COLUMN backoff_ms;"
+                                    "ALTER TABLE jobs DROP COLUMN has_progressed;";
+    static const char *const to_3 = "ALTER TABLE members DROP COLUMN known_to;"
+                                    "ALTER TABLE members DROP COLUMN drained;";
+    for (uint64_t version = 4; version >= 3; version--) {
+        char command[512];
+        uint64_t epoch = version == 4 ? 5 : 7;
+        a_record(&f->a, "j", epoch, epoch == 5 ? 0 : 6, 1);
+        f->a.record.fruitless = f->a.record.backoff_ms = 0; /* what no older schema knows of */
+        f->a.record.has_progressed = false;
+        if (version == 3) {
+            f->a.members[0].drained = false;
+            f->a.members[1].n_known_to = 0;
+        }
+        put_well(f, &f->a.record);
+        store_close(f->store);
+        (void)snprintf(command, sizeof(command),
+                       "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
+                       "d.executescript('%s%s PRAGMA user_version=%u')\"",
+                       f->path, to_4, version == 3 ? to_3 : "", (unsigned)version);
+        assert_int_equal(system(command), 0);
+        open_store(f);
+        assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
+        put_well(f, a_record(&f->b, "j", epoch + 1, epoch, 2));
+        assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
+    }
 }
 
 TEST(sqlite, a_member_known_to_what_is_no_node_is_damage)
