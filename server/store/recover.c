@@ -118,11 +118,13 @@ static int copy_all(struct recovery *r, struct tfe_why *why)
         const char *table;
         const char *forward, *backward;
     } tables[] = {
+        {"server", "only", "only DESC"},
         {"jobs", "job", "job DESC"},
         {"members", "job, seat", "job DESC, seat DESC"},
         {"ledger", "job, epoch", "job DESC, epoch DESC"},
     };
-    bool takes = sqlite3_exec(db_of(r->to), "BEGIN", NULL, NULL, NULL) == SQLITE_OK;
+    /* The new file's own identity is nobody's. Without one the server that comes next enters another. */
+    bool takes = sqlite3_exec(db_of(r->to), "BEGIN; DELETE FROM server", NULL, NULL, NULL) == SQLITE_OK;
     for (size_t i = 0; takes && i < sizeof(tables) / sizeof(tables[0]); i++) {
         takes = copy_rows(r, tables[i].table, tables[i].forward) &&
                 copy_rows(r, tables[i].table, tables[i].backward);

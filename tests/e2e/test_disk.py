@@ -229,6 +229,13 @@ def fill_ledger(path, rows):
     db.close()
 
 
+def identity(path):
+    db = sqlite3.connect(path)
+    [[number]] = db.execute("SELECT identity FROM server")
+    db.close()
+    return number
+
+
 @pytest.mark.parametrize("how", ["header", "cut", "ledger", "member"])
 def test_a_damaged_file_is_refused_and_salvaged(server, fleet, ctl, state_dir, how):
     s = server(*CALM)
@@ -237,6 +244,7 @@ def test_a_damaged_file_is_refused_and_salvaged(server, fleet, ctl, state_dir, h
     before = {start["pid"] for start in fleet.starts()}
     assert s.stop() == 0
     path = state_dir / "rdzv.db"
+    same = identity(path)
     fill_ledger(path, 400)
     if how == "member":
         with sqlite3.connect(path) as db:
@@ -269,6 +277,9 @@ def test_a_damaged_file_is_refused_and_salvaged(server, fleet, ctl, state_dir, h
     assert [a.wait() for a in agents] == [0, 0]
     assert s.stop() == 0
     check_database(state_dir)
+    if how in ("ledger", "member"):
+        assert identity(path) == same
+    assert identity(path) != 1  # that of every salvaged file, once
     s = server(*CALM, "--recover")
     assert s.events("store_is_whole") and not s.events("store_salvaged")
 
