@@ -269,11 +269,12 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     struct session *s = ctx;
     char peer[PEER_TEXT_MAX];
     uint64_t hidden;
-    (void)ch;
+    uint64_t unknown = channel_unknown_messages(ch);
     s->channel = NULL;
     if (!is_peers_fault(end)) {
         log_debug("session_closed", LOG_S("peer", peer_text(&s->peer, peer)),
-                  LOG_S("end", channel_end_name(end)), LOG_S("why", detail));
+                  LOG_S("end", channel_end_name(end)), LOG_S("why", detail),
+                  unknown > 0 ? LOG_U("unknown_messages", unknown) : LOG_S("unknown_messages", NULL));
     } else if (throttle_pass(&s->all->ends, &s->peer, clock_mono(), &hidden)) {
         log_warn("session_ended", LOG_S("peer", peer_text(&s->peer, peer)),
                  LOG_S("end", channel_end_name(end)), LOG_S("why", detail),

@@ -425,6 +425,19 @@ def test_without_descriptors_existing_sessions_go_on(server):
             assert observer.receive()[0] == "STATUS_JOB"
 
 
+def test_messages_of_a_later_version_are_counted(server):
+    s = server("--log-level", "debug")
+    for number in range(2):
+        with RawClient(s.port, s.token("agent")) as agent:
+            assert agent.join("n1")[0] == "WELCOME"
+            for i in range(2 * number):
+                agent.sock.sendall(agent.frame(b"\xff" + bytes([i])))
+            agent.send("RENEW", {1: 1})
+            assert agent.receive_until("RENEWED")
+        wait_until(lambda: len(s.events("session_closed")) > number, what="the end of the session")
+    assert [closed.get("unknown_messages") for closed in s.events("session_closed")] == [None, 2]
+
+
 def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server):
     s = server()
     with RawClient(s.port, s.token("agent")) as slow, RawClient(s.port, s.token("agent")) as living:
