@@ -105,6 +105,21 @@ static void take_action(struct source *s, const struct http_answer *answer)
     go_on(s);
 }
 
+/* A hint moves a whole job where a spare stands by: no page of somebody else's may be one. */
+static void take_rebalance(struct source *s, const struct http_answer *answer)
+{
+    json_error_t error;
+    json_t *root = json_loadb(answer->body, answer->body_n, 0, &error);
+    const bool is_hint = json_is_string(json_object_get(root, "noticeTime"));
+    json_decref(root);
+    if (!is_hint) {
+        give_up(s, REBALANCE_PATH, "it is no {\"noticeTime\"}");
+        return;
+    }
+    source_tell(s, NOTICE_REBALANCE, "rebalance", TFE_MONO_NEVER, true);
+    go_on(s);
+}
+
 static void take(struct source *s, const struct http_answer *answer, const char *path)
 {
     struct aws *aws = s->own;
@@ -122,8 +137,7 @@ static void take(struct source *s, const struct http_answer *answer, const char 
     } else if (aws->step == STEP_ACTION) {
         take_action(s, answer);
     } else {
-        source_tell(s, NOTICE_REBALANCE, "rebalance", TFE_MONO_NEVER, true);
-        go_on(s);
+        take_rebalance(s, answer);
     }
 }
 

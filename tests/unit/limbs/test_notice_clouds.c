@@ -205,10 +205,12 @@ TEST(aws, hibernation_comes_at_once)
     assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 0));
 }
 
+#define REBALANCE "{\"noticeTime\":\"2026-01-01T00:00:00Z\"}"
+
 TEST(aws, rebalance_is_a_hint)
 {
     NO_FIXTURE;
-    cloud.rebalance = "{\"noticeTime\":\"2026-01-01T00:00:00Z\"}";
+    cloud.rebalance = REBALANCE;
     watch_start(&watch, "aws");
     watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
     assert_true(watch.last[NOTICE_REBALANCE].uncertain);
@@ -270,6 +272,33 @@ TEST(aws, answers_that_make_no_sense_are_no_warning)
     assert_int_equal(watch.told, 0);
     cloud.action = "stop";
     watch_until(&watch, watch.told == 1);
+}
+
+TEST(aws, answers_that_make_no_sense_are_no_hint)
+{
+    /* Any 200 was one: of a captive portal, or of a proxy that answers for the service. */
+    NO_FIXTURE;
+    static const char *const answers[] = {
+        "",
+        "<html>",
+        "[]",
+        "{}",
+        "{\"noticeTime\":5}",
+        "{\"noticeTime\":null}",
+        "[{\"noticeTime\":\"2026-01-01T00:00:00Z\"}]",
+        "{\"noticeTime\":\"2026-01-01T00:00:00Z\"",
+    };
+    watch_start(&watch, "aws");
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        cloud.rebalance = answers[i];
+        ask_some_more();
+    }
+    assert_int_equal(watch.told, 0);
+    cloud.rebalance = REBALANCE;
+    watch_until(&watch, watch.told == 1);
+    cloud.rebalance = "";
+    ask_some_more();
+    assert_int_equal(watch.told, 1); /* what is known stays as it is */
 }
 
 /* --- GCE -------------------------------------------------------------------------------------- */
@@ -451,7 +480,7 @@ TEST(clouds, that_fail_are_asked_again_and_again)
     cloud.broken = 0;
     cloud.name = "{\"compute\":{\"name\":\"a\"}}";
     cloud.events = LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S));
-    cloud.rebalance = "";
+    cloud.rebalance = REBALANCE;
     cloud.preempted = "TRUE";
     watch_until(&watch, watch.n[NOTICE_MAINTENANCE] && watch.n[NOTICE_REBALANCE] &&
                             watch.n[NOTICE_PREEMPT]);
@@ -506,6 +535,7 @@ int main(void)
         WITH_CLOUD(aws__token_that_would_break_a_line_is_not_used),
         WITH_CLOUD(aws__clock_of_the_machine_does_not_matter),
         WITH_CLOUD(aws__answers_that_make_no_sense_are_no_warning),
+        WITH_CLOUD(aws__answers_that_make_no_sense_are_no_hint),
         WITH_CLOUD(gce__preemption_leaves_30_seconds),
         WITH_CLOUD(gce__no_change_is_missed_between_two_questions),
         WITH_CLOUD(gce__maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint),
