@@ -69,8 +69,9 @@ struct notices {
     enum tfe_notice told;                         /* 0: none stands */
     enum tfe_notice ever;                         /* the last that was told at all */
     struct tfe_mono told_deadline;
-    uint32_t signal;        /* this one ends the agent once its trainers have ended; 0 none */
-    struct tfe_mono out_at; /* … and ends them then in any case */
+    uint32_t signal;             /* this one ends the agent once its trainers have ended; 0 none */
+    struct tfe_mono out_at;      /* … and ends them then in any case */
+    struct tfe_mono last_moment; /* what out_at is once a server has heard of it */
 };
 
 struct table {
@@ -171,6 +172,8 @@ void link_begin(struct agent *a);
 void link_connected(struct agent *a, const char *host);
 void link_disconnected(struct agent *a, enum agent_link how, const char *text);
 void link_tick(struct agent *a);
+/* There is little time left to find the server again: the tries follow each other as after a first one. */
+void link_hurry(struct agent *a);
 void link_join(struct agent *a);
 void link_welcome(struct agent *a, const struct msg_welcome *welcome);
 void link_renewed(struct agent *a, const struct msg_renewed *renewed);

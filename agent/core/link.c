@@ -125,6 +125,16 @@ void link_disconnected(struct agent *a, enum agent_link how, const char *text)
         TFE_BUG(reconnect_never) ? TFE_MONO_NEVER : tfe_mono_add(a->now, (int64_t)wait);
 }
 
+void link_hurry(struct agent *a)
+{
+    struct link *link = &a->link;
+    link->backoff_ms = BACKOFF_FIRST_MS;
+    if (link->state == LINK_DOWN) {
+        uint64_t wait = rng_between(&a->rng, 1, BACKOFF_FIRST_MS);
+        link->retry_at = tfe_mono_min(link->retry_at, tfe_mono_add(a->now, (int64_t)wait));
+    }
+}
+
 static void renew_later(struct agent *a)
 {
     struct link *link = &a->link;

@@ -1,14 +1,17 @@
 /* agent/core/notice.c: warnings that this machine will go away, told to the server, which plans for it.
  *
- * A signal ends the agent once its trainers have ended, on the server's word or at the last moment. After
- * any other notice it stays, without work, until its machine goes; where that does not come true it is back
- * in the job 2 minutes after the deadline. */
+ * A signal ends the agent once its trainers have ended, on the server's word or at the last moment; a server
+ * that is away just then has some seconds to come back. After any other notice it stays, without work, until
+ * its machine goes; where that does not come true it is back in the job 2 minutes after the deadline. */
 #include "agent/core/core.h"
 
 /* DESIGN 9: a machine that still lives so long after its deadline stays. */
 #define BACK_MS 120000
 /* Kept of a signal's grace, to kill and to say goodbye. */
 #define OUT_MS 2000
+/* A signal that no server has heard of is waited with for so long: as a restart of the server, and finding
+ * it again, takes. Steps that nobody can save are not worth a whole grace. */
+#define ALONE_MS 5000
 
 /* The notice that says most: the first deadline of those that mean leaving, else a hint. 0: none. */
 static enum tfe_notice strongest(const struct agent *a)
@@ -96,12 +99,17 @@ void notice_signal(struct agent *a, uint32_t signo)
         return;
     }
     act_trace(a, AGENT_TRACE_DRAINING, signo, NULL);
-    if (grace == 0 || a->work == WORK_IDLE || a->link.state != LINK_UP) {
-        leave_with(a, AFTER_GOODBYE, AGENT_EXIT_SIGNAL + (int)signo, NULL); /* nothing to plan, or no planner */
+    if (grace == 0 || a->work == WORK_IDLE) {
+        leave_with(a, AFTER_GOODBYE, AGENT_EXIT_SIGNAL + (int)signo, NULL); /* nothing to plan */
         return;
     }
     n->signal = signo;
-    n->out_at = tfe_mono_add(a->now, grace > 2 * OUT_MS ? grace - OUT_MS : grace / 2);
+    n->last_moment = tfe_mono_add(a->now, grace > 2 * OUT_MS ? grace - OUT_MS : grace / 2);
+    n->out_at = n->last_moment;
+    if (a->link.state != LINK_UP) {
+        n->out_at = tfe_mono_min(n->last_moment, tfe_mono_add(a->now, ALONE_MS));
+        link_hurry(a);
+    }
     stand(a,
           &(struct agent_notice){.kind = NOTICE_SIGNAL, .deadline = tfe_mono_add(a->now, grace)},
           TFE_MONO_NEVER);
@@ -110,7 +118,8 @@ void notice_signal(struct agent *a, uint32_t signo)
 
 void notice_welcome(struct agent *a)
 {
-    tell(a, true); /* the server may be another one */
+    a->notices.out_at = a->notices.last_moment; /* there is somebody who plans */
+    tell(a, true);                              /* the server may be another one */
 }
 
 void notice_tick(struct agent *a)

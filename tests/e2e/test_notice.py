@@ -107,6 +107,46 @@ def test_a_script_that_watches_the_preempt_file_only_is_asked_too(server, fleet,
     fleet.order("exit 0")
 
 
+def test_sigterm_while_the_server_is_away_is_told_when_it_is_back(server, fleet, clouds, nodes):
+    """The trainers were ended at once: a restart of the server in that moment cost all steps since the last checkpoint."""
+    s = server(*QUICK)
+    agents = [start_watching(fleet, clouds, "SIGTERM") for _ in range(2)]
+    first = fleet.wait_world(2)
+    leaver = agent_at(nodes, agents, 0)
+    s.stop(signal.SIGKILL)
+    wait_until(lambda: "event=connection_lost" in leaver.stderr(), what="the agent's seeing it")
+    warn("SIGTERM", leaver)
+    wait_until(lambda: "event=draining" in leaver.stderr(), what="the agent's hearing of it")
+    time.sleep(1)
+    assert leaver.process.poll() is None
+    assert all(is_alive(line["pid"]) for line in fleet.starts(first))
+    s = server(*QUICK, port=s.port)
+    assert fleet.wait_world(1, above=first) == first + 1
+    assert [(e["cause"], e["members"]) for e in s.events("epoch")] == [("preempted", 1)]
+    assert [e for e in fleet.lines("checkpoint") if e["epoch"] == first and e["answers"]], "nobody was asked to save"
+    assert leaver.wait() == 143
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents if agent is not leaver] == [0]
+
+
+def test_sigterm_without_a_server_is_the_end_soon_and_the_second_at_once(server, fleet, clouds):
+    s = server(*QUICK)
+    agents = [start_watching(fleet, clouds, "SIGTERM") for _ in range(2)]
+    first = fleet.wait_world(2)
+    s.stop(signal.SIGKILL)
+    wait_until(lambda: all("event=connection_lost" in agent.stderr() for agent in agents), what="the agents' seeing it")
+    began = time.monotonic()
+    for agent in agents:
+        warn("SIGTERM", agent)
+    wait_until(lambda: all("event=draining" in agent.stderr() for agent in agents), what="the agents' hearing of it")
+    agents[0].send(signal.SIGINT)
+    assert agents[0].wait() == 143
+    assert time.monotonic() - began < 4
+    assert agents[1].wait() == 143
+    assert 4.5 < time.monotonic() - began < 15  # of 30 s
+    assert [line["pid"] for line in fleet.starts(first) if is_alive(line["pid"])] == []
+
+
 def test_azure_is_told_only_when_nothing_runs_here_any_more(server, fleet, clouds, nodes):
     server(*QUICK)
     agents = [start_watching(fleet, clouds, "azure") for _ in range(2)]

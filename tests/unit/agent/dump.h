@@ -72,6 +72,7 @@ static inline void dump_told(FILE *f, const struct agent *a)
         }
     }
     DUMP_U(n, told), DUMP_U(n, ever), DUMP_T(n, told_deadline), DUMP_U(n, signal), DUMP_T(n, out_at);
+    DUMP_T(n, last_moment);
     DUMP("\n");
 }
 

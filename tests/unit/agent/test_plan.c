@@ -245,10 +245,10 @@ TEST(notice, that_does_not_come_true_is_over_2_minutes_after_its_deadline)
     bench_free(b);
 }
 
-static struct bench *a_graceful_bench(void)
+static struct bench *a_graceful_bench_of(uint32_t grace_ms)
 {
     struct bench *b = bench_new(1, 1);
-    b->config.preempt_grace_ms = 30000;
+    b->config.preempt_grace_ms = grace_ms;
     begin(b);
     connected(b);
     welcome(b);
@@ -257,6 +257,11 @@ static struct bench *a_graceful_bench(void)
     table(b, 1);
     start(b, 1);
     return b;
+}
+
+static struct bench *a_graceful_bench(void)
+{
+    return a_graceful_bench_of(30000);
 }
 
 TEST(signal, is_a_notice_and_the_way_out_once_the_server_has_planned_for_it)
@@ -321,13 +326,122 @@ TEST(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs)
     bench_free(b);
 }
 
-TEST(signal, without_a_server_ends_the_trainers_at_once)
+/* Nobody is there to connect to, for so long. */
+static void pass_alone(struct bench *b, int64_t ms)
+{
+    const int64_t until = b->now + ms;
+    b->n_log = 0;
+    b->log[0] = '\0';
+    while (!b->over && b->deadline <= until) {
+        const size_t before = b->n_log;
+        b->now = b->deadline > b->now ? b->deadline : b->now;
+        assert_int_equal(step(b, (struct agent_event){.type = AGENT_TICK}), 0);
+        if (strstr(b->log + before, "CONNECT\n")) {
+            assert_int_equal(step(b, (struct agent_event){.type = AGENT_DISCONNECTED,
+                                                          .link = AGENT_LINK_UNREACHABLE,
+                                                          .text = "refused"}), 0);
+        }
+    }
+    b->now = until;
+}
+
+TEST(signal, without_a_server_waits_5_s_for_it)
 {
     NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
     signalled(b, 15);
+    assert_saw(b, "~draining epoch=0 number=15");
+    pass_alone(b, 4999);
+    assert_not_saw(b, "SWEEP");
+    pass_alone(b, 1);
     assert_saw(b, "SWEEP\n");
+    swept(b);
+    assert_saw(b, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, without_a_server_and_with_a_short_grace_ends_the_trainers_within_it)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench_of(6000);
+    lost(b, AGENT_LINK_LOST);
+    signalled(b, 2);
+    pass_alone(b, 3999);
+    assert_not_saw(b, "SWEEP");
+    pass_alone(b, 1);
+    assert_saw(b, "SWEEP\n");
+    swept(b);
+    assert_saw(b, "EXIT 130 -\n");
+    bench_free(b);
+}
+
+TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
+{
+    /* The trainers were ended at once: a restart of the server in the moment of an eviction cost all steps
+     * since the last checkpoint. */
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    lost(b, AGENT_LINK_LOST);
+    pass_alone(b, 60000);
+    signalled(b, 15);
+    pass_alone(b, 1000);
+    do {
+        pass_until(b, b->deadline);
+    } while (!strstr(b->log, "CONNECT\n"));
+    const int64_t left = 1060000 + 30000 - b->now;
+    char told[64];
+    snprintf(told, sizeof(told), "NOTICE signal in=%lld\n", (long long)left);
+    connected(b);
+    welcome(b);
+    assert_saw(b, told);
+    pass_answered(b, left - 2001); /* the whole grace, as if the server had been there */
+    assert_not_saw(b, "SWEEP");
+    stop_planned(b, 1);
+    assert_saw(b, "SWEEP planned grace=5000\n");
+    swept(b);
+    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    lost(b, AGENT_LINK_LOST);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, while_the_server_is_away_hurries_to_find_it)
+{
+    /* After a minute without it the tries are seconds apart: of the five that are left that is too much. */
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    lost(b, AGENT_LINK_LOST);
+    pass_alone(b, 60000);
+    signalled(b, 15);
+    pass_alone(b, 100);
+    assert_saw(b, "CONNECT\n");
+    pass_alone(b, 1400);
+    assert_true(times_seen(b, "CONNECT\n") >= 2);
+    bench_free(b);
+}
+
+TEST(signal, a_second_one_does_not_wait_for_the_server)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    lost(b, AGENT_LINK_LOST);
+    signalled(b, 15);
+    signalled(b, 2);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}
+
+TEST(signal, without_a_server_does_not_outlast_the_trainers)
+{
+    NO_FIXTURE;
+    struct bench *b = a_graceful_bench();
+    lost(b, AGENT_LINK_LOST);
+    signalled(b, 15);
+    trainer_exited(b, 0, 0, 0);
+    assert_saw(b, "SWEEP\n");
+    swept(b);
+    assert_saw(b, "EXIT 143 -\n");
     bench_free(b);
 }
 
@@ -350,7 +464,12 @@ int main(void)
         STORY(signal, that_nobody_plans_for_ends_the_trainers_in_time),
         STORY(signal, a_second_one_does_not_wait_for_the_plan),
         STORY(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs),
-        STORY(signal, without_a_server_ends_the_trainers_at_once),
+        STORY(signal, without_a_server_waits_5_s_for_it),
+        STORY(signal, without_a_server_and_with_a_short_grace_ends_the_trainers_within_it),
+        STORY(signal, while_the_server_is_away_is_told_when_it_is_back),
+        STORY(signal, while_the_server_is_away_hurries_to_find_it),
+        STORY(signal, a_second_one_does_not_wait_for_the_server),
+        STORY(signal, without_a_server_does_not_outlast_the_trainers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
