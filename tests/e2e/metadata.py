@@ -1,6 +1,7 @@
 """The metadata services of three clouds, as their pages describe them, on one loopback port; and the ways in which they
 fail. A test sets what they say; the machine's name is vm-1."""
 
+import collections
 import http.server
 import json
 import threading
@@ -13,7 +14,7 @@ HUGE = b"x" * (1 << 20)
 class Metadata:
     """metadata.action = "terminate" and so on; metadata.failure is one of FAILURES or None."""
 
-    FAILURES = ("status", "hang", "cut", "huge", "nonsense", "types", "drip")
+    FAILURES = ("status", "hang", "cut", "huge", "nonsense", "types", "drip", "refused")
 
     def __init__(self):
         self.action = self.rebalance = None  # AWS
@@ -21,15 +22,25 @@ class Metadata:
         self.preempted, self.maintenance = "FALSE", "NONE"  # GCE
         self.events, self.acknowledged = [], []  # Azure
         self.failure = None
+        self.spoilt = collections.Counter()  # questions that each failure has met; of "refused" only those that waited
         self.asked = []
         self.clock = 0.0  # seconds that the service's clock is off
         self.moved = 0
         self.changed = threading.Condition()
         self.ended = threading.Event()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler_for(self))
-        self.server.daemon_threads = True
+        self.server = None
+        self.listen(0)
         self.place = f"127.0.0.1:{self.server.server_address[1]}"
+
+    def listen(self, port):
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler_for(self))
+        self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.server = None
 
     def environment(self):
         """For an agent that shall find all three clouds here."""
@@ -41,6 +52,10 @@ class Metadata:
             for name, value in more.items():
                 setattr(self, name, value)
             self.changed.notify_all()
+        if self.failure == "refused" and self.server:
+            self.close()
+        elif self.failure != "refused" and not self.server:
+            self.listen(int(self.place.rpartition(":")[2]))
 
     def plan(self, kind, machine="vm-1", within=40, status="Scheduled"):
         """An Azure event; returns its id."""
@@ -56,8 +71,7 @@ class Metadata:
     def end(self):
         self.ended.set()
         self.set(failure="status")
-        self.server.shutdown()
-        self.server.server_close()
+        self.close()
 
 
 def handler_for(metadata):
@@ -80,12 +94,15 @@ def handler_for(metadata):
             self.wfile.write(body)
 
         def fail(self, how):
-            """Whether the answer has been spoilt."""
+            """Spoils the answer; "refused" closes the connection of one that has waited for news."""
             self.close_connection = True
+            with metadata.changed:
+                metadata.spoilt[how] += 1
             if how == "status":
                 self.answer(500, "<html>oh")
             elif how == "hang":
-                metadata.ended.wait(20)
+                with metadata.changed:
+                    metadata.changed.wait_for(lambda: metadata.failure != "hang", 20)
             elif how == "cut":
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
             elif how == "huge":
@@ -97,7 +114,7 @@ def handler_for(metadata):
                             Metadata_Flavor="Google")
             elif how == "drip":
                 self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-                while not metadata.ended.wait(0.2):
+                while metadata.failure == "drip" and not metadata.ended.wait(0.2):
                     self.wfile.write(b"A: b\r\n")
 
         def any(self):
@@ -148,9 +165,12 @@ def handler_for(metadata):
                 known = wanted.get("last_etag")
                 if wanted.get("wait_for_change") == "true":
                     metadata.changed.wait_for(
-                        lambda: metadata.ended.is_set() or etag(getattr(metadata, attribute)) != known,
+                        lambda: metadata.ended.is_set() or metadata.failure or etag(getattr(metadata, attribute)) != known,
                         float(wanted.get("timeout_sec", 1)))
-                value = getattr(metadata, attribute)
+                value, failure = getattr(metadata, attribute), metadata.failure
+            if failure:
+                self.fail(failure)
+                return
             self.answer(200, value, Metadata_Flavor="Google", ETag=etag(value))
 
         def azure(self, path, body):

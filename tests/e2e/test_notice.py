@@ -32,8 +32,8 @@ def clouds():
         metadata.end()
 
 
-def start(fleet, *options, env=None):
-    return fleet.start("--nnodes=1:4", *options, env=env, command=[TALKER, str(fleet.folder)])
+def start(fleet, *options, env=None, talker=()):
+    return fleet.start("--nnodes=1:4", *options, env=env, command=[TALKER, str(fleet.folder), *talker])
 
 
 def warn(source, agent):
@@ -52,12 +52,13 @@ def warn(source, agent):
         agent.send(signal.SIGTERM)
 
 
-def start_watching(fleet, clouds, source):
+def start_watching(fleet, clouds, source, *more, talker=()):
     metadata = clouds() if source in CLOUDS else None
     flag = fleet.folder / f"flag.{len(fleet.agents)}"
     options = {"file": [f"--notice=file:{flag}"], "command": [f"--notice=cmd:cat {flag}"],
                "signal": ["--notice=none", "--notice-signal=USR1"], "SIGTERM": ["--notice=none"]}
-    agent = start(fleet, *options.get(source, [f"--notice={source}"]), env=metadata.environment() if metadata else None)
+    agent = start(fleet, *options.get(source, [f"--notice={source}"]), *more, talker=talker,
+                  env=metadata.environment() if metadata else None)
     agent.metadata, agent.flag = metadata, flag
     return agent
 
@@ -216,21 +217,33 @@ def test_rebalance_is_a_hint_that_needs_a_spare(server, fleet, clouds, nodes):
 
 @pytest.mark.parametrize("source", CLOUDS)
 def test_service_that_fails_is_complained_about_once_and_harms_nobody(server, fleet, clouds, source):
+    """One failure follows the other without a good answer between: that is one stretch, and one complaint."""
     server(*QUICK)
-    agent = start_watching(fleet, clouds, source)
+    agent = start_watching(fleet, clouds, source, "--log-level=debug", talker=["--print"])
     metadata = agent.metadata
     first = fleet.wait_world(1)
-    for failure in Metadata.FAILURES if os.environ.get("TFE_TEST_FULL") else ("hang", "huge", "types"):
+    wait_until(lambda: len(metadata.asked) >= 3, what="some questions that are answered well")
+
+    def failed(words=""):
+        return [line for line in agent.stderr().splitlines() if "event=notice_source_fails " in line and words in line]
+
+    def steps():
+        return agent.stdout().count("] step ")
+
+    for failure in Metadata.FAILURES if os.environ.get("TFE_TEST_FULL") else ("hang", "huge", "types", "refused"):
+        before = steps()
         metadata.set(failure=failure)
-        asked = len(metadata.asked)
-        wait_until(lambda: len(metadata.asked) > asked, what=f"a question in spite of {failure}")
-    assert agent.stderr().count("notice_source_fails") <= 1
-    assert fleet.last_epoch() == first
-    steps = len(fleet.lines())
+        wait_until(lambda: (len(failed("refused")) if failure == "refused" else metadata.spoilt[failure]) >= 2,
+                   what=f"two questions in spite of {failure}")
+        wait_until(lambda: steps() > before, what=f"steps in spite of {failure}")
+    wait_until(lambda: len(failed()) - len(failed("refused")) >= sum(metadata.spoilt.values()), what="a failure for each answer")
+    assert "event=notice_heard " not in agent.stderr()
     metadata.set(failure=None)
     warn(source, agent)
-    wait_until(lambda: "event=notice_heard " in agent.stderr(), what="the warning, after all")
-    assert len(fleet.lines()) >= steps
+    wait_until(lambda: re.search("event=notice_heard .*kind=preempt", agent.stderr()), what="the warning, after all")
+    assert len([line for line in failed() if "level=warn " in line]) == 1
+    wait_until(lambda: "event=notice_source_works_again " in agent.stderr(), what="good answers again")
+    assert fleet.last_epoch() == first
 
 
 def test_service_that_is_not_there_delays_nothing(server, fleet, clouds):
