@@ -1,36 +1,74 @@
-"""tf_keras Model.fit under two agents, one of which is lost in the middle."""
+"""tf_keras Model.fit under two agents, one of which is lost in the middle, or says that it will go."""
+import json
 import re
 import signal
+import subprocess
 
 import fleet as fl
 
 PATIENCE_S = 90
 
 
-def test_fit_goes_on_after_a_loss(make_fleet, tmp_path):
+class Fits:
+    """Two agents that fit; the last pass begins when finish() was called."""
+
+    def __init__(self, fleet, *arguments):
+        self.fleet, self.hold = fleet, fleet.directory / "hold"
+        self.hold.touch()
+        for name in "ab":
+            fleet.start_agent(name, fl.EXAMPLES / "keras_fit.py", "--hold", self.hold, "--checkpoint-dir", fleet.checkpoints,
+                              *arguments)
+
+    def passes(self, name):
+        return [int(number) for number in re.findall(r"\[0\] pass (\d+) of", self.fleet.output(name))]
+
+    def begins(self, name):
+        return [int(batch) for batch in re.findall(r"workers, from batch (\d+)", self.fleet.output(name))]
+
+    def wait_passes(self, least):
+        """Once rank 0 has done so many passes over the data: its agent, and the other."""
+        fl.wait_for("a few passes over the data", lambda: any(len(self.passes(name)) >= least for name in "ab"), PATIENCE_S)
+        return ("a", "b") if self.passes("a") else ("b", "a")
+
+    def finish(self):
+        self.hold.unlink()
+
+
+def test_fit_goes_on_after_a_loss(make_fleet):
     fleet = make_fleet()
-    hold = tmp_path / "hold"
-    hold.touch()
-    for name in "ab":
-        fleet.start_agent(name, fl.EXAMPLES / "keras_fit.py", "--epochs", 40, "--hold", hold,
-                          "--checkpoint-dir", fleet.checkpoints)
-
-    def passes(name):
-        return [int(number) for number in re.findall(r"\[0\] pass (\d+) of", fleet.output(name))]
-
-    fl.wait_for("a few passes over the data", lambda: any(len(passes(name)) >= 4 for name in "ab"), PATIENCE_S)
+    fits = Fits(fleet, "--epochs", 40)
     # Rank 0 is lost, and with it the chief of the collective and of the checkpoints.
-    lost, kept = ("a", "b") if passes("a") else ("b", "a")
+    lost, kept = fits.wait_passes(4)
     fleet.agents[lost].send_signal(signal.SIGKILL)
-    fl.wait_for("the survivor to train alone", lambda: passes(kept), PATIENCE_S)
-    hold.unlink()
+    fl.wait_for("the survivor to train alone", lambda: fits.passes(kept), PATIENCE_S)
+    fits.finish()
     assert fleet.wait_agents([kept], PATIENCE_S) == {kept: 0}
 
     assert [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()] == [(2, "start"), (1, "node_lost")]
     # It went on where the two had been (at most one backup, 10 of 14 batches a pass, behind), not from zero.
-    assert passes(lost)[-1] - 1 <= passes(kept)[0] <= passes(lost)[-1] + 2
-    assert passes(kept)[-1] == 40
-    began = [int(batch) for batch in re.findall(r"workers, from batch (\d+)", fleet.output(kept))]
+    assert fits.passes(lost)[-1] - 1 <= fits.passes(kept)[0] <= fits.passes(lost)[-1] + 2
+    assert fits.passes(kept)[-1] == 40
+    began = fits.begins(kept)
     assert began[0] == 0 and began[1] > 0
     accuracy = float(re.search(r"test accuracy ([0-9.]+)", fleet.output(kept))[1])
     assert accuracy > 0.93
+
+
+def test_a_notice_in_the_middle_of_fit_loses_no_step(make_fleet):
+    """The machine of rank 0 says that it will go: the callback saves when the agent asks, at no other time, and there the other
+    goes on."""
+    fleet = make_fleet()
+    fits = Fits(fleet, "--epochs", 40, "--save-every", 100000)
+    leader, other = fits.wait_passes(3)
+    fleet.agents[leader].send_signal(signal.SIGTERM)
+    assert fleet.agents[leader].wait(PATIENCE_S) == 143
+    fits.finish()
+    assert fleet.wait_agents([other], PATIENCE_S) == {other: 0}
+    assert fits.passes(leader)[-1] < 39 and fits.passes(other)[-1] == 40  # it left from fit(), not from the hold
+
+    told = subprocess.run([fl.program("tfe-ctl"), "epochs", "default", "--json", f"--state-dir={fleet.state}"], check=True,
+                          capture_output=True, text=True, timeout=30)
+    before, after = json.loads(told.stdout)["epochs"]
+    assert (after["cause"], after["planned"], after["blamed"]) == ("preempted", True, leader)
+    assert before["lost_steps"] == 0
+    assert fits.begins(other) == [0, before["saved_step"]] and before["saved_step"] > 0
