@@ -75,7 +75,9 @@ TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
     noticed(w, 1, NOTICE_PREEMPT, MSG_UNSET);
     pass(w, 2000);
     switch_over(w, 0, 2, 1);
+    w->shows_ledger = true;
     pass(w, 2000);
+    saved(w, 0, 2, 4, 1, 0);
     listens(w, 0, 2, 5);
     join(w, 2, "c");
     ready(w, 2, 3);
@@ -84,8 +86,11 @@ TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
     pass(w, 60000 - 7000 - 1);
     assert_saw(w, "SAVE epoch=2");
     assert_not_saw(w, "STOP");
+    listens(w, 0, 2, 9); /* it trains on as if nothing had been said: what that costs is told */
     pass(w, 1);
     assert_saw(w, "0:STOP epoch=2 planned");
+    trainers_stop(w, 0, 2);
+    assert_saw(w, " saved=4 lost=5 over\n");
     world_free(w);
 }
 
