@@ -11,6 +11,8 @@
  * cannot move a minute (with an accelerator an hour, but that is said nowhere in the answer). */
 #define PREEMPTED_MS 30000
 #define TERMINATED_MS 60000
+/* Of a preemption that was there when we looked nobody knows how much of its time is over. */
+#define PREEMPTED_LATE_MS 15000
 
 /* More than the service waits by itself. */
 #define PATIENCE_MS 15000
@@ -21,7 +23,7 @@
 struct gce_question {
     struct source *source;
     const char *name;
-    void (*take)(struct source *s, const char *value);
+    void (*take)(struct source *s, const char *value, bool is_change);
     struct event *timer;
     struct http *http;
     bool waits; /* for a change: the value now is known */
@@ -33,19 +35,21 @@ struct gce {
     struct gce_question questions[2];
 };
 
-static void take_preempted(struct source *s, const char *value)
+static void take_preempted(struct source *s, const char *value, bool is_change)
 {
+    const uint32_t within_ms = is_change ? PREEMPTED_MS : PREEMPTED_LATE_MS;
     if (strcasecmp(value, "TRUE") == 0) {
-        source_tell(s, NOTICE_PREEMPT, "preempted", tfe_mono_add(clock_mono(), PREEMPTED_MS),
-                    false);
+        source_tell(s, NOTICE_PREEMPT, "preempted", tfe_mono_add(clock_mono(), within_ms),
+                    !is_change);
     } else {
         source_quiet(s, NOTICE_PREEMPT);
     }
 }
 
 /* A machine that is moved while it runs stands still for less than a second: a hint, no more. */
-static void take_maintenance(struct source *s, const char *value)
+static void take_maintenance(struct source *s, const char *value, bool is_change)
 {
+    (void)is_change; /* a minute is a guess as it is */
     if (strncmp(value, "TERMINATE", 9) == 0) {
         source_tell(s, NOTICE_MAINTENANCE, value, tfe_mono_add(clock_mono(), TERMINATED_MS), false);
     } else {
@@ -97,9 +101,10 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
     }
     const char *etag = http_answer_header(answer, "ETag");
     snprintf(q->etag, sizeof q->etag, "%s", etag && strlen(etag) <= ETAG_MAX ? etag : "");
+    const bool is_change = q->waits;
     q->waits = true;
     source_works(s);
-    q->take(s, value);
+    q->take(s, value, is_change);
     source_after(q->timer, s->wish->pace->gce_ms); /* a server that does not wait is not stormed */
 }
 

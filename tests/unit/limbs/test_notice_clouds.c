@@ -313,8 +313,24 @@ TEST(gce, preemption_leaves_30_seconds)
     cloud.preempted = "TRUE\n";
     watch_until(&watch, watch.told == 1);
     assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 30000));
+    assert_false(watch.last[NOTICE_PREEMPT].uncertain);
     ask_some_more();
     assert_int_equal(watch.told, 1);
+}
+
+TEST(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
+{
+    /* An agent that was started on a machine in its last seconds counted on 30 of them. */
+    NO_FIXTURE;
+    cloud.preempted = "TRUE";
+    watch_start(&watch, "gce");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 15000));
+    assert_true(watch.last[NOTICE_PREEMPT].uncertain);
+    watch_until(&watch, strstr(cloud.uri, "wait_for_change=true"));
+    ask_some_more();
+    assert_int_equal(watch.told, 1); /* the same one, heard again */
+    assert_true(watch.last[NOTICE_PREEMPT].uncertain);
 }
 
 TEST(gce, no_change_is_missed_between_two_questions)
@@ -537,6 +553,7 @@ int main(void)
         WITH_CLOUD(aws__answers_that_make_no_sense_are_no_warning),
         WITH_CLOUD(aws__answers_that_make_no_sense_are_no_hint),
         WITH_CLOUD(gce__preemption_leaves_30_seconds),
+        WITH_CLOUD(gce__preemption_that_has_begun_leaves_nobody_knows_how_much),
         WITH_CLOUD(gce__no_change_is_missed_between_two_questions),
         WITH_CLOUD(gce__maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint),
         WITH_CLOUD(gce__long_poll_that_is_cut_is_asked_again),
