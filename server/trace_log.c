@@ -54,7 +54,7 @@ _Static_assert(sizeof(words) / sizeof(words[0]) == 0 RDZV_TRACES(TRACE_COUNT),
 void trace_log(const struct rdzv_trace *trace)
 {
     const struct trace_words *w = &words[trace->kind];
-    struct log_field fields[5];
+    struct log_field fields[6];
     unsigned n = 0;
     fields[n++] = LOG_S("job", trace->job);
     fields[n++] = LOG_S("node", trace->node);
@@ -66,6 +66,9 @@ void trace_log(const struct rdzv_trace *trace)
     }
     if (w->text != NULL) {
         fields[n++] = LOG_S(w->text, trace->text);
+    }
+    if (trace->kind == TRACE_NODE_NOTICED) {
+        fields[n++] = LOG_B("uncertain", trace->uncertain);
     }
     log_line(w->level, rdzv_trace_name(trace->kind), fields, n);
 }

@@ -312,7 +312,7 @@ struct msg_notice {
     enum tfe_notice kind;
     uint32_t deadline_ms; /* from the sending; MSG_UNSET: none is known */
     bool withdrawn;
-    bool uncertain; /* it may come to nothing */
+    bool uncertain; /* it may come to nothing, or sooner */
 };
 
 /* What came of a PROBE. */

@@ -63,10 +63,11 @@ void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const
     msg->u.refused.sentence = sentence;
 }
 
-void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
-                const struct node *node, uint64_t number, const char *text)
+struct rdzv_trace *send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
+                              const struct node *node, uint64_t number, const char *text)
 {
-    push(r, RDZV_TRACE)->trace = (struct rdzv_trace){
+    struct rdzv_trace *trace = &push(r, RDZV_TRACE)->trace;
+    *trace = (struct rdzv_trace){
         .kind = kind,
         .job = job ? job->name.text : NULL,
         .node = node ? node->id.text : NULL,
@@ -74,4 +75,5 @@ void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job
         .number = number,
         .text = text,
     };
+    return trace;
 }

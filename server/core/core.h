@@ -342,8 +342,9 @@ void send_ledger(struct rdzv *r, const struct rdzv_ledger *ledger);
 /* The process has to end; sentence is static. */
 void send_exit(struct rdzv *r, const char *sentence);
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
-void send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
-                const struct node *node, uint64_t number, const char *text);
+/* Returns it for what is seldom said; until the next action. */
+struct rdzv_trace *send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const struct job *job,
+                              const struct node *node, uint64_t number, const char *text);
 
 /* --- lease.c ---------------------------------------------------------------------------------- */
 

@@ -81,7 +81,8 @@ int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice
     if (node->notice != notice->kind) {
         send_trace(r, TRACE_NODE_NOTICED, node->job, node,
                    notice->deadline_ms == MSG_UNSET ? 0 : notice->deadline_ms,
-                   msg_notice_name(notice->kind));
+                   msg_notice_name(notice->kind))
+            ->uncertain = notice->uncertain;
     }
     node_take_notice(r, node, notice->kind, notice->deadline_ms);
     return 0;

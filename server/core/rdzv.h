@@ -122,6 +122,7 @@ struct rdzv_trace {
     uint64_t epoch;
     uint64_t number;
     const char *text; /* NULL: none */
+    bool uncertain;   /* NODE_NOTICED: it may come to nothing, or sooner */
 };
 
 /* Nodes that are remembered to have reached a node. */

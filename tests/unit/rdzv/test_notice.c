@@ -21,6 +21,20 @@ TEST(notice, without_a_deadline_leaves_after_2_s)
     world_free(w);
 }
 
+TEST(notice, says_in_the_log_how_sure_it_is)
+{
+    NO_FIXTURE;
+    struct world *w = a_running_world(1, 2, 2);
+    noticed(w, 1, NOTICE_MAINTENANCE, 60000);
+    assert_saw(w, "~node_noticed job=j node=b epoch=1 number=60000 maintenance\n");
+    const struct tfe_msg msg = {
+        .type = MSG_NOTICE,
+        .u.notice = {.kind = NOTICE_PREEMPT, .deadline_ms = 15000, .uncertain = true}};
+    assert_int_equal(say(w, 1, &msg), 0);
+    assert_saw(w, "~node_noticed job=j node=b epoch=1 number=15000 preempt uncertain\n");
+    world_free(w);
+}
+
 TEST(notice, with_a_deadline_leaves_as_soon_where_there_is_nothing_to_wait_for)
 {
     NO_FIXTURE;
@@ -420,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest stories[] = {
         STORY(notice, without_a_deadline_leaves_after_2_s),
+        STORY(notice, says_in_the_log_how_sure_it_is),
         STORY(notice, with_a_deadline_leaves_as_soon_where_there_is_nothing_to_wait_for),
         STORY(notice, several_within_2_s_are_one_change),
         STORY(notice, asks_the_scripts_and_switches_at_the_checkpoint_that_answers),

@@ -334,11 +334,12 @@ static inline int step(struct world *w, const struct rdzv_event *event)
             }
             break;
         case RDZV_TRACE:
-            put(w, "~%s job=%s node=%s epoch=%llu number=%llu %s\n",
+            put(w, "~%s job=%s node=%s epoch=%llu number=%llu %s%s\n",
                 rdzv_trace_name(action->trace.kind), action->trace.job ? action->trace.job : "-",
                 action->trace.node ? action->trace.node : "-",
                 (unsigned long long)action->trace.epoch, (unsigned long long)action->trace.number,
-                action->trace.text ? action->trace.text : "-");
+                action->trace.text ? action->trace.text : "-",
+                action->trace.uncertain ? " uncertain" : "");
             break;
         }
     }
