@@ -9,12 +9,12 @@
 #   e2e-asan  the same with sanitizers, without the tests marked heavy
 #   py        the package for training scripts, without TensorFlow (pytest)
 #   crash     a minute of kill -9 on a server whose agents come and go; the trainers' logs judge
-#   chaos     half a minute of random faults on agents, trainers, standbys and the server; training must end exact
+#   chaos     half a minute (--full: 15) of random faults on agents, trainers, standbys and the server; training must end exact
 #   bench     every benchmark of the server, at a twentieth of its size and judged loosely; half a minute of spot machines
 #   recovery  how long TensorFlow's training stands still at a loss, beside what it takes by hand
 #   preempt   the same for a machine that is warned, and that no step is lost
 #   tf        real TensorFlow, the demo among it (pytest)
-#   chaos-tf  as chaos, with TensorFlow's trainers: every sample of every pass once, whatever was killed
+#   chaos-tf  as chaos (--full: 3 minutes), with TensorFlow's trainers: every sample of every pass once, whatever was killed
 # --full: the long versions of tests that have one (TFE_TEST_FULL=1), and heavy ones with sanitizers too.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -95,8 +95,16 @@ chaos() { # options…
     commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=3
     nested "$root/scripts/chaos.sh" --seed $((16#${commit:0:8})) "$@"
 }
-stage_chaos() { chaos --seconds 30; }
-stage_chaos-tf() { chaos --seconds 45 --tensorflow; }
+stage_chaos() {
+    local seconds=30
+    [ -z "$full" ] || seconds=900
+    chaos --seconds "$seconds"
+}
+stage_chaos-tf() {
+    local seconds=45
+    [ -z "$full" ] || seconds=180
+    chaos --seconds "$seconds" --tensorflow
+}
 stage_py() { run_pytest py; }
 stage_bench() {
     local name failed=0
