@@ -1,13 +1,18 @@
 /* tests/unit/limbs/test_standby.c: a trainer's start handed to a process that was there before. */
+#include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/guard/guard_spawn.h"
+#include "agent/guard/guard_state.h"
 #include "agent/settings.h"
 #include "agent/trainers/environment.h"
 #include "agent/trainers/standby.h"
@@ -41,7 +46,7 @@ static void start_standby(struct rig *rig, const char *script)
     assert_int_equal(guard_link_spawn_standby(rig->link, STANDBY, &spec, true), 0);
 }
 
-static int hand_over(struct rig *rig, const char *script)
+static int give_start(struct rig *rig, const char *script)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
     struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
@@ -67,7 +72,7 @@ TEST(standby, a_sweep_leaves_it_alone_and_ends_all_others)
     RIG_UNTIL(rig, rig->fenced);
     assert_false(rig_is_gone(rig->slots[STANDBY].pid));
     /* The fence is about trainers: nothing can be handed over now. */
-    assert_int_equal(hand_over(rig, "echo started"), 0);
+    assert_int_equal(give_start(rig, "echo started"), 0);
     RIG_UNTIL(rig, rig->slots[0].failed);
     assert_int_equal(rig->slots[0].error, ETIME);
 }
@@ -78,7 +83,7 @@ TEST(standby, a_sweep_ends_it_once_it_is_a_trainer)
     start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; while :; do sleep 1000; done");
     RIG_UNTIL(rig, rig->slots[STANDBY].warm);
     pid_t pid = rig->slots[STANDBY].pid;
-    assert_int_equal(hand_over(rig, "exit 3"), 0);
+    assert_int_equal(give_start(rig, "exit 3"), 0);
     RIG_UNTIL(rig, rig->slots[0].spawned);
     assert_int_equal(rig->slots[0].pid, pid);
     guard_link_sweep(rig->link);
@@ -95,7 +100,7 @@ TEST(standby, one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one)
     RIG_UNTIL(rig, rig->slots[STANDBY].warm);
     pid_t pid = rig->slots[STANDBY].pid;
     kill(pid, SIGSTOP);
-    assert_int_equal(hand_over(rig, "echo $$; exit 5"), 0);
+    assert_int_equal(give_start(rig, "echo $$; exit 5"), 0);
     RIG_UNTIL(rig, rig->slots[0].spawned);
     kill(pid, SIGKILL);
     assert_true(rig_pid(rig) != pid);
@@ -110,7 +115,7 @@ TEST(standby, one_that_is_dead_already_is_replaced_by_a_plain_one)
     start_standby(rig, WARM_AND_WAIT);
     RIG_UNTIL(rig, rig->slots[STANDBY].warm);
     kill(rig->slots[STANDBY].pid, SIGKILL);
-    assert_int_equal(hand_over(rig, "exit 6"), 0);
+    assert_int_equal(give_start(rig, "exit 6"), 0);
     RIG_UNTIL(rig, rig->slots[0].exited);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
 }
@@ -120,7 +125,7 @@ TEST(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
     struct rig *rig = *state;
     start_standby(rig, "sleep 0.1; printf 'Cno such module' >&3; exit 0");
     RIG_UNTIL(rig, rig->slots[STANDBY].spawned);
-    assert_int_equal(hand_over(rig, "exit 7"), 0);
+    assert_int_equal(give_start(rig, "exit 7"), 0);
     RIG_UNTIL(rig, rig->slots[0].exited);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
     assert_int_equal(rig->slots[0].cold, 1);
@@ -132,9 +137,50 @@ TEST(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; exit 9");
     RIG_UNTIL(rig, rig->slots[STANDBY].warm);
-    assert_int_equal(hand_over(rig, "exit 1"), 0);
+    assert_int_equal(give_start(rig, "exit 1"), 0);
     RIG_UNTIL(rig, rig->slots[0].exited);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 9);
+}
+
+/* Checks each thread's priorities, and returns how many there are. */
+static int check_threads(pid_t pid, int nice, bool is_idle)
+{
+    char path[32];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    const struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        int thread = atoi(entry->d_name);
+        if (thread > 0) {
+            long ioprio = syscall(SYS_ioprio_get, GUARD_IOPRIO_WHO_PROCESS, thread);
+            assert_int_equal(getpriority(PRIO_PROCESS, (id_t)thread), nice);
+            assert_int_equal(ioprio >> 13 == GUARD_IOPRIO_IDLE >> 13, is_idle);
+            n++;
+        }
+    }
+    closedir(dir);
+    return n;
+}
+
+TEST(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does)
+{
+    struct rig *rig = *state;
+    int own = getpriority(PRIO_PROCESS, 0);
+    int nicer = own + 10 < 19 ? own + 10 : 19;
+    start_standby(rig, "exec python3 -c 'import os, threading, time\n"
+                       "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+                       "os.write(3, b\"W\")\n"
+                       "time.sleep(1000)'");
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    pid_t pid = rig->slots[STANDBY].pid;
+    /* Who could not take it back does not give the processor away. */
+    assert_int_equal(check_threads(pid, hand_may_renice() ? nicer : own, true), 2);
+    assert_int_equal(give_start(rig, "exit 0"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    assert_int_equal(rig->slots[0].pid, pid);
+    assert_int_equal(check_threads(pid, own, false), 2);
 }
 
 /* --- the whole way, with Python --------------------------------------------------------------- */
@@ -210,6 +256,7 @@ int main(void)
         STANDBY_STORY(one_that_is_dead_already_is_replaced_by_a_plain_one),
         STANDBY_STORY(one_that_says_that_it_cannot_is_replaced_by_a_plain_one),
         STANDBY_STORY(one_that_took_the_start_and_fails_is_a_trainer_that_failed),
+        STANDBY_STORY(it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does),
         STANDBY_STORY(tf_config_of_ten_thousand_members_reaches_the_script),
     };
     return cmocka_run_group_tests_name("standby", tests, NULL, NULL);
