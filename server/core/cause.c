@@ -15,11 +15,12 @@ enum evidence {
     SAW_PREEMPTION = 1u << 5, /* 42, 143, SIGTERM: TensorFlow's PreemptionCheckpointHandler, and clouds */
     SAW_MEMORY = 1u << 6,    /* the kernel killed it for its memory */
     SAW_NO_START = 1u << 7,  /* not started up in time */
-    SAW_ABORT = 1u << 8,     /* aborted before it ever listened or connected */
+    SAW_ABORT = 1u << 8,     /* aborted before its cluster was whole */
     SAW_EXCEPTION = 1u << 9, /* its last exception is the script's own */
     SAW_COLLECTIVE = 1u << 10, /* its last words are a collective's that a peer has broken */
     SAW_LEAVING = 1u << 11,    /* its machine is going away, and its trainers may go first */
-    SAW_FAREWELL = 1u << 12    /* a peer's is, which breaks the collectives */
+    SAW_FAREWELL = 1u << 12,   /* a peer's is, which breaks the collectives */
+    SAW_NO_PROGRESS = 1u << 13 /* ended for its silence */
 };
 
 /* What it takes no look at peers for: their rules come before those of SAW_MISSING and SAW_SILENT. */
@@ -39,6 +40,9 @@ static const struct {
     {SAW_PREEMPTION, END_PREEMPTED},
     {SAW_MEMORY, END_OUT_OF_MEMORY},
     {SAW_NO_START, END_START_TIMEOUT},
+    /* Who waits in a collective for a machine that stands still is silent, too. */
+    {SAW_NO_PROGRESS | SAW_SILENT, END_PEER_CAUSED},
+    {SAW_NO_PROGRESS, END_PROGRESS_TIMEOUT},
     /* On its way out TensorFlow then complains of its peers as well. */
     {SAW_EXCEPTION, END_OWN_FAULT},
     {SAW_COLLECTIVE, END_PEER_CAUSED},
@@ -58,6 +62,7 @@ const struct cause causes[END__COUNT] = {
     [END_OWN_FAULT] = {"own_fault", true, false, CAUSE_TRAINER_FAILED},
     [END_OUT_OF_MEMORY] = {"out_of_memory", true, false, CAUSE_TRAINER_FAILED},
     [END_START_TIMEOUT] = {"start_timeout", true, false, CAUSE_TRAINER_FAILED},
+    [END_PROGRESS_TIMEOUT] = {"progress_timeout", true, false, CAUSE_TRAINER_FAILED},
 };
 
 /* Where the exception that ended a Python program is told: the first line after its last traceback that
@@ -142,13 +147,15 @@ static unsigned evidence_of(const struct node *node, const struct msg_exited *ex
     }
     switch (exited->end) {
     case ENDING_EXITED:
-    case ENDING_PROGRESS_TIMEOUT:
         break;
     case ENDING_OUT_OF_MEMORY:
         saw |= SAW_MEMORY;
         break;
     case ENDING_START_TIMEOUT:
         saw |= SAW_NO_START;
+        break;
+    case ENDING_PROGRESS_TIMEOUT:
+        saw |= SAW_NO_PROGRESS;
         break;
     case ENDING_START_FAILED:
         saw |= SAW_ABORT;

@@ -161,6 +161,7 @@ enum end {
     END_OWN_FAULT,
     END_OUT_OF_MEMORY,
     END_START_TIMEOUT,
+    END_PROGRESS_TIMEOUT,
     END__COUNT
 };
 

@@ -246,7 +246,17 @@ TEST(cause, each_has_its_evidence_and_its_price)
     ends_as((struct msg_exited){.signal = 11}, "own_fault", true);
     ends_as((struct msg_exited){.signal = 9, .end = ENDING_OUT_OF_MEMORY}, "out_of_memory", true);
     ends_as((struct msg_exited){.signal = 9, .end = ENDING_START_TIMEOUT}, "start_timeout", true);
-    ends_as((struct msg_exited){.signal = 9, .end = ENDING_PROGRESS_TIMEOUT}, "own_fault", true);
+    ends_as((struct msg_exited){.signal = 9, .end = ENDING_PROGRESS_TIMEOUT}, "progress_timeout",
+            true);
+    /* Whatever it said last is not what it was ended for. */
+    ends_as((struct msg_exited){.signal = 9,
+                                .end = ENDING_PROGRESS_TIMEOUT,
+                                .tail = "Traceback (most recent call last):\n  File\nValueError: x"},
+            "progress_timeout", true);
+    ends_as((struct msg_exited){.signal = 9,
+                                .end = ENDING_PROGRESS_TIMEOUT,
+                                .tail = "Collective ops is aborted by: heartbeat timeout"},
+            "progress_timeout", true);
     ends_as((struct msg_exited){.signal = 6, .end = ENDING_START_FAILED}, "start_timeout", true);
     /* TensorFlow aborts at its start when a peer that it waits for dies. */
     ends_as((struct msg_exited){.signal = 6,
@@ -293,6 +303,14 @@ TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
                                   .code = 1,
                                   .tail = "Traceback (most recent call last):\n  File\nValueError: x"});
     assert_saw(w, "own_fault"); /* it has said what it was */
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    w->renews[1] = false;
+    pass(w, 9000);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 9, .end = ENDING_PROGRESS_TIMEOUT});
+    assert_saw(w, "peer_caused"); /* it was silent because it waited */
+    assert_not_saw(w, "~restarts");
     world_free(w);
 }
 
