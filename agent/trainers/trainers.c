@@ -19,6 +19,7 @@
 #include "agent/reach/proc.h"
 #include "agent/scripts/scripts.h"
 #include "agent/settings.h"
+#include "common/base/text.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
 
@@ -119,10 +120,23 @@ static void on_spawn_failed(void *ctx, uint32_t slot, int error)
     }
 }
 
+/* What it said last, and why it was ended: behind that, because who shows a part of a tail shows its end. */
+static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_TAIL_MAX])
+{
+    static const char said_by[] = "ended by tfe-agent: ";
+    struct text text;
+    text_init(&text, ret, MSG_TAIL_MAX);
+    text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof said_by - 1 - strlen(t->late_why));
+    text_add(&text, tail[0] ? "\n" : NULL);
+    text_add(&text, said_by);
+    text_add(&text, t->late_why);
+}
+
 static void on_exited(void *ctx, uint32_t slot, int wait_status)
 {
     struct trainers *t = ctx;
     const char *tail = "";
+    char with_why[MSG_TAIL_MAX];
     if (slot >= GUARD_STANDBY_SLOT) {
         standbys_exited(t->standbys, slot, wait_status);
         return;
@@ -134,7 +148,8 @@ static void on_exited(void *ctx, uint32_t slot, int wait_status)
     bool signalled = WIFSIGNALED(wait_status);
     enum tfe_ending how = t->late[slot];
     if (how != ENDING_EXITED) {
-        tail = t->late_why;
+        late_tail(t, tail, with_why);
+        tail = with_why;
     } else {
         how = watch_ending(t->watch, wait_status);
     }

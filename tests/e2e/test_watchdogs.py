@@ -22,6 +22,7 @@ listener = socket.socket()
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 listener.bind(("0.0.0.0", int(workers[rank].rpartition(":")[2])))
 listener.listen(16)
+print("loading the model", file=sys.stderr, flush=True)
 held = []
 while str(rank) not in sys.argv[1:] and rank != 0 and not held:
     try:
@@ -40,6 +41,11 @@ def meet(fleet, n, *missing, options=()):
             for _ in range(n)]
 
 
+def verdict(agent):
+    """The sentence with which the job has failed, and the last lines in it."""
+    return agent.stderr().rpartition(" failed: ")[2]
+
+
 def test_rank_that_never_connects_is_named(server, fleet):
     """Rank 1 once said that rank 0 had never listened: its connection had gone with the trainer that was ended."""
     server(*CALM)
@@ -47,6 +53,7 @@ def test_rank_that_never_connects_is_named(server, fleet):
     assert [agent.wait() for agent in agents] == [1, 1, 1]
     said = "".join(agent.stderr() for agent in agents)
     assert "rank 2 never connected to rank 0" in said, said[-3000:]
+    assert "loading the model\nended by tfe-agent: rank 2 never connected to rank 0" in verdict(agents[0])
     assert "rank 1" not in "".join(line for line in said.splitlines() if "trainer_late" in line)
 
 
@@ -73,7 +80,8 @@ def test_silent_trainer_is_ended_and_the_silence_is_the_cause(server, fleet):
     server(*CALM)
     agent = fleet.start("--progress-timeout=1", "--max-restarts=0")
     assert agent.wait() == 1
-    assert "no step was told and nothing was printed" in agent.stderr()
+    assert "was ended by signal 9, silent for too long after 0 restarts" in verdict(agent)
+    assert "ended by tfe-agent: no step was told and nothing was printed" in verdict(agent)
 
 
 @pytest.mark.parametrize("how", ["tells", "prints"])
