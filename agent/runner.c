@@ -329,7 +329,7 @@ static void on_script_news(void *ctx, uint64_t epoch, uint32_t local,
 {
     struct runner *r = ctx;
     if (progress->has_trained) {
-        trainers_stepped(r->trainers);
+        trainers_stepped(r->trainers, local);
     }
     on_event(ctx, &(struct agent_event){.type = AGENT_PROGRESS,
                                         .now = clock_mono(),

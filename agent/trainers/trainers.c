@@ -410,10 +410,10 @@ bool trainers_are_settled(const struct trainers *t)
     return standbys_are_settled(t->standbys);
 }
 
-void trainers_stepped(struct trainers *t)
+void trainers_stepped(struct trainers *t, uint32_t local)
 {
     standbys_trainers_stepped(t->standbys);
-    watch_stepped(t->watch);
+    watch_stepped(t->watch, local);
 }
 
 static void sweep_now(struct trainers *t)

@@ -37,8 +37,10 @@ struct watch {
     bool listens; /* each trainer of this node does */
     bool stepped;
     uint64_t kills; /* by the kernel for memory, when the epoch began */
-    uint64_t printed[MSG_NPROC_MAX];
-    struct tfe_mono heard;
+    struct {
+        uint64_t printed;
+        struct tfe_mono heard;
+    } trainers[MSG_NPROC_MAX];
 };
 
 static void arm(struct event *timer, uint32_t ms)
@@ -113,19 +115,24 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
     struct tfe_mono now = clock_mono();
     (void)fd;
     (void)what;
+    uint32_t longest = 0;
     for (uint32_t i = 0; i < w->wish.nproc; i++) {
         uint64_t printed = w->wish.printed(w->wish.ctx, i);
-        if (printed != w->printed[i]) {
-            w->printed[i] = printed;
-            w->heard = now;
+        if (printed != w->trainers[i].printed) {
+            w->trainers[i].printed = printed;
+            w->trainers[i].heard = now;
+        }
+        if (tfe_mono_before(w->trainers[i].heard, w->trainers[longest].heard)) {
+            longest = i;
         }
     }
-    if (tfe_mono_sub(now, w->heard) < (int64_t)limit) {
-        arm(w->silence_timer, limit / LOOKS > LOOK_LEAST_MS ? limit / LOOKS : LOOK_LEAST_MS);
-        return;
+    /* Who hangs is silent before those who wait for it. */
+    if (tfe_mono_sub(now, w->trainers[longest].heard) >= (int64_t)limit) {
+        w->trainers[longest].heard = now; /* it may have ended well: the others' turn */
+        w->wish.late(w->wish.ctx, longest, ENDING_PROGRESS_TIMEOUT,
+                     "no step was told and nothing was printed within --progress-timeout");
     }
-    w->wish.late(w->wish.ctx, 0, ENDING_PROGRESS_TIMEOUT,
-                 "no step was told and nothing was printed within --progress-timeout");
+    arm(w->silence_timer, limit / LOOKS > LOOK_LEAST_MS ? limit / LOOKS : LOOK_LEAST_MS);
 }
 
 /* --- from outside ----------------------------------------------------------------------------- */
@@ -178,8 +185,10 @@ void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, siz
     w->listens = false;
     w->stepped = false;
     w->kills = memory_kills();
-    w->heard = clock_mono();
-    memset(w->printed, 0, sizeof w->printed);
+    memset(w->trainers, 0, sizeof w->trainers);
+    for (uint32_t i = 0; i < w->wish.nproc; i++) {
+        w->trainers[i].heard = clock_mono();
+    }
     uint32_t limit = w->wish.settings->start_timeout_ms;
     if (limit) {
         arm(w->start_timer, rank == 0 ? limit : limit + AFTER_LEADER_MS(limit));
@@ -189,10 +198,10 @@ void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, siz
     }
 }
 
-void watch_stepped(struct watch *w)
+void watch_stepped(struct watch *w, uint32_t local)
 {
     w->stepped = true;
-    w->heard = clock_mono();
+    w->trainers[local].heard = clock_mono();
 }
 
 void watch_listens(struct watch *w)

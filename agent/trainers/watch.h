@@ -35,8 +35,8 @@ void watch_free(struct watch *w);
 /* The trainers of an epoch were started; rank is that of the first, rows (n_rows) the whole table,
  * copied. Without the memory to copy it nobody can be named, and nobody is ended for being late. */
 void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, size_t n_rows);
-/* A step was told. */
-void watch_stepped(struct watch *w);
+/* One of them has told a step. */
+void watch_stepped(struct watch *w, uint32_t local);
 /* They all listen now. */
 void watch_listens(struct watch *w);
 /* They are being ended. */

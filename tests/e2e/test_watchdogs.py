@@ -84,6 +84,16 @@ def test_silent_trainer_is_ended_and_the_silence_is_the_cause(server, fleet):
     assert "ended by tfe-agent: no step was told and nothing was printed" in verdict(agent)
 
 
+def test_of_several_trainers_the_silent_one_is_ended(server, fleet):
+    """What one had printed counted for all, and the first was blamed."""
+    server(*CALM)
+    path = fleet.folder / "print.py"
+    path.write_text("import os, time\nwhile True:\n    print('.' * (os.environ['TFE_RANK'] == '0'), end='', flush=True)\n    time.sleep(0.1)\n")
+    agent = fleet.start("--progress-timeout=1", "--max-restarts=0", "--nproc-per-node=2", command=[str(path)])
+    assert agent.wait() == 1
+    assert "rank 1 on node" in verdict(agent) and "silent for too long" in verdict(agent)
+
+
 @pytest.mark.parametrize("how", ["tells", "prints"])
 def test_trainer_that_is_heard_is_not_silent(server, fleet, how):
     server(*CALM)
