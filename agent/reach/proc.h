@@ -43,9 +43,21 @@ bool proc_descendant_listens(pid_t root, uint16_t port, int *diag);
 /* Whether any process of this network namespace listens on TCP port (IPv4 or IPv6). */
 bool proc_port_listens(uint16_t port);
 
-/* Established connections of this network namespace: to our port from that address, and from here to
- * that address and port. IPv4, also where a socket of IPv6 carries it. */
-size_t proc_connections_from(uint16_t port, struct in_addr address);
-size_t proc_connections_to(struct in_addr address, uint16_t port);
+/* Which TCP connections are meant; what is 0 may be anything. */
+struct proc_connections {
+    uint16_t local_port;
+    uint16_t remote_port;
+    struct in_addr remote; /* of IPv4, also where a socket of IPv6 carries it */
+    bool is_to_self;       /* both ends have one address, which then is this machine's */
+};
+
+/* Called once for each; remote is INADDR_ANY where it is no address of IPv4. */
+typedef void proc_connection_fn(void *ctx, struct in_addr remote);
+
+/* How many are established in this network namespace. each may be NULL. */
+size_t proc_connections(const struct proc_connections *which, proc_connection_fn *each, void *ctx);
+
+/* … by root or a descendant of it, who hold them open; of more than 64 in all some are left out. */
+size_t proc_connections_of(pid_t root, const struct proc_connections *which);
 
 #endif

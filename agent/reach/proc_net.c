@@ -1,7 +1,9 @@
-/* agent/reach/proc_net.c: who listens on a TCP port: the kernel's list of listeners, and /proc/PID/fd. */
+/* agent/reach/proc_net.c: who listens on a TCP port, and who is connected: the kernel's list of listeners, its
+ * tables of connections, and /proc/PID/fd. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -183,70 +185,79 @@ static void inodes_of_port(int *diag, const char *owner, uint16_t port, struct i
 }
 
 /* An end of a connection as the tables show it: "0100007F:1F90", the address as it lies in memory; of
- * IPv6 only what carries IPv4, "0000000000000000FFFF00000100007F:1F90". */
-static bool end_parse(const char *word, struct in_addr *ret_address, uint16_t *ret_port)
+ * IPv6 only what carries IPv4 has one, "0000000000000000FFFF00000100007F:1F90". */
+struct end {
+    const char *word;
+    size_t digits; /* of the address */
+    struct in_addr address;
+    uint16_t port;
+};
+
+static bool end_parse(const char *word, struct end *ret)
 {
     static const char mapped[] = "0000000000000000FFFF0000";
     const char *colon = strchr(word, ':');
-    size_t digits = colon ? (size_t)(colon - word) : 0;
-    if (digits != 8 && (digits != 32 || strncmp(word, mapped, sizeof mapped - 1) != 0)) {
+    if (!colon) {
         return false;
     }
-    ret_address->s_addr = (in_addr_t)strtoul(colon - 8, NULL, 16);
-    *ret_port = (uint16_t)strtoul(colon + 1, NULL, 16);
+    size_t digits = (size_t)(colon - word);
+    bool is_v4 = digits == 8 || (digits == 32 && strncmp(word, mapped, sizeof mapped - 1) == 0);
+    *ret = (struct end){.word = word,
+                        .digits = digits,
+                        .address.s_addr = is_v4 ? (in_addr_t)strtoul(colon - 8, NULL, 16) : 0,
+                        .port = (uint16_t)strtoul(colon + 1, NULL, 16)};
     return true;
 }
 
-/* Which connections are counted; a port of 0 is any. */
-struct question {
-    uint16_t local_port;
-    struct in_addr remote;
-    uint16_t remote_port;
-};
-
-static size_t connections_count(const char *path, const struct question *question)
+static bool is_wanted(const struct proc_connections *which, const struct end *local,
+                      const struct end *remote)
 {
-    FILE *file = fopen(path, "re");
-    char row[ROW_MAX];
+    return (!which->local_port || local->port == which->local_port) &&
+           (!which->remote_port || remote->port == which->remote_port) &&
+           (!which->remote.s_addr || remote->address.s_addr == which->remote.s_addr) &&
+           (!which->is_to_self || (local->digits == remote->digits &&
+                                   memcmp(local->word, remote->word, local->digits) == 0));
+}
+
+/* Goes through both tables; ret_inodes (NULL: nobody asks) gets the first INODES_MAX. */
+static size_t connections(const struct proc_connections *which, proc_connection_fn *each, void *ctx,
+                          struct inodes *ret_inodes)
+{
+    static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
     size_t n = 0;
-    while (file && fgets(row, sizeof row, file)) {
-        char local[64];
-        char remote[64];
-        unsigned state;
-        struct in_addr address;
-        struct in_addr ignored;
-        uint16_t port;
-        uint16_t own;
-        if (sscanf(row, "%*s %63s %63s %x", local, remote, &state) != 3 ||
-            state != TCP_ESTABLISHED_STATE || !end_parse(local, &ignored, &own) ||
-            !end_parse(remote, &address, &port)) {
-            continue;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        FILE *file = fopen(tables[i], "re");
+        char row[ROW_MAX];
+        while (file && fgets(row, sizeof row, file)) {
+            char words[2][64];
+            unsigned state;
+            uint64_t inode;
+            struct end local;
+            struct end remote;
+            if (sscanf(row, "%*s %63s %63s %x %*s %*s %*s %*s %*s %" SCNu64, words[0], words[1],
+                       &state, &inode) != 4 ||
+                state != TCP_ESTABLISHED_STATE || !end_parse(words[0], &local) ||
+                !end_parse(words[1], &remote) || !is_wanted(which, &local, &remote)) {
+                continue;
+            }
+            n++;
+            if (each) {
+                each(ctx, remote.address);
+            }
+            if (ret_inodes && ret_inodes->n < INODES_MAX) {
+                ret_inodes->of[ret_inodes->n++] = inode;
+            }
         }
-        bool is_wanted = address.s_addr == question->remote.s_addr &&
-                         (!question->local_port || own == question->local_port) &&
-                         (!question->remote_port || port == question->remote_port);
-        n += is_wanted ? 1 : 0;
-    }
-    if (file) {
-        fclose(file);
+        if (file) {
+            fclose(file);
+        }
     }
     return n;
 }
 
-static size_t connections(const struct question *question)
+size_t proc_connections(const struct proc_connections *which, proc_connection_fn *each, void *ctx)
 {
-    return connections_count("/proc/net/tcp", question) +
-           connections_count("/proc/net/tcp6", question);
-}
-
-size_t proc_connections_from(uint16_t port, struct in_addr address)
-{
-    return connections(&(struct question){.local_port = port, .remote = address});
-}
-
-size_t proc_connections_to(struct in_addr address, uint16_t port)
-{
-    return connections(&(struct question){.remote = address, .remote_port = port});
+    return connections(which, each, ctx, NULL);
 }
 
 bool proc_port_listens(uint16_t port)
@@ -260,18 +271,25 @@ bool proc_port_listens(uint16_t port)
     return inodes.n != 0;
 }
 
-static bool process_holds(pid_t pid, const struct inodes *inodes)
+/* Which of some sockets are held open by the processes that are looked at, until so many are wanted. */
+struct search {
+    struct inodes inodes;
+    bool is_held[INODES_MAX];
+    size_t n_held;
+    size_t n_wanted;
+};
+
+static void search_process(struct search *search, pid_t pid)
 {
     static const char scheme[] = "socket:[";
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *dir = opendir(path);
+    DIR *dir = search->n_held < search->n_wanted ? opendir(path) : NULL;
     if (!dir) {
-        return false;
+        return;
     }
-    bool holds = false;
     const struct dirent *entry;
-    while (!holds && (entry = readdir(dir))) {
+    while (search->n_held < search->n_wanted && (entry = readdir(dir))) {
         char target[64];
         ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
         if (n <= 0) {
@@ -282,43 +300,55 @@ static bool process_holds(pid_t pid, const struct inodes *inodes)
             continue;
         }
         uint64_t inode = strtoull(target + sizeof scheme - 1, NULL, 10);
-        for (size_t i = 0; i < inodes->n; i++) {
-            holds = holds || inodes->of[i] == inode;
+        for (size_t i = 0; i < search->inodes.n; i++) {
+            if (search->inodes.of[i] == inode && !search->is_held[i]) {
+                search->is_held[i] = true;
+                search->n_held++;
+            }
         }
     }
     closedir(dir);
-    return holds;
 }
-
-struct search {
-    struct inodes inodes;
-    bool found;
-};
 
 static bool search_pick(void *ctx, pid_t pid, pid_t session)
 {
-    struct search *search = ctx;
     (void)session;
-    search->found = search->found || process_holds(pid, &search->inodes);
+    search_process(ctx, pid);
     return false;
+}
+
+/* Looks at root and all below it. */
+static void search_tree(struct search *search, pid_t root)
+{
+    size_t alive;
+    pid_t stuck;
+    search_process(search, root);
+    if (search->n_held < search->n_wanted) {
+        /* What cannot be read holds nothing. */
+        (void)!proc_signal_descendants(root, 0, search_pick, search, &alive, &stuck);
+    }
 }
 
 bool proc_descendant_listens(pid_t root, uint16_t port, int *diag)
 {
-    struct search search = {.found = false};
+    struct search search = {.n_wanted = 1};
     char owner[16];
     snprintf(owner, sizeof owner, "%d", (int)root);
     inodes_of_port(diag, owner, port, &search.inodes);
     /* Asked many times while a trainer starts: the walk over processes only once there is
      * something. */
-    if (search.inodes.n == 0) {
-        return false;
+    if (search.inodes.n != 0) {
+        search_tree(&search, root);
     }
-    if (process_holds(root, &search.inodes)) {
-        return true;
+    return search.n_held != 0;
+}
+
+size_t proc_connections_of(pid_t root, const struct proc_connections *which)
+{
+    struct search search = {.n_wanted = 0};
+    if (connections(which, NULL, NULL, &search.inodes) != 0) {
+        search.n_wanted = search.inodes.n;
+        search_tree(&search, root);
     }
-    size_t alive;
-    pid_t stuck;
-    return proc_signal_descendants(root, 0, search_pick, &search, &alive, &stuck) == 0 &&
-           search.found;
+    return search.n_held;
 }

@@ -45,6 +45,7 @@ struct trainers {
     struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* of the last spawn */
     uint16_t listen_ports[MSG_NPROC_MAX];
+    bool listens[MSG_NPROC_MAX];   /* it did, when it was looked at */
     int64_t asked_us;              /* when the last spawn was */
     bool is_handed[MSG_NPROC_MAX]; /* to a standby */
     struct tfe_mono fence;
@@ -88,6 +89,7 @@ static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
     log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", slot),
               LOG_S("how", t->is_handed[slot] ? "standby" : "exec"),
               LOG_I("after_us", clock_us() - t->asked_us));
+    watch_spawned(t->watch, slot, pid);
     tell(t, (struct agent_event){.type = AGENT_SPAWNED, .local = slot, .pid = (uint32_t)pid});
 }
 
@@ -324,18 +326,23 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
     if (!t->guard || t->sweeping) {
         return;
     }
+    bool all = true;
     for (uint32_t i = 0; i < t->wish.nproc; i++) {
-        if (!proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i],
-                                     &t->listen_diag)) {
-            uint32_t next = t->listen_look_ms + t->listen_look_ms / 4;
-            t->listen_look_ms = next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
-            arm(t->listen_timer, t->listen_look_ms);
-            return;
+        if (!t->listens[i] && proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i],
+                                                      &t->listen_diag)) {
+            t->listens[i] = true;
+            watch_listens(t->watch, i);
         }
+        all = all && t->listens[i];
+    }
+    if (!all) {
+        uint32_t next = t->listen_look_ms + t->listen_look_ms / 4;
+        t->listen_look_ms = next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
+        arm(t->listen_timer, t->listen_look_ms);
+        return;
     }
     listen_look_end(t);
     ports_let_go(t->wish.ports, t->epoch);
-    watch_listens(t->watch);
     tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
 }
 
@@ -395,6 +402,7 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     }
     standbys_trainers_began(t->standbys);
     memset(t->late, 0, sizeof t->late);
+    memset(t->listens, 0, sizeof t->listens);
     watch_begin(t->watch, place->rank, place->rows, place->n_rows);
     t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
     arm(t->listen_timer, t->listen_look_ms);

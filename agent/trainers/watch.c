@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/reach/memory.h"
 #include "agent/reach/proc.h"
@@ -18,6 +19,13 @@
  * it: they speak so much later, if nobody has stopped them by then. */
 #define AFTER_LEADER_MS(limit) ((limit) / 4 + 1000)
 
+/* Whether the cluster is whole is looked at so often: a look reads every connection of the machine. */
+#define WHOLE_LOOK_FIRST_MS 250
+#define WHOLE_LOOK_LAST_MS 2000
+
+/* More missing ranks are counted, not named. */
+#define NAMED_MAX 20
+
 /* Silence is looked for so often within the time that it may last. */
 #define LOOKS 8
 #define LOOK_LEAST_MS 100
@@ -25,6 +33,7 @@
 struct place {
     struct in_addr address; /* INADDR_ANY: the row has a name */
     uint16_t port;
+    bool has_arrived; /* at rank 0, as far as its address tells */
 };
 
 struct watch {
@@ -34,10 +43,13 @@ struct watch {
     uint32_t rank; /* of the first */
     struct place *places;
     size_t n_places;
-    bool listens; /* each trainer of this node does */
-    bool stepped;
+    bool whole; /* the cluster was, or a step was told: from then on nobody is late for it */
+    struct tfe_mono late_at;
+    uint32_t look_ms;
     uint64_t kills; /* by the kernel for memory, when the epoch began */
     struct {
+        pid_t pid; /* 0: not started */
+        bool listens;
         uint64_t printed;
         struct tfe_mono heard;
     } trainers[MSG_NPROC_MAX];
@@ -51,28 +63,167 @@ static void arm(struct event *timer, uint32_t ms)
 
 /* --- starting up ------------------------------------------------------------------------------ */
 
-/* Adds the ranks of other nodes that have no connection to rank 0, which is here; each address may
- * carry several. */
-static size_t add_missing(struct watch *w, struct text *text)
+static size_t others(const struct watch *w)
 {
-    size_t missing = 0;
-    for (size_t i = 0; i < w->n_places; i++) {
-        bool is_ours = i >= w->rank && i < w->rank + w->wish.nproc;
-        if (is_ours || w->places[i].address.s_addr == INADDR_ANY) {
-            continue;
-        }
-        size_t wanted = 0; /* up to this rank, of those that share its address */
-        for (size_t j = 0; j <= i; j++) {
-            bool counts = j != 0 && w->places[j].address.s_addr == w->places[i].address.s_addr;
-            wanted += counts ? 1 : 0;
-        }
-        if (proc_connections_from(w->places[0].port, w->places[i].address) >= wanted) {
-            continue;
-        }
-        text_add(text, missing++ ? ", rank " : "rank ");
-        text_add_u64(text, i);
+    return w->n_places > w->wish.nproc ? w->n_places - w->wish.nproc : 0;
+}
+
+/* Connections to rank 0 as those who made them see them. To a name, any on that port may be one. */
+static struct proc_connections to_leader(const struct watch *w)
+{
+    return (struct proc_connections){.remote_port = w->places[0].port,
+                                     .remote = w->places[0].address};
+}
+
+/* … and those that this machine's own processes made to rank 0, which is here. */
+static struct proc_connections from_here(const struct watch *w)
+{
+    struct proc_connections which = to_leader(w);
+    which.is_to_self = which.remote.s_addr == INADDR_ANY;
+    return which;
+}
+
+/* As rank 0's side sees all of them. */
+static struct proc_connections at_leader(const struct watch *w)
+{
+    return (struct proc_connections){.local_port = w->places[0].port};
+}
+
+/* How many this node's trainers made: TensorFlow's worker 0 is a client of its own, too. */
+static size_t count_own(const struct watch *w)
+{
+    struct proc_connections which = from_here(w);
+    return proc_connections_of(getpid(), &which);
+}
+
+/* How many other nodes' ranks have a connection to rank 0, which is here, from whatever address: what
+ * stands in the table is not what a rank behind a second interface or a translated address comes from. */
+static size_t count_arrived(const struct watch *w)
+{
+    size_t own = count_own(w); /* first: one that is made meanwhile must not be taken off */
+    struct proc_connections which = at_leader(w);
+    size_t all = proc_connections(&which, NULL, NULL);
+    return all > own ? all - own : 0;
+}
+
+/* Whether all of them have. Who made a connection takes a walk over all processes: only where it matters. */
+static bool have_arrived(const struct watch *w)
+{
+    struct proc_connections which = at_leader(w);
+    struct proc_connections here = from_here(w);
+    size_t all = proc_connections(&which, NULL, NULL);
+    return all >= others(w) && (all >= others(w) + proc_connections(&here, NULL, NULL) ||
+                                count_arrived(w) >= others(w));
+}
+
+/* The first of this node's trainers that neither listens nor has a connection to rank 0; nproc: none.
+ * (Not all clusters are TensorFlow's: in some only one listens.) */
+static uint32_t find_absent(const struct watch *w)
+{
+    struct proc_connections which = to_leader(w);
+    uint32_t local = 0;
+    while (local < w->wish.nproc &&
+           (w->trainers[local].listens || !w->trainers[local].pid ||
+            proc_connections_of(w->trainers[local].pid, &which) > 0)) {
+        local++;
     }
-    return missing;
+    return local;
+}
+
+/* Whether nobody is missing, as far as this node can see. */
+static bool is_whole(const struct watch *w)
+{
+    if (w->n_places == 0) {
+        return true; /* nobody could be named */
+    }
+    if (find_absent(w) < w->wish.nproc) {
+        return false;
+    }
+    if (w->rank == 0) {
+        return others(w) == 0 || have_arrived(w);
+    }
+    struct proc_connections which = to_leader(w);
+    return which.remote.s_addr == INADDR_ANY || proc_connections(&which, NULL, NULL) > 0;
+}
+
+struct arrivals {
+    struct watch *w;
+    size_t own; /* from rank 0's address, not yet passed over */
+};
+
+/* Puts a connection down to the first rank of its address that has none yet. */
+static void note_arrival(void *ctx, struct in_addr remote)
+{
+    struct arrivals *arrivals = ctx;
+    struct watch *w = arrivals->w;
+    if (remote.s_addr == INADDR_ANY) {
+        return;
+    }
+    if (remote.s_addr == w->places[0].address.s_addr && arrivals->own > 0) {
+        arrivals->own--;
+        return;
+    }
+    for (size_t i = w->wish.nproc; i < w->n_places; i++) {
+        struct place *place = &w->places[i];
+        if (place->address.s_addr == remote.s_addr && !place->has_arrived) {
+            place->has_arrived = true;
+            return;
+        }
+    }
+}
+
+/* Names the ranks of other nodes that have no connection to rank 0, which is here, where addresses tell
+ * exactly who that is; else says how many. */
+static void add_missing(struct watch *w, struct text *text)
+{
+    struct arrivals arrivals = {.w = w, .own = count_own(w)};
+    struct proc_connections which = at_leader(w);
+    size_t arrived = count_arrived(w);
+    size_t unseen = 0;
+    for (size_t i = 0; i < w->n_places; i++) {
+        w->places[i].has_arrived = false;
+    }
+    proc_connections(&which, note_arrival, &arrivals);
+    for (size_t i = w->wish.nproc; i < w->n_places; i++) {
+        unseen += w->places[i].has_arrived ? 0 : 1;
+    }
+    if (unseen > NAMED_MAX || unseen + arrived != others(w)) {
+        text_add(text, "rank 0 has connections from only ");
+        text_add_u64(text, arrived);
+        text_add(text, " of ");
+        text_add_u64(text, others(w));
+        text_add(text, " ranks of other nodes");
+        return;
+    }
+    const char *before = "rank ";
+    for (size_t i = w->wish.nproc; i < w->n_places; i++) {
+        if (!w->places[i].has_arrived) {
+            text_add(text, before);
+            text_add_u64(text, i);
+            before = ", rank ";
+        }
+    }
+    text_add(text, " never connected to rank 0");
+}
+
+static void tell_late(struct watch *w)
+{
+    char why[MSG_SENTENCE_MAX];
+    struct text text;
+    uint32_t absent = find_absent(w);
+    text_init(&text, why, sizeof why);
+    if (absent < w->wish.nproc) {
+        text_add(&text, "rank ");
+        text_add_u64(&text, w->rank + absent);
+        text_add(&text, " neither listens nor has a connection to rank 0");
+    } else if (w->rank == 0) {
+        add_missing(w, &text);
+    } else {
+        text_add(&text, "rank ");
+        text_add_u64(&text, w->rank);
+        text_add(&text, " has no connection to rank 0");
+    }
+    w->wish.late(w->wish.ctx, absent < w->wish.nproc ? absent : 0, ENDING_START_TIMEOUT, why);
 }
 
 /* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. Only who
@@ -80,30 +231,19 @@ static size_t add_missing(struct watch *w, struct text *text)
 static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
-    char why[MSG_SENTENCE_MAX];
-    struct text text;
     (void)fd;
     (void)what;
-    if (!w->listens || w->stepped || w->n_places < 2) {
+    w->whole = w->whole || is_whole(w);
+    if (w->whole) {
         return;
     }
-    text_init(&text, why, sizeof why);
-    if (w->rank == 0) {
-        if (add_missing(w, &text) == 0) {
-            return;
-        }
-        text_add(&text, " never connected to rank 0");
-    } else {
-        const struct place *leader = &w->places[0];
-        if (leader->address.s_addr == INADDR_ANY ||
-            proc_connections_to(leader->address, leader->port) > 0) {
-            return;
-        }
-        text_add(&text, "rank 0 never listened, rank ");
-        text_add_u64(&text, w->rank);
-        text_add(&text, " has no connection to it");
+    int64_t left = tfe_mono_sub(w->late_at, clock_mono());
+    if (left <= 0) {
+        tell_late(w);
+        return;
     }
-    w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, why);
+    w->look_ms = w->look_ms * 2 < WHOLE_LOOK_LAST_MS ? w->look_ms * 2 : WHOLE_LOOK_LAST_MS;
+    arm(w->start_timer, left < w->look_ms ? (uint32_t)left : w->look_ms);
 }
 
 /* --- silence ---------------------------------------------------------------------------------- */
@@ -182,31 +322,38 @@ void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, siz
         }
     }
     w->rank = rank;
-    w->listens = false;
-    w->stepped = false;
+    w->whole = false;
     w->kills = memory_kills();
     memset(w->trainers, 0, sizeof w->trainers);
     for (uint32_t i = 0; i < w->wish.nproc; i++) {
         w->trainers[i].heard = clock_mono();
-    }
-    uint32_t limit = w->wish.settings->start_timeout_ms;
-    if (limit) {
-        arm(w->start_timer, rank == 0 ? limit : limit + AFTER_LEADER_MS(limit));
     }
     if (w->wish.settings->progress_timeout_ms) {
         arm(w->silence_timer, LOOK_LEAST_MS);
     }
 }
 
+void watch_spawned(struct watch *w, uint32_t local, pid_t pid)
+{
+    w->trainers[local].pid = pid;
+}
+
 void watch_stepped(struct watch *w, uint32_t local)
 {
-    w->stepped = true;
+    w->whole = true;
     w->trainers[local].heard = clock_mono();
 }
 
-void watch_listens(struct watch *w)
+/* From now on it waits for its peers, however long it took to come here. */
+void watch_listens(struct watch *w, uint32_t local)
 {
-    w->listens = true;
+    uint32_t limit = w->wish.settings->start_timeout_ms;
+    w->trainers[local].listens = true;
+    w->late_at = limit == 0     ? TFE_MONO_NEVER
+                 : w->rank == 0 ? tfe_mono_add(clock_mono(), limit)
+                                : tfe_mono_add(clock_mono(), limit + AFTER_LEADER_MS(limit));
+    w->look_ms = limit > 0 && limit < WHOLE_LOOK_FIRST_MS ? limit : WHOLE_LOOK_FIRST_MS;
+    arm(w->start_timer, w->look_ms);
 }
 
 void watch_end(struct watch *w)
@@ -226,5 +373,5 @@ enum tfe_ending watch_ending(struct watch *w, int wait_status)
     /* TensorFlow's constructor ends so when the cluster cannot be formed. */
     bool is_abort = (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT) ||
                     (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 128 + SIGABRT);
-    return is_abort && !w->listens && !w->stepped ? ENDING_START_FAILED : ENDING_EXITED;
+    return is_abort && !w->whole ? ENDING_START_FAILED : ENDING_EXITED;
 }

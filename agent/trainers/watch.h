@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/base/error.h"
 #include "common/base/msg.h"
@@ -35,10 +36,12 @@ void watch_free(struct watch *w);
 /* The trainers of an epoch were started; rank is that of the first, rows (n_rows) the whole table,
  * copied. Without the memory to copy it nobody can be named, and nobody is ended for being late. */
 void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, size_t n_rows);
-/* One of them has told a step. */
+/* One of them runs as this process. */
+void watch_spawned(struct watch *w, uint32_t local, pid_t pid);
+/* It has told a step. */
 void watch_stepped(struct watch *w, uint32_t local);
-/* They all listen now. */
-void watch_listens(struct watch *w);
+/* It listens now. */
+void watch_listens(struct watch *w, uint32_t local);
 /* They are being ended. */
 void watch_end(struct watch *w);
 

@@ -198,7 +198,7 @@ enum tfe_probe_result {
     X(OUT_OF_MEMORY, 1, "out_of_memory") /* the kernel killed it for its memory */                 \
     X(START_TIMEOUT, 2, "start_timeout") /* not started up in time: the agent ended it */          \
     X(PROGRESS_TIMEOUT, 3, "progress_timeout") /* told of no step for too long: likewise */        \
-    X(START_FAILED, 4, "start_failed") /* aborted before it ever listened or connected */
+    X(START_FAILED, 4, "start_failed") /* aborted before its cluster was whole */
 
 enum tfe_ending {
 #define TFE_ENDING_ENUM(NAME, number, name) ENDING_##NAME = (number),

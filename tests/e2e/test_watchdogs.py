@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import sys
 import time
 
@@ -13,32 +14,45 @@ from conftest import program, wait_until
 CALM = ("--gather", "0.3")
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
 
-# Listens on its own port as TensorFlow does; every rank but those named connects to rank 0, and waits.
+# As TensorFlow's workers: all listen on their own ports and connect to rank 0, itself as well. Words: after=SECONDS, all
+# begin so late; deaf=RANK does not listen, absent=RANK does not connect, abort=SECONDS: so long after it listens rank 0
+# aborts.
 MEET = '''
-import json, os, socket, sys, time
+import json, os, resource, socket, sys, threading, time
 config = json.loads(os.environ["TF_CONFIG"])
 workers, rank = config["cluster"]["worker"], config["task"]["index"]
-listener = socket.socket()
-listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-listener.bind(("0.0.0.0", int(workers[rank].rpartition(":")[2])))
-listener.listen(16)
+words = dict(word.split("=") for word in sys.argv[1:])
 print("loading the model", file=sys.stderr, flush=True)
+time.sleep(float(words.get("after", 0)))
+if words.get("deaf") != str(rank):
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind(("0.0.0.0", int(workers[rank].rpartition(":")[2])))
+    listener.listen(16)
+if rank == 0 and "abort" in words:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    threading.Timer(float(words["abort"]), os.abort).start()
 held = []
-while str(rank) not in sys.argv[1:] and rank != 0 and not held:
+while words.get("absent") != str(rank) and not held:
     try:
         held.append(socket.create_connection((workers[0].rpartition(":")[0], int(workers[0].rpartition(":")[2]))))
+        print("met", flush=True)
     except OSError:
         time.sleep(0.05)
-print("met", flush=True)
 time.sleep(3600)
 '''
 
 
-def meet(fleet, n, *missing, options=()):
+def meet(fleet, n, *words, options=(), addresses=("127.0.0.1",)):
     path = fleet.folder / "meet.py"
     path.write_text(MEET)
-    return [fleet.start(f"--nnodes={n}:{n}", "--max-restarts=0", "--address=127.0.0.1", *options, command=[str(path), *map(str, missing)])
-            for _ in range(n)]
+    return [fleet.start(f"--nnodes={n}:{n}", "--max-restarts=0", f"--address={addresses[i % len(addresses)]}", *options,
+                        command=[str(path), *words]) for i in range(n)]
+
+
+def late(agents):
+    """What the agents have said of late trainers."""
+    return [line for agent in agents for line in agent.stderr().splitlines() if "trainer_late" in line]
 
 
 def verdict(agent):
@@ -46,15 +60,18 @@ def verdict(agent):
     return agent.stderr().rpartition(" failed: ")[2]
 
 
-def test_rank_that_never_connects_is_named(server, fleet):
-    """Rank 1 once said that rank 0 had never listened: its connection had gone with the trainer that was ended."""
+@pytest.mark.parametrize("after", [0, 3])
+def test_rank_that_never_connects_is_named(server, fleet, after):
+    """Rank 1 once said that rank 0 had never listened: its connection had gone with the trainer that was ended. And
+    nobody was named where the trainers took longer than --start-timeout to listen."""
     server(*CALM)
-    agents = meet(fleet, 3, 2, options=["--start-timeout=4"])
+    agents = meet(fleet, 3, "absent=2", f"after={after}", options=["--start-timeout=2"])
     assert [agent.wait() for agent in agents] == [1, 1, 1]
-    said = "".join(agent.stderr() for agent in agents)
-    assert "rank 2 never connected to rank 0" in said, said[-3000:]
-    assert "loading the model\nended by tfe-agent: rank 2 never connected to rank 0" in verdict(agents[0])
-    assert "rank 1" not in "".join(line for line in said.splitlines() if "trainer_late" in line)
+    said = late(agents)
+    assert len(said) == 1 and "rank 2 never connected to rank 0" in said[0], said
+    told = verdict(agents[0])
+    assert "was ended by signal 9, not started up after 0 restarts" in told
+    assert "loading the model\nended by tfe-agent: rank 2 never connected to rank 0" in told, told
 
 
 def test_trainers_that_have_met_are_not_late(server, fleet):
@@ -63,7 +80,67 @@ def test_trainers_that_have_met_are_not_late(server, fleet):
     wait_until(lambda: all("met" in agent.stdout() for agent in agents), what="the meeting")
     time.sleep(2)
     assert all(agent.process.poll() is None for agent in agents)
-    assert "trainer_late" not in "".join(agent.stderr() for agent in agents)
+    assert not late(agents)
+
+
+# Whatever address of 127.0.0.0/8 is connected to, the connection comes from 127.0.0.1.
+ELSEWHERE = {"numbers": ("127.0.0.2", "127.0.0.3", "127.0.0.4"), "names": ("localhost",)}
+
+
+@pytest.mark.parametrize("addresses", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_peers_whose_connections_come_from_other_addresses_are_not_late(server, fleet, addresses):
+    """Behind a second interface or a translated address they were: a training that ran well was killed."""
+    server(*CALM)
+    agents = meet(fleet, 3, options=["--start-timeout=1"], addresses=addresses)
+    wait_until(lambda: all("met" in agent.stdout() for agent in agents), what="the meeting")
+    time.sleep(2)
+    assert all(agent.process.poll() is None for agent in agents)
+    assert not late(agents)
+
+
+@pytest.mark.parametrize("addresses", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_missing_rank_is_noticed_where_addresses_do_not_name_it(server, fleet, addresses):
+    server(*CALM)
+    agents = meet(fleet, 3, "absent=2", options=["--start-timeout=2"], addresses=addresses)
+    assert [agent.wait() for agent in agents] == [1, 1, 1]
+    said = late(agents)
+    assert len(said) == 1 and "rank 0 has connections from only 1 of 2 ranks of other nodes" in said[0], said
+
+
+def test_rank_0_that_never_listens_is_what_the_others_lack(server, fleet):
+    server(*CALM)
+    agents = meet(fleet, 3, "deaf=0", options=["--start-timeout=1"])
+    assert [agent.wait() for agent in agents] == [1, 1, 1]
+    said = late(agents)
+    assert said and all(re.search("rank [12] has no connection to rank 0", line) for line in said), said
+
+
+def test_trainer_that_its_own_node_waits_for_is_named(server, fleet):
+    server(*CALM)
+    agents = meet(fleet, 1, "deaf=1", "absent=1", options=["--start-timeout=1", "--nproc-per-node=2"])
+    assert agents[0].wait() == 1
+    said = late(agents)
+    assert len(said) == 1 and "local_rank=1" in said[0], said
+    assert "rank 1 neither listens nor has a connection to rank 0" in verdict(agents[0])
+
+
+def test_trainer_that_only_connects_is_not_late(server, fleet):
+    """Not all clusters are TensorFlow's: in some only rank 0 listens."""
+    server(*CALM)
+    agents = meet(fleet, 1, "deaf=1", options=["--start-timeout=1", "--nproc-per-node=2"])
+    wait_until(lambda: agents[0].stdout().count("met") == 2, what="the meeting")
+    time.sleep(2)
+    assert agents[0].process.poll() is None and not late(agents)
+
+
+@pytest.mark.parametrize("words", [["absent=1"], []])
+def test_abort_is_a_failed_start_until_the_cluster_is_whole(server, fleet, words):
+    """TensorFlow listens before it waits for its peers, and aborts when it has waited in vain."""
+    server(*CALM)
+    agents = meet(fleet, 2, "abort=2", *words)
+    assert [agent.wait() for agent in agents] == [1, 1]
+    told = verdict(agents[0])
+    assert "was ended by signal 6" in told and ("not started up" in told) == bool(words), told
 
 
 def test_script_that_does_not_listen_is_not_late(server, fleet):

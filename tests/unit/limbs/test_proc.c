@@ -191,6 +191,97 @@ TEST(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there)
     assert_false(here);
 }
 
+static void count_loopback(void *ctx, struct in_addr remote)
+{
+    size_t *n = ctx;
+    *n += remote.s_addr == htonl(INADDR_LOOPBACK) ? 1 : 0;
+}
+
+/* A process that connects to the port of 127.0.0.host, by a socket of that family; it says when it has. */
+static pid_t caller(int family, uint8_t host, uint16_t port)
+{
+    int pipe_fds[2];
+    char c = 0;
+    assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody */
+        struct sockaddr_in v4 = {.sin_family = AF_INET,
+                                 .sin_port = htons(port),
+                                 .sin_addr.s_addr = htonl(0x7F000000u + host)};
+        struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+                                  .sin6_port = htons(port),
+                                  .sin6_addr.s6_addr = {[10] = 0xFF, 0xFF, 127, 0, 0, host}};
+        int fd = socket(family, SOCK_STREAM, 0);
+        int rc = family == AF_INET ? connect(fd, (struct sockaddr *)&v4, sizeof v4)
+                                   : connect(fd, (struct sockaddr *)&v6, sizeof v6);
+        c = rc == 0 ? 'y' : 'n';
+        (void)!write(pipe_fds[1], &c, 1);
+        for (;;) {
+            pause();
+        }
+    }
+    assert_int_equal(read(pipe_fds[0], &c, 1), 1);
+    assert_int_equal(c, 'y');
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    return pid;
+}
+
+TEST(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them)
+{
+    NO_FIXTURE;
+    uint16_t port;
+    uint16_t other;
+    pid_t listener = child(AF_INET, &port, "listener");
+    pid_t elsewhere = child(AF_INET, &other, "elsewhere too");
+    struct in_addr second = {.s_addr = htonl(0x7F000002u)};
+    const struct proc_connections to_it = {.local_port = port};
+    const struct proc_connections from_it = {.remote_port = port};
+    const struct proc_connections to_second = {.remote_port = port, .remote = second};
+    const struct proc_connections to_self = {.remote_port = port, .is_to_self = true};
+    assert_int_equal(proc_connections(&to_it, NULL, NULL), 0);
+    pid_t a = caller(AF_INET, 1, port);
+    pid_t b = caller(AF_INET, 2, port);
+    pid_t c = caller(AF_INET, 1, other);
+    /* Of 127.0.0.0/8 all that is connected to is connected to from 127.0.0.1. */
+    size_t loopback = 0;
+    assert_int_equal(proc_connections(&to_it, count_loopback, &loopback), 2);
+    assert_int_equal(loopback, 2);
+    assert_int_equal(proc_connections(&from_it, NULL, NULL), 2);
+    assert_int_equal(proc_connections(&to_second, NULL, NULL), 1);
+    assert_int_equal(proc_connections(&to_self, NULL, NULL), 1);
+    assert_int_equal(proc_connections_of(getpid(), &from_it), 2);
+    assert_int_equal(proc_connections_of(a, &from_it), 1);
+    assert_int_equal(proc_connections_of(a, &to_second), 0);
+    assert_int_equal(proc_connections_of(b, &to_second), 1);
+    assert_int_equal(proc_connections_of(c, &from_it), 0);
+    assert_int_equal(proc_connections_of(listener, &from_it), 0);
+    end(c);
+    end(b);
+    end(a);
+    end(elsewhere);
+    end(listener);
+}
+
+TEST(proc, a_connection_of_ipv4_by_a_socket_of_ipv6_counts_like_any)
+{
+    NO_FIXTURE;
+    uint16_t port;
+    int v6 = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (v6 < 0) {
+        skip();
+    }
+    close(v6);
+    pid_t listener = child(AF_INET, &port, "listener");
+    pid_t pid = caller(AF_INET6, 2, port);
+    const struct proc_connections which = {
+        .remote_port = port, .remote.s_addr = htonl(0x7F000002u)};
+    assert_int_equal(proc_connections_of(pid, &which), 1);
+    end(pid);
+    end(listener);
+}
+
 static bool collect(void *ctx, pid_t pid, pid_t session)
 {
     pid_t *wanted = ctx;
@@ -301,6 +392,8 @@ int main(void)
         STORY(proc, a_socket_that_is_bound_or_connected_does_not_listen),
         STORY(proc, a_hundred_listeners_do_not_hide_one),
         STORY(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there),
+        STORY(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them),
+        STORY(proc, a_connection_of_ipv4_by_a_socket_of_ipv6_counts_like_any),
         STORY(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree),
         STORY(proc, zombies_do_not_count_and_strangers_live),
         STORY(proc, a_deep_and_wide_tree_is_killed_whole),
