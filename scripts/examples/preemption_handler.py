@@ -4,7 +4,8 @@
     tfe-agent --nnodes=1:4 --checkpoint-dir=/shared/digits-handler preemption_handler.py --checkpoint-dir /shared/digits-handler
 
 The handler asks tfe.stop_requested() once a second whether machines are going to leave, has all workers save after the same
-step, and calls exit_fn, where they wait for the agent to end them; it watches the directory of the checkpoints.
+step, and calls exit_fn, where they wait for the agent to end them; it watches the directory of the checkpoints. A script
+without tfe may watch TFE_PREEMPT_FILE instead, as this one does with --only-file.
 """
 import argparse
 import os
@@ -23,6 +24,7 @@ p.add_argument("--steps", type=int, default=600)
 p.add_argument("--batch", type=int, default=96, help="samples per step, of all workers together")
 p.add_argument("--save-every", type=int, default=30, metavar="STEPS")
 p.add_argument("--pace", type=float, default=0, metavar="SECONDS", help="a step takes at least this long")
+p.add_argument("--only-file", action="store_true", help="watch TFE_PREEMPT_FILE, and nothing else")
 args = p.parse_args()
 rank, world = tfe.rank(), tfe.world_size()
 
@@ -53,7 +55,8 @@ def train_step(x, y):
 
 
 def preempted():
-    return tfe.stop_requested() or os.path.exists(os.environ.get("TFE_PREEMPT_FILE", "/nonexistent"))
+    said = not args.only_file and tfe.stop_requested()
+    return said or os.path.exists(os.environ.get("TFE_PREEMPT_FILE", "/nonexistent"))
 
 
 def saved():
