@@ -26,6 +26,9 @@
 /* More missing ranks are counted, not named. */
 #define NAMED_MAX 20
 
+/* Connections are counted again so often when they change under the count. */
+#define COUNT_TRIES 4
+
 /* Silence is looked for so often within the time that it may last. */
 #define LOOKS 8
 #define LOOK_LEAST_MS 100
@@ -100,9 +103,18 @@ static size_t count_own(const struct watch *w)
  * stands in the table is not what a rank behind a second interface or a translated address comes from. */
 static size_t count_arrived(const struct watch *w)
 {
-    size_t own = count_own(w); /* first: one that is made meanwhile must not be taken off */
     struct proc_connections which = at_leader(w);
-    size_t all = proc_connections(&which, NULL, NULL);
+    size_t own = count_own(w);
+    size_t all = 0;
+    /* One of its own that is made between the two counts would be taken for a peer's, or a peer for it. */
+    for (int i = 0; i < COUNT_TRIES; i++) {
+        all = proc_connections(&which, NULL, NULL);
+        size_t before = own;
+        own = count_own(w);
+        if (own == before) {
+            break;
+        }
+    }
     return all > own ? all - own : 0;
 }
 
