@@ -40,12 +40,12 @@ struct agent {
     uint16_t backoff_ms;
     uint64_t epoch;    /* started */
     uint64_t highest;
-    uint64_t digests[2]; /* of the tables held, by parity of their epoch */
+    uint64_t digest; /* of the table held; 0 none */
     uint64_t table_epoch;
     uint64_t base;
     uint32_t rows;       /* of the table under way, where rows are looked at */
     uint32_t table_bytes;
-    uint32_t fresh[2]; /* how often the ports of a parity were changed */
+    uint32_t fresh; /* how often it took another pair of ports */
     uint32_t renewals;
     uint32_t answered;
     uint64_t sent_us;
@@ -156,7 +156,7 @@ static void arm_renewal(struct agent *a)
 static uint16_t port_of(const struct agent *a, uint64_t epoch)
 {
     const uint32_t number = a->fleet->config.first_label + a->number;
-    return (uint16_t)(FIRST_PORT + (2 * number + 7919u * a->fresh[epoch & 1] + (epoch & 1)) % 50000);
+    return (uint16_t)(FIRST_PORT + (2 * number + 7918u * a->fresh + (epoch & 1)) % 50000);
 }
 
 static void send_ready(struct agent *a, uint64_t epoch, bool answering)
@@ -168,7 +168,7 @@ static void send_ready(struct agent *a, uint64_t epoch, bool answering)
                                          .host = "127.0.0.1",
                                          .ports = &port,
                                          .n_ports = 1,
-                                         .table_digest = a->digests[epoch & 1],
+                                         .table_digest = a->digest,
                                          .answering = answering}});
 }
 
@@ -255,7 +255,7 @@ static bool has_table(struct agent *a, const struct msg_start *start)
         const bool changes = a->base != 0;
         r->bytes[changes] = bytes;
         return a->table_epoch == start->epoch &&
-               (changes ? a->base == a->digests[start->epoch & 1] : a->rows == start->world);
+               (changes ? a->base == a->digest : a->rows == start->world);
     }
     /* The whole one, or the changes: as many bytes as those had who looked. */
     return bytes == r->bytes[0] || bytes == r->bytes[1] ||
@@ -278,7 +278,7 @@ static void on_start(struct agent *a, const struct msg_start *start)
         f->seen.wrong++;
         return;
     }
-    a->digests[start->epoch & 1] = start->table_digest;
+    a->digest = start->table_digest;
     if (start->epoch > f->seen.epoch) {
         f->seen.epoch = start->epoch;
         f->seen.epochs_seen++;
@@ -385,7 +385,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         on_renewed(a, &msg->u.renewed);
         break;
     case MSG_PREPARE:
-        a->fresh[msg->u.prepare.epoch & 1] += msg->u.prepare.fresh_ports;
+        a->fresh += msg->u.prepare.fresh_ports;
         send_ready(a, msg->u.prepare.epoch, msg->u.prepare.answer);
         break;
     case MSG_TABLE:
@@ -497,7 +497,7 @@ static void be_born(struct agent *a)
     set_epoch(a, 0);
     a->backoff_ms = BACKOFF_FIRST_MS;
     a->highest = a->table_epoch = 0;
-    a->digests[0] = a->digests[1] = 0;
+    a->digest = 0;
 }
 
 int fleet_new(struct event_base *base, const struct fleet_config *config, struct fleet **ret)

@@ -51,7 +51,7 @@ def loss(figures, agents, turns):
     case = f"one of {agents} lost, p99"
     if not figures.wanted(case):
         return
-    values, floors, per_agent, first, first_per_agent = [], [], [], [], []
+    values, floors, per_agent, again, again_per_agent = [], [], [], [], []
     for _ in range(turns):
         server, load = joined(agents)
         with server, load:
@@ -59,23 +59,23 @@ def loss(figures, agents, turns):
             load(f"connect 0 {agents}")
             floors.append(load(f"started {agents} 300")["us"] / 1000)
             load("run 1")
-            # The first loss of a job: nobody holds a table of the new epoch's parity, so each is sent a whole one.
             load("mark")
             epoch = load("lose 3")["epoch"]
             facts = load(f"newer {epoch} {agents - 1} 300")
-            first.append(facts["started_p99_us"] / 1000)
-            first_per_agent.append(facts["bytes"] / (agents - 1))
+            values.append(facts["started_p99_us"] / 1000)
+            per_agent.append(facts["bytes"] / (agents - 1))
             load("run 2")
             load("mark")
             load("lose 5")
             facts = load(f"newer {facts['epoch']} {agents - 2} 300")
-            values.append(facts["started_p99_us"] / 1000)
-            per_agent.append(facts["bytes"] / (agents - 2))
+            again.append(facts["started_p99_us"] / 1000)
+            again_per_agent.append(facts["bytes"] / (agents - 2))
     # Beside the first START of the same agents, their handshakes in it: few of them need no second either way.
-    figures.add(case, values, "ms", floors, ("ratio<=", 0.15) if figures.options.quick else ("value<=", 1000))
+    within = ("ratio<=", 0.15) if figures.options.quick else ("value<=", 1000)
+    figures.add(case, values, "ms", floors, within)
     figures.add(f"one of {agents} lost, bytes per survivor", per_agent, "B", goal=("value<=", 1024), exact=True)
-    figures.add("  the job's first loss, p99", first, "ms")
-    figures.add("  the job's first loss, bytes per survivor", first_per_agent, "B")
+    figures.add("  another one, p99", again, "ms", floors, within)
+    figures.add("  another one, bytes per survivor", again_per_agent, "B", goal=("value<=", 1024), exact=True)
 
 
 def death(figures, agents, turns):

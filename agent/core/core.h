@@ -76,7 +76,7 @@ struct notices {
 
 struct table {
     uint64_t epoch;
-    uint64_t digest; /* once it has proven to be what a START named; 0 before */
+    uint64_t digest; /* once it has proven to be what a START named; 0: nothing may be told as changes of it */
     uint64_t base;   /* the rows that came changed the table of this digest; 0: it came whole */
     uint32_t world;
     size_t n;             /* rows filled: they come in order */
@@ -96,7 +96,8 @@ struct agent {
     struct tfe_mono deadline;
     struct rng rng;
     struct link link;
-    struct table tables[2]; /* of even and of odd epochs */
+    struct table table;  /* of the last epoch that began here */
+    struct table coming; /* of the next one; epoch 0: no chunk of it is here */
 
     enum work_state work;
     uint64_t epoch;   /* RUNNING, SWEEPING: whose trainers */
@@ -238,10 +239,9 @@ void probe_done(struct agent *a, uint64_t probe, enum tfe_probe_result result);
 /* --- table.c: the cluster table, chunk by chunk ----------------------------------------------- */
 /* TFE_ENOMEM, TFE_EINVAL (rows not in order, changes of a table that is not here): nothing changed. */
 int table_take(struct agent *a, const struct msg_table *chunk) TFE_MUST_CHECK;
-/* Whether the table of the epoch is whole and has this digest; its rows are usable then. */
-bool table_is(struct agent *a, uint64_t epoch, uint64_t digest);
-/* Digest of the table that changes for this epoch could begin from; 0 none. */
-uint64_t table_held(const struct agent *a, uint64_t epoch);
+/* Whether the table of the epoch is here whole and has this digest: it is a->table then, its rows usable until the next
+ * one is. Else a->table has no digest any more, and the next one has to come whole. */
+bool table_begin(struct agent *a, uint64_t epoch, uint64_t digest);
 void table_done(struct agent *a);
 
 #endif

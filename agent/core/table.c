@@ -1,5 +1,5 @@
-/* agent/core/table.c: the cluster tables as they come in, chunk by chunk, whole or as changes. One for odd and
- * one for even epochs: ports are used in turn, so a table resembles the last but one. */
+/* agent/core/table.c: the cluster tables as they come in, chunk by chunk, whole or as changes of the one that the last
+ * START named. That one stays until the next START names another: a switch may be given up half way. */
 #include "common/base/table.h"
 
 #include <string.h>
@@ -70,7 +70,6 @@ static int take_whole(struct agent *a, struct table *t, const struct msg_table *
         t->base = 0;
         t->n_hosts = 0;
     }
-    t->digest = 0;
     for (size_t i = 0; i < chunk->n_rows; i++) {
         set_row(t, &chunk->rows[i]);
     }
@@ -78,32 +77,55 @@ static int take_whole(struct agent *a, struct table *t, const struct msg_table *
     return 0;
 }
 
-/* Changes of the table that is here. Rows that the old one had not, and that no chunk brings, make a digest
+/* The table that the changes are made to. Rows that the old one had not, and that no chunk brings, make a digest
  * that its START does not name; the whole table comes then. */
-static int take_changes(struct agent *a, struct table *t, const struct msg_table *chunk)
+static void begin_changes(struct table *t, const struct table *held, const struct msg_table *chunk)
 {
-    bool goes_on = chunk->epoch == t->epoch && chunk->base_digest == t->base;
-    if (!goes_on && (t->digest == 0 || t->digest != chunk->base_digest)) {
-        return TFE_EINVAL;
-    }
-    for (size_t i = 0; i < chunk->n_rows; i++) {
-        if (chunk->rows[i].rank >= chunk->world ||
-            (i > 0 && chunk->rows[i].rank <= chunk->rows[i - 1].rank)) {
-            return TFE_EINVAL;
-        }
-    }
-    if (reserve(a, t, chunk->world, t->n_hosts + hosts_size(chunk))) {
-        return TFE_ENOMEM;
-    }
-    for (size_t rank = t->n; rank < chunk->world; rank++) {
-        t->rows[rank] = (struct msg_row){.rank = (uint32_t)rank};
-        t->host_at[rank] = 0;
-    }
     t->epoch = chunk->epoch;
     t->world = chunk->world;
     t->n = chunk->world;
     t->base = chunk->base_digest;
-    t->digest = 0;
+    t->n_hosts = 0;
+    for (uint32_t rank = 0; rank < chunk->world; rank++) {
+        struct msg_row row = {.rank = rank, .host = ""};
+        if (rank < held->n) {
+            row.host = held->rows[rank].host;
+            row.port = table_port(held->rows[rank].port, chunk->turned);
+        }
+        set_row(t, &row);
+    }
+}
+
+static bool is_in_order(const struct msg_table *chunk)
+{
+    for (size_t i = 0; i < chunk->n_rows; i++) {
+        if (chunk->rows[i].rank >= chunk->world ||
+            (i > 0 && chunk->rows[i].rank <= chunk->rows[i - 1].rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int take_changes(struct agent *a, struct table *t, const struct msg_table *chunk)
+{
+    bool goes_on = chunk->epoch == t->epoch && chunk->world == t->world &&
+                   chunk->base_digest == t->base;
+    bool is_here = chunk->epoch == a->table.epoch; /* told twice, over a reconnect */
+    if ((!goes_on && !is_here && a->table.digest != chunk->base_digest) || !is_in_order(chunk)) {
+        return TFE_EINVAL;
+    }
+    if (is_here) {
+        return 0;
+    }
+    /* A row that the old one had not takes a byte. */
+    size_t before = goes_on ? t->n_hosts : a->table.n_hosts + chunk->world;
+    if (reserve(a, t, chunk->world, before + hosts_size(chunk))) {
+        return TFE_ENOMEM;
+    }
+    if (!goes_on) {
+        begin_changes(t, &a->table, chunk);
+    }
     for (size_t i = 0; i < chunk->n_rows; i++) {
         set_row(t, &chunk->rows[i]);
     }
@@ -112,40 +134,42 @@ static int take_changes(struct agent *a, struct table *t, const struct msg_table
 
 int table_take(struct agent *a, const struct msg_table *chunk)
 {
-    struct table *t = &a->tables[chunk->epoch & 1];
     if (chunk->world > MSG_NODES_MAX * MSG_NPROC_MAX) {
         return TFE_EINVAL;
     }
-    return chunk->base_digest == 0 ? take_whole(a, t, chunk) : take_changes(a, t, chunk);
+    return chunk->base_digest == 0 ? take_whole(a, &a->coming, chunk)
+                                   : take_changes(a, &a->coming, chunk);
 }
 
-bool table_is(struct agent *a, uint64_t epoch, uint64_t digest)
+bool table_begin(struct agent *a, uint64_t epoch, uint64_t digest)
 {
-    struct table *t = &a->tables[epoch & 1];
-    if (t->epoch != epoch || t->n != t->world || t->n == 0) {
-        t->digest = 0;
-        return false;
-    }
-    for (size_t i = 0; i < t->n; i++) {
+    struct table *t = &a->coming;
+    bool whole = t->epoch == epoch && t->n == t->world && t->n > 0;
+    for (size_t i = 0; whole && i < t->n; i++) {
         t->rows[i].host = t->hosts + t->host_at[i]; /* hosts no longer moves */
     }
-    t->digest = table_digest(t->rows, t->n) == digest ? digest : 0;
-    return t->digest != 0;
+    if (!whole || table_digest(t->rows, t->n) != digest) {
+        t->epoch = 0;
+        a->table.digest = 0; /* changes of it would come to the same again */
+        return false;
+    }
+    struct table old = a->table;
+    a->table = *t;
+    a->table.digest = digest;
+    a->coming = old;
+    a->coming.epoch = 0;
+    return true;
 }
 
-uint64_t table_held(const struct agent *a, uint64_t epoch)
+static void done(struct agent *a, struct table *t)
 {
-    const struct table *t = &a->tables[epoch & 1];
-    /* What changes leave behind is not collected: once it is as much as a table with names of some
-     * length, the next one comes whole. */
-    return t->n_hosts > (size_t)64 * t->n + 1024 ? 0 : t->digest;
+    mem_free(a->mem, t->rows);
+    mem_free(a->mem, t->host_at);
+    mem_free(a->mem, t->hosts);
 }
 
 void table_done(struct agent *a)
 {
-    for (size_t i = 0; i < 2; i++) {
-        mem_free(a->mem, a->tables[i].rows);
-        mem_free(a->mem, a->tables[i].host_at);
-        mem_free(a->mem, a->tables[i].hosts);
-    }
+    done(a, &a->table);
+    done(a, &a->coming);
 }

@@ -48,7 +48,7 @@ void work_ready(struct agent *a)
     ready->ports = a->ports;
     ready->n_ports = a->config.nproc;
     ready->answering = a->answers;
-    ready->table_digest = table_held(a, a->prepare);
+    ready->table_digest = a->table.digest;
     act_trace(a, AGENT_TRACE_READY, 0, NULL)->epoch = a->prepare;
 }
 
@@ -76,10 +76,10 @@ static void void_start(struct agent *a, const struct msg_start *start, const cha
 /* The ports are this node's own row: it was READY with them, and the table's digest fits. */
 static void remember(struct agent *a, const struct msg_start *start)
 {
-    const char *host = a->tables[start->epoch & 1].rows[start->rank].host;
+    const char *host = a->table.rows[start->rank].host;
     memcpy(a->running_host, host, strlen(host) + 1);
     for (uint32_t i = 0; i < a->config.nproc; i++) {
-        a->running_ports[i] = a->tables[start->epoch & 1].rows[start->rank + i].port;
+        a->running_ports[i] = a->table.rows[start->rank + i].port;
     }
     a->running = (struct msg_running){
         .run = start->run,
@@ -114,13 +114,13 @@ void work_start(struct agent *a, const struct msg_start *start)
         void_start(a, start, "this node is not ready for it");
         return;
     }
-    if (!table_is(a, start->epoch, start->table_digest)) {
+    if (!table_begin(a, start->epoch, start->table_digest)) {
         act_trace(a, AGENT_TRACE_VOID_START, 0, "its table is not whole")->epoch = start->epoch;
         a->asked = true; /* it counts on this node, whatever connection it asked on */
         work_ready(a);   /* with no digest: the table comes again */
         return;
     }
-    if ((uint64_t)start->rank + a->config.nproc > a->tables[start->epoch & 1].n) {
+    if ((uint64_t)start->rank + a->config.nproc > a->table.n) {
         void_start(a, start, "its rank is outside of its table");
         return;
     }
@@ -147,8 +147,8 @@ void work_start(struct agent *a, const struct msg_start *start)
         .run = start->run,
         .rank = start->rank,
         .restarts = a->starts++,
-        .rows = a->tables[start->epoch & 1].rows,
-        .n_rows = a->tables[start->epoch & 1].n,
+        .rows = a->table.rows,
+        .n_rows = a->table.n,
     };
 }
 

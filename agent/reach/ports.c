@@ -15,6 +15,10 @@
 /* Odd and even epochs. */
 #define SETS 2
 
+/* A number whose neighbour is taken is passed over so often before the two are picked without regard to each other:
+ * rows of a table that is told whole are all that costs. */
+#define PAIR_TRIES 32
+
 /* On loopback an answer is there when connect returns; this is for a machine that was just thawed.
  */
 #define ANSWER_MS 5
@@ -28,6 +32,7 @@ struct ports {
     uint32_t nproc;
     bool fixed;
     struct port_set sets[SETS];
+    struct port_set next[SETS]; /* takes the set's place when it is held again; all let go: nothing does */
 };
 
 static struct sockaddr_in ipv4(uint32_t address, uint16_t port)
@@ -104,6 +109,52 @@ static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_why *why)
     return 0;
 }
 
+/* Holds this very number, -1 where anybody else has it: another agent's socket shares with one that was bound with
+ * SO_REUSEPORT, so this one gets it afterwards. */
+static int port_take(uint16_t port)
+{
+    int on = 1;
+    int fd = port_bind(port, false, false);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Holds two numbers that differ in the last bit, the even one first; after too many tries, any two. */
+static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_why *why)
+{
+    int passed[PAIR_TRIES]; /* kept until the end, or the kernel might offer them again */
+    int n = 0;
+    int fd = -1;
+    int other = -1;
+    uint16_t number = 0;
+    int rc = port_pick(&fd, &number, why);
+    while (rc == 0 && other < 0 && n < PAIR_TRIES) {
+        other = port_take(number ^ 1);
+        if (other < 0) {
+            passed[n++] = fd;
+            rc = port_pick(&fd, &number, why);
+        }
+    }
+    int odd = number & 1;
+    numbers[odd] = number;
+    numbers[!odd] = number ^ 1;
+    if (rc == 0 && other < 0) {
+        rc = port_pick(&other, &numbers[!odd], why);
+        if (rc != 0) {
+            close(fd);
+        }
+    }
+    while (n > 0) {
+        close(passed[--n]);
+    }
+    fds[odd] = fd;
+    fds[!odd] = other;
+    return rc;
+}
+
 static void set_let_go(struct port_set *set, uint32_t nproc)
 {
     for (uint32_t i = 0; i < nproc; i++) {
@@ -114,22 +165,51 @@ static void set_let_go(struct port_set *set, uint32_t nproc)
     }
 }
 
-/* New numbers for the whole set. The old ones are let go only then, so that no new one is an old
- * one. */
-static int set_pick(struct port_set *set, uint32_t nproc, struct tfe_why *why)
+/* No socket is in it. */
+static void set_clear(struct port_set *set)
 {
-    struct port_set picked;
-    memset(picked.fds, -1, sizeof picked.fds);
+    memset(set->fds, -1, sizeof set->fds);
+}
+
+static int sets_pick(struct port_set sets[SETS], uint32_t nproc, struct tfe_why *why)
+{
+    set_clear(&sets[0]);
+    set_clear(&sets[1]);
     for (uint32_t i = 0; i < nproc; i++) {
-        int rc = port_pick(&picked.fds[i], &picked.numbers[i], why);
+        int fds[SETS];
+        uint16_t numbers[SETS];
+        int rc = pair_pick(fds, numbers, why);
+        for (int k = 0; k < SETS && rc == 0; k++) {
+            sets[k].fds[i] = fds[k];
+            sets[k].numbers[i] = numbers[k];
+        }
         if (rc != 0) {
-            set_let_go(&picked, nproc);
+            set_let_go(&sets[0], nproc);
+            set_let_go(&sets[1], nproc);
             return rc;
         }
     }
-    set_let_go(set, nproc);
-    *set = picked;
     return 0;
+}
+
+/* What was set before is let go only now, so that no number that was just picked is an old one. */
+static void set_replace(struct port_set *set, uint32_t nproc, const struct port_set *by)
+{
+    set_let_go(set, nproc);
+    *set = *by;
+}
+
+/* New numbers for the set. The other one is in use: it gets its halves of the pairs when it is held again. */
+static int ports_renew(struct ports *ports, int k, struct tfe_why *why)
+{
+    struct port_set picked[SETS];
+    int rc = sets_pick(picked, ports->nproc, why);
+    if (rc == 0) {
+        set_let_go(&ports->next[k], ports->nproc);
+        set_replace(&ports->sets[k], ports->nproc, &picked[k]);
+        set_replace(&ports->next[!k], ports->nproc, &picked[!k]);
+    }
+    return rc;
 }
 
 /* Whether nobody has the port, with or without SO_REUSEPORT. Connections that linger after an
@@ -178,16 +258,11 @@ int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_why
     }
     ports->nproc = nproc;
     ports->fixed = fixed != 0;
-    int rc = 0;
-    for (int i = 0; i < SETS; i++) {
-        memset(ports->sets[i].fds, -1, sizeof ports->sets[i].fds);
+    for (int k = 0; k < SETS; k++) {
+        set_clear(&ports->sets[k]);
+        set_clear(&ports->next[k]);
     }
-    if (fixed) {
-        rc = set_fix(&ports->sets[0], nproc, fixed, why);
-    }
-    for (int i = 0; !fixed && rc == 0 && i < SETS; i++) {
-        rc = set_pick(&ports->sets[i], nproc, why);
-    }
+    int rc = fixed ? set_fix(&ports->sets[0], nproc, fixed, why) : sets_pick(ports->sets, nproc, why);
     if (rc != 0) {
         ports_free(ports);
         return rc;
@@ -201,26 +276,37 @@ void ports_free(struct ports *ports)
     if (!ports) {
         return;
     }
-    for (int i = 0; i < SETS; i++) {
-        set_let_go(&ports->sets[i], ports->nproc);
+    for (int k = 0; k < SETS; k++) {
+        set_let_go(&ports->sets[k], ports->nproc);
+        set_let_go(&ports->next[k], ports->nproc);
     }
     free(ports);
 }
 
+/* Which set serves the epoch. */
+static int set_number(const struct ports *ports, uint64_t epoch)
+{
+    return ports->fixed ? 0 : (int)(epoch % SETS);
+}
+
 static struct port_set *set_of(struct ports *ports, uint64_t epoch)
 {
-    return &ports->sets[ports->fixed ? 0 : epoch % SETS];
+    return &ports->sets[set_number(ports, epoch)];
 }
 
 int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t **ret_numbers,
                struct tfe_why *why)
 {
-    struct port_set *set = set_of(ports, epoch);
+    int k = set_number(ports, epoch);
+    struct port_set *set = &ports->sets[k];
     if (fresh && !ports->fixed) {
-        int rc = set_pick(set, ports->nproc, why);
+        int rc = ports_renew(ports, k, why);
         if (rc != 0) {
             return rc;
         }
+    } else if (ports->next[k].fds[0] >= 0) {
+        set_replace(set, ports->nproc, &ports->next[k]);
+        set_clear(&ports->next[k]);
     }
     for (uint32_t i = 0; i < ports->nproc; i++) {
         if (set->fds[i] >= 0) {

@@ -12,8 +12,9 @@
 
 /* The ports of all trainers of this node, two sets of them: epochs use the sets in turn (odd,
  * even), so that a stale peer of the last epoch never reaches a trainer of this one, and a set
- * changes seldom. Each port is held by a socket bound with SO_REUSEPORT that never listens (a SYN
- * to it is refused). */
+ * changes seldom. The numbers come in pairs that differ in the last bit, the odd one for the odd
+ * epochs: who knows the table of one epoch knows most of the next one's (TABLE's "turned"). Each
+ * port is held by a socket bound with SO_REUSEPORT that never listens (a SYN to it is refused). */
 struct ports;
 
 /* fixed 0: the kernel picks two sets. Else one set, fixed … fixed+nproc-1, serves every epoch; each
@@ -24,7 +25,8 @@ int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret,
 void ports_free(struct ports *ports);
 
 /* The set for an epoch, nproc numbers, valid until the next ports_* call; (re)binds what was let
- * go. fresh: take new numbers for this parity first (not with fixed ports). TFE_ESYS with why. */
+ * go. fresh: take new pairs first (not with fixed ports), whose other halves serve the other parity
+ * from its next ports_hold on. TFE_ESYS with why. */
 int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t **ret_numbers,
                struct tfe_why *why) TFE_MUST_CHECK;
 

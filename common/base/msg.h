@@ -374,6 +374,7 @@ struct msg_table {
     uint64_t base_digest; /* the rows change the table with this digest; 0: the table is whole */
     const struct msg_row *rows;
     size_t n_rows;
+    bool turned; /* … after each port of that one has become the other of its pair (table_port) */
 };
 
 /* Start the trainers of this epoch. Follows its TABLE chunks. */

@@ -40,6 +40,8 @@ static int put_head(const struct msg_table *m, struct codec_out *out)
     pb.world = m->world;
     pb.has_base_digest = m->base_digest != 0;
     pb.base_digest = m->base_digest;
+    pb.has_turned = m->turned;
+    pb.turned = m->turned;
     return codec_pack(out, &pb.base);
 }
 
@@ -114,6 +116,7 @@ int codec_get_table(struct codec_in *in, struct msg_table *ret)
         .epoch = pb->epoch,
         .world = pb->world,
         .base_digest = pb->base_digest,
+        .turned = pb->turned,
         .rows = rows,
         .n_rows = pb->n_rows,
     };

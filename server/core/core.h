@@ -60,7 +60,7 @@ struct node {
     struct tfe_id id;
     uint64_t join_order;  /* smaller: longer in the job */
     uint64_t ready_epoch;  /* its READY; 0 none */
-    uint64_t table_digest; /* of the table it said it holds for that epoch's parity; 0 none */
+    uint64_t table_digest; /* of the table it said it holds; 0 none */
     uint32_t session;     /* or NO_SESSION */
     uint64_t visit;       /* tells its sessions apart: their numbers come again */
     uint32_t seat;        /* in the current epoch, or NO_SEAT */

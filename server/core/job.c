@@ -58,8 +58,6 @@ struct job *job_new(struct rdzv *r, const struct msg_join *join)
     take_wishes(r, job, join);
     job->run = 1;
     job->is_first_epoch = true;
-    job->tables.of[1] = 1;
-    job->tables.spare = 2;
     job->state = JOB_WAITING;
     job->waiting_since = r->now;
     job->timer.kind = TIMER_JOB;

@@ -1,9 +1,9 @@
-/* server/core/table.c: the cluster tables of a job: of the present epoch, of the one before it, and what
- * changed since the last one of the same parity.
+/* server/core/table.c: the cluster tables of a job: of the present epoch, of the two before it, and what
+ * changed since either of those.
  *
- * Ports are used in turn, odd and even epochs, so a table resembles the last but one: that is the one
- * an agent keeps, and names in its READY. Three copies take turns, because the new one is compared
- * with the one it replaces. */
+ * An agent keeps the table of the last epoch that it trained in, and names it in its READY. Ports are used in turn,
+ * odd and even epochs, but the two of a pair differ in the last bit only: with its ports turned the last table
+ * resembles the new one, as it is the last but one does. */
 #include "server/core/table.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
 {
     struct tables *t = &job->tables;
     /* Whatever of it succeeds stands: each array is larger than it has to be then. */
-    for (size_t i = 0; i < TABLE_COPIES; i++) {
+    for (size_t i = 0; i <= TABLE_BASES; i++) {
         struct table_copy *copy = &t->copy[i];
         void *v = copy->rows;
         int err = grow(r, &v, rows, sizeof(*copy->rows));
@@ -52,59 +52,78 @@ int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
             return err;
         }
     }
-    void *v = t->changes;
-    int err = grow(r, &v, rows, sizeof(*t->changes));
-    t->changes = v;
-    t->base = 0; /* its rows pointed into the old blocks */
-    return err;
+    for (size_t i = 0; i < TABLE_BASES; i++) {
+        void *v = t->since[i].rows;
+        int err = grow(r, &v, rows, sizeof(*t->since[i].rows));
+        t->since[i].rows = v;
+        t->since[i].base = 0; /* its rows pointed into the old blocks */
+        if (err) {
+            return err;
+        }
+    }
+    return 0;
 }
 
 void tables_done(struct rdzv *r, struct job *job)
 {
-    for (size_t i = 0; i < TABLE_COPIES; i++) {
+    for (size_t i = 0; i <= TABLE_BASES; i++) {
         mem_free(r->mem, job->tables.copy[i].rows);
         mem_free(r->mem, job->tables.copy[i].hosts);
     }
-    mem_free(r->mem, job->tables.changes);
+    for (size_t i = 0; i < TABLE_BASES; i++) {
+        mem_free(r->mem, job->tables.since[i].rows);
+    }
 }
 
 void tables_forget(struct job *job)
 {
-    for (size_t i = 0; i < TABLE_COPIES; i++) {
+    for (size_t i = 0; i <= TABLE_BASES; i++) {
         job->tables.copy[i].n = 0;
         job->tables.copy[i].digest = 0;
     }
-    job->tables.base = 0;
+    for (size_t i = 0; i < TABLE_BASES; i++) {
+        job->tables.since[i].base = 0;
+    }
 }
 
-static bool is_same(const struct msg_row *a, const struct msg_row *b)
+static bool is_same(const struct table_copy *old, const struct msg_row *row, bool turned)
 {
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
+    return row->rank < old->n && row->port == table_port(old->rows[row->rank].port, turned) &&
+           strcmp(row->host, old->rows[row->rank].host) == 0;
 }
 
-static void compare(struct tables *t, const struct table_copy *old, const struct table_copy *new)
+static void compare(struct table_changes *c, const struct table_copy *old,
+                    const struct table_copy *new)
 {
-    t->base = 0;
-    t->n_changes = 0;
+    c->base = 0;
+    c->n = 0;
     if (old->digest == 0) {
         return;
     }
+    uint32_t same[2] = {0, 0};
     for (uint32_t i = 0; i < new->n; i++) {
-        if (i >= old->n || !is_same(&old->rows[i], &new->rows[i])) {
-            t->changes[t->n_changes++] = new->rows[i];
+        same[0] += is_same(old, &new->rows[i], false);
+        same[1] += is_same(old, &new->rows[i], true);
+    }
+    c->turned = same[1] > same[0];
+    /* Above half of it the whole table costs hardly more, and asks nothing of anybody's memory. */
+    if (new->n - same[c->turned] > new->n / 2) {
+        return;
+    }
+    c->base = old->digest;
+    for (uint32_t i = 0; i < new->n; i++) {
+        if (!is_same(old, &new->rows[i], c->turned)) {
+            c->rows[c->n++] = new->rows[i];
         }
     }
-    /* Above half of it the whole table costs hardly more, and asks nothing of anybody's memory. */
-    t->base = t->n_changes <= new->n / 2 ? old->digest : 0;
 }
 
 void epoch_make_table(struct job *job)
 {
     struct tables *t = &job->tables;
     struct epoch *epoch = &job->epoch;
-    uint8_t parity = epoch->number & 1;
-    struct table_copy *old = &t->copy[t->of[parity]];
-    struct table_copy *new = &t->copy[t->spare];
+    size_t present = (t->present + 1) % (TABLE_BASES + 1);
+    struct table_copy *new = &t->copy[present];
     new->n = epoch->n_seats * job->nproc;
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         const struct node *node = epoch->seats[seat];
@@ -116,11 +135,10 @@ void epoch_make_table(struct job *job)
         }
     }
     new->digest = table_digest(new->rows, new->n);
-    compare(t, old, new);
-    uint8_t spare = t->of[parity];
-    t->of[parity] = t->spare;
-    t->present = t->spare;
-    t->spare = spare;
+    for (size_t i = 0; i < TABLE_BASES; i++) {
+        compare(&t->since[i], &t->copy[(present + 1 + i) % (TABLE_BASES + 1)], new);
+    }
+    t->present = present;
     epoch->digest = new->digest;
     show(job);
 }
@@ -132,12 +150,16 @@ void table_tell(struct rdzv *r, const struct job *job, const struct node *node)
     struct msg_table *table = &send_to(r, node->session, MSG_TABLE)->u.table;
     table->epoch = epoch->number;
     table->world = epoch->n_seats * job->nproc;
-    if (t->base != 0 && node->table_digest == t->base) {
-        table->base_digest = t->base;
-        table->rows = t->changes;
-        table->n_rows = t->n_changes;
-        return;
-    }
     table->rows = epoch->rows;
     table->n_rows = table->world;
+    for (size_t i = 0; i < TABLE_BASES; i++) {
+        const struct table_changes *c = &t->since[i];
+        /* One may be like the other, turned or not: the fewer changes. */
+        if (c->base != 0 && node->table_digest == c->base && c->n < table->n_rows) {
+            table->base_digest = c->base;
+            table->turned = c->turned;
+            table->rows = c->rows;
+            table->n_rows = c->n;
+        }
+    }
 }

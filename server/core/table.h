@@ -1,7 +1,8 @@
-/* server/core/table.h: the cluster table of an epoch, and those before it that changes are told from. */
+/* server/core/table.h: the cluster table of an epoch, and the two before it that changes are told from. */
 #ifndef TFE_SERVER_CORE_TABLE_H
 #define TFE_SERVER_CORE_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,15 +22,20 @@ struct table_copy {
     uint64_t digest;
 };
 
-#define TABLE_COPIES 3
+/* What of the present table has changed since an older one. */
+struct table_changes {
+    uint64_t base;        /* digest of the older one; 0: there is none, or the changes are too many */
+    bool turned;          /* the older one with its ports turned, see TABLE */
+    struct msg_row *rows; /* room for the job's capacity */
+    uint32_t n;
+};
+
+/* Where the present one is not known everywhere yet, some hold the one before. */
+#define TABLE_BASES 2
 struct tables {
-    struct table_copy copy[TABLE_COPIES];
-    uint8_t of[2]; /* by parity of the epoch: the newest */
-    uint8_t spare;
-    uint8_t present;
-    struct msg_row *changes; /* of the present one, since the one of digest `base` */
-    uint32_t n_changes;
-    uint64_t base; /* 0: there is none, or the changes are too many */
+    struct table_copy copy[TABLE_BASES + 1];
+    size_t present; /* … and the others before it, in turn */
+    struct table_changes since[TABLE_BASES];
 };
 
 /* Room for so many rows and seats in each copy. TFE_ENOMEM: what there was is as before. */

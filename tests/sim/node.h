@@ -60,7 +60,8 @@ struct node {
     struct tfe_mono fence;
     struct sim_timer fence_timer;
 
-    uint16_t ports[2][MSG_NPROC_MAX];
+    uint16_t ports[2][MSG_NPROC_MAX];      /* by parity of the epoch */
+    uint16_t next_ports[2][MSG_NPROC_MAX]; /* 0: none */
     uint16_t answers[MSG_NPROC_MAX]; /* the agent says who it is on these */
     size_t n_answers;
     uint16_t next_port;

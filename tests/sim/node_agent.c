@@ -110,13 +110,20 @@ static void pend(struct node *n, const struct agent_event *event)
 static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fresh)
 {
     uint32_t nproc = jobs_get(w, n->job)->nproc;
-    uint16_t *ports = n->ports[epoch & 1];
+    uint32_t k = epoch & 1;
+    uint16_t *ports = n->ports[k];
+    /* As agent/reach/ports.c: new ones come in pairs, whose other halves serve the other parity when it is next held. */
     for (uint32_t i = 0; i < nproc; i++) {
         if (fresh || ports[i] == 0) {
             n->next_port = n->next_port >= 60000 || n->next_port < 10000
                                ? 10000
-                               : (uint16_t)(n->next_port + 1);
-            ports[i] = n->next_port;
+                               : (uint16_t)(n->next_port + 2);
+            ports[i] = (uint16_t)(n->next_port + k);
+            n->next_ports[k][i] = 0;
+            n->next_ports[!k][i] = (uint16_t)(n->next_port + !k);
+        } else if (n->next_ports[k][i] != 0) {
+            ports[i] = n->next_ports[k][i];
+            n->next_ports[k][i] = 0;
         }
     }
     pend(n, &(struct agent_event){
@@ -337,6 +344,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
     memset(n->ports, 0, sizeof(n->ports)); /* the kernel gives a new process others */
+    memset(n->next_ports, 0, sizeof(n->next_ports));
     mem_init(&n->mem, w, n->name,
              MEMORY_BASE +
                  (size_t)MEMORY_PER_ROW * j->nproc * (j->max < w->n_nodes ? j->max : w->n_nodes));

@@ -88,8 +88,8 @@ static inline char *dump_agent(const struct agent *a)
     dump_link(f, &a->link);
     dump_work(f, a);
     dump_told(f, a);
-    dump_table(f, &a->tables[0]);
-    dump_table(f, &a->tables[1]);
+    dump_table(f, &a->table);
+    dump_table(f, &a->coming);
     struct rng rng = a->rng; /* a draw that nobody uses shifts all that follow */
     DUMP("rng %llu deadline=%lld\n", (unsigned long long)rng_next(&rng), (long long)a->deadline.ms);
     if (fclose(f)) {

@@ -1,7 +1,7 @@
 /* tests/unit/agent/test_changes.c: cluster tables that come as changes of one that the node holds. */
 #include "tests/unit/agent/bench.h"
 
-/* This node in epoch 1 and 2 has run; it is READY for 3 and names the table of epoch 1. */
+/* This node has run in epochs 1 and 2; it is READY for 3 and names the table of epoch 2. */
 static struct bench *a_bench_with_tables(uint64_t *ret_digest)
 {
     struct bench *b = a_running_bench(1);
@@ -108,11 +108,66 @@ TEST(changes, that_make_another_table_than_start_names_bring_a_ready_without_dig
     bench_free(b);
 }
 
+TEST(changes, of_a_turned_table_begin_with_the_other_port_of_each_pair)
+{
+    NO_FIXTURE;
+    uint64_t held;
+    struct bench *b = a_bench_with_tables(&held);
+    const struct msg_row now[] = {{0, "p", 7001}, {1, "me", 7001}, {2, "new", 7001}};
+    struct tfe_msg msg = {.type = MSG_TABLE,
+                          .u.table = {.epoch = 3,
+                                      .world = 3,
+                                      .base_digest = held,
+                                      .turned = true,
+                                      .rows = now + 2,
+                                      .n_rows = 1}};
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}), 0);
+    start_3(b, 3, now);
+    assert_saw(b, "SPAWN epoch=3 run=1 rank=1 restarts=2 p:7001 me:7001 new:7001\n");
+    bench_free(b);
+}
+
+/* The switch is given up when the changes are here, and another begins. */
+TEST(changes, that_never_began_leave_the_table_that_they_were_made_to)
+{
+    NO_FIXTURE;
+    uint64_t held;
+    struct bench *b = a_bench_with_tables(&held);
+    const struct msg_row now[] = {{0, "p", 7005}};
+    assert_int_equal(hears_changes(b, held, 2, now, 1), 0);
+    prepare(b, 4);
+    ports_held(b, 4);
+    assert_int_equal(b->ready_digest, held);
+    bench_free(b);
+}
+
+TEST(changes, told_again_of_the_table_that_has_begun_are_passed_over)
+{
+    NO_FIXTURE;
+    uint64_t held;
+    struct bench *b = a_bench_with_tables(&held);
+    const struct msg_row now[] = {{0, "p", 7005}, {1, "me", 7000}};
+    assert_int_equal(hears_changes(b, held, 2, now, 1), 0);
+    start_3(b, 2, now);
+    assert_saw(b, "SPAWN epoch=3");
+    assert_int_equal(hears_changes(b, held, 2, now, 1), 0);
+    stop(b, 3);
+    trainer_exited(b, 0, 0, 15);
+    swept(b);
+    prepare(b, 4);
+    ports_held(b, 4);
+    assert_int_equal(b->ready_digest, table_digest(now, 2));
+    bench_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest stories[] = {
         STORY(changes, are_made_to_the_table_that_ready_named),
         STORY(changes, may_shrink_the_table),
+        STORY(changes, of_a_turned_table_begin_with_the_other_port_of_each_pair),
+        STORY(changes, that_never_began_leave_the_table_that_they_were_made_to),
+        STORY(changes, told_again_of_the_table_that_has_begun_are_passed_over),
         STORY(changes, of_a_table_that_is_not_here_are_refused),
         STORY(changes, that_make_another_table_than_start_names_bring_a_ready_without_digest),
     };

@@ -138,6 +138,15 @@ TEST(ports, a_trainer_in_another_process_listens_on_a_held_port)
     close(ready[1]);
 }
 
+/* Odd epochs' and even epochs' differ in the last bit. */
+static void assert_pairs(const uint16_t *odd, const uint16_t *even, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(odd[i] & 1, 1);
+        assert_int_equal(odd[i] ^ 1, even[i]);
+    }
+}
+
 TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
 {
     NO_FIXTURE;
@@ -153,21 +162,52 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
             assert_true(i == k || odd[i] != odd[k]);
         }
     }
+    assert_pairs(odd, even, 3);
     ports_let_go(ports, 1);
     hold(ports, 3, false, now, 3);
     assert_memory_equal(now, odd, sizeof odd);
     hold(ports, 4, false, now, 3);
     assert_memory_equal(now, even, sizeof even);
-    hold(ports, 5, true, now, 3);
+    uint16_t fresh[3];
+    hold(ports, 5, true, fresh, 3);
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 3; k++) {
-            assert_int_not_equal(now[i], odd[k]);
-            assert_int_not_equal(now[i], even[k]);
+            assert_int_not_equal(fresh[i], odd[k]);
+            assert_int_not_equal(fresh[i], even[k]);
         }
     }
+    /* Epoch 4 goes on on its own until the other parity is wanted again: those are the other halves. */
+    assert_int_equal(bound(even[0], false, false), -1);
+    ports_let_go(ports, 4);
     hold(ports, 6, false, now, 3);
-    assert_memory_equal(now, even, sizeof even);
+    assert_pairs(fresh, now, 3);
+    hold(ports, 7, false, now, 3);
+    assert_memory_equal(now, fresh, sizeof fresh);
     ports_free(ports);
+}
+
+/* Two agents of one user on a machine: each other's sockets would share. */
+TEST(ports, no_two_agents_hold_the_same)
+{
+    NO_FIXTURE;
+    struct ports *all[40];
+    static uint16_t taken[80 * 8];
+    size_t n = 0;
+    for (size_t i = 0; i < 40; i++) {
+        all[i] = make(8, 0);
+        for (uint64_t epoch = 1; epoch <= 2; epoch++) {
+            hold(all[i], epoch, false, taken + n, 8);
+            for (size_t k = 0; k < n; k++) {
+                for (size_t j = n; j < n + 8; j++) {
+                    assert_int_not_equal(taken[k], taken[j]);
+                }
+            }
+            n += 8;
+        }
+    }
+    for (size_t i = 0; i < 40; i++) {
+        ports_free(all[i]);
+    }
 }
 
 TEST(ports, a_number_lost_to_somebody_else_is_replaced)
@@ -356,6 +396,7 @@ int main(void)
         STORY(ports, a_held_port_refuses_connections_and_others),
         STORY(ports, a_trainer_in_another_process_listens_on_a_held_port),
         STORY(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new),
+        STORY(ports, no_two_agents_hold_the_same),
         STORY(ports, a_number_lost_to_somebody_else_is_replaced),
         STORY(ports, fixed_numbers_serve_every_epoch),
         STORY(ports, a_fixed_number_in_use_is_named),

@@ -54,7 +54,7 @@ static struct world *a_world_in_epoch_3(uint64_t held, unsigned hold)
     return w;
 }
 
-TEST(table, the_changes_go_to_who_holds_the_last_table_of_the_same_parity)
+TEST(table, the_changes_go_to_who_holds_the_last_table_but_one)
 {
     NO_FIXTURE;
     uint64_t held = digest_of_table(6, 1, abcdef, first_six);
@@ -89,10 +89,94 @@ TEST(table, who_says_that_its_table_did_not_match_gets_the_whole_one)
     world_free(w);
 }
 
+/* Agents take the two ports of a pair in turn: 1000 + 100 x session, and one more in odd epochs. */
+static void ready_on_a_pair(struct world *w, uint32_t session, uint64_t epoch, uint64_t digest)
+{
+    const uint16_t port = (uint16_t)(1000 + 100 * session + epoch % 2);
+    const struct msg_ready ready = {
+        .epoch = epoch, .host = w->node[session], .ports = &port, .n_ports = 1, .table_digest = digest};
+    assert_int_equal(say(w, session, &(struct tfe_msg){.type = MSG_READY, .u.ready = ready}), 0);
+}
+
+static uint64_t digest_on_pairs(const char *names, const uint32_t *sessions, uint64_t epoch)
+{
+    struct msg_row rows[8];
+    char hosts[8][2];
+    uint32_t n = 0;
+    for (; names[n]; n++) {
+        snprintf(hosts[n], sizeof(hosts[n]), "%c", names[n]);
+        rows[n] = (struct msg_row){n, hosts[n], (uint16_t)(1000 + 100 * sessions[n] + epoch % 2)};
+    }
+    return table_digest(rows, n);
+}
+
+/* Of six in epoch 1, b leaves; the others hold the table of that one. */
+static struct world *a_world_in_epoch_2_on_pairs(uint64_t *ret_first)
+{
+    struct world *w = a_world(2, 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        join(w, i, abcdef[i]);
+        ready_on_a_pair(w, i, 1, 0);
+    }
+    assert_string_equal(job_state(w), "running");
+    *ret_first = digest_on_pairs("abcdef", first_six, 1);
+    w->quiet = true;
+    forget(w);
+    goodbye(w, 1);
+    for (uint32_t i = 0; i < 6; i++) {
+        if (i != 1) {
+            exited_as(w, i, (struct msg_exited){.epoch = 1, .stopped = true});
+            ready_on_a_pair(w, i, 2, *ret_first);
+        }
+    }
+    return w;
+}
+
+TEST(table, the_first_loss_of_a_job_sends_changes_of_the_running_one_with_its_ports_turned)
+{
+    NO_FIXTURE;
+    uint64_t first;
+    struct world *w = a_world_in_epoch_2_on_pairs(&first);
+    char line[128];
+    snprintf(line, sizeof(line), "0:TABLE epoch=2 changes 1=f:1500 turned base=%llx\n",
+             (unsigned long long)first);
+    assert_saw(w, line);
+    assert_int_equal(times_seen(w, "TABLE epoch=2 changes"), 5);
+    world_free(w);
+}
+
+TEST(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before)
+{
+    NO_FIXTURE;
+    uint64_t first;
+    struct world *w = a_world_in_epoch_2_on_pairs(&first);
+    uint64_t second = digest_on_pairs("afcde", (const uint32_t[]){0, 5, 2, 3, 4}, 2);
+    forget(w);
+    goodbye(w, 4);
+    for (uint32_t i = 0; i < 6; i++) {
+        if (i != 1 && i != 4) {
+            exited_as(w, i, (struct msg_exited){.epoch = 2, .stopped = true});
+            ready_on_a_pair(w, i, 3, i == 3 ? first : second);
+        }
+    }
+    char line[128];
+    snprintf(line, sizeof(line), "0:TABLE epoch=3 changes turned base=%llx\n",
+             (unsigned long long)second); /* e had the last seat */
+    assert_saw(w, line);
+    snprintf(line, sizeof(line), "3:TABLE epoch=3 changes 1=f:1501 base=%llx\n",
+             (unsigned long long)first);
+    assert_saw(w, line);
+    assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 4);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest stories[] = {
-        STORY(table, the_changes_go_to_who_holds_the_last_table_of_the_same_parity),
+        STORY(table, the_changes_go_to_who_holds_the_last_table_but_one),
+        STORY(table,
+              the_first_loss_of_a_job_sends_changes_of_the_running_one_with_its_ports_turned),
+        STORY(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before),
         STORY(table, a_digest_that_is_not_the_servers_gets_the_whole_one),
         STORY(table, who_says_that_its_table_did_not_match_gets_the_whole_one),
     };

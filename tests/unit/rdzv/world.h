@@ -177,7 +177,8 @@ static inline void put_msg(struct world *w, const struct tfe_msg *msg)
                 const struct msg_row *row = &msg->u.table.rows[i];
                 put(w, " %u=%s:%u", row->rank, row->host, row->port);
             }
-            put(w, " base=%llx", (unsigned long long)msg->u.table.base_digest);
+            put(w, "%s base=%llx", msg->u.table.turned ? " turned" : "",
+                (unsigned long long)msg->u.table.base_digest);
             break;
         }
         assert_int_equal(msg->u.table.world, msg->u.table.n_rows);

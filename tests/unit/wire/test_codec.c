@@ -78,7 +78,7 @@ static const struct tfe_msg samples[] = {
     M(STOP, stop, 1, false),
     M(SAVE, save, UINT64_MAX, UINT64_MAX, D),
     M(SAVE, save, 1, 1, U),
-    M(TABLE, table, UINT64_MAX, 8, UINT64_MAX, rows, COUNT(rows)),
+    M(TABLE, table, UINT64_MAX, 8, UINT64_MAX, rows, COUNT(rows), true),
     M(TABLE, table, 1, 65536 * 64, 0, NULL, 0),
     M(START, start, UINT64_MAX, UINT32_MAX, 65536 * 64 - 1, 65536 * 64, 65536, CAUSE_PREEMPTED,
       UINT64_MAX, D),
@@ -245,7 +245,7 @@ static void same_row(const struct msg_row *a, const struct msg_row *b)
 
 static void same_table(const struct msg_table *a, const struct msg_table *b)
 {
-    SAME(epoch), SAME(world), SAME(base_digest), SAME(n_rows);
+    SAME(epoch), SAME(world), SAME(base_digest), SAME(turned), SAME(n_rows);
     for (size_t i = 0; i < a->n_rows; i++) {
         same_row(&a->rows[i], &b->rows[i]);
     }
@@ -510,7 +510,7 @@ TEST(codec, a_table_of_any_size_travels_in_chunks)
     for (uint32_t i = 0; i < WORLD; i++) {
         big[i] = (struct msg_row){i, i % 3 ? "10.0.0.1" : long_host, (uint16_t)(i + 1)};
     }
-    const struct msg_table whole = {9, WORLD, 77, big, WORLD};
+    const struct msg_table whole = {9, WORLD, 77, big, WORLD, false};
     for (size_t c = 0; c < COUNT(caps); c++) {
         size_t first = 0, n, count;
         while (first < WORLD) {
@@ -563,7 +563,7 @@ TEST(codec, chunks_at_their_edges)
     NO_FIXTURE;
     const struct msg_row row = {0, long_host, 1};
     const struct msg_row bad = {1, "h", 1};
-    struct msg_table whole = {9, 1, 0, &row, 1};
+    struct msg_table whole = {9, 1, 0, &row, 1, false};
     struct tfe_msg got;
     size_t n, count;
     assert_int_equal(codec_encode_table_chunk(&whole, 1, bytes, sizeof(bytes), &n, &count), 0);
