@@ -21,6 +21,7 @@
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 
 /* Events that come up while actions are carried out: ports that are held, trainers that cannot be
  * started. */
@@ -254,10 +255,7 @@ static void set_timer(struct runner *r, struct tfe_mono deadline)
         evtimer_del(r->timer);
         return;
     }
-    int64_t ms = tfe_mono_sub(deadline, clock_mono());
-    ms = ms < 0 ? 0 : ms;
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    evtimer_add(r->timer, &tv);
+    timer_after(r->timer, tfe_mono_sub(deadline, clock_mono()));
 }
 
 /* What the channel to the scripts must know of what happens to the trainers. */

@@ -20,6 +20,7 @@
 #include "common/net/clock.h"
 #include "common/net/log.h"
 #include "common/net/state_dir.h"
+#include "common/net/timer.h"
 
 #define PROGRAM "tfe-rdzv"
 /* What a child that found none ends with. */
@@ -250,9 +251,7 @@ static int watch_begin(struct standalone *s);
 
 static void again_later(struct standalone *s)
 {
-    struct timeval tv = {.tv_sec = s->again_ms / 1000,
-                         .tv_usec = (suseconds_t)(s->again_ms % 1000) * 1000};
-    evtimer_add(s->again, &tv);
+    timer_after(s->again, s->again_ms);
     s->again_ms = s->again_ms * 2 < AGAIN_LAST_MS ? s->again_ms * 2 : AGAIN_LAST_MS;
 }
 

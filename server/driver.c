@@ -13,6 +13,7 @@
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 #include "server/actions.h"
 #include "server/store/writer.h"
 
@@ -57,8 +58,7 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
     if (ms < least_ms) {
         ms = least_ms;
     }
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    (void)event_add(driver->timer, &tv); /* re-arming a timer takes no memory */
+    (void)timer_after(driver->timer, ms); /* re-arming a timer takes no memory */
 }
 
 /* A time of the core's, as people tell it. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/notice/source.h"
+#include "common/net/timer.h"
 
 #define TOKEN_PATH "/latest/api/token"
 #define ACTION_PATH "/latest/meta-data/spot/instance-action"
@@ -37,7 +38,7 @@ static void pause_then(struct source *s)
 {
     struct aws *aws = s->own;
     aws->step = STEP_PAUSE;
-    source_after(aws->timer, s->wish->pace->aws_ms);
+    timer_after(aws->timer, s->wish->pace->aws_ms);
 }
 
 /* The next question of the round, or its end. */
@@ -195,7 +196,7 @@ static int start(struct source *s)
     if (!aws->timer) {
         return TFE_ENOMEM;
     }
-    source_after(aws->timer, 0);
+    timer_after(aws->timer, 0);
     return 0;
 }
 

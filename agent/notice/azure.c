@@ -11,6 +11,7 @@
 
 #include "agent/notice/source.h"
 #include "common/net/clock.h"
+#include "common/net/timer.h"
 
 #define NAME_PATH "/metadata/instance?api-version=2021-02-01"
 #define EVENTS_PATH "/metadata/scheduledevents?api-version=2020-07-01"
@@ -44,7 +45,7 @@ struct azure {
 
 static void ask_later(struct source *s)
 {
-    source_after(((struct azure *)s->own)->timer, s->wish->pace->azure_ms);
+    timer_after(((struct azure *)s->own)->timer, s->wish->pace->azure_ms);
 }
 
 static void failed(struct source *s, const char *why)
@@ -206,7 +207,7 @@ static void take_name(struct source *s, const struct http_answer *answer)
     if (name && name[0] && strlen(name) <= NAME_MAX_LENGTH) {
         memcpy(azure->name, name, strlen(name) + 1);
         source_works(s);
-        source_after(azure->timer, 0);
+        timer_after(azure->timer, 0);
     } else {
         failed(s, "it does not tell the machine's name");
     }
@@ -308,7 +309,7 @@ static int start(struct source *s)
     if (!azure->timer) {
         return TFE_ENOMEM;
     }
-    source_after(azure->timer, 0);
+    timer_after(azure->timer, 0);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/notice/source.h"
+#include "common/net/timer.h"
 
 /* A number of seconds and some blanks; the rest is not read. */
 #define SAYS_MAX 64
@@ -151,7 +152,7 @@ static void finish(struct source *s)
     if (status >= 0 || own->is_late) {
         judge(s, status);
     }
-    source_after(own->timer, s->wish->pace->command_ms);
+    timer_after(own->timer, s->wish->pace->command_ms);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *ctx)
@@ -232,7 +233,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     } else {
         source_failed(s, s->wish->choice->command, strerror(errno));
     }
-    source_after(own->timer, s->wish->pace->command_ms);
+    timer_after(own->timer, s->wish->pace->command_ms);
 }
 
 static int start(struct source *s)
@@ -243,7 +244,7 @@ static int start(struct source *s)
     if (!own->env || !own->timer) {
         return TFE_ENOMEM;
     }
-    source_after(own->timer, 0);
+    timer_after(own->timer, 0);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/notice/source.h"
+#include "common/net/timer.h"
 
 /* A number of seconds and some blanks. */
 #define HOLDS_MAX 32
@@ -62,7 +63,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     struct source *s = ctx;
     struct file *file = s->own;
     look(s, s->wish->choice->file);
-    source_after(file->timer, s->wish->pace->file_ms);
+    timer_after(file->timer, s->wish->pace->file_ms);
 }
 
 static int start(struct source *s)
@@ -72,7 +73,7 @@ static int start(struct source *s)
     if (!file->timer) {
         return TFE_ENOMEM;
     }
-    source_after(file->timer, 0);
+    timer_after(file->timer, 0);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "agent/notice/source.h"
 #include "common/net/clock.h"
+#include "common/net/timer.h"
 
 /* How long a machine lives on: a preempted one 30 s or less, one whose host is maintained and that
  * cannot move a minute (with an accelerator an hour, but that is said nowhere in the answer). */
@@ -75,7 +76,7 @@ static void failed(struct gce_question *q, const char *why)
 {
     q->waits = false; /* what changed meanwhile was not heard */
     if (source_failed(q->source, q->path, why)) {
-        source_after(q->timer, q->source->wish->pace->gce_ms);
+        timer_after(q->timer, q->source->wish->pace->gce_ms);
     }
 }
 
@@ -105,7 +106,7 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
     q->waits = true;
     source_works(s);
     q->take(s, value, is_change);
-    source_after(q->timer, s->wish->pace->gce_ms); /* a server that does not wait is not stormed */
+    timer_after(q->timer, s->wish->pace->gce_ms); /* a server that does not wait is not stormed */
 }
 
 /* The value now; then, from its etag on, the next change, so that none falls between two questions. */
@@ -130,7 +131,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     };
     if (!source_ask(q->source, &question, on_answer, q, &q->http) && !q->source->is_over) {
         q->waits = false; /* an etag that no path may have, perhaps */
-        source_after(q->timer, q->source->wish->pace->gce_ms);
+        timer_after(q->timer, q->source->wish->pace->gce_ms);
     }
 }
 
@@ -145,7 +146,7 @@ static int start(struct source *s)
         if (!gce->questions[i].timer) {
             return TFE_ENOMEM;
         }
-        source_after(gce->questions[i].timer, 0);
+        timer_after(gce->questions[i].timer, 0);
     }
     return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "agent/notice/source.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 
 const struct notice_pace notice_pace_default = {
     .aws_ms = 5000,
@@ -151,7 +152,7 @@ static void look(struct notices *all)
         evtimer_del(all->quiet);
         set_drained(all, false);
     } else if (!all->is_drained && !evtimer_pending(all->quiet, NULL)) {
-        source_after(all->quiet, all->wish.pace->quiet_ms);
+        timer_after(all->quiet, all->wish.pace->quiet_ms);
     }
 }
 

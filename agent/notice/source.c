@@ -65,12 +65,6 @@ bool source_ask(struct source *s, const struct http_question *question, http_fn 
     return rc == 0;
 }
 
-void source_after(struct event *timer, uint32_t ms)
-{
-    const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    evtimer_add(timer, &tv);
-}
-
 /* --- deadlines -------------------------------------------------------------------------------- */
 
 struct tfe_mono source_grace(const struct source *s)

@@ -65,8 +65,6 @@ bool source_ask(struct source *s, const struct http_question *question, http_fn 
                 void *ctx, struct http **ret);
 /* How long an answer may take now. */
 uint32_t source_patience(const struct source *s);
-/* Fires once, in ms. */
-void source_after(struct event *timer, uint32_t ms);
 
 /* Deadline of a warning that names none. */
 struct tfe_mono source_grace(const struct source *s);

@@ -19,6 +19,7 @@
 #include "common/base/msg.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 
 /* A script that floods the channel gets a small share of the loop: so many datagrams, then a pause.
  * What does not fit meanwhile is the sender's to repeat. */
@@ -70,12 +71,6 @@ struct scripts {
 };
 
 _Static_assert(MSG_NPROC_MAX <= 64, "changed has a bit for each trainer");
-
-static void arm(struct event *timer, uint32_t ms)
-{
-    struct timeval tv = {.tv_sec = 0, .tv_usec = (suseconds_t)ms * 1000};
-    evtimer_add(timer, &tv);
-}
 
 /* --- to the core -------------------------------------------------------------------------------- */
 
@@ -180,7 +175,7 @@ static void pay_all(struct scripts *s)
         all = pay(s, local) && all;
     }
     if (!all) {
-        arm(s->retry, RETRY_MS);
+        timer_after(s->retry, RETRY_MS);
     }
 }
 
@@ -210,7 +205,7 @@ static void take_hello(struct scripts *s, uint32_t local, const struct script_me
     script->owes_stop = m->listens && !tfe_mono_is_never(s->stop_by);
     mark(s, local);
     if (!pay(s, local)) {
-        arm(s->retry, RETRY_MS);
+        timer_after(s->retry, RETRY_MS);
     }
 }
 
@@ -310,7 +305,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     }
     if (is_busy || n == TURN_MAX) {
         event_del(s->readable);
-        arm(s->pause, PAUSE_MS);
+        timer_after(s->pause, PAUSE_MS);
     }
     tell_changes(s);
 }

@@ -16,6 +16,7 @@
 #include "agent/trainers/environment.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 
 /* A trainer that tells no step is taken for busy starting for so long. */
 #define BEGIN_MS 5000
@@ -222,10 +223,7 @@ static void standby_schedule(struct standbys *s)
         evtimer_del(s->timer);
         return;
     }
-    int64_t ms = tfe_mono_sub(next, now);
-    ms = ms > 0 ? ms : 0;
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    evtimer_add(s->timer, &tv);
+    timer_after(s->timer, tfe_mono_sub(next, now));
 }
 
 static void all_due(struct standbys *s, struct tfe_mono when)

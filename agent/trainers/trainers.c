@@ -22,6 +22,7 @@
 #include "common/base/text.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 
 /* A trainer that imports TensorFlow listens after seconds, one that was imported before after 100
  * ms: look often at first, then seldom. */
@@ -63,12 +64,6 @@ static void tell(struct trainers *t, struct agent_event event)
 {
     event.now = clock_mono();
     t->wish.on_event(t->wish.ctx, &event);
-}
-
-static void arm(struct event *timer, uint32_t ms)
-{
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    evtimer_add(timer, &tv);
 }
 
 static void end_output(struct trainers *t, uint32_t local)
@@ -175,7 +170,7 @@ static void look_quiet(struct trainers *t)
             t->stuck_told = true;
             log_warn("port_still_accepts", LOG_U("port", port), LOG_U("epoch", t->epoch));
         }
-        arm(t->quiet_timer, QUIET_LOOK_MS);
+        timer_after(t->quiet_timer, QUIET_LOOK_MS);
         return;
     }
     t->sweeping = false;
@@ -338,7 +333,7 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
     if (!all) {
         uint32_t next = t->listen_look_ms + t->listen_look_ms / 4;
         t->listen_look_ms = next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
-        arm(t->listen_timer, t->listen_look_ms);
+        timer_after(t->listen_timer, t->listen_look_ms);
         return;
     }
     listen_look_end(t);
@@ -405,7 +400,7 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     memset(t->listens, 0, sizeof t->listens);
     watch_begin(t->watch, place->rank, place->rows, place->n_rows);
     t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
-    arm(t->listen_timer, t->listen_look_ms);
+    timer_after(t->listen_timer, t->listen_look_ms);
 }
 
 void trainers_begin(struct trainers *t)
@@ -468,7 +463,7 @@ void trainers_sweep(struct trainers *t, uint32_t grace_ms)
     t->sweeping = true;
     if (begins && grace_ms && one_lives(t)) {
         t->is_gentle = true;
-        arm(t->grace_timer, grace_ms);
+        timer_after(t->grace_timer, grace_ms);
     } else if (begins || t->is_gentle) {
         sweep_now(t);
     }

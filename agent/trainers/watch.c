@@ -14,6 +14,7 @@
 #include "agent/reach/proc.h"
 #include "common/base/text.h"
 #include "common/net/clock.h"
+#include "common/net/timer.h"
 
 /* Rank 0 sees who is missing; the others see only rank 0, and that its end took their connections with
  * it: they speak so much later, if nobody has stopped them by then. */
@@ -57,12 +58,6 @@ struct watch {
         struct tfe_mono heard;
     } trainers[MSG_NPROC_MAX];
 };
-
-static void arm(struct event *timer, uint32_t ms)
-{
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-    evtimer_add(timer, &tv);
-}
 
 /* --- starting up ------------------------------------------------------------------------------ */
 
@@ -255,7 +250,7 @@ static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     w->look_ms = w->look_ms * 2 < WHOLE_LOOK_LAST_MS ? w->look_ms * 2 : WHOLE_LOOK_LAST_MS;
-    arm(w->start_timer, left < w->look_ms ? (uint32_t)left : w->look_ms);
+    timer_after(w->start_timer, left < w->look_ms ? left : w->look_ms);
 }
 
 /* --- silence ---------------------------------------------------------------------------------- */
@@ -284,7 +279,7 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
         w->wish.late(w->wish.ctx, longest, ENDING_PROGRESS_TIMEOUT,
                      "no step was told and nothing was printed within --progress-timeout");
     }
-    arm(w->silence_timer, limit / LOOKS > LOOK_LEAST_MS ? limit / LOOKS : LOOK_LEAST_MS);
+    timer_after(w->silence_timer, limit / LOOKS > LOOK_LEAST_MS ? limit / LOOKS : LOOK_LEAST_MS);
 }
 
 /* --- from outside ----------------------------------------------------------------------------- */
@@ -341,7 +336,7 @@ void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, siz
         w->trainers[i].heard = clock_mono();
     }
     if (w->wish.settings->progress_timeout_ms) {
-        arm(w->silence_timer, LOOK_LEAST_MS);
+        timer_after(w->silence_timer, LOOK_LEAST_MS);
     }
 }
 
@@ -365,7 +360,7 @@ void watch_listens(struct watch *w, uint32_t local)
                  : w->rank == 0 ? tfe_mono_add(clock_mono(), limit)
                                 : tfe_mono_add(clock_mono(), limit + AFTER_LEADER_MS(limit));
     w->look_ms = limit > 0 && limit < WHOLE_LOOK_FIRST_MS ? limit : WHOLE_LOOK_FIRST_MS;
-    arm(w->start_timer, w->look_ms);
+    timer_after(w->start_timer, w->look_ms);
 }
 
 void watch_end(struct watch *w)

@@ -10,6 +10,7 @@
 #include "common/net/channel_private.h"
 #include "common/net/clock.h"
 #include "common/net/limits.h"
+#include "common/net/timer.h"
 
 /* One per thread, because a loop and its channels belong to one thread. Made with the first
  * channel, freed with the last. */
@@ -249,10 +250,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 bool channel_set_timer(struct channel *ch, int64_t ms)
 {
-    ms = ms > 0 ? ms : 1;
-    const struct timeval in = {.tv_sec = (time_t)(ms / 1000),
-                               .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-    if (evtimer_add(&ch->timer_ev, &in)) {
+    if (timer_after(&ch->timer_ev, ms > 0 ? ms : 1)) {
         channel_end_later(ch, CHANNEL_NO_MEMORY, "no memory for a timer", 0);
         return false;
     }

@@ -17,6 +17,7 @@
 
 #include "common/net/options.h"
 #include "common/net/resolve.h"
+#include "common/net/timer.h"
 
 #define HTTP_PORT 80
 
@@ -299,9 +300,6 @@ static int write_request(struct http *h, const struct http_question *q)
 int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
              void *ctx, struct http **ret)
 {
-    static const struct timeval now = {0};
-    const struct timeval within = {.tv_sec = question->within_ms / 1000,
-                                   .tv_usec = (suseconds_t)(question->within_ms % 1000) * 1000};
     struct http *h = calloc(1, sizeof *h);
     if (!h) {
         return TFE_ENOMEM;
@@ -316,8 +314,8 @@ int http_ask(struct event_base *base, const struct http_question *question, http
     if (rc == 0) {
         h->begin = evtimer_new(base, on_begin, h);
         h->deadline = evtimer_new(base, on_deadline, h);
-        rc = !h->begin || !h->deadline || evtimer_add(h->begin, &now) ||
-                     evtimer_add(h->deadline, &within)
+        rc = !h->begin || !h->deadline || timer_after(h->begin, 0) ||
+                     timer_after(h->deadline, question->within_ms)
                  ? TFE_ENOMEM
                  : 0;
     }

@@ -13,6 +13,7 @@
 #include "common/net/channel.h"
 #include "common/net/clock.h"
 #include "common/net/join.h"
+#include "common/net/timer.h"
 
 #define PROTOCOL_VERSION 1
 
@@ -66,13 +67,12 @@ static const char *server_name(const struct attempt *a, char ret[TFE_HOST_MAX + 
 static void try_again(struct attempt *a, uint32_t in_ms, const char *why)
 {
     char name[TFE_HOST_MAX + 10];
-    struct timeval tv = {.tv_sec = in_ms / 1000, .tv_usec = (suseconds_t)(in_ms % 1000) * 1000};
     (void)snprintf(a->last, sizeof(a->last), "%s", why);
     if (!a->told && tfe_mono_sub(clock_mono(), a->began) >= PATIENCE_MS) {
         (void)fprintf(stderr, "tfe-ctl: waiting for %s: %s\n", server_name(a, name), why);
         a->told = true;
     }
-    (void)evtimer_add(a->retry, &tv);
+    (void)timer_after(a->retry, in_ms);
 }
 
 /* --- the channel --- */
@@ -197,14 +197,12 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 
 static int run_attempts(struct attempt *a)
 {
-    struct timeval tv = {.tv_sec = a->settings->timeout_ms / 1000,
-                         .tv_usec = (suseconds_t)(a->settings->timeout_ms % 1000) * 1000};
     a->base = event_base_new();
     if (a->base != NULL) {
         a->deadline = evtimer_new(a->base, on_deadline, a);
         a->retry = evtimer_new(a->base, on_retry, a);
     }
-    if (a->deadline == NULL || a->retry == NULL || evtimer_add(a->deadline, &tv) != 0) {
+    if (a->deadline == NULL || a->retry == NULL || timer_after(a->deadline, a->settings->timeout_ms) != 0) {
         (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
         return CTL_FAILED;
     }
