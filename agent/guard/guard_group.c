@@ -1,7 +1,6 @@
 /* agent/guard/guard_group.c: see guard_group.h. */
 #include "agent/guard/guard_group.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/reach/cgroup.h"
+#include "agent/reach/entries.h"
 
 /* With the guard's process id behind it. */
 #define NAME_PREFIX "tfe-guard-"
@@ -142,12 +142,8 @@ static bool is_ours(const char *own)
 /* Of an open directory of a guard: its groups. */
 static void groups_remove(int dir)
 {
-    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    DIR *entries = entries_open(dir);
     if (!entries) {
-        if (copy >= 0) {
-            close(copy);
-        }
         return;
     }
     for (const struct dirent *entry; (entry = readdir(entries));) {
@@ -179,12 +175,8 @@ static void stale_remove(int own, const char *name)
 
 static void stale_remove_all(int own)
 {
-    int copy = openat(own, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    DIR *entries = entries_open(own);
     if (!entries) {
-        if (copy >= 0) {
-            close(copy);
-        }
         return;
     }
     for (const struct dirent *entry; (entry = readdir(entries));) {

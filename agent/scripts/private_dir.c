@@ -1,7 +1,6 @@
 /* agent/scripts/private_dir.c: a directory of the agent's own; a lock on it says that its agent lives. */
 #include "agent/scripts/private_dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -11,6 +10,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "agent/reach/entries.h"
 
 #define FIRST_BASE "/tmp"
 #define NAME_PREFIX "tfe-agent-"
@@ -30,12 +31,8 @@ static bool name_is_ours(const char *name)
 /* Removes from the open directory the files and sockets whose names begin like this. */
 static void clear(int fd, const char *prefix)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    DIR *entries = entries_open(fd);
     if (!entries) {
-        if (copy >= 0) {
-            close(copy);
-        }
         return;
     }
     for (const struct dirent *entry; (entry = readdir(entries));) {
