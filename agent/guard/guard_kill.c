@@ -107,11 +107,8 @@ static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
 static void next_look(struct guard *g, bool trainers_left)
 {
     int64_t now = guard_now_us();
-    if (trainers_left && g->pause_us > PAUSE_FIRST_US && g->pause_us < PAUSE_DYING_US) {
-        g->look_us = now + PAUSE_DYING_US;
-        return;
-    }
-    g->look_us = now + g->pause_us;
+    bool waits = trainers_left && g->pause_us > PAUSE_FIRST_US && g->pause_us < PAUSE_DYING_US;
+    g->look_us = now + (waits ? PAUSE_DYING_US : g->pause_us);
     int64_t longest = PAUSE_LONGEST_US;
     if (g->killing && now - g->killing_since_us > PATIENT_US) {
         longest = PAUSE_PATIENT_US;
