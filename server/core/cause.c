@@ -52,17 +52,18 @@ static const struct {
 };
 
 const struct cause causes[END__COUNT] = {
-    /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch */
-    [END_FINISHED] = {"finished", false, true, CAUSE_JOINED},
-    [END_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST},
-    [END_COORDINATOR] = {"coordinator", false, true, CAUSE_NODE_LOST},
-    [END_LOST_NODE] = {"lost_node", false, true, CAUSE_NODE_LOST},
-    [END_PREEMPTED] = {"preempted", false, false, CAUSE_PREEMPTED},
-    [END_PEER_CAUSED] = {"peer_caused", false, false, CAUSE_TRAINER_FAILED},
-    [END_OWN_FAULT] = {"own_fault", true, false, CAUSE_TRAINER_FAILED},
-    [END_OUT_OF_MEMORY] = {"out_of_memory", true, false, CAUSE_TRAINER_FAILED},
-    [END_START_TIMEOUT] = {"start_timeout", true, false, CAUSE_TRAINER_FAILED},
-    [END_PROGRESS_TIMEOUT] = {"progress_timeout", true, false, CAUSE_TRAINER_FAILED},
+    /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch, words */
+    [END_FINISHED] = {"finished", false, true, CAUSE_JOINED, NULL},
+    [END_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST, NULL},
+    [END_COORDINATOR] = {"coordinator", false, true, CAUSE_NODE_LOST, NULL},
+    [END_LOST_NODE] = {"lost_node", false, true, CAUSE_NODE_LOST, NULL},
+    [END_PREEMPTED] = {"preempted", false, false, CAUSE_PREEMPTED, NULL},
+    [END_PEER_CAUSED] = {"peer_caused", false, false, CAUSE_TRAINER_FAILED, NULL},
+    [END_OWN_FAULT] = {"own_fault", true, false, CAUSE_TRAINER_FAILED, NULL},
+    [END_OUT_OF_MEMORY] = {"out_of_memory", true, false, CAUSE_TRAINER_FAILED, ", out of memory"},
+    [END_START_TIMEOUT] = {"start_timeout", true, false, CAUSE_TRAINER_FAILED, ", not started up"},
+    [END_PROGRESS_TIMEOUT] = {"progress_timeout", true, false, CAUSE_TRAINER_FAILED,
+                              ", silent for too long"},
 };
 
 /* Where the exception that ended a Python program is told: the first line after its last traceback that

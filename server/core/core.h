@@ -171,6 +171,7 @@ struct cause {
     bool charged;    /* to the job-global budget, with back-off */
     bool breaks_row; /* of epochs that came to nothing */
     enum tfe_cause next;
+    const char *words; /* behind how it ended, in the sentence of a failed job; NULL: that says it */
 };
 extern const struct cause causes[END__COUNT];
 

@@ -194,10 +194,7 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
     begin_sentence(&text, job);
     if (causes[end].charged) {
         add_blame(&text, node, exited);
-        text_add(&text, end == END_OUT_OF_MEMORY      ? ", out of memory"
-                        : end == END_START_TIMEOUT    ? ", not started up"
-                        : end == END_PROGRESS_TIMEOUT ? ", silent for too long"
-                                                      : NULL);
+        text_add(&text, causes[end].words);
         text_add(&text, " after ");
         text_add_u64(&text, job->max_restarts);
         text_add(&text, job->max_restarts == 1 ? " restart" : " restarts");

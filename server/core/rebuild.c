@@ -207,17 +207,16 @@ void rebuild_judge(struct rdzv *r, struct job *job)
             const struct report *report = &node->report;
             /* What they died of does not fit in here, and without it nobody can be charged: who did not end
              * well counts as ended by its own agent, for the server was away. */
-            bool well = !report->stopped && report->code == 0 && report->signal == 0;
+            struct msg_exited exited = {.epoch = job->epoch.number,
+                                        .code = report->code,
+                                        .signal = report->signal,
+                                        .stopped = report->stopped,
+                                        .tail = ""};
+            exited.stopped = !exited_well(&exited);
             if (node->session != NO_SESSION) {
                 send_to(r, node->session, MSG_NOTED)->u.noted.epoch = job->epoch.number;
             }
-            judge_exited(r, node,
-                         &(struct msg_exited){.epoch = job->epoch.number,
-                                              .code = report->code,
-                                              .signal = report->signal,
-                                              .stopped = !well,
-                                              .tail = ""},
-                         true);
+            judge_exited(r, node, &exited, true);
         }
         node->reports = false;
     }

@@ -13,8 +13,7 @@ struct job;
 struct node;
 struct rdzv;
 
-/* What a job without a record is put together from; epoch 0: it is not. */
-/* What a node has said of its part in that epoch. */
+/* What a node has said of its part in the epoch that its job is being rebuilt from. */
 struct report {
     uint32_t seat;
     bool ran; /* its trainers did, when it came */
@@ -24,6 +23,7 @@ struct report {
     bool stopped;
 };
 
+/* What a job without a record is put together from; epoch 0: it is not. */
 struct rebuild {
     uint64_t epoch;
     uint32_t run;
