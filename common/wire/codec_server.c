@@ -53,8 +53,7 @@ int codec_put_renewed(const struct msg_renewed *m, struct codec_out *out)
     pb.number = m->number;
     pb.ttl_ms = m->ttl_ms;
     pb.fence_ms = m->fence_ms;
-    pb.has_spread_ms = m->spread_ms != 0;
-    pb.spread_ms = m->spread_ms;
+    PUT_NONZERO(pb, m, spread_ms);
     return codec_pack(out, &pb.base);
 }
 
