@@ -22,7 +22,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
 from fleet import Failed, program, wait_for  # noqa: E402
-from recovery import LOOP as BARE_LOOP, PARTS, Agents, HandMade, median, take_turns, wait_steps  # noqa: E402
+from recovery import LOOP as BARE_LOOP, PARTS, Agents, HandMade, keep_logs, median, take_turns, wait_steps  # noqa: E402
 
 LOOP = HERE / "preempt_loop.py"
 LIMIT_MS = 150
@@ -167,10 +167,7 @@ def main():
     try:
         samples = run(folder, options.rounds or (3 if options.quick else 10), options.source, lambda text: print(text, flush=True))
     except Failed as error:
-        kept = out.with_suffix(".logs")
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(folder, kept)
-        print(f"preempt: {error}; logs are in {kept}", file=sys.stderr)
+        keep_logs(folder, out, error)
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -403,6 +403,14 @@ def table(rows):
                                for i, (word, width) in enumerate(zip(line, widths))) for line in [heads, *lines])
 
 
+def keep_logs(folder, out, error):
+    """After a failure: what was written beside the file that was not."""
+    kept = out.with_suffix(".logs")
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(folder, kept)
+    print(f"{out.stem}: {error}; logs are in {kept}", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="3 rounds in place of 10")
@@ -417,18 +425,15 @@ def main():
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-recovery-"))
+    out = pathlib.Path(args.out)
     try:
         samples = run(folder, args.rounds or (3 if args.quick else 10), only, lambda text: print(text, flush=True))
     except Failed as error:
-        kept = pathlib.Path(args.out).with_suffix(".logs")
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(folder, kept)
-        print(f"recovery: {error}; logs are in {kept}", file=sys.stderr)
+        keep_logs(folder, out, error)
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     rows = [summary(case, found) for case, found in samples.items()]
-    out = pathlib.Path(args.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(rows, indent=1) + "\n")
     print(table(rows))
