@@ -95,6 +95,7 @@ struct node {
     bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */
     uint32_t n_probing; /* PROBEs it has not answered */
     bool is_proven;         /* it was in an epoch of this run that made progress */
+    bool has_sat;           /* it was in an epoch, as far as this server knows */
     struct core_timer hold; /* set: in quarantine, for hold_ms */
     uint32_t hold_ms;
     uint64_t haunts; /* an epoch it was left out of while its trainers may have run on; 0 none */
@@ -485,6 +486,8 @@ bool fault_has_progressed(const struct rdzv *r, const struct job *job);
  * there were none, or nothing was told of it yet. */
 struct tfe_mono fault_row_ends_at(const struct job *job);
 void fault_end_row(struct job *job);
+/* The members of a new epoch are known: a node that never was one ends the row, too. */
+void fault_take_in(struct job *job);
 /* When the running epoch will have earned the budget back; NEVER if nothing of it is used. */
 struct tfe_mono fault_refill_at(const struct job *job);
 void fault_refill(struct rdzv *r, struct job *job);

@@ -139,6 +139,7 @@ static void dissolve(struct rdzv *r, struct job *job)
         if (node->seat != NO_SEAT && !node->accounted && job->epoch.opened) {
             node->haunts = job->epoch.number;
         }
+        node->has_sat = node->has_sat || node->seat != NO_SEAT;
         node->seat = NO_SEAT;
         node->accounted = false;
         node->started = false;
@@ -239,6 +240,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     struct epoch *epoch = &job->epoch;
     epoch->number = number;
     epoch->n_seats = n;
+    fault_take_in(job);
     epoch->n_accounted = 0;
     epoch->cause = job->has_cause ? job->next_cause : CAUSE_START;
     epoch->opened = false;

@@ -281,6 +281,17 @@ struct tfe_mono fault_refill_at(const struct job *job)
     return tfe_mono_add(job->epoch.started, REFILL_MS);
 }
 
+void fault_take_in(struct job *job)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        struct node *node = job->epoch.seats[seat];
+        if (!node->has_sat) {
+            job->fault.fruitless = 0;
+        }
+        node->has_sat = true;
+    }
+}
+
 void fault_refill(struct rdzv *r, struct job *job)
 {
     job->restarts = 0;

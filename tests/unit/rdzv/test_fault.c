@@ -209,6 +209,41 @@ TEST(budget, an_epoch_with_progress_breaks_the_row)
     world_free(w);
 }
 
+TEST(budget, a_node_that_joins_breaks_the_row_but_not_one_that_returns)
+{
+    NO_FIXTURE;
+    struct world *w = a_world(1, 2);
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 3000);
+    for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+        exited(w, 0, epoch, 143);
+        ready(w, 0, epoch + 1);
+        pass(w, 4000);
+    }
+    exited(w, 0, 4, 143);
+    assert_saw(w, "~end job=j node=a epoch=4 number=4 preempted");
+    join(w, 1, "b");
+    ready(w, 0, 5);
+    ready(w, 1, 5);
+    pass(w, 8000);
+    assert_string_equal(job_state(w), "running");
+    for (uint64_t epoch = 5; epoch <= 8; epoch++) {
+        forget(w);
+        exited(w, 1, epoch, 143);
+        char line[64];
+        snprintf(line, sizeof(line), "~end job=j node=b epoch=%u number=%u preempted", (unsigned)epoch,
+                 (unsigned)(epoch - 4));
+        assert_saw(w, line);
+        stopped_and_ready(w, 0, epoch);
+        ready(w, 1, epoch + 1);
+        pass(w, 50000); /* back-off goes on doubling, and a minute of running would be progress */
+    }
+    exited(w, 1, 9, 143);
+    assert_saw(w, "FINISH failed: job j failed: 5 epochs in a row came to nothing");
+    world_free(w);
+}
+
 TEST(budget, a_rank_0_that_never_ends_is_charged)
 {
     NO_FIXTURE;
@@ -438,6 +473,7 @@ int main(void)
         STORY(budget, backs_off_from_one_second_to_sixty),
         STORY(budget, comes_back_with_ten_minutes_of_progress),
         STORY(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame),
+        STORY(budget, a_node_that_joins_breaks_the_row_but_not_one_that_returns),
         STORY(budget, an_epoch_with_progress_breaks_the_row),
         STORY(budget, a_rank_0_that_never_ends_is_charged),
         STORY(cause, each_has_its_evidence_and_its_price),
