@@ -141,6 +141,17 @@ static unsigned parse_role(const char **text, size_t *n)
     return 0;
 }
 
+/* libsodium takes some bytes that are no ASCII for base64's last character. */
+static bool is_ascii(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)text[i] > 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int token_parse(struct token *ret, const char *text)
 {
     while (is_space(*text)) {
@@ -157,7 +168,7 @@ int token_parse(struct token *ret, const char *text)
     text += prefix_n;
     n -= prefix_n;
     unsigned role = parse_role(&text, &n);
-    if (!role || n != TEXT_BASE64_CHARS) {
+    if (!role || n != TEXT_BASE64_CHARS || !is_ascii(text, n)) {
         return TFE_EINVAL;
     }
 

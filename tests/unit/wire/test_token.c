@@ -1,6 +1,7 @@
 /* tests/unit/wire/test_token.c: tokens as text, and what an edit does to them. */
 #include <sodium.h>
 #include <stdio.h>
+#include <limits.h>
 #include <string.h>
 
 #include "common/wire/token.h"
@@ -47,8 +48,6 @@ TEST(token, survives_its_text_form_in_every_role)
 TEST(token, every_edited_character_is_refused)
 {
     NO_FIXTURE;
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/ \n";
     struct token made, read;
     char text[TOKEN_TEXT_MAX];
     token_mint(&made, TOKEN_AGENT, (struct tfe_wall){0}, root, server_key);
@@ -56,9 +55,9 @@ TEST(token, every_edited_character_is_refused)
     size_t n = strlen(text);
     for (size_t i = 0; i < n; i++) {
         char was = text[i];
-        for (const char *c = alphabet; *c; c++) {
-            text[i] = *c;
-            assert_int_equal(token_parse(&read, text), *c == was ? 0 : TFE_EINVAL);
+        for (int c = 1; c <= UCHAR_MAX; c++) {
+            text[i] = (char)c;
+            assert_int_equal(token_parse(&read, text), text[i] == was ? 0 : TFE_EINVAL);
         }
         text[i] = was;
     }

@@ -1,0 +1,23 @@
+/* tests/fuzz/fuzz_script_message.c: what training scripts say; any process of the user's may write there. */
+#include <string.h>
+
+#include "agent/scripts/script_message.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct script_message before;
+    struct script_message message;
+    const char *why = NULL;
+    memset(&before, 0x5a, sizeof before);
+    message = before;
+    int rc = script_message_read((const char *)data, size, &message, &why);
+    if (rc != 0) {
+        MUST(memcmp(&message, &before, sizeof message) == 0);
+        MUST(rc != TFE_EINVAL || (why && why[0]));
+        return 0;
+    }
+    MUST(size <= SCRIPT_MESSAGE_MAX && message.word <= SCRIPT_CHECKPOINT);
+    MUST(message.word != SCRIPT_HELLO || message.pid > 0);
+    return 0;
+}
