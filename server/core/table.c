@@ -25,6 +25,14 @@ static void point_to_hosts(struct table_copy *copy, uint32_t nproc)
     }
 }
 
+/* The present one is told whole. */
+static void forget_changes(struct tables *t)
+{
+    for (size_t i = 0; i < TABLE_BASES; i++) {
+        t->since[i].base = 0;
+    }
+}
+
 static void show(struct job *job)
 {
     struct table_copy *copy = &job->tables.copy[job->tables.present];
@@ -35,6 +43,7 @@ static void show(struct job *job)
 int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
 {
     struct tables *t = &job->tables;
+    forget_changes(t); /* their rows point into blocks that may move */
     /* Whatever of it succeeds stands: each array is larger than it has to be then. */
     for (size_t i = 0; i <= TABLE_BASES; i++) {
         struct table_copy *copy = &t->copy[i];
@@ -56,7 +65,6 @@ int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
         void *v = t->since[i].rows;
         int err = grow(r, &v, rows, sizeof(*t->since[i].rows));
         t->since[i].rows = v;
-        t->since[i].base = 0; /* its rows pointed into the old blocks */
         if (err) {
             return err;
         }
@@ -81,9 +89,7 @@ void tables_forget(struct job *job)
         job->tables.copy[i].n = 0;
         job->tables.copy[i].digest = 0;
     }
-    for (size_t i = 0; i < TABLE_BASES; i++) {
-        job->tables.since[i].base = 0;
-    }
+    forget_changes(&job->tables);
 }
 
 static bool is_same(const struct table_copy *old, const struct msg_row *row, bool turned)

@@ -38,7 +38,8 @@ struct tables {
     struct table_changes since[TABLE_BASES];
 };
 
-/* Room for so many rows and seats in each copy. TFE_ENOMEM: what there was is as before. */
+/* Room for so many rows and seats in each copy. The present table is told whole from then on. TFE_ENOMEM: the tables
+ * are as before. */
 int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats) TFE_MUST_CHECK;
 void tables_done(struct rdzv *r, struct job *job);
 /* No copy is compared with any more: the sizes are about to change. */
