@@ -95,7 +95,6 @@ struct node {
     bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */
     uint32_t n_probing; /* PROBEs it has not answered */
     bool is_proven;         /* it was in an epoch of this run that made progress */
-    bool has_sat;           /* it was in an epoch, as far as this server knows */
     struct core_timer hold; /* set: in quarantine, for hold_ms */
     uint32_t hold_ms;
     uint64_t haunts; /* an epoch it was left out of while its trainers may have run on; 0 none */
@@ -187,6 +186,7 @@ struct fault {
     uint32_t fruitless_was;          /* before this epoch's end */
     struct tfe_mono not_before_was;
     uint32_t fruitless;              /* epochs in a row that ended so without progress */
+    uint32_t widest;                 /* the most members of an epoch since the last progress; 0: none has begun */
     char sentence[MSG_SENTENCE_MAX]; /* how the job fails if this was too much */
 };
 
@@ -486,7 +486,8 @@ bool fault_has_progressed(const struct rdzv *r, const struct job *job);
  * there were none, or nothing was told of it yet. */
 struct tfe_mono fault_row_ends_at(const struct job *job);
 void fault_end_row(struct job *job);
-/* The members of a new epoch are known: a node that never was one ends the row, too. */
+/* The members of a new epoch are known: a node that has joined ends the row, too. More members than any epoch had since
+ * the last progress: one that leaves and returns does not count again. */
 void fault_take_in(struct job *job);
 /* When the running epoch will have earned the budget back; NEVER if nothing of it is used. */
 struct tfe_mono fault_refill_at(const struct job *job);

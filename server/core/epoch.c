@@ -139,7 +139,6 @@ static void dissolve(struct rdzv *r, struct job *job)
         if (node->seat != NO_SEAT && !node->accounted && job->epoch.opened) {
             node->haunts = job->epoch.number;
         }
-        node->has_sat = node->has_sat || node->seat != NO_SEAT;
         node->seat = NO_SEAT;
         node->accounted = false;
         node->started = false;

@@ -150,6 +150,7 @@ static void count_fruitless(struct rdzv *r, struct job *job, enum end end)
     }
     if (progressed) {
         f->backoff_ms = 0;
+        f->widest = 0;
     }
     if (progressed || causes[end].breaks_row || job->plan.n_leaving > 0) {
         f->fruitless = 0;
@@ -252,7 +253,7 @@ bool fault_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono
 
 struct tfe_mono fault_row_ends_at(const struct job *job)
 {
-    if (job->fault.fruitless == 0) {
+    if (job->fault.fruitless == 0 && job->fault.backoff_ms == 0) {
         return TFE_MONO_NEVER;
     }
     return job->plan.knows_steps || job->plan.knows_saves
@@ -283,13 +284,11 @@ struct tfe_mono fault_refill_at(const struct job *job)
 
 void fault_take_in(struct job *job)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        struct node *node = job->epoch.seats[seat];
-        if (!node->has_sat) {
-            job->fault.fruitless = 0;
-        }
-        node->has_sat = true;
+    struct fault *f = &job->fault;
+    if (f->widest != 0 && job->epoch.n_seats > f->widest) {
+        f->fruitless = 0;
     }
+    f->widest = f->widest < job->epoch.n_seats ? job->epoch.n_seats : f->widest;
 }
 
 void fault_refill(struct rdzv *r, struct job *job)

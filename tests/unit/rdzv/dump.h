@@ -41,7 +41,7 @@ static inline void dump_node(FILE *f, const struct node *n)
     DUMP_U(n, haunts), DUMP_U(n, report.seat), DUMP_U(n, report.listening), DUMP_U(n, progress.epoch), DUMP_U(n, progress.step);
     DUMP_U(n, progress.saves), DUMP_U(n, guard_pid), DUMP_U(n, n_trainer_pids);
     DUMP_U(n, n_standby_pids), DUMP_U(n, drained), DUMP_U(n, notice), DUMP_T(n, notice_deadline);
-    DUMP_U(n, save_told), DUMP_U(n, told_spread_ms);
+    DUMP_U(n, save_told), DUMP_U(n, told_spread_ms), DUMP_U(n, table_digest);
     const struct probe *p = &n->probe;
     DUMP_U(p, id), DUMP_U(p, n_asked), DUMP_U(p, n_answered), DUMP_T(p, until);
     DUMP_U(p, tried_epoch), DUMP_U(p, succeeded), DUMP_U(p, contradicted), DUMP_U(p, n_verifiers);
@@ -88,7 +88,8 @@ static inline void dump_job(FILE *f, struct job *j)
     DUMP("\n  fault");
     const struct fault *x = &j->fault;
     DUMP_U(x, epoch), DUMP_U(x, is_settled), DUMP_U(x, is_open), DUMP_T(x, verdict_at);
-    DUMP_T(x, not_before), DUMP_U(x, backoff_ms), DUMP_U(x, fruitless);
+    DUMP_T(x, not_before), DUMP_U(x, backoff_ms), DUMP_U(x, fruitless), DUMP_U(x, widest);
+    DUMP_U(x, fruitless_was);
     DUMP("\n  rebuild");
     const struct rebuild *b = &j->rebuild;
     DUMP_U(b, epoch), DUMP_U(b, run), DUMP_U(b, nodes), DUMP_U(b, n_reported), DUMP_U(b, digest);

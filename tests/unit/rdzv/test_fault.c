@@ -209,7 +209,7 @@ TEST(budget, an_epoch_with_progress_breaks_the_row)
     world_free(w);
 }
 
-TEST(budget, a_node_that_joins_breaks_the_row_but_not_one_that_returns)
+TEST(budget, a_node_that_joins_breaks_the_row_once)
 {
     NO_FIXTURE;
     struct world *w = a_world(1, 2);
@@ -473,7 +473,7 @@ int main(void)
         STORY(budget, backs_off_from_one_second_to_sixty),
         STORY(budget, comes_back_with_ten_minutes_of_progress),
         STORY(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame),
-        STORY(budget, a_node_that_joins_breaks_the_row_but_not_one_that_returns),
+        STORY(budget, a_node_that_joins_breaks_the_row_once),
         STORY(budget, an_epoch_with_progress_breaks_the_row),
         STORY(budget, a_rank_0_that_never_ends_is_charged),
         STORY(cause, each_has_its_evidence_and_its_price),
