@@ -16,7 +16,7 @@
 #define SETS 2
 
 /* A number whose neighbour is taken is passed over so often before the two are picked without regard to each other:
- * rows of a table that is told whole are all that costs. */
+ * its rows are told in every table then, that is all. */
 #define PAIR_TRIES 32
 
 /* On loopback an answer is there when connect returns; this is for a machine that was just thawed.
@@ -312,7 +312,10 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
         if (set->fds[i] >= 0) {
             continue;
         }
-        set->fds[i] = port_hold(set->numbers[i]);
+        /* Another agent of this user would share it. (A fixed one cannot be another one.) */
+        if (ports->fixed || port_is_free(set->numbers[i])) {
+            set->fds[i] = port_hold(set->numbers[i]);
+        }
         if (set->fds[i] >= 0) {
             continue;
         }

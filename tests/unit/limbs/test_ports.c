@@ -210,6 +210,22 @@ TEST(ports, no_two_agents_hold_the_same)
     }
 }
 
+/* While the other parity trains, nobody holds what was let go. */
+TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
+{
+    NO_FIXTURE;
+    uint16_t before;
+    uint16_t after;
+    struct ports *ports = make(1, 0);
+    hold(ports, 1, false, &before, 1);
+    ports_let_go(ports, 1);
+    struct ports *other = make(1, before);
+    hold(ports, 3, false, &after, 1);
+    assert_int_not_equal(after, before);
+    ports_free(other);
+    ports_free(ports);
+}
+
 TEST(ports, a_number_lost_to_somebody_else_is_replaced)
 {
     NO_FIXTURE;
@@ -397,6 +413,7 @@ int main(void)
         STORY(ports, a_trainer_in_another_process_listens_on_a_held_port),
         STORY(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new),
         STORY(ports, no_two_agents_hold_the_same),
+        STORY(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared),
         STORY(ports, a_number_lost_to_somebody_else_is_replaced),
         STORY(ports, fixed_numbers_serve_every_epoch),
         STORY(ports, a_fixed_number_in_use_is_named),
