@@ -38,7 +38,7 @@ fi
 nested "$root/scripts/setup.sh"
 has_libfuzzer() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c - -o /dev/null; }
 if ! has_libfuzzer >"$build_dir/fuzz-clang.log" 2>&1; then
-    [ "$(id -u)" = 0 ] || die "clang with libFuzzer is missing; run: sudo apt-get install clang libclang-rt-14-dev"
+    [ "$(id -u)" = 0 ] || die "clang with libFuzzer is missing; run: sudo apt-get install clang libclang-rt-dev"
     # The runtime is of clang's own version, whatever that is here.
     logged "installing clang" setup-clang.log sh -c '
         apt-get install -y --no-install-recommends clang &&
@@ -68,7 +68,7 @@ for name in "${names[@]}"; do
     hex=$root/tests/fuzz/corpus/$name.hex
     mkdir -p "$corpus"
     unpack_corpus "$hex" "$corpus"
-    if ! supervised "$program" -max_total_time="$seconds" -max_len=8192 -timeout=5 -rss_limit_mb=2048 -fork="$(nproc)" \
+    if ! supervised "$program" -max_total_time="$seconds" -max_len=8192 -timeout=5 -rss_limit_mb=2048 -fork="$(nproc)" -ignore_timeouts=0 -ignore_ooms=0 \
         -artifact_prefix="$build_dir/fuzz/$name-" "$corpus" >"$build_dir/fuzz/$name.log" 2>&1; then
         failed=$((failed + 1))
         tail -n 30 "$build_dir/fuzz/$name.log" >&2

@@ -18,12 +18,16 @@ if(TFE_SANITIZE)
   list(APPEND TFE_HARDENING -fsanitize=address,undefined -fno-sanitize-recover=all
        -fno-omit-frame-pointer)
   list(APPEND TFE_LINK_FLAGS -fsanitize=address,undefined)
-  if(TFE_FUZZ)
-    list(APPEND TFE_HARDENING -fsanitize=fuzzer-no-link)
-  endif()
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   # Ubuntu's compiler predefines it; needs optimisation.
   list(APPEND TFE_HARDENING -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+endif()
+
+if(TFE_FUZZ)
+  if(NOT TFE_SANITIZE OR NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "TFE_FUZZ needs clang and TFE_SANITIZE: cmake --preset fuzz")
+  endif()
+  list(APPEND TFE_HARDENING -fsanitize=fuzzer-no-link)
 endif()
 
 # --- the table ----------------------------------------------------------------------------------

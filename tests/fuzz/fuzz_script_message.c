@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct script_message message;
     const char *why = NULL;
     memset(&before, 0x5a, sizeof before);
-    message = before;
+    memcpy(&message, &before, sizeof message);
     int rc = script_message_read((const char *)data, size, &message, &why);
     if (rc != 0) {
         MUST(memcmp(&message, &before, sizeof message) == 0);

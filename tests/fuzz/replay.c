@@ -62,10 +62,10 @@ static void read_corpus(const char *path)
             now[n] = (uint8_t)(nibble(line[2 * n]) << 4 | nibble(line[2 * n + 1]));
             n++;
         }
-        if (line[0] == '#' || n == 0) {
+        if (line[0] == '#') {
             continue;
         }
-        if (corpus_n == INPUTS_MAX || line[2 * n] != '\n') {
+        if (corpus_n == INPUTS_MAX || n == 0 || line[2 * n] != '\n') {
             (void)fprintf(stderr, "%s: line %zu is no input\n", path, corpus_n + 1);
             exit(2);
         }
@@ -170,9 +170,10 @@ int main(int argc, char **argv)
         return 2;
     }
     signal(SIGABRT, on_signal);
-    signal(SIGSEGV, on_signal);
     if (__sanitizer_set_death_callback) {
         __sanitizer_set_death_callback(print_input);
+    } else {
+        signal(SIGSEGV, on_signal);
     }
     read_corpus(argv[1]);
     if (corpus_n == 0) {
