@@ -3,8 +3,9 @@
  * A timer sits on the level of the highest 6-bit digit in which its due time differs from the wheel's
  * now, in the slot that digit names. So every timer of a lower level is due before any of a higher one,
  * and within a level the slots are in order: the next thing to look at is the first used slot of the
- * lowest used level. When now reaches the start of a slot above level 0 its timers are set anew and
- * fall to lower levels. */
+ * lowest used level. When now reaches the start of a slot its timers are filed anew: they are due, or fall to
+ * lower levels, or have been moved on meanwhile. A timer that is moved to a later time stays where it sits until
+ * then, so that a lease which is renewed touches no other. */
 #include "common/base/wheel.h"
 
 #include <string.h>
@@ -72,12 +73,15 @@ void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer)
 
 void wheel_set(struct wheel *wheel, struct wheel_timer *timer, struct tfe_mono due)
 {
-    wheel_cancel(wheel, timer);
     if (tfe_mono_is_never(due)) {
-        return;
+        wheel_cancel(wheel, timer);
+    } else if (timer->next && timer->level < WHEEL_LEVELS && timer->due.ms <= due.ms) {
+        timer->due = due; /* it is filed by this when its slot comes */
+    } else {
+        wheel_cancel(wheel, timer);
+        timer->due = due;
+        insert(wheel, timer);
     }
-    timer->due = due;
-    insert(wheel, timer);
 }
 
 /* Start of the first used slot; false: no slot is used. */
