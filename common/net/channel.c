@@ -164,6 +164,10 @@ void channel_enter(struct channel *ch)
 
 void channel_leave(struct channel *ch)
 {
+    if (ch->want_flush) {
+        ch->want_flush = false;
+        channel_flush(ch);
+    }
     /* Whatever ended ch during this callback may as well be told now: this is the loop's own turn.
      */
     if (ch->ending && !ch->freed) {

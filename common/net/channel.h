@@ -67,7 +67,8 @@ int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
                    const struct hello_facts *facts, uint32_t timeout_ms,
                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
 
-/* Encodes, seals and queues; several frames queued in one turn of the loop leave in one write.
+/* Encodes, seals and queues. What is sent within a callback of this channel leaves in one write as it ends, all else
+ * at the end of the loop's turn.
  * TFE_EFULL: more than LIMIT_QUEUE_BYTES would wait for the peer; the channel ends with
  * CHANNEL_OVERFLOW in the next turn. TFE_ESTATE: the handshake is not done, or the channel is
  * finishing or about to end. TFE_EINVAL: msg cannot be encoded. TFE_ENOMEM: nothing was queued. */

@@ -88,6 +88,7 @@ struct channel {
     bool ending;     /* closed() comes in this turn, with the three fields below */
     bool want_write; /* write_ev is added */
     bool shut;       /* our half is shut down */
+    bool want_flush; /* busy, and what was sent meanwhile goes out as the callback ends */
     bool want_drained;
     bool is_gated; /* server: its handshake waits for a later turn */
     enum channel_end end;

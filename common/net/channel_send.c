@@ -9,9 +9,16 @@
 
 void channel_flush_later(struct channel *ch)
 {
-    /* While the socket is full the loop will tell when it is not; else the activated event runs
-     * behind all callbacks that this turn still has, and finds their frames too. */
-    if (!ch->want_write) {
+    /* While the socket is full the loop will tell when it is not. Answers go out when all that was
+     * read has been answered, with everything about this peer still in the caches; what others want
+     * to say to it waits for the activated event, which runs behind all callbacks that this turn
+     * still has, and finds their frames too. */
+    if (ch->want_write) {
+        return;
+    }
+    if (ch->busy && !ch->want_drained) {
+        ch->want_flush = true;
+    } else {
         event_active(&ch->write_ev, EV_WRITE, 0);
     }
 }
