@@ -139,9 +139,12 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     bool known = s->known;
     /* Before the step: it may close the session, and that forgets it. */
     s->known = known || msg->type == MSG_JOIN;
+    __builtin_prefetch(&s->all->by_number[s->number]); /* the answer will ask for it */
     int err = s->all->ops->message(s->all->ops_ctx, s->number, msg);
     if (err == 0) {
-        (void)event_del(&s->silent);
+        if (!known) {
+            (void)event_del(&s->silent); /* nothing is owed between messages */
+        }
         return;
     }
     s->known = known;

@@ -31,20 +31,22 @@ struct channel;
 enum session_phase { SESSION_HANDSHAKE, SESSION_OPEN, SESSION_LEAVING };
 
 struct session {
+    /* What a message looks at comes first (as in the core's nodes). */
     struct sessions *all;
-    struct channel *channel;         /* NULL: gone */
-    struct half_open_address *place; /* while in the handshake */
-    struct status_stream *stream;    /* an answer that is still being produced */
-    struct history *history;         /* the same, from the store */
-    struct table_stream *table;      /* a table that has not been said to its end */
-    struct event silent;             /* while the peer owes us a message */
-    TAILQ_ENTRY(session) link;
-    struct peer peer;
-    uint32_t number; /* agents */
+    struct channel *channel;    /* NULL: gone */
+    struct table_stream *table; /* a table that has not been said to its end */
+    uint32_t number;            /* agents */
     enum session_phase phase;
     enum token_role role;
     bool known; /* the core holds this number */
     bool busy;  /* in a callback of its own: not to be freed */
+
+    struct half_open_address *place; /* while in the handshake */
+    struct status_stream *stream;    /* an answer that is still being produced */
+    struct history *history;         /* the same, from the store */
+    struct event silent;             /* while the peer owes us a message */
+    TAILQ_ENTRY(session) link;
+    struct peer peer;
 };
 TAILQ_HEAD(session_list, session);
 

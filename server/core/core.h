@@ -53,17 +53,21 @@ struct lease {
  * gone (no lease; kept only while it has a seat in the current epoch, because a new epoch must know
  * what became of its trainers). */
 struct node {
-    RB_ENTRY(node) by_id;
-    struct node *next_dead; /* on the core's list of what the next step frees */
+    /* What a renewal looks at, side by side: of thousands of nodes, each is cold memory when its turn comes. */
     struct job *job;
     struct lease lease;
+    uint32_t session; /* or NO_SESSION */
+    uint32_t seat;    /* in the current epoch, or NO_SEAT */
+    uint64_t haunts; /* an epoch it was left out of while its trainers may have run on; 0 none */
+    uint32_t told_spread_ms; /* the last that it was told, on this visit */
+
+    RB_ENTRY(node) by_id;
+    struct node *next_dead; /* on the core's list of what the next step frees */
     struct tfe_id id;
     uint64_t join_order;  /* smaller: longer in the job */
     uint64_t ready_epoch;  /* its READY; 0 none */
     uint64_t table_digest; /* of the table it said it holds; 0 none */
-    uint32_t session;     /* or NO_SESSION */
     uint64_t visit;       /* tells its sessions apart: their numbers come again */
-    uint32_t seat;        /* in the current epoch, or NO_SEAT */
     uint32_t pid;
     bool gone;
     bool accounted; /* member: nothing of its trainers of the current epoch runs any more */
@@ -75,7 +79,6 @@ struct node {
     uint64_t highest_epoch; /* that this process has followed, for all that is known */
     uint64_t told_visit;    /* on which it has been told START of the current epoch */
     uint32_t n_void;        /* STARTs of it that it has answered with JOIN on the same connection */
-    uint32_t told_spread_ms; /* the last that it was told, on this visit */
     bool leaving;   /* under notice, or drained: in no later epoch */
     bool drained;   /* by an operator: let go as soon as it is not needed */
     enum tfe_notice notice;          /* 0: none. REBALANCE is not leaving */
@@ -97,7 +100,6 @@ struct node {
     bool is_proven;         /* it was in an epoch of this run that made progress */
     struct core_timer hold; /* set: in quarantine, for hold_ms */
     uint32_t hold_ms;
-    uint64_t haunts; /* an epoch it was left out of while its trainers may have run on; 0 none */
     bool reports; /* it runs the epoch that the job is being rebuilt from, or did so: */
     struct report report;
     struct probe probe;
