@@ -1,7 +1,8 @@
 /* bench/echo_load.c: the other end of the echoes: N connections, a window of requests under way over all of them.
  *
- * Usage: tfe-bench-echo-load sealed|plain PORT N WINDOW SECONDS: prints {"answers": …, "seconds": …}. (The
- * bufferevent echo is a plain one.) */
+ * Usage: tfe-bench-echo-load sealed|plain PORT N WINDOW SECONDS [RATE]: prints {"answers": …, "seconds": …}. (The
+ * bufferevent echo is a plain one.) With a RATE so many requests a second are sent, and it dozes between them; the
+ * window is not looked at. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -35,6 +36,8 @@ struct load {
     struct connection *connections;
     uint32_t n;
     uint32_t next;
+    uint32_t stride;
+    bool is_paced;
     bool sealed;
     bool over;
     uint64_t answers;
@@ -67,7 +70,7 @@ static void ask_next(struct load *load)
 {
     for (uint32_t i = 0; i < load->n; i++) {
         struct connection *c = &load->connections[load->next];
-        load->next = load->next + 1 == load->n ? 0 : load->next + 1;
+        load->next = (load->next + load->stride) % load->n;
         if (!c->busy) {
             ask(c);
             return;
@@ -99,7 +102,23 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     c->part_n = 0;
     c->busy = false;
     c->load->answers++;
-    ask_next(c->load);
+    if (!c->load->is_paced) {
+        ask_next(c->load);
+    }
+}
+
+/* As renewals come: by the clock, from anywhere among the connections. */
+static void go_on_paced(struct load *load, double rate)
+{
+    const double began = machine_s();
+    uint64_t asked = 0;
+    while (!load->over) {
+        machine_doze();
+        for (; (double)asked < (machine_s() - began) * rate; asked++) {
+            ask_next(load);
+        }
+        (void)event_base_loop(load->base, EVLOOP_NONBLOCK);
+    }
 }
 
 static void on_over(evutil_socket_t fd, short what, void *ctx)
@@ -112,11 +131,15 @@ static void on_over(evutil_socket_t fd, short what, void *ctx)
 
 int main(int argc, char **argv)
 {
-    if (argc != 6 || sodium_init() < 0) {
+    if (argc < 6 || argc > 7 || sodium_init() < 0) {
         return 2;
     }
+    const double rate = argc == 7 ? strtod(argv[6], NULL) : 0;
     struct load load = {.sealed = strcmp(argv[1], "sealed") == 0,
-                        .n = (uint32_t)strtoul(argv[3], NULL, 10)};
+                        .n = (uint32_t)strtoul(argv[3], NULL, 10),
+                        .is_paced = rate > 0,
+                        /* A prime that is no factor of any number of connections used here. */
+                        .stride = rate > 0 ? 7919 : 1};
     const uint32_t window = (uint32_t)strtoul(argv[4], NULL, 10);
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)strtoul(argv[2], NULL, 10)),
@@ -153,8 +176,12 @@ int main(int argc, char **argv)
     (void)event_assign(&timer, load.base, -1, 0, on_over, &load);
     (void)evtimer_add(&timer, &tv);
     const double began = machine_s();
-    for (uint32_t i = 0; i < window; i++) {
-        ask_next(&load);
+    if (load.is_paced) {
+        go_on_paced(&load, rate);
+    } else {
+        for (uint32_t i = 0; i < window; i++) {
+            ask_next(&load);
+        }
     }
     while (!load.over) {
         (void)event_base_loop(load.base, EVLOOP_ONCE);

@@ -193,11 +193,12 @@ class Echo:
 
     cpu_s = Server.cpu_s
 
-    def per_cpu_s(self, connections, window, seconds):
-        """Answers per second of the echo's own processor time."""
+    def per_cpu_s(self, connections, window, seconds, rate=0):
+        """Answers per second of the echo's own processor time: to a window of requests always under way, or so many a second."""
         load = subprocess.Popen(["taskset", "-c", str(LOAD_CORE), str(BIN / "bench" / "tfe-bench-echo-load"),
                                  "sealed" if self.kind == "sealed" else "plain", str(self.port), str(connections),
-                                 str(window), str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                 str(window), str(seconds), *([str(rate)] if rate else [])],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if not load.stdout.readline():
             sys.exit("the echo's load ended")
         before = self.cpu_s()

@@ -11,6 +11,7 @@
  *   window N                   keeps so many renewals under way, all agents together
  *   pace MS                    every agent renews so often
  *   run SECONDS                goes on
+ *   doze SECONDS               … but looks at its sockets every few milliseconds only
  *   lose AGENT, leave AGENT    without a word, with a GOODBYE
  *   quit */
 #include <event2/event.h>
@@ -81,8 +82,10 @@ static void report(struct load *load, bool reached)
     (void)fflush(stdout);
 }
 
-/* Lets the loop turn until the goal is reached or the time is over. */
-static void go_on(struct load *load, enum goal goal, uint64_t epoch, uint32_t n, double seconds)
+/* Lets the loop turn until the goal is reached or the time is over; dozing between its turns, or else waiting for
+ * what comes. */
+static void go_on(struct load *load, enum goal goal, uint64_t epoch, uint32_t n, double seconds,
+                  bool dozing)
 {
     struct event timer;
     const struct timeval tv = {.tv_sec = (time_t)seconds,
@@ -92,7 +95,10 @@ static void go_on(struct load *load, enum goal goal, uint64_t epoch, uint32_t n,
     (void)evtimer_add(&timer, &tv);
     bool reached = is_reached(load, goal, epoch, n);
     while (!load->over && !reached) {
-        (void)event_base_loop(load->base, EVLOOP_ONCE);
+        if (dozing) {
+            machine_doze();
+        }
+        (void)event_base_loop(load->base, dozing ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
         reached = is_reached(load, goal, epoch, n);
     }
     (void)event_del(&timer);
@@ -111,20 +117,23 @@ static bool obey(struct load *load, const char *line)
         load->mark_us = machine_us();
         fleet_mark(load->fleet);
     } else if (sscanf(line, "connected %u %lf", &a, &seconds) == 2) {
-        go_on(load, GOAL_CONNECTED, 0, a, seconds);
+        go_on(load, GOAL_CONNECTED, 0, a, seconds, false);
         return true;
     } else if (sscanf(line, "started %u %lf", &a, &seconds) == 2) {
-        go_on(load, GOAL_STARTED, 0, a, seconds);
+        go_on(load, GOAL_STARTED, 0, a, seconds, false);
         return true;
     } else if (sscanf(line, "newer %llu %u %lf", &epoch, &a, &seconds) == 3) {
-        go_on(load, GOAL_STARTED, epoch, a, seconds);
+        go_on(load, GOAL_STARTED, epoch, a, seconds, false);
         return true;
     } else if (sscanf(line, "window %u", &a) == 1) {
         fleet_renew(load->fleet, a);
     } else if (sscanf(line, "pace %u", &a) == 1) {
         fleet_pace(load->fleet, a);
     } else if (sscanf(line, "run %lf", &seconds) == 1) {
-        go_on(load, GOAL_TIME, 0, 0, seconds);
+        go_on(load, GOAL_TIME, 0, 0, seconds, false);
+        return true;
+    } else if (sscanf(line, "doze %lf", &seconds) == 1) {
+        go_on(load, GOAL_TIME, 0, 0, seconds, true);
         return true;
     } else if (sscanf(line, "lose %u", &a) == 1) {
         fleet_lose(load->fleet, a);

@@ -59,18 +59,18 @@ def idle(figures, agents, turns):
     if not figures.wanted(case):
         return
     seconds, values, floors = (4 if figures.options.quick else 10), [], []
-    with Server("--ttl", "10") as server, Load(server, agents, "--nnodes", f"{agents}:{agents}") as load:
-        load(f"connect 0 {agents}")
-        load(f"started {agents} 120")
-        load("run 4")
-        for _ in range(turns):
-            before = server.cpu_s()
+    for _ in range(turns):
+        with Server("--ttl", "10") as server, Load(server, agents, "--nnodes", f"{agents}:{agents}") as load:
+            load(f"connect 0 {agents}")
+            load(f"started {agents} 120")
+            load("doze 4")
             load("mark")
-            renewed = load(f"run {seconds}")["renewed"]
+            before = server.cpu_s()
+            renewed = load(f"doze {seconds}")["renewed"]
             values.append(100 * (server.cpu_s() - before) / seconds)
-            with Echo("sealed") as echo:
-                floors.append(100 * renewed / seconds / echo.per_cpu_s(agents, 1, seconds / 4))
-    # Beside as many echoes, one at a time as the renewals come: what it takes to wake up is most of it where there are few.
+        with Echo("sealed") as echo:
+            # As many echoes a second, from as many connections, in the same way.
+            floors.append(100 * renewed / seconds / echo.per_cpu_s(agents, 0, seconds, renewed / seconds))
     figures.add(case, values, "% of a core", floors,
                 ("ratio<=", 2) if figures.options.quick else ("value<=", 8 * agents / 10000))
 
