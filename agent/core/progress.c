@@ -2,8 +2,16 @@
  * their scripts to save. */
 #include "agent/core/core.h"
 
-/* Steps may take a millisecond; the server needs to hear of them only now and then. */
+/* Steps may take a millisecond; the server needs to hear of them only now and then … */
 #define TELL_EVERY_MS 200
+
+/* … and less than a thousand times a second of a large job: its nodes tell the same, and not all at once. */
+static int64_t tell_every_ms(struct agent *a)
+{
+    const uint32_t nodes = a->running.nodes;
+    return nodes <= TELL_EVERY_MS ? TELL_EVERY_MS
+                                  : (int64_t)rng_between(&a->rng, nodes, 2 * nodes);
+}
 
 void progress_begin(struct agent *a)
 {
@@ -14,7 +22,7 @@ static void tell(struct agent *a)
 {
     struct progress *p = &a->progress;
     p->is_told = true;
-    p->next = tfe_mono_add(a->now, TELL_EVERY_MS);
+    p->next = tfe_mono_add(a->now, tell_every_ms(a));
     act_send(a, MSG_PROGRESS)->u.progress = (struct msg_progress){
         .epoch = a->epoch,
         .has_step = p->all.has_step,

@@ -35,6 +35,7 @@ struct bench {
     size_t n_log;
     uint64_t history;
     uint32_t fence_of_start; /* 0: START says none */
+    uint32_t nodes;          /* that START says; 0: two */
     bool shows_running; /* JOIN's RUNNING in the log, too */
     /* Read from the orders. */
     uint64_t renewal; /* number of the last RENEW */
@@ -371,7 +372,7 @@ static inline void start(struct bench *b, uint64_t epoch)
                                           .run = 1,
                                           .rank = b->config.nproc,
                                           .world = (uint32_t)n,
-                                          .nodes = 2,
+                                          .nodes = b->nodes ? b->nodes : 2,
                                           .cause = CAUSE_START,
                                           .table_digest = table_digest(rows, n),
                                           .fence_ms = b->fence_of_start}});

@@ -37,6 +37,25 @@ TEST(progress, is_told_at_once_and_then_every_200_ms_at_most)
     bench_free(b);
 }
 
+TEST(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds)
+{
+    NO_FIXTURE;
+    struct bench *b = a_joined_bench(1);
+    b->nodes = 10000;
+    run_epoch(b, 1);
+    step_done(b, 1);
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=1 saves=0 answers=0\n");
+    int64_t waited = 0;
+    for (bool told = false; !told; waited += 100) {
+        step_done(b, (uint64_t)(waited / 100) + 2);
+        assert_not_saw(b, "PROGRESS");
+        pass_answered(b, 100);
+        told = strstr(b->log, "PROGRESS") != NULL;
+    }
+    assert_in_range(waited, 10000, 20100);
+    bench_free(b);
+}
+
 TEST(progress, of_a_checkpoint_does_not_wait)
 {
     NO_FIXTURE;
@@ -449,6 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORY(progress, is_told_at_once_and_then_every_200_ms_at_most),
+        STORY(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds),
         STORY(progress, of_a_checkpoint_does_not_wait),
         STORY(progress, of_several_trainers_is_that_of_the_node),
         STORY(progress, is_told_again_in_full_on_a_new_connection),
