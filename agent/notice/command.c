@@ -187,9 +187,6 @@ static bool run(struct source *s)
 {
     struct command_source *own = s->own;
     int ends[2];
-    const uint32_t within = s->wish->pace->command_within_ms;
-    const struct timeval tv = {.tv_sec = within / 1000,
-                               .tv_usec = (suseconds_t)(within % 1000) * 1000};
     if (pipe2(ends, O_CLOEXEC)) {
         return false;
     }
@@ -211,7 +208,8 @@ static bool run(struct source *s)
     own->pid_fd = (int)syscall(SYS_pidfd_open, own->pid, 0);
     own->ended = own->pid_fd < 0 ? NULL : event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
     own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, on_heard, own);
-    if (!own->ended || !own->heard || event_add(own->ended, &tv) || event_add(own->heard, NULL)) {
+    if (!own->ended || !own->heard || timer_after(own->ended, s->wish->pace->command_within_ms) ||
+        event_add(own->heard, NULL)) {
         end(own);
         return false;
     }

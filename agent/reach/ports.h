@@ -14,7 +14,8 @@
  * even), so that a stale peer of the last epoch never reaches a trainer of this one, and a set
  * changes seldom. The numbers come in pairs that differ in the last bit, the odd one for the odd
  * epochs: who knows the table of one epoch knows most of the next one's (TABLE's "turned"); where
- * somebody else has a neighbour, any number serves. Each port is held by a socket bound with SO_REUSEPORT that never listens (a SYN to it is refused). */
+ * somebody else has a neighbour, any number serves. Each port is held by a socket bound with
+ * SO_REUSEPORT that never listens (a SYN to it is refused). */
 struct ports;
 
 /* fixed 0: the kernel picks two sets. Else one set, fixed … fixed+nproc-1, serves every epoch; each
