@@ -285,10 +285,10 @@ struct tfe_mono fault_refill_at(const struct job *job)
 void fault_take_in(struct job *job)
 {
     struct fault *f = &job->fault;
-    if (f->widest != 0 && job->epoch.n_seats > f->widest) {
-        f->fruitless = 0;
+    if (job->epoch.n_seats > f->widest) {
+        f->fruitless = f->widest == 0 ? f->fruitless : 0;
+        f->widest = job->epoch.n_seats;
     }
-    f->widest = f->widest < job->epoch.n_seats ? job->epoch.n_seats : f->widest;
 }
 
 void fault_refill(struct rdzv *r, struct job *job)
