@@ -20,16 +20,17 @@ static struct bench *a_bench_with_tables(uint64_t *ret_digest)
     return b;
 }
 
+static int hears_table(struct bench *b, const struct msg_table *table)
+{
+    struct tfe_msg msg = {.type = MSG_TABLE, .u.table = *table};
+    return act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg});
+}
+
 static int hears_changes(struct bench *b, uint64_t base, uint32_t world, const struct msg_row *rows,
                          size_t n)
 {
-    struct tfe_msg msg = {.type = MSG_TABLE,
-                          .u.table = {.epoch = 3,
-                                      .world = world,
-                                      .base_digest = base,
-                                      .rows = rows,
-                                      .n_rows = n}};
-    return act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg});
+    return hears_table(b, &(struct msg_table){
+                              .epoch = 3, .world = world, .base_digest = base, .rows = rows, .n_rows = n});
 }
 
 static void start_3(struct bench *b, uint32_t world, const struct msg_row *rows)
@@ -114,14 +115,9 @@ TEST(changes, of_a_turned_table_begin_with_the_other_port_of_each_pair)
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
     const struct msg_row now[] = {{0, "p", 7001}, {1, "me", 7001}, {2, "new", 7001}};
-    struct tfe_msg msg = {.type = MSG_TABLE,
-                          .u.table = {.epoch = 3,
-                                      .world = 3,
-                                      .base_digest = held,
-                                      .turned = true,
-                                      .rows = now + 2,
-                                      .n_rows = 1}};
-    assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}), 0);
+    const struct msg_table turned = {
+        .epoch = 3, .world = 3, .base_digest = held, .turned = true, .rows = now + 2, .n_rows = 1};
+    assert_int_equal(hears_table(b, &turned), 0);
     start_3(b, 3, now);
     assert_saw(b, "SPAWN epoch=3 run=1 rank=1 restarts=2 p:7001 me:7001 new:7001\n");
     bench_free(b);
