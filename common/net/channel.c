@@ -164,8 +164,9 @@ void channel_enter(struct channel *ch)
 
 void channel_leave(struct channel *ch)
 {
-    if (ch->want_flush) {
-        ch->want_flush = false;
+    const bool flush = ch->want_flush && !ch->want_write; /* else the loop tells when the socket takes more */
+    ch->want_flush = false;
+    if (flush) {
         channel_flush(ch);
     }
     /* Whatever ended ch during this callback may as well be told now: this is the loop's own turn.

@@ -38,6 +38,9 @@ void channel_flush(struct channel *ch)
     if (rc == 0) {
         if (ch->want_write) {
             stop_writing(ch);
+            if (ch->want_drained) {
+                event_active(&ch->write_ev, EV_WRITE, 0); /* the loop was to tell, and will not now */
+            }
         }
         if (ch->state == CHANNEL_S_FINISHING && !ch->shut) {
             ch->shut = true;

@@ -8,8 +8,14 @@
 
 /* Stands in for libc's: how often the socket is written to is part of the contract. */
 static unsigned writes;
+static unsigned full; /* so many of the next writes find a full socket */
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
+    if (full > 0) {
+        full--;
+        errno = EAGAIN;
+        return -1;
+    }
     writes++;
     return syscall(SYS_sendmsg, fd, message, flags);
 }
@@ -139,6 +145,38 @@ TEST(channel, frames_of_one_turn_leave_in_one_write)
     assert_int_equal(writes, 0);
     RUN_UNTIL(&world, world.server.messages == 101);
     assert_int_equal(writes, 1);
+}
+
+/* The socket is full at the moment at which the rest is asked for, and takes all a moment later. */
+static void push_and_want_drained(struct side *side, const struct tfe_msg *msg)
+{
+    (void)msg;
+    assert_int_equal(side_send(side, renewed(1)), 0);
+    full = 1;
+    assert_false(channel_push(side->ch));
+    channel_want_drained(side->ch);
+}
+
+TEST(channel, drained_comes_though_the_socket_was_full_when_it_was_asked_for_in_a_callback)
+{
+    NO_FIXTURE;
+    world_connect(&world);
+    world.server.on_message = push_and_want_drained;
+    assert_int_equal(side_send(&world.client, renew(2)), 0);
+    RUN_UNTIL(&world, world.server.drained == 1);
+    world_settle(&world);
+    assert_int_equal(world.server.drained, 1);
+}
+
+TEST(channel, drained_comes_though_another_write_has_emptied_the_queue)
+{
+    NO_FIXTURE;
+    world_connect(&world);
+    push_and_want_drained(&world.server, NULL);
+    assert_true(channel_push(world.server.ch));
+    RUN_UNTIL(&world, world.server.drained == 1);
+    world_settle(&world);
+    assert_int_equal(world.server.drained, 1);
 }
 
 /* Encodes a table of n rows chunk by chunk and sends each. */
@@ -318,6 +356,8 @@ int main(void)
         IN_WORLD(a_name_is_resolved_while_the_loop_runs),
         IN_WORLD(a_burst_arrives_in_order_and_leaves_in_few_writes),
         IN_WORLD(frames_of_one_turn_leave_in_one_write),
+        IN_WORLD(drained_comes_though_the_socket_was_full_when_it_was_asked_for_in_a_callback),
+        IN_WORLD(drained_comes_though_another_write_has_emptied_the_queue),
         IN_WORLD(the_largest_table_passes_and_small_ones_go_by_themselves),
         IN_WORLD(bytes_that_come_one_by_one_make_the_same_messages),
         IN_WORLD(pieces_of_every_size_make_the_same_messages),

@@ -41,6 +41,7 @@ struct side {
     struct channel *ch; /* NULL before there is one and after closed() */
     unsigned established;
     unsigned messages;
+    unsigned drained;
     unsigned closed;
     enum token_role role;
     enum channel_end end;
@@ -124,6 +125,15 @@ static inline void side_message(void *ctx, struct channel *ch, const struct tfe_
     }
 }
 
+static inline void side_drained(void *ctx, struct channel *ch)
+{
+    struct side *side = ctx;
+    assert_false(wires_inside);
+    assert_ptr_equal(side->ch, ch);
+    assert_int_equal(channel_queued(ch), 0);
+    side->drained++;
+}
+
 static inline void side_closed(void *ctx, struct channel *ch, enum channel_end end,
                                const char *detail)
 {
@@ -141,7 +151,7 @@ static inline void side_closed(void *ctx, struct channel *ch, enum channel_end e
 }
 
 static const struct channel_ops side_ops = {
-    .established = side_established, .message = side_message, .closed = side_closed};
+    .established = side_established, .message = side_message, .drained = side_drained, .closed = side_closed};
 
 static inline void side_free(struct side *side)
 {
