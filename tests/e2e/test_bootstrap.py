@@ -23,7 +23,7 @@ seen = {
     "doc": __doc__, "package": __package__, "spec": str(__spec__), "loader": type(__loader__).__name__, "loads": __loader__.name,
     "cached": globals().get("__cached__", "none"), "names": sorted(globals()), "same": main.__dict__ is globals(),
     "builtins": str(type(__builtins__)), "flags": str(sys.flags), "executable": sys.executable, "prefix": sys.prefix,
-    "cwd": os.getcwd(), "environ": dict(os.environ), "getenv": os.popen("env | grep -v ^_= | sort").read(),
+    "cwd": os.getcwd(), "environ": dict(os.environ), "getenv": __import__("subprocess").getoutput("env | grep -v ^_= | sort"),
     "posix": sorted(map(str, __import__("posix").environ.items())),
     "signals": {s.name: str(signal.getsignal(s)) for s in signal.Signals},
     "mask": sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))),
