@@ -36,8 +36,7 @@ struct load {
     struct connection *connections;
     uint32_t n;
     uint32_t next;
-    uint32_t stride;
-    bool is_paced;
+    double rate; /* requests a second; 0: a window of them is always under way */
     bool sealed;
     bool over;
     uint64_t answers;
@@ -68,9 +67,11 @@ static void ask(struct connection *c)
 
 static void ask_next(struct load *load)
 {
+    /* A prime that is no factor of any number of connections used here. */
+    const uint32_t stride = load->rate > 0 ? 7919 : 1;
     for (uint32_t i = 0; i < load->n; i++) {
         struct connection *c = &load->connections[load->next];
-        load->next = (load->next + load->stride) % load->n;
+        load->next = (load->next + stride) % load->n;
         if (!c->busy) {
             ask(c);
             return;
@@ -102,19 +103,19 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     c->part_n = 0;
     c->busy = false;
     c->load->answers++;
-    if (!c->load->is_paced) {
+    if (c->load->rate == 0) {
         ask_next(c->load);
     }
 }
 
 /* As renewals come: by the clock, from anywhere among the connections. */
-static void go_on_paced(struct load *load, double rate)
+static void go_on_paced(struct load *load)
 {
     const double began = machine_s();
     uint64_t asked = 0;
     while (!load->over) {
         machine_doze();
-        for (; (double)asked < (machine_s() - began) * rate; asked++) {
+        for (; (double)asked < (machine_s() - began) * load->rate; asked++) {
             ask_next(load);
         }
         (void)event_base_loop(load->base, EVLOOP_NONBLOCK);
@@ -134,12 +135,9 @@ int main(int argc, char **argv)
     if (argc < 6 || argc > 7 || sodium_init() < 0) {
         return 2;
     }
-    const double rate = argc == 7 ? strtod(argv[6], NULL) : 0;
     struct load load = {.sealed = strcmp(argv[1], "sealed") == 0,
                         .n = (uint32_t)strtoul(argv[3], NULL, 10),
-                        .is_paced = rate > 0,
-                        /* A prime that is no factor of any number of connections used here. */
-                        .stride = rate > 0 ? 7919 : 1};
+                        .rate = argc == 7 ? strtod(argv[6], NULL) : 0};
     const uint32_t window = (uint32_t)strtoul(argv[4], NULL, 10);
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)strtoul(argv[2], NULL, 10)),
@@ -176,8 +174,8 @@ int main(int argc, char **argv)
     (void)event_assign(&timer, load.base, -1, 0, on_over, &load);
     (void)evtimer_add(&timer, &tv);
     const double began = machine_s();
-    if (load.is_paced) {
-        go_on_paced(&load, rate);
+    if (load.rate > 0) {
+        go_on_paced(&load);
     } else {
         for (uint32_t i = 0; i < window; i++) {
             ask_next(&load);

@@ -82,10 +82,8 @@ static void report(struct load *load, bool reached)
     (void)fflush(stdout);
 }
 
-/* Lets the loop turn until the goal is reached or the time is over; dozing between its turns, or else waiting for
- * what comes. */
-static void go_on(struct load *load, enum goal goal, uint64_t epoch, uint32_t n, double seconds,
-                  bool dozing)
+/* Lets the loop turn until the goal is reached or the time is over. */
+static void go_on(struct load *load, enum goal goal, uint64_t epoch, uint32_t n, double seconds)
 {
     struct event timer;
     const struct timeval tv = {.tv_sec = (time_t)seconds,
@@ -95,14 +93,20 @@ static void go_on(struct load *load, enum goal goal, uint64_t epoch, uint32_t n,
     (void)evtimer_add(&timer, &tv);
     bool reached = is_reached(load, goal, epoch, n);
     while (!load->over && !reached) {
-        if (dozing) {
-            machine_doze();
-        }
-        (void)event_base_loop(load->base, dozing ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+        (void)event_base_loop(load->base, EVLOOP_ONCE);
         reached = is_reached(load, goal, epoch, n);
     }
     (void)event_del(&timer);
     report(load, reached || goal == GOAL_TIME);
+}
+
+static void doze(struct load *load, double seconds)
+{
+    const double end = machine_s() + seconds;
+    while (machine_s() < end) {
+        machine_doze();
+        (void)event_base_loop(load->base, EVLOOP_NONBLOCK);
+    }
 }
 
 static bool obey(struct load *load, const char *line)
@@ -117,24 +121,23 @@ static bool obey(struct load *load, const char *line)
         load->mark_us = machine_us();
         fleet_mark(load->fleet);
     } else if (sscanf(line, "connected %u %lf", &a, &seconds) == 2) {
-        go_on(load, GOAL_CONNECTED, 0, a, seconds, false);
+        go_on(load, GOAL_CONNECTED, 0, a, seconds);
         return true;
     } else if (sscanf(line, "started %u %lf", &a, &seconds) == 2) {
-        go_on(load, GOAL_STARTED, 0, a, seconds, false);
+        go_on(load, GOAL_STARTED, 0, a, seconds);
         return true;
     } else if (sscanf(line, "newer %llu %u %lf", &epoch, &a, &seconds) == 3) {
-        go_on(load, GOAL_STARTED, epoch, a, seconds, false);
+        go_on(load, GOAL_STARTED, epoch, a, seconds);
         return true;
     } else if (sscanf(line, "window %u", &a) == 1) {
         fleet_renew(load->fleet, a);
     } else if (sscanf(line, "pace %u", &a) == 1) {
         fleet_pace(load->fleet, a);
     } else if (sscanf(line, "run %lf", &seconds) == 1) {
-        go_on(load, GOAL_TIME, 0, 0, seconds, false);
+        go_on(load, GOAL_TIME, 0, 0, seconds);
         return true;
     } else if (sscanf(line, "doze %lf", &seconds) == 1) {
-        go_on(load, GOAL_TIME, 0, 0, seconds, true);
-        return true;
+        doze(load, seconds);
     } else if (sscanf(line, "lose %u", &a) == 1) {
         fleet_lose(load->fleet, a);
     } else if (sscanf(line, "leave %u", &a) == 1) {
