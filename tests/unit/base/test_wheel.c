@@ -169,8 +169,11 @@ TEST(wheel, timers_that_are_moved_on_all_the_time_cost_a_look_a_slot_and_are_nev
 struct model {
     struct {
         bool set;
-        int64_t due; /* a past one counts as the wheel's present */
+        bool moved;     /* set anew for later, while it was set */
+        int64_t due;    /* a past one counts as the wheel's present */
+        uint64_t order; /* in which they were set */
     } v[TIMERS];
+    uint64_t order;
 };
 
 static int model_first(const struct model *model, int64_t now)
@@ -185,6 +188,18 @@ static int model_first(const struct model *model, int64_t now)
         }
     }
     return first;
+}
+
+/* Whether another one that was not moved either is due at the same time and was set before. */
+static bool model_has_earlier_equal(const struct model *model, int i)
+{
+    for (int k = 0; k < TIMERS; k++) {
+        if (model->v[k].set && !model->v[k].moved && model->v[k].due == model->v[i].due &&
+            model->v[k].order < model->v[i].order) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Spans from a millisecond to centuries, all magnitudes alike. */
@@ -208,9 +223,11 @@ TEST(wheel, does_what_a_sorted_list_does_a_million_times)
         switch (rng_between(&rng, 0, 3)) {
         case 0: {
             int64_t due = now + any_span(&rng) - (int64_t)rng_between(&rng, 0, 2);
+            model.v[i].moved = wheel_is_set(&timers[i]) && due >= timers[i].due.ms;
             wheel_set(wheel, &timers[i], at(due));
             model.v[i].set = true;
             model.v[i].due = due > wheel->now_ms ? due : wheel->now_ms;
+            model.v[i].order = ++model.order;
             break;
         }
         case 1:
@@ -227,10 +244,11 @@ TEST(wheel, does_what_a_sorted_list_does_a_million_times)
             struct wheel_timer *timer = wheel_peek(wheel, at(now));
             assert_int_equal(timer == NULL, first < 0);
             if (timer) {
-                /* Which of several that are due at the same time comes first is the wheel's own affair. */
                 int fires = (int)(timer - timers);
                 assert_true(model.v[fires].set);
                 assert_int_equal(model.v[fires].due, model.v[first].due);
+                /* Where those come among their equals that were moved on is the wheel's own affair. */
+                assert_true(model.v[fires].moved || !model_has_earlier_equal(&model, fires));
                 wheel_cancel(wheel, timer);
                 model.v[fires].set = false;
                 fired++;
