@@ -54,6 +54,12 @@ static inline const char *keep(struct parcel *p, int place, const char *text)
     return p->text[place];
 }
 
+static inline const uint16_t *keep_ports(struct parcel *p, const uint16_t *ports, size_t n)
+{
+    memcpy(p->ports, ports, n * sizeof(p->ports[0]));
+    return p->ports;
+}
+
 static inline void parcel_pack(struct parcel *p, const struct tfe_msg *msg)
 {
     p->msg = *msg;
@@ -70,8 +76,7 @@ static inline void parcel_pack(struct parcel *p, const struct tfe_msg *msg)
         break;
     case MSG_READY:
         p->msg.u.ready.host = keep(p, 0, msg->u.ready.host);
-        memcpy(p->ports, msg->u.ready.ports, msg->u.ready.n_ports * sizeof(p->ports[0]));
-        p->msg.u.ready.ports = p->ports;
+        p->msg.u.ready.ports = keep_ports(p, msg->u.ready.ports, msg->u.ready.n_ports);
         break;
     case MSG_EXITED:
         p->msg.u.exited.tail = keep(p, 0, msg->u.exited.tail);
@@ -85,8 +90,7 @@ static inline void parcel_pack(struct parcel *p, const struct tfe_msg *msg)
     case MSG_PROBE:
         p->msg.u.probe.node = keep(p, 0, msg->u.probe.node);
         p->msg.u.probe.host = keep(p, 1, msg->u.probe.host);
-        memcpy(p->ports, msg->u.probe.ports, msg->u.probe.n_ports * sizeof(p->ports[0]));
-        p->msg.u.probe.ports = p->ports;
+        p->msg.u.probe.ports = keep_ports(p, msg->u.probe.ports, msg->u.probe.n_ports);
         break;
     case MSG_FINISH:
         p->msg.u.finish.sentence = keep(p, 0, msg->u.finish.sentence);

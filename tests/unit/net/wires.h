@@ -151,7 +151,11 @@ static inline void side_closed(void *ctx, struct channel *ch, enum channel_end e
 }
 
 static const struct channel_ops side_ops = {
-    .established = side_established, .message = side_message, .drained = side_drained, .closed = side_closed};
+    .established = side_established,
+    .message = side_message,
+    .drained = side_drained,
+    .closed = side_closed,
+};
 
 static inline void side_free(struct side *side)
 {
