@@ -286,7 +286,9 @@ void fault_take_in(struct job *job)
 {
     struct fault *f = &job->fault;
     if (job->epoch.n_seats > f->widest) {
-        f->fruitless = f->widest == 0 ? f->fruitless : 0;
+        if (f->widest != 0) {
+            f->fruitless = 0;
+        }
         f->widest = job->epoch.n_seats;
     }
 }
