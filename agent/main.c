@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "agent/trainers/command.h"
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/reach/ports.h"
@@ -16,6 +15,7 @@
 #include "agent/runner.h"
 #include "agent/settings.h"
 #include "agent/standalone.h"
+#include "agent/trainers/command.h"
 #include "common/net/join.h"
 #include "common/net/log.h"
 #include "common/net/stdio.h"
@@ -31,8 +31,8 @@ static void on_early_signal(int signo)
     _exit(128 + signo);
 }
 
-/* Until the loop takes these signals there is nobody to say goodbye to. As PID 1 of a container a process
- * without handlers does not even get them. */
+/* Until the loop takes these signals there is nobody to say goodbye to. As PID 1 of a container a
+ * process without handlers does not even get them. */
 static void signals_take(void)
 {
     const struct sigaction leave = {.sa_handler = on_early_signal};

@@ -183,8 +183,8 @@ static void try_ports(struct runner *r, const struct msg_probe *probe)
     }
 }
 
-/* Only scripts that listen can use a grace: TensorFlow swallows SIGTERM, so waiting for others costs and
- * brings nothing. */
+/* Only scripts that listen can use a grace: TensorFlow swallows SIGTERM, so waiting for others
+ * costs and brings nothing. */
 static void sweep(struct runner *r, const struct agent_action *action)
 {
     uint32_t listeners =
@@ -437,9 +437,8 @@ static int make_parts(struct runner *r)
         return rc;
     }
     const struct agent_settings *s = r->wish->settings;
-    r->standby = (struct standby_settings){.is_off = s->no_standby,
-                                           .preload = s->preload,
-                                           .min_free_percent = s->standby_min_free};
+    r->standby = (struct standby_settings){
+        .is_off = s->no_standby, .preload = s->preload, .min_free_percent = s->standby_min_free};
     r->watch = (struct watch_settings){.start_timeout_ms = s->start_timeout_ms,
                                        .progress_timeout_ms = s->progress_timeout_ms};
     struct trainers_wish trainers = {

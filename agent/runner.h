@@ -3,11 +3,11 @@
 #ifndef TFE_AGENT_RUNNER_H
 #define TFE_AGENT_RUNNER_H
 
-#include "agent/trainers/command.h"
 #include "agent/guard/guard.h"
 #include "agent/reach/ports.h"
 #include "agent/settings.h"
 #include "agent/standalone.h"
+#include "agent/trainers/command.h"
 #include "common/net/join.h"
 
 /* All borrowed for the call; guard's descriptor is taken over. */

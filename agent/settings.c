@@ -107,8 +107,9 @@ static int parse_address(void *settings, const char *value, struct tfe_why *why)
 static int parse_checkpoint_dir(void *settings, const char *value, struct tfe_why *why)
 {
     if (strstr(value, "://")) {
-        why_set(why, "\"%s\" is no directory of this machine; a script that saves there can tell "
-                     "its checkpoints itself, on TFE_SOCKET",
+        why_set(why,
+                "\"%s\" is no directory of this machine; a script that saves there can tell "
+                "its checkpoints itself, on TFE_SOCKET",
                 value);
         return TFE_EINVAL;
     }
@@ -151,7 +152,8 @@ static int parse_log_max_bytes(void *settings, const char *value, struct tfe_why
     unsigned shift = unit ? (unsigned)(unit - units + 1) * 10 : 0;
     if (value[0] < '0' || value[0] > '9' || errno || (*end && !unit) ||
         (bytes && bytes << shift < LOG_BYTES_MIN) || bytes > LOG_BYTES_MAX >> shift) {
-        why_set(why, "\"%s\" is no size: bytes, or with K, M or G behind; at least 4K, or 0", value);
+        why_set(why, "\"%s\" is no size: bytes, or with K, M or G behind; at least 4K, or 0",
+                value);
         return TFE_EINVAL;
     }
     ((struct agent_settings *)settings)->log_max_bytes = bytes << shift;
@@ -311,7 +313,8 @@ static const struct option_spec specs[] = {
      .kind = OPTION_PARSE,
      .argument = "SOURCES",
      .fallback = "auto",
-     .help = "who warns before this machine goes: auto, none, or aws,gce,azure,file:PATH,cmd:COMMAND",
+     .help =
+         "who warns before this machine goes: auto, none, or aws,gce,azure,file:PATH,cmd:COMMAND",
      .parse = parse_notice},
     {.name = "notice-signal",
      .kind = OPTION_PARSE,

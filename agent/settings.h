@@ -45,7 +45,7 @@ struct agent_settings {
     const char *python;
     bool module;
     bool no_python;
-    const char *checkpoint_dir; /* NULL: none is watched */
+    const char *checkpoint_dir;   /* NULL: none is watched */
     uint32_t start_timeout_ms;    /* 0: none */
     uint32_t progress_timeout_ms; /* 0: none */
     bool no_standby;

@@ -100,10 +100,8 @@ static void program_find(char ret[PATH_MAX])
 /* Only what it must say: the agent's own log is what people read. */
 static const char *level_of(const struct agent_settings *settings)
 {
-    static const char *const names[] = {[LOG_DEBUG_] = "debug",
-                                        [LOG_INFO_] = "warn",
-                                        [LOG_WARN_] = "warn",
-                                        [LOG_ERROR_] = "error"};
+    static const char *const names[] = {
+        [LOG_DEBUG_] = "debug", [LOG_INFO_] = "warn", [LOG_WARN_] = "warn", [LOG_ERROR_] = "error"};
     return names[settings->log_level];
 }
 
@@ -196,7 +194,8 @@ static void why_ended(struct standalone *s, struct tfe_why *why)
     (void)waitpid(s->pid, &status, 0);
     process_forget(s);
     if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND) {
-        why_set(why, "--standalone: there is no " PROGRAM ", neither beside this program nor in PATH");
+        why_set(why,
+                "--standalone: there is no " PROGRAM ", neither beside this program nor in PATH");
     } else {
         why_set(why, "--standalone: %s ended before it listened", s->program);
     }
@@ -303,7 +302,8 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 
 static int watch_begin(struct standalone *s)
 {
-    s->readable = event_new(event_get_base(s->again), s->said, EV_READ | EV_PERSIST, on_readable, s);
+    s->readable =
+        event_new(event_get_base(s->again), s->said, EV_READ | EV_PERSIST, on_readable, s);
     return s->readable && event_add(s->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
 

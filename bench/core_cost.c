@@ -1,13 +1,14 @@
-/* bench/core_cost.c: what the rendezvous core costs by itself: a renewal by the number of leases, the longest step when
- * all leases end in one tick, and what happens to running jobs, by their size. Prints one JSON object a line.
+/* bench/core_cost.c: what the rendezvous core costs by itself: a renewal by the number of leases,
+ * the longest step when all leases end in one tick, and what happens to running jobs, by their
+ * size. Prints one JSON object a line.
  *
- * Usage: tfe-bench-core renew LEASES COUNT | expire LEASES waiting|running | jobs NODES lose|leave|crash|notice|finish
- * `renew` prints nanoseconds of processor time per renewal and allocations during them; instructions are callgrind's
- * business.
- * `expire`: what the leases of waiting nodes, or of running jobs of 10,000 each, cost that end all together.
- * `jobs`: two jobs of NODES / 2 join, try each other's addresses and run; then in the first one a node vanishes or
- * leaves, all trainers crash, all machines are to go, or all trainers end well: steps and time until everybody has
- * been told what follows from it, and the memory that the core holds. */
+ * Usage: tfe-bench-core renew LEASES COUNT | expire LEASES waiting|running | jobs NODES
+ * lose|leave|crash|notice|finish `renew` prints nanoseconds of processor time per renewal and
+ * allocations during them; instructions are callgrind's business. `expire`: what the leases of
+ * waiting nodes, or of running jobs of 10,000 each, cost that end all together. `jobs`: two jobs of
+ * NODES / 2 join, try each other's addresses and run; then in the first one a node vanishes or
+ * leaves, all trainers crash, all machines are to go, or all trainers end well: steps and time
+ * until everybody has been told what follows from it, and the memory that the core holds. */
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -105,15 +106,16 @@ __attribute__((noinline)) static int renew(uint32_t leases, uint32_t count)
     return 0;
 }
 
-/* --- jobs that run ------------------------------------------------------------------------------- */
+/* --- jobs that run -------------------------------------------------------------------------------
+ */
 
-/* What agents and the disk say to an action. An action's strings are gone with the next step, so what is to be said
- * is kept in here, in the order in which it was asked for. */
+/* What agents and the disk say to an action. An action's strings are gone with the next step, so
+ * what is to be said is kept in here, in the order in which it was asked for. */
 struct reply {
     enum { REPLY_PERSISTED, REPLY_READY, REPLY_LISTENING, REPLY_EXITED, REPLY_PROBED } type;
     uint32_t session;
     uint64_t number; /* epoch, probe or sequence */
-    bool answering; /* READY: still; PROBED: the one that was tried does */
+    bool answering;  /* READY: still; PROBED: the one that was tried does */
     char job[2];
 };
 
@@ -124,7 +126,7 @@ static size_t replies_cap;
 static uint64_t *running; /* by session: the epoch it was told START of */
 static uint64_t *asked;   /* … and the last it was told PREPARE of */
 static unsigned long long steps;
-static unsigned long long started; /* STARTs since the last look */
+static unsigned long long started;  /* STARTs since the last look */
 static unsigned long long finished; /* FINISHes */
 
 static void reply(struct reply r)
@@ -197,9 +199,9 @@ static int say(uint32_t session, const struct tfe_msg *msg)
 static int say_exited(uint32_t session, uint64_t epoch, uint32_t code, const char *tail)
 {
     running[session] = 0;
-    return say(session, &(struct tfe_msg){
-                            .type = MSG_EXITED,
-                            .u.exited = {.epoch = epoch, .code = code, .tail = tail}});
+    return say(session,
+               &(struct tfe_msg){.type = MSG_EXITED,
+                                 .u.exited = {.epoch = epoch, .code = code, .tail = tail}});
 }
 
 static int give(const struct reply *r)
@@ -208,8 +210,8 @@ static int give(const struct reply *r)
     struct tfe_msg msg = {.type = MSG_LISTENING, .u.listening.epoch = r->number};
     switch (r->type) {
     case REPLY_PERSISTED:
-        return play(&(struct rdzv_event){
-            .type = RDZV_PERSISTED, .job = r->job, .sequence = r->number});
+        return play(
+            &(struct rdzv_event){.type = RDZV_PERSISTED, .job = r->job, .sequence = r->number});
     case REPLY_READY:
         if (asked[r->session] != r->number) {
             return 0;
@@ -224,8 +226,8 @@ static int give(const struct reply *r)
     case REPLY_LISTENING:
         break;
     case REPLY_EXITED:
-        msg = (struct tfe_msg){
-            .type = MSG_EXITED, .u.exited = {.epoch = r->number, .stopped = true, .tail = ""}};
+        msg = (struct tfe_msg){.type = MSG_EXITED,
+                               .u.exited = {.epoch = r->number, .stopped = true, .tail = ""}};
         break;
     case REPLY_PROBED:
         msg = (struct tfe_msg){
@@ -275,7 +277,8 @@ static int join_jobs(uint32_t nodes, uint32_t per_job)
     return answer_all();
 }
 
-/* One of the first job's nodes vanishes: its connection ends, and on its ports nobody answers any more. */
+/* One of the first job's nodes vanishes: its connection ends, and on its ports nobody answers any
+ * more. */
 static int lose(uint32_t half)
 {
     const uint32_t who = half / 2;
@@ -386,9 +389,9 @@ static int run_jobs(uint32_t nodes, const char *name)
                       finished);
         return 1;
     }
-    (void)printf("{\"nodes\": %u, \"steps\": %llu, \"ms\": %.3f, \"join_ms\": %.3f, \"bytes\": %llu}\n",
-                 2 * half, steps - before, (now_ns() - began) / 1e6, (began - joined_at) / 1e6,
-                 holds);
+    (void)printf(
+        "{\"nodes\": %u, \"steps\": %llu, \"ms\": %.3f, \"join_ms\": %.3f, \"bytes\": %llu}\n",
+        2 * half, steps - before, (now_ns() - began) / 1e6, (began - joined_at) / 1e6, holds);
     return 0;
 }
 
@@ -398,7 +401,8 @@ static int expire(uint32_t leases)
     double longest = 0;
     unsigned n = 0;
     unsigned over = 0;
-    now += 3600 * 1000; /* the server was late, says the core: once more of the same, in its own time */
+    now += 3600 *
+           1000; /* the server was late, says the core: once more of the same, in its own time */
     for (int64_t end = now + 7200 * 1000; now < end;) {
         const double began = now_ns();
         if (step((struct rdzv_event){.type = RDZV_TICK})) {
@@ -417,7 +421,8 @@ static int expire(uint32_t leases)
             now = actions.deadline.ms;
         }
     }
-    (void)printf("{\"leases\": %u, \"longest_ms\": %.3f, \"steps\": %u}\n", leases, longest / 1e6, n);
+    (void)printf("{\"leases\": %u, \"longest_ms\": %.3f, \"steps\": %u}\n", leases, longest / 1e6,
+                 n);
     return over != leases;
 }
 
@@ -432,7 +437,8 @@ int main(int argc, char **argv)
                                        .gather_ms = 3000,
                                        .gather_max_ms = 30000,
                                        .max_sessions = leases + 1};
-    const bool runs = strcmp(argv[1], "jobs") == 0 || (argc == 4 && strcmp(argv[3], "running") == 0);
+    const bool runs =
+        strcmp(argv[1], "jobs") == 0 || (argc == 4 && strcmp(argv[3], "running") == 0);
     if (leases == 0 || rdzv_new(&config, &mem, &core) || (!runs && join_all(leases))) {
         (void)fprintf(stderr, "the core cannot hold so many\n");
         return 1;

@@ -1,8 +1,9 @@
-/* bench/echo_load.c: the other end of the echoes: N connections, a window of requests under way over all of them.
+/* bench/echo_load.c: the other end of the echoes: N connections, a window of requests under way
+ * over all of them.
  *
- * Usage: tfe-bench-echo-load sealed|plain PORT N WINDOW SECONDS [RATE]: prints {"answers": …, "seconds": …}. (The
- * bufferevent echo is a plain one.) With a RATE so many requests a second are sent, and it dozes between them; the
- * window is not looked at. */
+ * Usage: tfe-bench-echo-load sealed|plain PORT N WINDOW SECONDS [RATE]: prints {"answers": …,
+ * "seconds": …}. (The bufferevent echo is a plain one.) With a RATE so many requests a second are
+ * sent, and it dozes between them; the window is not looked at. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>

@@ -18,8 +18,8 @@
 #define LATENCIES_MAX (1u << 20) /* kept since the mark; more are counted, not kept */
 #define SECONDS_MAX 600          /* of the histogram of WELCOMEs */
 #define FIRST_PORT 10000
-/* As agent/core/link.c: the least wait after a lost connection, the first wait after a failed try, and the longest
- * before the first WELCOME. */
+/* As agent/core/link.c: the least wait after a lost connection, the first wait after a failed try,
+ * and the longest before the first WELCOME. */
 #define FIRST_TRY_MS 100u
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 3000u
@@ -38,12 +38,12 @@ struct agent {
     uint16_t renew_ms;
     uint16_t spread_ms;
     uint16_t backoff_ms;
-    uint64_t epoch;    /* started */
+    uint64_t epoch; /* started */
     uint64_t highest;
     uint64_t digest; /* of the table held; 0 none */
     uint64_t table_epoch;
     uint64_t base;
-    uint32_t rows;       /* of the table under way, where rows are looked at */
+    uint32_t rows; /* of the table under way, where rows are looked at */
     uint32_t table_bytes;
     uint32_t fresh; /* how often it took another pair of ports */
     uint32_t renewals;
@@ -99,7 +99,8 @@ static void say(struct agent *a, const struct tfe_msg *msg)
     }
 }
 
-/* --- renewals ----------------------------------------------------------------------------------- */
+/* --- renewals -----------------------------------------------------------------------------------
+ */
 
 static void renew(struct agent *a)
 {
@@ -150,7 +151,8 @@ static void arm_renewal(struct agent *a)
     arm(a, (uint64_t)ms * (800 + randombytes_uniform(401)));
 }
 
-/* --- epochs -------------------------------------------------------------------------------------- */
+/* --- epochs --------------------------------------------------------------------------------------
+ */
 
 /* Two ports in turn, odd and even epochs, and another pair where the server wants fresh ones. */
 static uint16_t port_of(const struct agent *a, uint64_t epoch)
@@ -179,8 +181,8 @@ static uint32_t row_hash(const struct msg_row *row)
     return hash ? hash : 1;
 }
 
-/* Every hundredth agent and the first look at each row; the others count bytes, or this process would measure how
- * fast it decodes ten thousand tables of ten thousand rows. */
+/* Every hundredth agent and the first look at each row; the others count bytes, or this process
+ * would measure how fast it decodes ten thousand tables of ten thousand rows. */
 static bool looks_at_rows(const struct agent *a)
 {
     return a->number % 100 == 0;
@@ -306,14 +308,16 @@ static void on_probe(struct agent *a, const struct msg_probe *probe)
     enum tfe_probe_result result = PROBE_ANSWERED_OURS;
     if (probe->kind == PROBE_SUSPECT) {
         unsigned number;
-        const bool ours = sscanf(probe->node, "sim-%u-", &number) == 1 && number < a->fleet->config.n;
+        const bool ours =
+            sscanf(probe->node, "sim-%u-", &number) == 1 && number < a->fleet->config.n;
         result = ours && a->fleet->agents[number].wanted ? PROBE_ACCEPTED : PROBE_REFUSED;
     }
     say(a, &(struct tfe_msg){.type = MSG_PROBED,
                              .u.probed = {.probe = probe->probe, .result = result}});
 }
 
-/* --- connections --------------------------------------------------------------------------------- */
+/* --- connections ---------------------------------------------------------------------------------
+ */
 
 static void connect_more(struct fleet *f);
 
@@ -406,7 +410,8 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
 }
 
-/* As an agent waits before it connects again: a random time up to spread where it had been in, else doubling. */
+/* As an agent waits before it connects again: a random time up to spread where it had been in, else
+ * doubling. */
 static uint32_t wait_ms(struct agent *a)
 {
     if (a->welcome) {
@@ -486,7 +491,8 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* --- the fleet ----------------------------------------------------------------------------------- */
+/* --- the fleet -----------------------------------------------------------------------------------
+ */
 
 /* The agent's next process: it has a node id of its own, and has seen nothing yet. */
 static void be_born(struct agent *a)

@@ -1,5 +1,5 @@
-/* bench/fleet.h: thousands of simulated agents in one process: real sockets, keys and leases through the
- * project's own client code, no trainers. */
+/* bench/fleet.h: thousands of simulated agents in one process: real sockets, keys and leases
+ * through the project's own client code, no trainers. */
 #ifndef TFE_BENCH_FLEET_H
 #define TFE_BENCH_FLEET_H
 
@@ -15,8 +15,9 @@ struct fleet;
 struct fleet_config {
     const struct join_info *info; /* borrowed */
     const char *job;
-    uint32_t n;           /* agents, numbered from 0; none is connected at first */
-    uint32_t first_label; /* number of agent 0 in labels and ports, where several fleets share a job */
+    uint32_t n; /* agents, numbered from 0; none is connected at first */
+    uint32_t
+        first_label; /* number of agent 0 in labels and ports, where several fleets share a job */
     uint32_t min_nodes, max_nodes;
     uint32_t gather_ms;
     uint32_t connecting_max; /* connections in their handshake at a time */
@@ -43,14 +44,14 @@ void fleet_free(struct fleet *f);
  * themselves when the connection ends, spread as WELCOME said. */
 void fleet_connect(struct fleet *f, uint32_t from, uint32_t to);
 
-/* Closes an agent's connection without a word; whoever probes its ports is told "refused". Connected again, it is
- * another process. */
+/* Closes an agent's connection without a word; whoever probes its ports is told "refused".
+ * Connected again, it is another process. */
 void fleet_lose(struct fleet *f, uint32_t agent);
 /* … with a GOODBYE. */
 void fleet_leave(struct fleet *f, uint32_t agent);
 
-/* From now on every agent has `window` renewals under way at any moment, together (not each); 0: the
- * renewals that leases need, no others. */
+/* From now on every agent has `window` renewals under way at any moment, together (not each); 0:
+ * the renewals that leases need, no others. */
 void fleet_renew(struct fleet *f, uint32_t window);
 /* Every agent renews this often instead of as told; 0: as told. */
 void fleet_pace(struct fleet *f, uint32_t interval_ms);

@@ -1,9 +1,10 @@
-/* bench/floor_crypto.c: the floor of ten thousand joins: the curve operations of their handshakes alone (both sides'
- * are done in one process each, on one core each), and sealing, sending, receiving and opening their tables alone.
+/* bench/floor_crypto.c: the floor of ten thousand joins: the curve operations of their handshakes
+ * alone (both sides' are done in one process each, on one core each), and sealing, sending,
+ * receiving and opening their tables alone.
  *
- * Usage: tfe-bench-crypto curve N          N server's and N client's shares of handshakes, in turn on one core each
- *        tfe-bench-crypto tables N BYTES   BYTES to each of N sockets, from one process to another
- * Prints {"seconds": …}. */
+ * Usage: tfe-bench-crypto curve N          N server's and N client's shares of handshakes, in turn
+ * on one core each tfe-bench-crypto tables N BYTES   BYTES to each of N sockets, from one process
+ * to another Prints {"seconds": …}. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sodium.h>
@@ -79,8 +80,7 @@ static void receive_all(const int *fds, unsigned long n, size_t sealed_n)
         for (int e = 0; e < ready; e++) {
             const size_t i = events[e].data.u64;
             memcpy(in, parts + i * frame_max, part_n[i]);
-            const ssize_t got =
-                recv(fds[i], in + part_n[i], sizeof in - frame_max, MSG_DONTWAIT);
+            const ssize_t got = recv(fds[i], in + part_n[i], sizeof in - frame_max, MSG_DONTWAIT);
             if (got <= 0) {
                 continue;
             }
@@ -89,8 +89,7 @@ static void receive_all(const int *fds, unsigned long n, size_t sealed_n)
             size_t at = 0;
             size_t used = 0;
             size_t m;
-            while (at < have &&
-                   seal_open(&keys[i], in + at, have - at, &used, plain, &m) == 0) {
+            while (at < have && seal_open(&keys[i], in + at, have - at, &used, plain, &m) == 0) {
                 at += used;
             }
             part_n[i] = have - at;
@@ -160,7 +159,8 @@ static void connect_and_receive(const struct sockaddr_in *at, unsigned long n, s
     _exit(0);
 }
 
-/* The ends of the connections are in two processes: a limit of 20,000 descriptors allows each 10,000 and no more. */
+/* The ends of the connections are in two processes: a limit of 20,000 descriptors allows each
+ * 10,000 and no more. */
 static int tables(unsigned long n, size_t bytes)
 {
     struct sockaddr_in at;
@@ -176,7 +176,8 @@ static int tables(unsigned long n, size_t bytes)
     const pid_t receiver = fork();
     if (receiver == 0) {
         (void)close(ready[0]);
-        connect_and_receive(&at, n, bytes + frames * (SEAL_HEADER_BYTES + SEAL_TAG_BYTES), ready[1]);
+        connect_and_receive(&at, n, bytes + frames * (SEAL_HEADER_BYTES + SEAL_TAG_BYTES),
+                            ready[1]);
     }
     (void)close(ready[1]);
     machine_pin(0);

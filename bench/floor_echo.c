@@ -1,7 +1,9 @@
-/* bench/floor_echo.c: the floor of renewals: an echo on raw events of libevent, that opens and seals each frame with
- * bare libsodium and knows nothing else; the plain and the bufferevent echo beside it.
+/* bench/floor_echo.c: the floor of renewals: an echo on raw events of libevent, that opens and
+ * seals each frame with bare libsodium and knows nothing else; the plain and the bufferevent echo
+ * beside it.
  *
- * Usage: tfe-bench-echo sealed|plain|bufferevent PORTFILE: writes its port there, then serves until it is killed. */
+ * Usage: tfe-bench-echo sealed|plain|bufferevent PORTFILE: writes its port there, then serves until
+ * it is killed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>

@@ -1,8 +1,8 @@
-/* bench/load.c: the load generator: carries out commands from stdin on a fleet of simulated agents and prints one
- * JSON object for each.
+/* bench/load.c: the load generator: carries out commands from stdin on a fleet of simulated agents
+ * and prints one JSON object for each.
  *
- * Usage: tfe-bench-load --state-dir DIR --agents N [--nnodes MIN:MAX] [--job NAME] [--first N] [--gather MS] [--silent 1]
- * Commands, one a line (agents are numbered from 0; TIMEOUT in seconds):
+ * Usage: tfe-bench-load --state-dir DIR --agents N [--nnodes MIN:MAX] [--job NAME] [--first N]
+ * [--gather MS] [--silent 1] Commands, one a line (agents are numbered from 0; TIMEOUT in seconds):
  *   connect FROM TO            joins them, and returns at once
  *   mark                       counts, latencies and clocks start here
  *   connected N TIMEOUT        waits until so many hold a lease
@@ -188,8 +188,12 @@ static void listen_to_commands(struct load *load)
 int main(int argc, char **argv)
 {
     struct join_wish wish = {.roles = {TOKEN_AGENT}, .n_roles = 1};
-    struct fleet_config config = {
-        .job = "bench", .n = 1, .min_nodes = 1, .max_nodes = 1, .gather_ms = 3000, .connecting_max = 512};
+    struct fleet_config config = {.job = "bench",
+                                  .n = 1,
+                                  .min_nodes = 1,
+                                  .max_nodes = 1,
+                                  .gather_ms = 3000,
+                                  .connecting_max = 512};
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *value = argv[i + 1];
         if (strcmp(argv[i], "--silent") == 0) {

@@ -1,4 +1,5 @@
-/* bench/machine.h: what the benchmarks ask of the machine: its clock, its cores, as many descriptors as it gives. */
+/* bench/machine.h: what the benchmarks ask of the machine: its clock, its cores, as many
+ * descriptors as it gives. */
 #ifndef TFE_BENCH_MACHINE_H
 #define TFE_BENCH_MACHINE_H
 
@@ -24,8 +25,9 @@ static inline double machine_s(void)
     return (double)machine_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
-/* Sleeps as long as the kernel's clock tick, by which libevent's timers go. A generator that dozes is not woken by
- * answers: agents on other machines cost the server no interrupt to a sleeping processor either. */
+/* Sleeps as long as the kernel's clock tick, by which libevent's timers go. A generator that dozes
+ * is not woken by answers: agents on other machines cost the server no interrupt to a sleeping
+ * processor either. */
 static inline void machine_doze(void)
 {
     const struct timespec tick = {.tv_nsec = 4000000};

@@ -60,9 +60,10 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
         ms = least_ms;
     }
     const struct tfe_mono when = tfe_mono_add(now, ms);
-    /* Most steps leave the deadline as it was. A timer that should have fired has slept with the machine. */
-    if (least_ms == 0 && tfe_mono_before(now, driver->fires) && !tfe_mono_before(when, driver->fires) &&
-        evtimer_pending(driver->timer, NULL)) {
+    /* Most steps leave the deadline as it was. A timer that should have fired has slept with the
+     * machine. */
+    if (least_ms == 0 && tfe_mono_before(now, driver->fires) &&
+        !tfe_mono_before(when, driver->fires) && evtimer_pending(driver->timer, NULL)) {
         return; /* it fires early enough, and is armed again then */
     }
     driver->fires = when;

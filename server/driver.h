@@ -21,8 +21,8 @@ int driver_new(struct event_base *base, const struct rdzv_config *config,
 /* Every job that the store keeps, before the first event. Errors as store_load. */
 int driver_restore(struct driver *driver, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Starts the thread that writes to the store from here on, and closes it. Before the first event. TFE_ENOMEM,
- * TFE_ESYS. */
+/* Starts the thread that writes to the store from here on, and closes it. Before the first event.
+ * TFE_ENOMEM, TFE_ESYS. */
 int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
                      struct tfe_why *why) TFE_MUST_CHECK;
 
@@ -42,7 +42,8 @@ extern const struct session_ops driver_session_ops;
 /* For reading only. */
 const struct rdzv *driver_core(const struct driver *driver);
 
-/* Why the process has to end though nobody asked for it, once the loop is left; NULL: it has not. Static.
+/* Why the process has to end though nobody asked for it, once the loop is left; NULL: it has not.
+ * Static.
  */
 const char *driver_over(const struct driver *driver);
 

@@ -23,8 +23,8 @@ int history_answer(struct event_base *base, struct writer *writer, const struct 
 /* Whether the answer is complete (or cannot be completed any more). */
 bool history_is_over(const struct history *history);
 
-/* Whether anything was sent since this was asked last, or the store is still at it: the asker owes us
- * nothing. */
+/* Whether anything was sent since this was asked last, or the store is still at it: the asker owes
+ * us nothing. */
 bool history_has_moved(struct history *history);
 
 /* NULL is allowed. */

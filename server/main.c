@@ -144,7 +144,8 @@ static int open_store(struct server *server, const struct rdzv_config *config, s
         err = recover_store(config, path, why);
     }
     return err != 0 ? err
-                    : sqlite_store_open(path, config->incarnation, clock_wall(), NULL, &server->store, why);
+                    : sqlite_store_open(path, config->incarnation, clock_wall(), NULL,
+                                        &server->store, why);
 }
 
 static int start_core(struct server *server, struct tfe_why *why)

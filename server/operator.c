@@ -1,4 +1,5 @@
-/* server/operator.c: an operator's orders: who is meant, what the core says to it, and the answer. */
+/* server/operator.c: an operator's orders: who is meant, what the core says to it, and the answer.
+ */
 #include "server/operator.h"
 
 #include <stdio.h>

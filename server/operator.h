@@ -1,4 +1,5 @@
-/* server/operator.h: an operator's orders: who is meant, what the core says to it, and the answer. */
+/* server/operator.h: an operator's orders: who is meant, what the core says to it, and the answer.
+ */
 #ifndef TFE_SERVER_OPERATOR_H
 #define TFE_SERVER_OPERATOR_H
 

@@ -277,7 +277,8 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     if (!is_peers_fault(end)) {
         log_debug("session_closed", LOG_S("peer", peer_text(&s->peer, peer)),
                   LOG_S("end", channel_end_name(end)), LOG_S("why", detail),
-                  unknown > 0 ? LOG_U("unknown_messages", unknown) : LOG_S("unknown_messages", NULL));
+                  unknown > 0 ? LOG_U("unknown_messages", unknown)
+                              : LOG_S("unknown_messages", NULL));
     } else if (throttle_pass(&s->all->ends, &s->peer, clock_mono(), &hidden)) {
         log_warn("session_ended", LOG_S("peer", peer_text(&s->peer, peer)),
                  LOG_S("end", channel_end_name(end)), LOG_S("why", detail),

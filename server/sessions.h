@@ -56,11 +56,11 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
 /* The listener to pause while too many handshakes are under way; NULL: none (any more). */
 void sessions_set_listener(struct sessions *all, struct listener *listener);
 
-/* Says msg to an agent. If its connection is going already, nothing happens; if there is no memory to
- * say it, the session ends, for a peer must not miss a message. */
+/* Says msg to an agent. If its connection is going already, nothing happens; if there is no memory
+ * to say it, the session ends, for a peer must not miss a message. */
 void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg *msg);
-/* Says a table at the pace at which the agent reads; a START that follows waits for its end, and a STOP
- * of its epoch, or a newer table, takes back what has not been said of it. */
+/* Says a table at the pace at which the agent reads; a START that follows waits for its end, and a
+ * STOP of its epoch, or a newer table, takes back what has not been said of it. */
 void sessions_send_table(struct sessions *all, uint32_t session, struct table_chunks *chunks);
 
 /* Ends a session that lost a message on its way (no memory to encode it). */

@@ -28,8 +28,8 @@ struct settings {
     uint32_t probe_ms;
     uint32_t half_open_per_address;
     int64_t keep_history_ms; /* 0: for ever */
-    bool recover; /* salvage a damaged store first */
-    bool ephemeral; /* jobs in memory only */
+    bool recover;            /* salvage a damaged store first */
+    bool ephemeral;          /* jobs in memory only */
     enum log_level log_level;
     enum log_format log_format;
 };

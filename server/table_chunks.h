@@ -17,8 +17,8 @@ struct table_cache {
 };
 
 /* The chunks of table, encoded now or before: the same rows pointer, epoch and base digest mean the
- * same table (rdzv.h). They live until table_cache_done, or longer for who keeps them. TFE_ENOMEM. TFE_EINVAL, TFE_ETOOBIG: the
- * table cannot be said (a bug of the caller). */
+ * same table (rdzv.h). They live until table_cache_done, or longer for who keeps them. TFE_ENOMEM.
+ * TFE_EINVAL, TFE_ETOOBIG: the table cannot be said (a bug of the caller). */
 int table_cache_get(struct table_cache *cache, const struct msg_table *table,
                     struct table_chunks **ret) TFE_MUST_CHECK;
 void table_cache_done(struct table_cache *cache);

@@ -1,6 +1,6 @@
 /* server/table_stream.c: tables as sockets drain. What waits is a position, not bytes: ten thousand
- * agents that get a table of 200 KB each would be 2 GB of sealed frames else. Nor are they sealed in one turn of the
- * loop, which would take seconds: a few streams go on in each, in order. */
+ * agents that get a table of 200 KB each would be 2 GB of sealed frames else. Nor are they sealed
+ * in one turn of the loop, which would take seconds: a few streams go on in each, in order. */
 #include "server/table_stream.h"
 
 #include <event2/event.h>

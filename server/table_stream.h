@@ -1,5 +1,6 @@
-/* server/table_stream.h: tables on their way, each to one agent, chunk by chunk as the socket drains, and the
- * START behind it; so many a turn of the loop that nobody's renewals wait for them. */
+/* server/table_stream.h: tables on their way, each to one agent, chunk by chunk as the socket
+ * drains, and the START behind it; so many a turn of the loop that nobody's renewals wait for them.
+ */
 #ifndef TFE_SERVER_TABLE_STREAM_H
 #define TFE_SERVER_TABLE_STREAM_H
 

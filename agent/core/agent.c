@@ -130,7 +130,7 @@ static void take_refused(struct agent *a, const struct msg_refused *refused)
         return;
     case REFUSAL_LIMIT_REACHED:
     case REFUSAL_STORE: /* not said to agents */
-        return; /* the server closes; the next try may find room */
+        return;         /* the server closes; the next try may find room */
     }
 }
 

@@ -32,13 +32,14 @@ struct agent_config {
     uint32_t min_nodes, max_nodes, nproc;
     uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms; /* or MSG_UNSET */
     uint32_t elastic_timeout_ms;                                   /* likewise */
-    bool new_run; /* asked for until the first WELCOME: what is over then is ours */
+    bool new_run;        /* asked for until the first WELCOME: what is over then is ours */
     const char *run_key; /* tfe_id: which run the node belongs to; NULL: any */
     bool durable;
     bool no_grow;
     uint32_t chief_grace_ms; /* or MSG_UNSET */
     uint64_t script_digest;
-    uint64_t highest_epoch; /* that the job's checkpoints are of, for all this node knows; 0: none */
+    uint64_t
+        highest_epoch; /* that the job's checkpoints are of, for all this node knows; 0: none */
     uint32_t pid;
     uint32_t join_timeout_ms;
     uint32_t monitor_interval_ms; /* longest time between two renewals; 0: as the server says */
@@ -65,9 +66,9 @@ enum agent_event_type {
     AGENT_GUARD,          /* pid: a guard is there (at the start, and after one was lost) */
     AGENT_PROBED,         /* probe, result: what came of a PROBE */
     AGENT_GUARD_LOST,     /* it died; everything it had started has been killed and reaped */
-    AGENT_PROGRESS,       /* progress: what a script of epoch told, or what was seen of its checkpoints */
-    AGENT_NOTICE,         /* notice: this machine will go away; text: who says so */
-    AGENT_SIGNAL          /* code: SIGTERM or SIGINT */
+    AGENT_PROGRESS, /* progress: what a script of epoch told, or what was seen of its checkpoints */
+    AGENT_NOTICE,   /* notice: this machine will go away; text: who says so */
+    AGENT_SIGNAL    /* code: SIGTERM or SIGINT */
 };
 
 enum agent_link {
@@ -79,7 +80,7 @@ enum agent_link {
 /* How far a trainer has come in its epoch. Told again in full with every change. */
 struct agent_progress {
     bool has_step;
-    uint64_t step; /* the last one that is done */
+    uint64_t step;    /* the last one that is done */
     bool has_trained; /* one was done in this epoch: the step is no more only a checkpoint's */
     bool has_saved;
     uint64_t saved_step; /* of its newest checkpoint */
@@ -123,16 +124,16 @@ enum agent_action_type {
     AGENT_HANG_UP,    /* close at once, nobody answers there; ends in DISCONNECTED */
     AGENT_SEND,       /* msg */
     AGENT_HOLD_PORTS, /* epoch, fresh: ends in PORTS_HELD or PORTS_FAILED */
-    /* answer: let whoever connects to these ports (n_ports; held ones) know the node's id; else stop
-     * that, before the next action is carried out. */
+    /* answer: let whoever connects to these ports (n_ports; held ones) know the node's id; else
+     * stop that, before the next action is carried out. */
     AGENT_ANSWER,
     AGENT_PROBE, /* msg, a PROBE: try those ports; ends in PROBED */
     AGENT_SPAWN, /* place: start the node's nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
-    /* TERM and KILL everything of epoch; ends in SWEPT, after the TRAINER_EXITEDs. planned: trainers
-     * that listen are told to stop first and have grace_ms to end by themselves, all others end at
-     * once. It may come again without planned while that goes on: no more grace. */
+    /* TERM and KILL everything of epoch; ends in SWEPT, after the TRAINER_EXITEDs. planned:
+     * trainers that listen are told to stop first and have grace_ms to end by themselves, all
+     * others end at once. It may come again without planned while that goes on: no more grace. */
     AGENT_SWEEP,
-    AGENT_SAVE, /* epoch, number, deadline (or NEVER): tell its scripts to save */
+    AGENT_SAVE,  /* epoch, number, deadline (or NEVER): tell its scripts to save */
     AGENT_FENCE, /* deadline: the guard kills everything then */
     AGENT_EXIT,  /* code, text: one sentence, NULL none. Last action ever */
     AGENT_TRACE  /* something a person may want to read */

@@ -44,7 +44,8 @@ struct link {
     struct tfe_mono join_sent;
     uint64_t renewals; /* number of the last RENEW on this connection */
     struct tfe_mono renew_sent[RENEWALS_MAX];
-    struct tfe_mono granted;   /* the sending of what the server last answered: fences count from it */
+    struct tfe_mono
+        granted; /* the sending of what the server last answered: fences count from it */
     struct tfe_mono lease_end; /* on the agent's own clock */
     struct tfe_mono
         silent_at;    /* JOINING, UP: nothing was answered by then, try another connection */
@@ -76,7 +77,8 @@ struct notices {
 
 struct table {
     uint64_t epoch;
-    uint64_t digest; /* once it has proven to be what a START named; 0: nothing may be told as changes of it */
+    uint64_t digest; /* once it has proven to be what a START named; 0: nothing may be told as
+                        changes of it */
     uint64_t base;   /* the rows that came changed the table of this digest; 0: it came whole */
     uint32_t world;
     size_t n;             /* rows filled: they come in order */
@@ -103,7 +105,7 @@ struct agent {
     uint64_t epoch;   /* RUNNING, SWEEPING: whose trainers */
     uint64_t highest; /* epoch started, stopped or told of, or that has left checkpoints */
     uint64_t prepare; /* the server wants READY for this one; 0 none */
-    bool asked;       /* … and has said so on this connection: what an earlier one wanted may be over */
+    bool asked; /* … and has said so on this connection: what an earlier one wanted may be over */
     bool fresh_ports;
     bool answer;   /* the server wants probes of the ports to be answered */
     bool answers;  /* they are */
@@ -173,7 +175,8 @@ void link_begin(struct agent *a);
 void link_connected(struct agent *a, const char *host);
 void link_disconnected(struct agent *a, enum agent_link how, const char *text);
 void link_tick(struct agent *a);
-/* There is little time left to find the server again: the tries follow each other as after a first one. */
+/* There is little time left to find the server again: the tries follow each other as after a first
+ * one. */
 void link_hurry(struct agent *a);
 void link_join(struct agent *a);
 void link_welcome(struct agent *a, const struct msg_welcome *welcome);
@@ -237,10 +240,12 @@ int probe_take(struct agent *a, const struct msg_probe *probe);
 void probe_done(struct agent *a, uint64_t probe, enum tfe_probe_result result);
 
 /* --- table.c: the cluster table, chunk by chunk ----------------------------------------------- */
-/* TFE_ENOMEM, TFE_EINVAL (rows not in order, changes of a table that is not here): nothing changed. */
+/* TFE_ENOMEM, TFE_EINVAL (rows not in order, changes of a table that is not here): nothing changed.
+ */
 int table_take(struct agent *a, const struct msg_table *chunk) TFE_MUST_CHECK;
-/* Whether the table of the epoch is here whole and has this digest: it is a->table then, its rows usable until the next
- * one is. Else a->table has no digest any more, and the next one has to come whole. */
+/* Whether the table of the epoch is here whole and has this digest: it is a->table then, its rows
+ * usable until the next one is. Else a->table has no digest any more, and the next one has to come
+ * whole. */
 bool table_begin(struct agent *a, uint64_t epoch, uint64_t digest);
 void table_done(struct agent *a);
 

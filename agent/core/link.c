@@ -317,6 +317,5 @@ void link_tell_processes(struct agent *a)
     p->trainer_pids = a->live_pids;
     p->n_trainer_pids = pids_take(a->pids, n, a->told_pids, a->live_pids);
     p->standby_pids = a->live_standby_pids;
-    p->n_standby_pids =
-        pids_take(a->standby_pids, n, a->told_standby_pids, a->live_standby_pids);
+    p->n_standby_pids = pids_take(a->standby_pids, n, a->told_standby_pids, a->live_standby_pids);
 }

@@ -1,19 +1,22 @@
-/* agent/core/notice.c: warnings that this machine will go away, told to the server, which plans for it.
+/* agent/core/notice.c: warnings that this machine will go away, told to the server, which plans for
+ * it.
  *
- * A signal ends the agent once its trainers have ended, on the server's word or at the last moment; a server
- * that is away just then has some seconds to come back. After any other notice it stays, without work, until
- * its machine goes; where that does not come true it is back in the job 2 minutes after the deadline. */
+ * A signal ends the agent once its trainers have ended, on the server's word or at the last moment;
+ * a server that is away just then has some seconds to come back. After any other notice it stays,
+ * without work, until its machine goes; where that does not come true it is back in the job 2
+ * minutes after the deadline. */
 #include "agent/core/core.h"
 
 /* DESIGN 9: a machine that still lives so long after its deadline stays. */
 #define BACK_MS 120000
 /* Kept of a signal's grace, to kill and to say goodbye. */
 #define OUT_MS 2000
-/* A signal that no server has heard of is waited with for so long: as a restart of the server, and finding
- * it again, takes. Steps that nobody can save are not worth a whole grace. */
+/* A signal that no server has heard of is waited with for so long: as a restart of the server, and
+ * finding it again, takes. Steps that nobody can save are not worth a whole grace. */
 #define ALONE_MS 5000
 
-/* The notice that says most: the first deadline of those that mean leaving, else a hint. 0: none. */
+/* The notice that says most: the first deadline of those that mean leaving, else a hint. 0: none.
+ */
 static enum tfe_notice strongest(const struct agent *a)
 {
     const struct notices *n = &a->notices;
@@ -36,7 +39,8 @@ static uint32_t ms_left(const struct agent *a, struct tfe_mono deadline)
     return left > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)left;
 }
 
-/* again: on a new connection, where what was told on the last, a withdrawal too, may have been lost. */
+/* again: on a new connection, where what was told on the last, a withdrawal too, may have been
+ * lost. */
 static void tell(struct agent *a, bool again)
 {
     struct notices *n = &a->notices;
@@ -94,7 +98,8 @@ void notice_signal(struct agent *a, uint32_t signo)
     struct notices *n = &a->notices;
     uint32_t grace = a->config.preempt_grace_ms;
     if (a->after != AFTER_NOTHING || n->signal) {
-        a->exit_code = a->after != AFTER_NOTHING ? a->exit_code : AGENT_EXIT_SIGNAL + (int)n->signal;
+        a->exit_code =
+            a->after != AFTER_NOTHING ? a->exit_code : AGENT_EXIT_SIGNAL + (int)n->signal;
         act_exit(a); /* on the way out already: at once */
         return;
     }
@@ -110,8 +115,7 @@ void notice_signal(struct agent *a, uint32_t signo)
         n->out_at = tfe_mono_min(n->last_moment, tfe_mono_add(a->now, ALONE_MS));
         link_hurry(a);
     }
-    stand(a,
-          &(struct agent_notice){.kind = NOTICE_SIGNAL, .deadline = tfe_mono_add(a->now, grace)},
+    stand(a, &(struct agent_notice){.kind = NOTICE_SIGNAL, .deadline = tfe_mono_add(a->now, grace)},
           TFE_MONO_NEVER);
     tell(a, false);
 }

@@ -1,16 +1,16 @@
-/* agent/core/progress.c: how far the trainers of this node have come, told to the server; and asking
- * their scripts to save. */
+/* agent/core/progress.c: how far the trainers of this node have come, told to the server; and
+ * asking their scripts to save. */
 #include "agent/core/core.h"
 
 /* Steps may take a millisecond; the server needs to hear of them only now and then … */
 #define TELL_EVERY_MS 200
 
-/* … and less than a thousand times a second of a large job: its nodes tell the same, and not all at once. */
+/* … and less than a thousand times a second of a large job: its nodes tell the same, and not all at
+ * once. */
 static int64_t tell_every_ms(struct agent *a)
 {
     const uint32_t nodes = a->running.nodes;
-    return nodes <= TELL_EVERY_MS ? TELL_EVERY_MS
-                                  : (int64_t)rng_between(&a->rng, nodes, 2 * nodes);
+    return nodes <= TELL_EVERY_MS ? TELL_EVERY_MS : (int64_t)rng_between(&a->rng, nodes, 2 * nodes);
 }
 
 void progress_begin(struct agent *a)
@@ -102,6 +102,6 @@ void progress_ask(struct agent *a, const struct msg_save *save)
     struct agent_action *ask = act_push(a, AGENT_SAVE);
     ask->epoch = save->epoch;
     ask->number = save->number;
-    ask->deadline = save->within_ms == MSG_UNSET ? TFE_MONO_NEVER
-                                                 : tfe_mono_add(a->now, save->within_ms);
+    ask->deadline =
+        save->within_ms == MSG_UNSET ? TFE_MONO_NEVER : tfe_mono_add(a->now, save->within_ms);
 }

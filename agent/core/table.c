@@ -1,5 +1,6 @@
-/* agent/core/table.c: the cluster tables as they come in, chunk by chunk, whole or as changes of the one that the last
- * START named. That one stays until the next START names another: a switch may be given up half way. */
+/* agent/core/table.c: the cluster tables as they come in, chunk by chunk, whole or as changes of
+ * the one that the last START named. That one stays until the next START names another: a switch
+ * may be given up half way. */
 #include "common/base/table.h"
 
 #include <string.h>
@@ -77,8 +78,8 @@ static int take_whole(struct agent *a, struct table *t, const struct msg_table *
     return 0;
 }
 
-/* The table that the changes are made to. Rows that the old one had not, and that no chunk brings, make a digest
- * that its START does not name; the whole table comes then. */
+/* The table that the changes are made to. Rows that the old one had not, and that no chunk brings,
+ * make a digest that its START does not name; the whole table comes then. */
 static void begin_changes(struct table *t, const struct table *held, const struct msg_table *chunk)
 {
     t->epoch = chunk->epoch;
@@ -109,8 +110,8 @@ static bool is_in_order(const struct msg_table *chunk)
 
 static int take_changes(struct agent *a, struct table *t, const struct msg_table *chunk)
 {
-    bool goes_on = chunk->epoch == t->epoch && chunk->world == t->world &&
-                   chunk->base_digest == t->base;
+    bool goes_on =
+        chunk->epoch == t->epoch && chunk->world == t->world && chunk->base_digest == t->base;
     bool is_here = chunk->epoch == a->table.epoch; /* told twice, over a reconnect */
     if ((!goes_on && !is_here && a->table.digest != chunk->base_digest) || !is_in_order(chunk)) {
         return TFE_EINVAL;

@@ -31,8 +31,8 @@ static bool is_free(const struct agent *a)
 
 void work_ready(struct agent *a)
 {
-    if (a->prepare == 0 || !a->asked || a->guard_lost || a->notices.signal || !is_free(a) || a->after != AFTER_NOTHING ||
-        a->link.state != LINK_UP) {
+    if (a->prepare == 0 || !a->asked || a->guard_lost || a->notices.signal || !is_free(a) ||
+        a->after != AFTER_NOTHING || a->link.state != LINK_UP) {
         return;
     }
     if (a->held != a->prepare) {
@@ -299,8 +299,8 @@ void work_welcome(struct agent *a)
         act_send(a, MSG_EXITED)->u.exited = a->exited;
     }
     if (a->work == WORK_RUNNING && a->has_listened) {
-        /* Also where it was told before: the server may be another one, and nobody's ports prove anything
-         * about a node that has not said it. */
+        /* Also where it was told before: the server may be another one, and nobody's ports prove
+         * anything about a node that has not said it. */
         act_send(a, MSG_LISTENING)->u.listening.epoch = a->epoch;
     }
 }

@@ -1,4 +1,5 @@
-/* agent/guard/guard.h: tfe-guard, the small process that starts trainers and kills every one of them. */
+/* agent/guard/guard.h: tfe-guard, the small process that starts trainers and kills every one of
+ * them. */
 #ifndef TFE_AGENT_GUARD_GUARD_H
 #define TFE_AGENT_GUARD_GUARD_H
 
@@ -22,9 +23,9 @@ struct guard_process {
  * the short name is set. */
 void guard_title_area(int argc, char **argv);
 
-/* A directory of the agent's (private_dir.h) that may not be empty of other processes' files the moment
- * the agent is killed: its guard removes it at its own end. Before guard_fork; the path is copied. Those
- * that only the agent writes to the guard finds by itself. */
+/* A directory of the agent's (private_dir.h) that may not be empty of other processes' files the
+ * moment the agent is killed: its guard removes it at its own end. Before guard_fork; the path is
+ * copied. Those that only the agent writes to the guard finds by itself. */
 void guard_remove_at_end(const char *path);
 
 /* Forks the guard. It lives in its own session, ignores terminal signals and SIGTERM, is a child

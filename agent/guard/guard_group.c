@@ -114,8 +114,8 @@ static bool has_mark(const char *directory, const char *name)
     return getxattr(directory, name, value, sizeof value) == 1 && value[0] == '1';
 }
 
-/* Root may write everywhere: where systemd runs, only what it has delegated is not its own (the mark is on
- * the unit's group, of which ours may be a part). */
+/* Root may write everywhere: where systemd runs, only what it has delegated is not its own (the
+ * mark is on the unit's group, of which ours may be a part). */
 static bool is_delegated(const char *own)
 {
     char directory[PATH_MAX];
@@ -187,7 +187,8 @@ static void stale_remove_all(int own)
     closedir(entries);
 }
 
-/* One try with this name. False, with dir -1: another guard has it, or has just removed it as stale. */
+/* One try with this name. False, with dir -1: another guard has it, or has just removed it as
+ * stale. */
 static bool directory_make(struct guard_groups *groups, int own, const char *name)
 {
     struct stat locked;

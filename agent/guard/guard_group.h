@@ -1,5 +1,5 @@
-/* agent/guard/guard_group.h: control groups (v2) of what a guard starts, where it may make some: one kill
- * reaches all that is in a group, however it forks. */
+/* agent/guard/guard_group.h: control groups (v2) of what a guard starts, where it may make some:
+ * one kill reaches all that is in a group, however it forks. */
 #ifndef TFE_AGENT_GUARD_GUARD_GROUP_H
 #define TFE_AGENT_GUARD_GUARD_GROUP_H
 
@@ -21,18 +21,19 @@ enum guard_group_state {
 };
 
 struct guard_groups {
-    int dir; /* the guard's own directory, locked: whoever finds the lock free removes it. -1: there are none */
+    int dir; /* the guard's own directory, locked: whoever finds the lock free removes it. -1: there
+                are none */
     char path[PATH_MAX];
     uint8_t state[GUARD_GROUPS]; /* of enum guard_group_state; the name is the index + 1 */
 };
 
-/* Makes the guard's directory below the group that this process is in, if that is its own to use: it may
- * write there, and systemd, where it runs, has delegated it. Before that, kills what guards have left there
- * that died together with their agents. */
+/* Makes the guard's directory below the group that this process is in, if that is its own to use:
+ * it may write there, and systemd, where it runs, has delegated it. Before that, kills what guards
+ * have left there that died together with their agents. */
 void guard_groups_open(struct guard_groups *groups);
 
-/* Makes a group and opens its directory for CLONE_INTO_CGROUP (the caller closes it). GUARD_NO_GROUP: there
- * are none, or no more. */
+/* Makes a group and opens its directory for CLONE_INTO_CGROUP (the caller closes it).
+ * GUARD_NO_GROUP: there are none, or no more. */
 unsigned guard_group_new(struct guard_groups *groups, int *ret_fd);
 
 /* The slot's process is over, or was never started. GUARD_NO_GROUP is ignored. */

@@ -14,15 +14,15 @@
 #define PAUSE_LONGEST_US 20000
 #define PATIENT_US 2000000
 #define PAUSE_PATIENT_US 200000
-/* Beside a main process that dies: its end calls for a look anyway, and two have met what was forked
- * before. Where many nodes share few cores the looks would hold up the dying. */
+/* Beside a main process that dies: its end calls for a look anyway, and two have met what was
+ * forked before. Where many nodes share few cores the looks would hold up the dying. */
 #define PAUSE_DYING_US 50000
 
 /* A slot's end is told after this long though others of its session still die: they are killed. */
 #define ENDING_LONGEST_US 200000
 
-/* With a standby there the kernel never says that no child is left, so a walk that meets nobody else
- * has to do: two of them, because one may miss what is forked behind its back. */
+/* With a standby there the kernel never says that no child is left, so a walk that meets nobody
+ * else has to do: two of them, because one may miss what is forked behind its back. */
 #define EMPTY_LOOKS 2
 
 /* Of a sweep: how often a stuck process is named, and from when on one that was killed in vain is.
@@ -186,4 +186,3 @@ void signals_send(struct guard *g)
         g->slots[i].signals = 0;
     }
 }
-

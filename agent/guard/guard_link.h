@@ -82,7 +82,8 @@ int guard_link_hand_over(struct guard_link *link, uint32_t slot, uint32_t from,
  * takes it. An empty slot is ignored. */
 void guard_link_signal(struct guard_link *link, uint32_t slot, int signo);
 
-/* Kills every descendant but standbys, also double-forked ones, until none is left; then swept(). */
+/* Kills every descendant but standbys, also double-forked ones, until none is left; then swept().
+ */
 void guard_link_sweep(struct guard_link *link);
 
 /* The newest fence counts. At deadline (clock_mono's clock, CLOCK_BOOTTIME) the guard kills

@@ -1,4 +1,5 @@
-/* agent/guard/guard_loop.c: what tfe-guard does next: start, tell, and kill until nobody is left. */
+/* agent/guard/guard_loop.c: what tfe-guard does next: start, tell, and kill until nobody is left.
+ */
 #include "agent/guard/guard_loop.h"
 
 #include <errno.h>
@@ -54,7 +55,8 @@ static void fence_check(struct guard *g)
 {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
-    if (g->fence_ms == GUARD_NEVER || (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 < g->fence_ms) {
+    if (g->fence_ms == GUARD_NEVER ||
+        (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 < g->fence_ms) {
         return;
     }
     fence_set(g, GUARD_NEVER);

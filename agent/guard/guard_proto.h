@@ -1,4 +1,5 @@
-/* agent/guard/guard_proto.h: what agent and guard say to each other on their SOCK_SEQPACKET pair. */
+/* agent/guard/guard_proto.h: what agent and guard say to each other on their SOCK_SEQPACKET pair.
+ */
 #ifndef TFE_AGENT_GUARD_GUARD_PROTO_H
 #define TFE_AGENT_GUARD_GUARD_PROTO_H
 
@@ -74,9 +75,9 @@ enum guard_event_word {
 /* Guard to agent. */
 struct guard_event {
     uint32_t word;
-    uint32_t slot; /* SWEPT: the sweep's number */
-    int32_t pid;   /* SPAWNED; SWEPT: a stuck one or 0 */
-    int32_t value; /* SPAWN_FAILED: errno; EXITED: wait status */
+    uint32_t slot;            /* SWEPT: the sweep's number */
+    int32_t pid;              /* SPAWNED; SWEPT: a stuck one or 0 */
+    int32_t value;            /* SPAWN_FAILED: errno; EXITED: wait status */
     char why[GUARD_TEXT_MAX]; /* COLD */
 };
 

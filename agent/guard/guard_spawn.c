@@ -257,9 +257,8 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
 /* As fork(2), but into the group from the start: to move a process later takes the kernel 10 ms. */
 static pid_t fork_into(int group, bool *ret_is_in_group)
 {
-    struct clone_args args = {.flags = (__u64)CLONE_INTO_CGROUP,
-                              .exit_signal = SIGCHLD,
-                              .cgroup = (__u64)group};
+    struct clone_args args = {
+        .flags = (__u64)CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (__u64)group};
     pid_t pid = group < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof args);
     *ret_is_in_group = pid >= 0;
     /* A kernel before 5.7, a sandbox that does not know the call, a group that takes no process. */

@@ -1,4 +1,5 @@
-/* agent/guard/guard_spawn.h: what a trainer is started with, on its way, and the child it becomes. */
+/* agent/guard/guard_spawn.h: what a trainer is started with, on its way, and the child it becomes.
+ */
 #ifndef TFE_AGENT_GUARD_GUARD_SPAWN_H
 #define TFE_AGENT_GUARD_GUARD_SPAWN_H
 
@@ -16,8 +17,8 @@ int guard_block_new(const struct spawn_spec *spec, struct guard_order *order,
 
 /* What the guard keeps of a child besides its pid. */
 struct guard_child {
-    /* Non-blocking: EOF once exec has happened, or one int, the errno of what failed before (ENOENT:
-     * no such command; ENOTDIR: no such directory to work in). */
+    /* Non-blocking: EOF once exec has happened, or one int, the errno of what failed before
+     * (ENOENT: no such command; ENOTDIR: no such directory to work in). */
     int report;
     int control; /* a standby's socket, else -1 */
     bool is_in_group;
@@ -25,8 +26,8 @@ struct guard_child {
 
 /* Forks the child of a SPAWN; fds are the order's, borrowed. may_renice: one in the background gets
  * a lower CPU priority too. group: the directory of the control group that it begins in, or -1;
- * is_in_group says whether the kernel let it. Returns its pid; -1 with errno. Precondition: the caller is
- * single-threaded and blocks every signal. */
+ * is_in_group says whether the kernel let it. Returns its pid; -1 with errno. Precondition: the
+ * caller is single-threaded and blocks every signal. */
 pid_t guard_spawn(const struct guard_order *order, const int fds[GUARD_FDS], bool may_renice,
                   int group, struct guard_child *ret) TFE_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* agent/notice/aws.c: the instance metadata service of EC2, version 2: a token first, then every few
- * seconds whether the spot instance is to be interrupted, and whether it may be soon.
+/* agent/notice/aws.c: the instance metadata service of EC2, version 2: a token first, then every
+ * few seconds whether the spot instance is to be interrupted, and whether it may be soon.
  *
  *   TOKEN --> ACTION --> REBALANCE --> (5 s) --> ACTION …
  *     ^__ 401 ___|___________|
@@ -144,9 +144,8 @@ static void take(struct source *s, const struct http_answer *answer, const char 
 
 static void on_answer(void *ctx, const struct http_answer *answer, const char *error)
 {
-    static const char *const paths[] = {[STEP_TOKEN] = TOKEN_PATH,
-                                        [STEP_ACTION] = ACTION_PATH,
-                                        [STEP_REBALANCE] = REBALANCE_PATH};
+    static const char *const paths[] = {
+        [STEP_TOKEN] = TOKEN_PATH, [STEP_ACTION] = ACTION_PATH, [STEP_REBALANCE] = REBALANCE_PATH};
     struct source *s = ctx;
     struct aws *aws = s->own;
     aws->http = NULL;
@@ -166,7 +165,9 @@ static void ask(struct source *s, enum aws_step step)
     const bool is_token = step == STEP_TOKEN || !aws->token[0];
     const struct http_question question = {
         .method = is_token ? "PUT" : "GET",
-        .path = is_token ? TOKEN_PATH : step == STEP_ACTION ? ACTION_PATH : REBALANCE_PATH,
+        .path = is_token              ? TOKEN_PATH
+                : step == STEP_ACTION ? ACTION_PATH
+                                      : REBALANCE_PATH,
         .headers = is_token ? ttl : token,
     };
     if (is_token) {

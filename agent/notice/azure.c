@@ -1,6 +1,6 @@
-/* agent/notice/azure.c: Azure's scheduled events: once the machine's own name, then every second the
- * list of what is planned. An event can be acknowledged, which makes it happen at once; that is done
- * when nothing of ours runs here any more, and lets the cloud have the machine early.
+/* agent/notice/azure.c: Azure's scheduled events: once the machine's own name, then every second
+ * the list of what is planned. An event can be acknowledged, which makes it happen at once; that is
+ * done when nothing of ours runs here any more, and lets the cloud have the machine early.
  *
  *   NAME --> EVENTS --> (1 s) --> EVENTS …      while drained: ACKNOWLEDGE, then EVENTS
  */
@@ -81,7 +81,8 @@ static bool names(const json_t *resources, const char *name)
 {
     size_t i;
     const json_t *resource;
-    json_array_foreach(resources, i, resource) {
+    json_array_foreach(resources, i, resource)
+    {
         const char *text = json_string_value(resource);
         if (text && strcasecmp(text, name) == 0) {
             return true;
@@ -155,8 +156,7 @@ static void say(struct source *s, enum tfe_notice kind)
     const struct azure_event *first = NULL;
     for (size_t i = 0; i < azure->n; i++) {
         const struct azure_event *event = &azure->events[i];
-        if (event->kind == kind &&
-            (!first || tfe_mono_before(event->deadline, first->deadline))) {
+        if (event->kind == kind && (!first || tfe_mono_before(event->deadline, first->deadline))) {
             first = event;
         }
     }
@@ -179,7 +179,8 @@ static void take_list(struct source *s, const struct http_answer *answer)
     for (i = 0; i < azure->n; i++) {
         azure->events[i].is_listed = false;
     }
-    json_array_foreach(events, i, event) {
+    json_array_foreach(events, i, event)
+    {
         rc = take_event(azure, answer, event) ? TFE_EINVAL : rc;
     }
     json_decref(root);
@@ -202,8 +203,7 @@ static void take_name(struct source *s, const struct http_answer *answer)
     struct azure *azure = s->own;
     json_error_t error;
     json_t *root = json_loadb(answer->body, answer->body_n, 0, &error);
-    const char *name =
-        json_string_value(json_object_get(json_object_get(root, "compute"), "name"));
+    const char *name = json_string_value(json_object_get(json_object_get(root, "compute"), "name"));
     if (name && name[0] && strlen(name) <= NAME_MAX_LENGTH) {
         memcpy(azure->name, name, strlen(name) + 1);
         source_works(s);

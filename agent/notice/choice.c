@@ -43,7 +43,8 @@ static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_
         return refuse(why, text, n);
     }
     if (c->wanted[FROM_FILE] != WANTED_NEVER || n - 5 > NOTICE_PATH_MAX) {
-        why_set(why, c->wanted[FROM_FILE] ? "more than one file: is named" : "its path is too long");
+        why_set(why,
+                c->wanted[FROM_FILE] ? "more than one file: is named" : "its path is too long");
         return TFE_EINVAL;
     }
     c->wanted[FROM_FILE] = WANTED_ASKED;
@@ -78,9 +79,9 @@ int notice_choice_signal(struct notice_choice *choice, const char *text, struct 
     static const struct {
         const char *name;
         int number;
-    } legal[] = {{"HUP", SIGHUP},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2},
-                 {"ALRM", SIGALRM}, {"CONT", SIGCONT}, {"URG", SIGURG},   {"XCPU", SIGXCPU},
-                 {"PWR", SIGPWR}};
+    } legal[] = {{"HUP", SIGHUP},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1},
+                 {"USR2", SIGUSR2}, {"ALRM", SIGALRM}, {"CONT", SIGCONT},
+                 {"URG", SIGURG},   {"XCPU", SIGXCPU}, {"PWR", SIGPWR}};
     const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
     for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
         if (strcmp(name, legal[i].name) == 0) {

@@ -1,4 +1,5 @@
-/* agent/notice/choice.h: which sources of notices are watched, as --notice and its relatives say. */
+/* agent/notice/choice.h: which sources of notices are watched, as --notice and its relatives say.
+ */
 #ifndef TFE_AGENT_NOTICE_CHOICE_H
 #define TFE_AGENT_NOTICE_CHOICE_H
 

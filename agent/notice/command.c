@@ -1,7 +1,8 @@
-/* agent/notice/command.c: a command of the user's, run every few seconds; its exit 0 is the warning,
- * what it prints may be the seconds that are left.
+/* agent/notice/command.c: a command of the user's, run every few seconds; its exit 0 is the
+ * warning, what it prints may be the seconds that are left.
  *
- * It runs in a process group of its own and is killed with it, whether it ends or takes too long. */
+ * It runs in a process group of its own and is killed with it, whether it ends or takes too long.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* agent/notice/gce.c: Google's metadata server: two questions that it answers when something changes,
- * or after five minutes. */
+/* agent/notice/gce.c: Google's metadata server: two questions that it answers when something
+ * changes, or after five minutes. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -109,7 +109,8 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
     timer_after(q->timer, s->wish->pace->gce_ms); /* a server that does not wait is not stormed */
 }
 
-/* The value now; then, from its etag on, the next change, so that none falls between two questions. */
+/* The value now; then, from its etag on, the next change, so that none falls between two questions.
+ */
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -118,8 +119,8 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     static const struct http_header headers[] = {{"Metadata-Flavor", "Google"}, {NULL, NULL}};
     const uint32_t wait_s = q->source->wish->pace->gce_wait_s;
     if (q->waits) {
-        snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s", q->name,
-                 (unsigned)wait_s, q->etag[0] ? "&last_etag=" : "", q->etag);
+        snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",
+                 q->name, (unsigned)wait_s, q->etag[0] ? "&last_etag=" : "", q->etag);
     } else {
         snprintf(q->path, sizeof q->path, PATH "%s", q->name);
     }
@@ -139,7 +140,8 @@ static int start(struct source *s)
 {
     struct gce *gce = s->own;
     gce->questions[0] = (struct gce_question){.name = "preempted", .take = take_preempted};
-    gce->questions[1] = (struct gce_question){.name = "maintenance-event", .take = take_maintenance};
+    gce->questions[1] =
+        (struct gce_question){.name = "maintenance-event", .take = take_maintenance};
     for (size_t i = 0; i < 2; i++) {
         gce->questions[i].source = s;
         gce->questions[i].timer = evtimer_new(s->base, on_timer, &gce->questions[i]);

@@ -94,8 +94,8 @@ void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct
     if (word->is_said && strcmp(word->tag, cut) == 0) {
         return;
     }
-    *word = (struct source_word){
-        .is_said = true, .is_uncertain = is_uncertain, .deadline = deadline};
+    *word =
+        (struct source_word){.is_said = true, .is_uncertain = is_uncertain, .deadline = deadline};
     memcpy(word->tag, cut, sizeof cut);
     log_info("notice_heard", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
              LOG_B("uncertain", is_uncertain), LOG_S("what", cut[0] ? cut : NULL));

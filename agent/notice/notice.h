@@ -22,8 +22,8 @@ struct notice_pace {
     uint32_t command_within_ms;
     uint32_t auto_ms; /* whether a cloud's service is there */
     uint32_t answer_ms;
-    /* A node under a warning in which nothing has run for so long is drained: an epoch that was being
-     * put together when the warning came has begun by then. */
+    /* A node under a warning in which nothing has run for so long is drained: an epoch that was
+     * being put together when the warning came has begun by then. */
     uint32_t quiet_ms;
 };
 
@@ -35,21 +35,21 @@ struct notice_wish {
     const struct notice_choice *choice;
     const struct notice_pace *pace;
     const struct option_table *options; /* variables that no command of ours inherits */
-    uint32_t grace_ms; /* deadline of a warning that names none: --preempt-grace */
+    uint32_t grace_ms;                  /* deadline of a warning that names none: --preempt-grace */
 };
 
 /* The most pressing warning of its kind has changed; from is the source's name. The core weighs the
  * kinds. Comes from the loop, never from a call into this room. */
 typedef void notice_fn(void *ctx, const struct agent_notice *notice, const char *from);
 
-/* Starts watching; asking whether a service is there delays nothing. Failures of a source are logged
- * and do no more harm. TFE_ENOMEM. */
+/* Starts watching; asking whether a service is there delays nothing. Failures of a source are
+ * logged and do no more harm. TFE_ENOMEM. */
 int notices_new(struct event_base *base, const struct notice_wish *wish, notice_fn *on_notice,
                 void *ctx, struct notices **ret) TFE_MUST_CHECK;
 void notices_free(struct notices *notices);
 
-/* Whether trainers run here. Once none does while a warning that is more than a hint is in force, the
- * node has been drained, and a cloud that waits for that is told. At first none runs. */
+/* Whether trainers run here. Once none does while a warning that is more than a hint is in force,
+ * the node has been drained, and a cloud that waits for that is told. At first none runs. */
 void notices_set_running(struct notices *notices, bool is_running);
 
 #endif

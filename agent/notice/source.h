@@ -16,9 +16,9 @@ struct source;
 
 struct source_ops {
     const char *name;
-    size_t size;                    /* of own, which begins as zeros */
-    int (*start)(struct source *s); /* TFE_ENOMEM: stop is called */
-    void (*stop)(struct source *s); /* also half started, and twice */
+    size_t size;                                        /* of own, which begins as zeros */
+    int (*start)(struct source *s);                     /* TFE_ENOMEM: stop is called */
+    void (*stop)(struct source *s);                     /* also half started, and twice */
     void (*drained)(struct source *s, bool is_drained); /* NULL: nobody is told */
 };
 
@@ -54,8 +54,8 @@ void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct
 /* There is none of this kind, or not any more. */
 void source_quiet(struct source *s, enum tfe_notice kind);
 
-/* A question was of no use; what names it, why says how. Logged once until it works again. False: the
- * source was only tried and is over; it must not go on. */
+/* A question was of no use; what names it, why says how. Logged once until it works again. False:
+ * the source was only tried and is over; it must not go on. */
 bool source_failed(struct source *s, const char *what, const char *why);
 /* One was. */
 void source_works(struct source *s);
@@ -68,9 +68,9 @@ uint32_t source_patience(const struct source *s);
 
 /* Deadline of a warning that names none. */
 struct tfe_mono source_grace(const struct source *s);
-/* The service's time ("2026-01-02T03:04:05Z" or "Fri, 02 Jan 2026 03:04:05 GMT") on our steady clock,
- * between now and most_ms. It is compared with the service's own clock where the answer has a Date:
- * ours may be wrong, and jumps. TFE_EINVAL: it is no time. */
+/* The service's time ("2026-01-02T03:04:05Z" or "Fri, 02 Jan 2026 03:04:05 GMT") on our steady
+ * clock, between now and most_ms. It is compared with the service's own clock where the answer has
+ * a Date: ours may be wrong, and jumps. TFE_EINVAL: it is no time. */
 int source_deadline(const struct http_answer *answer, const char *text, uint32_t most_ms,
                     struct tfe_mono *ret) TFE_MUST_CHECK;
 

@@ -1,4 +1,5 @@
-/* agent/output/log_file.h: one log file on disk: made, written, rotated. Blocks; for the writer's thread. */
+/* agent/output/log_file.h: one log file on disk: made, written, rotated. Blocks; for the writer's
+ * thread. */
 #ifndef TFE_AGENT_OUTPUT_LOG_FILE_H
 #define TFE_AGENT_OUTPUT_LOG_FILE_H
 
@@ -10,8 +11,8 @@
 #include "common/net/why.h"
 
 struct log_disk {
-    int fd;      /* -1: not open (not yet, or it failed and is tried again) */
-    int folder;  /* its directory; -1 likewise */
+    int fd;     /* -1: not open (not yet, or it failed and is tried again) */
+    int folder; /* its directory; -1 likewise */
     char name[LOG_NAME_MAX];
     uint64_t size;
     bool mid_line; /* what was written last did not end a line */

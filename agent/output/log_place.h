@@ -1,4 +1,5 @@
-/* agent/output/log_place.h: where a trainer's log lies under --log-dir, and which names are ours. Pure. */
+/* agent/output/log_place.h: where a trainer's log lies under --log-dir, and which names are ours.
+ * Pure. */
 #ifndef TFE_AGENT_OUTPUT_LOG_PLACE_H
 #define TFE_AGENT_OUTPUT_LOG_PLACE_H
 

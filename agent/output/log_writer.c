@@ -1,4 +1,5 @@
-/* agent/output/log_writer.c: a queue between the agent's loop and the thread that may wait for disks. */
+/* agent/output/log_writer.c: a queue between the agent's loop and the thread that may wait for
+ * disks. */
 #include "agent/output/log_writer.h"
 
 #include <errno.h>
@@ -42,8 +43,8 @@ struct log_file {
     struct log_writer *writer;
     struct log_file *next; /* the thread's: of those that are open */
     struct log_place place;
-    uint64_t lost; /* the loop's: lines, since the last chunk */
-    bool lost_mid; /* the last loss ended within a line */
+    uint64_t lost;        /* the loop's: lines, since the last chunk */
+    bool lost_mid;        /* the last loss ended within a line */
     struct log_disk disk; /* the thread's */
     bool failing;         /* likewise: the last write did not succeed */
 };
@@ -56,7 +57,7 @@ struct log_writer {
     /* The thread's. */
     struct log_file *files;
     struct tfe_mono prune_at;
-    unsigned failing;        /* files */
+    unsigned failing;         /* files */
     struct tfe_mono say_next; /* not sooner: a disk that fills again and again */
     /* Both threads', under the lock. */
     pthread_mutex_t lock;
@@ -67,7 +68,8 @@ struct log_writer {
     bool ending, ended;
 };
 
-/* --- the thread ---------------------------------------------------------------------------------- */
+/* --- the thread ----------------------------------------------------------------------------------
+ */
 
 /* Once, whichever files it hits; and once when it is over. */
 static void report(struct log_writer *w, struct log_file *file, bool good, const char *why,
@@ -91,8 +93,8 @@ static void write_chunk(struct log_writer *w, const struct chunk *chunk)
     struct log_file *file = chunk->file;
     struct tfe_why why = {.text = ""};
     uint64_t lost = file->disk.lost + chunk->lost_before;
-    bool good = log_disk_write(&file->disk, w->root, &file->place, w->max_bytes,
-                               chunk->lost_before, chunk->bytes, chunk->n, &why);
+    bool good = log_disk_write(&file->disk, w->root, &file->place, w->max_bytes, chunk->lost_before,
+                               chunk->bytes, chunk->n, &why);
     report(w, file, good, why.text, lost);
 }
 
@@ -194,7 +196,8 @@ static void *run(void *ctx)
     return NULL;
 }
 
-/* --- the loop's side ----------------------------------------------------------------------------- */
+/* --- the loop's side -----------------------------------------------------------------------------
+ */
 
 static struct chunk *chunk_new(enum chunk_kind kind, struct log_file *file, size_t cap)
 {
@@ -311,7 +314,8 @@ void log_file_close(struct log_file *file)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* --- beginning and end --------------------------------------------------------------------------- */
+/* --- beginning and end ---------------------------------------------------------------------------
+ */
 
 /* Also what lies above it. */
 static int make_root(char *root, struct tfe_why *why)

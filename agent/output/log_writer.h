@@ -1,5 +1,5 @@
-/* agent/output/log_writer.h: log files of trainers, written by a thread of their own, so that a slow disk
- * never holds the agent's loop. */
+/* agent/output/log_writer.h: log files of trainers, written by a thread of their own, so that a
+ * slow disk never holds the agent's loop. */
 #ifndef TFE_AGENT_OUTPUT_LOG_WRITER_H
 #define TFE_AGENT_OUTPUT_LOG_WRITER_H
 
@@ -24,9 +24,9 @@ struct log_file;
 
 /* root is copied; durations in ms. */
 struct log_wish {
-    const char *root;    /* --log-dir */
-    uint64_t max_bytes;  /* of a file; 0: any number */
-    uint32_t keep_ms;    /* older files are removed; 0: none */
+    const char *root;   /* --log-dir */
+    uint64_t max_bytes; /* of a file; 0: any number */
+    uint32_t keep_ms;   /* older files are removed; 0: none */
 };
 
 /* Makes root and its thread. TFE_ESYS with why: root cannot be written to. TFE_ENOMEM. */
@@ -43,8 +43,8 @@ struct log_file *log_file_open(struct log_writer *w, const struct log_place *pla
 /* Whether a write should come now; else ask again later. */
 bool log_file_has_room(const struct log_file *file);
 
-/* Queues bytes (copied). at_end: these are the last ones, up to a higher limit. What finds no room is
- * counted, and the file will say so. */
+/* Queues bytes (copied). at_end: these are the last ones, up to a higher limit. What finds no room
+ * is counted, and the file will say so. */
 void log_file_write(struct log_file *file, const char *bytes, size_t n, bool at_end);
 
 /* Once all is written. NULL is allowed. */

@@ -1,4 +1,5 @@
-/* agent/output/output.c: pipes from trainers in; log files, whole lines with a rank, and a tail out. */
+/* agent/output/output.c: pipes from trainers in; log files, whole lines with a rank, and a tail
+ * out. */
 #include "agent/output/output.h"
 
 #include <errno.h>
@@ -20,11 +21,13 @@
 
 /* What a trainer may print while nobody reads: the most that an unprivileged process may ask for
  * (/proc/sys/fs/pipe-max-size); without it the pipe has 64 KiB. A user's pipes together may have
- * 64 MiB (pipe-user-pages-soft) before all further ones get two pages: this agent takes a quarter. */
+ * 64 MiB (pipe-user-pages-soft) before all further ones get two pages: this agent takes a quarter.
+ */
 #define PIPE_BYTES (1024 * 1024)
 #define PIPES_BYTES (16 * 1024 * 1024)
-/* A talkative trainer is read in large portions, then left alone for a moment: being woken for every
- * line would cost it, and us, more than the copying. So long the pipe must hold out: at 256 MB/s. */
+/* A talkative trainer is read in large portions, then left alone for a moment: being woken for
+ * every line would cost it, and us, more than the copying. So long the pipe must hold out: at 256
+ * MB/s. */
 #define READS_MAX 16
 #define REST_MS 4
 #define REST_PIPE_BYTES (REST_MS * 256 * 1024)
@@ -46,15 +49,15 @@ struct output_sink {
 /* One pipe of a trainer. */
 struct source {
     struct output *output;
-    struct drain *drain; /* NULL: not shown */
+    struct drain *drain;   /* NULL: not shown */
     struct log_file *file; /* NULL: no log files */
-    struct tail *tail;   /* NULL: none is kept */
-    int fd;              /* -1: closed */
+    struct tail *tail;     /* NULL: none is kept */
+    int fd;                /* -1: closed */
     struct event *readable;
     bool may_rest; /* its pipe is large enough for that */
-    bool resting;     /* not read for a moment */
-    bool paused;      /* drain or file has no room: not read */
-    char *text;       /* LINE_BYTES_MAX; what is read and not moved on lies at .. at + n */
+    bool resting;  /* not read for a moment */
+    bool paused;   /* drain or file has no room: not read */
+    char *text;    /* LINE_BYTES_MAX; what is read and not moved on lies at .. at + n */
     size_t at;
     size_t n;
     struct tfe_mono bar_shown;
@@ -107,8 +110,8 @@ static bool line_move(struct source *source, size_t n, size_t skip, size_t limit
     return true;
 }
 
-/* A line that is not over and overwrites itself: shown now and then, and what nobody can see any more
- * is dropped. */
+/* A line that is not over and overwrites itself: shown now and then, and what nobody can see any
+ * more is dropped. */
 static void show_bar(struct source *source, size_t limit)
 {
     const char *start = source->text + source->at;

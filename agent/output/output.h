@@ -1,5 +1,5 @@
-/* agent/output/output.h: what trainers print: into log files, line by line with the rank onto the agent's own
- * streams, and the last of it kept. */
+/* agent/output/output.h: what trainers print: into log files, line by line with the rank onto the
+ * agent's own streams, and the last of it kept. */
 #ifndef TFE_AGENT_OUTPUT_OUTPUT_H
 #define TFE_AGENT_OUTPUT_OUTPUT_H
 
@@ -20,20 +20,20 @@ struct output_sink; /* the agent's stdout and stderr, and its log files */
 struct output_wish {
     struct event_base *base;
     int stdout_fd, stderr_fd;
-    uint32_t nproc; /* trainers there will be at a time; 0: 1 */
+    uint32_t nproc;                 /* trainers there will be at a time; 0: 1 */
     const struct output_show *show; /* NULL: everything */
     struct log_writer *logs;        /* NULL: there are no log files */
     const char *job;                /* with logs: a legal id */
     uint32_t patience_ms;           /* with a stream that takes nothing; 0: as below */
 };
 
-/* The agent never blocks on its own stdout or stderr: what they do not take waits in a bounded queue.
- * Where there are log files, a full queue loses lines. Where there are none, the trainers' pipes are
- * not read while it is full, so they wait as they would without an agent; but a stream that takes
- * nothing at all for a second (a stopped terminal) is no longer waited for. Lost lines are counted
- * in a line of their own. (What ended trainers left in their pipes is read in any case: up to 1 MiB
- * a stream.) The flags of the two descriptors stay as they are: they are shared with others.
- * SIGPIPE must be ignored in the process. */
+/* The agent never blocks on its own stdout or stderr: what they do not take waits in a bounded
+ * queue. Where there are log files, a full queue loses lines. Where there are none, the trainers'
+ * pipes are not read while it is full, so they wait as they would without an agent; but a stream
+ * that takes nothing at all for a second (a stopped terminal) is no longer waited for. Lost lines
+ * are counted in a line of their own. (What ended trainers left in their pipes is read in any case:
+ * up to 1 MiB a stream.) The flags of the two descriptors stay as they are: they are shared with
+ * others. SIGPIPE must be ignored in the process. */
 int output_sink_new(const struct output_wish *wish, struct output_sink **ret) TFE_MUST_CHECK;
 /* Writes what is still queued for up to timeout_ms a stream, then frees. Every output must be
  * freed. */

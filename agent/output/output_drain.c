@@ -1,4 +1,5 @@
-/* agent/output/output_drain.c: writes whole lines to a shared stream without ever waiting for it. */
+/* agent/output/output_drain.c: writes whole lines to a shared stream without ever waiting for it.
+ */
 #include "agent/output/output_drain.h"
 
 #include <errno.h>
@@ -241,7 +242,8 @@ void drain_free(struct drain *drain, uint32_t timeout_ms)
     }
     struct tfe_mono give_up = tfe_mono_add(clock_mono(), timeout_ms);
     drain_push(drain);
-    for (int64_t left; drain->n != 0 && (left = tfe_mono_sub(give_up, clock_mono())) > 0; drain_push(drain)) {
+    for (int64_t left; drain->n != 0 && (left = tfe_mono_sub(give_up, clock_mono())) > 0;
+         drain_push(drain)) {
         struct pollfd ready = {.fd = drain->fd, .events = POLLOUT};
         poll(&ready, 1, left < INT_MAX ? (int)left : INT_MAX);
     }

@@ -1,4 +1,5 @@
-/* agent/output/output_drain.h: the agent's stdout or stderr, as a queue of lines that never blocks. */
+/* agent/output/output_drain.h: the agent's stdout or stderr, as a queue of lines that never blocks.
+ */
 #ifndef TFE_AGENT_OUTPUT_OUTPUT_DRAIN_H
 #define TFE_AGENT_OUTPUT_OUTPUT_DRAIN_H
 
@@ -24,16 +25,17 @@ struct drain;
 /* There is room again in a queue that was full. Appends, does not flush. */
 typedef void drain_room_fn(void *ctx, struct drain *drain);
 
-/* fd is borrowed and its flags stay as they are. patience_ms: how long a full queue waits for a stream
- * that takes nothing; then lines are lost. TFE_ENOMEM. SIGPIPE must be ignored in the process. */
+/* fd is borrowed and its flags stay as they are. patience_ms: how long a full queue waits for a
+ * stream that takes nothing; then lines are lost. TFE_ENOMEM. SIGPIPE must be ignored in the
+ * process. */
 int drain_new(struct event_base *base, int fd, uint32_t patience_ms, drain_room_fn *on_room,
               void *ctx, struct drain **ret) TFE_MUST_CHECK;
 
 /* Tries to write what is queued for up to timeout_ms. NULL is allowed. */
 void drain_free(struct drain *drain, uint32_t timeout_ms);
 
-/* Appends "[rank] line\n". False: no room within limit, nothing appended. A line is lost and counted
- * where there is no memory, or no room and the patience is at its end. */
+/* Appends "[rank] line\n". False: no room within limit, nothing appended. A line is lost and
+ * counted where there is no memory, or no room and the patience is at its end. */
 bool drain_line(struct drain *drain, uint32_t rank, const char *line, size_t n, size_t limit);
 
 /* Counts a line that was given up; the next one that finds room is preceded by their number. */

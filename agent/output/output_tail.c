@@ -37,8 +37,7 @@ void tail_make(const struct tail *tail, char ret[MSG_TAIL_MAX])
         return;
     }
     uint64_t end = tail->written - 1;
-    uint64_t oldest =
-        tail->written > sizeof tail->ring ? tail->written - sizeof tail->ring : 0;
+    uint64_t oldest = tail->written > sizeof tail->ring ? tail->written - sizeof tail->ring : 0;
     uint64_t start = end;
     int newlines = 0;
     while (start > oldest) {

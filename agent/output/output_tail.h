@@ -10,7 +10,7 @@
 #define TAIL_LINES 20
 
 struct tail {
-    uint64_t written;        /* all bytes there were; the ring holds the last of them */
+    uint64_t written; /* all bytes there were; the ring holds the last of them */
     char ring[MSG_TAIL_MAX];
 };
 

@@ -7,7 +7,8 @@
 
 DIR *entries_open(int dir)
 {
-    /* Not dup(2): that would share the place in the directory, and closedir() closes what it is given. */
+    /* Not dup(2): that would share the place in the directory, and closedir() closes what it is
+     * given. */
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = copy < 0 ? NULL : fdopendir(copy);
     if (!entries && copy >= 0) {

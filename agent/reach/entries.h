@@ -4,7 +4,8 @@
 
 #include <dirent.h>
 
-/* All entries of the directory, from the first; for closedir(). dir stays the caller's, where it is. NULL: errno. */
+/* All entries of the directory, from the first; for closedir(). dir stays the caller's, where it
+ * is. NULL: errno. */
 DIR *entries_open(int dir);
 
 #endif

@@ -8,8 +8,9 @@
  * this process (v2, else v1), whichever is less. 100 if nobody says. */
 uint32_t memory_free_percent(void);
 
-/* How many processes of this one's control group, or else of the machine, the kernel has killed because
- * memory had run out: of memory.events (v2), else memory.oom_control (v1), else /proc/vmstat. */
+/* How many processes of this one's control group, or else of the machine, the kernel has killed
+ * because memory had run out: of memory.events (v2), else memory.oom_control (v1), else
+ * /proc/vmstat. */
 uint64_t memory_kills(void);
 
 #endif

@@ -15,8 +15,8 @@
 /* Odd and even epochs. */
 #define SETS 2
 
-/* A number whose neighbour is taken is passed over so often before the two are picked without regard to each other:
- * its rows are told in every table then, that is all. */
+/* A number whose neighbour is taken is passed over so often before the two are picked without
+ * regard to each other: its rows are told in every table then, that is all. */
 #define PAIR_TRIES 32
 
 /* On loopback an answer is there when connect returns; this is for a machine that was just thawed.
@@ -32,7 +32,8 @@ struct ports {
     uint32_t nproc;
     bool fixed;
     struct port_set sets[SETS];
-    struct port_set next[SETS]; /* takes the set's place when it is held again; all let go: nothing does */
+    struct port_set
+        next[SETS]; /* takes the set's place when it is held again; all let go: nothing does */
 };
 
 static struct sockaddr_in ipv4(uint32_t address, uint16_t port)
@@ -109,8 +110,8 @@ static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_why *why)
     return 0;
 }
 
-/* Holds this very number, -1 where anybody else has it: another agent's socket shares with one that was bound with
- * SO_REUSEPORT, so this one gets it afterwards. */
+/* Holds this very number, -1 where anybody else has it: another agent's socket shares with one that
+ * was bound with SO_REUSEPORT, so this one gets it afterwards. */
 static int port_take(uint16_t port)
 {
     int on = 1;
@@ -122,7 +123,8 @@ static int port_take(uint16_t port)
     return fd;
 }
 
-/* Holds two numbers that differ in the last bit, the even one first; after too many tries, any two. */
+/* Holds two numbers that differ in the last bit, the even one first; after too many tries, any two.
+ */
 static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_why *why)
 {
     int passed[PAIR_TRIES]; /* kept until the end, or the kernel might offer them again */
@@ -199,7 +201,8 @@ static void set_replace(struct port_set *set, uint32_t nproc, const struct port_
     *set = *by;
 }
 
-/* New numbers for the set. The other one is in use: it gets its halves of the pairs when it is held again. */
+/* New numbers for the set. The other one is in use: it gets its halves of the pairs when it is held
+ * again. */
 static int ports_renew(struct ports *ports, int k, struct tfe_why *why)
 {
     struct port_set picked[SETS];
@@ -262,7 +265,8 @@ int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_why
         set_clear(&ports->sets[k]);
         set_clear(&ports->next[k]);
     }
-    int rc = fixed ? set_fix(&ports->sets[0], nproc, fixed, why) : sets_pick(ports->sets, nproc, why);
+    int rc =
+        fixed ? set_fix(&ports->sets[0], nproc, fixed, why) : sets_pick(ports->sets, nproc, why);
     if (rc != 0) {
         ports_free(ports);
         return rc;

@@ -1,4 +1,5 @@
-/* agent/reach/ports.h: TCP ports that are kept for trainers until these listen on them themselves. */
+/* agent/reach/ports.h: TCP ports that are kept for trainers until these listen on them themselves.
+ */
 #ifndef TFE_AGENT_REACH_PORTS_H
 #define TFE_AGENT_REACH_PORTS_H
 

@@ -1,4 +1,5 @@
-/* agent/reach/proc.h: what /proc says about processes and sockets. Used on both sides of the fork. */
+/* agent/reach/proc.h: what /proc says about processes and sockets. Used on both sides of the fork.
+ */
 #ifndef TFE_AGENT_REACH_PROC_H
 #define TFE_AGENT_REACH_PROC_H
 
@@ -35,9 +36,9 @@ size_t proc_kill_descendants(pid_t root, pid_t *ret_stuck);
 bool proc_kill_all_descendants_and_reap(pid_t self);
 
 /* Whether root or a descendant of it listens on TCP port (IPv4 or IPv6): by the inode of a LISTEN
- * socket in root's network namespace that one of them holds open. *diag is a socket to the kernel that
- * the caller keeps from question to question, because one is asked every second for as long as a
- * trainer does not listen: -1 at first, in the end the caller's to close. */
+ * socket in root's network namespace that one of them holds open. *diag is a socket to the kernel
+ * that the caller keeps from question to question, because one is asked every second for as long as
+ * a trainer does not listen: -1 at first, in the end the caller's to close. */
 bool proc_descendant_listens(pid_t root, uint16_t port, int *diag);
 
 /* Whether any process of this network namespace listens on TCP port (IPv4 or IPv6). */

@@ -1,5 +1,5 @@
-/* agent/reach/proc_net.c: who listens on a TCP port, and who is connected: the kernel's list of listeners, its
- * tables of connections, and /proc/PID/fd. */
+/* agent/reach/proc_net.c: who listens on a TCP port, and who is connected: the kernel's list of
+ * listeners, its tables of connections, and /proc/PID/fd. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -184,8 +184,8 @@ static void inodes_of_port(int *diag, const char *owner, uint16_t port, struct i
     }
 }
 
-/* An end of a connection as the tables show it: "0100007F:1F90", the address as it lies in memory; of
- * IPv6 only what carries IPv4 has one, "0000000000000000FFFF00000100007F:1F90". */
+/* An end of a connection as the tables show it: "0100007F:1F90", the address as it lies in memory;
+ * of IPv6 only what carries IPv4 has one, "0000000000000000FFFF00000100007F:1F90". */
 struct end {
     const char *word;
     size_t digits; /* of the address */
@@ -271,7 +271,8 @@ bool proc_port_listens(uint16_t port)
     return inodes.n != 0;
 }
 
-/* Which of some sockets are held open by the processes that are looked at, until so many are wanted. */
+/* Which of some sockets are held open by the processes that are looked at, until so many are
+ * wanted. */
 struct search {
     struct inodes inodes;
     bool is_held[INODES_MAX];

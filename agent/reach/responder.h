@@ -1,4 +1,5 @@
-/* agent/reach/responder.h: answers probes on ports that no trainer uses yet, with this node's id. */
+/* agent/reach/responder.h: answers probes on ports that no trainer uses yet, with this node's id.
+ */
 #ifndef TFE_AGENT_REACH_RESPONDER_H
 #define TFE_AGENT_REACH_RESPONDER_H
 

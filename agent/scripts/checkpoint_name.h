@@ -1,4 +1,5 @@
-/* agent/scripts/checkpoint_name.h: what the names and the state file of TensorFlow's checkpoints say. */
+/* agent/scripts/checkpoint_name.h: what the names and the state file of TensorFlow's checkpoints
+ * say. */
 #ifndef TFE_AGENT_SCRIPTS_CHECKPOINT_NAME_H
 #define TFE_AGENT_SCRIPTS_CHECKPOINT_NAME_H
 

@@ -1,4 +1,5 @@
-/* agent/scripts/checkpoints.c: inotify on a checkpoint directory, or on what stands where it will be. */
+/* agent/scripts/checkpoints.c: inotify on a checkpoint directory, or on what stands where it will
+ * be. */
 #include "agent/scripts/checkpoints.h"
 
 #include <dirent.h>
@@ -56,7 +57,8 @@ struct checkpoints {
     char awaited[NAME_MAX + 1]; /* what must appear in the directory above */
 };
 
-/* --- the state file ------------------------------------------------------------------------------ */
+/* --- the state file ------------------------------------------------------------------------------
+ */
 
 static struct begun *find_begun(struct checkpoints *c, const char *name, size_t n)
 {
@@ -131,7 +133,8 @@ static void look(struct checkpoints *c)
     }
 }
 
-/* --- the watch ----------------------------------------------------------------------------------- */
+/* --- the watch -----------------------------------------------------------------------------------
+ */
 
 /* Watches the directory, else the nearest one above that exists. */
 static void watch_nearest(struct checkpoints *c)
@@ -157,8 +160,8 @@ static void watch_nearest(struct checkpoints *c)
     }
 }
 
-/* Sets the watch anew. Whoever found a lower one than before looks again: what it waits for may have
- * come between the look and the watch. */
+/* Sets the watch anew. Whoever found a lower one than before looks again: what it waits for may
+ * have come between the look and the watch. */
 static void watch(struct checkpoints *c)
 {
     for (int i = 0; i < LOOKS_MAX; i++) {

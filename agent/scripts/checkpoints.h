@@ -1,5 +1,5 @@
-/* agent/scripts/checkpoints.h: watches a TensorFlow checkpoint directory (--checkpoint-dir), so that saves of
- * scripts that tell nothing are known. On libevent and inotify. */
+/* agent/scripts/checkpoints.h: watches a TensorFlow checkpoint directory (--checkpoint-dir), so
+ * that saves of scripts that tell nothing are known. On libevent and inotify. */
 #ifndef TFE_AGENT_SCRIPTS_CHECKPOINTS_H
 #define TFE_AGENT_SCRIPTS_CHECKPOINTS_H
 
@@ -16,10 +16,10 @@ struct checkpoints;
  */
 typedef void checkpoints_fn(void *ctx, bool has_step, uint64_t step, uint64_t answers);
 
-/* The directory may appear later, go, and come back. What it holds at first is no news. It is looked
- * at only when something in it changes, never at intervals: a file server that hangs would stop the
- * agent. Without inotify nothing is ever seen, which is said in the log. TFE_ENOMEM; TFE_ETOOBIG:
- * longer than a path may be. */
+/* The directory may appear later, go, and come back. What it holds at first is no news. It is
+ * looked at only when something in it changes, never at intervals: a file server that hangs would
+ * stop the agent. Without inotify nothing is ever seen, which is said in the log. TFE_ENOMEM;
+ * TFE_ETOOBIG: longer than a path may be. */
 int checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn, void *ctx,
                     struct checkpoints **ret) TFE_MUST_CHECK;
 void checkpoints_free(struct checkpoints *c);
@@ -33,9 +33,9 @@ void checkpoints_catch_up(struct checkpoints *c);
 /* The scripts are asked for a checkpoint. May report one that came before this. */
 void checkpoints_ask(struct checkpoints *c, uint64_t number);
 
-/* The highest epoch that the tfe package has saved in the directory, by the names of its files; 0: none, or
- * the directory cannot be read. A server that has lost its memory counts on from there: else every save
- * would be refused as stale. Reads the directory now. */
+/* The highest epoch that the tfe package has saved in the directory, by the names of its files; 0:
+ * none, or the directory cannot be read. A server that has lost its memory counts on from there:
+ * else every save would be refused as stale. Reads the directory now. */
 uint64_t checkpoints_epoch(const char *dir);
 
 #endif

@@ -1,4 +1,5 @@
-/* agent/scripts/private_dir.c: a directory of the agent's own; a lock on it says that its agent lives. */
+/* agent/scripts/private_dir.c: a directory of the agent's own; a lock on it says that its agent
+ * lives. */
 #include "agent/scripts/private_dir.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* agent/scripts/private_dir.h: a directory of the agent's own for its lifetime, and the end of those that
- * dead agents left. */
+/* agent/scripts/private_dir.h: a directory of the agent's own for its lifetime, and the end of
+ * those that dead agents left. */
 #ifndef TFE_AGENT_SCRIPTS_PRIVATE_DIR_H
 #define TFE_AGENT_SCRIPTS_PRIVATE_DIR_H
 
@@ -30,7 +30,8 @@ struct private_dir {
  * why: ret->fd is -1. */
 int private_dir_new(const char *base, struct private_dir *ret, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Removes, where private_dir_new(NULL) makes directories, those that dead agents of this user left. */
+/* Removes, where private_dir_new(NULL) makes directories, those that dead agents of this user left.
+ */
 void private_dir_clean_up(void);
 
 /* Removes what has such a name, or one that begins with it. Without a directory nothing. */
@@ -39,8 +40,8 @@ void private_dir_clear(const struct private_dir *dir, const char *prefix);
 /* Removes it with what is ours in it. Without one (fd -1) nothing. */
 void private_dir_done(struct private_dir *dir);
 
-/* Removes the directory of another process of this user's, as private_dir_done does. False: somebody
- * still holds its lock, or has just put something into it. True, too, if there is none. */
+/* Removes the directory of another process of this user's, as private_dir_done does. False:
+ * somebody still holds its lock, or has just put something into it. True, too, if there is none. */
 bool private_dir_remove(const char *path);
 
 #endif

@@ -94,8 +94,7 @@ static int read_object(struct reading *r, struct script_message *m)
     case SCRIPT_PROGRESS:
         m->step = read_number(r, "step", INT64_MAX, "step is no number");
         (void)read_optional(r, "samples", "samples is no number");
-        m->restored =
-            read_optional_flag(r, "restored", "restored is neither true nor false");
+        m->restored = read_optional_flag(r, "restored", "restored is neither true nor false");
         break;
     case SCRIPT_CHECKPOINT:
         m->step = read_number(r, "step", INT64_MAX, "step is no number");

@@ -1,5 +1,5 @@
-/* agent/scripts/script_message.h: what scripts and agent say to each other, one JSON object a datagram
- * (PROTOCOL.md, section 10). */
+/* agent/scripts/script_message.h: what scripts and agent say to each other, one JSON object a
+ * datagram (PROTOCOL.md, section 10). */
 #ifndef TFE_AGENT_SCRIPTS_SCRIPT_MESSAGE_H
 #define TFE_AGENT_SCRIPTS_SCRIPT_MESSAGE_H
 

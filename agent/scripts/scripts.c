@@ -1,5 +1,5 @@
-/* agent/scripts/scripts.c: a datagram socket in a private directory, and what is known of the scripts
- * behind it. */
+/* agent/scripts/scripts.c: a datagram socket in a private directory, and what is known of the
+ * scripts behind it. */
 #include "agent/scripts/scripts.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@
 
 /* What the trainer of one local rank has told in this epoch. */
 struct script {
-    pid_t pid; /* where it listens; 0: it does not */
+    pid_t pid;                 /* where it listens; 0: it does not */
     bool owes_save, owes_stop; /* not yet sent: its queue was full */
     bool has_step, has_trained;
     uint64_t step;
@@ -72,7 +72,8 @@ struct scripts {
 
 _Static_assert(MSG_NPROC_MAX <= 64, "changed has a bit for each trainer");
 
-/* --- to the core -------------------------------------------------------------------------------- */
+/* --- to the core --------------------------------------------------------------------------------
+ */
 
 static void mark(struct scripts *s, uint32_t local)
 {
@@ -122,7 +123,8 @@ static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answ
     }
 }
 
-/* --- to the scripts ------------------------------------------------------------------------------ */
+/* --- to the scripts ------------------------------------------------------------------------------
+ */
 
 static uint64_t ms_until(struct tfe_mono deadline)
 {
@@ -188,7 +190,8 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
     tell_changes(s);
 }
 
-/* --- from the scripts ---------------------------------------------------------------------------- */
+/* --- from the scripts ----------------------------------------------------------------------------
+ */
 
 static void refuse(struct scripts *s, const char *why, pid_t pid)
 {
@@ -332,7 +335,8 @@ static void on_pause_over(evutil_socket_t fd, short what, void *ctx)
     event_add(s->readable, NULL);
 }
 
-/* --- orders -------------------------------------------------------------------------------------- */
+/* --- orders --------------------------------------------------------------------------------------
+ */
 
 static void forget_epoch(struct scripts *s)
 {
@@ -384,8 +388,8 @@ static void create_preempt_file(struct scripts *s)
     if (s->dir.fd < 0) {
         return;
     }
-    int fd = openat(s->dir.fd, PRIVATE_DIR_PREEMPT, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                    0600);
+    int fd =
+        openat(s->dir.fd, PRIVATE_DIR_PREEMPT, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         log_warn("preempt_file", LOG_S("why", strerror(errno)));
         return;
@@ -449,7 +453,8 @@ const char *scripts_preempt_file(const struct scripts *s)
     return s->fd < 0 ? NULL : s->preempt_path;
 }
 
-/* --- beginning and end --------------------------------------------------------------------------- */
+/* --- beginning and end ---------------------------------------------------------------------------
+ */
 
 /* TFE_ESYS with why: no socket. */
 static int open_socket(struct scripts *s, struct tfe_why *why)

@@ -1,5 +1,5 @@
-/* agent/scripts/scripts.h: the channel to the training scripts of this node (TFE_SOCKET): what they tell of
- * their progress, and what the agent asks of them. On libevent; PROTOCOL.md, section 10. */
+/* agent/scripts/scripts.h: the channel to the training scripts of this node (TFE_SOCKET): what they
+ * tell of their progress, and what the agent asks of them. On libevent; PROTOCOL.md, section 10. */
 #ifndef TFE_AGENT_SCRIPTS_SCRIPTS_H
 #define TFE_AGENT_SCRIPTS_SCRIPTS_H
 
@@ -13,9 +13,9 @@
 struct event_base;
 struct scripts;
 
-/* What is known now of the trainer, and of the node's checkpoints, in this epoch: something of it has
- * changed. From the loop, or from inside scripts_save, _stop, _end and _trainer_ended. Borrowed for
- * the call. */
+/* What is known now of the trainer, and of the node's checkpoints, in this epoch: something of it
+ * has changed. From the loop, or from inside scripts_save, _stop, _end and _trainer_ended. Borrowed
+ * for the call. */
 typedef void scripts_news_fn(void *ctx, uint64_t epoch, uint32_t local,
                              const struct agent_progress *progress);
 

@@ -1,4 +1,5 @@
-/* agent/trainers/command.c: checks and completes the command line of a trainer, and names it by a digest. */
+/* agent/trainers/command.c: checks and completes the command line of a trainer, and names it by a
+ * digest. */
 #include "agent/trainers/command.h"
 
 #include <errno.h>

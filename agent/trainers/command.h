@@ -1,4 +1,5 @@
-/* agent/trainers/command.h: from the command line to the argv of a trainer, checked before it joins. */
+/* agent/trainers/command.h: from the command line to the argv of a trainer, checked before it
+ * joins. */
 #ifndef TFE_AGENT_TRAINERS_COMMAND_H
 #define TFE_AGENT_TRAINERS_COMMAND_H
 

@@ -1,4 +1,5 @@
-/* agent/trainers/environment.h: the environment of a trainer: TF_CONFIG, TFE_*, RANK and its relatives. */
+/* agent/trainers/environment.h: the environment of a trainer: TF_CONFIG, TFE_*, RANK and its
+ * relatives. */
 #ifndef TFE_AGENT_TRAINERS_ENVIRONMENT_H
 #define TFE_AGENT_TRAINERS_ENVIRONMENT_H
 

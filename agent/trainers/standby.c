@@ -1,4 +1,5 @@
-/* agent/trainers/standby.c: starts standbys when that disturbs nobody, and hands trainers' starts to them. */
+/* agent/trainers/standby.c: starts standbys when that disturbs nobody, and hands trainers' starts
+ * to them. */
 #include "agent/trainers/standby.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ enum standby_state { STANDBY_NONE, STANDBY_STARTING, STANDBY_WARM };
 struct standby {
     enum standby_state state;
     pid_t pid;
-    bool is_ending; /* killed by us: memory ran low */
+    bool is_ending;      /* killed by us: memory ran low */
     struct tfe_mono due; /* NEVER: not before something else happens */
     uint32_t again_ms;   /* above the first: the last one died before it was warm */
 };

@@ -53,8 +53,8 @@ void standbys_trainers_ended(struct standbys *s);
 bool standbys_are_settled(const struct standbys *s);
 
 /* Starts a trainer in slot local with spec: in its standby, if there is one; through a bootstrap of
- * its own if an environment string is too long for execve(2); else the plain way. *ret_handed: not the
- * plain way. Errors as guard_link_spawn. */
+ * its own if an environment string is too long for execve(2); else the plain way. *ret_handed: not
+ * the plain way. Errors as guard_link_spawn. */
 int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *spec, int stdout_fd,
                    int stderr_fd, bool *ret_handed) TFE_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* agent/trainers/trainers.c: carries out what the core orders about trainers, and reports what becomes of
- * them. */
+/* agent/trainers/trainers.c: carries out what the core orders about trainers, and reports what
+ * becomes of them. */
 #include "agent/trainers/trainers.h"
 
 #include <errno.h>
@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/trainers/environment.h"
 #include "agent/guard/guard_link.h"
 #include "agent/output/output.h"
 #include "agent/reach/proc.h"
 #include "agent/scripts/scripts.h"
 #include "agent/settings.h"
+#include "agent/trainers/environment.h"
 #include "common/base/text.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
@@ -117,7 +117,8 @@ static void on_spawn_failed(void *ctx, uint32_t slot, int error)
     }
 }
 
-/* What it said last, and why it was ended: behind that, because who shows a part of a tail shows its end. */
+/* What it said last, and why it was ended: behind that, because who shows a part of a tail shows
+ * its end. */
 static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_TAIL_MAX])
 {
     static const char said_by[] = "ended by tfe-agent: ";

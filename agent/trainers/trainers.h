@@ -1,14 +1,15 @@
-/* agent/trainers/trainers.h: the trainers of this node as the core's orders see them: start, sweep, listen.
+/* agent/trainers/trainers.h: the trainers of this node as the core's orders see them: start, sweep,
+ * listen.
  */
 #ifndef TFE_AGENT_TRAINERS_TRAINERS_H
 #define TFE_AGENT_TRAINERS_TRAINERS_H
 
 #include <stdint.h>
 
-#include "agent/trainers/command.h"
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/reach/ports.h"
+#include "agent/trainers/command.h"
 #include "agent/trainers/standby.h"
 #include "agent/trainers/watch.h"
 
@@ -33,7 +34,7 @@ struct trainers_wish {
     uint32_t nproc;
     const struct output_show *show; /* which of their output comes out here */
     struct log_writer *logs;        /* NULL: there are no log files */
-    const struct scripts *scripts; /* whose paths the trainers find in their environment */
+    const struct scripts *scripts;  /* whose paths the trainers find in their environment */
     const struct standby_settings *standby;
     const struct watch_settings *watch;
     /* trainers_are_settled became true. From the loop or from inside trainers_begin. */
@@ -61,8 +62,8 @@ void trainers_stepped(struct trainers *t, uint32_t local);
 void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us);
 
 /* TERM and KILL to everything but standbys, once every trainer has ended by itself or grace_ms are
- * over (0: at once; also for a sweep that goes on with a grace). SWEPT comes once nothing is left and
- * no old port accepts any more. */
+ * over (0: at once; also for a sweep that goes on with a grace). SWEPT comes once nothing is left
+ * and no old port accepts any more. */
 void trainers_sweep(struct trainers *t, uint32_t grace_ms);
 
 void trainers_fence(struct trainers *t, struct tfe_mono deadline);

@@ -16,11 +16,12 @@
 #include "common/net/clock.h"
 #include "common/net/timer.h"
 
-/* Rank 0 sees who is missing; the others see only rank 0, and that its end took their connections with
- * it: they speak so much later, if nobody has stopped them by then. */
+/* Rank 0 sees who is missing; the others see only rank 0, and that its end took their connections
+ * with it: they speak so much later, if nobody has stopped them by then. */
 #define AFTER_LEADER_MS(limit) ((limit) / 4 + 1000)
 
-/* Whether the cluster is whole is looked at so often: a look reads every connection of the machine. */
+/* Whether the cluster is whole is looked at so often: a look reads every connection of the machine.
+ */
 #define WHOLE_LOOK_FIRST_MS 250
 #define WHOLE_LOOK_LAST_MS 2000
 
@@ -94,14 +95,16 @@ static size_t count_own(const struct watch *w)
     return proc_connections_of(getpid(), &which);
 }
 
-/* How many other nodes' ranks have a connection to rank 0, which is here, from whatever address: what
- * stands in the table is not what a rank behind a second interface or a translated address comes from. */
+/* How many other nodes' ranks have a connection to rank 0, which is here, from whatever address:
+ * what stands in the table is not what a rank behind a second interface or a translated address
+ * comes from. */
 static size_t count_arrived(const struct watch *w)
 {
     struct proc_connections which = at_leader(w);
     size_t own = count_own(w);
     size_t all = 0;
-    /* One of its own that is made between the two counts would be taken for a peer's, or a peer for it. */
+    /* One of its own that is made between the two counts would be taken for a peer's, or a peer for
+     * it. */
     for (int i = 0; i < COUNT_TRIES; i++) {
         all = proc_connections(&which, NULL, NULL);
         size_t before = own;
@@ -113,7 +116,8 @@ static size_t count_arrived(const struct watch *w)
     return all > own ? all - own : 0;
 }
 
-/* Whether all of them have. Who made a connection takes a walk over all processes: only where it matters. */
+/* Whether all of them have. Who made a connection takes a walk over all processes: only where it
+ * matters. */
 static bool have_arrived(const struct watch *w)
 {
     struct proc_connections which = at_leader(w);
@@ -123,15 +127,14 @@ static bool have_arrived(const struct watch *w)
                                 count_arrived(w) >= others(w));
 }
 
-/* The first of this node's trainers that neither listens nor has a connection to rank 0; nproc: none.
- * (Not all clusters are TensorFlow's: in some only one listens.) */
+/* The first of this node's trainers that neither listens nor has a connection to rank 0; nproc:
+ * none. (Not all clusters are TensorFlow's: in some only one listens.) */
 static uint32_t find_absent(const struct watch *w)
 {
     struct proc_connections which = to_leader(w);
     uint32_t local = 0;
-    while (local < w->wish.nproc &&
-           (w->trainers[local].listens || !w->trainers[local].pid ||
-            proc_connections_of(w->trainers[local].pid, &which) > 0)) {
+    while (local < w->wish.nproc && (w->trainers[local].listens || !w->trainers[local].pid ||
+                                     proc_connections_of(w->trainers[local].pid, &which) > 0)) {
         local++;
     }
     return local;
@@ -179,8 +182,8 @@ static void note_arrival(void *ctx, struct in_addr remote)
     }
 }
 
-/* Names the ranks of other nodes that have no connection to rank 0, which is here, where addresses tell
- * exactly who that is; else says how many. */
+/* Names the ranks of other nodes that have no connection to rank 0, which is here, where addresses
+ * tell exactly who that is; else says how many. */
 static void add_missing(struct watch *w, struct text *text)
 {
     struct arrivals arrivals = {.w = w, .own = count_own(w)};
@@ -233,8 +236,8 @@ static void tell_late(struct watch *w)
     w->wish.late(w->wish.ctx, absent < w->wish.nproc ? absent : 0, ENDING_START_TIMEOUT, why);
 }
 
-/* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. Only who
- * listens waits in there: a script that does something else is not late. */
+/* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. Only
+ * who listens waits in there: a script that does something else is not late. */
 static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;

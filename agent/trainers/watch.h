@@ -1,4 +1,5 @@
-/* agent/trainers/watch.h: watchdogs over this node's trainers, and what the kernel knows of their end. */
+/* agent/trainers/watch.h: watchdogs over this node's trainers, and what the kernel knows of their
+ * end. */
 #ifndef TFE_AGENT_TRAINERS_WATCH_H
 #define TFE_AGENT_TRAINERS_WATCH_H
 

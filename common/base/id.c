@@ -8,8 +8,8 @@
 /* Not strspn: ids are looked up with every probe, and it makes a table of 256 bytes each time. */
 static bool is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
 }
 
 bool id_is_valid(const char *text)

@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* SECURITY.md's limit: ids go into logs, file names and command lines, so they are short and plain. */
+/* SECURITY.md's limit: ids go into logs, file names and command lines, so they are short and plain.
+ */
 #define TFE_ID_MAX 64
 
 /* Longest host name (RFC 1035, section 2.3.4, as text) and longest node label. */

@@ -1,4 +1,5 @@
-/* common/base/mem.h: the allocator that is handed in, so that pure code can be made to run out of memory. */
+/* common/base/mem.h: the allocator that is handed in, so that pure code can be made to run out of
+ * memory. */
 #ifndef TFE_COMMON_BASE_MEM_H
 #define TFE_COMMON_BASE_MEM_H
 

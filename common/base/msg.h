@@ -1,5 +1,5 @@
-/* common/base/msg.h: every message of the protocol as a plain struct; the vocabulary that cores, codec and
- * shells share. The bytes are proto/tfe.proto's and PROTOCOL.md's business. Pure. */
+/* common/base/msg.h: every message of the protocol as a plain struct; the vocabulary that cores,
+ * codec and shells share. The bytes are proto/tfe.proto's and PROTOCOL.md's business. Pure. */
 #ifndef TFE_COMMON_BASE_MSG_H
 #define TFE_COMMON_BASE_MSG_H
 
@@ -105,10 +105,10 @@ enum tfe_cause {
 #undef TFE_CAUSE_ENUM
 };
 
-/* What is kept of an epoch's time, in the order in which it comes. DETECTED: the reason for the epoch was
- * seen. STOPPED: STOP to the epoch before. GATHERED: its members were READY. COMMITTED: it was durable.
- * STARTED: its first START. LISTENING: all members said so. PROGRESSED: the first step was told. ENDED:
- * its own STOP, or the job's end. */
+/* What is kept of an epoch's time, in the order in which it comes. DETECTED: the reason for the
+ * epoch was seen. STOPPED: STOP to the epoch before. GATHERED: its members were READY. COMMITTED:
+ * it was durable. STARTED: its first START. LISTENING: all members said so. PROGRESSED: the first
+ * step was told. ENDED: its own STOP, or the job's end. */
 #define TFE_EPOCH_TIMES(X)                                                                         \
     X(DETECTED, detected)                                                                          \
     X(STOPPED, stopped)                                                                            \
@@ -194,11 +194,11 @@ enum tfe_probe_result {
 
 /* How a trainer came to its end, where the agent knows more than its exit status. */
 #define TFE_ENDINGS(X)                                                                             \
-    X(EXITED, 0, "exited")               /* by itself, or by a signal */                           \
-    X(OUT_OF_MEMORY, 1, "out_of_memory") /* the kernel killed it for its memory */                 \
-    X(START_TIMEOUT, 2, "start_timeout") /* not started up in time: the agent ended it */          \
+    X(EXITED, 0, "exited")                     /* by itself, or by a signal */                     \
+    X(OUT_OF_MEMORY, 1, "out_of_memory")       /* the kernel killed it for its memory */           \
+    X(START_TIMEOUT, 2, "start_timeout")       /* not started up in time: the agent ended it */    \
     X(PROGRESS_TIMEOUT, 3, "progress_timeout") /* told of no step for too long: likewise */        \
-    X(START_FAILED, 4, "start_failed") /* aborted before its cluster was whole */
+    X(START_FAILED, 4, "start_failed")         /* aborted before its cluster was whole */
 
 enum tfe_ending {
 #define TFE_ENDING_ENUM(NAME, number, name) ENDING_##NAME = (number),
@@ -206,11 +206,11 @@ enum tfe_ending {
 #undef TFE_ENDING_ENUM
 };
 
-/* In all structs below: strings are NUL-terminated and borrowed for the duration of the call they are
- * passed to; NULL where a string is optional and absent. Epochs start at 1; 0 means none. */
+/* In all structs below: strings are NUL-terminated and borrowed for the duration of the call they
+ * are passed to; NULL where a string is optional and absent. Epochs start at 1; 0 means none. */
 
-/* The end of a node's trainers in one epoch. Sent once nothing of them runs any more (all descendants
- * reaped), repeated on every new connection until NOTED. */
+/* The end of a node's trainers in one epoch. Sent once nothing of them runs any more (all
+ * descendants reaped), repeated on every new connection until NOTED. */
 struct msg_exited {
     uint64_t epoch;
     uint32_t local_rank; /* the trainer that decided: the first one that failed, else 0 */
@@ -225,9 +225,9 @@ struct msg_exited {
  * these a server that has lost its disk puts the epoch together again. */
 struct msg_running {
     uint32_t run;
-    uint32_t rank;  /* global rank of the node's first trainer */
-    uint32_t nodes; /* in the epoch */
-    uint32_t world; /* trainers in it */
+    uint32_t rank;   /* global rank of the node's first trainer */
+    uint32_t nodes;  /* in the epoch */
+    uint32_t world;  /* trainers in it */
     uint64_t digest; /* of the whole table */
     const char *host;
     const uint16_t *ports; /* n_ports == nproc, by local rank, none 0 */
@@ -247,17 +247,19 @@ struct msg_join {
     uint32_t gather_ms;
     uint32_t grow_wait_ms;
     uint32_t stop_grace_ms;
-    uint32_t elastic_timeout_ms;     /* below min for so long fails the job; 0: it waits for ever */
-    bool new_run;                    /* if the job is over, begin its next run; else a plain JOIN */
-    uint64_t highest_epoch;          /* highest this process has started, stopped or been told of, or found in checkpoints */
-    uint64_t running_epoch;          /* the epoch whose trainers run here now, 0 none */
-    uint64_t script_digest;          /* of script and arguments: tells a late node from a new run */
-    uint32_t pid;                    /* of the agent; 0 unknown */
+    uint32_t elastic_timeout_ms; /* below min for so long fails the job; 0: it waits for ever */
+    bool new_run;                /* if the job is over, begin its next run; else a plain JOIN */
+    uint64_t highest_epoch; /* highest this process has started, stopped or been told of, or found
+                               in checkpoints */
+    uint64_t running_epoch; /* the epoch whose trainers run here now, 0 none */
+    uint64_t script_digest; /* of script and arguments: tells a late node from a new run */
+    uint32_t pid;           /* of the agent; 0 unknown */
     const struct msg_exited *exited; /* of the last epoch that ran here, or NULL */
     bool durable;                    /* this machine is not one of those that go away: for rank 0 */
-    const char *run_key; /* tfe_id: names the run that the node belongs to; NULL: any */
-    bool no_grow;        /* wish, as those above: a running epoch is never ended to take more in */
-    uint32_t chief_grace_ms; /* wish: a switch waits so long for a rank 0 that nothing is known of */
+    const char *run_key;             /* tfe_id: names the run that the node belongs to; NULL: any */
+    bool no_grow; /* wish, as those above: a running epoch is never ended to take more in */
+    uint32_t
+        chief_grace_ms; /* wish: a switch waits so long for a rank 0 that nothing is known of */
     const struct msg_running *running; /* of running_epoch, else of the epoch of exited; or NULL */
 };
 
@@ -294,8 +296,9 @@ struct msg_processes {
     size_t n_standby_pids;
 };
 
-/* How far the trainers of this node have come in an epoch: what its scripts tell, and what is seen of
- * their checkpoints. A later one replaces the earlier; counts and numbers only grow within an epoch. */
+/* How far the trainers of this node have come in an epoch: what its scripts tell, and what is seen
+ * of their checkpoints. A later one replaces the earlier; counts and numbers only grow within an
+ * epoch. */
 struct msg_progress {
     uint64_t epoch;
     bool has_step;
@@ -421,7 +424,8 @@ struct msg_refused {
     const char *sentence; /* one, a user can act on it */
 };
 
-/* Asks for all jobs (job NULL) or for one. Answered by STATUS_JOB, its STATUS_NODEs, …, STATUS_END. */
+/* Asks for all jobs (job NULL) or for one. Answered by STATUS_JOB, its STATUS_NODEs, …, STATUS_END.
+ */
 struct msg_status {
     const char *job;
 };
@@ -509,8 +513,8 @@ struct tfe_msg {
     } u;
 };
 
-/* Names, static and never NULL: "JOIN", "size_mismatch", "node_lost", "succeeded", "member". A number
- * outside the list gives "?". */
+/* Names, static and never NULL: "JOIN", "size_mismatch", "node_lost", "succeeded", "member". A
+ * number outside the list gives "?". */
 const char *msg_type_name(enum tfe_msg_type type);
 const char *msg_refusal_name(enum tfe_refusal code);
 const char *msg_cause_name(enum tfe_cause cause);

@@ -1,4 +1,5 @@
-/* common/base/text.h: puts a sentence together in a fixed buffer; too long is cut, never an error. Pure. */
+/* common/base/text.h: puts a sentence together in a fixed buffer; too long is cut, never an error.
+ * Pure. */
 #ifndef TFE_COMMON_BASE_TEXT_H
 #define TFE_COMMON_BASE_TEXT_H
 
@@ -23,7 +24,8 @@ void text_add_u64(struct text *text, uint64_t value);
 /* "2024-02-29 23:59:58 UTC"; nothing for a time before 1970. */
 void text_add_wall(struct text *text, struct tfe_wall wall);
 
-/* The first line of s, without a clause that only leads to the second ("; its last lines were:"). */
+/* The first line of s, without a clause that only leads to the second ("; its last lines were:").
+ */
 void text_add_line(struct text *text, const char *s);
 
 /* Cuts to the last max bytes of s, at a line's start where there is one. */

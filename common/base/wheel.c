@@ -1,11 +1,12 @@
 /* common/base/wheel.c: the timing wheel.
  *
- * A timer sits on the level of the highest 6-bit digit in which its due time differs from the wheel's
- * now, in the slot that digit names. So every timer of a lower level is due before any of a higher one,
- * and within a level the slots are in order: the next thing to look at is the first used slot of the
- * lowest used level. When now reaches the start of a slot its timers are filed anew: they are due, or fall to
- * lower levels, or have been moved on meanwhile. A timer that is moved to a later time stays where it sits until
- * then, so that a lease which is renewed touches no other. */
+ * A timer sits on the level of the highest 6-bit digit in which its due time differs from the
+ * wheel's now, in the slot that digit names. So every timer of a lower level is due before any of a
+ * higher one, and within a level the slots are in order: the next thing to look at is the first
+ * used slot of the lowest used level. When now reaches the start of a slot its timers are filed
+ * anew: they are due, or fall to lower levels, or have been moved on meanwhile. A timer that is
+ * moved to a later time stays where it sits until then, so that a lease which is renewed touches no
+ * other. */
 #include "common/base/wheel.h"
 
 #include <string.h>

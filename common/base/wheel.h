@@ -51,8 +51,8 @@ static inline bool wheel_is_set(const struct wheel_timer *timer)
  * in the order they were set, but for those that were moved on. now must not go backwards. */
 struct wheel_timer *wheel_peek(struct wheel *wheel, struct tfe_mono now);
 
-/* Nothing is due before this time (it may be too early for far timers and for moved ones: look again then).
- * TFE_MONO_NEVER: nothing is set. */
+/* Nothing is due before this time (it may be too early for far timers and for moved ones: look
+ * again then). TFE_MONO_NEVER: nothing is set. */
 struct tfe_mono wheel_next(const struct wheel *wheel);
 
 #endif

@@ -164,7 +164,8 @@ void channel_enter(struct channel *ch)
 
 void channel_leave(struct channel *ch)
 {
-    const bool flush = ch->want_flush && !ch->want_write; /* else the loop tells when the socket takes more */
+    const bool flush =
+        ch->want_flush && !ch->want_write; /* else the loop tells when the socket takes more */
     ch->want_flush = false;
     if (flush) {
         channel_flush(ch);
@@ -276,7 +277,8 @@ void channel_take_fd(struct channel *ch, int fd)
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    /* Or the kernel takes megabytes for a peer that reads nothing, and nobody can take them back. */
+    /* Or the kernel takes megabytes for a peer that reads nothing, and nobody can take them back.
+     */
     const int unsent = LIMIT_UNSENT_BYTES;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     (void)event_del(&ch->read_ev);

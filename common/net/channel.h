@@ -44,8 +44,8 @@ struct channel_ops {
     /* Last callback; the channel is freed when it returns. detail is a sentence fragment for logs
      * ("connection refused"), never NULL. Not called after channel_free. */
     void (*closed)(void *ctx, struct channel *ch, enum channel_end end, const char *detail);
-    /* Whether to decode a message of this type byte and n bytes at all; what it does not want is dropped,
-     * and message() does not come. NULL: everything. */
+    /* Whether to decode a message of this type byte and n bytes at all; what it does not want is
+     * dropped, and message() does not come. NULL: everything. */
     bool (*wants)(void *ctx, struct channel *ch, uint8_t type, size_t n);
     /* Answers channel_want_drained. May be NULL where that is never called. */
     void (*drained)(void *ctx, struct channel *ch);
@@ -67,19 +67,19 @@ int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
                    const struct hello_facts *facts, uint32_t timeout_ms,
                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
 
-/* Encodes, seals and queues. What is sent within a callback of this channel leaves in one write as it ends, all else
- * at the end of the loop's turn.
- * TFE_EFULL: more than LIMIT_QUEUE_BYTES would wait for the peer; the channel ends with
- * CHANNEL_OVERFLOW in the next turn. TFE_ESTATE: the handshake is not done, or the channel is
- * finishing or about to end. TFE_EINVAL: msg cannot be encoded. TFE_ENOMEM: nothing was queued. */
+/* Encodes, seals and queues. What is sent within a callback of this channel leaves in one write as
+ * it ends, all else at the end of the loop's turn. TFE_EFULL: more than LIMIT_QUEUE_BYTES would
+ * wait for the peer; the channel ends with CHANNEL_OVERFLOW in the next turn. TFE_ESTATE: the
+ * handshake is not done, or the channel is finishing or about to end. TFE_EINVAL: msg cannot be
+ * encoded. TFE_ENOMEM: nothing was queued. */
 int channel_send(struct channel *ch, const struct tfe_msg *msg) TFE_MUST_CHECK;
 
 /* Sends a message that has been encoded before (codec_encode's bytes), for what goes to many. Same
  * errors. */
 int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n) TFE_MUST_CHECK;
 
-/* Whether an error of sending on an open channel needs no care: it is about to end by itself, and closed()
- * says so. */
+/* Whether an error of sending on an open channel needs no care: it is about to end by itself, and
+ * closed() says so. */
 static inline bool channel_ends_itself(int error)
 {
     return error == TFE_EFULL || error == TFE_ESTATE;
@@ -100,8 +100,8 @@ bool channel_peer_address(const struct channel *ch, struct sockaddr_storage *ret
 /* What the peer told of itself in the handshake. */
 const struct hello_facts *channel_peer_facts(const struct channel *ch);
 
-/* drained() comes once, from the loop, when nothing is queued (any more): for those who produce what is
- * long piece by piece. */
+/* drained() comes once, from the loop, when nothing is queued (any more): for those who produce
+ * what is long piece by piece. */
 void channel_want_drained(struct channel *ch);
 
 /* Offers what is queued to the socket now instead of at the end of the turn. True: it took all. */

@@ -1,5 +1,5 @@
-/* common/net/channel_gate.c: so many handshakes per turn of the loop, that a storm of them delays nobody's
- * renewals. The others wait for the next turns, in order, with their bytes read. */
+/* common/net/channel_gate.c: so many handshakes per turn of the loop, that a storm of them delays
+ * nobody's renewals. The others wait for the next turns, in order, with their bytes read. */
 #include "common/net/channel_private.h"
 #include "common/net/limits.h"
 

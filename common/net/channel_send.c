@@ -39,7 +39,8 @@ void channel_flush(struct channel *ch)
         if (ch->want_write) {
             stop_writing(ch);
             if (ch->want_drained) {
-                event_active(&ch->write_ev, EV_WRITE, 0); /* the loop was to tell, and will not now */
+                event_active(&ch->write_ev, EV_WRITE,
+                             0); /* the loop was to tell, and will not now */
             }
         }
         if (ch->state == CHANNEL_S_FINISHING && !ch->shut) {
@@ -47,8 +48,8 @@ void channel_flush(struct channel *ch)
             (void)shutdown(ch->fd, SHUT_WR);
         }
     } else if (rc == TFE_EMORE) {
-        /* libevent does not put an event into epoll that is active at the moment, and by hand it may be:
-         * then nobody would ever tell that the socket takes more. */
+        /* libevent does not put an event into epoll that is active at the moment, and by hand it
+         * may be: then nobody would ever tell that the socket takes more. */
         if (!ch->want_write) {
             (void)event_del(&ch->write_ev);
         }

@@ -34,8 +34,8 @@ struct http_header {
 /* Borrowed for the call. */
 struct http_question {
     const struct http_place *place;
-    const char *method; /* "GET", "PUT", "POST" */
-    const char *path;   /* with its query, begins with '/' */
+    const char *method;                /* "GET", "PUT", "POST" */
+    const char *path;                  /* with its query, begins with '/' */
     const struct http_header *headers; /* NULL: none but Host, Connection and the body's length */
     const char *body;                  /* NULL: none */
     uint32_t within_ms;                /* from now to the last byte of the answer */
@@ -46,8 +46,8 @@ struct http_question {
  * question is freed by then, and may be asked again. */
 typedef void http_fn(void *ctx, const struct http_answer *answer, const char *error);
 
-/* TFE_EINVAL: a header or path with a line break or another control character in it, or the question
- * is longer than HTTP_REQUEST_MAX. TFE_ENOMEM. */
+/* TFE_EINVAL: a header or path with a line break or another control character in it, or the
+ * question is longer than HTTP_REQUEST_MAX. TFE_ENOMEM. */
 int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
              void *ctx, struct http **ret) TFE_MUST_CHECK;
 

@@ -88,8 +88,8 @@ static int bad(struct tfe_why *why, const char *what)
 static int take_status(struct http_answer *a, const char *line, struct tfe_why *why)
 {
     const char *at = line;
-    const bool is_http = strncmp(at, "HTTP/1.", 7) == 0 && (at[7] == '0' || at[7] == '1') &&
-                         at[8] == ' ';
+    const bool is_http =
+        strncmp(at, "HTTP/1.", 7) == 0 && (at[7] == '0' || at[7] == '1') && at[8] == ' ';
     at += 9;
     if (!is_http || strspn(at, "0123456789") != 3 || (at[3] != ' ' && at[3] != '\0') ||
         at[0] == '0') {
@@ -239,9 +239,12 @@ int http_answer_feed(struct http_answer *a, const char *bytes, size_t n, struct 
 int http_answer_end(struct http_answer *a, struct tfe_why *why)
 {
     static const char *const where[HTTP__COUNT] = {
-        [HTTP_STATUS] = "before a status line", [HTTP_HEADER] = "in its headers",
-        [HTTP_BODY] = "in its body",            [HTTP_CHUNK_SIZE] = "between two chunks",
-        [HTTP_CHUNK] = "in a chunk",            [HTTP_CHUNK_END] = "in a chunk",
+        [HTTP_STATUS] = "before a status line",
+        [HTTP_HEADER] = "in its headers",
+        [HTTP_BODY] = "in its body",
+        [HTTP_CHUNK_SIZE] = "between two chunks",
+        [HTTP_CHUNK] = "in a chunk",
+        [HTTP_CHUNK_END] = "in a chunk",
         [HTTP_TRAILER] = "in its trailer",
     };
     if (a->state == HTTP_DONE || a->state == HTTP_BODY_ALL) {

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/net/why.h"
 #include "common/base/error.h"
+#include "common/net/why.h"
 
 /* Status line and headers together; a metadata service sends half a kilobyte. */
 #define HTTP_HEAD_MAX 8192

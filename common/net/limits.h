@@ -7,8 +7,8 @@
  * operation would not renew a lease in time either. */
 #define LIMIT_HANDSHAKE_MS 5000
 
-/* Handshakes that one turn of the loop takes: some 0.15 ms of curve operations each, and the renewals
- * of everybody else come between two turns. */
+/* Handshakes that one turn of the loop takes: some 0.15 ms of curve operations each, and the
+ * renewals of everybody else come between two turns. */
 #define LIMIT_HANDSHAKES_PER_TURN 16
 
 /* Connections that have not shown a token yet. 4,096 × the bytes of a first flight stay below 8
@@ -25,12 +25,12 @@
 /* Sessions of operators and their dashboards: each holds a descriptor that an agent may need. */
 #define LIMIT_QUERY_SESSIONS 256
 
-/* Bytes queued for a peer that does not read: some 2,000 renewal answers, or a few chunks of a table. What is longer
- * (tables, the answers to tfe-ctl) is produced as it is read. */
+/* Bytes queued for a peer that does not read: some 2,000 renewal answers, or a few chunks of a
+ * table. What is longer (tables, the answers to tfe-ctl) is produced as it is read. */
 #define LIMIT_QUEUE_BYTES (256 * 1024)
 
-/* Bytes that the kernel takes for a peer beyond what it has sent: some frames. Everything else waits
- * here, where it counts, or has not been produced yet. */
+/* Bytes that the kernel takes for a peer beyond what it has sent: some frames. Everything else
+ * waits here, where it counts, or has not been produced yet. */
 #define LIMIT_UNSENT_BYTES (64 * 1024)
 
 /* After accept(2) failed for want of descriptors or memory: pause, then look again. */

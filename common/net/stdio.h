@@ -8,8 +8,8 @@
 #include "common/base/error.h"
 #include "common/net/why.h"
 
-/* Puts /dev/null where 0, 1 or 2 is closed; first thing in main. Else the next socket gets that number,
- * and what is meant for a person goes into it. TFE_ESYS. */
+/* Puts /dev/null where 0, 1 or 2 is closed; first thing in main. Else the next socket gets that
+ * number, and what is meant for a person goes into it. TFE_ESYS. */
 int stdio_hold(struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Whether all that was printed to out has been taken; false: a program that was asked to print has

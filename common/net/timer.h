@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/time.h>
 
-/* Lets the timer fire once, in ms (0 or less: in the loop's next turn), in place of what it waited for. Returns
- * 0, or -1: no memory, which cannot be where the timer is waiting already. */
+/* Lets the timer fire once, in ms (0 or less: in the loop's next turn), in place of what it waited
+ * for. Returns 0, or -1: no memory, which cannot be where the timer is waiting already. */
 static inline int timer_after(struct event *timer, int64_t ms)
 {
     struct timeval tv = {0};

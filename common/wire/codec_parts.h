@@ -55,8 +55,8 @@ int codec_text_or(struct codec_in *in, protobuf_c_boolean has, const ProtobufCBi
 ProtobufCBinaryData codec_bytes(const char *text);
 uint32_t *codec_numbers(const uint32_t *numbers);
 
-/* Lists of ports are 32-bit numbers on the wire: out into room for MSG_NPROC_MAX (n was checked), and
- * back into the arena. TFE_EPROTO: too many, or one that is no port number. TFE_ENOMEM. */
+/* Lists of ports are 32-bit numbers on the wire: out into room for MSG_NPROC_MAX (n was checked),
+ * and back into the arena. TFE_EPROTO: too many, or one that is no port number. TFE_ENOMEM. */
 void codec_widen_ports(const uint16_t *ports, size_t n, uint32_t ret[MSG_NPROC_MAX]);
 int codec_take_ports(struct codec_in *in, const uint32_t *numbers, size_t n,
                      const uint16_t **ret) TFE_MUST_CHECK;

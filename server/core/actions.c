@@ -2,9 +2,9 @@
 #include "server/core/core.h"
 
 /* One event makes at most two messages for every node of a job (STOP and PREPARE, TABLE and START,
- * FINISH and CLOSE) or three PROBEs, for the newcomers of a begun epoch one more, for a drained node
- * whose trainers ended before its epoch does all of STOP, PREPARE, a trace, FINISH and CLOSE, and a
- * handful besides. */
+ * FINISH and CLOSE) or three PROBEs, for the newcomers of a begun epoch one more, for a drained
+ * node whose trainers ended before its epoch does all of STOP, PREPARE, a trace, FINISH and CLOSE,
+ * and a handful besides. */
 #define ACTIONS_PER_NODE 6
 #define ACTIONS_BESIDES 64
 

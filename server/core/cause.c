@@ -1,5 +1,6 @@
-/* server/core/cause.c: why trainers came to their end: what is known of it, and what follows (DESIGN
- * 4.11). Both as tables: rules, from evidence to cause, and causes, from cause to consequence. */
+/* server/core/cause.c: why trainers came to their end: what is known of it, and what follows
+ * (DESIGN 4.11). Both as tables: rules, from evidence to cause, and causes, from cause to
+ * consequence. */
 #include <string.h>
 
 #include "server/core/core.h"
@@ -7,23 +8,25 @@
 
 /* What is known of an end. */
 enum evidence {
-    SAW_SUCCESS = 1u << 0,   /* exit status 0 */
-    SAW_STOPPED = 1u << 1,   /* ended by the agent itself */
-    SAW_AWAY = 1u << 2,      /* told in a JOIN: the node had lost the server */
-    SAW_MISSING = 1u << 3,   /* a peer is missing, or was lost with it */
-    SAW_SILENT = 1u << 4,    /* a peer has missed its last renewal */
-    SAW_PREEMPTION = 1u << 5, /* 42, 143, SIGTERM: TensorFlow's PreemptionCheckpointHandler, and clouds */
-    SAW_MEMORY = 1u << 6,    /* the kernel killed it for its memory */
-    SAW_NO_START = 1u << 7,  /* not started up in time */
-    SAW_ABORT = 1u << 8,     /* aborted before its cluster was whole */
-    SAW_EXCEPTION = 1u << 9, /* its last exception is the script's own */
+    SAW_SUCCESS = 1u << 0, /* exit status 0 */
+    SAW_STOPPED = 1u << 1, /* ended by the agent itself */
+    SAW_AWAY = 1u << 2,    /* told in a JOIN: the node had lost the server */
+    SAW_MISSING = 1u << 3, /* a peer is missing, or was lost with it */
+    SAW_SILENT = 1u << 4,  /* a peer has missed its last renewal */
+    SAW_PREEMPTION =
+        1u << 5, /* 42, 143, SIGTERM: TensorFlow's PreemptionCheckpointHandler, and clouds */
+    SAW_MEMORY = 1u << 6,      /* the kernel killed it for its memory */
+    SAW_NO_START = 1u << 7,    /* not started up in time */
+    SAW_ABORT = 1u << 8,       /* aborted before its cluster was whole */
+    SAW_EXCEPTION = 1u << 9,   /* its last exception is the script's own */
     SAW_COLLECTIVE = 1u << 10, /* its last words are a collective's that a peer has broken */
     SAW_LEAVING = 1u << 11,    /* its machine is going away, and its trainers may go first */
     SAW_FAREWELL = 1u << 12,   /* a peer's is, which breaks the collectives */
     SAW_NO_PROGRESS = 1u << 13 /* ended for its silence */
 };
 
-/* What it takes no look at peers for: their rules come before those of SAW_MISSING and SAW_SILENT. */
+/* What it takes no look at peers for: their rules come before those of SAW_MISSING and SAW_SILENT.
+ */
 #define SAW_ENOUGH (SAW_SUCCESS | SAW_STOPPED | SAW_LEAVING)
 
 /* The first rule counts whose evidence is all there. */
@@ -52,7 +55,8 @@ static const struct {
 };
 
 const struct cause causes[END__COUNT] = {
-    /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch, words */
+    /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch,
+       words */
     [END_FINISHED] = {"finished", false, true, CAUSE_JOINED, NULL},
     [END_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST, NULL},
     [END_COORDINATOR] = {"coordinator", false, true, CAUSE_NODE_LOST, NULL},
@@ -66,8 +70,8 @@ const struct cause causes[END__COUNT] = {
                               ", silent for too long"},
 };
 
-/* Where the exception that ended a Python program is told: the first line after its last traceback that
- * is not indented. NULL: there is none. */
+/* Where the exception that ended a Python program is told: the first line after its last traceback
+ * that is not indented. NULL: there is none. */
 static const char *exception_line(const char *tail)
 {
     static const char head[] = "Traceback (most recent call last)";
@@ -82,8 +86,9 @@ static const char *exception_line(const char *tail)
     return line && *line ? line : NULL;
 }
 
-/* What has become of the other members: one has vanished that had not come to its end, or its renewals are
- * missing, for its machine may stand still, and its peers notice before its lease is over. */
+/* What has become of the other members: one has vanished that had not come to its end, or its
+ * renewals are missing, for its machine may stand still, and its peers notice before its lease is
+ * over. */
 static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const struct node *but)
 {
     unsigned saw = 0;
@@ -101,15 +106,13 @@ static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const
     return saw;
 }
 
-/* What the last words say: SAW_EXCEPTION, SAW_COLLECTIVE (TENSORFLOW.md; tensorflow/core, collective
- * executor and coordination service), or nothing. */
+/* What the last words say: SAW_EXCEPTION, SAW_COLLECTIVE (TENSORFLOW.md; tensorflow/core,
+ * collective executor and coordination service), or nothing. */
 static unsigned read_tail(const char *tail)
 {
     static const char *const words[] = {
-        "Collective ops is aborted by",
-        "coordination service",
-        "CoordinationServiceError",
-        "heartbeat timeout",
+        "Collective ops is aborted by",     "coordination service",
+        "CoordinationServiceError",         "heartbeat timeout",
         "/tensorflow.CoordinationService/",
     };
     const char *exception = exception_line(tail);
@@ -134,8 +137,7 @@ bool exited_well(const struct msg_exited *exited)
            exited->signal == 0;
 }
 
-static unsigned evidence_of(const struct node *node, const struct msg_exited *exited,
-                            bool was_away)
+static unsigned evidence_of(const struct node *node, const struct msg_exited *exited, bool was_away)
 {
     const struct job *job = node->job;
     unsigned saw = was_away ? SAW_AWAY : 0;
@@ -183,8 +185,8 @@ enum end cause_of(const struct rdzv *r, const struct node *node, const struct ms
     const struct job *job = node->job;
     unsigned saw = evidence_of(node, exited, was_away);
     enum end end = judge(saw);
-    /* When ten thousand trainers end, each would look at ten thousand peers, for seconds: once the epoch's end has
-     * its reason, peers can only excuse what would be charged. */
+    /* When ten thousand trainers end, each would look at ten thousand peers, for seconds: once the
+     * epoch's end has its reason, peers can only excuse what would be charged. */
     bool is_first = job->fault.epoch != job->epoch.number;
     if ((saw & SAW_ENOUGH) || (!is_first && !causes[end].charged)) {
         return end;

@@ -53,21 +53,22 @@ struct lease {
  * gone (no lease; kept only while it has a seat in the current epoch, because a new epoch must know
  * what became of its trainers). */
 struct node {
-    /* What a renewal looks at, side by side: of thousands of nodes, each is cold memory when its turn comes. */
+    /* What a renewal looks at, side by side: of thousands of nodes, each is cold memory when its
+     * turn comes. */
     struct job *job;
     struct lease lease;
     uint32_t session; /* or NO_SESSION */
     uint32_t seat;    /* in the current epoch, or NO_SEAT */
-    uint64_t haunts; /* an epoch it was left out of while its trainers may have run on; 0 none */
+    uint64_t haunts;  /* an epoch it was left out of while its trainers may have run on; 0 none */
     uint32_t told_spread_ms; /* the last that it was told, on this visit */
 
     RB_ENTRY(node) by_id;
     struct node *next_dead; /* on the core's list of what the next step frees */
     struct tfe_id id;
-    uint64_t join_order;  /* smaller: longer in the job */
+    uint64_t join_order;   /* smaller: longer in the job */
     uint64_t ready_epoch;  /* its READY; 0 none */
     uint64_t table_digest; /* of the table it said it holds; 0 none */
-    uint64_t visit;       /* tells its sessions apart: their numbers come again */
+    uint64_t visit;        /* tells its sessions apart: their numbers come again */
     uint32_t pid;
     bool gone;
     bool accounted; /* member: nothing of its trainers of the current epoch runs any more */
@@ -79,24 +80,24 @@ struct node {
     uint64_t highest_epoch; /* that this process has followed, for all that is known */
     uint64_t told_visit;    /* on which it has been told START of the current epoch */
     uint32_t n_void;        /* STARTs of it that it has answered with JOIN on the same connection */
-    bool leaving;   /* under notice, or drained: in no later epoch */
-    bool drained;   /* by an operator: let go as soon as it is not needed */
-    enum tfe_notice notice;          /* 0: none. REBALANCE is not leaving */
+    bool leaving;           /* under notice, or drained: in no later epoch */
+    bool drained;           /* by an operator: let go as soon as it is not needed */
+    enum tfe_notice notice; /* 0: none. REBALANCE is not leaving */
     struct tfe_mono noticed;         /* when it came first */
     struct tfe_mono notice_deadline; /* NEVER: none is known */
-    bool listening; /* member: its trainers could be reached */
-    bool durable;   /* as its JOIN said: its machine is not one of those that go away */
-    bool is_dead;   /* suspect member: others' probes have proven that its trainers are */
+    bool listening;                  /* member: its trainers could be reached */
+    bool durable; /* as its JOIN said: its machine is not one of those that go away */
+    bool is_dead; /* suspect member: others' probes have proven that its trainers are */
     /* Its last READY said that it still answers on its ports; it has been told to stop that. */
     bool answering;
     RB_ENTRY(node) by_answering; /* in the job's tree of them */
-    uint64_t answering_epoch; /* … for which it was READY so */
-    uint64_t asked_epoch;     /* it was sent PREPARE for, last, on this visit; 0 none */
-    bool asked_answer;        /* … with answer */
+    uint64_t answering_epoch;    /* … for which it was READY so */
+    uint64_t asked_epoch;        /* it was sent PREPARE for, last, on this visit; 0 none */
+    bool asked_answer;           /* … with answer */
     bool released;
     struct tfe_mono released_until; /* … and has to be READY without by then */
-    bool is_mute;       /* did not say what came of a PROBE: no prober, until it speaks again */
-    uint32_t n_probing; /* PROBEs it has not answered */
+    bool is_mute;           /* did not say what came of a PROBE: no prober, until it speaks again */
+    uint32_t n_probing;     /* PROBEs it has not answered */
     bool is_proven;         /* it was in an epoch of this run that made progress */
     struct core_timer hold; /* set: in quarantine, for hold_ms */
     uint32_t hold_ms;
@@ -138,7 +139,7 @@ struct epoch {
     uint64_t number; /* 0: none yet */
     uint32_t n_seats;
     struct node **seats;  /* by index; a node's trainers have the ranks seat * nproc … */
-    struct msg_row *rows;            /* the present table's in the job's tables */
+    struct msg_row *rows; /* the present table's in the job's tables */
     char (*hosts)[TFE_HOST_MAX + 1]; /* likewise */
     uint64_t digest;
     enum tfe_cause cause;
@@ -147,7 +148,7 @@ struct epoch {
     uint32_t n_listening; /* members that said so */
     struct told told;
     bool adopted; /* from before this server: what members tell first is no news */
-    bool opened; /* durable, and somebody has been told START */
+    bool opened;  /* durable, and somebody has been told START */
     /* The others are told once rank 0 listens, or by then; NEVER: everybody has been told. */
     struct tfe_mono leader_until;
 };
@@ -173,7 +174,8 @@ struct cause {
     bool charged;    /* to the job-global budget, with back-off */
     bool breaks_row; /* of epochs that came to nothing */
     enum tfe_cause next;
-    const char *words; /* behind how it ended, in the sentence of a failed job; NULL: that says it */
+    const char
+        *words; /* behind how it ended, in the sentence of a failed job; NULL: that says it */
 };
 extern const struct cause causes[END__COUNT];
 
@@ -185,27 +187,29 @@ struct fault {
     struct tfe_mono verdict_at; /* not any more from then on */
     struct tfe_mono not_before; /* the next epoch starts no sooner */
     uint32_t backoff_ms;
-    uint32_t fruitless_was;          /* before this epoch's end */
+    uint32_t fruitless_was; /* before this epoch's end */
     struct tfe_mono not_before_was;
-    uint32_t fruitless;              /* epochs in a row that ended so without progress */
-    uint32_t widest;                 /* the most members of an epoch since the last progress; 0: none has begun */
+    uint32_t fruitless; /* epochs in a row that ended so without progress */
+    uint32_t widest; /* the most members of an epoch since the last progress; 0: none has begun */
     char sentence[MSG_SENTENCE_MAX]; /* how the job fails if this was too much */
 };
 
-/* Switches that nobody needs at this very moment: growth, and leaving before a machine goes (plan.c). */
+/* Switches that nobody needs at this very moment: growth, and leaving before a machine goes
+ * (plan.c). */
 struct plan {
     /* Of the run. */
-    bool knows_saves;    /* a checkpoint was seen */
-    bool knows_steps;    /* a step was told */
-    bool has_saved;      /* where the next epoch goes on, for all that is known: */
+    bool knows_saves; /* a checkpoint was seen */
+    bool knows_steps; /* a step was told */
+    bool has_saved;   /* where the next epoch goes on, for all that is known: */
     uint64_t saved_step;
-    uint64_t number;     /* of the last SAVE; or a higher one that a script has heard of */
-    uint32_t switch_ms;  /* the last standstill that was measured; 0: none was */
-    uint32_t save_ms;    /* from the last SAVE to its answer */
-    struct tfe_mono share_since; /* of growth's share of time: the run's START, or the last growth */
-    struct tfe_mono grown_at;    /* STOP for the last growth; NEVER */
-    uint32_t grown_ms;           /* its standstill; 0: not measured */
-    uint32_t grown_least_ms;     /* … of which its START is known */
+    uint64_t number;    /* of the last SAVE; or a higher one that a script has heard of */
+    uint32_t switch_ms; /* the last standstill that was measured; 0: none was */
+    uint32_t save_ms;   /* from the last SAVE to its answer */
+    struct tfe_mono
+        share_since;          /* of growth's share of time: the run's START, or the last growth */
+    struct tfe_mono grown_at; /* STOP for the last growth; NEVER */
+    uint32_t grown_ms;        /* its standstill; 0: not measured */
+    uint32_t grown_least_ms;  /* … of which its START is known */
     struct tfe_mono stood_since; /* STOP of the switch whose standstill is being measured; NEVER */
     bool stood_to_grow;
     /* Of this epoch. */
@@ -215,12 +219,12 @@ struct plan {
     struct tfe_mono leave_by;    /* the first deadline of theirs; NEVER */
     struct tfe_mono leave_until; /* when those without a deadline leave at the latest; NEVER */
     enum tfe_cause leave_cause;
-    uint32_t leaver;             /* seat of one of them */
-    uint32_t n_hinted;           /* members that may have to go some time */
-    bool is_waiting;             /* for a checkpoint: */
-    uint64_t asked;              /* an answer to this SAVE or a later one, */
-    bool is_heard;               /* or (who listened when asked: the second, else the first) */
-    uint32_t saves_then;         /* above so many */
+    uint32_t leaver;     /* seat of one of them */
+    uint32_t n_hinted;   /* members that may have to go some time */
+    bool is_waiting;     /* for a checkpoint: */
+    uint64_t asked;      /* an answer to this SAVE or a later one, */
+    bool is_heard;       /* or (who listened when asked: the second, else the first) */
+    uint32_t saves_then; /* above so many */
     struct tfe_mono asked_at;
     struct tfe_mono asked_until; /* NEVER: not said */
 };
@@ -245,7 +249,7 @@ struct job {
     struct tables tables;
     uint32_t granted_ttl_ms; /* the largest so far */
     uint32_t durable_ttl_ms; /* … that a restarted server would know of */
-    uint64_t durable_epoch; /* the last one that was PERSISTED, or is being so */
+    uint64_t durable_epoch;  /* the last one that was PERSISTED, or is being so */
     struct write write;
     struct fault fault;
     struct rebuild rebuild;
@@ -261,11 +265,11 @@ struct job {
     bool is_first_epoch; /* of this run: the gather window is for it */
 
     struct node_tree nodes;
-    uint32_t n_nodes;         /* in the tree */
-    uint32_t n_connected;     /* with a session */
-    uint32_t n_ready;         /* READY for the next epoch */
+    uint32_t n_nodes;                /* in the tree */
+    uint32_t n_connected;            /* with a session */
+    uint32_t n_ready;                /* READY for the next epoch */
     struct answering_tree answering; /* whose READY said that they still answer */
-    struct probe_tree probes; /* of nodes, by the id of the probe that is under way */
+    struct probe_tree probes;        /* of nodes, by the id of the probe that is under way */
 
     struct tfe_mono waiting_since; /* WAITING */
     struct tfe_mono last_join;
@@ -275,8 +279,9 @@ struct job {
     struct tfe_mono fenced_until;  /* trainers of which nothing is known may run until then */
     struct tfe_mono exit_deadline; /* RUNNING: somebody ended well; NEVER before */
     bool fence_traced;
-    uint32_t awaited_seat; /* PREPARING, RUNNING to its end: whom it waited for when it looked last */
-    uint64_t mass_epoch;        /* in which a mass loss was held once */
+    uint32_t
+        awaited_seat;    /* PREPARING, RUNNING to its end: whom it waited for when it looked last */
+    uint64_t mass_epoch; /* in which a mass loss was held once */
     struct tfe_mono mass_until; /* no member's lease ends before */
     /* Until when stale peers may still speak to the ports of the odd and the even set. */
     struct tfe_mono ports_spoken_until[2];
@@ -287,7 +292,7 @@ struct job {
     struct node **chosen;            /* scratch of the choice of members */
     char sentence[MSG_SENTENCE_MAX]; /* how it ended */
     struct tfe_wall ended;           /* … and when; 0: not known */
-    struct past past[PAST_MAX]; /* the oldest first */
+    struct past past[PAST_MAX];      /* the oldest first */
     uint32_t n_past;
 };
 
@@ -301,8 +306,8 @@ struct rdzv {
     struct wheel wheel;
     struct job_tree jobs;
     uint32_t n_jobs;
-    uint64_t steps;  /* counts up, from 1 */
-    uint64_t joins;  /* counts up: join_order */
+    uint64_t steps; /* counts up, from 1 */
+    uint64_t joins; /* counts up: join_order */
     struct tfe_mono last_join;
     uint32_t n_leases;
     uint64_t visits; /* counts up: visit */
@@ -368,7 +373,8 @@ struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job,
                                struct tfe_mono granted);
 /* How long a lease should be for the server to bear the renewals. */
 uint32_t lease_wanted_ms(const struct rdzv *r);
-/* What a node of the job is granted: that, but no more than what a restarted server would know of. */
+/* What a node of the job is granted: that, but no more than what a restarted server would know of.
+ */
 uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job);
 /* When a fence of this length that was told at that time has passed. */
 struct tfe_mono lease_fence_end_from(struct tfe_mono told, uint32_t fence_ms);
@@ -390,7 +396,8 @@ struct node *node_find(struct job *job, const char *id);
 void node_attach(struct rdzv *r, struct node *node, uint32_t session);
 /* Its session is no longer its own; what it was ready for is void. */
 void node_detach(struct rdzv *r, struct node *node);
-/* Within what time it is to come back when its connection breaks, with a ttl of that length (DESIGN 6). */
+/* Within what time it is to come back when its connection breaks, with a ttl of that length (DESIGN
+ * 6). */
 uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms);
 void node_set_ready(struct node *node, uint64_t epoch);
 bool node_is_ready(const struct node *node);
@@ -413,7 +420,8 @@ void node_send_prepare(struct rdzv *r, struct node *node, bool answer);
 struct job *job_find(struct rdzv *r, const char *name);
 /* NULL: out of memory. */
 struct job *job_new(struct rdzv *r, const struct msg_join *join);
-/* Room for a job of so many nodes with these sizes, so that a switch needs no memory. TFE_ENOMEM. */
+/* Room for a job of so many nodes with these sizes, so that a switch needs no memory. TFE_ENOMEM.
+ */
 int job_reserve(struct rdzv *r, struct job *job, size_t nodes, uint32_t max_nodes,
                 uint32_t nproc) TFE_MUST_CHECK;
 /* The next run of a job that is over, as this JOIN wants it; epochs are numbered on. */
@@ -457,7 +465,8 @@ struct tfe_mono epoch_chief_fence_end(const struct job *job);
 /* Nobody of it has come to an end, or is missing for good. */
 bool epoch_is_whole(const struct job *job);
 
-/* --- fault.c ------------------------------------------------------------------------------------ */
+/* --- fault.c ------------------------------------------------------------------------------------
+ */
 
 /* A trainer of the running epoch, or of the one that is being left, ended badly. */
 void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, enum end end);
@@ -469,43 +478,48 @@ void fault_note_progress(struct rdzv *r, struct job *job);
 void on_hold_over(struct rdzv *r, struct node *node);
 /* Of its own accord, with exit status 0. */
 bool exited_well(const struct msg_exited *exited);
-/* Why a trainer ended that did not end well, from what is known of it. was_away: the node had lost the server. */
+/* Why a trainer ended that did not end well, from what is known of it. was_away: the node had lost
+ * the server. */
 enum end cause_of(const struct rdzv *r, const struct node *node, const struct msg_exited *exited,
                   bool was_away);
-/* Likewise, of a rank 0 that does not end: nobody's fault while a member, itself for one, is out of sight. */
+/* Likewise, of a rank 0 that does not end: nobody's fault while a member, itself for one, is out of
+ * sight. */
 enum end cause_of_hang(const struct rdzv *r, const struct job *job);
 /* Another rank ended well, and rank 0 does not. */
 void fault_take_hang(struct rdzv *r, struct job *job);
 /* A member of the epoch was lost or has left: what its peers' trainers did followed from that. */
 void fault_excuse(struct rdzv *r, struct job *job);
-/* Whether the job has failed by what is known. If not, *ret_wait is when the next epoch may start (in
- * the past: now). */
+/* Whether the job has failed by what is known. If not, *ret_wait is when the next epoch may start
+ * (in the past: now). */
 bool fault_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono *ret_wait);
-/* Whether the running epoch has made progress: something was told, or, where nobody ever tells, it has run
- * for a while. */
+/* Whether the running epoch has made progress: something was told, or, where nobody ever tells, it
+ * has run for a while. */
 bool fault_has_progressed(const struct rdzv *r, const struct job *job);
-/* When the running epoch has made progress, so that those before it that came to nothing count no more; NEVER if
- * there were none, or nothing was told of it yet. */
+/* When the running epoch has made progress, so that those before it that came to nothing count no
+ * more; NEVER if there were none, or nothing was told of it yet. */
 struct tfe_mono fault_row_ends_at(const struct job *job);
 void fault_end_row(struct job *job);
-/* The members of a new epoch are known: a node that has joined ends the row, too. More members than any epoch had since
- * the last progress: one that leaves and returns does not count again. */
+/* The members of a new epoch are known: a node that has joined ends the row, too. More members than
+ * any epoch had since the last progress: one that leaves and returns does not count again. */
 void fault_take_in(struct job *job);
 /* When the running epoch will have earned the budget back; NEVER if nothing of it is used. */
 struct tfe_mono fault_refill_at(const struct job *job);
 void fault_refill(struct rdzv *r, struct job *job);
 
-/* --- plan.c --------------------------------------------------------------------------------------- */
+/* --- plan.c
+ * --------------------------------------------------------------------------------------- */
 
 /* A new run: nothing is known of it. */
 void plan_begin_run(struct job *job);
 /* The epoch is opened or adopted. */
 void plan_begin_epoch(struct rdzv *r, struct job *job);
-/* Its first notice has come. O(1): the machines of ten thousand nodes may be called back together. */
+/* Its first notice has come. O(1): the machines of ten thousand nodes may be called back together.
+ */
 void plan_count(struct job *job, const struct node *node);
 /* A notice has changed or gone, or members have. O(members). */
 void plan_recount(struct job *job);
-/* Plans a switch where it is time for one, asks for a checkpoint before; returns when to look again. */
+/* Plans a switch where it is time for one, asks for a checkpoint before; returns when to look
+ * again. */
 struct tfe_mono plan_settle(struct rdzv *r, struct job *job);
 /* The epoch is about to be stopped: the standstill begins. */
 void plan_stop(struct rdzv *r, struct job *job);
@@ -515,8 +529,8 @@ void plan_measure(struct rdzv *r, struct job *job);
 void plan_forget_standstill(struct job *job);
 /* A member's scripts may have to be asked: a SAVE is under way that it was not told. */
 void plan_ask_late(struct rdzv *r, struct job *job, struct node *node);
-/* A node tells of an answer to a SAVE that this server has not sent, or has told so before it came: what it asks
- * has higher numbers. */
+/* A node tells of an answer to a SAVE that this server has not sent, or has told so before it came:
+ * what it asks has higher numbers. */
 void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers);
 
 #endif

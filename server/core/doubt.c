@@ -1,4 +1,5 @@
-/* server/core/doubt.c: when silence is more likely the server's own fault than the nodes' (DESIGN 5). */
+/* server/core/doubt.c: when silence is more likely the server's own fault than the nodes' (DESIGN
+ * 5). */
 #include "server/core/doubt.h"
 
 #include "server/core/core.h"
@@ -15,15 +16,16 @@ void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
     }
 }
 
-/* A living node renews every third of its ttl, give or take a fifth: with less than half of it left it
- * has missed one. */
+/* A living node renews every third of its ttl, give or take a fifth: with less than half of it left
+ * it has missed one. */
 bool doubt_is_silent(const struct rdzv *r, const struct node *node)
 {
     if (node->gone) {
         return true;
     }
     return wheel_is_set(&node->lease.timer.wheel) &&
-           tfe_mono_sub(node->lease.timer.wheel.due, r->now) < (int64_t)lease_ttl_ms(r, node->job) / 2;
+           tfe_mono_sub(node->lease.timer.wheel.due, r->now) <
+               (int64_t)lease_ttl_ms(r, node->job) / 2;
 }
 
 static bool is_mass_loss(const struct rdzv *r, const struct job *job)

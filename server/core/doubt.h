@@ -12,8 +12,8 @@ struct rdzv;
 
 /* At the begin of every step: whether this turn of the loop is late. */
 void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now);
-/* A lease is over: whether it is given more time (true), because the server was late or because more
- * than half of the members fell silent together. */
+/* A lease is over: whether it is given more time (true), because the server was late or because
+ * more than half of the members fell silent together. */
 bool doubt_postpones(struct rdzv *r, struct node *node);
 /* Whether the node has missed a renewal. */
 bool doubt_is_silent(const struct rdzv *r, const struct node *node);

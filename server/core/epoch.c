@@ -18,8 +18,9 @@ static bool suits_before(const struct node *a, const struct node *b)
     return id_compare(&a->id, &b->id) < 0;
 }
 
-/* Whether one has the better claim to index 0, which is never a node's that may have to go if there is
- * another; among those, who stays longest has it. It stays where nobody suits it better but by age alone. */
+/* Whether one has the better claim to index 0, which is never a node's that may have to go if there
+ * is another; among those, who stays longest has it. It stays where nobody suits it better but by
+ * age alone. */
 static bool leads_before(const struct node *a, const struct node *b)
 {
     if ((a->notice == 0) != (b->notice == 0)) {

@@ -26,9 +26,10 @@ int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited
 bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc);
 /* on_exited's work for an EXITED that is sound. */
 void take_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away);
-/* What follows from it for the running epoch, of which the node is a member that was not accounted for. The
- * caller settles the job. */
-void judge_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away);
+/* What follows from it for the running epoch, of which the node is a member that was not accounted
+ * for. The caller settles the job. */
+void judge_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                  bool was_away);
 void on_goodbye(struct rdzv *r, struct node *node);
 int on_processes(struct rdzv *r, struct node *node,
                  const struct msg_processes *processes) TFE_MUST_CHECK;
@@ -43,8 +44,8 @@ void on_lease_over(struct rdzv *r, struct node *node);
 void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms);
 void on_evict(struct rdzv *r, struct node *node);
 void on_stop_job(struct rdzv *r, struct job *job);
-/* The node is in no later epoch: for a machine that goes away, and for an operator's order. within_ms
- * may be MSG_UNSET. */
+/* The node is in no later epoch: for a machine that goes away, and for an operator's order.
+ * within_ms may be MSG_UNSET. */
 void node_take_notice(struct rdzv *r, struct node *node, enum tfe_notice kind, uint32_t within_ms);
 /* Lets a drained node go if it is here and nothing waits for it any more. */
 void drain_end(struct rdzv *r, struct node *node);

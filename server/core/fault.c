@@ -98,8 +98,8 @@ void fault_note_progress(struct rdzv *r, struct job *job)
     }
 }
 
-/* Whether a member came to its end before its first step where others have got further without it: its
- * machine is at fault, or what is installed there. */
+/* Whether a member came to its end before its first step where others have got further without it:
+ * its machine is at fault, or what is installed there. */
 static bool is_bad_newcomer(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
@@ -144,8 +144,8 @@ static void count_fruitless(struct rdzv *r, struct job *job, enum end end)
     f->fruitless_was = f->fruitless;
     f->not_before_was = f->not_before;
     if (job->epoch.adopted && !progressed) {
-        /* Nobody knows how long it had run before this server came, nor, until all are back, who was lost: it
-         * neither counts nor breaks the row. */
+        /* Nobody knows how long it had run before this server came, nor, until all are back, who
+         * was lost: it neither counts nor breaks the row. */
         return;
     }
     if (progressed) {
@@ -172,8 +172,8 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
 {
     struct job *job = node->job;
     struct fault *f = &job->fault;
-    /* One fault an epoch at most: on the first exit that no other explains. The switch may have begun
-     * on a survivor's word already. */
+    /* One fault an epoch at most: on the first exit that no other explains. The switch may have
+     * begun on a survivor's word already. */
     bool first = f->epoch != job->epoch.number;
     if (fault_is_settled(job) || (!first && !causes[end].charged && !TFE_BUG(charge_all))) {
         return;
@@ -212,12 +212,11 @@ void fault_take(struct rdzv *r, struct node *node, const struct msg_exited *exit
 
 void fault_take_hang(struct rdzv *r, struct job *job)
 {
-    fault_take(
-        r, job->epoch.seats[0],
-        &(struct msg_exited){.epoch = job->epoch.number,
-                             .code = 1,
-                             .tail = "rank 0 did not end after another rank had ended well"},
-        cause_of_hang(r, job));
+    fault_take(r, job->epoch.seats[0],
+               &(struct msg_exited){.epoch = job->epoch.number,
+                                    .code = 1,
+                                    .tail = "rank 0 did not end after another rank had ended well"},
+               cause_of_hang(r, job));
 }
 
 void fault_excuse(struct rdzv *r, struct job *job)

@@ -13,8 +13,8 @@ struct job;
 struct rdzv;
 struct text;
 
-/* Ended runs of a job whose names are remembered: a node that comes later with an older one is taken
- * for a newcomer. */
+/* Ended runs of a job whose names are remembered: a node that comes later with an older one is
+ * taken for a newcomer. */
 #define PAST_MAX 16
 /* A line of a record about one: two numbers, an id, a word and a number. */
 #define PAST_LINE_MAX (TFE_ID_MAX + 64)
@@ -33,7 +33,8 @@ struct past late_last_run(const struct job *job);
 const struct past *late_find(const struct job *job, const char *run_key);
 /* Before the job's next run: keeps the name of the one that is over. */
 void late_remember(struct job *job);
-/* For a record, and back from one. TFE_EINVAL: not what is written, or of no run before this one. */
+/* For a record, and back from one. TFE_EINVAL: not what is written, or of no run before this one.
+ */
 void late_write(const struct job *job, char ret[PAST_MAX * PAST_LINE_MAX]);
 int late_read(struct job *job, const char *text) TFE_MUST_CHECK;
 /* "job J run N ended RESULT at TIME" */

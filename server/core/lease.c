@@ -119,7 +119,8 @@ void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t 
 {
     counts(r, node, true);
     wheel_set(&r->wheel, &node->lease.timer.wheel, tfe_mono_add(r->now, held_ms(ttl_ms)));
-    node->lease.fence_end = tfe_mono_add(r->now, TFE_BUG(restored_no_fence) ? 0 : held_ms(fence_ms));
+    node->lease.fence_end =
+        tfe_mono_add(r->now, TFE_BUG(restored_no_fence) ? 0 : held_ms(fence_ms));
 }
 
 struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job, struct tfe_mono granted)

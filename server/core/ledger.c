@@ -1,4 +1,5 @@
-/* server/core/ledger.c: the rows of the ledger: why each epoch began, and what its beginning cost. */
+/* server/core/ledger.c: the rows of the ledger: why each epoch began, and what its beginning cost.
+ */
 #include "server/core/ledger.h"
 
 #include <string.h>
@@ -62,8 +63,8 @@ void ledger_stop(struct rdzv *r, struct job *job)
     const struct plan *p = &job->plan;
     l->next_planned = job->is_planned && job->epoch.opened;
     l->next_stopped = job->epoch.opened ? r->now : TFE_MONO_NEVER;
-    l->next_detected = !job->is_planned     ? r->now
-                       : p->n_leaving > 0   ? p->noticed_at
+    l->next_detected = !job->is_planned                    ? r->now
+                       : p->n_leaving > 0                  ? p->noticed_at
                        : tfe_mono_is_never(p->newcomer_at) ? r->now
                                                            : p->newcomer_at;
     if (job->epoch.opened && tfe_mono_is_never(row(job)->ended)) {

@@ -1,4 +1,5 @@
-/* server/core/ledger.h: the rows of the ledger: why an epoch began, what each phase cost, why it ended. */
+/* server/core/ledger.h: the rows of the ledger: why an epoch began, what each phase cost, why it
+ * ended. */
 #ifndef TFE_SERVER_CORE_LEDGER_H
 #define TFE_SERVER_CORE_LEDGER_H
 

@@ -172,8 +172,9 @@ void node_prepare(struct rdzv *r, struct node *node)
     node_set_ready(node, 0); /* or it would count before it has let go of what it answers with */
     node_set_answering(node, false);
     probe_cancel(r, node);
-    /* Asked to answer only now, it could be taken in by the READY to an earlier PREPARE of the same number, while
-     * it does answer: what was once not wanted for an epoch is not wanted any more. */
+    /* Asked to answer only now, it could be taken in by the READY to an earlier PREPARE of the same
+     * number, while it does answer: what was once not wanted for an epoch is not wanted any more.
+     */
     bool is_late = node->asked_epoch == job_next_epoch(node->job) && !node->asked_answer;
     node_send_prepare(r, node, !is_late && probe_is_wanted(node->job, node));
 }

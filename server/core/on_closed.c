@@ -1,8 +1,7 @@
 /* server/core/on_closed.c: a connection ended without GOODBYE: the node is suspect until it is
  * back. */
-#include "server/core/events.h"
-
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 void on_closed(struct rdzv *r, struct node *node)
 {

@@ -1,8 +1,8 @@
-/* server/core/on_drain.c: an operator takes a node out of its job, in an orderly way: no later epoch
- * has it, its trainers end with their epoch (plan.c says when), and then it is told that it may go. */
-#include "server/core/events.h"
-
+/* server/core/on_drain.c: an operator takes a node out of its job, in an orderly way: no later
+ * epoch has it, its trainers end with their epoch (plan.c says when), and then it is told that it
+ * may go. */
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 /* Whether somebody still waits for what becomes of its trainers. Where the job waits for nodes, and
  * where they have ended well, nobody does. */
@@ -38,8 +38,8 @@ void drain_end_all(struct rdzv *r, struct job *job)
     }
 }
 
-/* Whether the node is in the job's record, or about to be: an epoch that was put together from a part of
- * its members never is. */
+/* Whether the node is in the job's record, or about to be: an epoch that was put together from a
+ * part of its members never is. */
 static bool is_kept(const struct node *node)
 {
     const struct job *job = node->job;

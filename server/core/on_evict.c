@@ -1,8 +1,8 @@
-/* server/core/on_evict.c: an operator takes a node out of its job at once, whether it answers or not.
- * That proves nothing about its trainers: what is not accounted for is waited for until its fence. */
-#include "server/core/events.h"
-
+/* server/core/on_evict.c: an operator takes a node out of its job at once, whether it answers or
+ * not. That proves nothing about its trainers: what is not accounted for is waited for until its
+ * fence. */
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 static const char sentence[] = "this node was evicted from its job by an operator";
 

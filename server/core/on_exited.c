@@ -1,10 +1,9 @@
 /* server/core/on_exited.c: EXITED: the trainers of a node have come to their end, well or not. */
-#include "server/core/events.h"
-
 #include <string.h>
 
 #include "common/base/text.h"
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 static void take_success(struct rdzv *r, struct node *node)
 {

@@ -1,7 +1,6 @@
 /* server/core/on_goodbye.c: GOODBYE: a node leaves on its own wish; its trainers have ended. */
-#include "server/core/events.h"
-
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 void on_goodbye(struct rdzv *r, struct node *node)
 {

@@ -1,10 +1,9 @@
 /* server/core/on_join.c: JOIN: a newcomer, or a known node on a new connection. */
-#include "server/core/events.h"
-
 #include <string.h>
 
 #include "common/base/text.h"
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 /* STARTs that a node may answer with JOIN on one connection: it was past its lease, say. */
 #define VOIDS_MAX 1
@@ -12,14 +11,12 @@
 static bool running_is_sound(const struct msg_join *join)
 {
     const struct msg_running *running = join->running;
-    return (join->running_epoch > 0 ||
-            (join->exited && join->exited->epoch > 0 &&
-             join->exited->epoch <= join->highest_epoch)) &&
-           running->run >= 1 && running->nodes >= 1 &&
-           running->nodes <= MSG_NODES_MAX && running->nodes <= join->max_nodes &&
-           running->world == running->nodes * join->nproc && running->rank < running->world &&
-           running->rank % join->nproc == 0 && running->n_ports == join->nproc &&
-           running->host && running->host[0] != '\0' &&
+    return (join->running_epoch > 0 || (join->exited && join->exited->epoch > 0 &&
+                                        join->exited->epoch <= join->highest_epoch)) &&
+           running->run >= 1 && running->nodes >= 1 && running->nodes <= MSG_NODES_MAX &&
+           running->nodes <= join->max_nodes && running->world == running->nodes * join->nproc &&
+           running->rank < running->world && running->rank % join->nproc == 0 &&
+           running->n_ports == join->nproc && running->host && running->host[0] != '\0' &&
            strnlen(running->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }
 
@@ -167,7 +164,8 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         exited = NULL;
     }
     if (node->is_other) {
-        /* The place is not its own: that one's trainers may live, and nobody has START to follow. */
+        /* The place is not its own: that one's trainers may live, and nobody has START to follow.
+         */
         if (join->running_epoch != 0) {
             send_to(r, node->session, MSG_STOP)->u.stop.epoch = join->running_epoch;
         }
@@ -266,8 +264,9 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     job_drop_if_unused(r, node->job);
 }
 
-/* Whether there is no place for a newcomer; it has been answered then. Who is away keeps its place while its lease
- * lasts, or newcomers would take it from the members of a server that was started again. */
+/* Whether there is no place for a newcomer; it has been answered then. Who is away keeps its place
+ * while its lease lasts, or newcomers would take it from the members of a server that was started
+ * again. */
 static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job *job)
 {
     struct text text;
@@ -333,7 +332,8 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
     }
     struct job *job = job_find(r, join->job);
     struct node *node = job ? node_find(job, join->node) : NULL;
-    if (join->highest_epoch >= MSG_EPOCH_LIMIT && (!job || join->highest_epoch > job->highest_epoch)) {
+    if (join->highest_epoch >= MSG_EPOCH_LIMIT &&
+        (!job || join->highest_epoch > job->highest_epoch)) {
         return TFE_EINVAL;
     }
     const struct node *holder = r->by_session[session];

@@ -1,8 +1,7 @@
 /* server/core/on_lease_over.c: nothing was heard of a node for a whole lease: its place is free. */
-#include "server/core/events.h"
-
 #include "server/core/core.h"
 #include "server/core/doubt.h"
+#include "server/core/events.h"
 
 void on_lease_over(struct rdzv *r, struct node *node)
 {

@@ -1,7 +1,6 @@
 /* server/core/on_listening.c: LISTENING: a node's trainers can be reached. */
-#include "server/core/events.h"
-
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 /* One more listens: whether that is everybody. */
 static void all_listen(struct rdzv *r, struct job *job)

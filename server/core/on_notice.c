@@ -1,10 +1,10 @@
-/* server/core/on_notice.c: NOTICE: a node says that its machine will go away, or that it will not after
- * all. */
+/* server/core/on_notice.c: NOTICE: a node says that its machine will go away, or that it will not
+ * after all. */
+#include "server/core/core.h"
 #include "server/core/events.h"
 
-#include "server/core/core.h"
-
-/* Asks it to be READY again where it has no seat: what it said while it was leaving did not count. */
+/* Asks it to be READY again where it has no seat: what it said while it was leaving did not count.
+ */
 static void stay(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
@@ -59,8 +59,8 @@ void node_take_notice(struct rdzv *r, struct node *node, enum tfe_notice kind, u
     } else {
         plan_recount(job);
     }
-    /* An epoch that has not begun is given up at once. Once rank 0 has ended well the job is about to
-     * end: its members are let go with it. */
+    /* An epoch that has not begun is given up at once. Once rank 0 has ended well the job is about
+     * to end: its members are let go with it. */
     if (leaves && job->state == JOB_COMMITTING && job_engages(job, node) && !node->accounted) {
         ledger_blame(job, node);
         job_plan_switch(job, node->drained ? CAUSE_DRAINED : CAUSE_PREEMPTED);

@@ -1,9 +1,8 @@
 /* server/core/on_processes.c: PROCESSES: which process ids a node has, for those who look. */
-#include "server/core/events.h"
-
 #include <string.h>
 
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 int on_processes(struct rdzv *r, struct node *node, const struct msg_processes *processes)
 {

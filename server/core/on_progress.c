@@ -1,8 +1,7 @@
-/* server/core/on_progress.c: PROGRESS: how far a node's trainers have come. O(1), but for what a checkpoint
- * or a script that can be asked now decides. */
-#include "server/core/events.h"
-
+/* server/core/on_progress.c: PROGRESS: how far a node's trainers have come. O(1), but for what a
+ * checkpoint or a script that can be asked now decides. */
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 /* The budget is filled up again by what is told, not by time. */
 static bool note_progress(struct rdzv *r, struct job *job)
@@ -47,7 +46,8 @@ static bool take_saves(struct rdzv *r, struct job *job, const struct msg_progres
                        bool is_news)
 {
     struct told *told = &job->epoch.told;
-    /* Saved and heard of before this server came, or asked for by one before it: that answers nothing. */
+    /* Saved and heard of before this server came, or asked for by one before it: that answers
+     * nothing. */
     bool is_ours = is_news && progress->answers <= job->plan.number;
     bool is_answer = is_ours && progress->answers > told->answers;
     bool is_more = progress->saves > told->saves || is_answer;

@@ -1,9 +1,8 @@
 /* server/core/on_ready.c: READY: a node could start the next epoch at once. */
-#include "server/core/events.h"
-
 #include <string.h>
 
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
 {

@@ -1,8 +1,7 @@
 /* server/core/on_stop_job.c: an operator ends a job, in whatever state it is. */
-#include "server/core/events.h"
-
 #include "common/base/text.h"
 #include "server/core/core.h"
+#include "server/core/events.h"
 
 void on_stop_job(struct rdzv *r, struct job *job)
 {

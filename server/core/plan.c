@@ -1,12 +1,13 @@
-/* server/core/plan.c: switches that nothing forces at this very moment: growth (DESIGN 4.8), and leaving
- * before a machine goes away (DESIGN 4.9).
+/* server/core/plan.c: switches that nothing forces at this very moment: growth (DESIGN 4.8), and
+ * leaving before a machine goes away (DESIGN 4.9).
  *
- *     a newcomer is READY,       wait: others may   ask the scripts     the checkpoint that answers,
- *     a notice comes        -->  come as well   --> for a checkpoint -> or the last moment  --> switch
+ *     a newcomer is READY,       wait: others may   ask the scripts     the checkpoint that
+ * answers, a notice comes        -->  come as well   --> for a checkpoint -> or the last moment -->
+ * switch
  *
  * What is planned never costs a job what it has saved, and seldom what it has not. Where nothing is
- * known of checkpoints there is nothing to wait for. PROGRESS and a first notice cost O(1); members are
- * counted when a notice changes or goes, and looked at one by one when they are asked. */
+ * known of checkpoints there is nothing to wait for. PROGRESS and a first notice cost O(1); members
+ * are counted when a notice changes or goes, and looked at one by one when they are asked. */
 #include "server/core/core.h"
 
 /* Notices that come together are one change. */
@@ -15,13 +16,15 @@
 #define DRAIN_WAIT_MS 30000
 /* What a switch takes where none has been measured. */
 #define SWITCH_GUESS_MS 2000
-/* Growth's share of time: a switch that costs 1 s comes once in 20 s at most, where its cost is known;
- * where work is lost by it nobody knows, its standstill alone has to be so far from the last. */
+/* Growth's share of time: a switch that costs 1 s comes once in 20 s at most, where its cost is
+ * known; where work is lost by it nobody knows, its standstill alone has to be so far from the
+ * last. */
 #define SHARE 20
 #define DISTANCE 10
 /* … but no farther: a standstill that took longer was an accident, a disk that hung, say. */
 #define DISTANCE_MAX_MS 300000
-/* An epoch that neither listens nor tells by then has stood for as long as its members were stopped. */
+/* An epoch that neither listens nor tells by then has stood for as long as its members were
+ * stopped. */
 #define MEASURED_BY_MS 60000
 
 void plan_begin_run(struct job *job)
@@ -47,8 +50,8 @@ static uint32_t ms_between(struct tfe_mono from, struct tfe_mono to)
 void plan_begin_epoch(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
-    job->epoch.told = (struct told){
-        .first = TFE_MONO_NEVER, .last = TFE_MONO_NEVER, .last_save = TFE_MONO_NEVER};
+    job->epoch.told =
+        (struct told){.first = TFE_MONO_NEVER, .last = TFE_MONO_NEVER, .last_save = TFE_MONO_NEVER};
     job->epoch.n_listening = 0;
     p->newcomer_at = TFE_MONO_NEVER;
     p->is_waiting = false;
@@ -64,7 +67,8 @@ void plan_begin_epoch(struct rdzv *r, struct job *job)
     plan_recount(job);
 }
 
-/* --- what a switch costs ------------------------------------------------------------------------- */
+/* --- what a switch costs -------------------------------------------------------------------------
+ */
 
 void plan_stop(struct rdzv *r, struct job *job)
 {
@@ -111,10 +115,11 @@ static struct tfe_mono before(struct tfe_mono deadline, int64_t ms)
     return tfe_mono_is_never(deadline) ? deadline : (struct tfe_mono){deadline.ms - ms};
 }
 
-/* --- asking for a checkpoint --------------------------------------------------------------------- */
+/* --- asking for a checkpoint ---------------------------------------------------------------------
+ */
 
-/* Also where no script is known to listen: one may watch the preempt file, and its answer is seen in the
- * directory of its checkpoints. */
+/* Also where no script is known to listen: one may watch the preempt file, and its answer is seen
+ * in the directory of its checkpoints. */
 static void ask(struct rdzv *r, const struct job *job, struct node *node)
 {
     const struct plan *p = &job->plan;
@@ -128,9 +133,8 @@ static void ask(struct rdzv *r, const struct job *job, struct node *node)
                               .number = p->number,
                               .within_ms = tfe_mono_is_never(p->asked_until) ? MSG_UNSET
                                            : left < 0                        ? 0
-                                           : left > MSG_DURATION_MAX_MS
-                                               ? MSG_DURATION_MAX_MS
-                                               : (uint32_t)left};
+                                           : left > MSG_DURATION_MAX_MS      ? MSG_DURATION_MAX_MS
+                                                                             : (uint32_t)left};
 }
 
 static void ask_all(struct rdzv *r, struct job *job, struct tfe_mono until)
@@ -144,8 +148,8 @@ static void ask_all(struct rdzv *r, struct job *job, struct tfe_mono until)
     }
 }
 
-/* From now on a checkpoint is waited for: one that was begun after the scripts were asked, or, where
- * nobody is known to hear, the next that is seen. */
+/* From now on a checkpoint is waited for: one that was begun after the scripts were asked, or,
+ * where nobody is known to hear, the next that is seen. */
 static void wait_for_save(struct rdzv *r, struct job *job, struct tfe_mono until)
 {
     struct plan *p = &job->plan;
@@ -196,8 +200,8 @@ static bool is_saved(struct rdzv *r, struct job *job)
     if (!p->is_waiting) {
         return false;
     }
-    /* Some never hear what they are asked, and save all the same: the second that comes after the question
-     * was begun after it. */
+    /* Some never hear what they are asked, and save all the same: the second that comes after the
+     * question was begun after it. */
     bool is_answered = told->answers >= p->asked || TFE_BUG(save_unawaited);
     uint32_t enough = p->is_heard ? 2 : 1;
     if (!is_answered && (told->saves < p->saves_then || told->saves - p->saves_then < enough)) {
@@ -212,7 +216,8 @@ static bool is_saved(struct rdzv *r, struct job *job)
     return true;
 }
 
-/* --- leaving -------------------------------------------------------------------------------------- */
+/* --- leaving
+ * -------------------------------------------------------------------------------------- */
 
 static bool still_runs(const struct node *node)
 {
@@ -240,9 +245,8 @@ void plan_count(struct job *job, const struct node *node)
     if (!tfe_mono_is_never(node->notice_deadline)) {
         p->leave_by = tfe_mono_min(p->leave_by, node->notice_deadline);
     } else {
-        p->leave_until =
-            tfe_mono_min(p->leave_until,
-                         tfe_mono_add(node->noticed, is_patient ? DRAIN_WAIT_MS : COLLECT_MS));
+        p->leave_until = tfe_mono_min(
+            p->leave_until, tfe_mono_add(node->noticed, is_patient ? DRAIN_WAIT_MS : COLLECT_MS));
     }
 }
 
@@ -281,7 +285,8 @@ static struct tfe_mono leave(struct rdzv *r, struct job *job)
     return is_past(r, collected) ? last : tfe_mono_min(collected, last);
 }
 
-/* --- growth --------------------------------------------------------------------------------------- */
+/* --- growth
+ * --------------------------------------------------------------------------------------- */
 
 /* A spare that could take the place of a member that may have to go. */
 static bool has_relief(struct job *job)
@@ -316,9 +321,9 @@ static struct tfe_mono far_enough(struct rdzv *r, struct job *job)
     return tfe_mono_add(p->grown_at, distance < DISTANCE_MAX_MS ? distance : DISTANCE_MAX_MS);
 }
 
-/* From when on a switch without a checkpoint keeps growth's share of time, as things stand: it costs the
- * standstill, and the work that is done again. Of scripts that were asked and have never saved nothing is
- * known. */
+/* From when on a switch without a checkpoint keeps growth's share of time, as things stand: it
+ * costs the standstill, and the work that is done again. Of scripts that were asked and have never
+ * saved nothing is known. */
 static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
 {
     const struct plan *p = &job->plan;
@@ -351,7 +356,8 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     struct tfe_mono from = tfe_mono_add(p->newcomer_at, is_full ? 0 : job->gather_ms);
     from = tfe_mono_max(from, far_enough(r, job));
     if (!is_past(r, from)) {
-        p->is_waiting = false; /* for what was asked before, which is old by then: for a leave that is off, say */
+        p->is_waiting = false; /* for what was asked before, which is old by then: for a leave that
+                                  is off, say */
         return from;
     }
     if (p->knows_saves || job->epoch.told.n_listen > 0) {

@@ -5,15 +5,16 @@
  *
  *     PREPARE(answer) -> READY(answering) -> PROBE, PROBED -> PREPARE -> READY: it counts
  *                              |                   |
- *                              |                   +-- nobody reaches it: again; refused after a while
+ *                              |                   +-- nobody reaches it: again; refused after a
+ * while
  *                              +-- nobody could try: it counts as it is, and is let go before an
  *                                  epoch is formed
  *
  * What answers is gone before the READY that an epoch is formed of, so that no trainer meets it.
  *
  * A suspect (DESIGN 5): its connection is gone, and so may its trainers be. Refused on all of their
- * ports, by the word of a node that knows the address, and against nobody's, they are dead. Whatever
- * else comes of it changes nothing: its reconnect or the end of its lease will tell. */
+ * ports, by the word of a node that knows the address, and against nobody's, they are dead.
+ * Whatever else comes of it changes nothing: its reconnect or the end of its lease will tell. */
 #include "server/core/probe.h"
 
 #include <string.h>
@@ -178,8 +179,8 @@ static void count_as_ready(struct rdzv *r, struct node *node)
     }
 }
 
-/* Whether it is about to be in the next epoch but for this. An epoch may have been formed meanwhile:
- * then it will be asked to be READY for the one after. */
+/* Whether it is about to be in the next epoch but for this. An epoch may have been formed
+ * meanwhile: then it will be asked to be READY for the one after. */
 static bool answers_now(const struct node *node)
 {
     return node->answering && node->answering_epoch == job_next_epoch(node->job) && !node->released;

@@ -49,7 +49,8 @@ struct probe {
 
 /* Whether others should try the node's address once it is READY. */
 bool probe_is_wanted(struct job *job, const struct node *node);
-/* A READY came from it, for the next epoch. Decides whether it counts, or has to be reached first. */
+/* A READY came from it, for the next epoch. Decides whether it counts, or has to be reached first.
+ */
 void probe_ready(struct rdzv *r, struct node *node, bool answering);
 /* Nothing that is under way counts any more; what is known of its address stays. */
 void probe_cancel(struct rdzv *r, struct node *node);

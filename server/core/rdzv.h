@@ -30,7 +30,7 @@ struct rdzv_config {
     uint32_t elastic_timeout_ms; /* below min for so long fails a job; 0: it waits for ever */
     uint32_t exit_grace_ms;      /* for the others, after rank 0 ended well */
     uint32_t max_restarts;       /* job-global */
-    uint32_t renew_rate;   /* renewals per second that leases are lengthened for; 0: 5,000 */
+    uint32_t renew_rate;         /* renewals per second that leases are lengthened for; 0: 5,000 */
     uint32_t probe_ms;     /* an address that nobody reaches for so long is refused; 0: 30 s */
     uint32_t max_sessions; /* sessions are numbered 0 … max_sessions - 1 */
     uint32_t max_nodes;    /* with so many leases no newcomer is let in; 0: max_sessions */
@@ -56,8 +56,8 @@ struct rdzv_event {
     const char *node;          /* DRAIN, EVICT: the node's id; borrowed */
     bool has_within;           /* DRAIN: it has to be gone so soon */
     uint32_t within_ms;
-    uint64_t sequence;         /* PERSISTED, PERSIST_FAILED: the record's */
-    bool conflict; /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
+    uint64_t sequence; /* PERSISTED, PERSIST_FAILED: the record's */
+    bool conflict;     /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
     struct tfe_wall wall; /* civil time, for sentences and records only; 0: not known */
 };
 
@@ -85,16 +85,17 @@ enum rdzv_action_type {
     X(NODE_LOST, "node_lost")       /* lease over, or left out of a switch; text: why */           \
     X(NODE_LEFT, "node_left")       /* GOODBYE, or let go after a drain */                         \
     X(NODE_EXITED, "node_exited")   /* epoch, number: code or 128 + signal, text: error tail */    \
-    X(NODE_QUARANTINED, "node_quarantined") /* number: ms, text: own_fault, … before its first step */ \
+    X(NODE_QUARANTINED,                                                                            \
+      "node_quarantined")           /* number: ms, text: own_fault, … before its first step */   \
     X(NODE_REFUSED, "node_refused") /* text: sentence */                                           \
-    X(LISTENING, "node_listening")  /* epoch, number: ms since its START, 0 not known */                \
+    X(LISTENING, "node_listening")  /* epoch, number: ms since its START, 0 not known */           \
     X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \
     X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
-    X(REBUILT, "rebuilt") /* the running epoch, from what so many members (number) said */         \
-    X(WAIT_FENCE, "wait_fence")     /* the switch waits so many ms (number) for the fence */       \
-    X(MASS_LOSS, "mass_loss")       /* number: ms for which nothing is decided; text: why */       \
-    X(END, "end")           /* of an epoch by an exit; number: fruitless epochs in a row, text: \
-                                       own_fault, peer_caused, … */  \
+    X(REBUILT, "rebuilt")       /* the running epoch, from what so many members (number) said */   \
+    X(WAIT_FENCE, "wait_fence") /* the switch waits so many ms (number) for the fence */           \
+    X(MASS_LOSS, "mass_loss")   /* number: ms for which nothing is decided; text: why */           \
+    X(END, "end")           /* of an epoch by an exit; number: fruitless epochs in a row, text:    \
+                                       own_fault, peer_caused, … */                              \
     X(RESTARTS, "restarts") /* number: of the budget used; text: why less than before */           \
     X(WRITE_FAILED, "write_failed") /* number: ms until the next try */                            \
     X(JOB_FINISHED, "job_finished") /* text: sentence */                                           \
@@ -154,9 +155,9 @@ struct rdzv_record {
     uint32_t run;
     const char *run_key; /* tfe_id: as the agents name the run; "" they do not */
     uint32_t restarts;
-    uint32_t fruitless;  /* epochs in a row that came to nothing */
-    uint32_t backoff_ms; /* the last one between two of them */
-    bool has_progressed; /* an epoch of this run has, before this one */
+    uint32_t fruitless;   /* epochs in a row that came to nothing */
+    uint32_t backoff_ms;  /* the last one between two of them */
+    bool has_progressed;  /* an epoch of this run has, before this one */
     uint64_t predecessor; /* the epoch on disk must be this one: compare-and-set */
     uint64_t epoch;
     enum tfe_cause cause;
@@ -165,16 +166,17 @@ struct rdzv_record {
     bool over;         /* the job has ended; result and sentence count */
     enum tfe_result result;
     const char *sentence;
-    struct tfe_wall ended; /* over: when, 0 not known */
+    struct tfe_wall ended;             /* over: when, 0 not known */
     const struct rdzv_member *members; /* by seat */
     uint32_t n_members;
     /* How named runs before this one ended: a line "RUN KEY RESULT ENDED_MS" for each; "" none. */
     const char *past;
 };
 
-/* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended. What is
- * not known (a time that is NEVER, blamed "", a flag that is false) leaves standing what was noted before:
- * a server that adopts an epoch knows less of its beginning than the one that began it. */
+/* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended.
+ * What is not known (a time that is NEVER, blamed "", a flag that is false) leaves standing what
+ * was noted before: a server that adopts an epoch knows less of its beginning than the one that
+ * began it. */
 struct rdzv_ledger {
     const char *job;
     uint32_t run;

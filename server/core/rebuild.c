@@ -1,13 +1,15 @@
-/* server/core/rebuild.c: a job whose record is lost, put together from what its members say (DESIGN 6).
+/* server/core/rebuild.c: a job whose record is lost, put together from what its members say (DESIGN
+ * 6).
  *
- *     WAITING, GATHERING --JOIN with running--> REBUILDING --all, or most of them in time--> RUNNING
+ *     WAITING, GATHERING --JOIN with running--> REBUILDING --all, or most of them in time-->
+ * RUNNING
  *                                                    |
- *                                                    +-- too few: their word may be of an epoch that
- *                                                        others have left: fences, then a new epoch
+ *                                                    +-- too few: their word may be of an epoch
+ * that others have left: fences, then a new epoch
  *
- * The highest epoch that anybody runs counts. Its members train on meanwhile, and if all of them are
- * back none is restarted. Who is missing after one lease is lost: a lease is what it had to come
- * back, as after any restart. */
+ * The highest epoch that anybody runs counts. Its members train on meanwhile, and if all of them
+ * are back none is restarted. Who is missing after one lease is lost: a lease is what it had to
+ * come back, as after any restart. */
 #include "server/core/rebuild.h"
 
 #include <string.h>
@@ -37,8 +39,8 @@ bool rebuild_wants(const struct job *job, const struct msg_join *join)
 int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join)
 {
     if (!job->nobody) {
-        job->nobody = node_new(
-            r, &(struct msg_join){.node_name = "not heard of", .nproc = join->nproc});
+        job->nobody =
+            node_new(r, &(struct msg_join){.node_name = "not heard of", .nproc = join->nproc});
         if (!job->nobody) {
             return TFE_ENOMEM;
         }
@@ -205,8 +207,8 @@ void rebuild_judge(struct rdzv *r, struct job *job)
     {
         if (node->reports && node->report.has_ended) {
             const struct report *report = &node->report;
-            /* What they died of does not fit in here, and without it nobody can be charged: who did not end
-             * well counts as ended by its own agent, for the server was away. */
+            /* What they died of does not fit in here, and without it nobody can be charged: who did
+             * not end well counts as ended by its own agent, for the server was away. */
             struct msg_exited exited = {.epoch = job->epoch.number,
                                         .code = report->code,
                                         .signal = report->signal,

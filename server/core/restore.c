@@ -135,21 +135,20 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     }
     (void)wheel_peek(&r->wheel, r->now);
     struct job *job =
-        job_new(r, &(struct msg_join){.job = record->job,
-                                      .min_nodes = record->min_nodes,
-                                      .max_nodes = record->max_nodes,
-                                      .nproc = record->nproc,
-                                      .max_restarts = record->max_restarts,
-                                      .gather_ms = record->gather_ms,
-                                      .grow_wait_ms = record->grow_wait_ms,
-                                      .stop_grace_ms = record->stop_grace_ms,
-                                      .elastic_timeout_ms = record->elastic_timeout_ms,
-                                      .chief_grace_ms = record->chief_grace_ms,
-                                      .no_grow = record->no_grow,
-                                      .run_key = record->run_key && record->run_key[0]
-                                                     ? record->run_key
-                                                     : NULL,
-                                      .script_digest = record->script_digest});
+        job_new(r, &(struct msg_join){
+                       .job = record->job,
+                       .min_nodes = record->min_nodes,
+                       .max_nodes = record->max_nodes,
+                       .nproc = record->nproc,
+                       .max_restarts = record->max_restarts,
+                       .gather_ms = record->gather_ms,
+                       .grow_wait_ms = record->grow_wait_ms,
+                       .stop_grace_ms = record->stop_grace_ms,
+                       .elastic_timeout_ms = record->elastic_timeout_ms,
+                       .chief_grace_ms = record->chief_grace_ms,
+                       .no_grow = record->no_grow,
+                       .run_key = record->run_key && record->run_key[0] ? record->run_key : NULL,
+                       .script_digest = record->script_digest});
     if (!job) {
         return TFE_ENOMEM;
     }

@@ -2,9 +2,10 @@
  *
  *     WAITING --> GATHERING --> PREPARING --> COMMITTING --> RUNNING   the way to an epoch
  *        ^  |         |          |  ^  ^  ^       |             |
- *        |  +---------|----------|--+  |  +-------+             |      WAITING: an epoch ran before;
- *        +------------+----------+     |                        |      COMMITTING: a member was lost
- *             fewer than min           +------------------------+      lost, failed, joined, drained
+ *        |  +---------|----------|--+  |  +-------+             |      WAITING: an epoch ran
+ * before;
+ *        +------------+----------+     |                        |      COMMITTING: a member was
+ * lost fewer than min           +------------------------+      lost, failed, joined, drained
  *
  *     any of these --> COMMITTING --> SUCCEEDED | FAILED | STOPPED     the end: rank 0 ended well,
  *                                                                      out of restarts, an operator
@@ -115,8 +116,8 @@ static bool begin_switch(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_PREPARING);
 }
 
-/* Fails the job where its budget is used up (true: it has been decided), or says until when the next
- * epoch has to wait. */
+/* Fails the job where its budget is used up (true: it has been decided), or says until when the
+ * next epoch has to wait. */
 static bool fails(struct rdzv *r, struct job *job, struct tfe_mono *ret_wait)
 {
     if (!fault_is_final(r, job, ret_wait)) {
@@ -214,7 +215,9 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
 /* Whether a switch has not to wait for this member of the old epoch. */
 static bool has_stopped(const struct node *node)
 {
-    return node->gone || node->is_dead || (node->leaving || wheel_is_set(&node->hold.wheel) ? node->accounted : node_is_ready(node));
+    return node->gone || node->is_dead ||
+           (node->leaving || wheel_is_set(&node->hold.wheel) ? node->accounted
+                                                             : node_is_ready(node));
 }
 
 /* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */
@@ -228,9 +231,9 @@ static struct tfe_mono patience(const struct job *job, const struct node *node)
                                                : (int64_t)job->stop_grace_ms + PREPARE_WAIT_MS);
 }
 
-/* Until when a switch waits for fences. DESIGN 6: a synchronous cluster cannot make another step once
- * one of its tasks is accounted for. Where nothing is known of any, the fences of all have to pass;
- * rank 0's always, where the job wants that, lest it writes a checkpoint late. */
+/* Until when a switch waits for fences. DESIGN 6: a synchronous cluster cannot make another step
+ * once one of its tasks is accounted for. Where nothing is known of any, the fences of all have to
+ * pass; rank 0's always, where the job wants that, lest it writes a checkpoint late. */
 static struct tfe_mono fences_end(const struct rdzv *r, const struct job *job)
 {
     struct tfe_mono end = job->fenced_until;
@@ -241,17 +244,17 @@ static struct tfe_mono fences_end(const struct rdzv *r, const struct job *job)
         const struct node *node = job->epoch.seats[0];
         if (node->session != NO_SESSION) {
             /* It goes on renewing while its agent cannot end it: that may last for ever. */
-            chief = tfe_mono_min(chief, tfe_mono_add(job->switch_began,
-                                                     lease_node_fence_ms(r, node)));
+            chief =
+                tfe_mono_min(chief, tfe_mono_add(job->switch_began, lease_node_fence_ms(r, node)));
         }
         end = tfe_mono_max(end, chief);
     }
     return end;
 }
 
-/* Until when a switch waits for some member of the old epoch; the past if for none. Looks on from the one it
- * found last time, or ten thousand READYs would look at ten thousand members each; likewise all_members_done,
- * ten thousand EXITEDs. */
+/* Until when a switch waits for some member of the old epoch; the past if for none. Looks on from
+ * the one it found last time, or ten thousand READYs would look at ten thousand members each;
+ * likewise all_members_done, ten thousand EXITEDs. */
 static struct tfe_mono awaited(const struct rdzv *r, struct job *job)
 {
     uint32_t n = job->epoch.n_seats;
@@ -341,8 +344,8 @@ static void finish(struct rdzv *r, struct job *job, enum job_state state)
     job->epoch.n_seats = 0;
 }
 
-/* Whether a stopped job's trainers are about to say that they have ended: a next run need not wait for
- * their fence then. */
+/* Whether a stopped job's trainers are about to say that they have ended: a next run need not wait
+ * for their fence then. */
 static bool still_ends(const struct rdzv *r, const struct job *job)
 {
     if (job->write.ending != JOB_STOPPED || !job->epoch.opened || job->epoch.n_accounted > 0 ||
@@ -399,8 +402,8 @@ static bool all_members_done(struct job *job)
     return true;
 }
 
-/* What the running epoch's progress makes up for; returns when there will be more. A restarted server must not hold
- * against the job what it has made up for. */
+/* What the running epoch's progress makes up for; returns when there will be more. A restarted
+ * server must not hold against the job what it has made up for. */
 static struct tfe_mono earn(struct rdzv *r, struct job *job)
 {
     bool ends_row = is_past(r, fault_row_ends_at(job));
@@ -434,7 +437,8 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (job->has_cause && job->is_planned && job->n_ready == 0 && job->plan.n_leaving == 0) {
         job->has_cause = false; /* who was to be taken in, or to leave, is not any more */
     }
-    /* Once somebody has ended well the job is about to: another epoch would only do the end again. */
+    /* Once somebody has ended well the job is about to: another epoch would only do the end again.
+     */
     struct tfe_mono plan = TFE_MONO_NEVER;
     if (!job->has_cause && tfe_mono_is_never(job->exit_deadline)) {
         plan = plan_settle(r, job);

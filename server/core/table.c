@@ -1,9 +1,9 @@
-/* server/core/table.c: the cluster tables of a job: of the present epoch, of the two before it, and what
- * changed since either of those.
+/* server/core/table.c: the cluster tables of a job: of the present epoch, of the two before it, and
+ * what changed since either of those.
  *
- * An agent keeps the table of the last epoch that it trained in, and names it in its READY. Ports are used in turn,
- * odd and even epochs, but the two of a pair differ in the last bit only: with its ports turned the last table
- * resembles the new one, as it is the last but one does. */
+ * An agent keeps the table of the last epoch that it trained in, and names it in its READY. Ports
+ * are used in turn, odd and even epochs, but the two of a pair differ in the last bit only: with
+ * its ports turned the last table resembles the new one, as it is the last but one does. */
 #include "server/core/table.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* server/core/table.h: the cluster table of an epoch, and the two before it that changes are told from. */
+/* server/core/table.h: the cluster table of an epoch, and the two before it that changes are told
+ * from. */
 #ifndef TFE_SERVER_CORE_TABLE_H
 #define TFE_SERVER_CORE_TABLE_H
 
@@ -24,8 +25,8 @@ struct table_copy {
 
 /* What of the present table has changed since an older one. */
 struct table_changes {
-    uint64_t base;        /* digest of the older one; 0: there is none, or the changes are too many */
-    bool turned;          /* the older one with its ports turned, see TABLE */
+    uint64_t base; /* digest of the older one; 0: there is none, or the changes are too many */
+    bool turned;   /* the older one with its ports turned, see TABLE */
     struct msg_row *rows; /* room for the job's capacity */
     uint32_t n;
 };
@@ -38,8 +39,8 @@ struct tables {
     struct table_changes since[TABLE_BASES];
 };
 
-/* Room for so many rows and seats in each copy. The present table is told whole from then on. TFE_ENOMEM: the tables
- * are as before. */
+/* Room for so many rows and seats in each copy. The present table is told whole from then on.
+ * TFE_ENOMEM: the tables are as before. */
 int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats) TFE_MUST_CHECK;
 void tables_done(struct rdzv *r, struct job *job);
 /* No copy is compared with any more: the sizes are about to change. */

@@ -19,7 +19,8 @@ static void ask(struct rdzv *r, struct job *job)
     job->write.record.sequence = job->write.sequence;
     job->write.record.members = job->write.members;
     for (uint32_t seat = 0; seat < job->write.record.n_members; seat++) {
-        job->write.members[seat].host = job->epoch.hosts[seat]; /* may have moved since, these too */
+        job->write.members[seat].host =
+            job->epoch.hosts[seat]; /* may have moved since, these too */
         job->write.members[seat].ports = job->write.ports + (size_t)seat * job->nproc;
     }
     if (job->write.asked_in != r->steps) {
@@ -90,7 +91,8 @@ void write_job(struct rdzv *r, struct job *job)
 void write_in_turn(struct rdzv *r, struct job *job)
 {
     if (job->write.is_open && job->write.record.epoch != job->durable_epoch) {
-        job->write.is_due = true; /* it names what is on disk as predecessor: which is not known yet */
+        job->write.is_due =
+            true; /* it names what is on disk as predecessor: which is not known yet */
     } else {
         write_job(r, job);
     }

@@ -34,8 +34,9 @@ struct write {
 void write_job(struct rdzv *r, struct job *job);
 /* … once an earlier record of another epoch is answered. */
 void write_in_turn(struct rdzv *r, struct job *job);
-/* Whether the disk has just taken a record; else asks it to take the present one once more. A switch
- * that nobody needs must not stop trainers for an epoch that cannot be written (DESIGN 8). */
+/* Whether the disk has just taken a record; else asks it to take the present one once more. A
+ * switch that nobody needs must not stop trainers for an epoch that cannot be written (DESIGN 8).
+ */
 bool write_is_sure(struct rdzv *r, struct job *job);
 /* Asks once more for what failed. */
 void write_again(struct rdzv *r, struct job *job);

@@ -46,12 +46,12 @@ static int run(const struct ctl_settings *settings, char **operands, int n_opera
     if (!order_node_is_sound(operands[0])) {
         return CTL_USAGE;
     }
-    struct order order = {.msg = {.type = MSG_DRAIN,
-                                  .u.drain = {.node = operands[0], .within_ms = settings->in_ms}},
-                          .verb = "drain",
-                          .key = "node",
-                          .operand = operands[0],
-                          .sentence = "leaves its job; its agent will exit 0"};
+    struct order order = {
+        .msg = {.type = MSG_DRAIN, .u.drain = {.node = operands[0], .within_ms = settings->in_ms}},
+        .verb = "drain",
+        .key = "node",
+        .operand = operands[0],
+        .sentence = "leaves its job; its agent will exit 0"};
     int status = order_run(settings, &order);
     return status == EXIT_SUCCESS && settings->wait ? wait_for(settings, operands[0]) : status;
 }

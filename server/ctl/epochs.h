@@ -14,9 +14,9 @@
 struct epochs_row {
     struct msg_epoch_row row; /* blamed is its own */
     int64_t began;            /* since 1970: training could begin: it listened, or what is known */
-    int64_t ended;            /* since 1970; of one that nobody saw end, when the next one was due */
-    int64_t standstill;       /* before it: nobody trained for this epoch's sake; 0 for a run's first */
-    int64_t running;          /* it trained; of the running one, until now */
+    int64_t ended;      /* since 1970; of one that nobody saw end, when the next one was due */
+    int64_t standstill; /* before it: nobody trained for this epoch's sake; 0 for a run's first */
+    int64_t running;    /* it trained; of the running one, until now */
 };
 
 struct epochs {

@@ -22,8 +22,7 @@ static const char *duration(int64_t ms, char ret[32])
     } else if (s < 86400) {
         (void)snprintf(ret, 32, "%lldh%02lldm", (long long)(s / 3600), (long long)(s / 60 % 60));
     } else {
-        (void)snprintf(ret, 32, "%lldd%02lldh", (long long)(s / 86400),
-                       (long long)(s / 3600 % 24));
+        (void)snprintf(ret, 32, "%lldd%02lldh", (long long)(s / 86400), (long long)(s / 3600 % 24));
     }
     return ret;
 }
@@ -212,11 +211,12 @@ int epochs_print_json(const struct epochs *e, const char *job)
     return err;
 }
 
-/* RFC 4180: in quotes, which are doubled inside. A leading character that a spreadsheet would take for
- * a formula gets an apostrophe in front: labels come from machines that we do not know. */
+/* RFC 4180: in quotes, which are doubled inside. A leading character that a spreadsheet would take
+ * for a formula gets an apostrophe in front: labels come from machines that we do not know. */
 static void print_quoted(const char *text)
 {
-    (void)printf(text[0] == '=' || text[0] == '+' || text[0] == '-' || text[0] == '@' ? "\"'" : "\"");
+    (void)printf(text[0] == '=' || text[0] == '+' || text[0] == '-' || text[0] == '@' ? "\"'"
+                                                                                      : "\"");
     for (const char *c = text; *c != '\0'; c++) {
         (void)printf(*c == '"' ? "\"\"" : "%c", *c);
     }

@@ -1,4 +1,5 @@
-/* server/ctl/epochs_rows.c: what the rows of a ledger mean: how long training stood still, and why. */
+/* server/ctl/epochs_rows.c: what the rows of a ledger mean: how long training stood still, and why.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@ int epochs_add(struct epochs *e, const struct msg_epoch_row *row)
     if (mem_reserve(&heap_mem, (void **)&e->rows, &e->cap, e->n + 1, sizeof(*e->rows)) != 0) {
         return TFE_ENOMEM;
     }
-    struct epochs_row copy = {.row = *row, .began = -1, .ended = -1, .standstill = -1, .running = -1};
+    struct epochs_row copy = {
+        .row = *row, .began = -1, .ended = -1, .standstill = -1, .running = -1};
     copy.row.blamed = strdup(row->blamed);
     if (copy.row.blamed == NULL) {
         return TFE_ENOMEM;

@@ -10,7 +10,8 @@
 #include "server/ctl/verb.h"
 
 static const struct ctl_verb *const verbs[] = {
-    &ctl_verb_status, &ctl_verb_nodes, &ctl_verb_epochs, &ctl_verb_drain, &ctl_verb_evict, &ctl_verb_stop, &ctl_verb_backup,
+    &ctl_verb_status, &ctl_verb_nodes, &ctl_verb_epochs, &ctl_verb_drain,
+    &ctl_verb_evict,  &ctl_verb_stop,  &ctl_verb_backup,
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 

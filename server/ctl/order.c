@@ -1,4 +1,5 @@
-/* server/ctl/order.c: what drain, evict and stop share: an order, its answer, and what is printed. */
+/* server/ctl/order.c: what drain, evict and stop share: an order, its answer, and what is printed.
+ */
 #include "server/ctl/order.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* server/ctl/order.h: what drain, evict and stop share: an order, its answer, and what is printed. */
+/* server/ctl/order.h: what drain, evict and stop share: an order, its answer, and what is printed.
+ */
 #ifndef TFE_SERVER_CTL_ORDER_H
 #define TFE_SERVER_CTL_ORDER_H
 

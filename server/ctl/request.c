@@ -202,7 +202,8 @@ static int run_attempts(struct attempt *a)
         a->deadline = evtimer_new(a->base, on_deadline, a);
         a->retry = evtimer_new(a->base, on_retry, a);
     }
-    if (a->deadline == NULL || a->retry == NULL || timer_after(a->deadline, a->settings->timeout_ms) != 0) {
+    if (a->deadline == NULL || a->retry == NULL ||
+        timer_after(a->deadline, a->settings->timeout_ms) != 0) {
         (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
         return CTL_FAILED;
     }

@@ -1,4 +1,5 @@
-/* server/store/ledger.c: rows of the ledger: how a later one adds to what is kept, and pages of them. */
+/* server/store/ledger.c: rows of the ledger: how a later one adds to what is kept, and pages of
+ * them. */
 #include "server/store/ledger.h"
 
 #include <stdlib.h>

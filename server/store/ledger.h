@@ -1,5 +1,5 @@
-/* server/store/ledger.h: rows of the ledger: how a later one adds to what is kept, and pages of them.
- * Pure but for memory. */
+/* server/store/ledger.h: rows of the ledger: how a later one adds to what is kept, and pages of
+ * them. Pure but for memory. */
 #ifndef TFE_SERVER_STORE_LEDGER_H
 #define TFE_SERVER_STORE_LEDGER_H
 

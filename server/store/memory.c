@@ -54,7 +54,8 @@ static void clear(struct kept_list *list)
 static const struct kept *find(const struct kept_list *list, const char *job)
 {
     const struct kept *kept;
-    SLIST_FOREACH(kept, list, link) {
+    SLIST_FOREACH(kept, list, link)
+    {
         if (strcmp(kept->record->job, job) == 0) {
             return kept;
         }
@@ -81,7 +82,8 @@ static int memory_load(struct store *store, store_load_fn fn, void *ctx, struct 
 {
     struct memory *m = (struct memory *)store;
     const struct kept *kept;
-    SLIST_FOREACH(kept, &m->jobs, link) {
+    SLIST_FOREACH(kept, &m->jobs, link)
+    {
         int err = fn(ctx, kept->record);
         if (err != 0) {
             why_set(why, "job %s in memory: %s", kept->record->job, tfe_error_sentence(err));
@@ -163,12 +165,14 @@ static int memory_put_row(struct store *store, const char *job, const struct msg
     if (fresh != NULL) {
         (void)id_set(&fresh->job, job);
         fresh->touched = now;
-        SLIST_FOREACH(kept, &m->rows, link) {
+        SLIST_FOREACH(kept, &m->rows, link)
+        {
             if (strcmp(kept->job.text, job) == 0 && epoch_of(kept) == row->epoch) {
                 ledger_merge(&merged, &kept->page.rows[0]);
             }
         }
-        SLIST_FOREACH(kept, &m->put_rows, link) {
+        SLIST_FOREACH(kept, &m->put_rows, link)
+        {
             if (strcmp(kept->job.text, job) == 0 && epoch_of(kept) == row->epoch) {
                 ledger_merge(&merged, &kept->page.rows[0]);
                 break; /* the newest knows what the older ones did */
@@ -262,7 +266,8 @@ static int memory_read_rows(struct store *store, const char *job, uint64_t after
     struct memory *m = (struct memory *)store;
     const struct row *row;
     uint32_t n = 0;
-    SLIST_FOREACH(row, &m->rows, link) {
+    SLIST_FOREACH(row, &m->rows, link)
+    {
         if (n < max && strcmp(row->job.text, job) == 0 && epoch_of(row) > after) {
             int err = fn(ctx, &row->page.rows[0]);
             if (err != 0) {

@@ -25,8 +25,8 @@ struct rdzv_record *record_copy(const struct rdzv_record *r)
     size_t members = r->n_members * sizeof(struct rdzv_member);
     size_t known_to = 0;
     size_t ports = (size_t)r->n_members * r->nproc * sizeof(uint16_t);
-    size_t text = text_size(r->job) + text_size(r->run_key) + text_size(r->sentence) +
-                  text_size(r->past);
+    size_t text =
+        text_size(r->job) + text_size(r->run_key) + text_size(r->sentence) + text_size(r->past);
     for (uint32_t i = 0; i < r->n_members; i++) {
         text += text_size(r->members[i].node) + text_size(r->members[i].name) +
                 text_size(r->members[i].host);

@@ -8,9 +8,9 @@
  * memory. */
 struct rdzv_record *record_copy(const struct rdzv_record *record) TFE_MUST_CHECK;
 
-/* Whether what is kept of a job may be replaced by the record: it is the predecessor that the record
- * names, or an earlier try or record of the same server process (is_ours), whose answer the core
- * had not heard yet when it asked for this one. */
+/* Whether what is kept of a job may be replaced by the record: it is the predecessor that the
+ * record names, or an earlier try or record of the same server process (is_ours), whose answer the
+ * core had not heard yet when it asked for this one. */
 bool record_may_replace(const struct rdzv_record *record, uint64_t kept_epoch,
                         uint64_t kept_sequence, bool is_ours);
 

@@ -1,8 +1,8 @@
 /* server/store/recover.c: what can still be read of a damaged SQLite store, in a new file.
  *
  * Each table is read from its begin to the first page that cannot be read, and then from its end. A
- * job that has not all its members any more must not be adopted: it is dropped, and its agents bring
- * it back with what they know. */
+ * job that has not all its members any more must not be adopted: it is dropped, and its agents
+ * bring it back with what they know. */
 #include "server/store/recover.h"
 
 #include <errno.h>
@@ -33,7 +33,8 @@ struct recovery {
 /* Neither damage nor the disk: what is behind it may be whole. */
 static bool is_passing(int rc)
 {
-    return (rc & 0xff) == SQLITE_NOMEM || (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
+    return (rc & 0xff) == SQLITE_NOMEM || (rc & 0xff) == SQLITE_BUSY ||
+           (rc & 0xff) == SQLITE_LOCKED;
 }
 
 static sqlite3 *db_of(struct store *store)
@@ -123,8 +124,10 @@ static int copy_all(struct recovery *r, struct tfe_why *why)
         {"members", "job, seat", "job DESC, seat DESC"},
         {"ledger", "job, epoch", "job DESC, epoch DESC"},
     };
-    /* The new file's own identity is nobody's. Without one the server that comes next enters another. */
-    bool takes = sqlite3_exec(db_of(r->to), "BEGIN; DELETE FROM server", NULL, NULL, NULL) == SQLITE_OK;
+    /* The new file's own identity is nobody's. Without one the server that comes next enters
+     * another. */
+    bool takes =
+        sqlite3_exec(db_of(r->to), "BEGIN; DELETE FROM server", NULL, NULL, NULL) == SQLITE_OK;
     for (size_t i = 0; takes && i < sizeof(tables) / sizeof(tables[0]); i++) {
         takes = copy_rows(r, tables[i].table, tables[i].forward) &&
                 copy_rows(r, tables[i].table, tables[i].backward);
@@ -188,8 +191,8 @@ static int drop_what_is_not_whole(struct recovery *r, struct tfe_why *why)
     }
 }
 
-/* The old file and its log get new names, the new file gets theirs; at any moment one complete pair is
- * there. */
+/* The old file and its log get new names, the new file gets theirs; at any moment one complete pair
+ * is there. */
 static int change_names(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
 {
     char log[PATH_MAX + 8];
@@ -243,7 +246,8 @@ static int salvage(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
         err = drop_what_is_not_whole(r, why);
     }
     if (err == 0) {
-        err = sqlite_number((struct sqlite_store *)r->to, "SELECT count(*) FROM ledger", &rows, why);
+        err =
+            sqlite_number((struct sqlite_store *)r->to, "SELECT count(*) FROM ledger", &rows, why);
         r->report->rows = (uint32_t)rows;
     }
     store_close(r->to);

@@ -9,10 +9,10 @@
 #include "server/store/store.h"
 
 struct recover_report {
-    bool was_damaged; /* else nothing below counts, and nothing was changed */
-    uint32_t jobs;    /* salvaged */
-    uint32_t dropped; /* jobs that were read, but not whole; their agents can rebuild them */
-    uint32_t rows;    /* of the ledger */
+    bool was_damaged;    /* else nothing below counts, and nothing was changed */
+    uint32_t jobs;       /* salvaged */
+    uint32_t dropped;    /* jobs that were read, but not whole; their agents can rebuild them */
+    uint32_t rows;       /* of the ledger */
     char kept[PATH_MAX]; /* the damaged file's new name; its log lies beside it */
 };
 

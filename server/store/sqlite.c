@@ -15,8 +15,8 @@ int sqlite_error(const struct sqlite_store *s, const char *what, struct tfe_why 
 int sqlite_prepare(struct sqlite_store *s, enum statement which, const char *sql,
                    struct tfe_why *why)
 {
-    int rc = sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->statements[which],
-                                NULL);
+    int rc =
+        sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->statements[which], NULL);
     return rc == SQLITE_OK ? 0 : sqlite_error(s, "prepare", why);
 }
 

@@ -49,8 +49,8 @@ void sqlite_backup_end(struct sqlite_store *s)
     free(copy);
 }
 
-/* Whether the process that made a part of this number is no more. Ours is none of this time: there is only
- * one copy at a time. */
+/* Whether the process that made a part of this number is no more. Ours is none of this time: there
+ * is only one copy at a time. */
 static bool is_left_over(const char *number)
 {
     char *end;

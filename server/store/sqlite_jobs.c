@@ -1,7 +1,7 @@
 /* server/store/sqlite_jobs.c: records of jobs as rows, and rows as records.
  *
- * One table says which column holds which field; inserting and loading follow it, so that a field is
- * written and read back or neither. */
+ * One table says which column holds which field; inserting and loading follow it, so that a field
+ * is written and read back or neither. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,10 @@ struct field {
     size_t offset;
 };
 
-#define FIELD(name, kind) {#name, kind, offsetof(struct rdzv_record, name)}
+#define FIELD(name, kind)                                                                          \
+    {                                                                                              \
+#name, kind, offsetof(struct rdzv_record, name)                                            \
+    }
 
 static const struct field fields[] = {
     FIELD(job, KIND_TEXT),
@@ -343,8 +346,7 @@ static bool scan_ports(const char *text, uint16_t *ret, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         char *end;
         unsigned long port = strtoul(text, &end, 10);
-        if (end == text || port == 0 || port > UINT16_MAX ||
-            *end != (i + 1 < n ? ',' : '\0')) {
+        if (end == text || port == 0 || port > UINT16_MAX || *end != (i + 1 < n ? ',' : '\0')) {
             return false;
         }
         ret[i] = (uint16_t)port;

@@ -50,10 +50,11 @@ static int advise(const struct sqlite_store *s, int err, struct tfe_why *why)
     switch (sqlite3_errcode(s->db)) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        why_set(why,
-                "%s is damaged (%s); nothing was changed: restore it from a backup, or start once "
-                "with --recover, which salvages what can be read into a new file and keeps this one",
-                s->path, sqlite3_errmsg(s->db));
+        why_set(
+            why,
+            "%s is damaged (%s); nothing was changed: restore it from a backup, or start once "
+            "with --recover, which salvages what can be read into a new file and keeps this one",
+            s->path, sqlite3_errmsg(s->db));
         return TFE_EINVAL;
     case SQLITE_BUSY:
         why_set(why, "%s is held by another program; end that one first", s->path);
@@ -79,7 +80,8 @@ static int look(struct sqlite_store *s, int *ret_schema, struct tfe_why *why)
     if (err != 0) {
         return advise(s, err, why);
     }
-    if (application != SQLITE_STORE_APPLICATION && (application != 0 || schema != 0 || tables != 0)) {
+    if (application != SQLITE_STORE_APPLICATION &&
+        (application != 0 || schema != 0 || tables != 0)) {
         why_set(why,
                 "%s is a database of another program; nothing was changed: move it away, or choose "
                 "another --state-dir",
@@ -97,8 +99,8 @@ static int look(struct sqlite_store *s, int *ret_schema, struct tfe_why *why)
     return 0;
 }
 
-/* The check tells of a page that the disk did not give as of a damaged one: "unable to get the page.
- * error code=266". Whoever salvages then, loses what may be there tomorrow. */
+/* The check tells of a page that the disk did not give as of a damaged one: "unable to get the
+ * page. error code=266". Whoever salvages then, loses what may be there tomorrow. */
 static bool is_unread(const char *verdict)
 {
     static const char words[] = "error code=";
@@ -152,8 +154,7 @@ static int use_wal(struct sqlite_store *s, struct tfe_why *why)
         }
     }
     (void)sqlite3_finalize(mode);
-    if (err == 0 &&
-        sqlite3_exec(s->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL) != SQLITE_OK) {
+    if (err == 0 && sqlite3_exec(s->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL) != SQLITE_OK) {
         err = sqlite_error(s, "make commits durable", why);
     }
     return err;

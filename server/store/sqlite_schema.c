@@ -33,8 +33,8 @@ static const char *const steps[] = {
     " saved_step INTEGER, lost_steps INTEGER, over INTEGER NOT NULL, touched_ms INTEGER NOT NULL,"
     " PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
     "CREATE INDEX ledger_by_age ON ledger(touched_ms);",
-    /* 4. known_to: ids of the nodes that have reached the member at its address, with commas. drained: an
-       operator takes it out. */
+    /* 4. known_to: ids of the nodes that have reached the member at its address, with commas.
+       drained: an operator takes it out. */
     "ALTER TABLE members ADD COLUMN known_to TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE members ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;",
     /* 5. The row of epochs that came to nothing, and whether one of the run did not. */

@@ -69,8 +69,9 @@ static inline int TFE_MUST_CHECK store_put(struct store *store, const struct rdz
     return store->ops->put(store, record, now, why);
 }
 
-/* Adds to what the ledger says of the row's epoch: what the row knows replaces what is kept, what it
- * does not know stays (ledger_merge). Errors and precondition as store_put, but never a conflict. */
+/* Adds to what the ledger says of the row's epoch: what the row knows replaces what is kept, what
+ * it does not know stays (ledger_merge). Errors and precondition as store_put, but never a
+ * conflict. */
 static inline int TFE_MUST_CHECK store_put_row(struct store *store, const char *job,
                                                const struct msg_epoch_row *row, struct tfe_wall now,
                                                struct tfe_why *why)
@@ -102,7 +103,8 @@ static inline int TFE_MUST_CHECK store_read_rows(struct store *store, const char
 }
 
 /* Removes at most max rows of the ledger that nothing was added to since `before`, but none of an
- * epoch that a job stands at. *ret_n: so many. TFE_EDISK, TFE_ENOMEM. Precondition: no transaction. */
+ * epoch that a job stands at. *ret_n: so many. TFE_EDISK, TFE_ENOMEM. Precondition: no transaction.
+ */
 static inline int TFE_MUST_CHECK store_prune(struct store *store, struct tfe_wall before,
                                              uint32_t max, uint32_t *ret_n, struct tfe_why *why)
 {
@@ -110,8 +112,8 @@ static inline int TFE_MUST_CHECK store_prune(struct store *store, struct tfe_wal
 }
 
 /* Begins a copy of everything into a new file. Until it is complete it has another name beside
- * that, and whatever ends it before leaves nothing. TFE_EEXIST: the file is there already. TFE_EDISK;
- * TFE_EINVAL: this store has no file. TFE_ENOMEM. Precondition: none is under way. */
+ * that, and whatever ends it before leaves nothing. TFE_EEXIST: the file is there already.
+ * TFE_EDISK; TFE_EINVAL: this store has no file. TFE_ENOMEM. Precondition: none is under way. */
 static inline int TFE_MUST_CHECK store_backup_begin(struct store *store, const char *path,
                                                     struct tfe_why *why)
 {

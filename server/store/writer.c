@@ -135,7 +135,8 @@ int writer_submit(struct writer *w, const struct rdzv_record *record)
     *item = (struct item){.record = copy};
     (void)pthread_mutex_lock(&w->lock);
     struct item *queued;
-    STAILQ_FOREACH(queued, &w->queue, link) {
+    STAILQ_FOREACH(queued, &w->queue, link)
+    {
         if (strcmp(queued->record->job, copy->job) == 0) {
             break;
         }

@@ -35,7 +35,8 @@ struct writer_ops {
 
 struct writer_config {
     struct event_base *base;
-    struct store *store; /* once writer_new succeeds the thread's: it alone touches it, and closes it */
+    struct store
+        *store; /* once writer_new succeeds the thread's: it alone touches it, and closes it */
     const struct writer_ops *ops;
     void *ctx;
     int64_t keep_history_ms; /* rows of the ledger are pruned after so long; 0 never */
@@ -61,8 +62,8 @@ typedef void (*writer_answer_fn)(void *ctx, int err, struct ledger_page *page, c
 int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
                 writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
 
-/* Asks for a copy of the store in a new file, as store_backup_begin. One at a time, the others wait.
- * TFE_ENOMEM. */
+/* Asks for a copy of the store in a new file, as store_backup_begin. One at a time, the others
+ * wait. TFE_ENOMEM. */
 int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void *ctx,
                   struct writer_ask **ret) TFE_MUST_CHECK;
 

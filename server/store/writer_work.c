@@ -1,4 +1,5 @@
-/* server/store/writer_work.c: the writer's thread: what it does for the store, and in which order. */
+/* server/store/writer_work.c: the writer's thread: what it does for the store, and in which order.
+ */
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,7 +47,8 @@ static int write_records(struct writer *w, const struct item_list *batch, struct
     if (err != 0) {
         return err;
     }
-    STAILQ_FOREACH(item, batch, link) {
+    STAILQ_FOREACH(item, batch, link)
+    {
         err = store_put(store, item->record, now, why);
         if (err == 0) {
             err = put_outline(w, item->record, now, why);
@@ -89,7 +91,8 @@ static void work_on_records(struct writer *w)
     (void)pthread_mutex_unlock(&w->lock);
     condition.err = write_records(w, &batch, &condition.why);
     struct item *item;
-    STAILQ_FOREACH(item, &batch, link) {
+    STAILQ_FOREACH(item, &batch, link)
+    {
         item->err = condition.err;
     }
     (void)pthread_mutex_lock(&w->lock);
@@ -109,7 +112,8 @@ static int write_rows(struct writer *w, const struct row_item_list *batch, struc
     if (err != 0) {
         return err;
     }
-    STAILQ_FOREACH(row, batch, link) {
+    STAILQ_FOREACH(row, batch, link)
+    {
         err = store_put_row(store, row->job.text, &row->page.rows[0], now, why);
         if (err != 0) {
             store_rollback(store);
@@ -163,7 +167,8 @@ static void answer(struct writer *w, struct writer_ask *ask)
 static struct writer_ask *take_ask(struct writer *w)
 {
     struct writer_ask *ask;
-    STAILQ_FOREACH(ask, &w->asks, link) {
+    STAILQ_FOREACH(ask, &w->asks, link)
+    {
         if (ask->path == NULL || w->backup == NULL) {
             STAILQ_REMOVE(&w->asks, ask, writer_ask, link);
             return ask;
@@ -279,6 +284,7 @@ void *writer_work(void *ctx)
         work_on_rows(w);
     }
     (void)pthread_mutex_unlock(&w->lock);
-    store_close(w->config.store); /* here, because that syncs: only this thread may hang in the disk */
+    store_close(
+        w->config.store); /* here, because that syncs: only this thread may hang in the disk */
     return NULL;
 }

@@ -1,9 +1,9 @@
-/* tests/crash/fake_trainer.c: a trainer that costs nothing, trains in step with its peers, and writes
- * down when.
+/* tests/crash/fake_trainer.c: a trainer that costs nothing, trains in step with its peers, and
+ * writes down when.
  *
  * Usage: fake_trainer DIRECTORY. A step is what a synchronous collective makes it: it ends when all
- * members of the epoch have ended the one before, which they see in DIRECTORY/epoch.E, a counter for
- * each rank. So a trainer whose peers are gone is there, and trains no more, as TensorFlow's.
+ * members of the epoch have ended the one before, which they see in DIRECTORY/epoch.E, a counter
+ * for each rank. So a trainer whose peers are gone is there, and trains no more, as TensorFlow's.
  * DIRECTORY/log.E.RANK.PID gets one line:
  *
  *     epoch rank world node pid start_us steps first_step_us last_step_us
@@ -135,9 +135,9 @@ int main(int argc, char **argv)
     atomic_ullong *counters = open_counters(argv[1], epoch);
     for (;;) {
         char line[512];
-        int n = snprintf(line, sizeof(line), "%s %lu %lu %s %ld %lld %10llu %20lld %20lld\n", epoch, rank,
-                         world, node, (long)getpid(), (long long)started, steps, (long long)first,
-                         (long long)last);
+        int n = snprintf(line, sizeof(line), "%s %lu %lu %s %ld %lld %10llu %20lld %20lld\n", epoch,
+                         rank, world, node, (long)getpid(), (long long)started, steps,
+                         (long long)first, (long long)last);
         if (pwrite(log, line, (size_t)n, 0) != n) {
             fail(path);
         }

@@ -1,6 +1,7 @@
-/* tests/fuzz/fuzz.h: what a target is made of. Each fuzz_NAME.c reads bytes that a stranger may have chosen with one
- * reader of the product, and checks what has to hold for all of them. With clang the library of libFuzzer drives it
- * (scripts/fuzz.sh), else replay.c: a corpus and so many mutations of it, the same each time. */
+/* tests/fuzz/fuzz.h: what a target is made of. Each fuzz_NAME.c reads bytes that a stranger may
+ * have chosen with one reader of the product, and checks what has to hold for all of them. With
+ * clang the library of libFuzzer drives it (scripts/fuzz.sh), else replay.c: a corpus and so many
+ * mutations of it, the same each time. */
 #ifndef TFE_TESTS_FUZZ_FUZZ_H
 #define TFE_TESTS_FUZZ_FUZZ_H
 

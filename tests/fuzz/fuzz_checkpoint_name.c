@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_checkpoint_name.c: names of files and the text of TensorFlow's state file, which a dying process may
- * leave in any state. */
+/* tests/fuzz/fuzz_checkpoint_name.c: names of files and the text of TensorFlow's state file, which
+ * a dying process may leave in any state. */
 #include <string.h>
 
 #include "agent/scripts/checkpoint_name.h"

@@ -1,4 +1,5 @@
-/* tests/fuzz/fuzz_codec.c: whatever decodes can be encoded, and comes to the same bytes from then on. */
+/* tests/fuzz/fuzz_codec.c: whatever decodes can be encoded, and comes to the same bytes from then
+ * on. */
 #include <string.h>
 
 #include "common/wire/codec.h"

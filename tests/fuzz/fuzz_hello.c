@@ -1,5 +1,6 @@
-/* tests/fuzz/fuzz_hello.c: the two flights of the handshake. As they were made they are taken, with any bit changed they
- * are not, and nothing at all passes for one. The first byte says which way the others go. */
+/* tests/fuzz/fuzz_hello.c: the two flights of the handshake. As they were made they are taken, with
+ * any bit changed they are not, and nothing at all passes for one. The first byte says which way
+ * the others go. */
 #include <sodium.h>
 #include <string.h>
 
@@ -72,8 +73,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t used = 0;
         bool is_random = data[0] % 4 == 3;
         wrong = is_random || (data[0] % 4 == 2 && change(response, response_n, rest, rest_n));
-        int rc = is_random ? hello_client_finish(client, rest, rest_n, &used, &session, &told)
-                           : hello_client_finish(client, response, response_n, &used, &session, &told);
+        int rc = is_random
+                     ? hello_client_finish(client, rest, rest_n, &used, &session, &told)
+                     : hello_client_finish(client, response, response_n, &used, &session, &told);
         MUST((rc == 0) == !wrong);
     }
     hello_client_free(client);

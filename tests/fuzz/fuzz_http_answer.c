@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_http_answer.c: answers of metadata services come to the same in whatever portions. The first byte is
- * the size of one. */
+/* tests/fuzz/fuzz_http_answer.c: answers of metadata services come to the same in whatever
+ * portions. The first byte is the size of one. */
 #include <string.h>
 
 #include "common/net/http_answer.h"
@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = take(&whole, bytes, size - 1, size);
     MUST((take(&parts, bytes, size - 1, (size_t)data[0] + 1) == 0) == (rc == 0));
     if (rc == 0) {
-        MUST(whole.status == parts.status && whole.body_n == parts.body_n && whole.body_n <= HTTP_BODY_MAX);
+        MUST(whole.status == parts.status && whole.body_n == parts.body_n &&
+             whole.body_n <= HTTP_BODY_MAX);
         MUST(whole.body_n == 0 || memcmp(whole.body, parts.body, whole.body_n + 1) == 0);
         const char *length = http_answer_header(&whole, "content-length");
         MUST(!length || strlen(length) < HTTP_HEAD_MAX);

@@ -1,4 +1,5 @@
-/* tests/fuzz/fuzz_script_message.c: what training scripts say; any process of the user's may write there. */
+/* tests/fuzz/fuzz_script_message.c: what training scripts say; any process of the user's may write
+ * there. */
 #include <string.h>
 
 #include "agent/scripts/script_message.h"

@@ -1,5 +1,6 @@
-/* tests/fuzz/fuzz_seal.c: frames of an authenticated connection. One is opened as it was sealed, with any bit changed it
- * is not, and nothing at all passes for one. The first byte says which, the second how much was sealed. */
+/* tests/fuzz/fuzz_seal.c: frames of an authenticated connection. One is opened as it was sealed,
+ * with any bit changed it is not, and nothing at all passes for one. The first byte says which, the
+ * second how much was sealed. */
 #include <sodium.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* tests/fuzz/replay.c: drives a target without libFuzzer. Usage: fuzz_NAME CORPUS.hex [MUTATIONS]
- * Every line of the corpus is an input in hexadecimal, # begins a comment. The mutations are the same in each run. An
- * input that ends the program is printed. */
+ * Every line of the corpus is an input in hexadecimal, # begins a comment. The mutations are the
+ * same in each run. An input that ends the program is printed. */
 #include <ctype.h>
 #include <signal.h>
 #include <string.h>
@@ -77,7 +77,8 @@ static void read_corpus(const char *path)
     (void)fclose(file);
 }
 
-/* xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled" */
+/* xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled"
+ */
 static size_t draw(size_t below)
 {
     static uint64_t x = 1;

@@ -1,5 +1,5 @@
-/* tests/sim/bugs.h: deliberate bugs of the cores, each one line behind TFE_BUG(name), compiled in only for
- * the simulator; scripts/explore.sh --bugs proves that the explorer finds each of them. */
+/* tests/sim/bugs.h: deliberate bugs of the cores, each one line behind TFE_BUG(name), compiled in
+ * only for the simulator; scripts/explore.sh --bugs proves that the explorer finds each of them. */
 #ifndef TFE_TESTS_SIM_BUGS_H
 #define TFE_TESTS_SIM_BUGS_H
 
@@ -28,7 +28,7 @@
     X(exited_early, "an agent says EXITED before its trainers are reaped")                         \
     X(stop_ignored, "an agent does not follow STOP")                                               \
     X(join_says_idle, "an agent's JOIN says that nothing runs")                                    \
-    X(stop_hard, "an agent gives no grace at a planned stop")                                       \
+    X(stop_hard, "an agent gives no grace at a planned stop")                                      \
     X(save_unawaited, "a switch does not wait for the checkpoint that it has asked for")           \
     X(accepted_is_proof, "a suspect whose ports accept counts as proven dead")                     \
     X(answers_on, "an agent goes on answering probes on its trainers' ports")                      \
@@ -42,7 +42,8 @@ enum sim_bug {
         SIM_BUG__COUNT
 };
 
-/* The one variable that the cores know: pure code cannot be handed a bug otherwise. Set before a run. */
+/* The one variable that the cores know: pure code cannot be handed a bug otherwise. Set before a
+ * run. */
 extern enum sim_bug sim_bug_on;
 #define TFE_BUG(name) (sim_bug_on == SIM_BUG_##name)
 

@@ -148,7 +148,8 @@ __attribute__((format(printf, 3, 4))) static void fail(struct check *c, enum che
     va_end(args);
 }
 
-/* --- jobs and their epochs ---------------------------------------------------------------------- */
+/* --- jobs and their epochs ----------------------------------------------------------------------
+ */
 
 static struct job_check *job_of(struct check *c, uint32_t job)
 {
@@ -192,8 +193,8 @@ void check_forgotten(struct check *c, uint32_t job)
     j->charged_epoch = 0;
 }
 
-/* What was seen of the epoch under an era in which nobody was told of it: after its record was lost, more
- * than once it may be, and before a server took it up. Takes it out. */
+/* What was seen of the epoch under an era in which nobody was told of it: after its record was
+ * lost, more than once it may be, and before a server took it up. Takes it out. */
 static struct view *take_early(struct job_check *j, uint64_t epoch)
 {
     for (struct view **at = &j->views; *at; at = &(*at)->older) {
@@ -469,7 +470,8 @@ void check_over(struct check *c, uint32_t job)
     }
 }
 
-/* --- nodes --------------------------------------------------------------------------------------- */
+/* --- nodes ---------------------------------------------------------------------------------------
+ */
 
 static struct node_check *node_of(struct check *c, uint32_t node)
 {
@@ -488,8 +490,8 @@ void check_node_begins(struct check *c, uint32_t node)
 void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms, int64_t fence_ms)
 {
     struct node_check *n = node_of(c, node);
-    /* The last word counts, as it does for the agent: a server that has started again knows of no longer
-     * lease of one who was in no epoch. */
+    /* The last word counts, as it does for the agent: a server that has started again knows of no
+     * longer lease of one who was in no epoch. */
     n->lease_end = from + ttl_ms;
     n->clock_stood = from <= n->stood_at;
     check_fence_granted(c, node, from + fence_ms);
@@ -581,8 +583,8 @@ void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
     const struct view *view = view_find(j, j->era, epoch);
     for (uint32_t rank = 0; !j->excused && view && view->live && rank < view->world; rank++) {
         if (view->live[rank] == node + 1) {
-            fail(c, CHECK_TRUE_PROOF, "node %u is proven dead, rank %u of epoch %llu lives on it", node,
-                 rank, (unsigned long long)epoch);
+            fail(c, CHECK_TRUE_PROOF, "node %u is proven dead, rank %u of epoch %llu lives on it",
+                 node, rank, (unsigned long long)epoch);
         }
     }
 }
@@ -597,7 +599,8 @@ void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
     }
 }
 
-/* --- the rest ------------------------------------------------------------------------------------ */
+/* --- the rest ------------------------------------------------------------------------------------
+ */
 
 void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max)
 {

@@ -9,8 +9,7 @@
 /* Rules: name and sentence. All are judged, always. */
 #define CHECK_RULES(X)                                                                             \
     X(EPOCH_GROWS, epoch_grows, "an epoch's number is above all earlier ones of its job")          \
-    X(OVER_RESTARTS, over_restarts,                                                                \
-      "all that is said of epochs holds across server restarts too")                               \
+    X(OVER_RESTARTS, over_restarts, "all that is said of epochs holds across server restarts too") \
     X(ONE_PROGRESS, one_progress, "at most one epoch of a job makes progress")                     \
     X(ONE_VIEW, one_view, "all members of an epoch are given the same table")                      \
     X(ONE_RANK, one_rank, "no rank of an epoch is given or lived twice")                           \
@@ -62,10 +61,11 @@ const char *check_failed_text(const struct check *c);
 /* --- what happens; each may find a violation --- */
 
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc);
-/* Its scripts end without a word: where nobody has a sign of a peer's end, nothing tells it from their own. */
+/* Its scripts end without a word: where nobody has a sign of a peer's end, nothing tells it from
+ * their own. */
 void check_mute(struct check *c, uint32_t job);
-/* A server process begins. While OVER_RESTARTS is off all jobs are forgotten with it: eras of a job are not
- * compared. */
+/* A server process begins. While OVER_RESTARTS is off all jobs are forgotten with it: eras of a job
+ * are not compared. */
 void check_server_begins(struct check *c);
 uint32_t check_era(const struct check *c, uint32_t job);
 /* Its record is lost: what the next servers say of it is a new history, unless it is rebuilt. */
@@ -79,8 +79,8 @@ void check_record(struct check *c, const char *job, uint64_t predecessor, uint64
 void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members);
 void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t rank,
                  uint32_t world, uint64_t digest);
-/* The epoch is charged to the restart budget; that may be taken back until verdict_at (virtual time) or
- * the job's end, and is judged then. */
+/* The epoch is charged to the restart budget; that may be taken back until verdict_at (virtual
+ * time) or the job's end, and is judged then. */
 void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdict_at);
 /* A loss in this epoch explains its fault. */
 void check_charge_back(struct check *c, uint32_t job, uint64_t epoch);
@@ -109,13 +109,16 @@ void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms,
 /* … that its fence ends then on its clock, with its START. */
 void check_fence_granted(struct check *c, uint32_t node, int64_t end);
 int64_t check_fence_end(const struct check *c, uint32_t node);
-/* The clock stands still from here on for a while: what was promised by it cannot be kept by others. */
+/* The clock stands still from here on for a while: what was promised by it cannot be kept by
+ * others. */
 void check_clock_stood(struct check *c, uint32_t node, int64_t clock);
-/* Whether it has since it was granted its lease: that ends sooner for the server than the node renews it. */
+/* Whether it has since it was granted its lease: that ends sooner for the server than the node
+ * renews it. */
 bool check_lease_stood(const struct check *c, uint32_t node);
-/* The server that granted it is gone, and the one there now knows of no lease of this node: the disk is lost,
- * or the node was in no epoch, so that no place of its could be given away. Nor can it be in one before it has
- * read what it is granted now: READY is said to a PREPARE behind that WELCOME. */
+/* The server that granted it is gone, and the one there now knows of no lease of this node: the
+ * disk is lost, or the node was in no epoch, so that no place of its could be given away. Nor can
+ * it be in one before it has read what it is granted now: READY is said to a PREPARE behind that
+ * WELCOME. */
 void check_lease_forgotten(struct check *c, uint32_t node);
 void check_lease_over(struct check *c, uint32_t node, int64_t clock);
 void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
@@ -125,13 +128,15 @@ void check_word(struct check *c, uint32_t node, const char *message, uint32_t tr
 
 /* An epoch came to a planned end that nothing disturbed, and its cluster broke all the same. */
 void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who);
-/* The server stopped an epoch since its scripts have answered with a checkpoint, and nothing disturbed that:
- * the last step of its cluster, and the one that the next goes on from. */
+/* The server stopped an epoch since its scripts have answered with a checkpoint, and nothing
+ * disturbed that: the last step of its cluster, and the one that the next goes on from. */
 void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next);
 /* The server takes this node's trainers of the epoch for dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
-/* A trainer of the epoch begins on one node, and may connect to a port on which another answers probes. */
-void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t answering);
+/* A trainer of the epoch begins on one node, and may connect to a port on which another answers
+ * probes. */
+void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
+                   uint32_t answering);
 
 void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max);
 void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit);

@@ -1,4 +1,5 @@
-/* tests/sim/clock.h: the clock of one machine: its own rate, and stopped while a hypervisor says so. */
+/* tests/sim/clock.h: the clock of one machine: its own rate, and stopped while a hypervisor says
+ * so. */
 #ifndef TFE_TESTS_SIM_CLOCK_H
 #define TFE_TESTS_SIM_CLOCK_H
 
@@ -26,8 +27,8 @@ static inline struct tfe_mono clock_read(const struct sim_clock *clock, int64_t 
     return (struct tfe_mono){.ms = own};
 }
 
-/* The first millisecond of virtual time at which the clock shows at least this; SIM_NEVER while it is
- * stopped or for TFE_MONO_NEVER. */
+/* The first millisecond of virtual time at which the clock shows at least this; SIM_NEVER while it
+ * is stopped or for TFE_MONO_NEVER. */
 static inline int64_t clock_when(const struct sim_clock *clock, struct tfe_mono own)
 {
     if (tfe_mono_is_never(own) || clock->stopped || own.ms > INT64_MAX / 2000000) {

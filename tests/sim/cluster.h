@@ -37,15 +37,16 @@ struct cluster {
     int64_t told_at;
     bool stop_sent;
     bool planned; /* nothing but planned STOPs is on its way to it, and nothing disturbs them */
-    int64_t confirmed_at; /* the server said then that it has saved, and nothing disturbs that; 0: not */
+    int64_t confirmed_at; /* the server said then that it has saved, and nothing disturbs that; 0:
+                             not */
     bool save_wanted;
-    bool saves;           /* one is under way, no step is made meanwhile */
-    uint32_t save_tag;    /* of it */
-    bool stands;          /* it has answered, and no step is made … */
-    int64_t stands_until; /* … until then; 0: it never did */
-    bool frail;           /* … and its answer may come to the server too late for that */
-    uint32_t n_saves;     /* checkpoints of this epoch */
-    uint32_t n_stopping;  /* trainers that have heard `stop`: no step is made any more */
+    bool saves;             /* one is under way, no step is made meanwhile */
+    uint32_t save_tag;      /* of it */
+    bool stands;            /* it has answered, and no step is made … */
+    int64_t stands_until;   /* … until then; 0: it never did */
+    bool frail;             /* … and its answer may come to the server too late for that */
+    uint32_t n_saves;       /* checkpoints of this epoch */
+    uint32_t n_stopping;    /* trainers that have heard `stop`: no step is made any more */
     struct member *members; /* by rank */
 };
 

@@ -90,7 +90,8 @@ const struct rdzv_record *disk_record(const struct world *w, uint32_t index)
     return index < w->disk->n_synced ? &w->disk->synced[index]->record : NULL;
 }
 
-/* --- copying ------------------------------------------------------------------------------------- */
+/* --- copying -------------------------------------------------------------------------------------
+ */
 
 static size_t text_size(const char *text)
 {
@@ -114,8 +115,8 @@ static struct copy *copy_new(const struct rdzv_record *r)
     size_t members = r->n_members * sizeof(struct rdzv_member);
     size_t known_to = 0;
     size_t ports = (size_t)r->n_members * r->nproc * sizeof(uint16_t);
-    size_t text = text_size(r->job) + text_size(r->sentence) + text_size(r->run_key) +
-                  text_size(r->past);
+    size_t text =
+        text_size(r->job) + text_size(r->sentence) + text_size(r->run_key) + text_size(r->past);
     for (uint32_t i = 0; i < r->n_members; i++) {
         text += text_size(r->members[i].node) + text_size(r->members[i].name) +
                 text_size(r->members[i].host);
@@ -149,7 +150,8 @@ static struct copy *copy_new(const struct rdzv_record *r)
     return copy;
 }
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------
+ */
 
 /* The head of the queue is durable from here on, and replaces what was there of its job. */
 static struct copy *sync_head(struct world *w)

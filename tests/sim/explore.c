@@ -1,4 +1,5 @@
-/* tests/sim/explore.c: one seed's random world: jobs, machines, stretches of faults, judgement at rest. */
+/* tests/sim/explore.c: one seed's random world: jobs, machines, stretches of faults, judgement at
+ * rest. */
 #include "tests/sim/explore.h"
 
 #include <stdio.h>
@@ -56,7 +57,8 @@ static uint32_t one_of(struct explore *x, const uint32_t *v, size_t n)
     one_of(x, (const uint32_t[]){__VA_ARGS__},                                                     \
            sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-/* --- jobs ---------------------------------------------------------------------------------------- */
+/* --- jobs ----------------------------------------------------------------------------------------
+ */
 
 static uint32_t group_size(const struct explore *x)
 {
@@ -123,7 +125,8 @@ static uint32_t job_for(struct world *w, uint32_t node)
     return x->groups[group].job;
 }
 
-/* --- the world ----------------------------------------------------------------------------------- */
+/* --- the world -----------------------------------------------------------------------------------
+ */
 
 static uint32_t draw_agents(struct explore *x)
 {
@@ -185,9 +188,9 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         open_job(x, g);
     }
     faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), job_for);
-    /* Twice the longest fence, two switches that somebody is left out of, a gather window, the graces
-     * of node and server, heartbeats missed, the trainers' own slowness, and growth that keeps its distance
-     * from the last. */
+    /* Twice the longest fence, two switches that somebody is left out of, a gather window, the
+     * graces of node and server, heartbeats missed, the trainers' own slowness, and growth that
+     * keeps its distance from the last. */
     x->settle_ms = 2 * ((int64_t)fence_max * 1106 / 1000 * 1060 / 1000) +
                    2 * ((int64_t)config.stop_grace_ms + 32000) + config.gather_max_ms +
                    config.exit_grace_ms + 60000 + 120000 + 300000;
@@ -208,7 +211,8 @@ static void end_world(struct explore *x)
     world_done(w);
 }
 
-/* --- judgement at rest --------------------------------------------------------------------------- */
+/* --- judgement at rest ---------------------------------------------------------------------------
+ */
 
 /* NULL: the job is as it should be with so many agents; else what is not. */
 static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
@@ -229,7 +233,8 @@ static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
     }
     uint32_t want = live < job->max ? live : job->max;
     /* Growth waits for a checkpoint, or until it costs little: where scripts hang, for long. */
-    if ((job->no_grow || view.hangs) && view.world >= job->min * job->nproc && view.world <= want * job->nproc) {
+    if ((job->no_grow || view.hangs) && view.world >= job->min * job->nproc &&
+        view.world <= want * job->nproc) {
         return NULL;
     }
     return view.world == want * job->nproc ? NULL : "an epoch without all live nodes, or with more";
@@ -256,8 +261,8 @@ static bool is_settled(struct explore *x, uint32_t *live, char *why, size_t cap)
     return true;
 }
 
-/* Epochs that scripts have ended by themselves: faults that come with the jobs, at their own times. Each puts
- * its node into quarantine for longer. */
+/* Epochs that scripts have ended by themselves: faults that come with the jobs, at their own times.
+ * Each puts its node into quarantine for longer. */
 static uint32_t script_faults(struct world *w)
 {
     uint32_t n = 0;
@@ -267,8 +272,8 @@ static uint32_t script_faults(struct world *w)
     return n;
 }
 
-/* Runs until everything is at rest; a violation if that takes too long after the last fault. False: the run
- * is over. */
+/* Runs until everything is at rest; a violation if that takes too long after the last fault. False:
+ * the run is over. */
 static bool settle(struct explore *x)
 {
     struct world *w = &x->world;

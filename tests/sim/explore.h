@@ -1,4 +1,5 @@
-/* tests/sim/explore.h: one seed's random world: jobs, machines, stretches of faults, judgement at rest. */
+/* tests/sim/explore.h: one seed's random world: jobs, machines, stretches of faults, judgement at
+ * rest. */
 #ifndef TFE_TESTS_SIM_EXPLORE_H
 #define TFE_TESTS_SIM_EXPLORE_H
 

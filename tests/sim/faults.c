@@ -57,7 +57,8 @@ static void say(struct world *w, const char *what, uint32_t node, int64_t ms)
                 (long long)ms);
 }
 
-/* --- the ends of faults --------------------------------------------------------------------------- */
+/* --- the ends of faults
+ * --------------------------------------------------------------------------- */
 
 static void heal_link(struct world *w, uint32_t node)
 {
@@ -124,7 +125,8 @@ static void start_again(struct world *w, uint32_t node)
     }
 }
 
-/* --- the faults ----------------------------------------------------------------------------------- */
+/* --- the faults
+ * ----------------------------------------------------------------------------------- */
 
 static void fault_kill_agent(struct world *w, uint32_t node, int64_t ms)
 {
@@ -253,7 +255,8 @@ static void fault_disk_lost(struct world *w, uint32_t node, int64_t ms)
     }
     for (uint32_t job = 0; job < jobs_count(w); job++) {
         if (jobs_get(w, job)->run_key) {
-            check_excuse(w->check, job); /* a run that is over for its agents may have begun again */
+            check_excuse(w->check,
+                         job); /* a run that is over for its agents may have begun again */
         }
     }
     world_at(w, w->now + ms, on_server_start, 0, 0, 0);
@@ -407,35 +410,16 @@ static const struct {
     uint32_t weight;
     void (*act)(struct world *w, uint32_t node, int64_t ms);
 } kinds[] = {
-    {10, fault_kill_agent},
-    {4, fault_kill_guard},
-    {10, fault_kill_node},
-    {6, fault_vanish},
-    {8, fault_end_trainer},
-    {8, fault_freeze_agent},
-    {4, fault_freeze_trainer},
-    {6, fault_suspend},
-    {4, fault_pause},
-    {8, fault_stall},
-    {8, fault_cut},
-    {2, fault_isolate},
-    {8, fault_reset},
-    {3, fault_server_kill},
-    {1, fault_disk_lost},
-    {4, fault_server_late},
-    {2, fault_disk_stuck},
-    {2, fault_disk_full},
-    {6, fault_storm},
-    {6, fault_term},
-    {4, fault_drain},
-    {6, fault_notice},
-    {4, fault_evict},
-    {2, fault_stop_job},
-    {3, fault_stuck},
-    {2, fault_hang},
-    {3, fault_memory},
-    {1, fault_duplicate},
-    {2, fault_rate},
+    {10, fault_kill_agent},    {4, fault_kill_guard},  {10, fault_kill_node},
+    {6, fault_vanish},         {8, fault_end_trainer}, {8, fault_freeze_agent},
+    {4, fault_freeze_trainer}, {6, fault_suspend},     {4, fault_pause},
+    {8, fault_stall},          {8, fault_cut},         {2, fault_isolate},
+    {8, fault_reset},          {3, fault_server_kill}, {1, fault_disk_lost},
+    {4, fault_server_late},    {2, fault_disk_stuck},  {2, fault_disk_full},
+    {6, fault_storm},          {6, fault_term},        {4, fault_drain},
+    {6, fault_notice},         {4, fault_evict},       {2, fault_stop_job},
+    {3, fault_stuck},          {2, fault_hang},        {3, fault_memory},
+    {1, fault_duplicate},      {2, fault_rate},
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -462,8 +446,7 @@ static void on_fault(struct world *w, const struct sim_event *event)
     world_at(w, w->now + (int64_t)roll(w, 0, next), on_fault, 0, f->tag, 0);
 }
 
-struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms,
-                          faults_job_fn *job_for)
+struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, faults_job_fn *job_for)
 {
     struct faults *f = sim_alloc(1, sizeof(*f));
     rng_init(&f->rng, seed);

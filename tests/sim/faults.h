@@ -8,8 +8,7 @@
 typedef uint32_t faults_job_fn(struct world *w, uint32_t node);
 
 /* mean_ms between two faults. Nothing happens before faults_begin. */
-struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms,
-                          faults_job_fn *job_for);
+struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, faults_job_fn *job_for);
 void faults_free(struct world *w);
 void faults_begin(struct world *w);
 /* No more faults; what is frozen, cut, stalled or down is whole again at once. */

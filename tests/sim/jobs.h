@@ -1,4 +1,5 @@
-/* tests/sim/jobs.h: the jobs of a simulation: sizes, scripts, and what their trainers have reached. */
+/* tests/sim/jobs.h: the jobs of a simulation: sizes, scripts, and what their trainers have reached.
+ */
 #ifndef TFE_TESTS_SIM_JOBS_H
 #define TFE_TESTS_SIM_JOBS_H
 
@@ -6,8 +7,8 @@
 #include "tests/sim/names.h"
 #include "tests/sim/world.h"
 
-/* How the trainers of a job behave. Times in ms; lo and hi are a range that is drawn from the seed per
- * trainer and epoch, so that it does not shift with anything else. */
+/* How the trainers of a job behave. Times in ms; lo and hi are a range that is drawn from the seed
+ * per trainer and epoch, so that it does not shift with anything else. */
 struct trainer_spec {
     uint32_t start_lo, start_hi; /* from spawn to a listening server */
     uint32_t step_ms;
@@ -36,9 +37,9 @@ struct job {
     uint32_t elastic_ms;   /* wish or MSG_UNSET */
     bool new_run;          /* its agents ask for one */
     bool no_grow;
-    uint32_t chief_grace_ms; /* wish or MSG_UNSET */
+    uint32_t chief_grace_ms;   /* wish or MSG_UNSET */
     uint32_t preempt_grace_ms; /* of its agents */
-    uint32_t run_key;        /* number of the run its agents name; 0: they name none */
+    uint32_t run_key;          /* number of the run its agents name; 0: they name none */
     uint64_t script;
     struct trainer_spec spec;
     uint64_t checkpoint; /* step that the next cluster begins with */

@@ -1,4 +1,5 @@
-/* tests/sim/net.c: connections between agents and the server: FIFO, late, stalled, cut, reset, gone. */
+/* tests/sim/net.c: connections between agents and the server: FIFO, late, stalled, cut, reset,
+ * gone. */
 #include "tests/sim/net.h"
 
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 /* What a kernel gives a connect that nobody answers, roughly; and how often the simulator looks. */
 #define CONNECT_MS 5000
 #define CONNECT_LOOK_MS 100
-/* Messages that wait on one connection, tables not counted (the server's shell streams those). Of an agent
- * that is cut off: five PROGRESS/s in a lease of 300 s, and what goes with them. */
+/* Messages that wait on one connection, tables not counted (the server's shell streams those). Of
+ * an agent that is cut off: five PROGRESS/s in a lease of 300 s, and what goes with them. */
 #define QUEUE_MAX 2048
 
 enum item_kind { ITEM_DATA, ITEM_TABLE, ITEM_FIN, ITEM_RST };
@@ -110,7 +111,8 @@ uint32_t net_agent_era(const struct world *w, uint32_t node)
     return conn == NO_CONN ? 0 : w->net->conns[conn]->era;
 }
 
-/* --- queues -------------------------------------------------------------------------------------- */
+/* --- queues --------------------------------------------------------------------------------------
+ */
 
 static void on_up(struct world *w, const struct sim_event *event);
 static void on_down(struct world *w, const struct sim_event *event);
@@ -200,7 +202,8 @@ static struct item way_take(struct net *net, struct way *way)
     return taken;
 }
 
-/* --- connections --------------------------------------------------------------------------------- */
+/* --- connections ---------------------------------------------------------------------------------
+ */
 
 static void make_keys(struct world *w, uint32_t id, struct conn *c)
 {
@@ -316,7 +319,8 @@ void net_kick(struct world *w, uint32_t node)
     }
 }
 
-/* --- connecting ---------------------------------------------------------------------------------- */
+/* --- connecting ----------------------------------------------------------------------------------
+ */
 
 static void on_try(struct world *w, const struct sim_event *event)
 {
@@ -358,7 +362,8 @@ void net_connect(struct world *w, uint32_t node)
     world_at(w, w->now + 2 * (int64_t)link->latency_lo, on_try, node, link->try_tag, 0);
 }
 
-/* --- sending ------------------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------------
+ */
 
 /* plain is n bytes of net->plain. */
 static struct net_bytes *seal(struct world *w, struct seal_key *key, const uint8_t *plain, size_t n)
@@ -430,7 +435,8 @@ void net_server_send_bytes(struct world *w, uint32_t conn, struct net_bytes *byt
     way_add(w, conn, false, ITEM_TABLE, bytes);
 }
 
-/* --- ending -------------------------------------------------------------------------------------- */
+/* --- ending --------------------------------------------------------------------------------------
+ */
 
 void net_agent_close(struct world *w, uint32_t node)
 {
@@ -507,7 +513,8 @@ void net_server_down(struct world *w)
     }
 }
 
-/* --- delivering ---------------------------------------------------------------------------------- */
+/* --- delivering ----------------------------------------------------------------------------------
+ */
 
 static bool open_message(struct world *w, struct seal_key *key, const struct net_bytes *bytes,
                          struct tfe_msg *ret)

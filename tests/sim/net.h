@@ -1,4 +1,5 @@
-/* tests/sim/net.h: connections between agents and the server: FIFO, late, stalled, cut, reset, gone. */
+/* tests/sim/net.h: connections between agents and the server: FIFO, late, stalled, cut, reset,
+ * gone. */
 #ifndef TFE_TESTS_SIM_NET_H
 #define TFE_TESTS_SIM_NET_H
 
@@ -11,8 +12,8 @@
 
 #define NO_CONN UINT32_MAX
 
-/* The way of one node to the server. What is stalled or cut waits, as in TCP, and comes when it heals;
- * a connection is not established meanwhile. */
+/* The way of one node to the server. What is stalled or cut waits, as in TCP, and comes when it
+ * heals; a connection is not established meanwhile. */
 struct link {
     uint32_t latency_lo, latency_hi; /* ms, one way */
     bool stalled;
@@ -38,7 +39,8 @@ struct link *net_link(struct world *w, uint32_t node);
 /* After a change to the link: what waited goes on. */
 void net_kick(struct world *w, uint32_t node);
 
-/* --- the agent's end; results come through node_connected, node_receive, node_disconnected -------- */
+/* --- the agent's end; results come through node_connected, node_receive, node_disconnected
+ * -------- */
 void net_connect(struct world *w, uint32_t node);
 void net_agent_send(struct world *w, uint32_t node, const struct tfe_msg *msg);
 /* What is queued is sent, then FIN. No disconnected comes of it. */
@@ -50,7 +52,8 @@ void net_reset(struct world *w, uint32_t node);
 /* The host is gone: its end says nothing any more. */
 void net_vanish(struct world *w, uint32_t node);
 
-/* --- the server's end; server_accept, server_receive, server_hung_up ------------------------------ */
+/* --- the server's end; server_accept, server_receive, server_hung_up
+ * ------------------------------ */
 void net_server_send(struct world *w, uint32_t conn, const struct tfe_msg *msg);
 /* A table cut into chunks; the caller keeps its reference. */
 struct net_bytes *net_encode_chunk(struct world *w, const struct msg_table *table, size_t first,

@@ -1,5 +1,5 @@
-/* tests/sim/node.c: a worker machine: clocks, freezing and thawing, and the guard's work. The shell of
- * the agent's core is node_agent.c. */
+/* tests/sim/node.c: a worker machine: clocks, freezing and thawing, and the guard's work. The shell
+ * of the agent's core is node_agent.c. */
 #include "tests/sim/node.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "tests/sim/node_agent.h"
 #include "tests/sim/script.h"
 
-/* From the fence to the grave of the last trainer, at most: the guard's turn and the kernel's work. */
+/* From the fence to the grave of the last trainer, at most: the guard's turn and the kernel's work.
+ */
 #define FENCE_GRACE_MS 500
 /* The agent sees its guard's end and has another. */
 #define GUARD_AGAIN_MS 5
@@ -114,7 +115,8 @@ bool node_is_well(struct world *w, uint32_t node)
            !link->cut_up && !link->cut_down;
 }
 
-/* --- what waits ---------------------------------------------------------------------------------- */
+/* --- what waits ----------------------------------------------------------------------------------
+ */
 
 void node_wait(struct node *n, const struct sim_event *event)
 {
@@ -138,7 +140,8 @@ static void arm_fence(struct world *w, struct node *n);
 static void on_fence(struct world *w, const struct sim_event *event);
 static void on_fence_check(struct world *w, const struct sim_event *event);
 
-/* Something runs again, or runs at another rate: timers by its clock, what waited, its connections. */
+/* Something runs again, or runs at another rate: timers by its clock, what waited, its connections.
+ */
 static void go_on(struct world *w, struct node *n)
 {
     size_t waited = n->n_backlog;
@@ -159,7 +162,8 @@ static void look_at_trainers(struct world *w, struct node *n)
     }
 }
 
-/* --- the guard ----------------------------------------------------------------------------------- */
+/* --- the guard -----------------------------------------------------------------------------------
+ */
 
 void node_kill_trainers(struct world *w, struct node *n)
 {
@@ -309,7 +313,8 @@ void node_guard_orphaned(struct world *w, struct node *n)
     world_at(w, w->now + GUARD_TURN_MS, on_agent_gone, n->index, n->process, 0);
 }
 
-/* --- trainers ------------------------------------------------------------------------------------ */
+/* --- trainers ------------------------------------------------------------------------------------
+ */
 
 void node_trainer_up(struct world *w, uint32_t node)
 {
@@ -336,7 +341,8 @@ void node_trainer_gone(struct world *w, uint32_t node, uint32_t local, uint32_t 
     guard_end(w, n);
 }
 
-/* --- starting an agent --------------------------------------------------------------------------- */
+/* --- starting an agent ---------------------------------------------------------------------------
+ */
 
 /* Precondition: no trainer lives. */
 static void make_places(struct node *n, uint32_t nproc)
@@ -404,7 +410,8 @@ void node_start(struct world *w, uint32_t node, uint32_t job, const char *id)
     world_at(w, w->now, on_start, node, n->process, job);
 }
 
-/* --- faults -------------------------------------------------------------------------------------- */
+/* --- faults --------------------------------------------------------------------------------------
+ */
 
 void node_kill_agent(struct world *w, uint32_t node)
 {

@@ -62,14 +62,14 @@ struct node {
 
     uint16_t ports[2][MSG_NPROC_MAX];      /* by parity of the epoch */
     uint16_t next_ports[2][MSG_NPROC_MAX]; /* 0: none */
-    uint16_t answers[MSG_NPROC_MAX]; /* the agent says who it is on these */
+    uint16_t answers[MSG_NPROC_MAX];       /* the agent says who it is on these */
     size_t n_answers;
     uint16_t next_port;
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
-    bool signalled;   /* its agent will be out by a moment of its own */
-    uint32_t noticed; /* kinds of notices that stand, a bit each */
+    bool signalled;           /* its agent will be out by a moment of its own */
+    uint32_t noticed;         /* kinds of notices that stand, a bit each */
     struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
     uint32_t cap_trainers;
 };
@@ -83,8 +83,8 @@ uint32_t node_find(const struct world *w, const char *name);
 /* The machine on which the process with this node id runs at present. */
 uint32_t node_find_process(const struct world *w, const char *id);
 
-/* Starts an agent of the job; id NULL makes one. Nothing happens where one runs; while trainers of an
- * earlier one are still dying it starts after them. */
+/* Starts an agent of the job; id NULL makes one. Nothing happens where one runs; while trainers of
+ * an earlier one are still dying it starts after them. */
 void node_start(struct world *w, uint32_t node, uint32_t job, const char *id);
 /* The server takes the trainers of this process in this epoch for dead: they have to be. */
 void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *id);
@@ -111,8 +111,8 @@ void node_silence(struct world *w, uint32_t node);
 void node_cut_peers(struct world *w, uint32_t node, bool cut);
 void node_set_rate(struct world *w, uint32_t node, int64_t ppm);
 void node_signal(struct world *w, uint32_t node, uint32_t signo);
-/* Somebody tells its agent that the machine will go away: deadline_ms from now, MSG_UNSET none; or that it
- * will not after all. */
+/* Somebody tells its agent that the machine will go away: deadline_ms from now, MSG_UNSET none; or
+ * that it will not after all. */
 void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,
                  bool withdrawn);
 void node_fail_memory(struct world *w, uint32_t node, uint64_t k);

@@ -48,7 +48,8 @@ static void on_timer(struct world *w, const struct sim_event *event)
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_TICK});
 }
 
-/* --- reports that take a while -------------------------------------------------------------------- */
+/* --- reports that take a while
+ * -------------------------------------------------------------------- */
 
 #define LATER_LOCAL_SHIFT 8
 #define LATER_CODE_SHIFT 16
@@ -105,14 +106,16 @@ static void pend(struct node *n, const struct agent_event *event)
     }
 }
 
-/* --- actions ------------------------------------------------------------------------------------- */
+/* --- actions -------------------------------------------------------------------------------------
+ */
 
 static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fresh)
 {
     uint32_t nproc = jobs_get(w, n->job)->nproc;
     uint32_t k = epoch & 1;
     uint16_t *ports = n->ports[k];
-    /* As agent/reach/ports.c: new ones come in pairs, whose other halves serve the other parity when it is next held. */
+    /* As agent/reach/ports.c: new ones come in pairs, whose other halves serve the other parity
+     * when it is next held. */
     for (uint32_t i = 0; i < nproc; i++) {
         if (fresh || ports[i] == 0) {
             n->next_port = n->next_port >= 60000 || n->next_port < 10000
@@ -241,7 +244,8 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
     }
 }
 
-/* --- the core ------------------------------------------------------------------------------------ */
+/* --- the core ------------------------------------------------------------------------------------
+ */
 
 static void step(struct world *w, struct node *n, struct agent_event *event)
 {
@@ -359,7 +363,8 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_BEGIN});
 }
 
-/* --- from the net -------------------------------------------------------------------------------- */
+/* --- from the net --------------------------------------------------------------------------------
+ */
 
 static void on_signal(struct world *w, const struct sim_event *event)
 {
@@ -409,7 +414,8 @@ void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t 
                  bool withdrawn)
 {
     uint32_t bit = 1u << kind;
-    w->nodes[node].noticed = withdrawn ? w->nodes[node].noticed & ~bit : w->nodes[node].noticed | bit;
+    w->nodes[node].noticed =
+        withdrawn ? w->nodes[node].noticed & ~bit : w->nodes[node].noticed | bit;
     world_at(w, w->now, on_notice, node, w->nodes[node].process,
              (uint64_t)kind | (uint64_t)withdrawn << NOTICE_WITHDRAWN_SHIFT |
                  (uint64_t)deadline_ms << NOTICE_DEADLINE_SHIFT);

@@ -10,8 +10,8 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job);
 void node_agent_end(struct world *w, struct node *n);
 /* Into the core now. */
 void node_agent_event(struct world *w, struct node *n, const struct agent_event *event);
-/* Into the core after so long, once the agent can run; of the event, type, local, code, signal, epoch
- * and pid travel. Lost with the process. */
+/* Into the core after so long, once the agent can run; of the event, type, local, code, signal,
+ * epoch and pid travel. Lost with the process. */
 void node_agent_later(struct world *w, struct node *n, int64_t ms, struct agent_event event);
 /* Its timer, by its clock as it is now. */
 void node_agent_arm(struct world *w, struct node *n);

@@ -1,7 +1,9 @@
-/* tests/sim/probing.c: one machine tries another one's ports: who answers, accepts, refuses, or is not there.
+/* tests/sim/probing.c: one machine tries another one's ports: who answers, accepts, refuses, or is
+ * not there.
  *
- * A port is a trainer's from its start to listen to its grave (one that is frozen or stuck in the kernel
- * still has its connections accepted), the agent's while it answers there, and else nobody's. */
+ * A port is a trainer's from its start to listen to its grave (one that is frozen or stuck in the
+ * kernel still has its connections accepted), the agent's while it answers there, and else
+ * nobody's. */
 #include "tests/sim/probing.h"
 
 #include <stdio.h>
@@ -83,7 +85,8 @@ static void give_slot(struct probing *p, uint32_t slot)
     p->free[p->n_free++] = slot;
 }
 
-/* --- at the target -------------------------------------------------------------------------------- */
+/* --- at the target
+ * -------------------------------------------------------------------------------- */
 
 static enum tfe_probe_result try_port(const struct node *target, uint16_t port,
                                       const struct attempt *a)
@@ -117,7 +120,8 @@ static bool is_reached(const struct world *w, const struct attempt *a)
            (a->target == a->prober || (!target->peers_cut && !prober->peers_cut));
 }
 
-/* As agent/reach/prober.c: its own answer only if every port gave it, else the first in the list. */
+/* As agent/reach/prober.c: its own answer only if every port gave it, else the first in the list.
+ */
 static enum tfe_probe_result try_all(const struct world *w, const struct attempt *a)
 {
     enum tfe_probe_result worst = PROBE_REFUSED;

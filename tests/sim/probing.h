@@ -1,4 +1,5 @@
-/* tests/sim/probing.h: one machine tries another one's ports: who answers, accepts, refuses, or is not there. */
+/* tests/sim/probing.h: one machine tries another one's ports: who answers, accepts, refuses, or is
+ * not there. */
 #ifndef TFE_TESTS_SIM_PROBING_H
 #define TFE_TESTS_SIM_PROBING_H
 
@@ -6,7 +7,8 @@
 #include "tests/sim/node.h"
 #include "tests/sim/world.h"
 
-/* The agent of this machine carries out a PROBE; what came of it reaches its core as AGENT_PROBED. */
+/* The agent of this machine carries out a PROBE; what came of it reaches its core as AGENT_PROBED.
+ */
 void probing_try(struct world *w, struct node *prober, const struct msg_probe *probe);
 void probing_free(struct world *w);
 

@@ -19,7 +19,7 @@
 
 /* Lines that say little and come often; `show` brings them back. */
 static const char *const hidden_at_first[] = {
-    "node_ready",    "node_listening", "ready",          "joined",
+    "node_ready",     "node_listening",  "ready",         "joined",
     "trainer_exited", "connection_lost", "node_verified", "node_unverified",
 };
 
@@ -114,7 +114,8 @@ int scenario_accept(const struct scenario *s, const char *path)
     return 0;
 }
 
-/* --- running ------------------------------------------------------------------------------------- */
+/* --- running -------------------------------------------------------------------------------------
+ */
 
 static void on_line(void *ctx, const char *line)
 {

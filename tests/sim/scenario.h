@@ -48,7 +48,7 @@ struct scenario_world {
     struct world world;
     const char *path;
     int64_t run_ms;
-    bool is_wrong; /* a command was not understood when its time came */
+    bool is_wrong;       /* a command was not understood when its time came */
     struct words *lines; /* of the commands */
     size_t n_lines, cap_lines;
     struct scenario_lines names; /* of the machines */

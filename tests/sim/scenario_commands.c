@@ -4,13 +4,10 @@
  *   config KEY=VALUE…         ttl gather gather_max fence stop_grace exit_grace max_restarts wire=1
  *   link latency=1ms..20ms    of all machines
  *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
- *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic new_run
- *                             tells=1s listens=1 deaf=1 save=500ms chief_grace run_key no_grow
- *                             preempt_grace
- *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
- *   run DURATION              until when; 60s
- * At a time:
- *   at TIME COMMAND …         the rows of `commands` below */
+ *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic
+ * new_run tells=1s listens=1 deaf=1 save=500ms chief_grace run_key no_grow preempt_grace show WHAT…
+ * / hide WHAT…   kinds of trace lines; `show all` run DURATION              until when; 60s At a
+ * time: at TIME COMMAND …         the rows of `commands` below */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +44,8 @@ static int all_asked(const struct scenario_world *sw, const struct words *words)
     return -1;
 }
 
-/* --- before the world begins ---------------------------------------------------------------------- */
+/* --- before the world begins
+ * ---------------------------------------------------------------------- */
 
 static int set_ms(struct words *words, const char *key, uint32_t *ret)
 {
@@ -132,8 +130,7 @@ static int set_job(struct world *w, struct words *words)
     job->no_grow = no_grow != 0;
     return set_ms(words, "chief_grace", &job->chief_grace_ms) |
            set_ms(words, "preempt_grace", &job->preempt_grace_ms) |
-           set_u32(words, "run_key", &job->run_key) |
-           set_ms(words, "elastic", &job->elastic_ms) |
+           set_u32(words, "run_key", &job->run_key) | set_ms(words, "elastic", &job->elastic_ms) |
            set_u32(words, "restarts", &job->max_restarts) | set_u64(words, "script", &job->script) |
            set_range(words, "start", &spec->start_lo, &spec->start_hi) |
            set_ms(words, "step", &spec->step_ms) | set_u64(words, "steps", &spec->steps) |
@@ -151,9 +148,11 @@ static int set_job(struct world *w, struct words *words)
            set_u32(words, "deaf", &spec->deaf) | set_ms(words, "save", &spec->save_ms);
 }
 
-/* --- at a time ------------------------------------------------------------------------------------ */
+/* --- at a time
+ * ------------------------------------------------------------------------------------ */
 
-/* A command for each machine that its words name (those without =), behind `skip` words of its own. */
+/* A command for each machine that its words name (those without =), behind `skip` words of its own.
+ */
 #define NODES_FROM(n) (AT_WORDS + (n))
 
 static int local_of(struct words *words, uint32_t *ret)
@@ -352,7 +351,7 @@ static const struct command {
     {"evict", 0, do_order},
     {"notice", 1, do_notice}, /* rebalance, preempt …: deadline=30s withdrawn=1 */
     {"rate", 1, do_rate},     /* +5% */
-    {"stuck", 1, do_stuck}, /* for so long nothing can be killed there */
+    {"stuck", 1, do_stuck},   /* for so long nothing can be killed there */
     {"hang", 0, do_hang},
     {"nomem", 1, do_nomem}, /* the k-th allocation from now on */
 };
@@ -374,7 +373,8 @@ static const struct command *command_of(struct words *words, size_t *ret_from)
     return NULL;
 }
 
-/* server kill [N: of the writes under way so many survive] | lose (with its disk) | start | late 600ms | rate +5% | nomem K | stop JOB */
+/* server kill [N: of the writes under way so many survive] | lose (with its disk) | start | late
+ * 600ms | rate +5% | nomem K | stop JOB */
 static void act_on_server(struct world *w, struct words *words)
 {
     const char *what = words->v[AT_WORDS];
@@ -469,7 +469,8 @@ static void on_command(struct world *w, const struct sim_event *event)
     }
 }
 
-/* --- the two passes ------------------------------------------------------------------------------- */
+/* --- the two passes
+ * ------------------------------------------------------------------------------- */
 
 static void add_name(struct scenario_world *sw, const char *name)
 {

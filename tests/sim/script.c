@@ -1,10 +1,10 @@
-/* tests/sim/script.c: scripts that are on the agent's channel: they tell how far they are, save when asked to,
- * and may use the grace of a planned stop.
+/* tests/sim/script.c: scripts that are on the agent's channel: they tell how far they are, save
+ * when asked to, and may use the grace of a planned stop.
  *
- * A checkpoint needs all ranks, as one of a MultiWorkerMirroredStrategy does: it begins between two steps,
- * takes its time, in which no step is made, and comes to nothing if somebody is lost meanwhile. After one that
- * was asked for the scripts stand still, as tfe.Checkpointer's do, until they are stopped or it is clear that
- * they will not be. */
+ * A checkpoint needs all ranks, as one of a MultiWorkerMirroredStrategy does: it begins between two
+ * steps, takes its time, in which no step is made, and comes to nothing if somebody is lost
+ * meanwhile. After one that was asked for the scripts stand still, as tfe.Checkpointer's do, until
+ * they are stopped or it is clear that they will not be. */
 #include "tests/sim/script.h"
 
 #include "tests/sim/check.h"
@@ -17,8 +17,8 @@
 #define STOPPED_MS 5
 /* tfe.Checkpointer's stand_still_s. */
 #define STAND_MS 10000
-/* From an answer to its STOP's being heard, where nothing is in the way: the server collects notices for 2 s, and
- * writes a record. */
+/* From an answer to its STOP's being heard, where nothing is in the way: the server collects
+ * notices for 2 s, and writes a record. */
 #define HEED_MS 5000
 /* Of that, from the server's word to its STOP. */
 #define RECORD_MS 1500
@@ -84,18 +84,19 @@ static void count_save(struct world *w, struct cluster *c, bool answers)
     }
 }
 
-/* A machine that was suspended may come back to a fence that is almost over: it ends its trainers. */
+/* A machine that was suspended may come back to a fence that is almost over: it ends its trainers.
+ */
 static bool fence_leaves(const struct world *w, const struct node *n, int64_t ms)
 {
     return tfe_mono_is_never(n->fence) || clock_when(&n->clock, n->fence) > w->now + ms;
 }
 
-/* Whether the cluster trains, and nothing is in the way between its scripts and the server, nor will be for so
- * long if no fault comes. */
+/* Whether the cluster trains, and nothing is in the way between its scripts and the server, nor
+ * will be for so long if no fault comes. */
 static bool is_calm(struct world *w, const struct cluster *c, int64_t ms)
 {
-    bool calm = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs &&
-                !server_is_disturbed(w);
+    bool calm =
+        c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs && !server_is_disturbed(w);
     for (uint32_t rank = 0; calm && rank < c->world; rank++) {
         const struct node *node = &w->nodes[c->members[rank].node];
         calm = c->members[rank].lives && node_is_well(w, node->index) &&
@@ -112,8 +113,8 @@ static void answer(struct world *w, struct cluster *c)
     c->frail = c->stands_until < w->now + HEED_MS || !is_calm(w, c, HEED_MS);
 }
 
-/* Each rank goes on when the switch should have come for all it has heard; the others wait for it in the
- * next step. */
+/* Each rank goes on when the switch should have come for all it has heard; the others wait for it
+ * in the next step. */
 static int64_t end_of_standing(struct world *w, const struct cluster *c)
 {
     int64_t end = w->now;
@@ -160,7 +161,8 @@ static void on_saved(struct world *w, const struct sim_event *event)
     struct job *job = jobs_get(w, c->job);
     job->checkpoint = c->step > job->checkpoint ? c->step : job->checkpoint;
     c->saves = false;
-    c->save_wanted = false; /* what was asked meanwhile is answered by this one too: no step was made */
+    c->save_wanted =
+        false; /* what was asked meanwhile is answered by this one too: no step was made */
     c->stands = true;
     c->stands_until = end_of_standing(w, c);
     cluster_say(w, c, "saves", "");

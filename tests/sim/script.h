@@ -1,5 +1,5 @@
-/* tests/sim/script.h: scripts that are on the agent's channel: they tell how far they are, save when asked to,
- * and may use the grace of a planned stop. */
+/* tests/sim/script.h: scripts that are on the agent's channel: they tell how far they are, save
+ * when asked to, and may use the grace of a planned stop. */
 #ifndef TFE_TESTS_SIM_SCRIPT_H
 #define TFE_TESTS_SIM_SCRIPT_H
 
@@ -18,7 +18,8 @@ void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t num
                 struct tfe_mono deadline);
 /* The server says that what it asked the scripts of this epoch to save is saved. */
 void script_confirmed(struct world *w, uint32_t job, uint64_t epoch);
-/* The trainers of the node are to end: those that listen have so long, the others are killed at once. */
+/* The trainers of the node are to end: those that listen have so long, the others are killed at
+ * once. */
 void script_stop(struct world *w, struct node *node, uint32_t grace_ms);
 
 #endif

@@ -20,8 +20,9 @@
 /* A charge may be taken back within a lease, on the slowest clock. */
 #define VERDICT_PERCENT 125
 
-/* What the core may hold: so much, and so much for each machine, job and seat. A machine's earlier agents are
- * suspects for a lease each, and leases grow where there are many: some 1.5 KiB, several times. */
+/* What the core may hold: so much, and so much for each machine, job and seat. A machine's earlier
+ * agents are suspects for a lease each, and leases grow where there are many: some 1.5 KiB, several
+ * times. */
 #define MEMORY_BASE (192u * 1024)
 #define MEMORY_PER_NODE 6144u
 #define MEMORY_PER_SESSION 16u
@@ -128,7 +129,8 @@ static void arm(struct world *w)
     timer_set(w, &s->timer, on_timer, 0, clock_when(&s->clock, s->deadline));
 }
 
-/* --- actions ------------------------------------------------------------------------------------- */
+/* --- actions -------------------------------------------------------------------------------------
+ */
 
 static void free_session(struct world *w, uint32_t session)
 {
@@ -222,7 +224,8 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_NODE_JOINED) {
         uint32_t node = node_find_process(w, t->node);
         if (node != NAMES_NONE) {
-            check_lease_forgotten(w->check, node); /* a newcomer to this server, who comes back to the job */
+            check_lease_forgotten(w->check,
+                                  node); /* a newcomer to this server, who comes back to the job */
         }
     } else if (t->kind == TRACE_SAVED) {
         script_confirmed(w, job, t->epoch);
@@ -297,7 +300,8 @@ static int step(struct world *w, struct rdzv_event *event)
     return rc;
 }
 
-/* --- events -------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------------
+ */
 
 static void on_timer(struct world *w, const struct sim_event *event)
 {
@@ -377,7 +381,8 @@ void server_order(struct world *w, enum rdzv_event_type type, const char *job, c
     order(w, &(struct rdzv_event){.type = type, .job = job, .node = node});
 }
 
-/* arg: the job; tag: the process; who: the record, or its failure. Numbers of records count from 1. */
+/* arg: the job; tag: the process; who: the record, or its failure. Numbers of records count from 1.
+ */
 #define WRITTEN_FAILED 0x80000000u
 
 static void on_written(struct world *w, const struct sim_event *event)
@@ -453,7 +458,8 @@ void server_hung_up(struct world *w, uint32_t conn)
     tell_closed(w, session);
 }
 
-/* --- the process --------------------------------------------------------------------------------- */
+/* --- the process ---------------------------------------------------------------------------------
+ */
 
 void server_start(struct world *w)
 {

@@ -12,7 +12,8 @@ void server_free(struct world *w);
 struct rdzv_config *server_config(struct world *w);
 
 bool server_is_up(const struct world *w);
-/* What it had in memory is lost; its connections end. Of the writes under way `kept` are on disk. */
+/* What it had in memory is lost; its connections end. Of the writes under way `kept` are on disk.
+ */
 void server_kill(struct world *w, uint32_t kept);
 void server_start(struct world *w);
 /* One turn of its loop takes so long: nothing is read and no timer runs meanwhile. */

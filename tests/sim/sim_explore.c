@@ -1,4 +1,5 @@
-/* tests/sim/sim_explore.c: random faults and workloads from seeds; exits 1 when an invariant breaks. */
+/* tests/sim/sim_explore.c: random faults and workloads from seeds; exits 1 when an invariant
+ * breaks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/sim/test_check.c: each invariant of the simulator can fail: histories that break it, and those
- * beside them that do not. */
+/* tests/sim/test_check.c: each invariant of the simulator can fail: histories that break it, and
+ * those beside them that do not. */
 #include "tests/sim/check.h"
 #include "tests/unit/story.h"
 
@@ -85,7 +85,8 @@ TEST(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
 
 TEST(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
 {
-    /* Where something was seen of it between the loss and the rebuilding as well, only that counted. */
+    /* Where something was seen of it between the loss and the rebuilding as well, only that
+     * counted. */
     begin_epoch(*state, 5);
     check_forgotten(*state, 0);
     check_own_fault(*state, 0, 0, 5); /* its cluster still has the era that it began in */

@@ -128,7 +128,8 @@ void cluster_say(struct world *w, const struct cluster *c, const char *what, con
                 (unsigned long long)c->step, why[0] ? " " : "", why);
 }
 
-/* --- a cluster's life ---------------------------------------------------------------------------- */
+/* --- a cluster's life ----------------------------------------------------------------------------
+ */
 
 /* The first of its trainers begins: whom it may connect to must not take it for a prober. */
 static void check_nobody_answers(struct world *w, const struct node *first, uint32_t era,
@@ -181,7 +182,8 @@ void cluster_go_on(struct world *w, struct cluster *c)
     }
 }
 
-/* Whatever the server will hear of this end from a member whose connection stalls, it hears late. */
+/* Whatever the server will hear of this end from a member whose connection stalls, it hears late.
+ */
 static void note_silence(struct world *w, const struct cluster *c)
 {
     for (uint32_t rank = 0; rank < c->world; rank++) {
@@ -212,7 +214,8 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP) {
             world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 1, lo, hi), on_peers_end,
-                     c->members[rank].node, cluster_trainer(w, c, rank)->tag, c->members[rank].local);
+                     c->members[rank].node, cluster_trainer(w, c, rank)->tag,
+                     c->members[rank].local);
         }
     }
 }
@@ -352,7 +355,8 @@ static void on_no_answer(struct world *w, const struct sim_event *event)
     }
 }
 
-/* --- a trainer's life ---------------------------------------------------------------------------- */
+/* --- a trainer's life ----------------------------------------------------------------------------
+ */
 
 void trainer_start(struct world *w, struct node *node, uint32_t local,
                    const struct agent_place *place)
@@ -380,8 +384,8 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
         trainer_clock_stood(node, local); /* and what holds its end back may come late */
     }
     const struct trainer_spec *spec = cluster_spec(w, c);
-    world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 3, spec->start_lo, spec->start_hi), on_up,
-             node->index, t->tag, local);
+    world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 3, spec->start_lo, spec->start_hi),
+             on_up, node->index, t->tag, local);
     trainer_look(w, node, local);
 }
 

@@ -1,4 +1,5 @@
-/* tests/sim/trainer.h: trainers and the clusters they form: steps in lock-step, failures together. */
+/* tests/sim/trainer.h: trainers and the clusters they form: steps in lock-step, failures together.
+ */
 #ifndef TFE_TESTS_SIM_TRAINER_H
 #define TFE_TESTS_SIM_TRAINER_H
 
@@ -20,9 +21,9 @@ struct trainer {
     uint16_t port;
     uint32_t tag; /* of the process */
     uint32_t rank;
-    bool stopping;          /* has heard `stop`, and saves */
-    uint64_t heard;         /* number of the newest SAVE it was asked for */
-    int64_t save_by;        /* … and when the switch comes anyway, in virtual time */
+    bool stopping;   /* has heard `stop`, and saves */
+    uint64_t heard;  /* number of the newest SAVE it was asked for */
+    int64_t save_by; /* … and when the switch comes anyway, in virtual time */
     struct agent_progress told;
     struct cluster *cluster;
 };

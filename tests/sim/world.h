@@ -1,4 +1,5 @@
-/* tests/sim/world.h: virtual time: one heap of events, one random source, counted memory, the trace. */
+/* tests/sim/world.h: virtual time: one heap of events, one random source, counted memory, the
+ * trace. */
 #ifndef TFE_TESTS_SIM_WORLD_H
 #define TFE_TESTS_SIM_WORLD_H
 
@@ -25,8 +26,8 @@ struct sim_event {
     uint64_t arg;
 };
 
-/* A deadline that moves often: at most one entry in the heap is looked at, and it is put off instead
- * of being taken out. Initialise with TIMER_UNSET. */
+/* A deadline that moves often: at most one entry in the heap is looked at, and it is put off
+ * instead of being taken out. Initialise with TIMER_UNSET. */
 struct sim_timer {
     int64_t due;
     int64_t queued;
@@ -99,7 +100,8 @@ void world_again(struct world *w, const struct sim_event *event, int64_t at);
 /* Again, now, before whatever else this moment brings: for what has waited. */
 void world_first(struct world *w, const struct sim_event *event);
 
-/* Handles events until the time (inclusive), the limit, or a violation. Whether the time was reached. */
+/* Handles events until the time (inclusive), the limit, or a violation. Whether the time was
+ * reached. */
 bool world_run(struct world *w, int64_t until);
 
 void timer_set(struct world *w, struct sim_timer *timer, sim_event_fn *fn, uint32_t who,
@@ -111,7 +113,8 @@ bool timer_is_due(struct world *w, struct sim_timer *timer, const struct sim_eve
 __attribute__((format(printf, 4, 5))) void world_trace(struct world *w, const char *who,
                                                        const char *what, const char *format, ...);
 
-/* A value from the seed and these alone: does not shift when other things happen more or less often. */
+/* A value from the seed and these alone: does not shift when other things happen more or less
+ * often. */
 uint64_t world_draw(const struct world *w, uint64_t a, uint64_t b, uint64_t c);
 
 void mem_init(struct sim_mem *mem, struct world *w, const char *owner, size_t limit);

@@ -1,4 +1,5 @@
-/* tests/unit/story.h: cmocka in the form this house writes tests: TEST(lease, renewal_after_expiry_is_refused). */
+/* tests/unit/story.h: cmocka in the form this house writes tests: TEST(lease,
+ * renewal_after_expiry_is_refused). */
 #ifndef TFE_TESTS_UNIT_STORY_H
 #define TFE_TESTS_UNIT_STORY_H
 
@@ -7,7 +8,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
 #include <cmocka.h>
 
 #define TEST(room, story) static void room##__##story(void **state)

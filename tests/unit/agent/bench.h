@@ -36,9 +36,9 @@ struct bench {
     uint64_t history;
     uint32_t fence_of_start; /* 0: START says none */
     uint32_t nodes;          /* that START says; 0: two */
-    bool shows_running; /* JOIN's RUNNING in the log, too */
+    bool shows_running;      /* JOIN's RUNNING in the log, too */
     /* Read from the orders. */
-    uint64_t renewal; /* number of the last RENEW */
+    uint64_t renewal;      /* number of the last RENEW */
     uint64_t ready_digest; /* of the table that the last READY named */
     bool over;
     int exit_code;
@@ -114,8 +114,7 @@ static inline void put_msg(struct bench *b, const struct tfe_msg *msg)
             put(b, " saved=%llu", (unsigned long long)msg->u.progress.saved_step);
         }
         put(b, " saves=%u answers=%llu%s", msg->u.progress.saves,
-            (unsigned long long)msg->u.progress.answers,
-            msg->u.progress.listens ? " listens" : "");
+            (unsigned long long)msg->u.progress.answers, msg->u.progress.listens ? " listens" : "");
         break;
     case MSG_NOTICE:
         put(b, " %s", msg_notice_name(msg->u.notice.kind));

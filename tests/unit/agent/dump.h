@@ -1,6 +1,6 @@
-/* tests/unit/agent/dump.h: everything that an agent's core knows, as text: for stories in which nothing may have
- * changed. Left out is what may move without anybody noticing: addresses, room that was reserved, the time
- * itself, and what the last actions pointed to. */
+/* tests/unit/agent/dump.h: everything that an agent's core knows, as text: for stories in which
+ * nothing may have changed. Left out is what may move without anybody noticing: addresses, room
+ * that was reserved, the time itself, and what the last actions pointed to. */
 #ifndef TFE_TESTS_UNIT_AGENT_DUMP_H
 #define TFE_TESTS_UNIT_AGENT_DUMP_H
 
@@ -19,7 +19,8 @@ static inline void dump_link(FILE *f, const struct link *l)
     DUMP_U(l, state), DUMP_U(l, token_worked), DUMP_U(l, ever_up), DUMP_U(l, unauthorised);
     DUMP_T(l, since), DUMP_T(l, say_next), DUMP_T(l, retry_at), DUMP_U(l, backoff_ms);
     DUMP_U(l, spread_ms), DUMP_U(l, ttl_ms), DUMP_U(l, renew_ms), DUMP_U(l, stop_grace_ms);
-    DUMP_T(l, renew_at), DUMP_T(l, join_sent), DUMP_U(l, renewals), DUMP_T(l, lease_end), DUMP_T(l, granted);
+    DUMP_T(l, renew_at), DUMP_T(l, join_sent), DUMP_U(l, renewals), DUMP_T(l, lease_end),
+        DUMP_T(l, granted);
     DUMP_T(l, silent_at), DUMP_U(l, exited_told);
     for (size_t i = 0; i < RENEWALS_MAX; i++) {
         DUMP(" %lld", (long long)l->renew_sent[i].ms);
@@ -61,7 +62,8 @@ static inline void dump_told(FILE *f, const struct agent *a)
 {
     const struct progress *p = &a->progress;
     DUMP("told");
-    DUMP_U(p, all.has_step), DUMP_U(p, all.step), DUMP_U(p, all.has_saved), DUMP_U(p, all.saved_step);
+    DUMP_U(p, all.has_step), DUMP_U(p, all.step), DUMP_U(p, all.has_saved),
+        DUMP_U(p, all.saved_step);
     DUMP_U(p, all.saves), DUMP_U(p, all.answers), DUMP_U(p, listeners), DUMP_U(p, is_told);
     DUMP_T(p, next);
     const struct notices *n = &a->notices;
@@ -71,7 +73,8 @@ static inline void dump_told(FILE *f, const struct agent *a)
             DUMP_T(n, v[kind].deadline), DUMP_U(n, v[kind].uncertain), DUMP_T(n, back_at[kind]);
         }
     }
-    DUMP_U(n, told), DUMP_U(n, ever), DUMP_T(n, told_deadline), DUMP_U(n, signal), DUMP_T(n, out_at);
+    DUMP_U(n, told), DUMP_U(n, ever), DUMP_T(n, told_deadline), DUMP_U(n, signal),
+        DUMP_T(n, out_at);
     DUMP_T(n, last_moment);
     DUMP("\n");
 }

@@ -1,4 +1,5 @@
-/* tests/unit/agent/test_changes.c: cluster tables that come as changes of one that the node holds. */
+/* tests/unit/agent/test_changes.c: cluster tables that come as changes of one that the node holds.
+ */
 #include "tests/unit/agent/bench.h"
 
 /* This node has run in epochs 1 and 2; it is READY for 3 and names the table of epoch 2. */
@@ -29,8 +30,9 @@ static int hears_table(struct bench *b, const struct msg_table *table)
 static int hears_changes(struct bench *b, uint64_t base, uint32_t world, const struct msg_row *rows,
                          size_t n)
 {
-    return hears_table(b, &(struct msg_table){
-                              .epoch = 3, .world = world, .base_digest = base, .rows = rows, .n_rows = n});
+    return hears_table(
+        b, &(struct msg_table){
+               .epoch = 3, .world = world, .base_digest = base, .rows = rows, .n_rows = n});
 }
 
 static void start_3(struct bench *b, uint32_t world, const struct msg_row *rows)

@@ -148,11 +148,10 @@ TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_las
         connected(b);
         welcome(b);
         pass_until(b, b->deadline);
-        struct tfe_msg grown = {.type = MSG_RENEWED,
-                                .u.renewed = {.number = b->renewal,
-                                              .ttl_ms = TTL_MS,
-                                              .fence_ms = FENCE_MS,
-                                              .spread_ms = 2000}};
+        struct tfe_msg grown = {
+            .type = MSG_RENEWED,
+            .u.renewed = {
+                .number = b->renewal, .ttl_ms = TTL_MS, .fence_ms = FENCE_MS, .spread_ms = 2000}};
         hears(b, grown);
         pass_until(b, b->deadline);
         renewed(b, b->renewal); /* says nothing of it, and so it stands */
@@ -278,10 +277,9 @@ TEST(renew, monitor_interval_is_the_longest_time_between_two)
 
 static int64_t next_renewal_after(struct bench *b, uint32_t ttl_ms)
 {
-    hears(b, (struct tfe_msg){.type = MSG_RENEWED,
-                              .u.renewed = {.number = b->renewal,
-                                            .ttl_ms = ttl_ms,
-                                            .fence_ms = 10 * ttl_ms}});
+    hears(b, (struct tfe_msg){
+                 .type = MSG_RENEWED,
+                 .u.renewed = {.number = b->renewal, .ttl_ms = ttl_ms, .fence_ms = 10 * ttl_ms}});
     int64_t from = b->now;
     pass_until(b, b->deadline);
     assert_saw(b, "RENEW");
@@ -327,8 +325,8 @@ TEST(renew, the_fence_counts_from_the_sending)
     bench_free(b);
 }
 
-/* A server that died before the first renewal of an epoch left it the short fence of a node that trains
- * in none. */
+/* A server that died before the first renewal of an epoch left it the short fence of a node that
+ * trains in none. */
 TEST(renew, start_brings_the_fence_of_its_epoch_with_it)
 {
     NO_FIXTURE;

@@ -176,18 +176,18 @@ TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
 
 static void warned(struct bench *b, enum tfe_notice kind, int64_t within_ms)
 {
-    does(b, (struct agent_event){.type = AGENT_NOTICE,
-                                 .text = "imds",
-                                 .notice = {.kind = kind,
-                                            .deadline = within_ms < 0
-                                                            ? TFE_MONO_NEVER
-                                                            : (struct tfe_mono){b->now + within_ms}}});
+    does(b, (struct agent_event){
+                .type = AGENT_NOTICE,
+                .text = "imds",
+                .notice = {.kind = kind,
+                           .deadline = within_ms < 0 ? TFE_MONO_NEVER
+                                                     : (struct tfe_mono){b->now + within_ms}}});
 }
 
 static void taken_back(struct bench *b, enum tfe_notice kind)
 {
-    does(b, (struct agent_event){.type = AGENT_NOTICE,
-                                 .notice = {.kind = kind, .withdrawn = true}});
+    does(b,
+         (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = kind, .withdrawn = true}});
 }
 
 static void reconnects(struct bench *b)
@@ -202,9 +202,10 @@ TEST(notice, is_told_with_the_time_that_is_left)
 {
     NO_FIXTURE;
     struct bench *b = a_running_bench(1);
-    does(b, (struct agent_event){
-                .type = AGENT_NOTICE,
-                .notice = {.kind = NOTICE_PREEMPT, .deadline = {b->now + 120000}, .uncertain = true}});
+    does(b,
+         (struct agent_event){
+             .type = AGENT_NOTICE,
+             .notice = {.kind = NOTICE_PREEMPT, .deadline = {b->now + 120000}, .uncertain = true}});
     assert_saw(b, "NOTICE preempt in=120000 uncertain\n");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = 0}}),
                      TFE_EINVAL);
@@ -331,15 +332,17 @@ TEST(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs)
     NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     signalled(b, 15);
-    hears(b, (struct tfe_msg){.type = MSG_FINISH,
-                              .u.finish = {.result = RESULT_DRAINED, .run = 1, .sentence = "drained"}});
+    hears(b, (struct tfe_msg){
+                 .type = MSG_FINISH,
+                 .u.finish = {.result = RESULT_DRAINED, .run = 1, .sentence = "drained"}});
     swept(b);
     assert_saw(b, "EXIT 143 drained\n");
     bench_free(b);
     b = a_graceful_bench();
     signalled(b, 15);
-    hears(b, (struct tfe_msg){.type = MSG_FINISH,
-                              .u.finish = {.result = RESULT_SUCCEEDED, .run = 1, .sentence = "done"}});
+    hears(b,
+          (struct tfe_msg){.type = MSG_FINISH,
+                           .u.finish = {.result = RESULT_SUCCEEDED, .run = 1, .sentence = "done"}});
     swept(b);
     assert_saw(b, "EXIT 0 done\n");
     bench_free(b);
@@ -358,7 +361,8 @@ static void pass_alone(struct bench *b, int64_t ms)
         if (strstr(b->log + before, "CONNECT\n")) {
             assert_int_equal(step(b, (struct agent_event){.type = AGENT_DISCONNECTED,
                                                           .link = AGENT_LINK_UNREACHABLE,
-                                                          .text = "refused"}), 0);
+                                                          .text = "refused"}),
+                             0);
         }
     }
     b->now = until;
@@ -397,8 +401,8 @@ TEST(signal, without_a_server_and_with_a_short_grace_ends_the_trainers_within_it
 
 TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
 {
-    /* The trainers were ended at once: a restart of the server in the moment of an eviction cost all steps
-     * since the last checkpoint. */
+    /* The trainers were ended at once: a restart of the server in the moment of an eviction cost
+     * all steps since the last checkpoint. */
     NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
@@ -427,7 +431,8 @@ TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
 
 TEST(signal, while_the_server_is_away_hurries_to_find_it)
 {
-    /* After a minute without it the tries are seconds apart: of the five that are left that is too much. */
+    /* After a minute without it the tries are seconds apart: of the five that are left that is too
+     * much. */
     NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);

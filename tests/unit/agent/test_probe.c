@@ -75,8 +75,9 @@ TEST(answer, goes_on_over_a_reconnect_until_the_server_says)
 
 TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
 {
-    /* A guard that came back between WELCOME and PREPARE made the node say READY as the connection before
-     * had wanted it; the epoch was formed of it, and then it heard that it should answer, and did. */
+    /* A guard that came back between WELCOME and PREPARE made the node say READY as the connection
+     * before had wanted it; the epoch was formed of it, and then it heard that it should answer,
+     * and did. */
     NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare_answering(b, 1, false);

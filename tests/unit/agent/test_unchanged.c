@@ -1,9 +1,10 @@
-/* tests/unit/agent/test_unchanged.c: an event that is refused, for want of memory or of sense, has changed
- * nothing: every entry point of the agent's core, in every state of an agent. */
+/* tests/unit/agent/test_unchanged.c: an event that is refused, for want of memory or of sense, has
+ * changed nothing: every entry point of the agent's core, in every state of an agent. */
 #include "tests/unit/agent/bench.h"
 #include "tests/unit/agent/dump.h"
 
-/* --- moments: an agent in each of its states ----------------------------------------------------- */
+/* --- moments: an agent in each of its states -----------------------------------------------------
+ */
 
 static struct bench *joining(void)
 {
@@ -93,12 +94,13 @@ static struct bench *leaving(void)
     return b;
 }
 
-static struct bench *(*const moments[])(void) = {
-    a_bench, joining, joined,  is_ready,  answering, being_told, running,
-    cut_off, sweeping, unnoted, guardless, noticed,   leaving};
+static struct bench *(*const moments[])(void) = {a_bench,    joining, joined,  is_ready, answering,
+                                                 being_told, running, cut_off, sweeping, unnoted,
+                                                 guardless,  noticed, leaving};
 #define N_MOMENTS (sizeof(moments) / sizeof(moments[0]))
 
-/* --- events: each entry point -------------------------------------------------------------------- */
+/* --- events: each entry point --------------------------------------------------------------------
+ */
 
 #define ROWS 40
 static struct msg_row many[ROWS];
@@ -130,7 +132,12 @@ static const struct tfe_msg said[] = {
     {.type = MSG_NOTED, .u.noted.epoch = 1},
     {.type = MSG_SAVE, .u.save = {.epoch = 1, .number = 1, .within_ms = MSG_UNSET}},
     {.type = MSG_PROBE,
-     .u.probe = {.probe = 3, .kind = PROBE_ADDRESS, .node = "x", .host = "h", .ports = ports, .n_ports = 1}},
+     .u.probe = {.probe = 3,
+                 .kind = PROBE_ADDRESS,
+                 .node = "x",
+                 .host = "h",
+                 .ports = ports,
+                 .n_ports = 1}},
     {.type = MSG_LEASE_ENDED},
     {.type = MSG_FINISH, .u.finish = {.result = RESULT_FAILED, .run = 1, .sentence = long_text}},
     {.type = MSG_REFUSED, .u.refused = {.code = REFUSAL_EVICTED, .sentence = "no"}},
@@ -171,7 +178,8 @@ static struct agent_event event_of(const struct bench *b, size_t i)
     return event;
 }
 
-/* --- the stories --------------------------------------------------------------------------------- */
+/* --- the stories ---------------------------------------------------------------------------------
+ */
 
 /* Whether the event needed so much memory in this moment. */
 static bool fails_at(size_t moment, size_t i, uint64_t nth)
@@ -197,7 +205,8 @@ static bool fails_at(size_t moment, size_t i, uint64_t nth)
         free(after);
     }
     if (rc == TFE_ENOMEM) {
-        assert_int_equal(agent_step(b->a, &event, &actions), 0); /* the same once more, with memory */
+        assert_int_equal(agent_step(b->a, &event, &actions),
+                         0); /* the same once more, with memory */
     }
     free(before);
     bench_free(b);
@@ -218,7 +227,8 @@ TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
             failures += nth - 1;
         }
     }
-    assert_true(failures >= 2 * 3 * N_MOMENTS); /* rows, hosts and where they begin, of two tables */
+    assert_true(failures >=
+                2 * 3 * N_MOMENTS); /* rows, hosts and where they begin, of two tables */
 }
 
 TEST(memory, changes_of_a_table_take_all_or_nothing)
@@ -301,7 +311,8 @@ static const struct {
     {{.type = AGENT_MESSAGE},
      {.type = MSG_PROBE, .u.probe = {.node = "no id", .host = "h", .ports = ports, .n_ports = 1}}},
     {{.type = AGENT_MESSAGE},
-     {.type = MSG_PROBE, .u.probe = {.node = "x", .host = long_text, .ports = ports, .n_ports = 1}}},
+     {.type = MSG_PROBE,
+      .u.probe = {.node = "x", .host = long_text, .ports = ports, .n_ports = 1}}},
     {{.type = AGENT_MESSAGE},
      {.type = MSG_PROBE, .u.probe = {.node = "x", .host = "h", .ports = ports, .n_ports = 65}}},
 };
@@ -340,7 +351,8 @@ TEST(sense, after_its_exit_nothing_is_legal)
     NO_FIXTURE;
     fill();
     struct bench *b = a_joined_bench(1);
-    hears(b, (struct tfe_msg){.type = MSG_FINISH, .u.finish = {.result = RESULT_SUCCEEDED, .run = 1}});
+    hears(b,
+          (struct tfe_msg){.type = MSG_FINISH, .u.finish = {.result = RESULT_SUCCEEDED, .run = 1}});
     assert_true(b->over);
     char *before = dump_agent(b->a);
     for (size_t i = 0; i < N_EVENTS; i++) {

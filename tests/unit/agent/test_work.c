@@ -339,8 +339,8 @@ TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
     bench_free(b);
 }
 
-/* A server that has been started again knows nothing of it, and without it none of its probes prove that
- * the node's trainers are dead. */
+/* A server that has been started again knows nothing of it, and without it none of its probes prove
+ * that the node's trainers are dead. */
 TEST(exited, listening_is_said_with_every_welcome)
 {
     NO_FIXTURE;

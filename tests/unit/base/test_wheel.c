@@ -151,7 +151,8 @@ TEST(wheel, timers_that_are_moved_on_all_the_time_cost_a_look_a_slot_and_are_nev
     }
     assert_in_range(looks, 1, 100000 >> (2 * WHEEL_BITS));
     for (int i = 0; i < 100; i++) {
-        struct wheel_timer *next = &leases[(i + 34) % 100]; /* number 33 was the last one that was renewed */
+        struct wheel_timer *next =
+            &leases[(i + 34) % 100]; /* number 33 was the last one that was renewed */
         const int64_t due = next->due.ms;
         assert_in_range(due, 97000 + 11000, 99990 + 11000);
         assert_null(wheel_peek(wheel, at(due - 1)));
@@ -247,7 +248,8 @@ TEST(wheel, does_what_a_sorted_list_does_a_million_times)
                 int fires = (int)(timer - timers);
                 assert_true(model.v[fires].set);
                 assert_int_equal(model.v[fires].due, model.v[first].due);
-                /* Where those come among their equals that were moved on is the wheel's own affair. */
+                /* Where those come among their equals that were moved on is the wheel's own affair.
+                 */
                 assert_true(model.v[fires].moved || !model_has_earlier_equal(&model, fires));
                 wheel_cancel(wheel, timer);
                 model.v[fires].set = false;

@@ -1,4 +1,5 @@
-/* tests/unit/both/parcel.h: what is on its way in a fleet: a message or an event, and when it arrives. */
+/* tests/unit/both/parcel.h: what is on its way in a fleet: a message or an event, and when it
+ * arrives. */
 #ifndef TFE_TESTS_UNIT_BOTH_PARCEL_H
 #define TFE_TESTS_UNIT_BOTH_PARCEL_H
 

@@ -158,7 +158,8 @@ TEST(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
     char was[GROUP_MAX];
     char now[GROUP_MAX];
     const char *const argv[] = {"sh", "-c", "sleep 1000", NULL};
-    struct spawn_spec spec = {.argv = argv, .envp = (const char *const[]){"PATH=/usr/bin:/bin", NULL}};
+    struct spawn_spec spec = {.argv = argv,
+                              .envp = (const char *const[]){"PATH=/usr/bin:/bin", NULL}};
     assert_int_equal(guard_link_spawn_standby(rig->link, GUARD_STANDBY_SLOT, &spec, false), 0);
     RIG_UNTIL(rig, rig->slots[GUARD_STANDBY_SLOT].spawned);
     pid_t pid = rig->slots[GUARD_STANDBY_SLOT].pid;
@@ -170,7 +171,8 @@ TEST(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
     RIG_UNTIL(rig, rig->swept == 1);
     assert_false(rig_is_gone(pid)); /* a sweep is not about standbys */
     assert_int_equal(
-        guard_link_hand_over(rig->link, 0, GUARD_STANDBY_SLOT, &spec, rig->out[1], STDERR_FILENO), 0);
+        guard_link_hand_over(rig->link, 0, GUARD_STANDBY_SLOT, &spec, rig->out[1], STDERR_FILENO),
+        0);
     RIG_UNTIL(rig, rig->slots[0].spawned);
     group_of(pid, now, sizeof now);
     assert_string_equal(now, was);
@@ -181,8 +183,8 @@ TEST(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
     RIG_UNTIL(rig, groups_of_guard() == 0);
 }
 
-/* Guard and agent are killed at once: of what the trainer has started the kernel knows nobody that would
- * end it. The next guard in the same group does. */
+/* Guard and agent are killed at once: of what the trainer has started the kernel knows nobody that
+ * would end it. The next guard in the same group does. */
 TEST(group, what_a_dead_guard_left_is_killed_by_the_next)
 {
     struct rig *rig = *state;
@@ -275,8 +277,8 @@ static bool root_maker(const char *folder, char *ret, size_t cap)
            !(fs.f_flag & ST_NOSUID);
 }
 
-/* What has become another user's cannot be signalled by its guard: that was "a descendant that is stuck",
- * for ever. In a group the kernel kills it. */
+/* What has become another user's cannot be signalled by its guard: that was "a descendant that is
+ * stuck", for ever. In a group the kernel kills it. */
 TEST(group, a_descendant_of_another_user_dies_with_it)
 {
     NO_FIXTURE;

@@ -355,8 +355,9 @@ TEST(guard, an_agent_that_does_not_read_holds_nothing_up)
         char c;
         assert_int_equal(read(rig->out[0], &c, 1), 1);
     }
-    /* Each passes at once, and is told: the pipe holds some 300. Each also costs a walk through /proc and two
-     * switches of process, on a busy machine tens of milliseconds: no more of them than it takes. */
+    /* Each passes at once, and is told: the pipe holds some 300. Each also costs a walk through
+     * /proc and two switches of process, on a busy machine tens of milliseconds: no more of them
+     * than it takes. */
     for (int i = 0; i < FENCES; i++) {
         int unread = 1;
         guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});

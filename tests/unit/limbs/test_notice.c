@@ -1,12 +1,11 @@
-/* tests/unit/limbs/test_notice.c: which sources are watched; files, commands and signals; several at
- * once. */
-#include "agent/notice/notice.h"
-
+/* tests/unit/limbs/test_notice.c: which sources are watched; files, commands and signals; several
+ * at once. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "agent/notice/notice.h"
 #include "tests/unit/limbs/watch.h"
 
 static struct watch watch;
@@ -86,8 +85,9 @@ TEST(choice, commands_commas_are_its_own)
 TEST(choice, that_means_nothing_is_refused)
 {
     NO_FIXTURE;
-    static const char *const bad[] = {"",     "aws,",  ",aws",      "Aws",         "none,aws", "cmd:",
-                                      "file", "file:", "file:,aws", "file:a,file:b", "all"};
+    static const char *const bad[] = {"",          "aws,",          ",aws", "Aws",
+                                      "none,aws",  "cmd:",          "file", "file:",
+                                      "file:,aws", "file:a,file:b", "all"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(parse(bad[i]), TFE_EINVAL);
     }

@@ -1,5 +1,5 @@
-/* tests/unit/limbs/test_notice_clouds.c: the three clouds' metadata services, as their pages describe
- * them, well and ill. */
+/* tests/unit/limbs/test_notice_clouds.c: the three clouds' metadata services, as their pages
+ * describe them, well and ill. */
 #include <event2/buffer.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -23,8 +23,8 @@ static struct {
     const char *name; /* Azure */
     const char *events;
     const char *etag;
-    int broken;   /* this status to everything */
-    bool is_mute; /* never answers */
+    int broken;      /* this status to everything */
+    bool is_mute;    /* never answers */
     int clock_off_s; /* the service's clock against ours */
     unsigned tokens, asked, acknowledged;
     char body[1024]; /* of the last POST */
@@ -149,8 +149,7 @@ static int make(void **state)
     watch_init(&watch);
     cloud.http = evhttp_new(watch.base);
     evhttp_set_gencb(cloud.http, on_request, NULL);
-    struct evhttp_bound_socket *bound =
-        evhttp_bind_socket_with_handle(cloud.http, "127.0.0.1", 0);
+    struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(cloud.http, "127.0.0.1", 0);
     struct sockaddr_in address;
     socklen_t n = sizeof address;
     if (!bound || getsockname(evhttp_bound_socket_get_fd(bound), (struct sockaddr *)&address, &n)) {
@@ -393,8 +392,8 @@ TEST(azure, event_that_names_this_machine_is_told)
     notices_set_running(watch.notices, true);
     ask_some_more();
     assert_int_equal(watch.told, 0);
-    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8", IN_40_S) "," EVENT(
-        "E2", "Preempt", "Scheduled", "VM-7", IN_40_S));
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8",
+                              IN_40_S) "," EVENT("E2", "Preempt", "Scheduled", "VM-7", IN_40_S));
     watch_until(&watch, watch.told == 1);
     assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 40000));
     ask_some_more();
@@ -430,8 +429,8 @@ TEST(azure, event_is_acknowledged_only_when_the_node_is_drained)
     NO_FIXTURE;
     set_clock_to_2016();
     cloud.name = "{\"compute\":{\"name\":\"a\"}}";
-    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S) "," EVENT(
-        "E2", "Reboot", "Started", "a", IN_40_S));
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a",
+                              IN_40_S) "," EVENT("E2", "Reboot", "Started", "a", IN_40_S));
     watch_start(&watch, "azure");
     notices_set_running(watch.notices, true);
     watch_until(&watch, watch.told == 2);

@@ -557,7 +557,7 @@ TEST(output, of_a_progress_bar_the_newest_is_shown)
     say(&a, ERR, "\r 20%");
     stage_settle(stage, true);
     assert_string_equal(stage->text[ERR], "[0]  20%\n"); /* at once, the first time */
-    for (int i = 0; i < 40000; i++) { /* more than a line may hold */
+    for (int i = 0; i < 40000; i++) {                    /* more than a line may hold */
         say(&a, ERR, "\r 30%");
         if (i % 1000 == 0) {
             stage_settle(stage, true);
@@ -613,7 +613,8 @@ TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
     assert_false(output_is_shown(&show, 1, 1, LOG_STDERR));
     assert_false(output_is_shown(&show, 2, 2, LOG_STDOUT));
     assert_true(output_is_shown(&show, 63, 63, LOG_STDERR));
-    static const char *const tees[] = {"", "4", "-1", "x", "0:", "0:4", "64:1", "0:1,", ",", "0:1;1:1", "3 "};
+    static const char *const tees[] = {"",     "4",    "-1", "x",       "0:", "0:4",
+                                       "64:1", "0:1,", ",",  "0:1;1:1", "3 "};
     for (size_t i = 0; i < sizeof(tees) / sizeof(tees[0]); i++) {
         assert_int_equal(output_show_tee(&show, tees[i], &why), TFE_EINVAL);
     }

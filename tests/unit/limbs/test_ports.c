@@ -176,7 +176,8 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
             assert_int_not_equal(fresh[i], even[k]);
         }
     }
-    /* Epoch 4 goes on on its own until the other parity is wanted again: those are the other halves. */
+    /* Epoch 4 goes on on its own until the other parity is wanted again: those are the other
+     * halves. */
     assert_int_equal(bound(even[0], false, false), -1);
     ports_let_go(ports, 4);
     hold(ports, 6, false, now, 3);

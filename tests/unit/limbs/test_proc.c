@@ -197,7 +197,8 @@ static void count_loopback(void *ctx, struct in_addr remote)
     *n += remote.s_addr == htonl(INADDR_LOOPBACK) ? 1 : 0;
 }
 
-/* A process that connects to the port of 127.0.0.host, by a socket of that family; it says when it has. */
+/* A process that connects to the port of 127.0.0.host, by a socket of that family; it says when it
+ * has. */
 static pid_t caller(int family, uint8_t host, uint16_t port)
 {
     int pipe_fds[2];
@@ -275,8 +276,8 @@ TEST(proc, a_connection_of_ipv4_by_a_socket_of_ipv6_counts_like_any)
     close(v6);
     pid_t listener = child(AF_INET, &port, "listener");
     pid_t pid = caller(AF_INET6, 2, port);
-    const struct proc_connections which = {
-        .remote_port = port, .remote.s_addr = htonl(0x7F000002u)};
+    const struct proc_connections which = {.remote_port = port,
+                                           .remote.s_addr = htonl(0x7F000002u)};
     assert_int_equal(proc_connections_of(pid, &which), 1);
     end(pid);
     end(listener);

@@ -202,9 +202,10 @@ TEST(standby, tf_config_of_ten_thousand_members_reaches_the_script)
     enum { MEMBERS = 10000 };
     struct rig *rig = *state;
     char script[] = "/tmp/tfe-standby-XXXXXX";
-    const char text[] = "import json, os\n"
-                        "c = json.loads(os.environ['TF_CONFIG'])\n"
-                        "print(len(c['cluster']['worker']), len(os.environ['TF_CONFIG']) > 131072)\n";
+    const char text[] =
+        "import json, os\n"
+        "c = json.loads(os.environ['TF_CONFIG'])\n"
+        "print(len(c['cluster']['worker']), len(os.environ['TF_CONFIG']) > 131072)\n";
     int fd = mkstemp(script);
     assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
     close(fd);
@@ -229,8 +230,8 @@ TEST(standby, tf_config_of_ten_thousand_members_reaches_the_script)
     struct trainer_place place = {
         .job = "j", .node = "n", .run = 1, .epoch = 1, .rows = rows, .n_rows = MEMBERS, .nproc = 1};
     char **env;
-    assert_int_equal(
-        environment_new((const char *const *)environ, &agent_options, &place, &env), 0);
+    assert_int_equal(environment_new((const char *const *)environ, &agent_options, &place, &env),
+                     0);
     struct spawn_spec spec = {.argv = (const char *const *)command.argv,
                               .envp = (const char *const *)env};
     bool is_handed;

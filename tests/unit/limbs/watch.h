@@ -59,12 +59,9 @@ static inline void watch_init(struct watch *w)
 static inline void watch_start(struct watch *w, const char *notice)
 {
     struct tfe_why why;
-    const struct notice_wish wish = {.choice = &w->choice,
-                                     .pace = &watch_pace,
-                                     .options = &agent_options,
-                                     .grace_ms = GRACE_MS};
-    if (notice_choice_parse(&w->choice, notice, &why) ||
-        notice_choice_places(&w->choice, &why)) {
+    const struct notice_wish wish = {
+        .choice = &w->choice, .pace = &watch_pace, .options = &agent_options, .grace_ms = GRACE_MS};
+    if (notice_choice_parse(&w->choice, notice, &why) || notice_choice_places(&w->choice, &why)) {
         fail_msg("%s", why.text);
     }
     assert_int_equal(notices_new(w->base, &wish, watch_on_notice, w, &w->notices), 0);

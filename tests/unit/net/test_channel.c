@@ -288,8 +288,7 @@ TEST(channel, sizes_that_no_frame_has_are_refused)
     assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, plain, 0)), TFE_EINVAL);
     assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, plain, sizeof plain)),
                      TFE_EINVAL);
-    assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, plain, sizeof plain - 1)),
-                     0);
+    assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, plain, sizeof plain - 1)), 0);
     assert_int_equal(side_send(&world.client, (struct tfe_msg){.type = (enum tfe_msg_type)250}),
                      TFE_EINVAL);
     assert_int_equal(side_send(&world.client, renew(2)), 0);

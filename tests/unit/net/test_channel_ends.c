@@ -291,8 +291,7 @@ TEST(channel_ends, a_malformed_message_ends_the_connection)
     NO_FIXTURE;
     static const uint8_t malformed[] = {MSG_RENEW, 0xff, 0xff, 0xff};
     world_connect(&world);
-    assert_int_equal(
-        INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed)), 0);
+    assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed)), 0);
     assert_int_equal(side_send(&world.client, renew(2)), 0);
     RUN_UNTIL(&world, world.server.closed == 1);
     assert_ended(&world.server, CHANNEL_PROTOCOL);
@@ -305,8 +304,7 @@ TEST(channel_ends, a_malformed_first_message_establishes_nothing)
     static const uint8_t malformed[] = {MSG_RENEW, 0xff, 0xff, 0xff};
     world_dial(&world, "127.0.0.1", listener_port(world.listener));
     RUN_UNTIL(&world, world.client.established == 1);
-    assert_int_equal(
-        INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed)), 0);
+    assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, malformed, sizeof malformed)), 0);
     RUN_UNTIL(&world, world.server.closed == 1);
     assert_ended(&world.server, CHANNEL_PROTOCOL);
     assert_int_equal(world.server.established, 0);

@@ -1,5 +1,5 @@
-/* tests/unit/net/test_channel_gate.c: a storm of handshakes takes its turns: so many per turn of the
- * loop, all in the end. */
+/* tests/unit/net/test_channel_gate.c: a storm of handshakes takes its turns: so many per turn of
+ * the loop, all in the end. */
 #include <poll.h>
 
 #include "tests/unit/net/wires.h"
@@ -41,8 +41,7 @@ static int begin_storm(void **state)
         hello_client_free(client);
         assert_int_equal(write(ends[0], request, n), n);
         assert_int_equal(channel_accept(world.base, ends[1], world.hello, &world.server_facts,
-                                        HANDSHAKE_MS, &storm_ops, &server_side[i],
-                                        &server_side[i]),
+                                        HANDSHAKE_MS, &storm_ops, &server_side[i], &server_side[i]),
                          0);
     }
     return 0;

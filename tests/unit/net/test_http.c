@@ -1,6 +1,5 @@
 /* tests/unit/net/test_http.c: one question over loopback, to a service that behaves or does not. */
 #include "common/net/http.h"
-
 #include "tests/unit/net/wires.h"
 
 static struct event_base *base;
@@ -11,11 +10,11 @@ static unsigned open_before;
 
 /* What the service does with a connection. */
 static struct {
-    const char *says;    /* once it has heard the request; NULL: nothing */
-    size_t bytes;        /* of filler after it */
-    bool closes;         /* after that */
-    bool resets;         /* instead, without an answer */
-    unsigned drip_ms;    /* between two bytes */
+    const char *says; /* once it has heard the request; NULL: nothing */
+    size_t bytes;     /* of filler after it */
+    bool closes;      /* after that */
+    bool resets;      /* instead, without an answer */
+    unsigned drip_ms; /* between two bytes */
     int fd;
     size_t said;
     struct event *ready;
@@ -76,8 +75,8 @@ static void service_hear(evutil_socket_t fd, short what, void *ctx)
 {
     (void)what;
     (void)ctx;
-    ssize_t n = recv(fd, service.heard + service.heard_n,
-                     sizeof service.heard - 1 - service.heard_n, 0);
+    ssize_t n =
+        recv(fd, service.heard + service.heard_n, sizeof service.heard - 1 - service.heard_n, 0);
     if (n <= 0) {
         (void)event_del(service.drip);
         service_close();
@@ -242,7 +241,8 @@ TEST(http, hanging_ends_at_the_deadline)
     const int64_t began = now_ms();
     ask(&(struct http_question){.within_ms = 80});
     assert_string_equal(seen.error, "no whole answer within 80 ms");
-    assert_true(now_ms() - began >= 70); /* libevent counts from a coarse clock: a tick less than 80 may pass */
+    assert_true(now_ms() - began >=
+                70); /* libevent counts from a coarse clock: a tick less than 80 may pass */
 }
 
 TEST(http, a_slow_drip_ends_at_the_same_deadline)

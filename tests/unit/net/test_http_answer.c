@@ -175,7 +175,8 @@ TEST(http_answer, that_is_huge_is_refused_at_the_limits)
     assert_int_equal(feed(start), TFE_ETOOBIG);
     http_answer_done(&answer);
     (void)snprintf(start, sizeof start,
-                   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", HTTP_BODY_MAX + 1);
+                   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n",
+                   HTTP_BODY_MAX + 1);
     assert_int_equal(feed(start), TFE_ETOOBIG);
     /* Without saying so. */
     http_answer_done(&answer);

@@ -359,20 +359,21 @@ TEST(options, help_has_a_line_for_each_that_is_not_hidden)
     assert_non_null(out);
     options_print_help(&stopping, out);
     assert_int_equal(fclose(out), 0);
-    assert_string_equal(text, "Runs it.\n\nUsage: tfe-agent [OPTIONS] SCRIPT\n\nOptions:\n"
-                              "  -j, --json              write JSON\n"
-                              "  -s, --no-standby        no standby\n"
-                              "      --job=NAME          name of the run (default default)\n"
-                              "      --log-dir=DIR       logs go there\n"
-                              "  -n, --nproc-per-node=N  trainers per node (default 1)\n"
-                              "  -p, --port=PORT         port (default 5556)\n"
-                              "      --stop-grace=TIME   time to save (default 5s)\n"
-                              "      --nnodes=MIN:MAX    nodes (default 1:1)\n"
-                              "  -h, --help              show this text and exit\n"
-                              "      --version           show the version and exit\n"
-                              "\nTIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h, 1d.\n"
-                              "\nEvery option may also come from the environment: --some-name is "
-                              "TFE_SOME_NAME. The command line wins.\n");
+    assert_string_equal(text,
+                        "Runs it.\n\nUsage: tfe-agent [OPTIONS] SCRIPT\n\nOptions:\n"
+                        "  -j, --json              write JSON\n"
+                        "  -s, --no-standby        no standby\n"
+                        "      --job=NAME          name of the run (default default)\n"
+                        "      --log-dir=DIR       logs go there\n"
+                        "  -n, --nproc-per-node=N  trainers per node (default 1)\n"
+                        "  -p, --port=PORT         port (default 5556)\n"
+                        "      --stop-grace=TIME   time to save (default 5s)\n"
+                        "      --nnodes=MIN:MAX    nodes (default 1:1)\n"
+                        "  -h, --help              show this text and exit\n"
+                        "      --version           show the version and exit\n"
+                        "\nTIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h, 1d.\n"
+                        "\nEvery option may also come from the environment: --some-name is "
+                        "TFE_SOME_NAME. The command line wins.\n");
     free(text);
 }
 

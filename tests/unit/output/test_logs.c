@@ -1,5 +1,5 @@
-/* tests/unit/output/test_logs.c: log files that nobody overwrites, that never grow too long, and that never hold
- * anybody up. */
+/* tests/unit/output/test_logs.c: log files that nobody overwrites, that never grow too long, and
+ * that never hold anybody up. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -85,9 +85,9 @@ TEST(logs, names_are_ours_or_not)
     (void)state;
     static const char *const ours[] = {"rank-0.stdout", "rank-12.stderr", "rank-0-2.stdout",
                                        "rank-0.stdout.old", "rank-3-17.stderr.old"};
-    static const char *const others[] = {"rank-.stdout",  "rank-0.stdout.old.old", "rank-0.txt",
-                                         "rank-0",        "xrank-0.stdout",        "rank-0.stdoutx",
-                                         "rank-0-.stdout", "notes.txt",             ""};
+    static const char *const others[] = {
+        "rank-.stdout",   "rank-0.stdout.old.old", "rank-0.txt", "rank-0", "xrank-0.stdout",
+        "rank-0.stdoutx", "rank-0-.stdout",        "notes.txt",  ""};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
         assert_true(log_name_is_file(ours[i]));
     }
@@ -95,7 +95,8 @@ TEST(logs, names_are_ours_or_not)
         assert_false(log_name_is_file(others[i]));
     }
     assert_true(log_name_is_run("run-1") && log_name_is_epoch("epoch-18446744073709551615"));
-    assert_false(log_name_is_run("run-") || log_name_is_run("run-1a") || log_name_is_epoch("epoch"));
+    assert_false(log_name_is_run("run-") || log_name_is_run("run-1a") ||
+                 log_name_is_epoch("epoch"));
 }
 
 TEST(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
@@ -349,7 +350,8 @@ TEST(logs, only_old_files_of_ours_are_removed_and_a_few_at_a_time)
     assert_int_equal(access(folder_path(root, "mnist/run-1/epoch-3/notes.txt"), F_OK), 0);
     assert_int_equal(access(folder_path(root, "mnist/thesis/epoch-3/rank-0.stdout"), F_OK), 0);
     assert_int_equal(access(folder_path(root, "other/run-9"), F_OK), -1);
-    assert_int_equal(access(folder_path(root, "other"), F_OK), 0); /* not a name that only we make */
+    assert_int_equal(access(folder_path(root, "other"), F_OK),
+                     0); /* not a name that only we make */
     assert_int_equal(access(folder_path(elsewhere, "rank-0.stdout"), F_OK), 0);
     folder_remove(elsewhere);
 }

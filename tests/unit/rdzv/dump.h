@@ -1,6 +1,6 @@
-/* tests/unit/rdzv/dump.h: everything that a rendezvous core knows, as text: for stories in which nothing may
- * have changed. Left out is what may move without anybody noticing: addresses, room that was reserved,
- * and the time itself. */
+/* tests/unit/rdzv/dump.h: everything that a rendezvous core knows, as text: for stories in which
+ * nothing may have changed. Left out is what may move without anybody noticing: addresses, room
+ * that was reserved, and the time itself. */
 #ifndef TFE_TESTS_UNIT_RDZV_DUMP_H
 #define TFE_TESTS_UNIT_RDZV_DUMP_H
 
@@ -38,7 +38,8 @@ static inline void dump_node(FILE *f, const struct node *n)
     DUMP_U(n, durable), DUMP_U(n, is_dead), DUMP_U(n, answering), DUMP_U(n, answering_epoch);
     DUMP_U(n, released), DUMP_T(n, released_until), DUMP_U(n, is_mute), DUMP_U(n, n_probing);
     DUMP_U(n, is_proven), DUMP_U(n, hold_ms), DUMP_U(n, reports), DUMP_U(n, report.has_ended);
-    DUMP_U(n, haunts), DUMP_U(n, report.seat), DUMP_U(n, report.listening), DUMP_U(n, progress.epoch), DUMP_U(n, progress.step);
+    DUMP_U(n, haunts), DUMP_U(n, report.seat), DUMP_U(n, report.listening),
+        DUMP_U(n, progress.epoch), DUMP_U(n, progress.step);
     DUMP_U(n, progress.saves), DUMP_U(n, guard_pid), DUMP_U(n, n_trainer_pids);
     DUMP_U(n, n_standby_pids), DUMP_U(n, drained), DUMP_U(n, notice), DUMP_T(n, notice_deadline);
     DUMP_U(n, save_told), DUMP_U(n, told_spread_ms), DUMP_U(n, table_digest);
@@ -62,7 +63,8 @@ static inline void dump_job(FILE *f, struct job *j)
     DUMP_U(j, script_digest), DUMP_U(j, run), DUMP_U(j, restarts), DUMP_U(j, granted_ttl_ms);
     DUMP_U(j, durable_ttl_ms), DUMP_U(j, durable_epoch), DUMP_U(j, highest_epoch);
     DUMP_U(j, has_cause), DUMP_U(j, next_cause), DUMP_U(j, rank0_finished);
-    DUMP_U(j, has_progressed), DUMP_U(j, is_first_epoch), DUMP_U(j, n_nodes), DUMP_U(j, n_connected);
+    DUMP_U(j, has_progressed), DUMP_U(j, is_first_epoch), DUMP_U(j, n_nodes),
+        DUMP_U(j, n_connected);
     DUMP_U(j, n_ready), DUMP_T(j, waiting_since), DUMP_T(j, last_join);
     DUMP_T(j, ready_since), DUMP_T(j, switch_began), DUMP_T(j, stop_began), DUMP_T(j, fenced_until);
     DUMP_T(j, exit_deadline), DUMP_U(j, fence_traced), DUMP_U(j, mass_epoch), DUMP_T(j, mass_until);

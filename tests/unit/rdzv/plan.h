@@ -1,4 +1,5 @@
-/* tests/unit/rdzv/plan.h: what scripts tell and machines warn of, for stories about planned switches. */
+/* tests/unit/rdzv/plan.h: what scripts tell and machines warn of, for stories about planned
+ * switches. */
 #ifndef TFE_TESTS_UNIT_RDZV_PLAN_H
 #define TFE_TESTS_UNIT_RDZV_PLAN_H
 
@@ -17,9 +18,10 @@ static inline void listens(struct world *w, uint32_t session, uint64_t epoch, ui
           (struct msg_progress){.epoch = epoch, .has_step = true, .step = step, .listens = true});
 }
 
-/* It has saved at that step, for the n-th time in the epoch, having heard of SAVE number `answers`. */
-static inline void saved(struct world *w, uint32_t session, uint64_t epoch, uint64_t step, uint32_t n,
-                         uint64_t answers)
+/* It has saved at that step, for the n-th time in the epoch, having heard of SAVE number `answers`.
+ */
+static inline void saved(struct world *w, uint32_t session, uint64_t epoch, uint64_t step,
+                         uint32_t n, uint64_t answers)
 {
     tells(w, session,
           (struct msg_progress){.epoch = epoch,
@@ -32,13 +34,13 @@ static inline void saved(struct world *w, uint32_t session, uint64_t epoch, uint
                                 .listens = answers != 0});
 }
 
-static inline void noticed(struct world *w, uint32_t session, enum tfe_notice kind, uint32_t within_ms)
+static inline void noticed(struct world *w, uint32_t session, enum tfe_notice kind,
+                           uint32_t within_ms)
 {
-    assert_int_equal(
-        say(w, session,
-            &(struct tfe_msg){.type = MSG_NOTICE,
-                              .u.notice = {.kind = kind, .deadline_ms = within_ms}}),
-        0);
+    assert_int_equal(say(w, session,
+                         &(struct tfe_msg){.type = MSG_NOTICE,
+                                           .u.notice = {.kind = kind, .deadline_ms = within_ms}}),
+                     0);
 }
 
 static inline void notice_withdrawn(struct world *w, uint32_t session, enum tfe_notice kind)

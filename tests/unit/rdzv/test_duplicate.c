@@ -1,4 +1,5 @@
-/* tests/unit/rdzv/test_duplicate.c: two processes with one node id, and STARTs that nobody can follow. */
+/* tests/unit/rdzv/test_duplicate.c: two processes with one node id, and STARTs that nobody can
+ * follow. */
 #include "tests/unit/rdzv/world.h"
 
 /* A process with node b's id, which has never heard of an epoch, comes on session 5. */

@@ -423,8 +423,9 @@ TEST(restart, a_lost_epoch_of_one_waits_for_its_fence)
 
 TEST(restart, of_an_epoch_recorded_once_more_in_a_switch_knows_its_own_ports)
 {
-    /* A drain is recorded at once. Members that were READY for the next epoch by then had others' ports in
-     * the record, and who had not heard of the running one was told another table than its peers. */
+    /* A drain is recorded at once. Members that were READY for the next epoch by then had others'
+     * ports in the record, and who had not heard of the running one was told another table than its
+     * peers. */
     NO_FIXTURE;
     struct disk disk;
     struct world *w = a_running_world_on(&disk, 3);
@@ -436,11 +437,9 @@ TEST(restart, of_an_epoch_recorded_once_more_in_a_switch_knows_its_own_ports)
                 .type = MSG_READY,
                 .u.ready = {.epoch = 2, .host = "a0", .ports = other_ports, .n_ports = 1}}),
         0);
-    assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_DRAIN,
-                                                  .now = {w->now},
-                                                  .job = "j",
-                                                  .node = "c"}),
-                     0);
+    assert_int_equal(
+        step(w, &(struct rdzv_event){.type = RDZV_DRAIN, .now = {w->now}, .job = "j", .node = "c"}),
+        0);
     assert_saw(w, "PERSIST job=j epoch=1");
     assert_true(disk.record.members[2].drained);
     assert_int_equal(disk.record.members[0].ports[0], 1000);

@@ -163,8 +163,8 @@ TEST(success, of_another_rank_while_rank_0_hangs_is_a_failure)
 
 TEST(success, of_another_rank_while_rank_0_is_out_of_sight_is_nobodys_fault)
 {
-    /* An agent was killed at the end of a training; the grace was shorter than its lease, and its node
-     * was charged for a rank 0 that hangs. */
+    /* An agent was killed at the end of a training; the grace was shorter than its lease, and its
+     * node was charged for a rank 0 that hangs. */
     NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 0);

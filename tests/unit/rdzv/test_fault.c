@@ -73,7 +73,8 @@ static bool is_charged(const char *tail)
 
 TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_says_afterwards)
 {
-    /* A worker that ends with an exception finds its peers gone in the shutdown barrier and says so. */
+    /* A worker that ends with an exception finds its peers gone in the shutdown barrier and says
+     * so. */
     NO_FIXTURE;
     assert_true(
         is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
@@ -232,8 +233,8 @@ TEST(budget, a_node_that_joins_breaks_the_row_once)
         forget(w);
         exited(w, 1, epoch, 143);
         char line[64];
-        snprintf(line, sizeof(line), "~end job=j node=b epoch=%u number=%u preempted", (unsigned)epoch,
-                 (unsigned)(epoch - 4));
+        snprintf(line, sizeof(line), "~end job=j node=b epoch=%u number=%u preempted",
+                 (unsigned)epoch, (unsigned)(epoch - 4));
         assert_saw(w, line);
         stopped_and_ready(w, 0, epoch);
         ready(w, 1, epoch + 1);
@@ -255,7 +256,8 @@ TEST(budget, a_rank_0_that_never_ends_is_charged)
     world_free(w);
 }
 
-/* --- what is known of an end -------------------------------------------------------------------- */
+/* --- what is known of an end --------------------------------------------------------------------
+ */
 
 static void ends_as(struct msg_exited exited, const char *how, bool charged)
 {
@@ -284,10 +286,11 @@ TEST(cause, each_has_its_evidence_and_its_price)
     ends_as((struct msg_exited){.signal = 9, .end = ENDING_PROGRESS_TIMEOUT}, "progress_timeout",
             true);
     /* Whatever it said last is not what it was ended for. */
-    ends_as((struct msg_exited){.signal = 9,
-                                .end = ENDING_PROGRESS_TIMEOUT,
-                                .tail = "Traceback (most recent call last):\n  File\nValueError: x"},
-            "progress_timeout", true);
+    ends_as(
+        (struct msg_exited){.signal = 9,
+                            .end = ENDING_PROGRESS_TIMEOUT,
+                            .tail = "Traceback (most recent call last):\n  File\nValueError: x"},
+        "progress_timeout", true);
     ends_as((struct msg_exited){.signal = 9,
                                 .end = ENDING_PROGRESS_TIMEOUT,
                                 .tail = "Collective ops is aborted by: heartbeat timeout"},
@@ -298,9 +301,10 @@ TEST(cause, each_has_its_evidence_and_its_price)
                                 .end = ENDING_START_FAILED,
                                 .tail = "rpc /tensorflow.CoordinationService/Heartbeat failed"},
             "peer_caused", false);
-    ends_as((struct msg_exited){.code = 1,
-                                .tail = "UNAVAILABLE: /tensorflow.CoordinationService/RegisterTask"},
-            "peer_caused", false);
+    ends_as(
+        (struct msg_exited){.code = 1,
+                            .tail = "UNAVAILABLE: /tensorflow.CoordinationService/RegisterTask"},
+        "peer_caused", false);
 }
 
 TEST(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coordinators)
@@ -333,10 +337,11 @@ TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
     w = a_running_world(1, 2, 2);
     w->renews[1] = false;
     pass(w, 9000);
-    exited_as(w, 0,
-              (struct msg_exited){.epoch = 1,
-                                  .code = 1,
-                                  .tail = "Traceback (most recent call last):\n  File\nValueError: x"});
+    exited_as(
+        w, 0,
+        (struct msg_exited){.epoch = 1,
+                            .code = 1,
+                            .tail = "Traceback (most recent call last):\n  File\nValueError: x"});
     assert_saw(w, "own_fault"); /* it has said what it was */
     world_free(w);
 
@@ -362,7 +367,8 @@ TEST(budget, is_never_shown_as_more_than_there_is)
     world_free(w);
 }
 
-/* --- quarantine --------------------------------------------------------------------------------- */
+/* --- quarantine ---------------------------------------------------------------------------------
+ */
 
 /* a has trained for a while; b has come in and is at fault at once. */
 static struct world *a_bad_newcomer(void)
@@ -444,16 +450,16 @@ TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
     join(w, 1, "b");
     ready(w, 1, 2);
     stopped_and_ready(w, 0, 1);
-    exited_as(w, 0,
-              (struct msg_exited){
-                  .epoch = 2, .code = 1, .tail = "Collective ops is aborted by: x"});
+    exited_as(
+        w, 0,
+        (struct msg_exited){.epoch = 2, .code = 1, .tail = "Collective ops is aborted by: x"});
     assert_saw(w, "~end job=j node=a epoch=2 number=1 peer_caused");
     exited(w, 1, 2, 1);
     assert_saw(w, "~node_quarantined");
     ready(w, 0, 3);
-    exited_as(w, 0,
-              (struct msg_exited){
-                  .epoch = 3, .code = 1, .tail = "Collective ops is aborted by: x"});
+    exited_as(
+        w, 0,
+        (struct msg_exited){.epoch = 3, .code = 1, .tail = "Collective ops is aborted by: x"});
     assert_saw(w, "epoch=3 number=1 ");
     world_free(w);
 }

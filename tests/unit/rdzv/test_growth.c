@@ -54,9 +54,7 @@ TEST(growth, that_has_gone_again_stops_nothing)
 static void listening(struct world *w, uint32_t session, uint64_t epoch)
 {
     assert_int_equal(
-        say(w, session,
-            &(struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = epoch}),
-        0);
+        say(w, session, &(struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = epoch}), 0);
 }
 
 TEST(growth, keeps_ten_standstills_from_the_last)
@@ -208,8 +206,8 @@ TEST(growth, a_restarted_server_does_not_take_old_answers_for_new_ones)
 
 TEST(growth, a_restarted_server_takes_no_answer_to_what_it_did_not_ask)
 {
-    /* The server before this one had asked, and died before the answer: SAVE 1 of the next was taken for
-     * answered before it was asked, and the switch lost all steps since. */
+    /* The server before this one had asked, and died before the answer: SAVE 1 of the next was
+     * taken for answered before it was asked, and the switch lost all steps since. */
     NO_FIXTURE;
     struct world *w = an_adopted_world(2);
     listens(w, 0, 4, 100);

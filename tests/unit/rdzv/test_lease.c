@@ -23,7 +23,10 @@ TEST(ttl, grows_with_the_number_of_leases_and_shrinks_with_it)
     struct world *w = a_modest_server(8, 8);
     for (uint32_t i = 0; i < 8; i++) {
         join(w, i, name_of(i));
-        assert_saw(w, i < 3 ? "ttl=10000" : i < 5 ? "ttl=15000" : i < 6 ? "ttl=20000" : "ttl=25000");
+        assert_saw(w, i < 3   ? "ttl=10000"
+                      : i < 5 ? "ttl=15000"
+                      : i < 6 ? "ttl=20000"
+                              : "ttl=25000");
     }
     renew(w, 0);
     assert_saw(w, "ttl=25000");
@@ -155,7 +158,8 @@ TEST(fence, of_a_start_is_waited_for_though_no_renewal_followed)
     world_free(w);
 }
 
-/* --- what it costs ------------------------------------------------------------------------------ */
+/* --- what it costs ------------------------------------------------------------------------------
+ */
 
 /* Jobs of a thousand nodes each that wait for one more. */
 #define NODES_PER_JOB 1000u
@@ -170,10 +174,10 @@ struct crowd {
 
 static int crowd_says(struct crowd *c, uint32_t session, int64_t now, struct tfe_msg msg)
 {
-    return rdzv_step(c->r,
-                     &(struct rdzv_event){
-                         .type = RDZV_MESSAGE, .now = {now}, .session = session, .msg = &msg},
-                     &c->actions);
+    return rdzv_step(
+        c->r,
+        &(struct rdzv_event){.type = RDZV_MESSAGE, .now = {now}, .session = session, .msg = &msg},
+        &c->actions);
 }
 
 static struct crowd *a_crowd(uint32_t n)
@@ -236,8 +240,8 @@ static uint32_t spread_told(struct crowd *c, uint32_t session, uint64_t number)
     return c->actions.v[0].msg.u.renewed.spread_ms;
 }
 
-/* The first of a fleet that joined at once kept the spread of the small job that they had found, and most of the
- * fleet was back within the first second after an outage. */
+/* The first of a fleet that joined at once kept the spread of the small job that they had found,
+ * and most of the fleet was back within the first second after an outage. */
 TEST(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before)
 {
     NO_FIXTURE;
@@ -271,8 +275,8 @@ TEST(cost, leases_that_end_together_are_worked_off_in_slices)
             rdzv_step(c->r, &(struct rdzv_event){.type = RDZV_TICK, .now = {now}}, &c->actions), 0);
         uint32_t slice = 0;
         for (size_t i = 0; i < c->actions.n; i++) {
-            slice += c->actions.v[i].type == RDZV_TRACE &&
-                     c->actions.v[i].trace.kind == TRACE_NODE_LOST;
+            slice +=
+                c->actions.v[i].type == RDZV_TRACE && c->actions.v[i].trace.kind == TRACE_NODE_LOST;
         }
         if (slice == 0 || slice > RDZV_PERSIST_MAX) {
             fail_msg("%u lost in a step after %u", slice, lost);

@@ -9,7 +9,9 @@ TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
     join(w, 0, "a");
     ready(w, 0, 1);
     pass(w, 3000);
-    assert_saw(w, "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000\n");
+    assert_saw(
+        w,
+        "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000\n");
     pass(w, 1000);
     listens(w, 0, 1, 5);
     assert_saw(w, "progressed=4000\n");
@@ -23,8 +25,9 @@ TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
     assert_not_saw(w, "LEDGER"); /* a row a phase, not a row a step */
     pass(w, 500);
     stopped_and_ready(w, 0, 1);
-    assert_saw(w, "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000 "
-                  "progressed=4000 ended=7000 saved=12 lost=1 over\n");
+    assert_saw(
+        w, "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000 "
+           "progressed=4000 ended=7000 saved=12 lost=1 over\n");
     assert_saw(w, "LEDGER j/1 epoch=2 joined planned blamed= members=2 detected=4000 stopped=7000 "
                   "gathered=7500 committed=7500 started=7500\n");
     world_free(w);
@@ -42,7 +45,8 @@ TEST(ledger, of_a_loss_blames_the_node)
     ready(w, 1, 2);
     pass(w, 1000);
     char row[128];
-    snprintf(row, sizeof(row), "LEDGER j/1 epoch=2 trainer_failed blamed=b members=2 detected=%lld stopped=%lld",
+    snprintf(row, sizeof(row),
+             "LEDGER j/1 epoch=2 trainer_failed blamed=b members=2 detected=%lld stopped=%lld",
              (long long)since + 10000, (long long)since + 10000);
     assert_saw(w, row);
     world_free(w);

@@ -83,7 +83,8 @@ TEST(notice, asks_the_scripts_and_switches_at_the_checkpoint_that_answers)
 
 TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
 {
-    /* The margin: the standstill measured (2 s from STOP until the first step), and the stop grace (5 s). */
+    /* The margin: the standstill measured (2 s from STOP until the first step), and the stop grace
+     * (5 s). */
     NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 2);
     noticed(w, 1, NOTICE_PREEMPT, MSG_UNSET);
@@ -134,7 +135,8 @@ TEST(notice, waits_for_a_checkpoint_that_can_only_be_seen)
     saved(w, 0, 1, 10, 1, 0);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
     pass(w, 2000);
-    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 within="), 2); /* the preempt file may be watched */
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 within="),
+                     2); /* the preempt file may be watched */
     pass(w, 28000);
     assert_not_saw(w, "STOP");
     saved(w, 0, 1, 20, 2, 0);
@@ -200,8 +202,8 @@ TEST(notice, that_is_withdrawn_after_the_switch_brings_the_node_back)
 
 TEST(notice, of_which_a_hint_is_left_brings_the_node_back)
 {
-    /* A machine had said that it may have to go, then that it will, then that it will not: what its agent
-     * tells last is the hint that still stands, and the node was left out for good. */
+    /* A machine had said that it may have to go, then that it will, then that it will not: what its
+     * agent tells last is the hint that still stands, and the node was left out for good. */
     NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_REBALANCE, MSG_UNSET);

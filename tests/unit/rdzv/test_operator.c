@@ -1,4 +1,5 @@
-/* tests/unit/rdzv/test_operator.c: an operator evicts nodes, stops jobs, and names whom he means. */
+/* tests/unit/rdzv/test_operator.c: an operator evicts nodes, stops jobs, and names whom he means.
+ */
 #include "tests/unit/rdzv/operator.h"
 
 /* --- evict ------------------------------------------------------------------------------------ */
@@ -432,7 +433,8 @@ TEST(order, for_what_is_not_there_changes_nothing)
     world_free(w);
 }
 
-/* --- memory, and everything at any time -------------------------------------------------------- */
+/* --- memory, and everything at any time --------------------------------------------------------
+ */
 
 static struct world *an_operated_life(uint64_t fail_at)
 {

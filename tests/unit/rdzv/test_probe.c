@@ -70,7 +70,9 @@ TEST(newcomer, is_reached_before_the_running_epoch_stops)
     ready(w, 2, 2);
     assert_saw(w, "~node_ready job=j node=c");
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    assert_saw(w, "0:STOP epoch=1 planned\n0:PREPARE epoch=2\n1:STOP epoch=1 planned\n1:PREPARE epoch=2\n");
+    assert_saw(
+        w,
+        "0:STOP epoch=1 planned\n0:PREPARE epoch=2\n1:STOP epoch=1 planned\n1:PREPARE epoch=2\n");
     stopped_and_ready(w, 0, 1);
     stopped_and_ready(w, 1, 1);
     assert_saw(w, "2:START epoch=2 rank=2 world=3");
@@ -314,7 +316,8 @@ TEST(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for)
 
 TEST(newcomer, a_prober_that_reconnects_is_not_mute)
 {
-    /* Its next session had the same number, and was blamed for what the one before had been asked. */
+    /* Its next session had the same number, and was blamed for what the one before had been asked.
+     */
     NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");

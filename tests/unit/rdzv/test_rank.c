@@ -180,7 +180,8 @@ int main(void)
 {
     const struct CMUnitTest stories[] = {
         STORY(durable, has_rank_0_however_late_it_came),
-        STORY(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can),
+        STORY(durable,
+              takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can),
         STORY(durable, that_has_rank_0_keeps_it_whoever_else_is),
         STORY(durable, is_taken_in_before_other_spares),
         STORY(durable, is_known_to_a_restarted_server),

@@ -41,8 +41,8 @@ static void reports(struct world *w, uint32_t rank, uint64_t epoch, uint32_t nod
 
 TEST(lost_disk, a_notice_that_is_withdrawn_meanwhile_asks_no_member_for_another_epoch)
 {
-    /* It runs one, which the job is about to go on with: its READY for the next one counted from then on,
-     * while it still answered probes on those ports. */
+    /* It runs one, which the job is about to go on with: its READY for the next one counted from
+     * then on, while it still answered probes on those ports. */
     NO_FIXTURE;
     struct world *w = a_world(2, 4);
     reports(w, 1, 5, 2);
@@ -102,7 +102,8 @@ TEST(lost_disk, members_that_are_missing_after_a_lease_are_lost)
     world_free(w);
 }
 
-/* Its seats of members that nothing was heard of are all nobody's: no server could read that back. */
+/* Its seats of members that nothing was heard of are all nobody's: no server could read that back.
+ */
 TEST(lost_disk, an_epoch_of_which_only_a_part_is_known_is_never_recorded)
 {
     NO_FIXTURE;
@@ -111,11 +112,9 @@ TEST(lost_disk, an_epoch_of_which_only_a_part_is_known_is_never_recorded)
     reports(w, 2, 5, 3);
     pass(w, TTL_HELD_MS);
     assert_string_equal(job_state(w), "preparing");
-    assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_DRAIN,
-                                                  .now = {w->now},
-                                                  .job = "j",
-                                                  .node = "c"}),
-                     0);
+    assert_int_equal(
+        step(w, &(struct rdzv_event){.type = RDZV_DRAIN, .now = {w->now}, .job = "j", .node = "c"}),
+        0);
     assert_saw(w, "~node_draining");
     assert_not_saw(w, "PERSIST");
     world_free(w);
@@ -246,8 +245,8 @@ TEST(lost_disk, an_exit_meanwhile_ends_the_epoch_once_it_is_known)
     world_free(w);
 }
 
-/* Who had ended while the server was away was no member any more for the new one: of two nodes the other
- * alone was too few, it was stopped, and the next epoch waited for its fence. */
+/* Who had ended while the server was away was no member any more for the new one: of two nodes the
+ * other alone was too few, it was stopped, and the next epoch waited for its fence. */
 TEST(lost_disk, who_ended_well_meanwhile_is_a_member_still)
 {
     NO_FIXTURE;

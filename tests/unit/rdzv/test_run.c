@@ -68,7 +68,8 @@ TEST(run_key, is_known_to_a_restarted_server)
     assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
     next->join.run_key = "k1";
     join(next, 0, "x");
-    assert_saw(next, "0:FINISH succeeded: job j run 1 ended succeeded at 1970-01-02 00:00:00 UTC\n");
+    assert_saw(next,
+               "0:FINISH succeeded: job j run 1 ended succeeded at 1970-01-02 00:00:00 UTC\n");
     next->join.run_key = "k2";
     join(next, 0, "x");
     assert_saw(next, "0:FINISH succeeded: job j run 2 ended succeeded at 1970-01-02");
@@ -77,10 +78,17 @@ TEST(run_key, is_known_to_a_restarted_server)
     assert_saw(next, "run=3");
     world_free(next);
     assert_string_equal(disk.past, "1 k1 succeeded 86400000\n");
-    static const char *const bad[] = {"2 k1 succeeded 1\n", "0 k1 succeeded 1\n", "1 k1 drained 1\n",
-                                      "1 k1 succeeded 1",   "1 k1 succeeded\n",   "1 k/1 failed 1\n",
-                                      "1  failed 1\n",      "x k1 failed 1\n",    "1 k1 failed -1\n",
-                                      "99999999999999999999 k1 failed 1\n",       "\n"};
+    static const char *const bad[] = {"2 k1 succeeded 1\n",
+                                      "0 k1 succeeded 1\n",
+                                      "1 k1 drained 1\n",
+                                      "1 k1 succeeded 1",
+                                      "1 k1 succeeded\n",
+                                      "1 k/1 failed 1\n",
+                                      "1  failed 1\n",
+                                      "x k1 failed 1\n",
+                                      "1 k1 failed -1\n",
+                                      "99999999999999999999 k1 failed 1\n",
+                                      "\n"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         next = a_world(1, 1);
         disk.record.past = bad[i];

@@ -164,7 +164,8 @@ TEST(growth, comes_soon_and_survivors_keep_their_ranks)
     assert_not_saw(w, "STOP"); /* others may come as well */
     pass(w, 3000);
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    assert_saw(w, "0:STOP epoch=1 planned\n0:PREPARE epoch=2\n1:STOP epoch=1 planned\n1:PREPARE epoch=2");
+    assert_saw(
+        w, "0:STOP epoch=1 planned\n0:PREPARE epoch=2\n1:STOP epoch=1 planned\n1:PREPARE epoch=2");
     stopped_and_ready(w, 1, 1);
     assert_not_saw(w, "START");
     stopped_and_ready(w, 0, 1);

@@ -1,5 +1,5 @@
-/* tests/unit/rdzv/test_table.c: who is told the whole table, and who only what has changed since the one
- * it holds. */
+/* tests/unit/rdzv/test_table.c: who is told the whole table, and who only what has changed since
+ * the one it holds. */
 #include "tests/unit/rdzv/world.h"
 
 /* READY with the digest of a table that the node still holds. */
@@ -28,7 +28,8 @@ static uint64_t digest_of_table(uint32_t n, unsigned parity, const char *const *
 static const char *const abcdef[] = {"a", "b", "c", "d", "e", "f"};
 static const uint32_t first_six[] = {0, 1, 2, 3, 4, 5};
 
-/* Epochs 1 and 2 of six nodes; then b leaves, and those named in `hold` hold the table of epoch 1. */
+/* Epochs 1 and 2 of six nodes; then b leaves, and those named in `hold` hold the table of epoch 1.
+ */
 static struct world *a_world_in_epoch_3(uint64_t held, unsigned hold)
 {
     struct world *w = a_running_world(2, 6, 6);
@@ -93,8 +94,11 @@ TEST(table, who_says_that_its_table_did_not_match_gets_the_whole_one)
 static void ready_on_a_pair(struct world *w, uint32_t session, uint64_t epoch, uint64_t digest)
 {
     const uint16_t port = (uint16_t)(1000 + 100 * session + epoch % 2);
-    const struct msg_ready ready = {
-        .epoch = epoch, .host = w->node[session], .ports = &port, .n_ports = 1, .table_digest = digest};
+    const struct msg_ready ready = {.epoch = epoch,
+                                    .host = w->node[session],
+                                    .ports = &port,
+                                    .n_ports = 1,
+                                    .table_digest = digest};
     assert_int_equal(say(w, session, &(struct tfe_msg){.type = MSG_READY, .u.ready = ready}), 0);
 }
 

@@ -1,9 +1,10 @@
-/* tests/unit/rdzv/test_unchanged.c: an event that is refused, for want of memory or of sense, has changed
- * nothing: every entry point of the core, in every state of a job. */
+/* tests/unit/rdzv/test_unchanged.c: an event that is refused, for want of memory or of sense, has
+ * changed nothing: every entry point of the core, in every state of a job. */
 #include "tests/unit/rdzv/dump.h"
 #include "tests/unit/rdzv/operator.h"
 
-/* --- moments: a job in each of its states -------------------------------------------------------- */
+/* --- moments: a job in each of its states --------------------------------------------------------
+ */
 
 static struct world *waiting(void)
 {
@@ -83,18 +84,20 @@ static struct world *rebuilding(void)
     return w;
 }
 
-static struct world *(*const moments[])(void) = {waiting,    gathering,        committing,
-                                                 running,    preparing,        suspecting,
-                                                 finished,   failing_to_write, rebuilding};
+static struct world *(*const moments[])(void) = {waiting,  gathering,        committing,
+                                                 running,  preparing,        suspecting,
+                                                 finished, failing_to_write, rebuilding};
 #define N_MOMENTS (sizeof(moments) / sizeof(moments[0]))
 
-/* --- events: each entry point ------------------------------------------------------------------- */
+/* --- events: each entry point -------------------------------------------------------------------
+ */
 
 static char long_text[5000]; /* filled by whoever needs it */
 static const uint32_t two_pids[] = {7, 8};
 static const struct msg_exited some_exited = {.epoch = 1, .code = 1, .tail = "the end"};
 
-/* What an agent may say, and a shell. The job in world's moments has sizes of its own, filled in. */
+/* What an agent may say, and a shell. The job in world's moments has sizes of its own, filled in.
+ */
 static const struct tfe_msg said[] = {
     {.type = MSG_RENEW, .u.renew = {.number = 1}},
     {.type = MSG_READY, .u.ready = {.epoch = 1, .host = "h", .ports = some_ports, .n_ports = 1}},
@@ -114,10 +117,26 @@ static const struct tfe_msg said[] = {
 };
 #define N_SAID (sizeof(said) / sizeof(said[0]))
 
-/* JOINs: of the node that is there on another session and on its own, of newcomers to the job, to no
- * job yet and to the next run, with what runs and what has ended. */
-enum { JOIN_BACK = N_SAID, JOIN_AGAIN, JOIN_NEW, JOIN_JOB, JOIN_RUN, JOIN_REPORT, JOIN_EXITED,
-       CLOSED, PERSISTED, FAILED, CONFLICT, DRAINED, EVICTED, STOPPED_JOB, TICKED, N_EVENTS };
+/* JOINs: of the node that is there on another session and on its own, of newcomers to the job, to
+ * no job yet and to the next run, with what runs and what has ended. */
+enum {
+    JOIN_BACK = N_SAID,
+    JOIN_AGAIN,
+    JOIN_NEW,
+    JOIN_JOB,
+    JOIN_RUN,
+    JOIN_REPORT,
+    JOIN_EXITED,
+    CLOSED,
+    PERSISTED,
+    FAILED,
+    CONFLICT,
+    DRAINED,
+    EVICTED,
+    STOPPED_JOB,
+    TICKED,
+    N_EVENTS
+};
 
 static struct tfe_msg msg; /* what the event points to */
 
@@ -203,7 +222,8 @@ static int bare_step(struct world *w, const struct rdzv_event *event, struct rdz
     return rdzv_step(w->r, event, ret);
 }
 
-/* --- the stories -------------------------------------------------------------------------------- */
+/* --- the stories --------------------------------------------------------------------------------
+ */
 
 /* Whether the event needed so much memory in this moment. */
 static bool fails_at(size_t moment, size_t i, uint64_t nth)
@@ -316,7 +336,8 @@ static const struct {
     {0, {.type = RDZV_MESSAGE}, {.type = MSG_READY, .u.ready = {.epoch = 2, .host = "h"}}},
     {0,
      {.type = RDZV_MESSAGE},
-     {.type = MSG_READY, .u.ready = {.epoch = 2, .host = long_text, .ports = some_ports, .n_ports = 1}}},
+     {.type = MSG_READY,
+      .u.ready = {.epoch = 2, .host = long_text, .ports = some_ports, .n_ports = 1}}},
     {0,
      {.type = RDZV_MESSAGE},
      {.type = MSG_EXITED, .u.exited = {.epoch = 1, .local_rank = 9, .tail = ""}}},

@@ -383,8 +383,8 @@ static inline void join(struct world *w, uint32_t session, const char *node)
     assert_int_equal(try_join(w, session, node), 0);
 }
 
-/* The node's address is its id, and the epoch's parity unless it answers there; its ports count up from 1000 + 100 x
- * session. */
+/* The node's address is its id, and the epoch's parity unless it answers there; its ports count up
+ * from 1000 + 100 x session. */
 static inline int try_ready(struct world *w, uint32_t session, uint64_t epoch)
 {
     char host[TFE_ID_MAX + 32];
@@ -611,7 +611,8 @@ static inline struct world *a_running_world(uint32_t min, uint32_t max, uint32_t
     return w;
 }
 
-/* A server that was away has read that the node a alone is in epoch 4, and has it back on session 0. */
+/* A server that was away has read that the node a alone is in epoch 4, and has it back on session
+ * 0. */
 static inline struct world *an_adopted_world(uint32_t max)
 {
     struct world *w = a_world(1, max);

@@ -1,4 +1,5 @@
-/* tests/unit/scripts/test_checkpoints.c: saves seen in a directory that comes, goes and comes back. */
+/* tests/unit/scripts/test_checkpoints.c: saves seen in a directory that comes, goes and comes back.
+ */
 #include "agent/scripts/checkpoint_name.h"
 #include "agent/scripts/checkpoints.h"
 #include "tests/unit/folder.h"
@@ -51,8 +52,8 @@ static void make_dirs(struct stage *stage)
 
 static void start(struct stage *stage)
 {
-    assert_int_equal(
-        checkpoints_new(stage->base, stage->dir, on_checkpoint, stage, &stage->watch), 0);
+    assert_int_equal(checkpoints_new(stage->base, stage->dir, on_checkpoint, stage, &stage->watch),
+                     0);
     checkpoints_begin(stage->watch);
 }
 
@@ -125,8 +126,8 @@ TEST(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen)
     assert_int_equal(step, 0);
     assert_true(checkpoint_name_step("ckpt-e12-345", &step));
     assert_int_equal(step, 345);
-    static const char *const none[] = {"ckpt",    "ckpt-",  "ckpt-1x", "model-best", "7",
-                                       "ckpt- 1", "ckpt-+1", "c-99999999999999999999"};
+    static const char *const none[] = {"ckpt", "ckpt-",   "ckpt-1x", "model-best",
+                                       "7",    "ckpt- 1", "ckpt-+1", "c-99999999999999999999"};
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
         assert_false(checkpoint_name_step(none[i], &step));
     }
@@ -170,7 +171,8 @@ TEST(checkpoints, the_highest_epoch_that_has_saved_is_found)
     assert_int_equal(checkpoints_epoch(stage->dir), 0); /* not there yet */
     make_dirs(stage);
     assert_int_equal(checkpoints_epoch(stage->dir), 0);
-    static const char *const files[] = {"ckpt-3-9.index", "tfe-epoch-4", "ckpt-5-10.data-00000-of-00001"};
+    static const char *const files[] = {"ckpt-3-9.index", "tfe-epoch-4",
+                                        "ckpt-5-10.data-00000-of-00001"};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         char path[128];
         snprintf(path, sizeof(path), "%s/%s", stage->dir, files[i]);
@@ -239,7 +241,8 @@ TEST(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
     make_dirs(stage);
     start(stage);
     begin_save(stage, "ckpt-1");
-    checkpoints_ask(stage->watch, 7); /* the loop has not turned yet: it began before all the same */
+    checkpoints_ask(stage->watch,
+                    7); /* the loop has not turned yet: it began before all the same */
     end_save(stage, "ckpt-1");
     TURN_UNTIL(stage->base, stage->seen == 1);
     assert_int_equal(stage->answers, 0);

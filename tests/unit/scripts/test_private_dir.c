@@ -1,4 +1,5 @@
-/* tests/unit/scripts/test_private_dir.c: a directory nobody else enters, and no litter of the dead. */
+/* tests/unit/scripts/test_private_dir.c: a directory nobody else enters, and no litter of the dead.
+ */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -46,7 +47,8 @@ TEST(private_dir, it_is_closed_to_others_and_goes_with_what_is_in_it)
     private_dir_done(&dir); /* twice is harmless */
 }
 
-/* A directory as an agent that is killed leaves it: made, filled, its lock gone with the process. */
+/* A directory as an agent that is killed leaves it: made, filled, its lock gone with the process.
+ */
 static void leave_one(char ret[PRIVATE_DIR_MAX + 1])
 {
     int told[2];

@@ -1,4 +1,5 @@
-/* tests/unit/scripts/test_script_message.c: what a script may say, and everything else that may come. */
+/* tests/unit/scripts/test_script_message.c: what a script may say, and everything else that may
+ * come. */
 #include <stdio.h>
 #include <string.h>
 
@@ -114,8 +115,10 @@ TEST(script_message, long_and_deep_ones_are_refused)
     memset(text, ' ', sizeof(text));
     memcpy(text, "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":1}", 46);
     assert_int_equal(script_message_read(text, SCRIPT_MESSAGE_MAX + 1, &m, &why), TFE_EINVAL);
-    int n = snprintf(text, sizeof(text), "{\"type\":\"checkpoint\",\"epoch\":1,\"rank\":0,\"step\":1,"
-                                         "\"path\":\"%04500d\"}", 0);
+    int n = snprintf(text, sizeof(text),
+                     "{\"type\":\"checkpoint\",\"epoch\":1,\"rank\":0,\"step\":1,"
+                     "\"path\":\"%04500d\"}",
+                     0);
     assert_int_equal(script_message_read(text, (size_t)n, &m, &why), TFE_EINVAL);
 }
 

@@ -66,8 +66,8 @@ static struct sockaddr_un address_of(const struct stage *stage, int pid)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     const char *agent = scripts_socket(stage->scripts);
-    snprintf(at.sun_path, sizeof(at.sun_path), "%.*s/script-%d",
-             (int)(strrchr(agent, '/') - agent), agent, pid);
+    snprintf(at.sun_path, sizeof(at.sun_path), "%.*s/script-%d", (int)(strrchr(agent, '/') - agent),
+             agent, pid);
     return at;
 }
 
@@ -124,7 +124,8 @@ TEST(scripts, hello_progress_and_checkpoint_reach_the_core)
     assert_int_equal(stage->news[1].step, 120);
     assert_true(stage->news[1].has_trained);
     assert_false(stage->news[1].has_saved);
-    say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":5,\"step\":120,\"path\":\"/c/ckpt-120\"}");
+    say(fd,
+        "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":5,\"step\":120,\"path\":\"/c/ckpt-120\"}");
     TURN_UNTIL(stage->base, stage->told == 4);
     assert_true(stage->news[1].has_saved);
     assert_int_equal(stage->news[1].saved_step, 120);
@@ -151,8 +152,8 @@ TEST(scripts, many_words_of_one_turn_are_one_piece_of_news)
     int fd = script_open(stage, 77);
     for (int i = 1; i <= 5; i++) {
         char text[96];
-        snprintf(text, sizeof(text),
-                 "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":%d}", i);
+        snprintf(text, sizeof(text), "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":%d}",
+                 i);
         say(fd, text);
     }
     TURN_UNTIL(stage->base, stage->told > 0);
@@ -199,9 +200,8 @@ TEST(scripts, a_save_has_the_time_that_is_left)
     TURN_UNTIL(stage->base, stage->told == 1);
     scripts_save(stage->scripts, EPOCH, 1, tfe_mono_add(clock_mono(), 60000));
     unsigned ms = 0;
-    assert_int_equal(sscanf(heard(fd), "{\"type\":\"save\",\"epoch\":5,\"number\":1,\"within_ms\":%u}",
-                            &ms),
-                     1);
+    assert_int_equal(
+        sscanf(heard(fd), "{\"type\":\"save\",\"epoch\":5,\"number\":1,\"within_ms\":%u}", &ms), 1);
     assert_in_range(ms, 30000, 60000);
     close(fd);
 }

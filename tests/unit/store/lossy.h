@@ -1,5 +1,5 @@
-/* tests/unit/store/lossy.h: a disk in memory, as a VFS of SQLite: it can lose its power, when what was
- * not synced is there, is not there, or is torn; and it can fail at any one call.
+/* tests/unit/store/lossy.h: a disk in memory, as a VFS of SQLite: it can lose its power, when what
+ * was not synced is there, is not there, or is torn; and it can fail at any one call.
  *
  * Without shared memory (version 1), as the store, which locks its file for life, needs none. */
 #ifndef TFE_TESTS_UNIT_STORE_LOSSY_H
@@ -125,7 +125,8 @@ static inline int lossy_fault(int otherwise)
     if (lossy.is_dead) {
         return SQLITE_IOERR;
     }
-    /* Only locks are ever busy: SQLite takes that from any other call for something that can wait. */
+    /* Only locks are ever busy: SQLite takes that from any other call for something that can wait.
+     */
     if (lossy.fail_with == SQLITE_BUSY && !lossy.is_lock) {
         return 0;
     }

@@ -101,7 +101,8 @@ static inline int hear(void *ctx, const struct rdzv_record *r)
         (long long)r->ended.ms);
     for (uint32_t i = 0; i < r->n_members; i++) {
         const struct rdzv_member *m = &r->members[i];
-        at += (size_t)snprintf(heard->text + at, cap - at, " %s(%s)@%s:", m->node, m->name, m->host);
+        at +=
+            (size_t)snprintf(heard->text + at, cap - at, " %s(%s)@%s:", m->node, m->name, m->host);
         for (uint32_t k = 0; k < r->nproc; k++) {
             at += (size_t)snprintf(heard->text + at, cap - at, "%u,", (unsigned)m->ports[k]);
         }
@@ -129,10 +130,10 @@ static inline int hear_row(void *ctx, const struct msg_epoch_row *row)
     struct heard *heard = ctx;
     size_t at = strlen(heard->text);
     size_t cap = sizeof(heard->text);
-    at += (size_t)snprintf(heard->text + at, cap - at, "%u/%llu %s%s%s n=%u at", (unsigned)row->run,
-                           (unsigned long long)row->epoch, msg_cause_name(row->cause),
-                           row->blamed[0] != '\0' ? " by " : "", row->blamed,
-                           (unsigned)row->members);
+    at +=
+        (size_t)snprintf(heard->text + at, cap - at, "%u/%llu %s%s%s n=%u at", (unsigned)row->run,
+                         (unsigned long long)row->epoch, msg_cause_name(row->cause),
+                         row->blamed[0] != '\0' ? " by " : "", row->blamed, (unsigned)row->members);
     for (int i = 0; i < EPOCH__TIMES; i++) {
         at += (size_t)snprintf(heard->text + at, cap - at, "%c%lld", i > 0 ? ',' : ' ',
                                (long long)row->at[i].ms);

@@ -318,7 +318,8 @@ TEST(backup, that_is_broken_off_leaves_nothing)
     assert_non_null(strstr(f->why.text, copy)); /* tear-down finds whether anything was left */
 }
 
-/* A server that is killed meanwhile leaves its part, and in a container the next one has the same pid. */
+/* A server that is killed meanwhile leaves its part, and in a container the next one has the same
+ * pid. */
 TEST(backup, removes_what_killed_servers_have_left_of_it)
 {
     struct fixture *f = *state;

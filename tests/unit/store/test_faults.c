@@ -1,5 +1,6 @@
-/* tests/unit/store/test_faults.c: every call of the store with each call below it failing in turn: no memory,
- * a busy, full or broken disk. Whatever fails, it says so, nothing is corrupt, and the next try works.
+/* tests/unit/store/test_faults.c: every call of the store with each call below it failing in turn:
+ * no memory, a busy, full or broken disk. Whatever fails, it says so, nothing is corrupt, and the
+ * next try works.
  *
  * A prime stride through the calls; all of them with $TFE_TEST_FULL. */
 #include <unistd.h>
@@ -112,7 +113,8 @@ static int count_row(void *ctx, const struct msg_epoch_row *row)
 
 static bool open_it(struct life *l, uint64_t incarnation)
 {
-    return went_well(l, sqlite_store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->why));
+    return went_well(l,
+                     sqlite_store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->why));
 }
 
 /* One epoch further, in one transaction with its row. */
@@ -158,7 +160,8 @@ static void live(struct life *l, uint64_t incarnation)
     if (!open_it(l, incarnation)) {
         return;
     }
-    if (went_well(l, store_load(l->store, count_job, &epoch, &l->why)) && epoch != l->acknowledged) {
+    if (went_well(l, store_load(l->store, count_job, &epoch, &l->why)) &&
+        epoch != l->acknowledged) {
         ours = false;
         fail_msg("the job stands at %llu, not at %llu", (unsigned long long)epoch,
                  (unsigned long long)l->acknowledged);
@@ -344,8 +347,8 @@ static void remove_kept(const struct recover_report *report)
     (void)unlink(log);
 }
 
-/* Without memory a row read as nothing, and a whole table as one that could not be read: jobs were lost
- * that were in the file. */
+/* Without memory a row read as nothing, and a whole table as one that could not be read: jobs were
+ * lost that were in the file. */
 TEST(salvage, for_want_of_memory_loses_nothing_and_says_so)
 {
     NO_FIXTURE;

@@ -1,4 +1,5 @@
-/* tests/unit/store/test_power.c: the power goes at any write or sync, and no acknowledged epoch is lost.
+/* tests/unit/store/test_power.c: the power goes at any write or sync, and no acknowledged epoch is
+ * lost.
  *
  * 300 cycles; $TFE_TEST_CYCLES says how many instead, and with $TFE_TEST_FULL it is 10,000. */
 #include "server/store/sqlite.h"
@@ -66,8 +67,9 @@ static int take_row(void *ctx, const struct msg_epoch_row *row)
 static bool open_store(struct world *w)
 {
     struct tfe_why why = {.text = ""};
-    int err = sqlite_store_open(LOSSY_PATH, w->cycle + 1, (struct tfe_wall){.ms = (int64_t)w->cycle},
-                                "lossy", &w->store, &why);
+    int err =
+        sqlite_store_open(LOSSY_PATH, w->cycle + 1, (struct tfe_wall){.ms = (int64_t)w->cycle},
+                          "lossy", &w->store, &why);
     if (err != 0 && !lossy.is_dead) {
         fail_msg("cycle %llu: %s", (unsigned long long)w->cycle, why.text);
     }
@@ -114,9 +116,10 @@ static bool write_some(struct world *w)
         }
         job->tried = job->acknowledged + 1;
         struct msg_epoch_row row = a_row(job->tried);
-        err = store_put(w->store,
-                        a_record(&w->sample, names[i], job->tried, job->acknowledged, ++job->sequence),
-                        now, &why);
+        err = store_put(
+            w->store,
+            a_record(&w->sample, names[i], job->tried, job->acknowledged, ++job->sequence), now,
+            &why);
         if (err == 0) {
             err = store_put_row(w->store, names[i], &row, now, &why);
         }
@@ -162,10 +165,11 @@ TEST(power, no_acknowledged_epoch_is_lost_wherever_it_goes)
         store_close(w->store);
         lossy_power_cycle();
     }
-    print_message("%ld cycles: %llu died while it was opened; of epochs nobody was told of %llu were there "
-                  "and %llu were not\n",
-                  n, (unsigned long long)w->died_opening, (unsigned long long)w->kept_tries,
-                  (unsigned long long)w->lost_tries);
+    print_message(
+        "%ld cycles: %llu died while it was opened; of epochs nobody was told of %llu were there "
+        "and %llu were not\n",
+        n, (unsigned long long)w->died_opening, (unsigned long long)w->kept_tries,
+        (unsigned long long)w->lost_tries);
     /* Else the disk is too kind to prove anything. */
     assert_true(w->died_opening > 0 && w->kept_tries > 0 && w->lost_tries > 0);
     lossy_wipe();

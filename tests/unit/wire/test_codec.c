@@ -47,10 +47,10 @@ static void fill_texts(void)
 }
 
 static const struct tfe_msg samples[] = {
-    M(JOIN, join, long_id, long_id, long_label, 65536, 65536, 64, 0, D, 0, 1, D, true, UINT64_MAX, 5, 6,
-      INT32_MAX, &full_exited, true, long_id, true, D, &full_running),
-    M(JOIN, join, "j", "n", "", 1, 1, 1, U, U, U, U, U, false, 0, 0, 0, 0, NULL, false, NULL, false, U,
-      NULL),
+    M(JOIN, join, long_id, long_id, long_label, 65536, 65536, 64, 0, D, 0, 1, D, true, UINT64_MAX,
+      5, 6, INT32_MAX, &full_exited, true, long_id, true, D, &full_running),
+    M(JOIN, join, "j", "n", "", 1, 1, 1, U, U, U, U, U, false, 0, 0, 0, 0, NULL, false, NULL, false,
+      U, NULL),
     M(RENEW, renew, UINT64_MAX),
     M(RENEW, renew, 0),
     M(READY, ready, UINT64_MAX, long_host, many_ports, MSG_NPROC_MAX, UINT64_MAX, true),
@@ -69,7 +69,8 @@ static const struct tfe_msg samples[] = {
     M(RENEWED, renewed, 0, 1, 1, 0),
     M(PREPARE, prepare, UINT64_MAX, true, true),
     M(PREPARE, prepare, 1, false, false),
-    M(PROGRESS, progress, UINT64_MAX, true, UINT64_MAX, true, UINT64_MAX, UINT32_MAX, UINT64_MAX, true),
+    M(PROGRESS, progress, UINT64_MAX, true, UINT64_MAX, true, UINT64_MAX, UINT32_MAX, UINT64_MAX,
+      true),
     M(PROGRESS, progress, 1, false, 0, true, 0, 0, 0, false),
     M(PROGRESS, progress, 1, true, 0, false, 0, 0, 0, false),
     M(NOTICE, notice, NOTICE_OPERATOR, D, true, true),
@@ -253,7 +254,8 @@ static void same_table(const struct msg_table *a, const struct msg_table *b)
 
 static void same_start(const struct msg_start *a, const struct msg_start *b)
 {
-    SAME(epoch), SAME(run), SAME(rank), SAME(world), SAME(nodes), SAME(cause), SAME(table_digest), SAME(fence_ms);
+    SAME(epoch), SAME(run), SAME(rank), SAME(world), SAME(nodes), SAME(cause), SAME(table_digest),
+        SAME(fence_ms);
 }
 
 static void same_noted(const struct msg_noted *a, const struct msg_noted *b)
@@ -396,7 +398,7 @@ TEST(codec, bytes_are_what_protocol_md_says)
     static const struct tfe_msg notice = M(NOTICE, notice, NOTICE_PREEMPT, 120, false, false);
     static const struct tfe_msg save = M(SAVE, save, 3, 2, U);
     static const struct tfe_msg stop = M(STOP, stop, 3, true);
-    static const uint8_t progress_bytes[] = {8,    0x08, 3,    0x10, 0xac, 2, 0x18,
+    static const uint8_t progress_bytes[] = {8, 0x08, 3, 0x10, 0xac, 2,    0x18,
                                              0, 0x20, 1, 0x28, 2,    0x30, 1};
     static const uint8_t notice_bytes[] = {9, 0x08, 2, 0x10, 120};
     static const uint8_t save_bytes[] = {43, 0x08, 3, 0x10, 2};

@@ -1,7 +1,7 @@
 /* tests/unit/wire/test_token.c: tokens as text, and what an edit does to them. */
+#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
-#include <limits.h>
 #include <string.h>
 
 #include "common/wire/token.h"
