@@ -1,4 +1,4 @@
-/* common/base/assert.h: what must hold inside, in release too. Peer input never reaches one. Pure.
+/* common/base/assert.h: what must hold inside, in release too. No peer's input reaches one. Pure.
  */
 #ifndef TFE_COMMON_BASE_ASSERT_H
 #define TFE_COMMON_BASE_ASSERT_H

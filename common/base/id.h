@@ -4,8 +4,7 @@
 
 #include <stdbool.h>
 
-/* SECURITY.md's limit: ids go into logs, file names and command lines, so they are short and plain.
- */
+/* design 3.2's limit: ids go into logs, file names and command lines: short and plain. */
 #define TFE_ID_MAX 64
 
 /* Longest host name (RFC 1035, section 2.3.4, as text) and longest node label. */

@@ -25,7 +25,7 @@ void mem_free(const struct tfe_mem *mem, void *p)
     }
 }
 
-int mem_reserve(const struct tfe_mem *mem, void **array, size_t *cap, size_t need, size_t size)
+int mem_reserve(const struct tfe_mem *mem, void *array, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap) {
         return 0;
@@ -34,14 +34,19 @@ int mem_reserve(const struct tfe_mem *mem, void **array, size_t *cap, size_t nee
     if (grown < need) {
         grown = need;
     }
-    if (grown > SIZE_MAX / size) {
-        return TFE_ENOMEM;
-    }
-    void *p = mem->resize(mem->ctx, *array, grown * size);
+    int rc = mem_resize(mem, array, grown, size);
+    *cap = rc == 0 ? grown : *cap;
+    return rc;
+}
+
+int mem_resize(const struct tfe_mem *mem, void *array, size_t n, size_t size)
+{
+    void *p; /* copied, because pointers of any type lie there */
+    memcpy(&p, array, sizeof(p));
+    p = n > SIZE_MAX / size ? NULL : mem->resize(mem->ctx, p, n * size);
     if (!p) {
         return TFE_ENOMEM;
     }
-    *array = p;
-    *cap = grown;
+    memcpy(array, &p, sizeof(p));
     return 0;
 }

@@ -21,7 +21,11 @@ void *mem_new(const struct tfe_mem *mem, size_t count, size_t size);
 void mem_free(const struct tfe_mem *mem, void *p);
 
 /* Makes room for at least need objects of size bytes in *array, whose capacity is *cap, growing by
- * half again or more. TFE_ENOMEM: nothing changed. New room is not zeroed. */
-int mem_reserve(const struct tfe_mem *mem, void **array, size_t *cap, size_t need, size_t size);
+ * half again or more. array: a pointer to a pointer of any type. TFE_ENOMEM: nothing changed. New
+ * room is not zeroed. */
+int mem_reserve(const struct tfe_mem *mem, void *array, size_t *cap, size_t need, size_t size);
+
+/* Likewise for exactly n objects, where the capacity is kept elsewhere. */
+int mem_resize(const struct tfe_mem *mem, void *array, size_t n, size_t size);
 
 #endif

@@ -1,11 +1,6 @@
 /* common/base/msg.c: names of messages and of their enumerated values. */
 #include "common/base/msg.h"
 
-/* Each list becomes one switch; a number that no build knows falls out of it. */
-#define MSG_NAME_OF(NAME, number, name)                                                            \
-    case number:                                                                                   \
-        return name;
-
 const char *msg_type_name(enum tfe_msg_type type)
 {
     switch ((int)type) {
@@ -18,66 +13,26 @@ const char *msg_type_name(enum tfe_msg_type type)
     return "?";
 }
 
-const char *msg_refusal_name(enum tfe_refusal code)
-{
-    switch ((int)code) {
-        TFE_REFUSALS(MSG_NAME_OF)
+/* Each list becomes one switch; a number that no build knows falls out of it. */
+#define NAME_OF(NAME, number, name)                                                                \
+    case number:                                                                                   \
+        return name;
+#define NAMES(function, type, LIST)                                                                \
+    const char *function(enum type value)                                                          \
+    {                                                                                              \
+        switch ((int)value) {                                                                      \
+            LIST(NAME_OF)                                                                          \
+        }                                                                                          \
+        return "?";                                                                                \
     }
-    return "?";
-}
 
-const char *msg_cause_name(enum tfe_cause cause)
-{
-    switch ((int)cause) {
-        TFE_CAUSES(MSG_NAME_OF)
-    }
-    return "?";
-}
-
-const char *msg_result_name(enum tfe_result result)
-{
-    switch ((int)result) {
-        TFE_RESULTS(MSG_NAME_OF)
-    }
-    return "?";
-}
-
-const char *msg_role_name(enum tfe_node_role role)
-{
-    switch ((int)role) {
-        TFE_ROLES(MSG_NAME_OF)
-    }
-    return "?";
-}
-
-const char *msg_notice_name(enum tfe_notice kind)
-{
-    switch ((int)kind) {
-        TFE_NOTICES(MSG_NAME_OF)
-    }
-    return "?";
-}
-
-const char *msg_probe_kind_name(enum tfe_probe_kind kind)
-{
-    switch ((int)kind) {
-        TFE_PROBE_KINDS(MSG_NAME_OF)
-    }
-    return "?";
-}
-
-const char *msg_probe_result_name(enum tfe_probe_result result)
-{
-    switch ((int)result) {
-        TFE_PROBE_RESULTS(MSG_NAME_OF)
-    }
-    return "?";
-}
-
-const char *msg_ending_name(enum tfe_ending ending)
-{
-    switch ((int)ending) {
-        TFE_ENDINGS(MSG_NAME_OF)
-    }
-    return "?";
-}
+NAMES(msg_refusal_name, tfe_refusal, TFE_REFUSALS)
+NAMES(msg_cause_name, tfe_cause, TFE_CAUSES)
+NAMES(msg_result_name, tfe_result, TFE_RESULTS)
+NAMES(msg_role_name, tfe_node_role, TFE_ROLES)
+NAMES(msg_task_name, tfe_task, TFE_TASKS)
+NAMES(msg_notice_name, tfe_notice, TFE_NOTICES)
+NAMES(msg_probe_kind_name, tfe_probe_kind, TFE_PROBE_KINDS)
+NAMES(msg_probe_result_name, tfe_probe_result, TFE_PROBE_RESULTS)
+NAMES(msg_ending_name, tfe_ending, TFE_ENDINGS)
+NAMES(msg_rotation_name, tfe_rotation, TFE_ROTATIONS)

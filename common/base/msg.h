@@ -7,24 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/job_spec.h"
+#include "common/base/range.h"
 #include "common/base/time.h"
-
-/* Ranges that the codec enforces on everything it decodes, so that a core sees no absurd size. */
-#define MSG_NPROC_MAX 64u       /* trainers of one node; a machine has fewer accelerators */
-#define MSG_NODES_MAX 65536u    /* members of a job, SECURITY.md */
-#define MSG_TAIL_MAX 4096u      /* bytes of error tail that travel with EXITED */
-#define MSG_ROWS_PER_CHUNK 512u /* rows of one TABLE; a chunk must also fit one frame */
-#define MSG_SENTENCE_MAX 1024u  /* bytes of a sentence for a person */
-#define MSG_PATH_MAX 1024u      /* bytes of a file's name */
-#define MSG_PIDS_MAX 64u        /* process ids in one PROCESSES, per kind */
-#define MSG_DURATION_MAX_MS (30u * 24u * 3600u * 1000u) /* any duration on the wire: 30 days */
-/* Epoch numbers are 53 bits, so that JSON readers keep them whole. A node's word raises them to
- * half of that at most: a liar cannot exhaust them, nor make the honest reports that follow look
- * absurd. */
-#define MSG_EPOCH_LIMIT (UINT64_C(1) << 52)
-
-/* "This agent has no wish about it": the server's own setting counts. */
-#define MSG_UNSET UINT32_MAX
 
 /* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
  * to ctl, Q a query of ctl's (observer or admin), O an operator's order (admin). Numbers are never
@@ -40,6 +25,8 @@
     X(PROGRESS, progress, 8, A)                                                                    \
     X(NOTICE, notice, 9, A)                                                                        \
     X(PROBED, probed, 10, A)                                                                       \
+    X(ENROL, enrol, 11, A)                                                                         \
+    X(DEATH, death, 12, A)                                                                         \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
     X(PREPARE, prepare, 34, S)                                                                     \
@@ -52,17 +39,36 @@
     X(FINISH, finish, 41, S)                                                                       \
     X(REFUSED, refused, 42, S)                                                                     \
     X(SAVE, save, 43, S)                                                                           \
+    X(ENROLLED, enrolled, 44, S)                                                                   \
     X(STATUS, status, 64, Q)                                                                       \
     X(STATUS_JOB, status_job, 65, S)                                                               \
     X(STATUS_NODE, status_node, 66, S)                                                             \
     X(STATUS_END, status_end, 67, S)                                                               \
+    X(HEALTH, health, 79, S)                                                                       \
     X(DRAIN, drain, 68, O)                                                                         \
     X(EVICT, evict, 69, O)                                                                         \
     X(STOP_JOB, stop_job, 70, O)                                                                   \
     X(DONE, done, 71, S)                                                                           \
     X(EPOCHS, epochs, 72, Q)                                                                       \
     X(EPOCH_ROW, epoch_row, 73, S)                                                                 \
-    X(BACKUP, backup, 74, O)
+    X(BACKUP, backup, 74, O)                                                                       \
+    X(FORGET, forget, 75, O)                                                                       \
+    X(GROW, grow, 78, O)                                                                           \
+    X(RESIZE, resize, 76, O)                                                                       \
+    X(TOKEN_CREATE, token_create, 80, O)                                                           \
+    X(TOKEN, token, 81, S)                                                                         \
+    X(TOKENS, tokens, 82, O)                                                                       \
+    X(TOKEN_ROW, token_row, 83, S)                                                                 \
+    X(TOKEN_REVOKE, token_revoke, 84, O)                                                           \
+    X(TOKEN_ROTATE, token_rotate, 85, O)                                                           \
+    X(PARDON, pardon, 86, O)                                                                       \
+    X(BANS, bans, 87, O)                                                                           \
+    X(BAN_ROW, ban_row, 88, S)                                                                     \
+    X(AUDIT, audit, 89, O)                                                                         \
+    X(AUDIT_ROW, audit_row, 90, S)                                                                 \
+    X(AGENTS, agents, 91, O)                                                                       \
+    X(AGENT_ROW, agent_row, 92, S)                                                                 \
+    X(REVOKE_AGENT, revoke_agent, 93, O)
 
 enum tfe_msg_type {
 #define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),
@@ -70,40 +76,40 @@ enum tfe_msg_type {
 #undef TFE_MSG_ENUM
 };
 
+/* A row of each list below: the enumerator, its number, its name. */
+#define TFE_ENUMERATOR(NAME, number, name) NAME = (number),
+
 /* Why the server refuses. Stable numbers; the name is what logs and PROTOCOL.md say. */
 #define TFE_REFUSALS(X)                                                                            \
-    X(NOT_AUTHORISED, 1, "not_authorised")                                                         \
-    X(BAD_REQUEST, 2, "bad_request")                                                               \
-    X(SIZE_MISMATCH, 3, "size_mismatch")                                                           \
-    X(JOB_FINISHED, 4, "job_finished")                                                             \
-    X(LIMIT_REACHED, 5, "limit_reached")                                                           \
-    X(NO_SUCH_JOB, 6, "no_such_job")                                                               \
-    X(NODE_REPLACED, 7, "node_replaced")                                                           \
-    X(NO_SUCH_NODE, 8, "no_such_node")                                                             \
-    X(EVICTED, 9, "evicted")                                                                       \
-    X(ADDRESS_UNREACHABLE, 10, "address_unreachable")                                              \
-    X(STORE, 11, "store")
+    X(REFUSAL_NOT_AUTHORISED, 1, "not_authorised")                                                 \
+    X(REFUSAL_BAD_REQUEST, 2, "bad_request")                                                       \
+    X(REFUSAL_SIZE_MISMATCH, 3, "size_mismatch")                                                   \
+    X(REFUSAL_JOB_FINISHED, 4, "job_finished")                                                     \
+    X(REFUSAL_LIMIT_REACHED, 5, "limit_reached")                                                   \
+    X(REFUSAL_NO_SUCH_JOB, 6, "no_such_job")                                                       \
+    X(REFUSAL_NODE_REPLACED, 7, "node_replaced")                                                   \
+    X(REFUSAL_NO_SUCH_NODE, 8, "no_such_node")                                                     \
+    X(REFUSAL_EVICTED, 9, "evicted")                                                               \
+    X(REFUSAL_ADDRESS_UNREACHABLE, 10, "address_unreachable")                                      \
+    X(REFUSAL_STORE, 11, "store")                                                                  \
+    X(REFUSAL_NO_SUCH_KEY, 14, "no_such_key")                                                      \
+    X(REFUSAL_VERSION_MISMATCH, 15, "version_mismatch")
 
-enum tfe_refusal {
-#define TFE_REFUSAL_ENUM(NAME, number, name) REFUSAL_##NAME = (number),
-    TFE_REFUSALS(TFE_REFUSAL_ENUM)
-#undef TFE_REFUSAL_ENUM
-};
+enum tfe_refusal { TFE_REFUSALS(TFE_ENUMERATOR) };
 
 /* Why an epoch began; the words that users see in tables and JSON. */
 #define TFE_CAUSES(X)                                                                              \
-    X(START, 1, "start")                                                                           \
-    X(NODE_LOST, 2, "node_lost")                                                                   \
-    X(TRAINER_FAILED, 3, "trainer_failed")                                                         \
-    X(JOINED, 4, "joined")                                                                         \
-    X(DRAINED, 5, "drained")                                                                       \
-    X(PREEMPTED, 6, "preempted")
+    X(CAUSE_START, 1, "start")                                                                     \
+    X(CAUSE_NODE_LOST, 2, "node_lost")                                                             \
+    X(CAUSE_TRAINER_FAILED, 3, "trainer_failed")                                                   \
+    X(CAUSE_JOINED, 4, "joined")                                                                   \
+    X(CAUSE_DRAINED, 5, "drained")                                                                 \
+    X(CAUSE_PREEMPTED, 6, "preempted")                                                             \
+    X(CAUSE_RESIZED, 7, "resized")                                                                 \
+    X(CAUSE_SERVER_LOST, 8, "server_lost")                                                         \
+    X(CAUSE_INTERRUPTED, 9, "interrupted")
 
-enum tfe_cause {
-#define TFE_CAUSE_ENUM(NAME, number, name) CAUSE_##NAME = (number),
-    TFE_CAUSES(TFE_CAUSE_ENUM)
-#undef TFE_CAUSE_ENUM
-};
+enum tfe_cause { TFE_CAUSES(TFE_ENUMERATOR) };
 
 /* What is kept of an epoch's time, in the order in which it comes. DETECTED: the reason for the
  * epoch was seen. STOPPED: STOP to the epoch before. GATHERED: its members were READY. COMMITTED:
@@ -128,86 +134,78 @@ enum tfe_epoch_time {
 
 /* How it ended for a node: its job's result, or that it was drained from a job that goes on. */
 #define TFE_RESULTS(X)                                                                             \
-    X(SUCCEEDED, 1, "succeeded")                                                                   \
-    X(FAILED, 2, "failed")                                                                         \
-    X(STOPPED, 3, "stopped")                                                                       \
-    X(DRAINED, 4, "drained")
+    X(RESULT_SUCCEEDED, 1, "succeeded")                                                            \
+    X(RESULT_FAILED, 2, "failed")                                                                  \
+    X(RESULT_STOPPED, 3, "stopped")                                                                \
+    X(RESULT_DRAINED, 4, "drained")
 
-enum tfe_result {
-#define TFE_RESULT_ENUM(NAME, number, name) RESULT_##NAME = (number),
-    TFE_RESULTS(TFE_RESULT_ENUM)
-#undef TFE_RESULT_ENUM
-};
+enum tfe_result { TFE_RESULTS(TFE_ENUMERATOR) };
 
 /* What a node is to its job at this moment; the words of `tfe-ctl status`. */
 #define TFE_ROLES(X)                                                                               \
-    X(MEMBER, 1, "member")                                                                         \
-    X(SPARE, 2, "spare")                                                                           \
-    X(JOINING, 3, "joining")                                                                       \
-    X(LEAVING, 4, "leaving")
+    X(ROLE_MEMBER, 1, "member")                                                                    \
+    X(ROLE_SPARE, 2, "spare")                                                                      \
+    X(ROLE_PREPARING, 3, "preparing") /* not READY for what comes next */                          \
+    X(ROLE_LEAVING, 4, "leaving")                                                                  \
+    X(ROLE_WAITING, 5, "waiting") /* READY; nothing runs */                                        \
+    X(ROLE_IMPORTING, 6,                                                                           \
+      "importing")                /* its standby does, before it is READY for the first time */    \
+    X(ROLE_SUSPECT, 7, "suspect") /* its connection is gone, its lease runs */
 
-enum tfe_node_role {
-#define TFE_ROLE_ENUM(NAME, number, name) ROLE_##NAME = (number),
-    TFE_ROLES(TFE_ROLE_ENUM)
-#undef TFE_ROLE_ENUM
-};
+enum tfe_node_role { TFE_ROLES(TFE_ENUMERATOR) };
+
+/* What a trainer is in TensorFlow's cluster; the words of TF_CONFIG. */
+#define TFE_TASKS(X)                                                                               \
+    X(TASK_WORKER, 0, "worker")                                                                    \
+    X(TASK_CHIEF, 1, "chief")                                                                      \
+    X(TASK_PS, 2, "ps")                                                                            \
+    X(TASK_EVALUATOR, 3, "evaluator")
+
+enum tfe_task { TFE_TASKS(TFE_ENUMERATOR) };
 
 /* What warns that a node will go away. REBALANCE is a hint: it may, some time. */
 #define TFE_NOTICES(X)                                                                             \
-    X(REBALANCE, 1, "rebalance")                                                                   \
-    X(PREEMPT, 2, "preempt")                                                                       \
-    X(MAINTENANCE, 3, "maintenance")                                                               \
-    X(SIGNAL, 4, "signal")                                                                         \
-    X(OPERATOR, 5, "operator")
+    X(NOTICE_REBALANCE, 1, "rebalance")                                                            \
+    X(NOTICE_PREEMPT, 2, "preempt")                                                                \
+    X(NOTICE_MAINTENANCE, 3, "maintenance")                                                        \
+    X(NOTICE_SIGNAL, 4, "signal")                                                                  \
+    X(NOTICE_OPERATOR, 5, "operator")
 
-enum tfe_notice {
-#define TFE_NOTICE_ENUM(NAME, number, name) NOTICE_##NAME = (number),
-    TFE_NOTICES(TFE_NOTICE_ENUM)
-#undef TFE_NOTICE_ENUM
-};
+enum tfe_notice { TFE_NOTICES(TFE_ENUMERATOR) };
 
 /* What a node is asked to find out about another one's ports. */
 #define TFE_PROBE_KINDS(X)                                                                         \
-    X(ADDRESS, 1, "address") /* does the node itself answer there */                               \
-    X(SUSPECT, 2, "suspect") /* are its trainers dead */
+    X(PROBE_ADDRESS, 1, "address") /* does the node itself answer there */                         \
+    X(PROBE_SUSPECT, 2, "suspect") /* are its trainers dead */
 
-enum tfe_probe_kind {
-#define TFE_PROBE_KIND_ENUM(NAME, number, name) PROBE_##NAME = (number),
-    TFE_PROBE_KINDS(TFE_PROBE_KIND_ENUM)
-#undef TFE_PROBE_KIND_ENUM
-};
+enum tfe_probe_kind { TFE_PROBE_KINDS(TFE_ENUMERATOR) };
 
 /* What came of it. Of several ports that differ the first in this list counts, but for the node's
  * own answer, which counts only where every port gave it. */
 #define TFE_PROBE_RESULTS(X)                                                                       \
-    X(ANSWERED_OURS, 1, "answered_ours")   /* all ports: the node's line, PROTOCOL.md section 9 */ \
-    X(ANSWERED_OTHER, 2, "answered_other") /* another node's line, or something else */            \
-    X(ACCEPTED, 3, "accepted")             /* a connection, and no line */                         \
-    X(NO_ANSWER, 4, "no_answer")           /* nothing in time, or no way there */                  \
-    X(REFUSED, 5, "refused")               /* a reset: nobody listens there */
+    X(PROBE_ANSWERED_OURS, 1, "answered_ours")   /* all ports: its line, PROTOCOL.md 9 */          \
+    X(PROBE_ANSWERED_OTHER, 2, "answered_other") /* another node's line, or something else */      \
+    X(PROBE_ACCEPTED, 3, "accepted")             /* a connection, and no line */                   \
+    X(PROBE_NO_ANSWER, 4, "no_answer")           /* nothing in time, or no way there */            \
+    X(PROBE_REFUSED, 5, "refused")               /* a reset: nobody listens there */
 
-enum tfe_probe_result {
-#define TFE_PROBE_RESULT_ENUM(NAME, number, name) PROBE_##NAME = (number),
-    TFE_PROBE_RESULTS(TFE_PROBE_RESULT_ENUM)
-#undef TFE_PROBE_RESULT_ENUM
-};
+enum tfe_probe_result { TFE_PROBE_RESULTS(TFE_ENUMERATOR) };
 
 /* How a trainer came to its end, where the agent knows more than its exit status. */
 #define TFE_ENDINGS(X)                                                                             \
-    X(EXITED, 0, "exited")                     /* by itself, or by a signal */                     \
-    X(OUT_OF_MEMORY, 1, "out_of_memory")       /* the kernel killed it for its memory */           \
-    X(START_TIMEOUT, 2, "start_timeout")       /* not started up in time: the agent ended it */    \
-    X(PROGRESS_TIMEOUT, 3, "progress_timeout") /* told of no step for too long: likewise */        \
-    X(START_FAILED, 4, "start_failed")         /* aborted before its cluster was whole */
+    X(ENDING_EXITED, 0, "exited")               /* by itself, or by a signal */                    \
+    X(ENDING_OUT_OF_MEMORY, 1, "out_of_memory") /* the kernel killed it for its memory */          \
+    X(ENDING_START_TIMEOUT, 2, "start_timeout") /* not started up in time: the agent ended it */   \
+    X(ENDING_PROGRESS_TIMEOUT, 3, "progress_timeout") /* told of no step for too long: likewise */ \
+    X(ENDING_START_FAILED, 4, "start_failed")         /* aborted before its cluster was whole */
 
-enum tfe_ending {
-#define TFE_ENDING_ENUM(NAME, number, name) ENDING_##NAME = (number),
-    TFE_ENDINGS(TFE_ENDING_ENUM)
-#undef TFE_ENDING_ENUM
-};
+enum tfe_ending { TFE_ENDINGS(TFE_ENUMERATOR) };
 
 /* In all structs below: strings are NUL-terminated and borrowed for the duration of the call they
  * are passed to; NULL where a string is optional and absent. Epochs start at 1; 0 means none. */
+
+/* Python's line before an exception's frames and itself, in a tail. */
+#define MSG_RAISED_HEAD "Traceback (most recent call last):"
 
 /* The end of a node's trainers in one epoch. Sent once nothing of them runs any more (all
  * descendants reaped), repeated on every new connection until NOTED. */
@@ -237,35 +235,38 @@ struct msg_running {
 
 /* First message of an agent on every connection. Idempotent by node. */
 struct msg_join {
-    const char *job;       /* tfe_id */
-    const char *node;      /* tfe_id, random, made by the agent process */
-    const char *node_name; /* label for people, at most TFE_LABEL_MAX */
-    uint32_t min_nodes;    /* 1..max_nodes */
-    uint32_t max_nodes;    /* ..MSG_NODES_MAX */
-    uint32_t nproc;        /* trainers per node, 1..MSG_NPROC_MAX */
-    uint32_t max_restarts; /* wishes for a job that this JOIN opens, or MSG_UNSET */
-    uint32_t gather_ms;
-    uint32_t grow_wait_ms;
-    uint32_t stop_grace_ms;
-    uint32_t elastic_timeout_ms; /* below min for so long fails the job; 0: it waits for ever */
-    bool new_run;                /* if the job is over, begin its next run; else a plain JOIN */
+    const char *job;        /* tfe_id */
+    const char *node;       /* tfe_id, made by the agent process: the hash of node_secret */
+    const char *node_name;  /* label for people, at most TFE_LABEL_MAX */
+    struct job_spec spec;   /* a wish that is open leaves it to the server */
+    bool new_run;           /* if the job is over, begin its next run; else a plain JOIN */
+    const char *run_key;    /* tfe_id: names the run that the node belongs to; NULL: any */
+    bool durable;           /* this machine is not one of those that go away: for rank 0 */
+    uint32_t pid;           /* of the agent; 0 unknown */
     uint64_t highest_epoch; /* highest this process has started, stopped or been told of, or found
                                in checkpoints */
     uint64_t running_epoch; /* the epoch whose trainers run here now, 0 none */
-    uint64_t script_digest; /* of script and arguments: tells a late node from a new run */
-    uint32_t pid;           /* of the agent; 0 unknown */
-    const struct msg_exited *exited; /* of the last epoch that ran here, or NULL */
-    bool durable;                    /* this machine is not one of those that go away: for rank 0 */
-    const char *run_key;             /* tfe_id: names the run that the node belongs to; NULL: any */
-    bool no_grow; /* wish, as those above: a running epoch is never ended to take more in */
-    uint32_t
-        chief_grace_ms; /* wish: a switch waits so long for a rank 0 that nothing is known of */
+    const struct msg_exited *exited;   /* of the last epoch that ran here, or NULL */
     const struct msg_running *running; /* of running_epoch, else of the epoch of exited; or NULL */
+    const char *node_secret;           /* what node is the hash of (common/net/node_id.h) */
+    bool fixed_ports;                  /* its trainers have the same ports in every epoch */
+    const char *tensorflow;            /* tfe_id, its version; NULL: not known */
+    const char *death_hash; /* tfe_id: of its death certificate (DEATH); NULL: it has none */
+    uint16_t guard_port;    /* where its guard will give that out; 0: nowhere */
+    const char *host;       /* as its READYs will tell; NULL: not said */
 };
 
 /* Asks for the lease to be prolonged. number counts up per connection and comes back in RENEWED. */
 struct msg_renew {
     uint64_t number;
+};
+
+/* What an agent lends its trainers to keep their state in, in all its places together, and the
+ * newest state that is whole there. It outlives the trainers and their epochs, not the agent. */
+struct msg_memory {
+    uint64_t bytes;
+    bool has_kept;
+    uint64_t epoch, step; /* of that state, after this step; 0, 0: none */
 };
 
 /* "I could start this epoch at once": nothing of an older epoch runs here, the ports are held. */
@@ -274,8 +275,10 @@ struct msg_ready {
     const char *host;      /* where peers reach the trainers, at most TFE_HOST_MAX */
     const uint16_t *ports; /* n_ports == nproc, by local rank, none 0 */
     size_t n_ports;
-    uint64_t table_digest; /* of the table this node holds; 0 none */
-    bool answering;        /* it still answers probes on the ports, and so cannot start yet */
+    uint64_t table_digest;  /* of the table this node holds; 0 none */
+    bool answering;         /* it still answers probes on the ports, and so cannot start yet */
+    const char *tensorflow; /* as in JOIN */
+    struct msg_memory memory;
 };
 
 /* All trainers of the node listen on their ports. */
@@ -284,7 +287,20 @@ struct msg_listening {
 };
 
 struct msg_goodbye {
-    bool drained; /* always true today: the node leaves on its own wish */
+    bool drained;     /* always true today: the node leaves on its own wish */
+    bool interrupted; /* as in NOTICE */
+};
+
+/* Asks for a key of the agent's own, whose secret only it has. Not answered where the one that it
+ * speaks with is good for long. */
+struct msg_enrol {
+    const char *public_key; /* X25519, 64 characters of hexadecimal */
+};
+
+/* Somebody brings a death certificate: what the guard of a node gives out once its agent is gone
+ * and the last of all that it had started is reaped. The server's core is handed its hash. */
+struct msg_death {
+    const char *certificate; /* 64 characters of hexadecimal (common/net/death.h) */
 };
 
 /* Process ids on the node, for operators. Sent when they change. */
@@ -301,13 +317,19 @@ struct msg_processes {
  * epoch. */
 struct msg_progress {
     uint64_t epoch;
-    bool has_step;
-    uint64_t step; /* the last one that is done */
-    bool has_saved;
+    uint64_t step;       /* the last one that is done */
     uint64_t saved_step; /* of the newest checkpoint */
-    uint32_t saves;      /* checkpoints seen in this epoch */
     uint64_t answers;    /* number of the newest SAVE heard of when that was begun; 0 none */
-    bool listens;        /* a script is there that can be asked to save */
+    uint32_t saves;      /* checkpoints seen in this epoch */
+    bool has_step;
+    bool has_saved;
+    bool listens; /* a script is there that can be asked to save */
+    bool has_from;
+    struct msg_memory memory;
+    uint64_t from_step; /* where its scripts went on, in this epoch */
+    bool ends;          /* a trainer has begun to exit 0 */
+    /* As answers, of a state that was kept in memory for it. */
+    uint64_t kept_answers;
 };
 
 /* This node will go away, or (withdrawn) will not after all. */
@@ -315,7 +337,8 @@ struct msg_notice {
     enum tfe_notice kind;
     uint32_t deadline_ms; /* from the sending; MSG_UNSET: none is known */
     bool withdrawn;
-    bool uncertain; /* it may come to nothing, or sooner */
+    bool uncertain;   /* it may come to nothing, or sooner */
+    bool interrupted; /* somebody has ended this agent at its terminal: its machine stays */
 };
 
 /* What came of a PROBE. */
@@ -334,6 +357,7 @@ struct msg_welcome {
     uint32_t renew_ms;  /* renew this often */
     uint32_t spread_ms; /* first reconnect after a random time up to this */
     uint32_t stop_grace_ms;
+    const char *says; /* a sentence for people; NULL: nothing */
 };
 
 struct msg_renewed {
@@ -341,6 +365,8 @@ struct msg_renewed {
     uint32_t ttl_ms;
     uint32_t fence_ms;
     uint32_t spread_ms; /* from now on in place of WELCOME's; 0: as before */
+    const char *waits;  /* a sentence: what the node is not training for; NULL: it has not to say */
+    uint32_t waits_ms;  /* … until then at the latest; 0: nobody knows */
 };
 
 /* Get ready for this epoch and say READY. */
@@ -353,7 +379,11 @@ struct msg_prepare {
 /* End the trainers of this epoch and of every older one, whatever they do. */
 struct msg_stop {
     uint64_t epoch;
-    bool planned; /* nobody failed: a script that listens may use the stop grace to save */
+    bool planned;         /* nobody failed: a script that listens may use the stop grace to save */
+    enum tfe_cause cause; /* of the epoch that follows; 0: not said */
+    const char *blamed;   /* label of the node whose loss, exit or notice it is; NULL nobody's */
+    const char *says;     /* for people: more than these say; NULL: nothing */
+    bool in_memory;       /* planned: what is kept in memory need not be saved on disk */
 };
 
 /* Ask the scripts of this epoch for a checkpoint. */
@@ -361,13 +391,17 @@ struct msg_save {
     uint64_t epoch;
     uint64_t number;    /* counts up per job, from 1 */
     uint32_t within_ms; /* the switch comes then in any case; MSG_UNSET: not said */
+    bool in_memory;     /* a state that is kept in memory answers it, too */
 };
 
-/* One row: the trainer with global rank `rank` is reached at host:port. */
+/* One row: the trainer with global rank `rank` is reached at host:port, and is `role` in
+ * TensorFlow's cluster. Ranks of a role follow on: `first` is that of its index 0. */
 struct msg_row {
     uint32_t rank;
     const char *host;
     uint16_t port;
+    enum tfe_task role;
+    uint32_t first;
 };
 
 /* A chunk of the cluster table of an epoch. */
@@ -409,7 +443,8 @@ struct msg_probe {
     const char *node; /* whose ports they are */
     const char *host; /* at most TFE_HOST_MAX */
     const uint16_t *ports;
-    size_t n_ports; /* 1..MSG_NPROC_MAX */
+    size_t n_ports;      /* 1..MSG_NPROC_MAX */
+    uint16_t guard_port; /* SUSPECT: where its certificate may be had; 0: nowhere */
 };
 
 /* The job is over, at least for this node: end what runs, and exit. */
@@ -424,8 +459,7 @@ struct msg_refused {
     const char *sentence; /* one, a user can act on it */
 };
 
-/* Asks for all jobs (job NULL) or for one. Answered by STATUS_JOB, its STATUS_NODEs, …, STATUS_END.
- */
+/* Asks for all jobs (job NULL) or for one. Answered by STATUS_JOB, STATUS_NODEs, …, STATUS_END. */
 struct msg_status {
     const char *job;
 };
@@ -439,6 +473,9 @@ struct msg_status_job {
     uint32_t max_nodes;
     uint32_t nproc;
     uint32_t restarts; /* of the job-global budget, used so far */
+    const char *waits; /* what it waits for, a sentence; NULL: for nothing */
+    uint32_t waits_ms; /* … until then at the latest; 0: nobody knows */
+    uint32_t since_ms; /* how long it has been in its state; 0: not known */
 };
 
 /* A node of the STATUS_JOB before it. */
@@ -452,10 +489,29 @@ struct msg_status_node {
     uint16_t port;
     uint32_t pid;
     struct msg_processes processes;
+    const char *waits; /* as in STATUS_JOB, where it is not the same for all of the job */
+    struct msg_memory memory;
 };
 
 struct msg_status_end {
     uint32_t jobs;
+};
+
+/* Something that is not well with the server itself. In front of what answers STATUS, and only
+ * where there is something. */
+struct msg_health {
+    const char *what;  /* a word of ours: "store", "disk", "late" */
+    const char *says;  /* a sentence, for people */
+    uint32_t since_ms; /* it was noticed so long ago */
+};
+
+/* The key: sessions that begin with it are as good as the one that it was asked for in. All in
+ * hexadecimal. */
+struct msg_enrolled {
+    const char *key;         /* its id */
+    const char *secret;      /* what its first flight is sealed with, as a token's */
+    const char *certificate; /* what it is good for, sealed by the server */
+    struct tfe_wall expires;
 };
 
 /* Orders of an operator, answered by DONE or REFUSED. A node is named by its id or its label. */
@@ -465,11 +521,69 @@ struct msg_drain {
 };
 
 struct msg_evict {
-    const char *node; /* likewise */
+    const char *node; /* as in DRAIN */
+    uint32_t for_ms;  /* so long nobody of its key and label joins the job; 0: only not it itself */
+};
+
+/* Lets a node that was evicted in again. */
+struct msg_pardon {
+    const char *node; /* its id, or its label */
+};
+
+/* Asks for the agents that have a session. Answered by AGENT_ROWs and STATUS_END. */
+struct msg_agents {
+    char nothing;
+};
+
+struct msg_agent_row {
+    const char *key;   /* that it speaks with now: its own, or a token */
+    const char *token; /* that it came with at first */
+    const char *label; /* of that token; "" none */
+    const char *jobs;  /* pattern of the jobs that it may join */
+    const char *from;  /* its address */
+    bool enrolled;     /* key is its own */
+    const char *node;  /* "" it has not joined */
+    const char *name;  /* its label */
+    const char *job;
+    struct tfe_wall expires;
+};
+
+/* Ends a node's own key, and takes the node out as EVICT. */
+struct msg_revoke_agent {
+    const char *node; /* as in DRAIN */
+};
+
+/* Asks who is kept out. Answered by BAN_ROWs, the newest first, and STATUS_END. */
+struct msg_bans {
+    char nothing;
+};
+
+struct msg_ban_row {
+    const char *node; /* its id then */
+    const char *job;
+    const char *key;   /* id of the key that it spoke with; "" not known */
+    const char *name;  /* label */
+    const char *token; /* that it came with at first; "" not known: any falls under it */
+    struct tfe_wall until;
 };
 
 struct msg_stop_job {
     const char *job;
+};
+
+struct msg_grow {
+    const char *job;
+};
+
+struct msg_forget {
+    const char *job;
+};
+
+/* The job has from min to max nodes from now on, whatever its agents ask for. */
+struct msg_resize {
+    const char *job;
+    uint32_t min_nodes;
+    uint32_t max_nodes;
 };
 
 /* The order has been taken in. */
@@ -498,9 +612,79 @@ struct msg_epoch_row {
     bool over; /* nothing of this will change any more */
 };
 
-/* Copies what the server keeps of its jobs into a new file on its own machine. */
+/* Copies what the server keeps of its jobs into a new file of this name in its backup directory. */
 struct msg_backup {
-    const char *path; /* absolute; at most MSG_PATH_MAX bytes */
+    const char *name; /* an id that does not begin with a dot */
+};
+
+/* Makes a token. Answered by TOKEN and STATUS_END, once what it is good for is durable. */
+struct msg_token_create {
+    uint32_t role;     /* enum principal_role */
+    const char *scope; /* pattern of jobs, at most MSG_SCOPE_MAX; "*" all */
+    uint32_t ttl_ms;   /* 0: for ever */
+    uint32_t uses;     /* by so many nodes, at most MSG_KEY_USES_MAX; 0: any number */
+    const char *label; /* at most MSG_KEY_LABEL_MAX */
+};
+
+/* The only time that anybody is told a token. */
+struct msg_token {
+    const char *key;  /* its id, as in TOKEN_ROW */
+    const char *text; /* at most MSG_TOKEN_MAX */
+};
+
+/* Asks for all keys that the server knows of. Answered by TOKEN_ROWs and STATUS_END. */
+struct msg_tokens {
+    char nothing;
+};
+
+/* What is known of a key, but nothing secret. Times: 0 never, or not known. */
+struct msg_token_row {
+    const char *key; /* its id: MSG_KEY_HEX characters of hexadecimal */
+    uint32_t role;
+    const char *scope;
+    const char *label; /* "" none */
+    uint32_t generation;
+    uint32_t uses;
+    const char *used_by; /* ids of the nodes, with commas */
+    struct tfe_wall made, expires, revoked;
+    const char
+        *state; /* "good", or why it is not: "expired", "revoked", "used up", "root removed" */
+};
+
+/* Takes a token back: its sessions end, too. */
+struct msg_token_revoke {
+    const char *key; /* id, or label */
+};
+
+/* The ring of roots: a new one comes, becomes the one that is used, the older ones go. */
+#define TFE_ROTATIONS(X)                                                                           \
+    X(ROTATE_RENEW, 1, "renew")     /* install and use */                                          \
+    X(ROTATE_INSTALL, 2, "install") /* one more, which new tokens are not made with yet */         \
+    X(ROTATE_USE, 3, "use") /* new tokens, and those of the state directory, are of the newest */  \
+    X(ROTATE_REMOVE, 4, "remove") /* those older than the one in use: their tokens end */
+
+enum tfe_rotation { TFE_ROTATIONS(TFE_ENUMERATOR) };
+
+struct msg_token_rotate {
+    enum tfe_rotation step;
+};
+
+/* Asks for the audit. Answered by AUDIT_ROWs, the oldest first, and STATUS_END. */
+struct msg_audit {
+    char nothing;
+};
+
+/* One order, token act or refusal. */
+struct msg_audit_row {
+    uint64_t number; /* from 1, without a gap */
+    struct tfe_wall at;
+    const char *key;    /* id of the key that it was said with; "" none */
+    const char *label;  /* what people call that */
+    const char *from;   /* address */
+    const char *what;   /* a message's name, or "refused" */
+    const char *about;  /* node, job, key, … ; at most MSG_AUDIT_ABOUT_MAX - 1 bytes */
+    const char *result; /* "done", or a refusal's name */
+    const char *hash;   /* of this row and all before it (common/net/audit_chain.h) */
 };
 
 /* One message. */
@@ -520,9 +704,11 @@ const char *msg_refusal_name(enum tfe_refusal code);
 const char *msg_cause_name(enum tfe_cause cause);
 const char *msg_result_name(enum tfe_result result);
 const char *msg_role_name(enum tfe_node_role role);
+const char *msg_task_name(enum tfe_task task);
 const char *msg_notice_name(enum tfe_notice kind);
 const char *msg_probe_kind_name(enum tfe_probe_kind kind);
 const char *msg_probe_result_name(enum tfe_probe_result result);
 const char *msg_ending_name(enum tfe_ending ending);
+const char *msg_rotation_name(enum tfe_rotation step);
 
 #endif

@@ -18,6 +18,12 @@ uint64_t table_digest(const struct msg_row *rows, size_t n)
         }
         hash = add(hash, (uint8_t)(rows[i].port >> 8));
         hash = add(hash, (uint8_t)(rows[i].port & 0xff));
+        if (rows[i].role != TASK_WORKER || rows[i].first != 0) {
+            hash = add(hash, (uint8_t)rows[i].role);
+            for (unsigned shift = 0; shift < 32; shift += 8) {
+                hash = add(hash, (uint8_t)(rows[i].first >> shift));
+            }
+        }
     }
     return hash ? hash : 1;
 }

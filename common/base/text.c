@@ -1,6 +1,7 @@
 /* common/base/text.c: sentences in fixed buffers. */
 #include "common/base/text.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 void text_init(struct text *text, char *p, size_t cap)
@@ -38,6 +39,46 @@ void text_add_u64(struct text *text, uint64_t value)
     add_bytes(text, digits + i, sizeof(digits) - i);
 }
 
+static void add_formatted(struct text *text, const char *at, va_list args)
+{
+    while (*at) {
+        size_t plain = strcspn(at, "%");
+        add_bytes(text, at, plain);
+        at += plain;
+        if (strncmp(at, "%s", 2) == 0) {
+            text_add(text, va_arg(args, const char *));
+            at += 2;
+        } else if (strncmp(at, "%u", 2) == 0) {
+            text_add_u64(text, va_arg(args, unsigned));
+            at += 2;
+        } else if (strncmp(at, "%llu", 4) == 0) {
+            text_add_u64(text, va_arg(args, unsigned long long));
+            at += 4;
+        } else if (*at) { /* %%, and what it does not know */
+            add_bytes(text, "%", 1);
+            at += at[1] == '%' ? 2 : 1;
+        }
+    }
+}
+
+void text_addf(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(text, format, args);
+    va_end(args);
+}
+
+void text_setf(char *p, size_t cap, const char *format, ...)
+{
+    struct text text;
+    text_init(&text, p, cap);
+    va_list args;
+    va_start(args, format);
+    add_formatted(&text, format, args);
+    va_end(args);
+}
+
 static void add_two(struct text *text, const char *before, int64_t value)
 {
     text_add(text, before);
@@ -67,6 +108,18 @@ void text_add_wall(struct text *text, struct tfe_wall wall)
     text_add(text, " UTC");
 }
 
+void text_add_head(struct text *text, const char *s, size_t max)
+{
+    size_t n = strlen(s);
+    if (n > max) {
+        n = max;
+        while (n > 0 && ((unsigned char)s[n] & 0xC0) == 0x80) {
+            n--;
+        }
+    }
+    add_bytes(text, s, n);
+}
+
 void text_add_tail(struct text *text, const char *s, size_t max)
 {
     size_t n = strlen(s);
@@ -78,17 +131,4 @@ void text_add_tail(struct text *text, const char *s, size_t max)
         }
     }
     text_add(text, s);
-}
-
-void text_add_line(struct text *text, const char *s)
-{
-    size_t n = strcspn(s, "\n");
-    if (s[n] == '\n') {
-        size_t clause = n;
-        while (clause > 0 && s[clause] != ';') {
-            clause--;
-        }
-        n = clause > 0 ? clause : n;
-    }
-    add_bytes(text, s, n);
 }

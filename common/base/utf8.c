@@ -1,6 +1,8 @@
 /* common/base/utf8.c: RFC 3629's table of well-formed sequences. */
 #include "common/base/utf8.h"
 
+#include <string.h>
+
 static int is_tail(unsigned char c)
 {
     return (c & 0xc0u) == 0x80u;
@@ -42,6 +44,21 @@ size_t utf8_length(const char *text, size_t n)
         }
     }
     return want;
+}
+
+size_t utf8_repair(const char *text, size_t n, char *ret)
+{
+    char *end = ret;
+    while (n > 0) {
+        const size_t step = utf8_length(text, n);
+        const size_t put = step ? step : strlen(UTF8_REPLACEMENT);
+        memcpy(end, step ? text : UTF8_REPLACEMENT, put);
+        end += put;
+        text += step ? step : 1;
+        n -= step ? step : 1;
+    }
+    *end = '\0';
+    return (size_t)(end - ret);
 }
 
 size_t utf8_cut(const char *text, size_t n)

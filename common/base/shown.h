@@ -1,0 +1,20 @@
+/* common/base/shown.h: text that came from elsewhere, as logs, terminals and tables show it:
+ * nothing in it moves a cursor, colours, or turns the direction of what is read. Pure. */
+#ifndef TFE_COMMON_BASE_SHOWN_H
+#define TFE_COMMON_BASE_SHOWN_H
+
+#include <stddef.h>
+
+/* One unit: a character of UTF-8, or "\u202e" in place of one. */
+#define SHOWN_UNIT_MAX 8
+
+/* The first character of text, which has n >= 1 bytes, as it is shown: as it is; as "\uXXXX" if it
+ * controls something (C0, DEL, C1, marks and overrides of direction, separators of lines); as
+ * U+FFFD if it is a byte of no UTF-8. ret has no NUL. Returns the bytes read; they are as many as
+ * *ret_n if and only if it is shown as it is. */
+size_t shown_unit(const char *text, size_t n, char ret[SHOWN_UNIT_MAX], size_t *ret_n);
+
+/* All of text that fits into cap >= 1 bytes, with a NUL. Returns ret. */
+const char *shown_text(const char *text, char *ret, size_t cap);
+
+#endif
