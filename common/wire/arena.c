@@ -34,6 +34,7 @@ void *arena_take(struct arena *arena, size_t n)
 {
     size_t start = (arena->used + (ARENA_ALIGN - 1)) / ARENA_ALIGN * ARENA_ALIGN;
     if (!arena->base || start > arena->cap || n > arena->cap - start) {
+        arena->is_exhausted = true;
         return NULL;
     }
     arena->used = start + n;

@@ -13,8 +13,7 @@
 /* Reserved for REKEY; no message is ever sealed under it (5.1). */
 #define CIPHER_NONCE_REKEY UINT64_MAX
 
-/* ENCRYPT(k, n, ad, plaintext): writes n + CIPHER_TAG_BYTES bytes. ad may be NULL when ad_n is 0.
- */
+/* ENCRYPT(k, n, ad, plaintext): writes n + CIPHER_TAG_BYTES bytes. ad may be NULL if ad_n is 0. */
 void cipher_seal(const uint8_t key[CIPHER_KEY_BYTES], uint64_t nonce, const uint8_t *ad,
                  size_t ad_n, const uint8_t *in, size_t n, uint8_t *out);
 

@@ -1,4 +1,8 @@
-/* common/wire/codec.h: message structs to bytes and back (proto/tfe.proto behind a type byte). */
+/* common/wire/codec.h: message structs to bytes and back (proto/tfe.proto behind a type byte).
+ *
+ * A new field of a message is a line in tfe.proto, a member in msg.h, a row in codec_fields.c and
+ * its words in PROTOCOL.md; a new message begins in TFE_MSGS of msg.h. What does not agree is found
+ * by tests/unit/wire/test_codec_fields.c. */
 #ifndef TFE_COMMON_WIRE_CODEC_H
 #define TFE_COMMON_WIRE_CODEC_H
 

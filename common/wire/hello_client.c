@@ -19,21 +19,28 @@ static int write_request(struct hello_client *client, const struct token *token,
 {
     memcpy(out, HELLO_MAGIC, HELLO_MAGIC_BYTES);
     out[HELLO_AT_VERSION] = HELLO_PREAMBLE_VERSION;
-    out[HELLO_AT_FLAGS] = 0;
+    const struct node_key *node_key = token->node_key;
+    const size_t certificate_n = node_key ? node_key->certificate.n : 0;
+    out[HELLO_AT_FLAGS] = node_key ? HELLO_NODE_KEY : 0;
     token_hint(token->server_public_key, out + HELLO_AT_HINT);
     memcpy(out + HELLO_AT_KEY_ID, token->key_id, TOKEN_KEY_ID_BYTES);
     /* Known beforehand, and needed now: the length belongs to the prologue. */
-    be16_put(out + HELLO_AT_LENGTH, HELLO_NOISE_MIN);
+    be16_put(out + HELLO_AT_LENGTH, (uint16_t)(HELLO_NOISE_MIN + certificate_n +
+                                               (node_key ? NOISE_DH_BYTES + CIPHER_TAG_BYTES : 0)));
 
-    int rc = hello_noise_init(&client->noise, keys, NULL, token->server_public_key, out);
+    int rc = hello_noise_init(&client->noise, keys, node_key ? node_key->secret : NULL, NULL,
+                              token->server_public_key, out);
     if (rc) {
         return rc;
     }
-    uint8_t payload[HELLO_FACTS_BYTES];
+    uint8_t payload[HELLO_FACTS_BYTES + CERTIFICATE_MAX];
     hello_facts_put(facts, payload);
+    if (node_key) {
+        memcpy(payload + HELLO_FACTS_BYTES, node_key->certificate.bytes, certificate_n);
+    }
     size_t message_n;
-    rc = noise_write(&client->noise, payload, sizeof(payload), out + HELLO_CLEAR_BYTES,
-                     HELLO_NOISE1_MAX, &message_n);
+    rc = noise_write(&client->noise, payload, HELLO_FACTS_BYTES + certificate_n,
+                     out + HELLO_CLEAR_BYTES, HELLO_NOISE1_MAX, &message_n);
     if (rc) {
         return rc;
     }

@@ -30,21 +30,24 @@ void hello_mac1(const struct hello_keys *keys, const uint8_t *request, size_t n,
 }
 
 int hello_noise_init(struct noise_handshake *hs, const struct hello_keys *keys,
-                     const uint8_t *server_secret, const uint8_t *server_public,
-                     const uint8_t clear[HELLO_CLEAR_BYTES])
+                     const uint8_t *static_secret, const uint8_t *static_public,
+                     const uint8_t *server_public, const uint8_t clear[HELLO_CLEAR_BYTES])
 {
+    const struct noise_pattern *pattern =
+        clear[HELLO_AT_FLAGS] == HELLO_NODE_KEY ? &noise_ik : &noise_nkpsk0;
     uint8_t prologue[HELLO_CLEAR_BYTES + 64];
-    size_t name_n = strlen(noise_nkpsk0.protocol_name);
+    size_t name_n = strlen(pattern->protocol_name);
     memcpy(prologue, clear, HELLO_CLEAR_BYTES);
-    memcpy(prologue + HELLO_CLEAR_BYTES, noise_nkpsk0.protocol_name, name_n);
+    memcpy(prologue + HELLO_CLEAR_BYTES, pattern->protocol_name, name_n);
     struct noise_keys noise_keys = {
-        .static_secret = server_secret,
+        .static_secret = static_secret,
+        .static_public = static_public,
         .remote_static_public = server_public,
         .psks = keys->psk,
         .prologue = prologue,
         .prologue_n = HELLO_CLEAR_BYTES + name_n,
     };
-    return noise_init(hs, &noise_nkpsk0, server_public != NULL, &noise_keys);
+    return noise_init(hs, pattern, server_public != NULL, &noise_keys);
 }
 
 void hello_facts_put(const struct hello_facts *facts, uint8_t out[HELLO_FACTS_BYTES])

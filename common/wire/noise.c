@@ -162,7 +162,11 @@ int noise_init(struct noise_handshake *hs, const struct noise_pattern *pattern, 
 
     if (keys->static_secret) {
         memcpy(hs->s, keys->static_secret, sizeof(hs->s));
-        (void)crypto_scalarmult_base(hs->s_public, hs->s);
+        if (keys->static_public) {
+            memcpy(hs->s_public, keys->static_public, sizeof(hs->s_public));
+        } else {
+            (void)crypto_scalarmult_base(hs->s_public, hs->s);
+        }
         hs->has_s = true;
     }
     if (keys->remote_static_public && needs_remote) {
@@ -199,9 +203,7 @@ static int write_token(struct noise_handshake *hs, enum noise_token token, uint8
         if (left < NOISE_DH_BYTES) {
             return TFE_ETOOBIG;
         }
-        if (!hs->e_is_fixed) {
-            randombytes_buf(hs->e, sizeof(hs->e));
-        }
+        randombytes_buf(hs->e, sizeof(hs->e));
         (void)crypto_scalarmult_base(hs->e_public, hs->e);
         hs->has_e = true;
         memcpy(out, hs->e_public, NOISE_DH_BYTES);
@@ -322,19 +324,9 @@ fail:
     return rc;
 }
 
-bool noise_is_complete(const struct noise_handshake *hs)
-{
-    return hs->pattern && hs->next_message == hs->pattern->n_messages;
-}
-
-const uint8_t *noise_hash(const struct noise_handshake *hs)
-{
-    return hs->h;
-}
-
 int noise_split(struct noise_handshake *hs, struct seal_session *ret_session)
 {
-    if (!noise_is_complete(hs)) {
+    if (!hs->pattern || hs->next_message != hs->pattern->n_messages) {
         return TFE_ESTATE;
     }
     /* The first key is the initiator's to send with, the second the responder's. */

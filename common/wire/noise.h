@@ -45,6 +45,7 @@ struct noise_pattern {
 /* What one side knows before the first message. NULL: has none. Copied by noise_init. */
 struct noise_keys {
     const uint8_t *static_secret;        /* NOISE_DH_BYTES, own */
+    const uint8_t *static_public;        /* that belongs to it; NULL: it is computed */
     const uint8_t *remote_static_public; /* NOISE_DH_BYTES, the peer's */
     const uint8_t *psks; /* pattern->n_psks times NOISE_PSK_BYTES, in order of use */
     const uint8_t *prologue;
@@ -58,7 +59,6 @@ struct noise_handshake {
     bool is_initiator;
     bool has_key;
     bool has_s, has_e, has_rs, has_re;
-    bool e_is_fixed; /* noise_test_door.h */
     uint8_t next_message;
     uint8_t next_psk;
     uint64_t nonce;
@@ -87,12 +87,6 @@ int noise_write(struct noise_handshake *hs, const uint8_t *in, size_t n, uint8_t
  * TFE_EPROTO also for a message too short for its pattern. */
 int noise_read(struct noise_handshake *hs, const uint8_t *in, size_t n, uint8_t *out,
                size_t out_cap, size_t *ret_n) TFE_MUST_CHECK;
-
-/* Whether every message of the pattern has been written or read. */
-bool noise_is_complete(const struct noise_handshake *hs);
-
-/* The handshake hash h (11.2), NOISE_HASH_BYTES, borrowed. */
-const uint8_t *noise_hash(const struct noise_handshake *hs);
 
 /* Split (5.2): the keys of the two directions as this side uses them. Ends the handshake and wipes
  * it. TFE_ESTATE: not complete. */

@@ -1,8 +1,10 @@
-/* common/wire/noise_hash.c: Noise's HASH, HMAC-HASH and HKDF over BLAKE2b. */
+/* common/wire/noise_hash.c: Noise's HASH and HKDF over BLAKE2b. */
 #include "common/wire/noise_hash.h"
 
 #include <sodium.h>
 #include <string.h>
+
+#define NOISE_HASH_BLOCK 128 /* BLOCKLEN */
 
 _Static_assert(NOISE_HASH_OUT == crypto_generichash_BYTES_MAX, "BLAKE2b-512");
 
@@ -17,8 +19,9 @@ void noise_hash_pair(const uint8_t *a, size_t a_n, const uint8_t *b, size_t b_n,
     sodium_memzero(&state, sizeof(state));
 }
 
-void noise_hmac(const uint8_t *key, size_t key_n, const uint8_t *a, size_t a_n, const uint8_t *b,
-                size_t b_n, uint8_t ret[NOISE_HASH_OUT])
+/* HMAC-HASH(key, a || b), RFC 2104 (not keyed BLAKE2b). Precondition: key_n <= NOISE_HASH_BLOCK. */
+static void hmac(const uint8_t *key, size_t key_n, const uint8_t *a, size_t a_n, const uint8_t *b,
+                 size_t b_n, uint8_t ret[NOISE_HASH_OUT])
 {
     crypto_generichash_state state;
     uint8_t pad[NOISE_HASH_BLOCK] = {0};
@@ -47,11 +50,10 @@ void noise_hkdf(const uint8_t ck[NOISE_HASH_OUT], const uint8_t *ikm, size_t ikm
                 unsigned n_outputs, uint8_t ret[][NOISE_HASH_OUT])
 {
     uint8_t temp[NOISE_HASH_OUT];
-    noise_hmac(ck, NOISE_HASH_OUT, ikm, ikm_n, NULL, 0, temp);
+    hmac(ck, NOISE_HASH_OUT, ikm, ikm_n, NULL, 0, temp);
     for (unsigned i = 0; i < n_outputs; i++) {
         uint8_t number = (uint8_t)(i + 1);
-        noise_hmac(temp, sizeof(temp), i ? ret[i - 1] : NULL, i ? NOISE_HASH_OUT : 0, &number, 1,
-                   ret[i]);
+        hmac(temp, sizeof(temp), i ? ret[i - 1] : NULL, i ? NOISE_HASH_OUT : 0, &number, 1, ret[i]);
     }
     sodium_memzero(temp, sizeof(temp));
 }

@@ -1,4 +1,4 @@
-/* common/wire/noise_patterns.h: the handshake patterns that the product speaks. There is one. */
+/* common/wire/noise_patterns.h: the handshake patterns that the product speaks. */
 #ifndef TFE_COMMON_WIRE_NOISE_PATTERNS_H
 #define TFE_COMMON_WIRE_NOISE_PATTERNS_H
 
@@ -7,5 +7,7 @@
 /* Noise_NKpsk0_25519_ChaChaPoly_BLAKE2b: the client knows the server's key and both know the token.
  */
 extern const struct noise_pattern noise_nkpsk0;
+/* Noise_IK_25519_ChaChaPoly_BLAKE2b: the client knows the server's key and shows its own. */
+extern const struct noise_pattern noise_ik;
 
 #endif

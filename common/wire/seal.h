@@ -11,10 +11,10 @@
 #define SEAL_TAG_BYTES 16
 /* The u16 length in front of each frame. */
 #define SEAL_HEADER_BYTES 2
-/* SECURITY.md: a frame (its sealed payload) is at most 16 KiB; so much plain text fits. */
+/* design 3.2: a frame (its sealed payload) is at most 16 KiB; so much plain text fits. */
 #define SEAL_FRAME_MAX 16384
 #define SEAL_PLAIN_MAX (SEAL_FRAME_MAX - SEAL_TAG_BYTES)
-/* SECURITY.md: each direction rekeys after this many frames, without signalling. */
+/* design 3.1: each direction rekeys after this many frames, without signalling. */
 #define SEAL_REKEY_FRAMES 65536
 
 /* Noise's CipherState (rev. 34, 5.1). A rekey replaces key and lets nonce count on. */

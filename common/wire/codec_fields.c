@@ -1,0 +1,531 @@
+/* common/wire/codec_fields.c: the rows (PROTOCOL.md section 5), message by message. */
+#include "common/wire/codec_fields.h"
+
+#include <string.h>
+
+#include "common/base/id.h"
+#include "tfe.pb-c.h"
+
+/* Every trainer of every node. */
+#define WORLD_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
+#define CODE_MAX 255   /* of an exit status */
+#define SIGNAL_MAX 128 /* no system numbers them higher */
+#define STATE_MAX 64   /* a word */
+#define HOST_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:[]%"
+
+#define SCOPE_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_*"
+
+/* Names and addresses, IPv6 with zone included. Nothing that would need quoting in TF_CONFIG's
+ * JSON. */
+static bool is_host(const char *text)
+{
+    return text[strspn(text, HOST_CHARACTERS)] == '\0';
+}
+
+static bool is_line(const char *text)
+{
+    while ((unsigned char)*text >= 0x20 && *text != 0x7f) {
+        text++;
+    }
+    return *text == '\0';
+}
+
+/* A pattern of jobs: an id in which '*' is any run of characters. */
+static bool is_scope(const char *text)
+{
+    return text[strspn(text, SCOPE_CHARACTERS)] == '\0';
+}
+
+static bool is_file_name(const char *text)
+{
+    return text[0] != '.' && id_is_valid(text);
+}
+
+/* --- what a row is made of -------------------------------------------------------------------- */
+
+/* A field of struct msg_MESSAGE: its number in tfe.proto, its member, what it may hold, and then
+ * (if it is not 0 or "") how its absence shows. The member's name is the field's name. */
+#define FIELD(message, number, member, ...) FIELD_AS(message, number, member, #member, __VA_ARGS__)
+
+/* The same where the names differ, or the member lies deeper: rows may come from a list that
+ * several structs share, as TFE_EPOCH_TIMES does. */
+#define FIELD_AS(message, number, member, name, ...)                                               \
+    ROW(message, number, member, name, sizeof(MEMBER(message, member)), __VA_ARGS__)
+
+/* The member is a struct msg_MEMBER; points to one, or is NULL. */
+#define PART(message, number, member)                                                              \
+    ROW(message, number, member, #member, sizeof(MEMBER(message, member)), .kind = CODEC_PART,     \
+        .part = (&member##_layout))
+#define PART_OR_NULL(message, number, member)                                                      \
+    ROW(message, number, member, #member, sizeof(*MEMBER(message, member)), .kind = CODEC_PART,    \
+        .part = (&member##_layout), .absent = CODEC_NULL)
+
+/* The member points to n_MEMBER elements, FEW to MANY. */
+#define LIST(message, number, member, few_, many_, ...)                                            \
+    ROW(message, number, member, #member, sizeof(*MEMBER(message, member)), .kind = CODEC_LIST,    \
+        .beside = offsetof(struct msg_##message, n_##member), .few = (few_), .many = (many_),      \
+        __VA_ARGS__)
+
+#define MEMBER(message, member) (((struct msg_##message *)0)->member)
+#define ROW(message, number, member, name_, size_, ...)                                            \
+    [number] = {.name = (name_),                                                                   \
+                .at = offsetof(struct msg_##message, member),                                      \
+                .size = (size_),                                                                   \
+                __VA_ARGS__}
+
+#define FROM_TO(least, most) .min = (least), .max = (most)
+#define UP_TO(most) .max = (most)
+#define NUMBER UP_TO(UINT64_MAX)
+#define COUNTED FROM_TO(1, MSG_NUMBER_MAX)
+#define COUNTED_OR_0 UP_TO(MSG_NUMBER_MAX)
+#define EPOCH COUNTED
+#define EPOCH_OR_0 COUNTED_OR_0
+#define RUN FROM_TO(1, MSG_RUN_MAX)
+#define STEP UP_TO(MSG_STEP_MAX)
+#define DURATION UP_TO(MSG_DURATION_MAX_MS)
+/* A duration that something waits for again and again: 0 would be a busy loop. */
+#define PERIOD FROM_TO(1, MSG_DURATION_MAX_MS)
+#define NODES FROM_TO(1, MSG_NODES_MAX)
+#define NPROC FROM_TO(1, MSG_NPROC_MAX)
+#define WORLD FROM_TO(1, WORLD_MAX)
+#define PORT FROM_TO(1, UINT16_MAX)
+/* Kernels give positive 32-bit numbers. */
+#define PID FROM_TO(1, INT32_MAX)
+#define PID_OR_0 UP_TO(INT32_MAX)
+#define FLAG UP_TO(1)
+#define ENUM UP_TO(UINT32_MAX) /* the descriptor knows which */
+
+#define TEXT(least, most, is_legal_)                                                               \
+    .kind = CODEC_TEXT, .is_legal = (is_legal_), FROM_TO(least, most)
+#define ID TEXT(1, TFE_ID_MAX, id_is_valid)
+#define HOST TEXT(1, TFE_HOST_MAX, is_host)
+#define LABEL TEXT(0, TFE_LABEL_MAX, is_line)
+/* Of a node: its id, or its label. */
+#define NODE TEXT(1, TFE_LABEL_MAX, is_line)
+#define SENTENCE TEXT(0, MSG_SENTENCE_MAX, NULL)
+
+#define OR_UNSET .absent = CODEC_UNSET
+#define OR_NULL .absent = CODEC_NULL
+#define TOLD_BY(message, flag) .beside = offsetof(struct msg_##message, flag)
+
+#define PORTS(message, number) LIST(message, number, ports, 1, MSG_NPROC_MAX, PORT)
+#define PIDS(message, number, member) LIST(message, number, member, 0, MSG_PIDS_MAX, PID)
+
+#define FIELDS(message) static const struct codec_field message##_fields[]
+#define LAYOUT(message)                                                                            \
+    {                                                                                              \
+        .descriptor = &tfe__##message##__descriptor, .fields = message##_fields,                   \
+        .n_fields = sizeof(message##_fields) / sizeof(message##_fields[0]),                        \
+        .size = sizeof(struct msg_##message)                                                       \
+    }
+#define PART_LAYOUT(message) static const struct codec_layout message##_layout = LAYOUT(message)
+
+/* --- messages of an agent --------------------------------------------------------------------- */
+
+FIELDS(renew) = {FIELD(renew, 1, number, NUMBER)};
+FIELDS(listening) = {FIELD(listening, 1, epoch, EPOCH)};
+static bool is_hex(const char *text)
+{
+    size_t n = strspn(text, "0123456789abcdef");
+    return text[n] == '\0' && n % 2 == 0;
+}
+
+#define HEX(least, most) TEXT(2 * (least), 2 * (most), is_hex)
+#define PORT_OR_0 UP_TO(UINT16_MAX)
+FIELDS(enrol) = {FIELD(enrol, 1, public_key, HEX(32, 32))};
+FIELDS(death) = {FIELD(death, 1, certificate, HEX(32, 32))};
+FIELDS(goodbye) = {FIELD(goodbye, 1, drained, FLAG), FIELD(goodbye, 2, interrupted, FLAG)};
+FIELDS(probed) = {FIELD(probed, 1, probe, NUMBER), FIELD(probed, 2, result, ENUM)};
+
+FIELDS(exited) = {
+    FIELD(exited, 1, epoch, EPOCH),
+    FIELD(exited, 2, local_rank, UP_TO(MSG_NPROC_MAX - 1)),
+    FIELD(exited, 3, code, UP_TO(CODE_MAX)),
+    FIELD(exited, 4, signal, UP_TO(SIGNAL_MAX)),
+    FIELD(exited, 5, stopped, FLAG),
+    FIELD(exited, 6, tail, TEXT(0, MSG_TAIL_MAX, NULL)),
+    FIELD(exited, 7, end, ENUM),
+};
+PART_LAYOUT(exited);
+
+FIELDS(running) = {
+    FIELD(running, 1, run, RUN),
+    FIELD(running, 2, rank, NUMBER),
+    FIELD(running, 3, nodes, NODES),
+    FIELD(running, 4, world, WORLD),
+    FIELD(running, 5, digest, NUMBER),
+    FIELD(running, 6, host, HOST),
+    PORTS(running, 7),
+    FIELD(running, 8, cause, ENUM),
+};
+PART_LAYOUT(running);
+
+/* What the job wants: the table's rows (job_spec.h), wherever they stand in it. */
+#define SPEC_COUNT(least, most) FROM_TO(least, most)
+#define SPEC_DURATION(least, most) FROM_TO(least, most)
+#define SPEC_FLAG(least, most) FLAG
+#define SPEC_DIGEST(least, most) NUMBER
+#define SPEC_SAME .absent = 0
+#define SPEC_FIRST .absent = 0
+#define SPEC_WISH OR_UNSET
+#define SPEC_ROW(name, type, kind, who, least, most, setting, tag, ...)                            \
+    FIELD_AS(join, tag, spec.name, #name, SPEC_##kind(least, most), SPEC_##who),
+
+FIELDS(join) = {
+    FIELD(join, 1, job, ID),
+    FIELD(join, 2, node, ID),
+    FIELD(join, 3, node_name, LABEL),
+    FIELD(join, 11, highest_epoch, EPOCH_OR_0),
+    FIELD(join, 12, running_epoch, EPOCH_OR_0),
+    FIELD(join, 14, pid, PID_OR_0),
+    PART_OR_NULL(join, 15, exited),
+    FIELD(join, 17, new_run, FLAG),
+    FIELD(join, 18, durable, FLAG),
+    FIELD(join, 19, run_key, ID, OR_NULL),
+    PART_OR_NULL(join, 22, running),
+    FIELD(join, 23, node_secret, TEXT(MSG_NODE_SECRET_CHARS, MSG_NODE_SECRET_CHARS, id_is_valid)),
+    FIELD(join, 24, fixed_ports, FLAG),
+    FIELD(join, 25, tensorflow, ID, OR_NULL),
+    FIELD(join, 29, death_hash, HEX(32, 32), OR_NULL),
+    FIELD(join, 30, guard_port, PORT_OR_0),
+    FIELD(join, 31, host, HOST, OR_NULL),
+    JOB_SPEC_FIELDS(SPEC_ROW) /**/
+};
+
+FIELDS(memory) = {
+    FIELD(memory, 1, bytes, COUNTED_OR_0),
+    FIELD(memory, 2, epoch, EPOCH_OR_0),
+    FIELD(memory, 3, step, STEP, TOLD_BY(memory, has_kept)),
+};
+PART_LAYOUT(memory);
+
+FIELDS(ready) = {
+    FIELD(ready, 1, epoch, EPOCH),
+    FIELD(ready, 2, host, HOST),
+    PORTS(ready, 3),
+    /* 0: it holds none. */
+    FIELD(ready, 4, table_digest, NUMBER),
+    FIELD(ready, 5, answering, FLAG),
+    FIELD(ready, 6, tensorflow, ID, OR_NULL),
+    PART(ready, 7, memory),
+};
+
+FIELDS(processes) = {
+    FIELD(processes, 1, guard_pid, PID_OR_0),
+    PIDS(processes, 2, trainer_pids),
+    PIDS(processes, 3, standby_pids),
+};
+PART_LAYOUT(processes);
+
+FIELDS(progress) = {
+    FIELD(progress, 1, epoch, EPOCH),
+    FIELD(progress, 2, step, STEP, TOLD_BY(progress, has_step)),
+    FIELD(progress, 3, saved_step, STEP, TOLD_BY(progress, has_saved)),
+    FIELD(progress, 4, saves, NUMBER),
+    FIELD(progress, 5, answers, COUNTED_OR_0),
+    FIELD(progress, 6, listens, FLAG),
+    PART(progress, 7, memory),
+    FIELD(progress, 8, from_step, STEP, TOLD_BY(progress, has_from)),
+    FIELD(progress, 9, ends, FLAG),
+    FIELD(progress, 10, kept_answers, COUNTED_OR_0),
+};
+
+FIELDS(notice) = {
+    FIELD(notice, 1, kind, ENUM),        FIELD(notice, 2, deadline_ms, DURATION, OR_UNSET),
+    FIELD(notice, 3, withdrawn, FLAG),   FIELD(notice, 4, uncertain, FLAG),
+    FIELD(notice, 5, interrupted, FLAG),
+};
+
+/* --- messages of the server ------------------------------------------------------------------- */
+
+FIELDS(stop) = {
+    FIELD(stop, 1, epoch, EPOCH),
+    FIELD(stop, 2, planned, FLAG),
+    FIELD(stop, 3, cause, UP_TO(UINT32_MAX)),
+    FIELD(stop, 4, blamed, NODE, OR_NULL),
+    FIELD(stop, 5, says, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(stop, 6, in_memory, FLAG),
+};
+FIELDS(noted) = {FIELD(noted, 1, epoch, EPOCH)};
+FIELDS(lease_ended) = {FIELD(lease_ended, 1, epoch, EPOCH_OR_0)}; /* 0: there was none */
+FIELDS(refused) = {FIELD(refused, 1, code, ENUM), FIELD(refused, 2, sentence, SENTENCE)};
+
+FIELDS(welcome) = {
+    FIELD(welcome, 1, node, ID),
+    FIELD(welcome, 2, incarnation, NUMBER),
+    FIELD(welcome, 3, run, RUN),
+    FIELD(welcome, 4, ttl_ms, PERIOD),
+    FIELD(welcome, 5, fence_ms, PERIOD),
+    FIELD(welcome, 6, renew_ms, PERIOD),
+    FIELD(welcome, 7, spread_ms, DURATION),
+    FIELD(welcome, 8, stop_grace_ms, DURATION),
+    FIELD(welcome, 9, says, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+};
+
+FIELDS(renewed) = {
+    FIELD(renewed, 1, number, NUMBER),
+    FIELD(renewed, 2, ttl_ms, PERIOD),
+    FIELD(renewed, 3, fence_ms, PERIOD),
+    FIELD(renewed, 4, spread_ms, DURATION),
+    FIELD(renewed, 5, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(renewed, 6, waits_ms, DURATION),
+};
+
+FIELDS(prepare) = {
+    FIELD(prepare, 1, epoch, EPOCH),
+    FIELD(prepare, 2, fresh_ports, FLAG),
+    FIELD(prepare, 3, answer, FLAG),
+};
+
+FIELDS(row) = {
+    FIELD(row, 1, rank, NUMBER), FIELD(row, 2, host, HOST),    FIELD(row, 3, port, PORT),
+    FIELD(row, 4, role, ENUM),   FIELD(row, 5, first, NUMBER),
+};
+PART_LAYOUT(row);
+
+FIELDS(table) = {
+    FIELD(table, 1, epoch, EPOCH),
+    FIELD(table, 2, world, WORLD),
+    FIELD(table, 3, base_digest, NUMBER),
+    /* On the wire they come last (put_row). */
+    LIST(table, 4, rows, 0, MSG_ROWS_PER_CHUNK, .part = &row_layout),
+    FIELD(table, 5, turned, FLAG),
+};
+
+FIELDS(start) = {
+    FIELD(start, 1, epoch, EPOCH),
+    FIELD(start, 2, run, RUN),
+    FIELD(start, 3, rank, NUMBER),
+    FIELD(start, 4, world, WORLD),
+    FIELD(start, 5, nodes, NODES),
+    FIELD(start, 6, cause, ENUM),
+    FIELD(start, 7, table_digest, NUMBER),
+    /* 0: the one told before stands. */
+    FIELD(start, 8, fence_ms, DURATION),
+};
+
+FIELDS(probe) = {
+    FIELD(probe, 1, probe, NUMBER),
+    FIELD(probe, 2, kind, ENUM),
+    FIELD(probe, 3, node, ID),
+    FIELD(probe, 4, host, HOST),
+    PORTS(probe, 5),
+    FIELD(probe, 6, guard_port, PORT_OR_0),
+};
+
+FIELDS(finish) = {
+    FIELD(finish, 1, result, ENUM),
+    FIELD(finish, 2, run, RUN),
+    FIELD(finish, 3, sentence, SENTENCE),
+};
+
+FIELDS(save) = {
+    FIELD(save, 1, epoch, EPOCH),
+    FIELD(save, 2, number, COUNTED),
+    FIELD(save, 3, within_ms, DURATION, OR_UNSET),
+    FIELD(save, 4, in_memory, FLAG),
+};
+
+/* --- ctl and server --------------------------------------------------------------------------- */
+
+FIELDS(status) = {FIELD(status, 1, job, ID, OR_NULL)};
+FIELDS(status_end) = {FIELD(status_end, 1, jobs, NUMBER)};
+FIELDS(drain) = {FIELD(drain, 1, node, NODE), FIELD(drain, 2, within_ms, DURATION, OR_UNSET)};
+FIELDS(grow) = {FIELD(grow, 1, job, ID)};
+FIELDS(forget) = {FIELD(forget, 1, job, ID)};
+FIELDS(resize) = {
+    FIELD(resize, 1, job, ID),
+    FIELD(resize, 2, min_nodes, NODES),
+    FIELD(resize, 3, max_nodes, NODES),
+};
+FIELDS(evict) = {FIELD(evict, 1, node, NODE), FIELD(evict, 2, for_ms, DURATION)};
+FIELDS(stop_job) = {FIELD(stop_job, 1, job, ID)};
+FIELDS(done) = {{.name = NULL}}; /* C has no empty array */
+FIELDS(epochs) = {FIELD(epochs, 1, job, ID)};
+FIELDS(backup) = {FIELD(backup, 1, name, TEXT(1, TFE_ID_MAX, is_file_name))};
+
+FIELDS(status_job) = {
+    FIELD(status_job, 1, job, ID),
+    FIELD(status_job, 2, state, TEXT(0, STATE_MAX, is_line)),
+    FIELD(status_job, 3, run, UP_TO(MSG_RUN_MAX)),
+    /* 0: none yet. */
+    FIELD(status_job, 4, epoch, EPOCH_OR_0),
+    FIELD(status_job, 5, min_nodes, NODES),
+    FIELD(status_job, 6, max_nodes, NODES),
+    FIELD(status_job, 7, nproc, NPROC),
+    FIELD(status_job, 8, restarts, NUMBER),
+    FIELD(status_job, 9, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(status_job, 10, waits_ms, DURATION),
+    FIELD(status_job, 11, since_ms, DURATION),
+};
+
+FIELDS(health) = {
+    FIELD(health, 1, what, TEXT(1, STATE_MAX, is_line)),
+    FIELD(health, 2, says, TEXT(1, MSG_SENTENCE_MAX, NULL)),
+    FIELD(health, 3, since_ms, DURATION),
+};
+
+FIELDS(status_node) = {
+    FIELD(status_node, 1, node, ID),
+    FIELD(status_node, 2, name, LABEL),
+    FIELD(status_node, 3, role, ENUM),
+    FIELD(status_node, 4, rank, UP_TO(WORLD_MAX - 1), TOLD_BY(status_node, has_rank)),
+    FIELD(status_node, 5, host, HOST, OR_NULL),
+    FIELD(status_node, 6, port, UP_TO(UINT16_MAX)),
+    FIELD(status_node, 7, pid, PID_OR_0),
+    PART(status_node, 8, processes),
+    FIELD(status_node, 9, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    PART(status_node, 10, memory),
+};
+
+FIELDS(epoch_row) = {
+    FIELD(epoch_row, 1, run, RUN),
+    FIELD(epoch_row, 2, epoch, EPOCH),
+    FIELD(epoch_row, 3, cause, ENUM),
+    FIELD(epoch_row, 4, blamed, LABEL),
+    FIELD(epoch_row, 5, planned, FLAG),
+    FIELD(epoch_row, 6, members, UP_TO(MSG_NODES_MAX)),
+#define EPOCH_TIME(NAME, name)                                                                     \
+    FIELD_AS(epoch_row, 7 + EPOCH_##NAME, at[EPOCH_##NAME].ms, #name "_ms", UP_TO(INT64_MAX)),
+    TFE_EPOCH_TIMES(EPOCH_TIME)
+#undef EPOCH_TIME
+    /* Left out: not known, or not yet. */
+    FIELD(epoch_row, 15, saved_step, STEP, TOLD_BY(epoch_row, has_saved)),
+    FIELD(epoch_row, 16, lost_steps, STEP, TOLD_BY(epoch_row, has_lost)),
+    FIELD(epoch_row, 17, over, FLAG),
+};
+
+#define SCOPE TEXT(1, MSG_SCOPE_MAX, is_scope)
+#define KEY_LABEL TEXT(0, MSG_KEY_LABEL_MAX, is_line)
+#define KEY TEXT(1, MSG_KEY_LABEL_MAX, is_line) /* its id, or its label */
+#define MOMENT(message, number, member)                                                            \
+    FIELD_AS(message, number, member.ms, /* NOLINT(bugprone-macro-parentheses) */                  \
+             #member "_ms", UP_TO(INT64_MAX))
+
+FIELDS(token_create) = {
+    FIELD(token_create, 1, role, FROM_TO(1, 3)),
+    FIELD(token_create, 2, scope, SCOPE),
+    FIELD(token_create, 3, ttl_ms, DURATION),
+    FIELD(token_create, 4, uses, UP_TO(MSG_KEY_USES_MAX)),
+    FIELD(token_create, 5, label, KEY_LABEL),
+};
+
+FIELDS(token) = {FIELD(token, 1, key, KEY), FIELD(token, 2, text, TEXT(1, MSG_TOKEN_MAX, is_line))};
+FIELDS(tokens) = {{.name = NULL}};
+
+FIELDS(token_row) = {
+    FIELD(token_row, 1, key, KEY),
+    FIELD(token_row, 2, role, FROM_TO(1, 3)),
+    FIELD(token_row, 3, scope, SCOPE),
+    FIELD(token_row, 4, label, KEY_LABEL),
+    FIELD(token_row, 5, generation, UP_TO(UINT8_MAX)),
+    FIELD(token_row, 6, uses, UP_TO(MSG_KEY_USES_MAX)),
+    FIELD(token_row, 7, used_by, TEXT(0, MSG_KEY_NODES_MAX, is_line)),
+    MOMENT(token_row, 8, made),
+    MOMENT(token_row, 9, expires),
+    MOMENT(token_row, 10, revoked),
+    FIELD(token_row, 11, state, TEXT(0, STATE_MAX, is_line)),
+};
+
+FIELDS(enrolled) = {
+    FIELD(enrolled, 1, key, HEX(16, 16)),
+    FIELD(enrolled, 2, secret, HEX(32, 32)),
+    FIELD(enrolled, 3, certificate, HEX(1, MSG_CERTIFICATE_MAX)),
+    MOMENT(enrolled, 4, expires),
+};
+
+FIELDS(agents) = {{.name = NULL}};
+FIELDS(agent_row) = {
+    FIELD(agent_row, 1, key, KEY),
+    FIELD(agent_row, 2, token, KEY),
+    FIELD(agent_row, 3, label, KEY_LABEL),
+    FIELD(agent_row, 4, jobs, SCOPE),
+    FIELD(agent_row, 5, from, TEXT(0, TFE_LABEL_MAX, is_line)),
+    FIELD(agent_row, 6, enrolled, FLAG),
+    FIELD(agent_row, 7, node, TEXT(0, TFE_ID_MAX, is_line)),
+    FIELD(agent_row, 8, name, LABEL),
+    FIELD(agent_row, 9, job, TEXT(0, TFE_ID_MAX, is_line)),
+    MOMENT(agent_row, 10, expires),
+};
+FIELDS(revoke_agent) = {FIELD(revoke_agent, 1, node, NODE)};
+
+FIELDS(pardon) = {FIELD(pardon, 1, node, NODE)};
+FIELDS(bans) = {{.name = NULL}};
+FIELDS(ban_row) = {
+    FIELD(ban_row, 1, node, ID),
+    FIELD(ban_row, 2, job, ID),
+    FIELD(ban_row, 3, key, TEXT(0, MSG_KEY_HEX, is_line)),
+    FIELD(ban_row, 4, name, LABEL),
+    MOMENT(ban_row, 5, until),
+    FIELD(ban_row, 6, token, TEXT(0, MSG_KEY_HEX, is_line)),
+};
+
+FIELDS(audit) = {{.name = NULL}};
+FIELDS(audit_row) = {
+    FIELD(audit_row, 1, number, FROM_TO(1, UINT64_MAX)),
+    MOMENT(audit_row, 2, at),
+    FIELD(audit_row, 3, key, TEXT(0, MSG_KEY_HEX, is_line)),
+    FIELD(audit_row, 4, label, KEY_LABEL),
+    FIELD(audit_row, 5, from, TEXT(0, TFE_LABEL_MAX, is_line)),
+    FIELD(audit_row, 6, what, TEXT(0, STATE_MAX, is_line)),
+    FIELD(audit_row, 7, about, TEXT(0, MSG_AUDIT_ABOUT_MAX, is_line)),
+    FIELD(audit_row, 8, result, TEXT(0, STATE_MAX, is_line)),
+    FIELD(audit_row, 9, hash, TEXT(1, STATE_MAX, is_line)),
+};
+
+FIELDS(token_revoke) = {FIELD(token_revoke, 1, key, KEY)};
+FIELDS(token_rotate) = {FIELD(token_rotate, 1, step, ENUM)};
+
+/* --- by number -------------------------------------------------------------------------------- */
+
+const struct codec_layout *codec_layout_of(enum tfe_msg_type type)
+{
+    static const struct codec_layout layouts[] = {
+#define LAYOUT_OF(NAME, name, number, sender) [number] = LAYOUT(name),
+        TFE_MSGS(LAYOUT_OF)
+#undef LAYOUT_OF
+    };
+    bool is_known = (size_t)type < sizeof(layouts) / sizeof(layouts[0]) && layouts[type].size > 0;
+    return is_known ? &layouts[type] : NULL;
+}
+
+/* --- what no row can say alone ---------------------------------------------------------------- */
+
+static bool is_sound_join(const struct msg_join *m)
+{
+    const struct msg_exited *exited = m->exited;
+    const struct msg_running *running = m->running;
+    return m->spec.min_nodes <= m->spec.max_nodes &&
+           (!exited || exited->signal == 0 || exited->code == 0) &&
+           (!running || ((m->running_epoch >= 1 || exited) && running->rank < running->world &&
+                         running->nodes <= running->world && running->n_ports == m->spec.nproc));
+}
+
+static bool is_sound_table(const struct msg_table *m)
+{
+    size_t i = 0;
+    while (i < m->n_rows && m->rows[i].rank < m->world) {
+        i++;
+    }
+    return i == m->n_rows;
+}
+
+bool codec_is_sound(const struct tfe_msg *msg)
+{
+    const struct msg_start *start = &msg->u.start;
+    switch ((int)msg->type) {
+    case MSG_JOIN:
+        return is_sound_join(&msg->u.join);
+    case MSG_EXITED:
+        return msg->u.exited.signal == 0 || msg->u.exited.code == 0;
+    case MSG_TABLE:
+        return is_sound_table(&msg->u.table);
+    case MSG_START:
+        return start->rank < start->world && start->nodes <= start->world;
+    case MSG_RESIZE:
+        return msg->u.resize.min_nodes <= msg->u.resize.max_nodes;
+    case MSG_STATUS_JOB:
+        return msg->u.status_job.min_nodes <= msg->u.status_job.max_nodes;
+    }
+    return true;
+}
