@@ -10,6 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/base/msg.h"
+#include "common/base/principal.h"
 #include "common/wire/hello.h"
 #include "common/wire/token.h"
 
@@ -35,10 +36,10 @@ const char *channel_end_name(enum channel_end end);
 /* All callbacks come from the loop, never from inside a channel_* call. In each of them any
  * channel_* function may be called, channel_free too. */
 struct channel_ops {
-    /* Client: the handshake is done, messages may be sent.
+    /* Client: the handshake is done, messages may be sent; by is NULL.
      * Server: the client's first frame has been opened (no state changes before that); its message
-     * follows at once. */
-    void (*established)(void *ctx, struct channel *ch, enum token_role role);
+     * follows at once. by is who the client is, and lives as long as the channel. */
+    void (*established)(void *ctx, struct channel *ch, const struct principal *by);
     /* msg and what it points to live until the callback returns. */
     void (*message)(void *ctx, struct channel *ch, const struct tfe_msg *msg);
     /* Last callback; the channel is freed when it returns. detail is a sentence fragment for logs
@@ -47,6 +48,8 @@ struct channel_ops {
     /* Whether to decode a message of this type byte and n bytes at all; what it does not want is
      * dropped, and message() does not come. NULL: everything. */
     bool (*wants)(void *ctx, struct channel *ch, uint8_t type, size_t n);
+    /* The time of channel_expect is over. May be NULL where that is never called. */
+    void (*silent)(void *ctx, struct channel *ch);
     /* Answers channel_want_drained. May be NULL where that is never called. */
     void (*drained)(void *ctx, struct channel *ch);
 };
@@ -61,8 +64,9 @@ int channel_connect(struct event_base *base, const char *host, uint16_t port,
                     const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
 
 /* Takes an accepted, non-blocking socket and does the server's handshake. Owns fd from here on,
- * also after an error. hello and ops are borrowed for the channel's life. TFE_ENOMEM: fd is closed.
- */
+ * also after an error. hello, facts and ops are borrowed for the channel's life. TFE_ENOMEM: fd is
+ * closed. Before message 1 is answered, whatever closes fd resets it, but a wrong token or bytes
+ * that are not this protocol: a client takes an orderly end there for a refusal of its token. */
 int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
                    const struct hello_facts *facts, uint32_t timeout_ms,
                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
@@ -85,6 +89,10 @@ static inline bool channel_ends_itself(int error)
     return error == TFE_EFULL || error == TFE_ESTATE;
 }
 
+/* silent() comes once in ms, unless this is called again before (0: it does not come). The channel
+ * is established; one that finishes expects nothing but its end. */
+void channel_expect(struct channel *ch, uint32_t ms);
+
 /* Sends what is queued, then shuts the sending half down and waits for the peer to close, at most
  * timeout_ms; then closed() comes with CHANNEL_EOF. What the peer sends meanwhile is dropped. */
 void channel_finish(struct channel *ch, uint32_t timeout_ms);
@@ -92,13 +100,12 @@ void channel_finish(struct channel *ch, uint32_t timeout_ms);
 /* Closes at once, frees; no callback comes any more. NULL is allowed. */
 void channel_free(struct channel *ch);
 
-/* The connection's two ends; valid once established, the peer's also in closed(). False: unknown.
- */
-bool channel_local_address(const struct channel *ch, struct sockaddr_storage *ret);
-bool channel_peer_address(const struct channel *ch, struct sockaddr_storage *ret);
+/* Server: whether the client has sent a whole first flight with a good mac1, which may still lie in
+ * the socket; it is answered in its turn then. Not from a callback of ch. */
+bool channel_knocks(struct channel *ch);
 
-/* What the peer told of itself in the handshake. */
-const struct hello_facts *channel_peer_facts(const struct channel *ch);
+/* This end of the connection; valid once established. False: unknown. */
+bool channel_local_address(const struct channel *ch, struct sockaddr_storage *ret);
 
 /* drained() comes once, from the loop, when nothing is queued (any more): for those who produce
  * what is long piece by piece. */
@@ -111,8 +118,9 @@ bool channel_push(struct channel *ch);
  * at the pace at which they are read. */
 size_t channel_queued(const struct channel *ch);
 
-/* Bytes received so far, of the handshake too. */
-uint64_t channel_received(const struct channel *ch);
+/* The server's client has got a key of its own, for the same jobs: it is known by that from now on.
+ */
+void channel_identify(struct channel *ch, const struct principal *by);
 
 /* Messages of unknown type dropped so far (they are of a later version). */
 uint64_t channel_unknown_messages(const struct channel *ch);

@@ -1,7 +1,6 @@
 /* common/net/channel_dial.c: a client's way to a connected socket: name, addresses in turn,
  * connect. */
 #include <errno.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,6 +8,7 @@
 
 #include "common/net/channel_private.h"
 #include "common/net/clock.h"
+#include "common/net/endpoint.h"
 
 int dial_new(const char *host, uint16_t port, const struct token *token,
              const struct hello_facts *facts, uint32_t timeout_ms, struct channel_dial **ret)
@@ -50,16 +50,11 @@ static int64_t time_left(const struct channel_dial *dial)
 /* Keeps why the address before `at` failed, unless an earlier one did. */
 static void note_failure(struct channel_dial *dial, int error)
 {
-    char host[NI_MAXHOST];
-    char service[NI_MAXSERV];
-    const size_t i = dial->at - 1;
+    char host[TFE_HOST_MAX + 1];
     if (dial->why.text[0] != '\0') {
         return;
     }
-    if (getnameinfo((const struct sockaddr *)&dial->addresses.address[i], dial->addresses.length[i],
-                    host, sizeof host, service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV)) {
-        memcpy(host, "?", 2);
-    }
+    (void)endpoint_of((const struct sockaddr *)&dial->addresses.address[dial->at - 1], host, NULL);
     errno = error;
     why_errno(&dial->why, "connect to %s port %u", host, (unsigned)dial->port);
 }
@@ -153,11 +148,10 @@ void dial_on_connected(struct channel *ch)
     }
 }
 
-static void on_resolved(void *ctx, const struct resolve_addresses *addresses, const char *error)
+void dial_on_resolved(struct channel *ch, const struct resolve_addresses *addresses,
+                      const char *error)
 {
-    struct channel *ch = ctx;
     struct channel_dial *dial = ch->dial;
-    channel_enter(ch);
     dial->resolve = NULL;
     if (error) {
         why_set(&dial->why, "%s: %s", dial->host, error);
@@ -166,10 +160,9 @@ static void on_resolved(void *ctx, const struct resolve_addresses *addresses, co
         dial->addresses = *addresses;
         try_next(ch);
     }
-    channel_leave(ch);
 }
 
-int dial_start(struct channel *ch)
+int dial_start(struct channel *ch, resolve_fn *on_resolved)
 {
     struct channel_dial *dial = ch->dial;
     if (resolve_numeric(dial->host, dial->port, &dial->addresses) == 0) {

@@ -3,34 +3,43 @@
 #include "common/net/channel_private.h"
 #include "common/net/limits.h"
 
+static void on_turn(evutil_socket_t fd, short what, void *arg);
+
+static void gate_arm(struct channel_gate *gate, struct event_base *base)
+{
+    /* Due at once, but timers come behind the sockets of the next turn. */
+    static const struct timeval next = {0};
+    if (!gate->armed) {
+        gate->base = base;
+        (void)evtimer_assign(&gate->turn, base, on_turn, gate);
+        gate->armed = evtimer_add(&gate->turn, &next) == 0;
+    }
+}
+
 static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
     struct channel_gate *gate = arg;
-    (void)fd;
-    (void)what;
     gate->left = LIMIT_HANDSHAKES_PER_TURN;
     gate->armed = false;
     struct channel *ch;
     /* The scratch that holds the gate may go with the last of them. */
     while (gate->left > 0 && (ch = TAILQ_FIRST(&gate->waiting)) != NULL) {
-        const bool last = TAILQ_NEXT(ch, gated) == NULL;
+        const bool last = !TAILQ_NEXT(ch, gated);
         channel_gate_leave(ch);
         gate->left--;
         if (!last || gate->left == 0) {
-            channel_gate_arm(gate, ch->base);
+            gate_arm(gate, ch->base);
         }
-        channel_enter(ch);
-        channel_answer_request(ch);
-        channel_leave(ch);
+        gate->run(ch);
         if (last) {
             return;
         }
     }
 }
 
-void channel_gate_init(struct channel_gate *gate)
+void channel_gate_init(struct channel_gate *gate, void (*run)(struct channel *ch))
 {
-    *gate = (struct channel_gate){.left = LIMIT_HANDSHAKES_PER_TURN};
+    *gate = (struct channel_gate){.left = LIMIT_HANDSHAKES_PER_TURN, .run = run};
     TAILQ_INIT(&gate->waiting);
 }
 
@@ -42,24 +51,13 @@ void channel_gate_done(struct channel_gate *gate)
     }
 }
 
-void channel_gate_arm(struct channel_gate *gate, struct event_base *base)
-{
-    /* Due at once, but timers come behind the sockets of the next turn. */
-    static const struct timeval next = {0};
-    if (!gate->armed) {
-        gate->base = base;
-        (void)evtimer_assign(&gate->turn, base, on_turn, gate);
-        gate->armed = evtimer_add(&gate->turn, &next) == 0;
-    }
-}
-
 bool channel_gate_pass(struct channel *ch)
 {
     struct channel_gate *gate = &ch->scratch->gate;
     if (gate->armed && gate->base != ch->base) {
         return true; /* two loops in one thread: one of them is limited */
     }
-    channel_gate_arm(gate, ch->base);
+    gate_arm(gate, ch->base);
     if (!gate->armed) {
         return true;
     }
@@ -67,10 +65,20 @@ bool channel_gate_pass(struct channel *ch)
         gate->left--;
         return true;
     }
+    return !channel_gate_wait(ch);
+}
+
+bool channel_gate_wait(struct channel *ch)
+{
+    struct channel_gate *gate = &ch->scratch->gate;
+    gate_arm(gate, ch->base);
+    if (!gate->armed) {
+        return false;
+    }
     (void)event_del(&ch->read_ev);
     ch->is_gated = true;
     TAILQ_INSERT_TAIL(&gate->waiting, ch, gated);
-    return false;
+    return true;
 }
 
 void channel_gate_leave(struct channel *ch)
@@ -78,8 +86,5 @@ void channel_gate_leave(struct channel *ch)
     if (ch->is_gated) {
         ch->is_gated = false;
         TAILQ_REMOVE(&ch->scratch->gate.waiting, ch, gated);
-        if (channel_is_live(ch) && event_add(&ch->read_ev, NULL)) {
-            channel_end_later(ch, CHANNEL_NO_MEMORY, "no memory for an event", 0);
-        }
     }
 }

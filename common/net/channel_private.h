@@ -1,10 +1,21 @@
-/* common/net/channel_private.h: the inside of a channel, for channel*.c only. */
+/* common/net/channel_private.h: the inside of a channel, for channel*.c only.
+ *
+ * Calls go downwards only (CMakeLists.txt, checked with every build):
+ *
+ *   channel.c           what the loop and the users of a channel call; the only one that frees
+ *   channel_receive.c   bytes to flights of the handshake, frames, messages; calls ops
+ *   channel_dial.c      a client's way to a connected socket
+ *   channel_send.c      messages to frames, and frames to the socket
+ *   channel_state.c     where the channel stands; its socket, its timer
+ *   channel_gate.c      how many handshakes a turn takes
+ *
+ * What the lower ones want of the top is a wish (ending, want_flush, want_drained) that channel.c
+ * settles when the callback of the loop is done, or a function that was handed down. */
 #ifndef TFE_COMMON_NET_CHANNEL_PRIVATE_H
 #define TFE_COMMON_NET_CHANNEL_PRIVATE_H
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +51,7 @@ enum channel_state {
 
 /* How many handshakes this turn of the loop still takes, and who waits for the next ones. */
 struct channel_gate {
+    void (*run)(struct channel *ch);
     unsigned left;
     bool armed; /* `turn` comes with the next turn of base */
     struct event_base *base;
@@ -53,6 +65,7 @@ struct channel_scratch {
     size_t users;
     struct arena arena;
     struct channel_gate gate;
+    event_callback_fn on_timer;
     uint8_t in[CHANNEL_READ_MAX];
     uint8_t opened[SEAL_PLAIN_MAX];
     uint8_t encoded[SEAL_PLAIN_MAX];
@@ -82,7 +95,6 @@ struct channel {
 
     int fd; /* -1 before there is one */
     enum channel_state state;
-    enum token_role role;
     bool busy;       /* a callback of the loop is on the stack: freeing waits until it returns */
     bool freed;      /* channel_free was called meanwhile */
     bool ending;     /* closed() comes in this turn, with the three fields below */
@@ -94,10 +106,12 @@ struct channel {
     enum channel_end end;
     int end_errno;        /* 0, or what end_text is followed by */
     const char *end_text; /* static, or in *dial */
+    struct principal by;  /* server: the client, once message 1 is answered */
+    char *scope;          /* the client's; NULL: every job */
 
     struct event read_ev;  /* EV_READ | EV_PERSIST */
     struct event write_ev; /* EV_WRITE | EV_PERSIST; activated by hand at the end of a turn */
-    struct event timer_ev;
+    struct event *timer;   /* NULL unless it runs: most channels have none to wait for */
 
     struct seal_session seal;
     struct out_queue out;
@@ -108,45 +122,45 @@ struct channel {
     size_t part_n;
     size_t part_cap;
 
-    struct channel_dial *dial;  /* client until established */
-    struct hello_server *hello; /* server */
-    struct hello_facts facts;   /* server: ours */
-    struct hello_facts peer_facts;
+    struct channel_dial *dial;       /* client until established */
+    struct hello_server *hello;      /* server */
+    const struct hello_facts *facts; /* server: ours */
     uint64_t unknown;
-    uint64_t received; /* bytes */
     TAILQ_ENTRY(channel) gated;
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } peer;
 };
 
-/* --- channel.c: life and end --- */
+/* --- channel_receive.c: bytes in --- */
 
-/* Brackets of every callback from libevent. leave may free ch. */
-void channel_enter(struct channel *ch);
-void channel_leave(struct channel *ch);
+void channel_on_readable(struct channel *ch);
 
-/* Whether ch still takes part: neither freed nor ended nor about to be. */
-bool channel_is_live(const struct channel *ch);
-
-void channel_become(struct channel *ch, enum channel_state next);
-
-/* Ends ch at the end of this turn of the loop; legal from everywhere. text is static or in *dial;
- * error is 0 or an errno that explains it. Only the first end counts. */
-void channel_end_later(struct channel *ch, enum channel_end end, const char *text, int error);
-
-/* Starts (again) the one timer. False: no memory, and ch is ending. */
-bool channel_set_timer(struct channel *ch, int64_t ms);
-
-/* Makes fd the channel's: options, events. */
-void channel_take_fd(struct channel *ch, int fd);
-
-/* The socket is connected: keeps the peer's address, starts to read. False: ch is ending. */
-bool channel_start_reading(struct channel *ch);
+/* Reads what there is of message 1. Whether all of it is there, with a good mac1. */
+bool channel_read_request(struct channel *ch);
+/* Precondition: it is there. */
+void channel_answer_request(struct channel *ch);
 
 void channel_drop_part(struct channel *ch);
+
+/* --- channel_dial.c: a client until it is connected --- */
+
+/* Copies what is needed. TFE_ENOMEM, and what hello_client_start returns. */
+int dial_new(const char *host, uint16_t port, const struct token *token,
+             const struct hello_facts *facts, uint32_t timeout_ms,
+             struct channel_dial **ret) TFE_MUST_CHECK;
+
+/* NULL is allowed. */
+void dial_free(struct channel_dial *dial);
+
+/* Tries the host's addresses, or has them looked up first: then on_resolved(ch, …) is called, and
+ * is to hand them to dial_on_resolved. TFE_ENOMEM, TFE_ESYS. */
+int dial_start(struct channel *ch, resolve_fn *on_resolved) TFE_MUST_CHECK;
+
+/* The name's addresses are there, or will not come. */
+void dial_on_resolved(struct channel *ch, const struct resolve_addresses *addresses,
+                      const char *error);
+
+/* connect(2) has come to an end, or took its share of the time. */
+void dial_on_connected(struct channel *ch);
+void dial_on_slow(struct channel *ch);
 
 /* --- channel_send.c: bytes out --- */
 
@@ -159,40 +173,48 @@ void channel_flush_later(struct channel *ch);
 /* Writes what the socket takes. Calls nobody back. */
 void channel_flush(struct channel *ch);
 
-/* --- channel_receive.c: bytes in --- */
+/* --- channel_state.c: where it stands --- */
 
-void channel_on_readable(struct channel *ch);
+/* Whether ch still takes part: neither freed nor ended nor about to be. */
+static inline bool channel_is_live(const struct channel *ch)
+{
+    return !ch->freed && !ch->ending && ch->state != CHANNEL_S_ENDED;
+}
 
-/* Answers message 1 if all of it is there. Between channel_enter and channel_leave. */
-void channel_answer_request(struct channel *ch);
+void channel_become(struct channel *ch, enum channel_state next);
+
+/* The wish that ch should end, at the end of this turn of the loop; legal from everywhere. text is
+ * static or in *dial; error is 0 or an errno that explains it. Only the first end counts. */
+void channel_end_later(struct channel *ch, enum channel_end end, const char *text, int error);
+
+/* Takes ch out of the loop. */
+void channel_stop_events(struct channel *ch);
+
+/* Starts (again) the one timer. False: no memory, and ch is ending. */
+bool channel_set_timer(struct channel *ch, int64_t ms);
+void channel_stop_timer(struct channel *ch);
+
+/* Makes fd the channel's: options, events. */
+void channel_take_fd(struct channel *ch, int fd);
+
+/* Whether closing ends the connection in order, or resets it. */
+void channel_set_orderly(struct channel *ch, bool orderly);
+
+/* The socket is connected: starts to read. False: ch is ending. */
+bool channel_start_reading(struct channel *ch);
 
 /* --- channel_gate.c: handshakes per turn --- */
 
-void channel_gate_init(struct channel_gate *gate);
+/* run: the turn of a channel that waited has come; it does not read its socket meanwhile. */
+void channel_gate_init(struct channel_gate *gate, void (*run)(struct channel *ch));
 void channel_gate_done(struct channel_gate *gate);
-void channel_gate_arm(struct channel_gate *gate, struct event_base *base);
 
-/* Whether ch may do its curve operations now; else they come by themselves in a later turn. */
+/* Whether ch may do its curve operations now; else its turn comes later. */
 bool channel_gate_pass(struct channel *ch);
+/* Its turn comes later in any case. False: no memory, it would never come. */
+bool channel_gate_wait(struct channel *ch);
 
 /* ch waits no longer. */
 void channel_gate_leave(struct channel *ch);
-
-/* --- channel_dial.c: a client until it is connected --- */
-
-/* Copies what is needed. TFE_ENOMEM, and what hello_client_start returns. */
-int dial_new(const char *host, uint16_t port, const struct token *token,
-             const struct hello_facts *facts, uint32_t timeout_ms,
-             struct channel_dial **ret) TFE_MUST_CHECK;
-
-/* NULL is allowed. */
-void dial_free(struct channel_dial *dial);
-
-/* Looks the host up, or tries its addresses where it is one. TFE_ENOMEM, TFE_ESYS. */
-int dial_start(struct channel *ch) TFE_MUST_CHECK;
-
-/* connect(2) has come to an end, or took its share of the time. */
-void dial_on_connected(struct channel *ch);
-void dial_on_slow(struct channel *ch);
 
 #endif

@@ -47,6 +47,14 @@ static void on_eof(struct channel *ch)
     }
 }
 
+void channel_drop_part(struct channel *ch)
+{
+    free(ch->part);
+    ch->part = NULL;
+    ch->part_n = 0;
+    ch->part_cap = 0;
+}
+
 /* Reads once. 0: nothing is there, or ch is ending. */
 static size_t receive(struct channel *ch, uint8_t *in, size_t cap)
 {
@@ -54,7 +62,6 @@ static size_t receive(struct channel *ch, uint8_t *in, size_t cap)
     const int error = got < 0 ? errno : 0;
     const bool nothing = error == EAGAIN || error == EINTR;
     if (got > 0 || nothing) {
-        ch->received += got > 0 ? (uint64_t)got : 0;
         if (ch->out_errno && nothing) {
             channel_end_later(ch, CHANNEL_RESET, "write", ch->out_errno);
         } else if (ch->out_errno) {
@@ -116,9 +123,9 @@ static void deliver(struct channel *ch, size_t n)
         return;
     }
     if (ch->state == CHANNEL_S_FIRST) {
-        (void)event_del(&ch->timer_ev);
+        channel_stop_timer(ch);
         channel_become(ch, CHANNEL_S_OPEN);
-        ch->ops->established(ch->ctx, ch, ch->role);
+        ch->ops->established(ch->ctx, ch, &ch->by);
         if (!takes_frames(ch)) {
             return;
         }
@@ -195,27 +202,62 @@ static void end_handshake(struct channel *ch, int rc, const char *text)
     }
 }
 
+static void end_request(struct channel *ch, int rc)
+{
+    channel_set_orderly(ch, rc != TFE_ENOMEM);
+    if (rc == TFE_EAUTH) {
+        channel_end_later(ch, CHANNEL_UNAUTHORISED, "wrong token", 0);
+    } else {
+        end_handshake(ch, rc, "not this protocol");
+    }
+}
+
+bool channel_read_request(struct channel *ch)
+{
+    uint8_t *in = ch->scratch->in;
+    /* The bound on what somebody without a token makes us hold. */
+    const size_t n = receive(ch, in, HELLO_REQUEST_MAX - ch->part_n);
+    if (n == 0 || !keep_part(ch, in, n, HELLO_REQUEST_MAX)) {
+        return false;
+    }
+    int rc = hello_server_knock(ch->hello, clock_wall(), ch->part, ch->part_n);
+    if (rc && (rc != TFE_EMORE || ch->part_n == HELLO_REQUEST_MAX)) {
+        end_request(ch, rc);
+    }
+    return rc == 0;
+}
+
+/* Most clients are good for every job, and none of these takes memory for it. */
+static int keep_scope(struct channel *ch)
+{
+    if (strcmp(ch->by.scope, PRINCIPAL_EVERY_JOB) == 0) {
+        ch->by.scope = PRINCIPAL_EVERY_JOB;
+        return 0;
+    }
+    ch->scope = strdup(ch->by.scope);
+    ch->by.scope = ch->scope;
+    return ch->scope ? 0 : TFE_ENOMEM;
+}
+
 void channel_answer_request(struct channel *ch)
 {
     uint8_t response[HELLO_RESPONSE_MAX];
     size_t response_n = 0;
     size_t used = 0;
-    int rc = hello_server_answer(ch->hello, clock_wall(), &ch->facts, ch->part, ch->part_n, &used,
-                                 response, &response_n, &ch->seal, &ch->role, &ch->peer_facts);
-    if (rc == TFE_EMORE && ch->part_n < HELLO_REQUEST_MAX) {
-        return;
-    }
-    if (rc == TFE_EAUTH) {
-        channel_end_later(ch, CHANNEL_UNAUTHORISED, "wrong token", 0);
-        return;
+    struct hello_facts client;
+    int rc = hello_server_answer(ch->hello, clock_wall(), ch->facts, ch->part, ch->part_n, &used,
+                                 response, &response_n, &ch->seal, &ch->by, &client);
+    if (rc == 0) {
+        rc = keep_scope(ch);
     }
     if (rc == 0) {
         rc = channel_queue_raw(ch, response, response_n);
     }
     if (rc) {
-        end_handshake(ch, rc, "not this protocol");
+        end_request(ch, rc);
         return;
     }
+    channel_set_orderly(ch, true);
     channel_become(ch, CHANNEL_S_FIRST);
     feed_behind_flight(ch, used);
 }
@@ -223,8 +265,8 @@ void channel_answer_request(struct channel *ch)
 static void finish_answer(struct channel *ch)
 {
     size_t used = 0;
-    int rc = hello_client_finish(ch->dial->hello, ch->part, ch->part_n, &used, &ch->seal,
-                                 &ch->peer_facts);
+    struct hello_facts server;
+    int rc = hello_client_finish(ch->dial->hello, ch->part, ch->part_n, &used, &ch->seal, &server);
     if (rc == TFE_EMORE && ch->part_n < HELLO_RESPONSE_MAX) {
         return;
     }
@@ -232,12 +274,12 @@ static void finish_answer(struct channel *ch)
         end_handshake(ch, rc, "the answer is not from the server of this token");
         return;
     }
-    (void)event_del(&ch->timer_ev);
+    channel_stop_timer(ch);
     dial_free(ch->dial);
     ch->dial = NULL;
     channel_become(ch, CHANNEL_S_OPEN);
     /* The callback may finish or free ch, which drops the piece: then there is nothing to feed. */
-    ch->ops->established(ch->ctx, ch, ch->role);
+    ch->ops->established(ch->ctx, ch, NULL);
     if (takes_frames(ch)) {
         feed_behind_flight(ch, used);
     }
@@ -252,28 +294,21 @@ void channel_on_readable(struct channel *ch)
     __builtin_prefetch(ch->ctx);
     __builtin_prefetch(&ch->seal.rx);
     __builtin_prefetch(&ch->seal.tx);
-    uint8_t *in = ch->scratch->in;
-    size_t cap = CHANNEL_READ_MAX;
-    const bool flight = ch->state == CHANNEL_S_REQUEST || ch->state == CHANNEL_S_ANSWER;
-    if (flight) {
-        /* The bound on what somebody without a token makes us hold. */
-        const size_t limit =
-            ch->state == CHANNEL_S_REQUEST ? HELLO_REQUEST_MAX : HELLO_RESPONSE_MAX;
-        cap = limit - ch->part_n;
+    if (ch->state == CHANNEL_S_REQUEST) {
+        if (channel_read_request(ch) && channel_gate_pass(ch)) {
+            channel_answer_request(ch);
+        }
+        return;
     }
-    const size_t n = receive(ch, in, cap);
+    uint8_t *in = ch->scratch->in;
+    const bool flight = ch->state == CHANNEL_S_ANSWER;
+    const size_t n = receive(ch, in, flight ? HELLO_RESPONSE_MAX - ch->part_n : CHANNEL_READ_MAX);
     if (n == 0 || ch->state == CHANNEL_S_FINISHING) {
         return;
     }
     if (!flight) {
         feed(ch, in, n);
-    } else if (keep_part(ch, in, n, HELLO_REQUEST_MAX)) {
-        if (ch->state == CHANNEL_S_REQUEST) {
-            if (channel_gate_pass(ch)) {
-                channel_answer_request(ch);
-            }
-        } else {
-            finish_answer(ch);
-        }
+    } else if (keep_part(ch, in, n, HELLO_RESPONSE_MAX)) {
+        finish_answer(ch);
     }
 }

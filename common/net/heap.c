@@ -1,11 +1,12 @@
 /* common/net/heap.c: malloc(3) behind struct tfe_mem. */
 #include "common/net/heap.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static void *resize(void *ctx, void *p, size_t n)
 {
-    (void)ctx;
     if (n == 0) {
         free(p);
         return NULL;
@@ -14,3 +15,18 @@ static void *resize(void *ctx, void *p, size_t n)
 }
 
 const struct tfe_mem heap_mem = {.resize = resize};
+
+void part_must(bool is_made)
+{
+    if (!is_made) {
+        (void)fprintf(stderr, "%s: cannot go on: out of memory\n", program_invocation_short_name);
+        exit(EXIT_FAILURE);
+    }
+}
+
+void *part_new(size_t n)
+{
+    void *part = calloc(1, n);
+    part_must(part);
+    return part;
+}

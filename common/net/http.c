@@ -1,328 +1,241 @@
-/* common/net/http.c: resolve, connect, send, read, one deadline over all of it.
- *
- *   RESOLVING --> CONNECTING --> SENDING --> READING --> told
- *                   ^    | the next address
- *                   +----+
- */
+/* common/net/http.c: libcurl's multi interface on libevent: it says which sockets and which moment
+ * it waits for, the loop tells it when they have come. */
 #include "common/net/http.h"
 
-#include <errno.h>
+#include <curl/curl.h>
 #include <event2/event.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "common/net/options.h"
-#include "common/net/resolve.h"
+#include "common/net/heap.h"
 #include "common/net/timer.h"
-
-#define HTTP_PORT 80
-
-/* A turn of the loop reads this much at most of one answer. */
-#define HTTP_READ 16384
 
 struct http {
     struct event_base *base;
-    http_fn *on_answer;
-    void *ctx;
-    struct resolve *resolve;
-    struct resolve_addresses addresses;
-    size_t next; /* address to try */
-    int fd;      /* -1: none */
-    struct event *ready;
-    struct event *deadline;
-    struct event *begin;
-    bool is_connected;
-    uint32_t within_ms;
-    char request[HTTP_REQUEST_MAX];
-    size_t request_n;
-    size_t sent;
-    struct http_place place;
-    struct http_answer answer;
+    CURLM *multi;
+    struct event *timer;
 };
 
-/* --- where ------------------------------------------------------------------------------------ */
+struct http_ask {
+    CURLM *multi;
+    CURL *easy;
+    struct curl_slist *headers;
+    http_fn *on_answer;
+    void *ctx;
+    char *body;
+    size_t body_n;
+    size_t body_cap;
+    size_t most;
+    const char *why; /* we want no more of it */
+    char error[CURL_ERROR_SIZE];
+};
 
-int http_place_parse(const char *text, struct http_place *ret, struct tfe_why *why)
+/* --- answers ---------------------------------------------------------------------------------- */
+
+const char *http_answer_header(const struct http_answer *answer, const char *name)
 {
-    static const char scheme[] = "http://";
-    char rest[TFE_HOST_MAX + 16];
-    const bool has_scheme = strncmp(text, scheme, sizeof scheme - 1) == 0;
-    const char *from = has_scheme ? text + sizeof scheme - 1 : text;
-    size_t n = strlen(from);
-    n -= n > 0 && from[n - 1] == '/';
-    if (n == 0 || n >= sizeof rest || memchr(from, '/', n)) {
-        why_set(why, "\"%s\" is not http://HOST[:PORT]", text);
-        return TFE_EINVAL;
-    }
-    memcpy(rest, from, n);
-    rest[n] = '\0';
-    ret->port = HTTP_PORT;
-    if (options_endpoint(rest, ret->host, sizeof ret->host, &ret->port)) {
-        why_set(why, "\"%s\" is not http://HOST[:PORT]", text);
-        return TFE_EINVAL;
-    }
-    return 0;
+    struct curl_header *header;
+    return curl_easy_header(answer->handle, name, 0, CURLH_HEADER, -1, &header) ? NULL
+                                                                                : header->value;
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
-
-static void drop_connection(struct http *h)
+static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 {
-    if (h->ready) {
-        event_free(h->ready);
-        h->ready = NULL;
+    struct http_ask *ask = ctx;
+    void *body = ask->body;
+    n *= size;
+    if (n > ask->most - ask->body_n) {
+        ask->why = "the answer is too long";
+        return 0;
     }
-    if (h->fd >= 0) {
-        close(h->fd);
-        h->fd = -1;
+    if (mem_reserve(&heap_mem, &body, &ask->body_cap, ask->body_n + n + 1, 1)) {
+        ask->why = "out of memory";
+        return 0;
     }
+    ask->body = body;
+    memcpy(ask->body + ask->body_n, bytes, n);
+    ask->body_n += n;
+    ask->body[ask->body_n] = '\0';
+    return n;
 }
 
-void http_free(struct http *h)
+static void tell(struct http_ask *ask, CURLcode rc)
 {
-    if (!h) {
-        return;
-    }
-    drop_connection(h);
-    resolve_free(h->resolve);
-    if (h->deadline) {
-        event_free(h->deadline);
-    }
-    if (h->begin) {
-        event_free(h->begin);
-    }
-    http_answer_done(&h->answer);
-    free(h);
+    long status = 0;
+    long os_error = 0;
+    curl_easy_getinfo(ask->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(ask->easy, CURLINFO_OS_ERRNO, &os_error);
+    const struct http_answer answer = {.status = (int)status,
+                                       .body = ask->body ? ask->body : "",
+                                       .body_n = ask->body_n,
+                                       .handle = ask->easy};
+    const char *error = ask->why                                  ? ask->why
+                        : rc == CURLE_COULDNT_CONNECT && os_error ? strerror((int)os_error)
+                        : ask->error[0]                           ? ask->error
+                                                                  : curl_easy_strerror(rc);
+    ask->on_answer(ask->ctx, rc ? NULL : &answer, rc ? error : NULL);
+    http_cancel(ask);
 }
 
-/* error NULL: the answer is whole. h is gone afterwards. */
-static void tell(struct http *h, const char *error)
-{
-    struct http_answer answer = h->answer;
-    http_fn *on_answer = h->on_answer;
-    void *ctx = h->ctx;
-    http_answer_init(&h->answer); /* the body is ours now */
-    http_free(h);
-    on_answer(ctx, error ? NULL : &answer, error);
-    http_answer_done(&answer);
-}
+/* --- the loop --------------------------------------------------------------------------------- */
 
-static void on_deadline(evutil_socket_t fd, short what, void *ctx)
-{
-    (void)fd;
-    (void)what;
-    struct http *h = ctx;
-    struct tfe_why why;
-    why_set(&why, "no %s within %u ms",
-            h->resolve         ? "address of its name"
-            : !h->is_connected ? "connection"
-                               : "whole answer",
-            (unsigned)h->within_ms);
-    tell(h, why.text);
-}
-
-/* --- one connection --------------------------------------------------------------------------- */
-
-static bool is_connected(int fd, int *ret_error)
-{
-    socklen_t n = sizeof *ret_error;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, ret_error, &n)) {
-        *ret_error = errno;
-    }
-    return *ret_error == 0;
-}
-
-static void read_some(struct http *h)
-{
-    char bytes[HTTP_READ];
-    struct tfe_why why;
-    ssize_t n = recv(h->fd, bytes, sizeof bytes, 0);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
-    }
-    if (n < 0) {
-        tell(h, strerror(errno));
-        return;
-    }
-    int rc = n == 0 ? http_answer_end(&h->answer, &why)
-                    : http_answer_feed(&h->answer, bytes, (size_t)n, &why);
-    if (rc != TFE_EMORE) {
-        tell(h, rc ? why.text : NULL);
-    }
-}
-
-static void wait_for(struct http *h, short what);
-
-static void send_some(struct http *h)
-{
-    ssize_t n = send(h->fd, h->request + h->sent, h->request_n - h->sent, MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        tell(h, strerror(errno));
-        return;
-    }
-    h->sent += n > 0 ? (size_t)n : 0;
-    if (h->sent == h->request_n) {
-        wait_for(h, EV_READ);
-    }
-}
-
-static void try_next(struct http *h, int error);
-
+/* A socket is ready, or the moment has come: libevent and libcurl both say -1 for the fd then. */
 static void on_ready(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    struct http *h = ctx;
-    int error = 0;
-    if (!h->is_connected && !is_connected(h->fd, &error)) {
-        try_next(h, error);
+    const struct http *http = ctx;
+    const int ready =
+        (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0);
+    int n;
+    curl_multi_socket_action(http->multi, fd, ready, &n);
+    for (const CURLMsg *msg; (msg = curl_multi_info_read(http->multi, &n));) {
+        void *ask;
+        curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &ask);
+        tell(ask, msg->data.result);
+    }
+}
+_Static_assert(CURL_SOCKET_TIMEOUT == -1, "what libevent gives a timer");
+
+static int wait_moment(CURLM *multi, long ms, void *ctx)
+{
+    struct http *http = ctx;
+    return ms < 0 ? evtimer_del(http->timer) : timer_after(http->timer, ms);
+}
+
+/* A socket for which there is no memory is not watched: its question ends at its deadline. */
+static int wait_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *waits)
+{
+    const struct http *http = ctx;
+    const int events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
+    if (waits) {
+        event_free(waits);
+        waits = NULL;
+    }
+    if (what != CURL_POLL_REMOVE) {
+        waits = event_new(http->base, fd, (short)(events | EV_PERSIST), on_ready, ctx);
+        (void)(waits && event_add(waits, NULL));
+    }
+    curl_multi_assign(http->multi, fd, waits);
+    return 0;
+}
+
+struct http *http_new(struct event_base *base)
+{
+    struct http *http = part_new(sizeof *http);
+    part_must(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+    http->base = base;
+    http->timer = evtimer_new(base, on_ready, http);
+    http->multi = curl_multi_init();
+    part_must(http->timer && http->multi);
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, wait_socket);
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, wait_moment);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+    return http;
+}
+
+void http_free(struct http *http)
+{
+    if (!http) {
         return;
     }
-    h->is_connected = true;
-    if (what & EV_READ) {
-        read_some(h);
-    } else {
-        send_some(h);
-    }
+    curl_multi_cleanup(http->multi);
+    event_drop(&http->timer);
+    free(http);
+    curl_global_cleanup();
 }
 
-static void wait_for(struct http *h, short what)
+/* --- questions -------------------------------------------------------------------------------- */
+
+/* libcurl's own lets children inherit it. */
+static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
 {
-    if (h->ready) {
-        event_free(h->ready);
-    }
-    h->ready = event_new(h->base, h->fd, (short)(what | EV_PERSIST), on_ready, h);
-    if (!h->ready || event_add(h->ready, NULL)) {
-        tell(h, "out of memory");
-    }
+    return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* Connects to the next address that lets itself be connected to; error is what became of the last
- * one. */
-static void try_next(struct http *h, int error)
+/* Services' words go into later questions: they must not break the lines of these. */
+static int add_header(struct http_ask *ask, const char *line)
 {
-    drop_connection(h);
-    while (h->next < h->addresses.n) {
-        const struct sockaddr *to = (const struct sockaddr *)&h->addresses.address[h->next];
-        const socklen_t to_n = h->addresses.length[h->next];
-        h->next++;
-        h->fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (h->fd >= 0 && (connect(h->fd, to, to_n) == 0 || errno == EINPROGRESS)) {
-            wait_for(h, EV_WRITE);
-            return;
-        }
-        error = errno;
-        drop_connection(h);
-    }
-    tell(h, strerror(error));
-}
-
-static void on_addresses(void *ctx, const struct resolve_addresses *addresses, const char *error)
-{
-    struct http *h = ctx;
-    h->resolve = NULL; /* freed when this returns */
-    if (error) {
-        tell(h, error);
-        return;
-    }
-    h->addresses = *addresses;
-    try_next(h, EADDRNOTAVAIL);
-}
-
-static void on_begin(evutil_socket_t fd, short what, void *ctx)
-{
-    (void)fd;
-    (void)what;
-    struct http *h = ctx;
-    if (resolve_numeric(h->place.host, h->place.port, &h->addresses) == 0) {
-        try_next(h, EADDRNOTAVAIL);
-    } else if (resolve_start(h->base, h->place.host, h->place.port, on_addresses, h, &h->resolve)) {
-        h->resolve = NULL;
-        tell(h, "its name cannot be resolved now");
-    }
-}
-
-/* --- the question ----------------------------------------------------------------------------- */
-
-/* What a service has told us goes into later questions: it must not break their lines. */
-static bool is_one_line(const char *text)
-{
-    for (const char *at = text; *at; at++) {
+    for (const char *at = line; *at; at++) {
         if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Appends; a request that gets too long stays at its limit. */
-static void add(struct http *h, const char *a, const char *b, const char *c, const char *d)
-{
-    const char *const parts[] = {a, b, c, d};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        size_t n = strlen(parts[i]);
-        size_t room = sizeof h->request - h->request_n;
-        n = n < room ? n : room;
-        memcpy(h->request + h->request_n, parts[i], n);
-        h->request_n += n;
-    }
-}
-
-static int write_request(struct http *h, const struct http_question *q)
-{
-    char number[24];
-    const bool is_v6 = strchr(q->place->host, ':') != NULL;
-    if (!is_one_line(q->path) || strchr(q->path, ' ')) {
-        return TFE_EINVAL;
-    }
-    add(h, q->method, " ", q->path, " HTTP/1.1\r\nHost: ");
-    snprintf(number, sizeof number, ":%u", (unsigned)q->place->port);
-    add(h, is_v6 ? "[" : "", q->place->host, is_v6 ? "]" : "",
-        q->place->port == HTTP_PORT ? "" : number);
-    add(h, "\r\nConnection: close\r\n", "User-Agent: tfe-agent\r\nAccept: */*\r\n", "", "");
-    for (const struct http_header *at = q->headers; at && at->name; at++) {
-        if (!is_one_line(at->name) || !is_one_line(at->value)) {
             return TFE_EINVAL;
         }
-        add(h, at->name, ": ", at->value, "\r\n");
     }
-    if (q->body || strcmp(q->method, "GET") != 0) {
-        snprintf(number, sizeof number, "%zu", q->body ? strlen(q->body) : 0);
-        add(h, "Content-Length: ", number, "\r\n", "");
-    }
-    add(h, "\r\n", q->body ? q->body : "", "", "");
-    return h->request_n < sizeof h->request ? 0 : TFE_EINVAL;
+    struct curl_slist *headers = curl_slist_append(ask->headers, line);
+    ask->headers = headers ? headers : ask->headers;
+    return headers ? 0 : TFE_ENOMEM;
 }
 
-int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
-             void *ctx, struct http **ret)
+static int write_question(struct http_ask *ask, const struct http_question *q)
 {
-    struct http *h = calloc(1, sizeof *h);
-    if (!h) {
+    int rc = 0;
+    char type[128];
+    for (const char *const *line = q->headers; line && *line && !rc; line++) {
+        rc = add_header(ask, *line);
+    }
+#define SET(option, value)                                                                         \
+    rc = rc ? rc : curl_easy_setopt(ask->easy, option, value) ? TFE_ENOMEM : 0
+    if (q->body || strcmp(q->method, "GET") != 0) {
+        snprintf(type, sizeof type, q->type ? "Content-Type: %s" : "Content-Type:", q->type);
+        rc = rc ? rc : add_header(ask, type);
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body_n);
+        SET(CURLOPT_COPYPOSTFIELDS, q->body ? q->body : "");
+    }
+    SET(CURLOPT_URL, q->url);
+    SET(CURLOPT_CUSTOMREQUEST, q->method);
+    SET(CURLOPT_HTTPHEADER, ask->headers);
+    SET(CURLOPT_USERAGENT, "tfe/" TFE_VERSION);
+    SET(CURLOPT_TIMEOUT_MS, (long)q->within_ms);
+    SET(CURLOPT_FRESH_CONNECT, (long)q->is_alone);
+    SET(CURLOPT_FORBID_REUSE, (long)q->is_alone);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_PROXY, ""); /* whatever the environment says */
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L); /* a silent name server's thread is let go of, not waited for */
+    SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, ask);
+    SET(CURLOPT_ERRORBUFFER, ask->error);
+    SET(CURLOPT_PRIVATE, ask);
+#undef SET
+    return rc;
+}
+
+int http_ask(struct http *http, const struct http_question *question, http_fn *on_answer, void *ctx,
+             struct http_ask **ret)
+{
+    struct http_ask *ask = calloc(1, sizeof *ask);
+    if (!ask) {
         return TFE_ENOMEM;
     }
-    h->base = base;
-    h->on_answer = on_answer;
-    h->ctx = ctx;
-    h->fd = -1;
-    h->within_ms = question->within_ms;
-    h->place = *question->place;
-    int rc = write_request(h, question);
+    ask->easy = curl_easy_init();
+    ask->on_answer = on_answer;
+    ask->ctx = ctx;
+    ask->most = question->most;
+    int rc = ask->easy ? write_question(ask, question) : TFE_ENOMEM;
     if (rc == 0) {
-        h->begin = evtimer_new(base, on_begin, h);
-        h->deadline = evtimer_new(base, on_deadline, h);
-        rc = !h->begin || !h->deadline || timer_after(h->begin, 0) ||
-                     timer_after(h->deadline, question->within_ms)
-                 ? TFE_ENOMEM
-                 : 0;
+        ask->multi = http->multi;
+        rc = curl_multi_add_handle(http->multi, ask->easy) ? TFE_ENOMEM : 0;
     }
     if (rc) {
-        http_free(h);
+        http_cancel(ask);
         return rc;
     }
-    *ret = h;
+    *ret = ask;
     return 0;
+}
+
+void http_cancel(struct http_ask *ask)
+{
+    if (!ask) {
+        return;
+    }
+    if (ask->multi) {
+        curl_multi_remove_handle(ask->multi, ask->easy);
+    }
+    curl_easy_cleanup(ask->easy);
+    curl_slist_free_all(ask->headers);
+    free(ask->body);
+    free(ask);
 }

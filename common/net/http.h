@@ -1,57 +1,59 @@
-/* common/net/http.h: asks one question of an HTTP service nearby: metadata services of clouds, on
- * link-local addresses. No proxies, no redirects, no TLS; a connection per question. */
+/* common/net/http.h: asks HTTP services without blocking the loop: libcurl on libevent. Only http
+ * and https; no redirects, and no proxy that the environment names. */
 #ifndef TFE_COMMON_NET_HTTP_H
 #define TFE_COMMON_NET_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/id.h"
-#include "common/net/http_answer.h"
-#include "common/net/why.h"
 
 struct event_base;
-struct http;
-
-/* Everything that is sent: the longest part is AWS's token, some 60 bytes. */
-#define HTTP_REQUEST_MAX 4096
-
-/* Where a service is: "http://HOST[:PORT]", IPv6 in brackets. */
-struct http_place {
-    char host[TFE_HOST_MAX + 1];
-    uint16_t port;
-};
-
-/* TFE_EINVAL: why names what is wrong. text may lack "http://" and have a last "/". */
-int http_place_parse(const char *text, struct http_place *ret, struct tfe_why *why) TFE_MUST_CHECK;
-
-struct http_header {
-    const char *name; /* NULL ends a list */
-    const char *value;
-};
+struct http;     /* what all questions of a loop share: connections and names */
+struct http_ask; /* a question that is under way */
 
 /* Borrowed for the call. */
 struct http_question {
-    const struct http_place *place;
-    const char *method;                /* "GET", "PUT", "POST" */
-    const char *path;                  /* with its query, begins with '/' */
-    const struct http_header *headers; /* NULL: none but Host, Connection and the body's length */
-    const char *body;                  /* NULL: none */
-    uint32_t within_ms;                /* from now to the last byte of the answer */
+    const char *method; /* "GET", "PUT", "POST", "DELETE" */
+    const char *url;
+    const char *const *headers; /* "Name: value", NULL ends the list; NULL: none but the usual */
+    const char *type;           /* Content-Type of the body */
+    const char *body;           /* NULL: none */
+    size_t body_n;
+    size_t most;        /* bytes of the answer's body; a longer one is no answer */
+    uint32_t within_ms; /* from now to the last byte of the answer, the name's address included */
+    bool is_alone;      /* on a connection of its own: none that may have died unnoticed is used */
 };
 
-/* answer is NULL if there is none of any use, and error says why ("connection refused"); any status
+struct http_answer {
+    int status;
+    const char *body; /* ends in a NUL that is not counted */
+    size_t body_n;
+    void *handle; /* private */
+};
+
+/* Value of a header, without blanks around it; NULL if there is none. Of several the first. Lives
+ * as long as the answer. */
+const char *http_answer_header(const struct http_answer *answer, const char *name);
+
+/* answer is NULL if there is none of any use, and error says why ("Connection refused"); any status
  * is an answer. Both live until it returns. Comes once, from the loop, never from http_ask; the
- * question is freed by then, and may be asked again. */
+ * question is over by then, and may be asked again. */
 typedef void http_fn(void *ctx, const struct http_answer *answer, const char *error);
 
-/* TFE_EINVAL: a header or path with a line break or another control character in it, or the
- * question is longer than HTTP_REQUEST_MAX. TFE_ENOMEM. */
-int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
-             void *ctx, struct http **ret) TFE_MUST_CHECK;
+struct http *http_new(struct event_base *base);
 
-/* No callback comes any more. NULL is allowed. */
+/* Every question has been answered or cancelled. Not to be called from an http_fn. NULL is allowed.
+ */
 void http_free(struct http *http);
+
+/* TFE_EINVAL: a header with a line break or another control character in it. TFE_ENOMEM. A url that
+ * makes no sense is told as an error. */
+int http_ask(struct http *http, const struct http_question *question, http_fn *on_answer, void *ctx,
+             struct http_ask **ret) TFE_MUST_CHECK;
+
+/* No answer comes any more. NULL is allowed. */
+void http_cancel(struct http_ask *ask);
 
 #endif

@@ -1,14 +1,16 @@
-/* common/net/join.c: endpoint and token, in DESIGN 9's order. */
+/* common/net/join.c: endpoint and token, in design 9's order. */
 #include "common/net/join.h"
 
+#include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/base/text.h"
 #include "common/net/clock.h"
-#include "common/net/options.h"
+#include "common/net/endpoint.h"
+#include "common/net/hidden.h"
 #include "common/net/state_dir.h"
 
 #define JOIN_PORT_DEFAULT 5556
@@ -33,30 +35,28 @@ static const char *from_command_line(const char *value, const char *name)
     return value && *value != '\0' && value != getenv(name) ? value : NULL;
 }
 
-static int take_text(struct found *found, const char *text, const char *source, struct tfe_why *why)
+/* Reads a token as it is given, or the file that holds it. */
+static int take(struct found *found, const char *value, const char *source, bool is_file,
+                struct tfe_why *why)
 {
-    const size_t n = strlen(text);
-    if (n >= sizeof found->text) {
+    if (is_file) {
+        if (state_dir_read_secret(value, found->text, sizeof found->text, why)) {
+            why_prefix(why, "token from %s", source);
+            return TFE_EAUTH;
+        }
+        why_set(&found->source, "%s (%s)", source, value);
+        return 0;
+    }
+    if (strlen(value) >= sizeof found->text) {
         why_set(why, "what %s holds is no token: it is too long", source);
         return TFE_EAUTH;
     }
-    memcpy(found->text, text, n + 1);
+    strcpy(found->text, value);
     why_set(&found->source, "%s", source);
     return 0;
 }
 
-static int take_file(struct found *found, const char *path, const char *source, struct tfe_why *why)
-{
-    int rc = state_dir_read(path, found->text, sizeof found->text, why);
-    if (rc) {
-        why_prefix(why, "token from %s", source);
-        return TFE_EAUTH;
-    }
-    why_set(&found->source, "%s (%s)", source, path);
-    return 0;
-}
-
-static bool role_will_do(const struct join_wish *wish, enum token_role role)
+static bool role_will_do(const struct join_wish *wish, enum principal_role role)
 {
     for (unsigned i = 0; i < wish->n_roles; i++) {
         if (wish->roles[i] == role) {
@@ -66,10 +66,11 @@ static bool role_will_do(const struct join_wish *wish, enum token_role role)
     return false;
 }
 
-static int path_in(const char *directory, const char *name, char ret[PATH_MAX])
+/* "admin", then "admin or observer". */
+static void add_choice(struct tfe_why *words, const char *word)
 {
-    const int n = snprintf(ret, PATH_MAX, "%s/%s", directory, name);
-    return n < 0 || n >= PATH_MAX ? TFE_ETOOBIG : 0;
+    const struct tfe_why before = *words;
+    why_set(words, "%s%s%s", before.text, before.text[0] ? " or " : "", word);
 }
 
 /* Looks for the roles' files. Nothing there: says where it looked, everywhere, and how to get one.
@@ -88,11 +89,11 @@ static int take_from_state_dir(const struct join_wish *wish, struct found *found
     for (unsigned i = 0; i < wish->n_roles; i++) {
         const char *name = state_dir_token_name(wish->roles[i]);
         char path[PATH_MAX];
-        if (path_in(directory, name, path)) {
+        struct tfe_why reason;
+        if (state_dir_path(path, directory, name, &reason)) {
             continue;
         }
-        struct tfe_why reason;
-        int rc = state_dir_read(path, found->text, sizeof found->text, &reason);
+        int rc = state_dir_read_secret(path, found->text, sizeof found->text, &reason);
         if (rc == 0) {
             why_set(&found->source, "%s", path);
             return 0;
@@ -100,8 +101,7 @@ static int take_from_state_dir(const struct join_wish *wish, struct found *found
         if (rc != TFE_ENOENT && unreadable.text[0] == '\0') {
             unreadable = reason;
         }
-        struct tfe_why before = names;
-        why_set(&names, "%s%s%s", before.text, i > 0 ? " or " : "", name);
+        add_choice(&names, name);
     }
     if (unreadable.text[0] != '\0') {
         why_set(why, "no token: none in %s, and %s", order, unreadable.text);
@@ -116,42 +116,22 @@ static int take_from_state_dir(const struct join_wish *wish, struct found *found
 
 static int find_text(const struct join_wish *wish, struct found *found, struct tfe_why *why)
 {
-    const char *value = from_command_line(wish->token, "TFE_TOKEN");
-    if (value) {
-        return take_text(found, value, "--token", why);
-    }
-    value = from_command_line(wish->token_file, "TFE_TOKEN_FILE");
-    if (value) {
-        return take_file(found, value, "--token-file", why);
-    }
-    value = variable("TFE_TOKEN");
-    if (value) {
-        return take_text(found, value, "TFE_TOKEN", why);
-    }
-    value = variable("TFE_TOKEN_FILE");
-    if (value) {
-        return take_file(found, value, "TFE_TOKEN_FILE", why);
+    const struct {
+        const char *value;
+        const char *source;
+        bool is_file;
+    } places[] = {
+        {from_command_line(wish->token, "TFE_TOKEN"), "--token", false},
+        {from_command_line(wish->token_file, "TFE_TOKEN_FILE"), "--token-file", true},
+        {variable("TFE_TOKEN"), "TFE_TOKEN", false},
+        {variable("TFE_TOKEN_FILE"), "TFE_TOKEN_FILE", true},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (places[i].value) {
+            return take(found, places[i].value, places[i].source, places[i].is_file, why);
+        }
     }
     return take_from_state_dir(wish, found, why);
-}
-
-static void format_day(struct tfe_wall when, char ret[32])
-{
-    const time_t seconds = (time_t)(when.ms / 1000);
-    struct tm utc;
-    if (!gmtime_r(&seconds, &utc) || strftime(ret, 32, "%Y-%m-%d %H:%M UTC", &utc) == 0) {
-        ret[0] = '\0';
-    }
-}
-
-/* Roles that will do: "agent", "admin or observer". */
-static void role_words(const struct join_wish *wish, struct tfe_why *ret)
-{
-    ret->text[0] = '\0';
-    for (unsigned i = 0; i < wish->n_roles; i++) {
-        struct tfe_why before = *ret;
-        why_set(ret, "%s%s%s", before.text, i > 0 ? " or " : "", token_role_name(wish->roles[i]));
-    }
 }
 
 static int find_token(const struct join_wish *wish, struct token *ret, struct tfe_why *why)
@@ -169,14 +149,18 @@ static int find_token(const struct join_wish *wish, struct token *ret, struct tf
     }
     const struct tfe_wall expiry = token_expiry(ret->key_id);
     if (!role_will_do(wish, ret->role)) {
-        struct tfe_why words;
-        role_words(wish, &words);
+        struct tfe_why words = {.text = ""};
+        for (unsigned i = 0; i < wish->n_roles; i++) {
+            add_choice(&words, principal_role_name(wish->roles[i]));
+        }
         why_set(why, "the token from %s is for the role %s; this needs %s", found.source.text,
-                token_role_name(ret->role), words.text);
+                principal_role_name(ret->role), words.text);
         rc = TFE_EAUTH;
     } else if (expiry.ms != 0 && expiry.ms <= clock_wall().ms) {
         char day[32];
-        format_day(expiry, day);
+        struct text text;
+        text_init(&text, day, sizeof day);
+        text_add_wall(&text, expiry);
         why_set(why, "the token from %s expired at %s; get a new one from the server's operator",
                 found.source.text, day);
         rc = TFE_EAUTH;
@@ -193,8 +177,10 @@ static int read_endpoint(const char *text, const char *source, struct join_info 
                          struct tfe_why *why)
 {
     ret->port = JOIN_PORT_DEFAULT;
-    if (options_endpoint(text, ret->host, sizeof ret->host, &ret->port)) {
-        why_set(why, "%s: '%s' is not HOST:PORT", source, text);
+    if (endpoint_parse(text, ret->host, sizeof ret->host, &ret->port)) {
+        const char *colon = strchr(text, ':');
+        why_set(why, "%s: '%s' is not HOST:PORT%s", source, text,
+                colon && strchr(colon + 1, ':') ? "; IPv6 is written [ADDRESS]:PORT" : "");
         return TFE_EINVAL;
     }
     return 0;
@@ -211,7 +197,7 @@ static int find_endpoint(const struct join_wish *wish, struct join_info *ret, st
     struct tfe_why reason;
     int rc = state_dir_find(wish->state_dir, directory, &reason);
     if (rc == 0) {
-        rc = path_in(directory, STATE_DIR_ENDPOINT, path);
+        rc = state_dir_path(path, directory, STATE_DIR_ENDPOINT, &reason);
     }
     if (rc == 0) {
         rc = state_dir_read(path, text, sizeof text, &reason);
@@ -226,14 +212,35 @@ static int find_endpoint(const struct join_wish *wish, struct join_info *ret, st
 
 int join_find(const struct join_wish *wish, struct join_info *ret, struct tfe_why *why)
 {
-    struct join_info info;
-    int rc = find_endpoint(wish, &info, why);
+    struct join_info info = {.token = sodium_malloc(sizeof *info.token)};
+    int rc = 0;
+    if (!info.token) {
+        why_set(why, "no memory for the token");
+        rc = TFE_ENOMEM;
+    }
     if (rc == 0) {
-        rc = find_token(wish, &info.token, why);
+        rc = find_endpoint(wish, &info, why);
+    }
+    if (rc == 0) {
+        rc = find_token(wish, info.token, why);
     }
     if (rc == 0) {
         *ret = info;
+    } else {
+        join_done(&info);
     }
-    explicit_bzero(&info.token, sizeof info.token);
+    join_forget(wish->token);
     return rc;
+}
+
+void join_forget(char *token)
+{
+    hidden_text(token);
+    hidden_variable("TFE_TOKEN");
+}
+
+void join_done(struct join_info *info)
+{
+    sodium_free(info->token);
+    info->token = NULL;
 }

@@ -1,5 +1,5 @@
 /* common/net/limits.h: everything a peer can make us hold or wait for, and why that much
- * (SECURITY.md). */
+ * (design 3.2). */
 #ifndef TFE_COMMON_NET_LIMITS_H
 #define TFE_COMMON_NET_LIMITS_H
 
@@ -11,12 +11,18 @@
  * renewals of everybody else come between two turns. */
 #define LIMIT_HANDSHAKES_PER_TURN 16
 
-/* Connections that have not shown a token yet. 4,096 × the bytes of a first flight stay below 8
- * MiB. Reached: accepting pauses, nobody is refused. */
+/* Connections that have not shown a token yet, some 2 KB each. One more, and the oldest of the
+ * source goes that has most of them; a whole first flight with a good mac1 goes through before
+ * that.
+ */
 #define LIMIT_HALF_OPEN 4096
 
-/* The same from one address, so that one outsider does not use up the limit above. */
+/* The same of one source (an IPv4 address, an IPv6 network of 64 bits): an honest client speaks as
+ * soon as it is connected, so it needs its place for a round trip. */
 #define LIMIT_HALF_OPEN_PER_ADDRESS 64
+
+/* However many descriptors are in use: below that nobody could come in at all. */
+#define LIMIT_HALF_OPEN_LEAST 4
 
 /* An agent JOINs in its first frame, tfe-ctl asks at once; who shows a token and then says nothing
  * for so long is cut. */
@@ -24,6 +30,24 @@
 
 /* Sessions of operators and their dashboards: each holds a descriptor that an agent may need. */
 #define LIMIT_QUERY_SESSIONS 256
+
+/* Of these, and of the descriptors, the ones that only admins use: who has to stop something comes
+ * in whatever dashboards and agents there are. */
+#define LIMIT_ADMIN_SESSIONS 8
+
+/* So long an agent's own key is good: who has taken a machine's disk has it for a week at most. */
+#define LIMIT_NODE_KEY_MS (INT64_C(7) * 24 * 3600 * 1000)
+
+/* Own keys of agents of one address, at once, and then one each 5 s: each is a row of the audit,
+ * which only grows. 10,000 behind one address have theirs in half a day; who waits asks again, and
+ * goes on with its token meanwhile. */
+#define LIMIT_ENROLMENTS 1024
+#define LIMIT_ENROLMENT_MS 5000
+
+/* Messages of a session but renewals: one each 50 ms, after so many at once. An agent says a few
+ * for each epoch and one a second while it trains; who says more is refused and closed. */
+#define LIMIT_MESSAGE_MS 50
+#define LIMIT_MESSAGE_BURST 200
 
 /* Bytes queued for a peer that does not read: some 2,000 renewal answers, or a few chunks of a
  * table. What is longer (tables, the answers to tfe-ctl) is produced as it is read. */

@@ -2,7 +2,6 @@
  */
 #include "common/net/listener.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -11,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/rate.h"
 #include "common/net/clock.h"
+#include "common/net/endpoint.h"
 #include "common/net/limits.h"
 #include "common/net/log.h"
 
@@ -28,12 +29,11 @@ struct listener {
     void *ctx;
     struct event readable;
     struct event retry;
-    unsigned pauses;
-    bool lacking; /* one of the pauses is ours, until retry */
+    bool lacking; /* pauses until retry */
     bool busy;
     bool freed;
-    bool logged;
-    struct tfe_mono logged_at;
+    struct rate told;
+    uint64_t hidden; /* lines since the last one */
 };
 
 static void destroy(struct listener *listener)
@@ -41,49 +41,32 @@ static void destroy(struct listener *listener)
     free(listener);
 }
 
-void listener_pause(struct listener *listener)
-{
-    if (listener->pauses++ == 0) {
-        (void)event_del(&listener->readable);
-    }
-}
-
-void listener_resume(struct listener *listener)
-{
-    if (listener->pauses == 0) {
-        return;
-    }
-    if (--listener->pauses == 0 && event_add(&listener->readable, NULL)) {
-        log_error("listener cannot resume", LOG_U("port", listener->port));
-    }
-}
-
 static void lack(struct listener *listener, int error)
 {
-    const struct tfe_mono now = clock_mono();
-    if (!listener->logged || tfe_mono_sub(now, listener->logged_at) >= LACK_LOG_MS) {
+    listener->hidden++;
+    if (rate_pass(&listener->told, clock_mono(), LACK_LOG_MS, 1)) {
         struct tfe_why why;
         errno = error;
         why_errno(&why, "accept");
-        log_warn("accepting_paused", LOG_U("port", listener->port), LOG_S("why", why.text));
-        listener->logged = true;
-        listener->logged_at = now;
+        log_warn("accepting_paused", LOG_U("port", listener->port), LOG_S("why", why.text),
+                 LOG_U("not_logged", listener->hidden - 1));
+        listener->hidden = 0;
     }
     const struct timeval in = {.tv_usec = LIMIT_ACCEPT_PAUSE_MS * 1000};
     if (evtimer_add(&listener->retry, &in)) {
         return; /* no memory for the timer: the level-triggered event comes again at once */
     }
     listener->lacking = true;
-    listener_pause(listener);
+    (void)event_del(&listener->readable);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
-    (void)fd;
-    (void)what;
     struct listener *listener = arg;
     listener->lacking = false;
-    listener_resume(listener);
+    if (event_add(&listener->readable, NULL)) {
+        log_error("listener cannot resume", LOG_U("port", listener->port));
+    }
 }
 
 /* Whether accept(2) failed for the sake of one connection only, which is then gone. */
@@ -102,10 +85,9 @@ static bool is_passing(int error)
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-    (void)what;
     struct listener *listener = arg;
     listener->busy = true;
-    for (int i = 0; i < ACCEPTS_PER_TURN && !listener->freed && listener->pauses == 0; i++) {
+    for (int i = 0; i < ACCEPTS_PER_TURN && !listener->freed && !listener->lacking; i++) {
         struct sockaddr_storage peer;
         socklen_t peer_n = sizeof peer;
         const int accepted =
@@ -142,25 +124,6 @@ void listener_free(struct listener *listener)
 uint16_t listener_port(const struct listener *listener)
 {
     return listener->port;
-}
-
-static int parse_address(const char *text, uint16_t port, struct sockaddr_storage *ret,
-                         socklen_t *ret_n)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    memset(ret, 0, sizeof *ret);
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
-        memcpy(ret, &v4, sizeof v4);
-        *ret_n = sizeof v4;
-        return 0;
-    }
-    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
-        memcpy(ret, &v6, sizeof v6);
-        *ret_n = sizeof v6;
-        return 0;
-    }
-    return TFE_EINVAL;
 }
 
 static void say_why(struct tfe_why *why, const char *address, uint16_t port)
@@ -203,7 +166,7 @@ int listener_new(struct event_base *base, const char *address, uint16_t port,
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
-    if (parse_address(address, port, &at, &n)) {
+    if (endpoint_address(address, port, &at, &n)) {
         why_set(why, "'%s' is not a numeric address", address);
         return TFE_EINVAL;
     }
@@ -231,8 +194,7 @@ int listener_new(struct event_base *base, const char *address, uint16_t port,
         free(listener);
         return TFE_ESYS;
     }
-    listener->port = ntohs(at.ss_family == AF_INET ? ((struct sockaddr_in *)&at)->sin_port
-                                                   : ((struct sockaddr_in6 *)&at)->sin6_port);
+    (void)endpoint_of((struct sockaddr *)&at, NULL, &listener->port);
     *ret = listener;
     return 0;
 }

@@ -1,4 +1,6 @@
-/* common/net/listener.h: a listening TCP socket that pauses instead of failing. */
+/* common/net/listener.h: a listening TCP socket that pauses instead of failing: on EMFILE, ENFILE,
+ * ENOBUFS, ENOMEM for LIMIT_ACCEPT_PAUSE_MS, while connections wait in the kernel's queue. It logs
+ * that once per second at most. */
 #ifndef TFE_COMMON_NET_LISTENER_H
 #define TFE_COMMON_NET_LISTENER_H
 
@@ -27,11 +29,5 @@ void listener_free(struct listener *listener);
 
 /* The port that is listened on. */
 uint16_t listener_port(const struct listener *listener);
-
-/* Stops or resumes accepting; connections wait in the kernel's queue meanwhile. Counts: as many
- * resumes as pauses. The listener itself pauses on EMFILE, ENFILE, ENOBUFS, ENOMEM for
- * LIMIT_ACCEPT_PAUSE_MS, and logs that once per second at most. */
-void listener_pause(struct listener *listener);
-void listener_resume(struct listener *listener);
 
 #endif

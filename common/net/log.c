@@ -6,27 +6,40 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/utf8.h"
+#include "common/base/shown.h"
 #include "common/net/clock.h"
 
 /* PIPE_BUF: a pipe that polls writable takes so much without blocking and in one piece. */
 #define LOG_LINE_MAX 4096
 /* Kept free for what ends a line that was cut. */
-#define LOG_END_MAX 32
+#define LOG_END_MAX 64
 
 /* The one log of the process. The settings are written before there is a second thread. */
 static struct {
     const char *program;
     enum log_level least;
-    enum log_format format;
+    enum log_format format; /* not AUTO */
+    bool has_colour;
     atomic_uint_fast64_t dropped; /* lines lost since the last one that was written */
     atomic_bool torn;             /* the last line lost its end: the next starts on a new one */
 } log_state = {.program = "tfe", .least = LOG_INFO_, .format = LOG_LOGFMT};
+
+const char *const log_levels[] = {[LOG_DEBUG_] = "debug",
+                                  [LOG_INFO_] = "info",
+                                  [LOG_WARN_] = "warn",
+                                  [LOG_ERROR_] = "error",
+                                  NULL};
+const char *const log_formats[] = {[LOG_AUTO] = "auto",
+                                   [LOG_LOGFMT] = "logfmt",
+                                   [LOG_JSON] = "json",
+                                   [LOG_PRETTY] = "pretty",
+                                   NULL};
 
 /* A line under construction. */
 struct log_text {
@@ -40,7 +53,14 @@ void log_init(const char *program, enum log_level least, enum log_format format)
 {
     log_state.program = program;
     log_state.least = least;
+    bool is_terminal = isatty(STDERR_FILENO);
+    if (format == LOG_AUTO) {
+        format = is_terminal ? LOG_PRETTY : LOG_LOGFMT;
+    }
     log_state.format = format;
+    const char *plain = getenv("NO_COLOR"); /* no-color.org */
+    log_state.has_colour = format == LOG_PRETTY && is_terminal && !(plain && *plain);
+    tzset(); /* the sandbox may hide the zone later */
 }
 
 /* All n bytes or, when they do not fit, none. */
@@ -61,7 +81,7 @@ static bool text_puts(struct log_text *t, const char *text)
 }
 
 /* One character of text as it stands between quotes, in unit; returns the bytes read. */
-static size_t quoted_unit(const char *text, size_t left, char unit[8], size_t *ret_n)
+static size_t quoted_unit(const char *text, size_t left, char unit[SHOWN_UNIT_MAX], size_t *ret_n)
 {
     const unsigned char c = (unsigned char)*text;
     const char *escape = c == '"'    ? "\\\""
@@ -75,34 +95,26 @@ static size_t quoted_unit(const char *text, size_t left, char unit[8], size_t *r
         *ret_n = 2;
         return 1;
     }
-    if (c < 0x20 || c == 0x7f) {
-        *ret_n = (size_t)snprintf(unit, 8, "\\u%04x", (unsigned)c);
-        return 1;
-    }
-    size_t n = utf8_length(text, left);
-    if (n == 0) {
-        *ret_n = strlen(UTF8_REPLACEMENT);
-        memcpy(unit, UTF8_REPLACEMENT, *ret_n);
-        return 1;
-    }
-    memcpy(unit, text, n);
-    *ret_n = n;
-    return n;
+    return shown_unit(text, left, unit, ret_n);
 }
 
 /* What does not fit is left off; the closing quote always fits. */
-static bool text_put_quoted(struct log_text *t, const char *text)
+static bool text_put_shown(struct log_text *t, const char *text, bool quotes)
 {
     if (t->n + 2 > t->limit) {
         t->cut = true;
         return false;
     }
-    t->bytes[t->n++] = '"';
+    if (quotes) {
+        t->bytes[t->n++] = '"';
+    }
     size_t left = strlen(text);
     while (left > 0) {
-        char unit[8];
+        char unit[SHOWN_UNIT_MAX];
         size_t unit_n = 0;
-        const size_t used = quoted_unit(text, left, unit, &unit_n);
+        const bool is_plain = !quotes && (*text == '"' || *text == '\\');
+        const size_t used = is_plain ? shown_unit(text, left, unit, &unit_n)
+                                     : quoted_unit(text, left, unit, &unit_n);
         if (t->n + unit_n + 1 > t->limit) {
             t->cut = true;
             break;
@@ -112,8 +124,15 @@ static bool text_put_quoted(struct log_text *t, const char *text)
         text += used;
         left -= used;
     }
-    t->bytes[t->n++] = '"';
+    if (quotes) {
+        t->bytes[t->n++] = '"';
+    }
     return true;
+}
+
+static bool text_put_quoted(struct log_text *t, const char *text)
+{
+    return text_put_shown(t, text, true);
 }
 
 /* logfmt leaves a value bare when no reader could take it for anything else. */
@@ -126,8 +145,10 @@ static bool is_bare(const char *text)
     }
     for (size_t i = 0; i < n;) {
         const unsigned char c = (unsigned char)text[i];
-        const size_t step = utf8_length(text + i, n - i);
-        if (step == 0 || c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) {
+        char unit[SHOWN_UNIT_MAX];
+        size_t shown = 0;
+        const size_t step = shown_unit(text + i, n - i, unit, &shown);
+        if (step != shown || c == ' ' || c == '"' || c == '=' || c == '\\') {
             return false;
         }
         i += step;
@@ -156,7 +177,9 @@ static bool text_put_value(struct log_text *t, const struct log_field *field)
     return true;
 }
 
-/* A field whose key and the start of its value do not fit is left out whole. */
+/* JSON is written here and not by jansson: a line must neither need memory nor outgrow its bytes.
+ *
+ * A field whose key and the start of its value do not fit is left out whole. */
 static void text_put_field(struct log_text *t, const struct log_field *field)
 {
     if (!field->key || (field->kind == LOG_F_STR && !field->str) || t->cut) {
@@ -174,6 +197,95 @@ static void text_put_field(struct log_text *t, const struct log_field *field)
     if (!fits) {
         t->n = before;
     }
+}
+
+/* --- for people: "14:03:22 tfe-agent: stopping: m2 was lost (epoch 3)" --- */
+
+static bool is_span(const char *key)
+{
+    const size_t n = strlen(key);
+    return n > 3 && strcmp(key + n - 3, "_ms") == 0;
+}
+
+/* Words of ours, without what says their unit. */
+static void pretty_word(struct log_text *t, const char *word)
+{
+    const size_t n = strlen(word) - (is_span(word) ? 3 : 0);
+    for (size_t i = 0; i < n; i++) {
+        (void)text_put(t, word[i] == '_' ? " " : &word[i], 1);
+    }
+}
+
+static void pretty_value(struct log_text *t, const struct log_field *field)
+{
+    enum { NODE_ID = 32, NODE_SHOWN = 8 };
+    if (field->kind == LOG_F_U64 && is_span(field->key)) {
+        char text[32];
+        (void)snprintf(text, sizeof text, "%.*f s", field->u64 < 10000, (double)field->u64 / 1000);
+        (void)text_puts(t, text);
+    } else if (field->kind != LOG_F_STR) {
+        (void)text_put_value(t, field);
+    } else if (strspn(field->str, "0123456789abcdef") == NODE_ID && !field->str[NODE_ID]) {
+        (void)text_put(t, field->str, NODE_SHOWN);
+    } else {
+        (void)text_put_shown(t, field->str, false);
+    }
+}
+
+static bool is_given(const struct log_field *field)
+{
+    return field->key && (field->kind != LOG_F_STR || (field->str && *field->str));
+}
+
+static void pretty_line(struct log_text *t, enum log_level level, const char *event,
+                        const struct log_field *fields, unsigned n, uint_fast64_t dropped)
+{
+    static const char *const colours[] = {[LOG_DEBUG_] = "\033[2m",
+                                          [LOG_INFO_] = "",
+                                          [LOG_WARN_] = "\033[33m",
+                                          [LOG_ERROR_] = "\033[31m"};
+    static const char *const marks[] = {
+        [LOG_DEBUG_] = "", [LOG_INFO_] = "", [LOG_WARN_] = "warning: ", [LOG_ERROR_] = "error: "};
+    const time_t now = (time_t)(clock_wall().ms / 1000);
+    struct tm local;
+    char when[16] = "";
+    if (localtime_r(&now, &local)) {
+        (void)strftime(when, sizeof when, "%H:%M:%S ", &local);
+    }
+    const struct log_field *why = NULL;
+    for (unsigned i = 0; i < n && !why; i++) {
+        why = is_given(&fields[i]) && strcmp(fields[i].key, "why") == 0 ? &fields[i] : NULL;
+    }
+    (void)text_puts(t, log_state.has_colour ? colours[level] : "");
+    (void)text_puts(t, when);
+    (void)text_puts(t, log_state.program);
+    (void)text_puts(t, ": ");
+    (void)text_puts(t, marks[level]);
+    if (!why || strcmp(event, "waiting") != 0) { /* its sentence says that it waits */
+        pretty_word(t, event);
+        (void)text_puts(t, why ? ": " : "");
+    }
+    if (why) {
+        pretty_value(t, why);
+    }
+    const char *before = " (";
+    for (unsigned i = 0; i < n && !t->cut; i++) {
+        if (is_given(&fields[i]) && &fields[i] != why) {
+            (void)text_puts(t, before);
+            pretty_word(t, fields[i].key);
+            (void)text_puts(t, " ");
+            pretty_value(t, &fields[i]);
+            before = ", ";
+        }
+    }
+    t->limit = sizeof t->bytes - 1;
+    t->cut = false;
+    (void)text_puts(t, before[0] == ',' ? ")" : "");
+    if (dropped > 0) {
+        (void)text_puts(t, "; lines lost before: ");
+        (void)text_put_value(t, &LOG_U("dropped", dropped));
+    }
+    (void)text_puts(t, log_state.has_colour && *colours[level] ? "\033[0m\n" : "\n");
 }
 
 /* "2026-01-31T23:59:59.999Z" */
@@ -210,39 +322,46 @@ static size_t write_at_once(const char *bytes, size_t n)
     return sent > 0 ? (size_t)sent : 0;
 }
 
+static void plain_line(struct log_text *t, enum log_level level, const char *event,
+                       const struct log_field *fields, unsigned n, uint_fast64_t dropped)
+{
+    char when[40];
+    format_time(clock_wall(), when);
+    text_put_field(t, &LOG_S("time", when));
+    text_put_field(t, &LOG_S("level", log_levels[level]));
+    text_put_field(t, &LOG_S("program", log_state.program));
+    text_put_field(t, &LOG_S("event", event));
+    if (dropped > 0) {
+        text_put_field(t, &LOG_U("dropped", dropped));
+    }
+    for (unsigned i = 0; i < n; i++) {
+        text_put_field(t, &fields[i]);
+    }
+    const bool cut = t->cut;
+    t->limit = sizeof t->bytes - 1;
+    if (cut) {
+        t->cut = false;
+        text_put_field(t, &LOG_B("cut", true));
+    }
+    (void)text_puts(t, log_state.format == LOG_JSON ? "}\n" : "\n");
+}
+
 void log_line(enum log_level level, const char *event, const struct log_field *fields, unsigned n)
 {
-    static const char *const names[] = {
-        [LOG_DEBUG_] = "debug", [LOG_INFO_] = "info", [LOG_WARN_] = "warn", [LOG_ERROR_] = "error"};
     if (level < log_state.least) {
         return;
     }
     const int saved = errno;
-    char when[40];
-    format_time(clock_wall(), when);
-
     struct log_text t;
     t.n = 0;
     t.cut = false;
     t.limit = sizeof t.bytes - LOG_END_MAX - 1;
-    text_put_field(&t, &LOG_S("time", when));
-    text_put_field(&t, &LOG_S("level", names[level]));
-    text_put_field(&t, &LOG_S("program", log_state.program));
-    text_put_field(&t, &LOG_S("event", event));
     const uint_fast64_t dropped = atomic_load(&log_state.dropped);
-    if (dropped > 0) {
-        text_put_field(&t, &LOG_U("dropped", dropped));
+    if (log_state.format == LOG_PRETTY) {
+        pretty_line(&t, level, event, fields, n, dropped);
+    } else {
+        plain_line(&t, level, event, fields, n, dropped);
     }
-    for (unsigned i = 0; i < n; i++) {
-        text_put_field(&t, &fields[i]);
-    }
-    const bool cut = t.cut;
-    t.limit = sizeof t.bytes - 1;
-    if (cut) {
-        t.cut = false;
-        text_put_field(&t, &LOG_B("cut", true));
-    }
-    (void)text_puts(&t, log_state.format == LOG_JSON ? "}\n" : "\n");
 
     const bool torn = atomic_load(&log_state.torn);
     if (torn) {

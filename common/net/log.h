@@ -1,4 +1,5 @@
-/* common/net/log.h: the programs' own log: one event a line on stderr, logfmt or JSON. */
+/* common/net/log.h: the programs' own log: one event a line on stderr, for programs (logfmt, JSON)
+ * or for people. */
 #ifndef TFE_COMMON_NET_LOG_H
 #define TFE_COMMON_NET_LOG_H
 
@@ -6,15 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/error.h"
-#include "common/net/why.h"
-
 enum log_level { LOG_DEBUG_, LOG_INFO_, LOG_WARN_, LOG_ERROR_ };
-enum log_format { LOG_LOGFMT, LOG_JSON };
+/* AUTO: PRETTY on a terminal, else LOGFMT. */
+enum log_format { LOG_AUTO, LOG_LOGFMT, LOG_JSON, LOG_PRETTY };
 
-/* The words that --log-level and --log-format take. TFE_EINVAL: why names the words that do. */
-int log_parse_level(const char *text, enum log_level *ret, struct tfe_why *why) TFE_MUST_CHECK;
-int log_parse_format(const char *text, enum log_format *ret, struct tfe_why *why) TFE_MUST_CHECK;
+/* The words that --log-level and --log-format take, in the order of the enums; NULL ends them. */
+extern const char *const log_levels[], *const log_formats[];
 
 /* Settings of the process's log. program is kept (static string). Without it: "tfe", info, logfmt.
  * Call it before a second thread starts. */

@@ -4,7 +4,91 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/options_rows.h"
+#include "common/net/nearest.h"
+
+/* Longest name that is looked at: nearest names and variables of longer ones do not exist. */
+#define OPTION_NAME_MAX 63
+/* "TFE_" and the longest name. */
+#define OPTION_VARIABLE_CAP (4 + OPTION_NAME_MAX + 1)
+
+/* --- rows and their names --- */
+
+static char plain(char c)
+{
+    return c == '_' ? '-' : c;
+}
+
+/* Whether the n bytes at typed are the option's name; '-' and '_' are the same. */
+static bool is_name(const char *name, const char *typed, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] == '\0' || plain(name[i]) != plain(typed[i])) {
+            return false;
+        }
+    }
+    return name[n] == '\0';
+}
+
+/* The row of that name, aliases not followed; NULL. */
+static const struct option_spec *find(const struct option_table *table, const char *typed, size_t n)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        if (is_name(table->specs[i].name, typed, n)) {
+            return &table->specs[i];
+        }
+    }
+    return NULL;
+}
+
+/* The row that counts: the row itself, or the one it is an alias of (NULL: a table with a dangling
+ * alias). */
+static const struct option_spec *target(const struct option_table *table,
+                                        const struct option_spec *row)
+{
+    return row->alias_of ? find(table, row->alias_of, strlen(row->alias_of)) : row;
+}
+
+/* Writes "TFE_NNODES" for "nnodes". False: the name is too long to have one. */
+static bool variable_of(const char *name, char ret[OPTION_VARIABLE_CAP])
+{
+    const size_t n = strlen(name);
+    if (n > OPTION_NAME_MAX) {
+        return false;
+    }
+    memcpy(ret, "TFE_", 4);
+    for (size_t i = 0; i < n; i++) {
+        const char c = name[i];
+        ret[4 + i] = (char)(c == '-' ? '_' : (c >= 'a' && c <= 'z') ? c - 'a' + 'A' : c);
+    }
+    ret[4 + n] = '\0';
+    return true;
+}
+
+bool options_is_variable(const struct option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        char variable[OPTION_VARIABLE_CAP];
+        if (variable_of(table->specs[i].name, variable) && strcmp(variable, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The nearest name to what was typed, without dashes; NULL when none is near. */
+static const char *nearest_name(const struct option_table *table, const char *typed, size_t n)
+{
+    struct nearest nearest;
+    nearest_init(&nearest, typed, n);
+    for (size_t i = 0; i < table->n; i++) {
+        nearest_try(&nearest, table->specs[i].name);
+    }
+    nearest_try(&nearest, "help");
+    nearest_try(&nearest, "version");
+    return nearest.word;
+}
+
+/* --- the command line --- */
 
 /* One walk along the command line. The first one only looks (settings is NULL), so that -h works
  * whatever the environment holds, and the second one sets. */
@@ -24,7 +108,7 @@ struct walk {
 static int walk_refuse_unknown(const struct walk *w, const char *dashes, const char *typed,
                                size_t n)
 {
-    const char *nearest = strcmp(dashes, "--") == 0 ? options_nearest(w->table, typed, n) : NULL;
+    const char *nearest = strcmp(dashes, "--") == 0 ? nearest_name(w->table, typed, n) : NULL;
     const int shown = n > 64 ? 64 : (int)n;
     if (nearest) {
         why_set(w->why, "unknown option %s%.*s; did you mean --%s?", dashes, shown, typed, nearest);
@@ -71,6 +155,11 @@ static int walk_take(const struct walk *w, const struct option_spec *row, const 
     return rc;
 }
 
+static bool takes_value(const struct option_spec *row)
+{
+    return row->kind != OPTION_FLAG && (row->kind != OPTION_IGNORED || row->argument);
+}
+
 /* The value of a row that needs one, from the next argument. */
 static int walk_next_value(struct walk *w, const struct option_spec *row, const char *written,
                            const char **ret)
@@ -99,9 +188,9 @@ static int walk_long(struct walk *w)
     const char *equals = strchr(typed, '=');
     const size_t n = equals ? (size_t)(equals - typed) : strlen(typed);
     const char *value = equals ? equals + 1 : NULL;
-    const struct option_spec *row = options_find(w->table, typed, n);
-    const bool is_help = !row && options_is_name("help", typed, n);
-    if (is_help || (!row && options_is_name("version", typed, n))) {
+    const struct option_spec *row = find(w->table, typed, n);
+    const bool is_help = !row && is_name("help", typed, n);
+    if (is_help || (!row && is_name("version", typed, n))) {
         if (value) {
             why_set(w->why, "--%.*s takes no value", (int)n, typed);
             return TFE_EINVAL;
@@ -110,14 +199,14 @@ static int walk_long(struct walk *w)
         return 0;
     }
     if (row) {
-        row = options_target(w->table, row);
+        row = target(w->table, row);
     }
     if (!row) {
         return walk_refuse_unknown(w, "--", typed, n);
     }
     struct tfe_why written;
     why_set(&written, "--%.*s", (int)(n > 64 ? 64 : n), typed);
-    if (!value && row->kind != OPTION_FLAG) {
+    if (!value && takes_value(row)) {
         int rc = walk_next_value(w, row, written.text, &value);
         if (rc) {
             return rc;
@@ -145,7 +234,7 @@ static int walk_short(struct walk *w)
             return walk_refuse_unknown(w, "-", at, 1);
         }
         const char written[3] = {'-', *at, '\0'};
-        if (row->kind == OPTION_FLAG) {
+        if (!takes_value(row)) {
             int rc = walk_take(w, row, written, NULL);
             if (rc) {
                 return rc;
@@ -218,7 +307,7 @@ static int set_fallbacks(const struct option_table *table, void *settings, struc
  * machines leave variables; so does what Kubernetes injects for a service called "tfe". */
 static const char *variable_value(const char *name, char variable[OPTION_VARIABLE_CAP])
 {
-    const char *value = options_variable(name, variable) ? getenv(variable) : NULL;
+    const char *value = variable_of(name, variable) ? getenv(variable) : NULL;
     if (!value || *value == '\0') {
         return NULL;
     }
@@ -231,14 +320,15 @@ static int set_environment(const struct option_table *table, void *settings, str
 {
     for (size_t i = 0; i < table->n; i++) {
         const struct option_spec *row = &table->specs[i];
-        if (row->alias_of || row->kind == OPTION_IGNORED) {
+        bool is_second = find(table, row->name, strlen(row->name)) != row;
+        if (row->alias_of || row->kind == OPTION_IGNORED || is_second) {
             continue;
         }
         char variable[OPTION_VARIABLE_CAP];
         const char *value = variable_value(row->name, variable);
         for (size_t j = 0; j < table->n && !value; j++) {
             const struct option_spec *alias = &table->specs[j];
-            if (alias->alias_of && options_target(table, alias) == row) {
+            if (alias->alias_of && target(table, alias) == row) {
                 value = variable_value(alias->name, variable);
             }
         }

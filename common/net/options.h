@@ -16,8 +16,10 @@ enum option_kind {
     OPTION_NUMBER,   /* uint32_t, min..max */
     OPTION_DURATION, /* uint32_t in ms; "500ms", "10s", "2m", "1h", "7d"; a bare number is seconds
                       */
+    OPTION_WORD,     /* an enum whose values count up from 0, in the order of words */
     OPTION_PARSE,    /* handed to parse() */
-    OPTION_IGNORED   /* taken with its value and ignored, with one warning for all of them */
+    OPTION_IGNORED   /* taken (with its value, if it has an argument) and ignored, with one warning
+                      for   all of them */
 };
 
 struct option_spec {
@@ -29,8 +31,10 @@ struct option_spec {
     const char *help;     /* one line, without full stop */
     size_t offset;        /* of the field in the settings struct */
     uint64_t min, max;    /* NUMBER, DURATION (ms): legal range, both included; max 0: no check */
-    /* PARSE: reads value into settings. TFE_EINVAL with why naming what is wrong with the value. */
-    int (*parse)(void *settings, const char *value, struct tfe_why *why);
+    const char *const *words; /* WORD: NULL ends them */
+    /* PARSE: reads value into the field; without an offset that is all of settings. TFE_EINVAL with
+     * why naming what is wrong with the value. */
+    int (*parse)(void *field, const char *value, struct tfe_why *why);
     const char *alias_of; /* this row is another name of that option; all but name is ignored */
     bool hidden;          /* not in -h (aliases, ignored ones are hidden by themselves) */
 };
@@ -51,7 +55,8 @@ enum options_result { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
  * are built in: the caller prints (options_print_help) and exits 0.
  * An environment value that does not parse is an error that names the variable; an empty one counts
  * as not set; TFE_PORT=tcp://… (as injected by Kubernetes) is ignored; unknown TFE_ names are
- * ignored. An IGNORED option always takes a value. *ret_operand is the index in argv of the first
+ * ignored. Of two rows with one name the first is read, and the other one gives help and default.
+ * *ret_operand is the index in argv of the first
  * operand (argc if none). With stop_at_operand unset an operand between options is an error.
  * *ret_ignored names the IGNORED options that were given ("--node-rank, --master-addr"), "" if
  * none. TFE_EINVAL: why is one sentence; for an unknown flag it names the nearest one. */
@@ -66,13 +71,20 @@ void options_print_help(const struct option_table *table, FILE *out);
  * Trainers never inherit those. */
 bool options_is_variable(const struct option_table *table, const char *name);
 
+/* Reads the decimal digits at *at and moves it behind them. False, and *at stays: there are none,
+ * or they make more than max. */
+bool options_digits(const char **at, uint64_t max, uint64_t *ret);
+
+/* "4" or "MIN:MAX", nodes of a job. TFE_EINVAL with why: nothing changed. */
+int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max, struct tfe_why *why);
+
+/* Reads value into the row's field of settings. TFE_EINVAL: why says what is wrong with the value,
+ * without naming the option. */
+int options_set_value(const struct option_spec *row, void *settings, const char *value,
+                      struct tfe_why *why) TFE_MUST_CHECK;
+
 /* "10s", "1.5", "250ms", "2m", "1h", "7d" to milliseconds, rounded up; a bare number is seconds.
  * TFE_EINVAL: not a duration, negative, or above 30 days. */
 int options_duration(const char *text, uint32_t *ret_ms) TFE_MUST_CHECK;
-
-/* "HOST:PORT", "[v6]:PORT"; "HOST", "[v6]", "v6" (port stays as it is). Writes host, at most
- * TFE_HOST_MAX + NUL. TFE_EINVAL (port 0, too): nothing changed. */
-int options_endpoint(const char *text, char *ret_host, size_t host_cap,
-                     uint16_t *port) TFE_MUST_CHECK;
 
 #endif

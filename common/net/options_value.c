@@ -1,23 +1,19 @@
-/* common/net/options_value.c: texts of options to values: numbers, durations, endpoints. */
-#include <arpa/inet.h>
+/* common/net/options_value.c: texts of options to values: numbers, durations. */
 #include <string.h>
 
-#include "common/base/id.h"
 #include "common/base/msg.h"
 #include "common/net/options.h"
-#include "common/net/options_rows.h"
 
-/* Reads decimal digits at *at and moves it behind them. False, *at stays: none, or above limit. */
-static bool read_digits(const char **at, uint64_t limit, uint64_t *ret)
+bool options_digits(const char **at, uint64_t max, uint64_t *ret)
 {
     const char *p = *at;
     uint64_t value = 0;
-    while (*p >= '0' && *p <= '9') {
-        value = value * 10 + (uint64_t)(*p - '0');
-        if (value > limit) {
+    for (; *p >= '0' && *p <= '9'; p++) {
+        const uint64_t digit = (uint64_t)(*p - '0');
+        if (max < digit || value > (max - digit) / 10) {
             return false;
         }
-        p++;
+        value = value * 10 + digit;
     }
     if (p == *at) {
         return false;
@@ -46,7 +42,7 @@ int options_duration(const char *text, uint32_t *ret_ms)
 {
     const char *at = text;
     uint64_t whole = 0;
-    if (*at != '.' && !read_digits(&at, MSG_DURATION_MAX_MS, &whole)) {
+    if (*at != '.' && !options_digits(&at, MSG_DURATION_MAX_MS, &whole)) {
         return TFE_EINVAL;
     }
     uint64_t fraction = 0;
@@ -78,67 +74,6 @@ int options_duration(const char *text, uint32_t *ret_ms)
     return 0;
 }
 
-/* A name, a v4 address, or (with a colon) a v6 address that may have a zone: "fe80::1%eth0". */
-static bool is_host(const char *text, size_t n)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
-    if (n == 0 || n > TFE_HOST_MAX) {
-        return false;
-    }
-    char host[TFE_HOST_MAX + 1];
-    memcpy(host, text, n);
-    host[n] = '\0';
-    if (!strchr(host, ':')) {
-        return strspn(host, plain) == n;
-    }
-    char *zone = strchr(host, '%');
-    if (zone) {
-        if (zone[1] == '\0' || strspn(zone + 1, plain) != strlen(zone + 1)) {
-            return false;
-        }
-        *zone = '\0';
-    }
-    struct in6_addr address;
-    return inet_pton(AF_INET6, host, &address) == 1;
-}
-
-int options_endpoint(const char *text, char *ret_host, size_t host_cap, uint16_t *port)
-{
-    const char *host = text;
-    size_t n = strlen(text);
-    const char *rest = text + n;
-    if (text[0] == '[') {
-        const char *end = strchr(text, ']');
-        if (!end || !memchr(text, ':', (size_t)(end - text))) {
-            return TFE_EINVAL;
-        }
-        host = text + 1;
-        n = (size_t)(end - host);
-        rest = end + 1;
-    } else {
-        const char *colon = strchr(text, ':');
-        /* Two colons without brackets: a v6 address, which then has no port. */
-        if (colon && !strchr(colon + 1, ':')) {
-            n = (size_t)(colon - text);
-            rest = colon;
-        }
-    }
-    uint64_t number = *port;
-    if (*rest == ':') {
-        rest++;
-        if (!read_digits(&rest, 65535, &number) || number == 0) {
-            return TFE_EINVAL;
-        }
-    }
-    if (*rest != '\0' || !is_host(host, n) || n >= host_cap) {
-        return TFE_EINVAL;
-    }
-    memmove(ret_host, host, n);
-    ret_host[n] = '\0';
-    *port = (uint16_t)number;
-    return 0;
-}
-
 static int set_flag(void *field, const char *value, struct tfe_why *why)
 {
     bool on;
@@ -154,13 +89,29 @@ static int set_flag(void *field, const char *value, struct tfe_why *why)
     return 0;
 }
 
+static int set_word(const struct option_spec *row, void *field, const char *value,
+                    struct tfe_why *why)
+{
+    struct tfe_why legal = {.text = ""};
+    for (unsigned i = 0; row->words[i]; i++) {
+        if (strcmp(value, row->words[i]) == 0) {
+            memcpy(field, &i, sizeof i);
+            return 0;
+        }
+        struct tfe_why before = legal;
+        why_set(&legal, "%s%s%s", before.text, i > 0 ? ", " : "", row->words[i]);
+    }
+    why_set(why, "\"%s\" is none of %s", value, legal.text);
+    return TFE_EINVAL;
+}
+
 static int set_number(const struct option_spec *row, void *field, const char *value,
                       struct tfe_why *why)
 {
     const char *at = value;
     uint64_t number = 0;
     const bool digits = *value != '\0' && strspn(value, "0123456789") == strlen(value);
-    const bool read = digits && read_digits(&at, UINT32_MAX, &number);
+    const bool read = digits && options_digits(&at, UINT32_MAX, &number);
     if (!digits) {
         why_set(why, "'%s' is not a whole number", value);
         return TFE_EINVAL;
@@ -226,10 +177,38 @@ int options_set_value(const struct option_spec *row, void *settings, const char 
         return set_number(row, field, value, why);
     case OPTION_DURATION:
         return set_duration(row, field, value, why);
+    case OPTION_WORD:
+        return set_word(row, field, value, why);
     case OPTION_PARSE:
-        return row->parse(settings, value, why);
+        return row->parse(field, value, why);
     case OPTION_IGNORED:
         return 0;
     }
     return TFE_EINVAL;
+}
+
+int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max, struct tfe_why *why)
+{
+    const char *at = text;
+    uint64_t min;
+    bool good = options_digits(&at, MSG_NODES_MAX, &min) && min > 0;
+    uint64_t max = good ? min : 0;
+    if (good && *at == ':') {
+        at++;
+        good = options_digits(&at, MSG_NODES_MAX, &max) && max > 0;
+    }
+    if (!good || *at) {
+        why_set(why,
+                strchr(text, ':') ? "\"%s\" is not MIN:MAX with numbers from 1 to %u"
+                                  : "\"%s\" is not a number from 1 to %u, nor MIN:MAX",
+                text, MSG_NODES_MAX);
+        return TFE_EINVAL;
+    }
+    if (min > max) {
+        why_set(why, "\"%s\" has a minimum above its maximum", text);
+        return TFE_EINVAL;
+    }
+    *ret_min = (uint32_t)min;
+    *ret_max = (uint32_t)max;
+    return 0;
 }

@@ -1,21 +1,14 @@
-/* common/net/resolve.c: getaddrinfo(3) in a detached thread, which tells the loop through an
- * eventfd. */
+/* common/net/resolve.c: getaddrinfo(3) in a thread of its own. */
 #include "common/net/resolve.h"
 
-#include <errno.h>
-#include <event2/event.h>
-#include <event2/event_struct.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "common/base/id.h"
+#include "common/net/worker.h"
 
 /* A client asks again every few seconds while a dead name server keeps each question for half a
  * minute; more than this many at once mean that it does not answer at all. */
@@ -24,35 +17,18 @@
 /* The system's resolver and its plugins stay far below. */
 #define RESOLVE_STACK (512 * 1024)
 
-/* What loop and thread share; whoever lets go last frees it. */
-struct question {
-    atomic_int holders;
-    atomic_bool answered;
-    int wake_fd;
+struct resolve {
+    struct worker *worker;
+    resolve_fn *on_done;
+    void *ctx;
     char host[TFE_HOST_MAX + 1];
     char service[8];
-    int error; /* of getaddrinfo; this and addresses are the loop's once answered is set */
+    int error; /* of getaddrinfo; this and addresses are the loop's once it has been told */
     struct resolve_addresses addresses;
 };
 
-struct resolve {
-    struct question *question;
-    struct event wake;
-    resolve_fn *on_done;
-    void *ctx;
-};
-
+/* Questions that have a thread. */
 static atomic_int resolve_threads;
-
-static void question_let_go(struct question *q)
-{
-    if (atomic_fetch_sub(&q->holders, 1) == 1) {
-        if (q->wake_fd >= 0) {
-            (void)close(q->wake_fd);
-        }
-        free(q);
-    }
-}
 
 /* Copies v4 addresses, then the others, in the order the system prefers. */
 static void take_addresses(const struct addrinfo *list, struct resolve_addresses *ret)
@@ -93,110 +69,61 @@ int resolve_numeric(const char *host, uint16_t port, struct resolve_addresses *r
     return ask(host, service, AI_NUMERICHOST, ret) ? TFE_EINVAL : 0;
 }
 
-static void *resolve_thread(void *arg)
+/* --- the thread --- */
+
+static void work(void *ctx)
 {
-    struct question *q = arg;
-    const int wake_fd = q->wake_fd;
-    q->error = ask(q->host, q->service, 0, &q->addresses);
-    atomic_store(&q->answered, true);
-    const uint64_t one = 1;
-    /* Cannot fail: the counter is 0. If the loop has lost interest, nobody reads it. */
-    (void)!write(wake_fd, &one, sizeof one);
-    question_let_go(q);
+    struct resolve *r = ctx;
+    r->error = ask(r->host, r->service, 0, &r->addresses);
+    worker_tell(r->worker);
+}
+
+static void done(void *ctx)
+{
     (void)atomic_fetch_sub(&resolve_threads, 1);
-    return NULL;
+    free(ctx);
 }
 
-/* Signals stay with the thread of the loop. */
-static int start_thread(struct question *q)
-{
-    if (atomic_fetch_add(&resolve_threads, 1) >= RESOLVE_THREADS_MAX) {
-        (void)atomic_fetch_sub(&resolve_threads, 1);
-        return EAGAIN;
-    }
-    pthread_attr_t attr;
-    int error = pthread_attr_init(&attr);
-    if (error) {
-        (void)atomic_fetch_sub(&resolve_threads, 1);
-        return error;
-    }
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    error = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    error = error ? error : pthread_attr_setstacksize(&attr, RESOLVE_STACK);
-    error = error ? error : pthread_create(&thread, &attr, resolve_thread, q);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
-    if (error) {
-        (void)atomic_fetch_sub(&resolve_threads, 1);
-    }
-    return error;
-}
+/* --- the loop's side --- */
 
-static void on_wake(evutil_socket_t fd, short what, void *arg)
+static void on_told(void *ctx)
 {
-    (void)what;
-    struct resolve *r = arg;
-    struct question *q = r->question;
-    uint64_t count;
-    if (read(fd, &count, sizeof count) != (ssize_t)sizeof count || !atomic_load(&q->answered)) {
-        return;
-    }
-    (void)event_del(&r->wake);
-    /* The thread has written and does not look at it again. */
-    (void)close(q->wake_fd);
-    q->wake_fd = -1;
-    r->on_done(r->ctx, &q->addresses, q->error ? gai_strerror(q->error) : NULL);
-    question_let_go(q);
-    free(r);
+    struct resolve *r = ctx;
+    r->on_done(r->ctx, &r->addresses, r->error ? gai_strerror(r->error) : NULL);
+    resolve_free(r);
 }
 
 int resolve_start(struct event_base *base, const char *host, uint16_t port, resolve_fn *on_done,
                   void *ctx, struct resolve **ret)
 {
-    int rc = TFE_ENOMEM;
     struct resolve *r = calloc(1, sizeof *r);
-    struct question *q = calloc(1, sizeof *q);
-    if (!r || !q) {
-        goto free_both;
+    if (!r) {
+        return TFE_ENOMEM;
     }
-    rc = TFE_ESYS;
-    q->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (q->wake_fd < 0) {
-        goto free_both;
+    *r = (struct resolve){.on_done = on_done, .ctx = ctx};
+    (void)snprintf(r->host, sizeof r->host, "%s", host);
+    (void)snprintf(r->service, sizeof r->service, "%u", (unsigned)port);
+    const struct worker_config config = {.stack = RESOLVE_STACK,
+                                         .work = work,
+                                         .base = base,
+                                         .on_told = on_told,
+                                         .done = done,
+                                         .ctx = r};
+    int rc = TFE_ESYS;
+    if (atomic_fetch_add(&resolve_threads, 1) < RESOLVE_THREADS_MAX) {
+        rc = worker_start(&config, &r->worker);
     }
-    atomic_init(&q->holders, 2);
-    atomic_init(&q->answered, false);
-    (void)snprintf(q->host, sizeof q->host, "%s", host);
-    (void)snprintf(q->service, sizeof q->service, "%u", (unsigned)port);
-    *r = (struct resolve){.question = q, .on_done = on_done, .ctx = ctx};
-    if (event_assign(&r->wake, base, q->wake_fd, EV_READ | EV_PERSIST, on_wake, r) ||
-        event_add(&r->wake, NULL)) {
-        goto close_fd;
-    }
-    if (start_thread(q)) {
-        goto del_event;
+    if (rc) {
+        done(r);
+        return rc;
     }
     *ret = r;
     return 0;
-del_event:
-    (void)event_del(&r->wake);
-close_fd:
-    (void)close(q->wake_fd);
-free_both:
-    free(q);
-    free(r);
-    return rc;
 }
 
 void resolve_free(struct resolve *r)
 {
     if (r) {
-        (void)event_del(&r->wake);
-        question_let_go(r->question);
-        free(r);
+        (void)worker_free(r->worker, 0); /* it may still ask: then the last to use it frees it */
     }
 }

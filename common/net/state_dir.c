@@ -48,20 +48,92 @@ int state_dir_find(const char *chosen, char ret[PATH_MAX], struct tfe_why *why)
     return 0;
 }
 
-const char *state_dir_token_name(enum token_role role)
+int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_why *why)
+{
+    char path[PATH_MAX];
+    size_t n = strnlen(dir, sizeof(path) - 1);
+    memcpy(path, dir, n);
+    path[n] = '\0';
+    while (n > 1 && path[n - 1] == '/') {
+        path[--n] = '\0';
+    }
+    for (size_t i = 1; i < n; i++) {
+        if (path[i] != '/') {
+            continue;
+        }
+        path[i] = '\0';
+        if (mkdir(path, 0755) != 0 && errno != EEXIST) {
+            why_errno(why, "make %s for the state directory", path);
+            return TFE_ESYS;
+        }
+        path[i] = '/';
+    }
+    *ret_is_new = mkdir(path, 0700) == 0;
+    if (!*ret_is_new && errno != EEXIST) {
+        why_errno(why, "make the directory %s", path);
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
+int state_dir_path(char ret[PATH_MAX], const char *dir, const char *name, struct tfe_why *why)
+{
+    int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
+    if (n < 0 || n >= PATH_MAX) {
+        why_set(why, "%s/%s: the path is too long", dir, name);
+        return TFE_ETOOBIG;
+    }
+    return 0;
+}
+
+const char *state_dir_token_name(enum principal_role role)
 {
     switch (role) {
-    case TOKEN_AGENT:
+    case PRINCIPAL_AGENT:
         return "agent.token";
-    case TOKEN_OBSERVER:
+    case PRINCIPAL_OBSERVER:
         return "observer.token";
-    case TOKEN_ADMIN:
+    case PRINCIPAL_ADMIN:
         return "admin.token";
     }
     return "?";
 }
 
-int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
+int state_dir_check(const char *path, const struct stat *st, struct tfe_why *why)
+{
+    const bool is_dir = S_ISDIR(st->st_mode);
+    /* Credentials of systemd and secrets of Kubernetes are root's, readable by the service's group.
+     */
+    const mode_t closed = st->st_uid == 0 && !is_dir ? 037 : 077;
+    if (st->st_uid != geteuid() && (st->st_uid != 0 || is_dir)) {
+        why_set(why, "%s belongs to another user (uid %u): chown it to uid %u", path,
+                (unsigned)st->st_uid, (unsigned)geteuid());
+        return TFE_EAUTH;
+    }
+    if ((st->st_mode & closed) != 0) {
+        why_set(why, "others may read or change %s: chmod %s it", path, is_dir ? "700" : "600");
+        return TFE_EAUTH;
+    }
+    return 0;
+}
+
+/* Root uses the files of the user that their directory belongs to: the server's, under --user. */
+static bool is_its_users(const char *path, const struct stat *st)
+{
+    char directory[PATH_MAX];
+    struct stat above;
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) : 0;
+    if (geteuid() != 0 || n == 0 || n >= sizeof directory) {
+        return false;
+    }
+    memcpy(directory, path, n);
+    directory[n] = '\0';
+    return stat(directory, &above) == 0 && above.st_uid == st->st_uid &&
+           (above.st_mode & 022) == 0 && (st->st_mode & 077) == 0;
+}
+
+static int read_file(const char *path, bool is_secret, char *ret, size_t cap, struct tfe_why *why)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
@@ -71,24 +143,27 @@ int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
     }
     int rc = 0;
     size_t n = 0;
-    for (;;) {
-        /* Once it is full, one more byte tells a file that fits from one that does not. */
-        char over;
-        const ssize_t got = n + 1 < cap ? read(fd, ret + n, cap - 1 - n) : read(fd, &over, 1);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            why_errno(why, "read %s", path);
-            rc = TFE_ESYS;
-        } else if (got > 0 && n + 1 >= cap) {
-            why_set(why, "%s is longer than %zu bytes", path, cap - 1);
-            rc = TFE_ETOOBIG;
-        }
-        if (got <= 0 || rc) {
+    ssize_t got = 0;
+    struct stat st;
+    if (is_secret && fstat(fd, &st)) {
+        why_errno(why, "open %s", path);
+        rc = TFE_ESYS;
+    } else if (is_secret && !is_its_users(path, &st)) {
+        rc = state_dir_check(path, &st, why);
+    }
+    while (!rc && n < cap) { /* a file that fits leaves room for the NUL */
+        got = read(fd, ret + n, cap - n);
+        n += got > 0 ? (size_t)got : 0;
+        if (got == 0 || (got < 0 && errno != EINTR)) {
             break;
         }
-        n += (size_t)got;
+    }
+    if (got < 0) {
+        why_errno(why, "read %s", path);
+        rc = TFE_ESYS;
+    } else if (n == cap) {
+        why_set(why, "%s is longer than %zu bytes", path, cap - 1);
+        rc = TFE_ETOOBIG;
     }
     (void)close(fd);
     if (rc) {
@@ -104,6 +179,16 @@ int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
     }
     ret[n] = '\0';
     return 0;
+}
+
+int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
+{
+    return read_file(path, false, ret, cap, why);
+}
+
+int state_dir_read_secret(const char *path, char *ret, size_t cap, struct tfe_why *why)
+{
+    return read_file(path, true, ret, cap, why);
 }
 
 static int write_all(int fd, const char *bytes, size_t n)

@@ -12,6 +12,10 @@
  * number, and what is meant for a person goes into it. TFE_ESYS. */
 int stdio_hold(struct tfe_why *why) TFE_MUST_CHECK;
 
+/* "program: sentence" on stderr. The sentence may be from elsewhere: it is shown as
+ * common/base/shown.h says, but for line feeds and tabs. */
+void stdio_say(const char *program, const char *sentence);
+
 /* Whether all that was printed to out has been taken; false: a program that was asked to print has
  * failed. */
 bool stdio_flushed(FILE *out);

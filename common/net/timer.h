@@ -1,4 +1,5 @@
-/* common/net/timer.h: libevent's timers in the milliseconds of this house. */
+/* common/net/timer.h: libevent's timers in the milliseconds of this house, and the end of events.
+ */
 #ifndef TFE_COMMON_NET_TIMER_H
 #define TFE_COMMON_NET_TIMER_H
 
@@ -16,6 +17,15 @@ static inline int timer_after(struct event *timer, int64_t ms)
         tv.tv_usec = (suseconds_t)(ms % 1000 * 1000);
     }
     return event_add(timer, &tv);
+}
+
+/* Frees it, if there is one, and forgets it. */
+static inline void event_drop(struct event **event)
+{
+    if (*event) {
+        event_free(*event);
+        *event = NULL;
+    }
 }
 
 #endif

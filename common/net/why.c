@@ -9,12 +9,12 @@
 
 #include "common/base/utf8.h"
 
-/* Joins head, tail (with ": " between them, if tail is not NULL) into why. Both may lie in why. */
-static void why_join(struct tfe_why *why, const char *head, const char *tail)
+/* Joins the three into why. They may lie in why. */
+static void why_join(struct tfe_why *why, const char *head, const char *between, const char *tail)
 {
     char text[sizeof why->text];
     size_t n = 0;
-    const char *const parts[] = {head, tail ? ": " : "", tail ? tail : ""};
+    const char *const parts[] = {head, between, tail};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         size_t take = strlen(parts[i]);
         const size_t room = sizeof text - 1 - n;
@@ -50,7 +50,7 @@ void why_set(struct tfe_why *why, const char *format, ...)
     va_start(args, format);
     why_format(text, format, args);
     va_end(args);
-    why_join(why, text, NULL);
+    why_join(why, text, "", "");
 }
 
 void why_errno(struct tfe_why *why, const char *format, ...)
@@ -70,7 +70,7 @@ void why_errno(struct tfe_why *why, const char *format, ...)
     if (isupper((unsigned char)reason[0]) && !isupper((unsigned char)reason[1])) {
         reason[0] = (char)tolower((unsigned char)reason[0]);
     }
-    why_join(why, text, reason);
+    why_join(why, text, ": ", reason);
     errno = error;
 }
 
@@ -81,5 +81,5 @@ void why_prefix(struct tfe_why *why, const char *format, ...)
     va_start(args, format);
     why_format(text, format, args);
     va_end(args);
-    why_join(why, text, why->text);
+    why_join(why, text, ": ", why->text);
 }

@@ -1,0 +1,20 @@
+/* common/net/node_id.h: what proves a node's id: the secret that it is the hash of. */
+#ifndef TFE_COMMON_NET_NODE_ID_H
+#define TFE_COMMON_NET_NODE_ID_H
+
+#include <stdbool.h>
+
+#include "common/base/id.h"
+#include "common/base/msg.h"
+
+/* A new secret of 32 random bytes, in lower-case hexadecimal as JOIN carries it. */
+void node_secret_make(char ret[MSG_NODE_SECRET_CHARS + 1]);
+
+/* The id that the secret proves: BLAKE2b-128 of its bytes, in lower-case hexadecimal. TFE_EINVAL:
+ * it is no such secret. */
+int node_id_of(const char *secret, struct tfe_id *ret);
+
+/* Whether who knows this secret may speak for the node of this id. */
+bool node_id_is_proved(const char *id, const char *secret);
+
+#endif

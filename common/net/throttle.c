@@ -1,0 +1,33 @@
+/* common/net/throttle.c: which lines are worth logging of those that others can cause. */
+#include "common/net/throttle.h"
+
+#include <stdlib.h>
+
+#include "common/net/clock.h"
+
+struct throttle *throttle_new(uint32_t entries, uint32_t burst, int64_t each_ms)
+{
+    struct throttle *t = calloc(1, sizeof(*t) + entries * sizeof(t->rates[0]));
+    if (t) {
+        t->entries = entries;
+        t->burst = burst;
+        t->each_ms = each_ms;
+    }
+    return t;
+}
+
+bool throttle_pass(struct throttle *t, const void *cause, size_t n, uint64_t *ret_hidden)
+{
+    const uint8_t *bytes = cause;
+    uint32_t hash = 2166136261u; /* FNV-1a: who makes entries collide only hides lines */
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ bytes[i]) * 16777619u;
+    }
+    if (!rate_pass(&t->rates[hash % t->entries], clock_mono(), t->each_ms, t->burst)) {
+        t->hidden++;
+        return false;
+    }
+    *ret_hidden = t->hidden;
+    t->hidden = 0;
+    return true;
+}

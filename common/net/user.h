@@ -1,0 +1,15 @@
+/* common/net/user.h: becoming another user, for good. */
+#ifndef TFE_COMMON_NET_USER_H
+#define TFE_COMMON_NET_USER_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/base/error.h"
+
+/* With these groups only, and no way back; nobody but root sees into this process then, until it
+ * runs another program (a change of user makes it visible). TFE_ESYS with errno: it may be half
+ * changed, and must end. */
+int user_become(uid_t uid, gid_t gid, const gid_t *groups, size_t n) TFE_MUST_CHECK;
+
+#endif
