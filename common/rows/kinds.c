@@ -1,0 +1,302 @@
+/* common/rows/kinds.c: the kinds of rows that there are: which fields, of which names, in which
+ * order (of JSON; whoever shows columns names them in his). */
+#include "common/rows/kinds.h"
+
+#include <stdio.h>
+
+#include "common/base/principal.h"
+#include "common/net/endpoint.h"
+
+#define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
+
+/* --- jobs --- */
+
+#define FIELD(of, member, type_, key_, head_)                                                      \
+    .key = (key_), .head = (head_), .type = (type_), .offset = offsetof(struct of, member)
+#define HAS(of, member) .has = offsetof(struct of, member)
+
+#define JOB(...) FIELD(msg_status_job, __VA_ARGS__)
+
+static const struct row_field job_fields[] = {
+    {JOB(job, ROW_TEXT, "job", "JOB")},       {JOB(run, ROW_U32, "run", "RUN")},
+    {JOB(state, ROW_TEXT, "state", "STATE")}, {JOB(epoch, ROW_U64, "epoch", "EPOCH")},
+    {JOB(min_nodes, ROW_U32, "min", "MIN")},  {JOB(max_nodes, ROW_U32, "max", "MAX")},
+    {JOB(waits, ROW_TEXT, "waits", NULL)},
+};
+
+const struct row_kind kind_job = {.name = "job",
+                                  .fields = job_fields,
+                                  .n_fields = COUNT(job_fields),
+                                  .size = sizeof(struct msg_status_job),
+                                  .given = sizeof(struct msg_status_job)};
+
+/* --- the server --- */
+
+#define HEALTH(...) FIELD(msg_health, __VA_ARGS__)
+
+static const struct row_field health_fields[] = {
+    {HEALTH(what, ROW_TEXT, "what", NULL)},
+    {HEALTH(says, ROW_TEXT, "says", NULL)},
+    {HEALTH(since_ms, ROW_U32, "since_ms", NULL)},
+};
+
+const struct row_kind kind_health = {.name = "health",
+                                     .fields = health_fields,
+                                     .n_fields = COUNT(health_fields),
+                                     .size = sizeof(struct msg_health),
+                                     .given = sizeof(struct msg_health)};
+
+/* --- nodes --- */
+
+#define NODE(...) FIELD(msg_status_node, __VA_ARGS__)
+#define MIB (1ULL << 20)
+_Static_assert(ENDPOINT_TEXT_MAX <= ROW_ROOM, "an address is made there");
+
+static const char *role(const void *row, char *room)
+{
+    return msg_role_name(((const struct msg_status_node *)row)->role);
+}
+
+static const char *address(const void *row, char *room)
+{
+    const struct msg_status_node *node = row;
+    bool is_known = node->host && node->host[0] != '\0';
+    return is_known ? endpoint_format(room, node->host, node->port) : NULL;
+}
+
+static const char *memory(const void *row, char *room)
+{
+    uint64_t bytes = ((const struct msg_status_node *)row)->memory.bytes;
+    (void)snprintf(room, ROW_ROOM, "%llu MiB", (unsigned long long)(bytes + MIB - 1) / MIB);
+    return bytes > 0 ? room : NULL;
+}
+
+#define PIDS(member, key)                                                                          \
+    NODE(processes.member, ROW_PIDS, key, NULL),                                                   \
+        .n = offsetof(struct msg_status_node, processes.n_##member)
+
+static const struct row_field node_fields[] = {
+    {NODE(node, ROW_TEXT, "node", "NODE")},
+    {NODE(name, ROW_TEXT, "name", "NAME")},
+    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = role},
+    {NODE(rank, ROW_U32, "rank", "RANK"), HAS(msg_status_node, has_rank)},
+    {NODE(host, ROW_TEXT, NULL, NULL)}, /* of the address */
+    {.key = "address", .head = "ADDRESS", .type = ROW_TEXT, .text = address},
+    {NODE(pid, ROW_PID, "pid", "PID")},
+    {NODE(processes.guard_pid, ROW_PID, "guard_pid", NULL)},
+    {PIDS(trainer_pids, "trainer_pids")},
+    {PIDS(standby_pids, "standby_pids")},
+    {NODE(waits, ROW_TEXT, "waits", NULL)},
+    {NODE(memory.bytes, ROW_U64, "memory_bytes", NULL)},
+    {NODE(memory.epoch, ROW_U64, "kept_epoch", NULL), HAS(msg_status_node, memory.has_kept)},
+    {NODE(memory.step, ROW_U64, "kept_step", "KEPT"), HAS(msg_status_node, memory.has_kept)},
+    {.head = "MEMORY", .type = ROW_TEXT, .text = memory},
+};
+
+const struct row_kind kind_node = {.name = "node",
+                                   .fields = node_fields,
+                                   .n_fields = COUNT(node_fields),
+                                   .size = sizeof(struct node_row),
+                                   .given = sizeof(struct msg_status_node)};
+
+static const struct row_field node_of_job_fields[] = {
+    {FIELD(node_row, job, ROW_TEXT, "job", "JOB")},
+    {.type = ROW_PART, .offset = offsetof(struct node_row, node), .part = &kind_node},
+};
+
+const struct row_kind kind_node_of_job = {.name = "node",
+                                          .fields = node_of_job_fields,
+                                          .n_fields = COUNT(node_of_job_fields),
+                                          .size = sizeof(struct node_row),
+                                          .given = sizeof(struct node_row)};
+
+/* --- epochs --- */
+
+#define EPOCH(...) FIELD(epoch_row, __VA_ARGS__)
+
+static const char *cause(const void *row, char *room)
+{
+    return msg_cause_name(((const struct msg_epoch_row *)row)->cause);
+}
+
+static const char *blamed(const void *row, char *room)
+{
+    const struct msg_epoch_row *epoch = row;
+    return epoch->blamed[0] != '\0' ? epoch->blamed : NULL;
+}
+
+static const char *cause_and_blamed(const void *row, char *room)
+{
+    const struct msg_epoch_row *epoch = row;
+    (void)snprintf(room, ROW_ROOM, epoch->blamed[0] != '\0' ? "%s (%s)" : "%s",
+                   msg_cause_name(epoch->cause), epoch->blamed);
+    return room;
+}
+
+#define EPOCH_TIME(NAME, name) {EPOCH(row.at[EPOCH_##NAME], ROW_MOMENT, #name "_ms", NULL)},
+
+static const struct row_field epoch_fields[] = {
+    {EPOCH(row.run, ROW_U32, "run", NULL)},
+    {EPOCH(row.epoch, ROW_U64, "epoch", "EPOCH")},
+    {EPOCH(began, ROW_MOMENT, NULL, "BEGAN")},
+    {.key = "cause", .type = ROW_WORD, .text = cause},
+    {EPOCH(row.blamed, ROW_TEXT, NULL, NULL)}, /* … or "" */
+    {.key = "blamed", .type = ROW_TEXT, .text = blamed},
+    {EPOCH(row.planned, ROW_BOOL, "planned", NULL)},
+    {EPOCH(row.members, ROW_U32, "nodes", "NODES")},
+    {.head = "CAUSE", .type = ROW_TEXT, .text = cause_and_blamed},
+    TFE_EPOCH_TIMES(EPOCH_TIME) /**/
+    {EPOCH(standstill, ROW_SPAN, "standstill_ms", "STANDSTILL"),
+     .least = offsetof(struct epoch_row, is_least)},
+    {EPOCH(running, ROW_SPAN, "running_ms", "RUNNING")},
+    {EPOCH(row.saved_step, ROW_U64, "saved_step", "SAVED"), HAS(epoch_row, row.has_saved)},
+    {EPOCH(row.lost_steps, ROW_U64, "lost_steps", "LOST"), HAS(epoch_row, row.has_lost)},
+    {EPOCH(row.over, ROW_BOOL, "over", NULL)},
+    {EPOCH(is_least, ROW_BOOL, "standstill_at_least", NULL)},
+};
+_Static_assert(sizeof(struct tfe_wall) == sizeof(int64_t), "a MOMENT");
+
+const struct row_kind kind_epoch = {.name = "epoch",
+                                    .fields = epoch_fields,
+                                    .n_fields = COUNT(epoch_fields),
+                                    .size = sizeof(struct epoch_row),
+                                    .given = sizeof(struct msg_epoch_row)};
+
+/* --- keys --- */
+
+#define KEY(name) offsetof(struct msg_token_row, name)
+
+static const char *key_role(const void *row, char *room)
+{
+    (void)room;
+    return principal_role_name((enum principal_role)((const struct msg_token_row *)row)->role);
+}
+
+static const char *key_uses(const void *row, char *room)
+{
+    const struct msg_token_row *key = row;
+    unsigned used = key->used_by[0] != '\0';
+    for (const char *c = key->used_by; *c != '\0'; c++) {
+        used += *c == ',';
+    }
+    (void)snprintf(room, ROW_ROOM, key->uses > 0 ? "%u/%u" : "-", used, (unsigned)key->uses);
+    return room;
+}
+
+static const struct row_field token_row_fields[] = {
+    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = KEY(key)},
+    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = key_role},
+    {.key = "jobs", .head = "JOBS", .type = ROW_TEXT, .offset = KEY(scope)},
+    {.key = "label", .head = "LABEL", .type = ROW_TEXT, .offset = KEY(label)},
+    {.key = "generation", .head = "ROOT", .type = ROW_U32, .offset = KEY(generation)},
+    {.key = "uses", .type = ROW_U32, .offset = KEY(uses)},
+    {.head = "USES", .type = ROW_WORD, .text = key_uses},
+    {.key = "used_by", .type = ROW_TEXT, .offset = KEY(used_by)},
+    {.key = "made_ms", .head = "MADE", .type = ROW_MOMENT, .offset = KEY(made)},
+    {.key = "expires_ms", .head = "EXPIRES", .type = ROW_MOMENT, .offset = KEY(expires)},
+    {.key = "revoked_ms", .type = ROW_MOMENT, .offset = KEY(revoked)},
+    {.key = "state", .head = "STATE", .type = ROW_TEXT, .offset = KEY(state)},
+};
+
+const struct row_kind kind_token_row = {.name = "key",
+                                        .fields = token_row_fields,
+                                        .n_fields = COUNT(token_row_fields),
+                                        .size = sizeof(struct msg_token_row),
+                                        .given = sizeof(struct msg_token_row)};
+
+static const struct row_field token_fields[] = {
+    {.key = "key", .type = ROW_TEXT, .offset = offsetof(struct msg_token, key)},
+    {.key = "token", .type = ROW_TEXT, .offset = offsetof(struct msg_token, text)},
+};
+
+const struct row_kind kind_token = {.name = "token",
+                                    .fields = token_fields,
+                                    .n_fields = COUNT(token_fields),
+                                    .size = sizeof(struct msg_token),
+                                    .given = sizeof(struct msg_token)};
+
+/* --- bans --- */
+
+#define BAN(name) offsetof(struct msg_ban_row, name)
+
+static const struct row_field ban_row_fields[] = {
+    {.key = "node", .head = "NODE", .type = ROW_TEXT, .offset = BAN(node)},
+    {.key = "job", .head = "JOB", .type = ROW_TEXT, .offset = BAN(job)},
+    {.key = "name", .head = "NAME", .type = ROW_TEXT, .offset = BAN(name)},
+    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = BAN(key)},
+    {.key = "token", .type = ROW_TEXT, .offset = BAN(token)},
+    {.key = "until_ms", .head = "UNTIL", .type = ROW_MOMENT, .offset = BAN(until)},
+};
+
+const struct row_kind kind_ban_row = {.name = "ban",
+                                      .fields = ban_row_fields,
+                                      .n_fields = COUNT(ban_row_fields),
+                                      .size = sizeof(struct msg_ban_row),
+                                      .given = sizeof(struct msg_ban_row)};
+
+/* --- agents' keys --- */
+
+#define AGENT(name) offsetof(struct msg_agent_row, name)
+
+static const struct row_field agent_row_fields[] = {
+    {.key = "name", .head = "NAME", .type = ROW_TEXT, .offset = AGENT(name)},
+    {.key = "node", .head = "NODE", .type = ROW_TEXT, .offset = AGENT(node)},
+    {.key = "job", .head = "JOB", .type = ROW_TEXT, .offset = AGENT(job)},
+    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = AGENT(key)},
+    {.key = "enrolled", .type = ROW_BOOL, .offset = AGENT(enrolled)},
+    {.key = "token", .head = "TOKEN", .type = ROW_TEXT, .offset = AGENT(token)},
+    {.key = "label", .head = "LABEL", .type = ROW_TEXT, .offset = AGENT(label)},
+    {.key = "jobs", .head = "JOBS", .type = ROW_TEXT, .offset = AGENT(jobs)},
+    {.key = "from", .head = "FROM", .type = ROW_TEXT, .offset = AGENT(from)},
+    {.key = "expires_ms", .head = "EXPIRES", .type = ROW_MOMENT, .offset = AGENT(expires)},
+};
+
+const struct row_kind kind_agent_row = {.name = "agent",
+                                        .fields = agent_row_fields,
+                                        .n_fields = COUNT(agent_row_fields),
+                                        .size = sizeof(struct msg_agent_row),
+                                        .given = sizeof(struct msg_agent_row)};
+
+/* --- the audit --- */
+
+#define AUDIT(name) offsetof(struct msg_audit_row, name)
+
+static const struct row_field audit_row_fields[] = {
+    {.key = "number", .head = "NUMBER", .type = ROW_U64, .offset = AUDIT(number)},
+    {.key = "at_ms", .head = "AT", .type = ROW_MOMENT, .offset = AUDIT(at)},
+    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = AUDIT(key)},
+    {.key = "label", .head = "LABEL", .type = ROW_TEXT, .offset = AUDIT(label)},
+    {.key = "from", .head = "FROM", .type = ROW_TEXT, .offset = AUDIT(from)},
+    {.key = "what", .head = "WHAT", .type = ROW_TEXT, .offset = AUDIT(what)},
+    {.key = "about", .head = "ABOUT", .type = ROW_TEXT, .offset = AUDIT(about)},
+    {.key = "result", .head = "RESULT", .type = ROW_TEXT, .offset = AUDIT(result)},
+    {.key = "hash", .type = ROW_TEXT, .offset = AUDIT(hash)},
+};
+
+const struct row_kind kind_audit_row = {.name = "audit",
+                                        .fields = audit_row_fields,
+                                        .n_fields = COUNT(audit_row_fields),
+                                        .size = sizeof(struct msg_audit_row),
+                                        .given = sizeof(struct msg_audit_row)};
+
+/* --- which message is which --- */
+
+const struct row_kind *kind_of(enum tfe_msg_type type)
+{
+    static const struct {
+        enum tfe_msg_type type;
+        const struct row_kind *kind;
+    } kinds[] = {
+        {MSG_STATUS_JOB, &kind_job},      {MSG_STATUS_NODE, &kind_node},
+        {MSG_EPOCH_ROW, &kind_epoch},     {MSG_TOKEN, &kind_token},
+        {MSG_AUDIT_ROW, &kind_audit_row}, {MSG_BAN_ROW, &kind_ban_row},
+        {MSG_TOKEN_ROW, &kind_token_row}, {MSG_AGENT_ROW, &kind_agent_row},
+        {MSG_HEALTH, &kind_health},
+    };
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        if (kinds[i].type == type) {
+            return kinds[i].kind;
+        }
+    }
+    return NULL;
+}
