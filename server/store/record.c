@@ -1,4 +1,4 @@
-/* server/store/record.c: records that outlive the step of the core that made them. */
+/* server/store/record.c: see record.h. */
 #include "server/store/record.h"
 
 #include <stdlib.h>
@@ -6,12 +6,12 @@
 
 static size_t text_size(const char *text)
 {
-    return text != NULL ? strlen(text) + 1 : 0;
+    return text ? strlen(text) + 1 : 0;
 }
 
 static const char *keep(char **at, const char *text)
 {
-    if (text == NULL) {
+    if (!text) {
         return NULL;
     }
     size_t n = strlen(text) + 1;
@@ -24,16 +24,16 @@ struct rdzv_record *record_copy(const struct rdzv_record *r)
 {
     size_t members = r->n_members * sizeof(struct rdzv_member);
     size_t known_to = 0;
-    size_t ports = (size_t)r->n_members * r->nproc * sizeof(uint16_t);
+    size_t ports = (size_t)r->n_members * r->spec.nproc * sizeof(uint16_t);
     size_t text =
         text_size(r->job) + text_size(r->run_key) + text_size(r->sentence) + text_size(r->past);
     for (uint32_t i = 0; i < r->n_members; i++) {
         text += text_size(r->members[i].node) + text_size(r->members[i].name) +
-                text_size(r->members[i].host);
+                text_size(r->members[i].host) + text_size(r->members[i].death_hash);
         known_to += r->members[i].n_known_to * sizeof(struct tfe_id);
     }
     struct rdzv_record *copy = malloc(sizeof(*copy) + members + ports + known_to + text);
-    if (copy == NULL) {
+    if (!copy) {
         return NULL;
     }
     struct rdzv_member *to = (void *)(copy + 1);
@@ -51,9 +51,10 @@ struct rdzv_record *record_copy(const struct rdzv_record *r)
         to[i].node = keep(&at, r->members[i].node);
         to[i].name = keep(&at, r->members[i].name);
         to[i].host = keep(&at, r->members[i].host);
-        memcpy(port, r->members[i].ports, r->nproc * sizeof(*port));
+        to[i].death_hash = keep(&at, r->members[i].death_hash);
+        memcpy(port, r->members[i].ports, r->spec.nproc * sizeof(*port));
         to[i].ports = port;
-        port += r->nproc;
+        port += r->spec.nproc;
         for (uint32_t k = 0; k < r->members[i].n_known_to; k++) {
             known[k] = r->members[i].known_to[k];
         }
@@ -61,13 +62,4 @@ struct rdzv_record *record_copy(const struct rdzv_record *r)
         known += r->members[i].n_known_to;
     }
     return copy;
-}
-
-bool record_may_replace(const struct rdzv_record *record, uint64_t kept_epoch,
-                        uint64_t kept_sequence, bool is_ours)
-{
-    if (record->epoch < kept_epoch) {
-        return false; /* epoch numbers never return */
-    }
-    return record->predecessor == kept_epoch || (is_ours && kept_sequence <= record->sequence);
 }

@@ -1,20 +1,18 @@
 /* server/store/recover.c: what can still be read of a damaged SQLite store, in a new file.
  *
  * Each table is read from its begin to the first page that cannot be read, and then from its end. A
- * job that has not all its members any more must not be adopted: it is dropped, and its agents
+ * job that has not all its members any more must not be adopted: it is set aside, and its agents
  * bring it back with what they know. */
 #include "server/store/recover.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/id.h"
-#include "server/store/sqlite.h"
+#include "common/base/text.h"
 #include "server/store/sqlite_private.h"
 
 #define INCARNATION 1 /* of nobody: the server that comes next enters its own */
@@ -31,45 +29,44 @@ struct recovery {
 };
 
 /* Neither damage nor the disk: what is behind it may be whole. */
-static bool is_passing(int rc)
+static bool is_passing(int sq)
 {
-    return (rc & 0xff) == SQLITE_NOMEM || (rc & 0xff) == SQLITE_BUSY ||
-           (rc & 0xff) == SQLITE_LOCKED;
+    return (sq & 0xff) == SQLITE_NOMEM || (sq & 0xff) == SQLITE_BUSY ||
+           (sq & 0xff) == SQLITE_LOCKED;
 }
 
 static sqlite3 *db_of(struct store *store)
 {
-    return ((struct sqlite_store *)store)->db;
+    return store->db;
 }
 
 /* Whether it opens and loads. TFE_EINVAL: it is damaged. */
 static int look(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
 {
     struct store *store;
-    int err = sqlite_store_open(r->path, INCARNATION, now, NULL, &store, why);
-    if (err == 0) {
-        err = store_load(store, r->takes_in, r->ctx, why);
+    int rc = store_open(r->path, INCARNATION, now, NULL, &store, why);
+    if (rc == 0) {
+        rc = store_load(store, r->takes_in, r->ctx, why);
         store_close(store);
     }
-    return err;
+    return rc;
 }
 
 /* The statement that puts a row of `from` into the table of the same name, or NULL. */
 static sqlite3_stmt *prepare_insert(struct recovery *r, const char *table, sqlite3_stmt *from)
 {
-    char columns[1024] = "";
-    char places[512] = "";
     char sql[2048];
+    struct text text;
     sqlite3_stmt *to = NULL;
+    text_init(&text, sql, sizeof(sql));
+    text_addf(&text, "INSERT OR IGNORE INTO %s(", table);
     for (int i = 0; i < sqlite3_column_count(from); i++) {
-        size_t at = strlen(columns);
-        (void)snprintf(columns + at, sizeof(columns) - at, "%s%s", i > 0 ? ", " : "",
-                       sqlite3_column_name(from, i));
-        at = strlen(places);
-        (void)snprintf(places + at, sizeof(places) - at, i > 0 ? ", ?%d" : "?%d", i + 1);
+        text_addf(&text, "%s%s", i > 0 ? ", " : "", sqlite3_column_name(from, i));
     }
-    (void)snprintf(sql, sizeof(sql), "INSERT OR IGNORE INTO %s(%s) VALUES(%s)", table, columns,
-                   places);
+    for (int i = 0; i < sqlite3_column_count(from); i++) {
+        text_add(&text, i > 0 ? ", ?" : ") VALUES(?");
+    }
+    text_add(&text, ")");
     if (sqlite3_prepare_v2(db_of(r->to), sql, -1, &to, NULL) != SQLITE_OK) {
         return NULL;
     }
@@ -83,14 +80,14 @@ static bool copy_rows(struct recovery *r, const char *table, const char *order)
     sqlite3_stmt *from = NULL;
     bool takes = true;
     (void)snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY %s", table, order);
-    int rc = sqlite3_prepare_v2(r->old, sql, -1, &from, NULL);
-    if (rc != SQLITE_OK) {
-        r->failed = is_passing(rc) ? rc : 0;
+    int sq = sqlite3_prepare_v2(r->old, sql, -1, &from, NULL);
+    if (sq != SQLITE_OK) {
+        r->failed = is_passing(sq) ? sq : 0;
         return r->failed == 0; /* else not even the table can be read */
     }
     sqlite3_stmt *to = prepare_insert(r, table, from);
-    takes = to != NULL || !is_passing(sqlite3_errcode(db_of(r->to)));
-    while (to != NULL && takes && (rc = sqlite3_step(from)) == SQLITE_ROW) {
+    takes = to || !is_passing(sqlite3_errcode(db_of(r->to)));
+    while (to && takes && (sq = sqlite3_step(from)) == SQLITE_ROW) {
         int bound = SQLITE_OK;
         for (int i = 0; !is_passing(bound) && i < sqlite3_column_count(from); i++) {
             bound = sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
@@ -104,8 +101,8 @@ static bool copy_rows(struct recovery *r, const char *table, const char *order)
         }
         (void)sqlite3_reset(to);
     }
-    if (takes && is_passing(rc)) {
-        r->failed = rc;
+    if (takes && is_passing(sq)) {
+        r->failed = sq;
         takes = false;
     }
     (void)sqlite3_finalize(to);
@@ -123,6 +120,9 @@ static int copy_all(struct recovery *r, struct tfe_why *why)
         {"jobs", "job", "job DESC"},
         {"members", "job, seat", "job DESC, seat DESC"},
         {"ledger", "job, epoch", "job DESC, epoch DESC"},
+        {"keys", "key", "key DESC"},
+        {"audit", "number", "number DESC"},
+        {"bans", "node, job", "node DESC, job DESC"},
     };
     /* The new file's own identity is nobody's. Without one the server that comes next enters
      * another. */
@@ -137,58 +137,22 @@ static int copy_all(struct recovery *r, struct tfe_why *why)
         return (r->failed & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
     }
     if (!takes || sqlite3_exec(db_of(r->to), "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
-        return sqlite_error((struct sqlite_store *)r->to, "salvage", why);
+        return sqlite_error(r->to, "salvage", why);
     }
     return 0;
 }
 
-/* The one job that cannot be taken in goes, until all can. */
-struct visit {
-    struct recovery *r;
-    struct tfe_id last; /* that was taken in */
-    uint32_t n;
-};
-
-static int visit_job(void *ctx, const struct rdzv_record *record)
+static int visit_job(void *ctx, const struct rdzv_record *record, const char *fault)
 {
-    struct visit *v = ctx;
-    int err = v->r->takes_in(v->r->ctx, record);
-    if (err == TFE_EEXIST) {
-        err = 0; /* on an earlier visit */
-    }
-    if (err == 0) {
-        v->n++;
-        (void)id_set(&v->last, record->job);
-    }
-    return err;
-}
-
-static int drop_what_is_not_whole(struct recovery *r, struct tfe_why *why)
-{
-    for (;;) {
-        struct visit v = {.r = r};
-        int err = store_load(r->to, visit_job, &v, why);
-        r->report->jobs = v.n;
-        if (err != TFE_EINVAL) {
-            return err;
-        }
-        sqlite3_stmt *drop = NULL;
-        int rc = sqlite3_prepare_v2(db_of(r->to),
-                                    "DELETE FROM jobs WHERE job IN "
-                                    "(SELECT job FROM jobs WHERE job > ?1 ORDER BY job LIMIT 1)",
-                                    -1, &drop, NULL);
-        if (rc == SQLITE_OK) {
-            rc = sqlite3_bind_text(drop, 1, v.last.text, -1, SQLITE_STATIC);
-        }
-        if (rc == SQLITE_OK) {
-            rc = sqlite3_step(drop);
-        }
-        (void)sqlite3_finalize(drop);
-        if (rc != SQLITE_DONE || sqlite3_changes(db_of(r->to)) != 1) {
-            return sqlite_error((struct sqlite_store *)r->to, "salvage", why);
-        }
+    struct recovery *r = ctx;
+    if (fault) {
         r->report->dropped++;
+        return 0;
     }
+    int rc = r->takes_in(r->ctx, record, NULL);
+    rc = rc == TFE_EEXIST ? 0 : rc; /* on the first look */
+    r->report->jobs += rc == 0 ? 1 : 0;
+    return rc;
 }
 
 /* The old file and its log get new names, the new file gets theirs; at any moment one complete pair
@@ -210,13 +174,7 @@ static int change_names(struct recovery *r, struct tfe_wall now, struct tfe_why 
         why_errno(why, "keep %s as %s", r->path, kept);
         return TFE_EDISK;
     }
-    char folder[PATH_MAX];
-    memcpy(folder, r->path, strlen(r->path) + 1);
-    int fd = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        (void)close(fd);
-    }
+    (void)sqlite_sync_directory(r->path);
     return 0;
 }
 
@@ -224,34 +182,33 @@ static int salvage(struct recovery *r, struct tfe_wall now, struct tfe_why *why)
 {
     int64_t rows = 0;
     (void)unlink(r->fresh); /* of an attempt that did not end */
-    int err = sqlite_store_open(r->fresh, INCARNATION, now, NULL, &r->to, why);
-    if (err != 0) {
-        return err == TFE_EINVAL ? TFE_EDISK : err;
+    int rc = store_open(r->fresh, INCARNATION, now, NULL, &r->to, why);
+    if (rc != 0) {
+        return rc == TFE_EINVAL ? TFE_EDISK : rc;
     }
     /* Whatever it says: tables that can be read are read. */
-    int rc = sqlite3_open_v2(r->path, &r->old,
+    int sq = sqlite3_open_v2(r->path, &r->old,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
                              NULL);
-    if (is_passing(rc)) {
-        why_set(why, "%s: salvage: %s", r->path, sqlite3_errstr(rc));
-        err = (rc & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
-    } else if (rc == SQLITE_OK) {
+    if (is_passing(sq)) {
+        why_set(why, "%s: salvage: %s", r->path, sqlite3_errstr(sq));
+        rc = (sq & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
+    } else if (sq == SQLITE_OK) {
         (void)sqlite3_db_config(r->old, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         (void)sqlite3_exec(r->old, "PRAGMA locking_mode=EXCLUSIVE;PRAGMA trusted_schema=OFF", NULL,
                            NULL, NULL);
-        err = copy_all(r, why);
+        rc = copy_all(r, why);
     }
     (void)sqlite3_close(r->old);
-    if (err == 0) {
-        err = drop_what_is_not_whole(r, why);
+    if (rc == 0) {
+        rc = store_load(r->to, visit_job, r, why); /* what is not whole is set aside */
     }
-    if (err == 0) {
-        err =
-            sqlite_number((struct sqlite_store *)r->to, "SELECT count(*) FROM ledger", &rows, why);
+    if (rc == 0) {
+        rc = sqlite_number(r->to, "SELECT count(*) FROM ledger", &rows, why);
         r->report->rows = (uint32_t)rows;
     }
     store_close(r->to);
-    return err != 0 ? err : change_names(r, now, why);
+    return rc != 0 ? rc : change_names(r, now, why);
 }
 
 int sqlite_store_recover(const char *path, struct tfe_wall now, store_load_fn takes_in, void *ctx,
@@ -267,14 +224,14 @@ int sqlite_store_recover(const char *path, struct tfe_wall now, store_load_fn ta
     if (access(path, F_OK) != 0) {
         return 0;
     }
-    int err = look(&r, now, why);
-    if (err != TFE_EINVAL) {
-        return err;
+    int rc = look(&r, now, why);
+    if (rc != TFE_EINVAL) {
+        return rc;
     }
     ret->was_damaged = true;
-    err = salvage(&r, now, why);
-    if (err != 0) {
+    rc = salvage(&r, now, why);
+    if (rc != 0) {
         (void)unlink(r.fresh);
     }
-    return err;
+    return rc;
 }

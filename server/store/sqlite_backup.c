@@ -14,7 +14,8 @@
 
 #include "server/store/sqlite_private.h"
 
-/* What a copy is called until it is complete: FILE.part-PID. */
+/* What a copy is called until it is complete: .FILE.part-PID, which no copy can be called itself.
+ */
 #define PART ".part-"
 
 struct sqlite_copy {
@@ -26,16 +27,16 @@ struct sqlite_copy {
 
 static int copy_error(const struct sqlite_copy *copy, struct tfe_why *why)
 {
-    int code = copy->to != NULL ? sqlite3_extended_errcode(copy->to) : SQLITE_NOMEM;
+    int code = copy->to ? sqlite3_extended_errcode(copy->to) : SQLITE_NOMEM;
     why_set(why, "%s: %s (%d); nothing is left of it", copy->path, sqlite3_errstr(code), code);
     return (code & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
 }
 
-void sqlite_backup_end(struct sqlite_store *s)
+void sqlite_backup_end(struct store *s)
 {
     struct sqlite_copy *copy = s->copy;
     s->copy = NULL;
-    if (copy == NULL) {
+    if (!copy) {
         return;
     }
     (void)sqlite3_backup_finish(copy->backup);
@@ -66,12 +67,11 @@ static bool is_left_over(const char *number)
 static void remove_left_over(const char *path)
 {
     char folder[PATH_MAX];
-    char prefix[PATH_MAX + sizeof(PART)];
-    memcpy(folder, path, strlen(path) + 1);
-    (void)snprintf(prefix, sizeof(prefix), "%s" PART, basename(folder));
+    char prefix[PATH_MAX + sizeof("." PART)];
+    (void)snprintf(prefix, sizeof(prefix), ".%s" PART, strrchr(path, '/') + 1);
     memcpy(folder, path, strlen(path) + 1);
     DIR *dir = opendir(dirname(folder));
-    if (dir == NULL) {
+    if (!dir) {
         return; /* opening the copy will say why */
     }
     const struct dirent *entry;
@@ -93,30 +93,36 @@ static int open_copy(struct sqlite_copy *copy, struct tfe_why *why)
     remove_left_over(copy->path);
     int fd = open(copy->part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        why_errno(why, "make %s", copy->part);
+        why_errno(why, "make %s", copy->path);
         copy->part[0] = '\0';
         return TFE_EDISK;
     }
     (void)close(fd);
-    int rc = sqlite3_open_v2(copy->part, &copy->to,
+    int sq = sqlite3_open_v2(copy->part, &copy->to,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
-                                 SQLITE_OPEN_PRIVATECACHE,
+                                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW,
                              NULL);
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_exec(copy->to, "PRAGMA locking_mode=EXCLUSIVE;PRAGMA synchronous=FULL", NULL,
+    if (sq == SQLITE_OK) {
+        sq = sqlite3_exec(copy->to, "PRAGMA locking_mode=EXCLUSIVE;PRAGMA synchronous=FULL", NULL,
                           NULL, NULL);
     }
-    return rc == SQLITE_OK ? 0 : copy_error(copy, why);
+    return sq == SQLITE_OK ? 0 : copy_error(copy, why);
 }
 
-int sqlite_backup_begin(struct sqlite_store *s, const char *path, struct tfe_why *why)
+int store_backup_begin(struct store *s, const char *path, struct tfe_why *why)
 {
+    if (s->in_memory) {
+        why_set(why, "%s: a server with --ephemeral keeps nothing that could be copied", path);
+        return TFE_EINVAL;
+    }
     struct sqlite_copy *copy = calloc(1, sizeof(*copy));
-    if (copy == NULL) {
+    if (!copy) {
         why_set(why, "%s: out of memory", path);
         return TFE_ENOMEM;
     }
-    int n = snprintf(copy->part, sizeof(copy->part), "%s" PART "%ld", path, (long)getpid());
+    int folder = (int)(strrchr(path, '/') + 1 - path);
+    int n = snprintf(copy->part, sizeof(copy->part), "%.*s.%s" PART "%ld", folder, path,
+                     path + folder, (long)getpid());
     if (n < 0 || n >= (int)sizeof(copy->part)) {
         free(copy);
         why_set(why, "%s: the path is too long", path);
@@ -124,43 +130,39 @@ int sqlite_backup_begin(struct sqlite_store *s, const char *path, struct tfe_why
     }
     memcpy(copy->path, path, strlen(path) + 1);
     s->copy = copy;
-    int err = open_copy(copy, why);
-    if (err == 0) {
+    int rc = open_copy(copy, why);
+    if (rc == 0) {
         copy->backup = sqlite3_backup_init(copy->to, "main", s->db, "main");
-        err = copy->backup != NULL ? 0 : copy_error(copy, why);
+        rc = copy->backup ? 0 : copy_error(copy, why);
     }
-    if (err != 0) {
+    if (rc != 0) {
         sqlite_backup_end(s);
     }
-    return err;
+    return rc;
 }
 
-/* The directory's entry has to be as durable as the file. */
-static int sync_directory(const char *path, struct tfe_why *why)
+bool sqlite_sync_directory(const char *path)
 {
     char name[PATH_MAX];
     memcpy(name, path, strlen(path) + 1);
     int fd = open(dirname(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd >= 0 ? fsync(fd) : -1;
-    if (rc != 0) {
-        why_errno(why, "%s is complete, but its directory cannot be synced", path);
-    }
+    bool is_synced = fd >= 0 && fsync(fd) == 0;
     if (fd >= 0) {
         (void)close(fd);
     }
-    return rc == 0 ? 0 : TFE_EDISK;
+    return is_synced;
 }
 
-static int complete(struct sqlite_store *s, struct tfe_why *why)
+static int complete(struct store *s, struct tfe_why *why)
 {
     struct sqlite_copy *copy = s->copy;
-    int rc = sqlite3_backup_finish(copy->backup);
+    int sq = sqlite3_backup_finish(copy->backup);
     copy->backup = NULL;
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_close(copy->to);
-        copy->to = rc == SQLITE_OK ? NULL : copy->to;
+    if (sq == SQLITE_OK) {
+        sq = sqlite3_close(copy->to);
+        copy->to = sq == SQLITE_OK ? NULL : copy->to;
     }
-    if (rc != SQLITE_OK) {
+    if (sq != SQLITE_OK) {
         return copy_error(copy, why);
     }
     /* Not rename, which would replace what has come into being meanwhile. */
@@ -170,22 +172,26 @@ static int complete(struct sqlite_store *s, struct tfe_why *why)
     }
     (void)unlink(copy->part);
     copy->part[0] = '\0';
-    return sync_directory(copy->path, why);
+    if (!sqlite_sync_directory(copy->path)) {
+        why_errno(why, "%s is complete, but its directory cannot be synced", copy->path);
+        return TFE_EDISK;
+    }
+    return 0;
 }
 
-int sqlite_backup_step(struct sqlite_store *s, int pages, bool *ret_done, struct tfe_why *why)
+int store_backup_step(struct store *s, int pages, bool *ret_done, struct tfe_why *why)
 {
     *ret_done = false;
-    int rc = sqlite3_backup_step(s->copy->backup, pages);
-    if (rc == SQLITE_OK) {
+    int sq = sqlite3_backup_step(s->copy->backup, pages);
+    if (sq == SQLITE_OK) {
         return 0;
     }
-    int err = rc == SQLITE_DONE ? complete(s, why) : 0;
-    if (rc != SQLITE_DONE) {
-        why_set(why, "%s: %s (%d); nothing is left of it", s->copy->path, sqlite3_errstr(rc), rc);
-        err = (rc & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
+    int rc = sq == SQLITE_DONE ? complete(s, why) : 0;
+    if (sq != SQLITE_DONE) {
+        why_set(why, "%s: %s (%d); nothing is left of it", s->copy->path, sqlite3_errstr(sq), sq);
+        rc = (sq & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
     }
     sqlite_backup_end(s);
-    *ret_done = err == 0;
-    return err;
+    *ret_done = rc == 0;
+    return rc;
 }

@@ -1,16 +1,17 @@
-/* server/store/sqlite_open.c: a file becomes the store, or a sentence why it does not.
+/* server/store/sqlite_open.c: a file becomes the store, or a sentence why it does not;
+ * transactions, and the store's end.
  *
  * The file is looked at before anything in it changes: one that is damaged, or somebody else's,
  * stays as it is. The connection holds SQLite's lock on the file for life (locking_mode EXCLUSIVE),
  * which also keeps the index of the WAL in this process's memory instead of in a file. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/store/sqlite.h"
 #include "server/store/sqlite_private.h"
 
 /* Somebody who looks into the file with another program holds it for moments. */
@@ -27,58 +28,53 @@ static int make_file(const char *path, struct tfe_why *why)
     return 0;
 }
 
-static int connect_file(struct sqlite_store *s, const char *vfs, struct tfe_why *why)
+static int connect_file(struct store *s, const char *vfs, struct tfe_why *why)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                 SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_PRIVATECACHE;
-    int rc = sqlite3_open_v2(s->path, &s->db, flags, vfs);
-    if (rc == SQLITE_OK) {
+    int sq = sqlite3_open_v2(s->in_memory ? ":memory:" : s->path, &s->db, flags, vfs);
+    if (sq == SQLITE_OK) {
         (void)sqlite3_busy_timeout(s->db, BUSY_MS);
         /* Closing a file that is refused must not write to it. */
         (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        rc = sqlite3_exec(s->db,
+        sq = sqlite3_exec(s->db,
                           "PRAGMA locking_mode=EXCLUSIVE;PRAGMA temp_store=MEMORY;"
                           "PRAGMA cell_size_check=ON;PRAGMA trusted_schema=OFF",
                           NULL, NULL, NULL);
     }
-    return rc == SQLITE_OK ? 0 : sqlite_error(s, "open", why);
+    return sq == SQLITE_OK ? 0 : sqlite_error(s, "open", why);
 }
 
 /* Says what a person can do about an error while opening, and returns it: TFE_EINVAL for damage. */
-static int advise(const struct sqlite_store *s, int err, struct tfe_why *why)
+static int advise(const struct store *s, int rc, struct tfe_why *why)
 {
     switch (sqlite3_errcode(s->db)) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        why_set(
-            why,
-            "%s is damaged (%s); nothing was changed: restore it from a backup, or start once "
-            "with --recover, which salvages what can be read into a new file and keeps this one",
-            s->path, sqlite3_errmsg(s->db));
-        return TFE_EINVAL;
+        return sqlite_damaged(s, sqlite3_errmsg(s->db), why);
     case SQLITE_BUSY:
         why_set(why, "%s is held by another program; end that one first", s->path);
-        return err;
+        return rc;
     default:
-        return err; /* the error's own words do */
+        return rc; /* the error's own words do */
     }
 }
 
 /* Whose file it is, and of which schema. */
-static int look(struct sqlite_store *s, int *ret_schema, struct tfe_why *why)
+static int look(struct store *s, int *ret_schema, struct tfe_why *why)
 {
     int64_t application = 0;
     int64_t schema = 0;
     int64_t tables = 0;
-    int err = sqlite_number(s, "PRAGMA application_id", &application, why);
-    if (err == 0) {
-        err = sqlite_number(s, "PRAGMA user_version", &schema, why);
+    int rc = sqlite_number(s, "PRAGMA application_id", &application, why);
+    if (rc == 0) {
+        rc = sqlite_number(s, "PRAGMA user_version", &schema, why);
     }
-    if (err == 0) {
-        err = sqlite_number(s, "SELECT count(*) FROM sqlite_schema", &tables, why);
+    if (rc == 0) {
+        rc = sqlite_number(s, "SELECT count(*) FROM sqlite_schema", &tables, why);
     }
-    if (err != 0) {
-        return advise(s, err, why);
+    if (rc != 0) {
+        return advise(s, rc, why);
     }
     if (application != SQLITE_STORE_APPLICATION &&
         (application != 0 || schema != 0 || tables != 0)) {
@@ -105,142 +101,181 @@ static bool is_unread(const char *verdict)
 {
     static const char words[] = "error code=";
     const char *code = strstr(verdict, words);
-    long number = code != NULL ? strtol(code + sizeof(words) - 1, NULL, 10) & 0xff : SQLITE_CORRUPT;
+    long number = code ? strtol(code + sizeof(words) - 1, NULL, 10) & 0xff : SQLITE_CORRUPT;
     return number != SQLITE_CORRUPT && number != SQLITE_NOTADB;
 }
 
 /* A page that does not fit the others is found now and not in the middle of a switch. */
-static int check_pages(struct sqlite_store *s, struct tfe_why *why)
+static int check_pages(struct store *s, struct tfe_why *why)
 {
-    sqlite3_stmt *check;
-    if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &check, NULL) != SQLITE_OK) {
-        return advise(s, sqlite_error(s, "check", why), why);
+    char verdict[SQLITE_TEXT_MAX];
+    int rc = sqlite_text(s, "PRAGMA quick_check(1)", "check", verdict, why);
+    if (rc != 0) {
+        return advise(s, rc, why);
     }
-    int err = 0;
-    if (sqlite3_step(check) != SQLITE_ROW) {
-        err = advise(s, sqlite_error(s, "check", why), why);
-    } else {
-        const char *verdict = (const char *)sqlite3_column_text(check, 0);
-        if (verdict != NULL && is_unread(verdict)) {
-            why_set(why, "%s: check: %.200s", s->path, verdict);
-            err = TFE_EDISK;
-        } else if (verdict == NULL || strcmp(verdict, "ok") != 0) {
-            why_set(why,
-                    "%s is damaged (%.200s); nothing was changed: restore it from a backup, or "
-                    "start once with --recover, which salvages what can be read into a new file "
-                    "and keeps this one",
-                    s->path, verdict != NULL ? verdict : "it cannot be checked");
-            err = TFE_EINVAL;
-        }
+    if (strcmp(verdict, "ok") == 0) {
+        return 0;
     }
-    (void)sqlite3_finalize(check);
-    return err;
+    if (is_unread(verdict)) {
+        why_set(why, "%s: check: %.200s", s->path, verdict);
+        return TFE_EDISK;
+    }
+    return sqlite_damaged(s, verdict[0] != '\0' ? verdict : "it cannot be checked", why);
 }
 
-static int use_wal(struct sqlite_store *s, struct tfe_why *why)
+static int use_wal(struct store *s, struct tfe_why *why)
 {
-    sqlite3_stmt *mode;
-    if (sqlite3_prepare_v2(s->db, "PRAGMA journal_mode=WAL", -1, &mode, NULL) != SQLITE_OK) {
-        return sqlite_error(s, "turn the write-ahead log on", why);
+    char mode[SQLITE_TEXT_MAX];
+    int rc = sqlite_text(s, "PRAGMA journal_mode=WAL", "turn the write-ahead log on", mode, why);
+    if (rc == 0 && strcmp(mode, "wal") != 0) {
+        why_set(why, "%s: its file system does not take a write-ahead log", s->path);
+        rc = TFE_EDISK;
     }
-    int err = 0;
-    if (sqlite3_step(mode) != SQLITE_ROW) {
-        err = sqlite_error(s, "turn the write-ahead log on", why);
-    } else {
-        const char *name = (const char *)sqlite3_column_text(mode, 0);
-        if (name == NULL || strcmp(name, "wal") != 0) {
-            why_set(why, "%s: its file system does not take a write-ahead log", s->path);
-            err = TFE_EDISK;
-        }
+    if (rc == 0 && sqlite3_exec(s->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL) != SQLITE_OK) {
+        rc = sqlite_error(s, "make commits durable", why);
     }
-    (void)sqlite3_finalize(mode);
-    if (err == 0 && sqlite3_exec(s->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL) != SQLITE_OK) {
-        err = sqlite_error(s, "make commits durable", why);
-    }
-    return err;
+    return rc;
 }
 
 /* From here on no other server's transaction is legal. */
-static int enter_incarnation(struct sqlite_store *s, struct tfe_wall now, struct tfe_why *why)
+static int enter_incarnation(struct store *s, struct tfe_wall now, struct tfe_why *why)
 {
-    sqlite3_stmt *enter;
-    static const char sql[] =
-        "INSERT INTO server(only, identity, incarnation, started_ms) VALUES(1, ?1, ?1, ?2) "
-        "ON CONFLICT(only) DO UPDATE SET incarnation = ?1, started_ms = ?2";
-    if (sqlite3_prepare_v2(s->db, sql, -1, &enter, NULL) != SQLITE_OK) {
-        return sqlite_error(s, "enter this server", why);
-    }
-    int err = 0;
-    if (sqlite3_bind_int64(enter, 1, (sqlite3_int64)s->incarnation) != SQLITE_OK ||
-        sqlite3_bind_int64(enter, 2, now.ms) != SQLITE_OK || sqlite3_step(enter) != SQLITE_DONE) {
-        err = sqlite_error(s, "enter this server", why);
-    }
-    (void)sqlite3_finalize(enter);
-    return err;
+    char sql[256];
+    (void)sqlite3_snprintf(sizeof(sql), sql,
+                           "INSERT INTO server(only, identity, incarnation, started_ms) "
+                           "VALUES(1, %lld, %lld, %lld) ON CONFLICT(only) DO UPDATE SET "
+                           "incarnation = excluded.incarnation, started_ms = excluded.started_ms",
+                           (long long)s->incarnation, (long long)s->incarnation, (long long)now.ms);
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : sqlite_error(s, "enter this server", why);
 }
 
-static int prepare_all(struct sqlite_store *s, struct tfe_why *why)
+static int prepare_all(struct store *s, struct tfe_why *why)
 {
-    static const struct {
-        enum statement which;
-        const char *sql;
-    } plain[] = {
-        {STATEMENT_BEGIN, "BEGIN IMMEDIATE"},
-        {STATEMENT_COMMIT, "COMMIT"},
-        {STATEMENT_ROLLBACK, "ROLLBACK"},
-        {STATEMENT_INCARNATION, "SELECT incarnation FROM server"},
+    static const struct sqlite_sql plain[] = {
+        {STATEMENT_BEGIN, "BEGIN IMMEDIATE", NULL},
+        {STATEMENT_COMMIT, "COMMIT", NULL},
+        {STATEMENT_ROLLBACK, "ROLLBACK", NULL},
+        {STATEMENT_INCARNATION, "SELECT incarnation FROM server", NULL},
+        {.sql = NULL},
     };
-    int err = 0;
-    for (size_t i = 0; err == 0 && i < sizeof(plain) / sizeof(plain[0]); i++) {
-        err = sqlite_prepare(s, plain[i].which, plain[i].sql, why);
+    int rc = sqlite_prepare(s, plain, why);
+    if (rc == 0) {
+        rc = sqlite_prepare(s, sqlite_jobs_sql, why);
     }
-    if (err == 0) {
-        err = sqlite_jobs_prepare(s, why);
-    }
-    return err != 0 ? err : sqlite_ledger_prepare(s, why);
+    return rc != 0 ? rc : sqlite_prepare(s, sqlite_ledger_sql, why);
 }
 
-int sqlite_store_open(const char *path, uint64_t incarnation, struct tfe_wall now, const char *vfs,
-                      struct store **ret, struct tfe_why *why)
+static int open_it(struct store *s, struct tfe_wall now, const char *vfs, struct tfe_why *why)
 {
-    size_t n = strlen(path);
-    struct sqlite_store *s = calloc(1, sizeof(*s));
-    if (s == NULL || n >= sizeof(s->path)) {
-        why_set(why, s == NULL ? "open %s: out of memory" : "%s: the path is too long", path);
-        free(s);
-        return s == NULL ? TFE_ENOMEM : TFE_EDISK;
-    }
-    s->store.ops = &sqlite_store_ops;
-    s->incarnation = incarnation;
-    memcpy(s->path, path, n + 1);
     int schema = 0;
-    int err = vfs == NULL ? make_file(path, why) : 0;
-    if (err == 0) {
-        err = connect_file(s, vfs, why);
+    int rc = !vfs && !s->in_memory ? make_file(s->path, why) : 0;
+    if (rc == 0) {
+        rc = connect_file(s, vfs, why);
     }
-    if (err == 0) {
-        err = look(s, &schema, why);
+    if (rc == 0) {
+        rc = look(s, &schema, why);
     }
-    if (err == 0) {
-        err = check_pages(s, why);
+    if (rc == 0 && !s->in_memory) {
+        rc = check_pages(s, why);
     }
-    if (err == 0) {
-        err = use_wal(s, why);
+    if (rc == 0 && !s->in_memory) {
+        rc = use_wal(s, why);
     }
-    if (err == 0) {
-        err = sqlite_schema_migrate(s, schema, why);
+    if (rc == 0) {
+        rc = sqlite_schema_migrate(s, schema, why);
     }
-    if (err == 0) {
-        err = enter_incarnation(s, now, why);
+    if (rc == 0) {
+        rc = enter_incarnation(s, now, why);
     }
-    if (err == 0) {
-        err = prepare_all(s, why);
+    return rc != 0 ? rc : prepare_all(s, why);
+}
+
+/* --- once it is open --- */
+
+void store_rollback(struct store *s)
+{
+    /* A full disk and others end a transaction by themselves. */
+    if (sqlite3_get_autocommit(s->db) == 0) {
+        (void)sqlite3_step(s->statements[STATEMENT_ROLLBACK]);
+        (void)sqlite3_reset(s->statements[STATEMENT_ROLLBACK]);
     }
-    if (err != 0) {
+}
+
+int store_begin(struct store *s, struct tfe_why *why)
+{
+    int rc = sqlite_run(s, STATEMENT_BEGIN, "begin", why);
+    if (rc != 0) {
+        return rc;
+    }
+    sqlite3_stmt *read = s->statements[STATEMENT_INCARNATION];
+    int sq = sqlite3_step(read);
+    if (sq != SQLITE_ROW) {
+        rc = sqlite_error(s, "begin", why);
+    } else if ((uint64_t)sqlite3_column_int64(read, 0) != s->incarnation) {
+        why_set(why, "%s: another tfe-rdzv has taken it over; this one ends, its agents go on",
+                s->path);
+        rc = TFE_ECONFLICT;
+    }
+    (void)sqlite3_reset(read);
+    if (rc != 0) {
+        store_rollback(s);
+    }
+    return rc;
+}
+
+int store_commit(struct store *s, struct tfe_why *why)
+{
+    int rc = sqlite_run(s, STATEMENT_COMMIT, "commit", why);
+    if (rc != 0) {
+        store_rollback(s);
+    }
+    return rc;
+}
+
+static void sqlite_store_free(struct store *s)
+{
+    for (int i = 0; i < STATEMENT__COUNT; i++) {
+        (void)sqlite3_finalize(s->statements[i]);
+    }
+    (void)sqlite3_close(s->db);
+    free(s);
+}
+
+void store_close(struct store *s)
+{
+    if (s) {
+        store_rollback(s);
+        sqlite_backup_end(s);
         sqlite_store_free(s);
-        return err;
+    }
+}
+
+/* --- its beginning --- */
+
+int store_open(const char *path, uint64_t incarnation, struct tfe_wall now, const char *vfs,
+               struct store **ret, struct tfe_why *why)
+{
+    struct store *s = calloc(1, sizeof(*s));
+    if (!s) {
+        why_set(why, "open %s: out of memory", path ? path : "the jobs in memory");
+        return TFE_ENOMEM;
+    }
+    s->incarnation = incarnation;
+    s->in_memory = !path;
+    int n = snprintf(s->path, sizeof(s->path), "%s", path ? path : "the store in memory");
+    if (n >= (int)sizeof(s->path)) {
+        why_set(why, "%s: the path is too long", path);
+        free(s);
+        return TFE_EDISK;
+    }
+    int rc = open_it(s, now, vfs, why);
+    if (rc != 0) {
+        sqlite_store_free(s);
+        return rc;
     }
     (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    *ret = &s->store;
+    *ret = s;
     return 0;
 }

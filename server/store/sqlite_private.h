@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
+#include "common/rows/row.h"
 #include "server/store/store.h"
 
 /* "TFEr": says in the file's header whose it is. */
@@ -15,12 +16,12 @@ enum statement {
     STATEMENT_BEGIN,
     STATEMENT_COMMIT,
     STATEMENT_ROLLBACK,
-    STATEMENT_INCARNATION,   /* who writes here */
-    STATEMENT_KEPT,          /* what CAS needs of a job */
-    STATEMENT_PUT_JOB,       /* in the order of record_fields */
+    STATEMENT_INCARNATION, /* who writes here */
+    STATEMENT_KEPT,        /* what CAS needs of a job */
+    STATEMENT_PUT_JOB,
     STATEMENT_CLEAR_MEMBERS, /* of a job */
     STATEMENT_PUT_MEMBER,
-    STATEMENT_JOBS, /* all, in the order of record_fields */
+    STATEMENT_JOBS, /* all */
     STATEMENT_MEMBERS,
     STATEMENT_PUT_ROW,
     STATEMENT_ROWS,
@@ -30,29 +31,47 @@ enum statement {
 
 struct sqlite_copy;
 
-struct sqlite_store {
-    struct store store;
+struct store {
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENT__COUNT];
     uint64_t incarnation;
     struct sqlite_copy *copy; /* the backup under way, or NULL */
-    char path[PATH_MAX];
+    bool in_memory;
+    char path[PATH_MAX]; /* for sentences */
 };
 
 /* The error of the last call, said with the file's name and what was tried. TFE_ENOMEM or
  * TFE_EDISK. */
-int sqlite_error(const struct sqlite_store *s, const char *what, struct tfe_why *why);
+int sqlite_error(const struct store *s, const char *what, struct tfe_why *why);
 
-/* One that a statement prepared or a value bound has not brought. */
-int sqlite_prepare(struct sqlite_store *s, enum statement which, const char *sql,
+/* Says that the file is damaged, and the ways out. Returns TFE_EINVAL. */
+int sqlite_damaged(const struct store *s, const char *what, struct tfe_why *why);
+
+/* A statement, and the kind of rows that its text names (columns_sql). */
+struct sqlite_sql {
+    enum statement which;
+    const char *sql; /* NULL: the end of a list */
+    const struct row_kind *kind;
+};
+
+int sqlite_prepare(struct store *s, const struct sqlite_sql *list,
                    struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Runs a statement that gives no rows, and makes it ready for the next time. */
-int sqlite_run(struct sqlite_store *s, enum statement which, const char *what,
+int sqlite_run(struct store *s, enum statement which, const char *what,
                struct tfe_why *why) TFE_MUST_CHECK;
 
-/* The first column of the first row of sql, as a number; 0 if there is none. */
-int sqlite_number(struct sqlite_store *s, const char *sql, int64_t *ret,
+/* The same with a row bound to its places. */
+int sqlite_put(struct store *s, enum statement which, const struct row_kind *kind, const void *row,
+               const char *what, struct tfe_why *why) TFE_MUST_CHECK;
+
+#define SQLITE_TEXT_MAX 256
+
+/* The first column of the first row of sql, as text (cut), or as a number; "" or 0 if there is
+ * none. what was tried, for the sentence. */
+int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQLITE_TEXT_MAX],
+                struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_number(struct store *s, const char *sql, int64_t *ret,
                   struct tfe_why *why) TFE_MUST_CHECK;
 
 /* --- sqlite_schema.c --- */
@@ -60,34 +79,18 @@ int sqlite_number(struct sqlite_store *s, const char *sql, int64_t *ret,
 /* The newest schema that this program knows. */
 int sqlite_schema_newest(void);
 /* From schema `from` to the newest one, all or nothing. */
-int sqlite_schema_migrate(struct sqlite_store *s, int from, struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_schema_migrate(struct store *s, int from, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* --- sqlite_jobs.c --- */
+/* --- the others --- */
 
-int sqlite_jobs_prepare(struct sqlite_store *s, struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_jobs_load(struct sqlite_store *s, store_load_fn fn, void *ctx,
-                     struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_jobs_put(struct sqlite_store *s, const struct rdzv_record *record, struct tfe_wall now,
-                    struct tfe_why *why) TFE_MUST_CHECK;
+extern const struct sqlite_sql sqlite_jobs_sql[];
+extern const struct sqlite_sql sqlite_ledger_sql[];
+void sqlite_backup_end(struct store *s);
 
-/* --- sqlite_ledger.c, sqlite_backup.c: as store.h says --- */
+/* The entry of a new file has to be as durable as the file. False: errno. */
+bool sqlite_sync_directory(const char *path);
 
-int sqlite_ledger_prepare(struct sqlite_store *s, struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_ledger_put(struct sqlite_store *s, const char *job, const struct msg_epoch_row *row,
-                      struct tfe_wall now, struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_ledger_read(struct sqlite_store *s, const char *job, uint64_t after, uint32_t max,
-                       store_row_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_ledger_prune(struct sqlite_store *s, struct tfe_wall before, uint32_t max,
-                        uint32_t *ret_n, struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_backup_begin(struct sqlite_store *s, const char *path,
-                        struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_backup_step(struct sqlite_store *s, int pages, bool *ret_done,
-                       struct tfe_why *why) TFE_MUST_CHECK;
-void sqlite_backup_end(struct sqlite_store *s);
-
-/* --- sqlite.c --- */
-
-extern const struct store_ops sqlite_store_ops;
-void sqlite_store_free(struct sqlite_store *s);
+/* Removes the keys and bans that ended before this. TFE_EDISK, TFE_ENOMEM. */
+int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why) TFE_MUST_CHECK;
 
 #endif

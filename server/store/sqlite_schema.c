@@ -2,6 +2,8 @@
  *
  * A step is never changed afterwards: files that were made by it are out there. The number of the
  * last step that was taken is the file's user_version. */
+#include <stdio.h>
+
 #include "server/store/sqlite_private.h"
 
 static const char *const steps[] = {
@@ -41,6 +43,33 @@ static const char *const steps[] = {
     "ALTER TABLE jobs ADD COLUMN fruitless INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN backoff_ms INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN has_progressed INTEGER NOT NULL DEFAULT 0;",
+    /* 6. fenced: the job is over, and nobody has heard that what it ran has ended. */
+    "ALTER TABLE jobs ADD COLUMN fenced INTEGER NOT NULL DEFAULT 0;",
+    /* 7. Keys that the server has to remember: made on order, or taken back. Times in ms since
+       1970, 0 never; used_by: ids of nodes, with commas. */
+    "CREATE TABLE keys(key TEXT PRIMARY KEY NOT NULL, role INTEGER NOT NULL, scope TEXT NOT NULL,"
+    " label TEXT NOT NULL, generation INTEGER NOT NULL, uses INTEGER NOT NULL,"
+    " used_by TEXT NOT NULL, made INTEGER NOT NULL, expires INTEGER NOT NULL,"
+    " revoked INTEGER NOT NULL) WITHOUT ROWID;"
+    /* Whom an operator has evicted, until when; node: its id then. */
+    "CREATE TABLE bans(node TEXT NOT NULL, job TEXT NOT NULL, key TEXT NOT NULL,"
+    " token TEXT NOT NULL,"
+    " name TEXT NOT NULL, until INTEGER NOT NULL, PRIMARY KEY(node, job)) WITHOUT ROWID;"
+    /* Who ordered what. Rows come, and never change or go. */
+    "CREATE TABLE audit(number INTEGER PRIMARY KEY, at INTEGER NOT NULL, key TEXT NOT NULL,"
+    " label TEXT NOT NULL, source TEXT NOT NULL, what TEXT NOT NULL, about TEXT NOT NULL,"
+    " result TEXT NOT NULL, hash TEXT NOT NULL);"
+    "CREATE TRIGGER audit_changes BEFORE UPDATE ON audit"
+    " BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;"
+    "CREATE TRIGGER audit_shrinks BEFORE DELETE ON audit"
+    " BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;",
+    /* 8. fixed_ports: the member's trainers have the same ones in every epoch. */
+    "ALTER TABLE members ADD COLUMN fixed_ports INTEGER NOT NULL DEFAULT 0;",
+    /* 9. What proves that all a member ran is dead, and the port of its guard that gives it out. */
+    "ALTER TABLE members ADD COLUMN death_hash TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE members ADD COLUMN guard_port INTEGER NOT NULL DEFAULT 0;",
+    /* 10. taken_over: another process has come with the member's id. */
+    "ALTER TABLE members ADD COLUMN taken_over INTEGER NOT NULL DEFAULT 0;",
 };
 
 int sqlite_schema_newest(void)
@@ -48,34 +77,65 @@ int sqlite_schema_newest(void)
     return (int)(sizeof(steps) / sizeof(steps[0]));
 }
 
-static int run(struct sqlite_store *s, const char *sql, struct tfe_why *why)
+static int run(struct store *s, const char *sql, struct tfe_why *why)
 {
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? 0
                : sqlite_error(s, "bring the schema forward", why);
 }
 
-int sqlite_schema_migrate(struct sqlite_store *s, int from, struct tfe_why *why)
+/* A column that is not there yet begins with the setting. */
+static int add_column(struct store *s, const char *name, uint32_t setting, struct tfe_why *why)
+{
+    char sql[160];
+    (void)snprintf(sql, sizeof(sql), "SELECT %s FROM jobs LIMIT 0", name);
+    int sq = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+    if (sq == SQLITE_OK) {
+        return 0;
+    }
+    if (sq != SQLITE_ERROR) {
+        return sqlite_error(s, "bring the schema forward", why);
+    }
+    (void)snprintf(sql, sizeof(sql), "ALTER TABLE jobs ADD COLUMN %s INTEGER NOT NULL DEFAULT %u",
+                   name, (unsigned)setting);
+    return run(s, sql, why);
+}
+
+/* What a job wants grows by fields of its table (job_spec.h), which need no step; nor does resized:
+ * an operator has changed its sizes. */
+static int add_spec_columns(struct store *s, struct tfe_why *why)
+{
+    int rc = add_column(s, "resized", 0, why);
+    for (size_t i = 0; rc == 0 && i < JOB_SPEC_N; i++) {
+        rc = add_column(s, job_spec_fields[i].name, job_spec_fields[i].setting, why);
+    }
+    return rc;
+}
+
+int sqlite_schema_migrate(struct store *s, int from, struct tfe_why *why)
 {
     char pragmas[128];
     if (from == sqlite_schema_newest()) {
-        return 0;
+        return add_spec_columns(s, why);
     }
-    int err = run(s, "BEGIN IMMEDIATE", why);
-    if (err != 0) {
-        return err;
+    int rc = run(s, "BEGIN IMMEDIATE", why);
+    if (rc != 0) {
+        return rc;
     }
-    for (int i = from; err == 0 && i < sqlite_schema_newest(); i++) {
-        err = run(s, steps[i], why);
+    for (int i = from; rc == 0 && i < sqlite_schema_newest(); i++) {
+        rc = run(s, steps[i], why);
     }
-    if (err == 0) {
+    if (rc == 0) {
+        rc = add_spec_columns(s, why);
+    }
+    if (rc == 0) {
         (void)sqlite3_snprintf(sizeof(pragmas), pragmas,
                                "PRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT",
                                SQLITE_STORE_APPLICATION, sqlite_schema_newest());
-        err = run(s, pragmas, why);
+        rc = run(s, pragmas, why);
     }
-    if (err != 0 && sqlite3_get_autocommit(s->db) == 0) {
+    if (rc != 0 && sqlite3_get_autocommit(s->db) == 0) {
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     }
-    return err;
+    return rc;
 }

@@ -1,5 +1,5 @@
-/* server/store/store.h: what outlives the server: a vtable, for SQLite (sqlite.h) and for memory
- * (memory.h).
+/* server/store/store.h: what outlives the server, in one SQLite file in WAL mode, synced at
+ * every commit; or in memory.
  *
  * Every function waits for the disk, so a running server calls none of them from its event loop:
  * writer.h does, on a thread of its own. No function is called from two threads at once. A function
@@ -14,126 +14,91 @@
 
 struct store;
 
-/* Takes one job as it was last recorded; the record is borrowed for the call. What it returns but 0
- * ends store_load with that error. */
-typedef int (*store_load_fn)(void *ctx, const struct rdzv_record *record);
+/* Takes one job as it was last recorded; the record is borrowed for the call. TFE_EINVAL and
+ * TFE_EEXIST set the job aside, any other error ends store_load. fault: NULL; or why the job is set
+ * aside, now or on an earlier day: its record stays in the store for who wants to look at it, and
+ * counts for nothing. Then nothing of the record counts but the job's name (which may be none), and
+ * what is returned is not looked at. */
+typedef int (*store_load_fn)(void *ctx, const struct rdzv_record *record, const char *fault);
 
 /* Takes one row of the ledger, borrowed for the call. What it returns but 0 ends the reading. */
 typedef int (*store_row_fn)(void *ctx, const struct msg_epoch_row *row);
 
-struct store_ops {
-    int (*load)(struct store *store, store_load_fn fn, void *ctx, struct tfe_why *why);
-    int (*begin)(struct store *store, struct tfe_why *why);
-    int (*put)(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
-               struct tfe_why *why);
-    int (*put_row)(struct store *store, const char *job, const struct msg_epoch_row *row,
-                   struct tfe_wall now, struct tfe_why *why);
-    int (*commit)(struct store *store, struct tfe_why *why);
-    void (*rollback)(struct store *store);
-    int (*read_rows)(struct store *store, const char *job, uint64_t after, uint32_t max,
-                     store_row_fn fn, void *ctx, struct tfe_why *why);
-    int (*prune)(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                 struct tfe_why *why);
-    int (*backup_begin)(struct store *store, const char *path, struct tfe_why *why);
-    int (*backup_step)(struct store *store, int pages, bool *ret_done, struct tfe_why *why);
-    void (*close)(struct store *store);
-};
+/* Takes one row of another kind, borrowed for the call. What it returns but 0 ends the reading. */
+typedef int (*store_kept_fn)(void *ctx, const struct tfe_msg *row);
 
-/* The first member of each implementation. */
-struct store {
-    const struct store_ops *ops;
-};
+/* Opens the file or makes it (mode 0600), checks it, brings its schema forward, and enters this
+ * server's incarnation, so that an older server that still has it open can write no more. path
+ * NULL: in memory; what it keeps goes with it, and it cannot be copied. vfs: how SQLite reaches the
+ * disk, NULL for its own. An error leaves the file as it was, and why names it and the way out.
+ * TFE_EINVAL: it is damaged. TFE_EDISK: of another program, of a newer tfe-rdzv, or not to be
+ * opened. TFE_ENOMEM. */
+int store_open(const char *path, uint64_t incarnation, struct tfe_wall now, const char *vfs,
+               struct store **ret, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Every job, in the order of names. fn's error; TFE_EDISK: it cannot be read; TFE_EINVAL: what is
- * there contradicts itself; TFE_ENOMEM. */
-static inline int TFE_MUST_CHECK store_load(struct store *store, store_load_fn fn, void *ctx,
-                                            struct tfe_why *why)
-{
-    return store->ops->load(store, fn, ctx, why);
-}
+/* Every job, in the order of names. fn's error; TFE_EDISK: it cannot be read; TFE_EINVAL: the file
+ * is damaged; TFE_ENOMEM. */
+int store_load(struct store *store, store_load_fn fn, void *ctx,
+               struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Opens a transaction: what is put until store_commit becomes durable together, or not at all.
  * TFE_ECONFLICT: another server has taken the store over; this one must end. TFE_EDISK: full,
  * broken or held by somebody, it can be tried again. TFE_ENOMEM. After an error there is none. */
-static inline int TFE_MUST_CHECK store_begin(struct store *store, struct tfe_why *why)
-{
-    return store->ops->begin(store, why);
-}
+int store_begin(struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Replaces what is kept of the record's job. TFE_ECONFLICT: what is there is neither the record's
- * predecessor nor an earlier record of this very server. Errors as store_begin, and after each the
- * caller rolls back. Precondition: a transaction. */
-static inline int TFE_MUST_CHECK store_put(struct store *store, const struct rdzv_record *record,
-                                           struct tfe_wall now, struct tfe_why *why)
-{
-    return store->ops->put(store, record, now, why);
-}
+/* Replaces what is kept of the record's job, its ledger too where it is gone. TFE_ECONFLICT: what
+ * is there is neither the record's predecessor nor an earlier record of this very server. Errors as
+ * store_begin, and after each the caller rolls back. Precondition: a transaction. */
+int store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
+              struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Adds to what the ledger says of the row's epoch: what the row knows replaces what is kept, what
- * it does not know stays (ledger_merge). Errors and precondition as store_put, but never a
+ * it does not know stays. Errors and precondition as store_put, but never a
  * conflict. */
-static inline int TFE_MUST_CHECK store_put_row(struct store *store, const char *job,
-                                               const struct msg_epoch_row *row, struct tfe_wall now,
-                                               struct tfe_why *why)
-{
-    return store->ops->put_row(store, job, row, now, why);
-}
+int store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
+                  struct tfe_wall now, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* 0: it is on the disk, whatever happens to the machine now. TFE_EDISK: the transaction is over; it
  * most likely left nothing, but what of it did reach the disk is what this server wanted, and
  * putting the same again is no conflict. */
-static inline int TFE_MUST_CHECK store_commit(struct store *store, struct tfe_why *why)
-{
-    return store->ops->commit(store, why);
-}
+int store_commit(struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Also after an error that has ended the transaction already. */
-static inline void store_rollback(struct store *store)
-{
-    store->ops->rollback(store);
-}
+void store_rollback(struct store *store);
 
 /* The ledger of a job: at most max rows of epochs above `after`, in their order. fn's error;
  * TFE_EDISK; TFE_ENOMEM. */
-static inline int TFE_MUST_CHECK store_read_rows(struct store *store, const char *job,
-                                                 uint64_t after, uint32_t max, store_row_fn fn,
-                                                 void *ctx, struct tfe_why *why)
-{
-    return store->ops->read_rows(store, job, after, max, fn, ctx, why);
-}
+int store_read_rows(struct store *store, const char *job, uint64_t after, uint32_t max,
+                    store_row_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Removes at most max rows of the ledger that nothing was added to since `before`, but none of an
- * epoch that a job stands at. *ret_n: so many. TFE_EDISK, TFE_ENOMEM. Precondition: no transaction.
- */
-static inline int TFE_MUST_CHECK store_prune(struct store *store, struct tfe_wall before,
-                                             uint32_t max, uint32_t *ret_n, struct tfe_why *why)
-{
-    return store->ops->prune(store, before, max, ret_n, why);
-}
+ * epoch that a job stands at. *ret_n: so many. And the keys and bans that ended before that.
+ * TFE_EDISK, TFE_ENOMEM. No transaction is open. */
+int store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+                struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Keeps a row of this type (TOKEN_ROW, BAN_ROW), in place of what is kept of the same key, but what
+ * was revoked stays it; an AUDIT_ROW gets its number and hash, behind the last one. Errors and
+ * precondition as store_put_row. */
+int store_keep(struct store *store, enum tfe_msg_type type, const void *row,
+               struct tfe_why *why) TFE_MUST_CHECK;
+
+/* At most max rows of this type, in the order of their keys, those of the audit behind number
+ * `after`; one that makes no sense is passed over. fn's error; TFE_EDISK; TFE_ENOMEM. */
+int store_read_kept(struct store *store, enum tfe_msg_type type, uint64_t after, uint32_t max,
+                    store_kept_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Begins a copy of everything into a new file. Until it is complete it has another name beside
  * that, and whatever ends it before leaves nothing. TFE_EEXIST: the file is there already.
  * TFE_EDISK; TFE_EINVAL: this store has no file. TFE_ENOMEM. Precondition: none is under way. */
-static inline int TFE_MUST_CHECK store_backup_begin(struct store *store, const char *path,
-                                                    struct tfe_why *why)
-{
-    return store->ops->backup_begin(store, path, why);
-}
+int store_backup_begin(struct store *store, const char *path, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Copies some more pages; between two steps there may be transactions. *ret_done: it is complete,
  * and durable. An error ends the copy: as store_backup_begin. Precondition: no transaction. */
-static inline int TFE_MUST_CHECK store_backup_step(struct store *store, int pages, bool *ret_done,
-                                                   struct tfe_why *why)
-{
-    return store->ops->backup_step(store, pages, ret_done, why);
-}
+int store_backup_step(struct store *store, int pages, bool *ret_done,
+                      struct tfe_why *why) TFE_MUST_CHECK;
 
 /* NULL is allowed. */
-static inline void store_close(struct store *store)
-{
-    if (store != NULL) {
-        store->ops->close(store);
-    }
-}
+void store_close(struct store *store);
 
 #endif

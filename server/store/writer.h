@@ -4,6 +4,7 @@
  *   event loop                          writer thread, in this order
  *     writer_submit ──► records ──────► begin, put …, commit: one transaction for all of them
  *     writer_note ────► rows ─────────► the same, after the records
+ *     writer_keep ────► rows, or asks ► likewise, or at once for who waits for the answer
  *     writer_read ────► asks ─────────► a page of the ledger
  *     writer_backup ──► asks ─────────► some pages of the copy at a time
  *                                       now and then: prune the ledger, a few rows at a time
@@ -15,8 +16,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/rows/list.h"
 #include "server/core/rdzv.h"
-#include "server/store/ledger.h"
 #include "server/store/store.h"
 
 struct event_base;
@@ -24,13 +25,13 @@ struct writer;
 struct writer_ask;
 
 struct writer_ops {
-    /* The record of this job and sequence is durable (err 0), or it is not. False: it could not be
+    /* The record of this job and sequence is durable (rc 0), or it is not. False: it could not be
      * taken in (no memory); it comes again with the next writer_deliver. May submit; must not free
      * the writer. */
-    bool (*written)(void *ctx, const char *job, uint64_t sequence, int err);
-    /* A transaction failed where the last one had not, or with another sentence (err < 0), or works
+    bool (*written)(void *ctx, const char *job, uint64_t sequence, int rc);
+    /* A transaction failed where the last one had not, or with another sentence (rc < 0), or works
      * again (0). For the log. */
-    void (*condition)(void *ctx, int err, const char *why);
+    void (*condition)(void *ctx, int rc, const char *why);
 };
 
 struct writer_config {
@@ -54,11 +55,23 @@ int writer_submit(struct writer *w, const struct rdzv_record *record) TFE_MUST_C
  * where thousands wait. TFE_ENOMEM: it was not taken. */
 int writer_note(struct writer *w, const char *job, const struct msg_epoch_row *row) TFE_MUST_CHECK;
 
-/* err 0: the page asked for (the callee may take its rows and leave it empty), or the backup is
+/* rc 0: the page asked for, of kind_epoch (the callee may take it and leave none), or the backup is
  * complete. Else why is a sentence. Comes on the loop, once; the ask is gone after it. */
-typedef void (*writer_answer_fn)(void *ctx, int err, struct ledger_page *page, const char *why);
+typedef void (*writer_answer_fn)(void *ctx, int rc, struct row_list *page, const char *why);
 
-/* Asks for a page of the ledger, as store_read_rows. TFE_ENOMEM. */
+/* Keeps what the row says, which is of a type that store_keep knows; copied. fn NULL: as
+ * writer_note, and ret is not set. Else the answer comes once it is durable, or has failed, which
+ * is not tried again. TFE_ENOMEM: it was not taken. */
+int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
+                struct writer_ask **ret) TFE_MUST_CHECK;
+
+/* Runs something else that has to wait for the disk, on the thread; what it returns is the answer's
+ * rc. TFE_ENOMEM. */
+int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why), void *run_ctx,
+               writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+
+/* Asks for a page of the ledger of job, as store_read_rows, or (NULL) of the audit, as
+ * store_read_kept. TFE_ENOMEM. */
 int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
                 writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
 
@@ -70,6 +83,16 @@ int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void 
 /* The answer is not wanted any more; what was asked for may still be done. */
 void writer_forget(struct writer *w, struct writer_ask *ask);
 
+/* How the store does, as the loop was told last. */
+enum writer_health {
+    WRITER_WELL,
+    WRITER_FAILS, /* *ret_why says why; borrowed until the loop's next turn */
+    WRITER_HANGS  /* a transaction does not come back */
+};
+/* ret_since: since when, where it is not well. */
+enum writer_health writer_health(struct writer *w, const char **ret_why,
+                                 struct tfe_mono *ret_since);
+
 /* Hands over what is done. False: something could not be taken in. From the loop, never from inside
  * ops. */
 bool writer_deliver(struct writer *w);
@@ -79,8 +102,8 @@ bool writer_deliver(struct writer *w);
  * promised to nobody and are dropped. */
 void writer_stop(struct writer *w);
 
-/* Stops, and waits at most so long for the thread. False: it still hangs in the disk; the
- * writer must be left alone until the process ends. NULL is allowed (true). */
+/* Stops, and waits at most so long for the thread. False: it still hangs in the disk, and frees the
+ * writer if that ever ends. NULL is allowed (true). */
 bool writer_free(struct writer *w, uint32_t wait_ms);
 
 #endif

@@ -2,67 +2,59 @@
 #ifndef TFE_SERVER_STORE_WRITER_PRIVATE_H
 #define TFE_SERVER_STORE_WRITER_PRIVATE_H
 
-#include <pthread.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
 #include "common/base/id.h"
+#include "common/net/worker.h"
 #include "server/store/writer.h"
 
-struct event;
-
-struct item {
-    STAILQ_ENTRY(item) link;
+/* Something that the thread is to do, or has done. One of record, row and ask is there. */
+struct work {
+    STAILQ_ENTRY(work) link;
     struct rdzv_record *record;
-    int err;
+    enum tfe_msg_type type; /* of row */
+    void *row;              /* of the ledger, or to be kept */
+    struct writer_ask *ask; /* the one that this is the first member of */
+    struct tfe_id job;      /* of row and ask */
+    int rc;
 };
-STAILQ_HEAD(item_list, item);
-
-struct row_item {
-    STAILQ_ENTRY(row_item) link;
-    struct tfe_id job;
-    struct ledger_page page; /* of one row */
-};
-STAILQ_HEAD(row_item_list, row_item);
+STAILQ_HEAD(work_list, work);
 
 struct writer_ask {
-    STAILQ_ENTRY(writer_ask) link;
+    struct work work;
     writer_answer_fn fn; /* the loop's; NULL: nobody wants to know */
     void *ctx;
-    char *path; /* of a backup; NULL: it asks for a page */
-    struct tfe_id job;
+    int (*run)(void *run_ctx, struct tfe_why *why); /* NULL: it asks for something of the store */
+    void *run_ctx;
+    char *path; /* of a backup; NULL: it asks for a page, or for its work.row to be kept */
     uint64_t after;
     uint32_t max;
-    struct ledger_page page;
-    int err;
+    struct row_list page;
     struct tfe_why why;
 };
-STAILQ_HEAD(ask_list, writer_ask);
+
+/* The thread appends to the last two and takes from the others; the loop the other way round. */
+enum { WORK_RECORDS, WORK_ROWS, WORK_ASKS, WORK_WRITTEN, WORK_ANSWERED, WORK__LISTS };
 
 /* How the last transaction of a kind went. */
 struct condition {
-    int err;
+    int rc;
     struct tfe_why why;
+    struct tfe_mono since; /* told: the first of its kind in a row */
 };
 enum { CONDITION_RECORDS, CONDITION_ROWS, CONDITION__COUNT };
 
 struct writer {
     struct writer_config config;
-    struct event *on_done;
-    pthread_t thread;
-    int done_fd;
-    bool started;
+    struct worker *worker;
     struct condition told[CONDITION__COUNT]; /* what the loop was told last */
 
-    pthread_mutex_t lock; /* of all below */
-    pthread_cond_t wake;
-    struct item_list queue;
-    struct item_list done;
-    struct row_item_list rows;
+    /* Under the worker's lock. */
+    struct work_list lists[WORK__LISTS];
     uint32_t n_rows;
-    struct ask_list asks;
-    struct ask_list answered;
     struct condition now[CONDITION__COUNT];
+    struct tfe_mono busy_since; /* a transaction is under way; NEVER */
     bool stop;
 
     /* The thread's own. */
@@ -71,11 +63,20 @@ struct writer {
     struct tfe_mono prune_next;
 };
 
-void item_free(struct item *item);
-void row_item_free(struct row_item *row);
-void ask_free(struct writer_ask *ask);
+/* The first of a list, taken out; NULL: there is none. With the lock held, or alone. */
+static inline struct work *work_take(struct work_list *list)
+{
+    struct work *work = STAILQ_FIRST(list);
+    if (work) {
+        STAILQ_REMOVE_HEAD(list, link);
+    }
+    return work;
+}
+
+/* NULL is allowed. */
+void work_free(struct work *work);
 
 /* The thread's main; ctx is a struct writer. */
-void *writer_work(void *ctx);
+void writer_work(void *ctx);
 
 #endif

@@ -1,16 +1,13 @@
-/* server/store/writer_work.c: the writer's thread: what it does for the store, and in which order.
- */
+/* server/store/writer_work.c: the writer's thread: what it does, and in which order. */
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/net/clock.h"
+#include "common/rows/kinds.h"
 #include "server/store/writer_private.h"
 
 /* Of one transaction; a longer one would only let the first wait for the last. */
-#define BATCH_RECORDS_MAX 500
+#define BATCH_MAX 500
 #define BATCH_MEMBERS_MAX 100000
-#define BATCH_ROWS_MAX 500
 
 #define ROWS_AGAIN_MS 5000
 
@@ -20,7 +17,21 @@
 
 #define BACKUP_PAGES 64
 
-/* --- records --- */
+void work_free(struct work *work)
+{
+    if (!work) {
+        return;
+    }
+    if (work->ask) {
+        row_list_done(&work->ask->page);
+        free(work->ask->path);
+    }
+    free(work->record);
+    free(work->row);
+    free(work);
+}
+
+/* --- records, and rows of the ledger --- */
 
 /* A new epoch is in the ledger with its record, so that no crash leaves a gap. */
 static int put_outline(struct writer *w, const struct rdzv_record *record, struct tfe_wall now,
@@ -38,120 +49,96 @@ static int put_outline(struct writer *w, const struct rdzv_record *record, struc
     return store_put_row(w->config.store, record->job, &row, now, why);
 }
 
-static int write_records(struct writer *w, const struct item_list *batch, struct tfe_why *why)
+static int put(struct writer *w, const struct work *work, struct tfe_wall now, struct tfe_why *why)
+{
+    if (work->row) {
+        return work->type == MSG_EPOCH_ROW
+                   ? store_put_row(w->config.store, work->job.text, work->row, now, why)
+                   : store_keep(w->config.store, work->type, work->row, why);
+    }
+    int rc = store_put(w->config.store, work->record, now, why);
+    return rc != 0 ? rc : put_outline(w, work->record, now, why);
+}
+
+/* All of the batch in one transaction. */
+static int write_batch(struct writer *w, const struct work_list *batch, struct tfe_why *why)
 {
     struct store *store = w->config.store;
-    const struct item *item;
+    const struct work *work;
     struct tfe_wall now = clock_wall();
-    int err = store_begin(store, why);
-    if (err != 0) {
-        return err;
+    int rc = store_begin(store, why);
+    if (rc != 0) {
+        return rc;
     }
-    STAILQ_FOREACH(item, batch, link)
+    STAILQ_FOREACH(work, batch, link)
     {
-        err = store_put(store, item->record, now, why);
-        if (err == 0) {
-            err = put_outline(w, item->record, now, why);
-        }
-        if (err != 0) {
+        rc = put(w, work, now, why);
+        if (rc != 0) {
             store_rollback(store);
-            return err;
+            return rc;
         }
     }
     return store_commit(store, why);
 }
 
-/* From the queue, in its order. Holds the lock. */
-static void take_records(struct writer *w, struct item_list *ret)
+/* The first of a list, in its order. Holds the lock. */
+static void take_batch(struct work_list *list, struct work_list *ret)
 {
-    uint32_t records = 0;
+    uint32_t n = 0;
     uint32_t members = 0;
     STAILQ_INIT(ret);
-    while (!STAILQ_EMPTY(&w->queue) && records < BATCH_RECORDS_MAX && members < BATCH_MEMBERS_MAX) {
-        struct item *item = STAILQ_FIRST(&w->queue);
-        STAILQ_REMOVE_HEAD(&w->queue, link);
-        STAILQ_INSERT_TAIL(ret, item, link);
-        records++;
-        members += item->record->n_members;
+    while (!STAILQ_EMPTY(list) && n < BATCH_MAX && members < BATCH_MEMBERS_MAX) {
+        struct work *work = work_take(list);
+        STAILQ_INSERT_TAIL(ret, work, link);
+        members += work->record ? work->record->n_members : 0;
+        n++;
     }
 }
 
-static void tell_loop(const struct writer *w)
+/* Takes a batch of the list, and writes it without the lock. */
+static struct condition write_some(struct writer *w, int list, struct work_list *ret_batch)
 {
-    static const uint64_t one = 1;
-    ssize_t n = write(w->done_fd, &one, sizeof(one)); /* cannot fail: the counter is far off */
-    (void)n;
+    struct condition condition = {.rc = 0};
+    take_batch(&w->lists[list], ret_batch);
+    w->busy_since = clock_mono();
+    worker_unlock(w->worker);
+    condition.rc = write_batch(w, ret_batch, &condition.why);
+    worker_lock(w->worker);
+    w->busy_since = TFE_MONO_NEVER;
+    return condition;
 }
 
 static void work_on_records(struct writer *w)
 {
-    struct item_list batch;
-    struct condition condition = {.err = 0};
-    take_records(w, &batch);
-    (void)pthread_mutex_unlock(&w->lock);
-    condition.err = write_records(w, &batch, &condition.why);
-    struct item *item;
-    STAILQ_FOREACH(item, &batch, link)
+    struct work_list batch;
+    struct work *work;
+    w->now[CONDITION_RECORDS] = write_some(w, WORK_RECORDS, &batch);
+    STAILQ_FOREACH(work, &batch, link)
     {
-        item->err = condition.err;
+        work->rc = w->now[CONDITION_RECORDS].rc;
     }
-    (void)pthread_mutex_lock(&w->lock);
-    w->now[CONDITION_RECORDS] = condition;
-    STAILQ_CONCAT(&w->done, &batch);
-    tell_loop(w);
-}
-
-/* --- rows of the ledger --- */
-
-static int write_rows(struct writer *w, const struct row_item_list *batch, struct tfe_why *why)
-{
-    struct store *store = w->config.store;
-    const struct row_item *row;
-    struct tfe_wall now = clock_wall();
-    int err = store_begin(store, why);
-    if (err != 0) {
-        return err;
-    }
-    STAILQ_FOREACH(row, batch, link)
-    {
-        err = store_put_row(store, row->job.text, &row->page.rows[0], now, why);
-        if (err != 0) {
-            store_rollback(store);
-            return err;
-        }
-    }
-    return store_commit(store, why);
+    STAILQ_CONCAT(&w->lists[WORK_WRITTEN], &batch);
+    worker_tell(w->worker);
 }
 
 static void work_on_rows(struct writer *w)
 {
-    struct row_item_list batch = STAILQ_HEAD_INITIALIZER(batch);
-    struct condition condition = {.err = 0};
-    uint32_t n = 0;
-    while (!STAILQ_EMPTY(&w->rows) && n < BATCH_ROWS_MAX) {
-        struct row_item *row = STAILQ_FIRST(&w->rows);
-        STAILQ_REMOVE_HEAD(&w->rows, link);
-        STAILQ_INSERT_TAIL(&batch, row, link);
-        n++;
-    }
-    (void)pthread_mutex_unlock(&w->lock);
-    condition.err = write_rows(w, &batch, &condition.why);
-    (void)pthread_mutex_lock(&w->lock);
-    if (condition.err != 0) {
+    struct work_list batch;
+    struct work_list *rows = &w->lists[WORK_ROWS];
+    struct condition condition = write_some(w, WORK_ROWS, &batch);
+    if (condition.rc != 0) {
         /* Back to the front, where they were. */
-        STAILQ_CONCAT(&batch, &w->rows);
-        STAILQ_CONCAT(&w->rows, &batch);
+        STAILQ_CONCAT(&batch, rows);
+        STAILQ_CONCAT(rows, &batch);
         w->rows_again = tfe_mono_add(clock_mono(), ROWS_AGAIN_MS);
     }
     while (!STAILQ_EMPTY(&batch)) {
-        struct row_item *row = STAILQ_FIRST(&batch);
-        STAILQ_REMOVE_HEAD(&batch, link);
-        row_item_free(row);
+        work_free(work_take(&batch));
         w->n_rows--;
     }
-    if (condition.err != w->now[CONDITION_ROWS].err) {
+    if (condition.rc != w->now[CONDITION_ROWS].rc) {
         w->now[CONDITION_ROWS] = condition;
-        tell_loop(w);
+        worker_tell(w->worker);
     }
 }
 
@@ -159,35 +146,57 @@ static void work_on_rows(struct writer *w)
 
 static void answer(struct writer *w, struct writer_ask *ask)
 {
-    STAILQ_INSERT_TAIL(&w->answered, ask, link);
-    tell_loop(w);
+    STAILQ_INSERT_TAIL(&w->lists[WORK_ANSWERED], &ask->work, link);
+    worker_tell(w->worker);
 }
 
 /* The first that can be worked on: only one backup at a time. */
 static struct writer_ask *take_ask(struct writer *w)
 {
-    struct writer_ask *ask;
-    STAILQ_FOREACH(ask, &w->asks, link)
+    struct work *work;
+    STAILQ_FOREACH(work, &w->lists[WORK_ASKS], link)
     {
-        if (ask->path == NULL || w->backup == NULL) {
-            STAILQ_REMOVE(&w->asks, ask, writer_ask, link);
-            return ask;
+        if (!work->ask->path || !w->backup) {
+            STAILQ_REMOVE(&w->lists[WORK_ASKS], work, work, link);
+            return work->ask;
         }
     }
     return NULL;
 }
 
+/* store_row_fn; ctx is a struct row_list. */
+static int keep_row(void *ctx, const struct msg_epoch_row *row)
+{
+    return row_list_add(ctx, &kind_epoch, row);
+}
+
+/* store_kept_fn; ctx is a struct row_list. */
+static int keep_kept(void *ctx, const struct tfe_msg *row)
+{
+    return row_list_add(ctx, kind_of(row->type), &row->u);
+}
+
 static void work_on_ask(struct writer *w, struct writer_ask *ask)
 {
-    (void)pthread_mutex_unlock(&w->lock);
-    if (ask->path != NULL) {
-        ask->err = store_backup_begin(w->config.store, ask->path, &ask->why);
+    struct work *work = &ask->work;
+    worker_unlock(w->worker);
+    if (ask->run) {
+        work->rc = ask->run(ask->run_ctx, &ask->why);
+    } else if (ask->path) {
+        work->rc = store_backup_begin(w->config.store, ask->path, &ask->why);
+    } else if (work->type == MSG_AUDIT_ROW) {
+        work->rc = store_read_kept(w->config.store, work->type, ask->after, ask->max, keep_kept,
+                                   &ask->page, &ask->why);
+    } else if (work->row) {
+        struct work_list one = STAILQ_HEAD_INITIALIZER(one);
+        STAILQ_INSERT_TAIL(&one, work, link);
+        work->rc = write_batch(w, &one, &ask->why);
     } else {
-        ask->err = store_read_rows(w->config.store, ask->job.text, ask->after, ask->max,
-                                   ledger_page_add, &ask->page, &ask->why);
+        work->rc = store_read_rows(w->config.store, work->job.text, ask->after, ask->max, keep_row,
+                                   &ask->page, &ask->why);
     }
-    (void)pthread_mutex_lock(&w->lock);
-    if (ask->path != NULL && ask->err == 0) {
+    worker_lock(w->worker);
+    if (ask->path && work->rc == 0) {
         w->backup = ask;
     } else {
         answer(w, ask);
@@ -198,10 +207,10 @@ static void work_on_backup(struct writer *w)
 {
     bool done = false;
     struct writer_ask *ask = w->backup;
-    (void)pthread_mutex_unlock(&w->lock);
-    ask->err = store_backup_step(w->config.store, BACKUP_PAGES, &done, &ask->why);
-    (void)pthread_mutex_lock(&w->lock);
-    if (done || ask->err != 0) {
+    worker_unlock(w->worker);
+    ask->work.rc = store_backup_step(w->config.store, BACKUP_PAGES, &done, &ask->why);
+    worker_lock(w->worker);
+    if (done || ask->work.rc != 0) {
         w->backup = NULL;
         answer(w, ask);
     }
@@ -213,10 +222,10 @@ static void work_on_pruning(struct writer *w)
     uint32_t n = 0;
     struct tfe_wall before = clock_wall();
     before.ms -= w->config.keep_history_ms;
-    (void)pthread_mutex_unlock(&w->lock);
-    int err = store_prune(w->config.store, before, PRUNE_ROWS, &n, &why);
-    (void)pthread_mutex_lock(&w->lock);
-    bool more = err == 0 && n == PRUNE_ROWS;
+    worker_unlock(w->worker);
+    int rc = store_prune(w->config.store, before, PRUNE_ROWS, &n, &why);
+    worker_lock(w->worker);
+    bool more = rc == 0 && n == PRUNE_ROWS;
     w->prune_next = tfe_mono_add(clock_mono(), more ? PRUNE_PAUSE_MS : PRUNE_EVERY_MS);
 }
 
@@ -229,42 +238,32 @@ static bool is_due(struct tfe_mono when)
 
 static bool rows_are_due(const struct writer *w)
 {
-    return !STAILQ_EMPTY(&w->rows) && is_due(w->rows_again);
+    return !STAILQ_EMPTY(&w->lists[WORK_ROWS]) && is_due(w->rows_again);
 }
 
 /* Until there is something to do. Holds the lock. */
 static void wait_for_work(struct writer *w)
 {
-    while (!w->stop && STAILQ_EMPTY(&w->queue) && !rows_are_due(w) && STAILQ_EMPTY(&w->asks) &&
-           w->backup == NULL && !is_due(w->prune_next)) {
+    while (!w->stop && STAILQ_EMPTY(&w->lists[WORK_RECORDS]) && !rows_are_due(w) &&
+           STAILQ_EMPTY(&w->lists[WORK_ASKS]) && !w->backup && !is_due(w->prune_next)) {
         struct tfe_mono until = w->prune_next;
-        if (!STAILQ_EMPTY(&w->rows)) {
+        if (!STAILQ_EMPTY(&w->lists[WORK_ROWS])) {
             until = tfe_mono_min(until, w->rows_again);
         }
-        if (tfe_mono_is_never(until)) {
-            (void)pthread_cond_wait(&w->wake, &w->lock);
-            continue;
-        }
-        struct timespec at;
-        int64_t ms = tfe_mono_sub(until, clock_mono());
-        (void)clock_gettime(CLOCK_MONOTONIC, &at);
-        int64_t ns = at.tv_nsec + (ms > 0 ? ms : 0) % 1000 * 1000000;
-        at.tv_sec += (time_t)((ms > 0 ? ms : 0) / 1000 + ns / 1000000000);
-        at.tv_nsec = (long)(ns % 1000000000);
-        (void)pthread_cond_timedwait(&w->wake, &w->lock, &at);
+        worker_wait(w->worker, until);
     }
 }
 
-void *writer_work(void *ctx)
+void writer_work(void *ctx)
 {
     struct writer *w = ctx;
-    (void)pthread_mutex_lock(&w->lock);
+    worker_lock(w->worker);
     for (;;) {
         wait_for_work(w);
         if (w->stop) {
             break;
         }
-        if (!STAILQ_EMPTY(&w->queue)) {
+        if (!STAILQ_EMPTY(&w->lists[WORK_RECORDS])) {
             work_on_records(w);
             continue; /* epochs wait for these, nobody waits for the rest */
         }
@@ -272,19 +271,18 @@ void *writer_work(void *ctx)
             work_on_rows(w);
         }
         struct writer_ask *ask = take_ask(w);
-        if (ask != NULL) {
+        if (ask) {
             work_on_ask(w, ask);
-        } else if (w->backup != NULL) {
+        } else if (w->backup) {
             work_on_backup(w);
         } else if (is_due(w->prune_next)) {
             work_on_pruning(w);
         }
     }
-    if (!STAILQ_EMPTY(&w->rows) && w->now[CONDITION_ROWS].err == 0) {
+    if (!STAILQ_EMPTY(&w->lists[WORK_ROWS]) && w->now[CONDITION_ROWS].rc == 0) {
         work_on_rows(w);
     }
-    (void)pthread_mutex_unlock(&w->lock);
+    worker_unlock(w->worker);
     store_close(
         w->config.store); /* here, because that syncs: only this thread may hang in the disk */
-    return NULL;
 }
