@@ -1,8 +1,8 @@
-/* server/core/doubt.c: when silence is more likely the server's own fault than the nodes' (DESIGN
+/* server/core/doubt.c: when silence is more likely the server's own fault than the nodes' (design
  * 5). */
 #include "server/core/doubt.h"
 
-#include "server/core/core.h"
+#include "server/core/job.h"
 
 /* A turn of the loop that is so late may have left renewals unread. */
 #define LATE_MS 500
@@ -17,15 +17,17 @@ void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
 }
 
 /* A living node renews every third of its ttl, give or take a fifth: with less than half of it left
- * it has missed one. */
+ * it has missed one. Its lease may end later than that, when one of a server before was longer, and
+ * earlier, when leases have become longer since. */
 bool doubt_is_silent(const struct rdzv *r, const struct node *node)
 {
-    if (node->gone) {
+    if (node->is_gone) {
         return true;
     }
-    return wheel_is_set(&node->lease.timer.wheel) &&
-           tfe_mono_sub(node->lease.timer.wheel.due, r->now) <
-               (int64_t)lease_ttl_ms(r, node->job) / 2;
+    struct tfe_mono end =
+        tfe_mono_min(lease_end_from(r, node->job, node->lease.heard), node->lease.timer.wheel.due);
+    return lease_is_there(&node->lease) &&
+           tfe_mono_sub(end, r->now) < (int64_t)lease_ttl_ms(r, node->job) / 2;
 }
 
 static bool is_mass_loss(const struct rdzv *r, const struct job *job)
@@ -34,37 +36,31 @@ static bool is_mass_loss(const struct rdzv *r, const struct job *job)
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
         /* The one whose lease is over now has no timer set any more. */
-        silent += doubt_is_silent(r, node) || !wheel_is_set(&node->lease.timer.wheel);
+        silent += doubt_is_silent(r, node) || !lease_is_there(&node->lease);
     }
     return silent >= MASS_MIN && silent > job->epoch.n_seats / 2;
-}
-
-static void postpone(struct rdzv *r, struct node *node, struct tfe_mono until)
-{
-    wheel_set(&r->wheel, &node->lease.timer.wheel, until);
 }
 
 bool doubt_postpones(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
+    struct doubt *doubt = &job->doubt;
     struct tfe_mono late_until = lease_end_from(r, job, r->late_at);
     if (r->late_at.ms != 0 && tfe_mono_before(r->now, late_until) && !node->lease.was_shifted) {
-        node->lease.was_shifted = true;
-        postpone(r, node, late_until);
+        lease_shift(r, node, late_until);
         return true;
     }
-    if (!job_engages(job, node) || node->accounted) {
+    if (!epoch_engages(job, node) || node->seat.is_accounted) {
         return false;
     }
-    if (job->mass_epoch != job->epoch.number && is_mass_loss(r, job)) {
-        job->mass_epoch = job->epoch.number; /* once an epoch: it does not arm itself again */
-        job->mass_until = lease_end_from(r, job, r->now);
-        send_trace(r, TRACE_MASS_LOSS, job, node, (uint64_t)tfe_mono_sub(job->mass_until, r->now),
+    if (doubt->mass_epoch != job->epoch.number && is_mass_loss(r, job)) {
+        doubt->mass_epoch = job->epoch.number; /* once an epoch: it does not arm itself again */
+        doubt->mass_until = lease_end_from(r, job, r->now);
+        send_trace(r, TRACE_MASS_LOSS, job, node, (uint64_t)tfe_mono_sub(doubt->mass_until, r->now),
                    "more than half of the members are silent, waiting another lease");
     }
-    if (tfe_mono_before(r->now, job->mass_until)) {
-        postpone(r, node, job->mass_until);
-        node->lease.is_held = true;
+    if (tfe_mono_before(r->now, doubt->mass_until)) {
+        lease_hold(r, node, doubt->mass_until);
         return true;
     }
     return false;
@@ -72,14 +68,11 @@ bool doubt_postpones(struct rdzv *r, struct node *node)
 
 void doubt_release(struct rdzv *r, struct job *job)
 {
-    if (is_past(r, job->mass_until)) {
+    if (is_past(r, job->doubt.mass_until)) {
         return;
     }
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        struct node *node = job->epoch.seats[seat];
-        if (node->lease.is_held && wheel_is_set(&node->lease.timer.wheel)) {
-            postpone(r, node, r->now);
-        }
+        lease_release(r, job->epoch.seats[seat]);
     }
-    job->mass_until = r->now;
+    job->doubt.mass_until = r->now;
 }

@@ -3,12 +3,19 @@
 #define TFE_SERVER_CORE_DOUBT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/base/time.h"
 
 struct job;
 struct node;
 struct rdzv;
+
+/* Written by doubt.c. */
+struct doubt {
+    uint64_t mass_epoch;        /* in which a mass loss was held once */
+    struct tfe_mono mass_until; /* no member's lease ends before */
+};
 
 /* At the begin of every step: whether this turn of the loop is late. */
 void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now);

@@ -1,15 +1,19 @@
 /* server/core/lease.c: who may keep a place, and until when. */
-#include "server/core/core.h"
+#include "server/core/lease.h"
+
+#include "server/core/job.h"
 
 /* Renewals within a ttl. */
 #define LEASE_RENEWALS 3
 
-/* DESIGN 5: clocks may differ by 5 % in rate, either way (1.05 / 0.95 = 1.106), and the answer
- * takes its time: what an agent counts as d ms is over here after d * 1.106 + 50 ms at the latest.
- */
+#define FENCE_ALONE_MS 120000
+#define FENCE_MS 300000
+
+/* design 5.1: clocks may differ by 5 % in rate, either way (1.05 / 0.95 = 1.106), and the answer
+ * takes its time: what an agent counts as d ms is over here after d * 1.106 + 50 ms. */
 static int64_t held_ms(uint32_t told_ms)
 {
-    return TFE_BUG(lease_short) ? told_ms : (int64_t)told_ms * 1106 / 1000 + 50;
+    return (int64_t)told_ms * 1106 / 1000 + 50;
 }
 
 uint32_t lease_wanted_ms(const struct rdzv *r)
@@ -27,10 +31,11 @@ uint32_t lease_wanted_ms(const struct rdzv *r)
 uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job)
 {
     uint32_t ttl = lease_wanted_ms(r);
-    if (job->durable_epoch == 0 && !job->write.is_open) {
+    const struct write *w = &job->write;
+    if (w->durable_epoch == 0 && !w->is_open) {
         return ttl; /* a restarted server would not know of the job, and adopt nothing */
     }
-    uint32_t durable = job->durable_epoch == 0 ? job->write.record.ttl_ms : job->durable_ttl_ms;
+    uint32_t durable = w->durable_epoch == 0 ? w->record.ttl_ms : w->durable_ttl_ms;
     ttl = ttl < durable ? ttl : durable;
     return ttl > r->config.ttl_ms ? ttl : r->config.ttl_ms;
 }
@@ -39,32 +44,23 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
 {
     uint32_t fence = r->config.fence_ms;
     if (fence == 0) {
-        fence = n_members > 1 ? 300000 : 120000;
+        fence = n_members > 1 ? FENCE_MS : FENCE_ALONE_MS;
     }
     return fence < 3 * ttl_ms ? 3 * ttl_ms : fence;
 }
 
-static uint32_t node_fence_ms(const struct rdzv *r, const struct node *node, uint32_t ttl)
-{
-    uint32_t fence = lease_fence_ms(r, node->seat == NO_SEAT ? 0 : node->job->epoch.n_seats, ttl);
-    /* A switch waits for the fence of a rank 0 that nothing is known of, and no longer than asked
-     * for; but who misses one renewal need not die of it. */
-    uint32_t chief = node->job->chief_grace_ms;
-    if (chief > 0 && chief < fence && (node->seat == 0 || node->seat == NO_SEAT)) {
-        fence = chief > ttl ? chief : ttl;
-    }
-    return fence;
-}
-
-uint32_t lease_node_fence_ms(const struct rdzv *r, const struct node *node)
-{
-    return node_fence_ms(r, node, lease_ttl_ms(r, node->job));
-}
-
 struct lease_terms lease_terms(const struct rdzv *r, const struct node *node)
 {
-    uint32_t ttl = lease_ttl_ms(r, node->job);
-    return (struct lease_terms){.ttl_ms = ttl, .fence_ms = node_fence_ms(r, node, ttl)};
+    const struct job *job = node->job;
+    uint32_t ttl = lease_ttl_ms(r, job);
+    uint32_t fence = lease_fence_ms(r, node_is_member(node) ? job->epoch.n_seats : 0, ttl);
+    /* A switch waits for the fence of a rank 0 that nothing is known of, and no longer than asked
+     * for; but who misses one renewal need not die of it. */
+    uint32_t chief = job->spec.chief_grace_ms;
+    if (chief > 0 && chief < fence && (!node_is_member(node) || roster_is_chief(job, node))) {
+        fence = chief > ttl ? chief : ttl;
+    }
+    return (struct lease_terms){.ttl_ms = ttl, .fence_ms = fence};
 }
 
 static void counts(struct rdzv *r, struct node *node, bool is_there)
@@ -77,40 +73,40 @@ static void counts(struct rdzv *r, struct node *node, bool is_there)
 
 /* Never shorter than what was granted before: this answer may get lost, and then the agent keeps to
  * the longer fence of an older one. */
-static void extend_fence(const struct rdzv *r, struct node *node, uint32_t fence_ms)
+void lease_extend_fence(struct node *node, struct tfe_mono until)
 {
-    node->lease.fence_end =
-        tfe_mono_max(node->lease.fence_end, tfe_mono_add(r->now, held_ms(fence_ms)));
+    node->lease.fence_end = tfe_mono_max(node->lease.fence_end, until);
 }
 
 uint32_t lease_fence_of_start(struct rdzv *r, struct node *node)
 {
-    uint32_t fence = lease_node_fence_ms(r, node);
+    uint32_t fence = lease_terms(r, node).fence_ms;
     /* The agent counts from the sending of a renewal that was answered before, so earlier. */
-    extend_fence(r, node, fence);
+    lease_extend_fence(node, lease_fence_end_from(r->now, fence));
     return fence;
 }
 
 struct lease_terms lease_renew(struct rdzv *r, struct node *node)
 {
-    node->lease.was_shifted = false;
-    node->lease.is_held = false;
+    struct lease *lease = &node->lease;
+    lease->was_shifted = false;
+    lease->is_held = false;
+    lease->heard = r->now;
     counts(r, node, true);
     struct lease_terms terms = lease_terms(r, node);
-    uint32_t ttl = terms.ttl_ms;
-    if (ttl > node->job->granted_ttl_ms) {
-        node->job->granted_ttl_ms = ttl;
+    write_note_granted(&node->job->write, terms.ttl_ms);
+    struct tfe_mono end = tfe_mono_add(r->now, held_ms(terms.ttl_ms));
+    if (lease_is_there(lease)) {
+        end = tfe_mono_max(end, lease->timer.wheel.due); /* of a longer ttl */
     }
-    struct tfe_mono end = tfe_mono_add(r->now, held_ms(ttl));
-    if (wheel_is_set(&node->lease.timer.wheel)) {
-        end = tfe_mono_max(end, node->lease.timer.wheel.due); /* of a longer ttl */
-    }
-    wheel_set(&r->wheel, &node->lease.timer.wheel, end);
-    extend_fence(r, node, terms.fence_ms);
-    if (node->haunts != 0) {
+    wheel_set(&r->wheel, &lease->timer.wheel, end);
+    lease_extend_fence(node, lease_fence_end_from(r->now, terms.fence_ms));
+    if (lease->left_epoch != 0) {
         /* Its agent cannot end them, and their fence moves on with its renewals. */
-        struct tfe_mono *spoken_until = &node->job->ports_spoken_until[node->haunts & 1];
-        *spoken_until = tfe_mono_max(*spoken_until, node->lease.fence_end);
+        fence_keep_ports(&node->job->fence, lease->left_epoch, lease->fence_end);
+        if (lease->left_epoch >= node->job->epoch.number) {
+            fence_keep_run(&node->job->fence, lease->fence_end); /* its record does not know it */
+        }
     }
     return terms;
 }
@@ -118,9 +114,33 @@ struct lease_terms lease_renew(struct rdzv *r, struct node *node)
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms)
 {
     counts(r, node, true);
+    node->lease.heard = r->now;
     wheel_set(&r->wheel, &node->lease.timer.wheel, tfe_mono_add(r->now, held_ms(ttl_ms)));
-    node->lease.fence_end =
-        tfe_mono_add(r->now, TFE_BUG(restored_no_fence) ? 0 : held_ms(fence_ms));
+    node->lease.fence_end = lease_fence_end_from(r->now, fence_ms);
+}
+
+void lease_shift(struct rdzv *r, struct node *node, struct tfe_mono until)
+{
+    node->lease.was_shifted = true;
+    wheel_set(&r->wheel, &node->lease.timer.wheel, until);
+}
+
+void lease_hold(struct rdzv *r, struct node *node, struct tfe_mono until)
+{
+    node->lease.is_held = true;
+    wheel_set(&r->wheel, &node->lease.timer.wheel, until);
+}
+
+void lease_release(struct rdzv *r, struct node *node)
+{
+    if (node->lease.is_held && lease_is_there(&node->lease)) {
+        wheel_set(&r->wheel, &node->lease.timer.wheel, r->now);
+    }
+}
+
+void lease_set_left(struct node *node, uint64_t epoch)
+{
+    node->lease.left_epoch = epoch;
 }
 
 struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job, struct tfe_mono granted)

@@ -1,20 +1,23 @@
-/* server/core/ledger.c: the rows of the ledger: why each epoch began, and what its beginning cost.
- */
+/* server/core/ledger.c: the rows of the ledger: why each epoch began, and what that cost. */
 #include "server/core/ledger.h"
 
 #include <string.h>
 
-#include "server/core/core.h"
+#include "common/base/text.h"
+#include "server/core/job.h"
 
-static struct rdzv_ledger *row(struct job *job)
+/* Of the lost, in a sentence or a row. */
+#define LOST_NAMED 3u
+
+static struct rdzv_ledger *current(struct job *job)
 {
     return &job->ledger.v[job->ledger.current];
 }
 
 static void tell(struct rdzv *r, struct job *job)
 {
-    if (row(job)->epoch != 0) {
-        send_ledger(r, row(job));
+    if (current(job)->row.epoch != 0) {
+        send_action(r, RDZV_LEDGER)->ledger = current(job);
     }
 }
 
@@ -28,101 +31,132 @@ void ledger_begin_run(struct job *job)
 
 void ledger_blame(struct job *job, const struct node *node)
 {
+    memcpy(job->ledger.next_blamed, node->name, strlen(node->name) + 1);
+}
+
+const char *ledger_blamed(struct job *job)
+{
     struct ledger *l = &job->ledger;
-    if (!job->has_cause || job->is_planned) {
-        memcpy(l->next_blamed, node->name, strlen(node->name) + 1);
+    if (l->next_blamed[0] == '\0') {
+        return NULL;
+    }
+    memcpy(l->told_blamed, l->next_blamed, sizeof l->told_blamed);
+    return l->told_blamed;
+}
+
+uint32_t ledger_add_lost(struct text *text, const struct job *job)
+{
+    uint32_t n = 0;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        bool is_lost = !node_is_connected(node) && (!node->seat.is_accounted || node->seat.is_dead);
+        if (is_lost && n++ < LOST_NAMED) {
+            text_addf(text, "%s%s", n > 1 ? ", " : "", node->name[0] ? node->name : node->id.text);
+        }
+    }
+    if (n > LOST_NAMED) {
+        text_addf(text, " and %u more", n - LOST_NAMED);
+    }
+    return n;
+}
+
+void ledger_blame_lost(struct job *job)
+{
+    char names[TFE_LABEL_MAX + 1];
+    struct text text;
+    text_init(&text, names, sizeof(names));
+    if (job->wish.is_there && job->wish.cause == CAUSE_NODE_LOST &&
+        ledger_add_lost(&text, job) > 1) {
+        memcpy(job->ledger.next_blamed, names, sizeof(names));
     }
 }
 
-static void begin_row(struct job *job)
+void ledger_begin_row(struct job *job)
 {
     struct ledger *l = &job->ledger;
     l->current = !l->current;
-    *row(job) = (struct rdzv_ledger){
-        .job = job->name.text,
-        .run = job->run,
-        .epoch = job->epoch.number,
-        .cause = job->epoch.cause,
-        .blamed = l->blamed[l->current],
-        .n_members = job->epoch.n_seats,
-        .detected = TFE_MONO_NEVER,
-        .stopped = TFE_MONO_NEVER,
-        .gathered = TFE_MONO_NEVER,
-        .committed = TFE_MONO_NEVER,
-        .started = TFE_MONO_NEVER,
-        .listening = TFE_MONO_NEVER,
-        .progressed = TFE_MONO_NEVER,
-        .ended = TFE_MONO_NEVER,
-    };
+    *current(job) = (struct rdzv_ledger){.job = job->name.text,
+                                         .row = {.run = job->run.number,
+                                                 .epoch = job->epoch.number,
+                                                 .cause = job->epoch.cause,
+                                                 .blamed = l->blamed[l->current],
+                                                 .members = job->epoch.n_seats}};
+    for (size_t i = 0; i < EPOCH__TIMES; i++) {
+        current(job)->at[i] = TFE_MONO_NEVER;
+    }
     memcpy(l->blamed[l->current], l->next_blamed, sizeof(l->next_blamed));
 }
 
-void ledger_stop(struct rdzv *r, struct job *job)
+void ledger_stop(struct rdzv *r, struct job *job, struct tfe_mono detected)
 {
     struct ledger *l = &job->ledger;
-    const struct plan *p = &job->plan;
-    l->next_planned = job->is_planned && job->epoch.opened;
-    l->next_stopped = job->epoch.opened ? r->now : TFE_MONO_NEVER;
-    l->next_detected = !job->is_planned                    ? r->now
-                       : p->n_leaving > 0                  ? p->noticed_at
-                       : tfe_mono_is_never(p->newcomer_at) ? r->now
-                                                           : p->newcomer_at;
-    if (job->epoch.opened && tfe_mono_is_never(row(job)->ended)) {
-        row(job)->ended = r->now;
+    l->next_planned = job->wish.is_planned && job->epoch.is_open;
+    l->next_stopped = job->epoch.is_open ? r->now : TFE_MONO_NEVER;
+    l->next_detected = detected;
+    if (job->epoch.is_open && tfe_mono_is_never(current(job)->at[EPOCH_ENDED])) {
+        current(job)->at[EPOCH_ENDED] = r->now;
         tell(r, job);
     }
 }
 
 void ledger_close(struct rdzv *r, struct job *job)
 {
-    struct rdzv_ledger *v = row(job);
-    const struct told *told = &job->epoch.told;
+    struct msg_epoch_row *row = &current(job)->row;
+    struct tfe_mono *ended = &current(job)->at[EPOCH_ENDED];
+    const struct told *told = &job->told;
     const struct plan *p = &job->plan;
-    if (v->epoch == 0 || v->is_over) {
+    uint64_t safe;
+    if (row->epoch == 0 || row->over) {
         return;
     }
-    v->ended = tfe_mono_is_never(v->ended) ? r->now : v->ended;
-    v->has_saved = p->has_saved;
-    v->saved_step = p->saved_step;
-    if (told->has_step && p->has_saved) {
-        v->has_lost = true;
-        v->lost_steps = told->step > p->saved_step ? told->step - p->saved_step : 0;
+    *ended = tfe_mono_is_never(*ended) ? r->now : *ended;
+    row->has_saved = p->has_saved;
+    row->saved_step = p->saved_step;
+    /* Of one that never began nothing was told: what is known is of the one before it. */
+    bool has_step = told->has_step && job->epoch.is_open;
+    job->ledger.has_reached = has_step;
+    job->ledger.reached = told->step;
+    if (has_step && told_safe_step(job, &safe)) {
+        row->has_lost = true;
+        row->lost_steps = told->step > safe ? told->step - safe : 0;
     }
-    v->is_over = true;
+    row->over = true;
     tell(r, job);
+}
+
+void ledger_learn_from(struct rdzv *r, struct job *job, uint64_t step)
+{
+    const struct ledger *l = &job->ledger;
+    struct rdzv_ledger *before = &job->ledger.v[!l->current];
+    uint64_t lost = l->reached > step ? l->reached - step : 0;
+    if (before->row.epoch == 0 || before->row.run != job->run.number || !l->has_reached ||
+        (before->row.has_lost && before->row.lost_steps == lost)) {
+        return;
+    }
+    before->row.has_lost = true;
+    before->row.lost_steps = lost;
+    send_action(r, RDZV_LEDGER)->ledger = before;
 }
 
 void ledger_form(struct rdzv *r, struct job *job)
 {
     struct ledger *l = &job->ledger;
-    begin_row(job);
-    row(job)->planned = l->next_planned;
-    row(job)->detected = l->next_detected;
-    row(job)->stopped = l->next_stopped;
-    row(job)->gathered = r->now;
+    ledger_begin_row(job);
+    current(job)->row.planned = l->next_planned;
+    current(job)->at[EPOCH_DETECTED] = l->next_detected;
+    current(job)->at[EPOCH_STOPPED] = l->next_stopped;
+    current(job)->at[EPOCH_GATHERED] = r->now;
     ledger_begin_run(job);
 }
 
 void ledger_open(struct rdzv *r, struct job *job)
 {
-    row(job)->committed = r->now;
-    row(job)->started = r->now;
-    tell(r, job);
+    current(job)->at[EPOCH_COMMITTED] = r->now;
+    ledger_note(r, job, EPOCH_STARTED);
 }
 
-void ledger_listening(struct rdzv *r, struct job *job)
+void ledger_note(struct rdzv *r, struct job *job, enum tfe_epoch_time what)
 {
-    row(job)->listening = r->now;
+    current(job)->at[what] = r->now;
     tell(r, job);
-}
-
-void ledger_progressed(struct rdzv *r, struct job *job)
-{
-    row(job)->progressed = r->now;
-    tell(r, job);
-}
-
-void ledger_adopt(struct job *job)
-{
-    begin_row(job);
 }

@@ -1,16 +1,13 @@
 /* server/core/on_closed.c: a connection ended without GOODBYE: the node is suspect until it is
  * back. */
-#include "server/core/core.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/on.h"
+#include "server/core/presence.h"
 
 void on_closed(struct rdzv *r, struct node *node)
 {
-    struct job *job = node->job;
     node_detach(r, node);
-    send_trace(r, TRACE_NODE_SUSPECT, job, node, 0, node->name);
-    if (TFE_BUG(account_suspects)) {
-        node_account(node);
-    }
+    send_trace(r, TRACE_NODE_SUSPECT, node->job, node, 0, node->name);
     probe_suspect(r, node);
-    job_settle(r, job);
+    job_touch(node->job);
 }

@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "common/base/text.h"
-#include "server/core/core.h"
-#include "server/core/events.h"
-
-/* STARTs that a node may answer with JOIN on one connection: it was past its lease, say. */
-#define VOIDS_MAX 1
+#include "server/core/job.h"
+#include "server/core/on.h"
+#include "server/core/presence.h"
+#include "server/core/room.h"
+#include "server/core/states.h"
 
 static bool running_is_sound(const struct msg_join *join)
 {
@@ -14,23 +14,26 @@ static bool running_is_sound(const struct msg_join *join)
     return (join->running_epoch > 0 || (join->exited && join->exited->epoch > 0 &&
                                         join->exited->epoch <= join->highest_epoch)) &&
            running->run >= 1 && running->nodes >= 1 && running->nodes <= MSG_NODES_MAX &&
-           running->nodes <= join->max_nodes && running->world == running->nodes * join->nproc &&
-           running->rank < running->world && running->rank % join->nproc == 0 &&
-           running->n_ports == join->nproc && running->host && running->host[0] != '\0' &&
+           running->nodes <= join->spec.max_nodes &&
+           running->world == running->nodes * join->spec.nproc && running->rank < running->world &&
+           running->rank % join->spec.nproc == 0 && running->n_ports == join->spec.nproc &&
+           running->host && running->host[0] != '\0' &&
            strnlen(running->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }
 
 static bool is_sound(const struct msg_join *join)
 {
     return id_is_valid(join->job) && id_is_valid(join->node) && join->node_name &&
-           strnlen(join->node_name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX && join->min_nodes >= 1 &&
-           join->min_nodes <= join->max_nodes && join->max_nodes <= MSG_NODES_MAX &&
-           join->nproc >= 1 && join->nproc <= MSG_NPROC_MAX &&
-           join->running_epoch <= join->highest_epoch &&
+           strnlen(join->node_name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX &&
+           job_spec_is_sound(&join->spec) && join->running_epoch <= join->highest_epoch &&
            (!join->run_key || id_is_valid(join->run_key)) &&
+           (!join->tensorflow || id_is_valid(join->tensorflow)) &&
+           (!join->death_hash || id_is_valid(join->death_hash)) &&
            (!join->running || running_is_sound(join)) &&
-           (!join->exited || exited_is_sound(join->exited, join->nproc));
+           (!join->exited || exited_is_sound(join->exited, join->spec.nproc));
 }
+
+/* --- who is turned away ----------------------------------------------------------------------- */
 
 static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
 {
@@ -39,14 +42,22 @@ static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
     send_close(r, session);
 }
 
-static void add_sizes(struct text *text, uint32_t min, uint32_t max, uint32_t nproc)
+/* Whether an operator has evicted the node; it has been answered then. node: what is kept of it, or
+ * NULL. */
+static bool refused_for_ban(struct rdzv *r, uint32_t session, struct node *node,
+                            const struct msg_join *join)
 {
-    text_add(text, "--nnodes=");
-    text_add_u64(text, min);
-    text_add(text, ":");
-    text_add_u64(text, max);
-    text_add(text, " --nproc-per-node=");
-    text_add_u64(text, nproc);
+    if (!ban_has(r, join->job, join->node)) {
+        return false;
+    }
+    send_refused(r, session, REFUSAL_EVICTED, ban_sentence);
+    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, REFUSAL_EVICTED, ban_sentence);
+    send_close(r, session);
+    if (node && join->exited && join->exited->epoch == node->job->epoch.number) {
+        seat_account(node); /* its last word still counts */
+        job_touch(node->job);
+    }
+    return true;
 }
 
 /* Whether the run that the node belongs to is not the one that is on or about to begin; it has been
@@ -54,101 +65,185 @@ static void add_sizes(struct text *text, uint32_t min, uint32_t max, uint32_t np
 static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
                         const struct msg_join *join)
 {
-    const struct past *past = late_find(job, join->run_key);
-    bool is_last = strcmp(join->run_key, job->run_key.text) == 0;
-    struct past last = late_last_run(job);
+    const struct run_end *past = run_find(job, join->run_key);
+    bool is_last = strcmp(join->run_key, job->run.key.text) == 0;
+    struct run_end last = run_last(job);
     if (job_is_over(job) && is_last) {
         past = &last;
     }
     if (past) {
-        late_tell(r, job, past, session);
+        run_tell_late(r, job, past, session);
         return true;
     }
     if (job_is_over(job) || is_last) {
         return false;
     }
-    struct text text;
-    text_init(&text, r->sentence, sizeof(r->sentence));
-    text_add(&text, "job ");
-    text_add(&text, job->name.text);
-    text_add(&text, " is in run ");
-    text_add_u64(&text, job->run);
-    text_add(&text, job->run_key.text[0] ? ", " : NULL);
-    text_add(&text, job->run_key.text);
-    text_add(&text, ": run ");
-    text_add(&text, join->run_key);
-    text_add(&text, " can begin once that has ended");
+    text_setf(r->sentence, sizeof(r->sentence),
+              "job %s is in run %u%s%s: run %s can begin once that has ended", job->name.text,
+              job->run.number, job->run.key.text[0] ? ", " : "", job->run.key.text, join->run_key);
     refuse(r, session, REFUSAL_LIMIT_REACHED);
     return true;
+}
+
+/* Likewise, of a job that is over. */
+static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
+                         const struct msg_join *join)
+{
+    struct run_end last = run_last(job);
+    if (join->run_key || join->new_run) {
+        return false;
+    }
+    if (join->spec.script_digest == job->spec.script_digest) {
+        run_tell_late(r, job, &last, session);
+        return true;
+    }
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    run_describe(&text, job, &last);
+    text_add(&text, "; it takes no other script: use --new-run, or another --job name");
+    refuse(r, session, REFUSAL_JOB_FINISHED);
+    return true;
+}
+
+/* Likewise, of one that is about to be forgotten, and so about to be new. */
+static bool refused_gone(struct rdzv *r, uint32_t session, const struct job *job)
+{
+    if (!job->write.is_gone) {
+        return false;
+    }
+    text_setf(r->sentence, sizeof(r->sentence),
+              "job %s is being forgotten: it can begin anew at once", job->name.text);
+    refuse(r, session, REFUSAL_LIMIT_REACHED);
+    return true;
+}
+
+static bool agrees(const struct job *job, const struct job_spec *spec)
+{
+    struct job_spec asked = *spec;
+    if (job->is_resized) { /* an operator's word stands above theirs */
+        asked.min_nodes = job->spec.min_nodes;
+        asked.max_nodes = job->spec.max_nodes;
+    }
+    return job_spec_agrees(&asked, &job->spec);
 }
 
 /* Whether the JOIN is out of place for this job; it has been answered then. */
 static bool refused(struct rdzv *r, uint32_t session, struct job *job, const struct msg_join *join)
 {
-    struct text text;
-    text_init(&text, r->sentence, sizeof(r->sentence));
+    if (refused_gone(r, session, job)) {
+        return true;
+    }
     if (join->run_key && refused_key(r, session, job, join)) {
         return true;
     }
     if (job_is_over(job)) {
-        struct past last = late_last_run(job);
-        if (join->run_key || join->new_run) {
-            return false;
-        }
-        if (join->script_digest == job->script_digest) {
-            late_tell(r, job, &last, session);
-            return true;
-        }
-        late_add(&text, job, &last);
-        text_add(&text, "; it takes no other script: use --new-run, or another --job name");
-        refuse(r, session, REFUSAL_JOB_FINISHED);
-        return true;
+        return refused_late(r, session, job, join);
     }
-    if (join->min_nodes != job->min_nodes || join->max_nodes != job->max_nodes ||
-        join->nproc != job->nproc) {
-        text_add(&text, "job ");
-        text_add(&text, job->name.text);
-        text_add(&text, " was opened with ");
-        add_sizes(&text, job->min_nodes, job->max_nodes, job->nproc);
-        text_add(&text, ", this node asks for ");
-        add_sizes(&text, join->min_nodes, join->max_nodes, join->nproc);
-        refuse(r, session, REFUSAL_SIZE_MISMATCH);
-        return true;
+    if (agrees(job, &join->spec) || job_is_open_to(r, job, &join->spec)) {
+        return false;
     }
-    return false;
+    text_setf(r->sentence, sizeof(r->sentence),
+              "job %s was opened with --nnodes=%u:%u --nproc-per-node=%u, this node asks for "
+              "--nnodes=%u:%u --nproc-per-node=%u",
+              job->name.text, job->spec.min_nodes, job->spec.max_nodes, job->spec.nproc,
+              join->spec.min_nodes, join->spec.max_nodes, join->spec.nproc);
+    refuse(r, session, REFUSAL_SIZE_MISMATCH);
+    return true;
 }
 
-/* Something has seen a later epoch than the server knows of: number above it, and ask those again
- * who are ready for a number that will not come. */
-static void raise_epoch(struct rdzv *r, struct job *job, uint64_t seen)
+/* Whether there is no place for a newcomer; it has been answered then. Who is away keeps its place
+ * while its lease lasts, or newcomers would take it from the members of a server that was started
+ * again. */
+static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job *job)
 {
-    if (seen <= job->highest_epoch) {
+    if (!room_is_full(r, job)) {
+        return false;
+    }
+    refuse(r, session, REFUSAL_LIMIT_REACHED);
+    return true;
+}
+
+/* --- who is let in ---------------------------------------------------------------------------- */
+
+/* The node has seen a later epoch than the server knows of: number above it, and ask those again
+ * who are ready for a number that will not come. Where that is not believed it is asked for none
+ * (probe_prepare), for it would follow none. */
+static void raise_epoch(struct rdzv *r, const struct node *by)
+{
+    struct job *job = by->job;
+    uint64_t seen = by->highest_epoch;
+    if (!epoch_hear(job, seen)) {
+        if (seen > job->epoch.highest) {
+            text_setf(
+                r->sentence, sizeof(r->sentence),
+                "it says that it has seen epoch %llu, which this job can hardly have come to: "
+                "it is in no epoch up to there",
+                (unsigned long long)seen);
+            send_trace(r, TRACE_NODE_REFUSED, job, by, seen, r->sentence);
+        }
         return;
     }
-    job->highest_epoch = seen;
     job->n_ready = 0;
+    uint32_t spares = 0;
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->session != NO_SESSION && !job_engages(job, node) && !node->reports) {
+        if (node_is_connected(node) && !epoch_engages(job, node) && !node->report.is_given) {
+            spares += node->ready.epoch != 0 && !node_is_member(node);
             node_prepare(r, node);
         }
     }
+    phase_raise(&job->phase, r->now, spares);
 }
 
-static void welcome(struct rdzv *r, struct node *node)
+/* The node has been in an epoch that the job's record does not know, or in another one of the
+ * number that this server has gone on with: an older image of the disk was put back. */
+static void look_past_record(const struct rdzv *r, struct node *node, const struct msg_join *join)
 {
-    struct msg_welcome *w = &send_to(r, node->session, MSG_WELCOME)->u.welcome;
-    w->node = node->id.text;
-    w->incarnation = r->config.incarnation;
-    w->run = node->job->run;
+    const struct epoch *epoch = &node->job->epoch;
+    uint64_t in = join->exited ? join->exited->epoch : 0;
+    in = join->running_epoch > in ? join->running_epoch : in;
+    bool is_unknown =
+        in > epoch->number || (in == epoch->number && epoch->n_seats > 0 && !node_is_member(node));
+    if (is_unknown && in <= epoch->highest && fence_keep_unknown(r, &node->job->fence) &&
+        join->running_epoch != 0) {
+        lease_set_left(node, join->running_epoch);
+        fence_keep_run(&node->job->fence, node->lease.fence_end);
+    }
+}
+
+/* Which of a newcomer's wishes does not count; NULL: all do. */
+static const char *unheard(struct rdzv *r, const struct job *job, const struct msg_join *join)
+{
+    struct text text;
+    text_init(&text, r->welcome, sizeof(r->welcome));
+    if (join->new_run && !job->run.is_new) {
+        text_addf(&text,
+                  "--new-run begins no run: run %u of job %s is not over, this node joins it",
+                  job->run.number, job->name.text);
+    }
+    if (join->spec.min_nodes != job->spec.min_nodes ||
+        join->spec.max_nodes != job->spec.max_nodes) {
+        text_addf(&text, "%san operator has given job %s the sizes %u:%u, --nnodes does not count",
+                  text.n ? "; " : "", job->name.text, job->spec.min_nodes, job->spec.max_nodes);
+    }
+    return text.n ? r->welcome : NULL;
+}
+
+static void welcome(struct rdzv *r, struct node *node, const char *says)
+{
     struct lease_terms terms = lease_terms(r, node);
-    uint32_t ttl = terms.ttl_ms;
-    w->ttl_ms = ttl;
-    w->fence_ms = terms.fence_ms;
-    w->renew_ms = ttl / 3;
-    w->spread_ms = node->told_spread_ms = node_spread_ms(node, ttl);
-    w->stop_grace_ms = node->job->stop_grace_ms;
+    send_node(r, node, MSG_WELCOME)->u.welcome = (struct msg_welcome){
+        .node = node->id.text,
+        .incarnation = r->config.incarnation,
+        .run = node->job->run.number,
+        .ttl_ms = terms.ttl_ms,
+        .fence_ms = terms.fence_ms,
+        .renew_ms = terms.ttl_ms / 3,
+        .spread_ms = node_tell_spread(node, node_spread_ms(node, terms.ttl_ms)),
+        .stop_grace_ms = node->job->spec.stop_grace_ms,
+        .says = says,
+    };
 }
 
 /* What a node that is in has to do now, by what it says runs there. */
@@ -156,64 +251,66 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
 {
     struct job *job = node->job;
     const struct epoch *epoch = &job->epoch;
-    bool member = job_engages(job, node) && !node->accounted;
+    bool is_member = epoch_engages(job, node) && !node->seat.is_accounted;
     const struct msg_exited *exited = join->exited;
     if (exited && exited->epoch != epoch->number) {
         /* Of an epoch that was taken leave of: says nothing about this one. */
-        send_to(r, node->session, MSG_NOTED)->u.noted.epoch = exited->epoch;
+        send_noted(r, node, exited->epoch);
         exited = NULL;
     }
-    if (node->is_other) {
-        /* The place is not its own: that one's trainers may live, and nobody has START to follow.
-         */
+    if (node->seat.is_taken_over) {
+        /* The place is not its own: that one's trainers may live, and nobody has a START. */
         if (join->running_epoch != 0) {
-            send_to(r, node->session, MSG_STOP)->u.stop.epoch = join->running_epoch;
+            send_stop(r, node, join->running_epoch);
         }
-        job_want_switch(job, CAUSE_NODE_LOST);
+        if (epoch_engages(job, node)) {
+            switch_want(job, CAUSE_NODE_LOST, NULL);
+        } else {
+            node_prepare(r, node); /* the others have been asked */
+        }
         return;
     }
-    if (member && join->running_epoch == epoch->number) {
+    if (is_member && join->running_epoch == epoch->number) {
         return; /* takes its place again */
     }
-    if (member && join->highest_epoch < epoch->number) {
-        if (node->told_visit == node->visit && ++node->n_void > VOIDS_MAX) {
-            job_want_switch(job, CAUSE_NODE_LOST); /* it cannot follow, whatever the reason */
-        } else if (job->epoch.opened) {
+    if (is_member && join->highest_epoch < epoch->number) {
+        if (seat_has_voided(node)) {
+            if (node->seat.is_restored) {
+                seat_take_over(node, node->lease.fence_end); /* as is_another says */
+            }
+            switch_want(job, CAUSE_NODE_LOST, NULL); /* it cannot follow, whatever the reason */
+        } else if (epoch->is_open) {
             epoch_tell_again(r, job, node); /* lost with the connection */
         }
         return;
     }
     if (join->running_epoch != 0) {
-        send_to(r, node->session, MSG_STOP)->u.stop.epoch = join->running_epoch;
+        send_stop(r, node, join->running_epoch);
     }
-    if (member && !exited) {
-        node_account(node); /* it has started this epoch, and nothing of it runs */
-        ledger_blame(job, node);
-        job_want_switch(job, CAUSE_NODE_LOST);
+    if (is_member && !exited) {
+        seat_account(node); /* it has started this epoch, and nothing of it runs */
+        switch_want(job, CAUSE_NODE_LOST, node);
     }
-    if (!job_engages(job, node)) {
+    if (!epoch_engages(job, node)) {
         node_prepare(r, node);
     }
     if (exited) {
-        take_exited(r, node, exited, true);
+        ending_take(r, node, exited, true);
     }
 }
 
-/* Whether another process has come with the id of this node's (an image with a baked id). */
+/* Whether another process has come with the id of this node's (an image with a baked id), for all
+ * that is known: after a restart, one that was not told of the epoch and cannot be told any more.
+ */
 static bool is_another(const struct node *node, const struct msg_join *join)
 {
-    return (node->pid != 0 && join->pid != 0 && node->pid != join->pid) ||
+    const struct job *job = node->job;
+    return (node->seat.is_restored && !epoch_engages(job, node) &&
+            join->highest_epoch < job->epoch.number) ||
+           (node->death_hash.text[0] && join->death_hash &&
+            strcmp(node->death_hash.text, join->death_hash) != 0) ||
+           (node->pid != 0 && join->pid != 0 && node->pid != join->pid) ||
            join->highest_epoch < node->highest_epoch;
-}
-
-static void take_over(struct node *node, struct tfe_mono fence_end)
-{
-    if (node->seat != NO_SEAT && !node->accounted && !node->is_other) {
-        node->is_other = true;
-        node->other_fence_end = fence_end;
-    }
-    node->highest_epoch = 0;
-    probe_forget(node);
 }
 
 /* Whether the job is being rebuilt, and from what the node says, too: it trains on then. */
@@ -222,17 +319,28 @@ static bool takes_report(struct rdzv *r, struct node *node, const struct msg_joi
     if (rebuild_wants(node->job, join) && rebuild_take(r, node, join)) {
         return true;
     }
-    rebuild_forget(node);
+    report_forget(node);
     return false;
+}
+
+/* What its JOIN says of itself, besides what runs there. */
+static void learn(struct node *node, struct holder by, const struct msg_join *join)
+{
+    node_note_epoch(node, join->highest_epoch);
+    node->joined_by = by;
+    node->pid = join->pid;
+    node->is_durable = join->durable;
+    node->has_fixed_ports = join->fixed_ports;
+    node_note_death(node, join->death_hash, join->guard_port);
 }
 
 static void join_known(struct rdzv *r, struct node *node, uint32_t session,
                        const struct msg_join *join)
 {
-    bool another = is_another(node, join);
+    bool is_another_process = is_another(node, join);
     struct tfe_mono fence_end = node->lease.fence_end;
-    if (node->session != session) {
-        uint32_t older = node->session;
+    if (node->session.number != session) {
+        uint32_t older = node->session.number;
         node_detach(r, node);
         if (older != NO_SESSION) {
             send_refused(r, older, REFUSAL_NODE_REPLACED,
@@ -242,48 +350,26 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         node_attach(r, node, session);
         send_trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);
     } else {
-        node_set_ready(node, 0);
+        ready_set(node, 0);
         (void)lease_renew(r, node);
     }
-    if (another) {
-        take_over(node, fence_end);
+    if (is_another_process) {
+        seat_take_over(node, fence_end);
+        notice_forget(node); /* of another machine */
+        node->highest_epoch = 0;
+        probe_forget(node);
     }
-    if (join->highest_epoch > node->highest_epoch) {
-        node->highest_epoch = join->highest_epoch;
-    }
-    node->pid = join->pid;
-    node->durable = join->durable;
+    learn(node, room_holder(r), join);
     bool reports = takes_report(r, node, join);
-    welcome(r, node);
-    raise_epoch(r, node->job, join->highest_epoch);
+    welcome(r, node, NULL);
+    raise_epoch(r, node);
+    look_past_record(r, node, join);
     if (!reports) {
         put_in_place(r, node, join);
     }
     drain_end(r, node);
-    job_settle(r, node->job);
-    job_drop_if_unused(r, node->job);
-}
-
-/* Whether there is no place for a newcomer; it has been answered then. Who is away keeps its place
- * while its lease lasts, or newcomers would take it from the members of a server that was started
- * again. */
-static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job *job)
-{
-    struct text text;
-    text_init(&text, r->sentence, sizeof(r->sentence));
-    if (r->n_leases >= r->config.max_nodes) {
-        text_add(&text, "the server has no room for more agents than ");
-        text_add_u64(&text, r->config.max_nodes);
-        text_add(&text, "; raise its limit of open files");
-    } else if (!job && r->n_jobs >= CORE_JOBS_MAX) {
-        text_add(&text, "this server remembers ");
-        text_add_u64(&text, CORE_JOBS_MAX);
-        text_add(&text, " jobs and takes no more names");
-    } else {
-        return false;
-    }
-    refuse(r, session, REFUSAL_LIMIT_REACHED);
-    return true;
+    job_touch(node->job);
+    (void)version_take(r, node, join->tensorflow);
 }
 
 static bool is_same_moment(struct tfe_mono a, struct tfe_mono b)
@@ -294,38 +380,75 @@ static bool is_same_moment(struct tfe_mono a, struct tfe_mono b)
 static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_t session,
                      const struct msg_join *join)
 {
-    node->job = job;
-    (void)id_set(&node->id, join->node); /* is_sound */
     /* Who comes in the same moment is equal: the order of messages decides nothing. */
     if (r->joins == 0 || !is_same_moment(r->last_join, r->now)) {
         r->joins++;
     }
     r->last_join = r->now;
     node->join_order = r->joins;
-    node->highest_epoch = join->highest_epoch;
-    node->pid = join->pid;
-    node->durable = join->durable;
-    RB_INSERT(node_tree, &job->nodes, node);
-    job->n_nodes++;
+    node_insert(job, node);
+    learn(node, room_holder(r), join);
     node_attach(r, node, session);
     job->last_join = r->now;
     send_trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
     bool reports = takes_report(r, node, join);
-    welcome(r, node);
-    raise_epoch(r, job, join->highest_epoch);
-    if (join->running_epoch != 0 && !reports) {
-        send_to(r, session, MSG_STOP)->u.stop.epoch = join->running_epoch;
-    }
-    if (join->exited && !reports) {
-        send_to(r, session, MSG_NOTED)->u.noted.epoch = join->exited->epoch;
-    }
+    welcome(r, node, unheard(r, job, join));
+    raise_epoch(r, node);
+    look_past_record(r, node, join);
     if (!reports) {
+        if (join->running_epoch != 0) {
+            send_stop(r, node, join->running_epoch);
+        }
+        if (join->exited) {
+            send_noted(r, node, join->exited->epoch);
+        }
         node_prepare(r, node);
     }
-    job_settle(r, job);
+    job_touch(job);
+    (void)version_take(r, node, join->tensorflow);
 }
 
-int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
+/* Room for a newcomer, and the job that it opens or goes on with. TFE_ENOMEM: nothing changed. */
+static int make_room(struct rdzv *r, struct job **job, const struct msg_join *join,
+                     struct node **ret_node)
+{
+    struct job *fresh = NULL;
+    if (!*job) {
+        fresh = job_new(r, join->job, &join->spec, join->run_key);
+        if (!fresh) {
+            return TFE_ENOMEM;
+        }
+        fresh->opened_by = room_holder(r);
+    }
+    struct job *into = fresh ? fresh : *job;
+    struct node *node = node_new(r, join->node, join->node_name, join->spec.nproc);
+    if (!node || job_reserve(r, into, (size_t)into->n_nodes + 1, &join->spec) ||
+        (rebuild_wants(into, join) && rebuild_reserve(r, into, join))) {
+        mem_free(r->mem, node);
+        if (fresh) {
+            job_free(r, fresh);
+        }
+        return TFE_ENOMEM;
+    }
+    if (fresh) {
+        job_insert(r, fresh);
+        send_trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
+    }
+    if (job_is_over(into)) {
+        job_begin_run(r, into, &join->spec, join->run_key); /* or it would have been refused */
+        send_trace(r, TRACE_JOB_STATE, into, NULL, into->run.number, job_state_name(into->state));
+    }
+    bool is_other =
+        !agrees(into, &join->spec) || join->spec.script_digest != into->spec.script_digest;
+    if (is_other && job_is_open_to(r, into, &join->spec)) {
+        job_change(r, into, &join->spec); /* nobody else is there: the command was edited, say */
+    }
+    *job = into;
+    *ret_node = node;
+    return 0;
+}
+
+int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struct job **ret_job)
 {
     if (!is_sound(join)) {
         return TFE_EINVAL;
@@ -333,7 +456,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
     struct job *job = job_find(r, join->job);
     struct node *node = job ? node_find(job, join->node) : NULL;
     if (join->highest_epoch >= MSG_EPOCH_LIMIT &&
-        (!job || join->highest_epoch > job->highest_epoch)) {
+        (!job || join->highest_epoch > job->epoch.highest)) {
         return TFE_EINVAL;
     }
     const struct node *holder = r->by_session[session];
@@ -343,13 +466,14 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
     if (actions_reserve(r, job)) {
         return TFE_ENOMEM;
     }
-    if (evict_refuses(r, session, node, join)) {
+    *ret_job = job;
+    if (refused_for_ban(r, session, node, join)) {
         return 0;
     }
     if (job && refused(r, session, job, join)) {
         if (holder) {
             node_detach(r, node);
-            job_settle(r, job);
+            job_touch(job);
         }
         return 0;
     }
@@ -360,35 +484,12 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join)
         join_known(r, node, session, join);
         return 0;
     }
-
     if (refused_for_room(r, session, job)) {
         return 0;
     }
-    struct job *fresh = NULL;
-    if (!job) {
-        fresh = job = job_new(r, join);
-        if (!job) {
-            return TFE_ENOMEM;
-        }
+    int rc = make_room(r, ret_job, join, &node);
+    if (rc == 0) {
+        join_new(r, *ret_job, node, session, join);
     }
-    node = node_new(r, join);
-    if (!node || job_reserve(r, job, (size_t)job->n_nodes + 1, join->max_nodes, join->nproc) ||
-        (rebuild_wants(job, join) && rebuild_reserve(r, job, join))) {
-        mem_free(r->mem, node);
-        if (fresh) {
-            job_free(r, fresh);
-        }
-        return TFE_ENOMEM;
-    }
-    if (fresh) {
-        RB_INSERT(job_tree, &r->jobs, fresh);
-        r->n_jobs++;
-        send_trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
-    }
-    if (job_is_over(job)) {
-        job_begin_run(r, job, join); /* or it would have been refused */
-        send_trace(r, TRACE_JOB_STATE, job, NULL, job->run, job_state_name(job->state));
-    }
-    join_new(r, job, node, session, join);
-    return 0;
+    return rc;
 }

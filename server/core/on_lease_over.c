@@ -1,7 +1,7 @@
 /* server/core/on_lease_over.c: nothing was heard of a node for a whole lease: its place is free. */
-#include "server/core/core.h"
-#include "server/core/doubt.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/on.h"
+#include "server/core/presence.h"
 
 void on_lease_over(struct rdzv *r, struct node *node)
 {
@@ -9,22 +9,19 @@ void on_lease_over(struct rdzv *r, struct node *node)
         return;
     }
     struct job *job = node->job;
-    uint32_t session = node->session;
-    bool ran = job_engages(job, node) && !node->accounted;
+    uint32_t session = node->session.number;
+    bool ran = epoch_engages(job, node) && !node->seat.is_accounted;
     send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
-    if (node->seat != NO_SEAT) {
-        fault_excuse(r, job);
-    }
+    verdict_excuse(r, node);
     node_remove(r, node);
+    probe_suspect(r, node); /* its guard may say sooner than its fence that all has ended */
     if (session != NO_SESSION) {
         /* A thawed agent finds this in its socket and stops at once. */
         send_to(r, session, MSG_LEASE_ENDED)->u.lease_ended.epoch = job->epoch.number;
         send_close(r, session);
     }
-    if (ran && !job->rank0_finished && !TFE_BUG(loss_ignored)) {
-        ledger_blame(job, node);
-        job_want_switch(job, CAUSE_NODE_LOST);
+    if (ran && !job->success.is_here) {
+        switch_want(job, CAUSE_NODE_LOST, node);
     }
-    job_settle(r, job);
-    job_drop_if_unused(r, job);
+    job_touch(job);
 }

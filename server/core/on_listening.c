@@ -1,38 +1,26 @@
 /* server/core/on_listening.c: LISTENING: a node's trainers can be reached. */
-#include "server/core/core.h"
-#include "server/core/events.h"
-
-/* One more listens: whether that is everybody. */
-static void all_listen(struct rdzv *r, struct job *job)
-{
-    struct epoch *epoch = &job->epoch;
-    if (++epoch->n_listening == epoch->n_seats && !epoch->adopted) {
-        plan_measure(r, job);
-        ledger_listening(r, job);
-        job_settle(r, job);
-    }
-}
+#include "server/core/job.h"
+#include "server/core/on.h"
 
 void on_listening(struct rdzv *r, struct node *node, const struct msg_listening *listening)
 {
-    const struct epoch *epoch = &node->job->epoch;
-    if (node->reports && listening->epoch == node->job->rebuild.epoch) {
-        node->report.listening = true;
-        return;
+    struct job *job = node->job;
+    const struct epoch *epoch = &job->epoch;
+    if (report_take_listening(node, listening->epoch) || !node_is_member(node) ||
+        listening->epoch != epoch->number || node->seat.is_listening) {
+        return; /* the last: it has come back, and says again what another server would not know */
     }
-    if (node->seat == NO_SEAT || listening->epoch != epoch->number) {
-        return;
+    seat_set_listening(node);
+    node_note_epoch(node, epoch->number);
+    if (epoch_count_listening(job) && !epoch->is_adopted) {
+        plan_measure(r, job);
+        ledger_note(r, job, EPOCH_LISTENING);
+        job_touch(job);
     }
-    if (node->listening) {
-        return; /* it has come back, and says again what another server would not know */
+    if (roster_is_leader(job, node) && !tfe_mono_is_never(epoch->leader_until)) {
+        epoch_tell_rest(r, job);
+        job_touch(job);
     }
-    node->listening = true;
-    all_listen(r, node->job);
-    node->highest_epoch = epoch->number;
-    if (node->seat == 0 && !tfe_mono_is_never(epoch->leader_until)) {
-        epoch_tell_rest(r, node->job);
-        job_settle(r, node->job);
-    }
-    send_trace(r, TRACE_LISTENING, node->job, node,
-               epoch->adopted ? 0 : (uint64_t)tfe_mono_sub(r->now, epoch->started), NULL);
+    send_trace(r, TRACE_LISTENING, job, node,
+               epoch->is_adopted ? 0 : (uint64_t)tfe_mono_sub(r->now, epoch->started), NULL);
 }

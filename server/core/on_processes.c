@@ -1,24 +1,22 @@
 /* server/core/on_processes.c: PROCESSES: which process ids a node has, for those who look. */
-#include <string.h>
-
-#include "server/core/core.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/on.h"
 
 int on_processes(struct rdzv *r, struct node *node, const struct msg_processes *processes)
 {
-    (void)r;
-    if (processes->n_trainer_pids > node->job->nproc ||
-        processes->n_standby_pids > node->job->nproc) {
+    struct node_processes *p = &node->processes;
+    size_t max = node->job->spec.nproc;
+    if (processes->n_trainer_pids > max || processes->n_standby_pids > max) {
         return TFE_EINVAL;
     }
-    node->guard_pid = processes->guard_pid;
-    node->n_trainer_pids = (uint32_t)processes->n_trainer_pids;
-    node->n_standby_pids = (uint32_t)processes->n_standby_pids;
-    for (uint32_t i = 0; i < node->n_trainer_pids; i++) {
-        node->trainer_pids[i] = processes->trainer_pids[i];
+    p->guard_pid = processes->guard_pid;
+    p->n_trainer_pids = (uint32_t)processes->n_trainer_pids;
+    p->n_standby_pids = (uint32_t)processes->n_standby_pids;
+    for (uint32_t i = 0; i < p->n_trainer_pids; i++) {
+        p->trainer_pids[i] = processes->trainer_pids[i];
     }
-    for (uint32_t i = 0; i < node->n_standby_pids; i++) {
-        node->standby_pids[i] = processes->standby_pids[i];
+    for (uint32_t i = 0; i < p->n_standby_pids; i++) {
+        p->standby_pids[i] = processes->standby_pids[i];
     }
     return 0;
 }

@@ -1,97 +1,85 @@
 /* server/core/on_progress.c: PROGRESS: how far a node's trainers have come. O(1), but for what a
  * checkpoint or a script that can be asked now decides. */
-#include "server/core/core.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/on.h"
 
-/* The budget is filled up again by what is told, not by time. */
-static bool note_progress(struct rdzv *r, struct job *job)
-{
-    struct told *told = &job->epoch.told;
-    told->first = tfe_mono_min(told->first, r->now);
-    told->last = r->now;
-    return !tfe_mono_is_never(fault_refill_at(job));
-}
+/* These say whether the job has something to decide by it. */
 
 static bool take_step(struct rdzv *r, struct job *job, const struct msg_progress *progress)
 {
-    struct told *told = &job->epoch.told;
-    bool first = !told->has_step;
-    if (!progress->has_step || (!first && progress->step <= told->step)) {
+    bool is_first = !job->told.has_step;
+    if (!progress->has_step || !told_step(job, r->now, progress->step)) {
         return false;
     }
-    told->has_step = true;
-    told->step = progress->step;
-    job->plan.knows_steps = true;
-    bool refills = note_progress(r, job);
-    if (first && !job->epoch.adopted) {
+    plan_learn_steps(job);
+    /* The budget is filled up again by what is told, not by time. */
+    bool refills = !tfe_mono_is_never(verdict_refill_at(job));
+    if (is_first && !job->epoch.is_adopted) {
         plan_measure(r, job);
         plan_forget_standstill(job);
-        ledger_progressed(r, job);
     }
-    return first || refills;
-}
-
-static void take_saved_step(struct job *job, const struct msg_progress *progress)
-{
-    struct told *told = &job->epoch.told;
-    if (progress->has_saved && (!told->has_saved || progress->saved_step > told->saved_step)) {
-        told->has_saved = true;
-        told->saved_step = progress->saved_step;
-        job->plan.has_saved = true;
-        job->plan.saved_step = progress->saved_step;
+    if (is_first) { /* of an adopted one it is the first that is known here: the store knows more */
+        ledger_note(r, job, EPOCH_PROGRESSED);
     }
+    return is_first || refills;
 }
 
 static bool take_saves(struct rdzv *r, struct job *job, const struct msg_progress *progress,
                        bool is_news)
 {
-    struct told *told = &job->epoch.told;
+    bool is_newer = progress->kept_answers > progress->answers;
+    uint64_t answers = is_newer ? progress->kept_answers : progress->answers;
     /* Saved and heard of before this server came, or asked for by one before it: that answers
      * nothing. */
-    bool is_ours = is_news && progress->answers <= job->plan.number;
-    bool is_answer = is_ours && progress->answers > told->answers;
-    bool is_more = progress->saves > told->saves || is_answer;
-    if (progress->saves > told->saves) {
-        told->saves = progress->saves;
-        job->plan.knows_saves = true;
-        told->last_save = is_news ? r->now : told->last_save;
-        (void)note_progress(r, job); /* a checkpoint is looked at in any case */
-    }
-    if (is_answer) {
-        told->answers = progress->answers;
-    }
-    if (!is_news) {
-        job->plan.saves_then =
-            progress->saves > job->plan.saves_then ? progress->saves : job->plan.saves_then;
-    }
+    bool is_ours = is_news && answers <= job->plan.number;
+    bool is_more = told_saves(job, r->now, progress->saves, is_news);
+    bool is_answer = is_ours && told_answer(job, progress->answers);
+    plan_learn_saves(job, progress->saves, is_more, is_news);
     if (!is_ours) {
-        plan_outnumber(r, job, progress->answers);
+        plan_outnumber(r, job, answers);
     }
-    return is_more;
+    return is_more || is_answer;
+}
+
+/* What memory keeps matters where growth waits for it (design 4.8). */
+static bool take_kept(struct rdzv *r, struct job *job, struct node *node,
+                      const struct msg_progress *progress, bool is_news)
+{
+    ready_set_memory(node, &progress->memory);
+    bool is_more = told_kept(job, r->now, &progress->memory, is_news);
+    if (progress->has_from && told_from(job)) {
+        ledger_learn_from(r, job, progress->from_step);
+    }
+    return is_more && !tfe_mono_is_never(job->plan.newcomer_at);
 }
 
 void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *progress)
 {
     struct job *job = node->job;
-    struct told *told = &job->epoch.told;
-    if (node->seat == NO_SEAT || !job->epoch.opened || progress->epoch != job->epoch.number) {
+    if (!node_is_member(node) || !job->epoch.is_open || progress->epoch != job->epoch.number) {
         return;
     }
-    bool is_news = !job->epoch.adopted || node->progress.epoch != 0;
-    bool listened = node->progress.listens;
-    node->progress = *progress;
-    bool decides = take_step(r, job, progress);
-    take_saved_step(job, progress);
-    decides = take_saves(r, job, progress, is_news) || decides;
-    if (progress->listens && !listened) {
-        told->n_listen++;
-    } else if (!progress->listens && listened) {
-        told->n_listen--;
+    bool is_news = !job->epoch.is_adopted || node->seat.has_told;
+    bool listened = node->seat.listens;
+    /* What one that is to leave keeps may go with it. */
+    bool decides = progress->kept_answers > node->seat.kept_answers && node->notice.kind == 0 &&
+                   job->state == JOB_RUNNING;
+    seat_set_told(node, progress);
+    decides = take_step(r, job, progress) || decides;
+    if (progress->has_saved && told_saved_step(job, progress->saved_step)) {
+        plan_learn_saved_step(job, progress->saved_step);
     }
-    if (node->save_told != job->plan.number) {
+    decides = take_saves(r, job, progress, is_news) || decides;
+    decides = take_kept(r, job, node, progress, is_news) || decides;
+    decides = told_ends(job, progress->ends) || decides;
+    if (progress->listens != listened) {
+        told_listens(job, progress->listens);
+        decides = true;
+    }
+    if (node->seat.save_told != job->plan.number) {
         plan_ask_late(r, job, node);
     }
-    if (decides || progress->listens != listened) {
-        job_settle(r, job);
+    if (decides) {
+        job_touch(job);
     }
 }

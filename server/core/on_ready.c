@@ -1,46 +1,56 @@
 /* server/core/on_ready.c: READY: a node could start the next epoch at once. */
 #include <string.h>
 
-#include "server/core/core.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/on.h"
+
+static bool is_sound(const struct msg_ready *ready, uint32_t nproc)
+{
+    if ((ready->tensorflow && !id_is_valid(ready->tensorflow)) || ready->n_ports != nproc ||
+        !ready->host || ready->host[0] == '\0' ||
+        strnlen(ready->host, TFE_HOST_MAX + 1) > TFE_HOST_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < ready->n_ports; i++) {
+        if (ready->ports[i] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
 
 int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
 {
     struct job *job = node->job;
-    if (ready->n_ports != job->nproc || !ready->host || ready->host[0] == '\0' ||
-        strnlen(ready->host, TFE_HOST_MAX + 1) > TFE_HOST_MAX) {
+    if (!is_sound(ready, job->spec.nproc)) {
         return TFE_EINVAL;
     }
-    for (size_t i = 0; i < ready->n_ports; i++) {
-        if (ready->ports[i] == 0) {
-            return TFE_EINVAL;
-        }
-    }
-    if (job->state == JOB_RUNNING && node->seat != NO_SEAT && !node->accounted &&
+    if (job->state == JOB_RUNNING && node_is_member(node) && !node->seat.is_accounted &&
         ready->epoch == job->epoch.number && ready->table_digest == 0) {
-        node->table_digest = 0;
+        ready_set_table(node, 0);
         epoch_tell_again(r, job, node); /* its table did not match the START's digest: once more */
         return 0;
     }
-    if (ready->epoch != job_next_epoch(job)) {
+    if (ready->epoch != epoch_next(job)) {
         return 0; /* crossed a PREPARE for another number, which it will answer too */
     }
-    if (job_engages(job, node)) {
+    if (epoch_engages(job, node)) {
         return 0; /* belongs to the running epoch; is asked anew when that ends */
     }
-    if (strcmp(node->host, ready->host) != 0) {
+    if (strcmp(node->ready.host, ready->host) != 0) {
         probe_forget(node);
     }
-    memcpy(node->host, ready->host, strlen(ready->host) + 1);
-    node->table_digest = ready->table_digest;
-    memcpy(node->ports, ready->ports, ready->n_ports * sizeof(*ready->ports));
-    node_account(node); /* nothing of an older epoch runs here */
-    node->haunts = 0;
-    if (wheel_is_set(&node->hold.wheel)) {
-        job_settle(r, job); /* it is asked again when its quarantine is over */
+    ready_learn(node, ready->host, ready->ports, ready->n_ports);
+    ready_set_table(node, ready->table_digest);
+    ready_set_memory(node, &ready->memory);
+    seat_account(node); /* nothing of an older epoch runs here */
+    lease_set_left(node, 0);
+    job_touch(job);
+    if (version_take(r, node, ready->tensorflow)) {
         return 0;
     }
-    probe_ready(r, node, ready->answering);
-    job_settle(r, job);
+    if (!quarantine_is_on(&node->quarantine)) { /* else it is asked again when that is over */
+        probe_ready(r, node, ready->answering);
+    }
     return 0;
 }

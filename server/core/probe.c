@@ -1,6 +1,6 @@
 /* server/core/probe.c: evidence from other nodes, which try a node's ports and say what came of it.
  *
- * A newcomer (DESIGN 4.1): its address must have been reached by another node and answered with its
+ * A newcomer (design 4.1): its address must have been reached by another node and answered with its
  * id, or a wrong one (127.0.0.1, say) would stop a running epoch and then hang the next.
  *
  *     PREPARE(answer) -> READY(answering) -> PROBE, PROBED -> PREPARE -> READY: it counts
@@ -12,15 +12,19 @@
  *
  * What answers is gone before the READY that an epoch is formed of, so that no trainer meets it.
  *
- * A suspect (DESIGN 5): its connection is gone, and so may its trainers be. Refused on all of their
+ * A suspect (design 5): its connection is gone, and so may its trainers be. Refused on all of their
  * ports, by the word of a node that knows the address, and against nobody's, they are dead.
- * Whatever else comes of it changes nothing: its reconnect or the end of its lease will tell. */
+ * Whatever else comes of it changes nothing: its reconnect or the end of its lease will tell. Who
+ * is asked looks for its death certificate, too, and brings it by itself (on_death.c); that is
+ * looked for after the end of its lease as well, until no fence is waited for. */
 #include "server/core/probe.h"
 
 #include <string.h>
 
 #include "common/base/text.h"
 #include "server/core/core.h"
+#include "server/core/job.h"
+#include "server/core/node.h"
 
 /* An agent says within a second what came of a PROBE; this is for the way there and back. */
 #define PROBE_WAIT_MS 1500
@@ -33,7 +37,7 @@
 #define SUSPECT_AGAIN_LAST_MS 5000
 /* An agent lets go of its ports at once; who has not done so by then does not take part. */
 #define LET_GO_MS 1000
-/* PROBEs that one node has at a time, agent/prober.h: some are kept for suspects. */
+/* PROBEs that one node has at a time, agent/reach/prober.h: some are kept for suspects. */
 #define ADDRESSES_AT_ONCE 8
 #define PROBES_AT_ONCE 16
 /* Nodes looked at for more opinions about a suspect, beside those who know its address. */
@@ -41,16 +45,60 @@
 
 int probe_compare(const struct node *a, const struct node *b)
 {
-    return (a->probe.id > b->probe.id) - (a->probe.id < b->probe.id);
+    return (a->probing.id > b->probing.id) - (a->probing.id < b->probing.id);
 }
 
-RB_GENERATE(probe_tree, node, probe.by_id, probe_compare)
+RB_GENERATE(probe_tree, node, probing.by_id, probe_compare)
+RB_GENERATE(answering_tree, node, probing.by_answering, node_compare)
+
+void probing_is_back(struct node *node)
+{
+    node->probing.is_mute = false;
+    node->probing.n_probing = 0;
+    node->probing.silent_epoch = 0;
+}
+
+void probing_restore(struct node *node, const struct tfe_id *verifiers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        node->probing.verifiers[i] = verifiers[i];
+    }
+    node->probing.n_verifiers = n;
+}
+
+static void send_prepare(struct rdzv *r, struct node *node, bool answer)
+{
+    const struct job *job = node->job;
+    uint64_t next = epoch_next(job);
+    /* A number that was raised may have the running epoch's own parity. */
+    bool is_same_set = job->epoch.number != 0 && (job->epoch.number & 1) == (next & 1);
+    send_node(r, node, MSG_PREPARE)->u.prepare =
+        (struct msg_prepare){.epoch = next,
+                             .fresh_ports = is_same_set || fence_ports_are_spoken(r, job, next),
+                             .answer = answer};
+    if (!answer) {
+        node->probing.silent_epoch = next;
+    }
+}
+
+/* For this epoch; 0: it does not answer. */
+static void set_answering(struct node *node, uint64_t epoch)
+{
+    struct probing *p = &node->probing;
+    if (epoch != 0 && p->answering_epoch == 0) {
+        RB_INSERT(answering_tree, &node->job->answering, node);
+    } else if (epoch == 0 && p->answering_epoch != 0) {
+        RB_REMOVE(answering_tree, &node->job->answering, node);
+    }
+    p->answering_epoch = epoch;
+    p->is_released = false;
+}
 
 /* --- one probe -------------------------------------------------------------------------------- */
 
 static void begin(struct rdzv *r, struct node *node, enum tfe_probe_kind kind)
 {
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     p->id = ++r->probes;
     if (p->id == 0) {
         p->id = ++r->probes; /* 0 is none */
@@ -68,31 +116,32 @@ static void begin(struct rdzv *r, struct node *node, enum tfe_probe_kind kind)
 
 static void ask(struct rdzv *r, struct node *node, struct node *prober)
 {
-    struct probe *p = &node->probe;
-    struct msg_probe *probe = &send_to(r, prober->session, MSG_PROBE)->u.probe;
+    struct probing *p = &node->probing;
+    struct msg_probe *probe = &send_node(r, prober, MSG_PROBE)->u.probe;
     *probe = (struct msg_probe){.probe = p->id,
                                 .kind = p->kind,
                                 .node = node->id.text,
-                                .host = node->host,
-                                .ports = node->ports,
-                                .n_ports = node->job->nproc};
+                                .host = node->ready.host,
+                                .ports = node->ready.ports,
+                                .n_ports = node->job->spec.nproc,
+                                .guard_port = p->kind == PROBE_SUSPECT ? node->guard_port : 0};
     p->asked[p->n_asked].id = prober->id;
-    p->asked[p->n_asked].visit = prober->visit;
+    p->asked[p->n_asked].visit = prober->session.visit;
     p->asked[p->n_asked].has_answered = false;
     p->n_asked++;
-    prober->n_probing++;
+    prober->probing.n_probing++;
 }
 
 /* Takes the probe that is under way off the books; silence makes mute who did not answer. */
 static void end(struct rdzv *r, struct node *node, bool timed_out)
 {
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     for (uint32_t i = 0; i < p->n_asked; i++) {
         struct node *prober =
             p->asked[i].has_answered ? NULL : node_find(node->job, p->asked[i].id.text);
-        if (prober && prober->session != NO_SESSION && prober->visit == p->asked[i].visit) {
-            prober->n_probing--;
-            prober->is_mute = prober->is_mute || timed_out;
+        if (prober && node_is_connected(prober) && prober->session.visit == p->asked[i].visit) {
+            prober->probing.n_probing--;
+            prober->probing.is_mute = prober->probing.is_mute || timed_out;
         }
     }
     RB_REMOVE(probe_tree, &node->job->probes, node);
@@ -102,20 +151,21 @@ static void end(struct rdzv *r, struct node *node, bool timed_out)
 
 void probe_cancel(struct rdzv *r, struct node *node)
 {
-    if (node->probe.id != 0) {
+    set_answering(node, 0);
+    if (node->probing.id != 0) {
         end(r, node, false);
     }
-    wheel_cancel(&r->wheel, &node->probe.timer.wheel);
+    wheel_cancel(&r->wheel, &node->probing.timer.wheel);
 }
 
 static void again_in(struct rdzv *r, struct node *node, uint32_t ms)
 {
-    wheel_set(&r->wheel, &node->probe.timer.wheel, tfe_mono_add(r->now, ms));
+    wheel_set(&r->wheel, &node->probing.timer.wheel, tfe_mono_add(r->now, ms));
 }
 
 static bool can_be_asked(const struct node *prober, const struct node *node)
 {
-    return prober != node && prober->session != NO_SESSION && !prober->is_mute;
+    return prober != node && node_is_connected(prober) && !prober->probing.is_mute;
 }
 
 static struct node *next_around(struct node *node)
@@ -128,8 +178,8 @@ static struct node *next_around(struct node *node)
 
 static bool has_verified(const struct node *node, const struct tfe_id *prober)
 {
-    for (uint32_t i = 0; i < node->probe.n_verifiers; i++) {
-        if (id_compare(&node->probe.verifiers[i], prober) == 0) {
+    for (uint32_t i = 0; i < node->probing.n_verifiers; i++) {
+        if (id_compare(&node->probing.verifiers[i], prober) == 0) {
             return true;
         }
     }
@@ -138,7 +188,7 @@ static bool has_verified(const struct node *node, const struct tfe_id *prober)
 
 static void add_verifier(struct node *node, const struct tfe_id *prober)
 {
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     if (has_verified(node, prober)) {
         return;
     }
@@ -151,22 +201,36 @@ static void add_verifier(struct node *node, const struct tfe_id *prober)
 
 void probe_forget(struct node *node)
 {
-    node->probe.n_verifiers = 0;
-    node->probe.failing_since = TFE_MONO_NEVER;
+    node->probing.n_verifiers = 0;
+    node->probing.failing_since = TFE_MONO_NEVER;
 }
 
-bool probe_is_wanted(struct job *job, const struct node *node)
+/* Whether others should try the node's address once it is READY. */
+static bool is_wanted(struct job *job, const struct node *node)
 {
     if (job->n_connected < 2 && job->epoch.number != 0) {
         return false; /* nobody else is here, and a restart need not wait for a first time */
     }
-    for (uint32_t i = 0; i < node->probe.n_verifiers; i++) {
-        const struct node *verifier = node_find(job, node->probe.verifiers[i].text);
-        if (verifier && verifier->session != NO_SESSION) {
+    for (uint32_t i = 0; i < node->probing.n_verifiers; i++) {
+        const struct node *verifier = node_find(job, node->probing.verifiers[i].text);
+        if (verifier && node_is_connected(verifier)) {
             return false;
         }
     }
     return true;
+}
+
+void probe_prepare(struct rdzv *r, struct node *node)
+{
+    probe_cancel(r, node);
+    if (node->highest_epoch >= epoch_next(node->job)) {
+        return; /* what it says to have seen was not believed: it would follow none */
+    }
+    /* Asked to answer only now, it could be taken in by the READY to an earlier PREPARE of the same
+     * number, while it does answer: what was once not wanted for an epoch is not wanted any more.
+     */
+    bool is_late = node->probing.silent_epoch == epoch_next(node->job);
+    send_prepare(r, node, !is_late && is_wanted(node->job, node));
 }
 
 /* --- a newcomer ------------------------------------------------------------------------------- */
@@ -174,8 +238,8 @@ bool probe_is_wanted(struct job *job, const struct node *node)
 static void count_as_ready(struct rdzv *r, struct node *node)
 {
     if (!node_is_ready(node)) {
-        node_set_ready(node, job_next_epoch(node->job));
-        send_trace(r, TRACE_NODE_READY, node->job, node, node->ready_epoch, node->host);
+        ready_set(node, epoch_next(node->job));
+        send_trace(r, TRACE_NODE_READY, node->job, node, node->ready.epoch, node->ready.host);
     }
 }
 
@@ -183,23 +247,43 @@ static void count_as_ready(struct rdzv *r, struct node *node)
  * meanwhile: then it will be asked to be READY for the one after. */
 static bool answers_now(const struct node *node)
 {
-    return node->answering && node->answering_epoch == job_next_epoch(node->job) && !node->released;
+    return node->probing.answering_epoch == epoch_next(node->job) && !node->probing.is_released;
 }
 
 /* It need not answer any more. Its READY that says so follows. */
 static void let_go(struct rdzv *r, struct node *node)
 {
     if (answers_now(node)) {
-        node->released = true;
-        node->released_until = tfe_mono_add(r->now, LET_GO_MS);
-        node_send_prepare(r, node, false);
+        node->probing.is_released = true;
+        node->probing.released_until = tfe_mono_add(r->now, LET_GO_MS);
+        send_prepare(r, node, false);
     }
+}
+
+/* Whether another address may be tried in this second: whatever members say, all of them together
+ * are sent to so many only. */
+static bool has_turn(struct rdzv *r)
+{
+    if (is_past(r, tfe_mono_add(r->tries_since, 1000))) {
+        r->tries_since = r->now;
+        r->tries = 0;
+    }
+    return r->tries++ < r->config.probe_rate;
+}
+
+/* Whether somebody did not reach it who is not here at the moment: it is waited for whoever could
+ * try, for as long as an address may fail; else a running epoch is stopped for a node that then is
+ * not reached. */
+static bool has_just_failed(const struct rdzv *r, const struct node *node)
+{
+    struct tfe_mono since = node->probing.failing_since;
+    return !tfe_mono_is_never(since) && tfe_mono_sub(r->now, since) < r->config.probe_ms;
 }
 
 /* Up to three, in the order of ids from the node on, so that not the first bears it all. */
 static void try_address(struct rdzv *r, struct node *node)
 {
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     bool all_busy = false;
     if (p->id != 0 || !answers_now(node)) {
         return;
@@ -207,24 +291,31 @@ static void try_address(struct rdzv *r, struct node *node)
     for (struct node *other = next_around(node);
          other != node && (p->id == 0 || p->n_asked < PROBERS_MAX); other = next_around(other)) {
         if (!can_be_asked(other, node) ||
-            (other->seat == NO_SEAT && !other->answering && !node_is_ready(other))) {
+            (!node_is_member(other) && other->probing.answering_epoch == 0 &&
+             !node_is_ready(other))) {
             continue;
         }
-        if (other->n_probing >= ADDRESSES_AT_ONCE) {
+        if (other->probing.n_probing >= ADDRESSES_AT_ONCE) {
             all_busy = true;
             continue;
         }
         if (p->id == 0) {
+            if (!has_turn(r)) {
+                all_busy = true;
+                break;
+            }
             begin(r, node, PROBE_ADDRESS);
         }
         ask(r, node, other);
     }
     if (p->id != 0) {
-        p->tried_epoch = job_next_epoch(node->job);
+        p->tried_epoch = epoch_next(node->job);
     } else if (all_busy) {
         again_in(r, node, BUSY_MS);
+    } else if (has_just_failed(r, node)) {
+        again_in(r, node, RETRY_MS);
     } else if (!node_is_ready(node)) {
-        send_trace(r, TRACE_NODE_UNVERIFIED, node->job, node, 0, node->host);
+        send_trace(r, TRACE_NODE_UNVERIFIED, node->job, node, 0, node->ready.host);
         count_as_ready(r, node);
     }
 }
@@ -232,16 +323,15 @@ static void try_address(struct rdzv *r, struct node *node)
 void probe_ready(struct rdzv *r, struct node *node, bool answering)
 {
     if (!answering) {
-        node_set_answering(node, false);
+        set_answering(node, 0);
         count_as_ready(r, node);
         return;
     }
-    if (node->released) {
+    if (node->probing.is_released) {
         return; /* said before it heard that it may stop */
     }
-    node_set_answering(node, true);
-    node->answering_epoch = job_next_epoch(node->job);
-    if (node->probe.n_verifiers > 0) {
+    set_answering(node, epoch_next(node->job));
+    if (node->probing.n_verifiers > 0) {
         /* It has been reached before; this is only to have somebody here who knows it. */
         count_as_ready(r, node);
     }
@@ -249,59 +339,45 @@ void probe_ready(struct rdzv *r, struct node *node, bool answering)
 }
 
 /* Precondition: called for at most one node a step, for there is one sentence. */
-static void refuse(struct rdzv *r, struct node *node, const struct node *prober,
-                   enum tfe_probe_result result)
+static void say_unreachable(struct rdzv *r, const struct node *node, const struct node *prober,
+                            enum tfe_probe_result result)
 {
-    struct job *job = node->job;
-    uint32_t session = node->session;
-    struct text text;
-    text_init(&text, r->sentence, sizeof(r->sentence));
-    text_add(&text, "no other node of job ");
-    text_add(&text, job->name.text);
-    text_add(&text, " reaches this one at ");
-    text_add(&text, node->host);
-    text_add(&text, ":");
-    text_add_u64(&text, node->ports[0]);
-    text_add(&text, ", tried for ");
-    text_add_u64(&text, (uint64_t)tfe_mono_sub(r->now, node->probe.failing_since) / 1000);
-    text_add(&text, " s (node ");
-    text_add(&text, prober->name);
-    text_add(&text, ": ");
-    text_add(&text, msg_probe_result_name(result));
-    text_add(&text, "); name an address that they can reach with --address");
-    send_refused(r, session, REFUSAL_ADDRESS_UNREACHABLE, r->sentence);
-    send_trace(r, TRACE_NODE_REFUSED, job, node, (uint64_t)REFUSAL_ADDRESS_UNREACHABLE,
-               r->sentence);
-    node_remove(r, node);
-    send_close(r, session);
+    text_setf(r->sentence, sizeof(r->sentence),
+              "no other node of job %s reaches this one at %s:%u, tried for %llu s (node %s: %s); "
+              "name an address that they can reach with --address",
+              node->job->name.text, node->ready.host, node->ready.ports[0],
+              (unsigned long long)tfe_mono_sub(r->now, node->probing.failing_since) / 1000,
+              prober->name, msg_probe_result_name(result));
 }
 
 /* Nobody has reached it. prober: whose word this is, NULL where the rest only kept silent. */
-static void not_reached(struct rdzv *r, struct node *node, const struct node *prober,
-                        enum tfe_probe_result result)
+static enum probe_news not_reached(struct rdzv *r, struct node *node, const struct node *prober,
+                                   enum tfe_probe_result result)
 {
-    struct probe *p = &node->probe;
-    if (p->n_verifiers > 0) {
-        let_go(r, node); /* somebody has, before */
-        return;
+    struct probing *p = &node->probing;
+    if (p->n_verifiers > 0 || !answers_now(node)) {
+        let_go(r, node); /* somebody has, before; or it was told not to answer any more, and may
+                            have heard that before it was tried */
+        return PROBE_NO_NEWS;
     }
     if (tfe_mono_is_never(p->failing_since)) {
         p->failing_since = p->began;
-        send_trace(r, TRACE_NODE_UNREACHED, node->job, node, 0, node->host);
+        send_trace(r, TRACE_NODE_UNREACHED, node->job, node, 0, node->ready.host);
     }
-    node_set_ready(node, 0);
+    ready_set(node, 0);
     uint32_t limit = r->config.probe_ms;
     if (prober && tfe_mono_sub(r->now, p->failing_since) >= limit) {
-        refuse(r, node, prober, result);
-        return;
+        say_unreachable(r, node, prober, result);
+        return PROBE_UNREACHABLE;
     }
     again_in(r, node, limit / 4 < RETRY_MS ? limit / 4 + 1 : RETRY_MS);
+    return PROBE_NO_NEWS;
 }
 
-static void take_address_result(struct rdzv *r, struct node *node, const struct node *prober,
-                                enum tfe_probe_result result)
+static enum probe_news take_address_result(struct rdzv *r, struct node *node,
+                                           const struct node *prober, enum tfe_probe_result result)
 {
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     if (result == PROBE_ANSWERED_OURS) {
         p->succeeded = true;
         p->failing_since = TFE_MONO_NEVER;
@@ -313,9 +389,10 @@ static void take_address_result(struct rdzv *r, struct node *node, const struct 
         bool succeeded = p->succeeded;
         end(r, node, false);
         if (!succeeded) {
-            not_reached(r, node, prober, result);
+            return not_reached(r, node, prober, result);
         }
     }
+    return PROBE_NO_NEWS;
 }
 
 struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
@@ -325,24 +402,24 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
     /* Few answer when a switch is about to end, and every READY of ten thousand comes here. */
     RB_FOREACH(node, answering_tree, &job->answering)
     {
-        struct probe *p = &node->probe;
+        struct probing *p = &node->probing;
         if (!node_is_ready(node)) {
             continue;
         }
-        if (!node->released && p->tried_epoch != job_next_epoch(job) &&
-            probe_is_wanted(job, node)) {
+        if (!node->probing.is_released && p->tried_epoch != epoch_next(job) &&
+            is_wanted(job, node)) {
             try_address(r, node); /* nobody could when it came; somebody may now */
         }
-        if (!node->released && p->id != 0 && tfe_mono_before(r->now, p->until)) {
+        if (!node->probing.is_released && p->id != 0 && tfe_mono_before(r->now, p->until)) {
             until = tfe_mono_max(until, p->until);
             continue;
         }
         let_go(r, node);
-        if (tfe_mono_before(r->now, node->released_until)) {
-            until = tfe_mono_max(until, node->released_until);
+        if (tfe_mono_before(r->now, node->probing.released_until)) {
+            until = tfe_mono_max(until, node->probing.released_until);
             continue;
         }
-        node_set_ready(node, 0);
+        ready_set(node, 0);
         send_trace(r, TRACE_NODE_LOST, job, node, 0, "still answers on its ports, left out");
     }
     return until;
@@ -350,18 +427,28 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
 
 /* --- a suspect -------------------------------------------------------------------------------- */
 
-/* A one-node epoch is fenced by nothing but its own node's end: no proof from afar will do. */
+/* A one-node epoch is fenced by nothing but its own node's end: that its ports are closed is no
+ * proof. */
 static bool can_be_proven(const struct node *node)
 {
     const struct job *job = node->job;
     return (job->state == JOB_RUNNING || job->state == JOB_PREPARING) && job->epoch.n_seats > 1 &&
-           node->seat != NO_SEAT && node->session == NO_SESSION && !node->gone && node->started &&
-           node->listening && !node->accounted;
+           node_is_member(node) && !node_is_connected(node) && !node->is_gone &&
+           node->seat.is_started && node->seat.is_listening && !node->seat.is_accounted &&
+           !node->seat.is_taken_over; /* what answers now is another's */
+}
+
+/* Whoever is asked for its ports looks for this, too; of trainers that never listen, and of epochs
+ * of one node, it is all that can be found. */
+static bool may_have_certificate(const struct node *node)
+{
+    return node->guard_port != 0 && node->ready.host[0] != '\0' && node_is_member(node) &&
+           !node_is_connected(node) && !node->seat.is_accounted && !node->seat.is_taken_over;
 }
 
 static bool was_asked(const struct node *node, const struct node *prober)
 {
-    const struct probe *p = &node->probe;
+    const struct probing *p = &node->probing;
     for (uint32_t i = 0; p->id != 0 && i < p->n_asked; i++) {
         if (id_compare(&p->asked[i].id, &prober->id) == 0) {
             return true;
@@ -371,7 +458,7 @@ static bool was_asked(const struct node *node, const struct node *prober)
 }
 
 /* Until a suspect is tried again: half of the time since it became one. */
-static uint32_t patience_ms(const struct rdzv *r, const struct probe *p)
+static uint32_t patience_ms(const struct rdzv *r, const struct probing *p)
 {
     int64_t ms = tfe_mono_sub(r->now, p->suspect_since) / 2;
     return ms < SUSPECT_AGAIN_FIRST_MS  ? SUSPECT_AGAIN_FIRST_MS
@@ -381,132 +468,128 @@ static uint32_t patience_ms(const struct rdzv *r, const struct probe *p)
 
 static void try_suspect(struct rdzv *r, struct node *node)
 {
-    struct probe *p = &node->probe;
-    if (p->id != 0 || !can_be_proven(node)) {
+    struct probing *p = &node->probing;
+    bool has_certificate = may_have_certificate(node);
+    if (p->id != 0 || (!can_be_proven(node) && !has_certificate)) {
         return;
     }
     for (uint32_t i = p->n_verifiers; i > 0; i--) {
         struct node *verifier = node_find(node->job, p->verifiers[i - 1].text);
-        if (verifier && can_be_asked(verifier, node) && verifier->n_probing < PROBES_AT_ONCE) {
+        if (verifier && can_be_asked(verifier, node) &&
+            verifier->probing.n_probing < PROBES_AT_ONCE) {
             if (p->id == 0) {
                 begin(r, node, PROBE_SUSPECT);
             }
             ask(r, node, verifier);
         }
     }
-    if (p->id == 0) {
-        again_in(r, node, patience_ms(r, p)); /* one who knows it may come back */
-        return;
-    }
+    /* Where no refusal would count, whoever is there may look for the certificate. */
+    bool is_anybodys = p->id == 0 && has_certificate;
     struct node *other = next_around(node);
-    for (int i = 0; i < LOOKS_MAX && other != node && p->n_asked < PROBERS_MAX; i++) {
-        if (can_be_asked(other, node) && other->seat != NO_SEAT &&
-            other->n_probing < PROBES_AT_ONCE && !was_asked(node, other)) {
+    for (int i = 0; i < LOOKS_MAX && other != node && (p->id != 0 || is_anybodys) &&
+                    (p->id == 0 || p->n_asked < PROBERS_MAX);
+         i++) {
+        if (can_be_asked(other, node) && (is_anybodys || node_is_member(other)) &&
+            other->probing.n_probing < PROBES_AT_ONCE && !was_asked(node, other)) {
+            if (p->id == 0) {
+                begin(r, node, PROBE_SUSPECT);
+            }
             ask(r, node, other);
         }
         other = next_around(other);
+    }
+    if (p->id == 0) {
+        again_in(r, node, patience_ms(r, p)); /* somebody may come who can be asked */
     }
 }
 
 void probe_suspect(struct rdzv *r, struct node *node)
 {
-    node->probe.suspect_since = r->now;
+    node->probing.suspect_since = r->now;
     try_suspect(r, node);
 }
 
-static void conclude_suspect(struct rdzv *r, struct node *node, bool timed_out)
+static enum probe_news conclude_suspect(struct rdzv *r, struct node *node, bool timed_out)
 {
-    struct job *job = node->job;
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     end(r, node, timed_out);
-    if (!can_be_proven(node)) {
-        return;
+    bool can_be = can_be_proven(node);
+    if (!can_be || !p->succeeded || p->contradicted) {
+        if (can_be || may_have_certificate(node)) {
+            again_in(r, node, patience_ms(r, p));
+        }
+        return PROBE_NO_NEWS;
     }
-    if (!p->succeeded || p->contradicted) {
-        again_in(r, node, patience_ms(r, p));
-        return;
-    }
-    send_trace(r, TRACE_NODE_DEAD, job, node, 0, p->asked[p->by].id.text);
-    node_account(node);
-    node->is_dead = true;
-    if (job->state == JOB_RUNNING && !job->rank0_finished) {
-        ledger_blame(job, node);
-        job_want_switch(job, CAUSE_NODE_LOST);
-    }
+    send_trace(r, TRACE_NODE_DEAD, node->job, node, 0, p->asked[p->by].id.text);
+    return PROBE_DEAD;
 }
 
-static void take_suspect_result(struct rdzv *r, struct node *node, const struct node *prober,
-                                uint32_t place, enum tfe_probe_result result)
+static enum probe_news take_suspect_result(struct rdzv *r, struct node *node,
+                                           const struct node *prober, uint32_t place,
+                                           enum tfe_probe_result result)
 {
-    struct probe *p = &node->probe;
-    if (result != PROBE_REFUSED && !TFE_BUG(accepted_is_proof)) {
+    struct probing *p = &node->probing;
+    if (result != PROBE_REFUSED) {
         p->contradicted = true;
     } else if (has_verified(node, &prober->id)) {
         p->succeeded = true;
         p->by = place;
     }
-    if (p->n_answered == p->n_asked) {
-        conclude_suspect(r, node, false);
-    }
+    return p->n_answered == p->n_asked ? conclude_suspect(r, node, false) : PROBE_NO_NEWS;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed)
+enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
+                                  const struct msg_probed *probed, struct node **ret)
 {
-    if (probed->result < PROBE_ANSWERED_OURS || probed->result > PROBE_REFUSED) {
-        return TFE_EINVAL;
-    }
-    struct job *job = prober->job;
     struct node key;
-    key.probe.id = probed->probe;
-    prober->is_mute = false;
-    struct node *node = probed->probe ? RB_FIND(probe_tree, &job->probes, &key) : NULL;
+    key.probing.id = probed->probe;
+    prober->probing.is_mute = false;
+    struct node *node = probed->probe ? RB_FIND(probe_tree, &prober->job->probes, &key) : NULL;
     if (!node) {
-        return 0; /* too late: it is back, or the epoch is another one */
+        return PROBE_NO_NEWS; /* too late: it is back, or the epoch is another one */
     }
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     uint32_t place = 0;
     while (place < p->n_asked && id_compare(&p->asked[place].id, &prober->id) != 0) {
         place++;
     }
     if (place == p->n_asked || p->asked[place].has_answered ||
-        p->asked[place].visit != prober->visit) {
-        return 0; /* nobody asked it */
+        p->asked[place].visit != prober->session.visit) {
+        return PROBE_NO_NEWS; /* nobody asked it */
     }
     p->asked[place].has_answered = true;
     p->n_answered++;
-    prober->n_probing--;
-    if (p->kind == PROBE_ADDRESS) {
-        take_address_result(r, node, prober, probed->result);
-    } else {
-        take_suspect_result(r, node, prober, place, probed->result);
-    }
-    job_settle(r, job);
-    return 0;
+    prober->probing.n_probing--;
+    job_touch(prober->job);
+    *ret = node;
+    return p->kind == PROBE_ADDRESS ? take_address_result(r, node, prober, probed->result)
+                                    : take_suspect_result(r, node, prober, place, probed->result);
 }
 
-void on_probe_over(struct rdzv *r, struct node *node)
+enum probe_news probe_take_timeout(struct rdzv *r, struct node *node)
 {
-    struct job *job = node->job;
-    struct probe *p = &node->probe;
+    struct probing *p = &node->probing;
     if (p->id == 0) {
-        if (node->session == NO_SESSION) {
-            try_suspect(r, node);
-        } else {
+        if (node_is_connected(node)) {
             try_address(r, node);
+        } else {
+            try_suspect(r, node);
         }
-    } else if (p->kind == PROBE_SUSPECT) {
-        conclude_suspect(r, node, true);
-    } else {
-        bool answered = p->n_answered > 0;
-        bool succeeded = p->succeeded;
-        end(r, node, true);
-        if (!succeeded && answered) {
-            not_reached(r, node, NULL, PROBE_NO_ANSWER);
-        } else if (!succeeded) {
-            try_address(r, node); /* others; or there is nobody who could */
-        }
+        return PROBE_NO_NEWS;
     }
-    job_settle(r, job);
+    if (p->kind == PROBE_SUSPECT) {
+        return conclude_suspect(r, node, true);
+    }
+    bool answered = p->n_answered > 0;
+    bool succeeded = p->succeeded;
+    end(r, node, true);
+    if (!succeeded && answered) {
+        return not_reached(r, node, NULL, PROBE_NO_ANSWER);
+    }
+    if (!succeeded) {
+        try_address(r, node); /* others; or there is nobody who could */
+    }
+    return PROBE_NO_NEWS;
 }

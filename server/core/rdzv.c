@@ -3,12 +3,15 @@
 
 #include <string.h>
 
-#include "server/core/core.h"
-#include "server/core/doubt.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/on.h"
+#include "server/core/states.h"
 
-/* DESIGN 4.1 */
+/* design 4.1 */
 #define PROBE_DEFAULT_MS 30000
+
+/* More than come in a storm; each is tried by up to three nodes. */
+#define PROBE_RATE_DEFAULT 5000
 
 /* A tenth of what one core renews, or less. */
 #define RENEW_RATE_DEFAULT 5000
@@ -16,7 +19,7 @@
 const char *rdzv_trace_name(enum rdzv_trace_kind kind)
 {
     switch (kind) {
-#define TRACE_NAME(NAME, name)                                                                     \
+#define TRACE_NAME(NAME, name, level, number, text)                                                \
     case TRACE_##NAME:                                                                             \
         return name;
         RDZV_TRACES(TRACE_NAME)
@@ -39,15 +42,12 @@ int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct
     }
     r->config = *config;
     r->probes = config->incarnation;
-    if (r->config.probe_ms == 0) {
-        r->config.probe_ms = PROBE_DEFAULT_MS;
-    }
-    if (r->config.renew_rate == 0) {
-        r->config.renew_rate = RENEW_RATE_DEFAULT;
-    }
-    if (r->config.max_nodes == 0) {
-        r->config.max_nodes = config->max_sessions;
-    }
+    r->config.probe_ms = config->probe_ms ? config->probe_ms : PROBE_DEFAULT_MS;
+    r->config.probe_rate = config->probe_rate ? config->probe_rate : PROBE_RATE_DEFAULT;
+    r->config.renew_rate = config->renew_rate ? config->renew_rate : RENEW_RATE_DEFAULT;
+    r->config.max_nodes = config->max_nodes ? config->max_nodes : config->max_sessions;
+    r->config.max_jobs_per_key =
+        config->max_jobs_per_key ? config->max_jobs_per_key : CORE_JOBS_MAX / 2;
     r->mem = mem;
     r->by_session = mem_new(mem, config->max_sessions, sizeof(struct node *));
     if (!r->by_session) {
@@ -67,9 +67,7 @@ static void bury(struct rdzv *r)
     while (r->dead_nodes) {
         struct node *node = r->dead_nodes;
         r->dead_nodes = node->next_dead;
-        if (!TFE_BUG(leak_nodes)) {
-            mem_free(r->mem, node);
-        }
+        mem_free(r->mem, node);
     }
     while (r->dead_jobs) {
         struct job *job = r->dead_jobs;
@@ -91,15 +89,20 @@ void rdzv_free(struct rdzv *r)
         RB_REMOVE(job_tree, &r->jobs, job);
         job_free(r, job);
     }
+    mem_free(r->mem, r->aside);
     mem_free(r->mem, r->by_session);
-    mem_free(r->mem, r->actions);
+    mem_free(r->mem, r->out.v);
     mem_free(r->mem, r);
 }
 
-static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *msg)
+/* These find out whom an event is about, make room, and hand it on. *ret_job: whose state may have
+ * changed. */
+
+static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *msg,
+                        struct job **ret_job)
 {
     if (msg->type == MSG_JOIN) {
-        return on_join(r, session, &msg->u.join);
+        return on_join(r, session, &msg->u.join, ret_job);
     }
     struct node *node = r->by_session[session];
     if (!node) {
@@ -108,6 +111,7 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
     if (actions_reserve(r, node->job)) {
         return TFE_ENOMEM;
     }
+    *ret_job = node->job;
     switch ((int)msg->type) {
     case MSG_RENEW:
         on_renew(r, node, &msg->u.renew);
@@ -120,7 +124,7 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
     case MSG_EXITED:
         return on_exited(r, node, &msg->u.exited);
     case MSG_GOODBYE:
-        on_goodbye(r, node);
+        on_goodbye(r, node, &msg->u.goodbye);
         return 0;
     case MSG_PROCESSES:
         return on_processes(r, node, &msg->u.processes);
@@ -131,11 +135,13 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
         return on_notice(r, node, &msg->u.notice);
     case MSG_PROBED:
         return on_probed(r, node, &msg->u.probed);
+    case MSG_DEATH:
+        return on_death(r, node, &msg->u.death);
     }
     return TFE_EINVAL;
 }
 
-static int take_written(struct rdzv *r, const struct rdzv_event *event)
+static int take_written(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
 {
     struct job *job = event->job ? job_find(r, event->job) : NULL;
     if (!job) {
@@ -144,24 +150,21 @@ static int take_written(struct rdzv *r, const struct rdzv_event *event)
     if (actions_reserve(r, job)) {
         return TFE_ENOMEM;
     }
-    if (event->type == RDZV_PERSISTED) {
-        on_persisted(r, job, event->sequence);
-    } else if (event->conflict) {
-        on_conflict(r);
-    } else {
-        on_persist_failed(r, job, event->sequence);
-    }
+    *ret_job = job;
+    on_written(r, job, event);
     return 0;
 }
 
-static int take_order(struct rdzv *r, const struct rdzv_event *event)
+static int take_order(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
 {
     struct job *job = event->job ? job_find(r, event->job) : NULL;
     struct node *node = NULL;
-    if (job && event->type != RDZV_STOP_JOB) {
+    bool is_for_job =
+        event->type == RDZV_STOP_JOB || event->type == RDZV_GROW || event->type == RDZV_RESIZE;
+    if (job && !is_for_job) {
         node = event->node ? node_find(job, event->node) : NULL;
     }
-    if (!job || (event->type != RDZV_STOP_JOB && (!node || node->gone))) {
+    if (!job || (!is_for_job && (!node || node->is_gone))) {
         return TFE_ENOENT;
     }
     if (event->has_within && event->within_ms > MSG_DURATION_MAX_MS) {
@@ -170,8 +173,14 @@ static int take_order(struct rdzv *r, const struct rdzv_event *event)
     if (actions_reserve(r, job)) {
         return TFE_ENOMEM;
     }
+    *ret_job = job;
+    if (event->type == RDZV_RESIZE) {
+        return on_resize(r, job, event->min_nodes, event->max_nodes);
+    }
     if (event->type == RDZV_STOP_JOB) {
         on_stop_job(r, job);
+    } else if (event->type == RDZV_GROW) {
+        return on_grow(job);
     } else if (event->type == RDZV_EVICT) {
         on_evict(r, node);
     } else {
@@ -180,7 +189,25 @@ static int take_order(struct rdzv *r, const struct rdzv_event *event)
     return 0;
 }
 
-static int take_closed(struct rdzv *r, uint32_t session)
+/* One job, or some of those that have been idle for long; the others the next time. */
+static int take_forget(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
+{
+    struct job *job = event->job ? job_find(r, event->job) : NULL;
+    if (actions_reserve(r, job)) {
+        return TFE_ENOMEM;
+    }
+    if (!event->job) {
+        on_forget_old(r, event->before);
+        return 0;
+    }
+    if (!job) {
+        job = on_forget_aside(r, event->job);
+    }
+    *ret_job = job;
+    return job ? on_forget(r, job) : TFE_ENOENT;
+}
+
+static int take_closed(struct rdzv *r, uint32_t session, struct job **ret_job)
 {
     struct node *node = r->by_session[session];
     if (!node) {
@@ -189,9 +216,29 @@ static int take_closed(struct rdzv *r, uint32_t session)
     if (actions_reserve(r, node->job)) {
         return TFE_ENOMEM;
     }
+    *ret_job = node->job;
     on_closed(r, node);
     return 0;
 }
+
+/* What has been touched is looked at once. */
+static void settle(struct rdzv *r, struct job *job)
+{
+    if (job && job->is_touched) {
+        job_settle(r, job);
+        job_drop_if_unused(r, job);
+    }
+}
+
+/* Where in a node a timer of each kind is, and what its end means. TIMER_JOB is a job's own. */
+static const struct {
+    size_t offset;
+    void (*over)(struct rdzv *r, struct node *node);
+} node_timers[] = {
+    [TIMER_LEASE] = {offsetof(struct node, lease.timer), on_lease_over},
+    [TIMER_PROBE] = {offsetof(struct node, probing.timer), on_probe_over},
+    [TIMER_QUARANTINE] = {offsetof(struct node, quarantine.timer), on_quarantine_over},
+};
 
 /* Works off timers, at most a slice of them; the deadline then says to come back at once. */
 static int take_tick(struct rdzv *r)
@@ -203,42 +250,59 @@ static int take_tick(struct rdzv *r)
         }
         struct core_timer *timer = WHEEL_OWNER(due, struct core_timer, wheel);
         struct node *node = NULL;
-        struct job *job;
-        if (timer->kind == TIMER_LEASE) {
-            node = WHEEL_OWNER(timer, struct node, lease.timer);
-            job = node->job;
-        } else if (timer->kind == TIMER_PROBE) {
-            node = WHEEL_OWNER(timer, struct node, probe.timer);
-            job = node->job;
-        } else if (timer->kind == TIMER_HOLD) {
-            node = WHEEL_OWNER(timer, struct node, hold);
-            job = node->job;
-        } else {
-            job = WHEEL_OWNER(timer, struct job, timer);
+        if (timer->kind != TIMER_JOB) {
+            node = (void *)((char *)timer - node_timers[timer->kind].offset);
         }
+        struct job *job = node ? node->job : WHEEL_OWNER(timer, struct job, timer);
         if (actions_reserve(r, job)) {
             /* What has been worked off before stands; the rest keeps. */
             return i == 0 ? TFE_ENOMEM : 0;
         }
         wheel_cancel(&r->wheel, due);
-        if (timer->kind == TIMER_PROBE) {
-            on_probe_over(r, node);
-        } else if (timer->kind == TIMER_HOLD) {
-            on_hold_over(r, node);
-        } else if (node) {
-            on_lease_over(r, node);
+        if (node) {
+            node_timers[timer->kind].over(r, node);
         } else {
-            job_settle(r, job);
+            job_touch(job);
         }
+        settle(r, job);
     }
     return 0;
 }
 
+static int take(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
+{
+    switch (event->type) {
+    case RDZV_MESSAGE:
+        return take_message(r, event->session, event->msg, ret_job);
+    case RDZV_CLOSED:
+        return take_closed(r, event->session, ret_job);
+    case RDZV_PERSISTED:
+    case RDZV_PERSIST_FAILED:
+        return take_written(r, event, ret_job);
+    case RDZV_DRAIN:
+    case RDZV_EVICT:
+    case RDZV_STOP_JOB:
+    case RDZV_GROW:
+    case RDZV_RESIZE:
+        return take_order(r, event, ret_job);
+    case RDZV_FORGET:
+        return take_forget(r, event, ret_job);
+    case RDZV_PARDON:
+        ban_drop(r, event->job, event->node);
+        return 0;
+    case RDZV_TICK:
+        return take_tick(r);
+    }
+    return TFE_EINVAL;
+}
+
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_actions *ret)
 {
+    struct job *job = NULL;
     *ret = (struct rdzv_actions){.deadline = r->deadline};
-    r->n_actions = 0;
+    r->out.n = 0;
     r->steps++;
+    r->by = event->by;
     bury(r);
     if ((event->type == RDZV_MESSAGE || event->type == RDZV_CLOSED) &&
         event->session >= r->config.max_sessions) {
@@ -252,31 +316,12 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
         r->wall = event->wall;
     }
     (void)wheel_peek(&r->wheel, r->now); /* new timers are filed by the present time */
-    int rc = 0;
-    switch (event->type) {
-    case RDZV_MESSAGE:
-        rc = take_message(r, event->session, event->msg);
-        break;
-    case RDZV_CLOSED:
-        rc = take_closed(r, event->session);
-        break;
-    case RDZV_PERSISTED:
-    case RDZV_PERSIST_FAILED:
-        rc = take_written(r, event);
-        break;
-    case RDZV_DRAIN:
-    case RDZV_EVICT:
-    case RDZV_STOP_JOB:
-        rc = take_order(r, event);
-        break;
-    case RDZV_TICK:
-        rc = take_tick(r);
-        break;
-    }
+    int rc = take(r, event, &job);
     if (rc) {
         return rc;
     }
+    settle(r, job);
     r->deadline = wheel_next(&r->wheel);
-    *ret = (struct rdzv_actions){.v = r->actions, .n = r->n_actions, .deadline = r->deadline};
+    *ret = (struct rdzv_actions){.v = r->out.v, .n = r->out.n, .deadline = r->deadline};
     return 0;
 }

@@ -9,31 +9,30 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
+#include "common/base/job_spec.h"
 #include "common/base/mem.h"
 #include "common/base/msg.h"
+#include "common/base/principal.h"
 #include "common/base/time.h"
 
 /* Records that one step asks to be written at most. */
 #define RDZV_PERSIST_MAX 1000
 
-/* Settings of a server. Durations in ms. A job that an agent opens with wishes of its own (JOIN)
- * keeps those instead. */
+/* Settings of a server. Durations in ms. */
 struct rdzv_config {
-    uint64_t incarnation;   /* random, new per server process */
-    uint64_t seed;          /* of the core's own random numbers */
-    uint32_t ttl_ms;        /* of a lease */
-    uint32_t fence_ms;      /* 0: 120 s for an epoch of one node, else 300 s; at least 3 x ttl */
-    uint32_t gather_ms;     /* first start: nobody new for so long closes the window */
-    uint32_t gather_max_ms; /* … and so long after min are ready, in any case */
-    uint32_t grow_wait_ms;  /* kept for the job, not used yet */
-    uint32_t stop_grace_ms; /* a trainer's time between stop and kill */
-    uint32_t elastic_timeout_ms; /* below min for so long fails a job; 0: it waits for ever */
-    uint32_t exit_grace_ms;      /* for the others, after rank 0 ended well */
-    uint32_t max_restarts;       /* job-global */
-    uint32_t renew_rate;         /* renewals per second that leases are lengthened for; 0: 5,000 */
-    uint32_t probe_ms;     /* an address that nobody reaches for so long is refused; 0: 30 s */
-    uint32_t max_sessions; /* sessions are numbered 0 … max_sessions - 1 */
-    uint32_t max_nodes;    /* with so many leases no newcomer is let in; 0: max_sessions */
+    uint64_t incarnation;      /* random, new per server process */
+    uint32_t ttl_ms;           /* of a lease */
+    uint32_t fence_ms;         /* 0: 120 s for an epoch of one node, else 300 s; at least 3 x ttl */
+    uint32_t gather_max_ms;    /* first start: so long after min are ready, in any case */
+    uint32_t exit_grace_ms;    /* for the others, after the chief ended well */
+    uint32_t renew_rate;       /* renewals per second that leases are lengthened for; 0: 5,000 */
+    uint32_t probe_ms;         /* an address that nobody reaches for so long is refused; 0: 30 s */
+    uint32_t probe_rate;       /* addresses that nodes are asked to try per second; 0: 5,000 */
+    uint32_t max_sessions;     /* sessions are numbered 0 … max_sessions - 1 */
+    uint32_t max_nodes;        /* with so many leases no newcomer is let in; 0: max_sessions */
+    uint32_t max_jobs_per_key; /* that agents with one key open; 0: 5,000 */
+    uint32_t max_nodes_per_key; /* that are connected with one key; 0: any number */
+    struct job_spec wishes;     /* what counts where a job has no wish of its own */
 };
 
 enum rdzv_event_type {
@@ -44,21 +43,28 @@ enum rdzv_event_type {
     RDZV_DRAIN,          /* an operator takes this node out of its job, in an orderly way */
     RDZV_EVICT,          /* … at once, whether it answers or not */
     RDZV_STOP_JOB,       /* an operator ends this job */
+    RDZV_GROW,           /* … or has it take in at once who waits for a place */
+    RDZV_RESIZE,         /* … or says how many nodes it may have */
+    RDZV_FORGET,         /* … or forgets it; job NULL: those that have been idle since `before` */
+    RDZV_PARDON,         /* a node that was evicted may come again, for all the core minds */
     RDZV_TICK            /* time has come to the deadline of the last step, or passed it */
 };
 
 struct rdzv_event {
     enum rdzv_event_type type;
-    struct tfe_mono now;       /* earlier than the last event's counts as the last event's */
-    uint32_t session;          /* MESSAGE, CLOSED */
-    const struct tfe_msg *msg; /* MESSAGE; borrowed for the call */
-    const char *job;           /* PERSISTED, PERSIST_FAILED, DRAIN, EVICT, STOP_JOB; borrowed */
-    const char *node;          /* DRAIN, EVICT: the node's id; borrowed */
-    bool has_within;           /* DRAIN: it has to be gone so soon */
+    struct tfe_mono now;        /* earlier than the last event's counts as the last event's */
+    const struct principal *by; /* who speaks: MESSAGE and an operator's orders; borrowed */
+    uint32_t session;           /* MESSAGE, CLOSED */
+    const struct tfe_msg *msg;  /* MESSAGE; borrowed for the call */
+    const char *job;            /* PERSISTED, PERSIST_FAILED, orders; borrowed */
+    const char *node;           /* DRAIN, EVICT, PARDON: the node's id; borrowed */
+    bool has_within;            /* DRAIN: it has to be gone so soon */
     uint32_t within_ms;
-    uint64_t sequence; /* PERSISTED, PERSIST_FAILED: the record's */
-    bool conflict;     /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
-    struct tfe_wall wall; /* civil time, for sentences and records only; 0: not known */
+    uint32_t min_nodes, max_nodes; /* RESIZE */
+    uint64_t sequence;             /* PERSISTED, PERSIST_FAILED: the record's */
+    bool conflict; /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
+    struct tfe_wall before; /* FORGET of old ones */
+    struct tfe_wall wall;   /* civil time, for sentences and records only; 0: not known */
 };
 
 enum rdzv_action_type {
@@ -70,45 +76,45 @@ enum rdzv_action_type {
     RDZV_TRACE    /* something a person may want to read */
 };
 
-/* What happened, for logs and for the simulator's expected traces. NODE_DRAINING and NODE_EVICTED
- * (text: label) and JOB_STOPPING are an operator's orders. */
+/* What happened, for logs and for the simulator's expected traces: name, level, and under which
+ * names its number and text are logged, if they are. */
 #define RDZV_TRACES(X)                                                                             \
-    X(JOB_STATE, "job_state")             /* text: new state, number: the run that begins */       \
-    X(NODE_JOINED, "node_joined")         /* text: label */                                        \
-    X(NODE_BACK, "node_back")             /* a known node on a new connection */                   \
-    X(NODE_READY, "node_ready")           /* epoch, text: host */                                  \
-    X(NODE_UNVERIFIED, "node_unverified") /* ready, with nobody to try its address; text: host */  \
-    X(NODE_VERIFIED, "node_verified")     /* text: the node that reached its address */            \
-    X(NODE_UNREACHED, "node_unreached") /* number: ms since the first try; text: what was tried */ \
-    X(NODE_DEAD, "node_dead") /* its trainers are: text: the node that found their ports closed */ \
-    X(NODE_SUSPECT, "node_suspect") /* its connection is gone without a GOODBYE */                 \
-    X(NODE_LOST, "node_lost")       /* lease over, or left out of a switch; text: why */           \
-    X(NODE_LEFT, "node_left")       /* GOODBYE, or let go after a drain */                         \
-    X(NODE_EXITED, "node_exited")   /* epoch, number: code or 128 + signal, text: error tail */    \
-    X(NODE_QUARANTINED,                                                                            \
-      "node_quarantined")           /* number: ms, text: own_fault, … before its first step */   \
-    X(NODE_REFUSED, "node_refused") /* text: sentence */                                           \
-    X(LISTENING, "node_listening")  /* epoch, number: ms since its START, 0 not known */           \
-    X(SWITCH, "switch")             /* epoch that ends; text: cause of the next */                 \
-    X(EPOCH, "epoch")               /* epoch that begins, number: members, text: cause */          \
-    X(REBUILT, "rebuilt")       /* the running epoch, from what so many members (number) said */   \
-    X(WAIT_FENCE, "wait_fence") /* the switch waits so many ms (number) for the fence */           \
-    X(MASS_LOSS, "mass_loss")   /* number: ms for which nothing is decided; text: why */           \
-    X(END, "end")           /* of an epoch by an exit; number: fruitless epochs in a row, text:    \
-                                       own_fault, peer_caused, … */                              \
-    X(RESTARTS, "restarts") /* number: of the budget used; text: why less than before */           \
-    X(WRITE_FAILED, "write_failed") /* number: ms until the next try */                            \
-    X(JOB_FINISHED, "job_finished") /* text: sentence */                                           \
-    X(NODE_DRAINING, "node_draining")                                                              \
-    X(NODE_EVICTED, "node_evicted")                                                                \
-    X(JOB_STOPPING, "job_stopping")                                                                \
-    X(NODE_NOTICED, "node_noticed") /* number: ms to its deadline, 0 none; text: kind */           \
-    X(NODE_STAYS, "node_stays")     /* its notice was withdrawn */                                 \
-    X(SAVE, "save")                 /* scripts are asked; number: the SAVE's */                    \
-    X(SAVED, "saved")               /* … and have answered; number: ms since then */
+    X(JOB_STATE, "job_state", DEBUG, NULL, "state") /* number: the run that begins */              \
+    X(NODE_JOINED, "node_joined", INFO, NULL, "name")                                              \
+    X(NODE_BACK, "node_back", INFO, NULL, NULL) /* a known node on a new connection */             \
+    X(NODE_READY, "node_ready", DEBUG, NULL, "host")                                               \
+    X(NODE_UNVERIFIED, "node_unverified", DEBUG, NULL, "host")   /* nobody to try it */            \
+    X(NODE_VERIFIED, "node_verified", DEBUG, NULL, "by")         /* who reached its address */     \
+    X(NODE_UNREACHED, "node_unreached", WARN, "for_ms", "tried") /* since the first try */         \
+    X(NODE_DEAD, "node_dead", WARN, NULL, "by")         /* its trainers: who has shown it */       \
+    X(NODE_SUSPECT, "node_suspect", WARN, NULL, NULL)   /* no connection, and no GOODBYE */        \
+    X(NODE_LOST, "node_lost", WARN, NULL, "why")        /* lease over, or left out of a switch */  \
+    X(NODE_LEFT, "node_left", INFO, NULL, NULL)         /* GOODBYE, or let go after a drain */     \
+    X(NODE_EXITED, "node_exited", INFO, "code", "tail") /* or 128 + signal */                      \
+    X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "how") /* own_fault, … */                \
+    X(NODE_REFUSED, "node_refused", WARN, NULL, "why")                                             \
+    X(LISTENING, "node_listening", DEBUG, "ms", NULL)  /* since its START, 0 not known */          \
+    X(SWITCH, "switch", INFO, NULL, "cause")           /* epoch: that ends; of the next */         \
+    X(EPOCH, "epoch", INFO, "members", "cause")        /* that begins */                           \
+    X(REBUILT, "rebuilt", WARN, "members", NULL)       /* the running epoch, by their word */      \
+    X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)      /* the switch waits so long */              \
+    X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "why") /* nothing is decided so long */            \
+    X(END, "end", INFO, "fruitless", "how")            /* epochs in a row; peer_caused, … */     \
+    X(RESTARTS, "restarts", INFO, "used", "why")       /* … there are less than before */        \
+    X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL)                                    \
+    X(JOB_FINISHED, "job_finished", INFO, NULL, "why")                                             \
+    X(NODE_DRAINING, "node_draining", INFO, NULL, "name")        /* an operator's order */         \
+    X(NODE_EVICTED, "node_evicted", WARN, NULL, "name")          /* likewise */                    \
+    X(JOB_STOPPING, "job_stopping", INFO, NULL, NULL)            /* likewise */                    \
+    X(JOB_RESIZED, "job_resized", INFO, "max", NULL)             /* likewise */                    \
+    X(NODE_NOTICED, "node_noticed", INFO, "deadline_ms", "kind") /* 0: it has none */              \
+    X(NODE_STAYS, "node_stays", INFO, NULL, "name")              /* its notice was withdrawn */    \
+    X(SAVE, "save", INFO, "number", NULL)                        /* scripts are asked */           \
+    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "why")           /* for a first checkpoint */      \
+    X(SAVED, "saved", INFO, "after_ms", NULL)                    /* … and have answered */
 
 enum rdzv_trace_kind {
-#define RDZV_TRACE_ENUM(NAME, name) TRACE_##NAME,
+#define RDZV_TRACE_ENUM(NAME, name, level, number, text) TRACE_##NAME,
     RDZV_TRACES(RDZV_TRACE_ENUM)
 #undef RDZV_TRACE_ENUM
 };
@@ -120,6 +126,7 @@ struct rdzv_trace {
     enum rdzv_trace_kind kind;
     const char *job;  /* NULL: none */
     const char *node; /* NULL: none */
+    const char *name; /* its label */
     uint64_t epoch;
     uint64_t number;
     const char *text; /* NULL: none */
@@ -136,22 +143,25 @@ struct rdzv_member {
     const char *host;
     const uint16_t *ports; /* as many as the job has processes per node */
     uint64_t join_order;   /* smaller: longer in the job */
-    bool durable;          /* as its JOIN said */
-    bool drained;          /* an operator takes it out: it is in no later epoch */
+    bool durable;          /* as its JOIN said, like fixed_ports */
+    bool fixed_ports;
+    bool drained; /* an operator takes it out: it is in no later epoch */
     /* Nodes that have got its id from its address: what they find closed there proves something. */
     const struct tfe_id *known_to;
-    uint32_t n_known_to; /* at most RDZV_KNOWN_TO_MAX */
+    uint32_t n_known_to;    /* at most RDZV_KNOWN_TO_MAX */
+    const char *death_hash; /* as its JOIN said: of its death certificate; "" none … */
+    uint32_t guard_port;    /* … and where that may be had */
+    bool taken_over;        /* another process has come with its id: nothing proves its death */
 };
 
 /* What must be on disk before anybody hears of it: a job and its newest epoch, or its end. */
 struct rdzv_record {
     uint64_t sequence; /* counts up; a later record of a job replaces the earlier ones */
     const char *job;
-    uint32_t min_nodes, max_nodes, nproc;
-    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms, elastic_timeout_ms;
-    uint32_t chief_grace_ms;
-    bool no_grow;
-    uint64_t script_digest;
+    bool gone; /* the job is forgotten: nothing of it is kept, and nothing below counts but
+                  predecessor */
+    struct job_spec spec; /* no wish is open */
+    bool resized; /* an operator has said how many nodes: what agents bring does not count */
     uint32_t run;
     const char *run_key; /* tfe_id: as the agents name the run; "" they do not */
     uint32_t restarts;
@@ -164,6 +174,7 @@ struct rdzv_record {
     uint32_t ttl_ms;   /* the largest that was ever granted */
     uint32_t fence_ms; /* likewise */
     bool over;         /* the job has ended; result and sentence count */
+    bool fenced;       /* over: nothing is known of what it ran, a next run waits for the fence */
     enum tfe_result result;
     const char *sentence;
     struct tfe_wall ended;             /* over: when, 0 not known */
@@ -179,25 +190,8 @@ struct rdzv_record {
  * began it. */
 struct rdzv_ledger {
     const char *job;
-    uint32_t run;
-    uint64_t epoch;
-    enum tfe_cause cause;
-    const char *blamed; /* label of the node whose loss, exit or notice began it; "" none */
-    bool planned;       /* nobody had failed: the epoch before was stopped for it */
-    uint32_t n_members;
-    struct tfe_mono detected;   /* the reason for it was seen */
-    struct tfe_mono stopped;    /* STOP to the epoch before */
-    struct tfe_mono gathered;   /* its members were READY */
-    struct tfe_mono committed;  /* it was durable */
-    struct tfe_mono started;    /* its first START */
-    struct tfe_mono listening;  /* all members said LISTENING */
-    struct tfe_mono progressed; /* the first PROGRESS told of a step */
-    struct tfe_mono ended;      /* its own STOP, or the job's end */
-    bool has_saved;             /* the newest checkpoint that was told */
-    uint64_t saved_step;
-    bool has_lost; /* steps done after that, which the next epoch does again */
-    uint64_t lost_steps;
-    bool is_over; /* nothing of this will change any more */
+    struct msg_epoch_row row;         /* but for its times, which are civil */
+    struct tfe_mono at[EPOCH__TIMES]; /* NEVER: not known, or not yet */
 };
 
 /* Everything an action points to belongs to the core and lives until the next rdzv_step. */
@@ -230,7 +224,8 @@ void rdzv_free(struct rdzv *r);
  * TFE_ENOMEM; TFE_EINVAL: session out of range, a message that no agent may send, or sizes that the
  * codec would not have let through; TFE_ESTATE: not legal now (a message other than JOIN on a
  * session that no node holds): the shell closes that session; TFE_ENOENT: an operator's order for a
- * job or a node that is not there. */
+ * job or a node that is not there. TFE_ESTATE: the job cannot be forgotten, there are nodes of it.
+ */
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
               struct rdzv_actions *ret) TFE_MUST_CHECK;
 
@@ -241,9 +236,25 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
 int rdzv_restore(struct rdzv *r, struct tfe_mono now,
                  const struct rdzv_record *record) TFE_MUST_CHECK;
 
+/* A job of this name has a record that cannot be read: it is shown as such, unless its agents bring
+ * it back. TFE_EINVAL: it is no name of a job. TFE_ENOMEM. */
+int rdzv_set_aside(struct rdzv *r, const char *name) TFE_MUST_CHECK;
+
 /* Reading, for status. Fills *ret_job with the first job whose name is above `after` (NULL: the
  * first of all); TFE_ENOENT: none left. Strings live until the next rdzv_step. */
 int rdzv_view_job(const struct rdzv *r, const char *after,
+                  struct msg_status_job *ret_job) TFE_MUST_CHECK;
+
+/* When a turn of the server's loop was last so late that no lease ends for it; at 0: never. */
+struct tfe_mono rdzv_view_late(const struct rdzv *r);
+/* Adds what the job of this row waits for, kept in room, and how long it has been in its state. */
+void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char room[MSG_SENTENCE_MAX]);
+/* Likewise, of a node, where not all of the job wait for the same. */
+void rdzv_view_node_waits(const struct rdzv *r, const char *job, struct msg_status_node *row,
+                          char room[MSG_SENTENCE_MAX]);
+
+/* The job of this name. TFE_ENOENT. Strings live until the next rdzv_step. */
+int rdzv_find_job(const struct rdzv *r, const char *name,
                   struct msg_status_job *ret_job) TFE_MUST_CHECK;
 
 /* The node of the job whose id is the first above `after`; members and spares alike. */
@@ -257,13 +268,20 @@ struct rdzv_found {
     struct {
         const char *job;
         const char *node;
+        const char *name;
+        const uint8_t *token_id; /* that it came with; NULL: not known, after a restart */
+        uint32_t session;        /* UINT32_MAX: it is not connected */
     } v[RDZV_FOUND_MAX];
 };
 
+/* The node that speaks in this session, as rdzv_find_node; TFE_ENOENT: none has joined in it. */
+int rdzv_node_of(const struct rdzv *r, uint32_t session, struct rdzv_found *ret) TFE_MUST_CHECK;
+
 /* Who has this id; if nobody, which connected nodes have this label; if none, which suspects. Looks
- * at every node: for people's questions only. TFE_ENOENT: nobody. Strings live until the next
- * rdzv_step. */
-int rdzv_find_node(const struct rdzv *r, const char *name,
+ * at every node of the jobs that `by` may give orders about: for people's questions only.
+ * TFE_ENOENT: nobody. What is pointed to lives until the
+ * next rdzv_step. */
+int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char *name,
                    struct rdzv_found *ret_found) TFE_MUST_CHECK;
 
 #endif

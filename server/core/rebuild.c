@@ -1,11 +1,11 @@
-/* server/core/rebuild.c: a job whose record is lost, put together from what its members say (DESIGN
- * 6).
+/* server/core/rebuild.c: a job whose record is lost, put together from what its members say
+ * (design 6).
  *
- *     WAITING, GATHERING --JOIN with running--> REBUILDING --all, or most of them in time-->
- * RUNNING
+ *     WAITING, GATHERING --JOIN with running--> REBUILDING --all, or most in time--> RUNNING
  *                                                    |
  *                                                    +-- too few: their word may be of an epoch
- * that others have left: fences, then a new epoch
+ *                                                        that others have left: fences, then a
+ *                                                        new epoch
  *
  * The highest epoch that anybody runs counts. Its members train on meanwhile, and if all of them
  * are back none is restarted. Who is missing after one lease is lost: a lease is what it had to
@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-#include "server/core/core.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/presence.h"
 
 /* The epoch that the JOIN's RUNNING is about. */
 static uint64_t epoch_of(const struct msg_join *join)
@@ -23,12 +23,21 @@ static uint64_t epoch_of(const struct msg_join *join)
     return join->running_epoch != 0 || !join->exited ? join->running_epoch : join->exited->epoch;
 }
 
+/* Whether it could be true, if nobody else says so too: of an epoch of several nodes most have to,
+ * before anything comes of it. */
+static bool is_credible(const struct msg_running *running, uint64_t epoch)
+{
+    return running->run <= MSG_LEAP &&
+           epoch < (running->nodes > 1 ? MSG_EPOCH_LIMIT : MSG_LEAP + 1);
+}
+
 bool rebuild_wants(const struct job *job, const struct msg_join *join)
 {
     const struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
     uint64_t epoch = epoch_of(join);
-    return running && job->epoch.number == 0 && job->durable_epoch == 0 && !job->write.is_open &&
+    return running && is_credible(running, epoch) && job->epoch.number == 0 &&
+           job->write.sequence == 0 &&
            (job->state == JOB_WAITING || job->state == JOB_GATHERING ||
             job->state == JOB_REBUILDING) &&
            (epoch > rebuild->epoch ||
@@ -38,19 +47,18 @@ bool rebuild_wants(const struct job *job, const struct msg_join *join)
 
 int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join)
 {
-    if (!job->nobody) {
-        job->nobody =
-            node_new(r, &(struct msg_join){.node_name = "not heard of", .nproc = join->nproc});
-        if (!job->nobody) {
+    struct rebuild *rebuild = &job->rebuild;
+    if (!rebuild->nobody) {
+        rebuild->nobody = node_new(r, "unknown", "not heard of", join->spec.nproc);
+        if (!rebuild->nobody) {
             return TFE_ENOMEM;
         }
-        (void)id_set(&job->nobody->id, "unknown");
-        job->nobody->job = job;
-        job->nobody->gone = true;
+        rebuild->nobody->job = job;
+        rebuild->nobody->is_gone = true;
     }
     /* Most of the members will be there before their number counts: no word of one node makes the
      * server hold much. */
-    return job_reserve(r, job, 2 * ((size_t)job->n_nodes + 1), join->max_nodes, join->nproc);
+    return job_reserve(r, job, 2 * ((size_t)job->n_nodes + 1), &job->spec);
 }
 
 static bool is_taken(struct job *job, uint32_t seat)
@@ -58,11 +66,20 @@ static bool is_taken(struct job *job, uint32_t seat)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->reports && node->report.seat == seat) {
+        if (node->report.is_given && node->report.seat == seat) {
             return true;
         }
     }
     return false;
+}
+
+/* Ends what a node reports that is not adopted. */
+static void dismiss(struct rdzv *r, struct node *node)
+{
+    if (node_is_connected(node)) {
+        send_stop(r, node, node->job->rebuild.epoch);
+        node_prepare(r, node);
+    }
 }
 
 /* Those who run an older epoch do not belong to it any more. */
@@ -71,12 +88,9 @@ static void overtake(struct rdzv *r, struct job *job)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->reports) {
-            rebuild_forget(node);
-            if (node->session != NO_SESSION) {
-                send_to(r, node->session, MSG_STOP)->u.stop.epoch = job->rebuild.epoch;
-                node_prepare(r, node);
-            }
+        if (node->report.is_given) {
+            report_forget(node);
+            dismiss(r, node);
         }
     }
 }
@@ -88,72 +102,52 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     const struct msg_running *running = join->running;
     if (epoch_of(join) > rebuild->epoch) {
         overtake(r, job);
-        if (rebuild->epoch == 0) {
-            rebuild->until = lease_end_from(r, job, r->now);
-        }
-        rebuild->epoch = epoch_of(join);
-        rebuild->run = running->run;
-        rebuild->nodes = running->nodes;
-        rebuild->digest = running->digest;
-        rebuild->cause = running->cause;
-        job->run = running->run;
+        *rebuild = (struct rebuild){
+            .epoch = epoch_of(join),
+            .run = running->run,
+            .nodes = running->nodes,
+            .digest = running->digest,
+            .cause = running->cause,
+            .until = rebuild->epoch == 0 ? lease_end_from(r, job, r->now) : rebuild->until,
+            .nobody = rebuild->nobody,
+        };
+        run_restore(job, running->run, NULL, (struct tfe_wall){0});
     }
-    uint32_t seat = running->rank / job->nproc;
-    if (!node->reports && is_taken(job, seat)) {
+    uint32_t seat = roster_seat(job, running->rank);
+    if (!node->report.is_given && is_taken(job, seat)) {
         return false;
     }
-    rebuild_forget(node);
-    node->reports = true;
-    node->report = (struct report){.seat = seat, .ran = join->running_epoch != 0};
-    if (join->exited && join->exited->epoch == rebuild->epoch) {
-        rebuild_take_end(node, join->exited);
+    report_forget(node);
+    report_begin(node, seat);
+    if (join->exited) {
+        (void)report_take_end(node, join->exited);
     }
     rebuild->n_reported++;
-    memcpy(node->host, running->host, strlen(running->host) + 1);
-    memcpy(node->ports, running->ports, running->n_ports * sizeof(*running->ports));
+    ready_learn(node, running->host, running->ports, running->n_ports);
     return true;
 }
 
-void rebuild_take_end(struct node *node, const struct msg_exited *exited)
+/* Until then anybody may run what belongs to an epoch of so many nodes. */
+static struct tfe_mono fence_from_now(const struct rdzv *r, const struct job *job, uint32_t n_nodes)
 {
-    node->report.has_ended = true;
-    node->report.stopped = exited->stopped;
-    node->report.code = (uint8_t)exited->code;
-    node->report.signal = (uint8_t)exited->signal;
-}
-
-void rebuild_forget(struct node *node)
-{
-    if (node->reports) {
-        node->reports = false;
-        node->job->rebuild.n_reported--;
-    }
-}
-
-static struct tfe_mono fence_end(const struct rdzv *r, const struct job *job)
-{
-    return lease_fence_end_from(r->now,
-                                lease_fence_ms(r, job->rebuild.nodes, lease_ttl_ms(r, job)));
+    return lease_fence_end_from(r->now, lease_fence_ms(r, n_nodes, lease_ttl_ms(r, job)));
 }
 
 static void seat_members(struct rdzv *r, struct job *job)
 {
-    struct epoch *epoch = &job->epoch;
-    struct tfe_mono fenced = fence_end(r, job);
-    job->nobody->lease.fence_end = fenced;
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        epoch->seats[seat] = job->nobody;
+    struct tfe_mono fenced = fence_from_now(r, job, job->rebuild.nodes);
+    struct node *nobody = job->rebuild.nobody;
+    lease_extend_fence(nobody, fenced);
+    for (uint32_t seat = 0; seat < job->rebuild.nodes; seat++) {
+        epoch_seat(&job->epoch, seat, nobody);
     }
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->reports) {
-            epoch->seats[node->report.seat] = node;
-            node->seat = node->report.seat;
-            node->listening = node->report.listening;
-            node->started = true;
-            node->accounted = false;
-            node->lease.fence_end = tfe_mono_max(node->lease.fence_end, fenced);
+        if (node->report.is_given) {
+            epoch_seat(&job->epoch, node->report.seat, node);
+            seat_adopt(node, node->report.seat, node->report.is_listening);
+            lease_extend_fence(node, fenced);
         }
     }
 }
@@ -162,42 +156,35 @@ static void seat_members(struct rdzv *r, struct job *job)
 static bool adopt(struct rdzv *r, struct job *job)
 {
     struct rebuild *rebuild = &job->rebuild;
-    struct epoch *epoch = &job->epoch;
     bool is_whole = rebuild->n_reported == rebuild->nodes;
-    if (rebuild->nodes > job->cap_seats || rebuild->nodes * job->nproc > job->cap_rows) {
+    if (rebuild->nodes > job->cap_seats || roster_world(job, rebuild->nodes) > job->cap_rows) {
         return false;
     }
-    epoch->number = rebuild->epoch;
-    epoch->n_seats = rebuild->nodes;
     seat_members(r, job);
-    epoch_make_table(job);
-    if (is_whole && epoch->digest != rebuild->digest) {
-        for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-            epoch->seats[seat]->seat = NO_SEAT;
+    struct epoch_past past = {.number = rebuild->epoch,
+                              .cause = rebuild->cause,
+                              .digest = rebuild->digest,
+                              .must_match = is_whole};
+    if (!epoch_adopt(r, job, rebuild->nodes, &past)) {
+        for (uint32_t seat = 0; seat < rebuild->nodes; seat++) {
+            seat_leave(job->epoch.seats[seat]);
         }
-        epoch->number = 0;
-        epoch->n_seats = 0;
         return false;
     }
-    epoch->digest = rebuild->digest;
-    epoch->cause = rebuild->cause;
-    epoch->opened = true;
-    epoch->adopted = true;
-    epoch->started = r->now;
-    plan_begin_epoch(r, job);
-    plan_forget_standstill(job);
-    ledger_adopt(job);
-    epoch->n_accounted = 0;
-    job->is_first_epoch = false;
     if (!is_whole) {
-        job_want_switch(job, CAUSE_NODE_LOST);
+        switch_want(job, CAUSE_SERVER_LOST, NULL);
     }
     send_trace(r, TRACE_REBUILT, job, NULL, rebuild->n_reported, NULL);
-    *rebuild = (struct rebuild){.epoch = 0};
     if (is_whole) {
         write_job(r, job);
     }
     return true;
+}
+
+/* It has been decided. */
+static void clear(struct job *job)
+{
+    job->rebuild = (struct rebuild){.nobody = job->rebuild.nobody};
 }
 
 void rebuild_judge(struct rdzv *r, struct job *job)
@@ -205,8 +192,8 @@ void rebuild_judge(struct rdzv *r, struct job *job)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->reports && node->report.has_ended) {
-            const struct report *report = &node->report;
+        const struct report *report = &node->report;
+        if (report->is_given && report->has_ended) {
             /* What they died of does not fit in here, and without it nobody can be charged: who did
              * not end well counts as ended by its own agent, for the server was away. */
             struct msg_exited exited = {.epoch = job->epoch.number,
@@ -214,42 +201,46 @@ void rebuild_judge(struct rdzv *r, struct job *job)
                                         .signal = report->signal,
                                         .stopped = report->stopped,
                                         .tail = ""};
-            exited.stopped = !exited_well(&exited);
-            if (node->session != NO_SESSION) {
-                send_to(r, node->session, MSG_NOTED)->u.noted.epoch = job->epoch.number;
+            exited.stopped = !verdict_is_good(&exited);
+            /* Trainers run no longer than the server may wait for them, so who still runs the epoch
+             * has not been passed over. Who does not may have been, long ago: others may run what
+             * came after. */
+            if (exited.stopped) {
+                fence_keep_run(&job->fence, fence_from_now(r, job, job->epoch.n_seats));
             }
-            judge_exited(r, node, &exited, true);
+            if (node_is_connected(node)) {
+                send_noted(r, node, job->epoch.number);
+            }
+            verdict_take(r, node, &exited, true);
         }
-        node->reports = false;
+        report_done(node);
     }
 }
 
 static void give_up(struct rdzv *r, struct job *job)
 {
-    job->is_first_epoch = false; /* nobody has to be gathered any more */
+    run_begun(job); /* nobody has to be gathered any more */
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->reports && node->report.ran) {
-            job->fenced_until = tfe_mono_max(job->fenced_until, fence_end(r, job));
+        if (!node->report.is_given) {
+            continue;
         }
-        if (node->reports && node->session != NO_SESSION) {
-            send_to(r, node->session, MSG_STOP)->u.stop.epoch = job->rebuild.epoch;
-            node_prepare(r, node);
-        }
-        node->reports = false;
+        fence_keep_run(&job->fence, fence_from_now(r, job, job->rebuild.nodes));
+        dismiss(r, node);
+        report_done(node);
     }
-    job->rebuild = (struct rebuild){.epoch = 0};
+    clear(job);
 }
 
 enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job)
 {
     const struct rebuild *rebuild = &job->rebuild;
-    bool is_late = is_past(r, rebuild->until);
-    if (rebuild->n_reported < rebuild->nodes && !is_late) {
+    if (rebuild->n_reported < rebuild->nodes && !is_past(r, rebuild->until)) {
         return REBUILD_WAITS;
     }
     if (2 * rebuild->n_reported > rebuild->nodes && adopt(r, job)) {
+        clear(job);
         return REBUILD_ADOPTED;
     }
     give_up(r, job);

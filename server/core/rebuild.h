@@ -13,17 +13,18 @@ struct job;
 struct node;
 struct rdzv;
 
-/* What a node has said of its part in the epoch that its job is being rebuilt from. */
+/* What a node has said of its part in the epoch that its job is being rebuilt from. Written by
+ * report.c. */
 struct report {
+    bool is_given;
     uint32_t seat;
-    bool ran; /* its trainers did, when it came */
-    bool listening;
+    bool is_listening;
     bool has_ended;       /* its trainers have, so: */
     uint8_t code, signal; /* as in EXITED */
     bool stopped;
 };
 
-/* What a job without a record is put together from; epoch 0: it is not. */
+/* What a job without a record is put together from; epoch 0: it is not. Written by rebuild.c. */
 struct rebuild {
     uint64_t epoch;
     uint32_t run;
@@ -32,7 +33,14 @@ struct rebuild {
     uint64_t digest;
     enum tfe_cause cause;
     struct tfe_mono until;
+    struct node *nobody; /* in the seats of members that nothing was heard of; in no tree */
 };
+
+/* One of those who have reported does so no more. */
+static inline void rebuild_count_out(struct rebuild *rebuild)
+{
+    rebuild->n_reported--;
+}
 
 /* Whether what the JOIN says of the running epoch could be what the job is to be rebuilt from. */
 bool rebuild_wants(const struct job *job, const struct msg_join *join);
@@ -40,13 +48,20 @@ bool rebuild_wants(const struct job *job, const struct msg_join *join);
 int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join) TFE_MUST_CHECK;
 /* Takes it in; preconditions: the two above. False: somebody else says that it has this rank. */
 bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join);
-/* The trainers of a node that reports have come to their end. */
-void rebuild_take_end(struct node *node, const struct msg_exited *exited);
-/* After REBUILD_ADOPTED: what follows from those ends that were told meanwhile. */
-void rebuild_judge(struct rdzv *r, struct job *job);
+/* It reports that it has this seat. */
+void report_begin(struct node *node, uint32_t seat);
+/* The trainers of a node that reports listen, or have come to their end. False: it is about another
+ * epoch, or the node does not report. */
+bool report_take_listening(struct node *node, uint64_t epoch);
+bool report_take_end(struct node *node, const struct msg_exited *exited);
 /* What the node said does not count any more. */
-void rebuild_forget(struct node *node);
+void report_forget(struct node *node);
+/* … or has been made use of. */
+void report_done(struct node *node);
+
 enum rebuild_step { REBUILD_WAITS, REBUILD_ADOPTED, REBUILD_GIVEN_UP };
 enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job);
+/* After REBUILD_ADOPTED: what follows from those ends that were told meanwhile. */
+void rebuild_judge(struct rdzv *r, struct job *job);
 
 #endif

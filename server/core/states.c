@@ -2,10 +2,11 @@
  *
  *     WAITING --> GATHERING --> PREPARING --> COMMITTING --> RUNNING   the way to an epoch
  *        ^  |         |          |  ^  ^  ^       |             |
- *        |  +---------|----------|--+  |  +-------+             |      WAITING: an epoch ran
- * before;
- *        +------------+----------+     |                        |      COMMITTING: a member was
- * lost fewer than min           +------------------------+      lost, failed, joined, drained
+ *        |  +---------|----------|--+  |  +-------+             |
+ *        +------------+----------+     +------------------------+
+ *      fewer than min              a member was lost, failed, joined, drained
+ *
+ *     WAITING --> PREPARING: an epoch ran before. COMMITTING --> PREPARING: a member was lost.
  *
  *     any of these --> COMMITTING --> SUCCEEDED | FAILED | STOPPED     the end: rank 0 ended well,
  *                                                                      out of restarts, an operator
@@ -24,14 +25,14 @@
 #include <string.h>
 
 #include "common/base/text.h"
-#include "server/core/core.h"
-#include "server/core/events.h"
+#include "server/core/job.h"
+#include "server/core/presence.h"
 
-/* DESIGN 4.2: for a suspect without proof of death a switch waits no longer than this. */
+/* design 4.2: for a suspect without proof of death a switch waits no longer than this. */
 #define SUSPECT_WAIT_MS 1000
 /* A stopped job's trainers may take so long to say that they have ended. */
 #define STOP_WAIT_MS 1000
-/* DESIGN 4.2: who is not READY stop-grace and this after STOP is left out. */
+/* design 4.2: who is not READY stop-grace and this after STOP is left out. */
 #define PREPARE_WAIT_MS 30000
 
 static bool settle_waiting(struct rdzv *r, struct job *job);
@@ -80,7 +81,7 @@ static bool enter(struct rdzv *r, struct job *job, enum job_state state)
     TFE_ASSERT(job_states[job->state].next & TO(state));
     job->state = state;
     if (state == JOB_WAITING) {
-        job->waiting_since = r->now;
+        phase_wait(&job->phase, r->now);
     }
     send_trace(r, TRACE_JOB_STATE, job, NULL, 0, job_state_name(state));
     return true;
@@ -92,60 +93,110 @@ static bool wait_until(struct rdzv *r, struct job *job, struct tfe_mono when)
     return false;
 }
 
-/* Asks the members of the running epoch to end their trainers and to get ready for the next one. */
-static bool begin_switch(struct rdzv *r, struct job *job)
+/* --- the end of a job ------------------------------------------------------------------------- */
+
+void job_finish(struct rdzv *r, struct job *job, enum job_state state, const char *sentence)
 {
-    fault_note_progress(r, job);
-    send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->next_cause));
-    ledger_stop(r, job);
-    plan_stop(r, job);
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        struct node *node = job->epoch.seats[seat];
-        if (node->session != NO_SESSION) {
-            struct msg_stop *stop = &send_to(r, node->session, MSG_STOP)->u.stop;
-            stop->epoch = job->epoch.number;
-            stop->planned = job->is_planned;
-            node_prepare(r, node);
-        }
+    run_end_as(job, r->wall, sentence);
+    verdict_note_progress(r, job);
+    if (state == JOB_STOPPED) {
+        job->phase.stop_began = r->now;
     }
-    if (!job->epoch.opened) {
-        epoch_prepare_spares(r, job); /* they were READY for a number that has gone by */
+    write_end(r, job, state);
+    enter(r, job, JOB_COMMITTING);
+}
+
+/* The chief has ended well, and so the job has, unless how it ends has been decided before, and may
+ * be on the disk already. */
+static void succeed(struct rdzv *r, struct job *job)
+{
+    if (!job->write.is_over) {
+        text_setf(r->sentence, sizeof(r->sentence), "job %s succeeded", job->name.text);
+        job_finish(r, job, JOB_SUCCEEDED, r->sentence);
     }
-    job->switch_began = r->now;
-    job->fence_traced = false;
-    return enter(r, job, JOB_PREPARING);
 }
 
 /* Fails the job where its budget is used up (true: it has been decided), or says until when the
  * next epoch has to wait. */
 static bool fails(struct rdzv *r, struct job *job, struct tfe_mono *ret_wait)
 {
-    if (!fault_is_final(r, job, ret_wait)) {
+    if (!verdict_is_final(r, job, ret_wait)) {
         return false;
     }
-    memcpy(job->sentence, job->fault.sentence, sizeof(job->sentence));
-    job_finish(r, job, JOB_FAILED);
+    job_finish(r, job, JOB_FAILED, job->budget.sentence);
     return true;
 }
 
 static void give_up(struct rdzv *r, struct job *job)
 {
-    struct text text;
-    text_init(&text, job->sentence, sizeof(job->sentence));
-    text_add(&text, "job ");
-    text_add(&text, job->name.text);
-    text_add(&text, " gave up: fewer than ");
-    text_add_u64(&text, job->min_nodes);
-    text_add(&text, " nodes were ready for ");
-    text_add_u64(&text, job->elastic_timeout_ms / 1000);
-    text_add(&text, " s (--elastic-timeout)");
-    job_finish(r, job, JOB_FAILED);
+    text_setf(r->sentence, sizeof(r->sentence),
+              "job %s gave up: fewer than %u nodes were ready for %u s (--elastic-timeout)",
+              job->name.text, job->spec.min_nodes, job->spec.elastic_timeout_ms / 1000);
+    job_finish(r, job, JOB_FAILED, r->sentence);
 }
 
-/* Always 0, but for the simulator. */
-static uint32_t few(const struct job *job)
+/* Its end is durable: tells everybody, and frees all places. */
+static void end(struct rdzv *r, struct job *job)
 {
-    return TFE_BUG(min_off_by_one) && job->n_ready > 0;
+    ledger_close(r, job);
+    struct tfe_mono fenced = fence_end(job);
+    fence_keep_ports(&job->fence, job->epoch.number, fenced);
+    if (!roster_is_stopped(job)) {
+        fence_keep_run(&job->fence, fenced); /* of a run that may follow */
+    } else if (job->write.record.fenced && fence_run_is_over(r, job)) {
+        write_job(r, job); /* its trainers' end has been heard since: no fence after a restart */
+    }
+    enter(r, job, job->write.ending);
+    send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->run.sentence);
+    wheel_cancel(&r->wheel, &job->timer.wheel);
+    struct node *node;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        if (node->session.number != NO_SESSION) {
+            send_finish(r, node->session.number, job_result(job), job->run.number,
+                        job->run.sentence);
+        }
+    }
+    job_clear(r, job);
+}
+
+/* --- on the way to an epoch ------------------------------------------------------------------- */
+
+static bool prepare(struct rdzv *r, struct job *job)
+{
+    job->phase.switch_began = r->now;
+    job->phase.fence_until = (struct tfe_mono){0};
+    job->phase.raised_spares = 0;
+    return enter(r, job, JOB_PREPARING);
+}
+
+/* Asks the members of the running epoch to end their trainers and to get ready for the next one. */
+static bool begin_switch(struct rdzv *r, struct job *job)
+{
+    verdict_note_progress(r, job);
+    send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->wish.cause));
+    ledger_stop(r, job, job->wish.is_planned ? plan_detected_at(r, job) : r->now);
+    plan_stop(r, job);
+    const char *blamed = ledger_blamed(job);
+    const char *says = wait_why_switch(r, job);
+    bool in_memory = job->wish.is_planned && plan_is_kept(job);
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        struct node *node = job->epoch.seats[seat];
+        if (node_is_connected(node)) {
+            send_node(r, node, MSG_STOP)->u.stop =
+                (struct msg_stop){.epoch = job->epoch.number,
+                                  .planned = job->wish.is_planned,
+                                  .cause = job->wish.cause,
+                                  .blamed = blamed,
+                                  .says = says,
+                                  .in_memory = in_memory};
+            node_prepare(r, node);
+        }
+    }
+    if (!job->epoch.is_open) {
+        epoch_prepare_spares(r, job); /* they were READY for a number that has gone by */
+    }
+    return prepare(r, job);
 }
 
 static bool settle_waiting(struct rdzv *r, struct job *job)
@@ -157,23 +208,22 @@ static bool settle_waiting(struct rdzv *r, struct job *job)
     if (fails(r, job, &wait)) {
         return true;
     }
-    if (job->n_ready + few(job) < job->min_nodes) {
-        struct tfe_mono patient = job->elastic_timeout_ms
-                                      ? tfe_mono_add(job->waiting_since, job->elastic_timeout_ms)
-                                      : TFE_MONO_NEVER;
+    if (job->n_ready < job->spec.min_nodes) {
+        struct tfe_mono patient =
+            job->spec.elastic_timeout_ms
+                ? tfe_mono_add(job->phase.waiting_since, job->spec.elastic_timeout_ms)
+                : TFE_MONO_NEVER;
         if (is_past(r, patient)) {
             give_up(r, job);
             return true;
         }
         return wait_until(r, job, is_past(r, wait) ? patient : tfe_mono_min(wait, patient));
     }
-    if (!job->is_first_epoch) {
-        /* Losses are handled at once; the gather window is for the first start. */
-        job->switch_began = r->now;
-        job->fence_traced = false;
-        return enter(r, job, JOB_PREPARING);
+    if (!job->run.is_new) {
+        return prepare(
+            r, job); /* losses are handled at once; the gather window is for the first start */
     }
-    job->ready_since = r->now;
+    job->phase.ready_since = r->now;
     return enter(r, job, JOB_GATHERING);
 }
 
@@ -197,17 +247,15 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
     if (job->rebuild.epoch != 0) {
         return enter(r, job, JOB_REBUILDING);
     }
-    if (job->n_ready + few(job) < job->min_nodes) {
+    if (job->n_ready < job->spec.min_nodes) {
         return enter(r, job, JOB_WAITING);
     }
-    struct tfe_mono close = tfe_mono_add(job->ready_since, r->config.gather_max_ms);
+    struct tfe_mono close = tfe_mono_add(job->phase.ready_since, r->config.gather_max_ms);
     if (job->n_ready == job->n_connected) {
-        close = tfe_mono_min(close, tfe_mono_add(job->last_join, job->gather_ms));
+        close = tfe_mono_min(close, tfe_mono_add(job->last_join, job->spec.gather_ms));
     }
-    if (job->n_ready >= job->max_nodes || is_past(r, close)) {
-        job->switch_began = r->now;
-        job->fence_traced = false;
-        return enter(r, job, JOB_PREPARING);
+    if (job->n_ready >= job->spec.max_nodes || is_past(r, close)) {
+        return prepare(r, job);
     }
     return wait_until(r, job, close);
 }
@@ -215,9 +263,11 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
 /* Whether a switch has not to wait for this member of the old epoch. */
 static bool has_stopped(const struct node *node)
 {
-    return node->gone || node->is_dead ||
-           (node->leaving || wheel_is_set(&node->hold.wheel) ? node->accounted
-                                                             : node_is_ready(node));
+    if (node->is_gone || node->seat.is_dead) {
+        return true;
+    }
+    bool is_left_out = node->notice.is_leaving || quarantine_is_on(&node->quarantine);
+    return is_left_out ? node->seat.is_accounted : node_is_ready(node);
 }
 
 /* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */
@@ -226,47 +276,49 @@ static struct tfe_mono patience(const struct job *job, const struct node *node)
     if (has_stopped(node)) {
         return (struct tfe_mono){0};
     }
-    return tfe_mono_add(job->switch_began, node->session == NO_SESSION
-                                               ? SUSPECT_WAIT_MS
-                                               : (int64_t)job->stop_grace_ms + PREPARE_WAIT_MS);
+    return tfe_mono_add(job->phase.switch_began,
+                        node_is_connected(node) ? (int64_t)job->spec.stop_grace_ms + PREPARE_WAIT_MS
+                                                : SUSPECT_WAIT_MS);
 }
 
-/* Until when a switch waits for fences. DESIGN 6: a synchronous cluster cannot make another step
- * once one of its tasks is accounted for. Where nothing is known of any, the fences of all have to
- * pass; rank 0's always, where the job wants that, lest it writes a checkpoint late. */
-static struct tfe_mono fences_end(const struct rdzv *r, const struct job *job)
-{
-    struct tfe_mono end = job->fenced_until;
-    if (job->epoch.opened && job->epoch.n_accounted == 0) {
-        end = tfe_mono_max(end, epoch_fence_end(job));
-    } else if (job->epoch.opened && job->chief_grace_ms > 0) {
-        struct tfe_mono chief = epoch_chief_fence_end(job);
-        const struct node *node = job->epoch.seats[0];
-        if (node->session != NO_SESSION) {
-            /* It goes on renewing while its agent cannot end it: that may last for ever. */
-            chief =
-                tfe_mono_min(chief, tfe_mono_add(job->switch_began, lease_node_fence_ms(r, node)));
-        }
-        end = tfe_mono_max(end, chief);
-    }
-    return end;
-}
-
-/* Until when a switch waits for some member of the old epoch; the past if for none. Looks on from
- * the one it found last time, or ten thousand READYs would look at ten thousand members each;
- * likewise all_members_done, ten thousand EXITEDs. */
+/* Until when a switch waits for some member of the old epoch; the past if for none. Begins with the
+ * member that it waited for the last time, or ten thousand READYs would look at ten thousand
+ * members each; likewise all_members_done, ten thousand EXITEDs. */
 static struct tfe_mono awaited(const struct rdzv *r, struct job *job)
 {
     uint32_t n = job->epoch.n_seats;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t seat = (job->awaited_seat + i) % n;
+        uint32_t seat = (job->phase.awaited_seat + i) % n;
         struct tfe_mono until = patience(job, job->epoch.seats[seat]);
         if (tfe_mono_before(r->now, until)) {
-            job->awaited_seat = seat;
+            job->phase.awaited_seat = seat;
             return until;
         }
     }
     return (struct tfe_mono){0};
+}
+
+static void leave_out_the_late(struct rdzv *r, struct job *job)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (!has_stopped(node)) {
+            verdict_excuse(r, node);
+            send_trace(r, TRACE_NODE_LOST, job, node, 0,
+                       "not ready for the switch in time, left out");
+        }
+    }
+}
+
+/* Whether spares that were READY before the number was raised are not so again: the switch may be
+ * for them. */
+static bool lacks_spares(const struct job *job)
+{
+    uint32_t members = 0;
+    for (uint32_t seat = 0; job->phase.raised_spares && seat < job->epoch.n_seats; seat++) {
+        members += node_is_ready(job->epoch.seats[seat]);
+    }
+    return job->n_ready < members + job->phase.raised_spares;
 }
 
 static bool settle_preparing(struct rdzv *r, struct job *job)
@@ -281,20 +333,23 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (tfe_mono_before(r->now, until)) {
         return wait_until(r, job, tfe_mono_min(until, sooner));
     }
-    struct tfe_mono fenced = fences_end(r, job);
-    if (tfe_mono_before(r->now, fenced) && !TFE_BUG(skip_fence_wait)) {
-        if (!job->fence_traced) {
-            job->fence_traced = true;
+    struct tfe_mono fenced = fence_switch_end(r, job, job->phase.switch_began);
+    if (tfe_mono_before(r->now, fenced)) {
+        if (job->phase.fence_until.ms == 0) {
             send_trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now),
                        NULL);
         }
-        return !TFE_BUG(tick_forgotten) && wait_until(r, job, tfe_mono_min(fenced, sooner));
+        if (job->phase.fence_until.ms != fenced.ms) {
+            job->phase.fence_until = fenced;
+            job->phase.fence_seat = fence_last_seat(job);
+        }
+        return wait_until(r, job, tfe_mono_min(fenced, sooner));
     }
     struct tfe_mono answered = probe_let_go(r, job);
     if (tfe_mono_before(r->now, answered)) {
         return wait_until(r, job, answered);
     }
-    if (job->n_ready + few(job) < job->min_nodes) {
+    if (job->n_ready < job->spec.min_nodes) {
         plan_forget_standstill(job);
         ledger_close(r, job);
         enter(r, job, JOB_WAITING);
@@ -304,56 +359,26 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (!is_past(r, wait)) {
         return wait_until(r, job, wait);
     }
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (!has_stopped(node)) {
-            fault_excuse(r, job);
-            send_trace(r, TRACE_NODE_LOST, job, node, 0,
-                       "not ready for the switch in time, left out");
-        }
+    if (lacks_spares(job) && !is_past(r, job->phase.raised_until)) {
+        return wait_until(r, job, job->phase.raised_until);
     }
+    leave_out_the_late(r, job);
     epoch_form(r, job);
     drain_end_all(r, job);
     write_in_turn(r, job);
     return enter(r, job, JOB_COMMITTING);
 }
 
-static void finish(struct rdzv *r, struct job *job, enum job_state state)
-{
-    ledger_close(r, job);
-    struct tfe_mono fenced = epoch_fence_end(job);
-    struct tfe_mono *spoken_until = &job->ports_spoken_until[job->epoch.number & 1];
-    *spoken_until = tfe_mono_max(*spoken_until, fenced);
-    if (job->epoch.opened && job->epoch.n_accounted == 0) {
-        job->fenced_until = tfe_mono_max(job->fenced_until, fenced); /* of a run that may follow */
-    }
-    enter(r, job, state);
-    send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->sentence);
-    wheel_cancel(&r->wheel, &job->timer.wheel);
-    struct node *node;
-    struct node *next;
-    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
-    {
-        uint32_t session = node->session;
-        node->seat = NO_SEAT;
-        node_remove(r, node);
-        if (session != NO_SESSION && !TFE_BUG(finish_untold)) {
-            job_tell_finish(r, job, session);
-        }
-    }
-    job->epoch.n_seats = 0;
-}
-
 /* Whether a stopped job's trainers are about to say that they have ended: a next run need not wait
  * for their fence then. */
 static bool still_ends(const struct rdzv *r, const struct job *job)
 {
-    if (job->write.ending != JOB_STOPPED || !job->epoch.opened || job->epoch.n_accounted > 0 ||
-        is_past(r, tfe_mono_add(job->stop_began, STOP_WAIT_MS))) {
+    if (job->write.ending != JOB_STOPPED || roster_is_stopped(job) ||
+        is_past(r, tfe_mono_add(job->phase.stop_began, STOP_WAIT_MS))) {
         return false;
     }
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        if (job->epoch.seats[seat]->session != NO_SESSION) {
+        if (node_is_connected(job->epoch.seats[seat])) {
             return true;
         }
     }
@@ -364,115 +389,112 @@ static bool still_ends(const struct rdzv *r, const struct job *job)
  * would not know of. */
 static bool settle_committing(struct rdzv *r, struct job *job)
 {
-    if (job->write.is_due && (!job->write.is_open || !tfe_mono_is_never(job->write.again))) {
-        job->write.is_due = false;
-        write_job(r, job);
-    }
-    if (job->write.is_open && !TFE_BUG(start_before_durable)) {
-        if (is_past(r, job->write.again)) {
-            write_again(r, job);
-        }
+    write_what_is_due(r, job);
+    if (job->write.is_open) {
+        write_again(r, job);
         return wait_until(r, job, job->write.again);
     }
     if (job->write.is_over && still_ends(r, job)) {
-        return wait_until(r, job, tfe_mono_add(job->stop_began, STOP_WAIT_MS));
+        return wait_until(r, job, tfe_mono_add(job->phase.stop_began, STOP_WAIT_MS));
     }
     if (job->write.is_over) {
-        finish(r, job, job->write.ending);
+        end(r, job);
         return false;
     }
-    if (job->has_cause) {
+    if (job->wish.is_there) {
         return begin_switch(r, job); /* it is over before it began */
     }
     epoch_open(r, job);
     return enter(r, job, JOB_RUNNING);
 }
 
+/* --- while it runs ---------------------------------------------------------------------------- */
+
 static bool all_members_done(struct job *job)
 {
     uint32_t n = job->epoch.n_seats;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t seat = (job->awaited_seat + i) % n;
+        uint32_t seat = (job->phase.awaited_seat + i) % n;
         const struct node *node = job->epoch.seats[seat];
-        if (node->started && !node->accounted && !node->gone) {
-            job->awaited_seat = seat;
+        if (node->seat.is_started && !node->seat.is_accounted && !node->is_gone) {
+            job->phase.awaited_seat = seat;
             return false;
         }
     }
     return true;
 }
 
-/* What the running epoch's progress makes up for; returns when there will be more. A restarted
- * server must not hold against the job what it has made up for. */
-static struct tfe_mono earn(struct rdzv *r, struct job *job)
+/* The record is kept up while the epoch runs: what failed is tried again, what a restarted server
+ * must not hold against the job is told. */
+static void keep_record(struct rdzv *r, struct job *job)
 {
-    bool ends_row = is_past(r, fault_row_ends_at(job));
-    bool refills = is_past(r, fault_refill_at(job));
-    if (ends_row) {
-        fault_end_row(job);
-    }
-    if (refills) {
-        fault_refill(r, job);
-    }
-    if (ends_row || refills) {
-        write_job(r, job);
-    }
-    return tfe_mono_min(fault_row_ends_at(job), fault_refill_at(job));
-}
-
-static bool settle_running(struct rdzv *r, struct job *job)
-{
-    if (job->rank0_finished) {
-        /* TensorFlow has no barrier at its end: the others get their time, and their exit codes no
-         * longer matter. */
-        if (!all_members_done(job) && !is_past(r, job->exit_deadline)) {
-            return wait_until(r, job, job->exit_deadline);
-        }
-        job_succeed(r, job);
-        return true;
-    }
-    if (!job->has_cause && is_past(r, job->exit_deadline)) {
-        fault_take_hang(r, job);
-    }
-    if (job->has_cause && job->is_planned && job->n_ready == 0 && job->plan.n_leaving == 0) {
-        job->has_cause = false; /* who was to be taken in, or to leave, is not any more */
-    }
-    /* Once somebody has ended well the job is about to: another epoch would only do the end again.
-     */
-    struct tfe_mono plan = TFE_MONO_NEVER;
-    if (!job->has_cause && tfe_mono_is_never(job->exit_deadline)) {
-        plan = plan_settle(r, job);
-    }
-    /* Nobody has to be stopped for a switch that nobody needs before its epoch can be written. */
-    if (job->has_cause && (!epoch_is_whole(job) || write_is_sure(r, job))) {
-        return begin_switch(r, job);
-    }
-    if (job->write.is_open && is_past(r, job->write.again)) {
-        write_again(r, job);
-    }
-    if (!job->write.is_open && lease_wanted_ms(r) > job->durable_ttl_ms) {
+    write_again(r, job);
+    if (!job->write.is_open && lease_wanted_ms(r) > job->write.durable_ttl_ms) {
         write_job(r, job); /* a longer lease is granted once a restarted server would know of it */
     }
     if (is_past(r, job->epoch.leader_until)) {
         epoch_tell_rest(r, job);
     }
-    struct tfe_mono earned = earn(r, job);
-    struct tfe_mono when = tfe_mono_min(earned, tfe_mono_min(plan, job->exit_deadline));
+    if (verdict_earn(r, job)) {
+        write_job(r, job);
+    }
+}
+
+static bool settle_running(struct rdzv *r, struct job *job)
+{
+    if (job->success.is_here) {
+        /* TensorFlow has no barrier at its end: the others get their time, and their exit codes no
+         * longer matter. */
+        if (!all_members_done(job) && !is_past(r, job->success.until)) {
+            return wait_until(r, job, job->success.until);
+        }
+        succeed(r, job);
+        return true;
+    }
+    if (!job->wish.is_there && is_past(r, job->success.until)) {
+        verdict_take_hang(r, job);
+    }
+    if (job->wish.is_there && job->wish.is_planned && plan_is_void(job)) {
+        switch_clear(job);
+    }
+    struct tfe_mono plan = TFE_MONO_NEVER;
+    if (!job->wish.is_there && tfe_mono_is_never(job->success.until)) {
+        plan = plan_settle(r, job);
+    }
+    if (job->wish.is_there && first_start_has_failed(job)) {
+        job_finish(r, job, JOB_FAILED, job->budget.sentence);
+        return true;
+    }
+    /* Nobody has to be stopped for a switch that nobody needs before its epoch can be written, nor
+     * where the others are about to say that the script cannot start. */
+    struct tfe_mono others = first_start_until(job);
+    bool is_due = job->wish.is_there && is_past(r, others);
+    if (is_due && (!epoch_is_whole(job) || write_is_sure(r, job))) {
+        return begin_switch(r, job);
+    }
+    keep_record(r, job);
+    struct tfe_mono when = tfe_mono_min(verdict_earns_at(job), plan);
+    when = tfe_mono_min(when, job->success.until);
     when = tfe_mono_min(when, job->write.again);
+    when = is_past(r, others) ? when : tfe_mono_min(when, others);
     return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));
 }
 
 void job_settle(struct rdzv *r, struct job *job)
 {
-    while (job_states[job->state].settle && job_states[job->state].settle(r, job)) {
+    bool goes_on = true;
+    job->is_touched = false;
+    wait_forget(job);
+    if (job->write.is_gone) { /* nothing but its record's end is waited for */
+        write_again(r, job);
+        (void)wait_until(r, job, job->write.again);
+        return;
     }
-}
-
-void job_finish(struct rdzv *r, struct job *job, enum job_state state)
-{
-    job->write.is_over = true;
-    job->write.ending = state;
-    job->ended = r->wall;
-    write_in_turn(r, job);
-    enter(r, job, JOB_COMMITTING);
+    while (goes_on && job_states[job->state].settle) {
+        if (job->success.is_due) {
+            success_done(job);
+            succeed(r, job);
+        }
+        goes_on = job_states[job->state].settle(r, job);
+    }
 }

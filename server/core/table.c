@@ -9,13 +9,7 @@
 #include <string.h>
 
 #include "common/base/table.h"
-#include "server/core/core.h"
-
-static int grow(struct rdzv *r, void **v, size_t n, size_t size)
-{
-    size_t cap = 0;
-    return mem_reserve(r->mem, v, &cap, n, size);
-}
+#include "server/core/job.h"
 
 /* Rows point into the copy's own hosts, which may just have moved. */
 static void point_to_hosts(struct table_copy *copy, uint32_t nproc)
@@ -33,13 +27,6 @@ static void forget_changes(struct tables *t)
     }
 }
 
-static void show(struct job *job)
-{
-    struct table_copy *copy = &job->tables.copy[job->tables.present];
-    job->epoch.rows = copy->rows;
-    job->epoch.hosts = copy->hosts;
-}
-
 int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
 {
     struct tables *t = &job->tables;
@@ -47,26 +34,15 @@ int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
     /* Whatever of it succeeds stands: each array is larger than it has to be then. */
     for (size_t i = 0; i <= TABLE_BASES; i++) {
         struct table_copy *copy = &t->copy[i];
-        void *v = copy->rows;
-        int err = grow(r, &v, rows, sizeof(*copy->rows));
-        copy->rows = v;
-        v = copy->hosts;
-        if (!err) {
-            err = grow(r, &v, seats, sizeof(*copy->hosts));
+        if (mem_resize(r->mem, &copy->rows, rows, sizeof(*copy->rows)) ||
+            mem_resize(r->mem, &copy->hosts, seats, sizeof(*copy->hosts))) {
+            return TFE_ENOMEM;
         }
-        copy->hosts = v;
-        point_to_hosts(copy, job->nproc);
-        show(job);
-        if (err) {
-            return err;
-        }
+        point_to_hosts(copy, job->spec.nproc);
     }
     for (size_t i = 0; i < TABLE_BASES; i++) {
-        void *v = t->since[i].rows;
-        int err = grow(r, &v, rows, sizeof(*t->since[i].rows));
-        t->since[i].rows = v;
-        if (err) {
-            return err;
+        if (mem_resize(r->mem, &t->since[i].rows, rows, sizeof(*t->since[i].rows))) {
+            return TFE_ENOMEM;
         }
     }
     return 0;
@@ -95,7 +71,8 @@ void tables_forget(struct job *job)
 static bool is_same(const struct table_copy *old, const struct msg_row *row, bool turned)
 {
     return row->rank < old->n && row->port == table_port(old->rows[row->rank].port, turned) &&
-           strcmp(row->host, old->rows[row->rank].host) == 0;
+           strcmp(row->host, old->rows[row->rank].host) == 0 &&
+           row->role == old->rows[row->rank].role && row->first == old->rows[row->rank].first;
 }
 
 static void compare(struct table_changes *c, const struct table_copy *old,
@@ -124,20 +101,21 @@ static void compare(struct table_changes *c, const struct table_copy *old,
     }
 }
 
-void epoch_make_table(struct job *job)
+uint64_t tables_make(struct job *job)
 {
     struct tables *t = &job->tables;
-    struct epoch *epoch = &job->epoch;
+    const struct epoch *epoch = &job->epoch;
     size_t present = (t->present + 1) % (TABLE_BASES + 1);
     struct table_copy *new = &t->copy[present];
-    new->n = epoch->n_seats * job->nproc;
+    new->n = roster_world(job, epoch->n_seats);
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        const struct node *node = epoch->seats[seat];
-        memcpy(new->hosts[seat], node->host, sizeof(node->host));
-        for (uint32_t local = 0; local < job->nproc; local++) {
-            uint32_t rank = seat * job->nproc + local;
+        const struct ready *ready = &epoch->seats[seat]->ready;
+        memcpy(new->hosts[seat], ready->host, sizeof(ready->host));
+        for (uint32_t local = 0; local < job->spec.nproc; local++) {
+            uint32_t rank = roster_rank(job, seat) + local;
             new->rows[rank] = (struct msg_row){
-                .rank = rank, .host = new->hosts[seat], .port = node->ports[local]};
+                .rank = rank, .host = new->hosts[seat], .port = ready->ports[local]};
+            roster_name(job, rank, &new->rows[rank]);
         }
     }
     new->digest = table_digest(new->rows, new->n);
@@ -145,23 +123,22 @@ void epoch_make_table(struct job *job)
         compare(&t->since[i], &t->copy[(present + 1 + i) % (TABLE_BASES + 1)], new);
     }
     t->present = present;
-    epoch->digest = new->digest;
-    show(job);
+    return new->digest;
 }
 
-void table_tell(struct rdzv *r, const struct job *job, const struct node *node)
+void tables_tell(struct rdzv *r, const struct job *job, const struct node *node)
 {
-    const struct epoch *epoch = &job->epoch;
     const struct tables *t = &job->tables;
-    struct msg_table *table = &send_to(r, node->session, MSG_TABLE)->u.table;
-    table->epoch = epoch->number;
-    table->world = epoch->n_seats * job->nproc;
-    table->rows = epoch->rows;
-    table->n_rows = table->world;
+    const struct table_copy *present = tables_present(t);
+    struct msg_table *table = &send_node(r, node, MSG_TABLE)->u.table;
+    *table = (struct msg_table){.epoch = job->epoch.number,
+                                .world = present->n,
+                                .rows = present->rows,
+                                .n_rows = present->n};
     for (size_t i = 0; i < TABLE_BASES; i++) {
         const struct table_changes *c = &t->since[i];
         /* One may be like the other, turned or not: the fewer changes. */
-        if (c->base != 0 && node->table_digest == c->base && c->n < table->n_rows) {
+        if (c->base != 0 && node->ready.table_digest == c->base && c->n < table->n_rows) {
             table->base_digest = c->base;
             table->turned = c->turned;
             table->rows = c->rows;

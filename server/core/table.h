@@ -33,11 +33,18 @@ struct table_changes {
 
 /* Where the present one is not known everywhere yet, some hold the one before. */
 #define TABLE_BASES 2
+/* Written by table.c. */
 struct tables {
     struct table_copy copy[TABLE_BASES + 1];
     size_t present; /* … and the others before it, in turn */
     struct table_changes since[TABLE_BASES];
 };
+
+/* The present table. */
+static inline const struct table_copy *tables_present(const struct tables *t)
+{
+    return &t->copy[t->present];
+}
 
 /* Room for so many rows and seats in each copy. The present table is told whole from then on.
  * TFE_ENOMEM: the tables are as before. */
@@ -45,9 +52,9 @@ int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats) T
 void tables_done(struct rdzv *r, struct job *job);
 /* No copy is compared with any more: the sizes are about to change. */
 void tables_forget(struct job *job);
-/* The rows, from what the members were READY with, their digest, and what has changed. */
-void epoch_make_table(struct job *job);
+/* The rows, from what the members were READY with, and what has changed. Returns their digest. */
+uint64_t tables_make(struct job *job);
 /* What of it the node does not hold. */
-void table_tell(struct rdzv *r, const struct job *job, const struct node *node);
+void tables_tell(struct rdzv *r, const struct job *job, const struct node *node);
 
 #endif

@@ -1,5 +1,33 @@
 /* server/core/view.c: what the core knows, for those who only look. */
+#include <string.h>
+
 #include "server/core/core.h"
+#include "server/core/job.h"
+#include "server/core/states.h"
+#include "server/core/wait.h"
+
+static void show_job(const struct job *job, struct msg_status_job *ret)
+{
+    *ret = (struct msg_status_job){
+        .job = job->name.text,
+        .state = job_state_name(job->state),
+        .run = job->run.number,
+        .epoch = job->epoch.number,
+        .min_nodes = job->spec.min_nodes,
+        .max_nodes = job->spec.max_nodes,
+        .nproc = job->spec.nproc,
+        /* One above the budget is charged until the verdict fails the job, or takes it back. */
+        .restarts =
+            job->budget.used < job->spec.max_restarts ? job->budget.used : job->spec.max_restarts,
+    };
+}
+
+/* Nothing is known of it but its name. */
+static void show_aside(const struct tfe_id *name, struct msg_status_job *ret)
+{
+    *ret = (struct msg_status_job){
+        .job = name->text, .state = "set_aside", .min_nodes = 1, .max_nodes = 1, .nproc = 1};
+}
 
 int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job *ret_job)
 {
@@ -15,27 +43,94 @@ int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job
             job = RB_NEXT(job_tree, tree, job);
         }
     }
+    const struct tfe_id *aside = NULL;
+    for (size_t i = 0; i < r->n_aside; i++) {
+        const struct tfe_id *name = &r->aside[i];
+        if ((!after || id_compare(name, &key.name) > 0) &&
+            (!aside || id_compare(name, aside) < 0)) {
+            aside = name;
+        }
+    }
+    if (aside && (!job || id_compare(aside, &job->name) < 0)) {
+        show_aside(aside, ret_job);
+        return 0;
+    }
     if (!job) {
         return TFE_ENOENT;
     }
-    *ret_job = (struct msg_status_job){
-        .job = job->name.text,
-        .state = job_state_name(job->state),
-        .run = job->run,
-        .epoch = job->epoch.number,
-        .min_nodes = job->min_nodes,
-        .max_nodes = job->max_nodes,
-        .nproc = job->nproc,
-        /* One above the budget is charged until the verdict fails the job, or takes it back. */
-        .restarts = job->restarts < job->max_restarts ? job->restarts : job->max_restarts,
-    };
+    show_job(job, ret_job);
     return 0;
+}
+
+int rdzv_find_job(const struct rdzv *r, const char *name, struct msg_status_job *ret_job)
+{
+    const struct job *job = job_find((struct rdzv *)(uintptr_t)r, name);
+    if (job) {
+        show_job(job, ret_job);
+        return 0;
+    }
+    for (size_t i = 0; i < r->n_aside; i++) {
+        if (strcmp(r->aside[i].text, name) == 0) {
+            show_aside(&r->aside[i], ret_job);
+            return 0;
+        }
+    }
+    return TFE_ENOENT;
+}
+
+struct tfe_mono rdzv_view_late(const struct rdzv *r)
+{
+    return r->late_at;
+}
+
+void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char room[MSG_SENTENCE_MAX])
+{
+    const struct job *job = job_find(r, row->job);
+    if (job) {
+        row->waits = wait_describe(r, job, NULL, room, &row->waits_ms) ? room : NULL;
+        row->since_ms = wait_since_ms(r, job);
+    }
+}
+
+/* Whether the job's last epoch is one that its members have a part in. */
+static bool has_epoch(const struct job *job)
+{
+    return job->state == JOB_RUNNING || job->state == JOB_COMMITTING || job->state == JOB_PREPARING;
+}
+
+static enum tfe_node_role role_of(const struct node *node)
+{
+    bool is_new = node->ready.host[0] == '\0';
+    if (node->notice.is_leaving) {
+        return ROLE_LEAVING;
+    }
+    if (!node_is_connected(node)) {
+        return ROLE_SUSPECT;
+    }
+    if (node_is_member(node) && has_epoch(node->job)) {
+        return ROLE_MEMBER;
+    }
+    if (node_is_ready(node)) {
+        return has_epoch(node->job) ? ROLE_SPARE : ROLE_WAITING;
+    }
+    return is_new && node->processes.n_standby_pids > 0 ? ROLE_IMPORTING : ROLE_PREPARING;
+}
+
+void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg_status_node *row,
+                          char room[MSG_SENTENCE_MAX])
+{
+    struct job *job = job_find(r, job_name);
+    const struct node *node = job ? node_find(job, row->node) : NULL;
+    uint32_t ms;
+    if (node && job->state == JOB_RUNNING) {
+        row->waits = wait_describe(r, job, node, room, &ms) ? room : NULL;
+    }
 }
 
 int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after,
                    struct msg_status_node *ret_node)
 {
-    struct job *job = job_find((struct rdzv *)(uintptr_t)r, job_name);
+    struct job *job = job_find(r, job_name);
     if (!job) {
         return TFE_ENOENT;
     }
@@ -50,7 +145,7 @@ int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after
             node = RB_NEXT(node_tree, &job->nodes, node);
         }
     }
-    while (node && node->gone) {
+    while (node && node->is_gone) {
         node = RB_NEXT(node_tree, &job->nodes, node);
     }
     if (!node) {
@@ -59,17 +154,88 @@ int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after
     *ret_node = (struct msg_status_node){
         .node = node->id.text,
         .name = node->name,
-        .role = node_role(node),
-        .has_rank = node->seat != NO_SEAT,
-        .rank = node->seat != NO_SEAT ? node->seat * job->nproc : 0,
-        .host = node->host[0] ? node->host : NULL,
-        .port = node->ports[0],
+        .role = role_of(node),
+        .has_rank = node_is_member(node) && has_epoch(job),
+        .rank = node_is_member(node) ? roster_rank(job, node->seat.index) : 0,
+        .host = node->ready.host[0] ? node->ready.host : NULL,
+        .port = node->ready.ports[0],
         .pid = node->pid,
-        .processes = {.guard_pid = node->guard_pid,
-                      .trainer_pids = node->trainer_pids,
-                      .n_trainer_pids = node->n_trainer_pids,
-                      .standby_pids = node->standby_pids,
-                      .n_standby_pids = node->n_standby_pids},
+        .processes = {.guard_pid = node->processes.guard_pid,
+                      .trainer_pids = node->processes.trainer_pids,
+                      .n_trainer_pids = node->processes.n_trainer_pids,
+                      .standby_pids = node->processes.standby_pids,
+                      .n_standby_pids = node->processes.n_standby_pids},
+        .memory = node->ready.memory,
     };
+    return 0;
+}
+
+/* --- which node a person means by a name -------------------------------------------------------
+ */
+
+enum meaning { MEANS_ID, MEANS_CONNECTED, MEANS_SUSPECT };
+
+static bool is_meant(const struct node *node, const char *name, enum meaning how)
+{
+    if (node->is_gone || (how != MEANS_ID && node_is_connected(node) != (how == MEANS_CONNECTED))) {
+        return false;
+    }
+    return strcmp(how == MEANS_ID ? node->id.text : node->name, name) == 0;
+}
+
+static void add_found(struct rdzv_found *ret, const struct job *job, const struct node *node)
+{
+    if (ret->n < RDZV_FOUND_MAX) {
+        ret->v[ret->n].job = job->name.text;
+        ret->v[ret->n].node = node->id.text;
+        ret->v[ret->n].name = node->name;
+        ret->v[ret->n].token_id = node->joined_by.is_known ? node->joined_by.key_id : NULL;
+        ret->v[ret->n].session = node->session.number;
+    }
+    ret->n++;
+}
+
+static void look(const struct rdzv *r, const struct principal *by, const char *name,
+                 enum meaning how, struct rdzv_found *ret)
+{
+    struct job_tree *jobs = (struct job_tree *)(uintptr_t)&r->jobs; /* tree.h knows no const */
+    struct job *job;
+    RB_FOREACH(job, job_tree, jobs)
+    {
+        struct node *node;
+        if (principal_fault(by, MSG_DRAIN, job->name.text)) {
+            continue;
+        }
+        RB_FOREACH(node, node_tree, &job->nodes)
+        {
+            if (is_meant(node, name, how)) {
+                add_found(ret, job, node);
+            }
+        }
+    }
+}
+
+int rdzv_node_of(const struct rdzv *r, uint32_t session, struct rdzv_found *ret)
+{
+    const struct node *node = session < r->config.max_sessions ? r->by_session[session] : NULL;
+    *ret = (struct rdzv_found){.n = 0};
+    if (!node) {
+        return TFE_ENOENT;
+    }
+    add_found(ret, node->job, node);
+    return 0;
+}
+
+int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char *name,
+                   struct rdzv_found *ret_found)
+{
+    struct rdzv_found found = {.n = 0};
+    for (enum meaning how = MEANS_ID; how <= MEANS_SUSPECT && found.n == 0; how++) {
+        look(r, by, name, how, &found);
+    }
+    if (found.n == 0) {
+        return TFE_ENOENT;
+    }
+    *ret_found = found;
     return 0;
 }

@@ -1,101 +1,180 @@
 /* server/core/write.c: what has to be on disk before anybody hears of it. */
 #include "server/core/write.h"
 
-#include "server/core/core.h"
+#include "common/base/backoff.h"
+#include "server/core/job.h"
+#include "server/core/sound.h"
 
-/* DESIGN 8: a failed write is tried again, with back-off; the running epoch goes on meanwhile. */
+/* design 8: a failed write is tried again, with back-off; the running epoch goes on meanwhile. */
 #define WRITE_BACKOFF_FIRST_MS 1000
 #define WRITE_BACKOFF_MAX_MS 60000
 
-static uint32_t largest(uint32_t a, uint32_t b)
+int write_reserve(struct rdzv *r, struct write *w, size_t rows, size_t seats)
 {
-    return a > b ? a : b;
+    int rc = mem_resize(r->mem, &w->members, seats, sizeof(*w->members));
+    return rc ? rc : mem_resize(r->mem, &w->ports, rows, sizeof(*w->ports));
 }
 
+void write_done(struct rdzv *r, struct write *w)
+{
+    mem_free(r->mem, w->members);
+    mem_free(r->mem, w->ports);
+}
+
+void write_restore(struct write *w, const struct rdzv_record *record)
+{
+    w->sequence = record->sequence;
+    w->record.ttl_ms = record->ttl_ms;
+    w->record.fence_ms = record->fence_ms;
+    w->durable_epoch = record->epoch;
+    w->durable_ttl_ms = record->ttl_ms;
+    w->granted_ttl_ms = record->ttl_ms;
+}
+
+void write_begin_run(struct write *w)
+{
+    w->is_over = false;
+    w->again = TFE_MONO_NEVER;
+}
+
+/* It is tried again later; why: NULL, or what nobody but this server has done wrong. */
+static void put_off(struct rdzv *r, struct job *job, const char *why)
+{
+    struct write *w = &job->write;
+    w->backoff_ms = backoff_next(w->backoff_ms, WRITE_BACKOFF_FIRST_MS, WRITE_BACKOFF_MAX_MS);
+    w->again = tfe_mono_add(r->now, w->backoff_ms);
+    send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, why);
+}
+
+/* What no server could read back is not written: the job stands still, and others do not fall with
+ * it. */
 static void ask(struct rdzv *r, struct job *job)
 {
-    job->write.is_open = true;
-    job->write.again = TFE_MONO_NEVER;
-    job->write.record.sequence = job->write.sequence;
-    job->write.record.members = job->write.members;
-    for (uint32_t seat = 0; seat < job->write.record.n_members; seat++) {
-        job->write.members[seat].host =
-            job->epoch.hosts[seat]; /* may have moved since, these too */
-        job->write.members[seat].ports = job->write.ports + (size_t)seat * job->nproc;
+    struct write *w = &job->write;
+    const struct table_copy *table = tables_present(&job->tables);
+    w->is_open = true;
+    w->again = TFE_MONO_NEVER;
+    w->record.sequence = w->sequence;
+    w->record.members = w->members;
+    for (uint32_t seat = 0; seat < w->record.n_members; seat++) {
+        w->members[seat].host = table->hosts[seat]; /* may have moved since, these too */
+        w->members[seat].ports = w->ports + roster_rank(job, seat);
     }
-    if (job->write.asked_in != r->steps) {
-        send_persist(r, &job->write.record); /* else the action of this step points there already */
+    if (!record_is_sound(&w->record)) {
+        put_off(r, job, "the record contradicts itself");
+        return;
     }
-    job->write.asked_in = r->steps;
+    if (w->asked_in != r->steps) {
+        send_action(r, RDZV_PERSIST)->record =
+            &w->record; /* else the action of this step points there already */
+    }
+    w->asked_in = r->steps;
+}
+
+static void list_members(struct job *job)
+{
+    struct write *w = &job->write;
+    const struct epoch *epoch = &job->epoch;
+    const struct table_copy *table = tables_present(&job->tables);
+    for (uint32_t rank = 0; rank < roster_world(job, epoch->n_seats); rank++) {
+        w->ports[rank] = table->rows[rank].port;
+    }
+    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
+        const struct node *node = epoch->seats[seat];
+        bool is_its_own = !node->seat.is_taken_over; /* else what proves a death is another's */
+        w->members[seat] =
+            (struct rdzv_member){.node = node->id.text,
+                                 .name = node->name,
+                                 .host = table->hosts[seat],
+                                 .join_order = node->join_order,
+                                 .durable = node->is_durable,
+                                 .fixed_ports = node->has_fixed_ports,
+                                 .drained = node->notice.is_drained,
+                                 .known_to = node->probing.verifiers,
+                                 .n_known_to = is_its_own ? node->probing.n_verifiers : 0,
+                                 .death_hash = is_its_own ? node->death_hash.text : "",
+                                 .guard_port = is_its_own ? node->guard_port : 0,
+                                 .taken_over = !is_its_own};
+    }
 }
 
 void write_job(struct rdzv *r, struct job *job)
 {
     struct write *w = &job->write;
     const struct epoch *epoch = &job->epoch;
-    for (uint32_t rank = 0; rank < epoch->n_seats * job->nproc; rank++) {
-        w->ports[rank] = epoch->rows[rank].port;
+    if (!w->is_gone) {
+        list_members(job);
     }
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        const struct node *node = epoch->seats[seat];
-        w->members[seat] = (struct rdzv_member){.node = node->id.text,
-                                                .name = node->name,
-                                                .host = epoch->hosts[seat],
-                                                .join_order = node->join_order,
-                                                .durable = node->durable,
-                                                .drained = node->drained,
-                                                .known_to = node->probe.verifiers,
-                                                .n_known_to = node->probe.n_verifiers};
-    }
-    late_write(job, w->past);
-    uint32_t ttl_ms = largest(lease_wanted_ms(r), largest(w->record.ttl_ms, job->granted_ttl_ms));
+    run_write_past(job, w->past);
+    uint32_t ttl_ms = largest(lease_wanted_ms(r), largest(w->record.ttl_ms, w->granted_ttl_ms));
     w->record = (struct rdzv_record){
         .job = job->name.text,
-        .min_nodes = job->min_nodes,
-        .max_nodes = job->max_nodes,
-        .nproc = job->nproc,
-        .max_restarts = job->max_restarts,
-        .gather_ms = job->gather_ms,
-        .grow_wait_ms = job->grow_wait_ms,
-        .stop_grace_ms = job->stop_grace_ms,
-        .elastic_timeout_ms = job->elastic_timeout_ms,
-        .chief_grace_ms = job->chief_grace_ms,
-        .no_grow = job->no_grow,
-        .script_digest = job->script_digest,
-        .run = job->run,
-        .run_key = job->run_key.text,
-        .restarts = job->restarts,
-        .fruitless = job->fault.fruitless,
-        .backoff_ms = job->fault.backoff_ms,
-        .has_progressed = job->has_progressed,
-        .predecessor = job->durable_epoch,
+        .gone = w->is_gone,
+        .spec = job->spec,
+        .resized = job->is_resized,
+        .run = job->run.number,
+        .run_key = job->run.key.text,
+        .restarts = job->budget.used,
+        .fruitless = job->budget.fruitless,
+        .backoff_ms = job->budget.backoff_ms,
+        .has_progressed = job->budget.has_progressed,
+        .predecessor = w->durable_epoch,
         .epoch = epoch->number,
         .cause = epoch->cause,
         .ttl_ms = ttl_ms,
         .fence_ms = largest(lease_fence_ms(r, 2, ttl_ms), w->record.fence_ms),
         .over = w->is_over,
+        .fenced = w->is_over && !fence_run_is_over(r, job),
         .result = w->is_over ? job_result_of(w->ending) : 0,
-        .sentence = w->is_over ? job->sentence : "",
-        .ended = w->is_over ? job->ended : (struct tfe_wall){0},
+        .sentence = w->is_over ? job->run.sentence : "",
+        .ended = w->is_over ? job->run.ended : (struct tfe_wall){0},
         .members = w->members,
-        .n_members = w->is_over ? 0 : epoch->n_seats,
+        .n_members = w->is_over || w->is_gone ? 0 : epoch->n_seats,
         .past = w->past,
     };
     w->sequence++;
     w->proves = false;
     w->is_sure = false;
-    w->backoff_ms = WRITE_BACKOFF_FIRST_MS;
+    w->backoff_ms = 0;
     ask(r, job);
+}
+
+bool write_is_kept(const struct job *job)
+{
+    return job->epoch.n_seats > 0 && !job_is_over(job) && !job->write.is_over &&
+           (job->state == JOB_COMMITTING || job->write.durable_epoch == job->epoch.number);
 }
 
 void write_in_turn(struct rdzv *r, struct job *job)
 {
-    if (job->write.is_open && job->write.record.epoch != job->durable_epoch) {
+    if (job->write.is_open && job->write.record.epoch != job->write.durable_epoch) {
         job->write.is_due =
             true; /* it names what is on disk as predecessor: which is not known yet */
     } else {
         write_job(r, job);
     }
+}
+
+void write_what_is_due(struct rdzv *r, struct job *job)
+{
+    struct write *w = &job->write;
+    if (w->is_due && (!w->is_open || !tfe_mono_is_never(w->again))) {
+        w->is_due = false;
+        write_job(r, job);
+    }
+}
+
+void write_end(struct rdzv *r, struct job *job, enum job_state ending)
+{
+    job->write.is_over = true;
+    job->write.ending = ending;
+    write_in_turn(r, job);
+}
+
+void write_gone(struct rdzv *r, struct job *job)
+{
+    job->write.is_gone = true;
+    write_job(r, job);
 }
 
 bool write_is_sure(struct rdzv *r, struct job *job)
@@ -112,36 +191,31 @@ bool write_is_sure(struct rdzv *r, struct job *job)
 
 void write_again(struct rdzv *r, struct job *job)
 {
-    ask(r, job);
-}
-
-void on_persisted(struct rdzv *r, struct job *job, uint64_t sequence)
-{
-    if (!job->write.is_open || sequence != job->write.sequence) {
-        return; /* of a record that a later one has replaced */
+    if (job->write.is_open && is_past(r, job->write.again)) {
+        ask(r, job);
     }
-    job->write.is_open = false;
-    job->write.again = TFE_MONO_NEVER;
-    job->write.is_sure = job->write.proves;
-    job->durable_epoch = job->write.record.epoch;
-    job->durable_ttl_ms = job->write.record.ttl_ms;
-    job_settle(r, job);
 }
 
-void on_persist_failed(struct rdzv *r, struct job *job, uint64_t sequence)
+bool write_take_done(struct job *job, uint64_t sequence)
 {
     struct write *w = &job->write;
     if (!w->is_open || sequence != w->sequence) {
-        return;
+        return false; /* of a record that a later one has replaced */
     }
-    w->again = tfe_mono_add(r->now, w->backoff_ms);
-    send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, NULL);
-    w->backoff_ms =
-        w->backoff_ms * 2 < WRITE_BACKOFF_MAX_MS ? w->backoff_ms * 2 : WRITE_BACKOFF_MAX_MS;
-    job_settle(r, job);
+    w->is_open = false;
+    w->again = TFE_MONO_NEVER;
+    w->is_sure = w->proves;
+    w->durable_epoch = w->record.epoch;
+    w->durable_ttl_ms = w->record.ttl_ms;
+    return true;
 }
 
-void on_conflict(struct rdzv *r)
+bool write_take_failure(struct rdzv *r, struct job *job, uint64_t sequence)
 {
-    send_exit(r, "another server writes to the same store: this one ends, trainers go on");
+    struct write *w = &job->write;
+    if (!w->is_open || sequence != w->sequence) {
+        return false;
+    }
+    put_off(r, job, NULL);
+    return true;
 }

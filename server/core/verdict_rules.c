@@ -1,10 +1,8 @@
-/* server/core/cause.c: why trainers came to their end: what is known of it, and what follows
- * (DESIGN 4.11). Both as tables: rules, from evidence to cause, and causes, from cause to
- * consequence. */
+/* server/core/verdict_rules.c: from what is known of an end to the verdict, and from the verdict to
+ * what follows (design 4.11). Both as tables. */
 #include <string.h>
 
-#include "server/core/core.h"
-#include "server/core/doubt.h"
+#include "server/core/job.h"
 
 /* What is known of an end. */
 enum evidence {
@@ -32,51 +30,50 @@ enum evidence {
 /* The first rule counts whose evidence is all there. */
 static const struct {
     unsigned saw;
-    enum end end;
+    enum verdict verdict;
 } rules[] = {
-    {SAW_SUCCESS, END_FINISHED},
-    {SAW_LEAVING, END_PREEMPTED},
-    {SAW_STOPPED | SAW_AWAY, END_COORDINATOR},
-    {SAW_STOPPED, END_STOPPED},
-    {SAW_MISSING, END_LOST_NODE},
-    {SAW_FAREWELL, END_PREEMPTED},
-    {SAW_PREEMPTION, END_PREEMPTED},
-    {SAW_MEMORY, END_OUT_OF_MEMORY},
-    {SAW_NO_START, END_START_TIMEOUT},
+    {SAW_SUCCESS, VERDICT_FINISHED},
+    {SAW_LEAVING, VERDICT_PREEMPTED},
+    {SAW_STOPPED | SAW_AWAY, VERDICT_COORDINATOR},
+    {SAW_STOPPED, VERDICT_STOPPED},
+    {SAW_MISSING, VERDICT_LOST_NODE},
+    {SAW_FAREWELL, VERDICT_PREEMPTED},
+    {SAW_PREEMPTION, VERDICT_PREEMPTED},
+    {SAW_MEMORY, VERDICT_OUT_OF_MEMORY},
+    {SAW_NO_START, VERDICT_START_TIMEOUT},
     /* Who waits in a collective for a machine that stands still is silent, too. */
-    {SAW_NO_PROGRESS | SAW_SILENT, END_PEER_CAUSED},
-    {SAW_NO_PROGRESS, END_PROGRESS_TIMEOUT},
+    {SAW_NO_PROGRESS | SAW_SILENT, VERDICT_PEER_CAUSED},
+    {SAW_NO_PROGRESS, VERDICT_PROGRESS_TIMEOUT},
     /* On its way out TensorFlow then complains of its peers as well. */
-    {SAW_EXCEPTION, END_OWN_FAULT},
-    {SAW_COLLECTIVE, END_PEER_CAUSED},
-    {SAW_ABORT, END_START_TIMEOUT},
-    {SAW_SILENT, END_PEER_CAUSED},
-    {0, END_OWN_FAULT},
+    {SAW_EXCEPTION, VERDICT_OWN_FAULT},
+    {SAW_COLLECTIVE, VERDICT_PEER_CAUSED},
+    {SAW_ABORT, VERDICT_START_TIMEOUT},
+    {SAW_SILENT, VERDICT_PEER_CAUSED},
+    {0, VERDICT_OWN_FAULT},
 };
 
-const struct cause causes[END__COUNT] = {
+const struct verdict_effect verdict_effects[VERDICT__COUNT] = {
     /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch,
        words */
-    [END_FINISHED] = {"finished", false, true, CAUSE_JOINED, NULL},
-    [END_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST, NULL},
-    [END_COORDINATOR] = {"coordinator", false, true, CAUSE_NODE_LOST, NULL},
-    [END_LOST_NODE] = {"lost_node", false, true, CAUSE_NODE_LOST, NULL},
-    [END_PREEMPTED] = {"preempted", false, false, CAUSE_PREEMPTED, NULL},
-    [END_PEER_CAUSED] = {"peer_caused", false, false, CAUSE_TRAINER_FAILED, NULL},
-    [END_OWN_FAULT] = {"own_fault", true, false, CAUSE_TRAINER_FAILED, NULL},
-    [END_OUT_OF_MEMORY] = {"out_of_memory", true, false, CAUSE_TRAINER_FAILED, ", out of memory"},
-    [END_START_TIMEOUT] = {"start_timeout", true, false, CAUSE_TRAINER_FAILED, ", not started up"},
-    [END_PROGRESS_TIMEOUT] = {"progress_timeout", true, false, CAUSE_TRAINER_FAILED,
-                              ", silent for too long"},
+    [VERDICT_FINISHED] = {"finished", false, true, CAUSE_JOINED, NULL},
+    [VERDICT_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST, NULL},
+    [VERDICT_COORDINATOR] = {"coordinator", false, true, CAUSE_SERVER_LOST, NULL},
+    [VERDICT_LOST_NODE] = {"lost_node", false, true, CAUSE_NODE_LOST, NULL},
+    [VERDICT_PREEMPTED] = {"preempted", false, false, CAUSE_PREEMPTED, NULL},
+    [VERDICT_PEER_CAUSED] = {"peer_caused", false, false, CAUSE_TRAINER_FAILED, NULL},
+    [VERDICT_OWN_FAULT] = {"own_fault", true, false, CAUSE_TRAINER_FAILED, NULL},
+    [VERDICT_OUT_OF_MEMORY] = {"out_of_memory", true, false, CAUSE_TRAINER_FAILED,
+                               ", out of memory"},
+    [VERDICT_START_TIMEOUT] = {"start_timeout", true, false, CAUSE_TRAINER_FAILED,
+                               ", not started up"},
+    [VERDICT_PROGRESS_TIMEOUT] = {"progress_timeout", true, false, CAUSE_TRAINER_FAILED,
+                                  ", silent for too long"},
 };
 
-/* Where the exception that ended a Python program is told: the first line after its last traceback
- * that is not indented. NULL: there is none. */
-static const char *exception_line(const char *tail)
+const char *verdict_exception(const char *tail)
 {
-    static const char head[] = "Traceback (most recent call last)";
     const char *line = NULL;
-    for (const char *p = strstr(tail, head); p; p = strstr(p + 1, head)) {
+    for (const char *p = strstr(tail, MSG_RAISED_HEAD); p; p = strstr(p + 1, MSG_RAISED_HEAD)) {
         line = p;
     }
     do {
@@ -94,10 +91,10 @@ static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const
     unsigned saw = 0;
     for (uint32_t seat = 0; seat < job->epoch.n_seats && !(saw & SAW_MISSING); seat++) {
         const struct node *peer = job->epoch.seats[seat];
-        if (peer->accounted) {
+        if (peer->seat.is_accounted) {
             continue;
         }
-        if (peer->gone || peer->session == NO_SESSION) {
+        if (peer->is_gone || !node_is_connected(peer)) {
             saw |= SAW_MISSING;
         } else if (peer != but && doubt_is_silent(r, peer)) {
             saw |= SAW_SILENT;
@@ -106,7 +103,7 @@ static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const
     return saw;
 }
 
-/* What the last words say: SAW_EXCEPTION, SAW_COLLECTIVE (TENSORFLOW.md; tensorflow/core,
+/* What the last words say: SAW_EXCEPTION, SAW_COLLECTIVE (docs/tensorflow.md; tensorflow/core,
  * collective executor and coordination service), or nothing. */
 static unsigned read_tail(const char *tail)
 {
@@ -115,7 +112,7 @@ static unsigned read_tail(const char *tail)
         "CoordinationServiceError",         "heartbeat timeout",
         "/tensorflow.CoordinationService/",
     };
-    const char *exception = exception_line(tail);
+    const char *exception = verdict_exception(tail);
     if (exception) {
         const char *type = strstr(exception, "errors_impl.");
         if (!type || type > exception + strcspn(exception, "\n")) {
@@ -131,70 +128,62 @@ static unsigned read_tail(const char *tail)
     return 0;
 }
 
-bool exited_well(const struct msg_exited *exited)
+bool verdict_is_good(const struct msg_exited *exited)
 {
-    return (!exited->stopped || TFE_BUG(charge_stopped)) && exited->code == 0 &&
-           exited->signal == 0;
+    return !exited->stopped && exited->code == 0 && exited->signal == 0;
 }
+
+static const unsigned by_ending[] = {
+    [ENDING_EXITED] = 0,
+    [ENDING_OUT_OF_MEMORY] = SAW_MEMORY,
+    [ENDING_START_TIMEOUT] = SAW_NO_START,
+    [ENDING_PROGRESS_TIMEOUT] = SAW_NO_PROGRESS,
+    [ENDING_START_FAILED] = SAW_ABORT,
+};
 
 static unsigned evidence_of(const struct node *node, const struct msg_exited *exited, bool was_away)
 {
     const struct job *job = node->job;
     unsigned saw = was_away ? SAW_AWAY : 0;
-    saw |= node->leaving ? SAW_LEAVING : 0;
+    saw |= node->notice.is_leaving ? SAW_LEAVING : 0;
     saw |= job->plan.n_leaving > 0 ? SAW_FAREWELL : 0;
-    saw |= exited->stopped && !TFE_BUG(charge_stopped) ? SAW_STOPPED : 0;
-    saw |= exited_well(exited) ? SAW_SUCCESS : 0;
+    saw |= exited->stopped ? SAW_STOPPED : 0;
+    saw |= verdict_is_good(exited) ? SAW_SUCCESS : 0;
     if (exited->code == 42 || exited->code == 143 || exited->signal == 15) {
         saw |= SAW_PREEMPTION;
     }
-    switch (exited->end) {
-    case ENDING_EXITED:
-        break;
-    case ENDING_OUT_OF_MEMORY:
-        saw |= SAW_MEMORY;
-        break;
-    case ENDING_START_TIMEOUT:
-        saw |= SAW_NO_START;
-        break;
-    case ENDING_PROGRESS_TIMEOUT:
-        saw |= SAW_NO_PROGRESS;
-        break;
-    case ENDING_START_FAILED:
-        saw |= SAW_ABORT;
-        break;
-    }
+    saw |= exited->end <= ENDING_START_FAILED ? by_ending[exited->end] : 0;
     if (job->epoch.n_seats > 1) {
         saw |= read_tail(exited->tail ? exited->tail : "");
     }
     return saw;
 }
 
-static enum end judge(unsigned saw)
+static enum verdict judge(unsigned saw)
 {
     size_t i = 0;
     while ((saw & rules[i].saw) != rules[i].saw) {
         i++;
     }
-    return rules[i].end;
+    return rules[i].verdict;
 }
 
-enum end cause_of(const struct rdzv *r, const struct node *node, const struct msg_exited *exited,
-                  bool was_away)
+enum verdict verdict_find(const struct rdzv *r, const struct node *node,
+                          const struct msg_exited *exited, bool was_away)
 {
     const struct job *job = node->job;
     unsigned saw = evidence_of(node, exited, was_away);
-    enum end end = judge(saw);
+    enum verdict verdict = judge(saw);
     /* When ten thousand trainers end, each would look at ten thousand peers, for seconds: once the
      * epoch's end has its reason, peers can only excuse what would be charged. */
-    bool is_first = job->fault.epoch != job->epoch.number;
-    if ((saw & SAW_ENOUGH) || (!is_first && !causes[end].charged)) {
-        return end;
+    bool is_first = job->budget.epoch != job->epoch.number;
+    if ((saw & SAW_ENOUGH) || (!is_first && !verdict_effects[verdict].is_charged)) {
+        return verdict;
     }
     return judge(saw | look_at_peers(r, job, node));
 }
 
-enum end cause_of_hang(const struct rdzv *r, const struct job *job)
+enum verdict verdict_find_hang(const struct rdzv *r, const struct job *job)
 {
     return judge(look_at_peers(r, job, NULL));
 }

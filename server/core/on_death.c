@@ -1,0 +1,48 @@
+/* server/core/on_death.c: DEATH: somebody brings what a guard gives out only once its agent is gone
+ * and the last of all that it had started is reaped (design 5). */
+#include <string.h>
+
+#include "server/core/job.h"
+#include "server/core/on.h"
+#include "server/core/presence.h"
+
+/* It will never come again, and nothing of it runs, whatever was last heard of it. */
+static void take(struct rdzv *r, struct node *node, const struct node *by)
+{
+    struct job *job = node->job;
+    uint32_t session = node->session.number;
+    bool ran = epoch_engages(job, node) && !node->seat.is_accounted;
+    /* Of who has no part in the epoch it may have been told before, when it had. */
+    bool is_news = node_is_member(node);
+    if (is_news && !node->seat.is_dead &&
+        !node->seat.is_taken_over) { /* else the member's may live */
+        send_trace(r, TRACE_NODE_DEAD, job, node, 0, by->id.text);
+    }
+    verdict_excuse(r, node);
+    node_note_death(node, NULL, 0);
+    seat_prove_dead(node);
+    node_remove(r, node);
+    if (session != NO_SESSION) {
+        send_close(r, session); /* its end was not seen */
+    }
+    if (ran && !job->success.is_here) {
+        switch_want(job, CAUSE_NODE_LOST, node);
+    }
+    job_touch(job);
+}
+
+int on_death(struct rdzv *r, struct node *by, const struct msg_death *death)
+{
+    struct node *node;
+    struct node *next;
+    if (!id_is_valid(death->certificate)) {
+        return TFE_EINVAL;
+    }
+    RB_FOREACH_SAFE(node, node_tree, &by->job->nodes, next)
+    {
+        if (node != by && strcmp(node->death_hash.text, death->certificate) == 0) {
+            take(r, node, by);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,104 @@
+/* server/core/room.c: how many jobs and nodes there may be, of one key and in all, and which job
+ * gives way.
+ *
+ * What one key holds is counted only where it could be too much: nobody waits for that below. */
+#include "server/core/room.h"
+
+#include <string.h>
+
+#include "common/base/text.h"
+#include "server/core/core.h"
+#include "server/core/job.h"
+#include "server/core/node.h"
+
+struct holder room_holder(const struct rdzv *r)
+{
+    struct holder holder = {.is_known = r->by != NULL};
+    if (r->by) {
+        memcpy(holder.key_id, r->by->origin, sizeof(holder.key_id));
+    }
+    return holder;
+}
+
+static bool is_same(const struct holder *a, const struct holder *b)
+{
+    return a->is_known && b->is_known && memcmp(a->key_id, b->key_id, sizeof(a->key_id)) == 0;
+}
+
+struct tfe_wall room_idle_since(const struct rdzv *r, const struct job *job)
+{
+    if (job_is_over(job)) {
+        return job->run.ended;
+    }
+    return (struct tfe_wall){r->wall.ms - tfe_mono_sub(r->now, job->phase.waiting_since)};
+}
+
+/* Jobs of this holder (NULL: all), and the one of them that has been idle longest. */
+static uint32_t count_jobs(struct rdzv *r, const struct holder *holder, struct job **ret_idle)
+{
+    uint32_t n = 0;
+    struct job *job;
+    *ret_idle = NULL;
+    RB_FOREACH(job, job_tree, &r->jobs)
+    {
+        if (holder && !is_same(holder, &job->opened_by)) {
+            continue;
+        }
+        n++;
+        if (job_is_idle(r, job) &&
+            (!*ret_idle || room_idle_since(r, job).ms < room_idle_since(r, *ret_idle).ms)) {
+            *ret_idle = job;
+        }
+    }
+    return n;
+}
+
+static uint32_t count_nodes(const struct rdzv *r, const struct holder *holder)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->config.max_sessions; i++) {
+        n += r->by_session[i] && is_same(holder, &r->by_session[i]->joined_by) ? 1 : 0;
+    }
+    return n;
+}
+
+static bool has_too_many_jobs(struct rdzv *r)
+{
+    struct holder holder = room_holder(r);
+    struct job *idle;
+    uint32_t most = r->config.max_jobs_per_key;
+    bool is_full = r->n_jobs >= CORE_JOBS_MAX;
+    if (!is_full && (r->n_jobs < most || !holder.is_known)) {
+        return false;
+    }
+    if (count_jobs(r, is_full ? NULL : &holder, &idle) < most && !is_full) {
+        return false;
+    }
+    text_setf(r->sentence, sizeof(r->sentence),
+              is_full ? "this server remembers %u jobs and takes no more names%s%s"
+                      : "this token has opened %u jobs, as many as it may%s%s",
+              is_full ? CORE_JOBS_MAX : most, idle ? "; one that is over makes room now: " : "",
+              idle ? idle->name.text : "");
+    if (idle) {
+        write_gone(r, idle);
+    }
+    return true;
+}
+
+bool room_is_full(struct rdzv *r, const struct job *job)
+{
+    struct holder holder = room_holder(r);
+    uint32_t most = r->config.max_nodes_per_key;
+    if (r->n_leases >= r->config.max_nodes) {
+        text_setf(r->sentence, sizeof(r->sentence),
+                  "the server has no room for more agents than %u; raise its limit of open files",
+                  r->config.max_nodes);
+        return true;
+    }
+    if (most != 0 && r->n_leases >= most && count_nodes(r, &holder) >= most) {
+        text_setf(r->sentence, sizeof(r->sentence),
+                  "this token has %u agents, as many as it may (--max-agents-per-token)", most);
+        return true;
+    }
+    return !job && has_too_many_jobs(r);
+}

@@ -1,0 +1,98 @@
+/* server/core/seat.c: a node's part in its job's current epoch. */
+#include "server/core/seat.h"
+
+#include "server/core/job.h"
+
+/* STARTs that a node may answer with JOIN on one connection: it was past its lease, say. */
+#define VOIDS_MAX 1
+
+void seat_take(struct node *node, uint32_t index)
+{
+    node->seat.index = index;
+}
+
+void seat_leave(struct node *node)
+{
+    node->seat = SEAT_NONE;
+}
+
+void seat_adopt(struct node *node, uint32_t index, bool is_listening)
+{
+    node->seat.index = index;
+    node->seat.is_started = true;
+    node->seat.is_listening = is_listening;
+    node->seat.is_accounted = false;
+}
+
+void seat_restore(struct node *node, uint32_t index)
+{
+    seat_adopt(node, index, false);
+    node->seat.is_restored = true;
+}
+
+void seat_account(struct node *node)
+{
+    struct seat *seat = &node->seat;
+    if (seat->index != NO_SEAT && !seat->is_accounted && !seat->is_taken_over) {
+        seat->is_accounted = true;
+        epoch_count_accounted(&node->job->epoch);
+    }
+}
+
+void seat_prove_dead(struct node *node)
+{
+    seat_account(node);
+    node->seat.is_dead = true;
+}
+
+void seat_is_back(struct node *node)
+{
+    node->seat.is_dead = false;
+    node->seat.save_told = 0; /* it may have been lost with the last connection */
+}
+
+bool seat_start(struct node *node)
+{
+    bool is_here = node_is_connected(node);
+    node->seat.is_started = true;
+    node->seat.told_visit = is_here ? node->session.visit : node->seat.told_visit;
+    return is_here;
+}
+
+void seat_set_listening(struct node *node)
+{
+    node->seat.is_listening = true;
+}
+
+void seat_set_told(struct node *node, const struct msg_progress *progress)
+{
+    node->seat.has_told = true;
+    node->seat.listens = progress->listens;
+    node->seat.kept_answers = progress->kept_answers;
+}
+
+void seat_set_save_told(struct node *node, uint64_t number)
+{
+    node->seat.save_told = number;
+}
+
+void seat_take_over(struct node *node, struct tfe_mono fence_end)
+{
+    struct seat *seat = &node->seat;
+    if (seat->index != NO_SEAT && !seat->is_accounted && !seat->is_taken_over) {
+        seat->is_taken_over = true;
+        seat->taken_fence_end = fence_end;
+    }
+}
+
+bool seat_has_voided(struct node *node)
+{
+    struct seat *seat = &node->seat;
+    return seat->told_visit == node->session.visit && ++seat->n_void > VOIDS_MAX;
+}
+
+struct tfe_mono seat_fence_end(const struct node *node)
+{
+    const struct seat *seat = &node->seat;
+    return seat->is_taken_over ? seat->taken_fence_end : node->lease.fence_end;
+}

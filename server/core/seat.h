@@ -1,0 +1,62 @@
+/* server/core/seat.h: a node's part in its job's current epoch. */
+#ifndef TFE_SERVER_CORE_SEAT_H
+#define TFE_SERVER_CORE_SEAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/msg.h"
+#include "common/base/time.h"
+
+struct node;
+
+/* Of a member; all zero but for the index for who is none. Written by seat.c. */
+struct seat {
+    uint32_t index;    /* in the epoch, or NO_SEAT */
+    bool is_accounted; /* nothing of its trainers of this epoch runs any more */
+    bool is_started;   /* it has been told START, or will be when it comes back */
+    bool is_listening; /* its trainers could be reached */
+    bool is_restored;  /* of a record: whether its process was told of the epoch is not known */
+    bool is_dead;      /* a suspect: others' probes have proven that its trainers are */
+    bool has_told;     /* something of the epoch's progress … */
+    bool listens;      /* … and last, that its scripts can be asked to save */
+    /* Another process has come with the node's id. What the first one ran goes on until its fence,
+     * taken_fence_end, unless it hears that it was replaced. */
+    bool is_taken_over;
+    uint32_t n_void; /* STARTs that it has answered with JOIN on the same connection */
+    struct tfe_mono taken_fence_end;
+    uint64_t told_visit;   /* on which it has been told START */
+    uint64_t save_told;    /* number of the last SAVE it was sent, on this visit */
+    uint64_t kept_answers; /* … of that for which it has kept its state in memory */
+};
+
+#define SEAT_NONE ((struct seat){.index = NO_SEAT})
+
+/* A new epoch: the node has this seat, and nothing has happened there yet. */
+void seat_take(struct node *node, uint32_t index);
+/* The epoch is over, or the node leaves it. */
+void seat_leave(struct node *node);
+/* As a server that adopts the epoch finds it: its trainers run, for all that is known. */
+void seat_adopt(struct node *node, uint32_t index, bool is_listening);
+/* … and for all that a record says of it. */
+void seat_restore(struct node *node, uint32_t index);
+
+/* Nothing of its trainers of the current epoch runs any more: by its own word … */
+void seat_account(struct node *node);
+/* … or by others' who found its ports closed. */
+void seat_prove_dead(struct node *node);
+/* It is here again: what proved it dead did not, and what it was told may be lost. */
+void seat_is_back(struct node *node);
+/* It is told START now, or (false) when it comes back. */
+bool seat_start(struct node *node);
+void seat_set_listening(struct node *node);
+void seat_set_told(struct node *node, const struct msg_progress *progress);
+void seat_set_save_told(struct node *node, uint64_t number);
+/* Another process has come with the node's id; the fence of what the first one ran ends then. */
+void seat_take_over(struct node *node, struct tfe_mono fence_end);
+/* It has answered a START with JOIN on one connection: whether once too often. */
+bool seat_has_voided(struct node *node);
+/* By when the trainers of this epoch have ended that nothing is known of. */
+struct tfe_mono seat_fence_end(const struct node *node);
+
+#endif

@@ -1,0 +1,43 @@
+/* server/core/sound.c: whether a record can be restored. */
+#include "server/core/sound.h"
+
+#include <string.h>
+
+static bool member_is_sound(const struct rdzv_member *member, uint32_t nproc)
+{
+    if (member->n_known_to > RDZV_KNOWN_TO_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < member->n_known_to; i++) {
+        if (!id_is_valid(member->known_to[i].text)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < nproc; i++) {
+        if (member->ports[i] == 0) {
+            return false;
+        }
+    }
+    bool has_death = member->death_hash && member->death_hash[0];
+    return id_is_valid(member->node) && (!has_death || id_is_valid(member->death_hash)) &&
+           member->guard_port <= UINT16_MAX && member->name &&
+           strnlen(member->name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX && member->host &&
+           member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
+}
+
+bool record_is_sound(const struct rdzv_record *record)
+{
+    bool is = id_is_valid(record->job) && job_spec_is_sound(&record->spec) && record->run >= 1 &&
+              record->run <= MSG_RUN_MAX && record->epoch <= MSG_NUMBER_MAX &&
+              (record->resized || record->n_members <= record->spec.max_nodes) &&
+              (record->over || record->gone || record->n_members >= 1) &&
+              record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
+              record->fence_ms <= MSG_DURATION_MAX_MS &&
+              record->backoff_ms <= MSG_DURATION_MAX_MS &&
+              (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
+              (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
+    for (uint32_t seat = 0; is && seat < record->n_members; seat++) {
+        is = member_is_sound(&record->members[seat], record->spec.nproc);
+    }
+    return is;
+}

@@ -1,0 +1,12 @@
+/* server/core/sound.h: whether a record can be restored: asked before one is written, and when it
+ * is read. */
+#ifndef TFE_SERVER_CORE_SOUND_H
+#define TFE_SERVER_CORE_SOUND_H
+
+#include <stdbool.h>
+
+#include "server/core/rdzv.h"
+
+bool record_is_sound(const struct rdzv_record *record);
+
+#endif

@@ -1,0 +1,367 @@
+/* server/core/verdict.c: what follows from how trainers ended, who pays for it, and when that is
+ * enough (design 4.11).
+ *
+ * The switch never waits for the verdict. A fault is charged when it is seen, and taken back when a
+ * loss turns up that explains it: TensorFlow's survivors end with exit 1 when a peer dies, and a
+ * vanished machine is known to be lost only when its lease is over. Only a charge above the budget
+ * makes the job wait, for the verdict, before it fails. */
+#include "server/core/verdict.h"
+
+#include <string.h>
+
+#include "common/base/backoff.h"
+#include "common/base/text.h"
+#include "server/core/job.h"
+
+/* Part of the error tail that fits beside the sentence. */
+#define TAIL_IN_SENTENCE 600
+#define BACKOFF_FIRST_MS 1000
+#define BACKOFF_MAX_MS 60000
+/* An epoch that ran for so long has made progress, where its script tells nothing. */
+#define PROGRESS_MS 60000
+/* So much progress in one epoch fills the budget up again. */
+#define REFILL_MS 600000
+/* So many epochs in a row that came to nothing fail the job, whoever is to blame. */
+#define FRUITLESS_MAX 5u
+
+/* Linux's numbers of them; NULL: one that ends nobody by itself. */
+static const char *signal_of(uint32_t number)
+{
+    static const char *const names[] = {
+        [1] = "HUP",     [2] = "INT",   [3] = "QUIT",  [4] = "ILL",     [5] = "TRAP",
+        [6] = "ABRT",    [7] = "BUS",   [8] = "FPE",   [9] = "KILL",    [10] = "USR1",
+        [11] = "SEGV",   [12] = "USR2", [13] = "PIPE", [14] = "ALRM",   [15] = "TERM",
+        [16] = "STKFLT", [24] = "XCPU", [25] = "XFSZ", [26] = "VTALRM", [27] = "PROF",
+        [29] = "IO",     [30] = "PWR",  [31] = "SYS"};
+    return number < sizeof names / sizeof names[0] ? names[number] : NULL;
+}
+
+/* "rank 1 on node NAME (ID) exited with code 3" */
+static void add_blame(struct text *text, const struct node *node, const struct msg_exited *exited)
+{
+    text_addf(text, "rank %u on node %s (%s) ",
+              roster_rank(node->job, node->seat.index) + exited->local_rank, node->name,
+              node->id.text);
+    const char *name = signal_of(exited->signal);
+    if (name) {
+        text_addf(text, "was ended by SIG%s", name);
+    } else if (exited->signal) {
+        text_addf(text, "was ended by signal %u", exited->signal);
+    } else {
+        text_addf(text, "exited with code %u", exited->code);
+    }
+}
+
+static void back_off(struct rdzv *r, struct job *job)
+{
+    struct budget *b = &job->budget;
+    b->backoff_ms = backoff_next(b->backoff_ms, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    b->not_before = tfe_mono_add(r->now, b->backoff_ms);
+}
+
+static void charge(struct rdzv *r, struct job *job, const struct node *node)
+{
+    struct budget *b = &job->budget;
+    b->used++;
+    b->is_open = true;
+    /* A member that was lost with it is known to be so after a lease. Alone nobody was. */
+    b->verdict_at = job->epoch.n_seats > 1 ? lease_end_from(r, job, r->now) : r->now;
+    if (verdict_has_progressed(r, job)) {
+        /* It trained until now: the budget bounds how often, a wait would only cost. */
+        b->backoff_ms = 0;
+        b->not_before = r->now;
+    } else {
+        back_off(r, job);
+    }
+    send_trace(r, TRACE_RESTARTS, job, node, b->used, NULL);
+}
+
+void verdict_begin_run(struct job *job, struct budget budget)
+{
+    job->budget = budget;
+}
+
+bool verdict_has_progressed(const struct rdzv *r, const struct job *job)
+{
+    return told_any(&job->told) || (!plan_knows_progress(&job->plan) &&
+                                    tfe_mono_sub(r->now, job->epoch.started) >= PROGRESS_MS);
+}
+
+void verdict_note_progress(struct rdzv *r, struct job *job)
+{
+    if (job->epoch.is_open && verdict_has_progressed(r, job)) {
+        job->budget.has_progressed = true;
+        epoch_note_progress(&job->epoch);
+        quarantine_prove_all(job);
+    }
+}
+
+/* The end of an epoch by its trainers' exits that came to nothing. */
+static void count_fruitless(struct rdzv *r, struct job *job, enum verdict verdict)
+{
+    struct budget *b = &job->budget;
+    bool progressed = verdict_has_progressed(r, job);
+    b->fruitless_was = b->fruitless;
+    b->not_before_was = b->not_before;
+    if (job->epoch.is_adopted && !progressed) {
+        /* Nobody knows how long it had run before this server came, nor, until all are back, who
+         * was lost: it neither counts nor breaks the row. */
+        return;
+    }
+    if (progressed) {
+        b->backoff_ms = 0;
+        b->widest = 0;
+    }
+    if (progressed || verdict_effects[verdict].breaks_row || job->plan.n_leaving > 0) {
+        b->fruitless = 0;
+        return;
+    }
+    b->fruitless++;
+    if (b->fruitless > 1 && !verdict_effects[verdict].is_charged) {
+        back_off(r, job);
+    }
+}
+
+/* Whether what ended the current epoch is known: no other exit of it counts. */
+static bool is_settled(const struct job *job)
+{
+    return job->budget.epoch == job->epoch.number && job->budget.is_settled;
+}
+
+/* Its last lines; of an exception with much behind it, the beginning. */
+static void add_words(struct text *text, const char *tail)
+{
+    const char *raised = verdict_exception(tail);
+    if (raised && strlen(raised) > TAIL_IN_SENTENCE) {
+        text_add_head(text, raised, TAIL_IN_SENTENCE);
+    } else {
+        text_add_tail(text, tail, TAIL_IN_SENTENCE);
+    }
+}
+
+/* How the job would fail by this end. */
+static void write_sentence(struct job *job, const struct node *node,
+                           const struct msg_exited *exited, enum verdict verdict)
+{
+    uint32_t max = job->spec.max_restarts;
+    struct text text;
+    text_init(&text, job->budget.sentence, sizeof(job->budget.sentence));
+    text_addf(&text, "job %s failed: ", job->name.text);
+    if (first_start_has_failed(job)) {
+        add_blame(&text, node, exited);
+        text_addf(&text, "%s at once, before it had begun to train (--retry-start tries again)",
+                  job->epoch.n_seats > 1 ? ", as all others did," : "");
+    } else if (verdict_effects[verdict].is_charged) {
+        add_blame(&text, node, exited);
+        text_addf(&text, "%s after %u %s", verdict_effects[verdict].words, max,
+                  max == 1 ? "restart" : "restarts");
+    } else {
+        text_addf(&text, "%u epochs in a row came to nothing, in the last one ", FRUITLESS_MAX);
+        add_blame(&text, node, exited);
+    }
+    if (exited->tail && exited->tail[0]) {
+        text_add(&text, "; its last lines were:\n");
+        add_words(&text, exited->tail);
+    }
+}
+
+/* Why the epoch after this end begins. A peer's farewell breaks the collectives of those that stay:
+ * then it is that one's reason. */
+static enum tfe_cause cause_after(const struct node *node, const struct verdict_effect *effect)
+{
+    if (node->notice.is_leaving) {
+        return notice_cause(&node->notice);
+    }
+    const struct plan *plan = &node->job->plan;
+    return effect->next == CAUSE_PREEMPTED && plan->n_leaving > 0 ? plan->leave_cause
+                                                                  : effect->next;
+}
+
+/* A trainer of the running epoch, or of the one that is being left, ended badly. */
+static void take_fault(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                       enum verdict verdict)
+{
+    struct job *job = node->job;
+    struct budget *b = &job->budget;
+    const struct verdict_effect *effect = &verdict_effects[verdict];
+    /* One fault an epoch at most: on the first exit that no other explains. The switch may have
+     * begun on a survivor's word already. */
+    bool is_first = b->epoch != job->epoch.number;
+    if (is_settled(job) || (!is_first && !effect->is_charged)) {
+        return;
+    }
+    if (is_first) {
+        b->epoch = job->epoch.number;
+        b->is_open = false; /* what an earlier one was charged with stands */
+        count_fruitless(r, job, verdict);
+        switch_want(job, cause_after(node, effect),
+                    effect->next == CAUSE_SERVER_LOST ? NULL : node); /* nobody is to blame */
+        doubt_release(r, job);
+    }
+    b->is_settled = verdict != VERDICT_PEER_CAUSED;
+    if (effect->is_charged && quarantine_is_due(node, verdict_has_progressed(r, job))) {
+        b->fruitless = b->fruitless_was;
+        b->not_before = b->not_before_was;
+        quarantine_begin(r, node, effect->name);
+        return;
+    }
+    write_sentence(job, node, exited, verdict);
+    if (effect->is_charged && !first_start_has_failed(job)) {
+        charge(r, job, node);
+    }
+    send_trace(r, TRACE_END, job, node, b->fruitless, effect->name);
+}
+
+bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc)
+{
+    return exited->local_rank < nproc &&
+           (!exited->tail || strnlen(exited->tail, MSG_TAIL_MAX + 1) <= MSG_TAIL_MAX);
+}
+
+void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
+{
+    struct job *job = node->job;
+    uint64_t status = exited->signal ? 128 + (uint64_t)exited->signal : exited->code;
+    bool is_good = verdict_is_good(exited);
+    /* In an epoch that is being left, the one that the others died of may report last. */
+    bool is_judged = !is_good && !is_settled(job) &&
+                     ((job->state == JOB_RUNNING && !job->success.is_here) ||
+                      (job->state == JOB_PREPARING && job->budget.epoch == job->epoch.number));
+    bool is_start = job->state == JOB_RUNNING && !is_past(r, first_start_until(job));
+    enum verdict verdict =
+        is_judged || is_start ? verdict_find(r, node, exited, was_away) : VERDICT_FINISHED;
+    if (is_judged || is_start) {
+        first_start_take(r, node, exited, verdict);
+    }
+    text_setf(r->tail, sizeof(r->tail), "%s", exited->tail); /* the message's own lives no longer */
+    send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail);
+    seat_account(node);
+    if (is_judged) {
+        take_fault(r, node, exited, verdict);
+    } else if (is_start && first_start_has_failed(job)) {
+        job->budget.used = 0; /* nothing was started again */
+        write_sentence(job, node, exited, verdict);
+    } else if (is_good && job->state == JOB_RUNNING) {
+        success_take(r, job, node);
+    } else if (is_good && roster_is_chief(job, node)) {
+        /* It crossed the STOP. Where the chief leaves, its peers' collectives fail at once, and
+         * their word may be here first. */
+        success_want(job);
+    }
+}
+
+void ending_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
+{
+    if (report_take_end(node, exited)) {
+        return; /* NOTED when there is a job that can make use of it */
+    }
+    send_noted(r, node, exited->epoch);
+    if (node_is_member(node) && exited->epoch == node->job->epoch.number &&
+        !node->seat.is_accounted) {
+        verdict_take(r, node, exited, was_away);
+        job_touch(node->job);
+    }
+}
+
+void verdict_take_hang(struct rdzv *r, struct job *job)
+{
+    struct msg_exited exited = {.epoch = job->epoch.number,
+                                .code = 1,
+                                .tail = "rank 0 did not end after another rank had ended well"};
+    take_fault(r, roster_chief(job), &exited, verdict_find_hang(r, job));
+}
+
+void verdict_excuse(struct rdzv *r, const struct node *node)
+{
+    struct job *job = node->job;
+    struct budget *b = &job->budget;
+    /* Who was proven dead was not waited for: its lease ends when the next epoch is there. */
+    uint64_t epoch = node_is_member(node) ? job->epoch.number : node->highest_epoch;
+    if (node_is_member(node)) {
+        b->fruitless = 0;
+        first_start_excuse(job);
+    }
+    if (!b->is_open || b->epoch != epoch || !tfe_mono_before(r->now, b->verdict_at)) {
+        return;
+    }
+    b->is_open = false;
+    b->backoff_ms = 0;
+    b->not_before = r->now;
+    b->used--;
+    send_trace(r, TRACE_RESTARTS, job, NULL, b->used, "a lost node explains it")->epoch = b->epoch;
+}
+
+bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono *ret_wait)
+{
+    const struct budget *b = &job->budget;
+    *ret_wait = b->not_before;
+    if (b->fruitless >= FRUITLESS_MAX || first_start_has_failed(job)) {
+        return true;
+    }
+    if (b->used <= job->spec.max_restarts) {
+        return false;
+    }
+    if (b->is_open && tfe_mono_before(r->now, b->verdict_at)) {
+        *ret_wait = b->verdict_at;
+        return false;
+    }
+    return true;
+}
+
+void verdict_begin_epoch(struct job *job)
+{
+    struct budget *b = &job->budget;
+    if (job->epoch.n_seats > b->widest) {
+        if (b->widest != 0) {
+            b->fruitless = 0;
+        }
+        b->widest = job->epoch.n_seats;
+    }
+}
+
+/* When the running epoch has made progress, so that those before it that came to nothing count no
+ * more; NEVER if there were none, or nothing was told of it yet. */
+static struct tfe_mono row_ends_at(const struct job *job)
+{
+    if (job->budget.fruitless == 0 && job->budget.backoff_ms == 0) {
+        return TFE_MONO_NEVER;
+    }
+    return plan_knows_progress(&job->plan) ? job->told.first
+                                           : tfe_mono_add(job->epoch.started, PROGRESS_MS);
+}
+
+struct tfe_mono verdict_refill_at(const struct job *job)
+{
+    const struct told *told = &job->told;
+    if (job->budget.used == 0) {
+        return TFE_MONO_NEVER;
+    }
+    if (plan_knows_progress(&job->plan)) {
+        /* What was told first and last lies so far apart. */
+        struct tfe_mono enough = tfe_mono_add(told->first, REFILL_MS);
+        bool is_told = !tfe_mono_is_never(told->first) && !tfe_mono_before(told->last, enough);
+        return is_told ? enough : TFE_MONO_NEVER;
+    }
+    return tfe_mono_add(job->epoch.started, REFILL_MS);
+}
+
+bool verdict_earn(struct rdzv *r, struct job *job)
+{
+    struct budget *b = &job->budget;
+    bool ends_row = is_past(r, row_ends_at(job));
+    bool refills = is_past(r, verdict_refill_at(job));
+    if (ends_row || refills) {
+        b->fruitless = 0;
+        b->backoff_ms = 0;
+    }
+    if (refills) {
+        b->used = 0;
+        send_trace(r, TRACE_RESTARTS, job, NULL, 0, "ten minutes of progress");
+    }
+    return ends_row || refills;
+}
+
+struct tfe_mono verdict_earns_at(const struct job *job)
+{
+    return tfe_mono_min(row_ends_at(job), verdict_refill_at(job));
+}

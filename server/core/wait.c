@@ -1,0 +1,183 @@
+/* server/core/wait.c: see wait.h. */
+#include "server/core/wait.h"
+
+#include "common/base/text.h"
+#include "server/core/job.h"
+
+/* What time alone changes is told anew by then. */
+#define WORDS_FRESH_MS 5000
+
+static uint32_t ms_of(int64_t ms)
+{
+    return ms < 0 ? 0 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
+}
+
+/* The back-off after a failure. */
+static bool for_restart(const struct rdzv *r, const struct job *job, struct text *text,
+                        uint32_t *ret_ms)
+{
+    struct tfe_mono until;
+    if (verdict_is_final(r, job, &until) || is_past(r, until) || tfe_mono_is_never(until)) {
+        return false;
+    }
+    *ret_ms = ms_of(tfe_mono_sub(until, r->now));
+    text_addf(text, "restart %u of %u comes after a pause", job->budget.used,
+              job->spec.max_restarts);
+    return true;
+}
+
+/* Somebody of the old epoch may still train: the one that does so longest, for all that is known.
+ */
+static bool for_fence(const struct rdzv *r, const struct job *job, struct text *text,
+                      uint32_t *ret_ms)
+{
+    const struct epoch *epoch = &job->epoch;
+    struct tfe_mono until = job->phase.fence_until;
+    uint32_t seat = job->phase.fence_seat;
+    if (is_past(r, until)) {
+        return false;
+    }
+    *ret_ms = ms_of(tfe_mono_sub(until, r->now));
+    text_addf(text, "waiting until %s's trainers must have ended (fence; --fence sets it)",
+              seat < epoch->n_seats ? epoch->seats[seat]->name : "the last run");
+    return true;
+}
+
+static bool for_nodes(const struct job *job, struct text *text)
+{
+    uint32_t min = job->spec.min_nodes;
+    uint32_t here = job->n_connected < min ? job->n_connected : job->n_ready;
+    if (here >= min) {
+        return false;
+    }
+    text_addf(text, "waiting for %u more node%s%s (%u of %u)", min - here,
+              min - here == 1 ? "" : "s", job->n_connected < min ? "" : " to be ready", here, min);
+    return true;
+}
+
+static bool for_a_place(const struct rdzv *r, const struct job *job, const struct node *node,
+                        struct text *text)
+{
+    uint32_t n = job->epoch.n_seats;
+    if (!node_is_ready(node)) {
+        text_addf(text, "getting ready, while %u node%s", n, n == 1 ? " trains" : "s train");
+    } else if (n >= job->spec.max_nodes) {
+        text_addf(text, "spare: %u of %u are training", n, job->spec.max_nodes);
+    } else if (job->spec.no_grow) {
+        text_addf(text, "spare: %u of %u are training, and the job does not grow (--no-grow)", n,
+                  job->spec.max_nodes);
+    } else {
+        text_addf(text, "spare: %u of %u are training, ", n, job->spec.max_nodes);
+        if (job->told.ends) {
+            text_add(text, "and one has begun to end well: the job does not grow any more");
+        } else if (!plan_describe_hold(r, job, text)) {
+            text_add(text, "the job grows when it costs little");
+        }
+    }
+    return true;
+}
+
+bool wait_describe(const struct rdzv *r, const struct job *job, const struct node *node,
+                   char ret[MSG_SENTENCE_MAX], uint32_t *ret_ms)
+{
+    struct text text;
+    text_init(&text, ret, MSG_SENTENCE_MAX);
+    *ret_ms = 0;
+    switch (job->state) {
+    case JOB_WAITING:
+        return for_restart(r, job, &text, ret_ms) || for_nodes(job, &text);
+    case JOB_GATHERING:
+        text_addf(&text, "starting soon: %u of at most %u nodes are ready", job->n_ready,
+                  job->spec.max_nodes);
+        return true;
+    case JOB_PREPARING:
+        return for_fence(r, job, &text, ret_ms) || for_restart(r, job, &text, ret_ms) ||
+               for_nodes(job, &text);
+    case JOB_REBUILDING:
+        *ret_ms = ms_of(tfe_mono_sub(job->rebuild.until, r->now));
+        text_addf(&text, "waiting for the nodes from before this server's start");
+        return true;
+    case JOB_RUNNING:
+        return node ? !node_is_member(node) && for_a_place(r, job, node, &text)
+                    : plan_describe_hold(r, job, &text);
+    case JOB_COMMITTING:
+    case JOB_SUCCEEDED:
+    case JOB_FAILED:
+    case JOB_STOPPED:
+    case JOB__COUNT:
+        break;
+    }
+    return false;
+}
+
+const char *wait_words(struct rdzv *r, const struct node *node, uint32_t *ret_ms)
+{
+    struct job *job = node->job;
+    struct wait *w = &job->wait;
+    if (job->state == JOB_RUNNING) { /* each its own */
+        return wait_describe(r, job, node, r->sentence, ret_ms) ? r->sentence : NULL;
+    }
+    if (is_past(r, w->fresh_until)) {
+        bool waits = wait_describe(r, job, NULL, r->sentence, ret_ms);
+        text_setf(w->words, sizeof(w->words), "%s", waits ? r->sentence : "");
+        w->until = *ret_ms ? tfe_mono_add(r->now, *ret_ms) : TFE_MONO_NEVER;
+        w->fresh_until = tfe_mono_add(r->now, WORDS_FRESH_MS);
+    }
+    *ret_ms = tfe_mono_is_never(w->until) ? 0 : ms_of(tfe_mono_sub(w->until, r->now));
+    return w->words[0] ? w->words : NULL;
+}
+
+const char *wait_why_switch(struct rdzv *r, struct job *job)
+{
+    const struct budget *b = &job->budget;
+    struct text text;
+    text_init(&text, r->stop, sizeof(r->stop));
+    if (job->wish.cause == CAUSE_NODE_LOST) {
+        uint32_t n = ledger_add_lost(&text, job);
+        uint32_t left = job->epoch.n_seats - n;
+        text_add(&text, n == 1 ? " was" : " were");
+        text_addf(&text, " lost (killed, crashed or cut off); going on with %u node%s", left,
+                  left == 1 ? "" : "s");
+        uint64_t safe;
+        if (told_safe_step(job, &safe)) {
+            text_addf(&text, " from step %llu", (unsigned long long)safe);
+        }
+        text_add(&text, ". What TensorFlow prints of it is a consequence");
+        return n > 0 && left > 0 ? r->stop : NULL;
+    }
+    bool is_charged = b->epoch == job->epoch.number && b->is_open;
+    if (job->wish.cause == CAUSE_TRAINER_FAILED && is_charged &&
+        b->used <= job->spec.max_restarts) {
+        const char *blamed = ledger_blamed(job);
+        uint32_t pause_s =
+            is_past(r, b->not_before) ? 0 : ms_of(tfe_mono_sub(b->not_before, r->now)) / 1000;
+        text_addf(&text, "%s had a trainer that failed: restart %u of %u",
+                  blamed ? blamed : "a node", b->used, job->spec.max_restarts);
+        if (pause_s > 0) {
+            text_addf(&text, " in %u s", pause_s);
+        }
+        text_add(&text, ". What others print of it is a consequence");
+        return r->stop;
+    }
+    return NULL;
+}
+
+void wait_forget(struct job *job)
+{
+    job->wait.fresh_until = (struct tfe_mono){0};
+}
+
+uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
+{
+    struct tfe_mono since = r->now;
+    if (job->state == JOB_WAITING) {
+        since = job->phase.waiting_since;
+    } else if (job->state == JOB_GATHERING) {
+        since = job->phase.ready_since;
+    } else if (job->state == JOB_PREPARING) {
+        since = job->phase.switch_began;
+    } else if (job->state == JOB_RUNNING) {
+        since = job->epoch.started;
+    }
+    return ms_of(tfe_mono_sub(r->now, since));
+}

@@ -1,0 +1,66 @@
+/* server/core/wish.c: what a rule has to say upwards. */
+#include "server/core/wish.h"
+
+#include "server/core/job.h"
+
+static void blame(struct job *job, const struct node *node)
+{
+    if (node && (!job->wish.is_there || job->wish.is_planned)) {
+        ledger_blame(job, node);
+    }
+}
+
+static void want(struct job *job, enum tfe_cause cause)
+{
+    /* A switch that waits for the disk alone is one for growth, which another reason overtakes. */
+    if (!job->wish.is_there || (job->state == JOB_RUNNING && job->wish.is_planned)) {
+        job->wish.is_there = true;
+        job->wish.cause = cause;
+    }
+    job->wish.is_planned = false; /* also where it was: something of the epoch is broken now */
+}
+
+void switch_want(struct job *job, enum tfe_cause cause, const struct node *blamed)
+{
+    blame(job, blamed);
+    want(job, cause);
+}
+
+void switch_plan(struct job *job, enum tfe_cause cause, const struct node *blamed)
+{
+    blame(job, blamed);
+    if (!job->wish.is_there) {
+        want(job, cause);
+        job->wish.is_planned = true;
+    }
+}
+
+void switch_clear(struct job *job)
+{
+    job->wish.is_there = false;
+}
+
+void success_clear(struct job *job)
+{
+    job->success = (struct success){.until = TFE_MONO_NEVER};
+}
+
+void success_take(struct rdzv *r, struct job *job, const struct node *node)
+{
+    struct success *success = &job->success;
+    bool is_chief = roster_is_chief(job, node);
+    success->is_here = success->is_here || is_chief;
+    if (is_chief || tfe_mono_is_never(success->until)) {
+        success->until = tfe_mono_add(r->now, r->config.exit_grace_ms);
+    }
+}
+
+void success_want(struct job *job)
+{
+    job->success.is_due = true;
+}
+
+void success_done(struct job *job)
+{
+    job->success.is_due = false;
+}

@@ -1,0 +1,49 @@
+/* server/core/wish.h: what a rule has to say upwards: that the running epoch ends, or
+ * that the job does, because somebody has ended well. states.c alone carries it out. */
+#ifndef TFE_SERVER_CORE_WISH_H
+#define TFE_SERVER_CORE_WISH_H
+
+#include <stdbool.h>
+
+#include "common/base/msg.h"
+#include "common/base/time.h"
+
+struct job;
+struct node;
+struct rdzv;
+
+/* Written by wish.c. */
+struct switch_wish {
+    bool is_there;
+    bool is_planned;      /* nobody has failed: trainers that listen have the stop grace */
+    enum tfe_cause cause; /* of the next epoch */
+};
+
+/* Something of the epoch is broken. The first cause stays, but for one that was only planned and
+ * not begun. blamed: whose loss, exit or notice it is; NULL: nobody's. */
+void switch_want(struct job *job, enum tfe_cause cause, const struct node *blamed);
+/* Nothing is broken: its trainers may come to their end in an orderly way. A wish that is there
+ * stays. */
+void switch_plan(struct job *job, enum tfe_cause cause, const struct node *blamed);
+/* It has been carried out, or nobody has it any more. */
+void switch_clear(struct job *job);
+
+/* --- somebody of the epoch has ended well: the job is about to --- */
+
+/* Written by wish.c. */
+struct success {
+    bool is_here;          /* the chief has ended well: the others' exit codes no longer matter */
+    bool is_due;           /* … while its epoch was being left: the job has to end now */
+    struct tfe_mono until; /* the others have so long; NEVER: nobody has ended well */
+};
+
+/* Nobody has. */
+void success_clear(struct job *job);
+/* The trainers of this member have. */
+void success_take(struct rdzv *r, struct job *job, const struct node *node);
+/* The chief has, and its STOP crossed that: a wish that states.c settles. */
+void success_want(struct job *job);
+/* The wish is settled. */
+void success_done(struct job *job);
+
+#endif
