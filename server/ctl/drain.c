@@ -1,11 +1,10 @@
 /* server/ctl/drain.c: tfe-ctl drain: takes a node out of its job in an orderly way. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "server/ctl/order.h"
-#include "server/ctl/status.h"
+#include "common/net/option_table.h"
+#include "common/rows/kinds.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
@@ -13,12 +12,17 @@
 /* Between two looks at whether the node has left. */
 #define LOOK_NS 250000000L
 
-/* Whether a node of this id or label is still on its way out. */
-static bool is_leaving(const struct snapshot *s, const char *name)
+static void say_more(const struct ctl_settings *settings, struct tfe_msg *drain)
 {
-    for (size_t i = 0; i < s->n_nodes; i++) {
-        const struct msg_status_node *node = &s->nodes[i];
-        if (node->role == ROLE_LEAVING &&
+    drain->u.drain.within_ms = settings->in_ms;
+}
+
+/* Whether a node of this id or label is still on its way out. */
+static bool is_leaving(const struct row_list *rows, const char *name)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct msg_status_node *node = rows->v[i].at;
+        if (rows->v[i].kind == &kind_node && node->role == ROLE_LEAVING &&
             (strcmp(node->node, name) == 0 || strcmp(node->name, name) == 0)) {
             return true;
         }
@@ -26,45 +30,27 @@ static bool is_leaving(const struct snapshot *s, const char *name)
     return false;
 }
 
-static int wait_for(const struct ctl_settings *settings, const char *name)
+/* --wait */
+static int after(const struct ctl_settings *settings, const char *name)
 {
-    for (;;) {
-        struct snapshot snapshot = {.jobs = NULL};
-        int status = status_ask(settings, NULL, &snapshot);
-        bool goes_on = status == EXIT_SUCCESS && is_leaving(&snapshot, name);
-        snapshot_done(&snapshot);
-        if (!goes_on) {
-            return status;
+    bool goes_on = settings->wait;
+    int status = EXIT_SUCCESS;
+    while (goes_on) {
+        struct row_list rows = {.v = NULL};
+        status = verb_ask(&ctl_verb_status, settings, NULL, &rows);
+        goes_on = status == EXIT_SUCCESS && is_leaving(&rows, name);
+        row_list_done(&rows);
+        if (goes_on) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
     }
-}
-
-static int run(const struct ctl_settings *settings, char **operands, int n_operands)
-{
-    (void)n_operands; /* one, by the table below */
-    if (!order_node_is_sound(operands[0])) {
-        return CTL_USAGE;
-    }
-    struct order order = {
-        .msg = {.type = MSG_DRAIN, .u.drain = {.node = operands[0], .within_ms = settings->in_ms}},
-        .verb = "drain",
-        .key = "node",
-        .operand = operands[0],
-        .sentence = "leaves its job; its agent will exit 0"};
-    int status = order_run(settings, &order);
-    return status == EXIT_SUCCESS && settings->wait ? wait_for(settings, operands[0]) : status;
+    return status;
 }
 
 static const struct option_spec options[] = {
-    {.name = "in",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .help = "it has to be gone so soon, saved or not (default: 30s to save for scripts that can)",
-     .offset = FIELD(in_ms),
-     .min = 0,
-     .max = MSG_DURATION_MAX_MS},
-    {.name = "wait", .kind = OPTION_FLAG, .help = "return once it has left", .offset = FIELD(wait)},
+    TIME("in", in_ms, 0, MSG_DURATION_MAX_MS, NULL,
+         "it has to be gone so soon, saved or not (default: 30s to save for scripts that can)"),
+    FLAG("wait", wait, "return once it has left"),
 };
 
 const struct ctl_verb ctl_verb_drain = {
@@ -73,7 +59,10 @@ const struct ctl_verb ctl_verb_drain = {
     .about = "take a node out of its job in an orderly way",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
-    .operands_min = 1,
-    .operands_max = 1,
-    .run = run,
+    .needs_operand = true,
+    .operand = CTL_NODE,
+    CTL_SAYS(MSG_DRAIN, drain.node),
+    .say_more = say_more,
+    .done = "leaves its job; its agent will exit 0",
+    .after = after,
 };

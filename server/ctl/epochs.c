@@ -1,80 +1,158 @@
 /* server/ctl/epochs.c: tfe-ctl epochs: a job's ledger: why each epoch began, and what it cost. */
-#include "server/ctl/epochs.h"
+#include "common/rows/epochs.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "common/net/clock.h"
-#include "server/ctl/request.h"
+#include "common/net/option_table.h"
+#include "common/rows/json.h"
+#include "common/rows/table.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-static void on_begin(void *ctx)
-{
-    epochs_done(ctx);
-}
+/* --- for people --- */
 
-static enum request_progress on_reply(void *ctx, const struct tfe_msg *msg)
+static void print_total(const struct row_list *ledger)
 {
-    if (msg->type == MSG_EPOCH_ROW) {
-        return epochs_add(ctx, &msg->u.epoch_row) == 0 ? REQUEST_MORE : REQUEST_FAILED;
+    char room[ROW_ROOM];
+    const char *before = " (";
+    struct epochs_total total;
+    epochs_sum(ledger, clock_wall(), &total);
+    if (total.now >= 0) {
+        const char *waits = total.job->waits;
+        (void)printf("now: nobody trains, for %s: %s\n", row_span_text(total.now, room),
+                     waits ? waits : total.job->state);
     }
-    return msg->type == MSG_STATUS_END ? REQUEST_DONE : REQUEST_STRANGE;
-}
-
-static int print(const struct ctl_settings *settings, const struct epochs *e, const char *job)
-{
-    if (settings->csv) {
-        epochs_print_csv(e);
-        return 0;
-    }
-    return settings->json ? epochs_print_json(e, job) : epochs_print_table(e, job);
-}
-
-static int run(const struct ctl_settings *settings, char **operands, int n_operands)
-{
-    (void)n_operands; /* one, by the table below */
-    if (!request_job_is_sound(operands[0])) {
-        return CTL_USAGE;
-    }
-    if (settings->csv && settings->json) {
-        (void)fprintf(stderr, "tfe-ctl: --json and --csv are two forms, choose one\n");
-        return CTL_USAGE;
-    }
-    struct epochs e = {.rows = NULL};
-    struct tfe_msg question = {.type = MSG_EPOCHS, .u.epochs = {.job = operands[0]}};
-    struct request request = {.question = &question,
-                              .roles = {TOKEN_OBSERVER, TOKEN_ADMIN},
-                              .n_roles = 2,
-                              .begin = on_begin,
-                              .reply = on_reply,
-                              .ctx = &e};
-    int status = request_run(settings, &request);
-    if (status == EXIT_SUCCESS) {
-        epochs_work_out(&e, clock_wall());
-        if (print(settings, &e, operands[0]) != 0) {
-            (void)fprintf(stderr, "tfe-ctl: out of memory\n");
-            status = CTL_FAILED;
+    (void)printf("total: running %s", row_span_text(total.running, room));
+    (void)printf(", standstill %s%s", total.is_least ? ">= " : "",
+                 row_span_text(total.standstill_all, room));
+    for (unsigned i = 0; i < EPOCHS_CAUSES; i++) {
+        if (total.standstill[i] > 0) {
+            (void)printf("%s%s %s", before, msg_cause_name((enum tfe_cause)i),
+                         row_span_text(total.standstill[i], room));
+            before = ", ";
         }
     }
-    epochs_done(&e);
-    return status;
+    if (total.now > 0) {
+        (void)printf("%snow %s", before, row_span_text(total.now, room));
+        before = ", ";
+    }
+    (void)printf("%s", before[0] == ',' ? ")" : "");
+    if (total.has_lost) {
+        (void)printf(", lost steps %llu", (unsigned long long)total.lost_steps);
+    }
+    if (total.useful >= 0) {
+        (void)printf(", useful %.1f %%", total.useful);
+    }
+    (void)putchar('\n');
+}
+
+static void print_table(const struct row_list *ledger, const char *job)
+{
+    static const char *const heads[] = {"EPOCH",      "BEGAN",   "NODES", "CAUSE",
+                                        "STANDSTILL", "RUNNING", "SAVED", "LOST"};
+    static const struct row_table epochs = {&kind_epoch, heads, COUNT(heads)};
+    if (row_table_print(&epochs, ledger->v, ledger->n, 0, stdout) == 0) {
+        (void)printf("job %s has had no epoch yet\n", job);
+    } else {
+        print_total(ledger);
+    }
+}
+
+/* --- for programs --- */
+
+static json_t *total_json(const struct epochs_total *total)
+{
+    json_t *by_cause = json_object();
+    for (unsigned i = 0; i < EPOCHS_CAUSES; i++) {
+        if (total->standstill[i] > 0 &&
+            json_object_set_new(by_cause, msg_cause_name((enum tfe_cause)i),
+                                json_integer(total->standstill[i])) != 0) {
+            json_decref(by_cause);
+            return NULL;
+        }
+    }
+    if (total->now > 0 &&
+        json_object_set_new(by_cause, "now", json_integer((json_int_t)total->now)) != 0) {
+        json_decref(by_cause);
+        return NULL;
+    }
+    /* In tenths of a percent: all numbers of ours are whole. */
+    return json_pack(
+        "{s:I, s:I, s:o, s:o, s:o, s:b}", "running_ms", (json_int_t)total->running, "standstill_ms",
+        (json_int_t)total->standstill_all, "standstill_ms_by_cause", by_cause, "lost_steps",
+        total->has_lost ? json_integer((json_int_t)total->lost_steps) : json_null(),
+        "useful_permille",
+        total->useful < 0 ? json_null() : json_integer((json_int_t)(total->useful * 10 + 0.5)),
+        "standstill_at_least", total->is_least);
+}
+
+/* What no row says: nobody trains, and what for. */
+static json_t *now_json(const struct epochs_total *total)
+{
+    return total->now < 0 ? json_null()
+                          : json_pack("{s:I, s:s, s:s?}", "standstill_ms", (json_int_t)total->now,
+                                      "state", total->job->state, "waits", total->job->waits);
+}
+
+static void print_csv(const struct row_list *ledger)
+{
+#define TIME_KEY(NAME, name) #name "_ms",
+    static const char *const keys[] = {"run",
+                                       "epoch",
+                                       "nodes",
+                                       "cause",
+                                       "blamed",
+                                       "planned",
+                                       TFE_EPOCH_TIMES(TIME_KEY) /**/
+                                       "standstill_ms",
+                                       "running_ms",
+                                       "saved_step",
+                                       "lost_steps",
+                                       "over",
+                                       "standstill_at_least"};
+#undef TIME_KEY
+    row_csv_head(keys, COUNT(keys), stdout);
+    for (size_t i = 0; i < ledger->n; i++) {
+        if (ledger->v[i].kind == &kind_epoch) {
+            row_csv(&kind_epoch, ledger->v[i].at, keys, COUNT(keys), stdout);
+        }
+    }
+}
+
+static int show(const struct ctl_settings *settings, const char *job, struct row_list *ledger)
+{
+    epochs_work_out(ledger, clock_wall());
+    if (settings->json) {
+        struct epochs_total total;
+        epochs_sum(ledger, clock_wall(), &total);
+        return verb_print_json(json_pack("{s:s, s:o, s:o, s:o}", "job", job, "epochs",
+                                         row_list_json(ledger, &kind_epoch), "total",
+                                         total_json(&total), "now", now_json(&total)));
+    }
+    if (settings->csv) {
+        print_csv(ledger);
+    } else {
+        print_table(ledger, job);
+    }
+    return 0;
 }
 
 static const struct option_spec options[] = {
-    {.name = "csv",
-     .kind = OPTION_FLAG,
-     .help = "print one line of comma-separated values for each epoch, for spreadsheets",
-     .offset = FIELD(csv)},
+    FLAG("csv", csv, "print one line of comma-separated values for each epoch, for spreadsheets"),
 };
 
 const struct ctl_verb ctl_verb_epochs = {
     .name = "epochs",
-    .usage = "tfe-ctl epochs [OPTIONS] JOB",
+    .usage = "tfe-ctl epochs [OPTIONS] [JOB]",
     .about = "show why each epoch of a job began, and what it cost",
     .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
-    .operands_min = 1,
-    .operands_max = 1,
-    .run = run,
+    .n_options = COUNT(options),
+    .finds_job = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_EPOCHS, epochs.job),
+    .rows = {MSG_EPOCH_ROW, MSG_STATUS_JOB},
+    .show = show,
 };

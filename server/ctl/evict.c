@@ -1,26 +1,28 @@
 /* server/ctl/evict.c: tfe-ctl evict: takes a node out of its job at once. */
-#include "server/ctl/order.h"
+#include "common/net/option_table.h"
 #include "server/ctl/verb.h"
 
-static int run(const struct ctl_settings *settings, char **operands, int n_operands)
+#define FIELD(name) offsetof(struct ctl_settings, name)
+
+static void say_more(const struct ctl_settings *settings, struct tfe_msg *message)
 {
-    (void)n_operands; /* one, by the table below */
-    if (!order_node_is_sound(operands[0])) {
-        return CTL_USAGE;
-    }
-    struct order order = {.msg = {.type = MSG_EVICT, .u.evict = {.node = operands[0]}},
-                          .verb = "evict",
-                          .key = "node",
-                          .operand = operands[0],
-                          .sentence = "was evicted from its job"};
-    return order_run(settings, &order);
+    message->u.evict.for_ms = settings->for_ms;
 }
+
+static const struct option_spec options[] = {
+    TIME("for", for_ms, 0, MSG_DURATION_MAX_MS, "1h",
+         "nobody of its token and label joins the job for so long; 0: only not this process"),
+};
 
 const struct ctl_verb ctl_verb_evict = {
     .name = "evict",
     .usage = "tfe-ctl evict [OPTIONS] NODE",
     .about = "take a node out of its job at once, whether it answers or not",
-    .operands_min = 1,
-    .operands_max = 1,
-    .run = run,
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .needs_operand = true,
+    .operand = CTL_NODE,
+    CTL_SAYS(MSG_EVICT, evict.node),
+    .say_more = say_more,
+    .done = "was evicted from its job",
 };

@@ -4,204 +4,217 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/assert.h"
 #include "common/base/msg.h"
+#include "common/net/hidden.h"
 #include "common/net/log.h"
-#include "server/ctl/settings.h"
+#include "common/net/nearest.h"
+#include "common/net/option_table.h"
+#include "common/net/stdio.h"
 #include "server/ctl/verb.h"
 
 static const struct ctl_verb *const verbs[] = {
-    &ctl_verb_status, &ctl_verb_nodes, &ctl_verb_epochs, &ctl_verb_drain,
-    &ctl_verb_evict,  &ctl_verb_stop,  &ctl_verb_backup,
+#define CTL_VERB_ENTRY(name) &ctl_verb_##name,
+    CTL_VERBS(CTL_VERB_ENTRY)
+#undef CTL_VERB_ENTRY
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-/* ctl_options and one verb's own. */
-#define OPTIONS_MAX 32
+#define FIELD(name) offsetof(struct ctl_settings, name)
 
-/* As many operands as a command line of ours can sensibly have. */
-#define OPERANDS_MAX 64
+/* Of every verb. */
+static const struct option_spec options[] = {
+    TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
+         "the server (default: the one of this machine)"),
+    TEXT("token-file", token_file, "FILE", NULL,
+         "file with the token (default: observer.token or admin.token of the state directory)"),
+    TEXT("token", token, "TOKEN", NULL, "the token itself; other users of this machine can see it"),
+    TEXT("state-dir", state_dir, "DIR", NULL,
+         "where a server of this machine keeps endpoint and tokens"),
+    TIME("timeout", timeout_ms, 1, MSG_DURATION_MAX_MS, "10s",
+         "give up when the whole answer has not come by then"),
+    FLAG("json", json, "print one JSON object, for programs"),
+};
+#define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
-static const struct option_table *global_table(void)
+/* Of one verb alone. */
+#define OPTIONS_MAX 8
+
+static const struct option_table no_verb = {
+    .program = "tfe-ctl",
+    .usage = "tfe-ctl VERB [OPTIONS] [OPERANDS...]",
+    .about = "Asks a running tfe-rdzv about its jobs, or tells it what to do with them.",
+    .specs = options,
+    .n = N_OPTIONS,
+    .stop_at_operand = true,
+};
+
+static void print_help(const struct option_table *table)
 {
-    static struct option_table table = {
-        .program = "tfe-ctl",
-        .usage = "tfe-ctl VERB [OPTIONS] [OPERANDS...]",
-        .about = "Asks a running tfe-rdzv about its jobs, or tells it what to do with them.",
-        .specs = ctl_options,
-        .stop_at_operand = true,
-    };
-    table.n = ctl_n_options;
-    return &table;
-}
-
-static void print_help(void)
-{
-    options_print_help(global_table(), stdout);
+    options_print_help(table, stdout);
+    if (table != &no_verb) {
+        return;
+    }
     (void)printf("\nVerbs (\"tfe-ctl VERB -h\" tells more of one):\n");
     for (size_t i = 0; i < N_VERBS; i++) {
-        (void)printf("  %-10s %s\n", verbs[i]->name, verbs[i]->about);
+        (void)printf("  %-12s  %s\n", verbs[i]->name, verbs[i]->about);
     }
 }
 
-/* Edits that make b of a (insert, delete, replace); long words are as far away as they are long. */
-static size_t distance(const char *a, const char *b)
+/* Words of argv that name the verb; 0: they do not. */
+static int words_of(const struct ctl_verb *verb, char **argv)
 {
-    size_t row[32];
-    size_t n = strlen(b);
-    if (n >= sizeof(row) / sizeof(row[0])) {
-        return n;
+    const size_t n = strcspn(verb->name, " ");
+    if (strncmp(verb->name, argv[0], n) != 0 || argv[0][n] != '\0') {
+        return 0;
     }
-    for (size_t j = 0; j <= n; j++) {
-        row[j] = j;
+    if (verb->name[n] == '\0') {
+        return 1;
     }
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t corner = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            size_t best = corner + (a[i] != b[j] ? 1 : 0);
-            corner = row[j + 1];
-            best = best < row[j] + 1 ? best : row[j] + 1;
-            row[j + 1] = best < corner + 1 ? best : corner + 1;
-        }
-    }
-    return row[n];
+    return argv[1] && strcmp(verb->name + n + 1, argv[1]) == 0 ? 2 : 0;
 }
 
-static const struct ctl_verb *find_verb(const char *name)
+static const struct ctl_verb *find_verb(char **argv, int *ret_words)
 {
-    const struct ctl_verb *nearest = verbs[0];
+    const char *name = argv[0];
+    struct nearest nearest;
+    nearest_init(&nearest, name, strlen(name));
     for (size_t i = 0; i < N_VERBS; i++) {
-        if (strcmp(verbs[i]->name, name) == 0) {
+        *ret_words = words_of(verbs[i], argv);
+        if (*ret_words > 0) {
             return verbs[i];
         }
-        if (distance(name, verbs[i]->name) < distance(name, nearest->name)) {
-            nearest = verbs[i];
+        if (!verb_is_order(verbs[i])) { /* nobody is led to what cannot be taken back */
+            nearest_try(&nearest, verbs[i]->name);
         }
     }
-    (void)fprintf(stderr,
-                  "tfe-ctl: unknown verb \"%s\"; did you mean \"%s\"? (tfe-ctl -h lists all)\n",
-                  name, nearest->name);
+    (void)fprintf(stderr, "tfe-ctl: unknown verb \"%s\"", name);
+    if (nearest.word) {
+        (void)fprintf(stderr, "; did you mean \"%s\"?", nearest.word);
+    }
+    (void)fprintf(stderr, " (tfe-ctl -h lists all)\n");
     return NULL;
 }
 
 static int usage_error(const char *sentence)
 {
-    (void)fprintf(stderr, "tfe-ctl: %s\n", sentence);
+    stdio_say("tfe-ctl", sentence);
     return CTL_USAGE;
+}
+
+/* Reads the options in front of the first operand, which is at *ret_at then (argc: there is none).
+ * False: there is nothing more to do than to exit with *ret_status. */
+static bool parse(const struct option_table *table, int argc, char **argv,
+                  struct ctl_settings *settings, int *ret_at, int *ret_status)
+{
+    enum options_result result;
+    struct tfe_why why;
+    char ignored[64];
+    *ret_at = argc;
+    *ret_status = EXIT_SUCCESS;
+    *settings = (struct ctl_settings){.in_ms = MSG_UNSET};
+    if (options_parse(table, argc, argv, settings, &result, ret_at, ignored, sizeof(ignored),
+                      &why) != 0) {
+        *ret_status = usage_error(why.text);
+        return false;
+    }
+    if (result == OPTIONS_HELP) {
+        print_help(table);
+    } else if (result == OPTIONS_VERSION) {
+        (void)printf("tfe-ctl %s\n", TFE_VERSION);
+    }
+    return result == OPTIONS_RUN;
 }
 
 /* Options may stand before, between and behind operands. The option parser stops at the first
  * operand, so it is run again without the operands found so far, until it meets none: each run
- * reads all options anew. argv is cut down to the options; behind "--" there are only operands. */
-static int parse(const struct option_table *table, int *argc, char **argv,
-                 struct ctl_settings *settings, enum options_result *result,
-                 char *operands[OPERANDS_MAX], int *n_operands)
-{
-    struct tfe_why why;
-    char ignored[64];
-    *n_operands = 0;
-    for (;;) {
-        int at = *argc;
-        *settings = (struct ctl_settings){.in_ms = MSG_UNSET};
-        if (options_parse(table, *argc, argv, settings, result, &at, ignored, sizeof(ignored),
-                          &why) != 0) {
-            return usage_error(why.text);
-        }
-        if (*result != OPTIONS_RUN || at >= *argc) {
-            return 0;
-        }
-        bool rest = strcmp(argv[at - 1], "--") == 0;
-        int n = rest ? *argc - at : 1;
-        if (*n_operands + n > OPERANDS_MAX) {
-            return usage_error("too many operands");
-        }
-        for (int i = 0; i < n; i++) {
-            operands[(*n_operands)++] = argv[at + i];
-        }
-        int cut = rest ? at - 1 : at;
-        int behind = at + n;
-        memmove(&argv[cut], &argv[behind], (size_t)(*argc - behind + 1) * sizeof(*argv));
-        *argc -= behind - cut;
-    }
-}
-
-static int print_version(void)
-{
-    (void)printf("tfe-ctl %s\n", TFE_VERSION);
-    return EXIT_SUCCESS;
-}
-
+ * reads all options anew. Behind "--" there are only operands. */
 static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
 {
-    struct option_spec specs[OPTIONS_MAX];
-    struct option_table table = *global_table();
+    struct option_spec specs[N_OPTIONS + OPTIONS_MAX];
+    struct option_table table = no_verb;
     struct ctl_settings settings;
-    enum options_result result;
-    char *operands[OPERANDS_MAX];
-    int n_operands;
-    if (ctl_n_options + verb->n_options > OPTIONS_MAX) {
-        return usage_error("the verb has more options than tfe-ctl can hold");
-    }
-    memcpy(specs, ctl_options, ctl_n_options * sizeof(specs[0]));
+    const char *operands[2] = {NULL, NULL};
+    int n_operands = 0;
+    int at;
+    int status;
+    TFE_ASSERT(verb->n_options <= OPTIONS_MAX);
+    memcpy(specs, options, sizeof(options));
     if (verb->n_options > 0) {
-        memcpy(specs + ctl_n_options, verb->options, verb->n_options * sizeof(specs[0]));
+        memcpy(specs + N_OPTIONS, verb->options, verb->n_options * sizeof(specs[0]));
     }
     table.usage = verb->usage;
     table.about = verb->about;
     table.specs = specs;
-    table.n = ctl_n_options + verb->n_options;
-    int status = parse(&table, &argc, argv, &settings, &result, operands, &n_operands);
-    if (status != 0) {
-        return status;
+    table.n = N_OPTIONS + verb->n_options;
+    while (parse(&table, argc, argv, &settings, &at, &status)) {
+        if (at == argc) {
+            struct tfe_why why;
+            int most = (verb->operand != CTL_NONE) + verb->takes_sizes;
+            if (n_operands > most || (verb->needs_operand && n_operands < most)) {
+                (void)fprintf(stderr, "tfe-ctl: usage: %s\n", verb->usage);
+                return CTL_USAGE;
+            }
+            if (verb->takes_sizes &&
+                options_nodes(operands[1], &settings.min_nodes, &settings.max_nodes, &why)) {
+                stdio_say("tfe-ctl", why.text);
+                return CTL_USAGE;
+            }
+            return verb_run(verb, &settings, operands[0]);
+        }
+        operands[n_operands < 1 ? 0 : 1] = argv[at];
+        if (strcmp(argv[at - 1], "--") == 0) {
+            operands[1] = n_operands < 1 && at + 1 < argc ? argv[at + 1] : operands[1];
+            n_operands += argc - at;
+            argc = at - 1;
+        } else {
+            n_operands++;
+            argc--;
+            memmove(&argv[at], &argv[at + 1], (size_t)(argc - at) * sizeof(*argv));
+        }
     }
-    if (result == OPTIONS_HELP) {
-        options_print_help(&table, stdout);
-        return EXIT_SUCCESS;
-    }
-    if (result == OPTIONS_VERSION) {
-        return print_version();
-    }
-    if (n_operands < verb->operands_min || n_operands > verb->operands_max) {
-        (void)fprintf(stderr, "tfe-ctl: usage: %s\n", verb->usage);
-        return CTL_USAGE;
-    }
-    return verb->run(&settings, operands, n_operands);
+    return status;
 }
 
 static int run(int argc, char **argv)
 {
-    struct ctl_settings settings = {.endpoint = NULL};
-    enum options_result result;
-    struct tfe_why why;
-    char ignored[64];
-    int at = argc;
-    if (options_parse(global_table(), argc, argv, &settings, &result, &at, ignored, sizeof(ignored),
-                      &why) != 0) {
-        return usage_error(why.text);
-    }
-    if (result == OPTIONS_HELP) {
-        print_help();
-        return EXIT_SUCCESS;
-    }
-    if (result == OPTIONS_VERSION) {
-        return print_version();
+    struct ctl_settings settings;
+    int at;
+    int status;
+    if (!parse(&no_verb, argc, argv, &settings, &at, &status)) {
+        return status;
     }
     if (at >= argc) {
         return usage_error("which verb? (tfe-ctl -h lists all)");
     }
-    const struct ctl_verb *verb = find_verb(argv[at]);
-    if (verb == NULL) {
+    if (strcmp(argv[at], "help") == 0) { /* "help VERB" is "VERB -h" */
+        char *word = memcpy(argv[at], "-h", sizeof "-h");
+        if (at + 1 == argc) {
+            print_help(&no_verb);
+            return EXIT_SUCCESS;
+        }
+        memmove(&argv[at], &argv[at + 1], (size_t)(argc - at - 1) * sizeof(*argv));
+        argv[argc - 1] = word;
+    }
+    int words;
+    const struct ctl_verb *verb = find_verb(&argv[at], &words);
+    if (!verb) {
         return CTL_USAGE;
     }
-    memmove(&argv[at], &argv[at + 1], (size_t)(argc - at) * sizeof(*argv));
-    return run_verb(verb, argc - 1, argv);
+    memmove(&argv[at], &argv[at + words], (size_t)(argc - at - words + 1) * sizeof(*argv));
+    return run_verb(verb, argc - words, argv);
 }
 
 int main(int argc, char **argv)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    struct tfe_why why;
     log_init("tfe-ctl", LOG_WARN_, LOG_LOGFMT);
+    if (hidden_process(&why) != 0) {
+        stdio_say("tfe-ctl", why.text);
+        return CTL_FAILED;
+    }
     int status = run(argc, argv);
     /* A full disk behind a redirection must not look like an answer. */
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -1,77 +1,83 @@
-/* server/ctl/order.c: what drain, evict and stop share: an order, its answer, and what is printed.
- */
+/* server/ctl/order.c: see order.h. */
 #include "server/ctl/order.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/id.h"
-#include "common/base/json.h"
-#include "common/net/heap.h"
-#include "server/ctl/request.h"
+#include "common/rows/kinds.h"
 
-static void on_begin(void *ctx)
+/* What a row is sorted by: its job's place, then the job itself, then its own. */
+struct place {
+    const struct msg_status_job *job;
+    const struct msg_status_node *node; /* NULL: the job's row */
+    struct row row;
+    size_t at; /* where it came */
+};
+
+bool order_is_over(const struct msg_status_job *job)
 {
-    (void)ctx;
+    return strcmp(job->state, "succeeded") == 0 || strcmp(job->state, "failed") == 0 ||
+           strcmp(job->state, "stopped") == 0;
 }
 
-static enum request_progress on_reply(void *ctx, const struct tfe_msg *msg)
+static int liveliness(const struct msg_status_job *job)
 {
-    (void)ctx;
-    return msg->type == MSG_DONE ? REQUEST_DONE : REQUEST_STRANGE;
+    return strcmp(job->state, "running") == 0   ? 0
+           : order_is_over(job)                 ? 3
+           : strcmp(job->state, "waiting") == 0 ? 2
+                                                : 1;
 }
 
-static int print_json(const struct order *order)
+static int sign(uint64_t a, uint64_t b)
 {
-    struct json j;
-    const char *text;
-    size_t n;
-    json_init(&j, &heap_mem);
-    json_begin_object(&j, NULL);
-    json_text(&j, "done", order->verb);
-    json_text(&j, order->key, order->operand);
-    json_end_object(&j);
-    int err = json_finish(&j, &text, &n);
-    if (err == 0) {
-        (void)fwrite(text, 1, n, stdout);
-        (void)putchar('\n');
-    }
-    json_done(&j);
-    return err;
+    return (a > b) - (a < b);
 }
 
-int order_run(const struct ctl_settings *settings, const struct order *order)
+static int compare_jobs(const struct msg_status_job *a, const struct msg_status_job *b)
 {
-    struct request request = {.question = &order->msg,
-                              .roles = {TOKEN_ADMIN},
-                              .n_roles = 1,
-                              .begin = on_begin,
-                              .reply = on_reply};
-    int status = request_run(settings, &request);
-    if (status != EXIT_SUCCESS) {
-        return status;
-    }
-    if (!settings->json) {
-        (void)printf("%s %s %s\n", order->key, order->operand, order->sentence);
-    } else if (print_json(order) != 0) {
-        (void)fprintf(stderr, "tfe-ctl: it is done, but there is no memory to say so\n");
-        return CTL_FAILED;
-    }
-    return EXIT_SUCCESS;
+    int by = liveliness(a) - liveliness(b);
+    by = by ? by : sign(b->since_ms / 1000, a->since_ms / 1000);
+    return by ? by : strcmp(a->job, b->job);
 }
 
-bool order_node_is_sound(const char *node)
+static int compare_nodes(const struct msg_status_node *a, const struct msg_status_node *b)
 {
-    size_t n = strlen(node);
-    bool sound = n >= 1 && n <= TFE_LABEL_MAX;
-    for (const char *c = node; sound && *c != '\0'; c++) {
-        sound = (unsigned char)*c >= 0x20 && *c != 0x7f;
+    return a->has_rank && b->has_rank ? sign(a->rank, b->rank) : b->has_rank - a->has_rank;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct place *a = left;
+    const struct place *b = right;
+    int by = a->job == b->job ? 0 : compare_jobs(a->job, b->job);
+    if (!by && (!a->node || !b->node)) {
+        by = !b->node - !a->node;
     }
-    if (!sound) {
-        (void)fprintf(stderr,
-                      "tfe-ctl: a node's id or label has 1 to %d bytes and no control characters\n",
-                      TFE_LABEL_MAX);
+    by = by || !a->node ? by : compare_nodes(a->node, b->node);
+    return by ? by : sign(a->at, b->at);
+}
+
+int order_status(struct row_list *rows)
+{
+    struct place *places = calloc(rows->n ? rows->n : 1, sizeof *places);
+    const struct msg_status_job *job = NULL;
+    int rc = places ? 0 : TFE_ENOMEM;
+    size_t from = 0;
+    while (from < rows->n && rows->v[from].kind == &kind_health) {
+        from++;
     }
-    return sound;
+    for (size_t i = from; rc == 0 && i < rows->n; i++) {
+        bool is_job = rows->v[i].kind == &kind_job;
+        job = is_job ? rows->v[i].at : job;
+        rc = job ? 0 : TFE_ESTATE;
+        places[i] = (struct place){job, is_job ? NULL : (const void *)rows->v[i].at, rows->v[i], i};
+    }
+    if (rc == 0) {
+        qsort(places + from, rows->n - from, sizeof *places, compare);
+        for (size_t i = from; i < rows->n; i++) {
+            rows->v[i] = places[i].row;
+        }
+    }
+    free(places);
+    return rc;
 }

@@ -1,23 +1,16 @@
-/* server/ctl/order.h: what drain, evict and stop share: an order, its answer, and what is printed.
- */
+/* server/ctl/order.h: rows of STATUS in the order in which people look for things. */
 #ifndef TFE_SERVER_CTL_ORDER_H
 #define TFE_SERVER_CTL_ORDER_H
 
 #include "common/base/msg.h"
-#include "server/ctl/settings.h"
+#include "common/rows/list.h"
 
-struct order {
-    struct tfe_msg msg;
-    const char *verb; /* {"done": verb, key: operand} with --json */
-    const char *key;
-    const char *operand;
-    const char *sentence; /* for people, behind "key operand " */
-};
+bool order_is_over(const struct msg_status_job *job);
 
-/* Sends it with an admin's token and prints that it was done. As request_run. */
-int order_run(const struct ctl_settings *settings, const struct order *order);
-
-/* Whether this can be a node's id or label; if not, it has said so on stderr. */
-bool order_node_is_sound(const char *node);
+/* What is not well with the server stays in front. Jobs as they came, each followed by its nodes,
+ * to: those that run, those that are about to, those
+ * that wait, those that are over; of each the one first that has been so longest. Nodes by rank,
+ * those without one behind. TFE_ENOMEM; TFE_ESTATE: a node of no job. */
+int order_status(struct row_list *rows) TFE_MUST_CHECK;
 
 #endif

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/id.h"
 #include "common/net/channel.h"
 #include "common/net/clock.h"
+#include "common/net/endpoint.h"
 #include "common/net/join.h"
+#include "common/net/stdio.h"
 #include "common/net/timer.h"
-
-#define PROTOCOL_VERSION 1
+#include "common/rows/kinds.h"
 
 /* Between two attempts; a server that is being restarted is back within a few of them. */
 #define RETRY_MS 250
@@ -30,8 +30,10 @@
 
 struct attempt {
     const struct ctl_settings *settings;
-    const struct request *request;
-    struct join_info join;
+    const struct ctl_verb *verb;
+    const struct tfe_msg *message;
+    struct row_list *rows;
+    const struct join_info *join;
     struct hello_facts facts;
     struct event_base *base;
     struct event *deadline;
@@ -52,24 +54,17 @@ static void end(struct attempt *a, int status)
 
 static void fail(struct attempt *a, int status, const char *sentence)
 {
-    (void)fprintf(stderr, "tfe-ctl: %s\n", sentence);
+    stdio_say("tfe-ctl", sentence);
     end(a, status);
-}
-
-static const char *server_name(const struct attempt *a, char ret[TFE_HOST_MAX + 10])
-{
-    bool v6 = strchr(a->join.host, ':') != NULL;
-    (void)snprintf(ret, TFE_HOST_MAX + 10, "%s%s%s:%u", v6 ? "[" : "", a->join.host, v6 ? "]" : "",
-                   (unsigned)a->join.port);
-    return ret;
 }
 
 static void try_again(struct attempt *a, uint32_t in_ms, const char *why)
 {
-    char name[TFE_HOST_MAX + 10];
+    char name[ENDPOINT_TEXT_MAX];
     (void)snprintf(a->last, sizeof(a->last), "%s", why);
     if (!a->told && tfe_mono_sub(clock_mono(), a->began) >= PATIENCE_MS) {
-        (void)fprintf(stderr, "tfe-ctl: waiting for %s: %s\n", server_name(a, name), why);
+        (void)fprintf(stderr, "tfe-ctl: waiting for %s: %s\n",
+                      endpoint_format(name, a->join->host, a->join->port), why);
         a->told = true;
     }
     (void)timer_after(a->retry, in_ms);
@@ -77,12 +72,12 @@ static void try_again(struct attempt *a, uint32_t in_ms, const char *why)
 
 /* --- the channel --- */
 
-static void on_established(void *ctx, struct channel *ch, enum token_role role)
+static void on_established(void *ctx, struct channel *ch, const struct principal *by)
 {
     struct attempt *a = ctx;
-    (void)role;
-    a->request->begin(a->request->ctx);
-    if (channel_send(ch, a->request->question) != 0) {
+    (void)by;
+    row_list_done(a->rows);
+    if (channel_send(ch, a->message) != 0) {
         fail(a, CTL_FAILED, "the question cannot be sent");
     }
 }
@@ -98,6 +93,16 @@ static void on_refused(struct attempt *a, const struct msg_refused *refused)
     fail(a, status, refused->sentence);
 }
 
+/* The kind of a row that may answer the question, or NULL. */
+static const struct row_kind *kind_of_answer(const struct ctl_verb *verb, enum tfe_msg_type type)
+{
+    bool is_row = false;
+    for (size_t i = 0; i < sizeof(verb->rows) / sizeof(verb->rows[0]); i++) {
+        is_row = is_row || type == verb->rows[i];
+    }
+    return is_row ? kind_of(type) : NULL;
+}
+
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
 {
     struct attempt *a = ctx;
@@ -109,18 +114,13 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         on_refused(a, &msg->u.refused);
         return;
     }
-    switch (a->request->reply(a->request->ctx, msg)) {
-    case REQUEST_MORE:
-        break;
-    case REQUEST_DONE:
+    const struct row_kind *kind = kind_of_answer(a->verb, msg->type);
+    if (msg->type == (a->verb->show ? MSG_STATUS_END : MSG_DONE)) {
         end(a, EXIT_SUCCESS);
-        break;
-    case REQUEST_FAILED:
+    } else if (!kind) {
+        fail(a, CTL_FAILED, REQUEST_STRANGE);
+    } else if (row_list_add(a->rows, kind, &msg->u) != 0) {
         fail(a, CTL_FAILED, "out of memory");
-        break;
-    case REQUEST_STRANGE:
-        fail(a, CTL_FAILED, "the server answered with a message that makes no sense here");
-        break;
     }
 }
 
@@ -166,12 +166,12 @@ static void dial(struct attempt *a)
     int64_t left = a->settings->timeout_ms - tfe_mono_sub(clock_mono(), a->began);
     /* The deadline timer ends it; this limit only must not be shorter. */
     uint32_t limit = left > 0 ? (uint32_t)left + 1 : 1;
-    int err = channel_connect(a->base, a->join.host, a->join.port, &a->join.token, &a->facts, limit,
-                              &channel_callbacks, a, &a->channel);
-    if (err == TFE_EPROTO) {
+    int rc = channel_connect(a->base, a->join->host, a->join->port, a->join->token, &a->facts,
+                             limit, &channel_callbacks, a, &a->channel);
+    if (rc == TFE_EPROTO) {
         fail(a, CTL_UNAUTHORISED, "not authorised: the token names no usable server key");
-    } else if (err != 0) {
-        try_again(a, RETRY_MS, tfe_error_sentence(err));
+    } else if (rc != 0) {
+        try_again(a, RETRY_MS, tfe_error_sentence(rc));
     }
 }
 
@@ -185,25 +185,24 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 {
     struct attempt *a = ctx;
-    char name[TFE_HOST_MAX + 10];
+    char name[ENDPOINT_TEXT_MAX];
     char sentence[768];
     (void)fd;
     (void)what;
     (void)snprintf(sentence, sizeof(sentence), "no answer from %s within %" PRIu32 " ms%s%s",
-                   server_name(a, name), a->settings->timeout_ms, a->last[0] != '\0' ? ": " : "",
-                   a->last);
+                   endpoint_format(name, a->join->host, a->join->port), a->settings->timeout_ms,
+                   a->last[0] != '\0' ? ": " : "", a->last);
     fail(a, CTL_UNREACHED, sentence);
 }
 
 static int run_attempts(struct attempt *a)
 {
     a->base = event_base_new();
-    if (a->base != NULL) {
+    if (a->base) {
         a->deadline = evtimer_new(a->base, on_deadline, a);
         a->retry = evtimer_new(a->base, on_retry, a);
     }
-    if (a->deadline == NULL || a->retry == NULL ||
-        timer_after(a->deadline, a->settings->timeout_ms) != 0) {
+    if (!a->deadline || !a->retry || timer_after(a->deadline, a->settings->timeout_ms) != 0) {
         (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
         return CTL_FAILED;
     }
@@ -215,52 +214,51 @@ static int run_attempts(struct attempt *a)
     return a->status >= 0 ? a->status : CTL_FAILED;
 }
 
-int request_run(const struct ctl_settings *settings, const struct request *request)
+int request_find_server(struct ctl_settings *settings, const struct ctl_verb *verb)
 {
-    struct attempt a = {.settings = settings,
-                        .request = request,
-                        .facts = {.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION},
-                        .began = clock_mono(),
-                        .status = -1};
     struct join_wish wish = {.endpoint = settings->endpoint,
                              .token = settings->token,
                              .token_file = settings->token_file,
-                             .state_dir = settings->state_dir,
-                             .n_roles = request->n_roles};
+                             .state_dir = settings->state_dir};
     struct tfe_why why;
-    memcpy(wish.roles, request->roles, sizeof(wish.roles));
+    if (!verb_is_order(verb)) {
+        wish.roles[wish.n_roles++] = PRINCIPAL_OBSERVER;
+    }
+    wish.roles[wish.n_roles++] = PRINCIPAL_ADMIN;
     if (sodium_init() < 0) {
         (void)fprintf(stderr, "tfe-ctl: libsodium cannot be set up\n");
         return CTL_FAILED;
     }
-    int err = join_find(&wish, &a.join, &why);
-    if (err != 0) {
-        (void)fprintf(stderr, "tfe-ctl: %s\n", why.text);
-        return err == TFE_EINVAL ? CTL_USAGE : CTL_UNAUTHORISED;
+    int rc = join_find(&wish, &settings->server, &why);
+    if (rc != 0) {
+        stdio_say("tfe-ctl", why.text);
+        return rc == TFE_EINVAL ? CTL_USAGE : CTL_UNAUTHORISED;
     }
+    return EXIT_SUCCESS;
+}
+
+int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
+                const struct tfe_msg *message, struct row_list *rows)
+{
+    struct attempt a = {.settings = settings,
+                        .verb = verb,
+                        .message = message,
+                        .rows = rows,
+                        .join = &settings->server,
+                        .facts = {.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION},
+                        .began = clock_mono(),
+                        .status = -1};
     randombytes_buf(&a.facts.boot_nonce, sizeof(a.facts.boot_nonce));
     int status = run_attempts(&a);
     channel_free(a.channel);
-    if (a.deadline != NULL) {
+    if (a.deadline) {
         event_free(a.deadline);
     }
-    if (a.retry != NULL) {
+    if (a.retry) {
         event_free(a.retry);
     }
-    if (a.base != NULL) {
+    if (a.base) {
         event_base_free(a.base);
     }
-    token_done(&a.join.token);
     return status;
-}
-
-bool request_job_is_sound(const char *job)
-{
-    if (id_is_valid(job)) {
-        return true;
-    }
-    (void)fprintf(stderr,
-                  "tfe-ctl: \"%s\" is no name of a job: 1 to %d characters of A-Z a-z 0-9 . _ -\n",
-                  job, TFE_ID_MAX);
-    return false;
 }

@@ -1,220 +1,148 @@
-/* server/ctl/status.c: tfe-ctl status: jobs and their nodes, for people or as JSON. */
-#include "server/ctl/status.h"
-
+/* server/ctl/status.c: tfe-ctl status: jobs and their nodes. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "common/base/id.h"
-#include "common/base/json.h"
-#include "common/net/heap.h"
-#include "server/ctl/request.h"
-#include "server/ctl/snapshot.h"
-#include "server/ctl/table.h"
+#include "common/base/shown.h"
+#include "common/net/option_table.h"
+#include "common/rows/json.h"
+#include "common/rows/kinds.h"
+#include "common/rows/table.h"
+#include "server/ctl/order.h"
 #include "server/ctl/verb.h"
 
-/* --- the answer --- */
+#define FIELD(name) offsetof(struct ctl_settings, name)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void on_begin(void *ctx)
+static void print_job(const struct msg_status_job *job)
 {
-    snapshot_done(ctx);
+    char room[ROW_ROOM];
+    (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u\n", job->job, job->state,
+                 (unsigned)job->run, (unsigned long long)job->epoch, (unsigned)job->min_nodes,
+                 (unsigned)job->max_nodes);
+    if (job->waits) {
+        (void)printf("  %s%s%s\n", job->waits, job->waits_ms ? ", up to " : "",
+                     job->waits_ms ? row_span_text(job->waits_ms, room) : "");
+    }
 }
 
-static enum request_progress on_reply(void *ctx, const struct tfe_msg *msg)
+/* What nodes wait for, each by itself. */
+static void print_waits(const struct row_list *rows, size_t from, size_t to)
 {
-    int err = TFE_ESTATE;
-    if (msg->type == MSG_STATUS_JOB) {
-        err = snapshot_add_job(ctx, &msg->u.status_job);
-    } else if (msg->type == MSG_STATUS_NODE) {
-        err = snapshot_add_node(ctx, &msg->u.status_node);
-    } else if (msg->type == MSG_STATUS_END) {
-        return REQUEST_DONE;
-    }
-    if (err == 0) {
-        return REQUEST_MORE;
-    }
-    return err == TFE_ENOMEM ? REQUEST_FAILED : REQUEST_STRANGE;
-}
-
-/* "10.0.0.5:4711", "[2001:db8::1]:4711", or NULL where the node has not told yet. */
-static const char *format_address(const struct msg_status_node *node, char ret[TFE_HOST_MAX + 10])
-{
-    if (node->host == NULL || node->host[0] == '\0') {
-        return NULL;
-    }
-    bool v6 = strchr(node->host, ':') != NULL;
-    (void)snprintf(ret, TFE_HOST_MAX + 10, "%s%.*s%s:%u", v6 ? "[" : "", TFE_HOST_MAX, node->host,
-                   v6 ? "]" : "", (unsigned)node->port);
-    return ret;
-}
-
-/* --- for people --- */
-
-int status_add_cells(struct table *t, const struct msg_status_node *node)
-{
-    char rank[16] = "-";
-    char pid[16] = "-";
-    char address[TFE_HOST_MAX + 10];
-    const char *at = format_address(node, address);
-    if (node->has_rank) {
-        (void)snprintf(rank, sizeof(rank), "%u", (unsigned)node->rank);
-    }
-    if (node->pid != 0) {
-        (void)snprintf(pid, sizeof(pid), "%u", (unsigned)node->pid);
-    }
-    const char *const cells[] = {
-        node->name, node->node, msg_role_name(node->role), rank, at != NULL ? at : "-", pid};
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
-        if (table_add(t, cells[i]) != 0) {
-            return TFE_ENOMEM;
+    for (size_t i = from; i < to; i++) {
+        const struct msg_status_node *node = rows->v[i].at;
+        char room[ROW_ROOM];
+        if (node->waits) {
+            (void)printf("  %s: %s\n",
+                         shown_text(node->name[0] ? node->name : node->node, room, sizeof room),
+                         node->waits);
         }
     }
-    return 0;
 }
 
-static int print_nodes(const struct snapshot *s, const struct snapshot_job *job)
+/* Memory has columns only where somebody was lent some. */
+static void print_nodes(const struct row *rows, size_t n)
 {
-    static const char *const heads[] = {"NAME", "NODE", "ROLE", "RANK", "ADDRESS", "PID"};
-    struct table t = {.n_columns = sizeof(heads) / sizeof(heads[0])};
-    int err = 0;
-    for (size_t i = 0; err == 0 && i < t.n_columns; i++) {
-        err = table_add(&t, heads[i]);
+    static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
+                                        "ADDRESS", "PID",  "KEPT", "MEMORY"};
+    struct row_table nodes = {&kind_node, heads, COUNT(heads) - 2};
+    for (size_t i = 0; i < n; i++) {
+        const struct msg_status_node *node = rows[i].at;
+        nodes.n_columns = node->memory.bytes > 0 ? COUNT(heads) : nodes.n_columns;
     }
-    for (size_t i = 0; err == 0 && i < job->n_nodes; i++) {
-        err = status_add_cells(&t, &s->nodes[job->first_node + i]);
-    }
-    if (err == 0) {
-        table_print(&t, 2, stdout);
-    }
-    table_done(&t);
-    return err;
+    (void)row_table_print(&nodes, rows, n, 2, stdout);
 }
 
-static int print_table(const struct snapshot *s)
+/* What is not well with the server; how many rows that are. */
+static size_t print_health(const struct row_list *rows)
 {
-    if (s->n_jobs == 0) {
+    size_t n = 0;
+    for (; n < rows->n && rows->v[n].kind == &kind_health; n++) {
+        const struct msg_health *health = rows->v[n].at;
+        char room[ROW_ROOM];
+        (void)printf("server: %s (noticed %s ago)\n", health->says,
+                     row_span_text(health->since_ms, room));
+    }
+    return n;
+}
+
+/* hides: jobs that are over are only counted. */
+static void print_table(const struct row_list *rows, bool hides)
+{
+    unsigned over = 0;
+    size_t first = print_health(rows);
+    if (rows->n == first) {
         (void)puts("no jobs");
     }
-    for (size_t i = 0; i < s->n_jobs; i++) {
-        const struct msg_status_job *job = &s->jobs[i].job;
-        (void)printf("%sjob %s: %s, run %u, epoch %llu, nodes %u:%u\n", i > 0 ? "\n" : "", job->job,
-                     job->state, (unsigned)job->run, (unsigned long long)job->epoch,
-                     (unsigned)job->min_nodes, (unsigned)job->max_nodes);
-        if (s->jobs[i].n_nodes > 0 && print_nodes(s, &s->jobs[i]) != 0) {
+    for (size_t i = first, next; i < rows->n; i = next) {
+        const struct msg_status_job *job = rows->v[i].at;
+        for (next = i + 1; next < rows->n && rows->v[next].kind == &kind_node; next++) {
+        }
+        if (hides && order_is_over(job)) {
+            over++;
+            continue;
+        }
+        (void)printf("%s", i > 0 ? "\n" : ""); /* behind a job, or the server's own lines */
+        print_job(job);
+        print_nodes(&rows->v[i + 1], next - i - 1);
+        print_waits(rows, i + 1, next);
+    }
+    if (over > 0) {
+        (void)printf("%s%u job%s over (--all shows %s)\n", over < rows->n - first ? "\n" : "", over,
+                     over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
+    }
+}
+
+/* Each job is an object with its nodes in it. */
+static int print_json(const struct row_list *rows)
+{
+    json_t *jobs = json_array();
+    json_t *nodes = NULL;
+    int failed = 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        if (rows->v[i].kind == &kind_health) {
+            continue;
+        }
+        json_t *object = row_json(rows->v[i].kind, rows->v[i].at);
+        if (rows->v[i].kind == &kind_job) {
+            nodes = json_array();
+            failed |= json_object_set_new(object, "nodes", nodes);
+            failed |= json_array_append_new(jobs, object);
+        } else {
+            failed |= json_array_append_new(nodes, object);
+        }
+        if (failed) {
+            json_decref(jobs);
             return TFE_ENOMEM;
         }
     }
+    return verb_print_json(
+        json_pack("{s:o, s:o}", "jobs", jobs, "health", row_list_json(rows, &kind_health)));
+}
+
+static int show(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+{
+    int rc = order_status(rows);
+    if (rc != 0) {
+        return rc;
+    }
+    if (settings->json) {
+        return print_json(rows);
+    }
+    print_table(rows, !settings->all && !job);
     return 0;
 }
 
-/* --- for programs: the fields are a contract (DESIGN 9) --- */
-
-static void write_pids(struct json *j, const char *key, const uint32_t *pids, size_t n)
-{
-    json_begin_array(j, key);
-    for (size_t i = 0; i < n; i++) {
-        json_u64(j, NULL, pids[i]);
-    }
-    json_end_array(j);
-}
-
-void status_write_node(struct json *j, const struct msg_status_node *node, const char *job)
-{
-    char address[TFE_HOST_MAX + 10];
-    json_begin_object(j, NULL);
-    if (job != NULL) {
-        json_text(j, "job", job);
-    }
-    json_text(j, "node", node->node);
-    json_text(j, "name", node->name);
-    json_text(j, "role", msg_role_name(node->role));
-    if (node->has_rank) {
-        json_u64(j, "rank", node->rank);
-    } else {
-        json_add_null(j, "rank");
-    }
-    json_text(j, "address", format_address(node, address));
-    json_u64(j, "pid", node->pid);
-    json_u64(j, "guard_pid", node->processes.guard_pid);
-    write_pids(j, "trainer_pids", node->processes.trainer_pids, node->processes.n_trainer_pids);
-    write_pids(j, "standby_pids", node->processes.standby_pids, node->processes.n_standby_pids);
-    json_end_object(j);
-}
-
-static void write_job(struct json *j, const struct snapshot *s, const struct snapshot_job *at)
-{
-    json_begin_object(j, NULL);
-    json_text(j, "job", at->job.job);
-    json_u64(j, "run", at->job.run);
-    json_text(j, "state", at->job.state);
-    json_u64(j, "epoch", at->job.epoch);
-    json_u64(j, "min", at->job.min_nodes);
-    json_u64(j, "max", at->job.max_nodes);
-    json_begin_array(j, "nodes");
-    for (size_t i = 0; i < at->n_nodes; i++) {
-        status_write_node(j, &s->nodes[at->first_node + i], NULL);
-    }
-    json_end_array(j);
-    json_end_object(j);
-}
-
-static int print_json(const struct snapshot *s)
-{
-    struct json j;
-    const char *text;
-    size_t n;
-    json_init(&j, &heap_mem);
-    json_begin_object(&j, NULL);
-    json_begin_array(&j, "jobs");
-    for (size_t i = 0; i < s->n_jobs; i++) {
-        write_job(&j, s, &s->jobs[i]);
-    }
-    json_end_array(&j);
-    json_end_object(&j);
-    int err = json_finish(&j, &text, &n);
-    if (err == 0) {
-        (void)fwrite(text, 1, n, stdout);
-        (void)putchar('\n');
-    }
-    json_done(&j);
-    return err;
-}
-
-/* --- the verb --- */
-
-int status_ask(const struct ctl_settings *settings, const char *job, struct snapshot *ret)
-{
-    struct tfe_msg question = {.type = MSG_STATUS, .u.status = {.job = job}};
-    struct request request = {.question = &question,
-                              .roles = {TOKEN_OBSERVER, TOKEN_ADMIN},
-                              .n_roles = 2,
-                              .begin = on_begin,
-                              .reply = on_reply,
-                              .ctx = ret};
-    if (job != NULL && !request_job_is_sound(job)) {
-        return CTL_USAGE;
-    }
-    return request_run(settings, &request);
-}
-
-static int run(const struct ctl_settings *settings, char **operands, int n_operands)
-{
-    struct snapshot snapshot = {.jobs = NULL};
-    int status = status_ask(settings, n_operands > 0 ? operands[0] : NULL, &snapshot);
-    if (status == EXIT_SUCCESS &&
-        (settings->json ? print_json(&snapshot) : print_table(&snapshot)) != 0) {
-        (void)fprintf(stderr, "tfe-ctl: out of memory\n");
-        status = CTL_FAILED;
-    }
-    snapshot_done(&snapshot);
-    return status;
-}
+static const struct option_spec options[] = {
+    FLAG("all", all, "show jobs that are over, too"),
+};
 
 const struct ctl_verb ctl_verb_status = {
     .name = "status",
     .usage = "tfe-ctl status [OPTIONS] [JOB]",
     .about = "show jobs and their nodes, or one job",
-    .operands_min = 0,
-    .operands_max = 1,
-    .run = run,
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_STATUS, status.job),
+    .rows = {MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH},
+    .show = show,
 };

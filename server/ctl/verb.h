@@ -2,26 +2,125 @@
 #ifndef TFE_SERVER_CTL_VERB_H
 #define TFE_SERVER_CTL_VERB_H
 
-#include "server/ctl/settings.h"
+#include <jansson.h>
 
-struct ctl_verb {
-    const char *name;
-    const char *usage; /* "tfe-ctl status [OPTIONS] [JOB]" */
-    const char *about; /* one line, in both -h */
-    /* Options of this verb alone, besides ctl_options; their fields are in struct ctl_settings. */
-    const struct option_spec *options;
-    size_t n_options;
-    int operands_min, operands_max;
-    /* Exit code of the program. Prints results on stdout, one sentence on stderr if it fails. */
-    int (*run)(const struct ctl_settings *settings, char **operands, int n_operands);
+#include "common/base/msg.h"
+#include "common/net/join.h"
+#include "common/net/options.h"
+#include "common/rows/list.h"
+
+/* Texts are borrowed from argv and the environment. */
+struct ctl_settings {
+    const char *endpoint;
+    char *token;
+    const char *token_file;
+    const char *state_dir;
+    uint32_t timeout_ms;
+    bool json;
+    bool csv;                      /* epochs */
+    uint32_t in_ms;                /* drain; MSG_UNSET: no time was named */
+    bool wait;                     /* drain */
+    bool all;                      /* status */
+    bool verify;                   /* audit */
+    uint32_t for_ms;               /* evict */
+    uint32_t min_nodes, max_nodes; /* resize */
+    /* token create */
+    uint32_t role; /* enum principal_role */
+    const char *job;
+    const char *label; /* NULL: none */
+    uint32_t ttl_ms;
+    uint32_t uses;
+    bool install, use, remove; /* token rotate */
+    struct join_info server;
 };
 
-extern const struct ctl_verb ctl_verb_status;
-extern const struct ctl_verb ctl_verb_nodes;
-extern const struct ctl_verb ctl_verb_drain;
-extern const struct ctl_verb ctl_verb_evict;
-extern const struct ctl_verb ctl_verb_stop;
-extern const struct ctl_verb ctl_verb_epochs;
-extern const struct ctl_verb ctl_verb_backup;
+/* Exit codes of tfe-ctl, besides EXIT_SUCCESS. 69 and 77 are sysexits(3)'s. */
+enum ctl_exit {
+    CTL_FAILED = 1, /* no such job or node, and all that has no code of its own */
+    CTL_USAGE = 2,
+    CTL_UNREACHED = 69,
+    CTL_UNAUTHORISED = 77
+};
+
+/* What the operand names, NONE where there is none: it is checked before anybody is asked. */
+enum ctl_operand { CTL_NONE, CTL_JOB, CTL_NODE, CTL_FILE, CTL_KEY };
+
+/* A verb asks to see rows, or gives an order. */
+struct ctl_verb {
+    const char *name;  /* one word, or two: "token list" */
+    const char *usage; /* "tfe-ctl status [OPTIONS] [JOB]" */
+    const char *about; /* one line, in both -h */
+    /* Options of this verb alone; their fields are in struct ctl_settings. */
+    const struct option_spec *options;
+    size_t n_options;
+    bool needs_operand; /* else it may be left out */
+    bool takes_sizes;   /* MIN:MAX follow it */
+    bool finds_job;     /* … where the server has one job only, or one that is not over */
+    enum ctl_operand operand;
+
+    bool is_order; /* a question that takes an admin's token, too; without show: always */
+
+    /* What is said to the server, where the operand stands in it (CTL_SAYS; 0: nowhere), and what
+     * else is said; NULL: nothing. */
+    enum tfe_msg_type says;
+    size_t operand_at;
+    void (*say_more)(const struct ctl_settings *settings, struct tfe_msg *message);
+
+    /* Of a question: the rows that answer it, and what prints them once all are there. TFE_ENOMEM;
+     * TFE_ESTATE: they make no sense together; TFE_EAUTH: they are not to be believed, it said so.
+     */
+    enum tfe_msg_type rows[3];
+    int (*show)(const struct ctl_settings *settings, const char *operand, struct row_list *rows);
+
+    /* Of an order: what is said, behind "node NAME ", once the server has taken it in; and what is
+     * waited for then, or NULL: as verb_run. */
+    const char *done;
+    int (*after)(const struct ctl_settings *settings, const char *operand);
+};
+
+/* It takes an admin's token. */
+static inline bool verb_is_order(const struct ctl_verb *verb)
+{
+    return verb->is_order || !verb->show;
+}
+
+#define CTL_SAYS(type, member) .says = (type), .operand_at = offsetof(struct tfe_msg, u.member)
+
+#define CTL_VERBS(X)                                                                               \
+    X(status)                                                                                      \
+    X(nodes)                                                                                       \
+    X(epochs)                                                                                      \
+    X(drain)                                                                                       \
+    X(evict)                                                                                       \
+    X(stop)                                                                                        \
+    X(grow)                                                                                        \
+    X(resize)                                                                                      \
+    X(forget)                                                                                      \
+    X(backup)                                                                                      \
+    X(pardon)                                                                                      \
+    X(bans)                                                                                        \
+    X(agents)                                                                                      \
+    X(revoke_agent)                                                                                \
+    X(audit)                                                                                       \
+    X(token_create)                                                                                \
+    X(token_list)                                                                                  \
+    X(token_revoke)                                                                                \
+    X(token_rotate)
+
+#define CTL_VERB_DECLARE(name) extern const struct ctl_verb ctl_verb_##name;
+CTL_VERBS(CTL_VERB_DECLARE)
+#undef CTL_VERB_DECLARE
+
+/* Asks and prints. Exit code of the program: results are on stdout, one sentence on stderr if it
+ * fails. */
+int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const char *operand);
+
+/* Asks for rows of the verb without printing them. As verb_run; rows are the caller's to end. */
+int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
+             struct row_list *rows);
+
+/* Prints one value, whose reference it takes, as a line. TFE_ENOMEM, also where value is NULL:
+ * nothing was printed. */
+int verb_print_json(json_t *value) TFE_MUST_CHECK;
 
 #endif

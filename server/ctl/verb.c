@@ -1,0 +1,194 @@
+/* server/ctl/verb.c: what all verbs do alike: check the operand, ask, show or confirm. */
+#include "server/ctl/verb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/id.h"
+#include "common/rows/json.h"
+#include "common/rows/kinds.h"
+#include "server/ctl/order.h"
+#include "server/ctl/request.h"
+
+/* --- operands --- */
+
+static bool node_is_sound(const char *node)
+{
+    size_t n = strlen(node);
+    bool is_sound = n >= 1 && n <= TFE_LABEL_MAX;
+    for (const char *c = node; is_sound && *c != '\0'; c++) {
+        is_sound = (unsigned char)*c >= 0x20 && *c != 0x7f;
+    }
+    return is_sound;
+}
+
+/* If it is not, it has said so on stderr. */
+static bool is_sound(enum ctl_operand kind, const char *operand)
+{
+    switch (kind) {
+    case CTL_NONE:
+        return true;
+    case CTL_JOB:
+        if (id_is_valid(operand)) {
+            return true;
+        }
+        (void)fprintf(stderr,
+                      "tfe-ctl: \"%s\" is no name of a job: 1 to %d characters of A-Z a-z 0-9 . _ "
+                      "-\n",
+                      operand, TFE_ID_MAX);
+        return false;
+    case CTL_NODE:
+        if (node_is_sound(operand)) {
+            return true;
+        }
+        (void)fprintf(stderr,
+                      "tfe-ctl: a node's id or label has 1 to %d bytes and no control characters\n",
+                      TFE_LABEL_MAX);
+        return false;
+    case CTL_KEY:
+        if (operand[0] != '\0' && strlen(operand) <= MSG_KEY_LABEL_MAX) {
+            return true;
+        }
+        (void)fprintf(stderr, "tfe-ctl: a key's id or label has 1 to %u bytes\n",
+                      (unsigned)MSG_KEY_LABEL_MAX);
+        return false;
+    case CTL_FILE:
+        if (operand[0] != '.' && id_is_valid(operand)) {
+            return true;
+        }
+        (void)fprintf(stderr,
+                      "tfe-ctl: the server writes the copy, in its --backup-dir: give a name of 1 "
+                      "to %d characters of A-Z a-z 0-9 . _ -, no path\n",
+                      TFE_ID_MAX);
+        return false;
+    }
+    return false;
+}
+
+static const char *operand_name(enum ctl_operand kind)
+{
+    static const char *const names[] = {
+        [CTL_JOB] = "job", [CTL_NODE] = "node", [CTL_FILE] = "file", [CTL_KEY] = "key"};
+    return names[kind];
+}
+
+/* --- asking --- */
+
+int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
+             struct row_list *rows)
+{
+    struct tfe_msg message = {.type = verb->says};
+    if (verb->operand_at > 0) {
+        memcpy((char *)&message + verb->operand_at, &operand, sizeof(operand));
+    }
+    if (verb->say_more) {
+        verb->say_more(settings, &message);
+    }
+    return request_run(settings, verb, &message, rows);
+}
+
+/* --- showing --- */
+
+int verb_print_json(json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    json_decref(value);
+    if (!text) {
+        return TFE_ENOMEM;
+    }
+    (void)puts(text);
+    free(text);
+    return 0;
+}
+
+static int confirm(const struct ctl_verb *verb, const struct ctl_settings *settings,
+                   const char *operand)
+{
+    const char *key = operand_name(verb->operand);
+    if (!settings->json) {
+        (void)(operand ? printf("%s %s %s\n", key, operand, verb->done) : puts(verb->done));
+        return EXIT_SUCCESS;
+    }
+    json_t *done = json_pack("{s:s}", "done", verb->name);
+    if (!done || (operand && json_object_set_new(done, key, row_json_text(operand)) != 0) ||
+        verb_print_json(done) != 0) {
+        (void)fprintf(stderr, "tfe-ctl: it is done, but there is no memory to say so\n");
+        return CTL_FAILED;
+    }
+    return EXIT_SUCCESS;
+}
+
+static int show(const struct ctl_verb *verb, const struct ctl_settings *settings,
+                const char *operand, struct row_list *rows)
+{
+    int rc = verb->show(settings, operand, rows);
+    if (rc != 0 && rc != TFE_EAUTH) {
+        (void)fprintf(stderr, "tfe-ctl: %s\n",
+                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : REQUEST_STRANGE);
+    }
+    return rc == 0 ? EXIT_SUCCESS : CTL_FAILED;
+}
+
+static int ask_and_show(const struct ctl_verb *verb, const struct ctl_settings *settings,
+                        const char *operand)
+{
+    struct row_list rows = {.v = NULL};
+    int status = verb_ask(verb, settings, operand, &rows);
+    if (status == EXIT_SUCCESS) {
+        status =
+            verb->show ? show(verb, settings, operand, &rows) : confirm(verb, settings, operand);
+    }
+    row_list_done(&rows);
+    return status == EXIT_SUCCESS && verb->after ? verb->after(settings, operand) : status;
+}
+
+/* The only job, or the only one that is not over, into *ret, kept in room. As verb_run. */
+static int find_job(const struct ctl_settings *settings, struct tfe_id *room, const char **ret)
+{
+    struct row_list rows = {.v = NULL};
+    unsigned n = 0;
+    unsigned alive = 0;
+    int status = verb_ask(&ctl_verb_status, settings, NULL, &rows);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct msg_status_job *job = rows.v[i].at;
+        if (rows.v[i].kind != &kind_job) {
+            continue;
+        }
+        n++;
+        alive += !order_is_over(job);
+        if (n == 1 || !order_is_over(job)) {
+            (void)id_set(room, job->job);
+        }
+    }
+    row_list_done(&rows);
+    *ret = room->text;
+    if (status == EXIT_SUCCESS && n != 1 && alive != 1) {
+        (void)fprintf(stderr, "tfe-ctl: %s\n",
+                      n ? "which job? there are several (tfe-ctl status)"
+                        : "there is no job on this server");
+        return n ? CTL_USAGE : CTL_FAILED;
+    }
+    return status;
+}
+
+int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const char *operand)
+{
+    if (settings->csv && settings->json) {
+        (void)fprintf(stderr, "tfe-ctl: --json and --csv are two forms, choose one\n");
+        return CTL_USAGE;
+    }
+    if (operand && !is_sound(verb->operand, operand)) {
+        return CTL_USAGE;
+    }
+    struct tfe_id only;
+    int status = request_find_server(settings, verb);
+    if (status == EXIT_SUCCESS && verb->finds_job && !operand) {
+        status = find_job(settings, &only, &operand);
+    }
+    if (status == EXIT_SUCCESS) {
+        status = ask_and_show(verb, settings, operand);
+    }
+    join_done(&settings->server);
+    return status;
+}
