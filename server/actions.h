@@ -2,10 +2,37 @@
 #ifndef TFE_SERVER_ACTIONS_H
 #define TFE_SERVER_ACTIONS_H
 
+#include "common/base/id.h"
 #include "server/core/rdzv.h"
 #include "server/sessions.h"
+#include "server/store/writer.h"
 
-/* The core is not to be stepped before this returns. */
-void actions_run(const struct rdzv_actions *actions, struct sessions *sessions);
+/* Hears of one trace; what it points to lives until the call returns. Must not step the core. */
+typedef void (*trace_fn)(void *ctx, const struct rdzv_trace *trace);
+
+/* More than the shell has parts that would listen: they come with the process and stay. */
+#define LISTENERS_MAX 4
+
+/* Where actions go. */
+struct outlets {
+    struct sessions *sessions;
+    struct writer *writer;
+    struct {
+        trace_fn fn; /* NULL: no more */
+        void *ctx;
+    } listeners[LISTENERS_MAX]; /* to traces, each after those that asked earlier */
+    const char *exit;           /* the sentence of an EXIT; NULL: there was none */
+    /* Records that found no memory on their way to the writer, to be told to the core as not
+     * written. A step asks for RDZV_PERSIST_MAX at most, and each that is answered makes
+     * room for the one its answer may ask for. */
+    struct lost_record {
+        struct tfe_id job;
+        uint64_t sequence;
+    } lost[RDZV_PERSIST_MAX];
+    uint32_t n_lost;
+};
+
+/* One pass over the actions. The core is not to be stepped before this returns. */
+void actions_run(const struct rdzv_actions *actions, struct outlets *to);
 
 #endif

@@ -45,9 +45,9 @@ static bool find_by_interface(char ret[TFE_HOST_MAX + 1])
     if (getifaddrs(&all) != 0) {
         return false;
     }
-    for (const struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
-        if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET &&
-            (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_LOOPBACK) == 0) {
+    for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) != 0 &&
+            (i->ifa_flags & IFF_LOOPBACK) == 0) {
             struct sockaddr_in in;
             memcpy(&in, i->ifa_addr, sizeof(in));
             found = copy_v4(&in, ret);
@@ -60,8 +60,8 @@ static bool find_by_interface(char ret[TFE_HOST_MAX + 1])
 void advertise_find(const char *chosen, const char *bind, char ret[TFE_HOST_MAX + 1])
 {
     bool wildcard = strcmp(bind, "0.0.0.0") == 0 || strcmp(bind, "::") == 0;
-    const char *fixed = chosen != NULL ? chosen : bind;
-    if (chosen == NULL && wildcard) {
+    const char *fixed = chosen ? chosen : bind;
+    if (!chosen && wildcard) {
         if (find_by_route(ret) || find_by_interface(ret)) {
             return;
         }

@@ -9,24 +9,26 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/base/assert.h"
 #include "common/base/id.h"
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
-#include "server/actions.h"
-#include "server/store/writer.h"
 
 /* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
  * least this often. */
 #define LOOK_MS 1000
+
+/* Jobs that are idle for long enough are looked for so often. */
+#define FORGET_EVERY_MS 10000
 
 /* After a step that found no memory. */
 #define RETRY_MS 100
 
 struct driver {
     struct rdzv *core;
-    struct sessions *sessions;
+    struct outlets to;
     struct event *timer;
     struct tfe_mono fires;    /* the timer, if it is pending */
     struct tfe_mono deadline; /* the core's */
@@ -34,20 +36,11 @@ struct driver {
     uint32_t gone_first;
     uint32_t n_gone;
     uint32_t max_sessions;
-    struct writer *writer;
-    /* Records that found no memory on their way to the writer, to be told to the core as not
-     * written. A ring; a step asks for RDZV_PERSIST_MAX at most, and each that is answered makes
-     * room for the one its answer may ask for. */
-    struct {
-        struct tfe_id job;
-        uint64_t sequence;
-    } lost[RDZV_PERSIST_MAX];
-    uint32_t lost_first;
-    uint32_t n_lost;
     bool stepping;
     bool stopped;
+    int64_t keep_history_ms; /* 0: for ever */
+    struct tfe_mono forgets; /* when to look for jobs that are older */
     struct event_base *base;
-    const char *over; /* the core says that the process has to end; NULL: it does not */
 };
 
 static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
@@ -70,60 +63,6 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
     (void)timer_after(driver->timer, ms); /* re-arming a timer takes no memory */
 }
 
-/* A time of the core's, as people tell it. */
-static struct tfe_wall wall_of(struct tfe_mono t, struct tfe_mono now, struct tfe_wall now_wall)
-{
-    struct tfe_wall wall = {.ms = 0};
-    if (!tfe_mono_is_never(t)) {
-        wall.ms = now_wall.ms - tfe_mono_sub(now, t);
-    }
-    return wall;
-}
-
-/* What cannot be kept of the ledger for want of memory is missing there, and nothing else is. */
-static void note(struct driver *driver, const struct rdzv_ledger *ledger)
-{
-    struct tfe_mono now = clock_mono();
-    struct tfe_wall now_wall = clock_wall();
-    struct msg_epoch_row row = {.run = ledger->run,
-                                .epoch = ledger->epoch,
-                                .cause = ledger->cause,
-                                .blamed = ledger->blamed,
-                                .planned = ledger->planned,
-                                .members = ledger->n_members,
-                                .has_saved = ledger->has_saved,
-                                .saved_step = ledger->saved_step,
-                                .has_lost = ledger->has_lost,
-                                .lost_steps = ledger->lost_steps,
-                                .over = ledger->is_over};
-#define NOTE_TIME(NAME, name) row.at[EPOCH_##NAME] = wall_of(ledger->name, now, now_wall);
-    TFE_EPOCH_TIMES(NOTE_TIME)
-#undef NOTE_TIME
-    if (writer_note(driver->writer, ledger->job, &row) != 0) {
-        log_warn("ledger_row_lost", LOG_S("job", ledger->job), LOG_U("epoch", ledger->epoch));
-    }
-}
-
-static void take_records(struct driver *driver, const struct rdzv_actions *actions)
-{
-    for (size_t i = 0; i < actions->n; i++) {
-        if (actions->v[i].type == RDZV_EXIT) {
-            driver->over = actions->v[i].sentence;
-            driver->stopped = true;
-            (void)event_base_loopbreak(driver->base);
-        }
-        if (actions->v[i].type == RDZV_LEDGER) {
-            note(driver, actions->v[i].ledger);
-        }
-        if (actions->v[i].type == RDZV_PERSIST &&
-            writer_submit(driver->writer, actions->v[i].record) != 0) {
-            uint32_t at = (driver->lost_first + driver->n_lost++) % RDZV_PERSIST_MAX;
-            driver->lost[at].sequence = actions->v[i].record->sequence;
-            (void)id_set(&driver->lost[at].job, actions->v[i].record->job);
-        }
-    }
-}
-
 /* One step and what it asks for. Leaves the timer to the caller. */
 static int step(struct driver *driver, const struct rdzv_event *event)
 {
@@ -131,30 +70,31 @@ static int step(struct driver *driver, const struct rdzv_event *event)
     struct rdzv_event dated = *event;
     dated.wall = clock_wall();
     driver->stepping = true;
-    int err = rdzv_step(driver->core, &dated, &actions);
-    if (err == 0) {
+    int rc = rdzv_step(driver->core, &dated, &actions);
+    if (rc == 0) {
         driver->deadline = actions.deadline;
-        actions_run(&actions, driver->sessions);
-        take_records(driver, &actions);
+        actions_run(&actions, &driver->to);
+    }
+    if (driver->to.exit && !driver->stopped) {
+        driver->stopped = true;
+        (void)event_base_loopbreak(driver->base);
     }
     driver->stepping = false;
-    return err;
+    return rc;
 }
 
 /* Tells the core what could not even be queued. False: no memory, try again later. */
 static bool settle_lost(struct driver *driver, struct tfe_mono now)
 {
-    while (driver->n_lost > 0) {
-        uint32_t at = driver->lost_first;
+    struct outlets *to = &driver->to;
+    while (to->n_lost > 0) {
+        const struct lost_record *lost = &to->lost[--to->n_lost];
         struct rdzv_event event = {.type = RDZV_PERSIST_FAILED,
                                    .now = now,
-                                   .job = driver->lost[at].job.text,
-                                   .sequence = driver->lost[at].sequence};
-        driver->lost_first = (at + 1) % RDZV_PERSIST_MAX;
-        driver->n_lost--;
+                                   .job = lost->job.text,
+                                   .sequence = lost->sequence};
         if (step(driver, &event) == TFE_ENOMEM) {
-            driver->lost_first = at;
-            driver->n_lost++;
+            to->n_lost++;
             return false;
         }
     }
@@ -164,7 +104,7 @@ static bool settle_lost(struct driver *driver, struct tfe_mono now)
 /* Tells the core of the sessions that ended, and arms the timer for what comes next. */
 static void settle(struct driver *driver, struct tfe_mono now)
 {
-    while (driver->n_lost > 0 || driver->n_gone > 0) {
+    while (driver->to.n_lost > 0 || driver->n_gone > 0) {
         if (!settle_lost(driver, now)) {
             arm(driver, now, RETRY_MS);
             return;
@@ -173,37 +113,39 @@ static void settle(struct driver *driver, struct tfe_mono now)
             break;
         }
         uint32_t session = driver->gone[driver->gone_first];
-        int err =
+        int rc =
             step(driver, &(struct rdzv_event){.type = RDZV_CLOSED, .now = now, .session = session});
-        if (err == TFE_ENOMEM) {
+        if (rc == TFE_ENOMEM) {
             arm(driver, now, RETRY_MS);
             return;
         }
         driver->gone_first = (driver->gone_first + 1) % driver->max_sessions;
         driver->n_gone--;
-        sessions_forgotten(driver->sessions, session);
+        sessions_forgotten(driver->to.sessions, session);
     }
     arm(driver, now, 0);
 }
 
-static int on_message(void *ctx, uint32_t session, const struct tfe_msg *msg)
+static int on_message(void *ctx, uint32_t session, const struct principal *by,
+                      const struct tfe_msg *msg)
 {
     struct driver *driver = ctx;
     struct tfe_mono now = clock_mono();
     if (driver->stopped) {
         return 0;
     }
-    int err = step(driver, &(struct rdzv_event){
-                               .type = RDZV_MESSAGE, .now = now, .session = session, .msg = msg});
+    int rc = step(driver,
+                  &(struct rdzv_event){
+                      .type = RDZV_MESSAGE, .now = now, .session = session, .by = by, .msg = msg});
     settle(driver, now);
-    return err;
+    return rc;
 }
 
 static void on_closed(void *ctx, uint32_t session)
 {
     struct driver *driver = ctx;
     if (driver->stopped) {
-        sessions_forgotten(driver->sessions, session);
+        sessions_forgotten(driver->to.sessions, session);
         return;
     }
     driver->gone[(driver->gone_first + driver->n_gone) % driver->max_sessions] = session;
@@ -221,24 +163,24 @@ static int on_order(void *ctx, const struct rdzv_event *event)
     if (driver->stopped) {
         return TFE_ESTATE;
     }
-    int err = step(driver, &timed);
+    int rc = step(driver, &timed);
     settle(driver, timed.now);
-    return err;
+    return rc;
 }
 
 const struct session_ops driver_session_ops = {
     .message = on_message, .closed = on_closed, .order = on_order};
 
 /* writer_ops: a record's fate. */
-static bool on_written(void *ctx, const char *job, uint64_t sequence, int err)
+static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
 {
     struct driver *driver = ctx;
     struct tfe_mono now = clock_mono();
-    struct rdzv_event event = {.type = err == 0 ? RDZV_PERSISTED : RDZV_PERSIST_FAILED,
+    struct rdzv_event event = {.type = rc == 0 ? RDZV_PERSISTED : RDZV_PERSIST_FAILED,
                                .now = now,
                                .job = job,
                                .sequence = sequence,
-                               .conflict = err == TFE_ECONFLICT};
+                               .conflict = rc == TFE_ECONFLICT};
     if (driver->stopped) {
         return true;
     }
@@ -250,10 +192,9 @@ static bool on_written(void *ctx, const char *job, uint64_t sequence, int err)
     return true;
 }
 
-static void on_condition(void *ctx, int err, const char *why)
+static void on_condition(void *ctx, int rc, const char *why)
 {
-    (void)ctx;
-    if (err == 0) {
+    if (rc == 0) {
         log_info("store_writes_again");
     } else {
         log_error("store_failed", LOG_S("why", why),
@@ -264,21 +205,33 @@ static void on_condition(void *ctx, int err, const char *why)
 static const struct writer_ops writer_callbacks = {.written = on_written,
                                                    .condition = on_condition};
 
+static void forget_old(struct driver *driver, struct tfe_mono now)
+{
+    if (driver->keep_history_ms == 0 || tfe_mono_before(now, driver->forgets)) {
+        return;
+    }
+    struct rdzv_event event = {.type = RDZV_FORGET, .now = now, .before = clock_wall()};
+    event.before.ms -= driver->keep_history_ms;
+    driver->forgets = tfe_mono_add(now, FORGET_EVERY_MS);
+    (void)step(driver, &event); /* else the next time */
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct driver *driver = ctx;
     struct tfe_mono now = clock_mono();
-    (void)fd;
-    (void)what;
     if (!tfe_mono_before(now, driver->deadline)) {
-        int err = step(driver, &(struct rdzv_event){.type = RDZV_TICK, .now = now});
-        if (err != 0) {
-            log_error("tick_failed", LOG_S("why", tfe_error_sentence(err)));
+        int rc = step(driver, &(struct rdzv_event){.type = RDZV_TICK, .now = now});
+        if (rc != 0) {
+            log_error("tick_failed", LOG_S("why", tfe_error_sentence(rc)));
             arm(driver, now, RETRY_MS);
             return;
         }
     }
-    if (!driver->stopped && driver->writer != NULL && !writer_deliver(driver->writer)) {
+    if (!driver->stopped) {
+        forget_old(driver, now);
+    }
+    if (!driver->stopped && driver->to.writer && !writer_deliver(driver->to.writer)) {
         return; /* armed already */
     }
     settle(driver, now);
@@ -287,7 +240,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 int driver_new(struct event_base *base, const struct rdzv_config *config, struct driver **ret)
 {
     struct driver *driver = calloc(1, sizeof(*driver));
-    if (driver == NULL) {
+    if (!driver) {
         return TFE_ENOMEM;
     }
     driver->base = base;
@@ -295,13 +248,13 @@ int driver_new(struct event_base *base, const struct rdzv_config *config, struct
     driver->max_sessions = config->max_sessions;
     driver->gone = calloc(config->max_sessions, sizeof(uint32_t));
     driver->timer = evtimer_new(base, on_timer, driver);
-    int err = driver->gone == NULL || driver->timer == NULL ? TFE_ENOMEM : 0;
-    if (err == 0) {
-        err = rdzv_new(config, &heap_mem, &driver->core);
+    int rc = !driver->gone || !driver->timer ? TFE_ENOMEM : 0;
+    if (rc == 0) {
+        rc = rdzv_new(config, &heap_mem, &driver->core);
     }
-    if (err != 0) {
+    if (rc != 0) {
         (void)driver_free(driver, 0);
-        return err;
+        return rc;
     }
     arm(driver, clock_mono(), 0);
     *ret = driver;
@@ -310,11 +263,11 @@ int driver_new(struct event_base *base, const struct rdzv_config *config, struct
 
 bool driver_free(struct driver *driver, uint32_t wait_ms)
 {
-    if (driver == NULL) {
+    if (!driver) {
         return true;
     }
-    bool idle = writer_free(driver->writer, wait_ms);
-    if (driver->timer != NULL) {
+    bool idle = writer_free(driver->to.writer, wait_ms);
+    if (driver->timer) {
         event_free(driver->timer);
     }
     rdzv_free(driver->core);
@@ -323,16 +276,21 @@ bool driver_free(struct driver *driver, uint32_t wait_ms)
     return idle;
 }
 
-static int restore_job(void *ctx, const struct rdzv_record *record)
+static int restore_job(void *ctx, const struct rdzv_record *record, const char *fault)
 {
     struct driver *driver = ctx;
-    int err = rdzv_restore(driver->core, clock_mono(), record);
-    if (err == 0) {
+    if (fault) {
+        log_error("job_set_aside", LOG_S("job", record->job), LOG_S("why", fault),
+                  LOG_S("effect", "its agents can bring it back; its record stays in the store"));
+        return rdzv_set_aside(driver->core, record->job);
+    }
+    int rc = rdzv_restore(driver->core, clock_mono(), record);
+    if (rc == 0) {
         log_info("job_restored", LOG_S("job", record->job), LOG_U("run", record->run),
                  LOG_U("epoch", record->epoch), LOG_U("members", record->n_members),
                  LOG_B("over", record->over));
     }
-    return err;
+    return rc;
 }
 
 int driver_restore(struct driver *driver, struct store *store, struct tfe_why *why)
@@ -342,7 +300,7 @@ int driver_restore(struct driver *driver, struct store *store, struct tfe_why *w
 
 struct writer *driver_writer(const struct driver *driver)
 {
-    return driver->writer;
+    return driver->to.writer;
 }
 
 int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
@@ -353,18 +311,30 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
                                    .ops = &writer_callbacks,
                                    .ctx = driver,
                                    .keep_history_ms = keep_history_ms};
-    int err = writer_new(&config, &driver->writer, why);
-    if (err == 0) {
+    driver->keep_history_ms = keep_history_ms;
+    int rc = writer_new(&config, &driver->to.writer, why);
+    if (rc == 0) {
         /* What was restored has deadlines of its own. */
         driver->deadline = clock_mono();
         arm(driver, driver->deadline, 0);
     }
-    return err;
+    return rc;
 }
 
 void driver_set_sessions(struct driver *driver, struct sessions *sessions)
 {
-    driver->sessions = sessions;
+    driver->to.sessions = sessions;
+}
+
+void driver_listen(struct driver *driver, trace_fn fn, void *ctx)
+{
+    unsigned n = 0;
+    while (n < LISTENERS_MAX && driver->to.listeners[n].fn) {
+        n++;
+    }
+    TFE_ASSERT(n < LISTENERS_MAX);
+    driver->to.listeners[n].fn = fn;
+    driver->to.listeners[n].ctx = ctx;
 }
 
 const struct rdzv *driver_core(const struct driver *driver)
@@ -374,14 +344,14 @@ const struct rdzv *driver_core(const struct driver *driver)
 
 const char *driver_over(const struct driver *driver)
 {
-    return driver->over;
+    return driver->to.exit;
 }
 
 void driver_stop(struct driver *driver)
 {
     driver->stopped = true;
     (void)evtimer_del(driver->timer);
-    if (driver->writer != NULL) {
-        writer_stop(driver->writer);
+    if (driver->to.writer) {
+        writer_stop(driver->to.writer);
     }
 }

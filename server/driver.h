@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/net/why.h"
+#include "server/actions.h"
 #include "server/core/rdzv.h"
 #include "server/sessions.h"
 
@@ -30,11 +31,14 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
 struct writer *driver_writer(const struct driver *driver);
 
 /* The sessions must be gone already. The thread gets wait_ms to come back from the disk; false: it
- * does not, and the writer must be left alone. NULL is allowed (true). */
+ * does not. NULL is allowed (true). */
 bool driver_free(struct driver *driver, uint32_t wait_ms);
 
 /* Where actions go. Before the first event. */
 void driver_set_sessions(struct driver *driver, struct sessions *sessions);
+
+/* Who hears of the core's traces, besides those that asked earlier. Before the first event. */
+void driver_listen(struct driver *driver, trace_fn fn, void *ctx);
 
 /* For sessions_new: feed the core. Their ctx is the driver. */
 extern const struct session_ops driver_session_ops;
@@ -42,9 +46,7 @@ extern const struct session_ops driver_session_ops;
 /* For reading only. */
 const struct rdzv *driver_core(const struct driver *driver);
 
-/* Why the process has to end though nobody asked for it, once the loop is left; NULL: it has not.
- * Static.
- */
+/* Why the process has to end though nobody asked for it, once the loop is left; NULL: nothing. */
 const char *driver_over(const struct driver *driver);
 
 /* No further step is made: the server goes away, and what its sessions' ends would mean to the jobs

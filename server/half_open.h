@@ -1,41 +1,43 @@
-/* server/half_open.h: how many connections may be in their handshake, in all and per address; the
- * others wait, they are never refused. */
+/* server/half_open.h: connections that have shown no token yet, by where they come from; where room
+ * is needed, the oldest one of the busiest source goes. */
 #ifndef TFE_SERVER_HALF_OPEN_H
 #define TFE_SERVER_HALF_OPEN_H
 
-#include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
+#include <sys/queue.h>
 
 #include "common/base/error.h"
 #include "server/peer.h"
 
-struct event_base;
 struct half_open;
-struct half_open_address;
+struct session;
 
-/* A connection may begin its handshake: the callee owns fd, and says half_open_leave(place) once
- * the handshake is over, however it went. Called from half_open_arrived, half_open_leave and the
- * loop. */
-typedef void half_open_admit_fn(void *ctx, int fd, const struct peer *peer,
-                                struct half_open_address *place);
-
-/* The listener's tap: while full, nothing more is accepted. */
-typedef void half_open_full_fn(void *ctx, bool full);
+/* A part of what it stands for. */
+struct half_open_place {
+    struct session *session;
+    struct half_open_source *source; /* NULL: it has none */
+    TAILQ_ENTRY(half_open_place) link;
+};
 
 /* TFE_ENOMEM. */
-int half_open_new(struct event_base *base, uint32_t per_address, half_open_admit_fn *admit,
-                  half_open_full_fn *full, void *ctx, struct half_open **ret) TFE_MUST_CHECK;
+int half_open_new(uint32_t per_source, struct half_open **ret) TFE_MUST_CHECK;
 
-/* Closes what waits. Every admitted connection must have left. NULL is allowed. */
+/* Every place has been left. NULL is allowed. */
 void half_open_free(struct half_open *h);
 
-/* A new connection; owns fd. Without memory for it, it is closed. */
-void half_open_arrived(struct half_open *h, int fd, const struct peer *peer);
+/* place is the newest of its source from here on. TFE_ENOMEM. */
+int half_open_enter(struct half_open *h, const struct peer *peer,
+                    struct half_open_place *place) TFE_MUST_CHECK;
 
-/* Closes those that wait for a place. */
-void half_open_close_waiting(struct half_open *h);
+/* Nothing, if it has left already. */
+void half_open_leave(struct half_open *h, struct half_open_place *place);
 
-void half_open_leave(struct half_open *h, struct half_open_address *place);
+/* Who has to leave for newest's sake, one after the other: the oldest of its source, if that has
+ * more than its share, or if there are more than `room` of all, of the busiest one. NULL: nobody.
+ */
+struct session *half_open_surplus(struct half_open *h, const struct half_open_place *newest,
+                                  uint32_t room);
+
+uint32_t half_open_count(const struct half_open *h);
 
 #endif

@@ -1,6 +1,5 @@
 /* server/main.c: tfe-rdzv from start to end: the order in which things come up and go down. */
 #include <event2/event.h>
-#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,43 +10,56 @@
 #include "common/net/heap.h"
 #include "common/net/listener.h"
 #include "common/net/log.h"
+#include "common/net/notify.h"
+#include "common/net/quit.h"
 #include "common/net/state_dir.h"
+#include "common/net/stdio.h"
+#include "common/net/timer.h"
 #include "common/wire/hello.h"
 #include "server/advertise.h"
+#include "server/bans.h"
 #include "server/driver.h"
 #include "server/keys.h"
 #include "server/process.h"
+#include "server/rights.h"
+#include "server/sandbox.h"
 #include "server/sessions.h"
 #include "server/settings.h"
 #include "server/state.h"
-#include "server/store/memory.h"
 #include "server/store/recover.h"
-#include "server/store/sqlite.h"
+#include "server/store/store.h"
+#include "server/trace_log.h"
 
-/* DESIGN 9: exit 0 within 2 s of a signal. Peers get this long to read what was queued for them. */
+/* design 9: exit 0 within 2 s of a signal. Peers get this long to read what was queued for them. */
 #define STOP_MS 1500
 
 /* … and the disk this long to give back the thread that writes to it. */
 #define STORE_WAIT_MS 300
 
-/* The version of the protocol after the handshake that this program speaks. */
-#define PROTOCOL_VERSION 1
-
 enum { EXIT_USAGE = 2 };
+
+/* A sanitizer makes calls of its own. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
 
 struct server {
     struct settings settings;
+    struct rdzv_config config;
     struct state state;
     struct event_base *base;
-    struct hello_server *hello;
-    struct store *store;
+    struct keys *keys;
+    struct bans *bans;
     struct driver *driver;
     struct sessions *sessions;
     struct listener *listener;
-    struct event *on_term;
-    struct event *on_int;
+    struct event *quit[QUIT_SIGNALS];
     struct event *on_late;
+    struct event *watchdog;
     uint32_t max_agents;
+    struct trace_log *traces;
     bool stopping;
 };
 
@@ -59,8 +71,6 @@ static void end_loop(void *ctx)
 
 static void on_late(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     end_loop(ctx);
 }
 
@@ -68,14 +78,14 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
 {
     static const struct timeval late = {.tv_sec = STOP_MS / 1000, .tv_usec = STOP_MS % 1000 * 1000};
     struct server *server = ctx;
-    (void)what;
+    char name[SIGNAL_NAME_MAX];
     if (server->stopping) {
         end_loop(server); /* asked twice: at once */
         return;
     }
     server->stopping = true;
-    log_info("stopping", LOG_S("signal", number == SIGTERM ? "SIGTERM" : "SIGINT"));
-    sessions_set_listener(server->sessions, NULL);
+    log_info("stopping", LOG_S("signal", signal_name(number, name)));
+    notify_say("STOPPING=1");
     listener_free(server->listener);
     server->listener = NULL;
     driver_stop(server->driver);
@@ -83,32 +93,96 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     sessions_stop(server->sessions, end_loop, server);
 }
 
+/* Settings, and what this machine allows. */
+static void configure(struct server *server)
+{
+    const struct settings *s = &server->settings;
+    server->config = (struct rdzv_config){
+        .ttl_ms = s->ttl_ms,
+        .fence_ms = s->fence_ms,
+        .gather_max_ms = s->gather_max_ms,
+        .wishes = s->wishes,
+        .renew_rate = s->renew_rate,
+        .exit_grace_ms = s->exit_grace_ms,
+        .probe_ms = s->probe_ms,
+        .max_jobs_per_key = s->jobs_per_token,
+        .max_nodes_per_key = s->agents_per_token,
+        /* Who is only told that there is no room takes a number from nobody. */
+        .max_sessions = server->max_agents + PROCESS_FILES_RESERVED,
+        .max_nodes = server->max_agents,
+    };
+    randombytes_buf(&server->config.incarnation, sizeof(server->config.incarnation));
+}
+
+static int prepare(struct server *server, struct tfe_why *why)
+{
+    const struct settings *s = &server->settings;
+    struct rights rights;
+    int rc = process_prepare(why);
+    if (rc == 0) {
+        rc = rights_find(s->user, &rights, why);
+    }
+    if (rc == 0) {
+        rc = state_make(&server->state, s->state_dir, &rights, why);
+    }
+    if (rc == 0) {
+        rc = rights_become(&rights, why);
+    }
+    if (rc == 0) {
+        rc = state_open(&server->state, s->backup_dir, why);
+    }
+    if (rc == 0 && rights.stays_root) {
+        log_warn("runs_as_root", LOG_S("hint", "make a user " RIGHTS_USER ", or name one: --user"));
+    }
+    /* Before there is a second thread. */
+    if (rc == 0 && !s->no_sandbox && !SANITIZED) {
+        const char *folders[3] = {server->state.dir};
+        size_t n = 1;
+        if (s->backup_dir && s->backup_dir[0] != '\0') {
+            folders[n++] = server->state.backup_dir;
+        }
+        if (keys_lent_in()) {
+            folders[n++] = keys_lent_in();
+        }
+        rc = sandbox_enter(folders, n, why);
+    }
+    if (rc == 0) {
+        rc = keys_open(server->state.dir, server->settings.keep_history_ms, &server->keys, why);
+    }
+    if (rc == 0) {
+        rc = process_raise_files(&server->max_agents, why);
+    }
+    if (rc == 0) {
+        configure(server);
+    }
+    return rc;
+}
+
 static int start_loop(struct server *server, struct tfe_why *why)
 {
     struct event_config *config = event_config_new();
-    if (config != NULL) {
+    if (config) {
         /* The kernel's precise timers instead of a cached millisecond: deadlines are the product.
          */
         (void)event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
         server->base = event_base_new_with_config(config);
         event_config_free(config);
     }
-    if (server->base != NULL) {
-        server->on_term = evsignal_new(server->base, SIGTERM, on_signal, server);
-        server->on_int = evsignal_new(server->base, SIGINT, on_signal, server);
+    if (server->base) {
+        quit_watch(server->base, on_signal, server, 0, server->quit);
         server->on_late = evtimer_new(server->base, on_late, server);
+        server->watchdog = notify_watchdog(server->base);
     }
-    if (server->on_term == NULL || server->on_int == NULL || server->on_late == NULL ||
-        event_add(server->on_term, NULL) != 0 || event_add(server->on_int, NULL) != 0) {
+    if (!server->on_late) {
         why_set(why, "the event loop cannot be set up");
         return TFE_ESYS;
     }
     return 0;
 }
 
-static int takes_in(void *ctx, const struct rdzv_record *record)
+static int takes_in(void *ctx, const struct rdzv_record *record, const char *fault)
 {
-    return rdzv_restore(ctx, clock_mono(), record);
+    return fault ? 0 : rdzv_restore(ctx, clock_mono(), record);
 }
 
 /* --recover: each record is tried on a core of its own, as the real one will be. */
@@ -116,93 +190,108 @@ static int recover_store(const struct rdzv_config *config, const char *path, str
 {
     struct rdzv *core;
     struct recover_report report;
-    int err = rdzv_new(config, &heap_mem, &core);
-    if (err != 0) {
-        why_set(why, "recover %s: %s", path, tfe_error_sentence(err));
-        return err;
+    int rc = rdzv_new(config, &heap_mem, &core);
+    if (rc != 0) {
+        why_set(why, "recover %s: %s", path, tfe_error_sentence(rc));
+        return rc;
     }
-    err = sqlite_store_recover(path, clock_wall(), takes_in, core, &report, why);
+    rc = sqlite_store_recover(path, clock_wall(), takes_in, core, &report, why);
     rdzv_free(core);
-    if (err == 0 && !report.was_damaged) {
+    if (rc == 0 && !report.was_damaged) {
         log_info("store_is_whole", LOG_S("file", path));
-    } else if (err == 0) {
+    } else if (rc == 0) {
         log_warn("store_salvaged", LOG_S("file", path), LOG_U("jobs", report.jobs),
                  LOG_U("jobs_dropped", report.dropped), LOG_U("ledger_rows", report.rows),
                  LOG_S("old_file", report.kept));
     }
-    return err;
+    return rc;
 }
 
-static int open_store(struct server *server, const struct rdzv_config *config, struct tfe_why *why)
+static int open_store(struct server *server, struct store **ret, struct tfe_why *why)
 {
+    uint64_t incarnation = server->config.incarnation;
     char path[PATH_MAX];
     if (server->settings.ephemeral) {
-        return memory_store_open(&server->store, why);
+        return store_open(NULL, incarnation, clock_wall(), NULL, ret, why);
     }
-    int err = state_path(path, server->state.dir, STATE_DIR_STORE, why);
-    if (err == 0 && server->settings.recover) {
-        err = recover_store(config, path, why);
+    int rc = state_dir_path(path, server->state.dir, STATE_DIR_STORE, why);
+    if (rc == 0 && server->settings.recover) {
+        rc = recover_store(&server->config, path, why);
     }
-    return err != 0 ? err
-                    : sqlite_store_open(path, config->incarnation, clock_wall(), NULL,
-                                        &server->store, why);
+    return rc != 0 ? rc : store_open(path, incarnation, clock_wall(), NULL, ret, why);
 }
 
-static int start_core(struct server *server, struct tfe_why *why)
+static int take_ban(void *ctx, const struct tfe_msg *row)
 {
-    const struct settings *s = &server->settings;
-    struct rdzv_config config = {
-        .ttl_ms = s->ttl_ms,
-        .fence_ms = s->fence_ms,
-        .gather_ms = s->gather_ms,
-        .gather_max_ms = s->gather_max_ms,
-        .grow_wait_ms = s->grow_wait_ms,
-        .elastic_timeout_ms = s->elastic_timeout_ms,
-        .renew_rate = s->renew_rate,
-        .stop_grace_ms = s->stop_grace_ms,
-        .exit_grace_ms = s->exit_grace_ms,
-        .max_restarts = s->max_restarts,
-        .probe_ms = s->probe_ms,
-        /* Who is only told that there is no room takes a number from nobody. */
-        .max_sessions = server->max_agents + PROCESS_FILES_RESERVED,
-        .max_nodes = server->max_agents,
-    };
-    randombytes_buf(&config.incarnation, sizeof(config.incarnation));
-    randombytes_buf(&config.seed, sizeof(config.seed));
-    int err = open_store(server, &config, why);
-    if (err != 0) {
-        return err;
+    /* What is over stays in the store, and out of the way. */
+    return row->u.ban_row.until.ms > clock_wall().ms ? bans_take(ctx, &row->u.ban_row) : 0;
+}
+
+static int load_bans(struct server *server, struct store *store, struct tfe_why *why)
+{
+    int rc = bans_new(&server->bans);
+    if (rc != 0) {
+        why_set(why, "no memory for who was evicted");
+        return rc;
     }
-    err = driver_new(server->base, &config, &server->driver);
-    if (err != 0) {
-        why_set(why, "start the rendezvous: %s", tfe_error_sentence(err));
-        return err;
+    return store_read_kept(store, MSG_BAN_ROW, 0, UINT32_MAX, take_ban, server->bans, why);
+}
+
+/* The core, as the store remembers it. */
+static int start_driver(struct server *server, struct tfe_why *why)
+{
+    struct store *store;
+    int rc = open_store(server, &store, why);
+    if (rc != 0) {
+        return rc;
     }
-    err = driver_restore(server->driver, server->store, why);
-    if (err == 0) {
-        err = driver_set_store(server->driver, server->store, s->keep_history_ms, why);
-        server->store = err == 0 ? NULL : server->store;
+    server->traces = trace_log_new(TRACE_LOG_JOB_LINES);
+    rc = server->traces ? driver_new(server->base, &server->config, &server->driver) : TFE_ENOMEM;
+    if (rc != 0) {
+        why_set(why, "start the rendezvous: %s", tfe_error_sentence(rc));
+    } else {
+        driver_listen(server->driver, trace_log, server->traces);
+        rc = driver_restore(server->driver, store, why);
     }
-    if (err != 0) {
-        return err;
+    if (rc == 0) {
+        rc = keys_load(server->keys, store, why);
     }
-    struct sessions_config sessions = {
+    if (rc == 0) {
+        rc = load_bans(server, store, why);
+    }
+    if (rc == 0) {
+        rc = driver_set_store(server->driver, store, server->settings.keep_history_ms, why);
+    }
+    if (rc != 0) {
+        store_close(store);
+    }
+    return rc;
+}
+
+static int start_sessions(struct server *server, struct tfe_why *why)
+{
+    struct sessions_config config = {
         .base = server->base,
-        .hello = server->hello,
+        .hello = keys_hello(server->keys),
+        .keys = server->keys,
+        .bans = server->bans,
         .facts = {.version_min = PROTOCOL_VERSION,
                   .version_max = PROTOCOL_VERSION,
-                  .boot_nonce = config.incarnation},
+                  .boot_nonce = server->config.incarnation},
         .rdzv = driver_core(server->driver),
         .writer = driver_writer(server->driver),
-        .max_sessions = config.max_sessions,
-        .half_open_per_address = s->half_open_per_address,
+        .backup_dir = server->state.backup_dir,
+        .max_sessions = server->config.max_sessions,
+        .max_connections = server->max_agents + PROCESS_FILES_RESERVED - PROCESS_FILES_OWN,
+        .allowed = &server->settings.allowed,
+        .half_open_per_address = server->settings.half_open_per_address,
         .ops = &driver_session_ops,
         .ops_ctx = server->driver,
     };
-    err = sessions_new(&sessions, &server->sessions);
-    if (err != 0) {
+    int rc = sessions_new(&config, &server->sessions);
+    if (rc != 0) {
         why_set(why, "no memory for %u sessions", config.max_sessions);
-        return err;
+        return rc;
     }
     driver_set_sessions(server->driver, server->sessions);
     return 0;
@@ -214,82 +303,67 @@ static int announce(struct server *server, struct tfe_why *why)
     const struct settings *s = &server->settings;
     uint16_t port = listener_port(server->listener);
     char host[TFE_HOST_MAX + 1];
-    char at[STATE_ENDPOINT_MAX];
+    char at[ENDPOINT_TEXT_MAX];
     char token[PATH_MAX];
-    int err = state_write_endpoint(&server->state, s->bind, port, why);
-    if (err == 0) {
-        err = state_path(token, server->state.dir, state_dir_token_name(TOKEN_AGENT), why);
+    int rc = state_write_endpoint(&server->state, s->bind, port, why);
+    if (rc == 0) {
+        rc = state_dir_path(token, server->state.dir, state_dir_token_name(PRINCIPAL_AGENT), why);
     }
-    if (err != 0) {
-        return err;
+    if (rc != 0) {
+        return rc;
     }
-    state_format_endpoint(at, s->bind, port);
+    endpoint_format(at, s->bind, port);
     (void)printf("listening on %s\n", at);
     log_info("listening", LOG_S("address", at), LOG_S("state_dir", server->state.dir),
              LOG_U("agents_max", server->max_agents), LOG_U("ttl_ms", s->ttl_ms));
     advertise_find(s->advertise, s->bind, host);
-    state_format_endpoint(at, host, port);
+    endpoint_format(at, host, port);
     (void)printf(
         "join with: tfe-agent --rdzv-endpoint=%s --token-file=%s --nnodes=MIN:MAX SCRIPT\n", at,
         token);
     if (fflush(stdout) != 0) {
         log_warn("stdout_closed");
     }
+    notify_say("READY=1");
     return 0;
 }
 
-static int start(struct server *server, struct tfe_why *why)
+static int start_listening(struct server *server, struct tfe_why *why)
 {
-    const struct settings *s = &server->settings;
-    int err = process_prepare(why);
-    if (err == 0) {
-        err = state_open(&server->state, s->state_dir, why);
-    }
-    if (err == 0) {
-        err = keys_open(server->state.dir, &server->hello, why);
-    }
-    if (err == 0) {
-        err = process_raise_files(&server->max_agents, why);
-    }
-    if (err == 0) {
-        err = start_loop(server, why);
-    }
-    if (err == 0) {
-        err = start_core(server, why);
-    }
-    if (err == 0) {
-        err = listener_new(server->base, s->bind, (uint16_t)s->port, sessions_accept,
-                           server->sessions, &server->listener, why);
-    }
-    if (err == 0) {
-        sessions_set_listener(server->sessions, server->listener);
-        err = announce(server, why);
-    }
-    return err;
+    int rc = listener_new(server->base, server->settings.bind, (uint16_t)server->settings.port,
+                          sessions_accept, server->sessions, &server->listener, why);
+    return rc == 0 ? announce(server, why) : rc;
 }
 
-/* Takes a server that started only half, too. */
+/* Each behind what it needs. */
+static int start(struct server *server, struct tfe_why *why)
+{
+    int (*const parts[])(struct server *, struct tfe_why *) = {prepare, start_loop, start_driver,
+                                                               start_sessions, start_listening};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
+        rc = parts[i](server, why);
+    }
+    return rc;
+}
+
+/* The other way round. Takes a server that started only half, too. */
 static void finish(struct server *server)
 {
-    if (server->sessions != NULL) {
-        sessions_set_listener(server->sessions, NULL);
-    }
     listener_free(server->listener);
     sessions_free(server->sessions);
-    store_close(server->store); /* where there is no thread that does */
     if (!driver_free(server->driver, STORE_WAIT_MS)) {
         log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
     }
-    struct event *const events[] = {server->on_term, server->on_int, server->on_late};
-    for (unsigned i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        if (events[i] != NULL) {
-            event_free(events[i]);
-        }
-    }
-    if (server->base != NULL) {
+    trace_log_free(server->traces);
+    quit_forget(server->quit);
+    event_drop(&server->on_late);
+    event_drop(&server->watchdog);
+    if (server->base) {
         event_base_free(server->base);
     }
-    hello_server_free(server->hello);
+    bans_free(server->bans);
+    keys_free(server->keys);
     state_close(&server->state);
 }
 
@@ -299,7 +373,7 @@ int main(int argc, char **argv)
     enum options_result result;
     struct tfe_why why = {.text = ""};
     if (settings_parse(argc, argv, &server.settings, &result, &why) != 0) {
-        (void)fprintf(stderr, "tfe-rdzv: %s\n", why.text);
+        stdio_say("tfe-rdzv", why.text);
         return EXIT_USAGE;
     }
     if (result == OPTIONS_HELP) {
@@ -321,7 +395,7 @@ int main(int argc, char **argv)
         status = over ? EXIT_FAILURE : status;
     }
     if (status != EXIT_SUCCESS) {
-        (void)fprintf(stderr, "tfe-rdzv: %s\n", why.text);
+        stdio_say("tfe-rdzv", why.text);
     } else {
         log_info("stopped");
     }

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "common/wire/token.h"
+
 static void refuse(struct operator_answer *ret, enum tfe_refusal code)
 {
     ret->msg = (struct tfe_msg){.type = MSG_REFUSED,
@@ -36,10 +38,11 @@ static void refuse_ambiguous(struct operator_answer *ret, const char *name,
 }
 
 /* Fills in job and node. False: it is not clear which one is meant; answered. */
-static bool find_node(const struct rdzv *core, const char *name, struct operator_answer *ret)
+static bool find_node(const struct rdzv *core, const struct principal *by, const char *name,
+                      struct operator_answer *ret)
 {
     struct rdzv_found found;
-    if (rdzv_find_node(core, name, &found) != 0) {
+    if (rdzv_find_node(core, by, name, &found) != 0) {
         refuse_unknown_node(ret, name);
         return false;
     }
@@ -50,20 +53,36 @@ static bool find_node(const struct rdzv *core, const char *name, struct operator
     /* Copies: the step takes back what the core has lent. Both are ids, from the core itself. */
     (void)id_set(&ret->job, found.v[0].job);
     (void)id_set(&ret->node, found.v[0].node);
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", found.v[0].name);
+    if (found.v[0].token_id) {
+        token_id_text(found.v[0].token_id, ret->token);
+    }
     return true;
 }
 
 void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
-                   const struct tfe_msg *order, struct operator_answer *ret)
+                   const struct principal *by, const struct tfe_msg *order,
+                   struct operator_answer *ret)
 {
-    struct rdzv_event event = {.type = RDZV_STOP_JOB};
+    struct rdzv_event event = {.type = RDZV_STOP_JOB, .by = by};
     *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
     if (order->type == MSG_STOP_JOB) {
         (void)id_set(&ret->job, order->u.stop_job.job); /* the codec has checked it */
+    } else if (order->type == MSG_GROW) {
+        event.type = RDZV_GROW;
+        (void)id_set(&ret->job, order->u.grow.job);
+    } else if (order->type == MSG_FORGET) {
+        event.type = RDZV_FORGET;
+        (void)id_set(&ret->job, order->u.forget.job);
+    } else if (order->type == MSG_RESIZE) {
+        event.type = RDZV_RESIZE;
+        (void)id_set(&ret->job, order->u.resize.job);
+        event.min_nodes = order->u.resize.min_nodes;
+        event.max_nodes = order->u.resize.max_nodes;
     } else {
         bool drains = order->type == MSG_DRAIN;
         event.type = drains ? RDZV_DRAIN : RDZV_EVICT;
-        if (!find_node(core, drains ? order->u.drain.node : order->u.evict.node, ret)) {
+        if (!find_node(core, by, drains ? order->u.drain.node : order->u.evict.node, ret)) {
             return;
         }
         event.node = ret->node.text;
@@ -71,14 +90,31 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
         event.within_ms = event.has_within ? order->u.drain.within_ms : 0;
     }
     event.job = ret->job.text;
-    int err = step(ctx, &event);
-    if (err == TFE_ENOENT) {
+    int rc = step(ctx, &event);
+    if (rc == TFE_ENOENT) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
                        "there is no job \"%s\" on this server", ret->job.text);
         refuse(ret, REFUSAL_NO_SUCH_JOB);
-    } else if (err != 0) {
+    } else if (rc == TFE_ESTATE && event.type == RDZV_GROW) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "the server could not do it: %s; try again later", tfe_error_sentence(err));
+                       "job \"%s\" cannot grow now: it does not train, is full, has no spare that "
+                       "is ready, or is about to end",
+                       ret->job.text);
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc == TFE_ESTATE && event.type == RDZV_FORGET) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "job \"%s\" goes on, or some of its trainers may: stop it, and try again "
+                       "once its fence has passed",
+                       ret->job.text);
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc == TFE_ESTATE && event.type == RDZV_RESIZE) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "job \"%s\" is over: its next run has the sizes that its agents bring",
+                       ret->job.text);
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc != 0) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "the server could not do it: %s; try again later", tfe_error_sentence(rc));
         refuse(ret, REFUSAL_LIMIT_REACHED);
     }
 }

@@ -14,11 +14,15 @@ struct operator_answer {
     struct tfe_msg msg; /* DONE, or REFUSED with the sentence below */
     struct tfe_id job;  /* DONE: who was meant; "" where the order names none */
     struct tfe_id node;
+    char name[TFE_LABEL_MAX + 1]; /* of the node */
+    char token[MSG_KEY_HEX + 1];  /* that it came with; "" not known */
     char sentence[MSG_SENTENCE_MAX];
 };
 
-/* Carries out DRAIN, EVICT or STOP_JOB. event.now is step's business. */
+/* Carries out DRAIN, EVICT, STOP_JOB, GROW, RESIZE or FORGET, which `by` may order. event.now is
+ * step's business. */
 void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
-                   const struct tfe_msg *order, struct operator_answer *ret);
+                   const struct principal *by, const struct tfe_msg *order,
+                   struct operator_answer *ret);
 
 #endif

@@ -1,9 +1,7 @@
 /* server/peer.c: a peer's address, as text and as the key under which peers are counted. */
 #include "server/peer.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 
 static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -25,17 +23,13 @@ void peer_set(struct peer *ret, const struct sockaddr *from, socklen_t n)
     }
 }
 
-const char *peer_text(const struct peer *peer, char ret[PEER_TEXT_MAX])
+const char *peer_text(const struct peer *peer, char ret[ENDPOINT_TEXT_MAX])
 {
-    char address[INET6_ADDRSTRLEN];
-    if (memcmp(peer->address, mapped_prefix, sizeof(mapped_prefix)) == 0) {
-        (void)inet_ntop(AF_INET, peer->address + sizeof(mapped_prefix), address, sizeof(address));
-        (void)snprintf(ret, PEER_TEXT_MAX, "%s:%u", address, (unsigned)peer->port);
-    } else {
-        (void)inet_ntop(AF_INET6, peer->address, address, sizeof(address));
-        (void)snprintf(ret, PEER_TEXT_MAX, "[%s]:%u", address, (unsigned)peer->port);
-    }
-    return ret;
+    struct sockaddr_in6 in = {.sin6_family = AF_INET6};
+    char host[TFE_HOST_MAX + 1];
+    memcpy(&in.sin6_addr, peer->address, sizeof(in.sin6_addr));
+    (void)endpoint_of((const struct sockaddr *)&in, host, NULL);
+    return endpoint_format(ret, host, peer->port);
 }
 
 struct peer_key peer_key(const struct peer *peer)

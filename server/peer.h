@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* A v6 address in brackets, ":65535" and the NUL. */
-#define PEER_TEXT_MAX 64
+#include "common/net/endpoint.h"
 
 struct peer {
     uint8_t address[16]; /* v6, or v4 mapped into it */
@@ -17,7 +16,7 @@ struct peer {
 void peer_set(struct peer *ret, const struct sockaddr *from, socklen_t n);
 
 /* "192.0.2.1:5556", "[2001:db8::1]:5556". */
-const char *peer_text(const struct peer *peer, char ret[PEER_TEXT_MAX]);
+const char *peer_text(const struct peer *peer, char ret[ENDPOINT_TEXT_MAX]);
 
 /* Who counts as one outsider: a v4 address, or a v6 /64 (whoever has one v6 address has its /64).
  */

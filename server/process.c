@@ -2,11 +2,11 @@
 #include "server/process.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/base/msg.h"
+#include "common/net/hidden.h"
 #include "common/net/stdio.h"
 
 #define AGENTS_LEAST 8
@@ -15,36 +15,24 @@
  * nobody, and each slot costs memory. */
 #define AGENTS_MOST (2 * MSG_NODES_MAX)
 
-/* The leak checker of a sanitizer build traces its own process, which a process that may not be
- * dumped forbids. */
-#if defined(__SANITIZE_ADDRESS__)
-#define PROCESS_DUMPABLE 1ul
-#else
-#define PROCESS_DUMPABLE 0ul
-#endif
-
 int process_prepare(struct tfe_why *why)
 {
     if (stdio_hold(why) != 0) {
         return TFE_ESYS;
     }
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    if (sigaction(SIGPIPE, &ignore, NULL) != 0) {
-        why_errno(why, "ignore SIGPIPE");
-        return TFE_ESYS;
-    }
     /* A limit of file sizes is a full disk to the store, and no reason to die. */
-    if (sigaction(SIGXFSZ, &ignore, NULL) != 0) {
-        why_errno(why, "ignore SIGXFSZ");
+    if (sigaction(SIGPIPE, &ignore, NULL) != 0 || sigaction(SIGXFSZ, &ignore, NULL) != 0) {
+        why_errno(why, "ignore SIGPIPE and SIGXFSZ");
         return TFE_ESYS;
     }
     /* The limit alone does not count where core_pattern is a pipe (core(5)), so both. */
     struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
-    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, PROCESS_DUMPABLE) != 0) {
+    if (setrlimit(RLIMIT_CORE, &none) != 0) {
         why_errno(why, "turn core dumps off");
         return TFE_ESYS;
     }
-    return 0;
+    return hidden_process(why);
 }
 
 int process_raise_files(uint32_t *ret_max_agents, struct tfe_why *why)

@@ -11,8 +11,12 @@
  * ignores SIGPIPE, turns core dumps off. TFE_ESYS. */
 int process_prepare(struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Descriptors that are not kept for agents: stdio, lock, event loop, listener, signal pipe, files
- * written while running, and some handshakes and tfe-ctl sessions besides a full house. */
+/* Descriptors that connections never take: stdio, lock, event loop, listener, signal pipe, the
+ * writer's thread, the store and a backup of it. */
+#define PROCESS_FILES_OWN 18
+
+/* Descriptors that are not kept for agents: those, and some for handshakes and tfe-ctl sessions
+ * besides a full house. */
 #define PROCESS_FILES_RESERVED 32
 
 /* Raises RLIMIT_NOFILE to its hard limit and says how many agents that allows. TFE_ESYS: the limit

@@ -1,231 +1,230 @@
-/* server/session.c: one accepted connection: its handshake, what its role may say, its end. */
+/* server/session.c: one accepted connection: its number, its handshake, its messages, its end. */
 #include "server/session.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/net/channel.h"
 #include "common/net/clock.h"
+#include "common/net/death.h"
 #include "common/net/limits.h"
 #include "common/net/log.h"
-#include "server/operator.h"
+#include "common/net/node_id.h"
+#include "server/addresses.h"
 
-/* What a closing peer gets to read what was flushed for it. */
-#define FINISH_MS 1000
+#define STRANGER_NOTED_MS 60000
 
-static const struct timeval silence_limit = {.tv_sec = LIMIT_SILENCE_MS / 1000,
-                                             .tv_usec = LIMIT_SILENCE_MS % 1000 * 1000};
-
-/* --- the end of a session --- */
-
-void session_release(struct session *s)
+/* Gives an agent's session its number. False: all are in use. */
+static bool take_number(struct sessions *all, struct session *s)
 {
-    if (s->channel != NULL || s->known || s->busy) {
-        return;
+    if (all->n_free > 0) {
+        s->number = all->free_numbers[--all->n_free];
+    } else if (all->n_fresh < all->max) {
+        s->number = all->n_fresh++;
+    } else {
+        return false;
     }
-    sessions_remove(s->all, s);
-    free(s);
-}
-
-static void leave_handshake(struct session *s)
-{
-    struct half_open_address *place = s->place;
-    s->place = NULL;
-    if (place != NULL) {
-        half_open_leave(s->all->half_open, place);
-    }
-}
-
-/* The session does nothing more. Its channel may live on to flush; without one the caller goes on
- * to session_release. */
-static void session_leave(struct session *s)
-{
-    struct sessions *all = s->all;
-    if (s->phase == SESSION_LEAVING) {
-        return;
-    }
-    if (s->phase == SESSION_OPEN && s->role != TOKEN_AGENT) {
-        all->n_queries--;
-    }
-    s->phase = SESSION_LEAVING;
-    (void)event_del(&s->silent);
-    status_stream_free(s->stream);
-    s->stream = NULL;
-    history_free(s->history);
-    s->history = NULL;
-    table_stream_free(s->table);
-    s->table = NULL;
-    leave_handshake(s);
-    if (s->known) {
-        if (all->stopping) {
-            s->known = false;
-        } else {
-            /* The answer, sessions_forgotten, may come at once; the caller frees. */
-            bool busy = s->busy;
-            s->busy = true;
-            all->ops->closed(all->ops_ctx, s->number);
-            s->busy = busy;
-        }
-    }
-}
-
-/* As session_cut, for callers that release it themselves. */
-static void session_break(struct session *s)
-{
-    channel_free(s->channel);
-    s->channel = NULL;
-    session_leave(s);
-}
-
-void session_cut(struct session *s)
-{
-    session_break(s);
-    session_release(s);
-}
-
-static void session_refuse(struct session *s, enum tfe_refusal code, const char *sentence)
-{
-    struct tfe_msg msg = {.type = MSG_REFUSED, .u.refused = {.code = code, .sentence = sentence}};
-    uint64_t hidden;
-    char peer[PEER_TEXT_MAX];
-    if (throttle_pass(&s->all->refusals, &s->peer, clock_mono(), &hidden)) {
-        log_warn("refused", LOG_S("peer", peer_text(&s->peer, peer)),
-                 LOG_S("role", token_role_name(s->role)), LOG_S("code", msg_refusal_name(code)),
-                 LOG_S("why", sentence), LOG_U("not_logged", hidden));
-    }
-    if (channel_send(s->channel, &msg) != 0) {
-        log_debug("refusal_not_sent", LOG_S("peer", peer_text(&s->peer, peer)));
-    }
-}
-
-void session_finish(struct session *s)
-{
-    channel_finish(s->channel, FINISH_MS);
-    session_leave(s);
+    all->by_number[s->number] = s;
+    return true;
 }
 
 /* --- messages --- */
 
-enum sender { SENDER_NONE, SENDER_A, SENDER_S, SENDER_Q, SENDER_O };
-
-static enum sender msg_sender(enum tfe_msg_type type)
+/* The job that a message names; NULL: none. */
+static const char *job_of(const struct tfe_msg *msg)
 {
-    switch (type) {
-#define SENDER_CASE(NAME, name, number, sender)                                                    \
-    case MSG_##NAME:                                                                               \
-        return SENDER_##sender;
-        TFE_MSGS(SENDER_CASE)
-#undef SENDER_CASE
+    switch ((int)msg->type) {
+    case MSG_JOIN:
+        return msg->u.join.job;
+    case MSG_STATUS:
+        return msg->u.status.job;
+    case MSG_EPOCHS:
+        return msg->u.epochs.job;
+    case MSG_STOP_JOB:
+        return msg->u.stop_job.job;
+    case MSG_GROW:
+        return msg->u.grow.job;
+    case MSG_FORGET:
+        return msg->u.forget.job;
+    case MSG_RESIZE:
+        return msg->u.resize.job;
     }
-    return SENDER_NONE;
+    return NULL;
 }
 
-/* Why who holds a token of this role may not send that. NULL: it may. */
-static const char *role_fault(enum token_role role, enum sender sender)
+/* Whether it says that it is reached where nobody may be sent; answered then. */
+static bool refused_host(struct session *s, const char *host)
 {
-    if (role == TOKEN_AGENT) {
-        return sender == SENDER_A ? NULL : "an agent's token does not allow this";
+    char sentence[MSG_SENTENCE_MAX];
+    char peer[ENDPOINT_TEXT_MAX];
+    if (!host || addresses_allow(s->all->allowed, host, &s->peer)) {
+        return false;
     }
-    if (sender == SENDER_O) {
-        return role == TOKEN_ADMIN ? NULL
-                                   : "an observer's token does not allow this, it takes an admin's";
+    (void)peer_text(&s->peer, peer);
+    (void)snprintf(sentence, sizeof(sentence),
+                   "this node says that it is reached at %s but connects from %s: the server "
+                   "sends others there only if its --allow-address names it%s",
+                   host, peer, peer[0] == '[' ? " (TensorFlow listens on IPv4 only)" : "");
+    session_refuse(s, REFUSAL_BAD_REQUEST, sentence);
+    session_finish(s);
+    return true;
+}
+
+static bool refused_for_address(struct session *s, const struct tfe_msg *msg)
+{
+    if (msg->type == MSG_JOIN) {
+        const struct msg_join *join = &msg->u.join;
+        return refused_host(s, join->host) ||
+               (join->running && refused_host(s, join->running->host));
     }
-    return sender == SENDER_Q ? NULL : "this token does not allow an agent's messages";
+    return msg->type == MSG_READY && refused_host(s, msg->u.ready.host);
+}
+
+/* Whoever is in already, and only shares key and label with who was evicted, stays. */
+static bool is_banned(const struct session *s, const struct msg_join *join)
+{
+    const struct principal of_job = {.role = PRINCIPAL_ADMIN, .scope = join->job};
+    struct rdzv_found found;
+    const struct msg_ban_row *row =
+        bans_find(s->all->bans, s->by, join->job, join->node, join->node_name, clock_wall());
+    return row && (strcmp(row->node, join->node) == 0 ||
+                   rdzv_find_node(s->all->rdzv, &of_job, join->node, &found) != 0 ||
+                   strcmp(found.v[0].node, join->node) != 0);
+}
+
+/* One of the token's uses, if they are counted. Why it has none; NULL: the node may come in. */
+static const char *take_use(struct session *s, const char *node)
+{
+    const struct msg_token_row *used;
+    const char *fault = keyring_use(keys_ring(s->all->keys), s->by, node, &used);
+    if (used) {
+        session_note(s, "JOIN", node, "token_used");
+        const struct tfe_msg row = {.type = MSG_TOKEN_ROW, .u.token_row = *used};
+        if (writer_keep(s->all->writer, &row, NULL, NULL, NULL) != 0) {
+            log_warn("token_use_not_kept", LOG_S("key", used->key));
+        }
+    }
+    return fault;
+}
+
+/* Whether as many nodes as its token is for are here, by that or by keys that came of it. One that
+ * is on its way out makes room. */
+static bool is_one_too_many(const struct session *s, const char *node)
+{
+    const struct sessions *all = s->all;
+    const uint32_t most = token_uses(s->by->origin);
+    struct rdzv_found found;
+    uint32_t n = 0;
+    for (uint32_t i = 0; most > 0 && i < all->n_fresh; i++) {
+        const struct session *other = all->by_number[i];
+        n += other && other->phase == SESSION_OPEN &&
+             memcmp(other->by->origin, s->by->origin, sizeof(s->by->origin)) == 0 &&
+             rdzv_node_of(all->rdzv, other->number, &found) == 0 &&
+             strcmp(found.v[0].node, node) != 0;
+    }
+    return most > 0 && n >= most;
+}
+
+/* Whether this node may not come in; answered then. */
+static bool is_turned_away(struct session *s, const struct msg_join *join)
+{
+    const char *fault = NULL;
+    if (!node_id_is_proved(join->node, join->node_secret)) {
+        fault = "this JOIN does not prove its node's id";
+    } else if (is_banned(s, join)) {
+        session_refuse(s, REFUSAL_EVICTED, "an operator has evicted this node, and keeps it out");
+        session_finish(s);
+        return true;
+    } else {
+        fault = take_use(s, join->node);
+    }
+    if (fault) {
+        session_dismiss(s, fault);
+    } else if (is_one_too_many(s, join->node)) {
+        session_refuse(s, REFUSAL_LIMIT_REACHED, "as many nodes as this token is for are here");
+        session_finish(s);
+        return true;
+    }
+    return fault != NULL;
 }
 
 static void on_agent_message(struct session *s, const struct tfe_msg *msg)
 {
     bool known = s->known;
+    struct tfe_id hash;
+    struct tfe_msg hashed = {.type = MSG_DEATH, .u.death.certificate = hash.text};
+    if (msg->type == MSG_DEATH && death_hash_of(msg->u.death.certificate, &hash) == 0) {
+        msg = &hashed;
+    }
+    if (msg->type == MSG_ENROL && known) {
+        session_enrol(s, &msg->u.enrol);
+        return;
+    }
+    if (refused_for_address(s, msg) || (msg->type == MSG_JOIN && is_turned_away(s, &msg->u.join))) {
+        return;
+    }
     /* Before the step: it may close the session, and that forgets it. */
     s->known = known || msg->type == MSG_JOIN;
     __builtin_prefetch(&s->all->by_number[s->number]); /* the answer will ask for it */
-    int err = s->all->ops->message(s->all->ops_ctx, s->number, msg);
-    if (err == 0) {
+    int rc = s->all->ops->message(s->all->ops_ctx, s->number, s->by, msg);
+    if (rc == 0) {
         if (!known) {
-            (void)event_del(&s->silent); /* nothing is owed between messages */
+            channel_expect(s->channel, 0); /* nothing is owed between messages */
+            session_idle(s, s->phase == SESSION_LEAVING);
         }
         return;
     }
     s->known = known;
-    if (err == TFE_ENOMEM) {
+    if (rc == TFE_ENOMEM) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
     } else {
         session_refuse(s, REFUSAL_BAD_REQUEST,
-                       err == TFE_ESTATE ? "the session must begin with a JOIN"
-                                         : "the message makes no sense here");
+                       rc == TFE_ESTATE ? "a session begins with a JOIN, and is that node's alone"
+                                        : "the message makes no sense here");
     }
     session_finish(s);
 }
 
-static void obey(struct session *s, const struct tfe_msg *msg)
+/* Why a session that has shown its token cannot stay; NULL: it can. */
+static const char *no_place(struct session *s)
 {
-    struct operator_answer answer;
-    char peer[PEER_TEXT_MAX];
-    operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, msg, &answer);
-    if (answer.msg.type == MSG_REFUSED) {
-        session_refuse(s, answer.msg.u.refused.code, answer.msg.u.refused.sentence);
-        return;
+    struct sessions *all = s->all;
+    uint32_t kept = s->by->role == PRINCIPAL_ADMIN ? 0 : LIMIT_ADMIN_SESSIONS;
+    bool is_full = sessions_shown(all) + kept > all->n_max;
+    if (s->asks) {
+        return is_full || all->n_queries + kept > LIMIT_QUERY_SESSIONS
+                   ? "too many tfe-ctl sessions are open; try again later"
+                   : NULL;
     }
-    log_info("ordered", LOG_S("peer", peer_text(&s->peer, peer)),
-             LOG_S("order", msg_type_name(msg->type)), LOG_S("job", answer.job.text),
-             LOG_S("node", answer.node.text[0] != '\0' ? answer.node.text : NULL));
-    int err = channel_send(s->channel, &answer.msg);
-    if (err != 0 && !channel_ends_itself(err)) {
-        session_break(s);
-    }
+    return is_full || !take_number(all, s)
+               ? "the server has no room for more agents; raise its limit of open files"
+               : NULL;
 }
 
-/* The caller releases s. */
-static void on_query(struct session *s, const struct tfe_msg *msg)
-{
-    (void)event_add(&s->silent, &silence_limit);
-    if ((s->stream != NULL && !status_stream_is_over(s->stream)) ||
-        (s->history != NULL && !history_is_over(s->history))) {
-        session_refuse(s, REFUSAL_LIMIT_REACHED, "one question at a time");
-        session_finish(s);
-        return;
-    }
-    status_stream_free(s->stream);
-    s->stream = NULL;
-    history_free(s->history);
-    s->history = NULL;
-    int err = 0;
-    if (msg->type == MSG_EPOCHS || msg->type == MSG_BACKUP) {
-        err = history_answer(s->all->base, s->all->writer, s->all->rdzv, s->channel, msg,
-                             &s->history);
-    } else if (msg->type != MSG_STATUS) {
-        obey(s, msg);
-        return;
-    } else {
-        err = status_answer(s->all->base, s->all->rdzv, s->channel, &msg->u.status, &s->stream);
-    }
-    if (err == TFE_ENOMEM) {
-        session_break(s);
-    }
-}
-
-static void on_established(void *ctx, struct channel *ch, enum token_role role)
+static void on_established(void *ctx, struct channel *ch, const struct principal *by)
 {
     struct session *s = ctx;
     struct sessions *all = s->all;
-    char peer[PEER_TEXT_MAX];
+    char peer[ENDPOINT_TEXT_MAX];
     (void)ch;
-    leave_handshake(s);
-    s->role = role;
+    half_open_leave(all->half_open, &s->place);
+    s->by = by;
     s->phase = SESSION_OPEN;
     log_debug("session_opened", LOG_S("peer", peer_text(&s->peer, peer)),
-              LOG_S("role", token_role_name(role)));
-    (void)event_add(&s->silent, &silence_limit);
-    if (role != TOKEN_AGENT) {
-        if (all->n_queries++ >= LIMIT_QUERY_SESSIONS) {
-            session_refuse(s, REFUSAL_LIMIT_REACHED,
-                           "too many tfe-ctl sessions are open; try again later");
-            session_finish(s);
-        }
-    } else if (!sessions_take_number(all, s)) {
-        session_refuse(s, REFUSAL_LIMIT_REACHED,
-                       "the server has no room for more agents; raise its limit of open files");
+              LOG_S("role", principal_role_name(by->role)));
+    channel_expect(ch, LIMIT_SILENCE_MS);
+    s->asks = by->role != PRINCIPAL_AGENT;
+    all->n_queries += s->asks;
+    session_idle(s, !s->asks);
+    if (!session_judge(s, clock_wall())) { /* the handshake may have been a while ago */
+        return;
+    }
+    const char *fault = no_place(s);
+    if (fault) {
+        session_refuse(s, REFUSAL_LIMIT_REACHED, fault);
         session_finish(s);
     }
 }
@@ -238,13 +237,18 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         return;
     }
     s->busy = true;
-    const char *fault = role_fault(s->role, msg_sender(msg->type));
-    if (fault != NULL) {
+    const char *fault = principal_fault(s->by, msg->type, job_of(msg));
+    if (msg->type != MSG_RENEW &&
+        !rate_pass(&s->said, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
+        session_refuse(s, REFUSAL_LIMIT_REACHED, "too many messages a second");
+        session_finish(s);
+    } else if (fault) {
         session_refuse(s, REFUSAL_NOT_AUTHORISED, fault);
-    } else if (s->role == TOKEN_AGENT) {
+    } else if (s->by->role == PRINCIPAL_AGENT) {
         on_agent_message(s, msg);
     } else {
-        on_query(s, msg);
+        channel_expect(ch, LIMIT_SILENCE_MS);
+        session_query(s, msg);
     }
     s->busy = false;
     session_release(s);
@@ -267,90 +271,114 @@ static bool is_peers_fault(enum channel_end end)
     return false;
 }
 
+/* Of those that show no good token a row a minute, whoever they are. */
+static void note_stranger(struct session *s, enum channel_end end, const char *detail)
+{
+    if (end == CHANNEL_UNAUTHORISED &&
+        rate_pass(&s->all->strangers, clock_mono(), STRANGER_NOTED_MS, 1)) {
+        session_note(s, "refused", detail, channel_end_name(end));
+    }
+}
+
 static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const char *detail)
 {
     struct session *s = ctx;
-    char peer[PEER_TEXT_MAX];
+    char peer[ENDPOINT_TEXT_MAX];
     uint64_t hidden;
     uint64_t unknown = channel_unknown_messages(ch);
+    struct peer_key who = peer_key(&s->peer);
     s->channel = NULL;
     if (!is_peers_fault(end)) {
         log_debug("session_closed", LOG_S("peer", peer_text(&s->peer, peer)),
                   LOG_S("end", channel_end_name(end)), LOG_S("why", detail),
                   unknown > 0 ? LOG_U("unknown_messages", unknown)
                               : LOG_S("unknown_messages", NULL));
-    } else if (throttle_pass(&s->all->ends, &s->peer, clock_mono(), &hidden)) {
+    } else if (throttle_pass(s->all->ends, &who, sizeof(who), &hidden)) {
         log_warn("session_ended", LOG_S("peer", peer_text(&s->peer, peer)),
                  LOG_S("end", channel_end_name(end)), LOG_S("why", detail),
                  LOG_U("not_logged", hidden));
     }
-    session_leave(s);
-    session_release(s);
+    note_stranger(s, end, detail);
+    session_cut(s);
 }
 
-/* What was queued has gone: on with the table. */
+/* What was queued has gone: on with the table. False: no memory, its peer would wait in vain. */
+static bool go_on_with_table(struct session *s)
+{
+    int rc = table_stream_go_on(s->table);
+    if (rc == 0) {
+        table_stream_free(s->table);
+        s->table = NULL;
+    }
+    return rc == 0 || rc == TFE_EMORE;
+}
+
+/* … or with the answer, which is being read. */
+static bool go_on_with_answer(struct session *s)
+{
+    channel_expect(s->channel, LIMIT_SILENCE_MS);
+    return answer_go_on(&s->answer) == 0;
+}
+
 static void on_drained(void *ctx, struct channel *ch)
 {
     struct session *s = ctx;
     (void)ch;
-    if (s->table == NULL) {
-        return;
-    }
     s->busy = true;
-    int err = table_stream_go_on(s->table);
-    if (err == 0) {
-        table_stream_free(s->table);
-        s->table = NULL;
-    } else if (err != TFE_EMORE) {
+    if ((s->table && !go_on_with_table(s)) || (s->answer && !go_on_with_answer(s))) {
         session_break(s);
     }
     s->busy = false;
     session_release(s);
 }
 
+/* A session whose peer owes us something has said nothing for too long. */
+static void on_silent(void *ctx, struct channel *ch)
+{
+    struct session *s = ctx;
+    if (s->answer && s->answer->waits) { /* for us */
+        channel_expect(ch, LIMIT_SILENCE_MS);
+    } else {
+        session_finish(s);
+    }
+}
+
 static const struct channel_ops channel_callbacks = {.established = on_established,
                                                      .message = on_message,
                                                      .closed = on_closed,
+                                                     .silent = on_silent,
                                                      .drained = on_drained};
-
-/* A session whose peer owes us something has said nothing for too long. */
-static void on_silent(evutil_socket_t fd, short what, void *ctx)
-{
-    struct session *s = ctx;
-    (void)fd;
-    (void)what;
-    if ((s->stream != NULL && status_stream_has_moved(s->stream)) ||
-        (s->history != NULL && history_has_moved(s->history))) {
-        /* It is reading a long answer. */
-        (void)event_add(&s->silent, &silence_limit);
-        return;
-    }
-    session_finish(s);
-}
 
 /* --- its beginning --- */
 
-void session_begin(void *ctx, int fd, const struct peer *peer, struct half_open_address *place)
+struct session *session_begin(struct sessions *all, int fd, const struct peer *peer)
 {
-    struct sessions *all = ctx;
     struct session *s = calloc(1, sizeof(*s));
-    if (s == NULL) {
+    if (!s) {
         (void)close(fd);
-        half_open_leave(all->half_open, place);
-        return;
+        return NULL;
     }
-    *s = (struct session){.all = all, .place = place, .peer = *peer, .number = SESSION_NO_NUMBER};
+    *s = (struct session){.all = all, .peer = *peer, .number = SESSION_NO_NUMBER};
+    s->place.session = s;
     TAILQ_INSERT_TAIL(&all->list, s, link);
-    int err = event_assign(&s->silent, all->base, -1, 0, on_silent, s) != 0 ? TFE_ENOMEM : 0;
-    if (err != 0) {
+    all->n++;
+    if (half_open_enter(all->half_open, peer, &s->place) != 0) {
         (void)close(fd);
-    } else {
-        err = channel_accept(all->base, fd, all->hello, &all->facts, LIMIT_HANDSHAKE_MS,
-                             &channel_callbacks, s, &s->channel);
+    } else if (channel_accept(all->base, fd, all->hello, &all->facts, LIMIT_HANDSHAKE_MS,
+                              &channel_callbacks, s, &s->channel) == 0) {
+        return s;
     }
-    if (err != 0) {
-        s->channel = NULL;
-        session_leave(s);
-        session_release(s);
+    s->channel = NULL;
+    session_cut(s);
+    return NULL;
+}
+
+void session_give_way(struct session *s)
+{
+    half_open_leave(s->all->half_open, &s->place);
+    if (channel_knocks(s->channel)) {
+        session_idle(s, true);
+    } else {
+        session_cut(s);
     }
 }

@@ -1,5 +1,6 @@
-/* server/session.h: the inside of sessions, for session.c (one of them) and sessions.c (all of
- * them).
+/* server/session.h: the inside of sessions: session.c (one of them), session_query.c (what it asks
+ * and orders), agent_keys.c (agents' own keys), session_end.c, session_judge.c (how it ends, and
+ * why), sessions.c (all of them).
  *
  *   HANDSHAKE ──first frame──► OPEN ──refused, closed, stopping──► LEAVING
  *       └──────────────────────┴──── the channel's end ──────────────┴────► gone
@@ -15,20 +16,28 @@
 #include <sys/queue.h>
 
 #include "common/base/msg.h"
-#include "common/wire/token.h"
+#include "common/base/principal.h"
+#include "common/base/rate.h"
+#include "common/net/throttle.h"
+#include "server/answer.h"
+#include "server/bans.h"
 #include "server/half_open.h"
-#include "server/history.h"
+#include "server/keys.h"
 #include "server/peer.h"
 #include "server/sessions.h"
-#include "server/status.h"
 #include "server/table_stream.h"
-#include "server/throttle.h"
 
 struct channel;
 
 #define SESSION_NO_NUMBER UINT32_MAX
 
 enum session_phase { SESSION_HANDSHAKE, SESSION_OPEN, SESSION_LEAVING };
+
+/* One that has not been answered. */
+struct session_order {
+    enum tfe_msg_type type;
+    char about[MSG_AUDIT_ABOUT_MAX];
+};
 
 struct session {
     /* What a message looks at comes first (as in the core's nodes). */
@@ -37,15 +46,17 @@ struct session {
     struct table_stream *table; /* a table that has not been said to its end */
     uint32_t number;            /* agents */
     enum session_phase phase;
-    enum token_role role;
-    bool known; /* the core holds this number */
-    bool busy;  /* in a callback of its own: not to be freed */
+    const struct principal *by; /* who speaks; once open, and as long as there is a channel */
+    bool known;                 /* the core holds this number */
+    bool busy;                  /* in a callback of its own: not to be freed */
+    bool asks;                  /* it counts as one of n_queries */
+    bool idles;                 /* it is one of idle */
 
-    struct half_open_address *place; /* while in the handshake */
-    struct status_stream *stream;    /* an answer that is still being produced */
-    struct history *history;         /* the same, from the store */
-    struct event silent;             /* while the peer owes us a message */
-    TAILQ_ENTRY(session) link;
+    struct rate said;             /* messages but renewals */
+    struct half_open_place place; /* until it has shown a token */
+    struct answer *answer;        /* to a question, that is still being said; NULL: none */
+    struct session_order *order;  /* NULL: none */
+    TAILQ_ENTRY(session) link, idle_link;
     struct peer peer;
 };
 TAILQ_HEAD(session_list, session);
@@ -56,12 +67,22 @@ struct sessions {
     struct hello_facts facts;
     const struct rdzv *rdzv;
     struct writer *writer;
+    const char *backup_dir;
+    const struct addresses *allowed;
+    struct keys *keys;
+    struct bans *bans;
+    struct event judging;      /* when a key ends, or has ended */
+    struct tfe_wall judged_by; /* ms 0: no key that ends is in use */
     const struct session_ops *ops;
     void *ops_ctx;
     struct half_open *half_open;
-    struct table_gate tables;
-    struct listener *listener;
+    struct gate gate;
     struct session_list list;
+    /* Those that have shown a token but no JOIN, or that end: who has been so longest gives way
+     * when descriptors are short. */
+    struct session_list idle;
+    uint32_t n;     /* in the list */
+    uint32_t n_max; /* that descriptors are for */
     struct session **by_number;
     uint32_t *free_numbers; /* a stack: the last one given back is the next one used */
     uint32_t n_free;
@@ -72,27 +93,68 @@ struct sessions {
     struct event empty; /* activated when the last session of a stopping server goes */
     void (*on_empty)(void *ctx);
     void *on_empty_ctx;
-    struct throttle refusals; /* what peers may not do */
-    struct throttle ends;     /* connections that end by the peer's fault */
+    struct throttle *refusals;   /* what peers may not do */
+    struct throttle *ends;       /* connections that end by the peer's fault */
+    struct throttle *enrolments; /* of an address */
+    struct rate strangers;       /* rows of the audit about them */
 };
 
-/* An admitted connection becomes a session in its handshake; owns fd. half_open_admit_fn; ctx is a
- * struct sessions. */
-void session_begin(void *ctx, int fd, const struct peer *peer, struct half_open_address *place);
+/* An accepted connection becomes a session in its handshake; owns fd. NULL: no memory, fd is
+ * closed. */
+struct session *session_begin(struct sessions *all, int fd, const struct peer *peer);
+
+/* Makes room for others: ends s, unless it has shown a token after all. */
+void session_give_way(struct session *s);
 
 /* Flushes what was sent, then closes; the session does nothing more. */
 void session_finish(struct session *s);
 
+/* Its token is not good (any more): says so, and as session_finish. */
+void session_dismiss(struct session *s, const char *sentence);
+
+/* Answers REFUSED; the session goes on. */
+void session_refuse(struct session *s, enum tfe_refusal code, const char *sentence);
+
+/* Writes down in the audit what s did, or was refused. */
+void session_note(const struct session *s, const char *what, const char *about, const char *result);
+
+/* The order that s (ctx) gave has been answered; last NULL: it will not be. */
+void session_ordered(void *ctx, const struct tfe_msg *last);
+
+/* An agent asks for a key of its own. */
+void session_enrol(struct session *s, const struct msg_enrol *enrol);
+
+/* Agents that have a session, of jobs that `by` may see: AGENT_ROW …, STATUS_END. Both outlive the
+ * source. TFE_ENOMEM. */
+int rows_agents(const struct sessions *all, const struct principal *by,
+                struct rows **ret) TFE_MUST_CHECK;
+
+/* As session_cut, for callers that release it themselves. */
+void session_break(struct session *s);
+
 /* Ends it without a word. Frees s, unless the core has still to be told of it. */
 void session_cut(struct session *s);
+
+/* Whether it gives way to whoever comes. */
+void session_idle(struct session *s, bool idles);
 
 /* Frees s if nothing holds it any more: neither channel nor core nor a callback of its own. */
 void session_release(struct session *s);
 
-/* Gives an agent's session its number. False: all are in use. */
-bool sessions_take_number(struct sessions *all, struct session *s);
+/* An observer's or admin's message. The caller releases s. */
+void session_query(struct session *s, const struct tfe_msg *msg);
 
-/* s is about to be freed. */
-void sessions_remove(struct sessions *all, struct session *s);
+/* Ends s if its key is not good any more; false: it has. */
+bool session_judge(struct session *s, struct tfe_wall now);
+
+/* Judges all that are open when a key of theirs ends. */
+void sessions_judge_init(struct sessions *all);
+void sessions_judge_done(struct sessions *all);
+
+/* Connections that have shown a token, or are treated so. */
+static inline uint32_t sessions_shown(const struct sessions *all)
+{
+    return all->n - half_open_count(all->half_open);
+}
 
 #endif

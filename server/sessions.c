@@ -1,5 +1,4 @@
-/* server/sessions.c: all accepted connections: their numbers, accepting, and what the core wants of
- * them. */
+/* server/sessions.c: all accepted connections: accepting, and what the core wants of them. */
 #include "server/sessions.h"
 
 #include <event2/event.h>
@@ -7,57 +6,22 @@
 
 #include "common/net/channel.h"
 #include "common/net/limits.h"
-#include "common/net/listener.h"
 #include "common/net/log.h"
 #include "server/session.h"
 
-/* --- numbers --- */
-
-bool sessions_take_number(struct sessions *all, struct session *s)
-{
-    if (all->n_free > 0) {
-        s->number = all->free_numbers[--all->n_free];
-    } else if (all->n_fresh < all->max) {
-        s->number = all->n_fresh++;
-    } else {
-        return false;
-    }
-    all->by_number[s->number] = s;
-    return true;
-}
-
-static void give_number(struct sessions *all, struct session *s)
-{
-    all->by_number[s->number] = NULL;
-    all->free_numbers[all->n_free++] = s->number;
-    s->number = SESSION_NO_NUMBER;
-}
-
-void sessions_remove(struct sessions *all, struct session *s)
-{
-    if (s->number != SESSION_NO_NUMBER) {
-        give_number(all, s);
-    }
-    TAILQ_REMOVE(&all->list, s, link);
-    if (all->stopping && TAILQ_EMPTY(&all->list)) {
-        event_active(&all->empty, EV_TIMEOUT, 0);
-    }
-}
+/* Lines about peers at fault: one of each in a minute, and so many of all. */
+#define PEERS_TOLD 256
+#define PEER_TOLD_MS 60000
 
 /* --- accepting --- */
 
-static void on_full(void *ctx, bool full)
+/* Connections that may be without a token now: what the others leave of the descriptors. */
+static uint32_t room(const struct sessions *all)
 {
-    struct sessions *all = ctx;
-    if (all->listener == NULL) {
-        return;
-    }
-    if (full) {
-        log_warn("accepting_paused", LOG_U("half_open", LIMIT_HALF_OPEN));
-        listener_pause(all->listener);
-    } else {
-        listener_resume(all->listener);
-    }
+    uint32_t shown = sessions_shown(all);
+    uint32_t left = shown < all->n_max ? all->n_max - shown : 0;
+    left = left > LIMIT_HALF_OPEN_LEAST ? left : LIMIT_HALF_OPEN_LEAST;
+    return left < LIMIT_HALF_OPEN ? left : LIMIT_HALF_OPEN;
 }
 
 void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t peer_len)
@@ -65,7 +29,16 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
     struct sessions *all = ctx;
     struct peer from;
     peer_set(&from, peer, peer_len);
-    half_open_arrived(all->half_open, fd, &from);
+    struct session *newest = session_begin(all, fd, &from);
+    struct session *goes;
+    while (newest && (goes = half_open_surplus(all->half_open, &newest->place, room(all)))) {
+        newest = goes == newest ? NULL : newest;
+        session_give_way(goes);
+    }
+    while (sessions_shown(all) + LIMIT_ADMIN_SESSIONS + LIMIT_HALF_OPEN_LEAST > all->n_max &&
+           (goes = TAILQ_FIRST(&all->idle))) {
+        session_cut(goes);
+    }
 }
 
 /* --- from the core --- */
@@ -73,15 +46,15 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
 static struct session *open_session(struct sessions *all, uint32_t number)
 {
     struct session *s = number < all->max ? all->by_number[number] : NULL;
-    return s != NULL && s->phase == SESSION_OPEN ? s : NULL;
+    return s && s->phase == SESSION_OPEN ? s : NULL;
 }
 
-static void judge_send(struct session *s, int err)
+static void judge_send(struct session *s, int rc)
 {
-    if (err != 0 && !channel_ends_itself(err)) {
-        char peer[PEER_TEXT_MAX];
+    if (rc != 0 && !channel_ends_itself(rc)) {
+        char peer[ENDPOINT_TEXT_MAX];
         log_error("message_lost", LOG_S("peer", peer_text(&s->peer, peer)),
-                  LOG_S("why", tfe_error_sentence(err)));
+                  LOG_S("why", tfe_error_sentence(rc)));
         session_cut(s);
     }
 }
@@ -89,17 +62,19 @@ static void judge_send(struct session *s, int err)
 void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg *msg)
 {
     struct session *s = open_session(all, session);
-    if (s == NULL) {
+    if (!s) {
         return;
     }
-    if (s->table != NULL && msg->type == MSG_START) {
+    if (s->table && msg->type == MSG_START) {
         table_stream_start(s->table, &msg->u.start);
         return;
     }
-    if (s->table != NULL && msg->type == MSG_STOP &&
-        msg->u.stop.epoch >= table_stream_epoch(s->table)) {
+    if (s->table && msg->type == MSG_STOP && msg->u.stop.epoch >= table_stream_epoch(s->table)) {
         table_stream_free(s->table);
         s->table = NULL;
+    }
+    if (msg->type == MSG_PROBE) {
+        rate_refund(&s->said, LIMIT_MESSAGE_MS); /* its answer */
     }
     judge_send(s, channel_send(s->channel, msg));
 }
@@ -107,7 +82,7 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
 void sessions_send_table(struct sessions *all, uint32_t session, struct table_chunks *chunks)
 {
     struct session *s = open_session(all, session);
-    if (s == NULL) {
+    if (!s) {
         return;
     }
     table_stream_free(s->table);
@@ -117,14 +92,14 @@ void sessions_send_table(struct sessions *all, uint32_t session, struct table_ch
         const uint8_t *plain = table_chunks_get(chunks, 0, &n);
         judge_send(s, channel_send_encoded(s->channel, plain, n));
     } else {
-        judge_send(s, table_stream_new(&all->tables, s->channel, chunks, &s->table));
+        judge_send(s, table_stream_new(&all->gate, s->channel, chunks, &s->table));
     }
 }
 
 void sessions_fail(struct sessions *all, uint32_t session)
 {
     struct session *s = open_session(all, session);
-    if (s != NULL) {
+    if (s) {
         judge_send(s, TFE_ENOMEM);
     }
 }
@@ -132,7 +107,7 @@ void sessions_fail(struct sessions *all, uint32_t session)
 void sessions_close(struct sessions *all, uint32_t session)
 {
     struct session *s = session < all->max ? all->by_number[session] : NULL;
-    if (s == NULL) {
+    if (!s) {
         return;
     }
     s->known = false;
@@ -145,7 +120,7 @@ void sessions_close(struct sessions *all, uint32_t session)
 void sessions_forgotten(struct sessions *all, uint32_t session)
 {
     struct session *s = session < all->max ? all->by_number[session] : NULL;
-    if (s != NULL) {
+    if (s) {
         s->known = false;
         session_release(s);
     }
@@ -164,35 +139,39 @@ static void on_empty(evutil_socket_t fd, short what, void *ctx)
 int sessions_new(const struct sessions_config *config, struct sessions **ret)
 {
     struct sessions *all = calloc(1, sizeof(*all));
-    if (all == NULL) {
+    if (!all) {
         return TFE_ENOMEM;
     }
     TAILQ_INIT(&all->list);
-    table_gate_init(&all->tables, config->base);
+    TAILQ_INIT(&all->idle);
+    gate_init(&all->gate, config->base);
     all->base = config->base;
     all->hello = config->hello;
     all->facts = config->facts;
     all->rdzv = config->rdzv;
     all->writer = config->writer;
+    all->backup_dir = config->backup_dir;
+    all->allowed = config->allowed;
+    all->keys = config->keys;
+    all->bans = config->bans;
     all->ops = config->ops;
     all->ops_ctx = config->ops_ctx;
     all->max = config->max_sessions;
+    all->n_max = config->max_connections;
+    all->refusals = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
+    all->ends = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
+    all->enrolments = throttle_new(PEERS_TOLD, LIMIT_ENROLMENTS, LIMIT_ENROLMENT_MS);
     all->by_number = calloc(all->max, sizeof(struct session *));
     all->free_numbers = calloc(all->max, sizeof(uint32_t));
-    if (all->by_number == NULL || all->free_numbers == NULL ||
+    if (!all->by_number || !all->free_numbers || !all->refusals || !all->ends || !all->enrolments ||
         event_assign(&all->empty, all->base, -1, 0, on_empty, all) != 0 ||
-        half_open_new(all->base, config->half_open_per_address, session_begin, on_full, all,
-                      &all->half_open) != 0) {
+        half_open_new(config->half_open_per_address, &all->half_open) != 0) {
         sessions_free(all);
         return TFE_ENOMEM;
     }
+    sessions_judge_init(all);
     *ret = all;
     return 0;
-}
-
-void sessions_set_listener(struct sessions *all, struct listener *listener)
-{
-    all->listener = listener;
 }
 
 void sessions_stop(struct sessions *all, void (*when_empty)(void *ctx), void *ctx)
@@ -200,8 +179,7 @@ void sessions_stop(struct sessions *all, void (*when_empty)(void *ctx), void *ct
     all->stopping = true;
     all->on_empty = when_empty;
     all->on_empty_ctx = ctx;
-    half_open_close_waiting(all->half_open);
-    for (struct session *s = TAILQ_FIRST(&all->list), *next; s != NULL; s = next) {
+    for (struct session *s = TAILQ_FIRST(&all->list), *next; s; s = next) {
         next = TAILQ_NEXT(s, link);
         if (s->phase == SESSION_HANDSHAKE) {
             /* Who has shown no token yet is owed no goodbye. */
@@ -222,21 +200,23 @@ void sessions_stop(struct sessions *all, void (*when_empty)(void *ctx), void *ct
 void sessions_free(struct sessions *all)
 {
     struct session *s;
-    if (all == NULL) {
+    if (!all) {
         return;
     }
     all->stopping = true;
-    all->listener = NULL;
     while ((s = TAILQ_FIRST(&all->list)) != NULL) {
         s->known = false;
-        s->place = NULL;
         session_cut(s);
     }
     half_open_free(all->half_open);
-    table_gate_done(&all->tables);
-    if (all->base != NULL && event_initialized(&all->empty)) {
+    gate_done(&all->gate);
+    sessions_judge_done(all);
+    if (all->base && event_initialized(&all->empty)) {
         (void)event_del(&all->empty);
     }
+    free(all->refusals);
+    free(all->ends);
+    free(all->enrolments);
     free(all->free_numbers);
     free(all->by_number);
     free(all);

@@ -11,8 +11,11 @@
 #include "common/base/msg.h"
 #include "common/wire/hello.h"
 
+struct bans;
 struct event_base;
-struct listener;
+struct keys;
+struct principal;
+struct addresses;
 struct rdzv;
 struct rdzv_event;
 struct sessions;
@@ -22,9 +25,10 @@ struct table_chunks;
 /* Where the agents' sessions lead. The number of a session is below max_sessions and is used again
  * only after sessions_forgotten, or after sessions_close, and when its connection is gone. */
 struct session_ops {
-    /* A message of an agent that agents may send. An error is answered (DESIGN 3, REFUSED) and ends
+    /* A message of an agent that agents may send. An error is answered (design 3, REFUSED) and ends
      * the session. */
-    int (*message)(void *ctx, uint32_t session, const struct tfe_msg *msg);
+    int (*message)(void *ctx, uint32_t session, const struct principal *by,
+                   const struct tfe_msg *msg);
     /* The connection of a session that has joined is over; sessions_forgotten is the answer, at
      * once or later. May come from inside sessions_send. */
     void (*closed)(void *ctx, uint32_t session);
@@ -34,11 +38,16 @@ struct session_ops {
 
 struct sessions_config {
     struct event_base *base;
-    struct hello_server *hello; /* borrowed */
-    struct hello_facts facts;   /* of this server */
-    const struct rdzv *rdzv;    /* for status; borrowed */
-    struct writer *writer;      /* for the ledger and backups; borrowed */
-    uint32_t max_sessions;
+    struct hello_server *hello;      /* borrowed */
+    struct hello_facts facts;        /* of this server */
+    const struct rdzv *rdzv;         /* for status; borrowed */
+    struct writer *writer;           /* for the ledger and backups; borrowed */
+    const char *backup_dir;          /* borrowed */
+    struct keys *keys;               /* borrowed; sessions end with their keys */
+    struct bans *bans;               /* borrowed */
+    uint32_t max_sessions;           /* of agents */
+    uint32_t max_connections;        /* of everybody, as descriptors allow */
+    const struct addresses *allowed; /* where agents may be reached; borrowed */
     uint32_t half_open_per_address;
     const struct session_ops *ops;
     void *ops_ctx;
@@ -52,9 +61,6 @@ void sessions_free(struct sessions *all);
 
 /* listener_accept_fn; ctx is a struct sessions. */
 void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t peer_len);
-
-/* The listener to pause while too many handshakes are under way; NULL: none (any more). */
-void sessions_set_listener(struct sessions *all, struct listener *listener);
 
 /* Says msg to an agent. If its connection is going already, nothing happens; if there is no memory
  * to say it, the session ends, for a peer must not miss a message. */

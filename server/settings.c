@@ -6,24 +6,15 @@
 #include <string.h>
 
 #include "common/base/msg.h"
+#include "common/net/endpoint.h"
 #include "common/net/limits.h"
+#include "common/net/option_table.h"
 
 #define FIELD(name) offsetof(struct settings, name)
 
 /* An hour of waiting is no waiting any more; a month of it is a typing error. */
 #define WAIT_MAX_MS 3600000u
-#define DAY_MS 86400000u
 #define KEEP_DAYS_MAX 36500
-
-static int parse_log_level(void *settings, const char *value, struct tfe_why *why)
-{
-    return log_parse_level(value, &((struct settings *)settings)->log_level, why);
-}
-
-static int parse_log_format(void *settings, const char *value, struct tfe_why *why)
-{
-    return log_parse_format(value, &((struct settings *)settings)->log_format, why);
-}
 
 /* Longer than the durations of the wire: days, or one of those. */
 static int parse_keep_history(void *settings, const char *value, struct tfe_why *why)
@@ -33,7 +24,7 @@ static int parse_keep_history(void *settings, const char *value, struct tfe_why 
     unsigned long days = strtoul(value, &end, 10);
     uint32_t ms;
     if (value[0] >= '0' && value[0] <= '9' && strcmp(end, "d") == 0 && days <= KEEP_DAYS_MAX) {
-        *ret = (int64_t)days * DAY_MS;
+        *ret = (int64_t)days * OPTION_DAY_MS;
         return 0;
     }
     if (options_duration(value, &ms) == 0) {
@@ -44,154 +35,81 @@ static int parse_keep_history(void *settings, const char *value, struct tfe_why 
     return TFE_EINVAL;
 }
 
+static int parse_bind(void *bind, const char *value, struct tfe_why *why)
+{
+    char host[TFE_HOST_MAX + 1];
+    uint16_t port = 0;
+    struct sockaddr_storage address;
+    socklen_t n;
+    if (endpoint_parse(value, host, sizeof host, &port) ||
+        endpoint_address(value, 0, &address, &n)) {
+        why_set(why, "\"%s\" is no numeric address, as 0.0.0.0, 10.0.0.1 or ::%s", value,
+                strchr(value, ':') ? "; the port is --port's" : "");
+        return TFE_EINVAL;
+    }
+    *(const char **)bind = value;
+    return 0;
+}
+
+static int parse_allow_address(void *settings, const char *value, struct tfe_why *why)
+{
+    return addresses_parse(&((struct settings *)settings)->allowed, value, why);
+}
+
+/* What jobs have where their agents wish nothing, by the table of job_spec.h. */
+#define SPEC_WISH(...) OPTION_ROW(__VA_ARGS__),
+#define SPEC_SAME(...)
+#define SPEC_FIRST(...)
+#define SPEC_ROW(name, type, kind, who, least, most, setting, tag, text, option, argument, help)   \
+    SPEC_##who(OPTION_OF_##kind, option, argument, text, help,                                     \
+               OPTION_RANGE(wishes.name, least, most))
+
 static const struct option_spec specs[] = {
-    {.name = "port",
-     .letter = 'p',
-     .kind = OPTION_NUMBER,
-     .argument = "PORT",
-     .fallback = "5556",
-     .help = "TCP port to listen on; 0 picks a free one",
-     .offset = FIELD(port),
-     .min = 0,
-     .max = 65535},
-    {.name = "bind",
-     .kind = OPTION_TEXT,
-     .argument = "ADDRESS",
-     .fallback = "0.0.0.0",
-     .help = "numeric address to listen on",
-     .offset = FIELD(bind)},
-    {.name = "advertise",
-     .kind = OPTION_TEXT,
-     .argument = "HOST",
-     .help = "host that the printed join line names (default: this machine's address)",
-     .offset = FIELD(advertise)},
-    {.name = "state-dir",
-     .kind = OPTION_TEXT,
-     .argument = "DIR",
-     .help = "where keys, tokens, jobs and the endpoint file live",
-     .offset = FIELD(state_dir)},
-    {.name = "ephemeral",
-     .kind = OPTION_FLAG,
-     .help = "keep jobs in memory only: a restart forgets them, keys and tokens stay",
-     .offset = FIELD(ephemeral)},
-    {.name = "recover",
-     .kind = OPTION_FLAG,
-     .help = "if the database of jobs is damaged, salvage it into a new file, and keep the old one",
-     .offset = FIELD(recover)},
-    {.name = "keep-history",
-     .kind = OPTION_PARSE,
-     .argument = "TIME",
-     .fallback = "90d",
-     .help = "forget what tfe-ctl epochs tells after so long; 0: never",
-     .parse = parse_keep_history},
-    {.name = "ttl",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "10s",
-     .help = "a node's lease: silent for longer, it is lost",
-     .offset = FIELD(ttl_ms),
-     .min = LIMIT_TTL_MIN_MS,
-     .max = LIMIT_TTL_MAX_MS},
-    {.name = "fence",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "0",
-     .help = "an agent cut off for so long kills its trainers; 0: 120s for one node, else 300s",
-     .offset = FIELD(fence_ms),
-     .min = 0,
-     .max = DAY_MS},
-    {.name = "gather",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "3s",
-     .help = "first start: wait so long after the last node joined",
-     .offset = FIELD(gather_ms),
-     .min = 0,
-     .max = WAIT_MAX_MS},
-    {.name = "gather-max",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "30s",
-     .help = "first start: wait at most so long once enough nodes are ready",
-     .offset = FIELD(gather_max_ms),
-     .min = 0,
-     .max = WAIT_MAX_MS},
-    {.name = "grow-wait",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "60s",
-     .help = "new nodes wait so long for a checkpoint, where checkpoints are known",
-     .offset = FIELD(grow_wait_ms),
-     .min = 0,
-     .max = DAY_MS},
-    {.name = "elastic-timeout",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "0",
-     .help = "a job with fewer than its least nodes for so long fails; 0: it waits for ever",
-     .offset = FIELD(elastic_timeout_ms),
-     .min = 0,
-     .max = MSG_DURATION_MAX_MS},
-    {.name = "stop-grace",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "5s",
-     .help = "a node that needs so much and 30 s more to stop is left out",
-     .offset = FIELD(stop_grace_ms),
-     .min = 0,
-     .max = WAIT_MAX_MS},
-    {.name = "exit-grace",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "60s",
-     .help = "the other trainers' time to end after rank 0 ended well",
-     .offset = FIELD(exit_grace_ms),
-     .min = 0,
-     .max = DAY_MS},
-    {.name = "max-restarts",
-     .kind = OPTION_NUMBER,
-     .argument = "N",
-     .fallback = "3",
-     .help = "faults of its own that a job survives",
-     .offset = FIELD(max_restarts),
-     .min = 0,
-     .max = 1000000},
-    {.name = "probe-wait",
-     .kind = OPTION_DURATION,
-     .argument = "TIME",
-     .fallback = "30s",
-     .help = "a node whose address no other node reaches for so long is refused",
-     .offset = FIELD(probe_ms),
-     .min = 1000,
-     .max = WAIT_MAX_MS},
-    {.name = "renew-rate",
-     .kind = OPTION_NUMBER,
-     .argument = "N",
-     .fallback = "5000",
-     .help = "renewals per second; leases grow longer than --ttl when there would be more",
-     .offset = FIELD(renew_rate),
-     .min = 1,
-     .max = 1000000},
-    {.name = "max-half-open-per-address",
-     .kind = OPTION_NUMBER,
-     .argument = "N",
-     .fallback = "64",
-     .help = "connections of one address that may be in their handshake; more of them wait",
-     .offset = FIELD(half_open_per_address),
-     .min = 1,
-     .max = LIMIT_HALF_OPEN},
-    {.name = "log-level",
-     .kind = OPTION_PARSE,
-     .argument = "LEVEL",
-     .fallback = "info",
-     .help = "least level to log: debug, info, warn, error",
-     .parse = parse_log_level},
-    {.name = "log-format",
-     .kind = OPTION_PARSE,
-     .argument = "FORMAT",
-     .fallback = "logfmt",
-     .help = "form of the log lines on stderr: logfmt or json",
-     .parse = parse_log_format},
+    OPTION_ROW(OPTION_NUMBER, "port", "PORT", "5556", "TCP port to listen on; 0 picks a free one",
+               .letter = 'p', OPTION_RANGE(port, 0, 65535)),
+    PARSE_FIELD("bind", bind, parse_bind, "ADDRESS", "0.0.0.0", "numeric address to listen on"),
+    TEXT("advertise", advertise, "HOST", NULL,
+         "host that the printed join line names (default: this machine's address)"),
+    TEXT("state-dir", state_dir, "DIR", NULL,
+         "where keys, tokens, jobs and the endpoint file live"),
+    TEXT("backup-dir", backup_dir, "DIR", NULL,
+         "where tfe-ctl backup makes its copies (default: backups in the state directory)"),
+    TEXT("user", user, "NAME", NULL,
+         "as root: become this user before anything is accepted (default: tfe, if there is one)"),
+    FLAG("no-sandbox", no_sandbox,
+         "do without the kernel's limits on which calls and paths the server may use"),
+    FLAG("ephemeral", ephemeral,
+         "keep jobs, made tokens, bans and the audit in memory only: a restart forgets them"),
+    FLAG("recover", recover,
+         "if the database of jobs is damaged, salvage it into a new file, and keep the old one"),
+    PARSE("keep-history", parse_keep_history, "TIME", "90d",
+          "forget jobs, keys and bans that are over, and what tfe-ctl epochs tells, after so long; "
+          "0: never"),
+    TIME("ttl", ttl_ms, LIMIT_TTL_MIN_MS, LIMIT_TTL_MAX_MS, "10s",
+         "a node's lease: silent for longer, it is lost"),
+    TIME("fence", fence_ms, 0, OPTION_DAY_MS, "0",
+         "an agent cut off for so long kills its trainers; 0: 120s for one node, else 300s"),
+    TIME("gather-max", gather_max_ms, 0, WAIT_MAX_MS, "30s",
+         "first start: wait at most so long once enough nodes are ready"),
+    JOB_SPEC_OPTIONS(SPEC_ROW) /**/
+    TIME("exit-grace", exit_grace_ms, 0, OPTION_DAY_MS, "60s",
+         "the other trainers' time to end after rank 0 ended well"),
+    TIME("probe-wait", probe_ms, 1000, WAIT_MAX_MS, "30s",
+         "a node whose address no other node reaches for so long is refused"),
+    NUMBER("renew-rate", renew_rate, "N", 1, 1000000, "5000",
+           "renewals per second; leases grow longer than --ttl when there would be more"),
+    NUMBER("max-half-open-per-address", half_open_per_address, "N", 1, LIMIT_HALF_OPEN, "64",
+           "connections of one address without a token yet; one more, and the oldest goes"),
+    PARSE("allow-address", parse_allow_address, "CIDR,...", NULL,
+          "where agents may be reached besides where they connect from: networks, or names"),
+    NUMBER("max-jobs-per-token", jobs_per_token, "N", 1, 10000, "5000",
+           "jobs that agents with one token open; the one idle longest makes room"),
+    NUMBER("max-agents-per-token", agents_per_token, "N", 0, 65536, "0",
+           "agents that are connected with one token; 0: as many as the server takes"),
+    WORD("log-level", log_level, log_levels, "LEVEL", "info",
+         "least level to log: debug, info, warn, error"),
+    WORD("log-format", log_format, log_formats, "FORMAT", "auto",
+         "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
 };
 
 _Static_assert(LIMIT_HALF_OPEN_PER_ADDRESS == 64, "the default in the table above");
@@ -210,16 +128,16 @@ int settings_parse(int argc, char **argv, struct settings *ret, enum options_res
     int operand = argc;
     char ignored[256];
     *ret = (struct settings){.bind = NULL};
-    int err = options_parse(&settings_table, argc, argv, ret, ret_result, &operand, ignored,
-                            sizeof(ignored), why);
-    if (err != 0 || *ret_result != OPTIONS_RUN) {
-        return err;
+    int rc = options_parse(&settings_table, argc, argv, ret, ret_result, &operand, ignored,
+                           sizeof(ignored), why);
+    if (rc != 0 || *ret_result != OPTIONS_RUN) {
+        return rc;
     }
     if (operand < argc) {
         why_set(why, "tfe-rdzv takes no operands, but was given \"%s\"", argv[operand]);
         return TFE_EINVAL;
     }
-    /* Below three leases a fence would kill trainers that only missed two renewals (DESIGN 6). */
+    /* Below three leases a fence would kill trainers that only missed two renewals (design 6). */
     if (ret->fence_ms != 0 && ret->fence_ms < 3 * ret->ttl_ms) {
         why_set(why, "--fence must be 0 or at least three times --ttl (%u ms)", 3 * ret->ttl_ms);
         return TFE_EINVAL;

@@ -6,27 +6,30 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/base/job_spec.h"
 #include "common/net/log.h"
 #include "common/net/options.h"
 #include "common/net/why.h"
+#include "server/addresses.h"
 
 struct settings {
     const char *bind;
-    const char *state_dir; /* NULL: state_dir_find decides */
-    const char *advertise; /* NULL: advertise_find decides */
+    const char *state_dir;  /* NULL: state_dir_find decides */
+    const char *backup_dir; /* NULL: in the state directory */
+    const char *user;       /* NULL: rights_find decides */
+    const char *advertise;  /* NULL: advertise_find decides */
     uint32_t port;
     uint32_t ttl_ms;
     uint32_t fence_ms; /* 0: rdzv.h's rule */
-    uint32_t gather_ms;
     uint32_t gather_max_ms;
-    uint32_t grow_wait_ms;
-    uint32_t elastic_timeout_ms;
+    struct job_spec wishes; /* what a job has where its agents have no wish */
     uint32_t renew_rate;
-    uint32_t stop_grace_ms;
     uint32_t exit_grace_ms;
-    uint32_t max_restarts;
     uint32_t probe_ms;
     uint32_t half_open_per_address;
+    bool no_sandbox;
+    struct addresses allowed;
+    uint32_t jobs_per_token, agents_per_token;
     int64_t keep_history_ms; /* 0: for ever */
     bool recover;            /* salvage a damaged store first */
     bool ephemeral;          /* jobs in memory only */
@@ -36,8 +39,7 @@ struct settings {
 
 extern const struct option_table settings_table;
 
-/* Parses argv and the environment. Strings are borrowed from them. TFE_EINVAL: why is one sentence.
- */
+/* Parses argv and the environment. Strings are borrowed. TFE_EINVAL: why is one sentence. */
 int settings_parse(int argc, char **argv, struct settings *ret, enum options_result *ret_result,
                    struct tfe_why *why) TFE_MUST_CHECK;
 

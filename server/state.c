@@ -10,129 +10,120 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/net/log.h"
+#include "common/base/id.h"
 #include "common/net/state_dir.h"
 
-int state_path(char ret[PATH_MAX], const char *dir, const char *name, struct tfe_why *why)
-{
-    int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
-    if (n < 0 || n >= PATH_MAX) {
-        why_set(why, "%s/%s: the path is too long", dir, name);
-        return TFE_ETOOBIG;
-    }
-    return 0;
-}
-
-/* As mkdir -p; only the last component is ours alone. */
-static int make_directory(const char *dir, struct tfe_why *why)
+/* dir has PATH_MAX bytes and becomes absolute: the name is printed for other programs, which may
+ * run elsewhere. */
+static int make_directory(char *dir, const struct rights *owner, struct tfe_why *why)
 {
     char path[PATH_MAX];
-    size_t n = strlen(dir);
-    memcpy(path, dir, n + 1);
-    while (n > 1 && path[n - 1] == '/') {
-        path[--n] = '\0';
+    bool is_new;
+    memcpy(path, dir, strlen(dir) + 1);
+    int rc = state_dir_make(path, &is_new, why);
+    if (rc == 0 &&
+        ((is_new && owner && owner->changes && lchown(path, owner->uid, owner->gid) != 0) ||
+         !realpath(path, dir))) {
+        why_errno(why, "make the directory %s", path);
+        rc = TFE_ESYS;
     }
-    for (size_t i = 1; i < n; i++) {
-        if (path[i] != '/') {
-            continue;
-        }
-        path[i] = '\0';
-        if (mkdir(path, 0755) != 0 && errno != EEXIST) {
-            why_errno(why, "make %s for the state directory", path);
-            return TFE_ESYS;
-        }
-        path[i] = '/';
-    }
-    if (mkdir(path, 0700) == 0) {
-        return 0;
-    }
-    struct stat st;
-    if (errno != EEXIST || stat(path, &st) != 0) {
-        why_errno(why, "make the state directory %s", path);
-        return TFE_ESYS;
-    }
-    if (!S_ISDIR(st.st_mode)) {
-        why_set(why, "the state directory %s is not a directory", path);
-        return TFE_ESYS;
-    }
-    if ((st.st_mode & 022) != 0) {
-        log_warn("state_dir_open_to_others", LOG_S("dir", path),
-                 LOG_S("hint", "chmod 700 it: whoever may write here can replace keys"));
-    }
-    return 0;
+    return rc;
 }
 
 /* The lock is on the open file, so it goes with the process however that ends. */
 static int take_lock(struct state *state, struct tfe_why *why)
 {
     char path[PATH_MAX];
-    int err = state_path(path, state->dir, STATE_DIR_LOCK, why);
-    if (err != 0) {
-        return err;
+    int rc = state_dir_path(path, state->dir, STATE_DIR_LOCK, why);
+    if (rc != 0) {
+        return rc;
     }
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         why_errno(why, "open %s", path);
         return TFE_ESYS;
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK) {
-            why_errno(why, "lock %s", path);
-            close(fd);
-            return TFE_ESYS;
+    char pid[24] = "";
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+        if (ftruncate(fd, 0) == 0 && pwrite(fd, pid, (size_t)n, 0) == n) {
+            state->lock_fd = fd;
+            return 0;
         }
-        char pid[24] = "";
+        why_errno(why, "write %s", path);
+        rc = TFE_ESYS;
+    } else if (errno == EWOULDBLOCK) {
         ssize_t got = pread(fd, pid, sizeof(pid) - 1, 0);
         pid[got > 0 ? strspn(pid, "0123456789") : 0] = '\0';
         why_set(why, "another tfe-rdzv (pid %s) is using the state directory %s",
                 pid[0] != '\0' ? pid : "not known yet", state->dir);
-        close(fd);
-        return TFE_EEXIST;
+        rc = TFE_EEXIST;
+    } else {
+        why_errno(why, "lock %s", path);
+        rc = TFE_ESYS;
     }
-    char line[24];
-    int n = snprintf(line, sizeof(line), "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, line, (size_t)n, 0) != n) {
-        why_errno(why, "write %s", path);
-        close(fd);
+    (void)close(fd);
+    return rc;
+}
+
+int state_make(struct state *ret, const char *chosen, const struct rights *owner,
+               struct tfe_why *why)
+{
+    *ret = (struct state){.lock_fd = -1};
+    int rc = state_dir_find(chosen, ret->dir, why);
+    return rc != 0 ? rc : make_directory(ret->dir, owner, why);
+}
+
+static int check_directory(const char *dir, struct tfe_why *why)
+{
+    struct stat st;
+    if (stat(dir, &st) != 0) {
+        why_errno(why, "open %s", dir);
         return TFE_ESYS;
     }
-    state->lock_fd = fd;
-    return 0;
+    if (!S_ISDIR(st.st_mode)) {
+        why_set(why, "%s is not a directory", dir);
+        return TFE_ESYS;
+    }
+    return state_dir_check(dir, &st, why);
 }
 
-int state_open(struct state *ret, const char *chosen, struct tfe_why *why)
+/* In our own directory it is made when it is needed. */
+static int open_backup_dir(struct state *state, const char *backups, struct tfe_why *why)
 {
-    ret->lock_fd = -1;
-    ret->endpoint[0] = '\0';
-    int err = state_dir_find(chosen, ret->dir, why);
-    if (err == 0) {
-        err = make_directory(ret->dir, why);
+    const bool is_ours = !backups || backups[0] == '\0';
+    int rc = 0;
+    if (is_ours) {
+        rc = state_dir_path(state->backup_dir, state->dir, STATE_DIR_BACKUPS, why);
+    } else if (strlen(backups) >= PATH_MAX) {
+        rc = TFE_ETOOBIG;
+    } else {
+        memcpy(state->backup_dir, backups, strlen(backups) + 1);
+        rc = make_directory(state->backup_dir, NULL, why);
+        rc = rc != 0 ? rc : check_directory(state->backup_dir, why);
     }
-    if (err == 0) {
-        /* The name is printed for other programs, which may run elsewhere. */
-        char absolute[PATH_MAX];
-        if (realpath(ret->dir, absolute) == NULL) {
-            why_errno(why, "find the state directory %s", ret->dir);
-            return TFE_ESYS;
-        }
-        memcpy(ret->dir, absolute, strlen(absolute) + 1);
+    if (rc == TFE_ETOOBIG || (rc == 0 && strlen(state->backup_dir) + TFE_ID_MAX + 2 > PATH_MAX)) {
+        why_set(why, "the path of the directory for backups is too long");
+        return TFE_ETOOBIG;
     }
-    return err != 0 ? err : take_lock(ret, why);
+    return rc;
 }
 
-void state_format_endpoint(char ret[STATE_ENDPOINT_MAX], const char *host, uint16_t port)
+int state_open(struct state *state, const char *backups, struct tfe_why *why)
 {
-    bool v6 = strchr(host, ':') != NULL;
-    (void)snprintf(ret, STATE_ENDPOINT_MAX, "%s%.*s%s:%u", v6 ? "[" : "", TFE_HOST_MAX, host,
-                   v6 ? "]" : "", (unsigned)port);
+    int rc = check_directory(state->dir, why);
+    if (rc == 0) {
+        rc = take_lock(state, why);
+    }
+    return rc != 0 ? rc : open_backup_dir(state, backups, why);
 }
 
 int state_write_endpoint(struct state *state, const char *bind, uint16_t port, struct tfe_why *why)
 {
     char path[PATH_MAX];
-    int err = state_path(path, state->dir, STATE_DIR_ENDPOINT, why);
-    if (err != 0) {
-        return err;
+    int rc = state_dir_path(path, state->dir, STATE_DIR_ENDPOINT, why);
+    if (rc != 0) {
+        return rc;
     }
     const char *host = bind;
     if (strcmp(bind, "0.0.0.0") == 0) {
@@ -140,22 +131,23 @@ int state_write_endpoint(struct state *state, const char *bind, uint16_t port, s
     } else if (strcmp(bind, "::") == 0) {
         host = "::1";
     }
-    char line[STATE_ENDPOINT_MAX + 1];
-    state_format_endpoint(state->endpoint, host, port);
+    char line[ENDPOINT_TEXT_MAX + 1];
+    endpoint_format(state->endpoint, host, port);
     int n = snprintf(line, sizeof(line), "%s\n", state->endpoint);
-    err = state_dir_write(path, line, (size_t)n, why);
-    if (err != 0) {
+    rc = state_dir_write(path, line, (size_t)n, why);
+    if (rc != 0) {
         state->endpoint[0] = '\0';
     }
-    return err;
+    return rc;
 }
 
 void state_close(struct state *state)
 {
     char path[PATH_MAX];
-    char text[STATE_ENDPOINT_MAX + 1];
+    char text[ENDPOINT_TEXT_MAX + 1];
     struct tfe_why why;
-    if (state->endpoint[0] != '\0' && state_path(path, state->dir, STATE_DIR_ENDPOINT, &why) == 0 &&
+    if (state->endpoint[0] != '\0' &&
+        state_dir_path(path, state->dir, STATE_DIR_ENDPOINT, &why) == 0 &&
         state_dir_read(path, text, sizeof(text), &why) == 0 && strcmp(text, state->endpoint) == 0) {
         (void)unlink(path);
     }

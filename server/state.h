@@ -6,21 +6,27 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/id.h"
+#include "common/net/endpoint.h"
 #include "common/net/why.h"
-
-/* "[", host, "]:65535" and the NUL. */
-#define STATE_ENDPOINT_MAX (TFE_HOST_MAX + 10)
+#include "server/rights.h"
 
 struct state {
-    char dir[PATH_MAX];                /* absolute */
-    int lock_fd;                       /* -1: not held */
-    char endpoint[STATE_ENDPOINT_MAX]; /* what we wrote; "" nothing yet */
+    char dir[PATH_MAX];               /* absolute; so is the next */
+    char backup_dir[PATH_MAX];        /* room for a '/' and a name of TFE_ID_MAX is left */
+    int lock_fd;                      /* -1: not held */
+    char endpoint[ENDPOINT_TEXT_MAX]; /* what we wrote; "" nothing yet */
 };
 
-/* Finds (state_dir_find), makes (0700) and locks the directory; the lock file tells our pid.
- * TFE_EEXIST: another process holds the lock, why names it. TFE_ESYS, TFE_ETOOBIG, TFE_ENOENT. */
-int state_open(struct state *ret, const char *chosen, struct tfe_why *why) TFE_MUST_CHECK;
+/* Finds the directory (state_dir_find), and makes it (0700) for this owner if it is not there.
+ * TFE_ESYS, TFE_ETOOBIG, TFE_ENOENT. */
+int state_make(struct state *ret, const char *chosen, const struct rights *owner,
+               struct tfe_why *why) TFE_MUST_CHECK;
+
+/* As that owner: locks it; the lock file tells our pid. The directory for copies is backups, made
+ * if it is not there, or, if that is NULL or empty, one in it that is made with the first copy.
+ * TFE_EAUTH: another user owns one of them, or others may read or write it. TFE_EEXIST: another
+ * process holds the lock, why names it. TFE_ESYS, TFE_ETOOBIG. */
+int state_open(struct state *state, const char *backups, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Writes the endpoint file: how agents and tfe-ctl on this machine reach a server that is bound to
  * `bind` and port. TFE_ESYS, TFE_ETOOBIG. */
@@ -29,12 +35,5 @@ int state_write_endpoint(struct state *state, const char *bind, uint16_t port,
 
 /* Removes the endpoint file if it still says what we wrote, and gives the lock back. */
 void state_close(struct state *state);
-
-/* dir/name. TFE_ETOOBIG. */
-int state_path(char ret[PATH_MAX], const char *dir, const char *name,
-               struct tfe_why *why) TFE_MUST_CHECK;
-
-/* "HOST:PORT", with brackets around a v6 address. */
-void state_format_endpoint(char ret[STATE_ENDPOINT_MAX], const char *host, uint16_t port);
 
 #endif

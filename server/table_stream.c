@@ -1,111 +1,138 @@
 /* server/table_stream.c: tables as sockets drain. What waits is a position, not bytes: ten thousand
  * agents that get a table of 200 KB each would be 2 GB of sealed frames else. Nor are they sealed
- * in one turn of the loop, which would take seconds: a few streams go on in each, in order. */
+ * in one turn of the loop, which would take seconds: the gate lets a few go on in each. */
 #include "server/table_stream.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 
+#include "common/base/mem.h"
 #include "common/net/channel.h"
+#include "common/net/heap.h"
+#include "common/wire/codec.h"
+#include "common/wire/seal.h"
+
+struct table_chunks {
+    struct table_chunks *next;
+    uint32_t users;
+    const struct msg_row *rows;
+    size_t n_rows;
+    uint64_t epoch;
+    uint64_t base_digest;
+    uint8_t *bytes; /* the chunks, one after the other */
+    size_t n;
+    size_t cap;
+    size_t *ends; /* where each ends in bytes */
+    size_t n_ends;
+    size_t ends_cap;
+};
+
+static void drop(struct table_chunks *chunks)
+{
+    if (chunks && --chunks->users == 0) {
+        free(chunks->bytes);
+        free(chunks->ends);
+        free(chunks);
+    }
+}
+
+/* Encodes as many of the rows from `from` on as one frame takes; *ret_rows are done then. */
+static int encode_one(struct table_chunks *chunks, const struct msg_table *table, size_t from,
+                      size_t *ret_rows)
+{
+    if (mem_reserve(&heap_mem, &chunks->bytes, &chunks->cap, chunks->n + SEAL_PLAIN_MAX, 1) != 0 ||
+        mem_reserve(&heap_mem, &chunks->ends, &chunks->ends_cap, chunks->n_ends + 1,
+                    sizeof(size_t)) != 0) {
+        return TFE_ENOMEM;
+    }
+    size_t n = 0;
+    int rc = codec_encode_table_chunk(table, from, chunks->bytes + chunks->n, SEAL_PLAIN_MAX, &n,
+                                      ret_rows);
+    if (rc == 0) {
+        chunks->n += n;
+        chunks->ends[chunks->n_ends++] = chunks->n;
+    }
+    return rc;
+}
+
+int table_cache_get(struct table_cache *cache, const struct msg_table *table,
+                    struct table_chunks **ret)
+{
+    for (struct table_chunks *c = cache->first; c; c = c->next) {
+        if (c->rows == table->rows && c->n_rows == table->n_rows && c->epoch == table->epoch &&
+            c->base_digest == table->base_digest) {
+            *ret = c;
+            return 0;
+        }
+    }
+    struct table_chunks *chunks = calloc(1, sizeof(*chunks));
+    if (!chunks) {
+        return TFE_ENOMEM;
+    }
+    chunks->users = 1;
+    chunks->rows = table->rows;
+    chunks->n_rows = table->n_rows;
+    chunks->epoch = table->epoch;
+    chunks->base_digest = table->base_digest;
+    size_t done = 0;
+    /* A table without rows (nothing changed) is one message too. */
+    do {
+        size_t rows;
+        int rc = encode_one(chunks, table, done, &rows);
+        if (rc != 0) {
+            drop(chunks);
+            return rc;
+        }
+        done += rows;
+    } while (done < table->n_rows);
+    chunks->next = cache->first;
+    cache->first = chunks;
+    *ret = chunks;
+    return 0;
+}
+
+void table_cache_done(struct table_cache *cache)
+{
+    while (cache->first) {
+        struct table_chunks *next = cache->first->next;
+        drop(cache->first);
+        cache->first = next;
+    }
+}
+
+size_t table_chunks_count(const struct table_chunks *chunks)
+{
+    return chunks->n_ends;
+}
+
+const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, size_t *ret_n)
+{
+    size_t begin = i > 0 ? chunks->ends[i - 1] : 0;
+    *ret_n = chunks->ends[i] - begin;
+    return chunks->bytes + begin;
+}
+
+/* --- on their way ----------------------------------------------------------------------------- */
 
 /* Chunks for one agent before the next one's turn: 80 KB, less than a millisecond of sealing. */
 #define CHUNKS_PER_TURN 8
-/* Some 2 ms of sealing and sending. */
-#define STREAMS_PER_TURN 8
-
 struct table_stream {
-    struct table_gate *gate;
-    struct channel *ch;
-    bool is_waiting; /* in the gate's list */
-    bool is_let_in;  /* counted in this turn, drained() is under way */
-    TAILQ_ENTRY(table_stream) wait;
+    struct gate_pass pass;
     struct table_chunks *chunks;
     size_t next;
     bool has_start;
     struct msg_start start;
 };
 
-/* Due at once, but timers come behind the sockets of the next turn. */
-static void arm(struct table_gate *gate)
-{
-    static const struct timeval next = {0};
-    if (!gate->armed) {
-        gate->armed = evtimer_add(&gate->turn, &next) == 0;
-    }
-}
-
-static void let_in(struct table_gate *gate, struct table_stream *t)
-{
-    TAILQ_REMOVE(&gate->waiting, t, wait);
-    t->is_waiting = false;
-    t->is_let_in = true;
-    gate->left--;
-    channel_want_drained(t->ch);
-}
-
-static void on_turn(evutil_socket_t fd, short what, void *ctx)
-{
-    struct table_gate *gate = ctx;
-    struct table_stream *t;
-    (void)fd;
-    (void)what;
-    gate->armed = false;
-    gate->left = STREAMS_PER_TURN;
-    while (gate->left > 0 && (t = TAILQ_FIRST(&gate->waiting)) != NULL) {
-        let_in(gate, t);
-        arm(gate);
-    }
-}
-
-void table_gate_init(struct table_gate *gate, struct event_base *base)
-{
-    gate->left = STREAMS_PER_TURN;
-    gate->armed = false;
-    TAILQ_INIT(&gate->waiting);
-    (void)evtimer_assign(&gate->turn, base, on_turn, gate);
-}
-
-void table_gate_done(struct table_gate *gate)
-{
-    (void)evtimer_del(&gate->turn);
-    gate->armed = false;
-}
-
-/* Whether the stream may go on now; else drained() comes again in a later turn. */
-static bool pass(struct table_stream *t)
-{
-    struct table_gate *gate = t->gate;
-    if (t->is_let_in) {
-        t->is_let_in = false;
-        return true;
-    }
-    if (t->is_waiting) {
-        return false;
-    }
-    arm(gate);
-    if (!gate->armed) {
-        return true; /* no memory for a timer: nobody would ever let it in */
-    }
-    if (gate->left > 0 && TAILQ_EMPTY(&gate->waiting)) {
-        gate->left--;
-        return true;
-    }
-    TAILQ_INSERT_TAIL(&gate->waiting, t, wait);
-    t->is_waiting = true;
-    return false;
-}
-
-int table_stream_new(struct table_gate *gate, struct channel *ch, struct table_chunks *chunks,
+int table_stream_new(struct gate *gate, struct channel *ch, struct table_chunks *chunks,
                      struct table_stream **ret)
 {
     struct table_stream *t = calloc(1, sizeof(*t));
-    if (t == NULL) {
+    if (!t) {
         return TFE_ENOMEM;
     }
-    table_chunks_keep(chunks);
+    chunks->users++;
     t->chunks = chunks;
-    t->gate = gate;
-    t->ch = ch;
+    t->pass = gate_pass_for(gate, ch);
     channel_want_drained(ch);
     *ret = t;
     return 0;
@@ -113,18 +140,16 @@ int table_stream_new(struct table_gate *gate, struct channel *ch, struct table_c
 
 void table_stream_free(struct table_stream *t)
 {
-    if (t != NULL) {
-        if (t->is_waiting) {
-            TAILQ_REMOVE(&t->gate->waiting, t, wait);
-        }
-        table_chunks_drop(t->chunks);
+    if (t) {
+        gate_leave(&t->pass);
+        drop(t->chunks);
         free(t);
     }
 }
 
 uint64_t table_stream_epoch(const struct table_stream *t)
 {
-    return table_chunks_epoch(t->chunks);
+    return t->chunks->epoch;
 }
 
 void table_stream_start(struct table_stream *t, const struct msg_start *start)
@@ -135,17 +160,17 @@ void table_stream_start(struct table_stream *t, const struct msg_start *start)
 
 int table_stream_go_on(struct table_stream *t)
 {
-    struct channel *ch = t->ch;
-    size_t count = table_chunks_count(t->chunks);
-    if (!pass(t)) {
+    struct channel *ch = t->pass.ch;
+    size_t count = t->chunks->n_ends;
+    if (!gate_go_through(&t->pass)) {
         return TFE_EMORE;
     }
     for (int turn = 0; turn < CHUNKS_PER_TURN && t->next < count; turn++) {
         size_t n;
         const uint8_t *plain = table_chunks_get(t->chunks, t->next, &n);
-        int err = channel_send_encoded(ch, plain, n);
-        if (err != 0) {
-            return channel_ends_itself(err) ? 0 : TFE_ENOMEM;
+        int rc = channel_send_encoded(ch, plain, n);
+        if (rc != 0) {
+            return channel_ends_itself(rc) ? 0 : TFE_ENOMEM;
         }
         t->next++;
         /* At once: frames of all agents would pile up until the end of this turn of the loop. */
@@ -161,6 +186,6 @@ int table_stream_go_on(struct table_stream *t)
         return 0;
     }
     struct tfe_msg msg = {.type = MSG_START, .u.start = t->start};
-    int err = channel_send(ch, &msg);
-    return err == 0 || channel_ends_itself(err) ? 0 : TFE_ENOMEM;
+    int rc = channel_send(ch, &msg);
+    return rc == 0 || channel_ends_itself(rc) ? 0 : TFE_ENOMEM;
 }

@@ -1,36 +1,41 @@
 /* server/table_stream.h: tables on their way, each to one agent, chunk by chunk as the socket
- * drains, and the START behind it; so many a turn of the loop that nobody's renewals wait for them.
- */
+ * drains, and the START behind it; so many a turn of the loop that no renewal waits for them. */
 #ifndef TFE_SERVER_TABLE_STREAM_H
 #define TFE_SERVER_TABLE_STREAM_H
 
-#include <event2/event_struct.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "common/base/error.h"
 #include "common/base/msg.h"
-#include "server/table_chunks.h"
+#include "server/gate.h"
 
 struct channel;
-struct event_base;
 struct table_stream;
 
-/* How many streams this turn of the loop still lets go on, and who waits for the next ones. */
-struct table_gate {
-    unsigned left;
-    bool armed;
-    struct event turn;
-    TAILQ_HEAD(, table_stream) waiting;
+/* A table cut into messages that fit a frame, encoded once. */
+struct table_chunks;
+
+/* The tables of one step: a thousand members get the same bytes. Zeroed, it is empty. */
+struct table_cache {
+    struct table_chunks *first;
 };
 
-void table_gate_init(struct table_gate *gate, struct event_base *base);
-/* All streams are gone. */
-void table_gate_done(struct table_gate *gate);
+/* The chunks of table, encoded now or before: the same rows pointer, epoch and base digest mean the
+ * same table (rdzv.h). They live until table_cache_done, or longer for streams of them. TFE_ENOMEM.
+ * TFE_EINVAL, TFE_ETOOBIG: the table cannot be said (a bug of the caller). */
+int table_cache_get(struct table_cache *cache, const struct msg_table *table,
+                    struct table_chunks **ret) TFE_MUST_CHECK;
+void table_cache_done(struct table_cache *cache);
+
+size_t table_chunks_count(const struct table_chunks *chunks);
+/* codec_encode's bytes of one chunk. */
+const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, size_t *ret_n);
+
+/* --- on their way ---------------------------------------------------------------------------- */
 
 /* Keeps chunks, and asks ch for drained(). gate and ch outlive the stream. TFE_ENOMEM. */
-int table_stream_new(struct table_gate *gate, struct channel *ch, struct table_chunks *chunks,
+int table_stream_new(struct gate *gate, struct channel *ch, struct table_chunks *chunks,
                      struct table_stream **ret) TFE_MUST_CHECK;
 /* NULL is allowed. */
 void table_stream_free(struct table_stream *t);

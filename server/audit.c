@@ -1,0 +1,78 @@
+/* server/audit.c: writes down who ordered what, and who was turned away. */
+#include "server/audit.h"
+
+#include <stdio.h>
+
+#include "common/net/clock.h"
+#include "common/net/log.h"
+#include "common/wire/token.h"
+
+void audit_note(struct writer *writer, const struct audit_who *who, const char *what,
+                const char *about, const char *result)
+{
+    char peer[ENDPOINT_TEXT_MAX];
+    char key[MSG_KEY_HEX + 1] = "";
+    char cut[MSG_AUDIT_ABOUT_MAX];
+    if (who->by) {
+        token_id_text(who->by->key_id, key);
+    }
+    (void)snprintf(cut, sizeof(cut), "%s", about);
+    for (char *c = cut; *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c; /* a row is one line */
+    }
+    const struct tfe_msg row = {.type = MSG_AUDIT_ROW,
+                                .u.audit_row = {.at = clock_wall(),
+                                                .key = key,
+                                                .label = who->label,
+                                                .from = peer_text(who->from, peer),
+                                                .what = what,
+                                                .about = cut,
+                                                .result = result,
+                                                .hash = ""}};
+    if (writer_keep(writer, &row, NULL, NULL, NULL) != 0) {
+        log_warn("audit_lost", LOG_S("what", what));
+    }
+}
+
+const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_MAX])
+{
+    switch ((int)order->type) {
+    case MSG_DRAIN:
+        return order->u.drain.node;
+    case MSG_EVICT:
+        return order->u.evict.node;
+    case MSG_REVOKE_AGENT:
+        return order->u.revoke_agent.node;
+    case MSG_PARDON:
+        return order->u.pardon.node;
+    case MSG_STOP_JOB:
+        return order->u.stop_job.job;
+    case MSG_GROW:
+        return order->u.grow.job;
+    case MSG_FORGET:
+        return order->u.forget.job;
+    case MSG_RESIZE:
+        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s to %u:%u", order->u.resize.job,
+                       (unsigned)order->u.resize.min_nodes, (unsigned)order->u.resize.max_nodes);
+        return room;
+    case MSG_BACKUP:
+        return order->u.backup.name;
+    case MSG_TOKEN_REVOKE:
+        return order->u.token_revoke.key;
+    case MSG_TOKEN_ROTATE:
+        return msg_rotation_name(order->u.token_rotate.step);
+    case MSG_TOKEN_CREATE: {
+        const struct msg_token_create *wish = &order->u.token_create;
+        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s for %s, label \"%s\"",
+                       principal_role_name((enum principal_role)wish->role), wish->scope,
+                       wish->label);
+        return room;
+    }
+    }
+    return NULL;
+}
+
+const char *audit_result(const struct tfe_msg *answer)
+{
+    return answer->type == MSG_REFUSED ? msg_refusal_name(answer->u.refused.code) : "done";
+}

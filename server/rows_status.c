@@ -1,0 +1,155 @@
+/* server/rows_status.c: jobs and their nodes, as the core knows them now. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/id.h"
+#include "common/net/clock.h"
+#include "server/core/rdzv.h"
+#include "server/rows.h"
+#include "server/store/writer.h"
+
+/* That the server was late is of interest for so long. */
+#define LATE_MS 60000
+
+struct status_rows {
+    struct rows rows;
+    struct writer *writer;
+    const struct rdzv *core;
+    const struct principal *by;
+    unsigned looked;    /* at so many of what may not be well */
+    struct tfe_id job;  /* the one at hand, or the last one done; "" none yet */
+    struct tfe_id node; /* the last one told; "" none yet */
+    uint32_t n_jobs;
+    bool one; /* only this job was asked for */
+    bool in_job;
+    char sentence[TFE_ID_MAX + 64];
+    char waits[MSG_SENTENCE_MAX]; /* of the job told last */
+};
+
+static const char *after(const struct tfe_id *id)
+{
+    return id->text[0] != '\0' ? id->text : NULL;
+}
+
+static struct msg_health health(const char *what, const char *says, struct tfe_mono since)
+{
+    int64_t ms = tfe_mono_sub(clock_mono(), since);
+    uint32_t ago = ms < 0 ? 0 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
+    return (struct msg_health){.what = what, .says = says, .since_ms = ago};
+}
+
+static bool store_is_ill(struct status_rows *s, struct msg_health *ret)
+{
+    const char *why = "";
+    struct tfe_mono since;
+    switch (writer_health(s->writer, &why, &since)) {
+    case WRITER_FAILS:
+        (void)snprintf(s->waits, sizeof(s->waits),
+                       "the database takes nothing (%s): what runs goes on, no new epoch begins "
+                       "until it does",
+                       why);
+        *ret = health("store", s->waits, since);
+        return true;
+    case WRITER_HANGS:
+        *ret = health("disk",
+                      "a write to the database does not come back: what runs goes on, no new epoch "
+                      "begins until it does",
+                      since);
+        return true;
+    case WRITER_WELL:
+        break;
+    }
+    return false;
+}
+
+static bool was_late(const struct status_rows *s, struct msg_health *ret)
+{
+    struct tfe_mono late = rdzv_view_late(s->core);
+    if (late.ms == 0 || tfe_mono_sub(clock_mono(), late) > LATE_MS) {
+        return false;
+    }
+    *ret = health("late",
+                  "the server came late to its own work: its machine is overloaded or stood still; "
+                  "no node is lost for that",
+                  late);
+    return true;
+}
+
+static bool next_health(struct status_rows *s, struct msg_health *ret)
+{
+    bool is_ill = false;
+    while (!is_ill && s->looked < 2) {
+        is_ill = s->looked++ == 0 ? store_is_ill(s, ret) : was_late(s, ret);
+    }
+    return is_ill;
+}
+
+static bool next_node(struct status_rows *s, struct msg_status_node *ret)
+{
+    s->in_job = s->in_job && rdzv_view_node(s->core, s->job.text, after(&s->node), ret) == 0;
+    if (s->in_job) {
+        rdzv_view_node_waits(s->core, s->job.text, ret, s->waits);
+    }
+    return s->in_job && id_set(&s->node, ret->node) == 0;
+}
+
+static bool next_job(struct status_rows *s, struct msg_status_job *ret)
+{
+    do {
+        if (s->one ? s->n_jobs > 0 || rdzv_find_job(s->core, s->job.text, ret) != 0
+                   : rdzv_view_job(s->core, after(&s->job), ret) != 0) {
+            return false;
+        }
+        (void)id_set(&s->job, ret->job); /* the core's own */
+    } while (principal_fault(s->by, MSG_STATUS, s->job.text));
+    rdzv_view_waits(s->core, ret, s->waits);
+    s->n_jobs++;
+    s->in_job = true;
+    s->node.text[0] = '\0';
+    return true;
+}
+
+static int status_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct status_rows *s = (struct status_rows *)rows;
+    if (next_health(s, &ret->u.health)) {
+        ret->type = MSG_HEALTH;
+    } else if (next_node(s, &ret->u.status_node)) {
+        ret->type = MSG_STATUS_NODE;
+    } else if (next_job(s, &ret->u.status_job)) {
+        ret->type = MSG_STATUS_JOB;
+    } else if (s->one && s->n_jobs == 0) {
+        (void)snprintf(s->sentence, sizeof(s->sentence), "there is no job \"%s\" on this server",
+                       s->job.text);
+        *ret =
+            (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {REFUSAL_NO_SUCH_JOB, s->sentence}};
+    } else {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END, .u.status_end = {.jobs = s->n_jobs}};
+    }
+    return 0;
+}
+
+static void status_free(struct rows *rows)
+{
+    free(rows);
+}
+
+int rows_status(struct writer *writer, const struct rdzv *core, const struct principal *by,
+                const char *job, struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = status_next, .free = status_free};
+    struct status_rows *s = calloc(1, sizeof(*s));
+    if (!s) {
+        return TFE_ENOMEM;
+    }
+    s->rows.ops = &ops;
+    s->writer = writer;
+    s->core = core;
+    s->by = by;
+    s->one = job != NULL;
+    if (job) {
+        (void)id_set(&s->job, job); /* the codec has checked it */
+    }
+    *ret = &s->rows;
+    return 0;
+}

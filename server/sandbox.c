@@ -1,0 +1,154 @@
+/* server/sandbox.c: Landlock for paths, seccomp for calls. */
+#include "server/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/net/log.h"
+
+/* --- paths --- */
+
+#define READ_FILES (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define WRITE_FILES                                                                                \
+    (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |                              \
+     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR)
+/* The rights of its first version: every kernel with Landlock knows them. */
+#define ALL_RIGHTS                                                                                 \
+    (READ_FILES | WRITE_FILES | LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_REMOVE_DIR |       \
+     LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |  \
+     LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
+
+static bool allow_folder(int rules, const char *folder)
+{
+    struct landlock_path_beneath_attr below = {.allowed_access = READ_FILES | WRITE_FILES};
+    below.parent_fd = open(folder, O_PATH | O_CLOEXEC);
+    bool allowed = below.parent_fd >= 0 && syscall(SYS_landlock_add_rule, rules,
+                                                   LANDLOCK_RULE_PATH_BENEATH, &below, 0) == 0;
+    if (below.parent_fd >= 0) {
+        (void)close(below.parent_fd);
+    }
+    return allowed;
+}
+
+static int close_paths(const char *const *folders, size_t n, struct tfe_why *why)
+{
+    const struct landlock_ruleset_attr all = {.handled_access_fs = ALL_RIGHTS};
+    int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all), 0);
+    if (rules < 0) {
+        log_warn("no_landlock", LOG_S("effect", "the kernel closes no paths to the server"));
+        return 0;
+    }
+    bool done = true;
+    for (size_t i = 0; done && i < n; i++) {
+        done = allow_folder(rules, folders[i]);
+    }
+    done = done && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
+    if (!done) {
+        why_errno(why, "close the file system to the server (--no-sandbox goes without)");
+    }
+    (void)close(rules);
+    return done ? 0 : TFE_ESYS;
+}
+
+/* --- calls --- */
+
+/* What libc, libevent, SQLite and the server itself ask for. One that this kernel or machine does
+ * not have is left out. */
+static const char *const calls[] = {
+    /* files and sockets that are open */
+    "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "lseek",
+    "close", "close_range", "fcntl", "dup", "dup2", "dup3", "fsync", "fdatasync", "ftruncate",
+    "fallocate", "flock", "fstat", "fstatfs", "fchmod", "fchown", "futimens", "fadvise64",
+    "sendfile",
+    /* paths, which Landlock closes */
+    "open", "openat", "stat", "lstat", "newfstatat", "statx", "statfs", "access", "faccessat",
+    "faccessat2", "readlink", "readlinkat", "getcwd", "getdents64", "unlink", "unlinkat", "rename",
+    "renameat", "renameat2", "link", "linkat", "mkdir", "mkdirat", "rmdir", "utimensat", "umask",
+    /* the network */
+    "accept", "accept4", "bind", "connect", "listen", "getsockname", "getpeername", "getsockopt",
+    "setsockopt", "shutdown", "send", "sendto", "sendmsg", "sendmmsg", "recv", "recvfrom",
+    "recvmsg", "socketpair", "pipe", "pipe2", "eventfd2", "signalfd4", "timerfd_create",
+    "timerfd_settime", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+    "epoll_pwait2", "poll", "ppoll", "select", "pselect6",
+    /* memory, threads, time */
+    "brk", "munmap", "mremap", "madvise", "mlock", "mlock2", "munlock", "msync", "futex", "clone",
+    "clone3", "set_robust_list", "rseq", "membarrier", "sched_yield", "sched_getaffinity", "prctl",
+    "exit", "exit_group", "gettid", "getpid", "getppid", "tgkill", "rt_sigaction", "rt_sigprocmask",
+    "rt_sigreturn", "rt_sigtimedwait", "sigaltstack", "restart_syscall", "clock_gettime",
+    "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "getrandom", "uname",
+    "sysinfo", "getrusage", "getrlimit", "prlimit64", "getuid", "geteuid", "getgid", "getegid"};
+
+/* Calls of which only some arguments will do: the masked argument has this value. */
+struct partly {
+    const char *call;
+    unsigned argument;
+    uint64_t mask;
+    uint64_t value;
+};
+
+static const struct partly partly[] = {
+    {"socket", 0, UINT32_MAX, AF_INET}, {"socket", 0, UINT32_MAX, AF_INET6},
+    {"socket", 0, UINT32_MAX, AF_UNIX}, {"socket", 0, UINT32_MAX, AF_NETLINK}, /* getifaddrs */
+    {"mmap", 2, PROT_EXEC, 0},          {"mprotect", 2, PROT_EXEC, 0},
+    {"kill", 1, UINT32_MAX, 0},       /* whether a process is there */
+    {"ioctl", 1, UINT32_MAX, 0x541b}, /* FIONREAD */
+    {"ioctl", 1, UINT32_MAX, 0x5421}, /* FIONBIO */
+    {"ioctl", 1, UINT32_MAX, 0x5401}, /* TCGETS, of stdio */
+};
+
+static int allow_calls(scmp_filter_ctx filter)
+{
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        int number = seccomp_syscall_resolve_name(calls[i]);
+        int rc = number < 0 ? 0 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 0);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    for (size_t i = 0; i < sizeof(partly) / sizeof(partly[0]); i++) {
+        const struct partly *p = &partly[i];
+        int rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(p->call), 1,
+                                  SCMP_CMP(p->argument, SCMP_CMP_MASKED_EQ, p->mask, p->value));
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int close_calls(struct tfe_why *why)
+{
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
+        log_warn("no_seccomp", LOG_S("effect", "the kernel refuses no calls of the server"));
+        return 0;
+    }
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    int rc = filter ? allow_calls(filter) : -ENOMEM;
+    rc = rc != 0 ? rc : seccomp_load(filter);
+    seccomp_release(filter);
+    if (rc != 0) {
+        errno = -rc;
+        why_errno(why, "set the filter of system calls (--no-sandbox goes without)");
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
+int sandbox_enter(const char *const *folders, size_t n, struct tfe_why *why)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        why_errno(why, "give up new privileges");
+        return TFE_ESYS;
+    }
+    int rc = close_paths(folders, n, why);
+    return rc != 0 ? rc : close_calls(why);
+}

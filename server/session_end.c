@@ -1,0 +1,136 @@
+/* server/session_end.c: how a session is refused, finished and let go. */
+#include <event2/event.h>
+#include <stdlib.h>
+
+#include "common/net/channel.h"
+#include "common/net/clock.h"
+#include "common/net/log.h"
+#include "server/audit.h"
+#include "server/session.h"
+
+/* What a closing peer gets to read what was flushed for it. */
+#define FINISH_MS 1000
+
+void session_idle(struct session *s, bool idles)
+{
+    if (idles && !s->idles) {
+        TAILQ_INSERT_TAIL(&s->all->idle, s, idle_link);
+    } else if (!idles && s->idles) {
+        TAILQ_REMOVE(&s->all->idle, s, idle_link);
+    }
+    s->idles = idles;
+}
+
+void session_release(struct session *s)
+{
+    struct sessions *all = s->all;
+    if (!s->channel) {
+        session_idle(s, false);
+    }
+    if (s->channel || s->known || s->busy) {
+        return;
+    }
+    if (s->number != SESSION_NO_NUMBER) {
+        all->by_number[s->number] = NULL;
+        all->free_numbers[all->n_free++] = s->number;
+    }
+    TAILQ_REMOVE(&all->list, s, link);
+    all->n--;
+    free(s);
+    if (all->stopping && TAILQ_EMPTY(&all->list)) {
+        event_active(&all->empty, EV_TIMEOUT, 0);
+    }
+}
+
+void session_note(const struct session *s, const char *what, const char *about, const char *result)
+{
+    const struct audit_who who = {
+        .by = s->by,
+        .label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "",
+        .from = &s->peer};
+    audit_note(s->all->writer, &who, what, about, result);
+}
+
+void session_ordered(void *ctx, const struct tfe_msg *last)
+{
+    struct session *s = ctx;
+    session_note(s, msg_type_name(s->order->type), s->order->about,
+                 last ? audit_result(last) : "unanswered");
+    free(s->order);
+    s->order = NULL;
+}
+
+/* The session does nothing more. Its channel may live on to flush; without one the caller goes on
+ * to session_release. */
+static void session_leave(struct session *s)
+{
+    struct sessions *all = s->all;
+    if (s->phase == SESSION_LEAVING) {
+        return;
+    }
+    all->n_queries -= s->asks;
+    s->asks = false;
+    s->phase = SESSION_LEAVING;
+    answer_done(&s->answer);
+    if (s->order) {
+        session_ordered(s, NULL);
+    }
+    table_stream_free(s->table);
+    s->table = NULL;
+    half_open_leave(all->half_open, &s->place);
+    session_idle(s, s->channel != NULL);
+    if (s->known) {
+        if (all->stopping) {
+            s->known = false;
+        } else {
+            /* The answer, sessions_forgotten, may come at once; the caller frees. */
+            bool busy = s->busy;
+            s->busy = true;
+            all->ops->closed(all->ops_ctx, s->number);
+            s->busy = busy;
+        }
+    }
+}
+
+void session_break(struct session *s)
+{
+    session_leave(s); /* who it was is known as long as there is a channel */
+    channel_free(s->channel);
+    s->channel = NULL;
+}
+
+void session_cut(struct session *s)
+{
+    session_break(s);
+    session_release(s);
+}
+
+void session_refuse(struct session *s, enum tfe_refusal code, const char *sentence)
+{
+    struct tfe_msg msg = {.type = MSG_REFUSED, .u.refused = {.code = code, .sentence = sentence}};
+    uint64_t hidden;
+    char peer[ENDPOINT_TEXT_MAX];
+    struct peer_key who = peer_key(&s->peer);
+    if (throttle_pass(s->all->refusals, &who, sizeof(who), &hidden)) {
+        log_warn("refused", LOG_S("peer", peer_text(&s->peer, peer)),
+                 LOG_S("role", principal_role_name(s->by->role)),
+                 LOG_S("code", msg_refusal_name(code)), LOG_S("why", sentence),
+                 LOG_U("not_logged", hidden));
+        session_note(s, "refused", sentence, msg_refusal_name(code));
+    }
+    if (channel_send(s->channel, &msg) != 0) {
+        log_debug("refusal_not_sent", LOG_S("peer", peer_text(&s->peer, peer)));
+    }
+}
+
+void session_finish(struct session *s)
+{
+    channel_finish(s->channel, FINISH_MS);
+    session_leave(s);
+}
+
+void session_dismiss(struct session *s, const char *sentence)
+{
+    session_refuse(s, REFUSAL_NOT_AUTHORISED, sentence);
+    session_finish(s);
+}

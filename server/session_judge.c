@@ -1,0 +1,70 @@
+/* server/session_judge.c: sessions end with the keys that they were opened with. */
+#include <event2/event.h>
+
+#include "common/net/clock.h"
+#include "common/net/timer.h"
+#include "server/session.h"
+
+/* The loop's timers know nothing of civil time, which may be set: look at least this often. */
+#define JUDGE_MS 10000
+
+/* Judges the open sessions at this time, too; ms 0: needless. */
+static void judge_by(struct sessions *all, struct tfe_wall when)
+{
+    if (when.ms != 0 && (all->judged_by.ms == 0 || when.ms < all->judged_by.ms)) {
+        int64_t ms = when.ms - clock_wall().ms;
+        all->judged_by = when;
+        (void)timer_after(&all->judging, ms < 0 ? 0 : ms > JUDGE_MS ? JUDGE_MS : ms);
+    }
+}
+
+bool session_judge(struct session *s, struct tfe_wall now)
+{
+    const char *fault = keyring_fault(keys_ring(s->all->keys), s->by, now);
+    if (fault) {
+        session_dismiss(s, fault);
+        return false;
+    }
+    judge_by(s->all, s->by->expires);
+    return true;
+}
+
+/* The end of a session is an event, and what follows from it may end others. */
+static void on_judging(evutil_socket_t fd, short what, void *ctx)
+{
+    struct sessions *all = ctx;
+    const struct tfe_wall now = clock_wall();
+    all->judged_by = (struct tfe_wall){0};
+    for (uint32_t i = 0; i < all->n_fresh; i++) {
+        struct session *s = all->by_number[i];
+        if (s && s->phase == SESSION_OPEN) {
+            (void)session_judge(s, now);
+        }
+    }
+    for (struct session *s = TAILQ_FIRST(&all->list), *next; s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        if (s->number == SESSION_NO_NUMBER && s->phase == SESSION_OPEN) {
+            (void)session_judge(s, now); /* no agent's: nothing follows */
+        }
+    }
+}
+
+static void on_keys_changed(void *ctx)
+{
+    struct sessions *all = ctx;
+    event_active(&all->judging, EV_TIMEOUT, 0);
+}
+
+void sessions_judge_init(struct sessions *all)
+{
+    (void)evtimer_assign(&all->judging, all->base, on_judging, all);
+    keyring_listen(keys_ring(all->keys), on_keys_changed, all);
+}
+
+void sessions_judge_done(struct sessions *all)
+{
+    keyring_listen(keys_ring(all->keys), NULL, NULL);
+    if (event_initialized(&all->judging)) {
+        (void)event_del(&all->judging);
+    }
+}

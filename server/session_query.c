@@ -1,0 +1,224 @@
+/* server/session_query.c: what observers ask, and what admins order. */
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/net/channel.h"
+#include "common/net/clock.h"
+#include "common/net/limits.h"
+#include "common/net/log.h"
+#include "server/audit.h"
+#include "server/operator.h"
+#include "server/session.h"
+
+/* --- who is kept out --- */
+
+static void keep_ban(struct sessions *all, const struct msg_ban_row *row)
+{
+    const struct tfe_msg msg = {.type = MSG_BAN_ROW, .u.ban_row = *row};
+    if (writer_keep(all->writer, &msg, NULL, NULL, NULL) != 0) {
+        log_warn("ban_not_kept", LOG_S("node", row->node));
+    }
+}
+
+/* The core keeps the process out, this whoever starts it again with its key, or with its token and
+ * label. of: who spoke for it; NULL: it had no session. */
+static void ban(struct sessions *all, const struct operator_answer *who, const struct principal *of,
+                uint32_t for_ms)
+{
+    char key[MSG_KEY_HEX + 1] = "";
+    if (of) {
+        token_id_text(of->key_id, key);
+    }
+    const struct msg_ban_row row = {.node = who->node.text,
+                                    .job = who->job.text,
+                                    .key = key,
+                                    .token = who->token,
+                                    .name = who->name,
+                                    .until.ms = clock_wall().ms + for_ms};
+    if (bans_take(all->bans, &row) != 0) {
+        log_warn("ban_not_kept", LOG_S("node", row.node));
+        return;
+    }
+    keep_ban(all, &row);
+}
+
+/* All bans of this node, as far as s may lift them. */
+static void pardon(struct session *s, const char *node, struct operator_answer *ret)
+{
+    struct sessions *all = s->all;
+    const struct msg_ban_row *row = bans_named(all->bans, s->by, node, clock_wall());
+    *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
+    if (!row) {
+        ret->msg = (struct tfe_msg){
+            .type = MSG_REFUSED,
+            .u.refused = {REFUSAL_NO_SUCH_NODE, "nobody of that id or label is kept out"}};
+    }
+    for (; row; row = bans_named(all->bans, s->by, node, clock_wall())) {
+        struct msg_ban_row over = *row;
+        over.until.ms = 0;
+        keep_ban(all, &over);
+        (void)all->ops->order(all->ops_ctx, &(struct rdzv_event){.type = RDZV_PARDON,
+                                                                 .by = s->by,
+                                                                 .job = row->job,
+                                                                 .node = row->node});
+        bans_forget(all->bans, row);
+    }
+}
+
+/* Who speaks for the node which is meant, before an order ends its session. */
+static bool speaker_of(const struct session *s, const char *name, struct principal *ret)
+{
+    struct rdzv_found found;
+    if (rdzv_find_node(s->all->rdzv, s->by, name, &found) != 0 ||
+        found.v[0].session >= s->all->max) {
+        return false;
+    }
+    const struct session *of_node = s->all->by_number[found.v[0].session];
+    if (!of_node || of_node->phase != SESSION_OPEN) {
+        return false;
+    }
+    *ret = *of_node->by;
+    return true;
+}
+
+/* Without its key it has no place either. Whose key is not known is told to nobody as revoked. */
+static void revoke_agent(struct session *s, const char *node, bool speaks, bool is_enrolled,
+                         struct operator_answer *ret)
+{
+    const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict = {.node = node, .for_ms = 0}};
+    struct rdzv_found found;
+    if (!is_enrolled && rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1) {
+        *ret = (struct operator_answer){
+            .msg = {.type = MSG_REFUSED,
+                    .u.refused = {REFUSAL_NO_SUCH_KEY,
+                                  speaks ? "this agent has no key of its own yet: revoke its "
+                                           "token, or evict it"
+                                         : "this agent is not connected now, so its key is not "
+                                           "known: evict it, or revoke the key by its id, which "
+                                           "the audit has"}}};
+        return;
+    }
+    operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
+}
+
+/* --- orders and questions --- */
+
+static int answer(struct session *s, struct rows *rows)
+{
+    rows->ended = s->order ? session_ordered : NULL;
+    rows->ended_ctx = s;
+    return answer_begin(rows, &s->all->gate, s->channel, &s->answer);
+}
+
+/* Its node is out already; DONE comes once this, too, is durable. */
+static int revoke_key(struct session *s, const struct principal *of)
+{
+    struct rows *rows;
+    char key[MSG_KEY_HEX + 1];
+    token_id_text(of->key_id, key);
+    int rc = rows_token_revoke(s->all->keys, s->all->writer, key, &rows);
+    return rc != 0 ? rc : answer(s, rows);
+}
+
+static int obey(struct session *s, const struct tfe_msg *msg)
+{
+    struct operator_answer done;
+    char peer[ENDPOINT_TEXT_MAX];
+    struct principal of;
+    const char *name = msg->type == MSG_EVICT          ? msg->u.evict.node
+                       : msg->type == MSG_REVOKE_AGENT ? msg->u.revoke_agent.node
+                                                       : NULL;
+    bool has_key = name && speaker_of(s, name, &of);
+    bool is_enrolled = has_key && of.kind == PRINCIPAL_BY_NODE_KEY;
+    if (msg->type == MSG_PARDON) {
+        pardon(s, msg->u.pardon.node, &done);
+    } else if (msg->type == MSG_REVOKE_AGENT) {
+        revoke_agent(s, name, has_key, is_enrolled, &done);
+    } else {
+        operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, msg, &done);
+    }
+    if (done.msg.type == MSG_REFUSED) {
+        session_ordered(s, &done.msg);
+        session_refuse(s, done.msg.u.refused.code, done.msg.u.refused.sentence);
+        return 0;
+    }
+    if (msg->type == MSG_EVICT && msg->u.evict.for_ms > 0) {
+        ban(s->all, &done, has_key ? &of : NULL, msg->u.evict.for_ms);
+    }
+    log_info("ordered", LOG_S("peer", peer_text(&s->peer, peer)),
+             LOG_S("order", msg_type_name(msg->type)),
+             LOG_S("job", done.job.text[0] != '\0' ? done.job.text : NULL),
+             LOG_S("node", done.node.text[0] != '\0' ? done.node.text : NULL));
+    if (msg->type == MSG_REVOKE_AGENT) {
+        return revoke_key(s, &of);
+    }
+    session_ordered(s, &done.msg);
+    int rc = channel_send(s->channel, &done.msg);
+    return channel_ends_itself(rc) ? 0 : rc;
+}
+
+/* What a question asks to see; *ret NULL: it is an order, which is answered at once. */
+static int find_rows(const struct session *s, const struct tfe_msg *msg, struct rows **ret)
+{
+    const struct sessions *all = s->all;
+    *ret = NULL;
+    switch ((int)msg->type) {
+    case MSG_STATUS:
+        return rows_status(all->writer, all->rdzv, s->by, msg->u.status.job, ret);
+    case MSG_EPOCHS:
+        return rows_ledger(all->writer, all->rdzv, msg->u.epochs.job, ret);
+    case MSG_BACKUP:
+        return rows_backup(all->writer, all->backup_dir, msg->u.backup.name, ret);
+    case MSG_TOKEN_CREATE:
+        return rows_token_create(all->keys, all->writer, &msg->u.token_create, ret);
+    case MSG_TOKEN_REVOKE:
+        return rows_token_revoke(all->keys, all->writer, msg->u.token_revoke.key, ret);
+    case MSG_TOKEN_ROTATE:
+        return rows_token_rotate(all->keys, all->writer, msg->u.token_rotate.step, ret);
+    case MSG_TOKENS:
+        return rows_tokens(all->keys, ret);
+    case MSG_AUDIT:
+        return rows_audit(all->writer, ret);
+    case MSG_AGENTS:
+        return rows_agents(all, s->by, ret);
+    case MSG_BANS:
+        return rows_bans(all->bans, s->by, ret);
+    }
+    return 0;
+}
+
+/* Remembers an order until it is answered. False: no memory. */
+static bool note_order(struct session *s, const struct tfe_msg *msg)
+{
+    char room[MSG_AUDIT_ABOUT_MAX];
+    const char *about = audit_about(msg, room);
+    if (!about) {
+        return true;
+    }
+    s->order = calloc(1, sizeof(*s->order));
+    if (s->order) {
+        s->order->type = msg->type;
+        (void)snprintf(s->order->about, sizeof(s->order->about), "%s", about);
+    }
+    return s->order != NULL;
+}
+
+void session_query(struct session *s, const struct tfe_msg *msg)
+{
+    struct rows *rows;
+    if (s->answer) {
+        session_refuse(s, REFUSAL_LIMIT_REACHED, "one question at a time");
+        session_finish(s);
+        return;
+    }
+    int rc = note_order(s, msg) ? find_rows(s, msg, &rows) : TFE_ENOMEM;
+    if (rc == 0 && rows) {
+        rc = answer(s, rows);
+    } else if (rc == 0) {
+        rc = obey(s, msg);
+    }
+    if (rc != 0) {
+        session_break(s);
+    }
+}
