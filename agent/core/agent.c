@@ -3,50 +3,38 @@
 
 #include <string.h>
 
-#include "agent/core/core.h"
+#include "agent/core/state.h"
 
-const char *agent_trace_name(enum agent_trace_kind kind)
-{
-    switch (kind) {
-#define TRACE_NAME(NAME, name, level)                                                              \
-    case AGENT_TRACE_##NAME:                                                                       \
-        return name;
-        AGENT_TRACES(TRACE_NAME)
-#undef TRACE_NAME
-    }
-    return "?";
-}
+/* How long a GOODBYE may take to reach the server. */
+#define LEAVE_MS 2000
 
-enum agent_trace_level agent_trace_level(enum agent_trace_kind kind)
+const struct agent_trace_words *agent_trace_words(enum agent_trace_kind kind)
 {
-    switch (kind) {
-#define TRACE_LEVEL(NAME, name, level)                                                             \
-    case AGENT_TRACE_##NAME:                                                                       \
-        return AGENT_LEVEL_##level;
-        AGENT_TRACES(TRACE_LEVEL)
-#undef TRACE_LEVEL
-    }
-    return AGENT_LEVEL_ERROR;
+    static const struct agent_trace_words words[] = {
+#define TRACE_WORDS(NAME, name, level, rank, number, text)                                         \
+    [AGENT_TRACE_##NAME] = {name, AGENT_LEVEL_##level, rank, number, text},
+        AGENT_TRACES(TRACE_WORDS)
+#undef TRACE_WORDS
+    };
+    return &words[kind];
 }
 
 int agent_new(const struct agent_config *config, const struct tfe_mem *mem, struct agent **ret)
 {
     if (!id_is_valid(config->job.text) || !id_is_valid(config->node.text) ||
-        config->min_nodes == 0 || config->min_nodes > config->max_nodes ||
-        config->max_nodes > MSG_NODES_MAX || config->nproc == 0 || config->nproc > MSG_NPROC_MAX ||
-        config->highest_epoch >= MSG_EPOCH_LIMIT) {
+        !job_spec_is_sound(&config->spec) || config->highest_epoch >= MSG_EPOCH_LIMIT) {
         return TFE_EINVAL;
     }
     struct agent *a = mem_new(mem, 1, sizeof(*a));
     if (!a) {
         return TFE_ENOMEM;
     }
-    a->config = *config;
-    a->highest = config->highest_epoch;
     a->mem = mem;
+    a->turn.config = *config;
+    rng_init(&a->turn.rng, config->seed);
+    tables_init(&a->tables, mem);
+    work_init(&a->work, &a->turn);
     a->deadline = TFE_MONO_NEVER;
-    a->exit_deadline = TFE_MONO_NEVER;
-    rng_init(&a->rng, config->seed);
     *ret = a;
     return 0;
 }
@@ -54,143 +42,210 @@ int agent_new(const struct agent_config *config, const struct tfe_mem *mem, stru
 void agent_free(struct agent *a)
 {
     if (a) {
-        table_done(a);
+        tables_drop(&a->tables);
         mem_free(a->mem, a);
     }
 }
 
-struct agent_action *act_push(struct agent *a, enum agent_action_type type)
-{
-    TFE_ASSERT(a->n_actions < ACTIONS_MAX);
-    struct agent_action *action = &a->actions[a->n_actions++];
-    memset(action, 0, sizeof(*action));
-    action->type = type;
-    return action;
-}
+/* --- handlers of events that are settled in a line or two ------------------------------------- */
 
-struct tfe_msg *act_send(struct agent *a, enum tfe_msg_type type)
+/* The server may be another one than was told before. */
+static void tell_deaths(struct turn *t)
 {
-    struct tfe_msg *msg = &act_push(a, AGENT_SEND)->msg;
-    msg->type = type;
-    return msg;
-}
-
-struct agent_action *act_trace(struct agent *a, enum agent_trace_kind kind, uint64_t number,
-                               const char *text)
-{
-    struct agent_action *action = act_push(a, AGENT_TRACE);
-    action->trace = kind;
-    action->number = number;
-    action->text = text;
-    return action;
-}
-
-void act_exit(struct agent *a)
-{
-    struct agent_action *end = act_push(a, AGENT_EXIT);
-    end->code = a->exit_code;
-    end->text = a->has_sentence ? a->sentence : NULL;
-    a->over = true;
-}
-
-void leave_with(struct agent *a, enum after_sweep how, int code, const char *sentence)
-{
-    if (a->after != AFTER_NOTHING) {
-        return;
+    for (size_t i = 0; i < AGENT_DEATHS_MAX && t->config.deaths[i]; i++) {
+        struct tfe_msg *msg = turn_tell(t, MSG_DEATH);
+        if (msg) {
+            msg->u.death.certificate = t->config.deaths[i];
+        }
     }
-    a->after = how;
-    a->exit_code = code;
-    a->has_sentence = sentence != NULL;
-    if (sentence) {
-        size_t n = strnlen(sentence, sizeof(a->sentence) - 1);
-        memcpy(a->sentence, sentence, n);
-        a->sentence[n] = '\0';
-    }
-    work_stop(a, "the agent ends");
 }
 
-static void take_refused(struct agent *a, const struct msg_refused *refused)
+static void on_welcome(struct agent *a, const struct msg_welcome *welcome)
 {
-    act_trace(a, AGENT_TRACE_REFUSED, (uint64_t)refused->code, msg_refusal_name(refused->code));
+    struct turn *t = &a->turn;
+    if (link_welcome(&a->link, t, welcome)) {
+        tell_deaths(t);
+        processes_tell(&a->processes, t);
+        work_welcome(&a->work, t, welcome->stop_grace_ms);
+        progress_welcome(&a->progress, t);
+        notices_welcome(&a->notices, t);
+    }
+}
+
+static void on_stop(struct agent *a, const struct msg_stop *stop)
+{
+    work_stop_epoch(&a->work, &a->turn, stop);
+    ready_drop(&a->ready, &a->turn, work_highest(&a->work));
+}
+
+static void on_save(struct agent *a, const struct msg_save *save)
+{
+    if (!work_runs(&a->work, save->epoch)) {
+        return; /* overtaken by its end */
+    }
+    struct agent_action *order = turn_order(&a->turn, AGENT_SAVE);
+    order->save.epoch = save->epoch;
+    order->save.number = save->number;
+    order->save.in_memory = save->in_memory;
+    order->save.deadline =
+        save->within_ms == MSG_UNSET ? TFE_MONO_NEVER : turn_in(&a->turn, save->within_ms);
+}
+
+static void on_finish(struct agent *a, const struct msg_finish *finish)
+{
+    int code = AGENT_EXIT_FAILED;
+    switch (finish->result) {
+    case RESULT_DRAINED:
+        code = notices_exit_code(&a->notices);
+        break;
+    case RESULT_SUCCEEDED:
+        code = AGENT_EXIT_OK;
+        break;
+    case RESULT_FAILED:
+    case RESULT_STOPPED:
+        break;
+    }
+    turn_leave(&a->turn, LEAVE_AT_ONCE, code, finish->sentence);
+}
+
+static void on_refused(struct agent *a, const struct msg_refused *refused)
+{
+    if (refused->code != REFUSAL_LIMIT_REACHED) {
+        turn_trace(&a->turn, AGENT_TRACE_REFUSED, 0, (uint64_t)refused->code,
+                   msg_refusal_name(refused->code));
+    }
     switch (refused->code) {
     case REFUSAL_NOT_AUTHORISED:
-        leave_with(a, AFTER_EXIT, AGENT_EXIT_UNAUTHORISED, refused->sentence);
+        turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_UNAUTHORISED, refused->sentence);
         return;
     case REFUSAL_BAD_REQUEST:
     case REFUSAL_SIZE_MISMATCH:
+    case REFUSAL_VERSION_MISMATCH:
     case REFUSAL_ADDRESS_UNREACHABLE:
-        leave_with(a, AFTER_EXIT, AGENT_EXIT_USAGE, refused->sentence);
+        turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_USAGE, refused->sentence);
         return;
     case REFUSAL_JOB_FINISHED:
     case REFUSAL_NO_SUCH_JOB:
     case REFUSAL_NODE_REPLACED:
     case REFUSAL_NO_SUCH_NODE:
+    case REFUSAL_NO_SUCH_KEY:
     case REFUSAL_EVICTED:
-        leave_with(a, AFTER_EXIT, AGENT_EXIT_FAILED, refused->sentence);
+        turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_FAILED, refused->sentence);
         return;
     case REFUSAL_LIMIT_REACHED:
     case REFUSAL_STORE: /* not said to agents */
-        return;         /* the server closes; the next try may find room */
+        /* The server closes; the next try may find room. */
+        link_refused(&a->link, &a->turn, refused);
+        return;
     }
 }
 
-static int exit_of(const struct agent *a, enum tfe_result result)
+/* TFE_EINVAL: what the node is to try makes no sense. */
+static int on_probe(struct agent *a, const struct msg_probe *probe)
 {
-    switch (result) {
-    case RESULT_DRAINED:
-        return a->notices.signal ? AGENT_EXIT_SIGNAL + (int)a->notices.signal : AGENT_EXIT_OK;
-    case RESULT_SUCCEEDED:
-        return AGENT_EXIT_OK;
-    case RESULT_FAILED:
-    case RESULT_STOPPED:
-        return AGENT_EXIT_FAILED;
+    if (!id_is_valid(probe->node) || !probe->host ||
+        strnlen(probe->host, TFE_HOST_MAX + 1) > TFE_HOST_MAX || probe->n_ports == 0 ||
+        probe->n_ports > MSG_NPROC_MAX) {
+        return TFE_EINVAL;
     }
-    return AGENT_EXIT_FAILED;
+    turn_order(&a->turn, AGENT_PROBE)->probe = probe;
+    return 0;
 }
+
+static int on_process(struct agent *a, const struct agent_event *event)
+{
+    if (event->process.local >= a->turn.config.spec.nproc) {
+        return TFE_EINVAL;
+    }
+    if (event->type == AGENT_STANDBY && event->process.tensorflow) {
+        (void)id_set(&a->turn.tensorflow, event->process.tensorflow); /* or it stays */
+    }
+    processes_set(&a->processes, event->type == AGENT_STANDBY ? PROCESS_STANDBY : PROCESS_TRAINER,
+                  event->process.local, event->process.pid);
+    return 0;
+}
+
+static void on_trainer_exited(struct agent *a, const struct msg_exited *end)
+{
+    if (work_trainer_exited(&a->work, &a->turn, end)) {
+        processes_set(&a->processes, PROCESS_TRAINER, end->local_rank, 0);
+    }
+}
+
+/* Nothing runs here any more. */
+static void on_idle(struct agent *a)
+{
+    progress_end(&a->progress);
+    processes_trainers_gone(&a->processes);
+    a->turn.wants_ready = true;
+}
+
+static void on_guard_lost(struct agent *a)
+{
+    turn_trace(&a->turn, AGENT_TRACE_GUARD_LOST, 0, 0, NULL);
+    a->turn.config.death_hash.text[0] = '\0'; /* the next one knows no certificate (death.h) */
+    a->turn.config.guard_port = 0;
+    processes_guard_lost(&a->processes);
+    if (work_guard_lost(&a->work, &a->turn)) {
+        on_idle(a);
+    }
+}
+
+static void on_tick(struct agent *a)
+{
+    struct turn *t = &a->turn;
+    if (a->said_goodbye) {
+        t->leaves_now = turn_is_past(t, a->leave_by);
+    } else {
+        link_tick(&a->link, t);
+    }
+    work_tick(&a->work, t);
+    progress_tick(&a->progress, t);
+    notices_tick(&a->notices, t);
+}
+
+/* --- the door --------------------------------------------------------------------------------- */
 
 static int take_message(struct agent *a, const struct tfe_msg *msg)
 {
+    struct turn *t = &a->turn;
     switch ((int)msg->type) {
     case MSG_WELCOME:
-        if (a->link.state == LINK_JOINING) {
-            link_welcome(a, &msg->u.welcome);
-            work_welcome(a);
-            progress_welcome(a);
-            notice_welcome(a);
-        }
+        on_welcome(a, &msg->u.welcome);
         return 0;
     case MSG_RENEWED:
-        link_renewed(a, &msg->u.renewed);
+        link_renewed(&a->link, t, &msg->u.renewed);
         return 0;
     case MSG_PREPARE:
-        work_prepare(a, &msg->u.prepare);
-        return 0;
-    case MSG_STOP:
-        if (!TFE_BUG(stop_ignored)) {
-            work_stop_epoch(a, &msg->u.stop);
+        if (msg->u.prepare.epoch > work_highest(&a->work)) { /* else overtaken */
+            ready_prepare(&a->ready, t, &msg->u.prepare);
         }
         return 0;
+    case MSG_STOP:
+        on_stop(a, &msg->u.stop);
+        return 0;
     case MSG_TABLE:
-        return table_take(a, &msg->u.table);
+        return tables_take(&a->tables, &msg->u.table);
     case MSG_START:
-        work_start(a, &msg->u.start);
+        on_start(a, &msg->u.start);
         return 0;
     case MSG_SAVE:
-        progress_ask(a, &msg->u.save);
+        on_save(a, &msg->u.save);
         return 0;
     case MSG_NOTED:
-        work_noted(a, msg->u.noted.epoch);
+        work_noted(&a->work, msg->u.noted.epoch);
         return 0;
     case MSG_LEASE_ENDED:
-        link_lease_ended(a);
+        link_lease_ended(&a->link, t);
+        work_stop(&a->work, t, "the lease has ended");
         return 0;
     case MSG_PROBE:
-        return probe_take(a, &msg->u.probe);
+        return on_probe(a, &msg->u.probe);
     case MSG_FINISH:
-        leave_with(a, AFTER_EXIT, exit_of(a, msg->u.finish.result), msg->u.finish.sentence);
+        on_finish(a, &msg->u.finish);
         return 0;
     case MSG_REFUSED:
-        take_refused(a, &msg->u.refused);
+        on_refused(a, &msg->u.refused);
         return 0;
     }
     return TFE_EINVAL;
@@ -198,108 +253,171 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
 
 static int take(struct agent *a, const struct agent_event *event)
 {
+    struct turn *t = &a->turn;
+    struct link *l = &a->link;
+    struct tfe_msg *msg;
     switch (event->type) {
     case AGENT_BEGIN:
         if (a->begun) {
             return TFE_ESTATE;
         }
         a->begun = true;
-        link_begin(a);
+        link_begin(l, t);
         return 0;
     case AGENT_TICK:
-        link_tick(a);
-        work_tick(a);
-        progress_tick(a);
-        notice_tick(a);
+        on_tick(a);
         return 0;
     case AGENT_CONNECTED:
-        link_connected(a, event->host);
+        link_connected(l);
+        ready_connected(&a->ready, event->host);
+        t->wants_join = event->host || ready_host(&a->ready);
+        if (!t->wants_join) {
+            turn_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_USAGE,
+                       "this machine reaches the server over IPv6 and has no IPv4 address of its "
+                       "own, and TensorFlow listens on IPv4 only: give it one, or --address");
+        }
         return 0;
     case AGENT_DISCONNECTED:
-        link_disconnected(a, event->link, event->text);
+        if (a->said_goodbye) {
+            t->leaves_now = true;
+        } else {
+            link_disconnected(l, t, event->lost.how, event->lost.why);
+        }
         return 0;
     case AGENT_MESSAGE:
         return take_message(a, event->msg);
     case AGENT_PORTS_HELD:
-        if (event->n_ports != a->config.nproc) {
-            return TFE_EINVAL;
-        }
-        work_ports_held(a, event->epoch, event->ports);
-        return 0;
+        return ready_ports_held(&a->ready, t, event);
     case AGENT_PORTS_FAILED:
-        leave_with(a, AFTER_GOODBYE, AGENT_EXIT_FAILED, event->text);
+        turn_leave(t, LEAVE_WITH_GOODBYE, AGENT_EXIT_FAILED, event->why);
         return 0;
     case AGENT_SPAWNED:
-        if (event->local >= a->config.nproc) {
-            return TFE_EINVAL;
-        }
-        a->pids[event->local] = event->pid;
-        return 0;
     case AGENT_STANDBY:
-        if (event->local >= a->config.nproc) {
-            return TFE_EINVAL;
-        }
-        a->standby_pids[event->local] = event->pid;
-        return 0;
+        return on_process(a, event);
     case AGENT_SPAWN_FAILED:
     case AGENT_TRAINER_EXITED:
-        work_trainer_exited(a, event);
+        on_trainer_exited(a, &event->end);
         return 0;
     case AGENT_SWEPT:
-        work_swept(a);
+        if (work_swept(&a->work, t)) {
+            on_idle(a);
+        }
         return 0;
     case AGENT_LISTENING:
-        work_listening(a, event->epoch);
+        work_listening(&a->work, t, event->epoch);
         return 0;
     case AGENT_PROBED:
-        probe_done(a, event->probe, event->result);
+        msg = turn_tell(t, MSG_PROBED);
+        if (msg) {
+            msg->u.probed = event->probed;
+        }
+        return 0;
+    case AGENT_DEATH:
+        msg = turn_tell(t, MSG_DEATH);
+        if (msg) {
+            msg->u.death.certificate = event->certificate;
+        }
         return 0;
     case AGENT_FENCED:
-        work_fenced(a);
+        work_fenced(&a->work, t);
         return 0;
     case AGENT_GUARD:
-        a->guard_pid = event->pid;
-        a->guard_lost = false;
-        work_ready(a);
-        memset(a->told_pids, 0xff, sizeof(a->told_pids));
+        processes_guard(&a->processes, event->guard_pid);
+        t->wants_ready = true;
         return 0;
     case AGENT_GUARD_LOST:
-        work_guard_lost(a);
+        on_guard_lost(a);
         return 0;
     case AGENT_PROGRESS:
-        return progress_take(a, event);
+        return progress_take(&a->progress, t, event->progress.local, &event->progress.told);
     case AGENT_NOTICE:
-        return notice_take(a, &event->notice, event->text);
+        return notices_take(&a->notices, t, &event->notice);
     case AGENT_SIGNAL:
-        notice_signal(a, event->code);
+        notices_signal(&a->notices, t, event->signo);
+        if (notices_mean_end(&a->notices) && !t->is_up) {
+            link_hurry(l, t);
+        }
         return 0;
     }
     return TFE_EINVAL;
 }
 
+static void settle_join(struct agent *a)
+{
+    if (a->turn.wants_join) {
+        a->turn.wants_join = false;
+        struct msg_join of_work = work_join(&a->work);
+        of_work.host = ready_host(&a->ready);
+        link_join(&a->link, &a->turn, &of_work);
+        processes_forget_told(&a->processes);
+    }
+}
+
+static void settle_ready(struct agent *a)
+{
+    struct turn *t = &a->turn;
+    if (t->wants_ready && t->is_up && t->leave == LEAVE_NOT && ready_is_asked(&a->ready) &&
+        work_is_free(&a->work) && processes_may_start(&a->processes) &&
+        !notices_mean_end(&a->notices)) {
+        ready_say(&a->ready, t, tables_digest(&a->tables), progress_memory(&a->progress));
+    }
+    t->wants_ready = false;
+}
+
+/* The way out: nothing runs any more, then GOODBYE and a clean close, or the exit itself. */
+static void settle_leave(struct agent *a)
+{
+    struct turn *t = &a->turn;
+    if (t->leave == LEAVE_NOT || a->over) {
+        return;
+    }
+    if (!t->leaves_now) {
+        work_stop(&a->work, t, "the agent ends");
+        if (!a->turn.is_idle || a->said_goodbye) {
+            return;
+        }
+    }
+    if (!t->leaves_now && t->leave == LEAVE_WITH_GOODBYE && link_is_joined(&a->link)) {
+        turn_send(t, MSG_GOODBYE)->u.goodbye = (struct msg_goodbye){
+            .drained = true, .interrupted = notices_are_interrupt(&a->notices)};
+        turn_order(t, AGENT_DISCONNECT);
+        a->said_goodbye = true;
+        a->leave_by = turn_in(t, LEAVE_MS);
+        return;
+    }
+    struct agent_action *out = turn_order(t, AGENT_EXIT);
+    out->exit.code = t->exit_code;
+    out->exit.sentence = t->exit_sentence;
+    a->over = true;
+}
+
+static struct tfe_mono next_deadline(const struct agent *a)
+{
+    struct tfe_mono when = a->said_goodbye ? a->leave_by : link_deadline(&a->link, &a->turn);
+    when = tfe_mono_min(when, work_deadline(&a->work));
+    when = tfe_mono_min(when, progress_deadline(&a->progress, &a->turn));
+    return tfe_mono_min(when, notices_deadline(&a->notices, &a->turn));
+}
+
 int agent_step(struct agent *a, const struct agent_event *event, struct agent_actions *ret)
 {
+    struct turn *t = &a->turn;
     *ret = (struct agent_actions){.deadline = a->deadline};
-    a->n_actions = 0;
+    t->n_actions = 0;
     if (a->over) {
         return TFE_ESTATE;
     }
-    if (tfe_mono_before(a->now, event->now)) {
-        a->now = event->now;
-    }
+    t->now = tfe_mono_max(t->now, event->now);
     int rc = take(a, event);
     if (rc) {
         return rc;
     }
-    link_tell_processes(a);
-    notice_settle(a);
-    work_leave(a);
-    a->deadline = link_deadline(a);
-    if (a->work == WORK_RUNNING) {
-        a->deadline = tfe_mono_min(a->deadline, a->exit_deadline);
-    }
-    a->deadline = tfe_mono_min(a->deadline, progress_deadline(a));
-    a->deadline = tfe_mono_min(a->deadline, notice_deadline(a));
-    *ret = (struct agent_actions){.v = a->actions, .n = a->n_actions, .deadline = a->deadline};
+    settle_join(a);
+    settle_ready(a);
+    processes_tell(&a->processes, t);
+    notices_settle(&a->notices, t);
+    settle_leave(a);
+    a->deadline = next_deadline(a);
+    *ret = (struct agent_actions){.v = t->actions, .n = t->n_actions, .deadline = a->deadline};
     return 0;
 }

@@ -13,7 +13,7 @@
 #include "common/base/msg.h"
 #include "common/base/time.h"
 
-/* Exit codes of the agent, DESIGN 9. */
+/* Exit codes of the agent, design 9. */
 enum agent_exit {
     AGENT_EXIT_OK = 0,
     AGENT_EXIT_FAILED = 1,
@@ -24,51 +24,57 @@ enum agent_exit {
     AGENT_EXIT_SIGNAL = 128 /* + number */
 };
 
+/* Death certificates that an agent can bring from its own machine. */
+#define AGENT_DEATHS_MAX 8
+
 /* Strings are borrowed for the core's life. Durations in ms. */
 struct agent_config {
     struct tfe_id job;
     struct tfe_id node;
+    char node_secret[MSG_NODE_SECRET_CHARS + 1]; /* what node is the hash of; nobody else has it */
     const char *node_name;
-    uint32_t min_nodes, max_nodes, nproc;
-    uint32_t max_restarts, gather_ms, grow_wait_ms, stop_grace_ms; /* or MSG_UNSET */
-    uint32_t elastic_timeout_ms;                                   /* likewise */
+    struct job_spec spec; /* what the job wants; no wish of its own: the server's setting */
+    /* The node's own. */
     bool new_run;        /* asked for until the first WELCOME: what is over then is ours */
     const char *run_key; /* tfe_id: which run the node belongs to; NULL: any */
     bool durable;
-    bool no_grow;
-    uint32_t chief_grace_ms; /* or MSG_UNSET */
-    uint64_t script_digest;
-    uint64_t
-        highest_epoch; /* that the job's checkpoints are of, for all this node knows; 0: none */
+    bool fixed_ports;       /* the same in every epoch */
+    uint64_t highest_epoch; /* of the job's checkpoints, for all this node knows; 0: none */
     uint32_t pid;
     uint32_t join_timeout_ms;
     uint32_t monitor_interval_ms; /* longest time between two renewals; 0: as the server says */
     uint32_t exit_grace_ms;       /* for the other trainers, after the node's first ended well */
-    uint32_t preempt_grace_ms;    /* from SIGTERM or SIGINT to the end at the latest; 0: at once */
+    uint32_t preempt_grace_ms;    /* from a signal to the end at the latest; 0: at once */
     uint64_t seed;                /* of jitter */
+    /* Of the death certificate that the first guard has; hash "": it has none. */
+    struct tfe_id death_hash;
+    uint16_t guard_port;
+    /* Certificates that were found on this machine, in hexadecimal: earlier agents of the job. */
+    const char *deaths[AGENT_DEATHS_MAX]; /* NULL: no more */
 };
 
 enum agent_event_type {
     AGENT_BEGIN,          /* once, first */
     AGENT_TICK,           /* the deadline of the last step has come */
-    AGENT_CONNECTED,      /* host: where peers reach this node, if the user did not say */
-    AGENT_DISCONNECTED,   /* link: how it ended; text: a fragment for people */
+    AGENT_CONNECTED,      /* host */
+    AGENT_DISCONNECTED,   /* lost */
     AGENT_MESSAGE,        /* msg */
-    AGENT_PORTS_HELD,     /* ports: nproc numbers for epoch */
-    AGENT_PORTS_FAILED,   /* text */
-    AGENT_SPAWNED,        /* local, pid */
-    AGENT_SPAWN_FAILED,   /* local, code: 127 not found, 126 not executable; text */
-    AGENT_TRAINER_EXITED, /* local, code, signal, end, text: last lines of stderr */
+    AGENT_PORTS_HELD,     /* ports */
+    AGENT_PORTS_FAILED,   /* why */
+    AGENT_SPAWNED,        /* process: a trainer */
+    AGENT_SPAWN_FAILED,   /* end, with code 127: not found, 126: not executable */
+    AGENT_TRAINER_EXITED, /* end */
     AGENT_SWEPT,          /* answer to SWEEP: no descendant is left, no port still accepts */
-    AGENT_STANDBY,        /* local, pid: of its warm standby; 0: it has none */
-    AGENT_LISTENING,      /* every trainer of epoch listens */
+    AGENT_STANDBY,        /* process: a trainer's warm standby; pid 0: it has none */
+    AGENT_LISTENING,      /* epoch: every trainer of it listens */
     AGENT_FENCED,         /* the guard has killed everything, the fence had passed */
-    AGENT_GUARD,          /* pid: a guard is there (at the start, and after one was lost) */
-    AGENT_PROBED,         /* probe, result: what came of a PROBE */
+    AGENT_GUARD,          /* guard_pid: one is there (at the start, and after one was lost) */
+    AGENT_PROBED,         /* probed: what came of a PROBE */
+    AGENT_DEATH,          /* certificate: another node's guard gave it, for a PROBE */
     AGENT_GUARD_LOST,     /* it died; everything it had started has been killed and reaped */
-    AGENT_PROGRESS, /* progress: what a script of epoch told, or what was seen of its checkpoints */
-    AGENT_NOTICE,   /* notice: this machine will go away; text: who says so */
-    AGENT_SIGNAL    /* code: SIGTERM or SIGINT */
+    AGENT_PROGRESS,       /* progress */
+    AGENT_NOTICE,         /* notice: this machine will go away */
+    AGENT_SIGNAL          /* signo: one of those that end a program */
 };
 
 enum agent_link {
@@ -77,45 +83,47 @@ enum agent_link {
     AGENT_LINK_UNAUTHORISED /* closed without a byte after message 1 */
 };
 
-/* How far a trainer has come in its epoch. Told again in full with every change. */
-struct agent_progress {
-    bool has_step;
-    uint64_t step;    /* the last one that is done */
-    bool has_trained; /* one was done in this epoch: the step is no more only a checkpoint's */
-    bool has_saved;
-    uint64_t saved_step; /* of its newest checkpoint */
-    uint32_t saves;      /* checkpoints of this epoch; one that all ranks share counts once */
-    uint64_t answers;    /* number of the newest SAVE the script had heard of when it began that */
-    bool listens;        /* it is on the channel and can be asked to save */
-};
-
-/* A warning from one source. A later one of the same kind replaces it. */
+/* A warning from one source, which the log names. A later one of the same kind replaces it. */
 struct agent_notice {
     enum tfe_notice kind;
     struct tfe_mono deadline; /* NEVER: none is known */
     bool withdrawn;
     bool uncertain;
+    const char *source;
 };
 
 struct agent_event {
     enum agent_event_type type;
     struct tfe_mono now;
-    const struct tfe_msg *msg;
-    enum agent_link link;
-    const char *host;
-    const char *text; /* NULL: "" */
-    const uint16_t *ports;
-    size_t n_ports;
-    uint64_t epoch;
-    uint32_t local;
-    uint32_t pid;
-    uint32_t code;
-    uint32_t signal;
-    enum tfe_ending end;
-    uint64_t probe;
-    enum tfe_probe_result result;
-    struct agent_progress progress; /* with epoch, local */
-    struct agent_notice notice;
+    union {               /* as type says */
+        const char *host; /* where peers reach this node; NULL: nowhere, it has no IPv4 address */
+        struct {
+            enum agent_link how;
+            const char *why; /* a fragment for people, or NULL */
+        } lost;
+        const struct tfe_msg *msg;
+        struct {
+            uint64_t epoch;
+            const uint16_t *v; /* nproc numbers, held for it */
+            size_t n;
+        } ports;
+        const char *why;
+        struct {
+            uint32_t local, pid;
+            const char *tensorflow; /* of a standby: its version, or NULL */
+        } process;
+        struct msg_exited end; /* of one trainer: without epoch */
+        uint64_t epoch;
+        uint32_t guard_pid;
+        struct msg_probed probed;
+        const char *certificate;
+        struct {
+            uint32_t local;
+            struct msg_progress told; /* in full, with every change */
+        } progress;
+        struct agent_notice notice;
+        uint32_t signo;
+    };
 };
 
 enum agent_action_type {
@@ -123,48 +131,56 @@ enum agent_action_type {
     AGENT_DISCONNECT, /* send what is queued, then close; ends in DISCONNECTED */
     AGENT_HANG_UP,    /* close at once, nobody answers there; ends in DISCONNECTED */
     AGENT_SEND,       /* msg */
-    AGENT_HOLD_PORTS, /* epoch, fresh: ends in PORTS_HELD or PORTS_FAILED */
-    /* answer: let whoever connects to these ports (n_ports; held ones) know the node's id; else
-     * stop that, before the next action is carried out. */
-    AGENT_ANSWER,
-    AGENT_PROBE, /* msg, a PROBE: try those ports; ends in PROBED */
-    AGENT_SPAWN, /* place: start the node's nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
-    /* TERM and KILL everything of epoch; ends in SWEPT, after the TRAINER_EXITEDs. planned:
-     * trainers that listen are told to stop first and have grace_ms to end by themselves, all
-     * others end at once. It may come again without planned while that goes on: no more grace. */
-    AGENT_SWEEP,
-    AGENT_SAVE,  /* epoch, number, deadline (or NEVER): tell its scripts to save */
-    AGENT_FENCE, /* deadline: the guard kills everything then */
-    AGENT_EXIT,  /* code, text: one sentence, NULL none. Last action ever */
-    AGENT_TRACE  /* something a person may want to read */
+    AGENT_HOLD_PORTS, /* hold: ends in PORTS_HELD or PORTS_FAILED */
+    AGENT_ANSWER,     /* answer; carried out before the next action */
+    AGENT_PROBE,      /* probe: try those ports; ends in PROBED */
+    AGENT_SPAWN,      /* spawn: start nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
+    AGENT_SWEEP,      /* sweep: TERM and KILL; ends in SWEPT, after the TRAINER_EXITEDs */
+    AGENT_SAVE,       /* save: tell the scripts to */
+    AGENT_FENCE,      /* fence: the guard kills everything then */
+    AGENT_EXIT,       /* exit. Last action ever */
+    AGENT_TRACE       /* trace: something a person may want to read */
 };
 
+/* name, level, and under which names its rank, number and text are logged (NULL: not at all). */
 #define AGENT_TRACES(X)                                                                            \
-    X(CONNECTING, "connecting", WARN) /* still not there: number: ms since the first try; text */  \
-    X(JOINED, "joined", INFO)         /* number: ttl in ms */                                      \
-    X(LINK_LOST, "connection_lost", WARN)     /* text: how */                                      \
-    X(READY, "ready", DEBUG)                  /* epoch */                                          \
-    X(EPOCH, "epoch", INFO)                   /* epoch, number: rank, nodes, text: cause */        \
-    X(STOPPING, "stopping", INFO)             /* epoch, text: why */                               \
-    X(TRAINER_EXITED, "trainer_exited", INFO) /* epoch, number: code or 128 + signal */            \
-    X(EXITED, "exited", INFO)                 /* epoch, number: as above, of the node */           \
-    X(VOID_START, "void_start", WARN)         /* epoch; text: why it was not followed */           \
-    X(FENCED, "fenced", WARN)                 /* epoch */                                          \
-    X(GUARD_LOST, "guard_lost", ERROR)                                                             \
-    X(NOTICE, "notice", WARN)     /* number: ms to its deadline, 0 none; text: who says so */      \
-    X(DRAINING, "draining", INFO) /* number: signal */                                             \
-    X(REFUSED, "refused", ERROR)  /* number: code, text: sentence */
+    X(CONNECTING, "connecting", WARN, NULL, "waited_ms", "why") /* still not there */              \
+    X(JOINED, "joined", INFO, NULL, "ttl_ms", NULL)                                                \
+    X(LINK_LOST, "connection_lost", WARN, NULL, NULL, "why")                                       \
+    X(READY, "ready", DEBUG, NULL, NULL, NULL)                                                     \
+    X(EPOCH, "epoch", INFO, "rank", "nodes", "cause")                                              \
+    X(STOPPING, "stopping", INFO, NULL, NULL, "why")                                               \
+    X(TRAINER_EXITED, "trainer_exited", INFO, "local_rank", "status", NULL)                        \
+    X(EXITED, "exited", INFO, NULL, "status", "how")     /* of the node */                         \
+    X(VOID_START, "void_start", WARN, NULL, NULL, "why") /* why it was not followed */             \
+    X(FENCED, "fenced", WARN, NULL, NULL, NULL)                                                    \
+    X(GUARD_LOST, "guard_lost", ERROR, NULL, NULL, NULL)                                           \
+    X(NOTICE, "notice", WARN, NULL, "deadline_ms", "source") /* 0: it has none */                  \
+    X(DRAINING, "draining", INFO, NULL, "signal", NULL)                                            \
+    X(REFUSED, "refused", ERROR, NULL, NULL, "why") /* number: its code */
 
 enum agent_trace_kind {
-#define AGENT_TRACE_ENUM(NAME, name, level) AGENT_TRACE_##NAME,
+#define AGENT_TRACE_ENUM(NAME, name, level, rank, number, text) AGENT_TRACE_##NAME,
     AGENT_TRACES(AGENT_TRACE_ENUM)
 #undef AGENT_TRACE_ENUM
 };
 
 enum agent_trace_level { AGENT_LEVEL_DEBUG, AGENT_LEVEL_INFO, AGENT_LEVEL_WARN, AGENT_LEVEL_ERROR };
 
-const char *agent_trace_name(enum agent_trace_kind kind);
-enum agent_trace_level agent_trace_level(enum agent_trace_kind kind);
+struct agent_trace_words {
+    const char *name;
+    enum agent_trace_level level;
+    const char *rank, *number, *text;
+};
+const struct agent_trace_words *agent_trace_words(enum agent_trace_kind kind);
+
+struct agent_trace {
+    enum agent_trace_kind kind;
+    uint64_t epoch; /* 0: it is of none */
+    uint32_t rank;
+    uint64_t number;
+    const char *text;
+};
 
 /* Where the trainers of this node stand in an epoch. */
 struct agent_place {
@@ -176,24 +192,42 @@ struct agent_place {
     size_t n_rows;
 };
 
-/* Everything an action points to lives until the next agent_step. */
+/* What an action points to lives until the next agent_step, or as long as the event it answers. */
 struct agent_action {
     enum agent_action_type type;
-    struct tfe_msg msg;
-    struct agent_place place;
-    struct tfe_mono deadline;
-    uint64_t epoch;
-    bool fresh;
-    bool answer;
-    bool planned;
-    uint32_t grace_ms;
-    const uint16_t *ports;
-    size_t n_ports;
-    int code;
-    enum agent_trace_kind trace;
-    uint64_t number;
-    uint32_t nodes;
-    const char *text;
+    union { /* as type says */
+        struct tfe_msg msg;
+        struct {
+            uint64_t epoch;
+            bool fresh; /* other ports than before */
+        } hold;
+        struct {
+            bool on; /* let whoever connects to these ports know the node's id; else stop that */
+            uint64_t epoch;
+            const uint16_t *ports; /* held ones */
+            size_t n_ports;
+        } answer;
+        const struct msg_probe *probe;
+        struct agent_place spawn;
+        struct { /* It may come again without planned while it goes on: no more grace. */
+            uint64_t epoch;
+            bool planned;      /* trainers that listen are told to stop first … */
+            uint32_t grace_ms; /* and have so long to end by themselves; all others end at once */
+            bool in_memory;    /* … their state need not be on disk, if it is kept in memory */
+        } sweep;
+        struct {
+            uint64_t epoch;
+            uint64_t number;
+            struct tfe_mono deadline; /* or NEVER */
+            bool in_memory;           /* a state that is kept in memory will do */
+        } save;
+        struct tfe_mono fence;
+        struct {
+            int code;
+            const char *sentence; /* NULL: none */
+        } exit;
+        struct agent_trace trace;
+    };
 };
 
 struct agent_actions {

@@ -1,107 +1,116 @@
-/* agent/core/progress.c: how far the trainers of this node have come, told to the server; and
- * asking their scripts to save. */
-#include "agent/core/core.h"
+/* agent/core/progress.c: see progress.h. */
+#include "agent/core/progress.h"
 
 /* Steps may take a millisecond; the server needs to hear of them only now and then … */
 #define TELL_EVERY_MS 200
 
 /* … and less than a thousand times a second of a large job: its nodes tell the same, and not all at
  * once. */
-static int64_t tell_every_ms(struct agent *a)
+static int64_t tell_every_ms(const struct progress *p, struct turn *t)
 {
-    const uint32_t nodes = a->running.nodes;
-    return nodes <= TELL_EVERY_MS ? TELL_EVERY_MS : (int64_t)rng_between(&a->rng, nodes, 2 * nodes);
+    return p->nodes <= TELL_EVERY_MS ? TELL_EVERY_MS
+                                     : (int64_t)rng_between(&t->rng, p->nodes, 2 * p->nodes);
 }
 
-void progress_begin(struct agent *a)
+void progress_begin(struct progress *p, const struct turn *t, uint64_t epoch, uint32_t nodes)
 {
-    a->progress = (struct progress){.is_told = true, .next = a->now};
+    const struct msg_memory memory = p->memory;
+    *p = (struct progress){.all = {.epoch = epoch, .memory = memory},
+                           .memory = memory,
+                           .nodes = nodes,
+                           .is_told = true,
+                           .next = t->now};
 }
 
-static void tell(struct agent *a)
+void progress_end(struct progress *p)
 {
-    struct progress *p = &a->progress;
+    p->all.epoch = 0;
+}
+
+static void tell(struct progress *p, struct turn *t)
+{
     p->is_told = true;
-    p->next = tfe_mono_add(a->now, tell_every_ms(a));
-    act_send(a, MSG_PROGRESS)->u.progress = (struct msg_progress){
-        .epoch = a->epoch,
-        .has_step = p->all.has_step,
-        .step = p->all.step,
-        .has_saved = p->all.has_saved,
-        .saved_step = p->all.saved_step,
-        .saves = p->all.saves,
-        .answers = p->all.answers,
-        .listens = p->all.listens,
-    };
+    p->next = turn_in(t, tell_every_ms(p, t));
+    turn_send(t, MSG_PROGRESS)->u.progress = p->all;
 }
 
-int progress_take(struct agent *a, const struct agent_event *event)
+/* All trainers of an epoch take the same steps; one may be heard of before another. */
+static void newer(bool *has, uint64_t *step, bool told_has, uint64_t told_step)
 {
-    struct progress *p = &a->progress;
-    const struct agent_progress *told = &event->progress;
-    if (event->local >= a->config.nproc) {
+    if (told_has && (!*has || told_step > *step)) {
+        *has = true;
+        *step = told_step;
+    }
+}
+
+static bool is_same_memory(const struct msg_memory *a, const struct msg_memory *b)
+{
+    return a->bytes == b->bytes && a->has_kept == b->has_kept && a->epoch == b->epoch &&
+           a->step == b->step;
+}
+
+int progress_take(struct progress *p, struct turn *t, uint32_t local,
+                  const struct msg_progress *told)
+{
+    if (local >= t->config.spec.nproc) {
         return TFE_EINVAL;
     }
-    if (a->work == WORK_IDLE || event->epoch != a->epoch) {
+    if (p->all.epoch == 0 || told->epoch != p->all.epoch) {
         return 0; /* of trainers that have ended */
     }
-    struct agent_progress was = p->all;
-    uint64_t bit = UINT64_C(1) << event->local;
+    struct msg_progress was = p->all;
+    uint64_t bit = UINT64_C(1) << local;
     p->listeners = told->listens ? p->listeners | bit : p->listeners & ~bit;
     p->all.listens = p->listeners != 0;
-    /* All trainers of an epoch take the same steps; one may be heard of before another. */
-    if (told->has_step && (!was.has_step || told->step > was.step)) {
-        p->all.has_step = true;
-        p->all.step = told->step;
-    }
-    if (told->has_saved && (!was.has_saved || told->saved_step > was.saved_step)) {
-        p->all.has_saved = true;
-        p->all.saved_step = told->saved_step;
-    }
+    newer(&p->all.has_step, &p->all.step, told->has_step, told->step);
+    newer(&p->all.has_saved, &p->all.saved_step, told->has_saved, told->saved_step);
     p->all.saves = told->saves > was.saves ? told->saves : was.saves;
     p->all.answers = told->answers > was.answers ? told->answers : was.answers;
+    p->all.kept_answers =
+        told->kept_answers > was.kept_answers ? told->kept_answers : was.kept_answers;
+    p->all.memory = p->memory = told->memory;
+    p->all.has_from = told->has_from;
+    p->all.from_step = told->from_step;
+    p->all.ends = was.ends || told->ends;
     bool is_urgent = p->all.saves != was.saves || p->all.answers != was.answers ||
                      p->all.listens != was.listens || p->all.has_saved != was.has_saved ||
-                     p->all.saved_step != was.saved_step;
-    if (!is_urgent && p->all.has_step == was.has_step && p->all.step == was.step) {
+                     p->all.saved_step != was.saved_step || p->all.ends != was.ends ||
+                     p->all.kept_answers != was.kept_answers;
+    bool is_known = p->all.has_step == was.has_step && p->all.step == was.step &&
+                    p->all.has_from == was.has_from && p->all.from_step == was.from_step &&
+                    is_same_memory(&p->all.memory, &was.memory);
+    if (!is_urgent && is_known) {
         return 0;
     }
     p->is_told = false;
-    if (a->link.state == LINK_UP && (is_urgent || !tfe_mono_before(a->now, p->next))) {
-        tell(a);
+    if (t->is_up && (is_urgent || turn_is_past(t, p->next))) {
+        tell(p, t);
     }
     return 0;
 }
 
-void progress_welcome(struct agent *a)
+void progress_welcome(struct progress *p, struct turn *t)
 {
-    const struct agent_progress *all = &a->progress.all;
-    if (a->work != WORK_IDLE && (all->has_step || all->has_saved || all->saves || all->listens)) {
-        tell(a); /* the server may be another one, which knows nothing of it */
+    const struct msg_progress *all = &p->all;
+    bool is_told = all->has_step || all->has_saved || all->saves || all->listens || all->ends;
+    if (p->all.epoch != 0 && (is_told || all->memory.bytes > 0)) {
+        tell(p, t); /* the server may be another one, which knows nothing of it */
     }
 }
 
-void progress_tick(struct agent *a)
+void progress_tick(struct progress *p, struct turn *t)
 {
-    if (!tfe_mono_before(a->now, progress_deadline(a))) {
-        tell(a);
+    if (turn_is_past(t, progress_deadline(p, t))) {
+        tell(p, t);
     }
 }
 
-struct tfe_mono progress_deadline(const struct agent *a)
+const struct msg_memory *progress_memory(const struct progress *p)
 {
-    bool is_due = a->work != WORK_IDLE && !a->progress.is_told && a->link.state == LINK_UP;
-    return is_due ? a->progress.next : TFE_MONO_NEVER;
+    return &p->memory;
 }
 
-void progress_ask(struct agent *a, const struct msg_save *save)
+struct tfe_mono progress_deadline(const struct progress *p, const struct turn *t)
 {
-    if (a->work != WORK_RUNNING || save->epoch != a->epoch) {
-        return; /* overtaken by its end */
-    }
-    struct agent_action *ask = act_push(a, AGENT_SAVE);
-    ask->epoch = save->epoch;
-    ask->number = save->number;
-    ask->deadline =
-        save->within_ms == MSG_UNSET ? TFE_MONO_NEVER : tfe_mono_add(a->now, save->within_ms);
+    return p->all.epoch != 0 && !p->is_told && t->is_up ? p->next : TFE_MONO_NEVER;
 }

@@ -1,29 +1,19 @@
-/* agent/core/table.c: the cluster tables as they come in, chunk by chunk, whole or as changes of
- * the one that the last START named. That one stays until the next START names another: a switch
- * may be given up half way. */
-#include "common/base/table.h"
+/* agent/core/tables.c: see tables.h. */
+#include "agent/core/tables.h"
 
 #include <string.h>
 
-#include "agent/core/core.h"
+#include "common/base/table.h"
 
-static int reserve(struct agent *a, struct table *t, size_t rows, size_t hosts_n)
+static int reserve(const struct tables *ts, struct table *t, size_t rows, size_t hosts_n)
 {
-    void *v = t->rows;
-    int rc = mem_reserve(a->mem, &v, &t->cap_rows, rows, sizeof(*t->rows));
-    t->rows = v;
-    if (rc) {
-        return rc;
-    }
-    v = t->host_at;
-    rc = mem_reserve(a->mem, &v, &t->cap_host_at, rows, sizeof(*t->host_at));
-    t->host_at = v;
-    if (rc) {
-        return rc;
-    }
-    v = t->hosts;
-    rc = mem_reserve(a->mem, &v, &t->cap_hosts, hosts_n, 1);
-    t->hosts = v;
+    void *v[] = {t->rows, t->host_at, t->hosts};
+    int rc = mem_reserve(ts->mem, &v[0], &t->cap_rows, rows, sizeof(*t->rows));
+    rc = rc ? rc : mem_reserve(ts->mem, &v[1], &t->cap_host_at, rows, sizeof(*t->host_at));
+    rc = rc ? rc : mem_reserve(ts->mem, &v[2], &t->cap_hosts, hosts_n, 1);
+    t->rows = v[0];
+    t->host_at = v[1];
+    t->hosts = v[2];
     return rc;
 }
 
@@ -42,12 +32,21 @@ static void set_row(struct table *t, const struct msg_row *row)
     size_t n = strlen(row->host) + 1;
     memcpy(t->hosts + t->n_hosts, row->host, n);
     t->host_at[row->rank] = t->n_hosts;
-    t->rows[row->rank] = (struct msg_row){.rank = row->rank, .host = NULL, .port = row->port};
+    t->rows[row->rank] = *row;
+    t->rows[row->rank].host = NULL;
     t->n_hosts += n;
 }
 
-static int take_whole(struct agent *a, struct table *t, const struct msg_table *chunk)
+static void set_rows(struct table *t, const struct msg_table *chunk)
 {
+    for (size_t i = 0; i < chunk->n_rows; i++) {
+        set_row(t, &chunk->rows[i]);
+    }
+}
+
+static int take_whole(struct tables *ts, const struct msg_table *chunk)
+{
+    struct table *t = &ts->coming;
     /* A chunk with rank 0 begins a table, whatever was there before. */
     bool begins = chunk->n_rows > 0 && chunk->rows[0].rank == 0;
     if (!begins && (chunk->epoch != t->epoch || chunk->world != t->world || t->base != 0)) {
@@ -62,7 +61,7 @@ static int take_whole(struct agent *a, struct table *t, const struct msg_table *
             return TFE_EINVAL;
         }
     }
-    if (reserve(a, t, first + chunk->n_rows, (begins ? 0 : t->n_hosts) + hosts_size(chunk))) {
+    if (reserve(ts, t, first + chunk->n_rows, (begins ? 0 : t->n_hosts) + hosts_size(chunk))) {
         return TFE_ENOMEM;
     }
     if (begins) {
@@ -71,9 +70,7 @@ static int take_whole(struct agent *a, struct table *t, const struct msg_table *
         t->base = 0;
         t->n_hosts = 0;
     }
-    for (size_t i = 0; i < chunk->n_rows; i++) {
-        set_row(t, &chunk->rows[i]);
-    }
+    set_rows(t, chunk);
     t->n = first + chunk->n_rows;
     return 0;
 }
@@ -90,8 +87,8 @@ static void begin_changes(struct table *t, const struct table *held, const struc
     for (uint32_t rank = 0; rank < chunk->world; rank++) {
         struct msg_row row = {.rank = rank, .host = ""};
         if (rank < held->n) {
-            row.host = held->rows[rank].host;
-            row.port = table_port(held->rows[rank].port, chunk->turned);
+            row = held->rows[rank];
+            row.port = table_port(row.port, chunk->turned);
         }
         set_row(t, &row);
     }
@@ -108,69 +105,77 @@ static bool is_in_order(const struct msg_table *chunk)
     return true;
 }
 
-static int take_changes(struct agent *a, struct table *t, const struct msg_table *chunk)
+static int take_changes(struct tables *ts, const struct msg_table *chunk)
 {
+    struct table *t = &ts->coming;
     bool goes_on =
         chunk->epoch == t->epoch && chunk->world == t->world && chunk->base_digest == t->base;
-    bool is_here = chunk->epoch == a->table.epoch; /* told twice, over a reconnect */
-    if ((!goes_on && !is_here && a->table.digest != chunk->base_digest) || !is_in_order(chunk)) {
+    bool is_here = chunk->epoch == ts->held.epoch; /* told twice, over a reconnect */
+    if ((!goes_on && !is_here && ts->held.digest != chunk->base_digest) || !is_in_order(chunk)) {
         return TFE_EINVAL;
     }
     if (is_here) {
         return 0;
     }
     /* A row that the old one had not takes a byte. */
-    size_t before = goes_on ? t->n_hosts : a->table.n_hosts + chunk->world;
-    if (reserve(a, t, chunk->world, before + hosts_size(chunk))) {
+    size_t before = goes_on ? t->n_hosts : ts->held.n_hosts + chunk->world;
+    if (reserve(ts, t, chunk->world, before + hosts_size(chunk))) {
         return TFE_ENOMEM;
     }
     if (!goes_on) {
-        begin_changes(t, &a->table, chunk);
+        begin_changes(t, &ts->held, chunk);
     }
-    for (size_t i = 0; i < chunk->n_rows; i++) {
-        set_row(t, &chunk->rows[i]);
-    }
+    set_rows(t, chunk);
     return 0;
 }
 
-int table_take(struct agent *a, const struct msg_table *chunk)
+int tables_take(struct tables *ts, const struct msg_table *chunk)
 {
     if (chunk->world > MSG_NODES_MAX * MSG_NPROC_MAX) {
         return TFE_EINVAL;
     }
-    return chunk->base_digest == 0 ? take_whole(a, &a->coming, chunk)
-                                   : take_changes(a, &a->coming, chunk);
+    return chunk->base_digest == 0 ? take_whole(ts, chunk) : take_changes(ts, chunk);
 }
 
-bool table_begin(struct agent *a, uint64_t epoch, uint64_t digest)
+const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t digest)
 {
-    struct table *t = &a->coming;
+    struct table *t = &ts->coming;
     bool whole = t->epoch == epoch && t->n == t->world && t->n > 0;
     for (size_t i = 0; whole && i < t->n; i++) {
         t->rows[i].host = t->hosts + t->host_at[i]; /* hosts no longer moves */
     }
     if (!whole || table_digest(t->rows, t->n) != digest) {
         t->epoch = 0;
-        a->table.digest = 0; /* changes of it would come to the same again */
-        return false;
+        ts->held.digest = 0; /* changes of it would come to the same again */
+        return NULL;
     }
-    struct table old = a->table;
-    a->table = *t;
-    a->table.digest = digest;
-    a->coming = old;
-    a->coming.epoch = 0;
-    return true;
+    struct table old = ts->held;
+    ts->held = *t;
+    ts->held.digest = digest;
+    ts->coming = old;
+    ts->coming.epoch = 0;
+    return &ts->held;
 }
 
-static void done(struct agent *a, struct table *t)
+uint64_t tables_digest(const struct tables *ts)
 {
-    mem_free(a->mem, t->rows);
-    mem_free(a->mem, t->host_at);
-    mem_free(a->mem, t->hosts);
+    return ts->held.digest;
 }
 
-void table_done(struct agent *a)
+static void done(const struct tables *ts, struct table *t)
 {
-    done(a, &a->table);
-    done(a, &a->coming);
+    mem_free(ts->mem, t->rows);
+    mem_free(ts->mem, t->host_at);
+    mem_free(ts->mem, t->hosts);
+}
+
+void tables_init(struct tables *ts, const struct tfe_mem *mem)
+{
+    *ts = (struct tables){.mem = mem};
+}
+
+void tables_drop(struct tables *ts)
+{
+    done(ts, &ts->held);
+    done(ts, &ts->coming);
 }
