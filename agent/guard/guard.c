@@ -15,10 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/guard/guard_loop.h"
-#include "agent/guard/guard_spawn.h"
+#include "agent/core/death.h"
+#include "agent/guard/guard_death.h"
+#include "agent/guard/guard_state.h"
+#include "agent/reach/private_dir.h"
 #include "agent/reach/proc.h"
-#include "agent/scripts/private_dir.h"
+#include "common/net/join.h"
 
 /* An agent that is killed lets go of its end of the pair before it is gone. */
 #define ORPHAN_LOOKS 1000
@@ -57,7 +59,7 @@ static void title_set(const char *name)
 {
     prctl(PR_SET_NAME, name, 0, 0, 0);
     if (title.n > strlen(name)) {
-        /* Also wipes a token that was given on the command line. */
+        /* A token that was given on the command line, too. */
         memset(title.start, 0, title.n);
         memcpy(title.start, name, strlen(name));
     }
@@ -116,12 +118,34 @@ static void directories_remove(pid_t agent)
     private_dir_clean_up();
 }
 
-static _Noreturn void guard_run(int pair, pid_t agent)
+/* Nothing of the agent's lives any more, nor does the agent. death: NULL where there is none. */
+static void guard_leave(const struct guard_end *end, const struct guard_death *death, pid_t agent)
 {
+    const struct death_facts facts = {.is_first = death != NULL,
+                                      .agent_is_gone = end->agent_is_gone,
+                                      .is_childless = end->is_childless};
+    if (end->was_left) {
+        return; /* it has told the server, or comes to no harm by waiting */
+    }
+    bool tells = death && end->fence_ms != GUARD_NEVER && agent_death_is_proven(&facts);
+    int fd = tells && death->port != 0 ? DEATH_FD : -1;
+    if (tells) {
+        guard_death_tell(death, fd);
+    }
+    directories_remove(agent);
+    if (tells) {
+        guard_death_serve(death, fd, end->fence_ms);
+    }
+}
+
+static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t agent)
+{
+    struct tfe_why why;
     setsid();
     title_set("tfe-guard");
+    join_forget(NULL);
     signals_arrange();
-    if (proc_become_subreaper() != 0) {
+    if (proc_become_subreaper(&why) != 0) {
         fail("tfe-guard: cannot become a subreaper\n");
     }
     /* Move the pair out of the way of everything that gets a fixed number. */
@@ -131,8 +155,13 @@ static _Noreturn void guard_run(int pair, pid_t agent)
         (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0)) {
         fail("tfe-guard: cannot arrange its descriptors\n");
     }
+    bool has_port = death && death->port != 0;
+    int port = has_port ? fcntl(death->fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD) : -1;
     place(high, PAIR_FD, "tfe-guard: cannot keep its pipe\n");
-    guard_close_from(PAIR_FD + 1);
+    if (has_port) {
+        place(port, DEATH_FD, "tfe-guard: cannot keep its port\n");
+    }
+    closefrom(has_port ? DEATH_FD + 1 : DEATH_FD);
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
@@ -140,13 +169,12 @@ static _Noreturn void guard_run(int pair, pid_t agent)
           "tfe-guard: cannot make a signalfd\n");
     place(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), FENCE_FD,
           "tfe-guard: cannot make a timer on CLOCK_BOOTTIME\n");
-    if (!guard_serve()) {
-        directories_remove(agent);
-    }
+    struct guard_end end = guard_serve();
+    guard_leave(&end, death, agent);
     _exit(0);
 }
 
-int guard_fork(struct guard_process *ret, struct tfe_why *why)
+int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_why *why)
 {
     if (access("/proc/self/stat", R_OK) != 0) {
         why_errno(why, "guard: /proc is needed to find what trainers start");
@@ -166,7 +194,7 @@ int guard_fork(struct guard_process *ret, struct tfe_why *why)
     pid_t agent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        guard_run(pair[1], agent);
+        guard_run(pair[1], death, agent);
     }
     int error = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -178,5 +206,10 @@ int guard_fork(struct guard_process *ret, struct tfe_why *why)
         return TFE_ESYS;
     }
     *ret = (struct guard_process){.pid = pid, .fd = pair[0]};
+    if (death) {
+        ret->death_hash = death->hash;
+        ret->death_port = death->port;
+        guard_death_forget(death);
+    }
     return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "agent/reach/cgroup.h"
 #include "agent/reach/entries.h"
+#include "common/net/fd.h"
 
 /* With the guard's process id behind it. */
 #define NAME_PREFIX "tfe-guard-"
@@ -38,9 +39,7 @@ static bool kill_all(int dir, const char *name)
     snprintf(path, sizeof path, "%s/cgroup.kill", name);
     int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
     bool is_written = fd >= 0 && write(fd, "1", 1) == 1;
-    if (fd >= 0) {
-        close(fd);
-    }
+    fd_drop(&fd);
     return is_written;
 }
 
@@ -139,19 +138,12 @@ static bool is_ours(const char *own)
     return access(own, W_OK) == 0 && access(file, W_OK) == 0 && is_delegated(own);
 }
 
-/* Of an open directory of a guard: its groups. */
-static void groups_remove(int dir)
+/* Of a guard's directory: only groups are numbers, and nothing else is a directory there. */
+static void group_remove(int dir, const char *name)
 {
-    DIR *entries = entries_open(dir);
-    if (!entries) {
-        return;
+    if (name[0] >= '1' && name[0] <= '9') {
+        (void)unlinkat(dir, name, AT_REMOVEDIR);
     }
-    for (const struct dirent *entry; (entry = readdir(entries));) {
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') {
-            (void)unlinkat(dir, entry->d_name, AT_REMOVEDIR);
-        }
-    }
-    closedir(entries);
 }
 
 /* Its guard is dead if nobody holds the lock: kills what lives there, and removes it. */
@@ -163,7 +155,7 @@ static void stale_remove(int own, const char *name)
     }
     if (flock(dir, LOCK_EX | LOCK_NB) == 0 && kill_all(own, name)) {
         for (int i = 0; i < STALE_LOOKS; i++) {
-            groups_remove(dir);
+            entries_each(dir, "", group_remove);
             if (unlinkat(own, name, AT_REMOVEDIR) == 0 || errno != EBUSY) {
                 break;
             }
@@ -171,20 +163,6 @@ static void stale_remove(int own, const char *name)
         }
     }
     close(dir);
-}
-
-static void stale_remove_all(int own)
-{
-    DIR *entries = entries_open(own);
-    if (!entries) {
-        return;
-    }
-    for (const struct dirent *entry; (entry = readdir(entries));) {
-        if (strncmp(entry->d_name, NAME_PREFIX, sizeof NAME_PREFIX - 1) == 0) {
-            stale_remove(own, entry->d_name);
-        }
-    }
-    closedir(entries);
 }
 
 /* One try with this name. False, with dir -1: another guard has it, or has just removed it as
@@ -202,10 +180,7 @@ static bool directory_make(struct guard_groups *groups, int own, const char *nam
         locked.st_ino == named.st_ino) {
         return true;
     }
-    if (groups->dir >= 0) {
-        close(groups->dir);
-        groups->dir = -1;
-    }
+    fd_drop(&groups->dir);
     return false;
 }
 
@@ -221,7 +196,7 @@ void guard_groups_open(struct guard_groups *groups)
     if (own < 0) {
         return;
     }
-    stale_remove_all(own);
+    entries_each(own, NAME_PREFIX, stale_remove);
     for (int i = 0; i < NAME_TRIES && groups->dir < 0; i++) {
         int n = snprintf(groups->path, sizeof groups->path, "%s/" NAME_PREFIX "%d.%d", own_path,
                          (int)getpid(), i);
@@ -242,9 +217,8 @@ void guard_groups_close(struct guard_groups *groups)
     if (groups->dir < 0) {
         return;
     }
-    groups_remove(groups->dir);
+    entries_each(groups->dir, "", group_remove);
     (void)rmdir(groups->path);
-    close(groups->dir);
-    groups->dir = -1;
+    fd_drop(&groups->dir);
     memset(groups->state, GROUP_FREE, sizeof groups->state);
 }

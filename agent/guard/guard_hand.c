@@ -1,11 +1,8 @@
 /* agent/guard/guard_hand.c: standbys: a trainer's start goes to a process that has imported its
  * modules already. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -13,8 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/guard/guard_spawn.h"
+#include "agent/guard/guard_block.h"
 #include "agent/guard/guard_state.h"
+#include "agent/reach/proc.h"
+#include "common/net/fd.h"
 
 bool hand_may_renice(void)
 {
@@ -27,61 +26,14 @@ bool hand_may_renice(void)
 
 /* Back to the priorities of a process that never was a standby. Both kinds belong to threads, and
  * an import may have started some. */
-static void priorities_restore(const struct guard *g, pid_t pid)
+static bool priority_restore(void *ctx, int thread)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    int own = getpriority(PRIO_PROCESS, 0);
-    DIR *dir = opendir(path);
-    const struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        int thread = atoi(entry->d_name);
-        if (thread <= 0) {
-            continue;
-        }
-        syscall(SYS_ioprio_set, GUARD_IOPRIO_WHO_PROCESS, thread, 0);
-        if (g->may_renice) {
-            setpriority(PRIO_PROCESS, (id_t)thread, own);
-        }
+    const struct guard *g = ctx;
+    syscall(SYS_ioprio_set, GUARD_IOPRIO_WHO_PROCESS, thread, 0);
+    if (g->may_renice) {
+        setpriority(PRIO_PROCESS, (id_t)thread, getpriority(PRIO_PROCESS, 0));
     }
-    if (dir) {
-        closedir(dir);
-    }
-}
-
-/* To the bootstrap: how the block is to be read, with the order's descriptors. */
-static bool hand_send(int control, const struct guard_order *order, const int fds[GUARD_FDS])
-{
-    struct guard_hand_over words = {.block_bytes = order->block_bytes,
-                                    .n_args = order->n_args,
-                                    .n_env = order->n_env,
-                                    .has_directory = order->has_directory};
-    union {
-        char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
-        struct cmsghdr align;
-    } rights;
-    memset(&rights, 0, sizeof rights);
-    struct iovec part = {.iov_base = &words, .iov_len = sizeof words};
-    struct msghdr msg = {.msg_iov = &part,
-                         .msg_iovlen = 1,
-                         .msg_control = rights.bytes,
-                         .msg_controllen = sizeof rights.bytes};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(GUARD_FDS * sizeof(int));
-    memcpy(CMSG_DATA(head), fds, GUARD_FDS * sizeof(int));
-    return sendmsg(control, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof words;
-}
-
-void hand_close(struct hand *hand)
-{
-    for (size_t i = 0; hand->is_open && i < GUARD_FDS; i++) {
-        if (hand->fds[i] >= 0) {
-            close(hand->fds[i]);
-        }
-    }
-    hand->is_open = false;
+    return true;
 }
 
 /* Keeps what was handed over until it is taken. A descriptor that cannot be kept only means that
@@ -107,7 +59,7 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
         hand_listen(from); /* it may just have said that it cannot */
     }
     if (!from->is_standby || !slot_has_process(from) || from->control < 0 || from->owes_cold ||
-        !hand_send(from->control, order, fds)) {
+        !guard_send(from->control, &order->words, sizeof order->words, fds)) {
         slot_spawn(g, to, order, fds);
         return;
     }
@@ -121,7 +73,7 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     from->report = -1;
     from->group = GUARD_NO_GROUP;
     slot_reset(g, from);
-    priorities_restore(g, to->pid);
+    (void)proc_each_of(to->pid, "task", priority_restore, g);
 }
 
 void hand_listen(struct slot *slot)
@@ -136,17 +88,15 @@ void hand_listen(struct slot *slot)
             continue; /* it ended with something unread; what it had said before comes next */
         }
         if (n <= 0) {
-            close(slot->control);
-            slot->control = -1;
-        } else if (words[0] == GUARD_SAYS_WARM) {
-            slot->owes_warm = slot->is_standby;
+            fd_drop(&slot->control);
         } else if (words[0] == GUARD_SAYS_TAKEN) {
             hand_close(&slot->hand);
-        } else if (words[0] == GUARD_SAYS_COLD) {
+        } else if (words[0] == GUARD_SAYS_WARM || words[0] == GUARD_SAYS_COLD) {
             size_t length = (size_t)n - 1 < GUARD_TEXT_MAX - 1 ? (size_t)n - 1 : GUARD_TEXT_MAX - 1;
             memcpy(slot->why, words + 1, length);
             slot->why[length] = '\0';
-            slot->owes_cold = true;
+            slot->owes_warm = words[0] == GUARD_SAYS_WARM && slot->is_standby;
+            slot->owes_cold = words[0] == GUARD_SAYS_COLD;
         }
     }
 }

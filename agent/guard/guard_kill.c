@@ -1,11 +1,12 @@
 /* agent/guard/guard_kill.c: the walks of tfe-guard: kill, signal, and see who is left. */
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/guard/guard_state.h"
 #include "agent/reach/proc.h"
+#include "common/base/backoff.h"
+#include "common/net/clock.h"
 
 /* Between two looks for survivors. TensorFlow takes 32 to 90 ms from SIGKILL to the grave, a
  * process that forks while it is looked at shows at the next look; what is left after PATIENT_US is
@@ -54,11 +55,14 @@ void kill_everything(struct guard *g)
     g->empty_looks = 0;
     if (!g->killing) {
         g->killing = true;
-        g->killing_since_us = guard_now_us();
+        g->killing_since_us = clock_us();
         g->stuck_told_us = 0;
     }
     look_soon(g);
 }
+
+/* To the main process alone: what it forked has its handler, and is not to save what it saves. */
+#define TERM_BIT (UINT64_C(1) << (SIGTERM - 1))
 
 /* What one walk over the descendants is for. */
 struct look {
@@ -79,7 +83,8 @@ static bool look_pick(void *ctx, pid_t pid, pid_t session)
         }
         is_standby = is_standby || slot->is_standby;
         if (look->signal) {
-            wanted = wanted || (slot->signals & look->signal);
+            bool is_for_all = look->signal != TERM_BIT || slot->pid == pid;
+            wanted = wanted || ((slot->signals & look->signal) && is_for_all);
         } else if (slot->state == SLOT_ENDING) {
             slot->others_live = true;
             wanted = true;
@@ -92,7 +97,7 @@ static bool look_pick(void *ctx, pid_t pid, pid_t session)
 
 static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
 {
-    int64_t now = guard_now_us();
+    int64_t now = clock_us();
     pid_t stuck = refused;
     if (!stuck && now - g->killing_since_us >= STUCK_AFTER_US) {
         stuck = alive;
@@ -106,14 +111,14 @@ static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
 
 static void next_look(struct guard *g, bool trainers_left)
 {
-    int64_t now = guard_now_us();
+    int64_t now = clock_us();
     bool waits = trainers_left && g->pause_us > PAUSE_FIRST_US && g->pause_us < PAUSE_DYING_US;
     g->look_us = now + (waits ? PAUSE_DYING_US : g->pause_us);
-    int64_t longest = PAUSE_LONGEST_US;
+    uint32_t longest = PAUSE_LONGEST_US;
     if (g->killing && now - g->killing_since_us > PATIENT_US) {
         longest = PAUSE_PATIENT_US;
     }
-    g->pause_us = g->pause_us * 2 < longest ? g->pause_us * 2 : longest;
+    g->pause_us = backoff_next(g->pause_us, PAUSE_FIRST_US, longest);
 }
 
 void survivors_kill(struct guard *g)
@@ -131,7 +136,7 @@ void survivors_kill(struct guard *g)
     }
     bool ending = false;
     bool trainers_left = false;
-    int64_t now = guard_now_us();
+    int64_t now = clock_us();
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         struct slot *slot = &g->slots[i];
         trainers_left = trainers_left || (slot_has_process(slot) && !slot->is_standby);
@@ -177,7 +182,7 @@ void signals_send(struct guard *g)
             for (size_t i = 0; rc != 0 && i < GUARD_SLOTS; i++) {
                 /* No /proc for the moment (no descriptors): the main group at least. */
                 if (g->slots[i].signals & look.signal) {
-                    kill(-g->slots[i].pid, signo);
+                    kill(signo == SIGTERM ? g->slots[i].pid : -g->slots[i].pid, signo);
                 }
             }
         }

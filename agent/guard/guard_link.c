@@ -10,16 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/guard/guard_block.h"
 #include "agent/guard/guard_proto.h"
-#include "agent/guard/guard_spawn.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
+#include "common/net/timer.h"
 
 /* The pipe's EOF comes while the guard still dies; its children are ours once it can be reaped. */
 #define REAP_RETRY_US 1000
 
 struct guard_link {
-    struct event_base *base;
     struct guard_process guard; /* fd -1: the guard is gone */
-    const struct guard_ops *ops;
+    guard_event_fn *on_event;
     void *ctx;
     struct event *readable;
     struct event *writable; /* pending while something is owed */
@@ -86,76 +88,42 @@ static void link_send_owed(struct guard_link *link)
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
-    (void)fd;
-    (void)what;
     link_send_owed(arg);
+}
+
+static void event_take(struct guard_link *link, const struct guard_event *event)
+{
+    if (event->word != GUARD_SWEPT && event->slot >= GUARD_SLOTS) {
+        return;
+    }
+    if (event->word == GUARD_SPAWN_FAILED || event->word == GUARD_EXITED) {
+        link->used[event->slot] = false;
+        link->signals[event->slot] = 0;
+    } else if (event->word == GUARD_SWEPT && event->slot != link->sweep_asked) {
+        return; /* a later sweep is on its way: its answer says more */
+    } else if (event->word == GUARD_SWEPT && event->pid == 0) {
+        link->sweep_answered = event->slot;
+    }
+    link->on_event(link->ctx, event); /* last: it may free the link */
 }
 
 static void on_reaper(evutil_socket_t fd, short what, void *arg)
 {
     struct guard_link *link = arg;
-    (void)fd;
-    (void)what;
     pid_t pid = waitpid(link->guard.pid, NULL, WNOHANG);
     if (pid == 0 || (pid < 0 && errno == EINTR)) {
         event_add(link->reaper, &(struct timeval){.tv_usec = REAP_RETRY_US});
         return;
     }
-    link->ops->lost(link->ctx);
+    event_take(link, &(struct guard_event){.word = GUARD_LOST});
 }
 
 static void link_lost(struct guard_link *link)
 {
     event_del(link->readable);
     event_del(link->writable);
-    close(link->guard.fd);
-    link->guard.fd = -1;
+    fd_drop(&link->guard.fd);
     event_add(link->reaper, &(struct timeval){.tv_usec = 0});
-}
-
-/* Calls at most one callback, last: it may free the link. */
-static void event_take(struct guard_link *link, const struct guard_event *event)
-{
-    bool slot_known = event->slot < GUARD_SLOTS;
-    switch (event->word) {
-    case GUARD_SPAWNED:
-        link->ops->spawned(link->ctx, event->slot, event->pid);
-        break;
-    case GUARD_SPAWN_FAILED:
-        if (slot_known) {
-            link->used[event->slot] = false;
-            link->signals[event->slot] = 0;
-            link->ops->spawn_failed(link->ctx, event->slot, event->value);
-        }
-        break;
-    case GUARD_EXITED:
-        if (slot_known) {
-            link->used[event->slot] = false;
-            link->signals[event->slot] = 0;
-            link->ops->exited(link->ctx, event->slot, event->value);
-        }
-        break;
-    case GUARD_SWEPT:
-        if (event->slot != link->sweep_asked) {
-            break; /* a later sweep is on its way: its answer says more */
-        }
-        if (event->pid == 0) {
-            link->sweep_answered = event->slot;
-        }
-        link->ops->swept(link->ctx, event->pid);
-        break;
-    case GUARD_FENCED:
-        link->ops->fenced(link->ctx);
-        break;
-    case GUARD_WARM:
-        link->ops->warm(link->ctx, event->slot);
-        break;
-    case GUARD_COLD:
-        link->ops->cold(link->ctx, event->slot, event->why);
-        break;
-    default:
-        break;
-    }
 }
 
 /* One packet a call; what else there is keeps the descriptor readable. */
@@ -163,7 +131,6 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct guard_link *link = arg;
     struct guard_event event;
-    (void)what;
     ssize_t n = recv(fd, &event, sizeof event, MSG_DONTWAIT);
     if (n == (ssize_t)sizeof event) {
         event_take(link, &event);
@@ -172,28 +139,20 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-int guard_link_new(struct event_base *base, const struct guard_process *process,
-                   const struct guard_ops *ops, void *ctx, struct guard_link **ret)
+struct guard_link *guard_link_new(struct event_base *base, const struct guard_process *process,
+                                  guard_event_fn *on_event, void *ctx)
 {
-    struct guard_link *link = calloc(1, sizeof *link);
-    if (!link) {
-        return TFE_ENOMEM;
-    }
-    link->base = base;
-    link->guard = (struct guard_process){.pid = process->pid, .fd = -1};
-    link->ops = ops;
-    link->ctx = ctx;
-    link->readable = event_new(base, process->fd, EV_READ | EV_PERSIST, on_readable, link);
-    link->writable = event_new(base, process->fd, EV_WRITE, on_writable, link);
-    link->reaper = event_new(base, -1, 0, on_reaper, link);
-    if (!link->readable || !link->writable || !link->reaper ||
-        event_add(link->readable, NULL) != 0) {
-        guard_link_free(link);
-        return TFE_ENOMEM;
-    }
-    link->guard.fd = process->fd;
-    *ret = link;
-    return 0;
+    struct guard_link *link = part_new(sizeof *link);
+    *link = (struct guard_link){
+        .guard = *process,
+        .on_event = on_event,
+        .ctx = ctx,
+        .readable = event_new(base, process->fd, EV_READ | EV_PERSIST, on_readable, link),
+        .writable = event_new(base, process->fd, EV_WRITE, on_writable, link),
+        .reaper = evtimer_new(base, on_reaper, link)};
+    part_must(link->readable && link->writable && link->reaper &&
+              event_add(link->readable, NULL) == 0);
+    return link;
 }
 
 void guard_link_free(struct guard_link *link)
@@ -201,15 +160,9 @@ void guard_link_free(struct guard_link *link)
     if (!link) {
         return;
     }
-    if (link->readable) {
-        event_free(link->readable);
-    }
-    if (link->writable) {
-        event_free(link->writable);
-    }
-    if (link->reaper) {
-        event_free(link->reaper);
-    }
+    event_drop(&link->readable);
+    event_drop(&link->writable);
+    event_drop(&link->reaper);
     if (link->guard.fd >= 0) {
         struct guard_order order = {.word = GUARD_LEAVE};
         (void)order_send(link, &order);
@@ -221,28 +174,6 @@ void guard_link_free(struct guard_link *link)
 pid_t guard_link_pid(const struct guard_link *link)
 {
     return link->guard.pid;
-}
-
-static int spawn_send(struct guard_link *link, const struct guard_order *order, const int *fds)
-{
-    union {
-        char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    memset(&control, 0, sizeof control);
-    struct guard_order copy = *order;
-    struct iovec part = {.iov_base = &copy, .iov_len = sizeof copy};
-    struct msghdr msg = {.msg_iov = &part,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&msg);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(GUARD_FDS * sizeof(int));
-    memcpy(CMSG_DATA(rights), fds, GUARD_FDS * sizeof(int));
-    ssize_t n = sendmsg(link->guard.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return n == (ssize_t)sizeof copy ? 0 : TFE_ESYS;
 }
 
 static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
@@ -260,14 +191,12 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
         return TFE_ESYS;
     }
     int fds[GUARD_FDS] = {[GUARD_FD_STDOUT] = stdout_fd, [GUARD_FD_STDERR] = stderr_fd};
-    int rc = guard_block_new(spec, order, &fds[GUARD_FD_BLOCK]);
+    int rc = guard_block_new(spec, &order->words, &fds[GUARD_FD_BLOCK]);
     if (rc != 0) {
         return rc;
     }
-    rc = spawn_send(link, order, fds);
-    int error = errno;
-    close(fds[GUARD_FD_BLOCK]);
-    errno = error;
+    rc = guard_send(link->guard.fd, order, sizeof *order, fds) ? 0 : TFE_ESYS;
+    fd_drop(&fds[GUARD_FD_BLOCK]);
     link->used[order->slot] = rc == 0;
     return rc;
 }
@@ -294,10 +223,8 @@ int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struc
         return TFE_ESYS;
     }
     int rc = spawn_order(link, spec, &order, nowhere[1], nowhere[1]);
-    int error = errno;
-    close(nowhere[0]);
-    close(nowhere[1]);
-    errno = error;
+    fd_drop(&nowhere[0]);
+    fd_drop(&nowhere[1]);
     return rc;
 }
 

@@ -12,43 +12,12 @@
 struct event_base;
 struct guard_link;
 
-/* What a trainer is started with. Borrowed for the call. */
-struct spawn_spec {
-    const char *const *argv; /* NULL-terminated; argv[0] is looked up in PATH of envp */
-    const char *const *envp; /* NULL-terminated */
-    const char *directory;   /* working directory; NULL: the agent's */
-};
+/* Comes from the loop, never from inside a guard_link_* call, and may free the link. */
+typedef void guard_event_fn(void *ctx, const struct guard_event *event);
 
-/* Callbacks come from the loop, never from inside a guard_link_* call. Each may free the link. */
-struct guard_ops {
-    void (*spawned)(void *ctx, uint32_t slot, pid_t pid);
-    /* exec failed: error is errno (ENOENT: command not found, ENOTDIR: the directory is not there,
-     * E2BIG). ETIME: the fence had passed and no new one was set. Nothing runs in the slot. */
-    void (*spawn_failed)(void *ctx, uint32_t slot, int error);
-    /* The slot's process itself ended and was reaped; wait_status as of waitpid(2). Others of its
-     * session have been killed. */
-    void (*exited)(void *ctx, uint32_t slot, int wait_status);
-    /* A standby has imported its modules and waits. */
-    void (*warm)(void *ctx, uint32_t slot);
-    /* A standby cannot take the script, or one that had been given it could not: why is a
-     * fragment. The first ends (exited follows), in place of the second a plain start follows. */
-    void (*cold)(void *ctx, uint32_t slot, const char *why);
-    /* Answer to guard_link_sweep: stuck_pid 0: not one descendant is left; every exited() came
-     * before. Else a descendant that cannot be killed (EPERM, or still there 5 s after SIGKILL),
-     * the guard keeps trying and says so again at most once a second. One answer serves all sweeps
-     * so far. */
-    void (*swept)(void *ctx, pid_t stuck_pid);
-    /* The fence passed and everything was killed; the exits follow as exited(). */
-    void (*fenced)(void *ctx);
-    /* The guard died and has been reaped. The link is useless (free it); every orphan has by now
-     * been adopted by the agent: see proc_kill_all_descendants_and_reap. No other callback follows.
-     */
-    void (*lost)(void *ctx);
-};
-
-/* Takes over process->fd. TFE_ENOMEM: fd stays the caller's. */
-int guard_link_new(struct event_base *base, const struct guard_process *process,
-                   const struct guard_ops *ops, void *ctx, struct guard_link **ret) TFE_MUST_CHECK;
+/* Takes over process->fd. */
+struct guard_link *guard_link_new(struct event_base *base, const struct guard_process *process,
+                                  guard_event_fn *on_event, void *ctx);
 
 /* Closes the pipe: the guard then kills everything and ends. Does not wait for it. NULL is allowed.
  */
@@ -72,17 +41,17 @@ int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struc
 
 /* As guard_link_spawn, into the process of the standby in slot from, which is empty from now on. A
  * standby that turns out not to be there or not to take it is replaced by a plain start, told by
- * cold() if it said why; spawned() may come a second time then. Errors as guard_link_spawn; the
+ * COLD if it said why; SPAWNED may come a second time then. Errors as guard_link_spawn; the
  * standby stays. */
 int guard_link_hand_over(struct guard_link *link, uint32_t slot, uint32_t from,
                          const struct spawn_spec *spec, int stdout_fd,
                          int stderr_fd) TFE_MUST_CHECK;
 
 /* Signals the slot's whole session (every group in it), SIGCONT after it so that a stopped process
- * takes it. An empty slot is ignored. */
+ * takes it; SIGTERM goes to its main process alone. An empty slot is ignored. */
 void guard_link_signal(struct guard_link *link, uint32_t slot, int signo);
 
-/* Kills every descendant but standbys, also double-forked ones, until none is left; then swept().
+/* Kills every descendant but standbys, also double-forked ones, until none is left; then SWEPT.
  */
 void guard_link_sweep(struct guard_link *link);
 

@@ -1,7 +1,5 @@
 /* agent/guard/guard_loop.c: what tfe-guard does next: start, tell, and kill until nobody is left.
  */
-#include "agent/guard/guard_loop.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,23 +15,12 @@
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_proto.h"
-#include "agent/guard/guard_spawn.h"
 #include "agent/guard/guard_state.h"
+#include "common/net/clock.h"
+#include "common/net/fd.h"
 
 /* Orders taken in before children and the fence are looked at again. */
 #define ORDERS_A_TURN 128
-
-int64_t guard_now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-bool slot_has_process(const struct slot *slot)
-{
-    return slot->state == SLOT_STARTING || slot->state == SLOT_RUNNING;
-}
 
 /* --- the fence -------------------------------------------------------------------------------- */
 
@@ -53,10 +40,7 @@ static void fence_set(struct guard *g, int64_t deadline_ms)
 /* Asked before everything that depends on it; the timer only ends the wait. */
 static void fence_check(struct guard *g)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    if (g->fence_ms == GUARD_NEVER ||
-        (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 < g->fence_ms) {
+    if (g->fence_ms == GUARD_NEVER || clock_mono().ms < g->fence_ms) {
         return;
     }
     fence_set(g, GUARD_NEVER);
@@ -75,8 +59,7 @@ static void report_take(struct slot *slot, bool reaped)
     if (n < 0 && !reaped) {
         return;
     }
-    close(slot->report);
-    slot->report = -1;
+    fd_drop(&slot->report);
     if (n == (ssize_t)sizeof error) {
         slot->state = SLOT_FAILED;
         slot->value = error;
@@ -117,7 +100,7 @@ static void slot_ended(struct guard *g, pid_t pid, int status)
         if (slot->state == SLOT_RUNNING) {
             slot->state = SLOT_ENDING;
             slot->value = status;
-            slot->ended_us = guard_now_us();
+            slot->ended_us = clock_us();
             slot->others_live = true;
             look_soon(g);
         }
@@ -144,44 +127,6 @@ static void children_reap(struct guard *g)
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
-void slot_reset(struct guard *g, struct slot *slot)
-{
-    if (slot->control >= 0) {
-        close(slot->control);
-    }
-    if (slot->report >= 0) {
-        close(slot->report);
-    }
-    guard_group_leave(&g->groups, slot->group);
-    hand_close(&slot->hand); /* killed before it took what it was handed */
-    memset(slot, 0, sizeof *slot);
-    slot->control = -1;
-    slot->report = -1;
-}
-
-void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *order,
-                const int fds[GUARD_FDS])
-{
-    struct guard_child child = {.control = -1, .report = -1};
-    int group_fd = -1;
-    slot->group = guard_group_new(&g->groups, &group_fd);
-    slot->pid = guard_spawn(order, fds, g->may_renice, group_fd, &child);
-    int error = errno;
-    if (group_fd >= 0) {
-        close(group_fd);
-    }
-    if (slot->group != GUARD_NO_GROUP && !child.is_in_group) {
-        guard_group_leave(&g->groups, slot->group);
-        slot->group = GUARD_NO_GROUP;
-    }
-    slot->state = slot->pid > 0 ? SLOT_STARTING : SLOT_FAILED;
-    slot->value = slot->pid > 0 ? 0 : error;
-    slot->report = child.report;
-    slot->control = child.control;
-    slot->is_standby = order->flags & GUARD_AS_STANDBY;
-    g->childless = g->childless && slot->pid < 0;
-}
-
 static void order_spawn(struct guard *g, const struct guard_order *order, const int fds[GUARD_FDS])
 {
     struct slot *slot = &g->slots[order->slot];
@@ -204,6 +149,9 @@ static void order_spawn(struct guard *g, const struct guard_order *order, const 
 static void order_take(struct guard *g, const struct guard_order *order, const int *fds,
                        size_t n_fds)
 {
+    if (g->closed && order->word != GUARD_LEAVE) {
+        return;
+    }
     switch (order->word) {
     case GUARD_SPAWN:
         if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS && order->from != order->slot) {
@@ -251,7 +199,8 @@ static bool order_receive(struct guard *g)
     }
     if (n <= 0) {
         g->closed = true;
-        return false;
+        /* Said once where the agent had left events unread; its orders come behind. */
+        return n < 0 && errno == ECONNRESET;
     }
     int fds[GUARD_FDS];
     size_t n_fds = 0;
@@ -276,7 +225,7 @@ static bool order_receive(struct guard *g)
 static bool event_send(struct guard *g, uint32_t word, uint32_t slot, pid_t pid, int value)
 {
     struct guard_event event = {.word = word, .slot = slot, .pid = pid, .value = value};
-    if (word == GUARD_COLD) {
+    if (word == GUARD_COLD || word == GUARD_WARM) {
         memcpy(event.why, g->slots[slot].why, sizeof event.why);
     }
     if (g->closed) {
@@ -359,7 +308,7 @@ static void wait_for_something(struct guard *g)
     struct timespec pause = {0};
     struct timespec *timeout = NULL;
     if (g->look_us != GUARD_NEVER) {
-        int64_t left = g->look_us - guard_now_us();
+        int64_t left = g->look_us - clock_us();
         left = left > 0 ? left : 0;
         pause.tv_sec = (time_t)(left / 1000000);
         pause.tv_nsec = (long)(left % 1000000) * 1000;
@@ -373,7 +322,7 @@ static void wait_for_something(struct guard *g)
         while (read(FENCE_FD, &times, sizeof times) > 0) {
         }
     }
-    /* An order may still be unread: whoever gave it is gone, and it must start nothing any more. */
+    /* Orders may still be unread: who gave them is gone, and they must start nothing any more. */
     if (!g->closed && (fds[2].revents & (POLLHUP | POLLERR | POLLNVAL))) {
         g->closed = true;
     }
@@ -392,14 +341,14 @@ static void serve(struct guard *g)
         signals_send(g);
         reports_take(g);
         children_reap(g);
-        if (g->look_us <= guard_now_us() || (g->look_us != GUARD_NEVER && g->childless)) {
+        if (g->look_us <= clock_us() || (g->look_us != GUARD_NEVER && g->childless)) {
             survivors_kill(g);
         }
         tell(g);
     }
 }
 
-bool guard_serve(void)
+struct guard_end guard_serve(void)
 {
     static struct guard guard; /* of the forked process: its only state, and of fixed size */
     guard.fence_ms = GUARD_NEVER;
@@ -412,6 +361,12 @@ bool guard_serve(void)
         guard.slots[i].report = -1;
     }
     serve(&guard);
+    while (order_receive(&guard)) {
+        /* However its end was noticed: that the agent left in order is true all the same. */
+    }
     guard_groups_close(&guard.groups);
-    return guard.was_left;
+    return (struct guard_end){.was_left = guard.was_left,
+                              .agent_is_gone = guard.closed,
+                              .is_childless = guard.childless,
+                              .fence_ms = guard.fence_ms};
 }

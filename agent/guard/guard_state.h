@@ -8,10 +8,16 @@
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_group.h"
-#include "agent/guard/guard_loop.h"
 #include "agent/guard/guard_proto.h"
 
 #define GUARD_NEVER INT64_MAX
+
+/* The guard's own descriptors. stdin and stdout are /dev/null, so that what comes through the pair
+ * is never mistaken for one of them; stderr stays the agent's. DEATH_FD: only with a port. */
+enum { PAIR_FD = 3, DEATH_FD, CHILD_FD, FENCE_FD, FIRST_FREE_FD };
+
+/* ioprio_set(2), which has no header for its numbers. */
+enum { GUARD_IOPRIO_WHO_PROCESS = 1, GUARD_IOPRIO_IDLE = 3 << 13 };
 
 /*  EMPTY --SPAWN--> STARTING --exec--> RUNNING --wait--> ENDING --session dead--> ENDED
  *    ^                 |                                                            |
@@ -30,7 +36,7 @@ struct hand {
 struct slot {
     enum slot_state state;
     pid_t pid;        /* and session */
-    int report;       /* STARTING: see guard_spawn */
+    int report;       /* STARTING: see slot_spawn */
     int value;        /* ENDING, ENDED: wait status; FAILED: errno */
     unsigned group;   /* control group, or GUARD_NO_GROUP */
     bool owes_pid;    /* SPAWNED is not told yet */
@@ -38,7 +44,7 @@ struct slot {
     int64_t ended_us;
     uint64_t signals; /* bit n-1: signal n is still to be sent */
 
-    /* Of what runs the bootstrap (guard_hand.h). */
+    /* Of what runs the bootstrap (guard_hand.c). */
     bool is_standby; /* imports or waits: neither a sweep nor the fence is about it */
     int control;     /* our end of its socket; -1: it has none, or closed it */
     bool owes_warm;
@@ -72,18 +78,36 @@ struct guard {
 
     /* When to look at /proc again; GUARD_NEVER if there is no reason. */
     int64_t look_us;
-    int64_t pause_us;
+    uint32_t pause_us;
 };
 
-int64_t guard_now_us(void);
+/* Calls go downwards, in this order. */
 
 /* --- guard_loop.c ----------------------------------------------------------------------------- */
-/* Empties the slot; what it owns is closed, its group left. */
-void slot_reset(struct guard *g, struct slot *slot);
-bool slot_has_process(const struct slot *slot);
-/* Fills an empty slot with a process of its own, or with the failure to start it. */
-void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *order,
-                const int fds[GUARD_FDS]);
+/* How the guard's work ended. */
+struct guard_end {
+    bool was_left;      /* the agent had said that it would go */
+    bool agent_is_gone; /* always: it is what ends it … */
+    bool is_childless;  /* … and this */
+    int64_t fence_ms;   /* of CLOCK_BOOTTIME; GUARD_NEVER: none was set, or it has passed */
+};
+
+/* Serves the pair, the children and the fence; returns when the agent is gone and not one
+ * descendant is left. Preconditions: the descriptors above are what their names say (a signalfd for
+ * SIGCHLD, a non-blocking timerfd on CLOCK_BOOTTIME), every signal but the faults is blocked, and
+ * this process is a subreaper. Once in a process. */
+struct guard_end guard_serve(void);
+
+/* --- guard_hand.c: standbys ------------------------------------------------------------------- */
+/* Whether a lower CPU priority could be undone. */
+bool hand_may_renice(void);
+/* A trainer's start: into a standby if there is one that can take it, else the plain way. */
+void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct guard_order *order,
+               const int fds[GUARD_FDS]);
+/* Reads what the process of the slot says on its socket. */
+void hand_listen(struct slot *slot);
+/* Its process ended before it had taken what it was handed: starts the trainer the plain way. */
+bool hand_retry(struct guard *g, struct slot *slot);
 
 /* --- guard_kill.c ----------------------------------------------------------------------------- */
 /* Something has to be killed now: look at once, then ever less often. */
@@ -94,17 +118,19 @@ void survivors_kill(struct guard *g);
 /* One walk per signal, however many slots want it. */
 void signals_send(struct guard *g);
 
-/* --- guard_hand.c: standbys ------------------------------------------------------------------- */
-/* Whether a lower CPU priority could be undone. */
-bool hand_may_renice(void);
-/* A trainer's start: into a standby if there is one that can take it, else the plain way. */
-void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct guard_order *order,
-               const int fds[GUARD_FDS]);
+/* --- guard_slot.c ----------------------------------------------------------------------------- */
+bool slot_has_process(const struct slot *slot);
+/* Empties the slot; what it owns is closed, its group left. */
+void slot_reset(struct guard *g, struct slot *slot);
 /* Closes what is kept for a second try, if anything is. */
 void hand_close(struct hand *hand);
-/* Reads what the process of the slot says on its socket. */
-void hand_listen(struct slot *slot);
-/* Its process ended before it had taken what it was handed: starts the trainer the plain way. */
-bool hand_retry(struct guard *g, struct slot *slot);
+
+/* --- guard_spawn.c ---------------------------------------------------------------------------- */
+/* Fills an empty slot with a process of its own, or with the failure to start it. Its report gives
+ * EOF once exec has happened, or one int, the errno of what failed before (ENOENT: no such command;
+ * ENOTDIR: no such directory to work in). fds are the order's, borrowed. Precondition: the caller
+ * is single-threaded and blocks every signal. */
+void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *order,
+                const int fds[GUARD_FDS]);
 
 #endif

@@ -1,0 +1,143 @@
+/* agent/guard/guard_block.c: see guard_block.h. */
+#include "agent/guard/guard_block.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/net/fd.h"
+
+static uint32_t strings_count(const char *const *strings, uint64_t *bytes)
+{
+    uint32_t n = 0;
+    for (; strings[n]; n++) {
+        *bytes += strlen(strings[n]) + 1;
+    }
+    return n;
+}
+
+static char *string_append(char *at, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    memcpy(at, text, n);
+    return at + n;
+}
+
+static int block_write(int fd, const struct spawn_spec *spec, uint64_t bytes)
+{
+    if (ftruncate(fd, (off_t)bytes) != 0) {
+        return TFE_ESYS;
+    }
+    char *text = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (text == MAP_FAILED) {
+        return TFE_ESYS;
+    }
+    char *at = text;
+    for (const char *const *arg = spec->argv; *arg; arg++) {
+        at = string_append(at, *arg);
+    }
+    for (const char *const *variable = spec->envp; *variable; variable++) {
+        at = string_append(at, *variable);
+    }
+    if (spec->directory) {
+        string_append(at, spec->directory);
+    }
+    munmap(text, bytes);
+    /* The child maps it and must not be able to meet a SIGBUS there. */
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0
+               ? 0
+               : TFE_ESYS;
+}
+
+int guard_block_new(const struct spawn_spec *spec, struct guard_words *words, int *ret_fd)
+{
+    uint64_t bytes = 0;
+    uint32_t n_args = strings_count(spec->argv, &bytes);
+    uint32_t n_env = strings_count(spec->envp, &bytes);
+    if (n_args == 0) {
+        errno = EINVAL;
+        return TFE_ESYS;
+    }
+    if (spec->directory) {
+        bytes += strlen(spec->directory) + 1;
+    }
+    int fd = memfd_create("tfe-spawn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) {
+        return TFE_ESYS;
+    }
+    int rc = block_write(fd, spec, bytes);
+    if (rc != 0) {
+        fd_drop(&fd);
+        return rc;
+    }
+    *words = (struct guard_words){.block_bytes = bytes,
+                                  .n_args = n_args,
+                                  .n_env = n_env,
+                                  .has_directory = spec->directory != NULL};
+    *ret_fd = fd;
+    return 0;
+}
+
+bool guard_block_open(const struct guard_words *words, int fd, struct guard_program *ret)
+{
+    struct stat st;
+    if (words->n_args == 0 || fstat(fd, &st) != 0 || (uint64_t)st.st_size != words->block_bytes) {
+        errno = EINVAL;
+        return false;
+    }
+    char *text = mmap(NULL, words->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    size_t pointers = (size_t)words->n_args + words->n_env + 2;
+    char **strings = mmap(NULL, pointers * sizeof *strings, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (text == MAP_FAILED || strings == MAP_FAILED) {
+        return false;
+    }
+    char *end = text + words->block_bytes;
+    char *at = text;
+    size_t wanted = (size_t)words->n_args + words->n_env + (words->has_directory ? 1 : 0);
+    ret->argv = strings;
+    ret->envp = strings + words->n_args + 1;
+    ret->directory = NULL;
+    for (size_t i = 0; i < wanted; i++) {
+        char *next = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
+        if (!next) {
+            errno = EINVAL;
+            return false;
+        }
+        if (i < words->n_args) {
+            ret->argv[i] = at;
+        } else if (i - words->n_args < words->n_env) {
+            ret->envp[i - words->n_args] = at;
+        } else {
+            ret->directory = at;
+        }
+        at = next + 1;
+    }
+    return true;
+}
+
+bool guard_send(int socket, const void *words, size_t n, const int fds[GUARD_FDS])
+{
+    union {
+        char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } rights;
+    char copy[sizeof(struct guard_order)];
+    memset(&rights, 0, sizeof rights);
+    memcpy(copy, words, n);
+    struct iovec part = {.iov_base = copy, .iov_len = n};
+    struct msghdr msg = {.msg_iov = &part,
+                         .msg_iovlen = 1,
+                         .msg_control = rights.bytes,
+                         .msg_controllen = sizeof rights.bytes};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(GUARD_FDS * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, GUARD_FDS * sizeof(int));
+    return sendmsg(socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;
+}
