@@ -1,17 +1,17 @@
 /* agent/notice/azure.c: Azure's scheduled events: once the machine's own name, then every second
  * the list of what is planned. An event can be acknowledged, which makes it happen at once; that is
- * done when nothing of ours runs here any more, and lets the cloud have the machine early.
+ * done when nothing of ours runs here any more, and lets the cloud have the machine early. One that
+ * names other machines too is not ours to begin.
  *
  *   NAME --> EVENTS --> (1 s) --> EVENTS …      while drained: ACKNOWLEDGE, then EVENTS
  */
 #include <jansson.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "agent/notice/source.h"
 #include "common/net/clock.h"
-#include "common/net/timer.h"
 
 #define NAME_PATH "/metadata/instance?api-version=2021-02-01"
 #define EVENTS_PATH "/metadata/scheduledevents?api-version=2020-07-01"
@@ -29,12 +29,11 @@ struct azure_event {
     struct tfe_mono deadline; /* as first seen */
     bool is_listed;           /* in the last list */
     bool is_scheduled;        /* has not begun: can be acknowledged */
+    bool is_shared;           /* names other machines too */
     bool is_acknowledged;
 };
 
 struct azure {
-    struct event *timer;
-    struct http *http;
     const char *asked; /* path */
     char name[NAME_MAX_LENGTH + 1];
     bool has_listed; /* the first list takes up to two minutes */
@@ -45,7 +44,7 @@ struct azure {
 
 static void ask_later(struct source *s)
 {
-    timer_after(((struct azure *)s->own)->timer, s->wish->pace->azure_ms);
+    source_poll_after(&s->poll, s->wish->pace->azure_ms);
 }
 
 static void failed(struct source *s, const char *why)
@@ -102,15 +101,16 @@ static struct azure_event *find(struct azure *azure, const char *id)
 }
 
 /* Adds or keeps one event that names this machine. TFE_EINVAL: wrong types. */
-static int take_event(struct azure *azure, const struct http_answer *answer, const json_t *event)
+static int take_event(struct azure *azure, const struct http_answer *answer, json_t *event)
 {
-    const char *id = json_string_value(json_object_get(event, "EventId"));
-    const char *type = json_string_value(json_object_get(event, "EventType"));
-    const char *status = json_string_value(json_object_get(event, "EventStatus"));
-    const char *time = json_string_value(json_object_get(event, "NotBefore"));
-    const json_t *resources = json_object_get(event, "Resources");
-    if (!id || !id[0] || strlen(id) > SOURCE_TAG_MAX || !type || !status || !time ||
-        !json_is_array(resources)) {
+    const char *id;
+    const char *type;
+    const char *status;
+    const char *time;
+    const json_t *resources;
+    if (json_unpack(event, "{s:s,s:s,s:s,s:s,s:o}", "EventId", &id, "EventType", &type,
+                    "EventStatus", &status, "NotBefore", &time, "Resources", &resources) ||
+        !id[0] || strlen(id) > SOURCE_TAG_MAX || !json_is_array(resources)) {
         return TFE_EINVAL;
     }
     const bool is_scheduled = strcmp(status, "Scheduled") == 0;
@@ -135,6 +135,7 @@ static int take_event(struct azure *azure, const struct http_answer *answer, con
     }
     known->is_listed = true;
     known->is_scheduled = is_scheduled;
+    known->is_shared = json_array_size(resources) != 1;
     return 0;
 }
 
@@ -170,11 +171,10 @@ static void say(struct source *s, enum tfe_notice kind)
 static void take_list(struct source *s, const struct http_answer *answer)
 {
     struct azure *azure = s->own;
-    json_error_t error;
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, &error);
+    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const json_t *events = json_object_get(root, "Events");
     size_t i;
-    const json_t *event;
+    json_t *event;
     int rc = json_is_array(events) ? 0 : TFE_EINVAL;
     for (i = 0; i < azure->n; i++) {
         azure->events[i].is_listed = false;
@@ -201,24 +201,23 @@ static void take_list(struct source *s, const struct http_answer *answer)
 static void take_name(struct source *s, const struct http_answer *answer)
 {
     struct azure *azure = s->own;
-    json_error_t error;
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, &error);
-    const char *name = json_string_value(json_object_get(json_object_get(root, "compute"), "name"));
-    if (name && name[0] && strlen(name) <= NAME_MAX_LENGTH) {
+    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    const char *name;
+    if (json_unpack(root, "{s:{s:s}}", "compute", "name", &name) == 0 && name[0] &&
+        strlen(name) <= NAME_MAX_LENGTH) {
         memcpy(azure->name, name, strlen(name) + 1);
         source_works(s);
-        timer_after(azure->timer, 0);
+        source_poll_after(&s->poll, 0);
     } else {
         failed(s, "it does not tell the machine's name");
     }
     json_decref(root);
 }
 
-static void on_answer(void *ctx, const struct http_answer *answer, const char *error)
+static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
 {
-    struct source *s = ctx;
-    struct azure *azure = s->own;
-    azure->http = NULL;
+    struct source *s = poll->source;
+    const struct azure *azure = s->own;
     if (!answer) {
         failed(s, error);
     } else if (answer->status != 200) {
@@ -230,11 +229,11 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
     }
 }
 
-static void on_acknowledged(void *ctx, const struct http_answer *answer, const char *error)
+static void take_acknowledged(struct source_poll *poll, const struct http_answer *answer,
+                              const char *error)
 {
-    struct source *s = ctx;
+    struct source *s = poll->source;
     struct azure *azure = s->own;
-    azure->http = NULL;
     if (!answer || answer->status != 200) {
         for (size_t i = 0; i < azure->n; i++) {
             azure->events[i].is_acknowledged = false;
@@ -245,56 +244,43 @@ static void on_acknowledged(void *ctx, const struct http_answer *answer, const c
     }
 }
 
-/* {"StartRequests":[{"EventId":"…"},…]} of all that wait for it. False: none does. */
-static bool write_acknowledgement(struct azure *azure, char *ret, size_t cap)
+/* {"StartRequests":[{"EventId":"…"},…]} of all that wait for it; the caller frees it. NULL: none
+ * does. */
+static char *write_acknowledgement(struct azure *azure)
 {
     json_t *requests = json_array();
     for (size_t i = 0; i < azure->n; i++) {
         struct azure_event *event = &azure->events[i];
-        if (event->is_scheduled && !event->is_acknowledged) {
+        if (event->is_scheduled && !event->is_shared && !event->is_acknowledged) {
             event->is_acknowledged = true;
             json_array_append_new(requests, json_pack("{s:s}", "EventId", event->id));
         }
     }
-    const bool some = json_array_size(requests) > 0;
+    const bool is_empty = json_array_size(requests) == 0;
     json_t *root = json_pack("{s:o}", "StartRequests", requests);
-    const size_t n = root ? json_dumpb(root, ret, cap - 1, JSON_COMPACT) : cap;
+    char *text = is_empty ? NULL : json_dumps(root, JSON_COMPACT);
     json_decref(root);
-    if (n >= cap) {
-        return false;
-    }
-    ret[n] = '\0';
-    return some;
+    return text;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *ctx)
+static void turn(struct source_poll *poll)
 {
-    (void)fd;
-    (void)what;
-    struct source *s = ctx;
+    static const char *const headers[] = {"Metadata: true", NULL};
+    const struct source *s = poll->source;
     struct azure *azure = s->own;
-    static const struct http_header headers[] = {{"Metadata", "true"}, {NULL, NULL}};
-    static const struct http_header with_json[] = {
-        {"Metadata", "true"}, {"Content-Type", "application/json"}, {NULL, NULL}};
-    char body[EVENTS_MAX * (SOURCE_TAG_MAX + 16) + 32];
     struct http_question question = {.method = "GET", .headers = headers};
-    http_fn *then = on_answer;
-    if (!azure->name[0]) {
-        question.path = NAME_PATH;
-    } else if (azure->is_drained && write_acknowledgement(azure, body, sizeof body)) {
-        question.path = EVENTS_PATH;
+    char *body = azure->name[0] && azure->is_drained ? write_acknowledgement(azure) : NULL;
+    azure->asked = azure->name[0] ? EVENTS_PATH : NAME_PATH;
+    if (body) {
         question.method = "POST";
-        question.headers = with_json;
+        question.type = "application/json";
         question.body = body;
-        then = on_acknowledged;
-    } else {
-        question.path = EVENTS_PATH;
-        question.within_ms = azure->has_listed ? 0 : s->wish->pace->azure_first_ms;
+        question.body_n = strlen(body);
+    } else if (azure->name[0] && !azure->has_listed) {
+        question.within_ms = s->wish->pace->azure_first_ms;
     }
-    azure->asked = question.path;
-    if (!source_ask(s, &question, then, s, &azure->http) && !s->is_over) {
-        ask_later(s);
-    }
+    source_ask(poll, azure->asked, &question, body ? take_acknowledged : take);
+    free(body);
 }
 
 static void drained(struct source *s, bool is_drained)
@@ -302,30 +288,5 @@ static void drained(struct source *s, bool is_drained)
     ((struct azure *)s->own)->is_drained = is_drained;
 }
 
-static int start(struct source *s)
-{
-    struct azure *azure = s->own;
-    azure->timer = evtimer_new(s->base, on_timer, s);
-    if (!azure->timer) {
-        return TFE_ENOMEM;
-    }
-    timer_after(azure->timer, 0);
-    return 0;
-}
-
-static void stop(struct source *s)
-{
-    struct azure *azure = s->own;
-    http_free(azure->http);
-    azure->http = NULL;
-    if (azure->timer) {
-        event_free(azure->timer);
-        azure->timer = NULL;
-    }
-}
-
-const struct source_ops source_azure = {.name = "azure",
-                                        .size = sizeof(struct azure),
-                                        .start = start,
-                                        .stop = stop,
-                                        .drained = drained};
+const struct source_ops source_azure = {
+    .name = "azure", .size = sizeof(struct azure), .turn = turn, .drained = drained};

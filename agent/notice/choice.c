@@ -2,15 +2,18 @@
 #include "agent/notice/choice.h"
 
 #include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "agent/notice/cloud.h"
+#include "common/net/endpoint.h"
 
 static const char *const clouds[] = {
     [FROM_AWS] = "aws", [FROM_GCE] = "gce", [FROM_AZURE] = "azure"};
 #define CLOUDS (sizeof clouds / sizeof clouds[0])
 
 /* Their address, the same in all three. */
-#define METADATA_HOST "169.254.169.254"
+#define METADATA_PLACE "http://169.254.169.254:80"
 
 static int refuse(struct tfe_why *why, const char *text, size_t n)
 {
@@ -53,10 +56,12 @@ static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_
     return 0;
 }
 
-int notice_choice_parse(struct notice_choice *choice, const char *text, struct tfe_why *why)
+int notice_choice_parse(void *ret, const char *text, struct tfe_why *why)
 {
+    struct notice_choice *choice = ret;
     struct notice_choice made = {.signo = choice->signo};
     made.wanted[FROM_SIGNAL] = choice->wanted[FROM_SIGNAL];
+    memcpy(made.place, choice->place, sizeof made.place);
     if (strcmp(text, "none") != 0) {
         for (const char *at = text;;) {
             const bool is_last = strncmp(at, "cmd:", 4) == 0 || !strchr(at, ',');
@@ -74,8 +79,9 @@ int notice_choice_parse(struct notice_choice *choice, const char *text, struct t
     return 0;
 }
 
-int notice_choice_signal(struct notice_choice *choice, const char *text, struct tfe_why *why)
+int notice_choice_signal(void *ret, const char *text, struct tfe_why *why)
 {
+    struct notice_choice *choice = ret;
     static const struct {
         const char *name;
         int number;
@@ -94,18 +100,36 @@ int notice_choice_signal(struct notice_choice *choice, const char *text, struct 
     return TFE_EINVAL;
 }
 
-int notice_choice_places(struct notice_choice *choice, struct tfe_why *why)
+int notice_choice_place(void *ret, const char *text, struct tfe_why *why)
 {
-    static const char *const variables[] = {[FROM_AWS] = "TFE_AWS_IMDS_URL",
-                                            [FROM_GCE] = "GCE_METADATA_HOST",
-                                            [FROM_AZURE] = "TFE_AZURE_IMDS_URL"};
+    static const char scheme[] = "http://";
+    struct notice_choice *choice = ret;
+    char rest[NOTICE_PLACE_MAX + 1];
+    char host[TFE_HOST_MAX + 1];
+    uint16_t port = 80;
+    const bool has_scheme = strncmp(text, scheme, sizeof scheme - 1) == 0;
+    const char *at = text + (has_scheme ? sizeof scheme - 1 : 0);
+    const size_t n = strcspn(at, "/");
+    snprintf(rest, sizeof rest, "%.*s", (int)n, at);
+    if (n >= sizeof rest || strlen(at + n) > 1 || endpoint_parse(rest, host, sizeof host, &port)) {
+        why_set(why, "\"%s\" is not http://HOST[:PORT]", text);
+        return TFE_EINVAL;
+    }
+    snprintf(choice->place, sizeof choice->place,
+             strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host, (unsigned)port);
+    return 0;
+}
+
+void notice_choice_settle(struct notice_choice *choice, const char *sys)
+{
+    if (choice->place[0]) {
+        return;
+    }
+    const enum notice_from here = cloud_find(sys);
+    memcpy(choice->place, METADATA_PLACE, sizeof METADATA_PLACE);
     for (size_t i = 0; i < CLOUDS; i++) {
-        const char *text = getenv(variables[i]);
-        if (choice->wanted[i] != WANTED_NEVER &&
-            http_place_parse(text && text[0] ? text : METADATA_HOST, &choice->places[i], why)) {
-            why_prefix(why, "%s", variables[i]);
-            return TFE_EINVAL;
+        if (choice->wanted[i] == WANTED_AUTO && i != here) {
+            choice->wanted[i] = WANTED_NEVER;
         }
     }
-    return 0;
 }

@@ -7,10 +7,12 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/net/http.h"
+#include "common/base/id.h"
 #include "common/net/why.h"
 
 #define NOTICE_PATH_MAX 1023
+/* "http://HOST:PORT", IPv6 in brackets. */
+#define NOTICE_PLACE_MAX (TFE_HOST_MAX + 15)
 
 enum notice_from {
     FROM_AWS,
@@ -22,30 +24,34 @@ enum notice_from {
     FROM__COUNT
 };
 
-/* NEVER: not watched. ASKED: by name. AUTO: if it answers at the start. */
+/* NEVER: not watched. ASKED: by name. AUTO: if this machine is in it, and it answers at the start.
+ */
 enum notice_wanted { WANTED_NEVER, WANTED_AUTO, WANTED_ASKED };
 
 struct notice_choice {
     enum notice_wanted wanted[FROM__COUNT];
     char file[NOTICE_PATH_MAX + 1];
-    const char *command; /* borrowed from the text */
-    int signo;           /* FROM_SIGNAL */
-    struct http_place places[FROM_AZURE + 1];
+    const char *command;              /* borrowed from the text */
+    int signo;                        /* FROM_SIGNAL */
+    char place[NOTICE_PLACE_MAX + 1]; /* of the clouds' services; empty: not named */
 };
 
-/* "auto", "none", or a list of aws, gce, azure, auto, file:PATH, cmd:COMMAND; cmd: comes last and
- * takes the rest, with its commas. text must outlive the choice; signo stays as it is. TFE_EINVAL:
- * nothing changed, why says what is wrong. */
-int notice_choice_parse(struct notice_choice *choice, const char *text,
-                        struct tfe_why *why) TFE_MUST_CHECK;
+/* The next three read the value of an option into a struct notice_choice.
+ *
+ * "auto", "none", or a list of aws, gce, azure, auto, file:PATH, cmd:COMMAND; cmd: comes last and
+ * takes the rest, with its commas. text must outlive the choice; signo and place stay as they are.
+ * TFE_EINVAL: nothing changed, why says what is wrong. */
+int notice_choice_parse(void *choice, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* A signal's name with or without SIG, of those that mean nothing else to the agent. TFE_EINVAL. */
-int notice_choice_signal(struct notice_choice *choice, const char *text,
-                         struct tfe_why *why) TFE_MUST_CHECK;
+int notice_choice_signal(void *choice, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Reads where the wanted clouds' services are from TFE_AWS_IMDS_URL, GCE_METADATA_HOST and
- * TFE_AZURE_IMDS_URL; the default is the link-local address that all of them use. TFE_EINVAL: why
- * names the variable. */
-int notice_choice_places(struct notice_choice *choice, struct tfe_why *why) TFE_MUST_CHECK;
+/* HOST[:PORT], perhaps with "http://" before and "/" behind it. TFE_EINVAL. */
+int notice_choice_place(void *choice, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Where no place was named: it is the link-local address that all clouds use, and of those that are
+ * wanted by AUTO only the one that sys ("/sys") tells of stays: to the others' address somebody
+ * else may answer. */
+void notice_choice_settle(struct notice_choice *choice, const char *sys);
 
 #endif

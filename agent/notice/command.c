@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "agent/notice/source.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
 #include "common/net/timer.h"
 
 /* A number of seconds and some blanks; the rest is not read. */
@@ -23,7 +25,6 @@
 extern char **environ;
 
 struct command_source {
-    struct event *timer;
     struct event *ended; /* on the process's descriptor */
     char **env;
     pid_t pid; /* 0: none runs */
@@ -45,8 +46,8 @@ static char **make_environment(const struct option_table *options)
     while (environ[n]) {
         n++;
     }
-    char **env = calloc(n + 1, sizeof *env);
-    for (size_t i = 0; env && i < n; i++) {
+    char **env = part_new((n + 1) * sizeof *env);
+    for (size_t i = 0; i < n; i++) {
         char name[64];
         const size_t length = strcspn(environ[i], "=");
         snprintf(name, sizeof name, "%.*s", (int)length, environ[i]);
@@ -81,18 +82,10 @@ static int end(struct command_source *own)
     own->group = own->pid;
     own->has_strays = true;
     own->pid = 0;
-    if (own->ended) {
-        event_free(own->ended);
-        own->ended = NULL;
-    }
-    if (own->heard) {
-        event_free(own->heard);
-        own->heard = NULL;
-    }
-    if (own->pid_fd >= 0) {
-        close(own->pid_fd);
-    }
-    close(own->out);
+    event_drop(&own->ended);
+    event_drop(&own->heard);
+    fd_drop(&own->pid_fd);
+    fd_drop(&own->out);
     reap_strays(own);
     return status;
 }
@@ -120,8 +113,9 @@ static void judge(struct source *s, int status)
 }
 
 /* Keeps the beginning of what it prints and reads the rest, so that it never waits for us. */
-static void hear(struct command_source *own)
+static void hear(evutil_socket_t fd, short what, void *ctx)
 {
+    struct command_source *own = ctx;
     char rest[4096];
     for (int i = 0; i < 16; i++) { /* a turn of the loop must end */
         const size_t room = SAYS_MAX - own->says_n;
@@ -138,27 +132,19 @@ static void hear(struct command_source *own)
     }
 }
 
-static void on_heard(evutil_socket_t fd, short what, void *ctx)
-{
-    (void)fd;
-    (void)what;
-    hear(ctx);
-}
-
 static void finish(struct source *s)
 {
     struct command_source *own = s->own;
-    hear(own);
+    hear(own->out, 0, own);
     int status = end(own);
     if (status >= 0 || own->is_late) {
         judge(s, status);
     }
-    timer_after(own->timer, s->wish->pace->command_ms);
+    source_poll_after(&s->poll, s->wish->pace->command_ms);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
     struct source *s = ctx;
     struct command_source *own = s->own;
     own->is_late = (what & EV_TIMEOUT) != 0;
@@ -178,6 +164,8 @@ static void become_command(const struct source *s, int out)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Not all that libraries open is closed by execve. */
+    syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(null, 2) == 2) {
         execve("/bin/sh", (char *const *)(uintptr_t)argv, own->env);
     }
@@ -208,7 +196,7 @@ static bool run(struct source *s)
     setpgid(own->pid, own->pid); /* whichever of the two comes first */
     own->pid_fd = (int)syscall(SYS_pidfd_open, own->pid, 0);
     own->ended = own->pid_fd < 0 ? NULL : event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
-    own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, on_heard, own);
+    own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, hear, own);
     if (!own->ended || !own->heard || timer_after(own->ended, s->wish->pace->command_within_ms) ||
         event_add(own->heard, NULL)) {
         end(own);
@@ -217,11 +205,9 @@ static bool run(struct source *s)
     return true;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *ctx)
+static void turn(struct source_poll *poll)
 {
-    (void)fd;
-    (void)what;
-    struct source *s = ctx;
+    struct source *s = poll->source;
     struct command_source *own = s->own;
     reap_strays(own);
     if (own->has_strays) {
@@ -232,19 +218,12 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     } else {
         source_failed(s, s->wish->choice->command, strerror(errno));
     }
-    timer_after(own->timer, s->wish->pace->command_ms);
+    source_poll_after(poll, s->wish->pace->command_ms);
 }
 
-static int start(struct source *s)
+static void start(struct source *s)
 {
-    struct command_source *own = s->own;
-    own->env = make_environment(s->wish->options);
-    own->timer = evtimer_new(s->base, on_timer, s);
-    if (!own->env || !own->timer) {
-        return TFE_ENOMEM;
-    }
-    timer_after(own->timer, 0);
-    return 0;
+    ((struct command_source *)s->own)->env = make_environment(s->wish->options);
 }
 
 static void stop(struct source *s)
@@ -253,13 +232,12 @@ static void stop(struct source *s)
     if (own->pid > 0) {
         end(own);
     }
-    if (own->timer) {
-        event_free(own->timer);
-        own->timer = NULL;
-    }
     free(own->env);
     own->env = NULL;
 }
 
-const struct source_ops source_command = {
-    .name = "command", .size = sizeof(struct command_source), .start = start, .stop = stop};
+const struct source_ops source_command = {.name = "command",
+                                          .size = sizeof(struct command_source),
+                                          .turn = turn,
+                                          .start = start,
+                                          .stop = stop};

@@ -7,14 +7,9 @@
 #include <unistd.h>
 
 #include "agent/notice/source.h"
-#include "common/net/timer.h"
 
 /* A number of seconds and some blanks. */
 #define HOLDS_MAX 32
-
-struct file {
-    struct event *timer;
-};
 
 /* What it holds, cut. "": nothing, or it cannot be read; a pipe or a folder holds nothing. */
 static void read_file(const char *path, char ret[HOLDS_MAX + 1])
@@ -56,35 +51,11 @@ static void look(struct source *s, const char *path)
     source_tell(s, NOTICE_PREEMPT, is_number ? text : "", deadline, !is_number);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *ctx)
+static void turn(struct source_poll *poll)
 {
-    (void)fd;
-    (void)what;
-    struct source *s = ctx;
-    struct file *file = s->own;
+    struct source *s = poll->source;
     look(s, s->wish->choice->file);
-    timer_after(file->timer, s->wish->pace->file_ms);
+    source_poll_after(poll, s->wish->pace->file_ms);
 }
 
-static int start(struct source *s)
-{
-    struct file *file = s->own;
-    file->timer = evtimer_new(s->base, on_timer, s);
-    if (!file->timer) {
-        return TFE_ENOMEM;
-    }
-    timer_after(file->timer, 0);
-    return 0;
-}
-
-static void stop(struct source *s)
-{
-    struct file *file = s->own;
-    if (file->timer) {
-        event_free(file->timer);
-        file->timer = NULL;
-    }
-}
-
-const struct source_ops source_file = {
-    .name = "file", .size = sizeof(struct file), .start = start, .stop = stop};
+const struct source_ops source_file = {.name = "file", .turn = turn};

@@ -6,7 +6,6 @@
 
 #include "agent/notice/source.h"
 #include "common/net/clock.h"
-#include "common/net/timer.h"
 
 /* How long a machine lives on: a preempted one 30 s or less, one whose host is maintained and that
  * cannot move a minute (with an accelerator an hour, but that is said nowhere in the answer). */
@@ -22,11 +21,9 @@
 #define PATH "/computeMetadata/v1/instance/"
 
 struct gce_question {
-    struct source *source;
+    struct source_poll poll; /* first: a poll is its question */
     const char *name;
     void (*take)(struct source *s, const char *value, bool is_change);
-    struct event *timer;
-    struct http *http;
     bool waits; /* for a change: the value now is known */
     char etag[ETAG_MAX + 1];
     char path[256];
@@ -74,18 +71,18 @@ static bool is_value(const struct gce_question *q, const char *body)
 
 static void failed(struct gce_question *q, const char *why)
 {
+    struct source *s = q->poll.source;
     q->waits = false; /* what changed meanwhile was not heard */
-    if (source_failed(q->source, q->path, why)) {
-        timer_after(q->timer, q->source->wish->pace->gce_ms);
+    if (source_failed(s, q->path, why)) {
+        source_poll_after(&q->poll, s->wish->pace->gce_ms);
     }
 }
 
-static void on_answer(void *ctx, const struct http_answer *answer, const char *error)
+static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
 {
-    struct gce_question *q = ctx;
-    struct source *s = q->source;
+    struct gce_question *q = (struct gce_question *)poll;
+    struct source *s = poll->source;
     char value[64];
-    q->http = NULL;
     if (!answer) {
         failed(q, error);
         return;
@@ -106,64 +103,43 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
     q->waits = true;
     source_works(s);
     q->take(s, value, is_change);
-    timer_after(q->timer, s->wish->pace->gce_ms); /* a server that does not wait is not stormed */
+    /* A server that does not wait is not stormed. */
+    source_poll_after(poll, s->wish->pace->gce_ms);
 }
 
 /* The value now; then, from its etag on, the next change, so that none falls between two questions.
  */
-static void on_timer(evutil_socket_t fd, short what, void *ctx)
+static void turn(struct source_poll *poll)
 {
-    (void)fd;
-    (void)what;
-    struct gce_question *q = ctx;
-    static const struct http_header headers[] = {{"Metadata-Flavor", "Google"}, {NULL, NULL}};
-    const uint32_t wait_s = q->source->wish->pace->gce_wait_s;
+    static const char *const headers[] = {"Metadata-Flavor: Google", NULL};
+    struct gce_question *q = (struct gce_question *)poll;
+    const uint32_t wait_s = poll->source->wish->pace->gce_wait_s;
+    struct http_question question = {.method = "GET", .headers = headers};
     if (q->waits) {
         snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",
                  q->name, (unsigned)wait_s, q->etag[0] ? "&last_etag=" : "", q->etag);
+        question.within_ms = wait_s * 1000 + PATIENCE_MS;
     } else {
         snprintf(q->path, sizeof q->path, PATH "%s", q->name);
     }
-    const struct http_question question = {
-        .method = "GET",
-        .path = q->path,
-        .headers = headers,
-        .within_ms = q->waits ? wait_s * 1000 + PATIENCE_MS : 0,
-    };
-    if (!source_ask(q->source, &question, on_answer, q, &q->http) && !q->source->is_over) {
-        q->waits = false; /* an etag that no path may have, perhaps */
-        timer_after(q->timer, q->source->wish->pace->gce_ms);
-    }
+    source_ask(poll, q->path, &question, take);
 }
 
-static int start(struct source *s)
+static void start(struct source *s)
 {
     struct gce *gce = s->own;
     gce->questions[0] = (struct gce_question){.name = "preempted", .take = take_preempted};
     gce->questions[1] =
         (struct gce_question){.name = "maintenance-event", .take = take_maintenance};
-    for (size_t i = 0; i < 2; i++) {
-        gce->questions[i].source = s;
-        gce->questions[i].timer = evtimer_new(s->base, on_timer, &gce->questions[i]);
-        if (!gce->questions[i].timer) {
-            return TFE_ENOMEM;
-        }
-        timer_after(gce->questions[i].timer, 0);
-    }
-    return 0;
+    source_poll_start(&gce->questions[0].poll, s, turn);
+    source_poll_start(&gce->questions[1].poll, s, turn);
 }
 
 static void stop(struct source *s)
 {
     struct gce *gce = s->own;
-    for (size_t i = 0; i < 2; i++) {
-        http_free(gce->questions[i].http);
-        gce->questions[i].http = NULL;
-        if (gce->questions[i].timer) {
-            event_free(gce->questions[i].timer);
-            gce->questions[i].timer = NULL;
-        }
-    }
+    source_poll_stop(&gce->questions[0].poll);
+    source_poll_stop(&gce->questions[1].poll);
 }
 
 const struct source_ops source_gce = {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/notice/source.h"
+#include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
 
@@ -32,6 +33,7 @@ struct notices {
     struct notice_wish wish;
     notice_fn *on_notice;
     void *ctx;
+    struct http *http; /* where a cloud is watched */
     struct event *quiet;
     bool is_running;
     bool is_drained;
@@ -84,35 +86,6 @@ static void weigh(struct notices *all, enum tfe_notice kind)
     }
 }
 
-void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
-                 bool is_uncertain)
-{
-    struct source_word *word = &s->words[kind];
-    char cut[SOURCE_TAG_MAX + 1] = "";
-    const size_t n = strlen(tag);
-    memcpy(cut, tag, n < SOURCE_TAG_MAX ? n : SOURCE_TAG_MAX);
-    if (word->is_said && strcmp(word->tag, cut) == 0) {
-        return;
-    }
-    *word =
-        (struct source_word){.is_said = true, .is_uncertain = is_uncertain, .deadline = deadline};
-    memcpy(word->tag, cut, sizeof cut);
-    log_info("notice_heard", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
-             LOG_B("uncertain", is_uncertain), LOG_S("what", cut[0] ? cut : NULL));
-    weigh(s->all, kind);
-}
-
-void source_quiet(struct source *s, enum tfe_notice kind)
-{
-    struct source_word *word = &s->words[kind];
-    if (word->is_said) {
-        word->is_said = false;
-        log_info("notice_withdrawn", LOG_S("source", s->ops->name),
-                 LOG_S("kind", msg_notice_name(kind)));
-        weigh(s->all, kind);
-    }
-}
-
 /* --- drained ---------------------------------------------------------------------------------- */
 
 static bool is_warned(const struct notices *all)
@@ -132,7 +105,7 @@ static void set_drained(struct notices *all, bool is_drained)
     all->is_drained = is_drained;
     for (size_t i = 0; i < FROM__COUNT; i++) {
         struct source *s = &all->sources[i];
-        if (s->own && !s->is_over && s->ops->drained) {
+        if (s->all && !s->is_over && s->ops->drained) {
             s->ops->drained(s, is_drained);
         }
     }
@@ -140,8 +113,6 @@ static void set_drained(struct notices *all, bool is_drained)
 
 static void on_quiet(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     set_drained(ctx, true);
 }
 
@@ -164,49 +135,43 @@ void notices_set_running(struct notices *all, bool is_running)
 
 /* --- their life ------------------------------------------------------------------------------- */
 
-static int start(struct notices *all, struct event_base *base, enum notice_from from)
+static void start(struct notices *all, struct event_base *base, enum notice_from from)
 {
     const enum notice_wanted wanted = all->wish.choice->wanted[from];
     struct source *s = &all->sources[from];
     if (wanted == WANTED_NEVER) {
-        return 0;
+        return;
     }
-    s->own = calloc(1, s->ops->size);
-    if (!s->own) {
-        return TFE_ENOMEM;
-    }
+    s->own = s->ops->size > 0 ? part_new(s->ops->size) : NULL;
     s->all = all;
+    s->weigh = weigh;
     s->base = base;
     s->wish = &all->wish;
-    s->place = from <= FROM_AZURE ? &all->wish.choice->places[from] : NULL;
+    if (from <= FROM_AZURE) {
+        s->place = all->wish.choice->place;
+        all->http = all->http ? all->http : http_new(base);
+        s->http = all->http;
+    }
     s->is_found = wanted == WANTED_ASKED;
-    return s->ops->start(s);
+    source_start(s);
 }
 
-int notices_new(struct event_base *base, const struct notice_wish *wish, notice_fn *on_notice,
-                void *ctx, struct notices **ret)
+struct notices *notices_new(struct event_base *base, const struct notice_wish *wish,
+                            notice_fn *on_notice, void *ctx)
 {
-    struct notices *all = calloc(1, sizeof *all);
-    if (!all) {
-        return TFE_ENOMEM;
-    }
+    struct notices *all = part_new(sizeof *all);
     all->wish = *wish;
     all->on_notice = on_notice;
     all->ctx = ctx;
     all->quiet = evtimer_new(base, on_quiet, all);
-    int rc = all->quiet ? 0 : TFE_ENOMEM;
+    part_must(all->quiet);
     for (size_t i = 0; i < FROM__COUNT; i++) {
         all->sources[i].ops = table[i];
     }
-    for (size_t i = 0; i < FROM__COUNT && rc == 0; i++) {
-        rc = start(all, base, (enum notice_from)i);
+    for (size_t i = 0; i < FROM__COUNT; i++) {
+        start(all, base, (enum notice_from)i);
     }
-    if (rc) {
-        notices_free(all);
-        return rc;
-    }
-    *ret = all;
-    return 0;
+    return all;
 }
 
 void notices_free(struct notices *all)
@@ -216,13 +181,12 @@ void notices_free(struct notices *all)
     }
     for (size_t i = 0; i < FROM__COUNT; i++) {
         struct source *s = &all->sources[i];
-        if (s->own) {
-            s->ops->stop(s);
+        if (s->all) {
+            source_stop(s);
             free(s->own);
         }
     }
-    if (all->quiet) {
-        event_free(all->quiet);
-    }
+    http_free(all->http);
+    event_drop(&all->quiet);
     free(all);
 }

@@ -43,9 +43,9 @@ struct notice_wish {
 typedef void notice_fn(void *ctx, const struct agent_notice *notice, const char *from);
 
 /* Starts watching; asking whether a service is there delays nothing. Failures of a source are
- * logged and do no more harm. TFE_ENOMEM. */
-int notices_new(struct event_base *base, const struct notice_wish *wish, notice_fn *on_notice,
-                void *ctx, struct notices **ret) TFE_MUST_CHECK;
+ * logged and do no more harm. */
+struct notices *notices_new(struct event_base *base, const struct notice_wish *wish,
+                            notice_fn *on_notice, void *ctx);
 void notices_free(struct notices *notices);
 
 /* Whether trainers run here. Once none does while a warning that is more than a hint is in force,

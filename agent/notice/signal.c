@@ -1,9 +1,12 @@
 /* agent/notice/signal.c: a signal that a scheduler sends some time before it ends the job, as Slurm
- * does. SIGTERM and SIGINT are not among them: they end the agent too, and are the core's. */
+ * does. SIGTERM and SIGINT are not among them: they end the agent too, and are the core's;
+ * so does SIGHUP unless it is the one that was chosen. */
 #include <signal.h>
 #include <stdio.h>
 
 #include "agent/notice/source.h"
+#include "common/net/heap.h"
+#include "common/net/timer.h"
 
 struct signal_source {
     struct event *event;
@@ -12,7 +15,6 @@ struct signal_source {
 
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
-    (void)what;
     struct source *s = ctx;
     struct signal_source *own = s->own;
     char tag[32];
@@ -21,20 +23,16 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     source_tell(s, NOTICE_SIGNAL, tag, source_grace(s), false);
 }
 
-static int start(struct source *s)
+static void start(struct source *s)
 {
     struct signal_source *own = s->own;
     own->event = evsignal_new(s->base, s->wish->choice->signo, on_signal, s);
-    return own->event && evsignal_add(own->event, NULL) == 0 ? 0 : TFE_ENOMEM;
+    part_must(own->event && evsignal_add(own->event, NULL) == 0);
 }
 
 static void stop(struct source *s)
 {
-    struct signal_source *own = s->own;
-    if (own->event) {
-        event_free(own->event);
-        own->event = NULL;
-    }
+    event_drop(&((struct signal_source *)s->own)->event);
 }
 
 const struct source_ops source_signal = {

@@ -1,15 +1,21 @@
 /* agent/notice/source.c: complaints, questions and deadlines of all sources. */
 #include "agent/notice/source.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/net/clock.h"
+#include "common/net/heap.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 
 /* A service that comes and goes is complained about this often. */
 #define SAY_EVERY_MS 600000
+
+/* Of an answer; the longest that is asked for, a list of scheduled events, has some kilobytes. */
+#define ANSWER_MAX 65536
 
 /* Seconds that a file or command may name: a day. */
 #define SECONDS_MAX 86400
@@ -31,7 +37,7 @@ bool source_failed(struct source *s, const char *what, const char *why)
     if (!s->is_found) {
         log_debug("notice_source_not_there", LOG_S("source", s->ops->name), LOG_S("why", why));
         s->is_over = true;
-        s->ops->stop(s);
+        source_stop(s);
         return false;
     }
     const struct tfe_mono now = clock_mono();
@@ -47,22 +53,108 @@ bool source_failed(struct source *s, const char *what, const char *why)
     return true;
 }
 
-uint32_t source_patience(const struct source *s)
+/* --- what a source says ---------------------------------------------------------------------- */
+
+void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
+                 bool is_uncertain)
 {
-    return s->is_found ? s->wish->pace->answer_ms : s->wish->pace->auto_ms;
+    struct source_word *word = &s->words[kind];
+    char cut[SOURCE_TAG_MAX + 1] = "";
+    const size_t n = strlen(tag);
+    memcpy(cut, tag, n < SOURCE_TAG_MAX ? n : SOURCE_TAG_MAX);
+    if (word->is_said && strcmp(word->tag, cut) == 0) {
+        return;
+    }
+    *word =
+        (struct source_word){.is_said = true, .is_uncertain = is_uncertain, .deadline = deadline};
+    memcpy(word->tag, cut, sizeof cut);
+    log_info("notice_heard", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
+             LOG_B("uncertain", is_uncertain), LOG_S("what", cut[0] ? cut : NULL));
+    s->weigh(s->all, kind);
 }
 
-bool source_ask(struct source *s, const struct http_question *question, http_fn *on_answer,
-                void *ctx, struct http **ret)
+void source_quiet(struct source *s, enum tfe_notice kind)
 {
-    struct http_question q = *question;
-    q.place = s->place;
-    q.within_ms = q.within_ms ? q.within_ms : source_patience(s);
-    int rc = http_ask(s->base, &q, on_answer, ctx, ret);
-    if (rc) {
-        source_failed(s, q.path, tfe_error_sentence(rc));
+    struct source_word *word = &s->words[kind];
+    if (word->is_said) {
+        word->is_said = false;
+        log_info("notice_withdrawn", LOG_S("source", s->ops->name),
+                 LOG_S("kind", msg_notice_name(kind)));
+        s->weigh(s->all, kind);
     }
-    return rc == 0;
+}
+
+/* --- turns and questions ---------------------------------------------------------------------- */
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct source_poll *poll = ctx;
+    poll->turn(poll);
+}
+
+void source_poll_start(struct source_poll *poll, struct source *s,
+                       void (*turn)(struct source_poll *poll))
+{
+    *poll = (struct source_poll){.source = s, .turn = turn};
+    poll->timer = evtimer_new(s->base, on_timer, poll);
+    part_must(poll->timer && timer_after(poll->timer, 0) == 0);
+}
+
+void source_poll_stop(struct source_poll *poll)
+{
+    http_cancel(poll->ask);
+    poll->ask = NULL;
+    event_drop(&poll->timer);
+}
+
+void source_poll_after(struct source_poll *poll, uint32_t ms)
+{
+    timer_after(poll->timer, ms);
+}
+
+void source_start(struct source *s)
+{
+    if (s->ops->turn) {
+        source_poll_start(&s->poll, s, s->ops->turn);
+    }
+    if (s->ops->start) {
+        s->ops->start(s);
+    }
+}
+
+void source_stop(struct source *s)
+{
+    source_poll_stop(&s->poll);
+    if (s->ops->stop) {
+        s->ops->stop(s);
+    }
+}
+
+static void on_answer(void *ctx, const struct http_answer *answer, const char *error)
+{
+    struct source_poll *poll = ctx;
+    poll->ask = NULL;
+    poll->take(poll, answer, error);
+}
+
+void source_ask(struct source_poll *poll, const char *path, const struct http_question *question,
+                source_take_fn *take)
+{
+    const struct source *s = poll->source;
+    char url[1024];
+    snprintf(url, sizeof url, "%s%s", s->place, path);
+    struct http_question q = *question;
+    q.url = url;
+    q.most = ANSWER_MAX;
+    q.is_alone = true;
+    if (q.within_ms == 0) {
+        q.within_ms = s->is_found ? s->wish->pace->answer_ms : s->wish->pace->auto_ms;
+    }
+    poll->take = take;
+    int rc = http_ask(s->http, &q, on_answer, poll, &poll->ask);
+    if (rc) {
+        take(poll, NULL, tfe_error_sentence(rc));
+    }
 }
 
 /* --- deadlines -------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <event2/event.h>
 
 #include "agent/notice/notice.h"
+#include "common/net/http.h"
 
 /* An event's id (Azure: a UUID), an action, what a file holds. */
 #define SOURCE_TAG_MAX 63
@@ -13,12 +14,28 @@
 #define SOURCE_KINDS (NOTICE_OPERATOR + 1)
 
 struct source;
+struct source_poll;
+
+/* Of a question to a cloud's service; as an http_fn. */
+typedef void source_take_fn(struct source_poll *poll, const struct http_answer *answer,
+                            const char *error);
+
+/* What a source does again and again: its turn comes at once, and then whenever that is asked for.
+ */
+struct source_poll {
+    struct source *source;
+    void (*turn)(struct source_poll *poll);
+    source_take_fn *take;
+    struct event *timer;
+    struct http_ask *ask; /* under way */
+};
 
 struct source_ops {
     const char *name;
-    size_t size;                                        /* of own, which begins as zeros */
-    int (*start)(struct source *s);                     /* TFE_ENOMEM: stop is called */
-    void (*stop)(struct source *s);                     /* also half started, and twice */
+    size_t size;                                        /* of own, which begins as zeros; or 0 */
+    void (*turn)(struct source_poll *poll);             /* of the source's poll; NULL: has none */
+    void (*start)(struct source *s);                    /* NULL */
+    void (*stop)(struct source *s);                     /* NULL; also twice */
     void (*drained)(struct source *s, bool is_drained); /* NULL: nobody is told */
 };
 
@@ -35,10 +52,14 @@ struct source_word {
 
 struct source {
     struct notices *all;
+    /* It says something else of this kind than before. */
+    void (*weigh)(struct notices *all, enum tfe_notice kind);
     struct event_base *base;
     const struct notice_wish *wish;
     const struct source_ops *ops;
-    const struct http_place *place; /* clouds */
+    struct http *http; /* clouds */
+    const char *place; /* clouds: where the service is */
+    struct source_poll poll;
     void *own;
     bool is_found; /* it has answered once, or was asked for by name */
     bool is_over;
@@ -60,11 +81,20 @@ bool source_failed(struct source *s, const char *what, const char *why);
 /* One was. */
 void source_works(struct source *s);
 
-/* Asks the cloud's service. False: it could not even be asked (and source_failed was called). */
-bool source_ask(struct source *s, const struct http_question *question, http_fn *on_answer,
-                void *ctx, struct http **ret);
-/* How long an answer may take now. */
-uint32_t source_patience(const struct source *s);
+void source_start(struct source *s);
+void source_stop(struct source *s);
+
+void source_poll_start(struct source_poll *poll, struct source *s,
+                       void (*turn)(struct source_poll *poll));
+void source_poll_stop(struct source_poll *poll);
+/* The next turn is in so many ms. */
+void source_poll_after(struct source_poll *poll, uint32_t ms);
+
+/* Asks the cloud's service for a path, with its query. Of the question url and most are not looked
+ * at, and within_ms 0 is what its source has patience for. take is called from here if it cannot
+ * even be asked. */
+void source_ask(struct source_poll *poll, const char *path, const struct http_question *question,
+                source_take_fn *take);
 
 /* Deadline of a warning that names none. */
 struct tfe_mono source_grace(const struct source *s);
