@@ -10,29 +10,45 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/net/fd.h"
+
 /* Names tried for one file: an epoch number that comes twice means that a server lost its disk. */
 #define NAMES_MAX 1000
 
-#define FLAGS (O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOCTTY)
+static const char *const endings[LOG_STREAMS] = {
+    [LOG_STDOUT] = ".stdout",
+    [LOG_STDERR] = ".stderr",
+};
 
-void log_disk_init(struct log_disk *disk)
+/* "JOB/run-N/epoch-E": the folder below --log-dir. */
+static void log_place_folder(const struct log_place *place, char ret[LOG_FOLDER_MAX])
 {
-    *disk = (struct log_disk){.fd = -1, .folder = -1};
+    snprintf(ret, LOG_FOLDER_MAX, "%s/run-%" PRIu32 "/epoch-%" PRIu64, place->job.text, place->run,
+             place->epoch);
 }
 
-void log_disk_done(struct log_disk *disk)
+/* "rank-R.stdout"; where that is taken, "rank-R-2.stdout" and so on: again counts from 1. */
+static void log_place_name(const struct log_place *place, unsigned again, char ret[LOG_NAME_MAX])
 {
-    if (disk->fd >= 0) {
-        close(disk->fd);
+    char more[16] = "";
+    if (again > 1) {
+        snprintf(more, sizeof(more), "-%u", again);
     }
-    if (disk->folder >= 0) {
-        close(disk->folder);
-    }
-    disk->fd = -1;
-    disk->folder = -1;
+    snprintf(ret, LOG_NAME_MAX, "rank-%" PRIu32 "%s%s", place->rank, more, endings[place->stream]);
 }
 
-uint64_t log_lines(const char *bytes, size_t n)
+void log_file_init(struct log_file *file)
+{
+    *file = (struct log_file){.fd = -1, .folder = -1};
+}
+
+void log_file_done(struct log_file *file)
+{
+    fd_drop(&file->fd);
+    fd_drop(&file->folder);
+}
+
+uint64_t log_file_lines(const char *bytes, size_t n)
 {
     uint64_t lines = n && bytes[n - 1] != '\n';
     for (const char *at = bytes; (at = memchr(at, '\n', n - (size_t)(at - bytes))); at++) {
@@ -41,137 +57,153 @@ uint64_t log_lines(const char *bytes, size_t n)
     return lines;
 }
 
-/* Every folder of the path, from the first slash behind its beginning. */
-static int make_folders(char *path)
+int log_file_folders(char *path)
 {
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
-        int rc = mkdir(path, 0777);
+        int rc = mkdir(path, 0700);
         *slash = '/';
         if (rc && errno != EEXIST) {
             return -1;
         }
     }
-    return mkdir(path, 0777) && errno != EEXIST ? -1 : 0;
+    if (mkdir(path, 0700) && errno != EEXIST) {
+        return -1;
+    }
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* "latest" leads to this epoch. A link has no in-place change: another one is put in its place. */
-static void link_latest(const char *root, const struct log_place *place)
+/* The folder of this name, made if it is not there; never through a link. Closes above. */
+static int folder_below(int above, const char *name)
 {
-    char folder[LOG_FOLDER_MAX];
-    char link[PATH_MAX];
-    char hidden[PATH_MAX];
-    log_place_folder(place, folder);
-    if (snprintf(link, sizeof(link), "%s/%s/" LOG_LATEST, root, place->job.text) >= PATH_MAX ||
-        snprintf(hidden, sizeof(hidden), "%s/%s/." LOG_LATEST "-%d", root, place->job.text,
-                 (int)getpid()) >= PATH_MAX) {
-        return;
+    int fd = -1;
+    if (mkdirat(above, name, 0700) == 0 || errno == EEXIST) {
+        fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     }
-    (void)unlink(hidden);
-    if (symlink(strchr(folder, '/') + 1, hidden) == 0 && rename(hidden, link)) {
-        (void)unlink(hidden); /* something that is no link of ours is in its place */
+    int error = errno;
+    close(above);
+    errno = error;
+    return fd;
+}
+
+/* The job's "latest" leads to this epoch ("run-N/epoch-E"), whose folder is given. A link has no
+ * in-place change: another one is put in its place. */
+static void link_latest(int folder, const char *epoch)
+{
+    char hidden[40];
+    snprintf(hidden, sizeof(hidden), "../../." LOG_LATEST "-%d", (int)getpid());
+    (void)unlinkat(folder, hidden, 0);
+    if (symlinkat(epoch, folder, hidden) == 0 &&
+        renameat(folder, hidden, folder, "../../" LOG_LATEST)) {
+        (void)unlinkat(folder, hidden, 0); /* something that is no link of ours is in its place */
     }
 }
 
-static bool open_folder(struct log_disk *disk, const char *root, const struct log_place *place,
+static bool open_folder(struct log_file *file, const char *root, const struct log_place *place,
                         struct tfe_why *why)
 {
     char folder[LOG_FOLDER_MAX];
     char path[PATH_MAX];
+    char *rest = folder;
     log_place_folder(place, folder);
-    if (snprintf(path, sizeof(path), "%s/%s", root, folder) >= PATH_MAX) {
+    if (snprintf(path, sizeof(path), "%s", root) >= PATH_MAX) {
         errno = ENAMETOOLONG;
-        why_errno(why, "%s", root);
+    } else {
+        file->folder = log_file_folders(path);
+    }
+    for (char *name; file->folder >= 0 && (name = strsep(&rest, "/"));) {
+        file->folder = folder_below(file->folder, name);
+    }
+    if (file->folder < 0) {
+        why_errno(why, "make or open a folder in %s", root);
         return false;
     }
-    if (make_folders(path)) {
-        why_errno(why, "make %s", path);
-        return false;
-    }
-    disk->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (disk->folder < 0) {
-        why_errno(why, "open %s", path);
-        return false;
-    }
-    link_latest(root, place);
+    log_place_folder(place, folder);
+    link_latest(file->folder, strchr(folder, '/') + 1);
     return true;
 }
 
-static bool open_file(struct log_disk *disk, const char *root, const struct log_place *place,
+/* A new file, never one that is there. -1 with errno. */
+static int make(int folder, const char *name)
+{
+    return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOCTTY,
+                  0600);
+}
+
+static bool open_file(struct log_file *file, const char *root, const struct log_place *place,
                       struct tfe_why *why)
 {
     /* Twice: an empty folder is removed by whoever prunes. */
-    for (int i = 0; disk->fd < 0 && i < 2; i++) {
-        if (disk->folder < 0 && !open_folder(disk, root, place, why)) {
+    for (int i = 0; file->fd < 0 && i < 2; i++) {
+        if (file->folder < 0 && !open_folder(file, root, place, why)) {
             return false;
         }
         int error = EEXIST;
         for (unsigned again = 1; error == EEXIST && again <= NAMES_MAX; again++) {
-            log_place_name(place, again, disk->name);
-            disk->fd = openat(disk->folder, disk->name, FLAGS, 0666);
-            error = disk->fd < 0 ? errno : 0;
+            log_place_name(place, again, file->name);
+            file->fd = make(file->folder, file->name);
+            error = file->fd < 0 ? errno : 0;
         }
         if (error) {
             errno = error;
-            why_errno(why, "open %s below %s", disk->name, root);
-            close(disk->folder);
-            disk->folder = -1;
+            why_errno(why, "open %s below %s", file->name, root);
+            fd_drop(&file->folder);
         }
         if (error && error != ENOENT) {
             return false;
         }
     }
-    disk->size = 0;
-    disk->mid_line = false;
-    return disk->fd >= 0;
+    file->size = 0;
+    file->mid_line = false;
+    return file->fd >= 0;
 }
 
 /* The file so far under another name, and a fresh one. */
-static bool rotate(struct log_disk *disk, struct tfe_why *why)
+static bool rotate(struct log_file *file, struct tfe_why *why)
 {
     char old[LOG_NAME_MAX + sizeof(LOG_OLD)];
-    snprintf(old, sizeof(old), "%s" LOG_OLD, disk->name);
-    if (renameat(disk->folder, disk->name, disk->folder, old)) {
-        why_errno(why, "rename %s", disk->name);
-        log_disk_done(disk); /* somebody has cleared up under it: all of it anew */
+    snprintf(old, sizeof(old), "%s" LOG_OLD, file->name);
+    if (renameat(file->folder, file->name, file->folder, old)) {
+        why_errno(why, "rename %s", file->name);
+        log_file_done(file); /* somebody has cleared up under it: all of it anew */
         return false;
     }
-    close(disk->fd);
-    disk->fd = openat(disk->folder, disk->name, FLAGS, 0666);
-    if (disk->fd < 0) {
-        why_errno(why, "open %s", disk->name);
+    close(file->fd);
+    file->fd = make(file->folder, file->name);
+    if (file->fd < 0) {
+        why_errno(why, "open %s", file->name);
         return false;
     }
-    disk->size = 0;
+    file->size = 0;
     return true;
 }
 
 /* Bytes written; less than n: why. */
-static size_t put(struct log_disk *disk, const char *bytes, size_t n, struct tfe_why *why)
+static size_t put(struct log_file *file, const char *bytes, size_t n, struct tfe_why *why)
 {
     size_t done = 0;
     while (done < n) {
-        ssize_t w = write(disk->fd, bytes + done, n - done);
+        ssize_t w = write(file->fd, bytes + done, n - done);
         if (w < 0 && errno == EINTR) {
             continue;
         }
         if (w <= 0) {
-            why_errno(why, "write %s", disk->name);
+            why_errno(why, "write %s", file->name);
             break;
         }
         done += (size_t)w;
     }
-    disk->size += done;
+    file->size += done;
     if (done) {
-        disk->mid_line = bytes[done - 1] != '\n';
+        file->mid_line = bytes[done - 1] != '\n';
     }
     return done;
 }
 
 /* How many bytes go into the file as it is; the rest goes into the next one. */
-static size_t portion(const struct log_disk *disk, uint64_t max_bytes, const char *bytes, size_t n)
+static size_t portion(const struct log_file *file, uint64_t max_bytes, const char *bytes, size_t n)
 {
-    uint64_t room = max_bytes > disk->size ? max_bytes - disk->size : 0;
+    uint64_t room = max_bytes > file->size ? max_bytes - file->size : 0;
     if (!max_bytes || n <= room) {
         return n;
     }
@@ -179,55 +211,57 @@ static size_t portion(const struct log_disk *disk, uint64_t max_bytes, const cha
     if (end) {
         return (size_t)(end - bytes) + 1;
     }
-    return disk->size ? 0 : room ? (size_t)room : n;
+    return file->size ? 0 : room ? (size_t)room : n;
 }
 
 /* What was lost, in its place; false: still no room even for that. */
-static bool put_note(struct log_disk *disk, struct tfe_why *why)
+static bool put_note(struct log_file *file, struct tfe_why *why)
 {
     char note[96];
     int n = snprintf(note, sizeof(note), "%stfe-agent: %" PRIu64 " lines were lost here\n",
-                     disk->mid_line ? "\n" : "", disk->lost);
-    return put(disk, note, (size_t)n, why) == (size_t)n;
+                     file->mid_line ? "\n" : "", file->lost);
+    return put(file, note, (size_t)n, why) == (size_t)n;
 }
 
-bool log_disk_write(struct log_disk *disk, const char *root, const struct log_place *place,
+bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
                     uint64_t max_bytes, uint64_t lost_before, const char *bytes, size_t n,
                     struct tfe_why *why)
 {
-    disk->lost += lost_before;
-    if (disk->lost && disk->lost_mid && n) { /* the rest of a line whose beginning is gone */
+    file->lost += lost_before;
+    if (file->lost && file->lost_mid && n) { /* the rest of a line whose beginning is gone */
         const char *end = memchr(bytes, '\n', n);
         size_t skip = end ? (size_t)(end - bytes) + 1 : n;
-        disk->lost_mid = !end;
+        file->lost_mid = !end;
         bytes += skip;
         n -= skip;
     }
-    bool good = (disk->fd >= 0 || open_file(disk, root, place, why)) &&
-                (!disk->lost || put_note(disk, why));
+    bool good = (file->fd >= 0 || open_file(file, root, place, why)) &&
+                (!file->lost || put_note(file, why));
     if (good) {
-        disk->lost = 0;
+        file->lost = 0;
     }
     while (good && n) {
-        size_t part = portion(disk, max_bytes, bytes, n);
-        size_t done = part ? put(disk, bytes, part, why) : 0;
+        size_t part = portion(file, max_bytes, bytes, n);
+        size_t done = part ? put(file, bytes, part, why) : 0;
         good = done == part;
         bytes += done;
         n -= done;
         if (good && n) {
-            good = rotate(disk, why);
+            good = rotate(file, why);
         }
     }
     if (n) {
-        disk->lost += log_lines(bytes, n);
-        disk->lost_mid = bytes[n - 1] != '\n';
+        uint64_t lines = log_file_lines(bytes, n);
+        file->lost += lines;
+        file->failed += lines;
+        file->lost_mid = bytes[n - 1] != '\n';
     }
     return good;
 }
 
-void log_disk_touch(const struct log_disk *disk)
+void log_file_touch(const struct log_file *file)
 {
-    if (disk->fd >= 0) {
-        (void)futimens(disk->fd, NULL);
+    if (file->fd >= 0) {
+        (void)futimens(file->fd, NULL);
     }
 }

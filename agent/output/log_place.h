@@ -1,9 +1,7 @@
-/* agent/output/log_place.h: where a trainer's log lies under --log-dir, and which names are ours.
- * Pure. */
+/* agent/output/log_place.h: where a trainer's log lies under --log-dir. */
 #ifndef TFE_AGENT_OUTPUT_LOG_PLACE_H
 #define TFE_AGENT_OUTPUT_LOG_PLACE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/id.h"
@@ -27,16 +25,5 @@ struct log_place {
 #define LOG_LATEST "latest"
 /* What --log-max-bytes has moved aside ends so. */
 #define LOG_OLD ".old"
-
-/* "JOB/run-N/epoch-E": the folder below --log-dir. */
-void log_place_folder(const struct log_place *place, char ret[LOG_FOLDER_MAX]);
-
-/* "rank-R.stdout"; where that is taken, "rank-R-2.stdout" and so on: again counts from 1. */
-void log_place_name(const struct log_place *place, unsigned again, char ret[LOG_NAME_MAX]);
-
-/* Whether a name is one that this module makes: only such are ever removed. */
-bool log_name_is_run(const char *name);
-bool log_name_is_epoch(const char *name);
-bool log_name_is_file(const char *name);
 
 #endif

@@ -1,81 +1,62 @@
 /* agent/output/log_prune.c: JOB/run-N/epoch-E/rank-R.*: the old ones go, everything else stays. */
 #include "agent/output/log_prune.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <string.h>
+#include <regex.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/output/log_place.h"
+#include "agent/reach/entries.h"
+
+/* What a folder's entries are. */
+enum level { JOBS, RUNS, EPOCHS, FILES };
+
+/* A job's id, but none that is hidden; and the names that log_place.h makes. */
+static const char *const patterns[] = {
+    [JOBS] = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$",
+    [RUNS] = "^run-[0-9]+$",
+    [EPOCHS] = "^epoch-[0-9]+$",
+    [FILES] = "^rank-[0-9]+(-[0-9]+)?\\.(stdout|stderr)(\\.old)?$",
+};
+#define LEVELS (sizeof(patterns) / sizeof(patterns[0]))
 
 struct pruning {
     int64_t before_s;
     unsigned budget;
+    regex_t names[LEVELS];
 };
 
-/* A folder below another, its entries. NULL: it is none. */
-static DIR *open_below(int above, const char *name)
+static bool is_ours(const struct pruning *p, enum level level, const char *name)
 {
-    int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
-    if (!entries && fd >= 0) {
-        close(fd);
-    }
-    return entries;
+    return regexec(&p->names[level], name, 0, NULL, 0) == 0;
 }
 
-static void prune_epoch(struct pruning *p, int above, const char *name)
+static void prune_file(struct pruning *p, int folder, const char *name)
 {
-    DIR *entries = open_below(above, name);
-    if (!entries) {
-        return;
-    }
-    unsigned left = 0;
     struct stat st;
-    for (const struct dirent *entry; p->budget && (entry = readdir(entries));) {
-        const char *file = entry->d_name;
-        if (strcmp(file, ".") == 0 || strcmp(file, "..") == 0) {
-            continue;
-        }
-        if (log_name_is_file(file) &&
-            fstatat(dirfd(entries), file, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-            st.st_mtim.tv_sec < p->before_s && unlinkat(dirfd(entries), file, 0) == 0) {
-            p->budget--;
-        } else {
-            left++;
-        }
-    }
-    closedir(entries);
-    if (!left && p->budget) {
-        (void)unlinkat(above, name, AT_REMOVEDIR);
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+        st.st_mtim.tv_sec < p->before_s && unlinkat(folder, name, 0) == 0) {
+        p->budget--;
     }
 }
 
-static void prune_run(struct pruning *p, int above, const char *name)
+/* Closes entries. */
+static void prune(struct pruning *p, DIR *entries, enum level level)
 {
-    DIR *entries = open_below(above, name);
-    if (!entries) {
-        return;
-    }
+    int folder = dirfd(entries);
     for (const struct dirent *entry; p->budget && (entry = readdir(entries));) {
-        if (log_name_is_epoch(entry->d_name)) {
-            prune_epoch(p, dirfd(entries), entry->d_name);
+        DIR *below = NULL;
+        if (is_ours(p, level, entry->d_name) && level == FILES) {
+            prune_file(p, folder, entry->d_name);
+        } else if (is_ours(p, level, entry->d_name)) {
+            below = entries_open(folder, entry->d_name);
         }
-    }
-    closedir(entries);
-    (void)unlinkat(above, name, AT_REMOVEDIR); /* if it is empty */
-}
-
-static void prune_job(struct pruning *p, int above, const char *name)
-{
-    DIR *entries = open_below(above, name);
-    if (!entries) {
-        return;
-    }
-    for (const struct dirent *entry; p->budget && (entry = readdir(entries));) {
-        if (log_name_is_run(entry->d_name)) {
-            prune_run(p, dirfd(entries), entry->d_name);
+        if (below) {
+            prune(p, below, level + 1);
+        }
+        if (below && level != JOBS) {
+            (void)unlinkat(folder, entry->d_name, AT_REMOVEDIR); /* if it is empty */
         }
     }
     closedir(entries);
@@ -85,14 +66,17 @@ bool log_prune(const char *root, struct tfe_wall before, unsigned budget)
 {
     struct pruning p = {.before_s = before.ms / 1000, .budget = budget};
     DIR *entries = opendir(root);
-    if (!entries) {
-        return false;
+    size_t n = 0;
+    while (n < LEVELS && regcomp(&p.names[n], patterns[n], REG_EXTENDED | REG_NOSUB) == 0) {
+        n++;
     }
-    for (const struct dirent *entry; p.budget && (entry = readdir(entries));) {
-        if (id_is_valid(entry->d_name) && entry->d_name[0] != '.') {
-            prune_job(&p, dirfd(entries), entry->d_name);
-        }
+    if (entries && n == LEVELS) {
+        prune(&p, entries, JOBS);
+    } else if (entries) {
+        closedir(entries); /* no memory; the next time will do */
     }
-    closedir(entries);
+    while (n > 0) {
+        regfree(&p.names[--n]);
+    }
     return !p.budget;
 }

@@ -20,7 +20,7 @@
 #define LOG_PATIENCE_MS 1000
 
 struct log_writer;
-struct log_file;
+struct log_target;
 
 /* root is copied; durations in ms. */
 struct log_wish {
@@ -38,16 +38,16 @@ int log_writer_new(const struct log_wish *wish, struct log_writer **ret,
 void log_writer_free(struct log_writer *w, uint32_t timeout_ms);
 
 /* A file to write to. It appears on disk soon. NULL: no memory. The functions below never wait. */
-struct log_file *log_file_open(struct log_writer *w, const struct log_place *place);
+struct log_target *log_writer_open(struct log_writer *w, const struct log_place *place);
 
 /* Whether a write should come now; else ask again later. */
-bool log_file_has_room(const struct log_file *file);
+bool log_writer_has_room(const struct log_target *file);
 
 /* Queues bytes (copied). at_end: these are the last ones, up to a higher limit. What finds no room
  * is counted, and the file will say so. */
-void log_file_write(struct log_file *file, const char *bytes, size_t n, bool at_end);
+void log_writer_write(struct log_target *file, const char *bytes, size_t n, bool at_end);
 
 /* Once all is written. NULL is allowed. */
-void log_file_close(struct log_file *file);
+void log_writer_close(struct log_target *file);
 
 #endif

@@ -7,12 +7,20 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "agent/output/log_writer.h"
 #include "agent/output/output_drain.h"
-#include "agent/output/output_tail.h"
+#include "agent/reach/trainer_user.h"
+#include "common/base/msg.h"
 #include "common/net/clock.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
+#include "common/net/timer.h"
+
+/* Lines of a tail. */
+#define TAIL_LINES 20
 
 #define LINE_BYTES_MAX ((size_t)64 * 1024)
 
@@ -32,27 +40,29 @@
 #define REST_MS 4
 #define REST_PIPE_BYTES (REST_MS * 256 * 1024)
 
+/* What is kept of an exception's line, and how far from the end it may lie: more than TensorFlow
+ * prints of a tensor, less than a handled one of long ago. */
+#define RAISED_MAX 512
+#define RAISED_REACH ((uint64_t)64 * 1024)
+
 /* A progress bar is shown this often. */
 #define BAR_MS 1000
 
 struct output_sink {
-    struct event_base *base;
+    struct output_wish wish;
     struct event *again; /* for those that rest or are paused */
     struct drain *drains[LOG_STREAMS];
-    struct output *outputs; /* all that live */
-    struct output_show show;
-    struct log_writer *logs;
-    struct tfe_id job;
-    int pipe_bytes; /* of each pipe */
+    LIST_HEAD(, output) outputs; /* all that live */
+    int pipe_bytes;              /* of each pipe */
 };
 
 /* One pipe of a trainer. */
 struct source {
     struct output *output;
-    struct drain *drain;   /* NULL: not shown */
-    struct log_file *file; /* NULL: no log files */
-    struct tail *tail;     /* NULL: none is kept */
-    int fd;                /* -1: closed */
+    struct drain *drain;     /* NULL: not shown */
+    struct log_target *file; /* NULL: no log files */
+    bool has_tail;           /* the output's is its */
+    int fd;                  /* -1: closed */
     struct event *readable;
     bool may_rest; /* its pipe is large enough for that */
     bool resting;  /* not read for a moment */
@@ -64,14 +74,27 @@ struct source {
     struct tfe_mono taken; /* when it was last read */
 };
 
+/* The last exception that was printed. */
+struct raised {
+    bool in_frames; /* the head has come, the exception has not */
+    uint64_t head;  /* where in all that stderr has said */
+    uint64_t at;
+    char line[RAISED_MAX]; /* its beginning */
+    size_t n;              /* 0: there was none */
+};
+
 struct output {
     struct output_sink *sink;
-    struct output *next;
+    LIST_ENTRY(output) link;
     uint32_t rank;
     struct source sources[LOG_STREAMS];
-    struct tail tail; /* of stderr */
-    char *tail_text;  /* MSG_TAIL_MAX; made when asked for */
-    uint64_t bytes;   /* read so far */
+    /* The end of what stderr has said, by whole lines; at least the last MSG_TAIL_MAX bytes. */
+    char said[2 * MSG_TAIL_MAX];
+    size_t said_n;
+    uint64_t said_all; /* bytes */
+    struct raised raised;
+    char tail[MSG_TAIL_MAX]; /* made of it when asked for */
+    uint64_t bytes;          /* read so far */
 };
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -91,6 +114,47 @@ static const char *last_look(const char *line, size_t *n)
     return cr + 1;
 }
 
+/* "errors.InvalidArgumentError: …", "KeyboardInterrupt": others print in between, too. */
+static bool is_exception(const char *line, size_t n)
+{
+    static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.0123456789";
+    size_t i = 0;
+    while (i < n && memchr(name, line[i], sizeof name - 1)) {
+        i++;
+    }
+    return i > 0 && (line[0] > '9' || line[0] < '.') && (i == n || line[i] == ':');
+}
+
+static void raised_note(struct raised *raised, uint64_t at, const char *line, size_t n)
+{
+    static const char head[] = MSG_RAISED_HEAD;
+    if (n >= sizeof head - 1 && memcmp(line, head, sizeof head - 1) == 0) {
+        raised->in_frames = true;
+        raised->head = at;
+        raised->n = 0;
+    } else if (raised->in_frames && is_exception(line, n)) {
+        raised->in_frames = false;
+        raised->at = at;
+        raised->n = n < RAISED_MAX ? n : RAISED_MAX;
+        memcpy(raised->line, line, raised->n);
+    }
+}
+
+static void said_add(struct output *output, const char *line, size_t n)
+{
+    raised_note(&output->raised, output->said_all, line, n);
+    output->said_all += n + 1;
+    size_t skip = n < MSG_TAIL_MAX ? 0 : n + 1 - MSG_TAIL_MAX;
+    n -= skip;
+    if (output->said_n + n + 1 > sizeof output->said) {
+        memmove(output->said, output->said + output->said_n - MSG_TAIL_MAX, MSG_TAIL_MAX);
+        output->said_n = MSG_TAIL_MAX;
+    }
+    memcpy(output->said + output->said_n, line + skip, n);
+    output->said_n += n;
+    output->said[output->said_n++] = '\n';
+}
+
 /* Moves the first n bytes on as a line, and drops skip more (its newline). False: no room. */
 static bool line_move(struct source *source, size_t n, size_t skip, size_t limit)
 {
@@ -102,8 +166,8 @@ static bool line_move(struct source *source, size_t n, size_t skip, size_t limit
         }
         drain_lose_line(source->drain);
     }
-    if (source->tail) {
-        tail_add(source->tail, line, seen);
+    if (source->has_tail) {
+        said_add(source->output, line, seen);
     }
     source->at += n + skip;
     source->n -= n + skip;
@@ -136,7 +200,7 @@ static void show_bar(struct source *source, size_t limit)
  */
 static bool lines_move(struct source *source, bool at_end, size_t limit)
 {
-    if (!source->drain && !source->tail) {
+    if (!source->drain && !source->has_tail) {
         source->n = 0; /* the file has it all */
         return true;
     }
@@ -177,7 +241,7 @@ static ssize_t source_read(struct source *source, bool at_end)
         source->n += (size_t)n;
         source->output->bytes += (uint64_t)n;
         if (source->file) {
-            log_file_write(source->file, fresh, (size_t)n, at_end);
+            log_writer_write(source->file, fresh, (size_t)n, at_end);
         }
     }
     return n;
@@ -185,14 +249,8 @@ static ssize_t source_read(struct source *source, bool at_end)
 
 static void source_end(struct source *source)
 {
-    if (source->readable) {
-        event_free(source->readable);
-        source->readable = NULL;
-    }
-    if (source->fd >= 0) {
-        close(source->fd);
-        source->fd = -1;
-    }
+    event_drop(&source->readable);
+    fd_drop(&source->fd);
 }
 
 static void come_again(struct output_sink *sink)
@@ -217,7 +275,7 @@ static void wait_for_more(struct source *source)
 
 static size_t limit_of(const struct output_sink *sink)
 {
-    return sink->logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
+    return sink->wish.logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
 }
 
 /* Moves on what there is and waits for more; where there is no room, the pipe is left alone until
@@ -239,7 +297,7 @@ static void take(struct source *source)
     bool more = source->fd >= 0;
     bool room = lines_move(source, !more, limit_of(sink));
     for (int i = 0; more && room && i < READS_MAX; i++) {
-        if (source->file && !log_file_has_room(source->file)) {
+        if (source->file && !log_writer_has_room(source->file)) {
             room = false;
             break;
         }
@@ -261,8 +319,6 @@ static void take(struct source *source)
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-    (void)fd;
-    (void)what;
     take(arg);
 }
 
@@ -271,9 +327,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     struct output_sink *sink = arg;
-    (void)fd;
-    (void)what;
-    for (struct output *output = sink->outputs; output; output = output->next) {
+    struct output *output;
+    LIST_FOREACH(output, &sink->outputs, link)
+    {
         for (int i = 0; i < LOG_STREAMS; i++) {
             struct source *source = &output->sources[i];
             if (source->resting) {
@@ -289,7 +345,9 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 static void on_room(void *ctx, struct drain *drain)
 {
     struct output_sink *sink = ctx;
-    for (struct output *output = sink->outputs; output; output = output->next) {
+    struct output *output;
+    LIST_FOREACH(output, &sink->outputs, link)
+    {
         for (int i = 0; i < LOG_STREAMS; i++) {
             if (output->sources[i].drain == drain && output->sources[i].paused) {
                 source_move(&output->sources[i]);
@@ -300,40 +358,24 @@ static void on_room(void *ctx, struct drain *drain)
 
 /* --- the agent's streams ---------------------------------------------------------------------- */
 
-int output_sink_new(const struct output_wish *wish, struct output_sink **ret)
+struct output_sink *output_sink_new(const struct output_wish *wish)
 {
-    struct output_sink *sink = calloc(1, sizeof *sink);
-    if (!sink) {
-        return TFE_ENOMEM;
-    }
-    sink->base = wish->base;
-    sink->logs = wish->logs;
+    struct output_sink *sink = part_new(sizeof *sink);
     int pipes = LOG_STREAMS * (wish->nproc ? (int)wish->nproc : 1);
-    sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
-    if (wish->show) {
-        sink->show = *wish->show;
-    } else {
-        output_show_init(&sink->show);
-    }
-    int rc = wish->logs ? id_set(&sink->job, wish->job) : 0;
-    sink->again = evtimer_new(wish->base, on_again, sink);
-    if (rc == 0 && !sink->again) {
-        rc = TFE_ENOMEM;
-    }
     uint32_t patience = wish->patience_ms;
     if (!patience && !wish->logs) {
         patience = DRAIN_PATIENCE_MS;
     }
+    sink->wish = *wish;
+    sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
+    sink->again = evtimer_new(wish->base, on_again, sink);
+    part_must(sink->again);
     const int fds[LOG_STREAMS] = {wish->stdout_fd, wish->stderr_fd};
-    for (int i = 0; rc == 0 && i < LOG_STREAMS; i++) {
-        rc = drain_new(wish->base, fds[i], patience, on_room, sink, &sink->drains[i]);
+    static const char *const names[LOG_STREAMS] = {"stdout", "stderr"};
+    for (int i = 0; i < LOG_STREAMS; i++) {
+        sink->drains[i] = drain_new(wish->base, fds[i], names[i], patience, on_room, sink);
     }
-    if (rc != 0) {
-        output_sink_free(sink, 0);
-        return rc;
-    }
-    *ret = sink;
-    return 0;
+    return sink;
 }
 
 void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
@@ -345,9 +387,7 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
     for (int i = 0; i < LOG_STREAMS; i++) {
         drain_free(sink->drains[i], timeout_ms);
     }
-    if (sink->again) {
-        event_free(sink->again);
-    }
+    event_drop(&sink->again);
     free(sink);
 }
 
@@ -367,13 +407,13 @@ static int source_open(struct source *source, int *ret_writer)
     }
     source->fd = ends[0];
     *ret_writer = ends[1];
-    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 || trainer_user_give(ends[0]) != 0) {
         return TFE_ESYS;
     }
     source->may_rest =
         fcntl(ends[0], F_SETPIPE_SZ, source->output->sink->pipe_bytes) >= REST_PIPE_BYTES;
-    source->readable =
-        event_new(source->output->sink->base, ends[0], EV_READ | EV_PERSIST, on_readable, source);
+    source->readable = event_new(source->output->sink->wish.base, ends[0], EV_READ | EV_PERSIST,
+                                 on_readable, source);
     return source->readable && event_add(source->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
 
@@ -384,16 +424,16 @@ static void source_init(struct source *source, struct output *output,
     struct output_sink *sink = output->sink;
     source->output = output;
     source->fd = -1;
-    source->tail = stream == LOG_STDERR ? &output->tail : NULL;
-    if (sink->logs) {
-        source->file = log_file_open(sink->logs, &(struct log_place){.job = sink->job,
-                                                                     .run = place->run,
-                                                                     .epoch = place->epoch,
-                                                                     .rank = place->rank,
-                                                                     .stream = stream});
+    source->has_tail = stream == LOG_STDERR;
+    if (sink->wish.logs) {
+        source->file = log_writer_open(sink->wish.logs, &(struct log_place){.job = *sink->wish.job,
+                                                                            .run = place->run,
+                                                                            .epoch = place->epoch,
+                                                                            .rank = place->rank,
+                                                                            .stream = stream});
     }
-    bool is_homeless = sink->logs && !source->file;
-    if (is_homeless || output_is_shown(&sink->show, place->local_rank, place->rank, stream)) {
+    bool is_homeless = sink->wish.logs && !source->file;
+    if (is_homeless || output_is_shown(sink->wish.show, place->local_rank, place->rank, stream)) {
         source->drain = sink->drains[stream];
     }
 }
@@ -402,17 +442,12 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
                int *ret_stdout, int *ret_stderr)
 {
     struct output *output = calloc(1, sizeof *output);
-    char *tail = malloc(MSG_TAIL_MAX);
-    if (!output || !tail) {
-        free(output);
-        free(tail);
+    if (!output) {
         return TFE_ENOMEM;
     }
-    output->tail_text = tail;
     output->sink = sink;
     output->rank = place->rank;
-    output->next = sink->outputs;
-    sink->outputs = output;
+    LIST_INSERT_HEAD(&sink->outputs, output, link);
     int writers[LOG_STREAMS] = {-1, -1};
     int rc = 0;
     for (int i = 0; i < LOG_STREAMS; i++) {
@@ -422,14 +457,10 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
         rc = source_open(&output->sources[i], &writers[i]);
     }
     if (rc != 0) {
-        int error = errno;
         for (int i = 0; i < LOG_STREAMS; i++) {
-            if (writers[i] >= 0) {
-                close(writers[i]);
-            }
+            fd_drop(&writers[i]);
         }
         output_free(output);
-        errno = error;
         return rc;
     }
     *ret_stdout = writers[LOG_STDOUT];
@@ -456,7 +487,7 @@ void output_close(struct output *output)
         if (source->drain) {
             drain_flush(source->drain);
         }
-        log_file_close(source->file);
+        log_writer_close(source->file);
         source->file = NULL;
     }
 }
@@ -466,10 +497,65 @@ uint64_t output_bytes(const struct output *output)
     return output->bytes;
 }
 
-const char *output_tail(const struct output *output)
+static char *put_plain(char *at, const char *from, const char *end)
 {
-    tail_make(&output->tail, output->tail_text);
-    return output->tail_text;
+    for (; from < end; from++) {
+        unsigned char c = (unsigned char)*from;
+        *at++ = c == '\n' || (c >= ' ' && c != 0x7F) ? (char)c : ' ';
+    }
+    return at;
+}
+
+/* Puts what of the exception lies before *start, and moves that on so far that all finds room. */
+static char *put_raised(const struct output *output, char *at, const char **start, const char *end)
+{
+    const struct raised *raised = &output->raised;
+    uint64_t from = output->said_all - (uint64_t)(end + 1 - *start);
+    uint64_t behind = output->said_all - raised->at; /* its line and all that follows */
+    if (raised->n == 0 || raised->head >= from || behind > RAISED_REACH) {
+        return at;
+    }
+    at = mempcpy(at, MSG_RAISED_HEAD "\n", sizeof MSG_RAISED_HEAD);
+    size_t room = MSG_TAIL_MAX - 1 - sizeof MSG_RAISED_HEAD;
+    bool is_there = raised->at >= from && behind - 1 <= room;
+    if (!is_there) {
+        at = put_plain(at, raised->line, raised->line + raised->n);
+        *at++ = '\n';
+        room -= raised->n + 1;
+    }
+    bool is_cut = (size_t)(end - *start) > room;
+    *start = is_cut ? end - room : *start;
+    /* Between the head and the exception there are frames, and no piece of a line is left. */
+    const char *line = is_there ? end + 1 - behind : end;
+    while (is_there ? *start != line && **start != ' ' : is_cut) {
+        const char *newline = memchr(*start, '\n', (size_t)(line - *start));
+        *start = newline ? newline + 1 : line;
+        is_cut = false;
+    }
+    return at;
+}
+
+const char *output_tail(struct output *output, bool was_raised)
+{
+    size_t n = output->said_n < MSG_TAIL_MAX ? output->said_n : MSG_TAIL_MAX;
+    const char *oldest = output->said + output->said_n - n;
+    const char *end = n ? oldest + n - 1 : oldest; /* the newline of the last line */
+    const char *start = end;
+    for (int i = 0; start && i < TAIL_LINES; i++) {
+        start = memrchr(oldest, '\n', (size_t)(start - oldest));
+    }
+    start = start ? start + 1 : oldest;
+    /* A line that had to be cut starts with a whole character at least (UTF-8, RFC 3629). */
+    while (n == MSG_TAIL_MAX && start == oldest && start < end &&
+           ((unsigned char)*start & 0xC0) == 0x80) {
+        oldest = ++start;
+    }
+    char *at = output->tail;
+    if (was_raised && n) {
+        at = put_raised(output, at, &start, end);
+    }
+    *put_plain(at, start, end) = '\0';
+    return output->tail;
 }
 
 void output_free(struct output *output)
@@ -478,15 +564,9 @@ void output_free(struct output *output)
         return;
     }
     output_close(output);
-    for (struct output **at = &output->sink->outputs; *at; at = &(*at)->next) {
-        if (*at == output) {
-            *at = output->next;
-            break;
-        }
-    }
+    LIST_REMOVE(output, link);
     for (int i = 0; i < LOG_STREAMS; i++) {
         free(output->sources[i].text);
     }
-    free(output->tail_text);
     free(output);
 }

@@ -16,15 +16,15 @@ struct log_writer;
 struct output;      /* both streams of one trainer */
 struct output_sink; /* the agent's stdout and stderr, and its log files */
 
-/* All borrowed for the sink's life, but for show, which is copied. */
+/* What it points to is borrowed for the sink's life. */
 struct output_wish {
     struct event_base *base;
     int stdout_fd, stderr_fd;
-    uint32_t nproc;                 /* trainers there will be at a time; 0: 1 */
-    const struct output_show *show; /* NULL: everything */
-    struct log_writer *logs;        /* NULL: there are no log files */
-    const char *job;                /* with logs: a legal id */
-    uint32_t patience_ms;           /* with a stream that takes nothing; 0: as below */
+    uint32_t nproc; /* trainers there will be at a time; 0: 1 */
+    const struct output_show *show;
+    struct log_writer *logs;  /* NULL: there are no log files */
+    const struct tfe_id *job; /* with logs */
+    uint32_t patience_ms;     /* with a stream that takes nothing; 0: as below */
 };
 
 /* The agent never blocks on its own stdout or stderr: what they do not take waits in a bounded
@@ -34,7 +34,7 @@ struct output_wish {
  * are counted in a line of their own. (What ended trainers left in their pipes is read in any case:
  * up to 1 MiB a stream.) The flags of the two descriptors stay as they are: they are shared with
  * others. SIGPIPE must be ignored in the process. */
-int output_sink_new(const struct output_wish *wish, struct output_sink **ret) TFE_MUST_CHECK;
+struct output_sink *output_sink_new(const struct output_wish *wish);
 /* Writes what is still queued for up to timeout_ms a stream, then frees. Every output must be
  * freed. */
 void output_sink_free(struct output_sink *sink, uint32_t timeout_ms);
@@ -60,8 +60,10 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
 void output_close(struct output *output);
 
 /* The last 20 lines of stderr, at most MSG_TAIL_MAX bytes with NUL, control characters replaced by
- * spaces; valid until the next call or output_free. Complete after output_close. */
-const char *output_tail(const struct output *output);
+ * spaces; valid until the next call or output_free. Complete after output_close. was_raised: an
+ * exception may have ended it; where so much was printed behind the last traceback (the values of a
+ * tensor, say) that it is not among them, its head and the exception's line come first. */
+const char *output_tail(struct output *output, bool was_raised);
 /* Bytes that were read from it so far. */
 uint64_t output_bytes(const struct output *output);
 void output_free(struct output *output);

@@ -3,6 +3,7 @@
 #include "agent/output/output_drain.h"
 
 #include <errno.h>
+#include <event2/buffer.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/output/loss.h"
 #include "common/net/clock.h"
+#include "common/net/heap.h"
+#include "common/net/log.h"
+#include "common/net/timer.h"
 
 /* Written at once: what a pipe takes whole, so that lines of several writers stay whole, and what a
  * terminal has room for when it says that it has. A file has no such limits. */
@@ -22,10 +27,14 @@
 #define CHUNK_TERMINAL ((size_t)256)
 #define CHUNK_FILE ((size_t)64 * 1024)
 
+/* What is read from a trainer at once lies in one piece here, too. */
+#define QUEUE_BLOCK ((size_t)80 * 1024)
+
 #define PREFIX_MAX 16 /* "[4294967295] " */
 
 struct drain {
     int fd;
+    const char *name;
     bool
         own; /* opened here, non-blocking; else fd is shared and its flags are not ours to change */
     bool socket; /* send(2) can say "do not wait" for one call */
@@ -35,11 +44,9 @@ struct drain {
     struct event *writable; /* pending while something is queued */
     drain_room_fn *on_room;
     void *ctx;
-    char *queue; /* the bytes at .. at + n */
-    size_t at;
-    size_t n;
-    size_t cap;
+    struct evbuffer *queue;
     uint64_t lost; /* lines that found no room since the last one that did */
+    struct loss loss;
     uint32_t patience_ms;
     struct tfe_mono moved; /* when it last took something, or had nothing to take */
 };
@@ -75,19 +82,20 @@ static void drain_take_fd(struct drain *drain, int fd)
 /* How much of the queue to write at once: whole lines if one fits. */
 static size_t drain_portion(const struct drain *drain)
 {
-    if (drain->n <= drain->chunk) {
-        return drain->n;
+    size_t n = evbuffer_get_length(drain->queue);
+    if (n <= drain->chunk) {
+        return n;
     }
-    const char *start = drain->queue + drain->at;
-    const char *end = memrchr(start, '\n', drain->chunk);
+    const char *start = (const char *)evbuffer_pullup(drain->queue, (ssize_t)drain->chunk);
+    const char *end = start ? memrchr(start, '\n', drain->chunk) : NULL;
     return end ? (size_t)(end - start) + 1 : drain->chunk;
 }
 
 static ssize_t drain_write(const struct drain *drain, size_t n)
 {
-    const char *start = drain->queue + drain->at;
     if (drain->socket) {
-        return send(drain->fd, start, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+        return send(drain->fd, evbuffer_pullup(drain->queue, (ssize_t)n), n,
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     if (!drain->own && !drain->direct) {
         struct pollfd ready = {.fd = drain->fd, .events = POLLOUT};
@@ -96,14 +104,43 @@ static ssize_t drain_write(const struct drain *drain, size_t n)
             return -1;
         }
     }
-    return write(drain->fd, start, n);
+    return write(drain->fd, evbuffer_pullup(drain->queue, (ssize_t)n), n);
+}
+
+static void say_lost(struct drain *drain, uint64_t lines, const char *why)
+{
+    if (loss_add(&drain->loss, lines)) {
+        log_warn("output_not_taken", LOG_S("stream", drain->name),
+                 LOG_U("lost_lines", drain->loss.lines), LOG_S("why", why));
+    }
+}
+
+static void say_taken(struct drain *drain)
+{
+    uint64_t lines;
+    if (loss_end(&drain->loss, &lines)) {
+        log_info("output_taken_again", LOG_S("stream", drain->name), LOG_U("lost_lines", lines));
+    }
+}
+
+static uint64_t lines_queued(const struct drain *drain)
+{
+    uint64_t n = 0;
+    struct evbuffer_ptr at = evbuffer_search(drain->queue, "\n", 1, NULL);
+    for (; at.pos >= 0; at = evbuffer_search(drain->queue, "\n", 1, &at)) {
+        n++;
+        if (evbuffer_ptr_set(drain->queue, &at, 1, EVBUFFER_PTR_ADD) != 0) {
+            break;
+        }
+    }
+    return n;
 }
 
 /* Writes what the stream takes now. */
 static void drain_push(struct drain *drain)
 {
-    while (drain->n != 0) {
-        ssize_t n = drain->dead ? (ssize_t)drain->n : drain_write(drain, drain_portion(drain));
+    for (size_t left; (left = evbuffer_get_length(drain->queue)) != 0;) {
+        ssize_t n = drain_write(drain, drain_portion(drain));
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -113,44 +150,18 @@ static void drain_push(struct drain *drain)
         if (n < 0) {
             /* A full disk may empty again; a pipe without a reader stays one. Training goes on. */
             drain->dead = errno != ENOSPC && errno != EDQUOT && errno != EIO;
-            n = (ssize_t)drain->n;
+            say_lost(drain, lines_queued(drain), strerror(errno));
+            n = (ssize_t)left;
         }
-        drain->at += (size_t)n;
-        drain->n -= (size_t)n;
+        evbuffer_drain(drain->queue, (size_t)n);
         drain->moved = clock_mono();
     }
-    drain->at = 0;
-    if (drain->cap > 2 * DRAIN_QUEUE_MAX) { /* it was an exception */
-        free(drain->queue);
-        drain->queue = NULL;
-        drain->cap = 0;
-    }
 }
 
-/* Room for more bytes at the end of the queue. False: no memory. */
-static bool drain_reserve(struct drain *drain, size_t more)
+void drain_lose_line(struct drain *drain)
 {
-    if (drain->at != 0) {
-        memmove(drain->queue, drain->queue + drain->at, drain->n);
-        drain->at = 0;
-    }
-    if (drain->n + more <= drain->cap) {
-        return true;
-    }
-    size_t cap = drain->cap * 2 > drain->n + more ? drain->cap * 2 : drain->n + more;
-    char *grown = realloc(drain->queue, cap);
-    if (!grown) {
-        return false;
-    }
-    drain->queue = grown;
-    drain->cap = cap;
-    return true;
-}
-
-static void drain_append(struct drain *drain, const char *bytes, size_t n)
-{
-    memcpy(drain->queue + drain->at + drain->n, bytes, n);
-    drain->n += n;
+    drain->lost++;
+    say_lost(drain, 1, "nobody takes them");
 }
 
 bool drain_line(struct drain *drain, uint32_t rank, const char *line, size_t n, size_t limit)
@@ -163,39 +174,43 @@ bool drain_line(struct drain *drain, uint32_t rank, const char *line, size_t n, 
         l = snprintf(lost, sizeof lost, "tfe-agent: %llu lines were lost here: nobody took them\n",
                      (unsigned long long)drain->lost);
     }
+    if (drain->dead) {
+        say_lost(drain, 1, "nobody reads it any more");
+        return true;
+    }
     size_t bytes = (size_t)l + (size_t)p + n + 1;
-    if (drain->n == 0) {
+    size_t queued = evbuffer_get_length(drain->queue);
+    if (queued == 0) {
         drain->moved = clock_mono();
     }
-    if (drain->n + bytes > limit) {
+    if (queued + bytes > limit) {
         if (limit == DRAIN_QUEUE_HARD_MAX ||
             tfe_mono_sub(clock_mono(), drain->moved) < drain->patience_ms) {
             return false;
         }
-        drain->lost++;
+        drain_lose_line(drain);
         return true;
     }
-    if (!drain_reserve(drain, bytes)) {
-        drain->lost++; /* waiting would not end: an empty queue never gets more room */
+    struct evbuffer_iovec room;
+    size_t piece = queued == 0 && bytes < QUEUE_BLOCK ? QUEUE_BLOCK : bytes;
+    if (evbuffer_reserve_space(drain->queue, (ssize_t)piece, &room, 1) != 1) {
+        drain_lose_line(drain); /* waiting would not end: an empty queue never gets more room */
         return true;
     }
-    drain_append(drain, lost, (size_t)l);
-    drain_append(drain, prefix, (size_t)p);
-    drain_append(drain, line, n);
-    drain_append(drain, "\n", 1);
+    char *at = mempcpy(room.iov_base, lost, (size_t)l);
+    at = mempcpy(mempcpy(at, prefix, (size_t)p), line, n);
+    *at = '\n';
+    room.iov_len = bytes;
+    evbuffer_commit_space(drain->queue, &room, 1);
     drain->lost = 0;
+    say_taken(drain);
     return true;
-}
-
-void drain_lose_line(struct drain *drain)
-{
-    drain->lost++;
 }
 
 void drain_flush(struct drain *drain)
 {
     drain_push(drain);
-    if (drain->n != 0 && event_add(drain->writable, NULL) != 0) {
+    if (evbuffer_get_length(drain->queue) != 0 && event_add(drain->writable, NULL) != 0) {
         /* Cannot be watched, so it cannot be waited for either. */
         drain->direct = true;
         drain_push(drain);
@@ -205,34 +220,27 @@ void drain_flush(struct drain *drain)
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
     struct drain *drain = arg;
-    (void)fd;
-    (void)what;
     drain_flush(drain);
-    if (drain->n <= DRAIN_QUEUE_MAX / 2) {
+    if (evbuffer_get_length(drain->queue) <= DRAIN_QUEUE_MAX / 2) {
         drain->on_room(drain->ctx, drain);
         drain_flush(drain);
     }
 }
 
-int drain_new(struct event_base *base, int fd, uint32_t patience_ms, drain_room_fn *on_room,
-              void *ctx, struct drain **ret)
+struct drain *drain_new(struct event_base *base, int fd, const char *name, uint32_t patience_ms,
+                        drain_room_fn *on_room, void *ctx)
 {
-    struct drain *drain = calloc(1, sizeof *drain);
-    if (!drain) {
-        return TFE_ENOMEM;
-    }
+    struct drain *drain = part_new(sizeof *drain);
+    drain->name = name;
     drain_take_fd(drain, fd);
     drain->patience_ms = patience_ms;
     drain->moved = clock_mono();
     drain->on_room = on_room;
     drain->ctx = ctx;
+    drain->queue = evbuffer_new();
     drain->writable = event_new(base, drain->fd, EV_WRITE, on_writable, drain);
-    if (!drain->writable) {
-        drain_free(drain, 0);
-        return TFE_ENOMEM;
-    }
-    *ret = drain;
-    return 0;
+    part_must(drain->queue && drain->writable);
+    return drain;
 }
 
 void drain_free(struct drain *drain, uint32_t timeout_ms)
@@ -242,17 +250,16 @@ void drain_free(struct drain *drain, uint32_t timeout_ms)
     }
     struct tfe_mono give_up = tfe_mono_add(clock_mono(), timeout_ms);
     drain_push(drain);
-    for (int64_t left; drain->n != 0 && (left = tfe_mono_sub(give_up, clock_mono())) > 0;
+    for (int64_t left;
+         evbuffer_get_length(drain->queue) != 0 && (left = tfe_mono_sub(give_up, clock_mono())) > 0;
          drain_push(drain)) {
         struct pollfd ready = {.fd = drain->fd, .events = POLLOUT};
         poll(&ready, 1, left < INT_MAX ? (int)left : INT_MAX);
     }
-    if (drain->writable) {
-        event_free(drain->writable);
-    }
+    event_drop(&drain->writable);
     if (drain->own) {
         close(drain->fd);
     }
-    free(drain->queue);
+    evbuffer_free(drain->queue);
     free(drain);
 }

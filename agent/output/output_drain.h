@@ -25,11 +25,11 @@ struct drain;
 /* There is room again in a queue that was full. Appends, does not flush. */
 typedef void drain_room_fn(void *ctx, struct drain *drain);
 
-/* fd is borrowed and its flags stay as they are. patience_ms: how long a full queue waits for a
- * stream that takes nothing; then lines are lost. TFE_ENOMEM. SIGPIPE must be ignored in the
- * process. */
-int drain_new(struct event_base *base, int fd, uint32_t patience_ms, drain_room_fn *on_room,
-              void *ctx, struct drain **ret) TFE_MUST_CHECK;
+/* fd is borrowed and its flags stay as they are; name is what the log calls it. patience_ms: how
+ * long a full queue waits for a stream that takes nothing; then lines are lost. SIGPIPE must be
+ * ignored in the process. */
+struct drain *drain_new(struct event_base *base, int fd, const char *name, uint32_t patience_ms,
+                        drain_room_fn *on_room, void *ctx);
 
 /* Tries to write what is queued for up to timeout_ms. NULL is allowed. */
 void drain_free(struct drain *drain, uint32_t timeout_ms);

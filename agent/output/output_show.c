@@ -1,9 +1,9 @@
 /* agent/output/output_show.c: reads --tee and --log-filter-ranks. */
 #include "agent/output/output_show.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/net/options.h"
 
 #define TEE_BOTH 3
 
@@ -11,23 +11,6 @@ void output_show_init(struct output_show *show)
 {
     *show = (struct output_show){.n_ranges = 0};
     memset(show->tee, TEE_BOTH, sizeof(show->tee));
-}
-
-/* A number up to max; at moves behind it. */
-static bool read_number(const char **at, uint32_t max, uint32_t *ret)
-{
-    if (**at < '0' || **at > '9') {
-        return false;
-    }
-    char *end;
-    errno = 0;
-    unsigned long value = strtoul(*at, &end, 10);
-    if (errno || value > max) {
-        return false;
-    }
-    *ret = (uint32_t)value;
-    *at = end;
-    return true;
 }
 
 /* Past a comma; false: neither that nor the end. */
@@ -40,21 +23,22 @@ static bool next_item(const char **at)
     return **at == '\0';
 }
 
-int output_show_tee(struct output_show *show, const char *text, struct tfe_why *why)
+int output_show_tee(void *ret, const char *text, struct tfe_why *why)
 {
+    struct output_show *show = ret;
     struct output_show made = *show;
     const char *at = text;
-    uint32_t value;
-    if (read_number(&at, TEE_BOTH, &value) && !*at) {
+    uint64_t value;
+    if (options_digits(&at, TEE_BOTH, &value) && !*at) {
         memset(show->tee, (int)value, sizeof(show->tee));
         return 0;
     }
     memset(made.tee, 0, sizeof(made.tee));
     bool good = *text != '\0';
     for (at = text; good && *at;) {
-        uint32_t local;
-        good = read_number(&at, MSG_NPROC_MAX - 1, &local) && *at++ == ':' &&
-               read_number(&at, TEE_BOTH, &value) && next_item(&at);
+        uint64_t local;
+        good = options_digits(&at, MSG_NPROC_MAX - 1, &local) && *at++ == ':' &&
+               options_digits(&at, TEE_BOTH, &value) && next_item(&at);
         if (good) {
             made.tee[local] = (uint8_t)value;
         }
@@ -70,24 +54,25 @@ int output_show_tee(struct output_show *show, const char *text, struct tfe_why *
     return 0;
 }
 
-int output_show_ranks(struct output_show *show, const char *text, struct tfe_why *why)
+int output_show_ranks(void *ret, const char *text, struct tfe_why *why)
 {
+    struct output_show *show = ret;
     struct output_show made = *show;
     made.n_ranges = 0;
     bool good = *text != '\0';
     for (const char *at = text; good && *at;) {
-        uint32_t first;
-        uint32_t last;
-        good = made.n_ranges < OUTPUT_RANGES_MAX && read_number(&at, UINT32_MAX, &first);
+        uint64_t first = 0;
+        uint64_t last;
+        good = made.n_ranges < OUTPUT_RANGES_MAX && options_digits(&at, UINT32_MAX, &first);
         last = first;
         if (good && *at == '-') {
             at++;
-            good = read_number(&at, UINT32_MAX, &last) && first <= last;
+            good = options_digits(&at, UINT32_MAX, &last) && first <= last;
         }
         good = good && next_item(&at);
         if (good) {
-            made.ranges[made.n_ranges].first = first;
-            made.ranges[made.n_ranges++].last = last;
+            made.ranges[made.n_ranges].first = (uint32_t)first;
+            made.ranges[made.n_ranges++].last = (uint32_t)last;
         }
     }
     if (!good) {
