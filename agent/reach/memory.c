@@ -5,20 +5,27 @@
 
 #include "agent/reach/cgroup.h"
 
-static uint32_t percent(uint64_t part, uint64_t whole)
+/* The least that is left anywhere, as a part and as an amount: not always at the same place. */
+struct room {
+    uint32_t percent;
+    uint64_t bytes;
+};
+
+static void lessen(struct room *room, uint64_t left, uint64_t whole)
 {
-    return whole ? (uint32_t)(part >= whole ? 100 : part / (whole / 100 + 1)) : 100;
+    uint32_t percent = whole ? (uint32_t)(left >= whole ? 100 : left / (whole / 100 + 1)) : 100;
+    room->percent = percent < room->percent ? percent : room->percent;
+    room->bytes = left < room->bytes ? left : room->bytes;
 }
 
-static uint32_t of_machine(void)
+static void of_machine(struct room *room)
 {
-    uint64_t whole;
+    uint64_t whole; /* both in KiB */
     uint64_t available;
-    if (!cgroup_number("/proc", "meminfo", "MemTotal:", &whole) ||
-        !cgroup_number("/proc", "meminfo", "MemAvailable:", &available)) {
-        return 100;
+    if (cgroup_number("/proc", "meminfo", "MemTotal:", &whole) &&
+        cgroup_number("/proc", "meminfo", "MemAvailable:", &available)) {
+        lessen(room, available << 10, whole << 10);
     }
-    return percent(available, whole);
 }
 
 /* The names of one version of control groups. */
@@ -30,10 +37,9 @@ struct names {
 };
 
 /* Every group from our own up may have a limit. */
-static uint32_t of_groups(const struct names *names)
+static void of_groups(struct room *room, const struct names *names)
 {
     char directory[PATH_MAX];
-    uint32_t least = 100;
     bool goes_on = cgroup_own(names->controller, directory);
     while (goes_on) {
         uint64_t limit;
@@ -43,26 +49,34 @@ static uint32_t of_groups(const struct names *names)
             cgroup_number(directory, names->used, NULL, &used) && limit < UINT64_MAX / 4) {
             (void)cgroup_number(directory, "memory.stat", names->cache, &cache);
             used = used > cache ? used - cache : 0;
-            uint32_t here = percent(limit > used ? limit - used : 0, limit);
-            least = here < least ? here : least;
+            lessen(room, limit > used ? limit - used : 0, limit);
         }
         goes_on = cgroup_up(directory);
     }
-    return least;
 }
 
-uint32_t memory_free_percent(void)
+static struct room room_now(void)
 {
     static const struct names versions[] = {
         {NULL, "memory.max", "memory.current", "inactive_file"},
         {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
     };
-    uint32_t least = of_machine();
+    struct room room = {.percent = 100, .bytes = UINT64_MAX};
+    of_machine(&room);
     for (int i = 0; i < 2; i++) {
-        uint32_t here = of_groups(&versions[i]);
-        least = here < least ? here : least;
+        of_groups(&room, &versions[i]);
     }
-    return least;
+    return room;
+}
+
+uint32_t memory_free_percent(void)
+{
+    return room_now().percent;
+}
+
+uint64_t memory_free_bytes(void)
+{
+    return room_now().bytes;
 }
 
 uint64_t memory_kills(void)

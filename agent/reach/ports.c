@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "agent/reach/proc.h"
+#include "agent/reach/trainer_user.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
 
 /* Odd and even epochs. */
 #define SETS 2
@@ -46,27 +49,25 @@ static struct sockaddr_in ipv4(uint32_t address, uint16_t port)
 static int port_bind(uint16_t port, bool share, bool reuse)
 {
     int on = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -1;
     }
     struct sockaddr_in any = ipv4(INADDR_ANY, port);
-    if ((!share || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0) &&
+    if (trainer_user_give(fd) == 0 &&
+        (!share || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0) &&
         (!reuse || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0) &&
         bind(fd, (const struct sockaddr *)&any, sizeof any) == 0) {
         return fd;
     }
-    int error = errno;
-    close(fd);
-    errno = error;
+    fd_drop(&fd);
     return -1;
 }
 
-/* Binds so that a trainer with SO_REUSEPORT can too, and nobody without it. Connections of an
- * earlier server that still linger on the number (TIME_WAIT) may have been without it: those are
- * passed over with SO_REUSEADDR, which is not the first choice because others with it could then
- * take the number. */
-static int port_hold(uint16_t port)
+/* Connections of an earlier server that still linger on the number (TIME_WAIT) may have been
+ * without SO_REUSEPORT: those are passed over with SO_REUSEADDR, which is not the first choice
+ * because others with it could then take the number. */
+int ports_bind(uint16_t port)
 {
     int fd = port_bind(port, true, false);
     if (fd < 0 && errno == EADDRINUSE && port != 0) {
@@ -77,7 +78,7 @@ static int port_hold(uint16_t port)
 
 static int port_number(int fd, uint16_t *ret)
 {
-    struct sockaddr_in name;
+    struct sockaddr_in name = {0};
     socklen_t n = sizeof name;
     if (getsockname(fd, (struct sockaddr *)&name, &n) != 0) {
         return TFE_ESYS;
@@ -98,12 +99,10 @@ static void why_port(struct tfe_why *why, uint16_t port)
 /* Holds a number of the kernel's choice. */
 static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_why *why)
 {
-    int fd = port_hold(0);
+    int fd = ports_bind(0);
     if (fd < 0 || port_number(fd, ret_number) != 0) {
         why_errno(why, "reserve a port");
-        if (fd >= 0) {
-            close(fd);
-        }
+        fd_drop(&fd);
         return TFE_ESYS;
     }
     *ret_fd = fd;
@@ -117,8 +116,7 @@ static int port_take(uint16_t port)
     int on = 1;
     int fd = port_bind(port, false, false);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
-        close(fd);
-        fd = -1;
+        fd_drop(&fd);
     }
     return fd;
 }
@@ -146,7 +144,7 @@ static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_why *why)
     if (rc == 0 && other < 0) {
         rc = port_pick(&other, &numbers[!odd], why);
         if (rc != 0) {
-            close(fd);
+            fd_drop(&fd);
         }
     }
     while (n > 0) {
@@ -160,10 +158,7 @@ static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_why *why)
 static void set_let_go(struct port_set *set, uint32_t nproc)
 {
     for (uint32_t i = 0; i < nproc; i++) {
-        if (set->fds[i] >= 0) {
-            close(set->fds[i]);
-            set->fds[i] = -1;
-        }
+        fd_drop(&set->fds[i]);
     }
 }
 
@@ -223,10 +218,9 @@ static bool port_is_free(uint16_t port)
     if (fd < 0 && errno == EADDRINUSE) {
         fd = port_bind(port, false, true);
     }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return fd >= 0;
+    bool is_free = fd >= 0;
+    fd_drop(&fd);
+    return is_free;
 }
 
 /* Fixed numbers: in use by anybody at all is fatal now, and not a riddle inside TensorFlow later.
@@ -236,7 +230,7 @@ static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct 
     for (uint32_t i = 0; i < nproc; i++) {
         uint16_t port = (uint16_t)(first + i);
         if (port_is_free(port)) {
-            set->fds[i] = port_hold(port);
+            set->fds[i] = ports_bind(port);
         }
         if (set->fds[i] < 0) {
             why_port(why, port);
@@ -254,11 +248,7 @@ int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_why
                 (unsigned)fixed);
         return TFE_EINVAL;
     }
-    struct ports *ports = calloc(1, sizeof *ports);
-    if (!ports) {
-        why_set(why, "out of memory");
-        return TFE_ENOMEM;
-    }
+    struct ports *ports = part_new(sizeof *ports);
     ports->nproc = nproc;
     ports->fixed = fixed != 0;
     for (int k = 0; k < SETS; k++) {
@@ -318,7 +308,7 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
         }
         /* Another agent of this user would share it. (A fixed one cannot be another one.) */
         if (ports->fixed || port_is_free(set->numbers[i])) {
-            set->fds[i] = port_hold(set->numbers[i]);
+            set->fds[i] = ports_bind(set->numbers[i]);
         }
         if (set->fds[i] >= 0) {
             continue;

@@ -35,6 +35,10 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
 /* The trainers of the epoch listen: the held sockets of its set are closed. */
 void ports_let_go(struct ports *ports, uint64_t epoch);
 
+/* Binds a non-blocking socket to the port (0: of the kernel's choice) so that a trainer with
+ * SO_REUSEPORT can too, and nobody without it. -1 with errno. */
+int ports_bind(uint16_t port);
+
 /* Whether something still accepts on a port of the epoch's set, from this machine, although every
  * trainer was reaped. *ret_port names it. Takes a few ms at most, does not wait for the network. */
 bool ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_port);

@@ -16,9 +16,14 @@
 #include <unistd.h>
 
 #include "agent/reach/responder.h"
+#include "common/net/death.h"
+#include "common/net/fd.h"
 #include "common/net/resolve.h"
+#include "common/net/timer.h"
 
 struct probing;
+
+_Static_assert(DEATH_LINE_MAX <= RESPONDER_LINE_MAX, "either fits");
 
 struct port_try {
     struct probing *of;
@@ -36,8 +41,11 @@ struct probing {
     struct prober *prober;
     uint64_t probe;
     enum tfe_probe_kind kind;
+    bool is_of_guard; /* it is asked for a certificate, and nothing else comes of it */
     char expected[RESPONDER_LINE_MAX];
-    size_t expected_n;
+    size_t expected_n; /* … is compared, once so much has been read: */
+    size_t wanted_n;
+    bool has_loopback;       /* which may be tried */
     struct event *timer;     /* the end of it */
     struct resolve *resolve; /* the name is being asked for */
     uint16_t ports[MSG_NPROC_MAX];
@@ -49,9 +57,10 @@ struct probing {
 struct prober {
     struct event_base *base;
     prober_fn *on_done;
+    prober_death_fn *on_death;
     void *ctx;
     LIST_HEAD(, probing) all;
-    size_t n;
+    size_t n[2]; /* of ports, of guards */
 };
 
 /* --- the end of a probe ----------------------------------------------------------------------- */
@@ -59,14 +68,10 @@ struct prober {
 static void try_close(struct port_try *try)
 {
     static const struct linger at_once = {.l_onoff = 1};
-    if (try->ready) {
-        event_free(try->ready);
-        try->ready = NULL;
-    }
+    event_drop(&try->ready);
     if (try->fd >= 0) {
         setsockopt(try->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-        close(try->fd);
-        try->fd = -1;
+        fd_drop(&try->fd);
     }
 }
 
@@ -76,11 +81,9 @@ static void probing_free(struct probing *p)
     for (size_t i = 0; i < p->n; i++) {
         try_close(&p->tries[i]);
     }
-    if (p->timer) {
-        event_free(p->timer);
-    }
+    event_drop(&p->timer);
     LIST_REMOVE(p, link);
-    p->prober->n--;
+    p->prober->n[p->is_of_guard]--;
     free(p);
 }
 
@@ -103,15 +106,21 @@ static void finish(struct probing *p)
 {
     struct prober *prober = p->prober;
     uint64_t probe = p->probe;
+    bool is_of_guard = p->is_of_guard;
     enum tfe_probe_result result = verdict(p);
+    char certificate[DEATH_CHARS + 1];
+    bool has_certificate =
+        is_of_guard && death_read_line(p->tries[0].line, p->tries[0].line_n, certificate);
     probing_free(p);
-    prober->on_done(prober->ctx, probe, result);
+    if (has_certificate) {
+        prober->on_death(prober->ctx, certificate);
+    } else if (!is_of_guard) {
+        prober->on_done(prober->ctx, probe, result);
+    }
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     finish(ctx); /* what is not done has the result that it would have now */
 }
 
@@ -189,7 +198,7 @@ static void try_read(struct port_try *try)
     size_t seen = try->line_n < p->expected_n ? try->line_n : p->expected_n;
     if (memcmp(try->line, p->expected, seen) != 0) {
         try_done(try, PROBE_ANSWERED_OTHER);
-    } else if (try->line_n >= p->expected_n) {
+    } else if (try->line_n >= p->wanted_n) {
         try_done(try, PROBE_ANSWERED_OURS);
     } else if (n <= 0) {
         try_done(try, try->result);
@@ -199,8 +208,6 @@ static void try_read(struct port_try *try)
 static void on_ready(evutil_socket_t fd, short what, void *ctx)
 {
     struct port_try *try = ctx;
-    (void)fd;
-    (void)what;
     if (try->is_connected) {
         try_read(try);
     } else {
@@ -227,11 +234,46 @@ static void try_start(struct port_try *try, const struct sockaddr_storage *to, s
 
 /* --- a probe ---------------------------------------------------------------------------------- */
 
+/* As IPv6, where an IPv4 address is a mapped one. False: it is of neither family. */
+static bool as_v6(const struct sockaddr_storage *from, struct in6_addr *ret)
+{
+    if (from->ss_family == AF_INET6) {
+        *ret = ((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+        return true;
+    }
+    *ret = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    memcpy(&ret->s6_addr[12], &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+    return from->ss_family == AF_INET;
+}
+
+bool prober_is_loopback(const struct sockaddr_storage *address)
+{
+    struct in6_addr v6;
+    return as_v6(address, &v6) &&
+           (IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127));
+}
+
+/* What a member says where it is reached must not aim the fleet at what only this machine or its
+ * neighbours see: metadata services, services that trust the machine itself, groups. */
+static bool may_be_tried(const struct probing *p, const struct sockaddr_storage *address)
+{
+    struct in6_addr v6;
+    if (!as_v6(address, &v6)) {
+        return false;
+    }
+    const uint8_t *v4 = IN6_IS_ADDR_V4MAPPED(&v6) ? &v6.s6_addr[12] : NULL;
+    bool is_local = v4 ? v4[0] == 169 && v4[1] == 254 : IN6_IS_ADDR_LINKLOCAL(&v6);
+    bool is_group = v4 ? v4[0] >= 224 : IN6_IS_ADDR_MULTICAST(&v6);
+    /* Connecting there is connecting to oneself, too. */
+    bool is_self = v4 ? v4[0] == 0 : IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_V4COMPAT(&v6);
+    return !is_local && !is_group && !is_self && (p->has_loopback || !prober_is_loopback(address));
+}
+
 static void on_addresses(void *ctx, const struct resolve_addresses *addresses, const char *error)
 {
     struct probing *p = ctx;
     p->resolve = NULL; /* freed when this returns */
-    if (error || addresses->n == 0) {
+    if (error || addresses->n == 0 || !may_be_tried(p, &addresses->address[0])) {
         finish_soon(p);
         return;
     }
@@ -257,49 +299,86 @@ static void resolve(struct probing *p, const char *host)
     }
 }
 
-int prober_start(struct prober *prober, const struct msg_probe *probe)
+/* With its patience running, and nothing tried yet. NULL: out of memory. */
+static struct probing *probing_new(struct prober *prober, const struct msg_probe *probe,
+                                   bool loopback, bool is_of_guard)
 {
     static const struct timeval patience = {.tv_sec = PROBER_MS / 1000,
                                             .tv_usec = PROBER_MS % 1000 * 1000};
     struct probing *p = calloc(1, sizeof *p);
     if (!p) {
-        return TFE_ENOMEM;
+        return NULL;
     }
     p->timer = evtimer_new(prober->base, on_timer, p);
     if (!p->timer || evtimer_add(p->timer, &patience) != 0) {
-        if (p->timer) {
-            event_free(p->timer);
-        }
+        event_drop(&p->timer);
         free(p);
-        return TFE_ENOMEM;
+        return NULL;
     }
     p->prober = prober;
     p->probe = probe->probe;
     p->kind = probe->kind;
+    p->has_loopback = loopback;
     p->expected_n = responder_line(probe->node, p->expected);
+    p->wanted_n = p->expected_n;
     p->n = probe->n_ports;
     memcpy(p->ports, probe->ports, p->n * sizeof p->ports[0]);
     for (size_t i = 0; i < p->n; i++) {
         p->tries[i] = (struct port_try){.of = p, .fd = -1, .result = PROBE_NO_ANSWER};
     }
     LIST_INSERT_HEAD(&prober->all, p, link);
-    prober->n++;
-    if (prober->n > PROBER_MAX) {
+    p->is_of_guard = is_of_guard;
+    prober->n[is_of_guard]++;
+    return p;
+}
+
+static void try_all(struct probing *p, const char *at)
+{
+    if (p->prober->n[p->is_of_guard] > PROBER_MAX) {
         finish_soon(p);
-        return 0;
+        return;
     }
     char host[TFE_HOST_MAX + 1];
-    size_t n = strlen(probe->host);
-    bool bracketed = n > 2 && probe->host[0] == '[' && probe->host[n - 1] == ']';
-    memcpy(host, probe->host + bracketed, n + 1 - bracketed);
+    size_t n = strlen(at);
+    bool bracketed = n > 2 && at[0] == '[' && at[n - 1] == ']';
+    memcpy(host, at + bracketed, n + 1 - bracketed);
     if (bracketed) {
         host[n - 2] = '\0';
     }
     resolve(p, host);
+}
+
+/* Beside the probe, which must not wait for a port that a firewall may be silent about. */
+static void ask_guard(struct prober *prober, const struct msg_probe *probe, bool loopback)
+{
+    struct msg_probe of_guard = *probe;
+    of_guard.kind = PROBE_ADDRESS; /* what it says is read */
+    of_guard.ports = &probe->guard_port;
+    of_guard.n_ports = 1;
+    struct probing *p = probing_new(prober, &of_guard, loopback, true);
+    if (p) {
+        p->expected_n = sizeof(DEATH_LINE_PREFIX) - 1;
+        memcpy(p->expected, DEATH_LINE_PREFIX, sizeof(DEATH_LINE_PREFIX));
+        p->wanted_n = DEATH_LINE_MAX - 1;
+        try_all(p, probe->host);
+    }
+}
+
+int prober_start(struct prober *prober, const struct msg_probe *probe, bool loopback)
+{
+    struct probing *p = probing_new(prober, probe, loopback, false);
+    if (!p) {
+        return TFE_ENOMEM;
+    }
+    try_all(p, probe->host);
+    if (probe->guard_port != 0) {
+        ask_guard(prober, probe, loopback);
+    }
     return 0;
 }
 
-int prober_new(struct event_base *base, prober_fn *on_done, void *ctx, struct prober **ret)
+int prober_new(struct event_base *base, prober_fn *on_done, prober_death_fn *on_death, void *ctx,
+               struct prober **ret)
 {
     struct prober *prober = calloc(1, sizeof *prober);
     if (!prober) {
@@ -307,6 +386,7 @@ int prober_new(struct event_base *base, prober_fn *on_done, void *ctx, struct pr
     }
     prober->base = base;
     prober->on_done = on_done;
+    prober->on_death = on_death;
     prober->ctx = ctx;
     LIST_INIT(&prober->all);
     *ret = prober;
@@ -319,7 +399,8 @@ void prober_free(struct prober *prober)
         return;
     }
     while (!LIST_EMPTY(&prober->all)) {
-        probing_free(LIST_FIRST(&prober->all));
+        /* The analyser does not see that what is freed has left the list. */
+        probing_free(LIST_FIRST(&prober->all)); // NOLINT(clang-analyzer-unix.Malloc)
     }
     free(prober);
 }

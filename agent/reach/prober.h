@@ -2,7 +2,9 @@
 #ifndef TFE_AGENT_REACH_PROBER_H
 #define TFE_AGENT_REACH_PROBER_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "common/base/error.h"
 #include "common/base/msg.h"
@@ -19,15 +21,25 @@ struct prober;
 /* Comes once for each probe, from the loop. */
 typedef void prober_fn(void *ctx, uint64_t probe, enum tfe_probe_result result);
 
+/* A guard that a probe names gave its node's death certificate, in hexadecimal: from the loop,
+ * before or after what came of the probe itself, which does not wait for it. */
+typedef void prober_death_fn(void *ctx, const char *certificate);
+
 /* TFE_ENOMEM. */
-int prober_new(struct event_base *base, prober_fn *on_done, void *ctx,
+int prober_new(struct event_base *base, prober_fn *on_done, prober_death_fn *on_death, void *ctx,
                struct prober **ret) TFE_MUST_CHECK;
 
 /* Nothing comes of what is under way. */
 void prober_free(struct prober *prober);
 
-/* probe is copied. Where something is lacking here (memory, descriptors, PROBER_MAX) the result is
- * NO_ANSWER, which proves nothing. TFE_ENOMEM: not even that can be said. */
-int prober_start(struct prober *prober, const struct msg_probe *probe) TFE_MUST_CHECK;
+/* probe is copied. Link-local, multicast and unspecified addresses are never connected to, loopback
+ * ones only if that is said: the result is NO_ANSWER. Where something is lacking here (memory,
+ * descriptors, PROBER_MAX) the result is NO_ANSWER, which proves nothing. TFE_ENOMEM: not even that
+ * can be said. */
+int prober_start(struct prober *prober, const struct msg_probe *probe,
+                 bool loopback) TFE_MUST_CHECK;
+
+/* 127.0.0.0/8, ::1 */
+bool prober_is_loopback(const struct sockaddr_storage *address);
 
 #endif

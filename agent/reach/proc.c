@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,6 +13,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/base/backoff.h"
+#include "common/net/clock.h"
+#include "common/net/fd.h"
 
 /* Rows that need no allocation: a killer must work when memory is what ran out. */
 #define ROWS_AT_HAND 4096
@@ -34,15 +39,25 @@ struct row {
 
 /* All processes, by ascending pid. */
 struct table {
+    int proc; /* the directory */
     struct row *rows;
     size_t n;
     size_t cap;
     void *mapped; /* rows, once they no longer fit what the caller had at hand */
 };
 
-int proc_become_subreaper(void)
+int proc_become_subreaper(struct tfe_why *why)
 {
-    return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? 0 : TFE_ESYS;
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        why_errno(why, "cannot adopt what trainers leave behind");
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
+static int folder_open(const char *path)
+{
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* Digits at *text up to the next other character; *text moves behind them. */
@@ -60,38 +75,26 @@ static uint64_t number_take(const char **text)
  * it does, so the last ')' ends it. */
 static bool row_parse(const char *text, size_t n, struct row *ret)
 {
-    enum { STATE, PARENT, SESSION = 3, THREADS = 17, START = 19 };
+    enum { PARENT, SESSION = 2, THREADS = 16, START = 18, FIELDS };
+    uint64_t fields[FIELDS] = {0};
     const char *p = memrchr(text, ')', n);
-    if (!p || p[1] != ' ') {
+    if (!p || p[1] != ' ' || !p[2]) {
         return false;
     }
-    p += 2;
-    char state = *p;
-    uint64_t threads = 0;
-    int field = STATE;
-    for (; *p && field <= START; field++) {
-        bool minus = *p == '-';
-        const char *digits = p + (minus ? 1 : 0);
-        uint64_t value = number_take(&digits);
-        if (field == PARENT) {
-            ret->parent = (pid_t)value;
-        } else if (field == SESSION) {
-            ret->session = (pid_t)value;
-        } else if (field == THREADS) {
-            threads = minus ? 0 : value;
-        } else if (field == START) {
-            ret->start = value;
-        }
-        p = strchr(p, ' ');
-        if (!p) {
-            field++;
-            break;
-        }
-        p++;
+    char state = p[2];
+    int i = 0;
+    for (p += 3; i < FIELDS && *p == ' '; i++) {
+        bool minus = *++p == '-';
+        p += minus;
+        fields[i] = number_take(&p);
+        fields[i] = minus ? 0 : fields[i];
     }
+    ret->parent = (pid_t)fields[PARENT];
+    ret->session = (pid_t)fields[SESSION];
+    ret->start = fields[START];
     /* A first thread that ended while others run on shows Z for a process that is alive. */
-    ret->dead = state == 'X' || (state == 'Z' && threads <= 1);
-    return field > START;
+    ret->dead = state == 'X' || (state == 'Z' && fields[THREADS] <= 1);
+    return i == FIELDS;
 }
 
 /* "123/stat"; snprintf would be half of a pass's own time. */
@@ -173,33 +176,35 @@ static bool table_add(struct table *t, const struct row *row)
     return true;
 }
 
-/* Reads every process of the machine. A table that cannot grow keeps what it has: what is found now
- * gets its signal now, and makes room. TFE_ESYS. */
-static int table_fill(struct table *t, int proc)
+/* Calls each for every entry of a directory of /proc that is a number, until it says stop (false).
+ * Allocates nothing. TFE_ESYS. */
+static int numbers_each(int dir, bool (*each)(void *ctx, int number), void *ctx)
 {
     char entries[16384] __attribute__((aligned(8)));
     for (;;) {
-        ssize_t n = getdents64(proc, entries, sizeof entries);
-        if (n < 0) {
-            return TFE_ESYS;
-        }
-        if (n == 0) {
-            return 0;
+        ssize_t n = getdents64(dir, entries, sizeof entries);
+        if (n <= 0) {
+            return n < 0 ? TFE_ESYS : 0;
         }
         for (ssize_t at = 0; at < n;) {
             const struct dirent64 *entry = (const void *)(entries + at);
             at += entry->d_reclen;
             const char *digits = entry->d_name;
-            pid_t pid = (pid_t)number_take(&digits);
-            struct row row;
-            if (pid == 0 || *digits || !row_read(proc, pid, &row)) {
-                continue;
-            }
-            if (!table_add(t, &row)) {
+            int number = (int)number_take(&digits);
+            if (digits != entry->d_name && !*digits && !each(ctx, number)) {
                 return 0;
             }
         }
     }
+}
+
+/* A table that cannot grow keeps what it has: what is found now gets its signal now, and makes
+ * room. */
+static bool table_take(void *ctx, int pid)
+{
+    struct table *t = ctx;
+    struct row row;
+    return !row_read(t->proc, pid, &row) || table_add(t, &row);
 }
 
 static struct row *table_find(const struct table *t, pid_t pid)
@@ -279,14 +284,13 @@ int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx
                             pid_t *ret_stuck)
 {
     struct row at_hand[ROWS_AT_HAND];
-    struct table t = {.rows = at_hand, .cap = ROWS_AT_HAND};
+    struct table t = {.proc = folder_open("/proc"), .rows = at_hand, .cap = ROWS_AT_HAND};
     *ret_alive = 0;
     *ret_stuck = 0;
-    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (proc < 0) {
+    if (t.proc < 0) {
         return TFE_ESYS;
     }
-    int rc = table_fill(&t, proc);
+    int rc = numbers_each(t.proc, table_take, &t);
     if (rc == 0) {
         table_mark(&t, root);
         for (size_t i = 0; i < t.n; i++) {
@@ -295,36 +299,42 @@ int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx
                 continue;
             }
             (*ret_alive)++;
-            if (signo != 0 && row_signal(proc, row, signo) != 0 && errno == EPERM) {
+            if (signo != 0 && row_signal(t.proc, row, signo) != 0 && errno == EPERM) {
                 *ret_stuck = row->pid;
             }
         }
     }
     table_done(&t);
-    close(proc);
+    close(t.proc);
     return rc;
 }
 
-size_t proc_kill_descendants(pid_t root, pid_t *ret_stuck)
+pid_t proc_parent(pid_t pid)
 {
-    size_t alive = 0;
-    if (proc_signal_descendants(root, SIGKILL, NULL, NULL, &alive, ret_stuck) != 0) {
-        return SIZE_MAX;
-    }
-    return alive;
+    struct row row;
+    int proc = folder_open("/proc");
+    pid_t parent = proc >= 0 && row_read(proc, pid, &row) ? row.parent : -1;
+    fd_drop(&proc);
+    return parent;
 }
 
-static int64_t steady_us(void)
+int proc_each_of(pid_t pid, const char *what, bool (*each)(void *ctx, int number), void *ctx)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    int dir = folder_open(path);
+    if (dir < 0) {
+        return TFE_ESYS;
+    }
+    int rc = numbers_each(dir, each, ctx);
+    close(dir);
+    return rc;
 }
 
 bool proc_kill_all_descendants_and_reap(pid_t self)
 {
-    int64_t give_up = steady_us() + (int64_t)REAP_LONGEST_MS * 1000;
-    int64_t pause = REAP_PAUSE_FIRST_US;
+    int64_t give_up = clock_us() + (int64_t)REAP_LONGEST_MS * 1000;
+    uint32_t pause = REAP_PAUSE_FIRST_US;
     for (;;) {
         pid_t pid;
         do {
@@ -333,12 +343,13 @@ bool proc_kill_all_descendants_and_reap(pid_t self)
         if (pid < 0) {
             return true;
         }
-        if (steady_us() >= give_up) {
+        if (clock_us() >= give_up) {
             return false;
         }
+        size_t alive;
         pid_t stuck;
-        proc_kill_descendants(self, &stuck);
+        (void)!proc_signal_descendants(self, SIGKILL, NULL, NULL, &alive, &stuck);
         nanosleep(&(struct timespec){.tv_nsec = pause * 1000}, NULL);
-        pause = pause * 2 < REAP_PAUSE_LONGEST_US ? pause * 2 : REAP_PAUSE_LONGEST_US;
+        pause = backoff_next(pause, REAP_PAUSE_FIRST_US, REAP_PAUSE_LONGEST_US);
     }
 }

@@ -10,9 +10,17 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
+#include "common/net/why.h"
 
-/* Makes this process adopt what its descendants leave behind. TFE_ESYS with errno. */
-int proc_become_subreaper(void) TFE_MUST_CHECK;
+/* Makes this process adopt what its descendants leave behind. TFE_ESYS with why. */
+int proc_become_subreaper(struct tfe_why *why) TFE_MUST_CHECK;
+
+/* -1: there is no such process any more, or it cannot be read. */
+pid_t proc_parent(pid_t pid);
+
+/* Calls each for the numbers in /proc/PID/what ("task", "fd") until it returns false. Allocates
+ * nothing. TFE_ESYS with errno: the folder could not be read. */
+int proc_each_of(pid_t pid, const char *what, bool (*each)(void *ctx, int number), void *ctx);
 
 /* Whether a living descendant is meant. Called once for each of them. */
 typedef bool proc_pick_fn(void *ctx, pid_t pid, pid_t session);
@@ -24,11 +32,6 @@ typedef bool proc_pick_fn(void *ctx, pid_t pid, pid_t session);
  * TFE_ESYS: /proc could not be read (errno). */
 int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx, size_t *ret_alive,
                             pid_t *ret_stuck) TFE_MUST_CHECK;
-
-/* Kills (SIGKILL) every process below root, however deep, zombies aside; returns how many were
- * found alive, SIZE_MAX if /proc could not be read. *ret_stuck is a pid that could not be signalled
- * (EPERM), 0 if none. One pass: the caller repeats until 0. */
-size_t proc_kill_descendants(pid_t root, pid_t *ret_stuck);
 
 /* For an agent that lost its guard: kills whatever is below self (the caller) and reaps it, for at
  * most 5 s. False: something could not be killed in that time. Every child is reaped: do not

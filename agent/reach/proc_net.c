@@ -1,9 +1,6 @@
 /* agent/reach/proc_net.c: who listens on a TCP port, and who is connected: the kernel's list of
  * listeners, its tables of connections, and /proc/PID/fd. */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -15,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/reach/proc.h"
+#include "common/net/fd.h"
 
 /* Listeners on one port: one per trainer process and address family, a few more with SO_REUSEPORT.
  */
@@ -31,61 +29,67 @@ struct inodes {
     size_t n;
 };
 
-/* "  sl  local_address rem_address   st tx:rx tr:tm retrnsmt uid timeout inode …", proc_pid_net(5);
- * addresses are HEX:PORT. */
-static void row_collect(char *row, uint16_t port, struct inodes *ret)
+/* An end of a connection as the tables show it: "0100007F:1F90", the address as it lies in memory;
+ * of IPv6 only what carries IPv4 has one, "0000000000000000FFFF00000100007F:1F90". */
+struct end {
+    const char *word;
+    size_t digits; /* of the address */
+    struct in_addr address;
+    uint16_t port;
+};
+
+static bool end_parse(const char *word, struct end *ret)
 {
-    enum { LOCAL = 1, STATE = 3, INODE = 9 };
-    char *rest = row;
-    const char *local = NULL;
-    const char *state = NULL;
-    for (int field = 0; field <= INODE; field++) {
-        const char *word = strtok_r(field ? NULL : row, " ", &rest);
-        if (!word) {
-            return;
+    static const char mapped[] = "0000000000000000FFFF0000";
+    const char *colon = strchr(word, ':');
+    if (!colon) {
+        return false;
+    }
+    size_t digits = (size_t)(colon - word);
+    bool is_v4 = digits == 8 || (digits == 32 && strncmp(word, mapped, sizeof mapped - 1) == 0);
+    *ret = (struct end){.word = word,
+                        .digits = digits,
+                        .address.s_addr = is_v4 ? (in_addr_t)strtoul(colon - 8, NULL, 16) : 0,
+                        .port = (uint16_t)strtoul(colon + 1, NULL, 16)};
+    return true;
+}
+
+/* A row: "  sl  local_address rem_address   st tx:rx tr:tm retrnsmt uid timeout inode …",
+ * proc_pid_net(5). */
+struct connection {
+    struct end local, remote;
+    unsigned long state;
+    uint64_t inode;
+};
+
+/* Calls each for every connection and listener in the table of owner ("self" or a pid). */
+static void table_each(const char *owner, const char *table,
+                       void (*each)(void *ctx, const struct connection *c), void *ctx)
+{
+    char row[ROW_MAX];
+    snprintf(row, sizeof row, "/proc/%s/net/%s", owner, table);
+    FILE *file = fopen(row, "re"); /* NULL: no IPv6 here, or the process is gone */
+    while (file && fgets(row, sizeof row, file)) {
+        char words[4][64]; /* both ends, the state, the inode */
+        struct connection c;
+        if (sscanf(row, "%*s %63s %63s %63s %*s %*s %*s %*s %*s %63s", words[0], words[1], words[2],
+                   words[3]) == 4 &&
+            end_parse(words[0], &c.local) && end_parse(words[1], &c.remote)) {
+            c.state = strtoul(words[2], NULL, 16);
+            c.inode = strtoull(words[3], NULL, 10);
+            each(ctx, &c);
         }
-        if (field == LOCAL) {
-            local = strrchr(word, ':');
-        } else if (field == STATE) {
-            state = word;
-        } else if (field == INODE && local && strtoul(local + 1, NULL, 16) == port &&
-                   strtoul(state, NULL, 16) == TCP_LISTEN_STATE && ret->n < INODES_MAX) {
-            ret->of[ret->n++] = strtoull(word, NULL, 10);
-        }
+    }
+    if (file) {
+        fclose(file);
     }
 }
 
-static void table_collect(const char *path, uint16_t port, struct inodes *ret)
+static void inodes_add(struct inodes *inodes, uint64_t inode)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return; /* no IPv6 here, or the process is gone */
+    if (inodes->n < INODES_MAX) {
+        inodes->of[inodes->n++] = inode;
     }
-    char text[32768];
-    size_t held = 0;
-    for (;;) {
-        ssize_t n = read(fd, text + held, sizeof text - held);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            break;
-        }
-        held += (size_t)n;
-        char *start = text;
-        char *end;
-        while ((end = memchr(start, '\n', held - (size_t)(start - text)))) {
-            *end = '\0';
-            row_collect(start, port, ret);
-            start = end + 1;
-        }
-        held -= (size_t)(start - text);
-        if (held > ROW_MAX) {
-            break; /* not the table we know */
-        }
-        memmove(text, start, held);
-    }
-    close(fd);
 }
 
 /* Takes the answers to a dump. False: the kernel cannot say. */
@@ -113,8 +117,8 @@ static bool diag_receive(int fd, uint16_t port, struct inodes *ret)
                 part->nlmsg_len < NLMSG_LENGTH(sizeof *socket_found)) {
                 return false;
             }
-            if (ntohs(socket_found->id.idiag_sport) == port && ret->n < INODES_MAX) {
-                ret->of[ret->n++] = socket_found->idiag_inode;
+            if (ntohs(socket_found->id.idiag_sport) == port) {
+                inodes_add(ret, socket_found->idiag_inode);
             }
         }
     }
@@ -167,46 +171,35 @@ static bool shares_network(const char *owner)
     return n > 0 && readlink(path, other, sizeof other) == n && memcmp(own, other, (size_t)n) == 0;
 }
 
-static void inodes_of_port(int *diag, const char *owner, uint16_t port, struct inodes *ret)
+struct listeners {
+    uint16_t port;
+    struct inodes *inodes;
+};
+
+static void note_listener(void *ctx, const struct connection *c)
 {
-    static const struct {
-        int family;
-        const char *table;
-    } families[] = {{AF_INET, "tcp"}, {AF_INET6, "tcp6"}};
-    bool ask = shares_network(owner);
-    ret->n = 0;
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        char path[64];
-        if (!ask || !diag_collect(diag, families[i].family, port, ret)) {
-            snprintf(path, sizeof path, "/proc/%s/net/%s", owner, families[i].table);
-            table_collect(path, port, ret);
-        }
+    const struct listeners *wanted = ctx;
+    if (c->state == TCP_LISTEN_STATE && c->local.port == wanted->port) {
+        inodes_add(wanted->inodes, c->inode);
     }
 }
 
-/* An end of a connection as the tables show it: "0100007F:1F90", the address as it lies in memory;
- * of IPv6 only what carries IPv4 has one, "0000000000000000FFFF00000100007F:1F90". */
-struct end {
-    const char *word;
-    size_t digits; /* of the address */
-    struct in_addr address;
-    uint16_t port;
-};
+static const struct {
+    int number;
+    const char *table;
+} families[] = {{AF_INET, "tcp"}, {AF_INET6, "tcp6"}};
+#define FAMILIES (sizeof families / sizeof families[0])
 
-static bool end_parse(const char *word, struct end *ret)
+static void inodes_of_port(int *diag, const char *owner, uint16_t port, struct inodes *ret)
 {
-    static const char mapped[] = "0000000000000000FFFF0000";
-    const char *colon = strchr(word, ':');
-    if (!colon) {
-        return false;
+    struct listeners wanted = {.port = port, .inodes = ret};
+    bool ask = shares_network(owner);
+    ret->n = 0;
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (!ask || !diag_collect(diag, families[i].number, port, ret)) {
+            table_each(owner, families[i].table, note_listener, &wanted);
+        }
     }
-    size_t digits = (size_t)(colon - word);
-    bool is_v4 = digits == 8 || (digits == 32 && strncmp(word, mapped, sizeof mapped - 1) == 0);
-    *ret = (struct end){.word = word,
-                        .digits = digits,
-                        .address.s_addr = is_v4 ? (in_addr_t)strtoul(colon - 8, NULL, 16) : 0,
-                        .port = (uint16_t)strtoul(colon + 1, NULL, 16)};
-    return true;
 }
 
 static bool is_wanted(const struct proc_connections *which, const struct end *local,
@@ -219,45 +212,39 @@ static bool is_wanted(const struct proc_connections *which, const struct end *lo
                                    memcmp(local->word, remote->word, local->digits) == 0));
 }
 
-/* Goes through both tables; ret_inodes (NULL: nobody asks) gets the first INODES_MAX. */
-static size_t connections(const struct proc_connections *which, proc_connection_fn *each, void *ctx,
-                          struct inodes *ret_inodes)
+struct count {
+    const struct proc_connections *which;
+    proc_connection_fn *each;
+    void *ctx;
+    size_t n;
+    struct inodes inodes; /* the first of them */
+};
+
+static void note_connection(void *ctx, const struct connection *c)
 {
-    static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        FILE *file = fopen(tables[i], "re");
-        char row[ROW_MAX];
-        while (file && fgets(row, sizeof row, file)) {
-            char words[2][64];
-            unsigned state;
-            uint64_t inode;
-            struct end local;
-            struct end remote;
-            if (sscanf(row, "%*s %63s %63s %x %*s %*s %*s %*s %*s %" SCNu64, words[0], words[1],
-                       &state, &inode) != 4 ||
-                state != TCP_ESTABLISHED_STATE || !end_parse(words[0], &local) ||
-                !end_parse(words[1], &remote) || !is_wanted(which, &local, &remote)) {
-                continue;
-            }
-            n++;
-            if (each) {
-                each(ctx, remote.address);
-            }
-            if (ret_inodes && ret_inodes->n < INODES_MAX) {
-                ret_inodes->of[ret_inodes->n++] = inode;
-            }
-        }
-        if (file) {
-            fclose(file);
-        }
+    struct count *count = ctx;
+    if (c->state != TCP_ESTABLISHED_STATE || !is_wanted(count->which, &c->local, &c->remote)) {
+        return;
     }
-    return n;
+    count->n++;
+    inodes_add(&count->inodes, c->inode);
+    if (count->each) {
+        count->each(count->ctx, c->remote.address);
+    }
+}
+
+static void count_all(struct count *count)
+{
+    for (size_t i = 0; i < FAMILIES; i++) {
+        table_each("self", families[i].table, note_connection, count);
+    }
 }
 
 size_t proc_connections(const struct proc_connections *which, proc_connection_fn *each, void *ctx)
 {
-    return connections(which, each, ctx, NULL);
+    struct count count = {.which = which, .each = each, .ctx = ctx};
+    count_all(&count);
+    return count.n;
 }
 
 bool proc_port_listens(uint16_t port)
@@ -265,9 +252,7 @@ bool proc_port_listens(uint16_t port)
     struct inodes inodes;
     int diag = -1;
     inodes_of_port(&diag, "self", port, &inodes);
-    if (diag >= 0) {
-        close(diag);
-    }
+    fd_drop(&diag);
     return inodes.n != 0;
 }
 
@@ -278,42 +263,41 @@ struct search {
     bool is_held[INODES_MAX];
     size_t n_held;
     size_t n_wanted;
+    pid_t pid; /* that is looked at */
 };
+
+static bool search_descriptor(void *ctx, int fd)
+{
+    static const char scheme[] = "socket:[";
+    struct search *search = ctx;
+    char path[32];
+    char target[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)search->pid, fd);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = '\0';
+    if (strncmp(target, scheme, sizeof scheme - 1) != 0) {
+        return true;
+    }
+    uint64_t inode = strtoull(target + sizeof scheme - 1, NULL, 10);
+    for (size_t i = 0; i < search->inodes.n; i++) {
+        if (search->inodes.of[i] == inode && !search->is_held[i]) {
+            search->is_held[i] = true;
+            search->n_held++;
+        }
+    }
+    return search->n_held < search->n_wanted;
+}
 
 static void search_process(struct search *search, pid_t pid)
 {
-    static const char scheme[] = "socket:[";
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *dir = search->n_held < search->n_wanted ? opendir(path) : NULL;
-    if (!dir) {
-        return;
+    search->pid = pid;
+    if (search->n_held < search->n_wanted) {
+        (void)proc_each_of(pid, "fd", search_descriptor, search); /* unreadable: holds nothing */
     }
-    const struct dirent *entry;
-    while (search->n_held < search->n_wanted && (entry = readdir(dir))) {
-        char target[64];
-        ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
-        if (n <= 0) {
-            continue;
-        }
-        target[n] = '\0';
-        if (strncmp(target, scheme, sizeof scheme - 1) != 0) {
-            continue;
-        }
-        uint64_t inode = strtoull(target + sizeof scheme - 1, NULL, 10);
-        for (size_t i = 0; i < search->inodes.n; i++) {
-            if (search->inodes.of[i] == inode && !search->is_held[i]) {
-                search->is_held[i] = true;
-                search->n_held++;
-            }
-        }
-    }
-    closedir(dir);
 }
 
 static bool search_pick(void *ctx, pid_t pid, pid_t session)
 {
-    (void)session;
     search_process(ctx, pid);
     return false;
 }
@@ -346,10 +330,9 @@ bool proc_descendant_listens(pid_t root, uint16_t port, int *diag)
 
 size_t proc_connections_of(pid_t root, const struct proc_connections *which)
 {
-    struct search search = {.n_wanted = 0};
-    if (connections(which, NULL, NULL, &search.inodes) != 0) {
-        search.n_wanted = search.inodes.n;
-        search_tree(&search, root);
-    }
+    struct count count = {.which = which};
+    count_all(&count);
+    struct search search = {.inodes = count.inodes, .n_wanted = count.inodes.n};
+    search_tree(&search, root);
     return search.n_held;
 }

@@ -1,15 +1,15 @@
 /* agent/reach/responder.c: one line to everybody who connects; nothing is read, nothing is kept. */
 #include "agent/reach/responder.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base/msg.h"
+#include "agent/reach/ports.h"
+#include "common/net/fd.h"
+#include "common/net/timer.h"
 
 /* Others' probes, one each; whoever sends more than this in a row waits for the next turn. */
 #define BACKLOG 16
@@ -32,7 +32,6 @@ size_t responder_line(const char *node, char ret[RESPONDER_LINE_MAX])
 static void on_connection(evutil_socket_t listener, short what, void *ctx)
 {
     const struct responder *r = ctx;
-    (void)what;
     for (int i = 0; i < ANSWERS_PER_TURN; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
@@ -42,32 +41,6 @@ static void on_connection(evutil_socket_t listener, short what, void *ctx)
         (void)!send(fd, r->line, r->line_n, MSG_NOSIGNAL);
         close(fd);
     }
-}
-
-/* TensorFlow binds 0.0.0.0, and so does ports.c. As there SO_REUSEADDR is the second choice, for
- * connections of somebody else that linger on the number. */
-static int port_listen(uint16_t port)
-{
-    const int on = 1;
-    const struct sockaddr_in any = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    bool bound = setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
-                 bind(fd, (const struct sockaddr *)&any, sizeof any) == 0;
-    if (!bound && errno == EADDRINUSE) {
-        bound = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-                bind(fd, (const struct sockaddr *)&any, sizeof any) == 0;
-    }
-    if (!bound || listen(fd, BACKLOG) != 0) {
-        int error = errno;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
 }
 
 int responder_new(struct event_base *base, const char *node, struct responder **ret)
@@ -94,8 +67,9 @@ int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct 
 {
     responder_close(r);
     for (size_t i = 0; i < n; i++) {
-        int fd = port_listen(ports[i]);
-        if (fd < 0) {
+        int fd = ports_bind(ports[i]);
+        if (fd < 0 || listen(fd, BACKLOG) != 0) {
+            fd_drop(&fd);
             why_errno(why, "answer on port %u", (unsigned)ports[i]);
             responder_close(r);
             return TFE_ESYS;
@@ -115,9 +89,7 @@ int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct 
 void responder_close(struct responder *r)
 {
     for (size_t i = 0; i < r->n; i++) {
-        if (r->accepts[i]) {
-            event_free(r->accepts[i]);
-        }
+        event_drop(&r->accepts[i]);
         close(r->fds[i]);
     }
     r->n = 0;
