@@ -1,10 +1,10 @@
 """agent/python/tfe_bootstrap.py: the interpreter that tfe-agent starts early, and the script it turns into.
 
-    python tfe_bootstrap.py standby|cold PRELOAD PYTHON [-m] SCRIPT ARGUMENTS…
+    python tfe_bootstrap.py standby|cold[+hooks] PRELOAD PYTHON [-m] SCRIPT ARGUMENTS…
 
 Descriptor 3 is a SOCK_SEQPACKET socket to tfe-guard (agent/guard/guard_proto.h: keep the two equal). A standby imports
 the modules of PRELOAD (separated by commas; empty: those of DEFAULTS that the script imports), says W, and waits; `cold`
-waits at once. What comes then is one packet with three descriptors: a file with the trainer's arguments and environment,
+waits at once; with +hooks the agent sees what the script does (tfe_hooks.py). What comes then is one packet with three descriptors: a file with the trainer's arguments and environment,
 its stdout and its stderr. From there on this process is, as far as the script can tell, the plain `python SCRIPT`.
 
 What cannot be done this way (a setting of the environment that cannot be foreseen, an import that fails) is said in one
@@ -18,7 +18,7 @@ import sys
 CONTROL = 3                       # the socket
 DEFAULTS = ("tensorflow", "tf_keras", "keras", "numpy")
 OURS = ("tfe.checkpoint", "tfe.data", "tfe.distribute")  # after TensorFlow, where the script imports both
-PACKET = 24                       # struct guard_hand_over
+PACKET = 24                       # struct guard_words
 SAID_MAX = 1 << 16                # of what the imports printed, per stream
 OPTION_M = "-m"
 
@@ -253,6 +253,23 @@ def check_untouched():
             raise Cold(f"importing its modules opens {target}")
 
 
+def hooks_install():
+    """tfe_hooks.py, as a module that nobody finds by its name. A script runs without it, too."""
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("tfe_hooks", os.path.join(os.path.dirname(__file__), "tfe_hooks.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
+    try:
+        spec.loader.exec_module(module)
+        hooks = module.Hooks()
+        hooks.install()
+        return hooks
+    except Exception:
+        return None
+    finally:
+        sys.dont_write_bytecode = kept
+
+
 def ours_import(importlib):
     """What `tfe` imports at its first use. One that cannot be imported is the script's to complain about."""
     for name in OURS:
@@ -338,6 +355,8 @@ def environment_become(entries, added, removed):
     for name, value in new.items():
         if os.environ.get(name) != value:
             os.environ[name] = value
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = None  # what an import looked up was of before
     import posix
     posix.environ.clear()
     posix.environ.update({os.fsencode(name): os.fsencode(value) for name, value in new.items()})
@@ -431,9 +450,17 @@ def path_first(script, is_module):
     return [os.getcwd() if is_module else os.path.dirname(os.path.realpath(script))]
 
 
+def tensorflow_version():
+    """Of what was imported, in the characters of an id: all nodes of a job have to have the same."""
+    version = str(getattr(sys.modules.get("tensorflow"), "__version__", ""))[:64]
+    return "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in version).encode()
+
+
 def main():
     import _socket
     mode, listed, python = sys.argv[1:4]
+    mode, _, with_hooks = mode.partition("+")
+    hooks = None
     is_module = sys.argv[4] == OPTION_M
     script = sys.argv[5 if is_module else 4]
     name = name_get()
@@ -454,10 +481,13 @@ def main():
             changes = preload([word for word in listed.split(",") if word], script, is_module)
             if first and sys.path[:1] == first:
                 del sys.path[0]
-            control.send(b"W")
+            hooks = hooks_install() if with_hooks else None
+            control.send(b"W" + tensorflow_version())
         start = receive(control)
         if start is None:
             os._exit(0)
+        if with_hooks and mode == "cold":
+            hooks = hooks_install()
     except Cold as error:
         control.send(b"C" + str(error).encode(errors="replace")[:190].replace(b"\n", b" "))
         os._exit(0)
@@ -469,11 +499,17 @@ def main():
         os._exit(0)               # the guard is gone: nobody would fence what begins here
     control.close()
     sys.modules.pop("tfe_bootstrap", None)
+    if hooks:
+        hooks.quietly("begin", hooks.begin)
     try:
         run_module(script) if is_module else run_script(script)
     except BaseException as error:
+        if hooks and isinstance(error, SystemExit) and error.code in (None, 0):
+            hooks.quietly("ends", hooks.ends)
         own_frames_hide(error)
         raise
+    if hooks:
+        hooks.quietly("ends", hooks.ends)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/msg.h"
+#include "common/net/options.h"
 
 #define KEY "model_checkpoint_path:"
 /* As agent/python/tfe/_names.py writes them. */
@@ -73,16 +74,11 @@ bool checkpoint_state_newest(const char *text, size_t n, char ret[CHECKPOINT_NAM
 
 bool checkpoint_name_step(const char *name, uint64_t *ret)
 {
-    const char *digits = strrchr(name, '-');
-    uint64_t step = 0;
-    if (!digits || !digits[1]) {
+    const char *hyphen = strrchr(name, '-');
+    const char *at = hyphen ? hyphen + 1 : "";
+    uint64_t step;
+    if (!options_digits(&at, INT64_MAX - 1, &step) || *at) {
         return false;
-    }
-    for (const char *at = digits + 1; *at; at++) {
-        if (*at < '0' || *at > '9' || step > (INT64_MAX - 9) / 10) {
-            return false;
-        }
-        step = step * 10 + (uint64_t)(*at - '0');
     }
     *ret = step;
     return true;
@@ -100,31 +96,17 @@ size_t checkpoint_name_stem(const char *file)
     return 0;
 }
 
-/* The number that *at begins with, and *at behind it. False: there is none, or it is too large. */
-static bool read_epoch(const char **at, uint64_t *ret)
-{
-    const char *from = *at;
-    *ret = 0;
-    while (**at >= '0' && **at <= '9') {
-        *ret = *ret * 10 + (uint64_t)(*(*at)++ - '0');
-        if (*ret >= MSG_EPOCH_LIMIT) {
-            return false;
-        }
-    }
-    return *at != from;
-}
-
 uint64_t checkpoint_name_epoch(const char *file)
 {
     uint64_t epoch;
     const char *at = file;
     if (strncmp(file, MARKER, sizeof(MARKER) - 1) == 0) {
         at += sizeof(MARKER) - 1;
-        return read_epoch(&at, &epoch) && *at == '\0' ? epoch : 0;
+        return options_digits(&at, MSG_EPOCH_LIMIT - 1, &epoch) && *at == '\0' ? epoch : 0;
     }
     if (strncmp(file, SAVED, sizeof(SAVED) - 1) == 0) {
         at += sizeof(SAVED) - 1;
-        if (!read_epoch(&at, &epoch) || *at++ != '-') {
+        if (!options_digits(&at, MSG_EPOCH_LIMIT - 1, &epoch) || *at++ != '-') {
             return 0;
         }
         size_t digits = strspn(at, "0123456789");

@@ -14,7 +14,11 @@
 #include <unistd.h>
 
 #include "agent/scripts/checkpoint_name.h"
+#include "common/base/assert.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
 #include "common/net/log.h"
+#include "common/net/timer.h"
 
 /* Checkpoints whose files have begun to appear and that no state file names yet. */
 #define BEGUN_MAX 8
@@ -34,14 +38,6 @@ struct begun {
     uint64_t asked;                     /* number of the newest ask when its first file came */
 };
 
-/* Which file the state file was; another save makes another one. */
-struct state_id {
-    dev_t dev;
-    ino_t ino;
-    struct timespec modified;
-    off_t size;
-};
-
 struct checkpoints {
     struct event *readable;
     int fd; /* inotify */
@@ -50,15 +46,14 @@ struct checkpoints {
     checkpoints_fn *fn;
     void *ctx;
     uint64_t asked;
-    struct state_id seen;
+    struct stat seen; /* the state file as it was read; another save makes another one */
     struct begun begun[BEGUN_MAX];
     size_t next_begun;
     char path[PATH_MAX];
     char awaited[NAME_MAX + 1]; /* what must appear in the directory above */
 };
 
-/* --- the state file ------------------------------------------------------------------------------
- */
+/* --- the state file --- */
 
 static struct begun *find_begun(struct checkpoints *c, const char *name, size_t n)
 {
@@ -86,10 +81,8 @@ static void note_begun(struct checkpoints *c, const char *file)
 static bool read_state(struct checkpoints *c, char ret_name[CHECKPOINT_NAME_MAX + 1])
 {
     char path[PATH_MAX + sizeof("/" CHECKPOINT_STATE_FILE)];
-    size_t n = strlen(c->path);
-    memcpy(path, c->path, n);
-    memcpy(path + n, "/" CHECKPOINT_STATE_FILE, sizeof("/" CHECKPOINT_STATE_FILE));
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    strcat(strcpy(path, c->path), "/" CHECKPOINT_STATE_FILE);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st = {0};
     if (fd < 0) {
         return false;
@@ -100,17 +93,15 @@ static bool read_state(struct checkpoints *c, char ret_name[CHECKPOINT_NAME_MAX 
         got = read(fd, text, sizeof(text));
     }
     close(fd);
-    struct state_id id = {
-        .dev = st.st_dev, .ino = st.st_ino, .modified = st.st_mtim, .size = st.st_size};
-    if (got <= 0 || (id.dev == c->seen.dev && id.ino == c->seen.ino && id.size == c->seen.size &&
-                     id.modified.tv_sec == c->seen.modified.tv_sec &&
-                     id.modified.tv_nsec == c->seen.modified.tv_nsec)) {
+    if (got <= 0 || (st.st_dev == c->seen.st_dev && st.st_ino == c->seen.st_ino &&
+                     st.st_size == c->seen.st_size &&
+                     memcmp(&st.st_mtim, &c->seen.st_mtim, sizeof st.st_mtim) == 0)) {
         return false;
     }
     if (!checkpoint_state_newest(text, (size_t)got, ret_name)) {
         return false; /* half written: another event will come */
     }
-    c->seen = id;
+    c->seen = st;
     return true;
 }
 
@@ -133,8 +124,7 @@ static void look(struct checkpoints *c)
     }
 }
 
-/* --- the watch -----------------------------------------------------------------------------------
- */
+/* --- the watch --- */
 
 /* Watches the directory, else the nearest one above that exists. */
 static void watch_nearest(struct checkpoints *c)
@@ -228,8 +218,6 @@ static void drain(struct checkpoints *c)
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     drain(ctx);
 }
 
@@ -254,42 +242,30 @@ void checkpoints_ask(struct checkpoints *c, uint64_t number)
     c->asked = number;
 }
 
-int checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn, void *ctx,
-                    struct checkpoints **ret)
+struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn,
+                                    void *ctx)
 {
-    struct checkpoints *c = calloc(1, sizeof(*c));
+    struct checkpoints *c = part_new(sizeof(*c));
     size_t n = strlen(dir);
-    if (!c) {
-        return TFE_ENOMEM;
-    }
-    if (n >= sizeof(c->path)) {
-        free(c);
-        return TFE_ETOOBIG;
-    }
     while (n > 1 && dir[n - 1] == '/') {
         n--;
     }
+    TFE_ASSERT(n < sizeof(c->path));
     memcpy(c->path, dir, n);
     c->ctx = ctx;
     c->watch = -1;
     c->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (c->fd < 0) {
-        log_warn("checkpoint_dir_not_watched", LOG_S("why", strerror(errno)));
-    } else {
+    if (c->fd >= 0) {
         c->readable = event_new(base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
-        if (!c->readable || event_add(c->readable, NULL)) {
-            checkpoints_free(c);
-            return TFE_ENOMEM;
-        }
+        part_must(c->readable && event_add(c->readable, NULL) == 0);
         watch(c);
-        if (c->watch < 0) {
-            log_warn("checkpoint_dir_not_watched", LOG_S("path", c->path),
-                     LOG_S("why", strerror(errno)));
-        }
+    }
+    if (c->watch < 0) {
+        log_warn("checkpoint_dir_not_watched", LOG_S("path", c->path),
+                 LOG_S("why", strerror(errno)));
     }
     c->fn = fn;
-    *ret = c;
-    return 0;
+    return c;
 }
 
 void checkpoints_free(struct checkpoints *c)
@@ -297,12 +273,8 @@ void checkpoints_free(struct checkpoints *c)
     if (!c) {
         return;
     }
-    if (c->readable) {
-        event_free(c->readable);
-    }
-    if (c->fd >= 0) {
-        close(c->fd);
-    }
+    event_drop(&c->readable);
+    fd_drop(&c->fd);
     free(c);
 }
 

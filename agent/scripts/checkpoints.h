@@ -18,10 +18,10 @@ typedef void checkpoints_fn(void *ctx, bool has_step, uint64_t step, uint64_t an
 
 /* The directory may appear later, go, and come back. What it holds at first is no news. It is
  * looked at only when something in it changes, never at intervals: a file server that hangs would
- * stop the agent. Without inotify nothing is ever seen, which is said in the log. TFE_ENOMEM;
- * TFE_ETOOBIG: longer than a path may be. */
-int checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn, void *ctx,
-                    struct checkpoints **ret) TFE_MUST_CHECK;
+ * stop the agent. Without inotify nothing is ever seen, which is said in the log. Precondition: dir
+ * is no longer than a path may be. */
+struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn,
+                                    void *ctx);
 void checkpoints_free(struct checkpoints *c);
 
 /* An epoch begins: what was saved before is no news, and no ask of before counts. */

@@ -1,66 +1,21 @@
 /* agent/scripts/script_message.c: JSON of the script channel, with checks. */
 #include "agent/scripts/script_message.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-
-/* One object under way: the first thing that is wrong with it stays. */
-struct reading {
-    const json_t *object;
-    const char *why;
-};
-
-static void wrong(struct reading *r, const char *why)
-{
-    r->why = r->why ? r->why : why;
-}
-
-static uint64_t read_number(struct reading *r, const char *key, uint64_t max, const char *why)
-{
-    const json_t *value = json_object_get(r->object, key);
-    json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
-    if (number < 0 || (uint64_t)number > max) {
-        wrong(r, why);
-        return 0;
-    }
-    return (uint64_t)number;
-}
-
-static uint64_t read_optional(struct reading *r, const char *key, const char *why)
-{
-    return json_object_get(r->object, key) ? read_number(r, key, INT64_MAX, why) : 0;
-}
-
-static bool read_flag(struct reading *r, const char *key, const char *why)
-{
-    const json_t *value = json_object_get(r->object, key);
-    if (!json_is_boolean(value)) {
-        wrong(r, why);
-    }
-    return json_is_true(value);
-}
-
-static bool read_optional_flag(struct reading *r, const char *key, const char *why)
-{
-    return json_object_get(r->object, key) ? read_flag(r, key, why) : false;
-}
-
-static void check_path(struct reading *r)
-{
-    const json_t *path = json_object_get(r->object, "path");
-    if (path && (!json_is_string(path) || json_string_length(path) > SCRIPT_PATH_MAX)) {
-        wrong(r, "path is no text of at most 4096 bytes");
-    }
-}
 
 /* False: not one of ours. */
 static bool read_word(const char *type, enum script_word *ret)
 {
     static const char *const words[] = {[SCRIPT_HELLO] = "hello",
                                         [SCRIPT_PROGRESS] = "progress",
-                                        [SCRIPT_CHECKPOINT] = "checkpoint"};
+                                        [SCRIPT_CHECKPOINT] = "checkpoint",
+                                        [SCRIPT_MEMORY] = "memory",
+                                        [SCRIPT_HANDLER] = "handler",
+                                        [SCRIPT_REMARK] = "remark",
+                                        [SCRIPT_KEPT] = "kept",
+                                        [SCRIPT_ENDS] = "ends"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(type, words[i]) == 0) {
             *ret = (enum script_word)i;
@@ -70,87 +25,124 @@ static bool read_word(const char *type, enum script_word *ret)
     return false;
 }
 
-static int read_object(struct reading *r, struct script_message *m)
+static enum script_remark read_remark(const char *what)
 {
-    const char *type = json_string_value(json_object_get(r->object, "type"));
-    if (!type) {
-        wrong(r, "it has no type");
-        return TFE_EINVAL;
-    }
-    if (!read_word(type, &m->word)) {
-        wrong(r, "its type is not known");
-        return TFE_EUNKNOWN;
-    }
-    m->epoch = read_number(r, "epoch", INT64_MAX, "epoch is no number");
-    m->rank = (uint32_t)read_number(r, "rank", UINT32_MAX, "rank is no number");
-    switch (m->word) {
-    case SCRIPT_HELLO:
-        m->pid = (pid_t)read_number(r, "pid", INT32_MAX, "pid is no process id");
-        m->listens = read_flag(r, "listens", "listens is neither true nor false");
-        if (!m->pid) {
-            wrong(r, "pid is no process id");
-        }
-        break;
-    case SCRIPT_PROGRESS:
-        m->step = read_number(r, "step", INT64_MAX, "step is no number");
-        (void)read_optional(r, "samples", "samples is no number");
-        m->restored = read_optional_flag(r, "restored", "restored is neither true nor false");
-        break;
-    case SCRIPT_CHECKPOINT:
-        m->step = read_number(r, "step", INT64_MAX, "step is no number");
-        m->answers = read_optional(r, "answers", "answers is no number");
-        check_path(r);
-        break;
-    }
-    return r->why ? TFE_EINVAL : 0;
+    return strcmp(what, "hook_failed") == 0  ? REMARK_HOOK_FAILED
+           : strcmp(what, "keras3_fit") == 0 ? REMARK_KERAS3_FIT
+                                             : REMARK_UNKNOWN;
 }
 
-int script_message_read(const char *bytes, size_t n, struct script_message *ret,
-                        const char **ret_why)
+/* Members that are not there stay as they are in m. TFE_EINVAL with why. */
+static int read_members(json_t *object, struct script_message *m, json_error_t *why)
 {
-    if (n > SCRIPT_MESSAGE_MAX) {
-        *ret_why = "it is too long";
+    json_int_t epoch = 0;
+    json_int_t rank = 0;
+    json_int_t pid = 1;
+    json_int_t step = -1;
+    json_int_t samples = 0;
+    json_int_t answers = 0;
+    json_int_t bytes = 0;
+    int listens = 0;
+    int restored = 0;
+    int seen = 0;
+    int handles = 0;
+    const char *what = "";
+    const char *why_not = "";
+    const char *path;
+    size_t path_n = 0;
+    int rc = json_unpack_ex(object, why, 0, "{s:I,s:I}", "epoch", &epoch, "rank", &rank);
+    if (rc == 0 && m->word == SCRIPT_HELLO) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s:b}", "pid", &pid, "listens", &listens);
+    } else if (rc == 0 && m->word == SCRIPT_PROGRESS) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s?I,s?b,s?b}", "step", &step, "samples", &samples,
+                            "restored", &restored, "seen", &seen);
+    } else if (rc == 0 && m->word == SCRIPT_CHECKPOINT) {
+        rc = json_unpack_ex(object, why, 0, "{s?I,s?I,s?s%,s?b}", "step", &step, "answers",
+                            &answers, "path", &path, &path_n, "seen", &seen);
+    } else if (rc == 0 && m->word == SCRIPT_MEMORY) {
+        rc = json_unpack_ex(object, why, 0, "{s:I}", "bytes", &bytes);
+    } else if (rc == 0 && m->word == SCRIPT_KEPT) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s?I}", "step", &step, "answers", &answers);
+    } else if (rc == 0 && m->word == SCRIPT_HANDLER) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s:b}", "pid", &pid, "term", &handles);
+    } else if (rc == 0 && m->word == SCRIPT_REMARK) {
+        rc = json_unpack_ex(object, why, 0, "{s:s,s?s}", "what", &what, "why", &why_not);
+    }
+    bool has_step = m->word == SCRIPT_PROGRESS || m->word == SCRIPT_KEPT ||
+                    (m->word == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
+    step = has_step ? step : 0;
+    if (rc) {
         return TFE_EINVAL;
     }
-    json_t *object = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, NULL);
-    struct reading r = {.object = object};
-    struct script_message m = {.word = SCRIPT_HELLO};
-    int rc = TFE_EINVAL;
-    if (json_is_object(object)) {
-        rc = read_object(&r, &m);
-    } else {
-        wrong(&r, "it is no JSON object");
+    if (epoch < 0 || rank < 0 || rank > UINT32_MAX || pid < 1 || pid > INT32_MAX || step < 0 ||
+        samples < 0 || answers < 0 || bytes < 0 || path_n > SCRIPT_PATH_MAX) {
+        snprintf(why->text, sizeof(why->text), "a number or a path that is out of its range");
+        return TFE_EINVAL;
     }
-    json_decref(object);
-    if (rc) {
-        *ret_why = r.why;
-        return rc;
-    }
-    *ret = m;
+    m->epoch = (uint64_t)epoch;
+    m->rank = (uint32_t)rank;
+    m->pid = (pid_t)pid;
+    m->listens = listens;
+    m->handles = handles;
+    m->has_step = has_step;
+    m->step = (uint64_t)step;
+    m->seen = seen;
+    m->restored = restored;
+    m->answers = (uint64_t)answers;
+    m->bytes = (uint64_t)bytes;
+    m->remark = read_remark(what);
+    snprintf(m->why, sizeof m->why, "%s", why_not);
     return 0;
 }
 
-static size_t length(int n)
+int script_message_read(const char *bytes, size_t n, struct script_message *ret,
+                        struct tfe_why *why)
 {
-    return n > 0 && n < SCRIPT_ANSWER_MAX ? (size_t)n : 0;
+    json_error_t error = {.text = "it is too long"};
+    json_t *object =
+        n <= SCRIPT_MESSAGE_MAX ? json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error) : NULL;
+    struct script_message m;
+    const char *type;
+    int rc = TFE_EINVAL;
+    if (object && json_unpack_ex(object, &error, 0, "{s:s}", "type", &type) == 0) {
+        rc = read_word(type, &m.word) ? read_members(object, &m, &error) : TFE_EUNKNOWN;
+    }
+    why_set(why, "%s", rc == TFE_EUNKNOWN ? "its type is not known" : error.text);
+    json_decref(object);
+    if (rc == 0) {
+        *ret = m;
+    }
+    return rc;
+}
+
+/* Takes object. 0: out of memory. */
+static size_t dump(char ret[SCRIPT_ANSWER_MAX], json_t *object)
+{
+    const size_t n = object ? json_dumpb(object, ret, SCRIPT_ANSWER_MAX - 1, JSON_COMPACT) : 0;
+    json_decref(object);
+    ret[n] = '\0';
+    return n;
 }
 
 size_t script_message_save(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t number,
-                           bool has_within, uint64_t within_ms)
+                           bool has_within, uint64_t within_ms, bool in_memory)
 {
-    char within[24] = "null";
-    if (has_within) {
-        snprintf(within, sizeof(within), "%" PRIu64, within_ms);
-    }
-    return length(snprintf(ret, SCRIPT_ANSWER_MAX,
-                           "{\"type\":\"save\",\"epoch\":%" PRIu64 ",\"number\":%" PRIu64
-                           ",\"within_ms\":%s}",
-                           epoch, number, within));
+    return dump(ret, json_pack("{s:s,s:I,s:I,s:o,s:b}", "type", "save", "epoch", (json_int_t)epoch,
+                               "number", (json_int_t)number, "within_ms",
+                               has_within ? json_integer((json_int_t)within_ms) : json_null(),
+                               "in_memory", in_memory));
 }
 
-size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t grace_ms)
+size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t grace_ms,
+                           bool in_memory)
 {
-    return length(snprintf(ret, SCRIPT_ANSWER_MAX,
-                           "{\"type\":\"stop\",\"epoch\":%" PRIu64 ",\"grace_ms\":%" PRIu64 "}",
-                           epoch, grace_ms));
+    return dump(ret, json_pack("{s:s,s:I,s:I,s:b}", "type", "stop", "epoch", (json_int_t)epoch,
+                               "grace_ms", (json_int_t)grace_ms, "in_memory", in_memory));
+}
+
+size_t script_message_memory(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t bytes,
+                             const char *why)
+{
+    return dump(ret, json_pack("{s:s,s:I,s:I,s:s}", "type", "memory", "epoch", (json_int_t)epoch,
+                               "bytes", (json_int_t)bytes, "why", why));
 }

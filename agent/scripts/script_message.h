@@ -9,35 +9,60 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
+#include "common/net/why.h"
 
 /* A checkpoint's path (PATH_MAX) fits in, escaped or not. */
 #define SCRIPT_MESSAGE_MAX 8192
 #define SCRIPT_PATH_MAX 4096
-/* What the agent says is numbers. */
-#define SCRIPT_ANSWER_MAX 160
+/* What the agent says is numbers, and why there is no memory. */
+#define SCRIPT_ANSWER_MAX 512
 
-enum script_word { SCRIPT_HELLO, SCRIPT_PROGRESS, SCRIPT_CHECKPOINT };
+enum script_word {
+    SCRIPT_HELLO,
+    SCRIPT_PROGRESS,
+    SCRIPT_CHECKPOINT,
+    SCRIPT_MEMORY,
+    SCRIPT_HANDLER,
+    SCRIPT_REMARK,
+    SCRIPT_KEPT,
+    SCRIPT_ENDS
+};
+
+/* What only our hooks in a script say (agent/python/tfe_hooks.py). */
+enum script_remark { REMARK_UNKNOWN, REMARK_HOOK_FAILED, REMARK_KERAS3_FIT };
+#define SCRIPT_WHY_MAX 240
 
 struct script_message {
     enum script_word word;
     uint64_t epoch;
     uint32_t rank;
-    pid_t pid;        /* HELLO: where it listens */
+    pid_t pid;        /* HELLO: where it listens; else 1 */
     bool listens;     /* HELLO */
-    uint64_t step;    /* PROGRESS, CHECKPOINT */
+    bool handles;     /* HANDLER: SIGTERM, with a handler of the script's own */
+    bool has_step;    /* CHECKPOINT; PROGRESS and KEPT have one */
+    uint64_t step;    /* PROGRESS, CHECKPOINT, KEPT */
+    bool seen;        /* PROGRESS, CHECKPOINT: by a hook; what a script tells itself goes before */
     bool restored;    /* PROGRESS: the step of a checkpoint; none of this epoch's is done yet */
-    uint64_t answers; /* CHECKPOINT: number of the newest save that it knew of when it began; 0 */
+    uint64_t answers; /* CHECKPOINT, KEPT: number of the newest save known when it began; 0 */
+    uint64_t bytes;   /* MEMORY: at least so many; 0: what there is */
+    enum script_remark remark; /* REMARK */
+    char why[SCRIPT_WHY_MAX + 1];
 };
 
 /* Reads a datagram. Strict about what is known: one object, no member twice, whole numbers that are
  * not negative; members that are not known are ignored. TFE_EUNKNOWN: of a type that is not known.
- * TFE_EINVAL: anything else; *ret_why is a static fragment. ret is unchanged then. */
+ * TFE_EINVAL: anything else. ret is unchanged then, and why says what is wrong. */
 int script_message_read(const char *bytes, size_t n, struct script_message *ret,
-                        const char **ret_why) TFE_MUST_CHECK;
+                        struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Writes save and stop; return the length. has_within: else the switch has no deadline. */
+/* Writes save and stop; return the length, 0 without memory. has_within: else the switch has no
+ * deadline. in_memory: a state that is kept in memory will do. */
 size_t script_message_save(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t number,
-                           bool has_within, uint64_t within_ms);
-size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t grace_ms);
+                           bool has_within, uint64_t within_ms, bool in_memory);
+size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t grace_ms,
+                           bool in_memory);
+/* why "": none. */
+size_t script_message_memory(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t bytes,
+                             const char *why);
 
 #endif

@@ -9,15 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/reach/entries.h"
+#include "agent/reach/private_dir.h"
+#include "agent/reach/proc.h"
+#include "agent/reach/trainer_user.h"
 #include "agent/scripts/checkpoints.h"
-#include "agent/scripts/private_dir.h"
 #include "agent/scripts/script_message.h"
-#include "agent/scripts/sender.h"
+#include "agent/scripts/state_memory.h"
 #include "common/base/msg.h"
+#include "common/base/shown.h"
 #include "common/net/clock.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
 
@@ -29,6 +36,11 @@
 #define LAST_WORDS_MAX 512
 /* A script that did not take what it was sent (its queue is full) is tried again this often. */
 #define RETRY_MS 50
+/* Parents between a trainer and what sends for it. */
+#define SENDER_DEPTH_MAX 64
+/* Entries that are removed in one turn of the loop: a millisecond or two. */
+#define CLEAR_AT_ONCE 100
+#define GONE_NAME_MAX (sizeof PRIVATE_DIR_GONE + 10)
 /* Senders whose parents have been looked at in this epoch. */
 #define KNOWN_MAX 64
 
@@ -38,17 +50,25 @@
 struct script {
     pid_t pid;                 /* where it listens; 0: it does not */
     bool owes_save, owes_stop; /* not yet sent: its queue was full */
+    bool wants_memory;         /* asked for, not answered */
+    bool handles;              /* SIGTERM */
+    bool ends;                 /* has begun to exit 0 */
     bool has_step, has_trained;
+    bool tells_steps; /* itself: what is seen of them adds nothing */
     uint64_t step;
 };
 
 struct scripts {
     struct scripts_wish wish;
     struct private_dir dir;
-    char socket_path[PATH_BYTES], preempt_path[PATH_BYTES];
+    char socket_path[PATH_BYTES], preempt_path[PATH_BYTES], tmp_path[PATH_BYTES];
+    /* Folders of trainers that are no more, and are removed: from first, below next. */
+    unsigned gone_first, gone_next;
+    struct event *clear;
     int fd;
     struct event *readable, *pause, *retry;
     struct checkpoints *watch;
+    struct state_memory *memory;
 
     uint64_t epoch; /* 0: nothing runs */
     uint32_t rank;  /* of the first trainer */
@@ -59,25 +79,50 @@ struct scripts {
     size_t n_known;
 
     /* Of the node: a checkpoint is one of all ranks. */
-    bool told_here; /* a script has told of one: the watched directory adds nothing then */
+    bool told_here; /* a script has told of one: what else is seen of them adds nothing then */
+    bool seen_here; /* a hook has: the watched directory adds nothing then */
+    bool keras3_told;
     bool has_saved;
     uint64_t saved_step, answers;
     uint32_t saves;
+    uint64_t kept_answers;
+    bool has_from;
+    uint64_t from_step; /* where the scripts went on, by their own word */
+
+    struct msg_memory kept[MSG_NPROC_MAX]; /* of each place, over all epochs */
 
     uint64_t asked; /* number of the newest save; 0 none */
     struct tfe_mono save_by;
+    bool save_in_memory;     /* a state that is kept in memory will do */
     struct tfe_mono stop_by; /* NEVER: nobody was told to stop */
+    bool stop_in_memory;
     uint64_t refused;
 };
 
 _Static_assert(MSG_NPROC_MAX <= 64, "changed has a bit for each trainer");
 
-/* --- to the core --------------------------------------------------------------------------------
- */
+/* --- to the core --- */
 
 static void mark(struct scripts *s, uint32_t local)
 {
     s->changed |= UINT64_C(1) << local;
+}
+
+/* All places together: bytes, and the newest state that one of them has. */
+static struct msg_memory memory_of_node(const struct scripts *s)
+{
+    struct msg_memory all = {.bytes = 0};
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        const struct msg_memory *m = &s->kept[local];
+        bool is_newer = m->epoch > all.epoch || (m->epoch == all.epoch && m->step > all.step);
+        uint64_t bytes =
+            m->bytes < MSG_NUMBER_MAX - all.bytes ? all.bytes + m->bytes : MSG_NUMBER_MAX;
+        if (m->has_kept && (!all.has_kept || is_newer)) {
+            all = *m;
+        }
+        all.bytes = bytes;
+    }
+    return all;
 }
 
 /* Once per trainer, however much it has told since. */
@@ -90,15 +135,20 @@ static void tell_changes(struct scripts *s)
             continue;
         }
         const struct script *script = &s->scripts[local];
-        struct agent_progress progress = {.listens = script->pid != 0,
-                                          .has_step = script->has_step,
-                                          .step = script->step,
-                                          .has_trained = script->has_trained,
-                                          .has_saved = s->has_saved,
-                                          .saved_step = s->saved_step,
-                                          .saves = s->saves,
-                                          .answers = s->answers};
-        s->wish.on_news(s->wish.ctx, s->epoch, local, &progress);
+        struct msg_progress told = {.epoch = s->epoch,
+                                    .listens = script->pid != 0,
+                                    .has_step = script->has_step,
+                                    .step = script->step,
+                                    .has_saved = s->has_saved,
+                                    .saved_step = s->saved_step,
+                                    .saves = s->saves,
+                                    .answers = s->answers,
+                                    .kept_answers = s->kept_answers,
+                                    .memory = memory_of_node(s),
+                                    .has_from = s->has_from,
+                                    .from_step = s->from_step,
+                                    .ends = script->ends};
+        s->wish.on_news(s->wish.ctx, local, script->has_trained, &told);
     }
 }
 
@@ -117,14 +167,13 @@ static void saved(struct scripts *s, uint32_t local, bool has_step, uint64_t ste
 static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answers)
 {
     struct scripts *s = ctx;
-    if (s->epoch && !s->told_here) {
+    if (s->epoch && !s->told_here && !s->seen_here) {
         saved(s, 0, has_step, step, answers);
         tell_changes(s);
     }
 }
 
-/* --- to the scripts ------------------------------------------------------------------------------
- */
+/* --- to the scripts --- */
 
 static uint64_t ms_until(struct tfe_mono deadline)
 {
@@ -132,18 +181,43 @@ static uint64_t ms_until(struct tfe_mono deadline)
     return ms > 0 ? (uint64_t)ms : 0;
 }
 
-/* False: try again later. A listener that is gone is forgotten. */
-static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t n)
+/* file -1: none goes with it. False: try again later. A listener that is gone is forgotten. */
+static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t n, int file)
 {
     struct script *script = &s->scripts[local];
+    if (n == 0) {
+        return false; /* no memory for it now */
+    }
+    char name[PATH_BYTES];
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    snprintf(to.sun_path, sizeof(to.sun_path), "%s/" PRIVATE_DIR_SCRIPT "%d", s->dir.path,
-             (int)script->pid);
-    if (sendto(s->fd, text, n, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&to,
-               sizeof(to)) >= 0) {
+    snprintf(name, sizeof name, PRIVATE_DIR_SCRIPT "%d", (int)script->pid);
+    /* Never through a link: a trainer's user could lead root's agent to a socket of others. */
+    int there = openat(s->dir.fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    snprintf(to.sun_path, sizeof(to.sun_path), "/proc/self/fd/%d", there);
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = n};
+    struct msghdr message = {
+        .msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &part, .msg_iovlen = 1};
+    if (file >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.align), &file, sizeof(int));
+    }
+    ssize_t sent = there < 0 ? -1 : sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    int error = errno;
+    fd_drop(&there);
+    errno = error;
+    if (sent >= 0) {
         return true;
     }
-    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) {
+    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR ||
+        errno == EMFILE || errno == ENFILE) {
         return false;
     }
     log_debug("script_gone", LOG_U("local_rank", local), LOG_I("pid", script->pid));
@@ -160,12 +234,12 @@ static bool pay(struct scripts *s, uint32_t local)
     if (script->pid && script->owes_save) {
         bool has_within = !tfe_mono_is_never(s->save_by);
         size_t n = script_message_save(text, s->epoch, s->asked, has_within,
-                                       has_within ? ms_until(s->save_by) : 0);
-        script->owes_save = !send_to(s, local, text, n);
+                                       has_within ? ms_until(s->save_by) : 0, s->save_in_memory);
+        script->owes_save = !send_to(s, local, text, n, -1);
     }
     if (script->pid && script->owes_stop) {
-        size_t n = script_message_stop(text, s->epoch, ms_until(s->stop_by));
-        script->owes_stop = !send_to(s, local, text, n);
+        size_t n = script_message_stop(text, s->epoch, ms_until(s->stop_by), s->stop_in_memory);
+        script->owes_stop = !send_to(s, local, text, n, -1);
     }
     return !script->pid || (!script->owes_save && !script->owes_stop);
 }
@@ -183,15 +257,28 @@ static void pay_all(struct scripts *s)
 
 static void on_retry(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     struct scripts *s = ctx;
     pay_all(s);
     tell_changes(s);
 }
 
-/* --- from the scripts ----------------------------------------------------------------------------
- */
+/* One that cannot be sent now the script asks for again. */
+static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const char *why)
+{
+    struct scripts *s = ctx;
+    struct script *script = &s->scripts[local];
+    if (fd >= 0 && s->kept[local].bytes != bytes) {
+        s->kept[local] = (struct msg_memory){.bytes = bytes}; /* a larger one, with nothing in it */
+        mark(s, local);
+    }
+    if (s->epoch && script->pid && script->wants_memory) {
+        char text[SCRIPT_ANSWER_MAX];
+        size_t n = script_message_memory(text, s->epoch, bytes, why);
+        script->wants_memory = !send_to(s, local, text, n, fd);
+    }
+}
+
+/* --- from the scripts --- */
 
 static void refuse(struct scripts *s, const char *why, pid_t pid)
 {
@@ -212,8 +299,66 @@ static void take_hello(struct scripts *s, uint32_t local, const struct script_me
     }
 }
 
+static void take_progress(struct scripts *s, uint32_t local, const struct script_message *m)
+{
+    struct script *script = &s->scripts[local];
+    if (m->seen && script->tells_steps) {
+        return;
+    }
+    script->tells_steps = !m->seen;
+    script->has_step = true;
+    script->step = m->step;
+    script->has_trained |= !m->restored;
+    if (m->restored && !m->seen) { /* what a hook sees restored may be another model */
+        s->has_from = true;
+        s->from_step = m->step;
+    }
+    mark(s, local);
+}
+
+/* A snapshot is whole, in memory that this place has. */
+static void take_kept(struct scripts *s, uint32_t local, const struct script_message *m, pid_t pid)
+{
+    struct msg_memory *kept = &s->kept[local];
+    if (kept->bytes == 0) {
+        refuse(s, "it keeps its state in memory that nobody has lent", pid);
+        return;
+    }
+    kept->has_kept = true;
+    kept->epoch = s->epoch;
+    kept->step = m->step;
+    s->kept_answers = m->answers > s->kept_answers ? m->answers : s->kept_answers;
+    mark(s, local);
+}
+
+/* Who listens tells its checkpoints itself, or nobody knows which ask they answer. */
+static void take_checkpoint(struct scripts *s, uint32_t local, const struct script_message *m)
+{
+    if (m->seen && (s->told_here || s->scripts[local].pid)) {
+        return;
+    }
+    s->told_here = s->told_here || !m->seen;
+    s->seen_here = s->seen_here || m->seen;
+    log_debug("checkpoint_told", LOG_S("by", m->seen ? "hook" : "script"), LOG_U("step", m->step));
+    saved(s, local, m->has_step, m->step, m->answers);
+}
+
+static void take_remark(struct scripts *s, const struct script_message *m)
+{
+    if (m->remark == REMARK_HOOK_FAILED) {
+        char shown[SCRIPT_WHY_MAX + 1];
+        log_debug("hook_failed", LOG_S("why", shown_text(m->why, shown, sizeof shown)));
+    } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_told) {
+        s->keras3_told = true;
+        log_warn("keras3_fit", LOG_S("why", "fit of Keras 3 fails with more than one worker: use "
+                                            "tf_keras (TF_USE_LEGACY_KERAS=1), or a loop of its "
+                                            "own"));
+    }
+}
+
 static void take(struct scripts *s, const struct script_message *m, pid_t pid)
 {
+    static const char never_asked[] = "it answers a save that was never asked for";
     if (!s->epoch || m->epoch < s->epoch) {
         return; /* the last words of an epoch that is over */
     }
@@ -227,20 +372,67 @@ static void take(struct scripts *s, const struct script_message *m, pid_t pid)
         take_hello(s, local, m);
         return;
     case SCRIPT_PROGRESS:
-        s->scripts[local].has_step = true;
-        s->scripts[local].step = m->step;
-        s->scripts[local].has_trained |= !m->restored;
-        mark(s, local);
+        take_progress(s, local, m);
+        return;
+    case SCRIPT_MEMORY:
+        s->scripts[local].wants_memory = true;
+        state_memory_ask(s->memory, local, m->bytes);
         return;
     case SCRIPT_CHECKPOINT:
         if (m->answers > s->asked) {
-            refuse(s, "it answers a save that was never asked for", pid);
+            refuse(s, never_asked, pid);
             return;
         }
-        s->told_here = true;
-        saved(s, local, true, m->step, m->answers);
+        take_checkpoint(s, local, m);
+        return;
+    case SCRIPT_HANDLER:
+        s->scripts[local].handles = m->handles;
+        return;
+    case SCRIPT_REMARK:
+        take_remark(s, m);
+        return;
+    case SCRIPT_KEPT:
+        if (m->answers > s->asked) {
+            refuse(s, never_asked, pid);
+            return;
+        }
+        take_kept(s, local, m, pid);
+        return;
+    case SCRIPT_ENDS:
+        s->scripts[local].ends = true;
+        mark(s, local);
         return;
     }
+}
+
+/* The credentials that the kernel put beside a message received with SO_PASSCRED. False: none. */
+static bool sender_of(struct msghdr *message, struct ucred *ret)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+            c->cmsg_len == CMSG_LEN(sizeof(*ret))) {
+            memcpy(ret, CMSG_DATA(c), sizeof(*ret));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False if it can be told that pid does not run below root: its parents could be read, and root is
+ * not among them. A process of another pid namespace (0), or one that has ended since, cannot be
+ * told. */
+static bool sender_may_be_below(pid_t pid, pid_t root)
+{
+    for (int i = 0; i < SENDER_DEPTH_MAX && pid > 1; i++) {
+        if (pid == root) {
+            return true;
+        }
+        pid = proc_parent(pid);
+        if (pid <= 0) {
+            return true; /* ended under our eyes; its parent is of an outer pid namespace */
+        }
+    }
+    return pid == 0;
 }
 
 /* Looking at a sender's parents costs some reads in /proc: once per process and epoch. */
@@ -279,15 +471,15 @@ static bool take_one(struct scripts *s)
     }
     struct ucred sender = {.pid = 0};
     struct script_message m;
-    const char *why = NULL;
-    if (!sender_of(&message, &sender) || sender.uid != geteuid()) {
+    struct tfe_why why;
+    if (!sender_of(&message, &sender) || sender.uid != trainer_user_uid()) {
         refuse(s, "it comes from another user", sender.pid);
     } else if (message.msg_flags & MSG_TRUNC) {
         refuse(s, "it is too long", sender.pid);
     } else if (!sender_is_ours(s, sender.pid)) {
         refuse(s, "it comes from no process of this agent", sender.pid);
     } else if (script_message_read(bytes, (size_t)n, &m, &why)) {
-        refuse(s, why, sender.pid);
+        refuse(s, why.text, sender.pid);
     } else {
         take(s, &m, sender.pid);
     }
@@ -296,8 +488,6 @@ static bool take_one(struct scripts *s)
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     struct scripts *s = ctx;
     struct tfe_mono now = clock_mono();
     bool is_busy = tfe_mono_sub(now, s->read_at) <= PAUSE_MS;
@@ -329,14 +519,11 @@ static void catch_up(struct scripts *s)
 
 static void on_pause_over(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     struct scripts *s = ctx;
     event_add(s->readable, NULL);
 }
 
-/* --- orders --------------------------------------------------------------------------------------
- */
+/* --- orders --- */
 
 static void forget_epoch(struct scripts *s)
 {
@@ -345,19 +532,72 @@ static void forget_epoch(struct scripts *s)
     s->changed = 0;
     s->n_known = 0;
     s->told_here = false;
+    s->seen_here = false;
+    s->keras3_told = false;
     s->has_saved = false;
     s->saved_step = 0;
+    s->has_from = false;
+    s->from_step = 0;
     s->saves = 0;
     s->answers = 0;
+    s->kept_answers = 0;
     s->asked = 0;
     s->save_by = TFE_MONO_NEVER;
     s->stop_by = TFE_MONO_NEVER;
     evtimer_del(s->retry);
 }
 
+static void gone_name(char ret[GONE_NAME_MAX], unsigned number)
+{
+    snprintf(ret, GONE_NAME_MAX, PRIVATE_DIR_GONE "%u", number);
+}
+
+/* A few at a time: what was left may be much, and others wait. What cannot be removed stays until
+ * the agent's end. */
+static void on_clear(evutil_socket_t fd, short what, void *ctx)
+{
+    struct scripts *s = ctx;
+    size_t budget = CLEAR_AT_ONCE;
+    while (s->gone_first < s->gone_next && budget > 0) {
+        char name[GONE_NAME_MAX];
+        gone_name(name, s->gone_first);
+        if (entries_remove(s->dir.fd, name, &budget) || budget > 0) {
+            s->gone_first++;
+        }
+    }
+    if (s->gone_first < s->gone_next) {
+        timer_after(s->clear, 0);
+    }
+}
+
+/* Out of the way at once, and removed in the next turns of the loop: a start waits for nothing. */
+static void tmp_end(struct scripts *s)
+{
+    char name[GONE_NAME_MAX];
+    gone_name(name, s->gone_next);
+    if (s->dir.fd >= 0 && renameat(s->dir.fd, PRIVATE_DIR_TMP, s->dir.fd, name) == 0) {
+        s->gone_next++;
+        timer_after(s->clear, 0);
+    }
+}
+
+/* Without it Python takes /tmp. */
+static void tmp_begin(const struct scripts *s)
+{
+    if (!scripts_tmp_dir(s) || mkdirat(s->dir.fd, PRIVATE_DIR_TMP, 0700) != 0) {
+        return;
+    }
+    int fd = openat(s->dir.fd, PRIVATE_DIR_TMP, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || trainer_user_give(fd)) {
+        log_warn("no_tmp_dir", LOG_S("why", strerror(errno)));
+    }
+    fd_drop(&fd);
+}
+
 void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank)
 {
     scripts_end(s);
+    tmp_begin(s);
     s->epoch = epoch;
     s->rank = rank;
     if (s->watch) {
@@ -371,6 +611,7 @@ void scripts_end(struct scripts *s)
     forget_epoch(s);
     private_dir_clear(&s->dir, PRIVATE_DIR_PREEMPT);
     private_dir_clear(&s->dir, PRIVATE_DIR_SCRIPT);
+    tmp_end(s);
 }
 
 void scripts_trainer_ended(struct scripts *s, uint32_t local)
@@ -388,8 +629,10 @@ static void create_preempt_file(struct scripts *s)
     if (s->dir.fd < 0) {
         return;
     }
-    int fd =
-        openat(s->dir.fd, PRIVATE_DIR_PREEMPT, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(s->dir.fd, PRIVATE_DIR_PREEMPT, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST) {
+        return; /* never opened: with a trainer's user it may be anything */
+    }
     if (fd < 0) {
         log_warn("preempt_file", LOG_S("why", strerror(errno)));
         return;
@@ -397,7 +640,8 @@ static void create_preempt_file(struct scripts *s)
     close(fd);
 }
 
-void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline)
+void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline,
+                  bool in_memory)
 {
     if (!s->epoch || epoch != s->epoch) {
         return;
@@ -407,6 +651,7 @@ void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe
     }
     s->asked = number > s->asked ? number : s->asked;
     s->save_by = deadline;
+    s->save_in_memory = in_memory;
     create_preempt_file(s);
     for (uint32_t local = 0; local < s->wish.nproc; local++) {
         s->scripts[local].owes_save = true;
@@ -415,32 +660,28 @@ void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe
     tell_changes(s);
 }
 
-uint32_t scripts_listeners(const struct scripts *s)
+uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool in_memory,
+                      uint64_t *ret_handlers)
 {
-    uint32_t n = 0;
-    for (uint32_t local = 0; local < s->wish.nproc; local++) {
-        n += s->scripts[local].pid != 0;
-    }
-    return n;
-}
-
-uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms)
-{
+    *ret_handlers = 0;
     if (!s->epoch || epoch != s->epoch) {
         return 0;
     }
+    catch_up(s);
     s->stop_by = tfe_mono_add(clock_mono(), grace_ms);
+    s->stop_in_memory = in_memory;
     for (uint32_t local = 0; local < s->wish.nproc; local++) {
         s->scripts[local].owes_stop = true;
     }
     pay_all(s);
     tell_changes(s);
-    return scripts_listeners(s);
-}
-
-uint64_t scripts_refused(const struct scripts *s)
-{
-    return s->refused;
+    uint32_t listeners = 0;
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        bool listens = s->scripts[local].pid != 0;
+        listeners += listens;
+        *ret_handlers |= (uint64_t)(!listens && s->scripts[local].handles) << local;
+    }
+    return listeners;
 }
 
 const char *scripts_socket(const struct scripts *s)
@@ -448,15 +689,19 @@ const char *scripts_socket(const struct scripts *s)
     return s->fd < 0 ? NULL : s->socket_path;
 }
 
+const char *scripts_tmp_dir(const struct scripts *s)
+{
+    return s->fd < 0 || getenv("TMPDIR") ? NULL : s->tmp_path;
+}
+
 const char *scripts_preempt_file(const struct scripts *s)
 {
     return s->fd < 0 ? NULL : s->preempt_path;
 }
 
-/* --- beginning and end ---------------------------------------------------------------------------
- */
+/* --- beginning and end --- */
 
-/* TFE_ESYS with why: no socket. */
+/* TFE_ESYS, TFE_ETOOBIG with why: no socket. */
 static int open_socket(struct scripts *s, struct tfe_why *why)
 {
     int rc = private_dir_new(s->wish.private_base, &s->dir, why);
@@ -465,6 +710,7 @@ static int open_socket(struct scripts *s, struct tfe_why *why)
     }
     snprintf(s->socket_path, sizeof(s->socket_path), "%s/" PRIVATE_DIR_SOCKET, s->dir.path);
     snprintf(s->preempt_path, sizeof(s->preempt_path), "%s/" PRIVATE_DIR_PREEMPT, s->dir.path);
+    snprintf(s->tmp_path, sizeof(s->tmp_path), "%s/" PRIVATE_DIR_TMP, s->dir.path);
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     snprintf(at.sun_path, sizeof(at.sun_path), "%s", s->socket_path);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -473,47 +719,38 @@ static int open_socket(struct scripts *s, struct tfe_why *why)
         return TFE_ESYS;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) ||
-        bind(fd, (const struct sockaddr *)&at, sizeof(at))) {
+        bind(fd, (const struct sockaddr *)&at, sizeof(at)) ||
+        (trainer_user()->name && chmod(s->socket_path, 0666)) || trainer_user_give(s->dir.fd)) {
         why_errno(why, "bind %s", s->socket_path);
         close(fd);
         return TFE_ESYS;
     }
     s->fd = fd;
     s->readable = event_new(s->wish.base, fd, EV_READ | EV_PERSIST, on_readable, s);
-    return s->readable && event_add(s->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
+    part_must(s->readable && event_add(s->readable, NULL) == 0);
+    return 0;
 }
 
-int scripts_new(const struct scripts_wish *wish, struct scripts **ret)
+struct scripts *scripts_new(const struct scripts_wish *wish)
 {
-    struct scripts *s = calloc(1, sizeof(*s));
-    if (!s) {
-        return TFE_ENOMEM;
-    }
+    struct scripts *s = part_new(sizeof(*s));
+    struct tfe_why why;
     s->wish = *wish;
     s->fd = -1;
     s->dir.fd = -1;
     s->pause = evtimer_new(wish->base, on_pause_over, s);
     s->retry = evtimer_new(wish->base, on_retry, s);
-    if (!s->pause || !s->retry) {
-        scripts_free(s);
-        return TFE_ENOMEM;
-    }
+    s->clear = evtimer_new(wish->base, on_clear, s);
+    part_must(s->pause && s->retry && s->clear);
+    s->memory = state_memory_new(wish->base, wish->state_memory, on_memory, s);
     forget_epoch(s);
-    struct tfe_why why;
-    int rc = open_socket(s, &why);
-    if (rc == TFE_ESYS || rc == TFE_ETOOBIG) {
+    if (open_socket(s, &why)) {
         log_warn("no_script_channel", LOG_S("why", why.text));
-        rc = 0;
     }
-    if (rc == 0 && wish->checkpoint_dir) {
-        rc = checkpoints_new(wish->base, wish->checkpoint_dir, on_checkpoint, s, &s->watch);
+    if (wish->checkpoint_dir) {
+        s->watch = checkpoints_new(wish->base, wish->checkpoint_dir, on_checkpoint, s);
     }
-    if (rc) {
-        scripts_free(s);
-        return rc;
-    }
-    *ret = s;
-    return 0;
+    return s;
 }
 
 void scripts_free(struct scripts *s)
@@ -525,15 +762,12 @@ void scripts_free(struct scripts *s)
         log_warn("script_messages_refused", LOG_U("count", s->refused));
     }
     checkpoints_free(s->watch);
-    struct event *events[] = {s->readable, s->pause, s->retry};
-    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        if (events[i]) {
-            event_free(events[i]);
-        }
-    }
-    if (s->fd >= 0) {
-        close(s->fd);
-    }
+    state_memory_free(s->memory);
+    event_drop(&s->readable);
+    event_drop(&s->pause);
+    event_drop(&s->retry);
+    event_drop(&s->clear);
+    fd_drop(&s->fd);
     private_dir_done(&s->dir);
     free(s);
 }

@@ -6,18 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/core/agent.h"
 #include "common/base/error.h"
+#include "common/base/msg.h"
 #include "common/base/time.h"
 
 struct event_base;
 struct scripts;
 
-/* What is known now of the trainer, and of the node's checkpoints, in this epoch: something of it
- * has changed. From the loop, or from inside scripts_save, _stop, _end and _trainer_ended. Borrowed
- * for the call. */
-typedef void scripts_news_fn(void *ctx, uint64_t epoch, uint32_t local,
-                             const struct agent_progress *progress);
+/* What is known now of the trainer, and of the node's checkpoints, in the epoch: something of it
+ * has changed. has_trained: it has done a step in it, not only read a checkpoint's. From the loop,
+ * or from inside scripts_save, _stop, _end and _trainer_ended. Borrowed for the call. */
+typedef void scripts_news_fn(void *ctx, uint32_t local, bool has_trained,
+                             const struct msg_progress *told);
 
 /* Borrowed for the call, but base and ctx. */
 struct scripts_wish {
@@ -25,13 +25,14 @@ struct scripts_wish {
     uint32_t nproc;
     const char *private_base;   /* where to make the private directory; NULL: see private_dir.h */
     const char *checkpoint_dir; /* TensorFlow's, watched too; NULL: none */
+    uint64_t state_memory;      /* see state_memory.h */
     scripts_news_fn *on_news;
     void *ctx;
 };
 
 /* Without a directory for the socket there is no channel: said in the log, and everything below
- * works without one. TFE_ENOMEM. */
-int scripts_new(const struct scripts_wish *wish, struct scripts **ret) TFE_MUST_CHECK;
+ * works without one. */
+struct scripts *scripts_new(const struct scripts_wish *wish);
 
 /* Removes socket and directory. NULL is allowed. */
 void scripts_free(struct scripts *s);
@@ -39,6 +40,10 @@ void scripts_free(struct scripts *s);
 /* Paths for the trainers' environment, the same for the agent's life; NULL: there is no channel. */
 const char *scripts_socket(const struct scripts *s);
 const char *scripts_preempt_file(const struct scripts *s);
+/* Likewise, for their $TMPDIR: what they leave there is removed once they are gone, by whoever is
+ * left. TensorFlow leaves a file for each function that it rewrites, where it is killed. NULL, too,
+ * where the user has chosen another. */
+const char *scripts_tmp_dir(const struct scripts *s);
 
 /* The trainers of epoch are about to start here; the first of them has this rank. */
 void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank);
@@ -51,17 +56,15 @@ void scripts_trainer_ended(struct scripts *s, uint32_t local);
 
 /* Asks every script that listens for a checkpoint, and those that will listen in this epoch when
  * they say so; creates the preempt file. deadline: when the switch comes in any case, or
- * TFE_MONO_NEVER. */
-void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline);
+ * TFE_MONO_NEVER. in_memory: the state after some step answers it too, where memory keeps it. */
+void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline,
+                  bool in_memory);
 
-/* Before a planned sweep: tells every script that listens that it is ended in grace_ms. Returns how
- * many listen; with 0 there is nothing to wait for. */
-uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms);
-
-/* How many of this node's trainers listen. */
-uint32_t scripts_listeners(const struct scripts *s);
-
-/* Datagrams that were refused so far. */
-uint64_t scripts_refused(const struct scripts *s);
+/* Before a planned sweep: tells every script that listens that it is ended in grace_ms, in_memory:
+ * and that its state need not be on disk by then, if memory keeps it. Returns how many listen, and
+ * through ret_handlers, a bit per local rank, who does not, but has a handler of SIGTERM; with none
+ * of either there is nothing to wait for. */
+uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool in_memory,
+                      uint64_t *ret_handlers);
 
 #endif

@@ -23,10 +23,14 @@ GATHER_S = 0.1
 IDLE_S = 0.2
 """A rank that stands, and asks again and again, waits so long for the name each time."""
 THERE_S = 60.0
-"""For a value that is known to be there; the time is the network's."""
+"""For a value that is there, or for one more look at what is about to be; the time is the network's."""
 GIVE_UP_S, GIVE_UP_STEPS = 30.0, 20
 """Some rank cannot be asked: rank 0 forgets the wish after so long, and so many steps."""
 GO_ON, SAVE = "on", "save"
+SHARE = 0.02
+"""Snapshots in memory cost at most this part of the time."""
+LOOK_S = 1.0
+"""So often it is found out anew how many steps lie between two of them."""
 
 
 class Keys(Protocol):
@@ -37,6 +41,25 @@ class Keys(Protocol):
 
     def get(self, key: str, timeout_s: float) -> Optional[str]:
         """None: not there in that time."""
+
+
+def awaited(keys: Keys, key: str) -> str:
+    """What another rank, which comes to this too, sets in the end, however long that takes. Should it be gone, this raises."""
+    found = None
+    while found is None:
+        found = keys.get(key, THERE_S)
+    return found
+
+
+def decided(keys: Optional[Keys], rank: int, key: str, decide: Callable[[], Any]) -> Any:
+    """What decide() gives on rank 0, on all ranks, by way of JSON. keys None: each decides for itself."""
+    if keys is None:
+        return decide()
+    if rank != 0:
+        return json.loads(awaited(keys, key))
+    plan = decide()
+    keys.set(key, json.dumps(plan))
+    return plan
 
 
 class Wish:
@@ -169,6 +192,10 @@ class Timetable:
         self._step = step
         self._at = self._clock()
 
+    def make_due(self) -> None:
+        """At the next look."""
+        self._at -= self._every_s
+
     def is_due(self, step: int) -> bool:
         """Whether all ranks save after this step."""
         if step < self._next:
@@ -178,21 +205,56 @@ class Timetable:
         return bool(plan["save"])
 
     def _plan(self, step: int) -> dict[str, Any]:
-        key = f"tfe/time/{self._next}"
-        if self._rank == 0 or not self._keys:
+        def decide() -> dict[str, Any]:
             passed = self._clock() - self._at
             steps = max(1, step - self._step)
             is_due = passed >= self._every_s
             left = self._every_s if is_due else self._every_s - passed
             # Not too far on the strength of few steps: the first ones are slow, and others may be.
             ahead = min(math.ceil(left * steps / max(passed, 1e-6)), 2 * steps)
-            plan = {"save": is_due, "next": step + max(1, ahead)}
-            if self._keys:
-                self._keys.set(key, json.dumps(plan))
-            return plan
-        found = None
-        while found is None:  # rank 0 comes to this step too; if it does not, this raises
-            found = self._keys.get(key, 60.0)
-        plan = json.loads(found)
+            return {"save": is_due, "next": step + max(1, ahead)}
+        plan = decided(self._keys, self._rank, f"tfe/time/{self._next}", decide)
         assert isinstance(plan, dict)
         return plan
+
+
+class Pace:
+    """After which steps a snapshot is taken: the same on all ranks. every: fixed; None: as rank 0 finds that it may cost."""
+
+    def __init__(self, keys: Optional[Keys], rank: int, every: Optional[int], step: int,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._keys, self._rank, self._clock = keys, rank, clock
+        self._fixed = every
+        self.every = every or 1
+        self._base = self._begun = self._step = step
+        self._look = step + 1
+        self._at, self._spent, self._cost, self._taken = clock(), 0.0, 0.0, 0
+
+    def took(self, seconds: float) -> None:
+        """A snapshot. It counts as one of the last few, or of all since the last look, whichever says more."""
+        self._spent += seconds
+        self._taken += 1
+        self._cost = seconds if self._cost == 0 else (self._cost + seconds) / 2
+
+    def is_due(self, step: int) -> bool:
+        if self._fixed:  # the first in any case: a newcomer is to hold the state as soon as it can
+            return step % self._fixed == 0 or step == self._begun + 1
+        if step >= self._look:
+            self.every, self._look = self._plan(step)
+        elif step - self._base < self.every:
+            return False
+        self._base = step
+        return True
+
+    def _plan(self, step: int) -> "tuple[int, int]":
+        def decide() -> "tuple[int, int]":
+            now, steps = self._clock(), max(1, step - self._step)
+            each = max(1e-6, (now - self._at - self._spent) / steps)
+            cost = max(self._cost, self._spent / max(1, self._taken))
+            self._at, self._spent, self._taken, self._step = now, 0.0, 0, step
+            every = max(1, math.ceil(cost / (SHARE * each)))
+            # Not too far on the strength of few steps: the first ones are slow, and others may be.
+            ahead = max(every, min(math.ceil(LOOK_S / each), 2 * (step - self._begun)))
+            return every, step + max(1, ahead)
+        every, look = decided(self._keys, self._rank, f"tfe/memory/{self._look}", decide)
+        return int(every), int(look)

@@ -10,6 +10,7 @@ import json
 import os
 import select
 import socket
+import sys
 import threading
 import time
 from typing import Any, Optional
@@ -48,6 +49,10 @@ class Channel:
         """The newest save_number that the script has been told of."""
         self.answered = 0
         """The newest save_number that a checkpoint has answered."""
+        self.in_memory: set[str] = set()
+        """The wishes, numbers and "stop", that a snapshot in the agent's memory fulfils as well."""
+        self.memory: Optional[tuple[int, int, str]] = None
+        """The answer to ask_memory(): descriptor, size, and why there is none (-1, 0); who takes it, sets this to None."""
 
     # --- to the agent ---------------------------------------------------------------------------------
 
@@ -85,6 +90,18 @@ class Channel:
             self._flush()
             return self._listens
 
+    def ask_memory(self, size: int) -> None:
+        """For at least so many bytes that outlive this process; 0: for what the one before it has left. After listen()."""
+        with self._lock:
+            self._keep({"type": "memory", "bytes": size})
+            self._flush()
+
+    def kept(self, step: int, answers: int = 0) -> None:
+        """The state after this step is whole in that memory; answers: the save_number that it was kept for."""
+        with self._lock:
+            self._keep({"type": "kept", "step": step, "answers": answers})
+            self._flush()
+
     def _keep(self, message: dict[str, Any]) -> None:
         message = {**message, "epoch": self._epoch, "rank": self._rank}
         self._unsent[message["type"]] = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
@@ -93,7 +110,7 @@ class Channel:
         if not self._unsent or not self._open():
             return
         assert self._socket and self._path
-        for kind in ("hello", "progress", "checkpoint"):
+        for kind in ("hello", "progress", "checkpoint", "memory", "kept"):
             text = self._unsent.get(kind)
             if text is None:
                 continue
@@ -115,10 +132,15 @@ class Channel:
                 return
             for _ in range(64):  # a bound: the peer must not hold the training up
                 try:
-                    text = self._socket.recv(MESSAGE_MAX, socket.MSG_DONTWAIT)
+                    text, files, _, _ = self._socket.recvmsg(MESSAGE_MAX, socket.CMSG_SPACE(4),
+                                                             socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
                 except OSError:
                     return
-                self._take(text)
+                descriptors = [int.from_bytes(data[:4], sys.byteorder) for level, kind, data in files
+                               if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)]
+                self._take(text, descriptors)
+                for descriptor in descriptors:
+                    os.close(descriptor)
 
     def wait(self, seconds: float) -> None:
         """As poll(), but first waits so long for something to come."""
@@ -136,7 +158,8 @@ class Channel:
                 time.sleep(min(0.05, max(0.0, seconds)))
         self.poll()
 
-    def _take(self, text: bytes) -> None:
+    def _take(self, text: bytes, descriptors: "list[int]") -> None:
+        """descriptors: those that came with it; what it keeps of them it takes out."""
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
@@ -147,10 +170,19 @@ class Channel:
             if message["number"] >= self.save_number:
                 self.save_number = message["number"]
                 within = message.get("within_ms")
+                if message.get("in_memory") is True:
+                    self.in_memory.add(str(self.save_number))
                 self.save_by = time.monotonic() + within / 1000 if _is_count(within) else None
         elif message.get("type") == "stop" and self.stop_by is None:
             grace = message.get("grace_ms")
+            if message.get("in_memory") is True:
+                self.in_memory.add("stop")
             self.stop_by = time.monotonic() + (grace / 1000 if _is_count(grace) else 0.0)
+        elif message.get("type") == "memory" and _is_count(message.get("bytes")):
+            if self.memory and self.memory[0] >= 0:
+                os.close(self.memory[0])
+            has_file = bool(descriptors) and message["bytes"] > 0
+            self.memory = (descriptors.pop(), message["bytes"], "") if has_file else (-1, 0, str(message.get("why", "")))
 
     # --- the socket -----------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 A checkpoint of step 120 saved in epoch 7 is "ckpt-7-120"; newest is the highest (epoch, step), not the youngest file: a
 machine that was cut off may still write, late, for an epoch that is over. The marker is an empty file "tfe-epoch-7".
-Its name alone counts, and the highest one is in force, so that two writers at once cannot turn it back.
+Its name alone counts, and the highest one is in force, so that two writers at once cannot turn it back. "ckpt-120" is what
+TensorFlow's own manager has left there, and older than all of that.
 """
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ import os
 import re
 from typing import NamedTuple, Optional
 
-CHECKPOINT = re.compile(r"ckpt-(\d{1,18})-(\d{1,18})\.index")
+NAME = "ckpt"
+"""Of checkpoints, unless the script says another one."""
+FOREIGN = -1
+"""The epoch of what has none in its name."""
+PRESERVED = "tfe-preserves"
+"""An empty file: some of the checkpoints here are to stay for ever, and no file says which."""
 MARKER = re.compile(r"tfe-epoch-(\d{1,18})")
 
 
@@ -22,18 +28,21 @@ class Saved(NamedTuple):
     """A checkpoint in the directory. Sorts by age of the work in it."""
     epoch: int
     step: int
+    prefix: str = NAME
 
     @property
     def name(self) -> str:
         """Without the endings of its files, as TensorFlow wants it."""
-        return f"ckpt-{self.epoch}-{self.step}"
+        return f"{self.prefix}-{self.step}" if self.epoch == FOREIGN else f"{self.prefix}-{self.epoch}-{self.step}"
 
 
 class Directory:
-    """The directory that all machines share: a path, or what tf.io.gfile understands (gs://…)."""
+    """The directory that all machines share: a path, or what tf.io.gfile understands (gs://…). prefix: of its checkpoints' names."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, prefix: str = NAME) -> None:
         self.path = path
+        self._prefix = prefix
+        self._pattern = re.compile(rf"{re.escape(prefix)}-(?:(\d{{1,18}})-)?(\d{{1,18}})\.index")
         self._is_remote = "://" in path
 
     def names(self) -> list[str]:
@@ -48,15 +57,17 @@ class Directory:
 
     def saved(self) -> list[Saved]:
         """Its checkpoints, newest first. TensorFlow writes the index last, so that one without it is half-written."""
-        matches = (CHECKPOINT.fullmatch(name) for name in self.names())
-        return sorted((Saved(int(m[1]), int(m[2])) for m in matches if m), reverse=True)
+        return self._saved_of(self.names())
+
+    def _saved_of(self, names: list[str]) -> list[Saved]:
+        matches = map(self._pattern.fullmatch, names)
+        return sorted((Saved(int(m[1] or FOREIGN), int(m[2]), self._prefix) for m in matches if m), reverse=True)
 
     def epoch(self) -> int:
         """The latest epoch that has written here; 0 if none has."""
         names = self.names()
         found = [int(m[1]) for m in map(MARKER.fullmatch, names) if m]
-        found += [int(m[1]) for m in map(CHECKPOINT.fullmatch, names) if m]
-        return max(found, default=0)
+        return max([0, *found, *(saved.epoch for saved in self._saved_of(names))])
 
     def check(self, epoch: int) -> None:
         """StaleEpochError: a later epoch has written here."""
@@ -72,7 +83,7 @@ class Directory:
         self.check(epoch)
         if epoch == 0:
             return  # no agent: nobody to be kept out
-        self._touch(f"tfe-epoch-{epoch}")
+        self.touch(f"tfe-epoch-{epoch}")
         self.check(epoch)  # a later one may have come in between
         for name in self.names():
             match = MARKER.fullmatch(name)
@@ -86,7 +97,8 @@ class Directory:
             if name.startswith(prefix):
                 self._remove(name)
 
-    def _touch(self, name: str) -> None:
+    def touch(self, name: str) -> None:
+        """An empty file of that name is there, and so is the directory."""
         path = os.path.join(self.path, name)
         if self._is_remote:
             import tensorflow as tf
@@ -110,8 +122,9 @@ class Directory:
             pass
 
 
-def newest(path: "str | os.PathLike[str]") -> Optional[str]:
-    """The newest checkpoint that tfe has saved in a directory, as tf.train.Checkpoint.restore() wants it; None: none."""
-    directory = Directory(os.fspath(path))
+def newest(path: "str | os.PathLike[str]", checkpoint_name: str = NAME) -> Optional[str]:
+    """The newest checkpoint in a directory, as tf.train.Checkpoint.restore() wants it; None: none. TensorFlow's own manager's count
+    where tfe has saved none."""
+    directory = Directory(os.fspath(path), checkpoint_name)
     found = directory.saved()
     return os.path.join(directory.path, found[0].name) if found else None

@@ -1,0 +1,292 @@
+"""Snapshots of a training's state in memory that outlives this process, and which of them all ranks go on from.
+
+The agent lends each trainer's place a piece of memory (PROTOCOL.md, section 10). It holds two buffers and a header for
+each. The header is wiped before its buffer is written to and made anew after that, its checksum last: a process that is
+killed at any byte leaves the other buffer whole, and this one known to be torn.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import json
+import mmap
+import os
+import struct
+import zlib
+from typing import Any, Callable, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ._agree import Keys, awaited
+
+HEADERS = 4096
+"""Bytes before the buffers; the headers lie at 0 and at half of it."""
+FIELDS = struct.Struct("<8s32s32sQQQ")
+"""Magic, run, digest of the structure, epoch, step, size of the body. The checksum follows."""
+TAIL = struct.Struct("<II")
+"""At the end of a body: length and checksum of the directory before it. Before that lie the values, each with its sum there."""
+MAGIC = b"tfestat1"
+ALIGN = 64
+CHUNK = 1 << 18
+"""Bytes that are copied and then added up while they are still in the processor's cache."""
+SLICE = 32 << 20
+"""Bytes that are worth a thread of their own."""
+
+
+class Part(NamedTuple):
+    """One tensor, as a TensorFlow checkpoint names it."""
+    name: str
+    slice: str
+    dtype: str
+    """NumPy's or TensorFlow's name of it; "string"."""
+    shape: "tuple[int, ...]"
+    data: Any
+    """Its bytes, as a flat uint8 array."""
+    lengths: "list[int] | None" = None
+    """Of each element of a "string"."""
+
+
+class Held(NamedTuple):
+    """A whole snapshot. Sorts by age of the work in it."""
+    epoch: int
+    step: int
+    digest: str
+    """Of its structure."""
+    content: int
+    """Of all that must be the same on every rank."""
+    size: int
+    """Of the body; it may differ where all else is the same."""
+
+    def is_same(self, other: "Held") -> bool:
+        return self[:4] == other[:4]
+
+
+class Snapshot(NamedTuple):
+    held: Held
+    parts: "list[Part]"
+    body: Any
+    """All of it, as a flat uint8 array: what read_body() reads."""
+
+
+def structure(parts: Sequence[Part]) -> "dict[tuple[str, str], tuple[str, Optional[tuple[int, ...]]]]":
+    """What the values are put into; that of a string may have any length."""
+    return {(part.name, part.slice): (part.dtype, part.shape) for part in parts}
+
+
+def digest_of(parts: Sequence[Part]) -> str:
+    text = json.dumps(sorted((*key, *kind) for key, kind in structure(parts).items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fits(snapshot: "Sequence[Part]", existing: "Sequence[Part]") -> bool:
+    """Whether the snapshot has a value for everything that exists. It may have more: some variables are made later."""
+    there = structure(snapshot)
+    return all(there.get(key) == kind for key, kind in structure(existing).items())
+
+
+def _up(size: int) -> int:
+    return -(-size // ALIGN) * ALIGN
+
+
+def _sum(data: Any) -> int:
+    """Of all bytes, by eights."""
+    whole = len(data) // 8 * 8
+    words = data[:whole].view(np.uint64)
+    return (int(np.add.reduce(words, dtype=np.uint64)) + int.from_bytes(bytes(data[whole:]), "little")) % 2**64
+
+
+def _copy(target: Any, source: Any) -> int:
+    """The sum of what was copied."""
+    total = 0
+    for start in range(0, len(source), CHUNK):
+        piece = target[start:start + CHUNK]
+        if start + CHUNK > len(source):
+            piece = target[start:len(source)]
+        piece[:] = source[start:start + CHUNK]
+        total += _sum(piece)
+    return total % 2**64
+
+
+_pool: Optional[concurrent.futures.ThreadPoolExecutor] = None
+_threads = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+
+
+def _over(function: Callable[..., int], pieces: "list[tuple[Any, ...]]") -> "list[int]":
+    """The function's results, found on several threads where there is much to do."""
+    global _pool
+    if _threads == 1 or sum(len(piece[0]) for piece in pieces) < SLICE:
+        return [function(*piece) for piece in pieces]
+    if _pool is None:
+        _pool = concurrent.futures.ThreadPoolExecutor(_threads, thread_name_prefix="tfe-state")
+    return list(_pool.map(lambda piece: function(*piece), pieces))
+
+
+def _cut(parts: "list[tuple[Any, ...]]") -> "list[tuple[int, tuple[Any, ...]]]":
+    """Arrays of one length, side by side, in slices: (which part, slices)."""
+    return [(index, tuple(array[start:start + SLICE] for array in arrays))
+            for index, arrays in enumerate(parts) for start in range(0, max(1, len(arrays[0])), SLICE)]
+
+
+def _sums(function: Callable[..., int], parts: "list[tuple[Any, ...]]") -> "list[int]":
+    sums = [0] * len(parts)
+    pieces = _cut(parts)
+    for (index, _), found in zip(pieces, _over(function, [arrays for _, arrays in pieces])):
+        sums[index] = (sums[index] + found) % 2**64
+    return sums
+
+
+def _content(rows: "list[Any]") -> int:
+    """save_counter and the graph of objects are each rank's own: rank 0 alone counts what it writes."""
+    own = ("save_counter/", "_CHECKPOINTABLE_OBJECT_GRAPH")
+    return zlib.crc32(json.dumps([row for row in rows if not row[0].startswith(own)]).encode())
+
+
+def read_body(body: Any, epoch: int, step: int) -> Optional[Snapshot]:
+    """None: it is not what was written."""
+    end = len(body) - TAIL.size
+    try:
+        length, checksum = TAIL.unpack(bytes(body[end:]))
+        directory = bytes(body[end - length:end])
+        if zlib.crc32(directory) != checksum:
+            return None
+        rows = json.loads(directory)
+        parts = [Part(name, cut, dtype, tuple(shape), body[start:start + size], lengths)
+                 for name, cut, dtype, shape, lengths, start, size, _ in rows]
+        if any(len(part.data) != row[6] for part, row in zip(parts, rows)):
+            return None
+        if _sums(_sum, [(part.data,) for part in parts]) != [row[7] for row in rows]:
+            return None
+    except (ValueError, TypeError, IndexError, struct.error):
+        return None
+    return Snapshot(Held(epoch, step, digest_of(parts), _content(rows), len(body)), parts, body)
+
+
+class Buffers:
+    """The two buffers in a piece of memory. run: what the snapshots belong to; those of another are not seen."""
+
+    def __init__(self, memory: Any, run: str) -> None:
+        """memory: writable, of any size that holds the headers."""
+        self._bytes = np.frombuffer(memory, np.uint8)
+        self._run = hashlib.sha256(run.encode()).digest()
+        self.capacity = max(0, len(self._bytes) - HEADERS) // 2 // ALIGN * ALIGN
+        """Bytes that one snapshot may have."""
+        self.pinned: Optional[int] = None
+        """The buffer that somebody still reads, and that is not to be written to."""
+
+    def _header(self, index: int) -> Any:
+        start = index * HEADERS // 2
+        return self._bytes[start:start + FIELDS.size + 4]
+
+    def _buffer(self, index: int) -> Any:
+        start = HEADERS + index * self.capacity
+        return self._bytes[start:start + self.capacity]
+
+    def _fields(self, index: int) -> "Optional[tuple[Any, ...]]":
+        """None: the header is not whole, or not of this run."""
+        header = bytes(self._header(index))
+        if zlib.crc32(header[:FIELDS.size]) != int.from_bytes(header[FIELDS.size:], "little"):
+            return None
+        fields = FIELDS.unpack(header[:FIELDS.size])
+        if fields[0] != MAGIC or fields[1] != self._run or fields[5] > self.capacity:
+            return None
+        return fields
+
+    def read(self, index: int) -> Optional[Snapshot]:
+        """All of it; what it gives lies in the memory itself, until it is written over. None: it is not whole."""
+        fields = self._fields(index)
+        if fields is None:
+            return None
+        _, _, digest, epoch, step, size = fields
+        snapshot = read_body(self._buffer(index)[:size], epoch, step)
+        return snapshot if snapshot and snapshot.held.digest == digest.hex() else None
+
+    def whole(self) -> "list[Snapshot]":
+        """Newest first."""
+        found = [snapshot for snapshot in map(self.read, (0, 1)) if snapshot]
+        return sorted(found, key=lambda snapshot: snapshot.held, reverse=True)
+
+    def wipe(self) -> None:
+        """Nothing is whole any more."""
+        for index in (0, 1):
+            self._header(index)[:] = 0
+
+    def write(self, epoch: int, step: int, parts: Sequence[Part]) -> int:
+        """Into the older buffer; which that was. ValueError: it does not fit in, see size_of()."""
+        ages = [(fields[3], fields[4]) if fields else (-1, -1) for fields in map(self._fields, (0, 1))]
+        index = int(ages[1] < ages[0]) if self.pinned is None else 1 - self.pinned
+        if size_of(parts) > HEADERS + 2 * self.capacity:
+            raise ValueError(f"a snapshot of {size_of(parts)} bytes in memory of {len(self._bytes)}")
+        header, buffer = self._header(index), self._buffer(index)
+        header[:] = 0
+        places, rows, end = [], [], 0
+        for part in parts:
+            places.append((buffer[end:end + len(part.data)], part.data))
+            rows.append([part.name, part.slice, part.dtype, part.shape, part.lengths, end, len(part.data)])
+            end += _up(len(part.data))
+        for row, found in zip(rows, _sums(_copy, places)):
+            row.append(found)
+        directory = json.dumps(rows).encode()
+        directory += TAIL.pack(len(directory), zlib.crc32(directory))
+        buffer[end:end + len(directory)] = np.frombuffer(directory, np.uint8)
+        fields = FIELDS.pack(MAGIC, self._run, bytes.fromhex(digest_of(parts)), epoch, step, end + len(directory))
+        header[:FIELDS.size] = np.frombuffer(fields, np.uint8)
+        header[FIELDS.size:] = np.frombuffer(zlib.crc32(fields).to_bytes(4, "little"), np.uint8)
+        return index
+
+
+def size_of(parts: Sequence[Part]) -> int:
+    """Bytes of memory that two snapshots of these need."""
+    rows = [[*part[:4], part.lengths, 2**63, 2**63, 2**63] for part in parts]
+    return HEADERS + 2 * _up(sum(_up(len(part.data)) for part in parts) + len(json.dumps(rows)) + TAIL.size)
+
+
+def map_memory(fd: int, size: int) -> mmap.mmap:
+    """Takes the descriptor. Its pages are all there; so they are entered into this process's tables at once."""
+    try:
+        return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
+    finally:
+        os.close(fd)
+
+
+class Choice(NamedTuple):
+    """What all ranks go on from."""
+    held: Held
+    """That of the first holder."""
+    holders: "list[int]"
+    disk_step: int
+    """Of the newest checkpoint, older than this; -1: none."""
+
+    def saved_step(self, step: int) -> int:
+        """The step that the disk is to be taken to have, where it is now this one."""
+        return min(step, max(0, self.disk_step))
+
+
+def choose(offers: "list[dict[str, Any]]", disk: "Optional[tuple[int, int]]") -> Optional[Choice]:
+    """Rank 0's part. offers: for each rank a digest of what exists there, and what it holds that fits into that. disk: (epoch, step) of
+    the newest checkpoint. None: the disk has the newest, or nobody anything, or the ranks are not alike."""
+    if len({offer["existing"] for offer in offers}) != 1:
+        return None
+    held = [(Held(*one), rank) for rank, offer in enumerate(offers) for one in offer["held"]]
+    best = max((one[:4] for one, _ in held), default=None)
+    newest = next((one for one, _ in held if one[:4] == best), None)
+    if newest is None or (disk is not None and (newest.epoch, newest.step) < disk):
+        return None
+    return Choice(newest, [rank for one, rank in held if one.is_same(newest)], disk[1] if disk else -1)
+
+
+def agree(keys: Optional[Keys], rank: int, world: int, turn: int, existing: str, held: "list[Held]",
+          disk: "Callable[[], Optional[tuple[int, int]]]") -> Optional[Choice]:
+    """All ranks call it, in their turn-th restore of this epoch, and get the same. disk: asked on rank 0 alone. Raises if the
+    service, or the way to it, is gone."""
+    offer = {"existing": existing, "held": held}
+    if keys is None:
+        return choose([offer], disk()) if world == 1 else None
+
+    prefix = f"tfe/state/{turn}"
+    if rank != 0:
+        keys.set(f"{prefix}/{rank}", json.dumps(offer))
+        found = json.loads(awaited(keys, f"{prefix}/choice"))
+        return Choice(Held(*found[0]), found[1], found[2]) if found else None
+    choice = choose([offer, *(json.loads(awaited(keys, f"{prefix}/{other}")) for other in range(1, world))], disk())
+    keys.set(f"{prefix}/choice", json.dumps(choice))
+    return choice
