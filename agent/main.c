@@ -1,28 +1,33 @@
 /* agent/main.c: tfe-agent: options, what must be right before anybody is asked to join, then the
  * loop. */
 #include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_death.h"
 #include "agent/reach/ports.h"
 #include "agent/reach/proc.h"
+#include "agent/reach/trainer_user.h"
 #include "agent/runner.h"
 #include "agent/settings.h"
 #include "agent/standalone.h"
 #include "agent/trainers/command.h"
+#include "common/net/hidden.h"
 #include "common/net/join.h"
 #include "common/net/log.h"
 #include "common/net/stdio.h"
 
 static int fail(int code, const struct tfe_why *why)
 {
-    fprintf(stderr, "tfe-agent: %s\n", why->text);
+    stdio_say("tfe-agent", why->text);
     return code;
 }
 
@@ -53,14 +58,43 @@ static int check_address(const struct agent_settings *settings, struct tfe_why *
                 gai_strerror(rc));
         return TFE_EINVAL;
     }
+    bool is_v4 = false;
+    for (const struct addrinfo *one = found; one && !is_v4; one = one->ai_next) {
+        is_v4 = one->ai_family == AF_INET ||
+                IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *)one->ai_addr)->sin6_addr);
+    }
     freeaddrinfo(found);
-    return 0;
+    if (!is_v4) {
+        why_set(why, "--address: %s is no IPv4 address, and TensorFlow listens on IPv4 only",
+                settings->address_host);
+    }
+    return is_v4 ? 0 : TFE_EINVAL;
+}
+
+/* What a trainer of another user needs fails here, rather than at each of its starts. */
+static int check_trainer_user(const struct agent_settings *settings, const struct command *command,
+                              struct tfe_why *why)
+{
+    const char *script = command->is_python && !settings->module ? command->argv[1] : NULL;
+    const struct trainer_need needs[] = {
+        {".", X_OK, "enter the working directory,"},
+        {command->argv[0], X_OK, "run"},
+        {script, R_OK, "read"},
+        {getenv("TMPDIR"), W_OK | X_OK, "write into TMPDIR"},
+        {settings->checkpoint_dir, W_OK | X_OK, "write into --checkpoint-dir"},
+    };
+    if (!settings->trainer_user) {
+        return 0;
+    }
+    int rc = trainer_user_set(settings->trainer_user, why);
+    return rc ? rc : trainer_user_try(needs, sizeof needs / sizeof needs[0], why);
 }
 
 static int find_server(const struct agent_settings *settings, struct standalone *standalone,
                        struct join_info *ret, struct tfe_why *why)
 {
     if (standalone) {
+        join_forget(settings->token); /* it is for no server of ours */
         int rc = standalone_start(standalone, why);
         return rc ? rc : standalone_find(standalone, ret, why);
     }
@@ -69,7 +103,7 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         .token = settings->token,
         .token_file = settings->token_file,
         .state_dir = settings->state_dir,
-        .roles = {TOKEN_AGENT},
+        .roles = {PRINCIPAL_AGENT},
         .n_roles = 1,
     };
     return join_find(&wish, ret, why);
@@ -89,8 +123,8 @@ static int run(const struct agent_settings *settings, const struct command *comm
                     &why);
     }
     struct ports *ports;
-    if (ports_new(settings->nproc, settings->address_port, &ports, &why)) {
-        token_done(&info.token);
+    if (ports_new(settings->agent.spec.nproc, settings->address_port, &ports, &why)) {
+        join_done(&info);
         return fail(AGENT_EXIT_FAILED, &why);
     }
     struct runner_wish wish = {.settings = settings,
@@ -101,7 +135,7 @@ static int run(const struct agent_settings *settings, const struct command *comm
                                .standalone = standalone};
     int code = runner_run(&wish);
     ports_free(ports);
-    token_done(&info.token);
+    join_done(&info);
     return code;
 }
 
@@ -118,7 +152,7 @@ int main(int argc, char **argv)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (stdio_hold(&why)) {
+    if (stdio_hold(&why) || hidden_process(&why)) {
         return AGENT_EXIT_FAILED;
     }
     if (options_parse(&agent_options, argc, argv, &settings, &result, &operand, ignored,
@@ -147,18 +181,25 @@ int main(int argc, char **argv)
     struct guard_process guard;
     struct standalone *standalone = NULL;
     guard_title_area(argc, argv);
-    if (check_address(&settings, &why) || notice_choice_places(&settings.notice, &why) ||
+    const bool has_sodium = sodium_init() >= 0;
+    struct guard_death death;
+    const bool has_death = has_sodium && !settings.standalone; /* its server is gone with it */
+    if (has_death) {
+        guard_death_make(&death, settings.agent.job.text);
+    }
+    notice_choice_settle(&settings.notice, "/sys");
+    if (check_address(&settings, &why) || check_trainer_user(&settings, &command, &why) ||
         (settings.standalone && standalone_check(&settings, &why))) {
         code = fail(AGENT_EXIT_USAGE, &why);
     } else if ((settings.standalone && standalone_new(&settings, &standalone, &why)) ||
-               proc_become_subreaper() || guard_fork(&guard, &why)) {
+               proc_become_subreaper(&why) || guard_fork(&guard, has_death ? &death : NULL, &why)) {
         code = fail(AGENT_EXIT_FAILED, &why);
     } else {
-        /* The token is in this process's memory from here on: no core dump of it. The guard was
-         * forked before, trainers keep the user's limits. */
+        /* The token is in this process's memory from here on: no core dump of it, by this limit
+         * either. The guard was forked before, trainers keep the user's limits. */
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
         signal(SIGPIPE, SIG_IGN);
-        code = sodium_init() < 0 ? AGENT_EXIT_FAILED : run(&settings, &command, &guard, standalone);
+        code = has_sodium ? run(&settings, &command, &guard, standalone) : AGENT_EXIT_FAILED;
     }
     standalone_free(standalone);
     command_done(&command);

@@ -12,30 +12,36 @@
 #include "agent/core/agent.h"
 #include "agent/notice/notice.h"
 #include "agent/output/log_writer.h"
+#include "agent/pending.h"
+#include "agent/reach/death_file.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
 #include "agent/scripts/checkpoints.h"
 #include "agent/scripts/scripts.h"
 #include "agent/trainers/trainers.h"
 #include "agent/uplink.h"
+#include "agent/words.h"
 #include "common/net/clock.h"
+#include "common/net/endpoint.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
+#include "common/net/node_id.h"
+#include "common/net/notify.h"
+#include "common/net/quit.h"
+#include "common/net/stdio.h"
 #include "common/net/timer.h"
-
-/* Events that come up while actions are carried out: ports that are held, trainers that cannot be
- * started. */
-#define PENDING_MAX (MSG_NPROC_MAX + 8)
 
 /* What log files that are still to be written get in the end. */
 #define LOGS_END_MS 2000
+/* An import that takes longer is said, and again. */
+#define IMPORT_SAY_MS 1000
 
 struct runner {
     const struct runner_wish *wish;
     struct event_base *base;
     struct event *timer;
-    struct event *sigterm;
-    struct event *sigint;
+    struct event *watchdog;
+    struct event *quit[QUIT_SIGNALS];
     struct agent *core;
     struct uplink *uplink;
     struct trainers *trainers;
@@ -47,96 +53,68 @@ struct runner {
     struct notices *notices;
     char node_name[TFE_LABEL_MAX + 1];
     struct agent_config config;
+    char deaths[DEATH_FILES_MAX][DEATH_CHARS + 1]; /* certificates that were found here */
     bool stepping;
-    struct agent_event pending[PENDING_MAX];
-    size_t n_pending;
-    char text[512]; /* of a pending event */
-    struct standby_settings standby;
-    struct watch_settings watch;
+    struct pending pending;
     bool hold_waits; /* for the standby of a node that is not needed yet */
     uint64_t hold_epoch;
     bool hold_fresh;
     int64_t start_us; /* when the last START came */
+    struct waiting waiting;
+    struct event *import_timer;
+    int64_t import_since_us;
+    char stop_why[MSG_SENTENCE_MAX]; /* of the STOP that is being taken in; "" */
+    char shown[MSG_TAIL_MAX + 1];    /* last lines of the trainer that failed here, if they were */
+    uint32_t rank;                   /* of the first trainer */
+    bool is_late;                    /* the first that it heard is how the job has ended */
+    bool was_told;                   /* a server has said something */
+    bool has_ended;                  /* the trainers have, before the server said so */
+    bool sweeps;                     /* trainers end because we end them */
     bool over;
     int exit_code;
 };
 
-static void say(const struct agent_action *action, const char *endpoint)
+static void say(struct runner *r, const struct agent_trace *trace)
 {
-    static const enum log_level levels[] = {[AGENT_LEVEL_DEBUG] = LOG_DEBUG_,
-                                            [AGENT_LEVEL_INFO] = LOG_INFO_,
-                                            [AGENT_LEVEL_WARN] = LOG_WARN_,
-                                            [AGENT_LEVEL_ERROR] = LOG_ERROR_};
-    enum log_level level = levels[agent_trace_level(action->trace)];
-    const char *event = agent_trace_name(action->trace);
-    switch (action->trace) {
-    case AGENT_TRACE_EPOCH:
-        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_U("rank", action->number),
-               LOG_U("nodes", action->nodes), LOG_S("cause", action->text));
-        return;
-    case AGENT_TRACE_CONNECTING:
-        LOG_AT(level, event, LOG_S("endpoint", endpoint), LOG_U("waited_ms", action->number),
-               LOG_S("why", action->text));
-        return;
-    case AGENT_TRACE_JOINED:
-        LOG_AT(level, event, LOG_S("endpoint", endpoint), LOG_U("ttl_ms", action->number));
-        return;
-    case AGENT_TRACE_TRAINER_EXITED:
-        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_U("local_rank", action->nodes),
-               LOG_U("status", action->number));
-        return;
-    case AGENT_TRACE_EXITED:
-        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_U("status", action->number),
-               LOG_S("how", action->text));
-        return;
-    case AGENT_TRACE_NOTICE:
-        LOG_AT(level, event, LOG_U("deadline_ms", action->number), LOG_S("source", action->text));
-        return;
-    case AGENT_TRACE_DRAINING:
-        LOG_AT(level, event, LOG_U("signal", action->number));
-        return;
-    case AGENT_TRACE_READY:
-    case AGENT_TRACE_STOPPING:
-    case AGENT_TRACE_VOID_START:
-    case AGENT_TRACE_FENCED:
-        LOG_AT(level, event, LOG_U("epoch", action->epoch), LOG_S("why", action->text));
-        return;
-    case AGENT_TRACE_LINK_LOST:
-    case AGENT_TRACE_GUARD_LOST:
-    case AGENT_TRACE_REFUSED:
-        LOG_AT(level, event, LOG_S("why", action->text));
-        return;
-    }
-}
-
-/* Keeps an event that came up in the middle of a step for its end. */
-static void later(struct runner *r, const struct agent_event *event)
-{
-    if (r->n_pending == PENDING_MAX) {
-        return; /* more than one step can cause: the core will ask again */
-    }
-    struct agent_event *kept = &r->pending[r->n_pending++];
-    *kept = *event;
-    if (event->text) {
-        snprintf(r->text, sizeof(r->text), "%s", event->text);
-        kept->text = r->text;
-    }
+    const struct join_info *server = r->wish->info;
+    _Static_assert((int)AGENT_LEVEL_DEBUG == LOG_DEBUG_ && (int)AGENT_LEVEL_ERROR == LOG_ERROR_,
+                   "the core's levels are the log's");
+    const struct agent_trace_words *words = agent_trace_words(trace->kind);
+    bool is_of_link = trace->kind == AGENT_TRACE_CONNECTING || trace->kind == AGENT_TRACE_JOINED;
+    char endpoint[ENDPOINT_TEXT_MAX];
+    endpoint_format(endpoint, server->host, server->port);
+    /* A failure of a script is an error, what we do to its trainer is none. */
+    bool is_of_trainer = trace->kind == AGENT_TRACE_TRAINER_EXITED;
+    bool is_failure = is_of_trainer && trace->number != 0 && !r->sweeps;
+    bool is_end = is_of_trainer || trace->kind == AGENT_TRACE_EXITED;
+    bool is_signal = trace->kind == AGENT_TRACE_DRAINING || (is_end && trace->number > 128);
+    r->has_ended = r->has_ended || trace->kind == AGENT_TRACE_EXITED;
+    bool is_told = trace->kind == AGENT_TRACE_STOPPING && r->stop_why[0];
+    char name[SIGNAL_NAME_MAX];
+    LOG_AT(is_failure ? LOG_ERROR_ : (enum log_level)words->level, words->name,
+           LOG_S("endpoint", is_of_link ? endpoint : NULL),
+           LOG_U(trace->epoch ? "epoch" : NULL, trace->epoch), LOG_U(words->rank, trace->rank),
+           LOG_U(is_signal ? NULL : words->number, trace->number),
+           LOG_S("signal", is_signal ? signal_name((int)trace->number & 127, name) : NULL),
+           LOG_S(is_of_trainer && r->sweeps ? "by" : NULL, "tfe-agent"),
+           LOG_S(words->text, is_told ? r->stop_why : trace->text));
 }
 
 static void on_event(void *ctx, const struct agent_event *event);
 
 static void hold_ports_now(struct runner *r)
 {
-    struct agent_event event = {.type = AGENT_PORTS_HELD, .epoch = r->hold_epoch};
+    struct agent_event event = {.type = AGENT_PORTS_HELD};
     struct tfe_why why;
     const uint16_t *ports;
     r->hold_waits = false;
     if (ports_hold(r->wish->ports, r->hold_epoch, r->hold_fresh, &ports, &why)) {
         event.type = AGENT_PORTS_FAILED;
-        event.text = why.text;
+        event.why = why.text;
     } else {
-        event.ports = ports;
-        event.n_ports = r->config.nproc;
+        event.ports.epoch = r->hold_epoch;
+        event.ports.v = ports;
+        event.ports.n = r->config.spec.nproc;
     }
     event.now = clock_mono();
     on_event(r, &event);
@@ -146,11 +124,27 @@ static void hold_ports_now(struct runner *r)
  * train stand still for its start, and not for its import. */
 static void hold_ports(struct runner *r, const struct agent_action *action)
 {
-    r->hold_epoch = action->epoch;
-    r->hold_fresh = action->fresh;
+    r->hold_epoch = action->hold.epoch;
+    r->hold_fresh = action->hold.fresh;
     r->hold_waits = true;
     if (trainers_are_settled(r->trainers)) {
         hold_ports_now(r);
+    } else {
+        r->import_since_us = clock_us();
+        timer_after(r->import_timer, IMPORT_SAY_MS);
+    }
+}
+
+static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct runner *r = ctx;
+    if (r->hold_waits) {
+        const char *modules = r->wish->settings->standby.preload;
+        char sentence[MSG_SENTENCE_MAX];
+        snprintf(sentence, sizeof sentence, "importing %s",
+                 modules ? modules : "what the script needs, which takes seconds with TensorFlow");
+        waiting_say(&r->waiting, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
+        timer_after(r->import_timer, IMPORT_SAY_MS);
     }
 }
 
@@ -165,9 +159,9 @@ static void on_settled(void *ctx)
 static void answer(struct runner *r, const struct agent_action *action)
 {
     struct tfe_why why;
-    if (!action->answer) {
+    if (!action->answer.on) {
         responder_close(r->responder);
-    } else if (responder_open(r->responder, action->ports, action->n_ports, &why)) {
+    } else if (responder_open(r->responder, action->answer.ports, action->answer.n_ports, &why)) {
         log_error("no_answer_to_probes", LOG_S("why", why.text)); /* the server will say so too */
     }
 }
@@ -178,23 +172,47 @@ static void try_ports(struct runner *r, const struct msg_probe *probe)
 {
     log_debug("probe", LOG_S("kind", msg_probe_kind_name(probe->kind)), LOG_S("of", probe->node),
               LOG_S("host", probe->host));
-    if (prober_start(r->prober, probe)) {
+    if (prober_start(r->prober, probe, uplink_is_loopback(r->uplink))) {
         on_probed(r, probe->probe, PROBE_NO_ANSWER);
     }
 }
 
-/* Only scripts that listen can use a grace: TensorFlow swallows SIGTERM, so waiting for others
- * costs and brings nothing. */
+/* Only scripts that listen, or have a handler of SIGTERM, can use a grace: TensorFlow swallows the
+ * signal, so waiting for others costs and brings nothing. */
 static void sweep(struct runner *r, const struct agent_action *action)
 {
-    uint32_t listeners =
-        action->planned ? scripts_stop(r->scripts, action->epoch, action->grace_ms) : 0;
-    trainers_sweep(r->trainers, listeners ? action->grace_ms : 0);
+    uint32_t grace_ms = action->sweep.grace_ms;
+    uint64_t handlers = 0;
+    bool is_asked = action->sweep.planned && scripts_stop(r->scripts, action->sweep.epoch, grace_ms,
+                                                          action->sweep.in_memory, &handlers);
+    trainers_sweep(r->trainers, is_asked || handlers ? grace_ms : 0, handlers);
+}
+
+static void end(struct runner *r, int code, const char *sentence)
+{
+    char endpoint[ENDPOINT_TEXT_MAX];
+    char text[ENDPOINT_TEXT_MAX + 2 + MSG_SENTENCE_MAX];
+    const bool unreached = code == AGENT_EXIT_UNREACHED;
+    r->over = true;
+    r->exit_code = code;
+    if (sentence) {
+        char words[MSG_SENTENCE_MAX];
+        end_words(sentence, r->shown, words);
+        endpoint_format(endpoint, r->wish->info->host, r->wish->info->port);
+        (void)snprintf(text, sizeof text, "%s%s%s", unreached ? endpoint : "",
+                       unreached ? ": " : "", words);
+        stdio_say("tfe-agent", text);
+    }
+    if (r->is_late && isatty(STDERR_FILENO)) {
+        stdio_say("tfe-agent", r->config.run_key
+                                   ? "nothing was run; another --run KEY begins the next run"
+                                   : "nothing was run; --new-run runs it again");
+    }
+    event_base_loopbreak(r->base);
 }
 
 static void carry_out(struct runner *r, const struct agent_action *action)
 {
-    char endpoint[TFE_HOST_MAX + 16];
     switch (action->type) {
     case AGENT_CONNECT:
         uplink_connect(r->uplink);
@@ -215,36 +233,34 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         answer(r, action);
         return;
     case AGENT_PROBE:
-        try_ports(r, &action->msg.u.probe);
+        try_ports(r, action->probe);
         return;
     case AGENT_SPAWN:
-        scripts_begin(r->scripts, action->place.epoch, action->place.rank);
+        waiting_end(&r->waiting);
+        r->sweeps = false;
+        r->shown[0] = '\0';
+        r->has_ended = false;
+        r->rank = action->spawn.rank;
+        scripts_begin(r->scripts, action->spawn.epoch, action->spawn.rank);
         notices_set_running(r->notices, true);
-        trainers_spawn(r->trainers, &action->place, r->start_us);
+        trainers_spawn(r->trainers, &action->spawn, r->start_us);
         return;
     case AGENT_SWEEP:
+        r->sweeps = true;
         sweep(r, action);
         return;
     case AGENT_SAVE:
-        scripts_save(r->scripts, action->epoch, action->number, action->deadline);
+        scripts_save(r->scripts, action->save.epoch, action->save.number, action->save.deadline,
+                     action->save.in_memory);
         return;
     case AGENT_FENCE:
-        trainers_fence(r->trainers, action->deadline);
+        trainers_fence(r->trainers, action->fence);
         return;
     case AGENT_EXIT:
-        r->over = true;
-        r->exit_code = action->code;
-        if (action->text) {
-            snprintf(endpoint, sizeof(endpoint), "%s:%u: ", r->wish->info->host,
-                     r->wish->info->port);
-            fprintf(stderr, "tfe-agent: %s%s\n",
-                    action->code == AGENT_EXIT_UNREACHED ? endpoint : "", action->text);
-        }
-        event_base_loopbreak(r->base);
+        end(r, action->exit.code, action->exit.sentence);
         return;
     case AGENT_TRACE:
-        snprintf(endpoint, sizeof(endpoint), "%s:%u", r->wish->info->host, r->wish->info->port);
-        say(action, endpoint);
+        say(r, &action->trace);
         return;
     }
 }
@@ -262,14 +278,52 @@ static void set_timer(struct runner *r, struct tfe_mono deadline)
 static void tell_scripts(struct runner *r, const struct agent_event *event)
 {
     if (event->type == AGENT_TRAINER_EXITED) {
-        scripts_trainer_ended(r->scripts, event->local);
+        scripts_trainer_ended(r->scripts, event->end.local_rank);
     } else if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
         scripts_end(r->scripts);
     }
 }
 
+/* What of an event is for people and nobody else. */
+static void hear(struct runner *r, const struct agent_event *event)
+{
+    r->stop_why[0] = '\0';
+    if (event->type == AGENT_DISCONNECTED && event->lost.how == AGENT_LINK_UNREACHABLE &&
+        !r->was_told) {
+        char endpoint[ENDPOINT_TEXT_MAX];
+        char sentence[MSG_SENTENCE_MAX];
+        endpoint_format(endpoint, r->wish->info->host, r->wish->info->port);
+        snprintf(sentence, sizeof sentence, "no server at %s yet: %s", endpoint,
+                 event->lost.why ? event->lost.why : "no answer");
+        waiting_say(&r->waiting, sentence, 0, r->config.join_timeout_ms);
+    } else if (event->type == AGENT_TRAINER_EXITED && !r->sweeps && event->end.tail &&
+               event->end.end == ENDING_EXITED && /* else this agent has added to it */
+               output_is_shown(&r->show, event->end.local_rank, r->rank + event->end.local_rank,
+                               LOG_STDERR)) {
+        snprintf(r->shown, sizeof r->shown, "%s", event->end.tail);
+    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
+        stop_words(&event->msg->u.stop, r->stop_why);
+        if (r->has_ended && event->msg->u.stop.says) {
+            log_info("told", LOG_S("why", r->stop_why)); /* there is nothing to stop */
+        }
+    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED && !r->hold_waits) {
+        const struct msg_renewed *renewed = &event->msg->u.renewed;
+        if (renewed->waits) {
+            waiting_say(&r->waiting, renewed->waits, 0, renewed->waits_ms);
+        }
+    }
+    if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME &&
+        event->msg->u.welcome.says) {
+        log_info("told", LOG_S("why", event->msg->u.welcome.says));
+    }
+    r->is_late = r->is_late ||
+                 (!r->was_told && event->type == AGENT_MESSAGE && event->msg->type == MSG_FINISH);
+    r->was_told = r->was_told || event->type == AGENT_MESSAGE;
+}
+
 static void step(struct runner *r, const struct agent_event *event)
 {
+    hear(r, event);
     tell_scripts(r, event);
     struct agent_actions actions;
     int rc = agent_step(r->core, event, &actions);
@@ -302,16 +356,13 @@ static void on_event(void *ctx, const struct agent_event *event)
         return;
     }
     if (r->stepping) {
-        later(r, event);
+        pending_keep(&r->pending, event);
         return;
     }
     r->stepping = true;
-    step(r, event);
-    for (size_t i = 0; i < r->n_pending && !r->over; i++) {
-        struct agent_event next = r->pending[i];
-        step(r, &next);
+    for (; event && !r->over; event = pending_next(&r->pending)) {
+        step(r, event);
     }
-    r->n_pending = 0;
     r->stepping = false;
 }
 
@@ -319,80 +370,68 @@ static void on_probed(void *ctx, uint64_t probe, enum tfe_probe_result result)
 {
     log_debug("probed", LOG_S("result", msg_probe_result_name(result)));
     on_event(ctx, &(struct agent_event){
-                      .type = AGENT_PROBED, .now = clock_mono(), .probe = probe, .result = result});
+                      .type = AGENT_PROBED, .now = clock_mono(), .probed = {probe, result}});
 }
 
-static void on_script_news(void *ctx, uint64_t epoch, uint32_t local,
-                           const struct agent_progress *progress)
+static void on_death(void *ctx, const char *certificate)
+{
+    on_event(ctx, &(struct agent_event){
+                      .type = AGENT_DEATH, .now = clock_mono(), .certificate = certificate});
+}
+
+static void on_script_news(void *ctx, uint32_t local, bool has_trained,
+                           const struct msg_progress *told)
 {
     struct runner *r = ctx;
-    if (progress->has_trained) {
+    if (has_trained) {
         trainers_stepped(r->trainers, local);
     }
-    on_event(ctx, &(struct agent_event){.type = AGENT_PROGRESS,
-                                        .now = clock_mono(),
-                                        .epoch = epoch,
-                                        .local = local,
-                                        .progress = *progress});
+    on_event(ctx, &(struct agent_event){
+                      .type = AGENT_PROGRESS, .now = clock_mono(), .progress = {local, *told}});
 }
 
 static void on_notice(void *ctx, const struct agent_notice *notice, const char *from)
 {
-    on_event(ctx, &(struct agent_event){
-                      .type = AGENT_NOTICE, .now = clock_mono(), .notice = *notice, .text = from});
+    struct agent_event event = {.type = AGENT_NOTICE, .now = clock_mono(), .notice = *notice};
+    event.notice.source = from;
+    on_event(ctx, &event);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     on_event(ctx, &(struct agent_event){.type = AGENT_TICK, .now = clock_mono()});
 }
 
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
-    (void)what;
     on_event(ctx, &(struct agent_event){
-                      .type = AGENT_SIGNAL, .now = clock_mono(), .code = (uint32_t)signo});
+                      .type = AGENT_SIGNAL, .now = clock_mono(), .signo = (uint32_t)signo});
 }
 
 static void make_config(struct runner *r)
 {
     const struct agent_settings *s = r->wish->settings;
-    if (s->node_name) {
-        snprintf(r->node_name, sizeof(r->node_name), "%s", s->node_name);
+    r->config = s->agent;
+    if (s->agent.node_name) {
+        snprintf(r->node_name, sizeof(r->node_name), "%s", s->agent.node_name);
     } else if (gethostname(r->node_name, sizeof(r->node_name) - 1)) {
         snprintf(r->node_name, sizeof(r->node_name), "?");
     }
-    r->config = (struct agent_config){
-        .job = s->job,
-        .node_name = r->node_name,
-        .min_nodes = s->min_nodes,
-        .max_nodes = s->max_nodes,
-        .nproc = s->nproc,
-        .max_restarts = s->max_restarts,
-        .gather_ms = s->gather_ms,
-        .grow_wait_ms = s->grow_wait_ms,
-        .elastic_timeout_ms = s->elastic_timeout_ms,
-        .new_run = s->new_run,
-        .run_key = s->run_key,
-        .durable = s->durable,
-        .no_grow = s->no_grow,
-        .chief_grace_ms = s->chief_grace_ms,
-        .stop_grace_ms = s->stop_grace_ms,
-        .script_digest = r->wish->command->digest,
-        .highest_epoch = s->checkpoint_dir ? checkpoints_epoch(s->checkpoint_dir) : 0,
-        .pid = (uint32_t)getpid(),
-        .join_timeout_ms = s->join_timeout_ms,
-        .monitor_interval_ms = s->monitor_interval_ms,
-        .exit_grace_ms = s->exit_grace_ms,
-        .preempt_grace_ms = s->preempt_grace_ms,
-    };
+    r->config.node_name = r->node_name;
+    r->config.spec.script_digest = r->wish->command->digest;
+    r->config.highest_epoch = s->checkpoint_dir ? checkpoints_epoch(s->checkpoint_dir) : 0;
+    r->config.pid = (uint32_t)getpid();
     /* Per process, never read from disk: images get baked. */
-    uint8_t random[8];
-    randombytes_buf(random, sizeof(random));
-    sodium_bin2hex(r->config.node.text, sizeof(r->config.node.text), random, sizeof(random));
+    node_secret_make(r->config.node_secret);
+    (void)node_id_of(r->config.node_secret, &r->config.node);
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
+    r->config.death_hash = r->wish->guard->death_hash;
+    r->config.guard_port = r->wish->guard->death_port;
+    _Static_assert(DEATH_FILES_MAX == AGENT_DEATHS_MAX, "what is found is brought");
+    size_t n = s->standalone ? 0 : death_files_find(s->agent.job.text, r->deaths);
+    for (size_t i = 0; i < n; i++) {
+        r->config.deaths[i] = r->deaths[i];
+    }
 }
 
 /* With why where a person can do something about it. */
@@ -400,84 +439,66 @@ static int make_logs(struct runner *r, struct tfe_why *why)
 {
     const struct agent_settings *s = r->wish->settings;
     r->show = s->show;
-    if (!s->log_dir) {
+    if (!s->logs.root) {
         memset(r->show.tee, 3, sizeof(r->show.tee)); /* what is not shown would be nowhere */
         return 0;
     }
-    struct log_wish wish = {
-        .root = s->log_dir, .max_bytes = s->log_max_bytes, .keep_ms = s->log_keep_ms};
-    return log_writer_new(&wish, &r->logs, why);
+    return log_writer_new(&s->logs, &r->logs, why);
 }
 
+/* TFE_EINVAL, TFE_ENOMEM: the core cannot be made. */
 static int make_parts(struct runner *r)
 {
-    r->base = event_base_new();
-    if (!r->base) {
-        return TFE_ENOMEM;
-    }
-    r->timer = evtimer_new(r->base, on_timer, r);
-    r->sigterm = evsignal_new(r->base, SIGTERM, on_signal, r);
-    r->sigint = evsignal_new(r->base, SIGINT, on_signal, r);
-    if (!r->timer || !r->sigterm || !r->sigint || evsignal_add(r->sigterm, NULL) ||
-        evsignal_add(r->sigint, NULL)) {
-        return TFE_ENOMEM;
-    }
-    if (r->wish->standalone && standalone_watch(r->wish->standalone, r->base)) {
-        return TFE_ENOMEM;
-    }
-    struct scripts_wish scripts = {
-        .base = r->base,
-        .nproc = r->config.nproc,
-        .checkpoint_dir = r->wish->settings->checkpoint_dir,
-        .on_news = on_script_news,
-        .ctx = r,
-    };
-    int rc = scripts_new(&scripts, &r->scripts);
-    if (rc) {
-        return rc;
-    }
     const struct agent_settings *s = r->wish->settings;
-    r->standby = (struct standby_settings){
-        .is_off = s->no_standby, .preload = s->preload, .min_free_percent = s->standby_min_free};
-    r->watch = (struct watch_settings){.start_timeout_ms = s->start_timeout_ms,
-                                       .progress_timeout_ms = s->progress_timeout_ms};
-    struct trainers_wish trainers = {
+    r->base = event_base_new();
+    part_must(r->base);
+    r->timer = evtimer_new(r->base, on_timer, r);
+    r->import_timer = evtimer_new(r->base, on_import_timer, r);
+    part_must(r->timer && r->import_timer);
+    quit_watch(r->base, on_signal, r, s->notice.signo, r->quit);
+    r->watchdog = notify_watchdog(r->base);
+    if (r->wish->standalone) {
+        standalone_watch(r->wish->standalone, r->base);
+    }
+    r->scripts = scripts_new(&(struct scripts_wish){.base = r->base,
+                                                    .nproc = r->config.spec.nproc,
+                                                    .checkpoint_dir = s->checkpoint_dir,
+                                                    .state_memory = s->state_memory,
+                                                    .on_news = on_script_news,
+                                                    .ctx = r});
+    r->trainers = trainers_new(&(struct trainers_wish){
         .base = r->base,
         .guard = r->wish->guard,
         .command = r->wish->command,
         .ports = r->wish->ports,
-        .job = r->config.job.text,
+        .job = &r->config.job,
         .node = r->config.node.text,
-        .nproc = r->config.nproc,
+        .nproc = r->config.spec.nproc,
         .show = &r->show,
         .logs = r->logs,
-        .scripts = r->scripts,
-        .standby = &r->standby,
-        .watch = &r->watch,
+        .socket = scripts_socket(r->scripts),
+        .preempt_file = scripts_preempt_file(r->scripts),
+        .tmp_dir = scripts_tmp_dir(r->scripts),
+        .standby = &s->standby,
+        .watch = &s->watch,
         .settled = on_settled,
         .on_event = on_event,
         .ctx = r,
+    });
+    r->uplink = uplink_new(r->base, r->wish->info,
+                           s->no_persist || s->standalone ? NULL
+                           : s->state_dir                 ? s->state_dir
+                                                          : "",
+                           s->address_host, on_event, r);
+    const struct notice_wish notice = {
+        .choice = &s->notice,
+        .pace = &notice_pace_default,
+        .options = &agent_options,
+        .grace_ms = s->agent.preempt_grace_ms,
     };
-    rc = trainers_new(&trainers, &r->trainers);
-    if (rc == 0) {
-        rc = responder_new(r->base, r->config.node.text, &r->responder);
-    }
-    if (rc == 0) {
-        rc = prober_new(r->base, on_probed, r, &r->prober);
-    }
-    if (rc == 0) {
-        rc = uplink_new(r->base, r->wish->info, r->wish->settings->address_host, on_event, r,
-                        &r->uplink);
-    }
-    if (rc == 0) {
-        const struct notice_wish notice = {
-            .choice = &r->wish->settings->notice,
-            .pace = &notice_pace_default,
-            .options = &agent_options,
-            .grace_ms = r->wish->settings->preempt_grace_ms,
-        };
-        rc = notices_new(r->base, &notice, on_notice, r, &r->notices);
-    }
+    r->notices = notices_new(r->base, &notice, on_notice, r);
+    int rc = responder_new(r->base, r->config.node.text, &r->responder);
+    rc = rc ? rc : prober_new(r->base, on_probed, on_death, r, &r->prober);
     return rc ? rc : agent_new(&r->config, &heap_mem, &r->core);
 }
 
@@ -492,12 +513,10 @@ static void free_parts(struct runner *r)
     log_writer_free(r->logs, LOGS_END_MS);
     scripts_free(r->scripts);
     agent_free(r->core);
-    struct event *events[] = {r->timer, r->sigterm, r->sigint};
-    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        if (events[i]) {
-            event_free(events[i]);
-        }
-    }
+    event_drop(&r->timer);
+    event_drop(&r->import_timer);
+    quit_forget(r->quit);
+    event_drop(&r->watchdog);
     if (r->base) {
         event_base_free(r->base);
     }
@@ -511,21 +530,27 @@ int runner_run(const struct runner_wish *wish)
     int rc = make_logs(&r, &why);
     rc = rc ? rc : make_parts(&r);
     if (rc) {
-        fprintf(stderr, "tfe-agent: cannot start: %s\n",
-                why.text[0] ? why.text : tfe_error_sentence(rc));
+        const bool is_said = why.text[0];
+        if (!is_said) {
+            why_set(&why, "%s", tfe_error_sentence(rc));
+        }
+        why_prefix(&why, "cannot start");
+        stdio_say("tfe-agent", why.text);
         free_parts(&r);
-        return why.text[0] ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
+        return is_said ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
     }
     log_info("node", LOG_S("job", r.config.job.text), LOG_S("node", r.config.node.text),
              LOG_S("name", r.node_name), LOG_U("guard_pid", trainers_guard_pid(r.trainers)));
     on_event(&r, &(struct agent_event){.type = AGENT_GUARD,
                                        .now = clock_mono(),
-                                       .pid = trainers_guard_pid(r.trainers)});
+                                       .guard_pid = trainers_guard_pid(r.trainers)});
     trainers_begin(r.trainers);
     on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
     if (!r.over) {
+        notify_say("READY=1"); /* to wait for a server is its work, too */
         event_base_dispatch(r.base);
     }
+    notify_say("STOPPING=1");
     int code = r.exit_code;
     free_parts(&r);
     return code;

@@ -20,7 +20,7 @@ struct runner_wish {
     struct standalone *standalone; /* NULL: the server is not ours */
 };
 
-/* Runs the agent to its end; nothing it has started is left then. Returns the exit code of DESIGN 9
+/* Runs the agent to its end; nothing it has started is left then. Returns the exit code of design 9
  * after having said on stderr why, where that is not plain. */
 int runner_run(const struct runner_wish *wish);
 

@@ -16,8 +16,11 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
-#include "agent/scripts/private_dir.h"
+#include "agent/reach/private_dir.h"
+#include "common/base/backoff.h"
 #include "common/net/clock.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/state_dir.h"
 #include "common/net/timer.h"
@@ -28,7 +31,7 @@
 
 /* It makes keys and a database first: milliseconds, on a slow disk seconds. */
 #define START_MS 10000
-/* It promises 2 s (DESIGN 9). */
+/* It promises 2 s (design 9). */
 #define STOP_MS 3000
 #define STOP_LOOK_US 2000
 /* Between the end of one and the start of the next. */
@@ -74,9 +77,9 @@ int standalone_check(const struct agent_settings *s, struct tfe_why *why)
             return TFE_EINVAL;
         }
     }
-    if (s->max_nodes > 1) {
+    if (s->agent.spec.max_nodes > 1) {
         why_set(why, "--standalone is for this machine alone: it does not go with --nnodes=%u:%u",
-                s->min_nodes, s->max_nodes);
+                s->agent.spec.min_nodes, s->agent.spec.max_nodes);
         return TFE_EINVAL;
     }
     return 0;
@@ -100,9 +103,7 @@ static void program_find(char ret[PATH_MAX])
 /* Only what it must say: the agent's own log is what people read. */
 static const char *level_of(const struct agent_settings *settings)
 {
-    static const char *const names[] = {
-        [LOG_DEBUG_] = "debug", [LOG_INFO_] = "warn", [LOG_WARN_] = "warn", [LOG_ERROR_] = "error"};
-    return names[settings->log_level];
+    return log_levels[settings->log_level == LOG_INFO_ ? LOG_WARN_ : settings->log_level];
 }
 
 static _Noreturn void child_run(const struct standalone *s, int out, pid_t agent)
@@ -118,7 +119,9 @@ static _Noreturn void child_run(const struct standalone *s, int out, pid_t agent
                           "--log-level",
                           level_of(s->settings),
                           "--log-format",
-                          s->settings->log_format == LOG_JSON ? "json" : "logfmt",
+                          log_formats[s->settings->log_format],
+                          geteuid() == 0 ? "--user" : NULL, /* the directory is ours */
+                          "root",
                           NULL};
     char *copy[sizeof argv / sizeof argv[0]];
     memcpy(copy, argv, sizeof copy);
@@ -152,11 +155,9 @@ static int process_start(struct standalone *s)
     if (pid == 0) {
         child_run(s, out[1], agent);
     }
-    int error = errno;
-    close(out[1]);
+    fd_drop(&out[1]);
     if (pid < 0) {
-        close(out[0]);
-        errno = error;
+        fd_drop(&out[0]);
         return TFE_ESYS;
     }
     s->pid = pid;
@@ -166,25 +167,16 @@ static int process_start(struct standalone *s)
 
 static void process_forget(struct standalone *s)
 {
-    if (s->said >= 0) {
-        close(s->said);
-    }
-    s->said = -1;
+    fd_drop(&s->said);
     s->pid = 0;
 }
 
 /* Its first line: "listening on 127.0.0.1:PORT". */
 static bool endpoint_take(struct standalone *s, const char *text)
 {
-    static const char before[] = "listening on ";
-    size_t n = strcspn(text, "\n");
-    if (strncmp(text, before, sizeof before - 1) != 0 || text[n] != '\n' ||
-        n - (sizeof before - 1) >= sizeof s->endpoint) {
-        return false;
-    }
-    memcpy(s->endpoint, text + sizeof before - 1, n - (sizeof before - 1));
-    s->endpoint[n - (sizeof before - 1)] = '\0';
-    return true;
+    char end;
+    _Static_assert(sizeof s->endpoint > TFE_HOST_MAX, "as long as the format says");
+    return sscanf(text, "listening on %253[^\n]%c", s->endpoint, &end) == 2;
 }
 
 /* It ended before it listened, and has said why, unless there is no such program. */
@@ -239,34 +231,29 @@ int standalone_find(const struct standalone *s, struct join_info *ret, struct tf
     struct join_wish wish = {.endpoint = s->endpoint,
                              .token_file = s->token_file,
                              .state_dir = s->state_dir,
-                             .roles = {TOKEN_AGENT},
+                             .roles = {PRINCIPAL_AGENT},
                              .n_roles = 1};
     return join_find(&wish, ret, why);
 }
 
 /* --- keeping it ------------------------------------------------------------------------------- */
 
-static int watch_begin(struct standalone *s);
+static void server_watch(struct standalone *s);
 
 static void again_later(struct standalone *s)
 {
     timer_after(s->again, s->again_ms);
-    s->again_ms = s->again_ms * 2 < AGAIN_LAST_MS ? s->again_ms * 2 : AGAIN_LAST_MS;
+    s->again_ms = backoff_next(s->again_ms, AGAIN_FIRST_MS, AGAIN_LAST_MS);
 }
 
 static void on_again(evutil_socket_t fd, short what, void *ctx)
 {
     struct standalone *s = ctx;
-    (void)fd;
-    (void)what;
     if (process_start(s)) {
         log_warn("server_not_started", LOG_S("why", strerror(errno)));
         again_later(s);
-    } else if (watch_begin(s)) {
-        kill(s->pid, SIGKILL);
-        (void)waitpid(s->pid, NULL, 0);
-        process_forget(s);
-        again_later(s);
+    } else {
+        server_watch(s);
     }
 }
 
@@ -274,7 +261,6 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
     struct standalone *s = ctx;
     char text[512];
-    (void)what;
     ssize_t n = read(fd, text, sizeof text);
     if (n > 0) {
         s->again_ms = AGAIN_FIRST_MS; /* it listens */
@@ -294,24 +280,24 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     log_warn("server_died", LOG_I("pid", s->pid),
              LOG_I("signal", is_known && WIFSIGNALED(status) ? WTERMSIG(status) : 0),
              LOG_I("status", is_known && WIFEXITED(status) ? WEXITSTATUS(status) : 0));
-    event_free(s->readable);
-    s->readable = NULL;
+    event_drop(&s->readable);
     process_forget(s);
     again_later(s);
 }
 
-static int watch_begin(struct standalone *s)
+static void server_watch(struct standalone *s)
 {
     s->readable =
         event_new(event_get_base(s->again), s->said, EV_READ | EV_PERSIST, on_readable, s);
-    return s->readable && event_add(s->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
+    part_must(s->readable && event_add(s->readable, NULL) == 0);
 }
 
-int standalone_watch(struct standalone *s, struct event_base *base)
+void standalone_watch(struct standalone *s, struct event_base *base)
 {
     s->again_ms = AGAIN_FIRST_MS;
     s->again = evtimer_new(base, on_again, s);
-    return s->again ? watch_begin(s) : TFE_ENOMEM;
+    part_must(s->again);
+    server_watch(s);
 }
 
 void standalone_unwatch(struct standalone *s)
@@ -319,14 +305,8 @@ void standalone_unwatch(struct standalone *s)
     if (!s) {
         return;
     }
-    if (s->readable) {
-        event_free(s->readable);
-    }
-    if (s->again) {
-        event_free(s->again);
-    }
-    s->readable = NULL;
-    s->again = NULL;
+    event_drop(&s->readable);
+    event_drop(&s->again);
 }
 
 /* --- from start to end ------------------------------------------------------------------------ */
@@ -334,11 +314,7 @@ void standalone_unwatch(struct standalone *s)
 int standalone_new(const struct agent_settings *settings, struct standalone **ret,
                    struct tfe_why *why)
 {
-    struct standalone *s = calloc(1, sizeof *s);
-    if (!s) {
-        why_set(why, "out of memory");
-        return TFE_ENOMEM;
-    }
+    struct standalone *s = part_new(sizeof *s);
     s->settings = settings;
     s->said = -1;
     int rc = private_dir_new(NULL, &s->dir, why);
@@ -349,7 +325,7 @@ int standalone_new(const struct agent_settings *settings, struct standalone **re
     program_find(s->program);
     snprintf(s->state_dir, sizeof s->state_dir, "%s/%s", s->dir.path, PRIVATE_DIR_SERVER);
     snprintf(s->token_file, sizeof s->token_file, "%s/%s", s->state_dir,
-             state_dir_token_name(TOKEN_AGENT));
+             state_dir_token_name(PRINCIPAL_AGENT));
     guard_remove_at_end(s->dir.path);
     *ret = s;
     return 0;

@@ -20,7 +20,7 @@ int standalone_check(const struct agent_settings *settings, struct tfe_why *why)
 
 /* Makes the private directory that the server's keys will lie in; the guard, which is forked after
  * this, removes it if this process is killed. settings are borrowed for the life. TFE_ESYS,
- * TFE_ENOMEM with why. */
+ * TFE_ETOOBIG with why. */
 int standalone_new(const struct agent_settings *settings, struct standalone **ret,
                    struct tfe_why *why) TFE_MUST_CHECK;
 
@@ -34,8 +34,8 @@ int standalone_find(const struct standalone *s, struct join_info *ret,
                     struct tfe_why *why) TFE_MUST_CHECK;
 
 /* From now on a server that dies is started again, with its keys, its jobs and its port, so that no
- * trainer notices. TFE_ENOMEM. */
-int standalone_watch(struct standalone *s, struct event_base *base) TFE_MUST_CHECK;
+ * trainer notices. */
+void standalone_watch(struct standalone *s, struct event_base *base);
 
 /* No longer; before the base goes. NULL is allowed. */
 void standalone_unwatch(struct standalone *s);

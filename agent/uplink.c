@@ -1,15 +1,18 @@
 /* agent/uplink.c: one channel at a time; its ends become events for the core. */
 #include "agent/uplink.h"
 
-#include <arpa/inet.h>
 #include <event2/event.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/reach/own_address.h"
+#include "agent/reach/prober.h"
 #include "common/net/channel.h"
 #include "common/net/clock.h"
+#include "common/net/enrolment.h"
+#include "common/net/heap.h"
 #include "common/net/limits.h"
 
 /* How long a GOODBYE may take. */
@@ -22,8 +25,11 @@ struct uplink {
     uplink_event_fn *on_event;
     void *ctx;
     struct channel *channel;
+    bool is_loopback;
+    struct enrolment *enrolment;
     struct hello_facts facts;
-    struct event *hung_up; /* tells the core in the next turn of the loop */
+    struct event *hung_up; /* tells the core in the next turn of the loop … */
+    const char *why;       /* … this */
 };
 
 static void tell(struct uplink *u, struct agent_event event)
@@ -32,54 +38,46 @@ static void tell(struct uplink *u, struct agent_event event)
     u->on_event(u->ctx, &event);
 }
 
-/* IPv4 where it is one; brackets for IPv6 come with the port. */
-static void address_text(const struct sockaddr_storage *address, char *ret, size_t cap)
+static void on_established(void *ctx, struct channel *ch, const struct principal *by)
 {
-    ret[0] = '\0';
-    if (address->ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const void *)address;
-        inet_ntop(AF_INET, &in->sin_addr, ret, (socklen_t)cap);
-    } else if (address->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const void *)address;
-        if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
-            inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ret, (socklen_t)cap);
-        } else {
-            inet_ntop(AF_INET6, &in6->sin6_addr, ret, (socklen_t)cap);
-        }
-    }
-}
-
-static void on_established(void *ctx, struct channel *ch, enum token_role role)
-{
-    (void)role;
     struct uplink *u = ctx;
-    char local[INET6_ADDRSTRLEN] = "";
+    char local[TFE_HOST_MAX + 1] = "";
     struct sockaddr_storage address;
-    if (!u->address_host[0] && channel_local_address(ch, &address)) {
-        address_text(&address, local, sizeof(local));
+    bool is_known = channel_local_address(ch, &address);
+    u->is_loopback = is_known && prober_is_loopback(&address);
+    const char *host = u->address_host;
+    if (!host[0]) {
+        host = !is_known || own_address_find(&address, local) ? local : NULL;
     }
-    tell(u, (struct agent_event){.type = AGENT_CONNECTED,
-                                 .host = u->address_host[0] ? u->address_host : local});
+    enrolment_begin(u->enrolment);
+    tell(u, (struct agent_event){.type = AGENT_CONNECTED, .host = host});
 }
 
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
 {
-    (void)ch;
-    tell(ctx, (struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
+    struct uplink *u = ctx;
+    if (msg->type == MSG_ENROLLED) {
+        enrolment_take(u->enrolment, &msg->u.enrolled);
+    } else {
+        tell(u, (struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
+    }
 }
 
 static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const char *detail)
 {
-    (void)ch;
     struct uplink *u = ctx;
     u->channel = NULL;
+    if (end == CHANNEL_UNAUTHORISED && enrolment_is_refused(u->enrolment)) {
+        uplink_connect(u);
+        return;
+    }
     enum agent_link link = AGENT_LINK_LOST;
     if (end == CHANNEL_UNAUTHORISED) {
         link = AGENT_LINK_UNAUTHORISED;
     } else if (end == CHANNEL_UNREACHABLE || end == CHANNEL_TIMEOUT) {
         link = AGENT_LINK_UNREACHABLE;
     }
-    tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .link = link, .text = detail});
+    tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {link, detail}});
 }
 
 static const struct channel_ops ops = {
@@ -90,57 +88,73 @@ static const struct channel_ops ops = {
 
 static void on_hung_up(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
-    tell(ctx, (struct agent_event){
-                  .type = AGENT_DISCONNECTED, .link = AGENT_LINK_LOST, .text = "no answer"});
+    struct uplink *u = ctx;
+    tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {AGENT_LINK_LOST, u->why}});
 }
 
-int uplink_new(struct event_base *base, const struct join_info *info, const char *address_host,
-               uplink_event_fn *on_event, void *ctx, struct uplink **ret)
+static void on_enrolment_due(void *ctx)
 {
-    struct uplink *u = calloc(1, sizeof(*u));
-    if (!u) {
-        return TFE_ENOMEM;
+    struct uplink *u = ctx;
+    if (u->channel) {
+        struct tfe_msg msg = enrolment_ask(u->enrolment);
+        uplink_send(u, &msg);
     }
-    *u = (struct uplink){.base = base,
-                         .info = info,
-                         .address_host = address_host,
-                         .on_event = on_event,
-                         .ctx = ctx,
-                         .facts = {.version_min = 1, .version_max = 1}};
+}
+
+struct uplink *uplink_new(struct event_base *base, const struct join_info *info,
+                          const char *state_dir, const char *address_host,
+                          uplink_event_fn *on_event, void *ctx)
+{
+    struct uplink *u = part_new(sizeof(*u));
+    *u =
+        (struct uplink){.base = base,
+                        .info = info,
+                        .address_host = address_host,
+                        .on_event = on_event,
+                        .ctx = ctx,
+                        .facts = {.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION},
+                        .hung_up = evtimer_new(base, on_hung_up, u)};
+    part_must(u->hung_up);
+    u->enrolment = enrolment_new(base, info->token, state_dir, on_enrolment_due, u);
     randombytes_buf(&u->facts.boot_nonce, sizeof(u->facts.boot_nonce));
-    u->hung_up = evtimer_new(base, on_hung_up, u);
-    if (!u->hung_up) {
-        free(u);
-        return TFE_ENOMEM;
-    }
-    *ret = u;
-    return 0;
+    return u;
 }
 
 void uplink_free(struct uplink *u)
 {
     if (u) {
         channel_free(u->channel);
+        enrolment_free(u->enrolment);
         event_free(u->hung_up);
         free(u);
     }
 }
 
-static void end_soon(struct uplink *u)
+static void hang_up(struct uplink *u, const char *why)
 {
     channel_free(u->channel);
     u->channel = NULL;
+    u->why = why;
     evtimer_add(u->hung_up, &(struct timeval){0});
+}
+
+void uplink_hang_up(struct uplink *u)
+{
+    hang_up(u, "no answer");
+}
+
+bool uplink_is_loopback(const struct uplink *u)
+{
+    return u->is_loopback;
 }
 
 void uplink_connect(struct uplink *u)
 {
-    if (channel_connect(u->base, u->info->host, u->info->port, &u->info->token, &u->facts,
-                        LIMIT_HANDSHAKE_MS, &ops, u, &u->channel)) {
+    int rc = channel_connect(u->base, u->info->host, u->info->port, enrolment_token(u->enrolment),
+                             &u->facts, LIMIT_HANDSHAKE_MS, &ops, u, &u->channel);
+    if (rc) {
         u->channel = NULL;
-        end_soon(u);
+        hang_up(u, tfe_error_sentence(rc));
     }
 }
 
@@ -149,18 +163,14 @@ void uplink_finish(struct uplink *u)
     if (u->channel) {
         channel_finish(u->channel, FINISH_MS);
     } else {
-        end_soon(u);
+        uplink_hang_up(u);
     }
-}
-
-void uplink_hang_up(struct uplink *u)
-{
-    end_soon(u);
 }
 
 void uplink_send(struct uplink *u, const struct tfe_msg *msg)
 {
-    if (u->channel && channel_send(u->channel, msg)) {
-        end_soon(u);
+    int rc = u->channel ? channel_send(u->channel, msg) : 0;
+    if (rc) {
+        hang_up(u, tfe_error_sentence(rc));
     }
 }

@@ -11,10 +11,15 @@ struct uplink;
 /* Takes an event for the core, from the loop; what it points to is borrowed for the call. */
 typedef void uplink_event_fn(void *ctx, const struct agent_event *event);
 
-/* info and address_host ("": the connection's local address) are borrowed. TFE_ENOMEM. */
-int uplink_new(struct event_base *base, const struct join_info *info, const char *address_host,
-               uplink_event_fn *on_event, void *ctx, struct uplink **ret) TFE_MUST_CHECK;
+/* info and address_host ("": the connection's local address) are borrowed. state_dir: where the
+ * agent's own key is kept, "" the usual directory; NULL: in memory only. */
+struct uplink *uplink_new(struct event_base *base, const struct join_info *info,
+                          const char *state_dir, const char *address_host,
+                          uplink_event_fn *on_event, void *ctx);
 void uplink_free(struct uplink *u);
+
+/* Whether the server, as last connected to, is on this machine's loopback: the job may be too. */
+bool uplink_is_loopback(const struct uplink *u);
 
 void uplink_connect(struct uplink *u);
 /* Sends what is queued, then closes. */

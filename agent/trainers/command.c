@@ -2,6 +2,7 @@
  * digest. */
 #include "agent/trainers/command.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/net/fd.h"
 
 /* What the digest says first, so that a script, a module and a command of one name differ. */
 enum kind { KIND_SCRIPT = 1, KIND_MODULE, KIND_COMMAND };
@@ -67,11 +70,8 @@ static char *find_program(const char *name)
 /* Every part with its length, so that no two lists of parts look alike. */
 static void digest_part(crypto_generichash_state *state, const char *bytes, size_t n)
 {
-    uint8_t length[8];
-    for (size_t i = 0; i < sizeof length; i++) {
-        length[i] = (uint8_t)((uint64_t)n >> (8 * i));
-    }
-    crypto_generichash_update(state, length, sizeof length);
+    uint64_t length = htole64(n);
+    crypto_generichash_update(state, (const unsigned char *)&length, sizeof length);
     crypto_generichash_update(state, (const unsigned char *)bytes, n);
 }
 
@@ -127,9 +127,7 @@ static int digest_command(crypto_generichash_state *state, const char *path, str
     char start[2] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : -1;
-    if (fd >= 0) {
-        close(fd);
-    }
+    fd_drop(&fd);
     if (n == (ssize_t)sizeof start && memcmp(start, "#!", 2) == 0) {
         return digest_script(state, path, why);
     }
@@ -166,30 +164,19 @@ static int program_find(const char *name, const char *what, char **ret, struct t
     return TFE_ENOENT;
 }
 
-/* program, then the n rest: copies. TFE_ENOMEM: program is still the caller's. */
-static int argv_make(struct command *command, char *program, const char *option, char **rest,
-                     size_t n)
+/* program, which is taken over, then the n rest. */
+static int argv_make(struct command *command, char *program, char *option, char **rest, size_t n)
 {
-    char **argv = calloc(n + 3, sizeof *argv);
-    if (!argv) {
+    size_t at = 0;
+    command->argv = calloc(n + 3, sizeof *command->argv);
+    if (!command->argv) {
         return TFE_ENOMEM;
     }
-    size_t at = 1;
-    bool failed = false;
+    command->argv[at++] = program;
     if (option) {
-        argv[at] = strdup(option);
-        failed = !argv[at++];
+        command->argv[at++] = option;
     }
-    for (size_t i = 0; !failed && i < n; i++) {
-        argv[at] = strdup(rest[i]);
-        failed = !argv[at++];
-    }
-    command->argv = argv;
-    if (failed) {
-        command_done(command);
-        return TFE_ENOMEM;
-    }
-    argv[0] = program;
+    memcpy(command->argv + at, rest, n * sizeof *rest);
     return 0;
 }
 
@@ -262,9 +249,8 @@ int command_new(char **operands, int count, const char *python, bool module, boo
         free(program);
         return rc;
     }
-    for (size_t i = 0; i < 8; i++) {
-        command.digest |= (uint64_t)digest[i] << (8 * i);
-    }
+    memcpy(&command.digest, digest, sizeof command.digest);
+    command.digest = le64toh(command.digest);
     command.is_python = kind != KIND_COMMAND;
     *ret = command;
     return 0;
@@ -272,9 +258,8 @@ int command_new(char **operands, int count, const char *python, bool module, boo
 
 void command_done(struct command *command)
 {
-    /* argv[0] may be missing when argv_make failed half-way. */
-    for (size_t i = 0; command->argv && (i == 0 || command->argv[i]); i++) {
-        free(command->argv[i]);
+    if (command->argv) {
+        free(command->argv[0]);
     }
     free(command->argv);
     command->argv = NULL;

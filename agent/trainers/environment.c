@@ -2,21 +2,34 @@
 #include "agent/trainers/environment.h"
 
 #include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/id.h"
-#include "common/base/json.h"
+#include "agent/reach/trainer_user.h"
+#include "common/net/endpoint.h"
 
-/* "253 characters:65535", brackets around an IPv6 address. */
-#define ENDPOINT_MAX (TFE_HOST_MAX + 10)
-
-/* Variables that are set below, and so not taken over. */
+/* Variables that are set below, and so not taken over. Everything that begins with TFE_ is an
+ * option (a token, perhaps) or left over from an agent that this one runs under; neither is the
+ * trainer's business. */
 static const char *const replaced[] = {
-    "TF_CONFIG",  "TF_GRPC_REUSE_PORT", "RANK",        "LOCAL_RANK",
-    "WORLD_SIZE", "LOCAL_WORLD_SIZE",   "NUM_WORKERS",
+    "TFE_*",
+    "TF_CONFIG",
+    "TF_GRPC_REUSE_PORT",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NUM_WORKERS",
+    /* Between systemd and the agent. */
+    "NOTIFY_SOCKET",
+    "WATCHDOG_*",
+    "CREDENTIALS_DIRECTORY",
 };
+/* Of root, and no business of another user. */
+static const char *const roots[] = {"HOME", "USER", "LOGNAME", "MAIL", "XDG_*"};
 #define OWN_MAX 32
 
 struct list {
@@ -25,188 +38,142 @@ struct list {
     bool failed;
 };
 
-static void *heap_resize(void *ctx, void *p, size_t n)
+__attribute__((format(printf, 2, 3))) static void list_add(struct list *list, const char *format,
+                                                           ...)
 {
-    (void)ctx;
-    if (n == 0) {
-        free(p);
-        return NULL;
+    va_list values;
+    va_start(values, format);
+    if (vasprintf(&list->strings[list->n], format, values) >= 0) {
+        list->n++;
+    } else {
+        list->strings[list->n] = NULL;
+        list->failed = true;
     }
-    return realloc(p, n);
+    va_end(values);
 }
 
-static const struct tfe_mem heap = {.resize = heap_resize};
-
-/* Takes text over; NULL is a failed allocation. */
-static void list_take(struct list *list, char *text)
-{
-    list->failed = list->failed || !text;
-    if (text) {
-        list->strings[list->n++] = text;
-    }
-}
-
-static void list_text(struct list *list, const char *name, const char *value)
-{
-    size_t n = strlen(name);
-    size_t v = strlen(value);
-    char *text = malloc(n + v + 2);
-    if (text) {
-        memcpy(text, name, n);
-        text[n] = '=';
-        memcpy(text + n + 1, value, v + 1);
-    }
-    list_take(list, text);
-}
-
-static void list_number(struct list *list, const char *name, uint64_t value)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, value);
-    list_text(list, name, digits);
-}
-
-/* Whether entry ("NAME=value") is the variable. */
+/* Whether entry ("NAME=value") is the variable, or begins as "NAME_*" says. */
 static bool entry_is(const char *entry, const char *name)
 {
     size_t n = strlen(name);
-    return strncmp(entry, name, n) == 0 && entry[n] == '=';
+    bool is_family = name[n - 1] == '*';
+    n -= is_family;
+    return strncmp(entry, name, n) == 0 && (is_family || entry[n] == '=');
 }
 
-/* Everything that begins with TFE_ is an option (a token, perhaps) or left over from an agent that
- * this one runs under; neither is the trainer's business. The table knows which names are options,
- * should one ever be called otherwise. */
-static bool entry_stays(const char *entry, const struct option_table *table)
+static bool entry_is_one_of(const char *entry, const char *const *names, size_t n)
 {
-    const char *end = strchr(entry, '=');
-    char name[128];
-    if (strncmp(entry, "TFE_", 4) == 0) {
-        return false;
+    bool is = false;
+    for (size_t i = 0; i < n && !is; i++) {
+        is = entry_is(entry, names[i]);
     }
-    if (end && (size_t)(end - entry) < sizeof name) {
-        memcpy(name, entry, (size_t)(end - entry));
-        name[end - entry] = '\0';
-        if (options_is_variable(table, name)) {
-            return false;
+    return is;
+}
+
+/* {"worker":["host:port",…],…}; NULL: no memory. */
+static json_t *cluster_new(const struct msg_row *rows, size_t n)
+{
+    json_t *cluster = json_object();
+    bool good = cluster;
+    for (size_t i = 0; good && i < n; i++) {
+        char endpoint[ENDPOINT_TEXT_MAX];
+        json_t *places = json_object_get(cluster, msg_task_name(rows[i].role));
+        if (!places) {
+            places = json_array();
+            good = json_object_set_new(cluster, msg_task_name(rows[i].role), places) == 0;
         }
+        endpoint_format(endpoint, rows[i].host, rows[i].port);
+        good = good && json_array_append_new(places, json_string(endpoint)) == 0;
     }
-    for (size_t i = 0; i < sizeof replaced / sizeof replaced[0]; i++) {
-        if (entry_is(entry, replaced[i])) {
-            return false;
-        }
+    if (!good) {
+        json_decref(cluster);
+        return NULL;
     }
-    return true;
+    return cluster;
 }
 
-static void endpoint_format(char ret[ENDPOINT_MAX], const struct msg_row *row)
+char *environment_tf_config(const struct msg_row *rows, size_t n, const struct msg_row *own)
 {
-    if (strchr(row->host, ':')) {
-        snprintf(ret, ENDPOINT_MAX, "[%s]:%u", row->host, (unsigned)row->port);
-    } else {
-        snprintf(ret, ENDPOINT_MAX, "%s:%u", row->host, (unsigned)row->port);
-    }
+    json_t *cluster = cluster_new(rows, n);
+    json_t *config =
+        cluster ? json_pack("{s:o, s:{s:s, s:I}}", "cluster", cluster, "task", "type",
+                            msg_task_name(own->role), "index", (json_int_t)(own->rank - own->first))
+                : NULL;
+    char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
+    json_decref(config);
+    return text;
 }
 
-/* {"cluster":{"worker":["host:port",…]},"task":{"type":"worker","index":R}} */
-static void list_tf_config(struct list *list, const struct trainer_place *place)
+static void list_add_place(struct list *list, const struct trainer_place *place)
 {
-    struct json j;
-    const char *text;
-    size_t n;
-    json_init(&j, &heap);
-    json_begin_object(&j, NULL);
-    json_begin_object(&j, "cluster");
-    json_begin_array(&j, "worker");
-    for (size_t i = 0; i < place->n_rows; i++) {
-        char endpoint[ENDPOINT_MAX];
-        endpoint_format(endpoint, &place->rows[i]);
-        json_text(&j, NULL, endpoint);
-    }
-    json_end_array(&j);
-    json_end_object(&j);
-    json_begin_object(&j, "task");
-    json_text(&j, "type", "worker");
-    json_u64(&j, "index", place->rank);
-    json_end_object(&j);
-    json_end_object(&j);
-    if (json_finish(&j, &text, &n) == 0) {
-        list_text(list, "TF_CONFIG", text);
-    } else {
+    const struct agent_place *node = place->node;
+    uint32_t rank = node->rank + place->local_rank;
+    char *tf_config = environment_tf_config(node->rows, node->n_rows, &node->rows[rank]);
+    if (!tf_config) {
         list->failed = true;
+        return;
     }
-    json_done(&j);
+    list_add(list, "TF_CONFIG=%s", tf_config);
+    free(tf_config);
+    /* The agent holds the port with SO_REUSEPORT until TensorFlow listens on it. */
+    list_add(list, "TF_GRPC_REUSE_PORT=true");
+    list_add(list, "TFE_JOB=%s", place->job);
+    list_add(list, "TFE_NODE=%s", place->node_id);
+    list_add(list, "TFE_RUN=%" PRIu32, node->run);
+    list_add(list, "TFE_EPOCH=%" PRIu64, node->epoch);
+    list_add(list, "TFE_RANK=%" PRIu32, rank);
+    list_add(list, "TFE_WORLD_SIZE=%zu", node->n_rows);
+    list_add(list, "TFE_LOCAL_RANK=%" PRIu32, place->local_rank);
+    list_add(list, "TFE_RESTART_COUNT=%" PRIu32, node->restarts);
+    if (place->socket) {
+        list_add(list, "TFE_SOCKET=%s", place->socket);
+        list_add(list, "TFE_PREEMPT_FILE=%s", place->preempt_file);
+    }
+    if (place->tmp_dir) {
+        list_add(list, "TMPDIR=%s", place->tmp_dir);
+    }
+    list_add(list, "RANK=%" PRIu32, rank);
+    list_add(list, "LOCAL_RANK=%" PRIu32, place->local_rank);
+    list_add(list, "WORLD_SIZE=%zu", node->n_rows);
+    list_add(list, "LOCAL_WORLD_SIZE=%" PRIu32, place->nproc);
+    list_add(list, "NUM_WORKERS=%zu", node->n_rows);
 }
 
-/* Begins a list with what stays of base; room for OWN_MAX more. */
-static int list_begin(struct list *list, const char *const *base, const struct option_table *table)
+int environment_new(const char *const *base, const struct trainer_place *place, char ***ret)
 {
+    const struct trainer_user *user = trainer_user();
     size_t n_base = 0;
     bool unbuffered = false;
-    while (base[n_base]) {
+    for (; base[n_base]; n_base++) {
         unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED");
-        n_base++;
     }
-    *list = (struct list){.strings = calloc(n_base + OWN_MAX + 2, sizeof *list->strings)};
-    if (!list->strings) {
+    struct list list = {.strings = calloc(n_base + OWN_MAX + 2, sizeof(*list.strings))};
+    if (!list.strings) {
         return TFE_ENOMEM;
     }
     for (size_t i = 0; i < n_base; i++) {
-        if (entry_stays(base[i], table)) {
-            list_take(list, strdup(base[i]));
+        if (!entry_is_one_of(base[i], replaced, sizeof replaced / sizeof replaced[0]) &&
+            !(user->name && entry_is_one_of(base[i], roots, sizeof roots / sizeof roots[0]))) {
+            list_add(&list, "%s", base[i]);
         }
     }
     if (!unbuffered) {
-        list_text(list, "PYTHONUNBUFFERED", "1");
+        list_add(&list, "PYTHONUNBUFFERED=1");
     }
-    return 0;
-}
-
-static int list_end(struct list *list, char ***ret)
-{
-    if (list->failed) {
-        environment_free(list->strings);
+    if (user->name) {
+        list_add(&list, "HOME=%s", user->home);
+        list_add(&list, "USER=%s", user->name);
+        list_add(&list, "LOGNAME=%s", user->name);
+    }
+    if (place) {
+        list_add_place(&list, place);
+    }
+    if (list.failed) {
+        environment_free(list.strings);
         return TFE_ENOMEM;
     }
-    *ret = list->strings;
+    *ret = list.strings;
     return 0;
-}
-
-int environment_new_base(const char *const *base, const struct option_table *table, char ***ret)
-{
-    struct list list;
-    int rc = list_begin(&list, base, table);
-    return rc ? rc : list_end(&list, ret);
-}
-
-int environment_new(const char *const *base, const struct option_table *table,
-                    const struct trainer_place *place, char ***ret)
-{
-    struct list list;
-    int rc = list_begin(&list, base, table);
-    if (rc) {
-        return rc;
-    }
-    list_tf_config(&list, place);
-    /* The agent holds the port with SO_REUSEPORT until TensorFlow listens on it. */
-    list_text(&list, "TF_GRPC_REUSE_PORT", "true");
-    list_text(&list, "TFE_JOB", place->job);
-    list_text(&list, "TFE_NODE", place->node);
-    list_number(&list, "TFE_RUN", place->run);
-    list_number(&list, "TFE_EPOCH", place->epoch);
-    list_number(&list, "TFE_RANK", place->rank);
-    list_number(&list, "TFE_WORLD_SIZE", place->n_rows);
-    list_number(&list, "TFE_LOCAL_RANK", place->local_rank);
-    list_number(&list, "TFE_RESTART_COUNT", place->restarts);
-    if (place->socket) {
-        list_text(&list, "TFE_SOCKET", place->socket);
-        list_text(&list, "TFE_PREEMPT_FILE", place->preempt_file);
-    }
-    list_number(&list, "RANK", place->rank);
-    list_number(&list, "LOCAL_RANK", place->local_rank);
-    list_number(&list, "WORLD_SIZE", place->n_rows);
-    list_number(&list, "LOCAL_WORLD_SIZE", place->nproc);
-    list_number(&list, "NUM_WORKERS", place->n_rows);
-    return list_end(&list, ret);
 }
 
 void environment_free(char **env)

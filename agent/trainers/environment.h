@@ -3,40 +3,33 @@
 #ifndef TFE_AGENT_TRAINERS_ENVIRONMENT_H
 #define TFE_AGENT_TRAINERS_ENVIRONMENT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/error.h"
-#include "common/base/msg.h"
-#include "common/net/options.h"
+#include "agent/core/agent.h"
 
 struct trainer_place {
-    const char *job;
-    const char *node; /* node id */
-    uint32_t run;
-    uint64_t epoch;
-    uint32_t rank; /* of this trainer */
+    const struct agent_place *node; /* where the node's first trainer stands */
     uint32_t local_rank;
-    uint32_t restarts;          /* trainers of this slot started before */
-    const struct msg_row *rows; /* the whole table, by rank; n_rows is the world size */
-    size_t n_rows;
     uint32_t nproc;
+    const char *job;
+    const char *node_id;
     const char *socket; /* of the agent, for scripts; NULL: there is none */
     const char *preempt_file;
+    const char *tmp_dir; /* NULL: as it is */
 };
 
-/* Makes a NULL-terminated environment: base (the agent's own, NULL-terminated) without the option
- * variables of table (so without tokens), without a stale TF_CONFIG or TFE_*, plus
- * TF_CONFIG, TF_GRPC_REUSE_PORT=true, TFE_JOB TFE_RUN TFE_EPOCH TFE_RANK TFE_WORLD_SIZE
- * TFE_LOCAL_RANK TFE_NODE TFE_RESTART_COUNT, TFE_SOCKET and TFE_PREEMPT_FILE where there is a
- * channel, RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NUM_WORKERS, PYTHONUNBUFFERED=1 where not
- * set. The caller frees with environment_free.
- * TFE_ENOMEM. */
-int environment_new(const char *const *base, const struct option_table *table,
-                    const struct trainer_place *place, char ***ret) TFE_MUST_CHECK;
-/* What of it is the same in every epoch: base without those variables, and PYTHONUNBUFFERED. */
-int environment_new_base(const char *const *base, const struct option_table *table,
-                         char ***ret) TFE_MUST_CHECK;
+/* Makes a NULL-terminated environment: base (the agent's own, NULL-terminated) without what begins
+ * with TFE_ (so without options and tokens) and without a stale TF_CONFIG, plus TF_CONFIG,
+ * TF_GRPC_REUSE_PORT=true, TFE_JOB TFE_RUN TFE_EPOCH TFE_RANK TFE_WORLD_SIZE TFE_LOCAL_RANK
+ * TFE_NODE TFE_RESTART_COUNT, TFE_SOCKET and TFE_PREEMPT_FILE where there is a channel, RANK
+ * LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NUM_WORKERS, PYTHONUNBUFFERED=1 where not set. place NULL:
+ * only what is the same in every epoch. The caller frees with environment_free. TFE_ENOMEM. */
+int environment_new(const char *const *base, const struct trainer_place *place,
+                    char ***ret) TFE_MUST_CHECK;
 void environment_free(char **env);
+
+/* TF_CONFIG for the trainer of the row `own`: rows of one role in the order of their indices. The
+ * caller frees it; NULL: no memory. */
+char *environment_tf_config(const struct msg_row *rows, size_t n, const struct msg_row *own);
 
 #endif

@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 #include "agent/reach/memory.h"
-#include "agent/settings.h"
 #include "agent/trainers/environment.h"
+#include "common/base/backoff.h"
 #include "common/net/clock.h"
+#include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
 
@@ -112,7 +113,7 @@ static void standby_gone(struct standbys *s, uint32_t local)
     standby->pid = 0;
     standby->is_ending = false;
     if (was_warm) {
-        s->wish.told(s->wish.ctx, local, 0);
+        s->wish.told(s->wish.ctx, local, 0, NULL);
     }
 }
 
@@ -156,13 +157,14 @@ static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
         n++;
     }
     const char **argv = calloc(n + 5, sizeof *argv);
+    char how[16];
     char **env = NULL;
-    int rc = argv ? environment_new_base((const char *const *)environ, &agent_options, &env)
-                  : TFE_ENOMEM;
+    int rc = argv ? environment_new((const char *const *)environ, NULL, &env) : TFE_ENOMEM;
     if (rc == 0) {
         argv[0] = command->argv[0];
         argv[1] = s->bootstrap;
-        argv[2] = mode;
+        snprintf(how, sizeof how, "%s%s", mode, s->wish.settings->no_hooks ? "" : "+hooks");
+        argv[2] = how;
         argv[3] = s->wish.settings->preload ? s->wish.settings->preload : "";
         memcpy(argv + 4, command->argv, n * sizeof *argv);
         struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)env};
@@ -190,8 +192,6 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct standbys *s = ctx;
     struct tfe_mono now = clock_mono();
-    (void)fd;
-    (void)what;
     bool has_one = false;
     for (uint32_t i = 0; i < s->wish.nproc && s->guard && !s->is_off; i++) {
         if (s->of[i].state == STANDBY_NONE && !tfe_mono_before(now, s->of[i].due)) {
@@ -239,12 +239,9 @@ static void all_due(struct standbys *s, struct tfe_mono when)
 
 /* --- from outside ----------------------------------------------------------------------------- */
 
-int standbys_new(const struct standbys_wish *wish, struct standbys **ret)
+struct standbys *standbys_new(const struct standbys_wish *wish)
 {
-    struct standbys *s = calloc(1, sizeof *s);
-    if (!s) {
-        return TFE_ENOMEM;
-    }
+    struct standbys *s = part_new(sizeof *s);
     s->wish = *wish;
     s->settle_by = TFE_MONO_NEVER;
     s->was_settled = true;
@@ -253,17 +250,13 @@ int standbys_new(const struct standbys_wish *wish, struct standbys **ret)
         s->of[i].again_ms = AGAIN_FIRST_MS;
     }
     s->timer = evtimer_new(wish->base, on_timer, s);
-    if (!s->timer) {
-        free(s);
-        return TFE_ENOMEM;
-    }
+    part_must(s->timer);
     bool is_found = wish->command->is_python && bootstrap_find(s->bootstrap);
     if (wish->command->is_python && !is_found) {
         log_warn("no_standby", LOG_S("why", "tfe_bootstrap.py was not found beside the program"));
     }
     s->is_off = !is_found || wish->settings->is_off;
-    *ret = s;
-    return 0;
+    return s;
 }
 
 void standbys_free(struct standbys *s)
@@ -356,14 +349,16 @@ static bool is_too_long(const struct spawn_spec *spec)
 }
 
 int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *spec, int stdout_fd,
-                   int stderr_fd, bool *ret_handed)
+                   int stderr_fd, const char **ret_how)
 {
     struct standby *standby = &s->of[local];
-    bool can_take = standby->state != STANDBY_NONE && !standby->is_ending;
-    if (!can_take && standby->state == STANDBY_NONE && s->bootstrap[0] && is_too_long(spec)) {
+    bool has_one = standby->state != STANDBY_NONE && !standby->is_ending;
+    bool can_take = has_one;
+    if (standby->state == STANDBY_NONE && s->bootstrap[0] &&
+        (!s->wish.settings->no_hooks || is_too_long(spec))) {
         can_take = bootstrap_spawn(s, local, "cold", false) == 0;
     }
-    *ret_handed = can_take;
+    *ret_how = has_one ? "standby" : can_take ? "bootstrap" : "exec";
     if (!can_take) {
         return guard_link_spawn(s->guard, local, spec, stdout_fd, stderr_fd);
     }
@@ -375,20 +370,8 @@ int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *
     return rc;
 }
 
-void standbys_spawned(struct standbys *s, uint32_t slot, pid_t pid)
+static void on_spawn_failed(struct standbys *s, uint32_t local, int error)
 {
-    uint32_t local = slot - GUARD_STANDBY_SLOT;
-    if (local < s->wish.nproc && s->of[local].state == STANDBY_STARTING) {
-        s->of[local].pid = pid;
-    }
-}
-
-void standbys_spawn_failed(struct standbys *s, uint32_t slot, int error)
-{
-    uint32_t local = slot - GUARD_STANDBY_SLOT;
-    if (local >= s->wish.nproc || s->of[local].state == STANDBY_NONE) {
-        return;
-    }
     standby_gone(s, local);
     if (error == EBUSY) { /* a sweep was on */
         s->of[local].due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS);
@@ -401,12 +384,8 @@ void standbys_spawn_failed(struct standbys *s, uint32_t slot, int error)
     turn_off(s, why.text);
 }
 
-void standbys_exited(struct standbys *s, uint32_t slot, int wait_status)
+static void on_exited(struct standbys *s, uint32_t local, int wait_status)
 {
-    uint32_t local = slot - GUARD_STANDBY_SLOT;
-    if (local >= s->wish.nproc || s->of[local].state == STANDBY_NONE) {
-        return;
-    }
     struct standby *standby = &s->of[local];
     bool was_warm = standby->state == STANDBY_WARM;
     bool was_ours = standby->is_ending;
@@ -420,29 +399,36 @@ void standbys_exited(struct standbys *s, uint32_t slot, int wait_status)
     }
     /* Also for one killed under memory pressure: not again at once. */
     standby->due = tfe_mono_add(clock_mono(), standby->again_ms);
-    standby->again_ms = was_warm ? AGAIN_FIRST_MS : standby->again_ms * 2;
-    if (standby->again_ms > AGAIN_LONGEST_MS) {
-        standby->again_ms = AGAIN_LONGEST_MS;
-    }
+    standby->again_ms =
+        backoff_next(was_warm ? 0 : standby->again_ms, AGAIN_FIRST_MS, AGAIN_LONGEST_MS);
     standby_schedule(s);
     tell_settled(s);
 }
 
-void standbys_warm(struct standbys *s, uint32_t slot)
+static void on_warm(struct standbys *s, uint32_t local, const char *tensorflow)
 {
-    uint32_t local = slot - GUARD_STANDBY_SLOT;
-    if (local >= s->wish.nproc || s->of[local].state != STANDBY_STARTING) {
-        return;
-    }
     s->of[local].state = STANDBY_WARM;
     s->of[local].again_ms = AGAIN_FIRST_MS;
     log_debug("standby_warm", LOG_U("local_rank", local), LOG_I("pid", s->of[local].pid));
-    s->wish.told(s->wish.ctx, local, (uint32_t)s->of[local].pid);
+    s->wish.told(s->wish.ctx, local, (uint32_t)s->of[local].pid, tensorflow);
     tell_settled(s);
 }
 
-void standbys_cold(struct standbys *s, uint32_t slot, const char *why)
+void standbys_event(struct standbys *s, const struct guard_event *event)
 {
-    (void)slot;
-    turn_off(s, why);
+    uint32_t local = event->slot - GUARD_STANDBY_SLOT;
+    enum standby_state state = local < s->wish.nproc ? s->of[local].state : STANDBY_NONE;
+    if (event->word == GUARD_COLD) {
+        turn_off(s, event->why);
+    } else if (state == STANDBY_NONE) {
+        return; /* it has become a trainer */
+    } else if (event->word == GUARD_SPAWN_FAILED) {
+        on_spawn_failed(s, local, event->value);
+    } else if (event->word == GUARD_EXITED) {
+        on_exited(s, local, event->value);
+    } else if (event->word == GUARD_SPAWNED && state == STANDBY_STARTING) {
+        s->of[local].pid = event->pid;
+    } else if (event->word == GUARD_WARM && state == STANDBY_STARTING) {
+        on_warm(s, local, event->why);
+    }
 }

@@ -15,6 +15,7 @@ struct standbys;
 
 struct standby_settings {
     bool is_off;               /* --no-standby */
+    bool no_hooks;             /* --no-hooks */
     const char *preload;       /* modules, separated by commas; NULL: as the script imports */
     uint32_t min_free_percent; /* of memory; below that there is none */
 };
@@ -25,16 +26,17 @@ struct standbys_wish {
     const struct command *command;
     const struct standby_settings *settings;
     uint32_t nproc;
-    /* The warm standby of a trainer is pid now; 0: there is none. */
-    void (*told)(void *ctx, uint32_t local, uint32_t pid);
+    /* The warm standby of a trainer is pid now, and has imported TensorFlow of this version (NULL:
+     * not known); 0: there is none. */
+    void (*told)(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow);
     /* standbys_are_settled became true. */
     void (*settled)(void *ctx);
     void *ctx;
 };
 
 /* Copies the wish, borrows what it points to. Finds the bootstrap; without it (said once), or for
- * what is no Python, there never is a standby. TFE_ENOMEM. */
-int standbys_new(const struct standbys_wish *wish, struct standbys **ret) TFE_MUST_CHECK;
+ * what is no Python, there never is a standby. */
+struct standbys *standbys_new(const struct standbys_wish *wish);
 void standbys_free(struct standbys *s);
 
 /* The guard to start them with; NULL: it is gone, and they with it. */
@@ -53,16 +55,12 @@ void standbys_trainers_ended(struct standbys *s);
 bool standbys_are_settled(const struct standbys *s);
 
 /* Starts a trainer in slot local with spec: in its standby, if there is one; through a bootstrap of
- * its own if an environment string is too long for execve(2); else the plain way. *ret_handed: not
- * the plain way. Errors as guard_link_spawn. */
+ * its own for the sake of the hooks, or if an environment string is too long for execve(2); else
+ * the plain way. *ret_how: "standby", "bootstrap" or "exec". Errors as guard_link_spawn. */
 int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *spec, int stdout_fd,
-                   int stderr_fd, bool *ret_handed) TFE_MUST_CHECK;
+                   int stderr_fd, const char **ret_how) TFE_MUST_CHECK;
 
-/* Reports of the guard about slots from GUARD_STANDBY_SLOT on, and cold() about any slot. */
-void standbys_spawned(struct standbys *s, uint32_t slot, pid_t pid);
-void standbys_spawn_failed(struct standbys *s, uint32_t slot, int error);
-void standbys_exited(struct standbys *s, uint32_t slot, int wait_status);
-void standbys_warm(struct standbys *s, uint32_t slot);
-void standbys_cold(struct standbys *s, uint32_t slot, const char *why);
+/* What the guard tells of slots from GUARD_STANDBY_SLOT on, and COLD of any slot. */
+void standbys_event(struct standbys *s, const struct guard_event *event);
 
 #endif

@@ -16,11 +16,11 @@
 #include "agent/guard/guard_link.h"
 #include "agent/output/output.h"
 #include "agent/reach/proc.h"
-#include "agent/scripts/scripts.h"
-#include "agent/settings.h"
 #include "agent/trainers/environment.h"
 #include "common/base/text.h"
 #include "common/net/clock.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
 
@@ -46,9 +46,9 @@ struct trainers {
     struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* of the last spawn */
     uint16_t listen_ports[MSG_NPROC_MAX];
-    bool listens[MSG_NPROC_MAX];   /* it did, when it was looked at */
-    int64_t asked_us;              /* when the last spawn was */
-    bool is_handed[MSG_NPROC_MAX]; /* to a standby */
+    bool listens[MSG_NPROC_MAX];    /* it did, when it was looked at */
+    int64_t asked_us;               /* when the last spawn was */
+    const char *how[MSG_NPROC_MAX]; /* it was started; static */
     struct tfe_mono fence;
     struct event *listen_timer;
     uint32_t listen_look_ms; /* 0: not looking */
@@ -72,20 +72,21 @@ static void end_output(struct trainers *t, uint32_t local)
     t->output[local] = NULL;
 }
 
+static void end_outputs(struct trainers *t)
+{
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        end_output(t, local);
+    }
+}
+
 /* --- the guard's reports ---------------------------------------------------------------------- */
 
-static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
+static void on_spawned(struct trainers *t, uint32_t local, pid_t pid)
 {
-    struct trainers *t = ctx;
-    if (slot >= GUARD_STANDBY_SLOT) {
-        standbys_spawned(t->standbys, slot, pid);
-        return;
-    }
-    log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", slot),
-              LOG_S("how", t->is_handed[slot] ? "standby" : "exec"),
-              LOG_I("after_us", clock_us() - t->asked_us));
-    watch_spawned(t->watch, slot, pid);
-    tell(t, (struct agent_event){.type = AGENT_SPAWNED, .local = slot, .pid = (uint32_t)pid});
+    log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
+              LOG_S("how", t->how[local]), LOG_I("after_us", clock_us() - t->asked_us));
+    watch_spawned(t->watch, local, pid);
+    tell(t, (struct agent_event){.type = AGENT_SPAWNED, .process = {local, (uint32_t)pid}});
 }
 
 static void sweep_hurry(struct trainers *t);
@@ -96,25 +97,12 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
     errno = error;
     why_errno(&why, "cannot start %s", t->wish.command->argv[0]);
     log_error("spawn_failed", LOG_U("local_rank", slot), LOG_S("why", why.text));
-    tell(t, (struct agent_event){.type = AGENT_SPAWN_FAILED,
-                                 .local = slot,
-                                 .code = error == ENOENT ? 127u : 126u,
-                                 .text = why.text});
-    if (t->output[slot]) {
-        output_close(t->output[slot]);
-        end_output(t, slot);
-    }
+    tell(t,
+         (struct agent_event){
+             .type = AGENT_SPAWN_FAILED,
+             .end = {.local_rank = slot, .code = error == ENOENT ? 127u : 126u, .tail = why.text}});
+    end_output(t, slot);
     sweep_hurry(t);
-}
-
-static void on_spawn_failed(void *ctx, uint32_t slot, int error)
-{
-    struct trainers *t = ctx;
-    if (slot >= GUARD_STANDBY_SLOT) {
-        standbys_spawn_failed(t->standbys, slot, error);
-    } else {
-        spawn_failed(t, slot, error);
-    }
 }
 
 /* What it said last, and why it was ended: behind that, because who shows a part of a tail shows
@@ -125,25 +113,18 @@ static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_T
     struct text text;
     text_init(&text, ret, MSG_TAIL_MAX);
     text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof said_by - 1 - strlen(t->late_why));
-    text_add(&text, tail[0] ? "\n" : NULL);
-    text_add(&text, said_by);
-    text_add(&text, t->late_why);
+    text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", said_by, t->late_why);
 }
 
-static void on_exited(void *ctx, uint32_t slot, int wait_status)
+static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
 {
-    struct trainers *t = ctx;
     const char *tail = "";
     char with_why[MSG_TAIL_MAX];
-    if (slot >= GUARD_STANDBY_SLOT) {
-        standbys_exited(t->standbys, slot, wait_status);
-        return;
-    }
+    bool signalled = WIFSIGNALED(wait_status);
     if (t->output[slot]) {
         output_close(t->output[slot]);
-        tail = output_tail(t->output[slot]);
+        tail = output_tail(t->output[slot], !signalled && WEXITSTATUS(wait_status) != 0);
     }
-    bool signalled = WIFSIGNALED(wait_status);
     enum tfe_ending how = t->late[slot];
     if (how != ENDING_EXITED) {
         late_tail(t, tail, with_why);
@@ -151,14 +132,14 @@ static void on_exited(void *ctx, uint32_t slot, int wait_status)
     } else {
         how = watch_ending(t->watch, wait_status);
     }
-    tell(t, (struct agent_event){
-                .type = AGENT_TRAINER_EXITED,
-                .local = slot,
-                .code = signalled ? 0 : (uint32_t)WEXITSTATUS(wait_status),
-                .signal = signalled ? (uint32_t)WTERMSIG(wait_status) : 0,
-                .end = how,
-                .text = tail,
-            });
+    struct msg_exited end = {
+        .local_rank = slot,
+        .code = signalled ? 0 : (uint32_t)WEXITSTATUS(wait_status),
+        .signal = signalled ? (uint32_t)WTERMSIG(wait_status) : 0,
+        .end = how,
+        .tail = tail,
+    };
+    tell(t, (struct agent_event){.type = AGENT_TRAINER_EXITED, .end = end});
     end_output(t, slot);
     sweep_hurry(t);
 }
@@ -181,14 +162,11 @@ static void look_quiet(struct trainers *t)
 
 static void on_quiet_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     look_quiet(ctx);
 }
 
-static void on_swept(void *ctx, pid_t stuck_pid)
+static void on_swept(struct trainers *t, pid_t stuck_pid)
 {
-    struct trainers *t = ctx;
     if (stuck_pid) {
         if (!t->stuck_told) {
             t->stuck_told = true;
@@ -199,23 +177,6 @@ static void on_swept(void *ctx, pid_t stuck_pid)
     if (t->sweeping) {
         look_quiet(t);
     }
-}
-
-static void on_fenced(void *ctx)
-{
-    tell(ctx, (struct agent_event){.type = AGENT_FENCED});
-}
-
-static void on_warm(void *ctx, uint32_t slot)
-{
-    struct trainers *t = ctx;
-    standbys_warm(t->standbys, slot);
-}
-
-static void on_cold(void *ctx, uint32_t slot, const char *why)
-{
-    struct trainers *t = ctx;
-    standbys_cold(t->standbys, slot, why);
 }
 
 static uint64_t printed(void *ctx, uint32_t local)
@@ -237,9 +198,9 @@ static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *
     guard_link_signal(t->guard, local, SIGKILL);
 }
 
-static void on_standby_told(void *ctx, uint32_t local, uint32_t pid)
+static void on_standby_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
 {
-    tell(ctx, (struct agent_event){.type = AGENT_STANDBY, .local = local, .pid = pid});
+    tell(ctx, (struct agent_event){.type = AGENT_STANDBY, .process = {local, pid, tensorflow}});
 }
 
 static void on_standbys_settled(void *ctx)
@@ -248,24 +209,12 @@ static void on_standbys_settled(void *ctx)
     t->wish.settled(t->wish.ctx);
 }
 
-static void on_lost(void *ctx);
-
-static const struct guard_ops guard_ops = {
-    .spawned = on_spawned,
-    .spawn_failed = on_spawn_failed,
-    .exited = on_exited,
-    .swept = on_swept,
-    .fenced = on_fenced,
-    .warm = on_warm,
-    .cold = on_cold,
-    .lost = on_lost,
-};
+static void on_guard_event(void *ctx, const struct guard_event *event);
 
 /* The guard is gone, and with it whoever would enforce the fence: end everything ourselves, then
  * have a new one. */
-static void on_lost(void *ctx)
+static void on_lost(struct trainers *t)
 {
-    struct trainers *t = ctx;
     guard_link_free(t->guard);
     t->guard = NULL;
     standbys_guard(t->standbys, NULL);
@@ -276,31 +225,46 @@ static void on_lost(void *ctx)
     if (!proc_kill_all_descendants_and_reap(getpid())) {
         log_error("descendants_left");
     }
-    for (uint32_t i = 0; i < t->wish.nproc; i++) {
-        if (t->output[i]) {
-            output_close(t->output[i]);
-            end_output(t, i);
-        }
-    }
+    end_outputs(t);
     tell(t, (struct agent_event){.type = AGENT_GUARD_LOST});
     struct guard_process process;
     struct tfe_why why;
-    int rc = guard_fork(&process, &why);
-    if (rc == 0) {
-        rc = guard_link_new(t->wish.base, &process, &guard_ops, t, &t->guard);
-        if (rc) {
-            close(process.fd); /* it ends at that */
-            why_set(&why, "%s", tfe_error_sentence(rc));
-        }
-    }
-    if (rc) {
+    if (guard_fork(&process, NULL, &why)) {
         /* Without a guard nothing may be started: the core will be told of each failed start. */
         log_error("no_guard", LOG_S("why", why.text));
         return;
     }
+    t->guard = guard_link_new(t->wish.base, &process, on_guard_event, t);
     guard_link_fence(t->guard, t->fence);
     standbys_guard(t->standbys, t->guard);
-    tell(t, (struct agent_event){.type = AGENT_GUARD, .pid = (uint32_t)process.pid});
+    tell(t, (struct agent_event){.type = AGENT_GUARD, .guard_pid = (uint32_t)process.pid});
+}
+
+static void on_guard_event(void *ctx, const struct guard_event *event)
+{
+    struct trainers *t = ctx;
+    switch (event->word) {
+    case GUARD_SWEPT:
+        on_swept(t, event->pid);
+        return;
+    case GUARD_FENCED:
+        tell(t, (struct agent_event){.type = AGENT_FENCED});
+        return;
+    case GUARD_LOST:
+        on_lost(t);
+        return;
+    default:
+        break;
+    }
+    if (event->slot >= GUARD_STANDBY_SLOT || event->word == GUARD_COLD) {
+        standbys_event(t->standbys, event);
+    } else if (event->word == GUARD_SPAWNED) {
+        on_spawned(t, event->slot, event->pid);
+    } else if (event->word == GUARD_SPAWN_FAILED) {
+        spawn_failed(t, event->slot, event->value);
+    } else if (event->word == GUARD_EXITED) {
+        on_exited(t, event->slot, event->value);
+    }
 }
 
 /* --- listening -------------------------------------------------------------------------------- */
@@ -308,16 +272,11 @@ static void on_lost(void *ctx)
 static void listen_look_end(struct trainers *t)
 {
     evtimer_del(t->listen_timer);
-    if (t->listen_diag >= 0) {
-        close(t->listen_diag);
-    }
-    t->listen_diag = -1;
+    fd_drop(&t->listen_diag);
 }
 
 static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     struct trainers *t = ctx;
     if (!t->guard || t->sweeping) {
         return;
@@ -347,27 +306,23 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
 static int spawn_one(struct trainers *t, const struct agent_place *place, uint32_t local)
 {
     struct trainer_place where = {
-        .job = t->wish.job,
-        .node = t->wish.node,
-        .run = place->run,
-        .epoch = place->epoch,
-        .rank = place->rank + local,
+        .node = place,
         .local_rank = local,
-        .restarts = place->restarts,
-        .rows = place->rows,
-        .n_rows = place->n_rows,
         .nproc = t->wish.nproc,
-        .socket = scripts_socket(t->wish.scripts),
-        .preempt_file = scripts_preempt_file(t->wish.scripts),
+        .job = t->wish.job->text,
+        .node_id = t->wish.node,
+        .socket = t->wish.socket,
+        .preempt_file = t->wish.preempt_file,
+        .tmp_dir = t->wish.tmp_dir,
     };
     char **env;
-    if (environment_new((const char *const *)environ, &agent_options, &where, &env)) {
+    if (environment_new((const char *const *)environ, &where, &env)) {
         return ENOMEM;
     }
     int out;
     int err;
     struct output_place whose = {
-        .run = place->run, .epoch = place->epoch, .rank = where.rank, .local_rank = local};
+        .run = place->run, .epoch = place->epoch, .rank = place->rank + local, .local_rank = local};
     int rc = output_new(t->sink, &whose, &t->output[local], &out, &err);
     if (rc) {
         environment_free(env);
@@ -377,7 +332,7 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
         .argv = (const char *const *)t->wish.command->argv,
         .envp = (const char *const *)env,
     };
-    rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->is_handed[local]);
+    rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->how[local]);
     close(out);
     close(err);
     environment_free(env);
@@ -429,8 +384,6 @@ static void sweep_now(struct trainers *t)
 
 static void on_grace_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    (void)fd;
-    (void)what;
     sweep_now(ctx);
 }
 
@@ -452,7 +405,7 @@ static void sweep_hurry(struct trainers *t)
     }
 }
 
-void trainers_sweep(struct trainers *t, uint32_t grace_ms)
+void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers)
 {
     listen_look_end(t);
     watch_end(t->watch);
@@ -465,6 +418,11 @@ void trainers_sweep(struct trainers *t, uint32_t grace_ms)
     if (begins && grace_ms && one_lives(t)) {
         t->is_gentle = true;
         timer_after(t->grace_timer, grace_ms);
+        for (uint32_t local = 0; local < t->wish.nproc; local++) {
+            if (handlers >> local & 1 && t->output[local]) {
+                guard_link_signal(t->guard, local, SIGTERM);
+            }
+        }
     } else if (begins || t->is_gentle) {
         sweep_now(t);
     }
@@ -483,59 +441,39 @@ uint32_t trainers_guard_pid(const struct trainers *t)
     return t->guard ? (uint32_t)guard_link_pid(t->guard) : 0;
 }
 
-int trainers_new(const struct trainers_wish *wish, struct trainers **ret)
+struct trainers *trainers_new(const struct trainers_wish *wish)
 {
-    struct trainers *t = calloc(1, sizeof(*t));
-    if (!t) {
-        return TFE_ENOMEM;
-    }
+    struct trainers *t = part_new(sizeof(*t));
     t->wish = *wish;
     t->fence = TFE_MONO_NEVER;
     t->listen_diag = -1;
     t->listen_timer = evtimer_new(wish->base, on_listen_timer, t);
     t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
     t->grace_timer = evtimer_new(wish->base, on_grace_timer, t);
-    struct output_wish output = {.base = wish->base,
-                                 .stdout_fd = STDOUT_FILENO,
-                                 .stderr_fd = STDERR_FILENO,
-                                 .nproc = wish->nproc,
-                                 .show = wish->show,
-                                 .logs = wish->logs,
-                                 .job = wish->job};
-    int rc = t->listen_timer && t->quiet_timer && t->grace_timer
-                 ? output_sink_new(&output, &t->sink)
-                 : TFE_ENOMEM;
-    if (rc == 0) {
-        rc = guard_link_new(wish->base, wish->guard, &guard_ops, t, &t->guard);
-    }
-    if (rc == 0) {
-        struct standbys_wish standbys = {
-            .base = wish->base,
-            .command = wish->command,
-            .settings = wish->standby,
-            .nproc = wish->nproc,
-            .told = on_standby_told,
-            .settled = on_standbys_settled,
-            .ctx = t,
-        };
-        rc = standbys_new(&standbys, &t->standbys);
-    }
-    if (rc == 0) {
-        struct watch_wish watch = {.base = wish->base,
-                                   .settings = wish->watch,
-                                   .nproc = wish->nproc,
-                                   .printed = printed,
-                                   .late = on_late,
-                                   .ctx = t};
-        rc = watch_new(&watch, &t->watch);
-    }
-    if (rc) {
-        trainers_free(t);
-        return rc;
-    }
+    part_must(t->listen_timer && t->quiet_timer && t->grace_timer);
+    t->sink = output_sink_new(&(struct output_wish){.base = wish->base,
+                                                    .stdout_fd = STDOUT_FILENO,
+                                                    .stderr_fd = STDERR_FILENO,
+                                                    .nproc = wish->nproc,
+                                                    .show = wish->show,
+                                                    .logs = wish->logs,
+                                                    .job = wish->job});
+    t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
+    t->standbys = standbys_new(&(struct standbys_wish){.base = wish->base,
+                                                       .command = wish->command,
+                                                       .settings = wish->standby,
+                                                       .nproc = wish->nproc,
+                                                       .told = on_standby_told,
+                                                       .settled = on_standbys_settled,
+                                                       .ctx = t});
+    t->watch = watch_new(&(struct watch_wish){.base = wish->base,
+                                              .settings = wish->watch,
+                                              .nproc = wish->nproc,
+                                              .printed = printed,
+                                              .late = on_late,
+                                              .ctx = t});
     standbys_guard(t->standbys, t->guard);
-    *ret = t;
-    return 0;
+    return t;
 }
 
 /* The guard ends after the last of its descendants; so nothing is left when the agent is gone. */
@@ -562,24 +500,11 @@ void trainers_free(struct trainers *t)
         guard_link_free(t->guard);
         await_end(pid);
     }
-    for (uint32_t i = 0; i < t->wish.nproc; i++) {
-        if (t->output[i]) {
-            output_close(t->output[i]);
-            end_output(t, i);
-        }
-    }
-    if (t->sink) {
-        output_sink_free(t->sink, 1000);
-    }
-    if (t->listen_timer) {
-        listen_look_end(t);
-        event_free(t->listen_timer);
-    }
-    if (t->quiet_timer) {
-        event_free(t->quiet_timer);
-    }
-    if (t->grace_timer) {
-        event_free(t->grace_timer);
-    }
+    end_outputs(t);
+    output_sink_free(t->sink, 1000);
+    listen_look_end(t);
+    event_drop(&t->listen_timer);
+    event_drop(&t->quiet_timer);
+    event_drop(&t->grace_timer);
     free(t);
 }

@@ -16,25 +16,26 @@
 struct event_base;
 struct log_writer;
 struct output_show;
-struct scripts;
 struct trainers;
 
 /* Takes an event for the core: from the loop, or (spawn errors only) from inside trainers_spawn.
  * What it points to is borrowed for the call. */
 typedef void trainers_event_fn(void *ctx, const struct agent_event *event);
 
-/* Borrows all it is given, for its life; guard's descriptor is taken over. TFE_ENOMEM, TFE_ESYS. */
+/* Borrows all it is given, for its life; guard's descriptor is taken over. */
 struct trainers_wish {
     struct event_base *base;
     const struct guard_process *guard;
     const struct command *command;
     struct ports *ports;
-    const char *job;
+    const struct tfe_id *job;
     const char *node;
     uint32_t nproc;
     const struct output_show *show; /* which of their output comes out here */
     struct log_writer *logs;        /* NULL: there are no log files */
-    const struct scripts *scripts;  /* whose paths the trainers find in their environment */
+    const char *socket;             /* of the channel to scripts, for them; NULL: there is none */
+    const char *preempt_file;       /* likewise */
+    const char *tmp_dir;            /* likewise */
     const struct standby_settings *standby;
     const struct watch_settings *watch;
     /* trainers_are_settled became true. From the loop or from inside trainers_begin. */
@@ -42,7 +43,7 @@ struct trainers_wish {
     trainers_event_fn *on_event;
     void *ctx;
 };
-int trainers_new(const struct trainers_wish *wish, struct trainers **ret) TFE_MUST_CHECK;
+struct trainers *trainers_new(const struct trainers_wish *wish);
 
 /* Has everything killed, waits for the guard's end (5 s at most) and writes what is left of the
  * output. */
@@ -62,9 +63,10 @@ void trainers_stepped(struct trainers *t, uint32_t local);
 void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us);
 
 /* TERM and KILL to everything but standbys, once every trainer has ended by itself or grace_ms are
- * over (0: at once; also for a sweep that goes on with a grace). SWEPT comes once nothing is left
- * and no old port accepts any more. */
-void trainers_sweep(struct trainers *t, uint32_t grace_ms);
+ * over (0: at once; also for a sweep that goes on with a grace). handlers, a bit per local rank:
+ * who gets SIGTERM when the grace begins. SWEPT comes once nothing is left and no old port accepts
+ * any more. */
+void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers);
 
 void trainers_fence(struct trainers *t, struct tfe_mono deadline);
 

@@ -12,8 +12,10 @@
 
 #include "agent/reach/memory.h"
 #include "agent/reach/proc.h"
+#include "common/base/backoff.h"
 #include "common/base/text.h"
 #include "common/net/clock.h"
+#include "common/net/heap.h"
 #include "common/net/timer.h"
 
 /* Rank 0 sees who is missing; the others see only rank 0, and that its end took their connections
@@ -198,18 +200,14 @@ static void add_missing(struct watch *w, struct text *text)
         unseen += w->places[i].has_arrived ? 0 : 1;
     }
     if (unseen > NAMED_MAX || unseen + arrived != others(w)) {
-        text_add(text, "rank 0 has connections from only ");
-        text_add_u64(text, arrived);
-        text_add(text, " of ");
-        text_add_u64(text, others(w));
-        text_add(text, " ranks of other nodes");
+        text_addf(text, "rank 0 has connections from only %u of %u ranks of other nodes",
+                  (unsigned)arrived, (unsigned)others(w));
         return;
     }
     const char *before = "rank ";
     for (size_t i = w->wish.nproc; i < w->n_places; i++) {
         if (!w->places[i].has_arrived) {
-            text_add(text, before);
-            text_add_u64(text, i);
+            text_addf(text, "%s%u", before, (unsigned)i);
             before = ", rank ";
         }
     }
@@ -223,15 +221,12 @@ static void tell_late(struct watch *w)
     uint32_t absent = find_absent(w);
     text_init(&text, why, sizeof why);
     if (absent < w->wish.nproc) {
-        text_add(&text, "rank ");
-        text_add_u64(&text, w->rank + absent);
-        text_add(&text, " neither listens nor has a connection to rank 0");
+        text_addf(&text, "rank %u neither listens nor has a connection to rank 0",
+                  w->rank + absent);
     } else if (w->rank == 0) {
         add_missing(w, &text);
     } else {
-        text_add(&text, "rank ");
-        text_add_u64(&text, w->rank);
-        text_add(&text, " has no connection to rank 0");
+        text_addf(&text, "rank %u has no connection to rank 0", w->rank);
     }
     w->wish.late(w->wish.ctx, absent < w->wish.nproc ? absent : 0, ENDING_START_TIMEOUT, why);
 }
@@ -241,8 +236,6 @@ static void tell_late(struct watch *w)
 static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
-    (void)fd;
-    (void)what;
     w->whole = w->whole || is_whole(w);
     if (w->whole) {
         return;
@@ -252,7 +245,7 @@ static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
         tell_late(w);
         return;
     }
-    w->look_ms = w->look_ms * 2 < WHOLE_LOOK_LAST_MS ? w->look_ms * 2 : WHOLE_LOOK_LAST_MS;
+    w->look_ms = backoff_next(w->look_ms, WHOLE_LOOK_FIRST_MS, WHOLE_LOOK_LAST_MS);
     timer_after(w->start_timer, left < w->look_ms ? left : w->look_ms);
 }
 
@@ -263,8 +256,6 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
     struct watch *w = ctx;
     uint32_t limit = w->wish.settings->progress_timeout_ms;
     struct tfe_mono now = clock_mono();
-    (void)fd;
-    (void)what;
     uint32_t longest = 0;
     for (uint32_t i = 0; i < w->wish.nproc; i++) {
         uint64_t printed = w->wish.printed(w->wish.ctx, i);
@@ -287,21 +278,14 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* --- from outside ----------------------------------------------------------------------------- */
 
-int watch_new(const struct watch_wish *wish, struct watch **ret)
+struct watch *watch_new(const struct watch_wish *wish)
 {
-    struct watch *w = calloc(1, sizeof *w);
-    if (!w) {
-        return TFE_ENOMEM;
-    }
+    struct watch *w = part_new(sizeof *w);
     w->wish = *wish;
     w->start_timer = evtimer_new(wish->base, on_start_timer, w);
     w->silence_timer = evtimer_new(wish->base, on_silence_timer, w);
-    if (!w->start_timer || !w->silence_timer) {
-        watch_free(w);
-        return TFE_ENOMEM;
-    }
-    *ret = w;
-    return 0;
+    part_must(w->start_timer && w->silence_timer);
+    return w;
 }
 
 void watch_free(struct watch *w)
@@ -309,12 +293,8 @@ void watch_free(struct watch *w)
     if (!w) {
         return;
     }
-    if (w->start_timer) {
-        event_free(w->start_timer);
-    }
-    if (w->silence_timer) {
-        event_free(w->silence_timer);
-    }
+    event_drop(&w->start_timer);
+    event_drop(&w->silence_timer);
     free(w->places);
     free(w);
 }

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/base/error.h"
 #include "common/base/msg.h"
 
 struct event_base;
@@ -30,8 +29,8 @@ struct watch_wish {
     void *ctx;
 };
 
-/* Copies the wish, borrows the settings. TFE_ENOMEM. */
-int watch_new(const struct watch_wish *wish, struct watch **ret) TFE_MUST_CHECK;
+/* Copies the wish, borrows the settings. */
+struct watch *watch_new(const struct watch_wish *wish);
 void watch_free(struct watch *w);
 
 /* The trainers of an epoch were started; rank is that of the first, rows (n_rows) the whole table,

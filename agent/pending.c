@@ -1,0 +1,48 @@
+/* agent/pending.c: see pending.h. */
+#include "agent/pending.h"
+
+#include <stdio.h>
+
+/* Where the event points to a text; NULL: it has none. */
+static const char **text_of(struct agent_event *event)
+{
+    switch ((int)event->type) {
+    case AGENT_DISCONNECTED:
+        return &event->lost.why;
+    case AGENT_PORTS_FAILED:
+        return &event->why;
+    case AGENT_SPAWN_FAILED:
+    case AGENT_TRAINER_EXITED:
+        return &event->end.tail;
+    case AGENT_NOTICE:
+        return &event->notice.source;
+    case AGENT_DEATH:
+        return &event->certificate;
+    }
+    return NULL;
+}
+
+void pending_keep(struct pending *p, const struct agent_event *event)
+{
+    if (p->n == PENDING_MAX) {
+        return;
+    }
+    struct agent_event *kept = &p->v[p->n].event;
+    char *copy = p->v[p->n++].text;
+    *kept = *event;
+    const char **text = text_of(kept);
+    if (text && *text) {
+        snprintf(copy, sizeof(p->v[0].text), "%s", *text);
+        *text = copy;
+    }
+}
+
+const struct agent_event *pending_next(struct pending *p)
+{
+    if (p->first == p->n) {
+        p->first = 0;
+        p->n = 0;
+        return NULL;
+    }
+    return &p->v[p->first++].event;
+}
