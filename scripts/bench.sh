@@ -3,7 +3,7 @@
 # Builds, runs the benchmark NAME (bench/NAME.py or bench/NAME/NAME.py), prints a table and writes
 # build/bench/NAME.json. Every figure stands beside its floor, measured in the same run. Common options:
 #   --quick    a twentieth of the size, one turn, what is timed judged by a factor of 2: whether it still works
-#   --strict   exit 1 where a figure misses its goal; core, handover, scale, soak and wire do so in any case
+#   --strict   exit 3 where a figure misses its goal; core, flood, handover, scale, soak and wire do so in any case
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -22,6 +22,13 @@ done
 [ -n "$program" ] || die "no benchmark $name"
 
 nested "$root/scripts/setup.sh"
+if [ "$name" = peers ]; then # what no other needs: 7 GB, most of it for graphics cards
+    command -v etcd >/dev/null || logged "installing etcd" setup-etcd.log apt-get install -y --no-install-recommends etcd-server
+    if ! "$root/.venv-peers/bin/python" -c 'import torch, numpy' 2>/dev/null; then
+        /usr/bin/python3 -m venv "$root/.venv-peers"
+        logged "installing PyTorch into .venv-peers" setup-peers.log "$root/.venv-peers/bin/python" -m pip install torch==2.9.1 numpy
+    fi
+fi
 build_preset default all
 mkdir -p "$build_dir/bench"
 export TFE_BIN_DIR=$build_dir/default

@@ -61,6 +61,9 @@ head = [line for line in open(sys.argv[1]) if line.startswith("#")]
 inputs = sorted((p.read_bytes() for p in pathlib.Path(sys.argv[2]).iterdir()), key=lambda data: (len(data), data))
 open(sys.argv[1], "w").writelines(head + [data.hex() + "\n" for data in inputs if data])' "$@"; }
 
+# What a sanitizer does besides its checks takes more time than most inputs do.
+export ASAN_OPTIONS=max_malloc_fill_size=0:malloc_context_size=8:quarantine_size_mb=8${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+
 failed=0
 for name in "${names[@]}"; do
     program=$build_dir/fuzz/tests/fuzz/fuzz_$name

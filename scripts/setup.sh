@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Usage: setup.sh
+# Usage: setup.sh [--no-venv]
 # Installs what building, testing and the demo need: system packages (as root, with apt) and a virtual
-# environment in .venv. Asks for nothing when nothing is missing. test.sh and demo.sh call it.
+# environment in .venv (not with --no-venv). Asks for nothing when nothing is missing. test.sh and demo.sh call it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -19,6 +19,10 @@ have_cmake() {
     [ -n "$version" ] && printf '3.25\n%s\n' "$version" | sort -V -C
 }
 have_header() { echo "#include <$1>" | cc -E - ; }
+# Others judge, and format, in other ways: one version for everybody.
+have_clang() { # name
+    "$1-14" --version >/dev/null 2>&1 || "$1" --version 2>/dev/null | grep -q 'version 14\.'
+}
 have_python() { /usr/bin/python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'; }
 
 find_missing() {
@@ -32,11 +36,17 @@ find_missing() {
     need libsodium-dev pkg-config --exists 'libsodium >= 1.0.18'
     need libprotobuf-c-dev pkg-config --exists 'libprotobuf-c >= 1.4'
     need protobuf-c-compiler command -v protoc-c
+    need libcurl4-openssl-dev pkg-config --exists 'libcurl >= 7.87'
     need libsqlite3-dev pkg-config --exists 'sqlite3 >= 3.40'
     need libjansson-dev pkg-config --exists 'jansson >= 2.14'
+    need libseccomp-dev pkg-config --exists 'libseccomp >= 2.5'
     need libcmocka-dev pkg-config --exists 'cmocka >= 1.1.5'
     need libbsd-dev have_header bsd/sys/tree.h
+    need patch command -v patch # the tests plant bugs
     need groff-base command -v groff # the tests read the man pages
+    need clang-format-14 have_clang clang-format
+    need clang-tidy-14 have_clang clang-tidy
+    need valgrind command -v valgrind # counts instructions
     need python3-venv have_python
 }
 
@@ -64,6 +74,7 @@ fi
 
 # --- the virtual environment ---------------------------------------------------------------------------
 
+[ "${1:-}" != --no-venv ] || exit 0
 venv=$root/.venv
 stamp=$venv/tfe-installed # what is in there; written last
 begun=$venv/tfe-begun     # an install is on its way, or was cut off
@@ -82,24 +93,13 @@ fi
 install_venv() {
     mkdir -p "$venv" && touch "$begun" && rm -f "$stamp" || return 1
     [ -x "$venv_python" ] || /usr/bin/python3 -m venv "$venv" || return 1
-    local list=$build_dir/requirements.txt minor
-    cp "$root/scripts/requirements.txt" "$list"
-    "$venv_python" -m pip install -r "$list" || {
-        # There is not a tensorflow-cpu for every machine (arm64); the whole package has no GPU part there.
-        [ "$(uname -m)" != x86_64 ] || return 1
-        sed -i 's/^tensorflow-cpu/tensorflow/' "$list"
-        "$venv_python" -m pip install -r "$list" || return 1
-    }
-    minor=$("$venv_python" -c '
-from importlib.metadata import distributions
-print(next(".".join(d.version.split(".")[:2]) for d in distributions()
-           if d.metadata["Name"].replace("_", "-") in ("tensorflow-cpu", "tensorflow")))') || return 1
-    "$venv_python" -m pip install --no-deps "tf-keras==$minor.*" || return 1
+    # The list is whole, and says the bytes of each wheel (pin-requirements.py).
+    "$venv_python" -m pip install --no-deps --require-hashes --only-binary=:all: -r "$root/scripts/requirements.txt" || return 1
     TF_USE_LEGACY_KERAS=1 TF_CPP_MIN_LOG_LEVEL=2 "$venv_python" -c '
 import pytest, sklearn, tensorflow, tf_keras' || return 1
 }
 export -f install_venv
-export venv begun stamp venv_python root build_dir
+export venv begun stamp venv_python root
 logged "installing TensorFlow into .venv" setup-venv.log bash -c install_venv
 link_package
 rm -f "$begun"

@@ -3,8 +3,13 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
 pkg_check_modules(protobuf_c REQUIRED IMPORTED_TARGET libprotobuf-c>=1.4)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1.12 libevent_extra>=2.1.12)
+# 7.87: a transfer that ends does not wait for its resolver's thread (CURLOPT_QUICK_EXIT).
+pkg_check_modules(libcurl REQUIRED IMPORTED_TARGET libcurl>=7.87)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.40)
+pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp>=2.5)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.14)
+# Checks of the build, generated test vectors.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_program(PROTOC_C NAMES protoc-c REQUIRED)
 # sys/tree.h: intrusive red-black trees as macros. A header only, nothing is linked.
 find_path(BSD_TREE_INCLUDE bsd/sys/tree.h REQUIRED)

@@ -1,56 +1,42 @@
 # The layer table: which target may link what. A target that links anything else stops the configure
-# step; a source file that includes a header of a room it may not link stops the build.
+# step; a source file that includes a header of a room it may not link stops the build, and so does one
+# that calls upwards within its room (tfe_call_order).
 
 # --- compiler flags -----------------------------------------------------------------------------
 # Why each: -Wconversion/-Wsign-conversion, lengths from peers; -Wshadow, -Wcast-qual, reviews;
-# -Wvla, stack use bounded; -Wformat=2, logs.
+# -Wvla, stack use bounded; -Wformat=2, logs. A callback's parameters are its caller's choice: one
+# that is not looked at is no finding.
 set(TFE_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wvla
-    -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wformat=2 -Wimplicit-fallthrough)
+    -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wformat=2 -Wimplicit-fallthrough
+    -Wno-unused-parameter)
 if(TFE_WERROR)
   list(APPEND TFE_WARNINGS -Werror)
 endif()
-set(TFE_HARDENING -fstack-protector-strong -fstack-clash-protection)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64")
-  list(APPEND TFE_HARDENING -fcf-protection)
-endif()
-set(TFE_LINK_FLAGS -pie -Wl,-z,relro,-z,now -Wl,--as-needed)
-if(TFE_SANITIZE)
-  list(APPEND TFE_HARDENING -fsanitize=address,undefined -fno-sanitize-recover=all
-       -fno-omit-frame-pointer)
-  list(APPEND TFE_LINK_FLAGS -fsanitize=address,undefined)
-elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-  # Ubuntu's compiler predefines it; needs optimisation.
-  list(APPEND TFE_HARDENING -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-endif()
-
-if(TFE_FUZZ)
-  if(NOT TFE_SANITIZE OR NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "TFE_FUZZ needs clang and TFE_SANITIZE: cmake --preset fuzz")
-  endif()
-  list(APPEND TFE_HARDENING -fsanitize=fuzzer-no-link)
-endif()
+include(Hardening)
 
 # --- the table ----------------------------------------------------------------------------------
-set(TFE_TARGETS tfe_base tfe_wire tfe_net rdzv_core agent_core agent_rooms server_store tfe-rdzv
-    tfe-agent tfe-ctl)
+set(TFE_PRODUCT tfe_base tfe_wire tfe_net tfe_rows rdzv_core agent_core agent_rooms server_store
+    tfe-rdzv tfe-agent tfe-ctl)
+set(TFE_TARGETS ${TFE_PRODUCT})
 set(LAYER_tfe_base "")
 set(LAYER_tfe_wire tfe_base tfe_proto PkgConfig::sodium PkgConfig::protobuf_c)
-set(LAYER_tfe_net tfe_wire PkgConfig::libevent)
+set(LAYER_tfe_net tfe_wire PkgConfig::libevent PkgConfig::libcurl)
+set(LAYER_tfe_rows tfe_net PkgConfig::jansson)
 set(LAYER_rdzv_core tfe_base)
 set(LAYER_agent_core tfe_base)
-set(LAYER_server_store rdzv_core tfe_net PkgConfig::sqlite3)
-set(LAYER_tfe-rdzv server_store)
+set(LAYER_server_store rdzv_core tfe_net tfe_rows PkgConfig::sqlite3)
+set(LAYER_tfe-rdzv server_store PkgConfig::seccomp)
 set(LAYER_agent_rooms agent_core tfe_net PkgConfig::jansson)
 set(LAYER_tfe-agent agent_rooms)
-set(LAYER_tfe-ctl tfe_net)
+set(LAYER_tfe-ctl tfe_net tfe_rows)
 if(TFE_TESTS)
   list(APPEND TFE_TARGETS sim)
-  set(LAYER_sim rdzv_core_sim agent_core_sim tfe_wire tfe_base)
+  set(LAYER_sim tfe_wire)
 endif()
 
 function(tfe_compile_options target)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_options(${target} PRIVATE ${TFE_WARNINGS} ${TFE_HARDENING})
+  target_compile_options(${target} PRIVATE ${TFE_WARNINGS} ${TFE_CODEGEN} ${TFE_HARDENING})
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE TFE_VERSION="${PROJECT_VERSION}")
 endfunction()
 
@@ -72,9 +58,29 @@ function(tfe_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# tfe_no_secrets(TARGET): of a library that never sees one.
+function(tfe_no_secrets name)
+  target_compile_options(${name} PRIVATE ${TFE_NO_SECRETS})
+endfunction()
+
 # A core's switch over one of its enums lists every value, so that a new one is thought about everywhere.
 function(tfe_core_options name)
   target_compile_options(${name} PRIVATE -Wswitch-enum)
+endfunction()
+
+# tfe_call_order(TARGET a.c …): these files of the target stand from top to bottom, and none calls one above
+# it. All files of their folders are among them.
+function(tfe_call_order target)
+  set(script ${CMAKE_SOURCE_DIR}/scripts/check-calls.py)
+  string(MAKE_C_IDENTIFIER "${target}_${ARGV1}_calls" name)
+  set(stamp ${CMAKE_CURRENT_BINARY_DIR}/${name}.checked)
+  add_custom_command(
+    OUTPUT ${stamp}
+    COMMAND ${Python3_EXECUTABLE} ${script} --nm ${CMAKE_NM} ${ARGN} -- $<TARGET_OBJECTS:${target}>
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${target} ${script}
+    COMMENT "Checking the order of calls in ${target}" COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(${name} ALL DEPENDS ${stamp})
 endfunction()
 
 # The core targets may need nothing from libc but mem* and str*: link them with tfe_base into one

@@ -6,7 +6,7 @@
 
 The script is started anew whenever the set of machines changes. What makes that harmless:
   * the state (weights, momentum, step, position in the data) is in a checkpoint on storage that all machines share,
-    and the newest one is restored at every start;
+    and after every few steps in their memory; the newest is restored at every start;
   * the global batch is fixed, whatever the number of workers, and its samples follow from seed and position alone,
     so that no sample is lost or seen twice when the work is divided anew;
   * when a machine is going to leave, the agent asks for a checkpoint, and after_step() makes one: nothing is lost.
@@ -27,6 +27,7 @@ p.add_argument("--checkpoint-dir", default="/tmp/digits", help="on shared storag
 p.add_argument("--steps", type=int, default=600)
 p.add_argument("--batch", type=int, default=96, help="samples per step, of all workers together")
 p.add_argument("--save-every", type=int, default=20, metavar="STEPS")
+p.add_argument("--memory-every", type=int, metavar="STEPS", help="default: as often as it costs next to nothing")
 p.add_argument("--step-log", metavar="DIR", help="write one JSON line per step there")
 p.add_argument("--pace", type=float, default=0, metavar="SECONDS",
                help="a step takes at least this long, as a larger model's would; with --hold while FILE is there")
@@ -106,7 +107,7 @@ def train_step(x, y, global_size):
     return strategy.run(replica_step, (x, y, global_size))
 
 
-checkpointer = tfe.Checkpointer(args.checkpoint_dir, step=step, every_steps=args.save_every,
+checkpointer = tfe.Checkpointer(args.checkpoint_dir, step=step, every_steps=args.save_every, memory_every_steps=args.memory_every,
                                 weights=weights, momentum=momentum, data=data)
 done = checkpointer.restore()
 print(f"epoch {EPOCH}: {WORLD} workers, from step {done}", flush=True)

@@ -22,9 +22,11 @@ die() {
 child=
 on_signal() { # name, exit code
     trap '' INT TERM HUP
+    # Of the shell's own table: the signal may have come before the child's number was kept.
+    child=$(jobs -p)
     if [ -n "$child" ]; then
-        kill -TERM "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
+        kill -TERM $child 2>/dev/null || true
+        wait $child 2>/dev/null || true
     fi
     printf '\n%s: ended by SIG%s\n' "${0##*/}" "$1" >&2
     exit "$2"

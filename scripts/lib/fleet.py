@@ -3,42 +3,14 @@
 Nothing here sleeps to let something happen: wait_for() looks for what is observable, up to a deadline.
 """
 import json
-import os
 import pathlib
 import signal
 import subprocess
 import sys
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from programs import ROOT, Failed, clean_environment, end_guards, program, wait_for
+
 EXAMPLES = ROOT / "scripts" / "examples"
-
-
-class Failed(Exception):
-    """Something did not come as it should; the text is for a person."""
-
-
-def program(name):
-    """Path of a program of ours, in $TFE_BIN_DIR or the default build (the build tree's layout, or one folder)."""
-    base = pathlib.Path(os.environ.get("TFE_BIN_DIR") or ROOT / "build" / "default")
-    for folder in ("server", "agent", "server/ctl", "bin", "."):
-        path = base / folder / name
-        if path.is_file() and os.access(path, os.X_OK):
-            return str(path)
-    raise Failed(f"{name} is not in {base}; build first")
-
-
-def wait_for(what, look, timeout_s, *, busy=lambda: None):
-    """Calls look() until it returns something true, and returns that. busy() is called between."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = look()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise Failed(f"waited {timeout_s} s in vain for {what}")
-        busy()
-        time.sleep(0.05)
 
 
 class JsonLines:
@@ -95,6 +67,7 @@ class Fleet:
                 agent.kill()  # its guard then kills the trainers
         for agent in self.agents.values():
             agent.wait()
+        end_guards(self.state)
         if self.server and self.server.poll() is None:
             self.server.terminate()
             try:
@@ -104,13 +77,9 @@ class Fleet:
                 self.server.wait()
 
     def _spawn(self, name, command, **more):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith("TFE_") and key != "TF_CONFIG"}
-        environment["TFE_STATE_DIR"] = str(self.state)
-        environment["TFE_NOTICE"] = "none"  # whatever cloud this runs in
-        environment["PYTHONPATH"] = str(ROOT / "agent" / "python")  # tfe: that of this tree, installed or not
-        environment["TMPDIR"] = str(self.directory / "tmp")  # TensorFlow leaves files there when it is killed
-        environment.update(more)
+        # tfe: that of this tree, installed or not. TensorFlow leaves files in TMPDIR when it is killed.
+        environment = clean_environment(**{"TFE_STATE_DIR": str(self.state), "PYTHONPATH": str(ROOT / "agent" / "python"),
+                                           "TMPDIR": str(self.directory / "tmp"), **more})
         with open(self.logs / f"{name}.out", "wb") as out, open(self.logs / f"{name}.err", "wb") as err:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                     env=environment, cwd=self.directory)

@@ -38,7 +38,7 @@ class Standby:
 
     def is_warm(self):
         """Whether it has said W by now; to be asked until it is true, and not again."""
-        return bool(select.select([self.control], [], [], 0)[0]) and self.says() == "W"
+        return bool(select.select([self.control], [], [], 0)[0]) and self.says().startswith("W")
 
     def give(self, env, out, err, line=None):
         """Hands it a start; out and err are descriptors, borrowed."""

@@ -73,14 +73,18 @@ def kill_all(main):
     return ended if ended is not None else status
 
 
-def main(argv):
-    quiet = argv[:1] == ["--quiet"]
-    command = argv[1:] if quiet else argv
-    parent = os.getppid()
+def adopt_orphans():
+    """Whoever descends from this process stays its descendant; and it ends with its parent."""
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
+
+def main(argv):
+    quiet = argv[:1] == ["--quiet"]
+    command = argv[1:] if quiet else argv
+    parent = os.getppid()
+    adopt_orphans()
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     signal.pthread_sigmask(signal.SIG_BLOCK, {*ends, signal.SIGCHLD})
 

@@ -1,0 +1,252 @@
+"""Plays the first hour of somebody new to tfe on this machine, and prints docs/first-hour.md: what each terminal said.
+
+    .venv/bin/python scripts/first_hour.py > docs/first-hour.md
+
+Real programs on terminals of their own. Nothing of what they say is edited but for this: the folder in which it plays
+is called ~, that of the sources /usr/local/src/tfe, that of Python's packages /…/; escapes of colours are left out, and
+long lines are folded.
+"""
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import textwrap
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
+from programs import ROOT, Failed, clean_environment, program
+
+STEPS = 2000
+PATIENCE_S = 90
+WIDTH = 96    # of what is printed, in front of which there are four blanks
+
+TELL = {
+    "server": ("A server",
+              "It goes on the machine that stays. At its first start it makes its keys and tokens, and says what to "
+              "type on the others. This terminal stays open; in real life it is a service."),
+    "a": ("The first agent",
+         "On a worker machine. Here all are on one machine, so that each is given a name. `--nnodes=2:4`: from "
+         "two machines on it trains, beyond four they wait. So this one says what it waits for."),
+    "status": ("What is going on?",
+              "From anywhere that has a token; on the server's machine nothing has to be said."),
+    "bc": ("Two more",
+          "The same line on two more machines. There are two now and a third one comes at the same moment, so "
+          "the server waits a little and begins with three."),
+    "kill": ("A machine dies",
+            "`kill -9` of agent b: no goodbye, as when a machine loses power. Its guard ends what it ran. The "
+            "others go on with two, from the last checkpoint."),
+    "epochs": ("What did that cost?",
+              "An epoch is one cluster, from one change of its members to the next."),
+    "d": ("Another machine",
+         "It is made ready while the others train, and taken in at their next checkpoint, so that no step is "
+         "done twice."),
+    "drain": ("Taking one out",
+             "Somebody needs machine c for something else, within 30 seconds: time enough for the next checkpoint, "
+             "so that here, too, nothing is done twice."),
+    "interrupt": ("Ctrl-C",
+                 "In the terminal of a. It leaves in an orderly way. One machine is left, of at least two: training "
+                 "stands still, and everybody says so."),
+    "waiting": ("What is going on now?",
+               "The standstill is counted while it lasts."),
+    "again": ("The same line again",
+             "It goes on where the last checkpoint is, and comes to its end."),
+    "end": ("What it was worth",
+           "Where the time went, and what happens to whoever starts it once more."),
+}
+
+
+class Terminal:
+    """A program on a terminal of its own, or where it is prompted for the next one."""
+
+    def __init__(self, name, play):
+        self.name, self.play, self.rest, self.process = name, play, b"", None
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+
+    def run(self, *line):
+        self.play.say(self.name, "$ " + " ".join(line))
+
+        def own():
+            os.setsid()
+            fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
+        self.process = subprocess.Popen([program(line[0]), *line[1:]], stdin=self.slave, stdout=self.slave,
+                                        stderr=self.slave, env=self.play.env, cwd=self.play.home, preexec_fn=own)
+        return self.process
+
+    def press_ctrl_c(self):
+        os.write(self.master, b"\x03")
+
+    def read(self):
+        *lines, self.rest = (self.rest + os.read(self.master, 65536)).split(b"\n")
+        for line in lines:
+            self.play.say(self.name, line.decode(errors="replace"))
+
+
+class Play:
+    def __init__(self, home):
+        self.home, self.terminals, self.lines, self.mark, self.out = home, {}, [], 0, []
+        state = home / "state"
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port = {} if probe.connect_ex(("127.0.0.1", 5556)) else {"TFE_PORT": "0"}
+        self.env = clean_environment(TFE_STATE_DIR=str(state), PATH=f"{ROOT / '.venv/bin'}:{os.environ['PATH']}",
+                                     TERM="xterm", TF_ENABLE_ONEDNN_OPTS="0", **port)    # else TensorFlow talks of it
+
+    def terminal(self, name):
+        return self.terminals.setdefault(name, Terminal(name, self))
+
+    def say(self, name, text):
+        text = re.sub(r"\x1b\[[0-9;]*m", "", text.rstrip("\r").rpartition("\r")[2])
+        text = re.sub(r"/[^ \"]*/site-packages/", "/…/", text)
+        text = text.replace(str(self.home), "~").replace(str(ROOT), "/usr/local/src/tfe").replace("^C", "")
+        if text.strip():
+            self.lines.append((name, text))
+
+    def look(self, until=None, seconds=PATIENCE_S, what=""):
+        """Reads all terminals until until() is true; without one for so long."""
+        end = time.monotonic() + seconds
+        while not (until and until()):
+            if time.monotonic() > end:
+                if until:
+                    raise Failed(f"waited in vain for {what}; seen:\n" + "\n".join(f"{n}| {t}" for n, t in self.lines))
+                return
+            ready, _, _ = select.select([t.master for t in self.terminals.values()], [], [], 0.05)
+            for terminal in self.terminals.values():
+                if terminal.master in ready:
+                    terminal.read()
+
+    def wait(self, name, words):
+        """Until this terminal has shown words since what was waited for last, or the last section."""
+        def seen():
+            for i, (n, text) in enumerate(self.lines[self.mark:], self.mark):
+                if n == name and re.search(words, text):
+                    self.mark = i + 1
+                    return True
+            return False
+        self.look(seen, what=f"{name}: {words}")
+
+    def ask(self, *line):
+        """A command that comes to its end."""
+        process = self.terminal("you").run(*line)
+        self.look(lambda: process.poll() is not None, what=line)
+        self.look(seconds=0.3)
+
+    def section(self, key):
+        """Writes down what was shown since the last one."""
+        head, text = TELL[key]
+        self.out += [f"## {head}", "", textwrap.fill(text, 100), ""]
+        width = max(len(name) for name, _ in self.lines)
+        for name, line in self.lines:
+            parts = textwrap.wrap(line, WIDTH - width - 2, subsequent_indent="      ", drop_whitespace=False,
+                                  replace_whitespace=False, break_on_hyphens=False) or [""]
+            self.out += [f"    {name if i == 0 else '':>{width}}  {part}".rstrip() for i, part in enumerate(parts)]
+        self.out.append("")
+        self.lines, self.mark = [], 0
+
+    def end(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for terminal in self.terminals.values():
+                if terminal.process and terminal.process.poll() is None:
+                    terminal.process.send_signal(number)
+            time.sleep(2)
+
+
+def story(play):
+    train = ["tfe-agent", "--nnodes=2:4"]
+    script = ["tutorial.py", "checkpoints", str(STEPS)]
+    server, a, b, c, d = (play.terminal(name) for name in ("server", "a", "b", "c", "d"))
+
+    def agent(terminal):
+        return terminal.run(*train, f"--node-name={terminal.name}", *script)
+
+    server.run("tfe-rdzv")
+    play.wait("server", "join with")
+    play.look(seconds=0.5)
+    play.section("server")
+    agent(a)
+    play.wait("a", "1 more node")
+    play.section("a")
+    play.ask("tfe-ctl", "status")
+    play.section("status")
+    agent(b), agent(c)
+    play.wait("a", "step 300 ")
+    play.section("bc")
+    b.process.kill()
+    play.say("you", f"$ kill -9 {b.process.pid}    # agent b")
+    play.wait("a", "from step")
+    play.wait("a", "step [0-9]+ of")
+    play.section("kill")
+    play.ask("tfe-ctl", "epochs")
+    play.section("epochs")
+    agent(d)
+    play.wait("a", "worker 0 of 3")
+    play.wait("a", "step [0-9]+ of")
+    play.wait("a", "step [0-9]+ of")
+    play.section("d")
+    play.ask("tfe-ctl", "drain", "--in=30s", "--wait", "c")
+    play.wait("a", "worker 0 of 2")
+    play.wait("a", "step [0-9]+ of")
+    play.section("drain")
+    play.lines.append(("a", "(Ctrl-C)"))
+    a.press_ctrl_c()
+    play.wait("d", "1 more node")
+    play.look(lambda: a.process.poll() is not None, what="the end of a")
+    play.section("interrupt")
+    play.ask("tfe-ctl", "status")
+    play.ask("tfe-ctl", "epochs")
+    play.section("waiting")
+    agent(a)
+    play.look(lambda: a.process.poll() is not None and d.process.poll() is not None, what="the end")
+    play.look(seconds=0.5)
+    play.section("again")
+    play.ask("tfe-ctl", "epochs")
+    agent(a)
+    play.look(lambda: a.process.poll() is not None, what="its answer")
+    play.look(seconds=0.3)
+    play.lines.append(("server", "(Ctrl-C)"))
+    server.press_ctrl_c()
+    server.process.wait(PATIENCE_S)
+    play.look(seconds=0.3)
+    play.section("end")
+
+
+INTRO = """# The first hour
+
+What somebody sees who has never used tfe: a server, three agents, an ordinary training script, a
+machine that dies, one that comes, one that is taken out, Ctrl-C, and the same line again. It is the
+transcript of a real run (`scripts/first_hour.py` makes it anew). Of what the programs said nothing
+is edited but paths and colours; long lines are folded. In front of each line stands the terminal
+that showed it. The script, `scripts/examples/tutorial.py`, is a loop as TensorFlow's tutorials have
+it and knows nothing of tfe; it saves every 100 steps and restores what is newest.
+"""
+
+
+def main():
+    home = pathlib.Path(tempfile.mkdtemp(prefix="tfe-first-hour-"))
+    shutil.copy(ROOT / "scripts/examples/tutorial.py", home)
+    play = Play(home)
+    try:
+        story(play)
+    except Failed as failure:
+        print(f"first_hour.py: {failure}", file=sys.stderr)
+        return 1
+    finally:
+        play.end()
+        shutil.rmtree(home, ignore_errors=True)
+    print(INTRO)
+    print("\n".join(play.out).rstrip())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
