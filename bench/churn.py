@@ -1,6 +1,6 @@
 """bench/churn.py: a fleet of spot machines that come and go: how much of the time was useful, and what became of the rest.
 
-    churn.py [--quick] [--strict] [--hours H] [--machines N] [--seed S] --out FILE
+    churn.py [--quick] [--strict] [--no-memory] [--hours H] [--machines N] [--seed S] --out FILE
 
 A made-up trace of two hours, played 60 times as fast: a minute of it is a second here. A machine lives for 40 minutes on
 average and another takes its place after 5. A third of them goes without a warning (everything on it is killed with
@@ -8,9 +8,12 @@ SIGKILL at once), the others are warned 8 s ahead, and are killed when these are
 own are not compressed (EC2 warns 120 s ahead, Google 30 s), so the shares here are far worse than those of a real fleet:
 a standstill of 0.5 s counts as half a minute of the trace.
 
-Trainers take a step every 50 ms, all together or not at all, and save every 5 minutes of the trace. Useful is a step that
+Trainers take a step every 50 ms, all together or not at all, save every 5 minutes of the trace, and keep their state in the
+agents' memory through the package's own parts (--no-memory: on disk alone; what it was like before). Useful is a step that
 no later one had to repeat. The rest of the time is standstill (from the last step of one epoch to the first of the
-next), work done again, and saving. Each is put down to the cause of the epoch that came after it."""
+next), work done again, and saving. Each is put down to the cause of the epoch that came after it. The goals: at least 92 %
+of the time useful, and at most 0.5 % of it work done again (--quick, on a machine that may be busy: 75 % and 2 %; without the
+memory it is 5 % and more), none of that where a machine was warned."""
 
 import argparse
 import json
@@ -18,19 +21,21 @@ import os
 import pathlib
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "scripts" / "lib"))
-from fleet import Failed, Fleet, program, wait_for  # noqa: E402
+from fleet import Failed, Fleet, wait_for  # noqa: E402
+from programs import descendants  # noqa: E402
 
 MINUTE = 1.0  # of the trace, in seconds here
-STEP_S, SAVE_EVERY_S, SAVE_S = 0.05, 5 * MINUTE, 0.02
+STEP_S, SAVE_EVERY_S, SAVE_S, STATE_BYTES = 0.05, 5 * MINUTE, 0.02, 1 << 18
 LIFE, GAP, WARNING_S = 40 * MINUTE, 5 * MINUTE, 8.0
 UNWARNED = 1 / 3
+USEFUL, DONE_AGAIN = 0.92, 0.005  # goals, shares of the time
+QUICK_USEFUL, QUICK_DONE_AGAIN = 0.75, 0.02
 TRAINER = HERE / "churn_trainer.py"
 
 
@@ -48,28 +53,11 @@ def make_trace(machines, length, rng):
     return sorted(trace)
 
 
-def descendants(pid):
-    """Every process below pid: what is on its machine."""
-    parents = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                pass
-    found, grown = {pid}, True
-    while grown:
-        more = {child for child, parent in parents.items() if parent in found} - found
-        found |= more
-        grown = bool(more)
-    return found
-
-
 class Machines:
     """Agents of one job, one per machine of the trace."""
 
-    def __init__(self, fleet, machines):
-        self.fleet, self.most, self.born = fleet, machines, 0
+    def __init__(self, fleet, machines, state_bytes):
+        self.fleet, self.most, self.state_bytes, self.born = fleet, machines, state_bytes, 0
         self.here = {}  # place: (agent, its notice file)
 
     def come(self, place):
@@ -77,8 +65,9 @@ class Machines:
         name = f"m{self.born}"
         notice = self.fleet.directory / f"notice.{name}"
         agent = self.fleet.start_agent(
-            name, TRAINER, self.fleet.directory, STEP_S, SAVE_EVERY_S, SAVE_S,
-            options=[f"--nnodes=1:{self.most}", f"--notice=file:{notice}", "--stop-grace=0.5s", "--grow-wait=10s"])
+            name, TRAINER, self.fleet.directory, STEP_S, SAVE_EVERY_S, SAVE_S, self.state_bytes,
+            options=["--preload=tfe._channel,tfe._state", f"--nnodes=1:{self.most}",
+                     f"--notice=file:{notice}", "--stop-grace=0.5s", "--grow-wait=10s"])
         self.here[place] = (agent, notice)
 
     def warn(self, place):
@@ -86,7 +75,7 @@ class Machines:
 
     def go(self, place):
         agent, _ = self.here.pop(place)
-        for pid in descendants(agent.pid):
+        for pid in {agent.pid, *descendants(agent.pid)}:
             try:
                 os.kill(pid, 9)
             except ProcessLookupError:
@@ -149,7 +138,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default=str(HERE.parent / "build" / "bench" / "churn.json"))
     parser.add_argument("--quick", action="store_true", help="half an hour of the trace, judged loosely")
-    parser.add_argument("--strict", action="store_true", help="exit 1 if less than half of the time was useful, or a warning did not save all work")
+    parser.add_argument("--strict", action="store_true", help="exit 3 where a goal is missed")
+    parser.add_argument("--no-memory", action="store_true", help="the state is on disk alone, as it was before agents kept it: for comparison, not judged")
     parser.add_argument("--hours", type=float)
     parser.add_argument("--machines", type=int, default=6)
     parser.add_argument("--seed", type=int, default=4, help="of the trace (4: machines go with and without a warning in its first half hour, too)")
@@ -159,7 +149,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-churn-"))
     try:
         with Fleet(folder, "--ttl=3s", "--gather=0.5s") as fleet:
-            machines = Machines(fleet, options.machines)
+            machines = Machines(fleet, options.machines, 0 if options.no_memory else STATE_BYTES)
             began, ended = play(fleet, machines, trace, length, print)
             for place in list(machines.here):
                 machines.go(place)
@@ -180,16 +170,24 @@ def main():
     rest = total - share * total - sum(stood + again for _, stood, again in lost.values())
     print(f"{'steps, saves':16} {'':6} {rest:12.2f} {'':7} {'':12} {100 * rest / total:6.1f} %")
     rows.append({"case": "churn lost to slow steps and saves", "n": 1, "value": rest, "unit": "s", "floor": None, "ratio": None})
+    redone = sum(again for _, _, again in lost.values()) / total
+    print(f"work done again: {100 * redone:.2f} % of the time")
+    rows.append({"case": "churn done again share", "n": 1, "value": redone, "unit": "share", "floor": None, "ratio": None})
     path = pathlib.Path(options.out)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n")
-    _, _, again = lost.get("preempted", (0, 0.0, 0.0))
-    if again and (options.strict or options.quick):
-        sys.exit(f"warned of, and {again:.2f} s of work were lost all the same")
-    least = 0.5 if options.strict else 0.25 if options.quick else 0.0
-    if share < least:
-        sys.exit(f"less than {100 * least:.0f} % of the time was useful")
+    missed = []
+    if (options.strict or options.quick) and not options.no_memory:
+        least, most = (QUICK_USEFUL, QUICK_DONE_AGAIN) if options.quick else (USEFUL, DONE_AGAIN)
+        if share < least:
+            missed.append(f"less than {100 * least:.0f} % of the time was useful")
+        if redone > most:
+            missed.append(f"more than {100 * most:.1f} % of the time was work that had been done before")
+        if lost.get("preempted", (0, 0, 0))[2]:
+            missed.append("warned of, and work was lost all the same")
+    print(*missed, sep="\n", end="\n" if missed else "")
+    return 3 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,119 +1,291 @@
 """A trainer without TensorFlow that behaves like one: nobody takes a step alone.
 
-Usage: churn_trainer.py DIRECTORY STEP_S SAVE_EVERY_S SAVE_S
-Rank 0 listens on its port of TF_CONFIG, the others connect; a step is a byte to everybody and a byte back. Whoever loses
-a peer ends with a collective's error. Rank 0 writes each step that is done into DIRECTORY/steps.EPOCH.jsonl and saves
-into DIRECTORY/checkpoint, every SAVE_EVERY_S and when it is asked; each save holds up training for SAVE_S, and after one
-that it was asked for it stands still until it is told to stop, as tfe.Checkpointer does. It starts from there. It is on the script channel by hand (PROTOCOL.md, section 10)."""
+Usage: churn_trainer.py DIRECTORY STEP_S SAVE_EVERY_S SAVE_S STATE_BYTES
+Every rank listens on its port of TF_CONFIG, and all but rank 0 connect to that one's; a step is a byte to everybody and a
+byte back. Whoever loses a peer ends with a collective's error. Rank 0 writes each step that is done into
+DIRECTORY/steps.EPOCH.jsonl and saves into DIRECTORY/checkpoint, every SAVE_EVERY_S and when it is asked; each save takes
+SAVE_S. As with tfe.Checkpointer, those of an interval are written beside the steps where memory has the state, and after
+one that they were asked for all stand still until they are told to stop.
+
+The state, STATE_BYTES that follow from the step, is on every rank whole. The package's own parts keep it in the agent's
+memory, as often as they think it worth its time, and choose what all ranks go on from (STATE_BYTES 0: from the disk)."""
 
 import json
 import os
 import pathlib
-import select
 import socket
 import sys
+import threading
 import time
 
+import numpy as np
+from tfe import _agree, _place, _state
+from tfe._channel import channel
 
-STAND_STILL_S = 10.0
-
-
-class Channel:
-    """What the agent is told, and what it asks."""
-
-    def __init__(self, epoch, rank):
-        self.epoch, self.rank, self.agent = epoch, rank, os.environ["TFE_SOCKET"]
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(os.path.join(os.path.dirname(self.agent), f"script-{os.getpid()}"))
-        self.socket.setblocking(False)
-        self.asked, self.must_stop = 0, False
-        self.say("hello", pid=os.getpid(), listens=True)
-
-    def say(self, kind, **more):
-        try:
-            self.socket.sendto(json.dumps({"type": kind, "epoch": self.epoch, "rank": self.rank, **more}).encode(), self.agent)
-        except OSError:
-            pass
-
-    def listen(self):
-        try:
-            while True:
-                message = json.loads(self.socket.recv(8192))
-                self.asked = max(self.asked, message.get("number", 0))
-                self.must_stop = self.must_stop or message["type"] == "stop"
-        except OSError:
-            pass
-
-    def stand_still(self):
-        """So that no step is done that would be lost; not for ever, for the cluster may stay."""
-        end = time.monotonic() + STAND_STILL_S
-        while not self.must_stop and time.monotonic() < end:
-            select.select([self.socket], [], [], end - time.monotonic())
-            self.listen()
+STAND_STILL_S, ASK_S = 10.0, 2.0
+STEP, KEEP, END = b"x", b"k", b"e"  # KEEP: and take a snapshot after it
+PREEMPTED = 143
 
 
-def peers_of(rank, workers):
-    """Rank 0: a connection from everybody else. The others: one to rank 0."""
-    host, _, port = workers[0].rpartition(":")
-    if rank > 0:
+def parts_of(step, size):
+    """What a training has after so many steps."""
+    return [_state.Part("step", "", "int64", (), np.array([step]).view(np.uint8)),
+            _state.Part("weights", "", "int64", (size // 8,), np.full(size // 8, step * 7).view(np.uint8))]
+
+
+def step_of(snapshot, size):
+    """What was put back must be one step's whole state: a bug of the package, and no loss of a peer, if it is not."""
+    for part, expected in zip(snapshot.parts, parts_of(snapshot.held.step, size), strict=True):
+        if bytes(part.data) != bytes(expected.data):
+            sys.exit(f"the state of step {snapshot.held.step} is torn")
+    return snapshot.held.step
+
+
+class Peers:
+    """Rank 0: a connection from everybody else. The others: one to rank 0. What they say first are lines of JSON."""
+
+    def __init__(self, rank, workers):
+        host, _, port = workers[rank].rpartition(":")
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._listener.bind(("0.0.0.0", int(port)))
+        self._listener.listen(64)
+        self._listener.settimeout(30)
+        self.files = {}  # rank: both ways to it
+        if rank > 0:
+            host, _, port = workers[0].rpartition(":")
+            self.files[0] = self._first(host, int(port)).makefile("rwb", buffering=0)
+            self.say(0, rank)
+            return
+        while len(self.files) < len(workers) - 1:
+            made = self._listener.accept()[0].makefile("rwb", buffering=0)
+            said = made.readline()
+            if said:  # nothing: who only looked whether this port listens
+                self.files[json.loads(said)] = made
+
+    def _first(self, host, port):
         end = time.monotonic() + 30
         while True:
             try:
-                return [socket.create_connection((host, int(port)), 5)]
+                made = socket.create_connection((host, port), 5)
+                made.settimeout(None)
+                return made
             except OSError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.02)
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    listener.bind(("0.0.0.0", int(port)))
-    listener.listen(64)
-    listener.settimeout(30)
-    return [listener.accept()[0] for _ in workers[1:]]
+
+    def say(self, rank, what):
+        self.write(rank, json.dumps(what).encode() + b"\n")
+
+    def hear(self, rank):
+        return json.loads(self.files[rank].readline() or self._closed())
+
+    def write(self, rank, data):
+        left = memoryview(data)
+        while left:
+            left = left[self.files[rank].write(left):]
+
+    def order(self, order):
+        for rank in self.files:
+            self.write(rank, order)
+
+    def read(self, rank, size):
+        data = b""
+        while len(data) < size:
+            data += self.files[rank].read(size - len(data)) or self._closed()
+        return data
+
+    def _closed(self):
+        raise ConnectionError("closed")
+
+
+class State:
+    """The state in the agent's memory: what tfe._memory does with TensorFlow's tensors and collectives."""
+
+    def __init__(self, peers, rank, world, size):
+        self._peers, self._rank, self._world, self._size = peers, rank, world, size
+        self._run = f"{os.environ.get('TFE_JOB', '')} {os.environ.get('TFE_RUN', '')}"
+        self._buffers, self._pace = None, None
+
+    def restore(self, disk):
+        """The step that all ranks go on from. disk: (epoch, step) of the newest checkpoint, or None."""
+        choice = None
+        if self._size:
+            existing = parts_of(0, self._size)
+            held = [snapshot for snapshot in self._left() if _state.fits(snapshot.parts, existing)]
+            choice = self._chosen(_state.digest_of(existing), held, disk)
+        step = step_of(self._same(choice, held), self._size) if choice else self._told(disk[1] if disk else 0)
+        if self._size and not self._buffers:
+            channel().ask_memory(_state.size_of(existing))
+        # Rank 0's alone: the others hear of it with each step.
+        self._pace = _agree.Pace(None, 0, None, step)
+        return step
+
+    def _told(self, what):
+        """Rank 0's word, on all ranks."""
+        if self._rank > 0:
+            return self._peers.hear(0)
+        for rank in self._peers.files:
+            self._peers.say(rank, what)
+        return what
+
+    def _left(self):
+        here = channel()
+        here.ask_memory(0)
+        end = time.monotonic() + ASK_S
+        while here.memory is None and time.monotonic() < end:
+            here.wait(end - time.monotonic())
+        self._take()
+        return self._buffers.whole() if self._buffers else []
+
+    def _take(self):
+        here = channel()
+        if here.memory is not None:
+            (file, size, _), here.memory = here.memory, None
+            if file >= 0:
+                self._buffers = _state.Buffers(_state.map_memory(file, size), self._run)
+
+    def _chosen(self, existing, held, disk):
+        offer = {"existing": existing, "held": [snapshot.held for snapshot in held]}
+        if self._rank > 0:
+            self._peers.say(0, offer)
+            found = self._told(None)
+            return found and _state.Choice(_state.Held(*found[0]), *found[1:])
+        return self._told(_state.choose([offer, *(self._peers.hear(rank) for rank in range(1, self._world))], disk))
+
+    def _same(self, choice, held):
+        """The chosen snapshot: this rank's own, or by way of rank 0 that of the first who has it."""
+        own = next((snapshot for snapshot in held if snapshot.held.is_same(choice.held)), None)
+        source, size = choice.holders[0], choice.held.size
+        body = own.body.tobytes() if own else None
+        lacking = [rank for rank in range(self._world) if rank not in choice.holders]
+        if lacking and source == self._rank != 0:
+            self._peers.write(0, body)
+        elif lacking and self._rank == 0:
+            if source != 0:
+                body = self._peers.read(source, size)
+            for rank in lacking:
+                if rank != 0:
+                    self._peers.write(rank, body)
+        elif self._rank in lacking:
+            body = self._peers.read(0, size)
+        if own:
+            return own
+        received = _state.read_body(np.frombuffer(body, np.uint8), choice.held.epoch, choice.held.step)
+        if received is None or received.held != choice.held:
+            sys.exit(f"the state of step {choice.held.step} came as something else")
+        return received
+
+    @property
+    def is_kept(self):
+        return self._buffers is not None
+
+    def is_due(self, step):
+        return self._size > 0 and self._pace.is_due(step)
+
+    def keep(self, step):
+        began, here, parts = time.monotonic(), channel(), parts_of(step, self._size)
+        self._take()
+        if self._buffers:
+            self._buffers.write(_place.epoch(), step, parts)
+            here.kept(step)
+            self._pace.took(time.monotonic() - began)
+
+
+def stand_still():
+    """So that no step is done that would be lost; not for ever, for the cluster may stay."""
+    here, end = channel(), time.monotonic() + STAND_STILL_S
+    while here.stop_by is None and time.monotonic() < end:
+        here.wait(end - time.monotonic())
+
+
+def follow(peers, state, step):
+    """The part of all ranks but 0."""
+    while True:
+        order = peers.read(0, 1)
+        if order == END:
+            stand_still()
+            os._exit(PREEMPTED)
+        step += 1
+        peers.write(0, STEP)
+        if order == KEEP:
+            state.keep(step)
+        channel().progress(step)
+        channel().poll()
+
+
+class Saver:
+    """Rank 0's checkpoints."""
+
+    def __init__(self, directory, save_s):
+        self.path, self._save_s, self._thread, self.at = directory / "checkpoint", save_s, threading.Thread(), time.monotonic()
+
+    def newest(self):
+        """(epoch, step), or None."""
+        return tuple(map(int, self.path.read_text().split())) if self.path.exists() else None
+
+    def save(self, step, answers, is_beside):
+        if self._thread.is_alive():
+            self._thread.join()
+        self._thread = threading.Thread(target=self._write, args=(step, answers))
+        self._thread.start()
+        if not is_beside:
+            self._thread.join()
+        self.at = time.monotonic()
+
+    def _write(self, step, answers):
+        time.sleep(self._save_s)
+        hidden = self.path.with_suffix(f".{_place.epoch()}")
+        hidden.write_text(f"{_place.epoch()} {step}")
+        hidden.rename(self.path)
+        channel().checkpoint(step, str(self.path), answers)
+
+
+def lead(peers, state, saver, step, directory, step_s, save_every_s):
+    here, talk_s = channel(), 0.0
+    log = open(directory / f"steps.{_place.epoch()}.jsonl", "a", encoding="utf-8", buffering=1)
+    while True:
+        order = KEEP if state.is_due(step + 1) else STEP
+        time.sleep(max(0.0, step_s - talk_s))
+        began = time.monotonic()
+        peers.order(order)
+        for peer in peers.files:
+            peers.read(peer, 1)
+        talk_s = time.monotonic() - began  # part of a step, as an all-reduce is
+        step += 1
+        log.write(json.dumps({"step": step, "time": time.time()}) + "\n")
+        if order == KEEP:
+            state.keep(step)
+        here.progress(step)
+        here.poll()
+        is_asked, is_last = here.save_number > here.answered, here.stop_by is not None
+        if is_asked or is_last:
+            saver.save(step, here.save_number, is_beside=False)
+        elif time.monotonic() - saver.at > save_every_s:
+            saver.save(step, 0, is_beside=state.is_kept)
+        if is_asked:
+            stand_still()
+        if here.stop_by is not None:
+            peers.order(END)
+            os._exit(PREEMPTED)
 
 
 def main():
     directory = pathlib.Path(sys.argv[1])
-    step_s, save_every_s, save_s = map(float, sys.argv[2:])
-    epoch, rank = int(os.environ["TFE_EPOCH"]), int(os.environ["TFE_RANK"])
+    step_s, save_every_s, save_s = map(float, sys.argv[2:5])
+    rank, saver = _place.rank(), Saver(directory, save_s)
     workers = json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]
-    checkpoint = directory / "checkpoint"
-    channel = Channel(epoch, rank)
+    channel().listen()
     try:
-        peers = peers_of(rank, workers)
-        for peer in peers:
-            peer.settimeout(None)
-        step = int(checkpoint.read_text()) if checkpoint.exists() else 0
-        log = open(directory / f"steps.{epoch}.jsonl", "a", encoding="utf-8", buffering=1) if rank == 0 else None
-        saved_at, answered = time.monotonic(), 0
-        while True:
-            if rank > 0:  # one byte a step, and back
-                if not peers[0].recv(1):
-                    raise ConnectionError("closed")
-                channel.listen()
-                peers[0].sendall(b"s" if channel.must_stop else b"x")
-                continue
-            time.sleep(step_s)
-            for peer in peers:
-                peer.sendall(b"x")
-            if not all([peer.recv(1) for peer in peers]):
-                raise ConnectionError("closed")
-            step += 1
-            log.write(json.dumps({"step": step, "time": time.time()}) + "\n")
-            channel.say("progress", step=step)
-            channel.listen()
-            asked = channel.asked
-            if asked > answered or time.monotonic() - saved_at > save_every_s:
-                time.sleep(save_s)
-                hidden = checkpoint.with_suffix(f".{epoch}")
-                hidden.write_text(str(step))
-                hidden.rename(checkpoint)
-                channel.say("checkpoint", step=step, path=str(checkpoint), answers=asked)
-                if asked > answered:
-                    channel.stand_still()
-                saved_at, answered = time.monotonic(), asked
-            if channel.must_stop:
-                sys.exit(0)
+        peers = Peers(rank, workers)
+        state = State(peers, rank, len(workers), int(sys.argv[5]))
+        step = state.restore(saver.newest())
+        channel().progress(step, restored=True)
+        if rank > 0:
+            follow(peers, state, step)
+        else:
+            lead(peers, state, saver, step, directory, step_s, save_every_s)
     except OSError as error:
         # As TensorFlow says it.
         print(f"UnavailableError: Collective ops is aborted by: {error}", file=sys.stderr, flush=True)

@@ -78,7 +78,7 @@ def main():
         floors = floors or values
     counts = shutil.which("valgrind") is not None
     if not counts:
-        print("  valgrind is not installed: no instructions are counted")
+        print("NOT JUDGED core: instructions, without valgrind")
     counted = [instructions("renew", "renew", leases, 2000) / 2000 for leases in (sizes[:2] if options.quick else sizes) if counts]
     for leases, value in zip(sizes, counted):
         figures.add(f"renewal, {leases} leases, counted", [value], "instructions", [counted[0]], ("ratio<=", 1.25), exact=True)

@@ -18,6 +18,7 @@
 #include "bench/machine.h"
 #include "common/base/mem.h"
 #include "server/core/rdzv.h"
+#include "tests/wishes.h"
 
 static unsigned long long allocations;
 static unsigned long long held;
@@ -67,15 +68,7 @@ static int join_all(uint32_t leases)
                                     .u.join = {.job = job,
                                                .node = node,
                                                .node_name = node,
-                                               .min_nodes = job_max + 1,
-                                               .max_nodes = job_max + 1,
-                                               .nproc = 1,
-                                               .max_restarts = MSG_UNSET,
-                                               .gather_ms = MSG_UNSET,
-                                               .grow_wait_ms = MSG_UNSET,
-                                               .stop_grace_ms = MSG_UNSET,
-                                               .elastic_timeout_ms = MSG_UNSET,
-                                               .chief_grace_ms = MSG_UNSET}};
+                                               .spec = no_wishes(job_max + 1, job_max + 1, 1)}};
         const int rc = step((struct rdzv_event){.type = RDZV_MESSAGE, .session = i, .msg = &msg});
         if (rc) {
             return rc;
@@ -106,8 +99,7 @@ __attribute__((noinline)) static int renew(uint32_t leases, uint32_t count)
     return 0;
 }
 
-/* --- jobs that run -------------------------------------------------------------------------------
- */
+/* --- jobs that run --- */
 
 /* What agents and the disk say to an action. An action's strings are gone with the next step, so
  * what is to be said is kept in here, in the order in which it was asked for. */
@@ -261,15 +253,7 @@ static int join_jobs(uint32_t nodes, uint32_t per_job)
                                     .u.join = {.job = job,
                                                .node = node,
                                                .node_name = node,
-                                               .min_nodes = per_job - 1,
-                                               .max_nodes = per_job,
-                                               .nproc = 1,
-                                               .max_restarts = 3,
-                                               .gather_ms = MSG_UNSET,
-                                               .grow_wait_ms = MSG_UNSET,
-                                               .stop_grace_ms = MSG_UNSET,
-                                               .elastic_timeout_ms = MSG_UNSET,
-                                               .chief_grace_ms = MSG_UNSET}};
+                                               .spec = no_wishes(per_job - 1, per_job, 1)}};
         if (say(i, &msg)) {
             return 1;
         }
@@ -434,8 +418,9 @@ int main(int argc, char **argv)
     const uint32_t leases = (uint32_t)strtoul(argv[2], NULL, 10);
     const struct rdzv_config config = {.incarnation = 1,
                                        .ttl_ms = 10000,
-                                       .gather_ms = 3000,
+                                       .wishes = usual_wishes(),
                                        .gather_max_ms = 30000,
+                                       .probe_rate = UINT32_MAX, /* time stands still here */
                                        .max_sessions = leases + 1};
     const bool runs =
         strcmp(argv[1], "jobs") == 0 || (argc == 4 && strcmp(argv[3], "running") == 0);

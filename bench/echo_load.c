@@ -187,5 +187,7 @@ int main(int argc, char **argv)
     }
     (void)printf("{\"answers\": %llu, \"seconds\": %.6f}\n", (unsigned long long)load.answers,
                  machine_s() - began);
+    (void)fflush(stdout);
+    (void)getchar(); /* and again, before the echo has to close all of these */
     return 0;
 }

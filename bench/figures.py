@@ -16,9 +16,15 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scripts" / "lib"))
+
+import programs  # noqa: E402
+
 BIN = pathlib.Path(os.environ["TFE_BIN_DIR"])
 CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = CORES[0], CORES[-1]
+# The exit status of a benchmark whose figures missed their goals; anything else that goes wrong is another.
+MISSED = 3
 
 
 def arguments(description, add_options=None):
@@ -76,30 +82,23 @@ class Figures:
         if not self.rows:
             print("no case was measured")
             return 1
-        return 1 if self.beyond else 0
+        return MISSED if self.beyond else 0
 
 
-class Server:
+class Server(programs.Server):
     """tfe-rdzv on its own core, in a directory of its own."""
 
     def __init__(self, *options, state_dir=None, port=0):
         self.owns_dir = state_dir is None
         self.dir = pathlib.Path(state_dir or tempfile.mkdtemp(prefix="tfe-bench-"))
-        self.options = [str(o) for o in options]
-        self.port = port
+        super().__init__(self.dir / "state", self.dir / "log", "--max-half-open-per-address=4096", *options, port=port,
+                         before=("taskset", "-c", str(SERVER_CORE)))
         self.start()
 
     def start(self):
-        with open(self.dir / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                ["taskset", "-c", str(SERVER_CORE), str(BIN / "server" / "tfe-rdzv"), "--port", str(self.port), "--bind",
-                 "127.0.0.1", "--state-dir", str(self.dir / "state"), "--max-half-open-per-address", "4096",
-                 *self.options], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        if "listening on" not in line:
-            sys.exit("tfe-rdzv did not start:\n" + (self.dir / "log").read_text()[-2000:])
-        self.port = int(line.rsplit(":", 1)[1])
-        self.pid = self.process.pid
+        super().start()
+        if not self.listens():
+            sys.exit("tfe-rdzv did not start:\n" + self.log.read_text()[-2000:])
 
     def cpu_s(self):
         # The clock that clock_getcpuclockid(3) names; what /proc says comes in hundredths.
@@ -113,11 +112,6 @@ class Server:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
     def __enter__(self):
         return self
 
@@ -125,6 +119,12 @@ class Server:
         self.kill()
         if self.owns_dir:
             shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def ahead():
+    """What puts a program before anything else on its core, or nothing where this user may not."""
+    prefix = ("chrt", "-f", "1")
+    return prefix if subprocess.run((*prefix, "true"), stderr=subprocess.DEVNULL, check=False).returncode == 0 else ()
 
 
 class Load:
@@ -169,11 +169,15 @@ class Load:
         self.process.stdout.close()
 
 
-def crypto(*what):
+def crypto_facts(*what):
     out = subprocess.run([str(BIN / "bench" / "tfe-bench-crypto"), *map(str, what)], capture_output=True, text=True)
     if out.returncode:
         sys.exit(out.stderr)
-    return json.loads(out.stdout)["seconds"]
+    return json.loads(out.stdout)
+
+
+def crypto(*what):
+    return crypto_facts(*what)["seconds"]
 
 
 class Echo:
@@ -193,8 +197,16 @@ class Echo:
 
     cpu_s = Server.cpu_s
 
-    def per_cpu_s(self, connections, window, seconds, rate=0):
-        """Answers per second of the echo's own processor time: to a window of requests always under way, or so many a second."""
+    def per_cpu_s(self, *load):
+        """Answers per second of the echo's own processor time."""
+        return self._answers(*load)[0]
+
+    def per_s(self, *load):
+        """… of time."""
+        return self._answers(*load)[1]
+
+    def _answers(self, connections, window, seconds, rate=0):
+        """Both: to a window of requests always under way, or so many a second."""
         load = subprocess.Popen(["taskset", "-c", str(LOAD_CORE), str(BIN / "bench" / "tfe-bench-echo-load"),
                                  "sealed" if self.kind == "sealed" else "plain", str(self.port), str(connections),
                                  str(window), str(seconds), *([str(rate)] if rate else [])],
@@ -202,9 +214,12 @@ class Echo:
         if not load.stdout.readline():
             sys.exit("the echo's load ended")
         before = self.cpu_s()
-        out, _ = load.communicate("\n")
-        answers = json.loads(out)["answers"]
-        return answers / (self.cpu_s() - before)
+        load.stdin.write("\n")
+        load.stdin.flush()
+        facts = json.loads(load.stdout.readline())
+        used = self.cpu_s() - before  # before the load ends: closing its connections is no part of an answer
+        load.communicate()
+        return facts["answers"] / used, facts["answers"] / facts["seconds"]
 
     def __enter__(self):
         return self

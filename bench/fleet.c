@@ -10,13 +10,16 @@
 #include <sys/queue.h>
 
 #include "bench/machine.h"
+#include "common/base/backoff.h"
 #include "common/base/table.h"
 #include "common/net/channel.h"
 #include "common/net/limits.h"
+#include "common/net/node_id.h"
 #include "common/wire/seal.h"
+#include "tests/wishes.h"
 
 #define LATENCIES_MAX (1u << 20) /* kept since the mark; more are counted, not kept */
-#define SECONDS_MAX 600          /* of the histogram of WELCOMEs */
+#define TENTHS_MAX 6000          /* of a second, of the histogram of WELCOMEs */
 #define FIRST_PORT 10000
 /* As agent/core/link.c: the least wait after a lost connection, the first wait after a failed try,
  * and the longest before the first WELCOME. */
@@ -50,8 +53,9 @@ struct agent {
     uint32_t answered;
     uint64_t sent_us;
     uint64_t started_us;
-    uint64_t received; /* at the mark */
-    char node[32];
+    uint64_t received; /* bytes on this connection since the mark */
+    struct tfe_id node;
+    char node_secret[MSG_NODE_SECRET_CHARS + 1];
 };
 TAILQ_HEAD(agent_list, agent);
 
@@ -69,6 +73,7 @@ struct fleet {
     struct fleet_config config;
     struct hello_facts facts;
     struct agent *agents;
+    uint64_t *ids; /* the first bytes of each agent's node id, to find it by */
     struct agent_list to_connect;
     uint32_t n_connecting;
     uint32_t window;
@@ -80,7 +85,7 @@ struct fleet {
     uint32_t *latencies;
     size_t n_latencies;
     uint32_t *sorted;
-    uint32_t welcomes[SECONDS_MAX];
+    uint32_t welcomes[TENTHS_MAX];
     uint32_t n_welcomes;
     uint64_t last_welcome_us;
 };
@@ -99,8 +104,7 @@ static void say(struct agent *a, const struct tfe_msg *msg)
     }
 }
 
-/* --- renewals -----------------------------------------------------------------------------------
- */
+/* --- renewals --- */
 
 static void renew(struct agent *a)
 {
@@ -151,8 +155,7 @@ static void arm_renewal(struct agent *a)
     arm(a, (uint64_t)ms * (800 + randombytes_uniform(401)));
 }
 
-/* --- epochs --------------------------------------------------------------------------------------
- */
+/* --- epochs --- */
 
 /* Two ports in turn, odd and even epochs, and another pair where the server wants fresh ones. */
 static uint16_t port_of(const struct agent *a, uint64_t epoch)
@@ -192,6 +195,7 @@ static bool wants(void *ctx, struct channel *ch, uint8_t type, size_t n)
 {
     struct agent *a = ctx;
     (void)ch;
+    a->received += SEAL_HEADER_BYTES + n + SEAL_TAG_BYTES;
     if (type != MSG_TABLE) {
         return true;
     }
@@ -303,30 +307,43 @@ static void on_stop(struct agent *a, const struct msg_stop *stop)
     }
 }
 
+static const struct agent *find_agent(const struct fleet *f, const char *node)
+{
+    struct tfe_id id;
+    uint64_t first;
+    if (id_set(&id, node)) {
+        return NULL;
+    }
+    memcpy(&first, id.text, sizeof first);
+    for (uint32_t i = 0; i < f->config.n; i++) {
+        if (f->ids[i] == first && id_compare(&f->agents[i].node, &id) == 0) {
+            return &f->agents[i];
+        }
+    }
+    return NULL;
+}
+
 static void on_probe(struct agent *a, const struct msg_probe *probe)
 {
     enum tfe_probe_result result = PROBE_ANSWERED_OURS;
     if (probe->kind == PROBE_SUSPECT) {
-        unsigned number;
-        const bool ours =
-            sscanf(probe->node, "sim-%u-", &number) == 1 && number < a->fleet->config.n;
-        result = ours && a->fleet->agents[number].wanted ? PROBE_ACCEPTED : PROBE_REFUSED;
+        const struct agent *other = find_agent(a->fleet, probe->node);
+        result = other && other->wanted ? PROBE_ACCEPTED : PROBE_REFUSED;
     }
     say(a, &(struct tfe_msg){.type = MSG_PROBED,
                              .u.probed = {.probe = probe->probe, .result = result}});
 }
 
-/* --- connections ---------------------------------------------------------------------------------
- */
+/* --- connections --- */
 
 static void connect_more(struct fleet *f);
 
-static void on_established(void *ctx, struct channel *ch, enum token_role role)
+static void on_established(void *ctx, struct channel *ch, const struct principal *by)
 {
     struct agent *a = ctx;
     const struct fleet_config *config = &a->fleet->config;
     char label[32];
-    (void)role;
+    (void)by;
     (void)snprintf(label, sizeof label, "sim-%u", config->first_label + a->number);
     a->connecting = false;
     a->fleet->n_connecting--;
@@ -342,37 +359,33 @@ static void on_established(void *ctx, struct channel *ch, enum token_role role)
         connect_more(a->fleet);
         return;
     }
-    say(a, &(struct tfe_msg){.type = MSG_JOIN,
-                             .u.join = {.job = config->job,
-                                        .node = a->node,
-                                        .node_name = label,
-                                        .min_nodes = config->min_nodes,
-                                        .max_nodes = config->max_nodes,
-                                        .nproc = 1,
-                                        .max_restarts = MSG_UNSET,
-                                        .gather_ms = config->gather_ms,
-                                        .grow_wait_ms = MSG_UNSET,
-                                        .stop_grace_ms = MSG_UNSET,
-                                        .elastic_timeout_ms = MSG_UNSET,
-                                        .highest_epoch = a->highest,
-                                        .running_epoch = a->epoch,
-                                        .script_digest = 1}});
+    struct tfe_msg join = {.type = MSG_JOIN,
+                           .u.join = {.job = config->job,
+                                      .node = a->node.text,
+                                      .node_secret = a->node_secret,
+                                      .node_name = label,
+                                      .spec = no_wishes(config->min_nodes, config->max_nodes, 1),
+                                      .highest_epoch = a->highest,
+                                      .running_epoch = a->epoch}};
+    join.u.join.spec.gather_ms = config->gather_ms;
+    join.u.join.spec.script_digest = 1;
+    say(a, &join);
     connect_more(a->fleet);
 }
 
 static void on_welcome(struct agent *a, const struct msg_welcome *welcome)
 {
     struct fleet *f = a->fleet;
-    const uint64_t second = (machine_us() - f->mark_us) / 1000000;
+    const uint64_t tenth = (machine_us() - f->mark_us) / 100000;
     a->renew_ms = ms16(welcome->renew_ms);
     a->spread_ms = ms16(welcome->spread_ms);
-    a->backoff_ms = BACKOFF_FIRST_MS;
+    a->backoff_ms = 0;
     if (!a->welcome) {
         a->welcome = true;
         f->seen.connected++;
         f->n_welcomes++;
         f->last_welcome_us = machine_us() - f->mark_us;
-        f->welcomes[second < SECONDS_MAX ? second : SECONDS_MAX - 1]++;
+        f->welcomes[tenth < TENTHS_MAX ? tenth : TENTHS_MAX - 1]++;
     }
     arm_renewal(a);
 }
@@ -419,11 +432,9 @@ static uint32_t wait_ms(struct agent *a)
         return spread > FIRST_TRY_MS ? FIRST_TRY_MS + randombytes_uniform(spread - FIRST_TRY_MS + 1)
                                      : spread;
     }
-    const uint32_t wait = 1 + randombytes_uniform(a->backoff_ms);
     const uint32_t longest = a->renew_ms ? a->renew_ms : BACKOFF_MAX_MS; /* a third of the ttl */
-    const uint32_t next = 2u * a->backoff_ms;
-    a->backoff_ms = (uint16_t)(next < longest ? next : longest);
-    return wait;
+    a->backoff_ms = (uint16_t)backoff_next(a->backoff_ms, BACKOFF_FIRST_MS, longest);
+    return 1 + randombytes_uniform(a->backoff_ms);
 }
 
 static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const char *detail)
@@ -458,7 +469,7 @@ static void connect_more(struct fleet *f)
         TAILQ_REMOVE(&f->to_connect, a, waiting);
         a->queued = false;
         if (channel_connect(f->base, f->config.info->host, f->config.info->port,
-                            &f->config.info->token, &f->facts, 60000, &ops, a, &a->channel)) {
+                            f->config.info->token, &f->facts, 60000, &ops, a, &a->channel)) {
             arm(a, 100000);
             return;
         }
@@ -491,17 +502,16 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* --- the fleet -----------------------------------------------------------------------------------
- */
+/* --- the fleet --- */
 
 /* The agent's next process: it has a node id of its own, and has seen nothing yet. */
 static void be_born(struct agent *a)
 {
-    uint32_t random;
-    randombytes_buf(&random, sizeof random);
-    (void)snprintf(a->node, sizeof a->node, "sim-%u-%08x", a->number, random);
+    node_secret_make(a->node_secret);
+    (void)node_id_of(a->node_secret, &a->node);
+    memcpy(&a->fleet->ids[a->number], a->node.text, sizeof a->fleet->ids[0]);
     set_epoch(a, 0);
-    a->backoff_ms = BACKOFF_FIRST_MS;
+    a->backoff_ms = 0;
     a->highest = a->table_epoch = 0;
     a->digest = 0;
 }
@@ -514,12 +524,14 @@ int fleet_new(struct event_base *base, const struct fleet_config *config, struct
     }
     f->base = base;
     f->config = *config;
-    f->facts = (struct hello_facts){.version_min = 1, .version_max = 1};
+    f->facts =
+        (struct hello_facts){.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION};
     randombytes_buf(&f->facts.boot_nonce, sizeof f->facts.boot_nonce);
     TAILQ_INIT(&f->to_connect);
     f->agents = calloc(config->n, sizeof *f->agents);
+    f->ids = calloc(config->n, sizeof *f->ids);
     f->latencies = malloc(2 * LATENCIES_MAX * sizeof *f->latencies);
-    if (!f->agents || !f->latencies) {
+    if (!f->agents || !f->ids || !f->latencies) {
         fleet_free(f);
         return TFE_ENOMEM;
     }
@@ -548,6 +560,7 @@ void fleet_free(struct fleet *f)
     free(f->reference[0].hashes);
     free(f->reference[1].hashes);
     free(f->agents);
+    free(f->ids);
     free(f->latencies);
     free(f);
 }
@@ -618,8 +631,7 @@ void fleet_mark(struct fleet *f)
     f->n_welcomes = 0;
     f->last_welcome_us = 0;
     for (uint32_t i = 0; i < f->config.n; i++) {
-        const struct channel *ch = f->agents[i].channel;
-        f->agents[i].received = ch ? channel_received(ch) : 0;
+        f->agents[i].received = 0;
     }
     memset(f->welcomes, 0, sizeof f->welcomes);
 }
@@ -633,8 +645,7 @@ uint64_t fleet_bytes(const struct fleet *f)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < f->config.n; i++) {
-        const struct agent *a = &f->agents[i];
-        bytes += a->channel ? channel_received(a->channel) - a->received : 0;
+        bytes += f->agents[i].received;
     }
     return bytes;
 }
@@ -659,9 +670,11 @@ uint32_t fleet_latency_us(struct fleet *f, double q)
 
 void fleet_welcomes(const struct fleet *f, uint32_t *ret_busiest, uint32_t *ret_all)
 {
+    uint32_t second = 0; /* that ends with this tenth */
     *ret_busiest = 0;
-    for (uint32_t i = 0; i < SECONDS_MAX; i++) {
-        *ret_busiest = f->welcomes[i] > *ret_busiest ? f->welcomes[i] : *ret_busiest;
+    for (uint32_t i = 0; i < TENTHS_MAX; i++) {
+        second += f->welcomes[i] - (i < 10 ? 0 : f->welcomes[i - 10]);
+        *ret_busiest = second > *ret_busiest ? second : *ret_busiest;
     }
     *ret_all = f->n_welcomes;
 }

@@ -1,7 +1,9 @@
 /* bench/floor_crypto.c: the floor of ten thousand joins: the curve operations of their handshakes
  * alone (both sides' are done in one process each, on one core each), and sealing, sending,
- * receiving and opening their tables alone.
+ * receiving and opening their tables alone; and whole handshakes, with a token and with an agent's
+ * own key, without a socket.
  *
+ * Usage: tfe-bench-crypto handshakes N     N of each, in turn, on one core. Prints microseconds.
  * Usage: tfe-bench-crypto curve N          N server's and N client's shares of handshakes, in turn
  * on one core each tfe-bench-crypto tables N BYTES   BYTES to each of N sockets, from one process
  * to another Prints {"seconds": …}. */
@@ -18,6 +20,7 @@
 
 #include "bench/frames.h"
 #include "bench/machine.h"
+#include "common/wire/hello.h"
 
 /* NKpsk0: each side makes an ephemeral key and two shared secrets. */
 static void curve_ops(unsigned long n)
@@ -34,6 +37,75 @@ static void curve_ops(unsigned long n)
             abort();
         }
     }
+}
+
+/* Whatever else this core does. */
+static double used_s(void)
+{
+    return (double)machine_ns(CLOCK_THREAD_CPUTIME_ID) / 1e9;
+}
+
+/* One handshake; adds what the server and the client took. */
+static void shake_hands(struct hello_server *server, const struct token *token, double ret_s[2])
+{
+    static const struct hello_facts facts = {PROTOCOL_VERSION, PROTOCOL_VERSION, 1};
+    static const struct tfe_wall now = {1};
+    uint8_t request[HELLO_REQUEST_MAX];
+    uint8_t response[HELLO_RESPONSE_MAX];
+    size_t n;
+    size_t used;
+    struct seal_session session;
+    struct principal by;
+    struct hello_facts told;
+    struct hello_client *client;
+    const double began = used_s();
+    if (hello_client_start(token, &facts, request, &n, &client)) {
+        abort();
+    }
+    const double asked = used_s();
+    if (hello_server_knock(server, now, request, n) ||
+        hello_server_answer(server, now, &facts, request, n, &used, response, &n, &session, &by,
+                            &told)) {
+        abort();
+    }
+    const double answered = used_s();
+    if (hello_client_finish(client, response, n, &used, &session, &told)) {
+        abort();
+    }
+    hello_client_free(client);
+    ret_s[0] += answered - asked;
+    ret_s[1] += used_s() - answered + asked - began;
+}
+
+static int handshakes(unsigned long n)
+{
+    uint8_t secrets[2][32];
+    uint8_t public_key[32];
+    struct hello_server *server;
+    struct principal by = {.role = PRINCIPAL_AGENT, .scope = PRINCIPAL_EVERY_JOB};
+    struct node_key node_key;
+    struct token tokens[2];
+    double s[2][2] = {{0}};
+    randombytes_buf(secrets, sizeof secrets);
+    randombytes_buf(node_key.secret, sizeof node_key.secret);
+    if (hello_server_new(secrets[0], secrets[1], &server) ||
+        crypto_scalarmult_base(public_key, node_key.secret)) {
+        return 1;
+    }
+    hello_server_mint(server, &(struct token_wish){.role = PRINCIPAL_AGENT}, &tokens[0]);
+    hello_server_enrol(server, public_key, (struct tfe_wall){1000000}, &by, &tokens[1],
+                       &node_key.certificate);
+    tokens[1].node_key = &node_key;
+    machine_pin(0);
+    for (unsigned long i = 0; i < 2 * n; i++) {
+        shake_hands(server, &tokens[i % 2], s[i % 2]);
+    }
+    const double us = 1e6 / (double)n;
+    (void)printf("{\"token\": %.3f, \"key\": %.3f, \"token_client\": %.3f, "
+                 "\"key_client\": %.3f}\n",
+                 us * s[0][0], us * s[1][0], us * s[0][1], us * s[1][1]);
+    hello_server_free(server);
+    return 0;
 }
 
 static int wait_for(pid_t pid)
@@ -206,6 +278,9 @@ int main(int argc, char **argv)
     }
     if (argc == 3 && strcmp(argv[1], "curve") == 0) {
         return curve(strtoul(argv[2], NULL, 10));
+    }
+    if (argc == 3 && strcmp(argv[1], "handshakes") == 0) {
+        return handshakes(strtoul(argv[2], NULL, 10));
     }
     if (argc == 4 && strcmp(argv[1], "tables") == 0) {
         return tables(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));

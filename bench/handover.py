@@ -3,9 +3,9 @@
 Each turn is an agent of its own that joins the next run of a job on one private server; its trainer ends at once. What is
 measured is told by the agent itself (event trainer_started of its log): from the moment when it has opened the frame with
 START to the guard's word that the standby was given environment and descriptors, or that exec has happened. So the way from
-the guard back to the agent is in it. Its floor, in the same turns: a bare fork and exec of the same interpreter, until exec
-has happened (cold). On some machines that alone takes longer than the goal: the cold row is judged by it. A new process waits
-for its turn on a busy machine, so --quick does not judge that row at all.
+the guard back to the agent is in it. The floor of the cold row, in the same turns: a bare vfork and exec of the same
+interpreter by a small program, until exec has happened. A new process waits for its turn on a busy machine, so --quick
+does not judge that row at all.
 """
 import json
 import os
@@ -15,35 +15,18 @@ import tempfile
 import time
 
 from figures import BIN, Figures, arguments
+from programs import Server, clean_environment
 
 GOAL_MS = 2.0
 COLD_RATIO = 1.5
 TURNS = 30
 
 
-def environment(**more):
-    return {**{k: v for k, v in os.environ.items() if not k.startswith("TFE_")}, "TFE_NOTICE": "none", **more}
-
-
-class Server:
-    def __init__(self, folder):
-        self.folder = folder
-        self.process = subprocess.Popen([BIN / "server" / "tfe-rdzv", "--port", "0", "--bind", "127.0.0.1", "--state-dir",
-                                         folder, "--gather", "0", "--ephemeral", "--log-level", "warn"],
-                                        stdout=subprocess.PIPE, text=True, env=environment())
-        if not self.process.stdout.readline().startswith("listening on"):
-            sys.exit("the server did not start")
-
-    def end(self):
-        self.process.terminate()
-        self.process.wait(10)
-
-
 def start(server, script, *options):
     """ms of one agent's only trainer."""
     line = [BIN / "agent" / "tfe-agent", "--new-run", "--log-level=debug", "--log-format=json", "--python", sys.executable,
             "--preload=json", *options, script]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment(TFE_STATE_DIR=server.folder))
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=clean_environment(TFE_STATE_DIR=str(server.state_dir)))
     if done.returncode:
         sys.exit(f"the agent ended with {done.returncode}:\n{done.stderr}")
     events = [json.loads(text) for text in done.stderr.splitlines() if text.startswith("{")]
@@ -54,19 +37,10 @@ def start(server, script, *options):
 
 
 def bare_exec():
-    """ms of fork and exec alone: the pipe's end closes when exec has happened."""
-    ours, theirs = os.pipe2(os.O_CLOEXEC)
-    env = environment()
-    began = time.perf_counter()
-    pid = os.fork()
-    if pid == 0:
-        os.execve(sys.executable, [sys.executable, "-c", ""], env)
-    os.close(theirs)
-    os.read(ours, 1)
-    value = (time.perf_counter() - began) * 1000
-    os.close(ours)
-    os.waitpid(pid, 0)
-    return value
+    """ms of vfork and exec alone, until the interpreter is the kernel's to run."""
+    done = subprocess.run([BIN / "bench" / "tfe-bench-exec", "1", sys.executable, "-c", ""], capture_output=True, text=True,
+                          env=clean_environment(), check=True, timeout=60)
+    return json.loads(done.stdout)[0]
 
 
 def main():
@@ -78,17 +52,18 @@ def main():
         script = os.path.join(folder, "script.py")
         with open(script, "w", encoding="utf-8") as out:
             out.write("import json\nprint(json.dumps('done'))\n")
-        server = Server(os.path.join(folder, "state"))
+        server = Server(os.path.join(folder, "state"), os.path.join(folder, "log"), "--gather=0", "--ephemeral", "--log-level=warn").start()
         try:
+            server.listens()
             for _ in range(turns):
-                for values, how, more in ((warm, "standby", ()), (cold, "exec", ("--no-standby",))):
+                for values, how, more in ((warm, "standby", ()), (cold, "exec", ("--no-standby", "--no-hooks"))):
                     value, was = start(server, script, *more)
                     if was != how:
                         sys.exit(f"started by {was} in place of {how}")
                     values.append(value)
                 floor.append(bare_exec())
         finally:
-            server.end()
+            server.kill()
     figures.add("start_handover, START to the standby", warm, "ms", goal=("value<=", GOAL_MS))
     figures.add("start_handover, START to exec, cold", cold, "ms", floor,
                 None if options.quick else ("ratio<=", COLD_RATIO))

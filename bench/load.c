@@ -2,7 +2,8 @@
  * and prints one JSON object for each.
  *
  * Usage: tfe-bench-load --state-dir DIR --agents N [--nnodes MIN:MAX] [--job NAME] [--first N]
- * [--gather MS] [--silent 1] Commands, one a line (agents are numbered from 0; TIMEOUT in seconds):
+ * [--gather MS] [--silent 1] [--sources N] (from so many addresses in turn, 127.0.0.1 and up)
+ * Commands, one a line (agents are numbered from 0; TIMEOUT in seconds):
  *   connect FROM TO            joins them, and returns at once
  *   mark                       counts, latencies and clocks start here
  *   connected N TIMEOUT        waits until so many hold a lease
@@ -17,12 +18,15 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bench/fleet.h"
@@ -35,6 +39,24 @@ struct load {
     uint64_t mark_us;
     bool over; /* the time of the present wait */
 };
+
+/* How many addresses connections come from. libevent makes them, and has no word for it: it is this
+ * connect that it calls. */
+static uint32_t sources = 1;
+
+int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t n)
+{
+    static uint32_t turn;
+    const struct sockaddr_in from = {.sin_family = AF_INET,
+                                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK + turn++ % sources)};
+    const int on = 1; /* the port is chosen when both ends are known */
+    if (sources > 1 && to.__sockaddr__->sa_family == AF_INET &&
+        (setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) ||
+         bind(fd, (const struct sockaddr *)&from, sizeof from))) {
+        return -1;
+    }
+    return (int)syscall(SYS_connect, fd, to.__sockaddr__, n);
+}
 
 static void on_over(evutil_socket_t fd, short what, void *ctx)
 {
@@ -187,7 +209,7 @@ static void listen_to_commands(struct load *load)
 
 int main(int argc, char **argv)
 {
-    struct join_wish wish = {.roles = {TOKEN_AGENT}, .n_roles = 1};
+    struct join_wish wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
     struct fleet_config config = {.job = "bench",
                                   .n = 1,
                                   .min_nodes = 1,
@@ -212,6 +234,8 @@ int main(int argc, char **argv)
             config.job = value;
         } else if (strcmp(argv[i], "--first") == 0) {
             config.first_label = (uint32_t)strtoul(value, NULL, 10);
+        } else if (strcmp(argv[i], "--sources") == 0) {
+            sources = (uint32_t)strtoul(value, NULL, 10);
         } else if (strcmp(argv[i], "--gather") == 0) {
             config.gather_ms = (uint32_t)strtoul(value, NULL, 10);
         } else {
@@ -245,6 +269,6 @@ int main(int argc, char **argv)
     listen_to_commands(&load);
     fleet_free(load.fleet);
     event_base_free(load.base);
-    token_done(&info.token);
+    join_done(&info);
     return 0;
 }

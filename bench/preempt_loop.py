@@ -3,8 +3,8 @@
     preempt_loop.py STEP_LOG_DIRECTORY CHECKPOINT_DIRECTORY [--plain]
 
 One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, {"mark", "at"} for
-each part of its beginning, {"step", "number"} for each step, {"save": [from, to], "number"} for each checkpoint. It restores what
-is newest in the directory. --plain: with TensorFlow's own means and nothing of ours, and it never saves: what the floor
+each part of its beginning, {"step", "number"} for each step, {"save": [from, to], "number"} for each checkpoint or snapshot in
+memory. It restores what is newest. --plain: with TensorFlow's own means and nothing of ours, and it never saves: what the floor
 by hand does with the same checkpoint.
 """
 import json
@@ -95,8 +95,17 @@ def elastically():
         path = save(number)
         say(save=[at, now()], number=int(step.numpy()))
         return path
-    checkpointer.manager.save = save_timed
+    take = checkpointer._memory.take
+
+    def take_timed(number, *wanted):
+        at = now()
+        read = take(number, *wanted)
+        say(save=[at, now()], number=number)
+        return read
+    checkpointer.manager.save, checkpointer._memory.take = save_timed, take_timed
     number = checkpointer.restore()
+    if number == 0:
+        checkpointer.save()  # for the floor: a switch leaves nothing on the disk
     mark("restore")
     while True:
         for share in data:

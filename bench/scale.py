@@ -2,7 +2,10 @@
 import sys
 import time
 
-from figures import Figures, Load, Server, arguments, crypto
+from figures import Figures, Load, Server, ahead, arguments, crypto
+
+# Of the agents: fleets do not come from one.
+SOURCES = 8
 
 
 def encoded_table(n):
@@ -17,7 +20,7 @@ def encoded_table(n):
 def joined(agents, ttl=60):
     """A server and a fleet that has not connected yet."""
     server = Server("--ttl", ttl)
-    return server, Load(server, agents, "--nnodes", f"{agents // 2}:{agents}", "--gather", 60000)
+    return server, Load(server, agents, "--nnodes", f"{agents // 2}:{agents}", "--gather", 60000, "--sources", SOURCES)
 
 
 def joins(figures, agents, turns):
@@ -34,6 +37,8 @@ def joins(figures, agents, turns):
             values.append(load(f"started {agents} 300")["us"] / 1e6)
         floors.append(crypto("curve", agents) + crypto("tables", agents, table))
     figures.add(case, values, "s", floors, ("ratio<=", 2.5))
+    if agents > 10000:
+        return
     for _ in range(turns):
         server, load = joined(agents)
         with server, load:
@@ -51,7 +56,7 @@ def loss(figures, agents, turns):
     case = f"one of {agents} lost, p99"
     if not figures.wanted(case):
         return
-    values, floors, per_agent, again, again_per_agent = [], [], [], [], []
+    values, floors, per_agent, last, again, again_per_agent = [], [], [], [], [], []
     for _ in range(turns):
         server, load = joined(agents)
         with server, load:
@@ -63,16 +68,21 @@ def loss(figures, agents, turns):
             epoch = load("lose 3")["epoch"]
             facts = load(f"newer {epoch} {agents - 1} 300")
             values.append(facts["started_p99_us"] / 1000)
+            last.append(facts["started_last_us"] / 1000)
             per_agent.append(facts["bytes"] / (agents - 1))
             load("run 2")
             load("mark")
             load("lose 5")
             facts = load(f"newer {facts['epoch']} {agents - 2} 300")
             again.append(facts["started_p99_us"] / 1000)
+            last.append(facts["started_last_us"] / 1000)
             again_per_agent.append(facts["bytes"] / (agents - 2))
     # Beside the first START of the same agents, their handshakes in it: few of them need no second either way.
     within = ("ratio<=", 0.15) if figures.options.quick else ("value<=", 1000)
     figures.add(case, values, "ms", floors, within)
+    # Every turn has to reach it: the worst counts, not the median.
+    figures.add("  the last survivor of all turns", [max(last)], "ms", [floors[last.index(max(last)) // 2]],
+                ("ratio<=", 0.2) if figures.options.quick else ("value<=", 1200))
     figures.add(f"one of {agents} lost, bytes per survivor", per_agent, "B", goal=("value<=", 1024), exact=True)
     figures.add("  another one, p99", again, "ms", floors, within)
     figures.add("  another one, bytes per survivor", again_per_agent, "B", goal=("value<=", 1024), exact=True)
@@ -111,11 +121,14 @@ def storm(figures, agents, living, turns):
     if not figures.wanted(case):
         return
     values, floors = [], []
+    prefix = ahead()
+    if not prefix:
+        print("NOT JUDGED scale: the p99 of renewals, without the right to a real-time priority for the load")
     for _ in range(turns):
         with Server("--ttl", 60) as server:
             # Before anything else on the load's core: what it takes to read an answer is not the server's.
             first = Load(server, living, "--nnodes", f"{living}:{living}", "--job", "living",
-                         prefix=("chrt", "-f", "1"))
+                         prefix=prefix)
             second = Load(server, agents, "--nnodes", f"{agents}:{agents}", "--first", living)
             with first as load, second as storming:
                 load(f"connect 0 {living}")
@@ -136,7 +149,8 @@ def storm(figures, agents, living, turns):
                 values.append(max(worst, load.answer("run")["p99_us"]) / 1000)
                 print(f"    {agents} joined in {left:.1f} s")
     quiet = sorted(floors)[len(floors) // 2]
-    figures.add(case, values, "ms", floors, ("value<=", max(5 * quiet, 50)))
+    figures.add(case, values, "ms", floors,
+                ("value<=", max(5 * quiet, 50)) if prefix else None)
 
 
 def main():
@@ -144,6 +158,8 @@ def main():
     figures = Figures(options)
     agents = 500 if options.quick else 10000
     joins(figures, agents, options.turns)
+    if not options.quick:
+        joins(figures, 16000, options.turns)
     loss(figures, agents, options.turns)
     death(figures, agents, options.turns)
     # Tables grow with the square: a twentieth of the agents would not show what they cost.
