@@ -37,14 +37,29 @@ struct view {
     bool finished;
 };
 
+/* From one loss of a job's record to the next. */
+struct era {
+    uint64_t highest; /* epoch that has begun */
+    bool is_split;    /* it goes on from one of two epochs with one number: which is not known */
+    uint64_t stepped;
+    bool is_over;
+    uint64_t seen; /* by a node that said so to the server that is there */
+    uint64_t told; /* … and runs there, with this table */
+    uint64_t told_digest;
+    uint64_t chosen; /* the next epoch … */
+    uint64_t known;  /* … of which it was known what ran */
+    uint64_t known_digest;
+    uint64_t over; /* what was known to run before one that has made a step */
+    uint64_t over_digest;
+};
+
 struct job_check {
     uint32_t min, max, nproc;
     uint32_t era;
-    uint64_t highest;
-    uint64_t stepped;
+    struct era *eras;
+    size_t cap_eras;
     uint64_t charged_epoch; /* not judged yet; 0: none */
     int64_t verdict_at;
-    bool excused;
     bool mute;
     struct view *views; /* newest first */
 };
@@ -108,6 +123,7 @@ void check_free(struct check *c)
             c->jobs[i].views = view->older;
             view_free(view);
         }
+        free(c->jobs[i].eras);
     }
     free(c->jobs);
     free(c->nodes);
@@ -148,16 +164,23 @@ __attribute__((format(printf, 3, 4))) static void fail(struct check *c, enum che
     va_end(args);
 }
 
-/* --- jobs and their epochs ----------------------------------------------------------------------
- */
+/* --- jobs and their epochs --- */
 
 static struct job_check *job_of(struct check *c, uint32_t job)
 {
     while (c->n_jobs <= job) {
         c->jobs = sim_grow(c->jobs, c->n_jobs, &c->cap_jobs, sizeof(*c->jobs));
-        c->jobs[c->n_jobs++] = (struct job_check){.max = UINT32_MAX, .nproc = 1};
+        struct job_check *j = &c->jobs[c->n_jobs++];
+        *j = (struct job_check){.max = UINT32_MAX, .nproc = 1};
+        j->eras = sim_grow(j->eras, 0, &j->cap_eras, sizeof(*j->eras));
+        j->eras[0] = (struct era){0};
     }
     return &c->jobs[job];
+}
+
+static struct era *era_of(struct job_check *j)
+{
+    return &j->eras[j->era];
 }
 
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc)
@@ -166,6 +189,13 @@ void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32
     j->min = min;
     j->max = max;
     j->nproc = nproc;
+}
+
+void check_resized(struct check *c, uint32_t job, uint32_t min, uint32_t max)
+{
+    struct job_check *j = job_of(c, job);
+    j->min = min;
+    j->max = max > j->max ? max : j->max;
 }
 
 void check_mute(struct check *c, uint32_t job)
@@ -177,6 +207,7 @@ void check_server_begins(struct check *c)
 {
     c->server++;
     for (size_t i = 0; i < c->n_jobs; i++) {
+        check_unheard(c, (uint32_t)i);
         c->jobs[i].charged_epoch = 0; /* it died with its server, or will be said again */
         if (!c->on[CHECK_OVER_RESTARTS]) {
             check_forgotten(c, (uint32_t)i);
@@ -188,9 +219,17 @@ void check_forgotten(struct check *c, uint32_t job)
 {
     struct job_check *j = job_of(c, job);
     j->era++;
-    j->highest = 0;
-    j->stepped = 0;
+    j->eras = sim_grow(j->eras, j->era, &j->cap_eras, sizeof(*j->eras));
+    *era_of(j) = (struct era){0};
     j->charged_epoch = 0;
+}
+
+void check_rolled_back(struct check *c, uint32_t job, uint64_t epoch)
+{
+    struct era *era = era_of(job_of(c, job));
+    era->highest = epoch;
+    era->stepped = epoch;
+    era->chosen = epoch;
 }
 
 /* What was seen of the epoch under an era in which nobody was told of it: after its record was
@@ -214,6 +253,10 @@ void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch)
     while (runs && (runs->epoch != epoch || runs->digest == 0)) {
         runs = runs->older; /* the newest that somebody was told of is the one that runs */
     }
+    for (const struct view *view = runs; view; view = view->older) {
+        bool is_other = view->epoch == epoch && view->digest != 0 && view->digest != runs->digest;
+        era_of(j)->is_split = era_of(j)->is_split || is_other;
+    }
     struct view *early;
     while (runs && (early = take_early(j, epoch)) != NULL) {
         runs->own_faults += early->own_faults;
@@ -224,8 +267,41 @@ void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch)
     if (runs) {
         runs->era = j->era;
     }
-    j->highest = epoch;
-    j->stepped = epoch;
+    era_of(j)->highest = epoch;
+    era_of(j)->stepped = epoch;
+    era_of(j)->chosen = epoch;
+}
+
+void check_unheard(struct check *c, uint32_t job)
+{
+    struct era *era = era_of(job_of(c, job));
+    era->seen = 0;
+    era->told = 0;
+}
+
+void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest)
+{
+    struct era *era = era_of(job_of(c, job));
+    era->seen = seen > era->seen ? seen : era->seen;
+    if (running > era->told && running >= era->chosen) { /* else it looks as if left behind */
+        era->told = running;
+        era->told_digest = digest;
+    }
+}
+
+void check_chosen(struct check *c, uint32_t job, uint64_t epoch)
+{
+    struct era *era = era_of(job_of(c, job));
+    if (epoch <= era->chosen) {
+        return; /* once more, or with its end */
+    }
+    if (epoch <= era->seen) {
+        fail(c, CHECK_EPOCH_GROWS, "epoch %llu is chosen, a node has seen epoch %llu",
+             (unsigned long long)epoch, (unsigned long long)era->seen);
+    }
+    era->chosen = epoch;
+    era->known = era->told;
+    era->known_digest = era->told_digest;
 }
 
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk)
@@ -283,12 +359,14 @@ static struct view *view_get(struct job_check *j, uint32_t era, uint64_t epoch)
 void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members)
 {
     struct job_check *j = job_of(c, job);
-    if (j->excused) {
-        return;
-    }
-    if (epoch <= j->highest) {
+    struct era *era = era_of(j);
+    if (epoch <= era->highest) {
         fail(c, CHECK_EPOCH_GROWS, "epoch %llu begins after epoch %llu", (unsigned long long)epoch,
-             (unsigned long long)j->highest);
+             (unsigned long long)era->highest);
+    }
+    if (era->is_over) {
+        fail(c, CHECK_STAYS_OVER, "epoch %llu begins in a job that is over",
+             (unsigned long long)epoch);
     }
     if (members > j->max) {
         fail(c, CHECK_MAX_KEPT, "epoch %llu has %llu members, max is %u", (unsigned long long)epoch,
@@ -298,7 +376,7 @@ void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members
         fail(c, CHECK_MIN_KEPT, "epoch %llu has %llu members, min is %u", (unsigned long long)epoch,
              (unsigned long long)members, j->min);
     }
-    j->highest = epoch;
+    era->highest = epoch;
     (void)view_get(j, j->era, epoch);
 }
 
@@ -323,9 +401,6 @@ void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, u
                  uint32_t world, uint64_t digest)
 {
     struct job_check *j = job_of(c, job);
-    if (j->excused) {
-        return;
-    }
     struct view *view = view_get(j, j->era, epoch);
     if (!view_agrees(c, view, world, digest)) {
         return;
@@ -349,7 +424,7 @@ void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t 
 {
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, era, epoch);
-    if (j->excused || !view_agrees(c, view, world, digest)) {
+    if (!view_agrees(c, view, world, digest)) {
         return;
     }
     if (rank >= world || view->live[rank]) {
@@ -373,14 +448,26 @@ void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t ep
 void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
 {
     struct job_check *j = job_of(c, job);
-    if (j->excused || era != j->era) {
-        return;
+    struct era *own = &j->eras[era];
+    uint64_t later = own->stepped;
+    bool is_late = epoch < later;
+    for (uint32_t next = era + 1; next <= j->era; next++) {
+        /* One of this number in another history may run unheard of. */
+        const struct view *view = view_find(j, era, epoch);
+        if (epoch == j->eras[next].over && view && view->digest == j->eras[next].over_digest) {
+            is_late = true;
+            later = j->eras[next].stepped;
+        }
     }
-    if (epoch < j->stepped) {
+    if (is_late && !own->is_split) {
         fail(c, CHECK_ONE_PROGRESS, "epoch %llu makes a step after epoch %llu has made one",
-             (unsigned long long)epoch, (unsigned long long)j->stepped);
+             (unsigned long long)epoch, (unsigned long long)later);
     }
-    j->stepped = epoch;
+    own->stepped = epoch;
+    if (epoch == own->chosen) {
+        own->over = own->known;
+        own->over_digest = own->known_digest;
+    }
 }
 
 void check_own_fault(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
@@ -398,14 +485,15 @@ void check_finished(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
     view_get(job_of(c, job), era, epoch)->finished = true;
 }
 
-void check_excuse(struct check *c, uint32_t job)
+/* A server that has lost its disk goes on with the epoch that its members name: of the losses
+ * between which that epoch ran. */
+static uint32_t own_faults(const struct job_check *j, uint64_t epoch)
 {
-    job_of(c, job)->excused = true;
-}
-
-bool check_is_excused(const struct check *c, uint32_t job)
-{
-    return job < c->n_jobs && c->jobs[job].excused;
+    uint32_t n = 0;
+    for (const struct view *view = j->views; view; view = view->older) {
+        n += view->epoch == epoch ? view->own_faults : 0;
+    }
+    return n;
 }
 
 /* A charge that has stood for so long is not taken back any more. */
@@ -414,7 +502,7 @@ static void judge_charge(struct check *c, struct job_check *j)
     uint64_t epoch = j->charged_epoch;
     const struct view *view = view_find(j, j->era, epoch);
     j->charged_epoch = 0;
-    if (view && view->own_faults == 0 && !(view->silence && (j->mute || view->finished))) {
+    if (view && own_faults(j, epoch) == 0 && !(view->silence && (j->mute || view->finished))) {
         fail(c, view->silence ? CHECK_CHARGE_SILENT : CHECK_CHARGE_FREE,
              "epoch %llu is charged, none of its trainers failed by itself",
              (unsigned long long)epoch);
@@ -425,9 +513,6 @@ void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdic
 {
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, j->era, epoch);
-    if (j->excused) {
-        return;
-    }
     if (view->charged_by != c->server) {
         view->charged_by = c->server;
         view->charged = 0;
@@ -443,9 +528,6 @@ void check_charge_back(struct check *c, uint32_t job, uint64_t epoch)
 {
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, j->era, epoch);
-    if (j->excused) {
-        return;
-    }
     if (view->charged_by != c->server || view->charged == 0) {
         fail(c, CHECK_CHARGE_STANDS, "a charge is taken back in epoch %llu, which was not charged",
              (unsigned long long)epoch);
@@ -462,16 +544,21 @@ void check_time(struct check *c, uint32_t job, int64_t now)
     }
 }
 
+void check_new_run(struct check *c, uint32_t job)
+{
+    era_of(job_of(c, job))->is_over = false;
+}
+
 void check_over(struct check *c, uint32_t job)
 {
     struct job_check *j = job_of(c, job);
+    era_of(j)->is_over = true;
     if (j->charged_epoch) {
         judge_charge(c, j);
     }
 }
 
-/* --- nodes ---------------------------------------------------------------------------------------
- */
+/* --- nodes --- */
 
 static struct node_check *node_of(struct check *c, uint32_t node)
 {
@@ -562,18 +649,69 @@ void check_word(struct check *c, uint32_t node, const char *message, uint32_t tr
 
 void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who)
 {
-    if (!check_is_excused(c, job)) {
-        fail(c, CHECK_PLANNED_KEEPS, "epoch %llu is stopped as planned, and broken at %s",
-             (unsigned long long)epoch, who);
-    }
+    (void)job;
+    fail(c, CHECK_PLANNED_KEEPS, "epoch %llu is stopped as planned, and broken at %s",
+         (unsigned long long)epoch, who);
 }
 
 void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next)
 {
-    if (next < last && !check_is_excused(c, job)) {
+    (void)job;
+    if (next < last) {
         fail(c, CHECK_SAVED_KEEPS,
              "epoch %llu is stopped once it is saved, after step %llu; the next begins with %llu",
              (unsigned long long)epoch, (unsigned long long)last, (unsigned long long)next);
+    }
+}
+
+void check_needless(struct check *c, uint64_t epoch, bool carried, const char *what)
+{
+    fail(c, carried ? CHECK_RESTART_FREE : CHECK_NEEDLESS, "epoch %llu: %s",
+         (unsigned long long)epoch, what);
+}
+
+void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node, const char *why)
+{
+    fail(c, CHECK_LEADS, "epoch %llu is led by node %u, node %u %s", (unsigned long long)epoch,
+         leader, node, why);
+}
+
+void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound)
+{
+    fail(c, CHECK_SWITCH_SLOW,
+         "epoch %llu is formed %lld ms after the last was stopped, bound %lld",
+         (unsigned long long)epoch, (long long)took, (long long)bound);
+}
+
+void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, int64_t is)
+{
+    fail(c, CHECK_LEDGER, "time %u of epoch %llu is %lld, the ledger says %lld", what,
+         (unsigned long long)epoch, (long long)is, (long long)said);
+}
+
+void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *why)
+{
+    fail(c, rule, "the lease of node %u is taken for over by a server that was %s", node, why);
+}
+
+void check_warned(struct check *c, uint64_t epoch, uint32_t node)
+{
+    fail(c, CHECK_WARNED, "node %u trains in epoch %llu when its machine goes", node,
+         (unsigned long long)epoch);
+}
+
+void check_written_twice(struct check *c, const char *job, uint64_t sequence)
+{
+    fail(c, CHECK_ONE_WRITE, "record %llu of job %s is written once more while it is written",
+         (unsigned long long)sequence, job);
+}
+
+void check_leased(struct check *c, uint32_t node, int64_t clock)
+{
+    const struct node_check *n = node_of(c, node);
+    if (n->lease_end != INT64_MIN && clock > n->lease_end) {
+        fail(c, CHECK_LEASED, "node %u begins a trainer %lld ms after its lease", node,
+             (long long)(clock - n->lease_end));
     }
 }
 
@@ -581,7 +719,7 @@ void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
 {
     struct job_check *j = job_of(c, job);
     const struct view *view = view_find(j, j->era, epoch);
-    for (uint32_t rank = 0; !j->excused && view && view->live && rank < view->world; rank++) {
+    for (uint32_t rank = 0; view && view->live && rank < view->world; rank++) {
         if (view->live[rank] == node + 1) {
             fail(c, CHECK_TRUE_PROOF, "node %u is proven dead, rank %u of epoch %llu lives on it",
                  node, rank, (unsigned long long)epoch);
@@ -589,23 +727,39 @@ void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
     }
 }
 
+void check_certificate(struct check *c, uint32_t node, uint32_t trainers_alive)
+{
+    if (trainers_alive > 0) {
+        fail(c, CHECK_TRUE_PROOF, "node %u has a death certificate, %u trainers live on it", node,
+             trainers_alive);
+    }
+}
+
 void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t answering)
 {
     /* One whose clock stood still begins what is over for everybody else. */
-    if (!check_is_excused(c, job) && !node_of(c, node)->clock_stood) {
+    (void)job;
+    if (!node_of(c, node)->clock_stood) {
         fail(c, CHECK_NOBODY_ANSWERS,
              "node %u answers probes on a port of epoch %llu, which begins on node %u", answering,
              (unsigned long long)epoch, node);
     }
 }
 
-/* --- the rest ------------------------------------------------------------------------------------
- */
-
-void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max)
+void check_stale_peer(struct check *c, uint32_t job, uint64_t epoch, uint64_t earlier,
+                      const char *who)
 {
-    if (n > max) {
-        fail(c, CHECK_QUEUES, "%u messages wait on a connection of node %u, the bound is %u", n,
+    (void)job;
+    fail(c, CHECK_NO_STALE_PEER, "epoch %llu begins where %s still looks for epoch %llu",
+         (unsigned long long)epoch, who, (unsigned long long)earlier);
+}
+
+/* --- the rest --- */
+
+void check_queue(struct check *c, uint32_t node, size_t bytes, size_t max)
+{
+    if (bytes > max) {
+        fail(c, CHECK_QUEUES, "%zu bytes wait on a connection of node %u, the bound is %zu", bytes,
              node, max);
     }
 }

@@ -19,17 +19,30 @@
     X(MAX_KEPT, max_kept, "no epoch has more members than max")                                    \
     X(MIN_KEPT, min_kept, "no epoch begins with fewer members than min")                           \
     X(TRUE_WORD, true_word, "no agent says that nothing runs while a trainer of its does")         \
-    X(TRUE_PROOF, true_proof, "who is proven dead by others' probes has no living trainer")        \
+    X(TRUE_PROOF, true_proof, "who is proven dead has no living trainer")                          \
     X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes")          \
+    X(NO_STALE_PEER, no_stale_peer,                                                                \
+      "no trainer is where one of an earlier epoch still looks for its peers")                     \
     X(PLANNED_KEEPS, planned_keeps, "a planned switch loses no step that its scripts can save")    \
     X(SAVED_KEEPS, saved_keeps, "a switch at the checkpoint that it asked for loses no step")      \
+    X(RESTART_FREE, restart_free, "a server's restart restarts no trainer")                        \
+    X(NEEDLESS, needless, "no epoch is stopped where nothing has happened to it")                  \
+    X(LEADS, leads, "rank 0 is on a durable node, else where it was, else on the oldest")          \
+    X(SWITCH_SLOW, switch_slow, "a planned switch that nothing disturbs keeps its bound")          \
+    X(STAYS_OVER, stays_over, "a finished job has no other epoch before its next run")             \
+    X(LEDGER, ledger, "the ledger's times are those at which it happened")                         \
+    X(LEASED, leased, "trainers begin only while their node has a lease")                          \
+    X(LATE_FREE, late_free, "a late turn of the server's loop costs nobody its lease")             \
+    X(MASS_KEPT, mass_kept, "where all members are silent the server waits for one more lease")    \
+    X(WARNED, warned, "a notice that comes in time is followed in time")                           \
+    X(ONE_WRITE, one_write, "no record is written twice at once")                                  \
     X(CHARGE_ONCE, charge_once, "an epoch is charged to the restart budget at most once")          \
     X(CHARGE_STANDS, charge_stands, "a charge is taken back for a loss in its own epoch only")     \
     X(CHARGE_FREE, charge_free, "no fault is charged where no trainer failed by itself")           \
     X(CHARGE_SILENT, charge_silent,                                                                \
       "… also where a peer froze or vanished unseen, if the script leaves its last words")         \
     X(ONE_WRITER, one_writer, "each record follows the epoch that is on disk")                     \
-    X(QUEUES, queues, "no connection queues more messages than its bound")                         \
+    X(QUEUES, queues, "no connection queues more bytes than the programs let it")                  \
     X(MEMORY, memory, "no core holds more memory than its bound")                                  \
     X(TIME_STANDS, time_stands, "time goes on: no core asks to be called again without end")       \
     X(HONEST, honest, "no core answers an honest event with an error")                             \
@@ -63,6 +76,8 @@ const char *check_failed_text(const struct check *c);
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc);
 /* Its scripts end without a word: where nobody has a sign of a peer's end, nothing tells it from
  * their own. */
+/* An operator says how many nodes it has; epochs that are under way may have more. */
+void check_resized(struct check *c, uint32_t job, uint32_t min, uint32_t max);
 void check_mute(struct check *c, uint32_t job);
 /* A server process begins. While OVER_RESTARTS is off all jobs are forgotten with it: eras of a job
  * are not compared. */
@@ -70,8 +85,16 @@ void check_server_begins(struct check *c);
 uint32_t check_era(const struct check *c, uint32_t job);
 /* Its record is lost: what the next servers say of it is a new history, unless it is rebuilt. */
 void check_forgotten(struct check *c, uint32_t job);
+/* … and goes on from this epoch, which an older record names. */
+void check_rolled_back(struct check *c, uint32_t job, uint64_t epoch);
 /* A job goes on with the epoch that its members say they run. */
 void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch);
+/* The server has no such job: what others said of it is forgotten. */
+void check_unheard(struct check *c, uint32_t job);
+/* A JOIN is heard: of a node that has seen this epoch, and runs that one (0: none). */
+void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest);
+/* The server decides that this epoch is the next: what it has heard by then holds for it. */
+void check_chosen(struct check *c, uint32_t job, uint64_t epoch);
 /* A record is synced in place of that of another epoch (0: there was none). */
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk);
 
@@ -86,6 +109,7 @@ void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdic
 void check_charge_back(struct check *c, uint32_t job, uint64_t epoch);
 void check_time(struct check *c, uint32_t job, int64_t now);
 void check_over(struct check *c, uint32_t job);
+void check_new_run(struct check *c, uint32_t job);
 
 /* A trainer process begins with this view of its epoch, ends; all of an epoch have made a step. */
 void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t epoch,
@@ -98,10 +122,6 @@ void check_own_fault(struct check *c, uint32_t era, uint32_t job, uint64_t epoch
 void check_silence(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
 /* Its training is done: whose word of its end is held up then, looks as if it hung. */
 void check_finished(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
-/* Nothing of this job is judged any more: a fault that no rule covers (two processes of one id). */
-void check_excuse(struct check *c, uint32_t job);
-bool check_is_excused(const struct check *c, uint32_t job);
-
 /* An agent process begins; the holder has read that it has its lease and fence for so long, counted
  * from a point on its own clock. */
 void check_node_begins(struct check *c, uint32_t node);
@@ -131,14 +151,35 @@ void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const cha
 /* The server stopped an epoch since its scripts have answered with a checkpoint, and nothing
  * disturbed that: the last step of its cluster, and the one that the next goes on from. */
 void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next);
+/* The epoch is stopped, or breaks, though it trains on machines that are well; carried: since a
+ * server has come back. */
+void check_needless(struct check *c, uint64_t epoch, bool carried, const char *what);
+/* Another node than its leader should lead it. */
+void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node, const char *why);
+void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound);
+void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, int64_t is);
+/* The lease of a node was taken for over, though it had to be spared. */
+void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *why);
+/* Its trainers of the epoch still train when its machine goes. */
+void check_warned(struct check *c, uint64_t epoch, uint32_t node);
+void check_written_twice(struct check *c, const char *job, uint64_t sequence);
+/* A trainer begins. */
+void check_leased(struct check *c, uint32_t node, int64_t clock);
 /* The server takes this node's trainers of the epoch for dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
+/* The guard of this node gives out its death certificate. */
+void check_certificate(struct check *c, uint32_t node, uint32_t trainers_alive);
 /* A trainer of the epoch begins on one node, and may connect to a port on which another answers
  * probes. */
 void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
                    uint32_t answering);
 
-void check_queue(struct check *c, uint32_t node, uint32_t n, uint32_t max);
+/* A trainer of the epoch begins, and one of the earlier epoch that has not found its peers yet
+ * looks for one of them at the same address. */
+void check_stale_peer(struct check *c, uint32_t job, uint64_t epoch, uint64_t earlier,
+                      const char *who);
+
+void check_queue(struct check *c, uint32_t node, size_t bytes, size_t max);
 void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit);
 void check_time_stands(struct check *c, const char *who);
 void check_honest(struct check *c, const char *who, const char *what, int rc);

@@ -15,6 +15,12 @@ struct member {
     bool stood; /* its machine's clock stood still for a while */
 };
 
+/* Where the others look for a trainer. */
+struct address {
+    uint32_t machine;
+    uint16_t port;
+};
+
 struct cluster {
     struct cluster *next; /* of the job */
     uint32_t id;
@@ -24,6 +30,7 @@ struct cluster {
     uint64_t digest;
     uint32_t world;
     enum cluster_state state;
+    bool has_trained; /* all of its trainers have found each other */
     bool hangs;
     bool step_queued;
     uint32_t n_lives;
@@ -36,10 +43,15 @@ struct cluster {
     /* Scripts on the channel (script.c). */
     int64_t told_at;
     bool stop_sent;
-    bool planned; /* nothing but planned STOPs is on its way to it, and nothing disturbs them */
+    bool calm;        /* nothing gives the server a reason to stop it */
+    int64_t leave_by; /* the end of the last notice … */
+    bool warned;      /* a notice was given while it was so, and nothing has come since */
+    bool carried;     /* … since it has started again */
+    bool planned;     /* nothing but planned STOPs is on its way to it, and nothing disturbs them */
     int64_t confirmed_at; /* the server said then that it has saved, and nothing disturbs that; 0:
                              not */
     bool save_wanted;
+    bool in_memory;         /* … where what is kept in memory is enough */
     bool saves;             /* one is under way, no step is made meanwhile */
     uint32_t save_tag;      /* of it */
     bool stands;            /* it has answered, and no step is made … */
@@ -48,6 +60,7 @@ struct cluster {
     uint32_t n_saves;       /* checkpoints of this epoch */
     uint32_t n_stopping;    /* trainers that have heard `stop`: no step is made any more */
     struct member *members; /* by rank */
+    struct address *table;  /* likewise */
 };
 
 /* NULL: it is gone. */

@@ -4,16 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/store/record.h"
 #include "tests/sim/check.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/names.h"
 #include "tests/sim/server.h"
 
-/* One record in a block of its own. */
+/* Records of a job's earlier epochs that an older image of the disk may have. */
+#define OLDER_MAX 3
+
 struct copy {
-    struct copy *next; /* under way */
-    int64_t at;
-    struct rdzv_record record;
+    struct copy *next;  /* under way */
+    struct copy *older; /* synced before it, of another epoch */
+    bool is_old;        /* of an older image: of what came after it nothing is left */
+    struct rdzv_record *record;
 };
 
 struct disk {
@@ -32,6 +36,31 @@ struct disk {
     struct names names;
 };
 
+static struct copy *copy_new(const struct rdzv_record *record)
+{
+    struct copy *copy = sim_alloc(1, sizeof(*copy));
+    copy->record = record_copy(record);
+    if (!copy->record) {
+        abort();
+    }
+    return copy;
+}
+
+static void copy_free(struct copy *copy)
+{
+    free(copy->record);
+    free(copy);
+}
+
+static void copies_free(struct copy *copy)
+{
+    while (copy) {
+        struct copy *older = copy->older;
+        copy_free(copy);
+        copy = older;
+    }
+}
+
 struct disk *disk_new(struct world *w)
 {
     struct disk *d = sim_alloc(1, sizeof(*d));
@@ -45,7 +74,7 @@ static void pending_clear(struct disk *d)
     while (d->head) {
         struct copy *copy = d->head;
         d->head = copy->next;
-        free(copy);
+        copy_free(copy);
     }
     d->tail = &d->head;
     d->n_pending = 0;
@@ -56,7 +85,7 @@ void disk_free(struct world *w)
     struct disk *d = w->disk;
     pending_clear(d);
     for (uint32_t i = 0; i < d->n_synced; i++) {
-        free(d->synced[i]);
+        copies_free(d->synced[i]);
     }
     free(d->synced);
     names_done(&d->names);
@@ -68,6 +97,16 @@ void disk_set_latency(struct world *w, uint32_t lo_ms, uint32_t hi_ms)
 {
     w->disk->latency_lo = lo_ms;
     w->disk->latency_hi = hi_ms;
+}
+
+bool disk_is_well(const struct world *w)
+{
+    return w->disk->fail_until <= w->now && w->disk->stall_until <= w->now;
+}
+
+uint32_t disk_latency(const struct world *w)
+{
+    return w->disk->latency_hi;
 }
 
 void disk_fail_until(struct world *w, int64_t at)
@@ -87,73 +126,31 @@ uint32_t disk_pending(const struct world *w)
 
 const struct rdzv_record *disk_record(const struct world *w, uint32_t index)
 {
-    return index < w->disk->n_synced ? &w->disk->synced[index]->record : NULL;
+    return index < w->disk->n_synced ? w->disk->synced[index]->record : NULL;
 }
 
-/* --- copying -------------------------------------------------------------------------------------
+/* The copy is synced in place of the one there, which an older image has if it says something else.
  */
-
-static size_t text_size(const char *text)
+static void replace(struct copy **at, struct copy *copy)
 {
-    return text ? strlen(text) + 1 : 0;
+    struct copy *before = *at;
+    const struct rdzv_record *was = before->record;
+    const struct rdzv_record *is = copy->record;
+    *at = copy;
+    if (was->epoch == is->epoch && was->run == is->run && was->over == is->over) {
+        copy->older = before->older;
+        copy_free(before);
+        return;
+    }
+    copy->older = before;
+    struct copy *last = copy;
+    for (int i = 0; i < OLDER_MAX && last->older; i++) {
+        last = last->older;
+    }
+    copies_free(last->older);
+    last->older = NULL;
 }
 
-static const char *keep(char **at, const char *text)
-{
-    if (!text) {
-        return NULL;
-    }
-    size_t n = strlen(text) + 1;
-    char *kept = *at;
-    memcpy(kept, text, n);
-    *at += n;
-    return kept;
-}
-
-static struct copy *copy_new(const struct rdzv_record *r)
-{
-    size_t members = r->n_members * sizeof(struct rdzv_member);
-    size_t known_to = 0;
-    size_t ports = (size_t)r->n_members * r->nproc * sizeof(uint16_t);
-    size_t text =
-        text_size(r->job) + text_size(r->sentence) + text_size(r->run_key) + text_size(r->past);
-    for (uint32_t i = 0; i < r->n_members; i++) {
-        text += text_size(r->members[i].node) + text_size(r->members[i].name) +
-                text_size(r->members[i].host);
-        known_to += r->members[i].n_known_to * sizeof(struct tfe_id);
-    }
-    struct copy *copy = sim_alloc(1, sizeof(*copy) + members + ports + known_to + text);
-    struct rdzv_member *to = (void *)(copy + 1);
-    uint16_t *port = (void *)((char *)to + members);
-    struct tfe_id *known = (void *)((char *)port + ports);
-    char *at = (char *)known + known_to;
-    copy->record = *r;
-    copy->record.job = keep(&at, r->job);
-    copy->record.sentence = keep(&at, r->sentence);
-    copy->record.run_key = keep(&at, r->run_key);
-    copy->record.past = keep(&at, r->past);
-    copy->record.members = to;
-    for (uint32_t i = 0; i < r->n_members; i++) {
-        to[i] = r->members[i];
-        to[i].node = keep(&at, r->members[i].node);
-        to[i].name = keep(&at, r->members[i].name);
-        to[i].host = keep(&at, r->members[i].host);
-        memcpy(port, r->members[i].ports, r->nproc * sizeof(*port));
-        to[i].ports = port;
-        port += r->nproc;
-        for (uint32_t k = 0; k < to[i].n_known_to; k++) {
-            known[k] = to[i].known_to[k];
-        }
-        to[i].known_to = known;
-        known += to[i].n_known_to;
-    }
-    return copy;
-}
-
-/* --- writing -------------------------------------------------------------------------------------
- */
-
-/* The head of the queue is durable from here on, and replaces what was there of its job. */
 static struct copy *sync_head(struct world *w)
 {
     struct disk *d = w->disk;
@@ -163,20 +160,19 @@ static struct copy *sync_head(struct world *w)
         d->tail = &d->head;
     }
     d->n_pending--;
-    const char *job = copy->record.job;
+    const char *job = copy->record->job;
     uint32_t index = names_find(&d->names, job, strlen(job));
-    uint64_t epoch = index == NAMES_NONE ? 0 : d->synced[index]->record.epoch;
+    uint64_t epoch = index == NAMES_NONE ? 0 : d->synced[index]->record->epoch;
     if (index == NAMES_NONE && d->was_lost) {
-        epoch = copy->record.predecessor; /* of an epoch that the record of was lost */
+        epoch = copy->record->predecessor; /* of an epoch that the record of was lost */
     }
-    check_record(w->check, job, copy->record.predecessor, epoch);
+    check_record(w->check, job, copy->record->predecessor, epoch);
     if (index == NAMES_NONE) {
         d->synced = sim_grow(d->synced, d->n_synced, &d->cap_synced, sizeof(struct copy *));
         names_add(&d->names, jobs_get(w, jobs_find(w, job))->name.text, d->n_synced);
         d->synced[d->n_synced++] = copy;
     } else {
-        free(d->synced[index]);
-        d->synced[index] = copy;
+        replace(&d->synced[index], copy);
     }
     return copy;
 }
@@ -196,17 +192,23 @@ static void on_synced(struct world *w, const struct sim_event *event)
         d->head = copy->next;
         d->tail = d->head ? d->tail : &d->head;
         d->n_pending--;
-        server_written(w, copy->record.job, copy->record.sequence, false);
-        free(copy);
+        server_written(w, copy->record->job, copy->record->sequence, false);
+        copy_free(copy);
         return;
     }
     struct copy *copy = sync_head(w);
-    server_written(w, copy->record.job, copy->record.sequence, true);
+    server_written(w, copy->record->job, copy->record->sequence, true);
 }
 
 void disk_write(struct world *w, const struct rdzv_record *record)
 {
     struct disk *d = w->disk;
+    for (const struct copy *under_way = d->head; under_way; under_way = under_way->next) {
+        if (under_way->record->sequence == record->sequence &&
+            strcmp(under_way->record->job, record->job) == 0) {
+            check_written_twice(w->check, record->job, record->sequence);
+        }
+    }
     struct copy *copy = copy_new(record);
     *d->tail = copy;
     d->tail = &copy->next;
@@ -231,15 +233,31 @@ void disk_lose(struct world *w)
 {
     struct disk *d = w->disk;
     for (uint32_t i = 0; i < d->n_synced; i++) {
-        free(d->synced[i]);
+        copies_free(d->synced[i]);
     }
     d->n_synced = 0;
     names_done(&d->names);
     d->was_lost = true;
 }
 
+void disk_roll_back(struct world *w, uint32_t epochs)
+{
+    struct disk *d = w->disk;
+    for (uint32_t i = 0; i < d->n_synced; i++) {
+        struct copy *copy = d->synced[i];
+        for (uint32_t back = 0; back < epochs && copy->older; back++) {
+            struct copy *older = copy->older;
+            copy_free(copy);
+            copy = older;
+            copy->is_old = true;
+        }
+        d->synced[i] = copy;
+    }
+}
+
 bool disk_has_lost(const struct world *w, const char *job)
 {
     const struct disk *d = w->disk;
-    return d->was_lost && names_find(&d->names, job, strlen(job)) == NAMES_NONE;
+    uint32_t index = names_find(&d->names, job, strlen(job));
+    return index == NAMES_NONE ? d->was_lost : d->synced[index]->is_old;
 }

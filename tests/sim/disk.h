@@ -6,6 +6,8 @@
 #include "tests/sim/world.h"
 
 /* A write is synced after so long. */
+bool disk_is_well(const struct world *w);
+uint32_t disk_latency(const struct world *w);
 void disk_set_latency(struct world *w, uint32_t lo_ms, uint32_t hi_ms);
 /* Until then every write fails (full), or none is answered (stuck). */
 void disk_fail_until(struct world *w, int64_t at);
@@ -24,7 +26,11 @@ uint32_t disk_pending(const struct world *w);
 /* Nothing is left, as on another machine. Precondition: the server is down. */
 void disk_lose(struct world *w);
 
-/* Whether no record is there of a job that had one, or may have had. */
+/* It is as it was so many epochs of each job ago, as far as older images go. Precondition: the
+ * server is down. */
+void disk_roll_back(struct world *w, uint32_t epochs);
+
+/* Whether the job's newest record is not there, if it had one: none is, or an older one. */
 bool disk_has_lost(const struct world *w, const char *job);
 /* What a new server finds; index from 0 on, NULL: no more. Borrowed. */
 const struct rdzv_record *disk_record(const struct world *w, uint32_t index);

@@ -10,15 +10,16 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/jobs.h"
+#include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/server.h"
+#include "tests/wishes.h"
 
 /* So many machines share the jobs of one name; a table goes to every member, so that a cluster of
  * thousands would be all that a run does. */
 #define GROUP_MAX 250
-#define GROUPS_MAX 64
 #define LOOK_MS 1000
 /* A job that is over is joined once more by so many percent of the late. */
 #define LATE_PERCENT 20
@@ -34,7 +35,7 @@ struct group {
 struct explore {
     struct world world;
     struct rng rng;
-    struct group groups[GROUPS_MAX];
+    struct group *groups; /* n_groups */
     uint32_t n_groups;
     int64_t settle_ms; /* within which all has to be at rest after the last fault */
 };
@@ -57,8 +58,7 @@ static uint32_t one_of(struct explore *x, const uint32_t *v, size_t n)
     one_of(x, (const uint32_t[]){__VA_ARGS__},                                                     \
            sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-/* --- jobs ----------------------------------------------------------------------------------------
- */
+/* --- jobs --- */
 
 static uint32_t group_size(const struct explore *x)
 {
@@ -85,6 +85,7 @@ static void open_job(struct explore *x, uint32_t group)
     job->run_key = roll(x, 0, 4) == 0;
     job->preempt_grace_ms = ONE_OF(x, 0, 2000, 30000);
     job->script = roll(x, 1, 1000);
+    job->grow_now = !job->no_grow && job->script % 2;
     struct trainer_spec *spec = &job->spec;
     spec->start_lo = ONE_OF(x, 50, 300, 2000);
     spec->start_hi = spec->start_lo + ONE_OF(x, 0, 500, 5000);
@@ -98,6 +99,7 @@ static void open_job(struct explore *x, uint32_t group)
     spec->listens = spec->tell_ms && roll(x, 0, 2);
     spec->deaf = roll(x, 0, 9) == 0;
     spec->save_ms = ONE_OF(x, 0, 100, 1000, 8000);
+    spec->memory_every = (uint32_t[]){0, 1, 20}[job->script / 2 % 3];
     /* Who hangs at the end is at fault: all have to be out well within the grace. */
     uint32_t grace = server_config(w)->exit_grace_ms;
     spec->finish_hi = ONE_OF(x, 0, 50, 500) * grace / 2000;
@@ -107,6 +109,7 @@ static void open_job(struct explore *x, uint32_t group)
         spec->fail_at = ONE_OF(x, 0, 5, 100);
         spec->fail_code = 1;
         spec->fail_epochs = ONE_OF(x, 1, 3, 10);
+        spec->fail_start = roll(x, 0, 3) == 0;
     }
 }
 
@@ -125,8 +128,7 @@ static uint32_t job_for(struct world *w, uint32_t node)
     return x->groups[group].job;
 }
 
-/* --- the world -----------------------------------------------------------------------------------
- */
+/* --- the world --- */
 
 static uint32_t draw_agents(struct explore *x)
 {
@@ -138,6 +140,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
 {
     struct world *w = &x->world;
     struct sim_options options = {.seed = wish->seed, .wire = wish->wire, .verbose = wish->verbose};
+    options.deaths = wish->seed % 4 != 0; /* old agents have none */
     world_init(w, &options);
     rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
     w->check = check_new();
@@ -145,17 +148,13 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     nodes_new(w, n);
     net_new(w, n);
     jobs_new(w);
-    struct rdzv_config config = {
-        .seed = wish->seed,
-        .ttl_ms = ONE_OF(x, 3000, 5000, 10000),
-        .gather_ms = ONE_OF(x, 200, 1000, 3000),
-        .gather_max_ms = ONE_OF(x, 5000, 30000),
-        .stop_grace_ms = ONE_OF(x, 0, 1000, 5000),
-        .exit_grace_ms = ONE_OF(x, 2000, 20000, 60000),
-        .grow_wait_ms = ONE_OF(x, 1000, 60000),
-        .max_restarts = 3,
-        .max_sessions = 4 * n + 64,
-    };
+    struct rdzv_config config = {.wishes = usual_wishes(), .max_sessions = 4 * n + 64};
+    config.ttl_ms = ONE_OF(x, 3000, 5000, 10000);
+    config.wishes.gather_ms = ONE_OF(x, 200, 1000, 3000);
+    config.gather_max_ms = ONE_OF(x, 5000, 30000);
+    config.wishes.stop_grace_ms = ONE_OF(x, 0, 1000, 5000);
+    config.exit_grace_ms = ONE_OF(x, 2000, 20000, 60000);
+    config.wishes.grow_wait_ms = ONE_OF(x, 1000, 60000);
     config.fence_ms = ONE_OF(x, 3, 3, 5, 10) * config.ttl_ms;
     uint32_t ttl_max = config.ttl_ms;
     if (roll(x, 0, 2) == 0) {
@@ -177,23 +176,28 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         node_name(w, i, name);
         node_set_rate(w, i, (int64_t)roll(x, 950000, 1050000));
         w->nodes[i].durable = roll(x, 0, 3) == 0;
+        w->nodes[i].fixed = world_draw(w, 0, 0, 12) % 4 == 0;
         net_link(w, i)->latency_lo = low;
         net_link(w, i)->latency_hi = low + spread;
     }
-    x->n_groups = (n + GROUP_MAX - 1) / GROUP_MAX;
-    if (x->n_groups == 1 && n > 3 && roll(x, 0, 2) == 0) {
+    x->n_groups = wish->one_job ? 1 : (n + GROUP_MAX - 1) / GROUP_MAX;
+    if (x->n_groups == 1 && n > 3 && !wish->one_job && roll(x, 0, 2) == 0) {
         x->n_groups = (uint32_t)roll(x, 2, 3);
     }
-    for (uint32_t g = 0; g < x->n_groups && g < GROUPS_MAX; g++) {
+    x->groups = sim_alloc(x->n_groups, sizeof(*x->groups));
+    for (uint32_t g = 0; g < x->n_groups; g++) {
         open_job(x, g);
     }
     faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), job_for);
+    if (wish->roll_back) {
+        faults_roll_back(w);
+    }
     /* Twice the longest fence, two switches that somebody is left out of, a gather window, the
      * graces of node and server, heartbeats missed, the trainers' own slowness, and growth that
      * keeps its distance from the last. */
     x->settle_ms = 2 * ((int64_t)fence_max * 1106 / 1000 * 1060 / 1000) +
-                   2 * ((int64_t)config.stop_grace_ms + 32000) + config.gather_max_ms +
-                   config.exit_grace_ms + 60000 + 120000 + 300000;
+                   2 * ((int64_t)config.wishes.stop_grace_ms + 32000) + config.gather_max_ms +
+                   config.exit_grace_ms + 60000 + 120000 + 300000 + FAULTS_SERVER_SLEEP_MS;
 }
 
 static void end_world(struct explore *x)
@@ -204,15 +208,16 @@ static void end_world(struct explore *x)
     disk_free(w);
     probing_free(w);
     trainers_free(w);
+    judge_free(w);
     nodes_free(w);
     jobs_free(w);
     net_free(w);
     check_free(w->check);
     world_done(w);
+    free(x->groups);
 }
 
-/* --- judgement at rest ---------------------------------------------------------------------------
- */
+/* --- judgement at rest --- */
 
 /* NULL: the job is as it should be with so many agents; else what is not. */
 static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
@@ -232,9 +237,11 @@ static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
         return "an epoch whose trainers are not all up";
     }
     uint32_t want = live < job->max ? live : job->max;
-    /* Growth waits for a checkpoint, or until it costs little: where scripts hang, for long. */
-    if ((job->no_grow || view.hangs) && view.world >= job->min * job->nproc &&
-        view.world <= want * job->nproc) {
+    /* Growth waits for a checkpoint, or until it costs little: where scripts hang, for long; where
+     * none is seen, for ever. */
+    bool can_wait =
+        job->no_grow || view.hangs || (!job->grow_now && (!job->spec.listens || job->spec.deaf));
+    if (can_wait && view.world >= job->min * job->nproc && view.world <= want * job->nproc) {
         return NULL;
     }
     return view.world == want * job->nproc ? NULL : "an epoch without all live nodes, or with more";
@@ -252,7 +259,7 @@ static bool is_settled(struct explore *x, uint32_t *live, char *why, size_t cap)
     }
     for (uint32_t job = 0; job < jobs; job++) {
         const char *text = unsettled(w, job, live[job]);
-        if (text && !check_is_excused(w->check, job)) {
+        if (text) {
             snprintf(why, cap, "job %s with %u agents: %s", jobs_get(w, job)->name.text, live[job],
                      text);
             return false;
@@ -312,9 +319,11 @@ static void report(struct explore *x, const struct explore_wish *wish)
            (unsigned long long)wish->seed, (unsigned long long)w->events,
            (long long)(w->now / 1000), (long long)(w->now % 1000), check_failed_rule(w->check),
            check_failed_text(w->check));
-    printf("replay: sim_explore --seed %llu --agents %u --events %llu%s --until %llu --verbose\n",
-           (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
-           wish->wire ? " --wire" : "", (unsigned long long)w->events + 1);
+    printf(
+        "replay: sim_explore --seed %llu --agents %u --events %llu%s%s%s --until %llu --verbose\n",
+        (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
+        wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
+        wish->roll_back ? " --roll-back" : "", (unsigned long long)w->events + 1);
 }
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)

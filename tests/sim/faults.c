@@ -5,17 +5,26 @@
 
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/hostile.h"
 #include "tests/sim/jobs.h"
+#include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
 #include "tests/sim/script.h"
 #include "tests/sim/server.h"
 
+/* One of so many faults, where the server's disk is rolled back; it is away for so long at most. */
+#define ROLL_BACK_EACH 16
+#define ROLL_BACK_MS 8000
+
 struct faults {
     struct rng rng;
     uint32_t mean_ms;
-    uint32_t tag; /* of the stretch of faults under way */
+    uint32_t tag;  /* of the stretch of faults under way */
+    size_t only;   /* of kinds; KINDS: all */
+    uint32_t left; /* faults of this stretch */
     bool on;
+    bool rolls_back; /* in some worlds the server's disk; elsewhere nothing is drawn for it */
     faults_job_fn *job_for;
 };
 
@@ -53,21 +62,29 @@ static uint32_t some_local(struct world *w, uint32_t node)
 static void say(struct world *w, const char *what, uint32_t node, int64_t ms)
 {
     script_disturb(w, node);
+    if (node != NAMES_NONE) {
+        judge_disturbed(w, node);
+    }
+    for (uint32_t job = 0; node == NAMES_NONE && job < jobs_count(w); job++) {
+        judge_waits(w, job); /* for the disk, or the server */
+    }
     world_trace(w, "--", what, "%s %lld ms", node == NAMES_NONE ? "" : w->nodes[node].name,
                 (long long)ms);
 }
 
-/* --- the ends of faults
- * --------------------------------------------------------------------------- */
+/* --- the ends of faults --- */
 
 static void heal_link(struct world *w, uint32_t node)
 {
     struct link *link = net_link(w, node);
+    judge_disturbed(w, node);
     link->stalled = false;
     link->cut_up = false;
     link->cut_down = false;
+    link->deafens = false;
     net_kick(w, node);
     node_cut_peers(w, node, false);
+    node_part(w, node, NAMES_NONE);
 }
 
 static void on_heal(struct world *w, const struct sim_event *event)
@@ -77,16 +94,19 @@ static void on_heal(struct world *w, const struct sim_event *event)
 
 static void on_thaw(struct world *w, const struct sim_event *event)
 {
+    judge_disturbed(w, event->who);
     node_freeze_agent(w, event->who, false);
 }
 
 static void on_thaw_trainer(struct world *w, const struct sim_event *event)
 {
+    judge_disturbed(w, event->who);
     trainer_freeze(w, &w->nodes[event->who], (uint32_t)event->arg, false);
 }
 
 static void on_resume(struct world *w, const struct sim_event *event)
 {
+    judge_disturbed(w, event->who);
     node_resume(w, event->who);
 }
 
@@ -125,8 +145,7 @@ static void start_again(struct world *w, uint32_t node)
     }
 }
 
-/* --- the faults
- * ----------------------------------------------------------------------------------- */
+/* --- the faults --- */
 
 static void fault_kill_agent(struct world *w, uint32_t node, int64_t ms)
 {
@@ -153,6 +172,17 @@ static void fault_vanish(struct world *w, uint32_t node, int64_t ms)
     say(w, "vanish", node, ms);
     node_vanish(w, node);
     start_again(w, node);
+}
+
+/* … and the next machine has its address, as in a cloud's network, or one that is there already. */
+static void fault_give_address(struct world *w, uint32_t node, int64_t ms)
+{
+    uint32_t other = (uint32_t)roll(w, 0, w->n_nodes - 1);
+    if (other != node) {
+        say(w, "give_address", node, ms);
+        node_give_address(w, node, other);
+        start_again(w, node);
+    }
 }
 
 static void fault_end_trainer(struct world *w, uint32_t node, int64_t ms)
@@ -210,6 +240,7 @@ static void fault_isolate(struct world *w, uint32_t node, int64_t ms)
     (void)node;
     say(w, "isolate", NAMES_NONE, ms);
     for (uint32_t i = 0; i < w->n_nodes; i++) {
+        judge_disturbed(w, i);
         node_silence(w, i);
         net_link(w, i)->stalled = true;
         world_at(w, w->now + ms, on_heal, i, 0, 0);
@@ -230,10 +261,34 @@ static void fault_cut(struct world *w, uint32_t node, int64_t ms)
     world_at(w, w->now + ms, on_heal, node, 0, 0);
 }
 
+/* Two machines do not reach each other, mostly of one job; everybody else reaches both. */
+static void fault_part(struct world *w, uint32_t node, int64_t ms)
+{
+    uint32_t other = victim(w);
+    for (int i = 0; i < 8 && w->nodes[other].job != w->nodes[node].job; i++) {
+        other = victim(w);
+    }
+    if (other != node) {
+        say(w, "part", node, ms);
+        script_disturb(w, other);
+        judge_disturbed(w, other);
+        node_silence(w, node);
+        node_silence(w, other);
+        node_part(w, node, other);
+        world_at(w, w->now + ms, on_heal, node, 0, 0);
+    }
+}
+
 static void fault_reset(struct world *w, uint32_t node, int64_t ms)
 {
     say(w, "reset", node, ms);
     net_reset(w, node);
+}
+
+static void fault_false_reset(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "false_reset", node, ms);
+    net_false_reset(w, node, roll(w, 0, 1));
 }
 
 static void fault_server_kill(struct world *w, uint32_t node, int64_t ms)
@@ -248,16 +303,13 @@ static void fault_server_kill(struct world *w, uint32_t node, int64_t ms)
 static void fault_disk_lost(struct world *w, uint32_t node, int64_t ms)
 {
     (void)node;
+    if (w->faults->rolls_back) {
+        return; /* a job without a record may prepare already when one deaf to its STOP says it */
+    }
     say(w, "disk_lost", NAMES_NONE, ms);
     server_kill(w, 0);
     if (!server_is_up(w)) {
         disk_lose(w);
-    }
-    for (uint32_t job = 0; job < jobs_count(w); job++) {
-        if (jobs_get(w, job)->run_key) {
-            check_excuse(w->check,
-                         job); /* a run that is over for its agents may have begun again */
-        }
     }
     world_at(w, w->now + ms, on_server_start, 0, 0, 0);
 }
@@ -267,6 +319,15 @@ static void fault_server_late(struct world *w, uint32_t node, int64_t ms)
     (void)node;
     ms = ms > 20000 ? 20000 : ms;
     say(w, "server_late", NAMES_NONE, ms);
+    server_be_late(w, ms);
+}
+
+/* Its machine sleeps, for longer than most leases and fences. */
+static void fault_server_sleep(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    ms = ms > FAULTS_SERVER_SLEEP_MS ? FAULTS_SERVER_SLEEP_MS : ms;
+    say(w, "server_sleep", NAMES_NONE, ms);
     server_be_late(w, ms);
 }
 
@@ -306,6 +367,8 @@ static void fault_drain(struct world *w, uint32_t node, int64_t ms)
     struct node *n = &w->nodes[node];
     if (n->agent) {
         say(w, "drain", node, ms);
+        n->was_noticed = true;
+        n->warned_at = w->now;
         server_drain(w, jobs_get(w, n->job)->name.text, n->id,
                      roll(w, 0, 2) ? MSG_UNSET : (uint32_t)some_ms(w));
         start_again(w, node);
@@ -317,6 +380,7 @@ static void on_preempt(struct world *w, const struct sim_event *event)
     struct node *n = &w->nodes[event->who];
     if (n->process == event->tag && w->faults->on && w->faults->tag == event->arg) {
         script_disturb(w, event->who);
+        judge_disturbed(w, event->who);
         world_trace(w, "--", "preempt", "%s", n->name);
         node_vanish(w, event->who);
         start_again(w, event->who);
@@ -328,8 +392,13 @@ static void fault_notice(struct world *w, uint32_t node, int64_t ms)
 {
     const struct node *n = &w->nodes[node];
     enum tfe_notice kind = (enum tfe_notice)roll(w, NOTICE_REBALANCE, NOTICE_OPERATOR);
+    ms = roll(w, 0, 1) ? (int64_t)roll(w, 15000, 30000) : ms;
     bool has_deadline = kind != NOTICE_REBALANCE && roll(w, 0, 3) > 0;
+    bool can_follow = has_deadline && judge_can_follow(w, node, ms);
     say(w, msg_notice_name(kind), node, has_deadline ? ms : -1);
+    if (can_follow) {
+        judge_notice(w, node, ms);
+    }
     node_notice(w, node, kind, has_deadline ? (uint32_t)ms : MSG_UNSET, false);
     switch (roll(w, 0, 3)) {
     case 0:
@@ -358,8 +427,14 @@ static void fault_evict(struct world *w, uint32_t node, int64_t ms)
 static void fault_stop_job(struct world *w, uint32_t node, int64_t ms)
 {
     struct node *n = &w->nodes[node];
-    if (n->agent && roll(w, 0, 9) == 0) {
+    bool goes_on = n->agent && (jobs_get(w, n->job)->new_run || jobs_get(w, n->job)->run_key);
+    if (n->agent && roll(w, 0, goes_on ? 2 : 9) == 0) {
         say(w, "stop_job", node, ms);
+        for (uint32_t i = 0; i < w->n_nodes; i++) {
+            if (w->nodes[i].job == n->job) {
+                judge_disturbed(w, i);
+            }
+        }
         server_order(w, RDZV_STOP_JOB, jobs_get(w, n->job)->name.text, NULL);
     }
 }
@@ -368,6 +443,34 @@ static void fault_stuck(struct world *w, uint32_t node, int64_t ms)
 {
     say(w, "stuck", node, ms);
     w->nodes[node].kill_stuck_until = w->now + ms;
+}
+
+/* The server comes back to an older image of its disk, and who trains does not hear that it is to
+ * stop, or cannot. */
+static void fault_roll_back(struct world *w, uint32_t node, int64_t ms)
+{
+    uint32_t epochs = (uint32_t)roll(w, 1, 3);
+    ms = ms > ROLL_BACK_MS ? ROLL_BACK_MS : ms;
+    say(w, "roll_back", NAMES_NONE, ms);
+    server_kill(w, 0);
+    disk_roll_back(w, epochs);
+    world_at(w, w->now + ms, on_server_start, 0, 0, 0);
+    bool is_deaf = roll(w, 0, 1);
+    uint64_t percent = roll(w, 0, 1) ? 100 : 30;
+    ms += some_ms(w) + (int64_t)roll(w, 0, 60000);
+    for (node = 0; node < w->n_nodes; node++) {
+        if (w->nodes[node].n_alive == 0 || roll(w, 0, 99) >= percent) {
+            continue;
+        }
+        if (is_deaf) {
+            say(w, "deafen", node, ms);
+            net_link(w, node)->deafens = true;
+            world_at(w, w->now + ms, on_heal, node, 0, 0);
+        } else {
+            fault_stuck(w, node, ms);
+        }
+    }
+    faults_start_idle(w, 50); /* others would form the next epoch */
 }
 
 static void fault_hang(struct world *w, uint32_t node, int64_t ms)
@@ -387,7 +490,7 @@ static void fault_memory(struct world *w, uint32_t node, int64_t ms)
     }
 }
 
-/* Two processes of one id: what becomes of the job is not judged, only that everything survives. */
+/* Two processes of one id. */
 static void fault_duplicate(struct world *w, uint32_t node, int64_t ms)
 {
     uint32_t other = (uint32_t)roll(w, 0, w->n_nodes - 1);
@@ -396,7 +499,7 @@ static void fault_duplicate(struct world *w, uint32_t node, int64_t ms)
         return;
     }
     say(w, "duplicate", node, ms);
-    check_excuse(w->check, n->job);
+    judge_disturbed(w, other);
     node_start(w, other, n->job, n->id);
 }
 
@@ -404,6 +507,13 @@ static void fault_rate(struct world *w, uint32_t node, int64_t ms)
 {
     say(w, "rate", node, ms);
     node_set_rate(w, node, (int64_t)roll(w, 950000, 1050000));
+}
+
+static void fault_hostile(struct world *w, uint32_t node, int64_t ms)
+{
+    (void)node;
+    (void)ms;
+    hostile_speak(w, &w->faults->rng);
 }
 
 static const struct {
@@ -417,18 +527,16 @@ static const struct {
     {8, fault_reset},          {3, fault_server_kill}, {1, fault_disk_lost},
     {4, fault_server_late},    {2, fault_disk_stuck},  {2, fault_disk_full},
     {6, fault_storm},          {6, fault_term},        {4, fault_drain},
-    {6, fault_notice},         {4, fault_evict},       {2, fault_stop_job},
+    {10, fault_notice},        {4, fault_evict},       {2, fault_stop_job},
     {3, fault_stuck},          {2, fault_hang},        {3, fault_memory},
-    {1, fault_duplicate},      {2, fault_rate},
+    {1, fault_duplicate},      {2, fault_rate},        {8, fault_hostile},
+    {1, fault_server_sleep},   {4, fault_false_reset}, {4, fault_part},
+    {3, fault_give_address},
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static void on_fault(struct world *w, const struct sim_event *event)
+static size_t some_kind(struct world *w)
 {
-    struct faults *f = w->faults;
-    if (!f->on || event->tag != f->tag) {
-        return;
-    }
     uint64_t all = 0;
     for (size_t i = 0; i < KINDS; i++) {
         all += kinds[i].weight;
@@ -438,9 +546,24 @@ static void on_fault(struct world *w, const struct sim_event *event)
     while (pick >= kinds[kind].weight) {
         pick -= kinds[kind++].weight;
     }
+    return kind;
+}
+
+static void on_fault(struct world *w, const struct sim_event *event)
+{
+    struct faults *f = w->faults;
+    if (!f->on || event->tag != f->tag || f->left == 0) {
+        return;
+    }
+    f->left--;
+    size_t kind = f->only < KINDS ? f->only : some_kind(w);
     uint32_t node = victim(w);
     int64_t ms = some_ms(w);
-    kinds[kind].act(w, node, ms);
+    if (f->rolls_back && roll(w, 0, ROLL_BACK_EACH - 1) == 0) {
+        fault_roll_back(w, node, ms);
+    } else {
+        kinds[kind].act(w, node, ms);
+    }
     /* Some come in a row, some far apart. */
     uint32_t next = roll(w, 0, 3) == 0 ? 20 : 2 * f->mean_ms;
     world_at(w, w->now + (int64_t)roll(w, 0, next), on_fault, 0, f->tag, 0);
@@ -456,6 +579,11 @@ struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, faul
     return f;
 }
 
+void faults_roll_back(struct world *w)
+{
+    w->faults->rolls_back = world_draw(w, 0, 0, 13) % 4 == 0;
+}
+
 void faults_free(struct world *w)
 {
     free(w->faults);
@@ -466,6 +594,10 @@ void faults_begin(struct world *w)
 {
     w->faults->on = true;
     w->faults->tag++;
+    /* What one fault does shows where no other comes upon it. */
+    bool is_one_kind = roll(w, 0, 3) == 0;
+    w->faults->only = is_one_kind ? some_kind(w) : KINDS;
+    w->faults->left = is_one_kind ? (uint32_t)roll(w, 1, 12) : UINT32_MAX;
     world_at(w, w->now, on_fault, 0, w->faults->tag, 0);
 }
 
@@ -480,6 +612,7 @@ void faults_end(struct world *w)
         struct node *n = &w->nodes[node];
         n->kill_stuck_until = 0;
         n->mem.fail_in = 0;
+        script_disturb(w, node);
         heal_link(w, node);
         node_resume(w, node);
         node_freeze_agent(w, node, false);

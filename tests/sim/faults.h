@@ -4,11 +4,16 @@
 
 #include "tests/sim/world.h"
 
+/* A server is asleep for so long at most: also at the end of a stretch of faults. */
+#define FAULTS_SERVER_SLEEP_MS 60000
+
 /* How the explorer finds the job for an agent that starts on a machine. */
 typedef uint32_t faults_job_fn(struct world *w, uint32_t node);
 
 /* mean_ms between two faults. Nothing happens before faults_begin. */
 struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, faults_job_fn *job_for);
+/* In a quarter of all worlds one of the faults is that the server's disk is rolled back. */
+void faults_roll_back(struct world *w);
 void faults_free(struct world *w);
 void faults_begin(struct world *w);
 /* No more faults; what is frozen, cut, stalled or down is whole again at once. */

@@ -23,11 +23,13 @@ struct trainer_spec {
     uint64_t fail_at;            /* … ends by itself after so many steps of an epoch … */
     uint32_t fail_code;          /* … with this code, 0: not at all … */
     uint32_t fail_epochs;        /* … in so many epochs */
-    uint32_t tell_ms;            /* its scripts tell progress so often; 0: never */
-    uint32_t listens;            /* 1: … and can be asked to save, and to stop */
-    uint32_t deaf;               /* 1: … which they do not do */
-    uint32_t save_ms;            /* a checkpoint that is asked for takes so long */
-    uint32_t mute;               /* 1: who fails with its peers leaves no last words */
+    uint32_t fail_start;   /* all ranks end by themselves with this code, and never listen; 0: no */
+    uint32_t tell_ms;      /* its scripts tell progress so often; 0: never */
+    uint32_t listens;      /* 1: … and can be asked to save, and to stop */
+    uint32_t deaf;         /* 1: … which they do not do */
+    uint32_t save_ms;      /* a checkpoint that is asked for takes so long */
+    uint32_t mute;         /* 1: who fails with its peers leaves no last words */
+    uint32_t memory_every; /* steps from snapshot to snapshot in memory; 0: there is none */
 };
 
 struct job {
@@ -36,7 +38,7 @@ struct job {
     uint32_t max_restarts; /* wish or MSG_UNSET */
     uint32_t elastic_ms;   /* wish or MSG_UNSET */
     bool new_run;          /* its agents ask for one */
-    bool no_grow;
+    bool no_grow, grow_now;
     uint32_t chief_grace_ms;   /* wish or MSG_UNSET */
     uint32_t preempt_grace_ms; /* of its agents */
     uint32_t run_key;          /* number of the run its agents name; 0: they name none */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/net/limits.h"
 #include "common/wire/arena.h"
 #include "common/wire/codec.h"
 #include "common/wire/seal.h"
@@ -15,9 +16,6 @@
 /* What a kernel gives a connect that nobody answers, roughly; and how often the simulator looks. */
 #define CONNECT_MS 5000
 #define CONNECT_LOOK_MS 100
-/* Messages that wait on one connection, tables not counted (the server's shell streams those). Of
- * an agent that is cut off: five PROGRESS/s in a lease of 300 s, and what goes with them. */
-#define QUEUE_MAX 2048
 
 enum item_kind { ITEM_DATA, ITEM_TABLE, ITEM_FIN, ITEM_RST };
 
@@ -31,7 +29,7 @@ struct item {
 struct way {
     struct item *head;
     struct item **tail;
-    uint32_t n; /* ITEM_DATA */
+    size_t bytes; /* of ITEM_DATA: the server's shell streams tables */
     int64_t last_at;
     bool scheduled; /* an event for the head is in the heap */
 };
@@ -44,8 +42,10 @@ struct conn {
     uint32_t session;
     uint32_t era;
     uint32_t job; /* of the agent that opened it: its machine may have another one since */
+    uint32_t known_as;
     bool agent_open;
     bool server_open;
+    bool is_half; /* one end has been told of a reset that the other did not make */
     struct way up;
     struct way down;
     struct seal_session agent_keys;
@@ -85,9 +85,25 @@ struct net *net_new(struct world *w, uint32_t n_nodes)
     return net;
 }
 
+uint32_t net_latency(const struct world *w)
+{
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < w->net->n_links; i++) {
+        uint32_t ms = w->net->links[i].latency_hi;
+        longest = ms > longest ? ms : longest;
+    }
+    return longest;
+}
+
 struct link *net_link(struct world *w, uint32_t node)
 {
     return &w->net->links[node];
+}
+
+bool net_is_connected(const struct world *w, uint32_t node)
+{
+    uint32_t conn = w->net->links[node].conn;
+    return conn != NO_CONN && !w->net->conns[conn]->is_half;
 }
 
 uint32_t net_conn_node(const struct world *w, uint32_t conn)
@@ -98,6 +114,11 @@ uint32_t net_conn_node(const struct world *w, uint32_t conn)
 uint32_t net_conn_job(const struct world *w, uint32_t conn)
 {
     return w->net->conns[conn]->job;
+}
+
+uint32_t net_conn_known_as(const struct world *w, uint32_t conn)
+{
+    return w->net->conns[conn]->known_as;
 }
 
 uint32_t *net_conn_session(struct world *w, uint32_t conn)
@@ -111,8 +132,7 @@ uint32_t net_agent_era(const struct world *w, uint32_t node)
     return conn == NO_CONN ? 0 : w->net->conns[conn]->era;
 }
 
-/* --- queues --------------------------------------------------------------------------------------
- */
+/* --- queues --- */
 
 static void on_up(struct world *w, const struct sim_event *event);
 static void on_down(struct world *w, const struct sim_event *event);
@@ -146,7 +166,7 @@ static void way_clear(struct net *net, struct way *way)
         net->spare_items = item;
     }
     way->tail = &way->head;
-    way->n = 0;
+    way->bytes = 0;
 }
 
 static void way_schedule(struct world *w, uint32_t id, bool up)
@@ -180,7 +200,8 @@ static void way_add(struct world *w, uint32_t id, bool up, enum item_kind kind,
     *way->tail = item;
     way->tail = &item->next;
     if (kind == ITEM_DATA) {
-        check_queue(w->check, c->node, ++way->n, QUEUE_MAX);
+        way->bytes += bytes->n + SEAL_HEADER_BYTES;
+        check_queue(w->check, c->node, way->bytes, LIMIT_QUEUE_BYTES);
     }
     way_schedule(w, id, up);
 }
@@ -195,15 +216,14 @@ static struct item way_take(struct net *net, struct way *way)
         way->tail = &way->head;
     }
     if (taken.kind == ITEM_DATA) {
-        way->n--;
+        way->bytes -= taken.bytes->n + SEAL_HEADER_BYTES;
     }
     item->next = net->spare_items;
     net->spare_items = item;
     return taken;
 }
 
-/* --- connections ---------------------------------------------------------------------------------
- */
+/* --- connections --- */
 
 static void make_keys(struct world *w, uint32_t id, struct conn *c)
 {
@@ -237,6 +257,7 @@ static uint32_t conn_new(struct world *w, uint32_t node)
                        .session = NO_CONN,
                        .era = check_era(w->check, node_job(w, node)),
                        .job = node_job(w, node),
+                       .known_as = w->nodes[node].known_as,
                        .agent_open = true,
                        .server_open = true};
     c->up.tail = &c->up.head;
@@ -319,8 +340,7 @@ void net_kick(struct world *w, uint32_t node)
     }
 }
 
-/* --- connecting ----------------------------------------------------------------------------------
- */
+/* --- connecting --- */
 
 static void on_try(struct world *w, const struct sim_event *event)
 {
@@ -362,8 +382,7 @@ void net_connect(struct world *w, uint32_t node)
     world_at(w, w->now + 2 * (int64_t)link->latency_lo, on_try, node, link->try_tag, 0);
 }
 
-/* --- sending -------------------------------------------------------------------------------------
- */
+/* --- sending --- */
 
 /* plain is n bytes of net->plain. */
 static struct net_bytes *seal(struct world *w, struct seal_key *key, const uint8_t *plain, size_t n)
@@ -393,17 +412,42 @@ static void send(struct world *w, uint32_t id, bool up, const struct tfe_msg *ms
     way_add(w, id, up, ITEM_DATA, seal(w, key, w->net->plain, n));
 }
 
+/* Something was said to an end that is no more, on the way that up says: its kernel answers. */
+static void answer_half(struct world *w, uint32_t id, bool up)
+{
+    struct conn *c = w->net->conns[id];
+    if (c->is_half && !(up ? c->down.head : c->up.head)) {
+        way_add(w, id, !up, ITEM_RST, NULL);
+    }
+}
+
 void net_agent_send(struct world *w, uint32_t node, const struct tfe_msg *msg)
 {
     uint32_t id = w->net->links[node].conn;
-    if (id != NO_CONN && w->net->conns[id]->server_open) {
-        send(w, id, true, msg);
+    if (id == NO_CONN) {
+        return;
     }
+    if (w->net->conns[id]->server_open) {
+        send(w, id, true, msg);
+    } else {
+        answer_half(w, id, true);
+    }
+}
+
+/* Whether anything that the server says there is on its way. */
+static bool is_way_down(struct world *w, uint32_t conn)
+{
+    const struct conn *c = w->net->conns[conn];
+    if (c->agent_open || w->net->links[c->node].gone) {
+        return true;
+    }
+    answer_half(w, conn, false);
+    return false;
 }
 
 void net_server_send(struct world *w, uint32_t conn, const struct tfe_msg *msg)
 {
-    if (w->net->conns[conn]->agent_open || w->net->links[net_conn_node(w, conn)].gone) {
+    if (is_way_down(w, conn)) {
         send(w, conn, false, msg);
     }
 }
@@ -424,7 +468,7 @@ struct net_bytes *net_encode_chunk(struct world *w, const struct msg_table *tabl
 void net_server_send_bytes(struct world *w, uint32_t conn, struct net_bytes *bytes)
 {
     struct conn *c = w->net->conns[conn];
-    if (!c->agent_open && !w->net->links[c->node].gone) {
+    if (!is_way_down(w, conn)) {
         return;
     }
     if (w->options.wire) {
@@ -435,8 +479,7 @@ void net_server_send_bytes(struct world *w, uint32_t conn, struct net_bytes *byt
     way_add(w, conn, false, ITEM_TABLE, bytes);
 }
 
-/* --- ending --------------------------------------------------------------------------------------
- */
+/* --- ending --- */
 
 void net_agent_close(struct world *w, uint32_t node)
 {
@@ -482,6 +525,17 @@ void net_reset(struct world *w, uint32_t node)
     way_add(w, id, false, ITEM_RST, NULL);
 }
 
+void net_false_reset(struct world *w, uint32_t node, bool to_server)
+{
+    uint32_t id = w->net->links[node].conn;
+    struct conn *c = id == NO_CONN ? NULL : w->net->conns[id];
+    if (c && c->server_open && !c->is_half) {
+        c->is_half = true;
+        way_clear(w->net, to_server ? &c->up : &c->down);
+        way_add(w, id, to_server, ITEM_RST, NULL);
+    }
+}
+
 void net_vanish(struct world *w, uint32_t node)
 {
     struct link *link = &w->net->links[node];
@@ -513,8 +567,7 @@ void net_server_down(struct world *w)
     }
 }
 
-/* --- delivering ----------------------------------------------------------------------------------
- */
+/* --- delivering --- */
 
 static bool open_message(struct world *w, struct seal_key *key, const struct net_bytes *bytes,
                          struct tfe_msg *ret)
@@ -561,7 +614,6 @@ static void on_up(struct world *w, const struct sim_event *event)
     switch (item.kind) {
     case ITEM_DATA:
     case ITEM_TABLE:
-        w->events++;
         if (open_message(w, &c->server_keys.rx, item.bytes, &msg)) {
             server_receive(w, id, &msg);
         }
@@ -571,6 +623,9 @@ static void on_up(struct world *w, const struct sim_event *event)
     case ITEM_RST:
         server_hung_up(w, id);
         if (c->tag == event->tag) {
+            if (c->up.head) { /* said behind it */
+                answer_half(w, id, true);
+            }
             close_server_end(w, id);
         }
         return;
@@ -601,7 +656,6 @@ static void on_down(struct world *w, const struct sim_event *event)
     switch (item.kind) {
     case ITEM_DATA:
     case ITEM_TABLE:
-        w->events++;
         if (open_message(w, &c->agent_keys.rx, item.bytes, &msg)) {
             node_receive(w, node, &msg);
         }

@@ -19,6 +19,7 @@ struct link {
     bool stalled;
     bool cut_up; /* node to server */
     bool cut_down;
+    bool deafens;      /* is cut down once a JOIN has come up: the answer is lost */
     bool gone;         /* no such host any more: nothing, not even a FIN, ever comes */
     uint32_t try_tag;  /* of the connect under way */
     int64_t try_since; /* SIM_NEVER: none */
@@ -35,12 +36,13 @@ struct net_bytes {
 
 struct net *net_new(struct world *w, uint32_t n_nodes);
 void net_free(struct world *w);
+/* The longest way of any node. */
+uint32_t net_latency(const struct world *w);
 struct link *net_link(struct world *w, uint32_t node);
 /* After a change to the link: what waited goes on. */
 void net_kick(struct world *w, uint32_t node);
 
-/* --- the agent's end; results come through node_connected, node_receive, node_disconnected
- * -------- */
+/* --- the agent's end; results come through node_connected, node_receive, node_disconnected --- */
 void net_connect(struct world *w, uint32_t node);
 void net_agent_send(struct world *w, uint32_t node, const struct tfe_msg *msg);
 /* What is queued is sent, then FIN. No disconnected comes of it. */
@@ -49,11 +51,13 @@ void net_agent_close(struct world *w, uint32_t node);
 void net_agent_abort(struct world *w, uint32_t node);
 /* Both ends see a reset. */
 void net_reset(struct world *w, uint32_t node);
+/* One end is told of a reset that the other has not made, and knows nothing of: it has the answer
+ * when it says something. */
+void net_false_reset(struct world *w, uint32_t node, bool to_server);
 /* The host is gone: its end says nothing any more. */
 void net_vanish(struct world *w, uint32_t node);
 
-/* --- the server's end; server_accept, server_receive, server_hung_up
- * ------------------------------ */
+/* --- the server's end; server_accept, server_receive, server_hung_up --- */
 void net_server_send(struct world *w, uint32_t conn, const struct tfe_msg *msg);
 /* A table cut into chunks; the caller keeps its reference. */
 struct net_bytes *net_encode_chunk(struct world *w, const struct msg_table *table, size_t first,
@@ -64,9 +68,13 @@ void net_server_close(struct world *w, uint32_t conn);
 /* The process has ended: every connection gets a FIN. */
 void net_server_down(struct world *w);
 
+/* Whether the agent has a connection, and so has the server. */
+bool net_is_connected(const struct world *w, uint32_t node);
 uint32_t net_conn_node(const struct world *w, uint32_t conn);
 /* Of the agent process at its other end. */
 uint32_t net_conn_job(const struct world *w, uint32_t conn);
+/* The machine on which the first process with the id of that agent ran. */
+uint32_t net_conn_known_as(const struct world *w, uint32_t conn);
 /* The server's number of the session: kept for it here. */
 uint32_t *net_conn_session(struct world *w, uint32_t conn);
 /* Era of the server that accepted the agent's present connection; 0: none. */

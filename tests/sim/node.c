@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/core/death.h"
 #include "tests/sim/check.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
@@ -30,7 +31,7 @@ void nodes_new(struct world *w, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         struct node *node = &w->nodes[i];
         node->index = i;
-        node->job = NAMES_NONE;
+        node->job = node->parted_from = node->taken_by = NAMES_NONE;
         node->on = true;
         node->clock = (struct sim_clock){.own_ms = 1000 + (int64_t)i, .ppm = 1000000};
         node->timer = TIMER_UNSET;
@@ -65,15 +66,46 @@ uint32_t node_find(const struct world *w, const char *name)
     return names_find(w->node_names, name, strlen(name));
 }
 
+/* The processes of this id, from one machine to the next: two where an image has one baked in. */
+static uint32_t next_of_id(const struct world *w, const char *id, uint32_t node)
+{
+    while (node < w->n_nodes && strcmp(w->nodes[node].id, id) != 0) {
+        node++;
+    }
+    return node;
+}
+
 /* Ids are the machine's name, and from the second process on a dot and its number. */
-uint32_t node_find_process(const struct world *w, const char *id)
+static uint32_t first_of_id(const struct world *w, const char *id)
 {
     const char *dot = strrchr(id, '.');
     uint32_t node = names_find(w->node_names, id, dot ? (size_t)(dot - id) : strlen(id));
-    if (node == NAMES_NONE || !w->nodes[node].agent || strcmp(w->nodes[node].id, id) != 0) {
-        return NAMES_NONE;
+    bool is_there = node != NAMES_NONE && strcmp(w->nodes[node].id, id) == 0;
+    return w->has_twins || !is_there ? next_of_id(w, id, 0) : node;
+}
+
+/* w->n_nodes: none. */
+static uint32_t following_of_id(const struct world *w, const char *id, uint32_t node)
+{
+    return w->has_twins ? next_of_id(w, id, node + 1) : w->n_nodes;
+}
+
+uint32_t node_find_process(const struct world *w, const char *id)
+{
+    uint32_t newest = NAMES_NONE;
+    for (uint32_t node = first_of_id(w, id); node < w->n_nodes;
+         node = following_of_id(w, id, node)) {
+        const struct node *n = &w->nodes[node];
+        if (n->agent && (newest == NAMES_NONE || n->heard > w->nodes[newest].heard)) {
+            newest = node;
+        }
     }
-    return node;
+    return newest;
+}
+
+void node_heard(struct world *w, uint32_t node)
+{
+    w->nodes[node].heard = w->events;
 }
 
 uint32_t node_job(const struct world *w, uint32_t node)
@@ -93,10 +125,11 @@ static bool machine_runs(const struct node *node)
 
 void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *id)
 {
-    const char *dot = strrchr(id, '.');
-    uint32_t node = names_find(w->node_names, id, dot ? (size_t)(dot - id) : strlen(id));
-    if (node != NAMES_NONE) {
-        check_dead(w->check, job, epoch, node);
+    for (uint32_t node = first_of_id(w, id); node < w->n_nodes;
+         node = following_of_id(w, id, node)) {
+        if (w->nodes[node].heard) { /* else what lives there is an earlier process's */
+            check_dead(w->check, job, epoch, node);
+        }
     }
 }
 
@@ -106,17 +139,29 @@ bool node_can_run(const struct world *w, uint32_t node)
     return machine_runs(n) && n->agent && !n->frozen;
 }
 
-bool node_is_well(struct world *w, uint32_t node)
+/* One of them will be told that it was replaced. */
+static bool has_twin(const struct world *w, uint32_t node)
+{
+    const char *id = w->nodes[node].id;
+    uint32_t first = w->has_twins ? next_of_id(w, id, 0) : node;
+    return first != node || (w->has_twins && next_of_id(w, id, node + 1) < w->n_nodes);
+}
+
+bool node_is_sound(struct world *w, uint32_t node)
 {
     const struct node *n = &w->nodes[node];
     const struct link *link = net_link(w, node);
-    return node_can_run(w, node) && n->guard && !n->peers_cut && n->mem.fail_in == 0 &&
-           n->kill_stuck_until <= w->now && link->conn != NO_CONN && !link->stalled &&
-           !link->cut_up && !link->cut_down;
+    return node_can_run(w, node) && !has_twin(w, node) && n->guard && !n->peers_cut &&
+           n->parted_from == NAMES_NONE && n->mem.fail_in == 0 && n->kill_stuck_until <= w->now &&
+           !link->stalled && !link->cut_up && !link->cut_down && !link->deafens;
 }
 
-/* --- what waits ----------------------------------------------------------------------------------
- */
+bool node_is_well(struct world *w, uint32_t node)
+{
+    return node_is_sound(w, node) && net_is_connected(w, node);
+}
+
+/* --- what waits --- */
 
 void node_wait(struct node *n, const struct sim_event *event)
 {
@@ -162,8 +207,7 @@ static void look_at_trainers(struct world *w, struct node *n)
     }
 }
 
-/* --- the guard -----------------------------------------------------------------------------------
- */
+/* --- the guard --- */
 
 void node_kill_trainers(struct world *w, struct node *n)
 {
@@ -202,7 +246,7 @@ static void on_fence(struct world *w, const struct sim_event *event)
         world_trace(w, n->name, "fence", "e%llu", (unsigned long long)n->epoch);
     }
     node_kill_trainers(w, n);
-    node_agent_later(w, n, GUARD_TURN_MS, (struct agent_event){.type = AGENT_FENCED});
+    node_agent_later(w, n, GUARD_TURN_MS, (struct node_report){.type = AGENT_FENCED});
 }
 
 /* Once what was granted has passed for so long, nothing may be left. */
@@ -247,16 +291,39 @@ static void on_guard_again(struct world *w, const struct sim_event *event)
         return;
     }
     n->guard = true;
+    n->n_guards++;
     n->guard_pid++;
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD_LOST});
     if (n->agent) {
         arm_fence(w, n);
-        node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD, .pid = n->guard_pid});
+        node_agent_event(w, n,
+                         &(struct agent_event){.type = AGENT_GUARD, .guard_pid = n->guard_pid});
     }
+}
+
+/* The agent was killed. Where its guard had been killed before, the agent may have had another by
+ * then, which finds nobody below itself at once. */
+static void bury(struct world *w, struct node *n)
+{
+    const struct death_facts facts = {.is_first = n->buries && n->n_guards == 1,
+                                      .agent_is_gone = !n->agent,
+                                      .is_childless = !n->buries || n->n_alive == 0};
+    if (!w->options.deaths || n->over || tfe_mono_is_never(n->fence) ||
+        strcmp(n->left, n->death) == 0 || !agent_death_is_proven(&facts)) {
+        return;
+    }
+    world_trace(w, n->name, "certificate", "%s", n->id);
+    check_certificate(w->check, n->index, n->n_alive);
+    memcpy(n->left, n->death, sizeof(n->left));
+    n->left_job = n->job;
+    n->left_fence = n->fence;
 }
 
 static void guard_end(struct world *w, struct node *n)
 {
+    if (n->buries) {
+        bury(w, n);
+    }
     if (n->n_alive > 0) {
         return; /* it, or who comes after it, waits for the last one */
     }
@@ -264,13 +331,14 @@ static void guard_end(struct world *w, struct node *n)
         world_at(w, w->now + GUARD_AGAIN_MS, on_guard_again, n->index, n->process, 0);
     } else if (n->sweeping) {
         n->sweeping = false;
-        node_agent_later(w, n, GUARD_TURN_MS, (struct agent_event){.type = AGENT_SWEPT});
+        node_agent_later(w, n, GUARD_TURN_MS, (struct node_report){.type = AGENT_SWEPT});
     }
 }
 
 void node_kill_guard(struct world *w, uint32_t node)
 {
     struct node *n = &w->nodes[node];
+    n->buries = false;
     if (!n->on || !n->guard) {
         return;
     }
@@ -280,14 +348,14 @@ void node_kill_guard(struct world *w, uint32_t node)
     guard_end(w, n);
 }
 
-void node_sweep(struct world *w, struct node *n, uint32_t grace_ms)
+void node_sweep(struct world *w, struct node *n, uint32_t grace_ms, bool in_memory)
 {
     if (!n->guard) {
         return; /* its end is the sweep */
     }
     n->sweeping = true;
     if (grace_ms) {
-        script_stop(w, n, grace_ms);
+        script_stop(w, n, grace_ms, in_memory);
     } else {
         node_kill_trainers(w, n);
     }
@@ -301,8 +369,10 @@ static void on_agent_gone(struct world *w, const struct sim_event *event)
         return;
     }
     if (!n->agent) {
+        n->buries = n->guard;
         n->guard = false;
         node_kill_trainers(w, n);
+        bury(w, n);
     }
 }
 
@@ -313,15 +383,14 @@ void node_guard_orphaned(struct world *w, struct node *n)
     world_at(w, w->now + GUARD_TURN_MS, on_agent_gone, n->index, n->process, 0);
 }
 
-/* --- trainers ------------------------------------------------------------------------------------
- */
+/* --- trainers --- */
 
 void node_trainer_up(struct world *w, uint32_t node)
 {
     struct node *n = &w->nodes[node];
     if (++n->n_up == jobs_get(w, n->job)->nproc && n->agent) {
         node_agent_later(w, n, 25,
-                         (struct agent_event){.type = AGENT_LISTENING, .epoch = n->epoch});
+                         (struct node_report){.type = AGENT_LISTENING, .epoch = n->epoch});
     }
 }
 
@@ -332,17 +401,16 @@ void node_trainer_gone(struct world *w, uint32_t node, uint32_t local, uint32_t 
     n->n_alive--;
     if (n->agent && n->guard) {
         node_agent_later(w, n, GUARD_TURN_MS,
-                         (struct agent_event){.type = AGENT_TRAINER_EXITED,
+                         (struct node_report){.type = AGENT_TRAINER_EXITED,
                                               .local = local,
                                               .code = code,
                                               .signal = signal,
-                                              .pid = is_own});
+                                              .is_own = is_own});
     }
     guard_end(w, n);
 }
 
-/* --- starting an agent ---------------------------------------------------------------------------
- */
+/* --- starting an agent --- */
 
 /* Precondition: no trainer lives. */
 static void make_places(struct node *n, uint32_t nproc)
@@ -369,6 +437,7 @@ static void on_start(struct world *w, const struct sim_event *event)
         n->on = true; /* another machine of this name */
         n->suspended = false;
         n->peers_cut = false;
+        n->parted_from = n->taken_by = NAMES_NONE;
         clock_set(&n->clock, w->now, n->clock.ppm, false);
         *net_link(w, n->index) = (struct link){.latency_lo = net_link(w, n->index)->latency_lo,
                                                .latency_hi = net_link(w, n->index)->latency_hi,
@@ -382,6 +451,8 @@ static void on_start(struct world *w, const struct sim_event *event)
         return;
     }
     n->guard = true;
+    n->n_guards = 1;
+    n->buries = false;
     n->guard_pid++;
     n->fence = TFE_MONO_NEVER;
     n->fence_passed = false;
@@ -399,19 +470,22 @@ void node_start(struct world *w, uint32_t node, uint32_t job, const char *id)
     if (n->agent) {
         return;
     }
-    n->process++;
-    if (id) {
-        snprintf(n->id, sizeof(n->id), "%s", id);
-    } else if (n->process == 1) {
-        snprintf(n->id, sizeof(n->id), "%s", n->name);
+    char own[sizeof(n->id)];
+    if (++n->process == 1) {
+        snprintf(own, sizeof(own), "%s", n->name);
     } else {
-        snprintf(n->id, sizeof(n->id), "%s.%u", n->name, n->process);
+        snprintf(own, sizeof(own), "%s.%u", n->name, n->process);
     }
+    n->heard = 0;
+    w->has_twins = w->has_twins || id;
+    id = id ? id : own;
+    uint32_t twin = w->has_twins ? first_of_id(w, id) : node; /* itself, the second time */
+    n->known_as = w->has_twins && twin < w->n_nodes ? w->nodes[twin].known_as : node;
+    snprintf(n->id, sizeof(n->id), "%s", id);
     world_at(w, w->now, on_start, node, n->process, job);
 }
 
-/* --- faults --------------------------------------------------------------------------------------
- */
+/* --- faults --- */
 
 void node_kill_agent(struct world *w, uint32_t node)
 {
@@ -434,6 +508,7 @@ void node_kill_all(struct world *w, uint32_t node)
         node_agent_end(w, n);
     }
     n->guard = false;
+    n->buries = false;
     n->sweeping = false;
     node_kill_trainers(w, n);
 }
@@ -453,6 +528,8 @@ void node_vanish(struct world *w, uint32_t node)
     }
     n->on = false;
     n->guard = false;
+    n->buries = false;
+    n->left[0] = '\0';
     n->sweeping = false;
     n->suspended = false;
     n->n_backlog = 0;
@@ -519,6 +596,19 @@ void node_cut_peers(struct world *w, uint32_t node, bool cut)
     struct node *n = &w->nodes[node];
     n->peers_cut = cut;
     look_at_trainers(w, n);
+}
+
+void node_part(struct world *w, uint32_t node, uint32_t from)
+{
+    struct node *n = &w->nodes[node];
+    n->parted_from = from;
+    look_at_trainers(w, n);
+}
+
+void node_give_address(struct world *w, uint32_t node, uint32_t to)
+{
+    node_vanish(w, node);
+    w->nodes[node].taken_by = to;
 }
 
 void node_set_rate(struct world *w, uint32_t node, int64_t ppm)

@@ -9,6 +9,8 @@
 
 #define NODE_NAME_MAX 32
 #define NODE_RENEWALS 16
+#define NODE_DEATH_CHARS 64
+#define NODE_GUARD_PORT 9999 /* of a guard that has something to give */
 
 /* Reports on their way to the agent's core while it is being stepped. */
 #define NODE_PENDING_MAX (MSG_NPROC_MAX + 8)
@@ -20,9 +22,12 @@ struct node {
 
     /* The machine. */
     bool on;
-    bool suspended; /* nothing runs; the clock goes on, or stands (clock.stopped) */
-    bool durable;   /* its machine is not one of those that go away */
-    bool peers_cut; /* its trainers do not reach the others */
+    bool suspended;       /* nothing runs; the clock goes on, or stands (clock.stopped) */
+    bool durable;         /* its machine is not one of those that go away */
+    bool fixed;           /* its trainers have the same ports in every epoch */
+    bool peers_cut;       /* its trainers do not reach the others */
+    uint32_t parted_from; /* it and this machine do not reach each other; NAMES_NONE */
+    uint32_t taken_by;    /* it is gone, and its address is this machine's now; NAMES_NONE */
     struct sim_clock clock;
     int64_t runs_since;        /* virtual time of the last resume */
     int64_t kill_stuck_until;  /* its trainers are stuck in the kernel until then */
@@ -37,6 +42,12 @@ struct node {
     int exit_code;
     uint32_t process; /* counts up */
     char id[TFE_ID_MAX + 1];
+    uint32_t known_as; /* machine on which the first process of this id ran */
+    int64_t heard_at;  /* its last RENEW or JOIN, by the server; what it was granted then */
+    uint32_t ttl_ms;
+    int64_t lease_until; /* … and by when all that it was granted is over on any clock */
+    int64_t joined_at;   /* as the server says */
+    uint64_t heard;      /* … and the order in which the server heard of them last */
     char run_key[16];
     bool outsider; /* its run has no room in the job that is there; it asks again */
     struct agent *core;
@@ -45,6 +56,7 @@ struct node {
     struct tfe_mono deadline;
     uint32_t spin;
     int64_t spin_at;
+    struct msg_memory memory, told_memory; /* that it lends its trainers; as its agent knows it */
     struct agent_event pending[NODE_PENDING_MAX];
     size_t n_pending;
     int64_t join_sent; /* on its own clock */
@@ -57,8 +69,16 @@ struct node {
     bool fence_passed;
     bool sweeping;
     uint32_t guard_pid;
+    uint32_t n_guards; /* in the life of the agent */
+    bool buries;       /* its agent is gone: it waits for the last trainer's end */
     struct tfe_mono fence;
     struct sim_timer fence_timer;
+
+    /* What its guard knows, and what one before it left: on its port until the fence, in a file. */
+    char death[NODE_DEATH_CHARS + 1];
+    char left[NODE_DEATH_CHARS + 1];
+    uint32_t left_job;
+    struct tfe_mono left_fence;
 
     uint16_t ports[2][MSG_NPROC_MAX];      /* by parity of the epoch */
     uint16_t next_ports[2][MSG_NPROC_MAX]; /* 0: none */
@@ -68,8 +88,11 @@ struct node {
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
-    bool signalled;           /* its agent will be out by a moment of its own */
+    bool signalled;           /* its agent will be out by a moment of its own … */
+    int64_t out_by;           /* … this, at the earliest */
     uint32_t noticed;         /* kinds of notices that stand, a bit each */
+    bool was_noticed;         /* or drained */
+    int64_t warned_at;        /* … by one of these, last */
     struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
     uint32_t cap_trainers;
 };
@@ -80,15 +103,21 @@ void nodes_free(struct world *w);
 void node_name(struct world *w, uint32_t node, const char *name);
 /* NAMES_NONE: no such machine. */
 uint32_t node_find(const struct world *w, const char *name);
-/* The machine on which the process with this node id runs at present. */
+/* The machine on which the process with this node id runs at present; of several the one that the
+ * server heard of last (node_heard). */
 uint32_t node_find_process(const struct world *w, const char *id);
 
 /* Starts an agent of the job; id NULL makes one. Nothing happens where one runs; while trainers of
  * an earlier one are still dying it starts after them. */
 void node_start(struct world *w, uint32_t node, uint32_t job, const char *id);
-/* The server takes the trainers of this process in this epoch for dead: they have to be. */
+/* The server takes the trainers of the member with this id for dead: those of every process that
+ * has come with it have to be. */
 void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *id);
-/* Nothing is wrong with the machine, its link, or the agent process. */
+/* The server has its JOIN. */
+void node_heard(struct world *w, uint32_t node);
+/* Nothing is wrong with the machine, the way to it, or the agent process. */
+bool node_is_sound(struct world *w, uint32_t node);
+/* … which is connected as well. */
 bool node_is_well(struct world *w, uint32_t node);
 uint32_t node_job(const struct world *w, uint32_t node);
 struct tfe_mono node_clock(const struct world *w, uint32_t node);
@@ -109,6 +138,10 @@ void node_resume(struct world *w, uint32_t node);
 /* The server, or its peers, may miss a sign of it: not to be judged as if they had it. */
 void node_silence(struct world *w, uint32_t node);
 void node_cut_peers(struct world *w, uint32_t node, bool cut);
+/* It and this one alone do not reach each other; NAMES_NONE ends that. */
+void node_part(struct world *w, uint32_t node, uint32_t from);
+/* It vanishes, and whoever tries its address meets this one, until there is another of its name. */
+void node_give_address(struct world *w, uint32_t node, uint32_t to);
 void node_set_rate(struct world *w, uint32_t node, int64_t ppm);
 void node_signal(struct world *w, uint32_t node, uint32_t signo);
 /* Somebody tells its agent that the machine will go away: deadline_ms from now, MSG_UNSET none; or

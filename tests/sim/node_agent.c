@@ -9,6 +9,7 @@
 #include "tests/sim/net.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/script.h"
+#include "tests/wishes.h"
 
 #define SPIN_MAX 10000
 /* What a core may hold: itself, and the table. */
@@ -48,13 +49,12 @@ static void on_timer(struct world *w, const struct sim_event *event)
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_TICK});
 }
 
-/* --- reports that take a while
- * -------------------------------------------------------------------- */
+/* --- reports that take a while --- */
 
 #define LATER_LOCAL_SHIFT 8
 #define LATER_CODE_SHIFT 16
 #define LATER_SIGNAL_SHIFT 24
-#define LATER_PID_SHIFT 31
+#define LATER_OWN_SHIFT 31
 #define LATER_EPOCH_SHIFT 32
 
 static void on_later(struct world *w, const struct sim_event *event)
@@ -67,34 +67,40 @@ static void on_later(struct world *w, const struct sim_event *event)
         node_wait(n, event);
         return;
     }
-    struct agent_event e = {.type = (enum agent_event_type)(event->arg & 0xff),
-                            .local = event->arg >> LATER_LOCAL_SHIFT & 0xff,
-                            .code = event->arg >> LATER_CODE_SHIFT & 0xff,
-                            .signal = event->arg >> LATER_SIGNAL_SHIFT & 0x7f,
-                            .epoch = event->arg >> LATER_EPOCH_SHIFT};
-    bool is_own = event->arg >> LATER_PID_SHIFT & 1;
-    if (e.type == AGENT_TRAINER_EXITED && e.signal != SIGKILL_NUMBER && e.code) {
-        bool mute = jobs_get(w, n->job)->spec.mute;
-        e.text = is_own ? own_tail : mute ? "" : peer_tail;
-    }
-    if (e.type == AGENT_PROGRESS) {
-        if (e.epoch != n->epoch || e.local >= n->cap_trainers) {
+    struct agent_event e = {.type = (enum agent_event_type)(event->arg & 0xff)};
+    uint64_t epoch = event->arg >> LATER_EPOCH_SHIFT;
+    uint32_t local = event->arg >> LATER_LOCAL_SHIFT & 0xff;
+    bool is_own = event->arg >> LATER_OWN_SHIFT & 1;
+    if (e.type == AGENT_TRAINER_EXITED) {
+        e.end.local_rank = local;
+        e.end.code = event->arg >> LATER_CODE_SHIFT & 0xff;
+        e.end.signal = event->arg >> LATER_SIGNAL_SHIFT & 0x7f;
+        if (e.end.signal != SIGKILL_NUMBER && e.end.code) {
+            e.end.tail = is_own ? own_tail : jobs_get(w, n->job)->spec.mute ? "" : peer_tail;
+        }
+    } else if (e.type == AGENT_PROGRESS) {
+        if (epoch != n->epoch || local >= n->cap_trainers) {
             return; /* of a process that is not there any more */
         }
-        e.progress = n->trainers[e.local].told;
-    }
-    if (e.type == AGENT_SPAWNED) {
-        e.pid = 1000 * (n->index + 1) + e.local + 1;
+        e.progress.local = local;
+        e.progress.told = n->trainers[local].told;
+        e.progress.told.epoch = epoch;
+        e.progress.told.memory = n->told_memory = n->memory;
+    } else if (e.type == AGENT_SPAWNED) {
+        e.process.local = local;
+        e.process.pid = 1000 * (n->index + 1) + local + 1;
+    } else if (e.type == AGENT_LISTENING) {
+        e.epoch = epoch;
     }
     node_agent_event(w, n, &e);
 }
 
-void node_agent_later(struct world *w, struct node *n, int64_t ms, struct agent_event e)
+void node_agent_later(struct world *w, struct node *n, int64_t ms, struct node_report r)
 {
-    uint64_t arg = (uint64_t)e.type | (uint64_t)e.local << LATER_LOCAL_SHIFT |
-                   (uint64_t)(e.code & 0xff) << LATER_CODE_SHIFT |
-                   (uint64_t)(e.signal & 0x7f) << LATER_SIGNAL_SHIFT |
-                   (uint64_t)(e.pid & 1) << LATER_PID_SHIFT | e.epoch << LATER_EPOCH_SHIFT;
+    uint64_t arg = (uint64_t)r.type | (uint64_t)r.local << LATER_LOCAL_SHIFT |
+                   (uint64_t)(r.code & 0xff) << LATER_CODE_SHIFT |
+                   (uint64_t)(r.signal & 0x7f) << LATER_SIGNAL_SHIFT |
+                   (uint64_t)r.is_own << LATER_OWN_SHIFT | r.epoch << LATER_EPOCH_SHIFT;
     world_at(w, w->now + ms, on_later, n->index, n->process, arg);
 }
 
@@ -106,14 +112,14 @@ static void pend(struct node *n, const struct agent_event *event)
     }
 }
 
-/* --- actions -------------------------------------------------------------------------------------
- */
+/* --- actions --- */
 
 static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fresh)
 {
     uint32_t nproc = jobs_get(w, n->job)->nproc;
-    uint32_t k = epoch & 1;
+    uint32_t k = n->fixed ? 0 : epoch & 1;
     uint16_t *ports = n->ports[k];
+    fresh = fresh && !n->fixed;
     /* As agent/reach/ports.c: new ones come in pairs, whose other halves serve the other parity
      * when it is next held. */
     for (uint32_t i = 0; i < nproc; i++) {
@@ -129,8 +135,7 @@ static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fre
             n->next_ports[k][i] = 0;
         }
     }
-    pend(n, &(struct agent_event){
-                .type = AGENT_PORTS_HELD, .epoch = epoch, .ports = ports, .n_ports = nproc});
+    pend(n, &(struct agent_event){.type = AGENT_PORTS_HELD, .ports = {epoch, ports, nproc}});
 }
 
 static void spawn(struct world *w, struct node *n, const struct agent_place *place)
@@ -145,13 +150,14 @@ static void spawn(struct world *w, struct node *n, const struct agent_place *pla
     for (uint32_t local = 0; local < nproc; local++) {
         if (!n->guard || n->fence_passed) {
             check_own_fault(w->check, net_agent_era(w, n->index), n->job, place->epoch);
-            pend(n, &(struct agent_event){.type = AGENT_SPAWN_FAILED,
-                                          .local = local,
-                                          .code = 126,
-                                          .text = "the guard is not there"});
+            pend(n,
+                 &(struct agent_event){
+                     .type = AGENT_SPAWN_FAILED,
+                     .end = {.local_rank = local, .code = 126, .tail = "the guard is not there"}});
         } else {
+            check_leased(w->check, n->index, node_clock(w, n->index).ms);
             trainer_start(w, n, local, place);
-            node_agent_later(w, n, 2, (struct agent_event){.type = AGENT_SPAWNED, .local = local});
+            node_agent_later(w, n, 2, (struct node_report){.type = AGENT_SPAWNED, .local = local});
         }
     }
 }
@@ -176,21 +182,23 @@ static void judge_send(struct world *w, struct node *n, const struct tfe_msg *ms
 static void agent_exits(struct world *w, struct node *n, const struct agent_action *action)
 {
     n->over = true;
-    n->exit_code = action->code;
-    world_trace(w, n->name, "exit", "code=%d%s%s%s", action->code, action->text ? " \"" : "",
-                action->text ? action->text : "", action->text ? "\"" : "");
+    const char *sentence = action->exit.sentence;
+    n->exit_code = action->exit.code;
+    world_trace(w, n->name, "exit", "code=%d%s%s%s", n->exit_code, sentence ? " \"" : "",
+                sentence ? sentence : "", sentence ? "\"" : "");
     net_agent_close(w, n->index);
 }
 
-static void say(struct world *w, struct node *n, const struct agent_action *action)
+static void say(struct world *w, struct node *n, const struct agent_trace *trace)
 {
     char number[32] = "";
-    if (action->number) {
-        snprintf(number, sizeof(number), " n=%llu", (unsigned long long)action->number);
+    uint64_t said = trace->kind == AGENT_TRACE_EPOCH ? trace->rank : trace->number;
+    if (said) {
+        snprintf(number, sizeof(number), " n=%llu", (unsigned long long)said);
     }
-    world_trace(w, n->name, agent_trace_name(action->trace), "e%llu%s%s%s%s",
-                (unsigned long long)action->epoch, number, action->text ? " \"" : "",
-                action->text ? action->text : "", action->text ? "\"" : "");
+    world_trace(w, n->name, agent_trace_words(trace->kind)->name, "e%llu%s%s%s%s",
+                (unsigned long long)trace->epoch, number, trace->text ? " \"" : "",
+                trace->text ? trace->text : "", trace->text ? "\"" : "");
 }
 
 static void carry_out(struct world *w, struct node *n, const struct agent_action *action)
@@ -201,51 +209,51 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
         return;
     case AGENT_DISCONNECT:
         net_agent_close(w, n->index);
-        pend(n, &(struct agent_event){
-                    .type = AGENT_DISCONNECTED, .link = AGENT_LINK_LOST, .text = "closed"});
+        pend(n, &(struct agent_event){.type = AGENT_DISCONNECTED,
+                                      .lost = {AGENT_LINK_LOST, "closed"}});
         return;
     case AGENT_HANG_UP:
         net_agent_abort(w, n->index);
-        pend(n, &(struct agent_event){
-                    .type = AGENT_DISCONNECTED, .link = AGENT_LINK_LOST, .text = "no answer"});
+        pend(n, &(struct agent_event){.type = AGENT_DISCONNECTED,
+                                      .lost = {AGENT_LINK_LOST, "no answer"}});
         return;
     case AGENT_SEND:
         judge_send(w, n, &action->msg);
         net_agent_send(w, n->index, &action->msg);
         return;
     case AGENT_HOLD_PORTS:
-        hold_ports(w, n, action->epoch, action->fresh);
+        hold_ports(w, n, action->hold.epoch, action->hold.fresh);
         return;
     case AGENT_ANSWER:
-        n->n_answers = action->answer ? action->n_ports : 0;
-        memcpy(n->answers, action->ports, n->n_answers * sizeof(*n->answers));
+        n->n_answers = action->answer.on ? action->answer.n_ports : 0;
+        memcpy(n->answers, action->answer.ports, n->n_answers * sizeof(*n->answers));
         return;
     case AGENT_PROBE:
-        probing_try(w, n, &action->msg.u.probe);
+        probing_try(w, n, action->probe);
         return;
     case AGENT_SPAWN:
-        spawn(w, n, &action->place);
+        spawn(w, n, &action->spawn);
         return;
     case AGENT_SWEEP:
-        node_sweep(w, n, action->planned ? action->grace_ms : 0);
+        node_sweep(w, n, action->sweep.planned ? action->sweep.grace_ms : 0,
+                   action->sweep.in_memory);
         return;
     case AGENT_SAVE:
-        script_ask(w, n, action->epoch, action->number, action->deadline);
+        script_ask(w, n, action);
         return;
     case AGENT_FENCE:
-        node_set_fence(w, n, action->deadline);
+        node_set_fence(w, n, action->fence);
         return;
     case AGENT_EXIT:
         agent_exits(w, n, action);
         return;
     case AGENT_TRACE:
-        say(w, n, action);
+        say(w, n, &action->trace);
         return;
     }
 }
 
-/* --- the core ------------------------------------------------------------------------------------
- */
+/* --- the core --- */
 
 static void step(struct world *w, struct node *n, struct agent_event *event)
 {
@@ -265,8 +273,8 @@ static void step(struct world *w, struct node *n, struct agent_event *event)
     }
     if (event->type == AGENT_MESSAGE) {
         net_agent_abort(w, n->index);
-        pend(n, &(struct agent_event){
-                    .type = AGENT_DISCONNECTED, .link = AGENT_LINK_LOST, .text = "out of memory"});
+        pend(n, &(struct agent_event){.type = AGENT_DISCONNECTED,
+                                      .lost = {AGENT_LINK_LOST, "out of memory"}});
     }
 }
 
@@ -313,35 +321,43 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     snprintf(n->run_key, sizeof(n->run_key), "k%u", j->run_key);
     struct agent_config config = {
         .node_name = n->name,
-        .min_nodes = j->min,
-        .max_nodes = j->max,
-        .nproc = j->nproc,
-        .max_restarts = j->max_restarts,
-        .gather_ms = MSG_UNSET,
-        .grow_wait_ms = MSG_UNSET,
-        .stop_grace_ms = MSG_UNSET,
-        .elastic_timeout_ms = j->elastic_ms,
-        .chief_grace_ms = j->chief_grace_ms,
-        .no_grow = j->no_grow,
+        .spec = no_wishes(j->min, j->max, j->nproc),
         .durable = n->durable,
+        .fixed_ports = n->fixed,
         .run_key = j->run_key ? n->run_key : NULL,
         .new_run = j->new_run,
-        .script_digest = j->script,
         .pid = 1 + n->index,
         .join_timeout_ms = 600000,
         .exit_grace_ms = 60000,
         .preempt_grace_ms = j->preempt_grace_ms,
         .seed = world_draw(w, n->index, n->process, 5),
     };
+    config.spec.max_restarts = j->max_restarts;
+    config.spec.elastic_timeout_ms = j->elastic_ms;
+    config.spec.chief_grace_ms = j->chief_grace_ms;
+    config.spec.no_grow = j->no_grow;
+    config.spec.grow_now = j->grow_now;
+    config.spec.script_digest = j->script;
     config.job = j->name;
+    memset(config.node_secret, '0', MSG_NODE_SECRET_CHARS); /* the shell's business */
     if (id_set(&config.node, n->id)) {
         check_honest(w->check, "the simulator", "the id of a node", 0);
+    }
+    if (w->options.deaths) {
+        snprintf(n->death, sizeof(n->death), "%032x%032x", n->index + 1, n->process);
+        (void)id_set(&config.death_hash, n->death); /* hashing is the shell's business, too */
+        config.guard_port = NODE_GUARD_PORT;
+        if (n->left[0] && n->left_job == job) {
+            config.deaths[0] = n->left;
+        }
     }
     n->job = job;
     n->over = false;
     n->frozen = false;
     n->n_pending = 0;
     n->noticed = 0;
+    n->was_noticed = false;
+    n->joined_at = SIM_NEVER;
     n->signalled = false;
     n->outsider = false;
     n->epoch = 0;
@@ -358,13 +374,13 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
         return;
     }
     n->agent = true;
+    n->memory = n->told_memory = (struct msg_memory){.bytes = 0};
     check_node_begins(w->check, n->index);
-    node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD, .pid = n->guard_pid});
+    node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD, .guard_pid = n->guard_pid});
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_BEGIN});
 }
 
-/* --- from the net --------------------------------------------------------------------------------
- */
+/* --- from the net --- */
 
 static void on_signal(struct world *w, const struct sim_event *event)
 {
@@ -377,12 +393,20 @@ static void on_signal(struct world *w, const struct sim_event *event)
         return;
     }
     node_agent_event(w, n,
-                     &(struct agent_event){.type = AGENT_SIGNAL, .code = (uint32_t)event->arg});
+                     &(struct agent_event){.type = AGENT_SIGNAL, .signo = (uint32_t)event->arg});
 }
+
+/* Kept of the grace, as in agent/core/notices.c. */
+#define OUT_MS 2000
 
 void node_signal(struct world *w, uint32_t node, uint32_t signo)
 {
-    w->nodes[node].signalled = true;
+    struct node *n = &w->nodes[node];
+    int64_t grace_ms = n->job == NAMES_NONE ? 0 : jobs_get(w, n->job)->preempt_grace_ms;
+    grace_ms = grace_ms > 2 * OUT_MS ? grace_ms - OUT_MS : grace_ms / 2;
+    n->out_by = w->now + (n->signalled ? 0 : grace_ms * 95 / 100);
+    n->signalled = true;
+    n->warned_at = w->now;
     world_at(w, w->now, on_signal, node, w->nodes[node].process, signo ? signo : SIGTERM_NUMBER);
 }
 
@@ -414,6 +438,8 @@ void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t 
                  bool withdrawn)
 {
     uint32_t bit = 1u << kind;
+    w->nodes[node].was_noticed = true;
+    w->nodes[node].warned_at = w->now;
     w->nodes[node].noticed =
         withdrawn ? w->nodes[node].noticed & ~bit : w->nodes[node].noticed | bit;
     world_at(w, w->now, on_notice, node, w->nodes[node].process,
@@ -432,7 +458,7 @@ void node_connected(struct world *w, uint32_t node)
 void node_disconnected(struct world *w, uint32_t node, enum agent_link link, const char *text)
 {
     node_agent_event(w, &w->nodes[node],
-                     &(struct agent_event){.type = AGENT_DISCONNECTED, .link = link, .text = text});
+                     &(struct agent_event){.type = AGENT_DISCONNECTED, .lost = {link, text}});
 }
 
 static void judge_receive(struct world *w, struct node *n, const struct tfe_msg *msg)

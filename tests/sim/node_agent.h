@@ -10,9 +10,16 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job);
 void node_agent_end(struct world *w, struct node *n);
 /* Into the core now. */
 void node_agent_event(struct world *w, struct node *n, const struct agent_event *event);
-/* Into the core after so long, once the agent can run; of the event, type, local, code, signal,
- * epoch and pid travel. Lost with the process. */
-void node_agent_later(struct world *w, struct node *n, int64_t ms, struct agent_event event);
+/* A report of the machine's to the agent's core. */
+struct node_report {
+    enum agent_event_type type;
+    uint64_t epoch;
+    uint32_t local;
+    uint32_t code, signal; /* TRAINER_EXITED */
+    bool is_own;           /* … and it was the trainer's own fault */
+};
+/* It reaches the core after so long, once the agent can run. Lost with the process. */
+void node_agent_later(struct world *w, struct node *n, int64_t ms, struct node_report report);
 /* Its timer, by its clock as it is now. */
 void node_agent_arm(struct world *w, struct node *n);
 
@@ -21,7 +28,7 @@ void node_wait(struct node *n, const struct sim_event *event);
 void node_set_fence(struct world *w, struct node *n, struct tfe_mono fence);
 void node_check_fence(struct world *w, struct node *n);
 /* grace_ms: what listens has so long to save and to end; 0: nothing has. */
-void node_sweep(struct world *w, struct node *n, uint32_t grace_ms);
+void node_sweep(struct world *w, struct node *n, uint32_t grace_ms, bool in_memory);
 void node_kill_trainers(struct world *w, struct node *n);
 void node_guard_orphaned(struct world *w, struct node *n);
 

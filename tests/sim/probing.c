@@ -29,6 +29,8 @@ struct attempt {
     char id[TFE_ID_MAX + 1];
     uint16_t ports[MSG_NPROC_MAX];
     size_t n_ports;
+    uint16_t guard_port;
+    char death[NODE_DEATH_CHARS + 1]; /* what it gave */
 };
 
 struct probing {
@@ -85,8 +87,7 @@ static void give_slot(struct probing *p, uint32_t slot)
     p->free[p->n_free++] = slot;
 }
 
-/* --- at the target
- * -------------------------------------------------------------------------------- */
+/* --- at the target --- */
 
 static enum tfe_probe_result try_port(const struct node *target, uint16_t port,
                                       const struct attempt *a)
@@ -109,25 +110,32 @@ static enum tfe_probe_result try_port(const struct node *target, uint16_t port,
     return PROBE_REFUSED;
 }
 
-static bool is_reached(const struct world *w, const struct attempt *a)
+static bool is_parted(const struct node *one, const struct node *other)
+{
+    return one->peers_cut || one->parted_from == other->index;
+}
+
+/* The machine at the address that is tried; NULL: none is reached there. */
+static const struct node *reached(const struct world *w, const struct attempt *a)
 {
     if (a->target == NAMES_NONE) {
-        return false;
+        return NULL;
     }
     const struct node *target = &w->nodes[a->target];
     const struct node *prober = &w->nodes[a->prober];
-    return target->on && !target->suspended && prober->on &&
-           (a->target == a->prober || (!target->peers_cut && !prober->peers_cut));
+    target = target->on || target->taken_by == NAMES_NONE ? target : &w->nodes[target->taken_by];
+    bool is_near = target == prober || (!is_parted(target, prober) && !is_parted(prober, target));
+    return target->on && !target->suspended && prober->on && is_near ? target : NULL;
 }
 
 /* As agent/reach/prober.c: its own answer only if every port gave it, else the first in the list.
  */
-static enum tfe_probe_result try_all(const struct world *w, const struct attempt *a)
+static enum tfe_probe_result try_all(const struct node *target, const struct attempt *a)
 {
     enum tfe_probe_result worst = PROBE_REFUSED;
     bool all_ours = true;
     for (size_t i = 0; i < a->n_ports; i++) {
-        enum tfe_probe_result one = try_port(&w->nodes[a->target], a->ports[i], a);
+        enum tfe_probe_result one = try_port(target, a->ports[i], a);
         all_ours = all_ours && one == PROBE_ANSWERED_OURS;
         worst = one != PROBE_ANSWERED_OURS && one < worst ? one : worst;
     }
@@ -153,11 +161,17 @@ static void on_result(struct world *w, const struct sim_event *event)
         node_wait(prober, event);
         return;
     }
-    struct agent_event e = {.type = AGENT_PROBED, .probe = a->probe, .result = a->result};
+    struct agent_event e = {.type = AGENT_PROBED, .probed = {a->probe, a->result}};
+    char death[NODE_DEATH_CHARS + 1];
+    memcpy(death, a->death, sizeof(death));
     bool is_there = prober->agent && prober->process == a->process;
     give_slot(w->probing, event->who);
     if (is_there) {
         node_agent_event(w, prober, &e);
+    }
+    if (is_there && death[0]) {
+        node_agent_event(w, prober,
+                         &(struct agent_event){.type = AGENT_DEATH, .certificate = death});
     }
 }
 
@@ -165,8 +179,13 @@ static void on_arrival(struct world *w, const struct sim_event *event)
 {
     struct attempt *a = &w->probing->v[event->who];
     int64_t back;
-    if (is_reached(w, a)) {
-        a->result = try_all(w, a);
+    const struct node *target = reached(w, a);
+    if (target) {
+        a->result = try_all(target, a);
+        if (a->guard_port == NODE_GUARD_PORT && target->left[0] &&
+            tfe_mono_before(node_clock(w, target->index), target->left_fence)) {
+            memcpy(a->death, target->left, sizeof(a->death));
+        }
         back = way_there(w, a);
         /* A connection on which nobody speaks is waited on. */
         back = a->kind == PROBE_ADDRESS && a->result == PROBE_ACCEPTED ? PROBE_LIMIT_MS : back;
@@ -188,7 +207,8 @@ void probing_try(struct world *w, struct node *prober, const struct msg_probe *p
                           .target = probing_machine(w, probe->host),
                           .probe = probe->probe,
                           .kind = probe->kind,
-                          .n_ports = probe->n_ports};
+                          .n_ports = probe->n_ports,
+                          .guard_port = probe->guard_port};
     snprintf(a->id, sizeof(a->id), "%s", probe->node);
     memcpy(a->ports, probe->ports, probe->n_ports * sizeof(*probe->ports));
     world_at(w, w->now + way_there(w, a), on_arrival, slot, a->tag, 0);

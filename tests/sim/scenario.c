@@ -9,10 +9,12 @@
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/jobs.h"
+#include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/server.h"
+#include "tests/wishes.h"
 
 /* Between commands and expectation. */
 #define MARK "---"
@@ -114,8 +116,7 @@ int scenario_accept(const struct scenario *s, const char *path)
     return 0;
 }
 
-/* --- running -------------------------------------------------------------------------------------
- */
+/* --- running --- */
 
 static void on_line(void *ctx, const char *line)
 {
@@ -207,14 +208,10 @@ static int build(struct scenario_world *sw)
     }
     net_new(w, (uint32_t)sw->names.n);
     jobs_new(w);
-    struct rdzv_config config = {.seed = 1,
-                                 .ttl_ms = 10000,
-                                 .gather_ms = 3000,
+    struct rdzv_config config = {.ttl_ms = 10000,
+                                 .wishes = usual_wishes(),
                                  .gather_max_ms = 30000,
-                                 .grow_wait_ms = 60000,
-                                 .stop_grace_ms = 5000,
                                  .exit_grace_ms = 60000,
-                                 .max_restarts = 3,
                                  .max_sessions = (uint32_t)(4 * sw->names.n + 64)};
     server_new(w, &config);
     disk_new(w);
@@ -259,6 +256,7 @@ static void demolish(struct scenario_world *sw)
         disk_free(w);
         probing_free(w);
         trainers_free(w);
+        judge_free(w);
         nodes_free(w);
         jobs_free(w);
         net_free(w);

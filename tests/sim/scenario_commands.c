@@ -5,15 +5,18 @@
  *   link latency=1ms..20ms    of all machines
  *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
  *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic
- * new_run tells=1s listens=1 deaf=1 save=500ms chief_grace run_key no_grow preempt_grace show WHAT…
- * / hide WHAT…   kinds of trace lines; `show all` run DURATION              until when; 60s At a
- * time: at TIME COMMAND …         the rows of `commands` below */
+ *                             new_run tells=1s listens=1 deaf=1 save=500ms chief_grace run_key
+ *                             no_grow grow_now preempt_grace fail_start memory
+ *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
+ *   run DURATION              until when; 60s
+ * At a time: at TIME COMMAND …         the rows of `commands` below */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/jobs.h"
+#include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
 #include "tests/sim/scenario.h"
@@ -44,8 +47,7 @@ static int all_asked(const struct scenario_world *sw, const struct words *words)
     return -1;
 }
 
-/* --- before the world begins
- * ---------------------------------------------------------------------- */
+/* --- before the world begins --- */
 
 static int set_ms(struct words *words, const char *key, uint32_t *ret)
 {
@@ -85,14 +87,17 @@ static int set_config(struct world *w, struct words *words)
 {
     struct rdzv_config *c = server_config(w);
     uint32_t wire = 0;
-    int rc = set_ms(words, "ttl", &c->ttl_ms) | set_ms(words, "gather", &c->gather_ms) |
+    uint32_t deaths = 0;
+    int rc = set_ms(words, "ttl", &c->ttl_ms) | set_ms(words, "gather", &c->wishes.gather_ms) |
              set_ms(words, "gather_max", &c->gather_max_ms) | set_ms(words, "fence", &c->fence_ms) |
-             set_ms(words, "stop_grace", &c->stop_grace_ms) |
-             set_ms(words, "grow_wait", &c->grow_wait_ms) |
+             set_ms(words, "stop_grace", &c->wishes.stop_grace_ms) |
+             set_ms(words, "grow_wait", &c->wishes.grow_wait_ms) |
              set_ms(words, "exit_grace", &c->exit_grace_ms) |
              set_u32(words, "renew_rate", &c->renew_rate) |
-             set_u32(words, "max_restarts", &c->max_restarts) | set_u32(words, "wire", &wire);
+             set_u32(words, "max_restarts", &c->wishes.max_restarts) |
+             set_u32(words, "wire", &wire) | set_u32(words, "deaths", &deaths);
     w->options.wire = wire != 0;
+    w->options.deaths = deaths != 0;
     return rc;
 }
 
@@ -123,11 +128,14 @@ static int set_job(struct world *w, struct words *words)
     uint32_t unused;
     uint32_t new_run = 0;
     uint32_t no_grow = 0;
-    if (set_u32(words, "new_run", &new_run) || set_u32(words, "no_grow", &no_grow)) {
+    uint32_t grow_now = 0;
+    if (set_u32(words, "new_run", &new_run) || set_u32(words, "no_grow", &no_grow) ||
+        set_u32(words, "grow_now", &grow_now)) {
         return -1;
     }
     job->new_run = new_run != 0;
     job->no_grow = no_grow != 0;
+    job->grow_now = grow_now != 0;
     return set_ms(words, "chief_grace", &job->chief_grace_ms) |
            set_ms(words, "preempt_grace", &job->preempt_grace_ms) |
            set_u32(words, "run_key", &job->run_key) | set_ms(words, "elastic", &job->elastic_ms) |
@@ -143,13 +151,14 @@ static int set_job(struct world *w, struct words *words)
            set_u32(words, "fail_rank", &spec->fail_rank) |
            set_u64(words, "fail_at", &spec->fail_at) |
            set_u32(words, "fail_code", &spec->fail_code) |
-           set_u32(words, "fail_epochs", &spec->fail_epochs) | set_u32(words, "mute", &spec->mute) |
+           set_u32(words, "fail_epochs", &spec->fail_epochs) |
+           set_u32(words, "fail_start", &spec->fail_start) | set_u32(words, "mute", &spec->mute) |
            set_ms(words, "tells", &spec->tell_ms) | set_u32(words, "listens", &spec->listens) |
-           set_u32(words, "deaf", &spec->deaf) | set_ms(words, "save", &spec->save_ms);
+           set_u32(words, "deaf", &spec->deaf) | set_ms(words, "save", &spec->save_ms) |
+           set_u32(words, "memory", &spec->memory_every);
 }
 
-/* --- at a time
- * ------------------------------------------------------------------------------------ */
+/* --- at a time --- */
 
 /* A command for each machine that its words name (those without =), behind `skip` words of its own.
  */
@@ -166,8 +175,15 @@ static void do_join(struct world *w, struct words *words, uint32_t node)
     uint32_t durable = 0;
     (void)set_u32(words, "durable", &durable);
     w->nodes[node].durable = durable != 0;
+    uint32_t fixed = 0;
+    (void)set_u32(words, "fixed", &fixed);
+    w->nodes[node].fixed = fixed != 0;
     const char *name = words_value(words, "job");
-    node_start(w, node, jobs_find(w, name ? name : "default"), words_value(words, "id"));
+    const char *id = words_value(words, "id");
+    if (id && node_find_process(w, id) != NAMES_NONE) {
+        judge_disturbed(w, node_find_process(w, id));
+    }
+    node_start(w, node, jobs_find(w, name ? name : "default"), id);
 }
 
 static void do_kill_node(struct world *w, struct words *words, uint32_t node)
@@ -246,6 +262,9 @@ static void do_cut(struct world *w, struct words *words, uint32_t node)
     if (both || strcmp(way, "down") == 0) {
         net_link(w, node)->cut_down = true;
     }
+    if (strcmp(way, "answers") == 0) {
+        net_link(w, node)->deafens = true;
+    }
     if (strcmp(way, "peers") == 0) {
         node_cut_peers(w, node, true);
     }
@@ -255,15 +274,33 @@ static void do_heal(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     struct link *link = net_link(w, node);
-    link->stalled = link->cut_up = link->cut_down = false;
+    link->stalled = link->cut_up = link->cut_down = link->deafens = false;
     node_cut_peers(w, node, false);
+    node_part(w, node, NAMES_NONE);
     net_kick(w, node);
+}
+
+static void do_part(struct world *w, struct words *words, uint32_t node)
+{
+    uint32_t other = node_find(w, words->v[AT_WORDS]);
+    node_silence(w, node);
+    node_part(w, node, other);
+}
+
+static void do_give_address(struct world *w, struct words *words, uint32_t node)
+{
+    node_give_address(w, node, node_find(w, words->v[AT_WORDS]));
 }
 
 static void do_reset(struct world *w, struct words *words, uint32_t node)
 {
     (void)words;
     net_reset(w, node);
+}
+
+static void do_false_reset(struct world *w, struct words *words, uint32_t node)
+{
+    net_false_reset(w, node, strcmp(words->v[AT_WORDS], "server") == 0);
 }
 
 static void do_signal(struct world *w, struct words *words, uint32_t node)
@@ -342,9 +379,12 @@ static const struct command {
     {"pause", 0, do_suspend},   /* its clock stands still */
     {"resume", 0, do_resume},
     {"stall", 0, do_stall},
-    {"cut", 1, do_cut}, /* up, down, server (both), peers */
+    {"cut", 1, do_cut},   /* up, down, server (both), peers; answers: down, once a JOIN is up */
+    {"part", 1, do_part}, /* from that machine alone */
     {"heal", 0, do_heal},
+    {"give_address", 1, do_give_address}, /* to that machine: it vanishes */
     {"reset", 0, do_reset},
+    {"false_reset", 1, do_false_reset}, /* server, agent: who is told of it */
     {"term", 0, do_signal},
     {"int", 0, do_signal},
     {"drain", 0, do_order}, /* an operator's: within=10s */
@@ -373,8 +413,16 @@ static const struct command *command_of(struct words *words, size_t *ret_from)
     return NULL;
 }
 
-/* server kill [N: of the writes under way so many survive] | lose (with its disk) | start | late
- * 600ms | rate +5% | nomem K | stop JOB */
+static void disturb_all(struct world *w)
+{
+    for (uint32_t node = 0; node < w->n_nodes; node++) {
+        judge_disturbed(w, node);
+    }
+}
+
+/* server kill [N: of the writes under way so many survive] | lose (with its disk) | rollback N
+ * (its disk is as it was N epochs ago) | start | late 600ms | rate +5% | nomem K | stop JOB
+ * | resize JOB MIN:MAX */
 static void act_on_server(struct world *w, struct words *words)
 {
     const char *what = words->v[AT_WORDS];
@@ -388,11 +436,23 @@ static void act_on_server(struct world *w, struct words *words)
     } else if (strcmp(what, "lose") == 0) {
         server_kill(w, 0);
         disk_lose(w);
+    } else if (strcmp(what, "rollback") == 0 && words_number(value, &k) == 0) {
+        server_kill(w, 0);
+        disk_roll_back(w, (uint32_t)k);
     } else if (strcmp(what, "stop") == 0) {
+        disturb_all(w);
         server_order(w, RDZV_STOP_JOB, value, NULL);
+    } else if (strcmp(what, "grow") == 0) {
+        server_order(w, RDZV_GROW, value, NULL);
+    } else if (strcmp(what, "resize") == 0) {
+        uint32_t min = 1;
+        uint32_t max = 1;
+        (void)words_sizes(words->v[words->n - 1], &min, &max);
+        server_resize(w, value, min, max);
     } else if (strcmp(what, "start") == 0) {
         server_start(w);
     } else if (strcmp(what, "late") == 0 && words_duration(value, &number) == 0) {
+        disturb_all(w);
         server_be_late(w, number);
     } else if (strcmp(what, "rate") == 0 && words_rate(value, &number) == 0) {
         server_set_rate(w, number);
@@ -452,6 +512,7 @@ static void obey(struct world *w, struct words *words)
     const struct command *command = command_of(words, &from);
     for (size_t i = from; i < words->n; i++) {
         if (!strchr(words->v[i], '=')) {
+            judge_disturbed(w, node_find(w, words->v[i]));
             command->act(w, words, node_find(w, words->v[i]));
         }
     }
@@ -469,8 +530,7 @@ static void on_command(struct world *w, const struct sim_event *event)
     }
 }
 
-/* --- the two passes
- * ------------------------------------------------------------------------------- */
+/* --- the two passes --- */
 
 static void add_name(struct scenario_world *sw, const char *name)
 {

@@ -8,6 +8,7 @@
 #include "tests/sim/script.h"
 
 #include "tests/sim/check.h"
+#include "tests/sim/net.h"
 #include "tests/sim/node_agent.h"
 #include "tests/sim/server.h"
 
@@ -24,8 +25,6 @@
 #define RECORD_MS 1500
 /* Between two members' hearing of a stop, at most. */
 #define HEARD_MS 700
-/* A signalled agent with less time than this may be out before its trainers have saved. */
-#define PATIENT_MS 20000
 
 static void on_saved(struct world *w, const struct sim_event *event);
 static void on_stood(struct world *w, const struct sim_event *event);
@@ -37,7 +36,7 @@ static void tell(struct world *w, struct node *node, uint32_t local)
     if (node->agent) {
         node_agent_later(
             w, node, 1,
-            (struct agent_event){.type = AGENT_PROGRESS, .local = local, .epoch = node->epoch});
+            (struct node_report){.type = AGENT_PROGRESS, .local = local, .epoch = node->epoch});
     }
 }
 
@@ -62,7 +61,7 @@ void script_up(struct world *w, struct node *node, uint32_t local)
 {
     struct trainer *t = &node->trainers[local];
     const struct trainer_spec *spec = cluster_spec(w, t->cluster);
-    t->told = (struct agent_progress){.listens = spec->listens != 0};
+    t->told = (struct msg_progress){.listens = spec->listens != 0};
     t->save_by = SIM_NEVER;
     if (spec->tell_ms) {
         tell(w, node, local);
@@ -105,10 +104,41 @@ static bool is_calm(struct world *w, const struct cluster *c, int64_t ms)
     return calm;
 }
 
+/* A snapshot, on all ranks alike. */
+static void keep(struct world *w, const struct cluster *c)
+{
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        w->nodes[c->members[rank].node].memory =
+            (struct msg_memory){.bytes = 1, .has_kept = true, .epoch = c->epoch, .step = c->step};
+    }
+}
+
+static void keep_answer(struct world *w, struct cluster *c)
+{
+    keep(w, c);
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        if (c->members[rank].lives) {
+            struct trainer *t = cluster_trainer(w, c, rank);
+            t->told.kept_answers = t->heard;
+        }
+    }
+}
+
+static void save(struct world *w, const struct cluster *c)
+{
+    struct job *job = jobs_get(w, c->job);
+    job->checkpoint = c->step > job->checkpoint ? c->step : job->checkpoint;
+}
+
 /* Precondition: it stands where it was asked to save. */
 static void answer(struct world *w, struct cluster *c)
 {
-    count_save(w, c, true);
+    if (c->in_memory) {
+        keep_answer(w, c);
+    } else {
+        save(w, c);
+        count_save(w, c, true);
+    }
     tell_all(w, c);
     c->frail = c->stands_until < w->now + HEED_MS || !is_calm(w, c, HEED_MS);
 }
@@ -128,6 +158,50 @@ static int64_t end_of_standing(struct world *w, const struct cluster *c)
     return end;
 }
 
+void script_goes_on(struct world *w, struct cluster *c)
+{
+    for (uint32_t rank = 0; cluster_spec(w, c)->memory_every && rank < c->world; rank++) {
+        struct trainer *t = cluster_trainer(w, c, rank);
+        t->told.has_from = true;
+        t->told.from_step = c->step;
+    }
+}
+
+static void stand(struct world *w, struct cluster *c)
+{
+    c->saves = false;
+    c->save_wanted =
+        false; /* what was asked meanwhile is answered by this one too: no step was made */
+    c->stands = true;
+    c->stands_until = end_of_standing(w, c);
+    cluster_say(w, c, c->in_memory ? "keeps" : "saves", "");
+    answer(w, c);
+    world_at(w, c->stands_until, on_stood, c->id, 0, 0);
+}
+
+uint64_t script_safe_step(struct world *w, const struct cluster *c)
+{
+    uint64_t step = jobs_get(w, c->job)->checkpoint;
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct node *n = &w->nodes[c->members[rank].node];
+        if (!n->noticed && !n->signalled && n->memory.epoch == c->epoch && n->memory.step > step) {
+            step = n->memory.step;
+        }
+    }
+    return step;
+}
+
+bool script_is_news(struct world *w, const struct cluster *c)
+{
+    bool is_news = false;
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct node *n = &w->nodes[c->members[rank].node];
+        is_news = is_news || ((n->was_noticed || n->signalled) &&
+                              n->warned_at > c->confirmed_at - 4 * (int64_t)net_latency(w));
+    }
+    return is_news;
+}
+
 void script_stepped(struct world *w, struct cluster *c, bool saved)
 {
     const struct trainer_spec *spec = cluster_spec(w, c);
@@ -137,14 +211,32 @@ void script_stepped(struct world *w, struct cluster *c, bool saved)
     if (saved) {
         count_save(w, c, false);
     }
+    if (spec->memory_every && c->step % spec->memory_every == 0) {
+        keep(w, c);
+    }
     if (saved || w->now - c->told_at >= spec->tell_ms) {
         tell_all(w, c);
     }
-    if (c->save_wanted && !c->saves) {
+    if (c->save_wanted && !c->saves && c->in_memory) {
+        stand(w, c);
+    } else if (c->save_wanted && !c->saves) {
         c->save_wanted = false;
         c->saves = true;
         world_at(w, w->now + spec->save_ms, on_saved, c->id, ++c->save_tag, 0);
     }
+}
+
+void script_ends(struct world *w, struct cluster *c)
+{
+    if (cluster_spec(w, c)->tell_ms == 0) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        if (c->members[rank].lives) {
+            cluster_trainer(w, c, rank)->told.ends = true;
+        }
+    }
+    tell_all(w, c);
 }
 
 static void on_saved(struct world *w, const struct sim_event *event)
@@ -158,16 +250,8 @@ static void on_saved(struct world *w, const struct sim_event *event)
         world_again(w, event, w->now + BLOCKED_LOOK_MS);
         return;
     }
-    struct job *job = jobs_get(w, c->job);
-    job->checkpoint = c->step > job->checkpoint ? c->step : job->checkpoint;
-    c->saves = false;
-    c->save_wanted =
-        false; /* what was asked meanwhile is answered by this one too: no step was made */
-    c->stands = true;
-    c->stands_until = end_of_standing(w, c);
-    cluster_say(w, c, "saves", "");
-    answer(w, c);
-    world_at(w, c->stands_until, on_stood, c->id, 0, 0);
+    c->in_memory = false;
+    stand(w, c);
 }
 
 static void on_stood(struct world *w, const struct sim_event *event)
@@ -186,17 +270,21 @@ static bool hears(struct world *w, const struct trainer *t)
            t->cluster->state == CLUSTER_TRAINING && !cluster_spec(w, t->cluster)->deaf;
 }
 
-void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t number,
-                struct tfe_mono deadline)
+void script_ask(struct world *w, struct node *node, const struct agent_action *save)
 {
+    uint64_t epoch = save->save.epoch;
+    uint64_t number = save->save.number;
     struct cluster *asked = NULL;
     for (uint32_t local = 0; epoch == node->epoch && local < node->cap_trainers; local++) {
         struct trainer *t = &node->trainers[local];
         if (hears(w, t) && t->cluster->epoch == epoch && number > t->heard) {
             t->heard = number;
-            t->save_by = clock_when(&node->clock, deadline);
+            t->save_by = clock_when(&node->clock, save->save.deadline);
             asked = t->cluster;
         }
+    }
+    if (asked) {
+        asked->in_memory = save->save.in_memory && cluster_spec(w, asked)->memory_every;
     }
     if (asked && asked->stands) {
         answer(w, asked);
@@ -205,7 +293,7 @@ void script_ask(struct world *w, struct node *node, uint64_t epoch, uint64_t num
     }
 }
 
-void script_stop(struct world *w, struct node *node, uint32_t grace_ms)
+void script_stop(struct world *w, struct node *node, uint32_t grace_ms, bool in_memory)
 {
     bool somebody = false;
     for (uint32_t local = 0; local < node->cap_trainers; local++) {
@@ -220,7 +308,8 @@ void script_stop(struct world *w, struct node *node, uint32_t grace_ms)
             struct cluster *c = t->cluster;
             t->stopping = true;
             if (++c->n_stopping == c->world) {
-                bool is_saved = jobs_get(w, c->job)->checkpoint == c->step;
+                c->in_memory = in_memory && cluster_spec(w, c)->memory_every;
+                bool is_saved = c->in_memory || jobs_get(w, c->job)->checkpoint == c->step;
                 world_at(w, w->now + (is_saved ? 0 : cluster_spec(w, c)->save_ms), on_stop_saved,
                          c->id, 0, 0);
             }
@@ -237,9 +326,12 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
     if (!c || c->state != CLUSTER_TRAINING || c->n_stopping < c->world || c->n_blocked > 0) {
         return; /* somebody is gone, or does not answer: the grace will be over */
     }
-    struct job *job = jobs_get(w, c->job);
-    job->checkpoint = c->step > job->checkpoint ? c->step : job->checkpoint;
-    count_save(w, c, false);
+    if (c->in_memory) {
+        keep(w, c);
+    } else {
+        save(w, c);
+        count_save(w, c, false);
+    }
     tell_all(w, c);
     cluster_finish(w, c, "stops", STOPPED_MS);
 }
@@ -248,12 +340,12 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
 static bool can_save(struct world *w, const struct cluster *c)
 {
     const struct trainer_spec *spec = cluster_spec(w, c);
-    const struct job *job = jobs_get(w, c->job);
-    uint32_t grace_ms = server_config(w)->stop_grace_ms;
+    uint32_t grace_ms = server_config(w)->wishes.stop_grace_ms;
     bool can = spec->listens && !spec->deaf && grace_ms * 9 / 10 > spec->save_ms + HEARD_MS &&
                is_calm(w, c, grace_ms);
     for (uint32_t rank = 0; can && rank < c->world; rank++) {
-        can = !w->nodes[c->members[rank].node].signalled || job->preempt_grace_ms >= PATIENT_MS;
+        const struct node *n = &w->nodes[c->members[rank].node];
+        can = !n->signalled || n->out_by > w->now + grace_ms;
     }
     return can;
 }
@@ -290,6 +382,7 @@ void script_disturb(struct world *w, uint32_t node)
             if (w->nodes[i].trainers[local].cluster) {
                 struct cluster *c = w->nodes[i].trainers[local].cluster;
                 c->planned = false;
+                c->calm = c->warned = false;
                 c->confirmed_at = 0;
                 c->frail = c->stands_until != 0;
             }

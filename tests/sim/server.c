@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/wire/codec.h"
+#include "common/wire/seal.h"
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/hostile.h"
 #include "tests/sim/jobs.h"
+#include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
 #include "tests/sim/script.h"
@@ -19,6 +23,9 @@
 
 /* A charge may be taken back within a lease, on the slowest clock. */
 #define VERDICT_PERCENT 125
+
+/* In place of a connection: nobody reads what is sent there. */
+#define HOSTILE_CONN (NO_CONN - 1)
 
 /* What the core may hold: so much, and so much for each machine, job and seat. A machine's earlier
  * agents are suspects for a lease each, and leases grow where there are many: some 1.5 KiB, several
@@ -36,13 +43,21 @@ struct server {
     struct sim_clock clock;
     struct sim_timer timer;
     struct tfe_mono deadline;
+    int64_t began_at;
     int64_t late_until;
+    int64_t late_from; /* of the last time, or before it: since then it was late all the time */
+    int64_t late_end;
+    int64_t late_before; /* until when it was late before */
     uint32_t ttl_max;
     uint32_t spin;
     int64_t spin_at;
     uint32_t *conn_of; /* by session */
     uint32_t *free_sessions;
     uint32_t n_free;
+    uint32_t hostile[SERVER_HOSTILE_MAX]; /* sessions, or NO_CONN */
+    uint64_t joins_seen;                  /* of the JOIN that is being taken */
+    uint64_t joins_running;
+    uint64_t joins_digest;
     uint32_t n_untold; /* closed, and the core had no memory to hear of it */
     /* Chunks of the table that was sent last. */
     const struct msg_row *chunk_rows;
@@ -113,6 +128,29 @@ bool server_is_disturbed(const struct world *w)
     return !s->up || s->late_until > w->now || s->mem.fail_in != 0;
 }
 
+/* When a lease that is granted then is over, on any clock. */
+static int64_t longest_end(int64_t at, uint32_t ttl_ms)
+{
+    return at + (int64_t)ttl_ms * 120 / 100 + 100;
+}
+
+/* More than its core takes for late, on any clock. */
+#define LATE_MS 700
+
+bool server_late_for(const struct world *w, const struct node *node)
+{
+    const struct server *s = w->server;
+    int64_t heard_at = node->heard_at;
+    uint32_t ttl_ms = node->ttl_ms;
+    int64_t restored = longest_end(s->began_at, s->ttl_max);
+    int64_t spared = ttl_ms < s->config.ttl_ms ? ttl_ms : s->config.ttl_ms; /* leases may shrink */
+    int64_t soonest = heard_at + (int64_t)ttl_ms * 105 / 100;
+    int64_t latest = node->lease_until > restored ? node->lease_until : restored;
+    return ttl_ms && heard_at > s->late_before && heard_at < s->late_from &&
+           soonest > s->late_from && latest < s->late_end - LATE_MS &&
+           w->now < s->late_end + spared * 9 / 10;
+}
+
 void server_fail_memory(struct world *w, uint64_t k)
 {
     w->server->mem.fail_in = k;
@@ -129,8 +167,7 @@ static void arm(struct world *w)
     timer_set(w, &s->timer, on_timer, 0, clock_when(&s->clock, s->deadline));
 }
 
-/* --- actions -------------------------------------------------------------------------------------
- */
+/* --- actions --- */
 
 static void free_session(struct world *w, uint32_t session)
 {
@@ -139,6 +176,15 @@ static void free_session(struct world *w, uint32_t session)
     *net_conn_session(w, conn) = NO_CONN;
     s->conn_of[session] = NO_CONN;
     s->free_sessions[s->n_free++] = session;
+}
+
+/* Its session is not its own any more. */
+static void hostile_gone(struct server *s, uint32_t session)
+{
+    s->conn_of[session] = NO_CONN;
+    for (uint32_t i = 0; i < SERVER_HOSTILE_MAX; i++) {
+        s->hostile[i] = s->hostile[i] == session ? NO_CONN : s->hostile[i];
+    }
 }
 
 static void send_table(struct world *w, uint32_t conn, const struct msg_table *table)
@@ -165,9 +211,20 @@ static void send_table(struct world *w, uint32_t conn, const struct msg_table *t
     }
 }
 
+static void note_granted(struct world *w, uint32_t conn, uint32_t ttl_ms)
+{
+    struct node *n = &w->nodes[net_conn_node(w, conn)];
+    int64_t until = longest_end(w->now, ttl_ms);
+    n->ttl_ms = ttl_ms;
+    n->lease_until = n->lease_until > until ? n->lease_until : until;
+}
+
 static void carry_out_send(struct world *w, uint32_t session, const struct tfe_msg *msg)
 {
     uint32_t conn = w->server->conn_of[session];
+    if (conn == HOSTILE_CONN) {
+        return;
+    }
     if (conn == NO_CONN) {
         if (w->server->n_untold == 0) {
             check_honest(w->check, "the server", "a SEND to a session that is not open", 0);
@@ -181,12 +238,21 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     if (msg->type == MSG_RENEWED && msg->u.renewed.ttl_ms > w->server->ttl_max) {
         w->server->ttl_max = msg->u.renewed.ttl_ms;
     }
+    if (msg->type == MSG_RENEWED) {
+        note_granted(w, conn, msg->u.renewed.ttl_ms);
+    }
+    if (msg->type == MSG_WELCOME) { /* its JOIN is what this step is about */
+        note_granted(w, conn, msg->u.welcome.ttl_ms);
+        check_heard(w->check, net_conn_job(w, conn), w->server->joins_seen,
+                    w->server->joins_running, w->server->joins_digest);
+    }
     if (msg->type == MSG_STOP) {
+        judge_stop(w, net_conn_node(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
         script_stop_sent(w, net_conn_job(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
     }
     if (msg->type == MSG_START) {
         const struct msg_start *start = &msg->u.start;
-        uint32_t node = net_conn_node(w, conn);
+        uint32_t node = net_conn_known_as(w, conn); /* a twin is not ready for it */
         check_start(w->check, net_conn_job(w, conn), start->epoch, node, start->rank, start->world,
                     start->table_digest);
     }
@@ -202,10 +268,14 @@ static uint32_t longest_lease_ms(const struct server *s)
 static void judge_trace(struct world *w, const struct rdzv_trace *t)
 {
     uint32_t job = t->job ? jobs_find(w, t->job) : NAMES_NONE;
-    if (job == NAMES_NONE) {
+    if (job == NAMES_NONE || hostile_owns(t->job)) {
         return;
     }
     check_time(w->check, job, w->now);
+    if (t->kind == TRACE_NODE_LEFT || t->kind == TRACE_NODE_LOST || t->kind == TRACE_NODE_SUSPECT ||
+        t->kind == TRACE_NODE_STAYS || t->kind == TRACE_NODE_NOTICED) {
+        judge_waits(w, job);
+    }
     if (t->kind == TRACE_EPOCH) {
         check_epoch(w->check, job, t->epoch, t->number);
     } else if (t->kind == TRACE_RESTARTS && !t->text) {
@@ -215,18 +285,37 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         check_charge_back(w->check, job, t->epoch);
     } else if (t->kind == TRACE_JOB_STATE && t->number) {
         jobs_get(w, job)->over = false; /* a new run */
+        check_new_run(w->check, job);
+    } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "committing") == 0) {
+        check_chosen(w->check, job, t->epoch);
+        judge_formed(w, job, t->epoch);
+        judge_chosen(w, job, t->epoch, now(w).ms);
+    } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "waiting") == 0) {
+        judge_waits(w, job);
     } else if (t->kind == TRACE_JOB_FINISHED) {
         jobs_get(w, job)->over = true;
         check_over(w->check, job);
+    } else if (t->kind == TRACE_WAIT_FENCE) {
+        judge_fence(w, job);
     } else if (t->kind == TRACE_REBUILT) {
         check_rebuilt(w->check, job, t->epoch);
         trainers_rebuilt(w, job, t->epoch);
+        judge_adopted(w, job, t->epoch);
     } else if (t->kind == TRACE_NODE_JOINED) {
         uint32_t node = node_find_process(w, t->node);
         if (node != NAMES_NONE) {
+            w->nodes[node].joined_at = w->now;
             check_lease_forgotten(w->check,
                                   node); /* a newcomer to this server, who comes back to the job */
         }
+    } else if (t->kind == TRACE_SWITCH) {
+        judge_switch(w, job, t->epoch,
+                     strcmp(t->text, "joined") == 0 || strcmp(t->text, "preempted") == 0 ||
+                         strcmp(t->text, "drained") == 0);
+    } else if (t->kind == TRACE_JOB_STOPPING) {
+        judge_stopping(w, job, t->epoch);
+    } else if (t->kind == TRACE_MASS_LOSS) {
+        judge_massed(w, job, t->epoch);
     } else if (t->kind == TRACE_SAVED) {
         script_confirmed(w, job, t->epoch);
     } else if (t->kind == TRACE_NODE_DEAD) {
@@ -235,6 +324,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         uint32_t node = node_find_process(w, t->node);
         if (node != NAMES_NONE) {
             check_lease_over(w->check, node, node_clock(w, node).ms);
+            judge_lost(w, job, t->epoch, node);
         }
     }
 }
@@ -251,6 +341,22 @@ static void carry_out_trace(struct world *w, const struct rdzv_trace *t)
                 t->text ? " \"" : "", t->text ? t->text : "", t->text ? "\"" : "");
 }
 
+/* Whatever is written, a server that comes next can read it. */
+static void judge_record(struct world *w, const struct rdzv_record *record)
+{
+    struct sim_mem mem;
+    struct rdzv *next;
+    mem_init(&mem, w, "the next server", SIZE_MAX);
+    int rc = rdzv_new(&w->server->config, &mem.mem, &next);
+    if (rc == 0) {
+        rc = rdzv_restore(next, now(w), record);
+        rdzv_free(next);
+    }
+    if (rc) {
+        check_honest(w->check, "the next server", "a record of this one", rc);
+    }
+}
+
 static void carry_out(struct world *w, const struct rdzv_action *action)
 {
     struct server *s = w->server;
@@ -261,24 +367,37 @@ static void carry_out(struct world *w, const struct rdzv_action *action)
         return;
     case RDZV_CLOSE:
         conn = s->conn_of[action->session];
-        if (conn != NO_CONN) {
+        if (conn == HOSTILE_CONN) {
+            hostile_gone(s, action->session);
+            s->free_sessions[s->n_free++] = action->session;
+        } else if (conn != NO_CONN) {
             free_session(w, action->session);
             net_server_close(w, conn);
         }
         return;
     case RDZV_PERSIST:
+        judge_record(w, action->record);
         disk_write(w, action->record);
         return;
     case RDZV_EXIT: /* there is no other server in here */
         check_honest(w->check, "the server", "its own records by ending itself,", 0);
         return;
     case RDZV_LEDGER:
+        if (jobs_find(w, action->ledger->job) != NAMES_NONE) {
+            judge_ledger(w, jobs_find(w, action->ledger->job), action->ledger, now(w).ms);
+        }
         return;
     case RDZV_TRACE:
         carry_out_trace(w, &action->trace);
         return;
     }
 }
+
+/* Who speaks in this world: agents with the agents' token, and one operator. */
+static const struct principal agent = {
+    .kind = PRINCIPAL_BY_TOKEN, .role = PRINCIPAL_AGENT, .scope = PRINCIPAL_EVERY_JOB};
+static const struct principal operator= {
+    .kind = PRINCIPAL_BY_TOKEN, .role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
 
 static int step(struct world *w, struct rdzv_event *event)
 {
@@ -300,8 +419,7 @@ static int step(struct world *w, struct rdzv_event *event)
     return rc;
 }
 
-/* --- events --------------------------------------------------------------------------------------
- */
+/* --- events --- */
 
 static void on_timer(struct world *w, const struct sim_event *event)
 {
@@ -358,9 +476,10 @@ static void tell_closed(struct world *w, uint32_t session)
 
 static void order(struct world *w, struct rdzv_event *event)
 {
-    if (!w->server->up) {
-        return;
+    if (!w->server->up || w->server->late_until > w->now) {
+        return; /* he sees no answer */
     }
+    event->by = &operator;
     int rc = step(w, event);
     if (rc && rc != TFE_ENOENT && rc != TFE_ENOMEM && rc != TFE_ESTATE) {
         check_honest(w->check, "the server", "an operator's order", rc);
@@ -374,6 +493,16 @@ void server_drain(struct world *w, const char *job, const char *node, uint32_t w
                                   .node = node,
                                   .has_within = within_ms != MSG_UNSET,
                                   .within_ms = within_ms});
+}
+
+void server_resize(struct world *w, const char *job, uint32_t min, uint32_t max)
+{
+    uint32_t number = jobs_find(w, job);
+    if (w->server->up && number != NAMES_NONE) {
+        check_resized(w->check, number, min, max);
+        order(w, &(struct rdzv_event){
+                     .type = RDZV_RESIZE, .job = job, .min_nodes = min, .max_nodes = max});
+    }
 }
 
 void server_order(struct world *w, enum rdzv_event_type type, const char *job, const char *node)
@@ -424,6 +553,29 @@ bool server_accept(struct world *w, uint32_t conn)
     return true;
 }
 
+static void judge_join(struct world *w, uint32_t conn, const struct msg_join *join)
+{
+    struct msg_status_job status;
+    uint32_t job = net_conn_job(w, conn);
+    node_heard(w, net_conn_node(w, conn));
+    if (rdzv_find_job(w->server->core, join->job, &status) != 0) {
+        check_unheard(w->check, job);
+    }
+    w->server->joins_seen = join->highest_epoch;
+    w->server->joins_running = join->running_epoch;
+    w->server->joins_digest = join->running ? join->running->digest : 0;
+}
+
+static void deafen(struct world *w, uint32_t node)
+{
+    struct link *link = net_link(w, node);
+    if (link->deafens) {
+        node_silence(w, node);
+        link->deafens = false;
+        link->cut_down = true;
+    }
+}
+
 void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg)
 {
     struct server *s = w->server;
@@ -431,7 +583,15 @@ void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg)
     if (!s->up || session == NO_CONN) {
         return;
     }
-    int rc = step(w, &(struct rdzv_event){.type = RDZV_MESSAGE, .session = session, .msg = msg});
+    if (msg->type == MSG_JOIN || msg->type == MSG_RENEW) {
+        w->nodes[net_conn_node(w, conn)].heard_at = w->now;
+    }
+    if (msg->type == MSG_JOIN) {
+        judge_join(w, conn, &msg->u.join);
+        deafen(w, net_conn_node(w, conn));
+    }
+    int rc = step(w, &(struct rdzv_event){
+                         .type = RDZV_MESSAGE, .by = &agent, .session = session, .msg = msg});
     if (rc == 0) {
         return;
     }
@@ -458,8 +618,55 @@ void server_hung_up(struct world *w, uint32_t conn)
     tell_closed(w, session);
 }
 
-/* --- the process ---------------------------------------------------------------------------------
- */
+static void hostile_end(struct world *w, uint32_t session)
+{
+    hostile_gone(w->server, session);
+    tell_closed(w, session);
+}
+
+void server_hostile(struct world *w, uint32_t place, const struct tfe_msg *msg)
+{
+    static struct arena arena;
+    static uint8_t bytes[SEAL_PLAIN_MAX];
+    struct server *s = w->server;
+    struct tfe_msg heard;
+    size_t n = 0;
+    if (!s->up || s->late_until > w->now || s->mem.fail_in != 0) {
+        return;
+    }
+    if (!msg) {
+        if (s->hostile[place] != NO_CONN) {
+            hostile_end(w, s->hostile[place]);
+        }
+        return;
+    }
+    if ((arena.cap == 0 && arena_init(&arena, ARENA_CAP) != 0) || s->n_free == 0) {
+        return;
+    }
+    arena_reset(&arena);
+    if (codec_encode(msg, bytes, sizeof(bytes), &n) != 0 ||
+        codec_decode(&arena, bytes, n, &heard) != 0) {
+        return; /* no codec lets it through */
+    }
+    if (s->hostile[place] == NO_CONN) {
+        s->hostile[place] = s->free_sessions[--s->n_free];
+        s->conn_of[s->hostile[place]] = HOSTILE_CONN;
+    }
+    uint32_t session = s->hostile[place];
+    int rc = step(w, &(struct rdzv_event){
+                         .type = RDZV_MESSAGE, .by = &agent, .session = session, .msg = &heard});
+    if (rc != 0 && s->hostile[place] == session) {
+        hostile_end(w, session);
+    }
+}
+
+uint64_t server_epoch(const struct world *w, const char *job)
+{
+    struct msg_status_job status;
+    return w->server->up && rdzv_find_job(w->server->core, job, &status) == 0 ? status.epoch : 0;
+}
+
+/* --- the process --- */
 
 void server_start(struct world *w)
 {
@@ -480,6 +687,7 @@ void server_start(struct world *w)
     }
     s->config.incarnation = world_draw(w, 77, ++s->process, 0);
     s->n_free = 0;
+    memset(s->hostile, 0xff, sizeof(s->hostile)); /* NO_CONN */
     s->n_untold = 0;
     for (uint32_t i = s->config.max_sessions; i > 0; i--) {
         s->conn_of[i - 1] = NO_CONN;
@@ -494,12 +702,19 @@ void server_start(struct world *w)
     struct tfe_mono now_there = now(w);
     const struct rdzv_record *record;
     for (uint32_t i = 0; (record = disk_record(w, i)) != NULL; i++) {
+        uint32_t job = jobs_find(w, record->job);
+        if (job != NAMES_NONE && disk_has_lost(w, record->job)) {
+            check_rolled_back(w->check, job, record->epoch);
+            judge_rolled_back(w, job, record->epoch);
+        }
         rc = rdzv_restore(s->core, now_there, record);
         if (rc) {
             check_honest(w->check, "the server", "its own record", rc);
         }
     }
+    judge_restart(w);
     s->up = true;
+    s->began_at = s->late_end = s->late_before = w->now; /* earlier leases count from here */
     s->deadline = now_there;
     s->late_until = 0;
     world_trace(w, "server", "up", "%s", "");
@@ -529,8 +744,12 @@ void server_be_late(struct world *w, int64_t ms)
     for (uint32_t node = 0; node < w->n_nodes; node++) {
         node_silence(w, node);
     }
+    if (s->late_until <= w->now) {
+        s->late_before = s->late_end;
+        s->late_from = w->now;
+    }
     if (s->late_until < w->now + ms) {
-        s->late_until = w->now + ms;
+        s->late_until = s->late_end = w->now + ms;
     }
 }
 

@@ -20,10 +20,14 @@ void server_start(struct world *w);
 void server_be_late(struct world *w, int64_t ms);
 /* An allocation is about to fail, or it is late, or not there. */
 bool server_is_disturbed(const struct world *w);
+/* Whether a lease of somebody heard of then ended while the server was late, which it has had no
+ * time to make good. */
+bool server_late_for(const struct world *w, const struct node *node);
 int64_t server_late_until(const struct world *w);
 /* Rate of its clock, 1,000,000 is right. */
 void server_set_rate(struct world *w, int64_t ppm);
 /* RDZV_DRAIN, RDZV_EVICT (node: its id) or RDZV_STOP_JOB; what is not there is left alone. */
+void server_resize(struct world *w, const char *job, uint32_t min, uint32_t max);
 void server_order(struct world *w, enum rdzv_event_type order, const char *job, const char *node);
 /* … and it has to be gone within so long, MSG_UNSET: as soon as is convenient. */
 void server_drain(struct world *w, const char *job, const char *node, uint32_t within_ms);
@@ -31,6 +35,14 @@ void server_drain(struct world *w, const char *job, const char *node, uint32_t w
 void server_fail_memory(struct world *w, uint64_t k);
 /* For looking only; NULL while it is down. */
 const struct rdzv *server_core(const struct world *w);
+
+/* A message of a hostile member, if the server can hear it, as from the wire, on one of its
+ * SERVER_HOSTILE_MAX connections, which is made if it is not there. msg NULL: the connection ends.
+ */
+#define SERVER_HOSTILE_MAX 4
+void server_hostile(struct world *w, uint32_t place, const struct tfe_msg *msg);
+/* The epoch in which the server has a job; 0: none. */
+uint64_t server_epoch(const struct world *w, const char *job);
 
 /* From the net. */
 bool server_accept(struct world *w, uint32_t conn);

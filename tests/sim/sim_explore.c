@@ -5,18 +5,20 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/sim/bugs.h"
 #include "tests/sim/check.h"
 #include "tests/sim/explore.h"
 
 static const char usage[] =
-    "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire]\n"
-    "                   [--count SEEDS | --seconds S] [--seeds FILE] [--bug NAME]\n"
+    "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire] [--one-job]\n"
+    "                   [--roll-back]\n"
+    "                   [--count SEEDS | --seconds S] [--seeds FILE] [--first RULE]\n"
     "                   [--verbose | --quiet]\n"
-    "       sim_explore --rules | --list-bugs\n"
+    "       sim_explore --rules\n"
     "  --agents 0    as many as the seed says (the default)\n"
+    "  --roll-back   a quarter of the worlds roll the server's disk back, too\n"
     "  --count C     seeds N … N+C-1; --seconds S: seeds from N on for so long\n"
-    "  --seeds FILE  lines `SEED AGENTS EVENTS [wire]`: these instead\n";
+    "  --seeds FILE  lines `SEED AGENTS EVENTS [wire] [# why]`: these instead\n"
+    "  --first RULE  no further than to the first violation of this rule\n";
 
 struct wish {
     struct explore_wish one;
@@ -24,8 +26,7 @@ struct wish {
     double seconds;
     const char *seeds;
     bool rules;
-    bool list_bugs;
-    const char *bug;
+    const char *first;
 };
 
 struct sum {
@@ -34,6 +35,7 @@ struct sum {
     uint64_t violations;
     uint64_t rounds;
     uint64_t last_hash;
+    uint64_t broken[CHECK__COUNT];
 };
 
 static double seconds_now(void)
@@ -52,6 +54,9 @@ static void add(struct sum *sum, const struct explore_wish *one)
     sum->seeds++;
     sum->violations += result.violation;
     sum->last_hash = result.hash;
+    for (int i = 0; result.violation && i < CHECK__COUNT; i++) {
+        sum->broken[i] += strcmp(result.rule, check_rule_name((enum check_rule)i)) == 0;
+    }
 }
 
 static int run_file(const struct wish *wish, struct sum *sum)
@@ -86,6 +91,16 @@ static int run_file(const struct wish *wish, struct sum *sum)
     return 0;
 }
 
+static bool is_found(const char *rule, const struct sum *sum)
+{
+    for (int i = 0; rule && i < CHECK__COUNT; i++) {
+        if (sum->broken[i] && strcmp(rule, check_rule_name((enum check_rule)i)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void run_seeds(const struct wish *wish, struct sum *sum)
 {
     double end = seconds_now() + wish->seconds;
@@ -95,7 +110,7 @@ static void run_seeds(const struct wish *wish, struct sum *sum)
         one.wire = wish->one.wire || (wish->seconds > 0 && one.seed % 8 == 7);
         add(sum, &one);
         one.seed++;
-        if (wish->bug && sum->violations) {
+        if (is_found(wish->first, sum)) {
             return;
         }
     } while (wish->seconds > 0 ? seconds_now() < end : one.seed < wish->one.seed + wish->count);
@@ -108,14 +123,16 @@ static int parse(int argc, char **argv, struct wish *ret)
         const char *name = argv[i];
         if (strcmp(name, "--wire") == 0) {
             ret->one.wire = true;
+        } else if (strcmp(name, "--one-job") == 0) {
+            ret->one.one_job = true;
+        } else if (strcmp(name, "--roll-back") == 0) {
+            ret->one.roll_back = true;
         } else if (strcmp(name, "--verbose") == 0) {
             ret->one.verbose = true;
         } else if (strcmp(name, "--quiet") == 0) {
             ret->one.quiet = true;
         } else if (strcmp(name, "--rules") == 0) {
             ret->rules = true;
-        } else if (strcmp(name, "--list-bugs") == 0) {
-            ret->list_bugs = true;
         } else if (i + 1 == argc) {
             return 2;
         } else if (strcmp(name, "--seed") == 0) {
@@ -130,10 +147,10 @@ static int parse(int argc, char **argv, struct wish *ret)
             ret->count = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(name, "--seconds") == 0) {
             ret->seconds = strtod(argv[++i], NULL);
+        } else if (strcmp(name, "--first") == 0) {
+            ret->first = argv[++i];
         } else if (strcmp(name, "--seeds") == 0) {
             ret->seeds = argv[++i];
-        } else if (strcmp(name, "--bug") == 0) {
-            ret->bug = argv[++i];
         } else {
             return 2;
         }
@@ -161,14 +178,6 @@ int main(int argc, char **argv)
         print_rules();
         return 0;
     }
-    if (wish.list_bugs) {
-        bugs_print();
-        return 0;
-    }
-    if (wish.bug && bugs_choose(wish.bug)) {
-        fprintf(stderr, "sim_explore: no bug %s (--list-bugs)\n", wish.bug);
-        return 2;
-    }
     double began = seconds_now();
     if (wish.seeds) {
         if (run_file(&wish, &sum)) {
@@ -183,6 +192,12 @@ int main(int argc, char **argv)
     }
     printf("rounds=%llu seconds=%.1f events/s=%.0f\n", (unsigned long long)sum.rounds, took,
            took > 0 ? (double)sum.events / took : 0.0);
+    for (int i = 0; i < CHECK__COUNT; i++) {
+        if (sum.broken[i]) {
+            printf("broken %s %llu\n", check_rule_name((enum check_rule)i),
+                   (unsigned long long)sum.broken[i]);
+        }
+    }
     printf("explored events=%llu seeds=%llu violations=%llu\n", (unsigned long long)sum.events,
            (unsigned long long)sum.seeds, (unsigned long long)sum.violations);
     return sum.violations ? 1 : 0;

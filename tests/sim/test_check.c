@@ -34,7 +34,9 @@ static void begin_epoch(struct check *c, uint64_t epoch)
     }
 }
 
-TEST(check, an_honest_history_breaks_nothing)
+#define FIXTURE set_up, tear_down
+
+TEST_IN(check, an_honest_history_breaks_nothing)
 {
     struct check *c = *state;
     begin_epoch(c, 1);
@@ -49,14 +51,14 @@ TEST(check, an_honest_history_breaks_nothing)
     assert_false(check_failed(c));
 }
 
-TEST(epoch_grows, a_number_comes_again)
+TEST_IN(epoch_grows, a_number_comes_again)
 {
     begin_epoch(*state, 5);
     check_epoch(*state, 0, 5, 2);
     assert_broken(*state, "epoch_grows");
 }
 
-TEST(over_restarts, a_number_comes_again_after_a_restart)
+TEST_IN(over_restarts, a_number_comes_again_after_a_restart)
 {
     begin_epoch(*state, 5);
     check_server_begins(*state);
@@ -64,7 +66,7 @@ TEST(over_restarts, a_number_comes_again_after_a_restart)
     assert_broken(*state, "epoch_grows");
 }
 
-TEST(over_restarts, switched_off_a_restart_begins_afresh)
+TEST_IN(over_restarts, switched_off_a_restart_begins_afresh)
 {
     check_force(*state, CHECK_OVER_RESTARTS, false);
     begin_epoch(*state, 5);
@@ -73,7 +75,7 @@ TEST(over_restarts, switched_off_a_restart_begins_afresh)
     assert_false(check_failed(*state));
 }
 
-TEST(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
+TEST_IN(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
 {
     begin_epoch(*state, 5);
     check_forgotten(*state, 0);
@@ -83,7 +85,7 @@ TEST(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
     assert_broken(*state, "epoch_grows");
 }
 
-TEST(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
+TEST_IN(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
 {
     /* Where something was seen of it between the loss and the rebuilding as well, only that
      * counted. */
@@ -101,7 +103,47 @@ TEST(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
     assert_broken(*state, "one_rank"); /* it is that epoch, with who lives in it */
 }
 
-TEST(one_progress, the_old_epoch_steps_after_the_new_one)
+TEST_IN(over_restarts, numbers_rise_above_what_a_node_has_seen)
+{
+    begin_epoch(*state, 5);
+    check_forgotten(*state, 0);
+    check_heard(*state, 0, 5, 0, 0);
+    check_chosen(*state, 0, 6);
+    check_heard(*state, 0, 7, 0, 0); /* too late for that one */
+    check_chosen(*state, 0, 6);
+    assert_false(check_failed(*state));
+    check_chosen(*state, 0, 7);
+    assert_broken(*state, "epoch_grows");
+}
+
+TEST_IN(one_progress, of_an_epoch_whose_record_is_lost_the_server_was_told)
+{
+    begin_epoch(*state, 5);
+    check_step(*state, 0, 0, 5);
+    check_forgotten(*state, 0);
+    check_heard(*state, 0, 5, 5, 105);
+    check_chosen(*state, 0, 6);
+    check_step(*state, 0, 0, 5);
+    assert_false(check_failed(*state));
+    check_step(*state, 1, 0, 6);
+    check_step(*state, 0, 0, 5);
+    assert_broken(*state, "one_progress");
+}
+
+TEST_IN(one_progress, nobody_told_the_server_before_it_chose)
+{
+    begin_epoch(*state, 5);
+    check_forgotten(*state, 0);
+    check_chosen(*state, 0, 1);
+    check_heard(*state, 0, 5, 5, 105);
+    check_step(*state, 1, 0, 1);
+    check_step(*state, 0, 0, 5);
+    assert_false(check_failed(*state));
+    check_step(*state, 0, 0, 4); /* but it is not judged with less than it was */
+    assert_broken(*state, "one_progress");
+}
+
+TEST_IN(one_progress, the_old_epoch_steps_after_the_new_one)
 {
     begin_epoch(*state, 1);
     check_step(*state, 0, 0, 1);
@@ -111,7 +153,7 @@ TEST(one_progress, the_old_epoch_steps_after_the_new_one)
     assert_broken(*state, "one_progress");
 }
 
-TEST(one_view, two_members_are_told_two_tables)
+TEST_IN(one_view, two_members_are_told_two_tables)
 {
     check_epoch(*state, 0, 1, 2);
     check_start(*state, 0, 1, 0, 0, 2, 7);
@@ -119,14 +161,14 @@ TEST(one_view, two_members_are_told_two_tables)
     assert_broken(*state, "one_view");
 }
 
-TEST(one_view, a_trainer_begins_with_another_table)
+TEST_IN(one_view, a_trainer_begins_with_another_table)
 {
     begin_epoch(*state, 1);
     check_trainer_begins(*state, 0, 0, 1, 2, 1, 3, 9);
     assert_broken(*state, "one_view");
 }
 
-TEST(one_rank, a_rank_is_given_to_two_nodes)
+TEST_IN(one_rank, a_rank_is_given_to_two_nodes)
 {
     check_epoch(*state, 0, 1, 2);
     check_start(*state, 0, 1, 0, 0, 2, 7);
@@ -136,14 +178,14 @@ TEST(one_rank, a_rank_is_given_to_two_nodes)
     assert_broken(*state, "one_rank");
 }
 
-TEST(one_rank, two_trainers_live_in_one_rank)
+TEST_IN(one_rank, two_trainers_live_in_one_rank)
 {
     begin_epoch(*state, 1);
     check_trainer_begins(*state, 0, 0, 1, 2, 1, 2, 101);
     assert_broken(*state, "one_rank");
 }
 
-TEST(one_rank, a_rank_may_be_taken_again_once_it_is_free)
+TEST_IN(one_rank, a_rank_may_be_taken_again_once_it_is_free)
 {
     begin_epoch(*state, 1);
     check_trainer_ends(*state, 0, 0, 1, 1);
@@ -151,7 +193,7 @@ TEST(one_rank, a_rank_may_be_taken_again_once_it_is_free)
     assert_false(check_failed(*state));
 }
 
-TEST(fence_held, trainers_live_past_the_fence)
+TEST_IN(fence_held, trainers_live_past_the_fence)
 {
     check_fence_past(*state, 0, 0);
     assert_false(check_failed(*state));
@@ -159,7 +201,7 @@ TEST(fence_held, trainers_live_past_the_fence)
     assert_broken(*state, "fence_held");
 }
 
-TEST(fence_granted, the_guard_is_given_more_than_was_granted)
+TEST_IN(fence_granted, the_guard_is_given_more_than_was_granted)
 {
     check_granted(*state, 0, 1000, 10000, 30000);
     check_fence_set(*state, 0, 31000);
@@ -168,7 +210,7 @@ TEST(fence_granted, the_guard_is_given_more_than_was_granted)
     assert_broken(*state, "fence_granted");
 }
 
-TEST(lease_kept, a_lease_ends_one_millisecond_early)
+TEST_IN(lease_kept, a_lease_ends_one_millisecond_early)
 {
     check_granted(*state, 0, 1000, 10000, 30000);
     check_lease_over(*state, 0, 11000);
@@ -177,7 +219,7 @@ TEST(lease_kept, a_lease_ends_one_millisecond_early)
     assert_broken(*state, "lease_kept");
 }
 
-TEST(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew)
+TEST_IN(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew)
 {
     check_granted(*state, 0, 1000, 10000, 30000);
     check_clock_stood(*state, 0, 2000);
@@ -191,7 +233,7 @@ TEST(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew)
     assert_broken(*state, "lease_kept");
 }
 
-TEST(lease_kept, of_a_server_that_lost_its_disk_it_may_end)
+TEST_IN(lease_kept, of_a_server_that_lost_its_disk_it_may_end)
 {
     check_granted(*state, 0, 0, 100, 100);
     check_lease_forgotten(*state, 0);
@@ -199,26 +241,26 @@ TEST(lease_kept, of_a_server_that_lost_its_disk_it_may_end)
     assert_false(check_failed(*state));
 }
 
-TEST(max_kept, an_epoch_of_four)
+TEST_IN(max_kept, an_epoch_of_four)
 {
     check_epoch(*state, 0, 1, 4);
     assert_broken(*state, "max_kept");
 }
 
-TEST(max_kept, a_table_of_four)
+TEST_IN(max_kept, a_table_of_four)
 {
     check_epoch(*state, 0, 1, 3);
     check_start(*state, 0, 1, 0, 0, 4, 7);
     assert_broken(*state, "max_kept");
 }
 
-TEST(min_kept, an_epoch_of_one)
+TEST_IN(min_kept, an_epoch_of_one)
 {
     check_epoch(*state, 0, 1, 1);
     assert_broken(*state, "min_kept");
 }
 
-TEST(true_word, ready_is_said_beside_a_living_trainer)
+TEST_IN(true_word, ready_is_said_beside_a_living_trainer)
 {
     check_word(*state, 0, "READY", 0);
     assert_false(check_failed(*state));
@@ -226,7 +268,7 @@ TEST(true_word, ready_is_said_beside_a_living_trainer)
     assert_broken(*state, "true_word");
 }
 
-TEST(charge_once, an_epoch_is_charged_twice)
+TEST_IN(charge_once, an_epoch_is_charged_twice)
 {
     begin_epoch(*state, 1);
     check_own_fault(*state, 0, 0, 1);
@@ -235,7 +277,7 @@ TEST(charge_once, an_epoch_is_charged_twice)
     assert_broken(*state, "charge_once");
 }
 
-TEST(charge_stands, a_charge_is_taken_back_in_another_epoch)
+TEST_IN(charge_stands, a_charge_is_taken_back_in_another_epoch)
 {
     begin_epoch(*state, 1);
     check_own_fault(*state, 0, 0, 1);
@@ -244,7 +286,7 @@ TEST(charge_stands, a_charge_is_taken_back_in_another_epoch)
     assert_broken(*state, "charge_stands");
 }
 
-TEST(charge_free, a_peers_end_is_charged)
+TEST_IN(charge_free, a_peers_end_is_charged)
 {
     begin_epoch(*state, 1);
     check_charged(*state, 0, 1, 100);
@@ -254,7 +296,7 @@ TEST(charge_free, a_peers_end_is_charged)
     assert_broken(*state, "charge_free");
 }
 
-TEST(charge_free, a_job_ends_on_a_charge_that_is_not_true)
+TEST_IN(charge_free, a_job_ends_on_a_charge_that_is_not_true)
 {
     begin_epoch(*state, 1);
     check_charged(*state, 0, 1, 100);
@@ -262,7 +304,7 @@ TEST(charge_free, a_job_ends_on_a_charge_that_is_not_true)
     assert_broken(*state, "charge_free");
 }
 
-TEST(charge_free, taken_back_in_time_it_is_no_charge)
+TEST_IN(charge_free, taken_back_in_time_it_is_no_charge)
 {
     begin_epoch(*state, 1);
     check_charged(*state, 0, 1, 100);
@@ -271,7 +313,7 @@ TEST(charge_free, taken_back_in_time_it_is_no_charge)
     assert_false(check_failed(*state));
 }
 
-TEST(charge_silent, a_peers_silent_end_is_charged)
+TEST_IN(charge_silent, a_peers_silent_end_is_charged)
 {
     begin_epoch(*state, 1);
     check_silence(*state, 0, 0, 1);
@@ -280,7 +322,7 @@ TEST(charge_silent, a_peers_silent_end_is_charged)
     assert_broken(*state, "charge_silent");
 }
 
-TEST(charge_silent, without_last_words_it_may_be)
+TEST_IN(charge_silent, without_last_words_it_may_be)
 {
     check_mute(*state, 0);
     begin_epoch(*state, 1);
@@ -290,7 +332,7 @@ TEST(charge_silent, without_last_words_it_may_be)
     assert_false(check_failed(*state));
 }
 
-TEST(one_writer, a_record_follows_an_epoch_that_is_not_on_disk)
+TEST_IN(one_writer, a_record_follows_an_epoch_that_is_not_on_disk)
 {
     check_record(*state, "j", 3, 3);
     assert_false(check_failed(*state));
@@ -298,7 +340,7 @@ TEST(one_writer, a_record_follows_an_epoch_that_is_not_on_disk)
     assert_broken(*state, "one_writer");
 }
 
-TEST(true_proof, a_trainer_lives_where_all_are_proven_dead)
+TEST_IN(true_proof, a_trainer_lives_where_all_are_proven_dead)
 {
     begin_epoch(*state, 1);
     check_trainer_ends(*state, 0, 0, 1, 0);
@@ -308,7 +350,7 @@ TEST(true_proof, a_trainer_lives_where_all_are_proven_dead)
     assert_broken(*state, "true_proof");
 }
 
-TEST(nobody_answers, a_member_answers_probes_on_its_trainers_port)
+TEST_IN(nobody_answers, a_member_answers_probes_on_its_trainers_port)
 {
     check_clock_stood(*state, 0, 100);
     check_answers(*state, 0, 1, 0, 1);
@@ -318,13 +360,19 @@ TEST(nobody_answers, a_member_answers_probes_on_its_trainers_port)
     assert_broken(*state, "nobody_answers");
 }
 
-TEST(planned_keeps, a_planned_end_breaks_the_cluster)
+TEST_IN(no_stale_peer, an_epoch_begins_where_an_earlier_one_still_looks)
+{
+    check_stale_peer(*state, 0, 2, 1, "a");
+    assert_broken(*state, "no_stale_peer");
+}
+
+TEST_IN(planned_keeps, a_planned_end_breaks_the_cluster)
 {
     check_planned_lost(*state, 0, 1, "a");
     assert_broken(*state, "planned_keeps");
 }
 
-TEST(saved_keeps, the_next_epoch_begins_before_the_last_step)
+TEST_IN(saved_keeps, the_next_epoch_begins_before_the_last_step)
 {
     check_kept(*state, 0, 1, 40, 40);
     assert_false(check_failed(*state));
@@ -332,7 +380,7 @@ TEST(saved_keeps, the_next_epoch_begins_before_the_last_step)
     assert_broken(*state, "saved_keeps");
 }
 
-TEST(queues, one_message_more_than_the_bound)
+TEST_IN(queues, one_message_more_than_the_bound)
 {
     check_queue(*state, 0, 8, 8);
     assert_false(check_failed(*state));
@@ -340,7 +388,7 @@ TEST(queues, one_message_more_than_the_bound)
     assert_broken(*state, "queues");
 }
 
-TEST(memory, one_byte_more_than_the_bound)
+TEST_IN(memory, one_byte_more_than_the_bound)
 {
     check_memory(*state, "server", 100, 100);
     assert_false(check_failed(*state));
@@ -348,93 +396,105 @@ TEST(memory, one_byte_more_than_the_bound)
     assert_broken(*state, "memory");
 }
 
-TEST(time_stands, a_core_wants_to_be_called_without_end)
+TEST_IN(time_stands, a_core_wants_to_be_called_without_end)
 {
     check_time_stands(*state, "server");
     assert_broken(*state, "time_stands");
 }
 
-TEST(honest, a_core_refuses_an_honest_event)
+TEST_IN(honest, a_core_refuses_an_honest_event)
 {
     check_honest(*state, "server", "RENEW", -2);
     assert_broken(*state, "honest");
 }
 
-TEST(settles, something_is_left_over_at_rest)
+TEST_IN(settles, something_is_left_over_at_rest)
 {
     check_not_settled(*state, "enough nodes, and no epoch");
     assert_broken(*state, "settles");
 }
 
-TEST(check, a_rule_that_is_switched_off_is_not_judged)
+TEST_IN(check, a_rule_that_is_switched_off_is_not_judged)
 {
     check_force(*state, CHECK_QUEUES, false);
     check_queue(*state, 0, 9, 8);
     assert_false(check_failed(*state));
 }
 
-TEST(check, an_excused_job_is_not_judged)
+TEST_IN(needless, and_a_restart_is_no_reason)
 {
-    check_excuse(*state, 0);
-    check_epoch(*state, 0, 1, 9);
-    check_step(*state, 0, 0, 2);
-    check_step(*state, 0, 0, 1);
-    assert_false(check_failed(*state));
+    check_needless(*state, 3, false, "is stopped");
+    assert_broken(*state, "needless");
 }
 
-TEST(check, the_first_violation_stays)
+TEST_IN(restart_free, an_epoch_that_was_carried_over_is_stopped)
+{
+    check_needless(*state, 3, true, "is stopped");
+    assert_broken(*state, "restart_free");
+}
+
+TEST_IN(leads, another_node_should)
+{
+    check_leads(*state, 3, 0, 1, "is durable");
+    assert_broken(*state, "leads");
+}
+
+TEST_IN(switch_slow, it_takes_too_long)
+{
+    check_slow(*state, 3, 9000, 8000);
+    assert_broken(*state, "switch_slow");
+}
+
+TEST_IN(ledger, it_says_another_time)
+{
+    check_ledger(*state, 3, 0, 10, 11);
+    assert_broken(*state, "ledger");
+}
+
+TEST_IN(late_free, a_lease_that_ended_while_the_server_was_late)
+{
+    check_spared(*state, CHECK_LATE_FREE, 1, "late itself");
+    assert_broken(*state, "late_free");
+}
+
+TEST_IN(warned, its_machine_goes_and_it_trains)
+{
+    check_warned(*state, 3, 1);
+    assert_broken(*state, "warned");
+}
+
+TEST_IN(one_write, a_record_that_is_under_way)
+{
+    check_written_twice(*state, "j", 4);
+    assert_broken(*state, "one_write");
+}
+
+TEST_IN(leased, a_trainer_begins_after_the_lease)
+{
+    check_node_begins(*state, 1);
+    check_leased(*state, 1, 100); /* nothing is known of a lease */
+    check_granted(*state, 1, 0, 100, 1000);
+    check_leased(*state, 1, 100);
+    assert_false(check_failed(*state));
+    check_leased(*state, 1, 101);
+    assert_broken(*state, "leased");
+}
+
+TEST_IN(stays_over, only_the_next_run_may_begin)
+{
+    begin_epoch(*state, 1);
+    check_over(*state, 0);
+    check_new_run(*state, 0);
+    begin_epoch(*state, 2);
+    assert_false(check_failed(*state));
+    check_over(*state, 0);
+    check_epoch(*state, 0, 3, 2);
+    assert_broken(*state, "stays_over");
+}
+
+TEST_IN(check, the_first_violation_stays)
 {
     check_queue(*state, 0, 9, 8);
     check_epoch(*state, 0, 1, 9);
     assert_broken(*state, "queues");
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-#define S(room, story) cmocka_unit_test_setup_teardown(room##__##story, set_up, tear_down)
-        S(check, an_honest_history_breaks_nothing),
-        S(epoch_grows, a_number_comes_again),
-        S(over_restarts, a_number_comes_again_after_a_restart),
-        S(over_restarts, switched_off_a_restart_begins_afresh),
-        S(over_restarts, a_rebuilt_job_goes_on_with_its_numbers),
-        S(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true),
-        S(one_progress, the_old_epoch_steps_after_the_new_one),
-        S(one_view, two_members_are_told_two_tables),
-        S(one_view, a_trainer_begins_with_another_table),
-        S(one_rank, a_rank_is_given_to_two_nodes),
-        S(one_rank, two_trainers_live_in_one_rank),
-        S(one_rank, a_rank_may_be_taken_again_once_it_is_free),
-        S(fence_held, trainers_live_past_the_fence),
-        S(fence_granted, the_guard_is_given_more_than_was_granted),
-        S(lease_kept, a_lease_ends_one_millisecond_early),
-        S(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew),
-        S(lease_kept, of_a_server_that_lost_its_disk_it_may_end),
-        S(max_kept, an_epoch_of_four),
-        S(max_kept, a_table_of_four),
-        S(min_kept, an_epoch_of_one),
-        S(true_word, ready_is_said_beside_a_living_trainer),
-        S(charge_once, an_epoch_is_charged_twice),
-        S(charge_stands, a_charge_is_taken_back_in_another_epoch),
-        S(charge_free, a_peers_end_is_charged),
-        S(charge_free, a_job_ends_on_a_charge_that_is_not_true),
-        S(charge_free, taken_back_in_time_it_is_no_charge),
-        S(charge_silent, a_peers_silent_end_is_charged),
-        S(charge_silent, without_last_words_it_may_be),
-        S(one_writer, a_record_follows_an_epoch_that_is_not_on_disk),
-        S(true_proof, a_trainer_lives_where_all_are_proven_dead),
-        S(nobody_answers, a_member_answers_probes_on_its_trainers_port),
-        S(planned_keeps, a_planned_end_breaks_the_cluster),
-        S(saved_keeps, the_next_epoch_begins_before_the_last_step),
-        S(queues, one_message_more_than_the_bound),
-        S(memory, one_byte_more_than_the_bound),
-        S(time_stands, a_core_wants_to_be_called_without_end),
-        S(honest, a_core_refuses_an_honest_event),
-        S(settles, something_is_left_over_at_rest),
-        S(check, a_rule_that_is_switched_off_is_not_judged),
-        S(check, an_excused_job_is_not_judged),
-        S(check, the_first_violation_stays),
-#undef S
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/jobs.h"
+#include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
 #include "tests/sim/probing.h"
@@ -81,6 +82,7 @@ static void cluster_free(struct world *w, struct cluster *c)
     *at = c->next;
     w->clusters->by_id[c->id] = NULL;
     free(c->members);
+    free(c->table);
     free(c);
 }
 
@@ -128,8 +130,7 @@ void cluster_say(struct world *w, const struct cluster *c, const char *what, con
                 (unsigned long long)c->step, why[0] ? " " : "", why);
 }
 
-/* --- a cluster's life ----------------------------------------------------------------------------
- */
+/* --- a cluster's life --- */
 
 /* The first of its trainers begins: whom it may connect to must not take it for a prober. */
 static void check_nobody_answers(struct world *w, const struct node *first, uint32_t era,
@@ -138,9 +139,50 @@ static void check_nobody_answers(struct world *w, const struct node *first, uint
     for (size_t i = 0; i < place->n_rows; i++) {
         uint32_t node = probing_machine(w, place->rows[i].host);
         const struct node *n = node == NAMES_NONE ? NULL : &w->nodes[node];
-        for (size_t p = 0; n && p < n->n_answers; p++) {
+        /* Where ports are fixed, who was stopped is READY for the next epoch on those of this. */
+        for (size_t p = 0; n && !n->fixed && p < n->n_answers; p++) {
             if (n->answers[p] == place->rows[i].port && era == check_era(w->check, first->job)) {
                 check_answers(w->check, first->job, place->epoch, first->index, node);
+            }
+        }
+    }
+}
+
+static bool is_in(const struct cluster *c, struct address at)
+{
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        if (c->table[rank].machine == at.machine && c->table[rank].port == at.port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NULL, or a machine on which a trainer of the cluster runs. */
+static const struct node *runs_on(const struct world *w, const struct cluster *c)
+{
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct member *m = &c->members[rank];
+        const struct node *n = m->lives ? &w->nodes[m->node] : NULL;
+        if (n && !m->stood && !n->suspended && n->trainers[m->local].state != TRAINER_DYING) {
+            return n;
+        }
+    }
+    return NULL;
+}
+
+/* The first trainer of a cluster begins: whoever is in TensorFlow's constructor since an earlier
+ * epoch may not find it, or another of its cluster, where it looks for a peer of its own. */
+static void check_nobody_looks(struct world *w, const struct cluster *c)
+{
+    for (const struct cluster *old = c->next; old; old = old->next) {
+        const struct node *looks = old->era == c->era && old->epoch < c->epoch && !old->has_trained
+                                       ? runs_on(w, old)
+                                       : NULL;
+        for (uint32_t rank = 0; looks && rank < old->world; rank++) {
+            if (is_in(c, old->table[rank])) {
+                check_stale_peer(w->check, c->job, c->epoch, old->epoch, looks->name);
+                looks = NULL;
             }
         }
     }
@@ -165,9 +207,16 @@ static struct cluster *cluster_get(struct world *w, const struct node *node, uin
     c->world = (uint32_t)place->n_rows;
     c->members = sim_alloc(c->world, sizeof(*c->members));
     c->next = *head;
+    c->table = sim_alloc(c->world, sizeof(*c->table));
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        c->table[rank] =
+            (struct address){probing_machine(w, place->rows[rank].host), place->rows[rank].port};
+    }
     *head = c;
     all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
     check_nobody_answers(w, node, era, place);
+    check_nobody_looks(w, c);
+    judge_forms(w, c, place);
     c->id = (uint32_t)all->n;
     all->by_id[all->n++] = c;
     return c;
@@ -204,12 +253,13 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     }
     c->state = CLUSTER_BROKEN;
     cluster_say(w, c, "breaks", why);
+    judge_breaks(w, c, why);
     note_silence(w, c);
     if (c->planned) {
         check_planned_lost(w->check, c->job, c->epoch, why);
     }
-    if (c->stop_sent && c->confirmed_at) {
-        check_kept(w->check, c->job, c->epoch, c->step, jobs_get(w, c->job)->checkpoint);
+    if (c->stop_sent && c->confirmed_at && !script_is_news(w, c)) {
+        check_kept(w->check, c->job, c->epoch, c->step, script_safe_step(w, c));
     }
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP) {
@@ -298,7 +348,7 @@ static void on_step(struct world *w, const struct sim_event *event)
     c->step++;
     if (c->n_stood < c->world) {
         check_step(w->check, c->era, c->job, c->epoch);
-    } /* else no clock of the cluster can have held its fence: DESIGN 5 knows rates, not stops */
+    } /* else no clock of the cluster can have held its fence: design 5 knows rates, not stops */
     job->reached = c->step > job->reached ? c->step : job->reached;
     bool saved = job->spec.checkpoint_every && c->step % job->spec.checkpoint_every == 0 &&
                  c->step > job->checkpoint;
@@ -311,17 +361,35 @@ static void on_step(struct world *w, const struct sim_event *event)
     script_stepped(w, c, saved);
     if (job->spec.steps && c->step >= job->spec.steps) {
         check_finished(w->check, c->era, c->job, c->epoch);
+        script_ends(w, c);
         cluster_finish(w, c, "finishes", job->spec.finish_hi);
         return;
     }
     cluster_go_on(w, c);
 }
 
+/* What tfe.Checkpointer's ranks agree on: the newest state that one of them keeps, or, where that
+ * is newer, the disk's. */
+static uint64_t begins_at(struct world *w, const struct cluster *c)
+{
+    struct msg_memory best = {.has_kept = false};
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct msg_memory *m = &w->nodes[c->members[rank].node].memory;
+        bool is_newer = m->epoch > best.epoch || (m->epoch == best.epoch && m->step > best.step);
+        best = m->has_kept && is_newer ? *m : best;
+    }
+    uint64_t saved = jobs_get(w, c->job)->checkpoint;
+    return best.step > saved ? best.step : saved;
+}
+
 static void begin_training(struct world *w, struct cluster *c)
 {
     c->state = CLUSTER_TRAINING;
-    c->first_step = c->step = jobs_get(w, c->job)->checkpoint;
+    c->has_trained = true;
+    c->first_step = c->step = begins_at(w, c);
+    script_goes_on(w, c);
     cluster_say(w, c, "trains", "");
+    judge_trains(w, c);
     if (!script_fails(w, c)) {
         cluster_go_on(w, c);
     }
@@ -355,8 +423,7 @@ static void on_no_answer(struct world *w, const struct sim_event *event)
     }
 }
 
-/* --- a trainer's life ----------------------------------------------------------------------------
- */
+/* --- a trainer's life --- */
 
 void trainer_start(struct world *w, struct node *node, uint32_t local,
                    const struct agent_place *place)
@@ -420,6 +487,11 @@ static void on_up(struct world *w, const struct sim_event *event)
         return;
     }
     struct cluster *c = t->cluster;
+    if (cluster_spec(w, c)->fail_start) {
+        trainer_end(w, &w->nodes[event->who], (uint32_t)event->arg, cluster_spec(w, c)->fail_start,
+                    0);
+        return;
+    }
     t->state = TRAINER_UP;
     t->listens = true;
     node_trainer_up(w, event->who);
@@ -450,7 +522,7 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
     }
     struct cluster *c = t->cluster;
     const struct trainer_spec *spec = cluster_spec(w, c);
-    c->planned = false; /* this end is its own */
+    c->planned = c->calm = false; /* this end is its own */
     if (code || signal) {
         check_own_fault(w->check, c->era, c->job, c->epoch);
     }
@@ -538,6 +610,16 @@ uint32_t trainers_not_killed(const struct node *node)
     return n;
 }
 
+/* Whether there is somebody in the cluster whom the node does not reach. */
+static bool misses_peers(struct world *w, const struct node *node, const struct cluster *c)
+{
+    bool misses = node->peers_cut && has_peers(w, c);
+    for (uint32_t rank = 0; node->parted_from != NAMES_NONE && rank < c->world; rank++) {
+        misses = misses || c->table[rank].machine == node->parted_from;
+    }
+    return misses;
+}
+
 void trainer_look(struct world *w, struct node *node, uint32_t local)
 {
     struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
@@ -545,7 +627,8 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
         return;
     }
     struct cluster *c = t->cluster;
-    bool blocked = t->frozen || node->suspended || (node->peers_cut && has_peers(w, c));
+    bool is_away = misses_peers(w, node, c);
+    bool blocked = t->frozen || node->suspended || is_away;
     if (blocked == t->blocked) {
         return;
     }
@@ -556,8 +639,8 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
         cluster_go_on(w, c);
     } else if (!blocked || c->n_blocked == 1) {
         const struct trainer_spec *spec = cluster_spec(w, c);
-        world_at(w, w->now + (node->peers_cut ? spec->vanished_ms : spec->frozen_ms), on_no_answer,
-                 c->id, ++c->block_tag, 0);
+        world_at(w, w->now + (is_away ? spec->vanished_ms : spec->frozen_ms), on_no_answer, c->id,
+                 ++c->block_tag, 0);
     }
 }
 

@@ -24,7 +24,7 @@ struct trainer {
     bool stopping;   /* has heard `stop`, and saves */
     uint64_t heard;  /* number of the newest SAVE it was asked for */
     int64_t save_by; /* … and when the switch comes anyway, in virtual time */
-    struct agent_progress told;
+    struct msg_progress told;
     struct cluster *cluster;
 };
 

@@ -55,8 +55,7 @@ void *sim_grow(void *array, size_t n, size_t *cap, size_t size)
     return array;
 }
 
-/* --- the heap ------------------------------------------------------------------------------------
- */
+/* --- the heap --- */
 
 static bool is_earlier(const struct sim_event *a, const struct sim_event *b)
 {
@@ -181,8 +180,7 @@ bool timer_is_due(struct world *w, struct sim_timer *timer, const struct sim_eve
     return true;
 }
 
-/* --- the trace -----------------------------------------------------------------------------------
- */
+/* --- the trace --- */
 
 void world_trace(struct world *w, const char *who, const char *what, const char *format, ...)
 {
@@ -222,8 +220,7 @@ uint64_t world_draw(const struct world *w, uint64_t a, uint64_t b, uint64_t c)
     return rng_next(&rng);
 }
 
-/* --- memory --------------------------------------------------------------------------------------
- */
+/* --- memory --- */
 
 /* In front of each block; keeps the alignment of malloc. */
 struct block {

@@ -49,14 +49,15 @@ struct sim_mem {
 
 struct sim_options {
     uint64_t seed;
-    bool wire; /* frames are sealed and opened with keys of their own per connection */
+    bool wire;   /* frames are sealed and opened with keys of their own per connection */
+    bool deaths; /* guards have death certificates */
     bool verbose;
 };
 
 struct world {
     struct sim_options options;
     int64_t now;
-    uint64_t events;      /* core steps and delivered messages */
+    uint64_t events;      /* core steps: of messages, timers and reports */
     uint64_t event_limit; /* the run ends there; 0: none */
     uint64_t hash;        /* over everything that happened */
     struct rng rng;
@@ -75,7 +76,10 @@ struct world {
     void *on_line_ctx;
     bool (*is_hidden)(void *ctx, const char *what); /* from on_line */
 
+    bool has_twins; /* there have been two processes of one id */
+
     struct check *check;
+    struct judge *judge;
     struct net *net;
     struct server *server;
     struct disk *disk;

@@ -1,0 +1,425 @@
+/* tests/sim/judge.c: judges the server's choices by the truth about machines and time: whom it
+ * stops, who leads, what its ledger says. */
+#include "tests/sim/judge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/jobs.h"
+#include "tests/sim/net.h"
+#include "tests/sim/probing.h"
+#include "tests/sim/server.h"
+
+/* What was disturbed has settled: messages under way have come, connections are made again. */
+#define CALM_MS 3000
+/* Of a planned switch, beside the grace, the disk and the ways: kills, probes' letting go. */
+#define SWITCH_MS 2500
+/* More than two fences: until one has passed, a member may say that it runs a later epoch than the
+ * record's, and then until its own has passed. */
+#define UNKNOWN_MS 200000
+/* What is told so long before can be answered by a plan; so long before the end it is done. */
+#define NOTICE_MS 15000
+#define DEADLINE_MS 500
+#define NEVER INT64_MIN
+
+/* What is known of a job's epochs, of the present server process. */
+struct times {
+    uint64_t epoch;
+    int64_t gathered;
+    int64_t at[EPOCH__TIMES]; /* as the ledger has said; NEVER: it has not */
+};
+
+struct job_judge {
+    int64_t disturbed_at;
+    /* The last planned STOP of a calm cluster: who was in it. */
+    bool is_planned;
+    int64_t stopped_at;
+    uint64_t stopped;
+    uint64_t members;
+    /* The last epoch that began, and who leads it. */
+    uint64_t epoch;
+    uint32_t led_era;
+    int64_t began_at;
+    uint32_t leader;
+    uint32_t leader_process;
+    struct times now, before;
+    uint32_t era; /* of the highest … */
+    uint64_t highest;
+    uint64_t told_to_stop; /* the last epoch */
+    uint64_t massed;       /* the epoch in which the server has doubted itself */
+    uint64_t switched;     /* the epoch that it is about to end: nobody waits for who is silent */
+    int64_t unknown_until; /* somebody may run what the server's record does not know */
+};
+
+struct judge {
+    int64_t server_since;
+    struct job_judge *jobs;
+    size_t n, cap;
+};
+
+static struct job_judge *judge_of(struct world *w, uint32_t job)
+{
+    if (!w->judge) {
+        w->judge = sim_alloc(1, sizeof(*w->judge));
+    }
+    struct judge *all = w->judge;
+    while (all->n <= job) {
+        all->jobs = sim_grow(all->jobs, all->n, &all->cap, sizeof(*all->jobs));
+        all->jobs[all->n++] = (struct job_judge){.disturbed_at = -CALM_MS};
+    }
+    return &all->jobs[job];
+}
+
+void judge_free(struct world *w)
+{
+    if (w->judge) {
+        free(w->judge->jobs);
+        free(w->judge);
+        w->judge = NULL;
+    }
+}
+
+void judge_disturbed(struct world *w, uint32_t node)
+{
+    uint32_t job = w->nodes[node].job;
+    if (job != NAMES_NONE) {
+        judge_of(w, job)->disturbed_at = w->now;
+        judge_of(w, job)->is_planned = false;
+    }
+    for (uint32_t local = 0; local < w->nodes[node].cap_trainers; local++) {
+        if (w->nodes[node].trainers[local].cluster) {
+            w->nodes[node].trainers[local].cluster->calm = false;
+            w->nodes[node].trainers[local].cluster->warned = false;
+        }
+    }
+}
+
+/* --- who is stopped --------------------------------------------------------------------------- */
+
+static bool is_sound(struct world *w, const struct cluster *c, const struct member *m)
+{
+    const struct node *n = &w->nodes[m->node];
+    return m->lives && node_is_sound(w, m->node) && n->noticed == 0 && !n->signalled &&
+           !check_lease_stood(w->check, m->node) && n->epoch == c->epoch &&
+           (tfe_mono_is_never(n->fence) ||
+            clock_when(&n->clock, n->fence) > w->now + server_config(w)->ttl_ms);
+}
+
+/* Nothing is wrong with any of its machines, and nothing that was has consequences any more. */
+static bool is_calm(struct world *w, const struct cluster *c)
+{
+    bool calm = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs && !c->stop_sent &&
+                w->now - judge_of(w, c->job)->disturbed_at >= CALM_MS;
+    for (uint32_t rank = 0; calm && rank < c->world; rank++) {
+        calm = is_sound(w, c, &c->members[rank]);
+    }
+    return calm;
+}
+
+void judge_trains(struct world *w, struct cluster *c)
+{
+    /* What a server's record does not know, it stops. */
+    c->calm = c->era == check_era(w->check, c->job) &&
+              judge_of(w, c->job)->told_to_stop != c->epoch && !server_is_disturbed(w) &&
+              is_calm(w, c);
+    for (uint32_t rank = 0; c->calm && rank < c->world; rank++) {
+        c->calm = node_is_well(w, c->members[rank].node);
+    }
+}
+
+void judge_restart(struct world *w)
+{
+    const struct rdzv_record *record;
+    if (w->judge) {
+        w->judge->server_since = w->now;
+    }
+    for (uint32_t job = 0; w->judge && job < w->judge->n; job++) {
+        w->judge->jobs[job].now = w->judge->jobs[job].before = (struct times){0};
+        w->judge->jobs[job].is_planned = false;
+    }
+    for (uint32_t i = 0; (record = disk_record(w, i)) != NULL; i++) {
+        uint32_t job = jobs_find(w, record->job);
+        struct cluster *c =
+            job == NAMES_NONE || record->over ? NULL : cluster_of_epoch(w, job, record->epoch);
+        if (c) {
+            c->carried = c->calm = c->era == check_era(w->check, job) && is_calm(w, c);
+        }
+    }
+}
+
+static uint64_t mix(uint64_t sum, uint32_t node)
+{
+    return sum + (node + 1) * UINT64_C(0x9e3779b97f4a7c15) * (node + 7);
+}
+
+/* What the node's trainers of this epoch are in; NULL: it has none. */
+static struct cluster *cluster_on(struct world *w, uint32_t node, uint64_t epoch)
+{
+    const struct node *n = &w->nodes[node];
+    struct cluster *c = n->cap_trainers ? n->trainers[0].cluster : NULL;
+    return c && c->epoch == epoch ? c : NULL;
+}
+
+void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned)
+{
+    struct cluster *c = cluster_of_epoch(w, job, epoch);
+    judge_of(w, job)->switched = epoch;
+    if (c && c->carried && planned) {
+        c->calm = false;
+    }
+}
+
+void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned)
+{
+    struct cluster *c = cluster_on(w, node, epoch);
+    if (w->nodes[node].job != NAMES_NONE) {
+        judge_of(w, w->nodes[node].job)->told_to_stop = epoch; /* it may not have begun yet */
+    }
+    if (!c) {
+        return;
+    }
+    struct job_judge *j = judge_of(w, c->job);
+    if (c->calm && !planned && c->state == CLUSTER_TRAINING) {
+        check_needless(w->check, c->epoch, c->carried, "is stopped");
+    }
+    if (c->calm && planned && !j->is_planned && disk_is_well(w)) {
+        j->is_planned = true;
+        j->stopped_at = w->now;
+        j->stopped = c->epoch;
+        j->members = 0;
+        for (uint32_t rank = 0; rank < c->world; rank++) {
+            j->members = mix(j->members, c->members[rank].node);
+        }
+    }
+    c->calm = false;
+}
+
+void judge_stopping(struct world *w, uint32_t job, uint64_t epoch)
+{
+    struct cluster *c = cluster_of_epoch(w, job, epoch);
+    judge_of(w, job)->told_to_stop = epoch;
+    if (c) {
+        c->calm = false;
+    }
+}
+
+void judge_breaks(struct world *w, const struct cluster *c, const char *why)
+{
+    if (c->calm && server_is_up(w)) {
+        check_needless(w->check, c->epoch, c->carried, why);
+    }
+}
+
+/* --- who is lost, and when -----------------------------------------------------------------------
+ */
+
+void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
+{
+    const struct node *lost = &w->nodes[node];
+    const struct cluster *c = cluster_on(w, node, epoch);
+    int64_t silent_ms = w->now - lost->heard_at;
+    if (server_late_for(w, lost)) {
+        check_spared(w->check, CHECK_LATE_FREE, node, "late itself");
+    }
+    if (!c || c->state != CLUSTER_TRAINING || c->world < 3 * jobs_get(w, job)->nproc ||
+        c->stop_sent || w->has_twins || c->era != check_era(w->check, job) ||
+        judge_of(w, job)->massed == epoch || judge_of(w, job)->switched == epoch ||
+        silent_ms > (int64_t)lost->ttl_ms * 3 / 2) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct node *n = &w->nodes[c->members[rank].node];
+        if (!c->members[rank].lives || w->now - n->heard_at < (int64_t)n->ttl_ms * 9 / 10) {
+            return;
+        }
+    }
+    check_spared(w->check, CHECK_MASS_KEPT, node, "deaf to all of them");
+}
+
+void judge_massed(struct world *w, uint32_t job, uint64_t epoch)
+{
+    judge_of(w, job)->massed = epoch;
+}
+
+/* Half a second before its machine goes, of which it was told long before. */
+static void on_deadline(struct world *w, const struct sim_event *event)
+{
+    const struct node *n = &w->nodes[event->who];
+    struct cluster *c = n->process == event->tag && n->agent && n->job != NAMES_NONE
+                            ? cluster_on(w, event->who, event->arg)
+                            : NULL;
+    if (c && n->epoch == event->arg && n->noticed && c->warned && c->leave_by == event->at &&
+        !c->stop_sent && c->state == CLUSTER_TRAINING && node_is_well(w, event->who)) {
+        check_warned(w->check, c->epoch, event->who);
+    }
+}
+
+bool judge_can_follow(struct world *w, uint32_t node, int64_t ms)
+{
+    const struct node *n = &w->nodes[node];
+    const struct cluster *c =
+        n->agent && n->job != NAMES_NONE && n->epoch ? cluster_on(w, node, n->epoch) : NULL;
+    return c && ms >= NOTICE_MS && c->era == check_era(w->check, n->job) && is_calm(w, c) &&
+           !server_is_disturbed(w) && disk_is_well(w) && node_is_well(w, node);
+}
+
+void judge_notice(struct world *w, uint32_t node, int64_t ms)
+{
+    const struct node *n = &w->nodes[node];
+    struct cluster *c = cluster_on(w, node, n->epoch);
+    c->warned = true;
+    c->leave_by = w->now + ms - DEADLINE_MS;
+    world_at(w, c->leave_by, on_deadline, node, n->process, n->epoch);
+}
+
+/* --- who leads -------------------------------------------------------------------------------- */
+
+/* The machine of this row; NULL: another process is there now than the one that was chosen. */
+static const struct node *member_of(struct world *w, const struct cluster *c,
+                                    const struct msg_row *row)
+{
+    uint32_t node = probing_machine(w, row->host);
+    const struct node *n = node == NAMES_NONE ? NULL : &w->nodes[node];
+    return n && n->agent && n->ports[c->epoch & 1][0] == row->port ? n : NULL;
+}
+
+/* Nobody has ever said that its machine goes away. */
+static bool stays(const struct node *n)
+{
+    return n && !n->was_noticed && !n->signalled;
+}
+
+static bool has_led(const struct job_judge *j, const struct node *n)
+{
+    return n->index == j->leader && n->process == j->leader_process;
+}
+
+static void judge_leader(struct world *w, const struct cluster *c, const struct agent_place *place)
+{
+    struct job_judge *j = judge_of(w, c->job);
+    uint32_t nproc = jobs_get(w, c->job)->nproc;
+    const struct node *leader = member_of(w, c, &place->rows[0]);
+    if (j->led_era != c->era) {
+        j->epoch = 0; /* of a record that is lost */
+        j->led_era = c->era;
+    }
+    bool follows = c->epoch == j->epoch + 1 && c->era == check_era(w->check, c->job) &&
+                   (j->epoch == 0 || j->leader != NAMES_NONE);
+    for (uint32_t rank = nproc; stays(leader) && rank < c->world; rank += nproc) {
+        const struct node *n = member_of(w, c, &place->rows[rank]);
+        if (!stays(n) || (!n->durable && leader->durable)) {
+            continue;
+        }
+        if (n->durable && !leader->durable) {
+            check_leads(w->check, c->epoch, leader->index, n->index, "is durable");
+        } else if (follows && has_led(j, n) && n->joined_at < j->began_at) {
+            check_leads(w->check, c->epoch, leader->index, n->index, "has led the one before");
+        } else if (follows && !has_led(j, leader) && n->joined_at > w->judge->server_since &&
+                   n->told_memory.epoch == leader->told_memory.epoch &&
+                   n->joined_at + 1 < leader->joined_at) {
+            check_leads(w->check, c->epoch, leader->index, n->index, "is longer in the job");
+        }
+    }
+    j->epoch = c->epoch;
+    j->began_at = w->now;
+    j->leader = leader ? leader->index : NAMES_NONE;
+    j->leader_process = leader ? leader->process : 0;
+}
+
+void judge_forms(struct world *w, const struct cluster *c, const struct agent_place *place)
+{
+    struct job_judge *j = judge_of(w, c->job);
+    uint64_t members = 0;
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        uint32_t node = probing_machine(w, place->rows[rank].host);
+        if (node == NAMES_NONE) {
+            return;
+        }
+        members = mix(members, node);
+    }
+    if (!w->has_twins) {
+        judge_leader(w, c, place);
+    }
+    if (j->is_planned && j->stopped < c->epoch && j->members == members) {
+        check_needless(w->check, j->stopped, false, "is stopped as planned, for the same nodes");
+    }
+    j->is_planned = false;
+}
+
+/* --- when ------------------------------------------------------------------------------------- */
+
+void judge_chosen(struct world *w, uint32_t job, uint64_t epoch, int64_t now)
+{
+    struct job_judge *j = judge_of(w, job);
+    uint32_t era = check_era(w->check, job);
+    if (era != j->era || epoch > j->highest) { /* else the job's end */
+        j->era = era;
+        j->highest = epoch;
+        j->before = j->now;
+        j->now = (struct times){.epoch = epoch, .gathered = now};
+        for (size_t i = 0; i < EPOCH__TIMES; i++) {
+            j->now.at[i] = NEVER;
+        }
+    }
+}
+
+void judge_adopted(struct world *w, uint32_t job, uint64_t epoch)
+{
+    struct job_judge *j = judge_of(w, job);
+    j->era = check_era(w->check, job);
+    j->highest = epoch;
+}
+
+void judge_rolled_back(struct world *w, uint32_t job, uint64_t epoch)
+{
+    judge_adopted(w, job, epoch);
+    judge_of(w, job)->unknown_until = w->now + UNKNOWN_MS;
+}
+
+void judge_fence(struct world *w, uint32_t job)
+{
+    struct job_judge *j = judge_of(w, job);
+    j->is_planned = j->is_planned && w->now >= j->unknown_until;
+}
+
+/* Somebody else has gone or stays, or fewer are left than it needs: no switch as planned. */
+void judge_waits(struct world *w, uint32_t job)
+{
+    judge_of(w, job)->is_planned = false;
+}
+
+void judge_formed(struct world *w, uint32_t job, uint64_t epoch)
+{
+    const struct job_judge *j = judge_of(w, job);
+    int64_t bound =
+        SWITCH_MS + server_config(w)->wishes.stop_grace_ms + 8 * (int64_t)net_latency(w);
+    if (j->is_planned && !server_is_disturbed(w) && w->now - j->stopped_at > bound) {
+        check_slow(w->check, epoch, w->now - j->stopped_at, bound);
+    }
+}
+
+void judge_ledger(struct world *w, uint32_t job, const struct rdzv_ledger *ledger, int64_t now)
+{
+    struct job_judge *j = judge_of(w, job);
+    if (ledger->row.epoch != j->now.epoch) {
+        return; /* adopted: nothing of its beginning was seen */
+    }
+    for (size_t i = 0; i < EPOCH__TIMES; i++) {
+        if (tfe_mono_is_never(ledger->at[i])) {
+            continue;
+        }
+        int64_t said = ledger->at[i].ms;
+        int64_t stopped = j->before.epoch ? j->before.at[EPOCH_ENDED] : NEVER;
+        int64_t is = j->now.at[i] != NEVER ? j->now.at[i]
+                     : i == EPOCH_GATHERED ? j->now.gathered
+                     : i == EPOCH_STOPPED  ? (stopped == NEVER ? said : stopped)
+                     : i == EPOCH_DETECTED ? (said > now ? now : said)
+                                           : now;
+        if (said != is) {
+            check_ledger(w->check, ledger->row.epoch, (uint32_t)i, said, is);
+        }
+        j->now.at[i] = said;
+    }
+}
