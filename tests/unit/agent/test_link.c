@@ -1,10 +1,10 @@
 /* tests/unit/agent/test_link.c: connecting, joining, renewing, losing the server and finding it
  * again. */
+#include "agent/core/link.h"
 #include "tests/unit/agent/bench.h"
 
 TEST(connect, begins_at_once_and_only_once)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     assert_string_equal(b->log, "CONNECT\n");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_BEGIN}), TFE_ESTATE);
@@ -19,7 +19,6 @@ TEST(connect, begins_at_once_and_only_once)
 TEST(connect, tells_of_the_epoch_that_checkpoints_were_found_of)
 {
     /* A server that has lost its memory would begin at 1 again, and every save were a stale one. */
-    NO_FIXTURE;
     struct bench *b = bench_new(1, 1);
     b->config.highest_epoch = 7;
     begin(b);
@@ -30,7 +29,6 @@ TEST(connect, tells_of_the_epoch_that_checkpoints_were_found_of)
 
 TEST(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap)
 {
-    NO_FIXTURE;
     static const int64_t caps[] = {100, 200, 400, 800, 1600, 3000, 3000, 3000};
     int64_t longest[8] = {0};
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -55,7 +53,6 @@ TEST(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap)
 
 TEST(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
 {
-    NO_FIXTURE;
     struct bench *b = bench_new(1, 1);
     b->config.join_timeout_ms = 35000;
     begin(b);
@@ -82,7 +79,6 @@ TEST(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
 
 TEST(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     pass(b, 600000);
     assert_int_equal(b->exit_code, 69);
@@ -92,7 +88,6 @@ TEST(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
 
 TEST(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     for (int i = 0; i < 2; i++) {
         lost(b, AGENT_LINK_UNAUTHORISED);
@@ -108,7 +103,6 @@ TEST(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apar
 
 TEST(connect, a_token_that_worked_before_is_not_given_up)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     lost(b, AGENT_LINK_LOST);
     for (int i = 0; i < 20; i++) {
@@ -122,7 +116,6 @@ TEST(connect, a_token_that_worked_before_is_not_given_up)
 
 TEST(connect, after_a_lost_connection_within_the_spread)
 {
-    NO_FIXTURE;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct bench *b = bench_new(1, seed);
         begin(b);
@@ -140,7 +133,6 @@ TEST(connect, after_a_lost_connection_within_the_spread)
 
 TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last)
 {
-    NO_FIXTURE;
     int64_t longest = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct bench *b = bench_new(1, seed);
@@ -168,23 +160,21 @@ TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_las
 
 TEST(connect, the_reason_outlives_the_event)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     char *text = malloc(16);
     assert_non_null(text);
     strcpy(text, "short-lived");
-    struct agent_event event = {.type = AGENT_DISCONNECTED, .now = {b->now}, .text = text};
+    struct agent_event event = {.type = AGENT_DISCONNECTED, .now = {b->now}, .lost.why = text};
     struct agent_actions actions;
     assert_int_equal(agent_step(b->a, &event, &actions), 0);
     free(text); /* what an action points to belongs to the core */
     assert_int_equal(actions.v[0].type, AGENT_TRACE);
-    assert_string_equal(actions.v[0].text, "short-lived");
+    assert_string_equal(actions.v[0].trace.text, "short-lived");
     bench_free(b);
 }
 
 TEST(join, one_that_is_not_answered_is_tried_on_another_connection)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     connected(b);
     pass(b, 9999);
@@ -202,7 +192,6 @@ TEST(join, said_again_late_in_life_is_no_time_without_a_server)
     /* The wait for --join-timeout was counted from the first try ever: an agent that was told to
      * start something it could not start, ten minutes into its life, gave up the server it was
      * talking to. */
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     pass_answered(b, 700000);
     start(b, 9);
@@ -216,10 +205,54 @@ TEST(join, said_again_late_in_life_is_no_time_without_a_server)
     bench_free(b);
 }
 
+TEST(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_it)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.fixed_ports = true;
+    begin(b);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 fixed_ports\n");
+    welcome(b);
+    prepare(b, 1);
+    does(b, (struct agent_event){.type = AGENT_STANDBY, .process = {0, 8, "2.21.0"}});
+    ports_held(b, 1);
+    assert_saw(b, "READY epoch=1");
+    assert_saw(b, " tensorflow=2.21.0\n");
+    does(b, (struct agent_event){.type = AGENT_STANDBY, .process = {0, 9, "2.20 or so"}});
+    does(b, (struct agent_event){.type = AGENT_STANDBY, .process = {0, 0, NULL}});
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 fixed_ports tensorflow=2.21.0\n");
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_VERSION_MISMATCH, .sentence = "no"}});
+    assert_int_equal(b->exit_code, AGENT_EXIT_USAGE);
+    bench_free(b);
+}
+
+TEST(join, asks_for_a_new_run_once)
+{
+    /* A run that ended while the server was away would have been begun again. */
+    struct bench *b = bench_new(1, 1);
+    b->config.new_run = true;
+    begin(b);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 new_run\n");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "new_run"); /* it was not welcomed yet */
+    welcome(b);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0\n");
+    bench_free(b);
+}
+
 TEST(join, under_way_is_not_said_twice)
 {
     /* A WELCOME to the first would have counted lease and fence from the sending of the second. */
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     pass_answered(b, 20000);
     int64_t joined = b->now;
@@ -238,7 +271,6 @@ TEST(join, under_way_is_not_said_twice)
 
 TEST(renew, a_third_of_the_ttl_with_a_fifth_of_jitter)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     int64_t shortest = INT64_MAX;
     int64_t longest = 0;
@@ -259,7 +291,6 @@ TEST(renew, a_third_of_the_ttl_with_a_fifth_of_jitter)
 
 TEST(renew, monitor_interval_is_the_longest_time_between_two)
 {
-    NO_FIXTURE;
     struct bench *b = bench_new(1, 1);
     b->config.monitor_interval_ms = 1000;
     begin(b);
@@ -289,7 +320,6 @@ static int64_t next_renewal_after(struct bench *b, uint32_t ttl_ms)
 TEST(renew, a_third_of_what_the_last_answer_said)
 {
     /* The server lengthens leases when it has many. */
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     pass_until(b, b->deadline);
     (void)next_renewal_after(b, 60000); /* the next one had been planned */
@@ -302,7 +332,6 @@ TEST(renew, a_third_of_what_the_last_answer_said)
 
 TEST(renew, the_fence_counts_from_the_sending)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     connected(b);
     int64_t sent = b->now;
@@ -329,7 +358,6 @@ TEST(renew, the_fence_counts_from_the_sending)
  * trains in none. */
 TEST(renew, start_brings_the_fence_of_its_epoch_with_it)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -349,7 +377,6 @@ TEST(renew, start_brings_the_fence_of_its_epoch_with_it)
 
 TEST(renew, a_start_without_a_fence_leaves_the_one_that_stands)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -362,7 +389,6 @@ TEST(renew, a_start_without_a_fence_leaves_the_one_that_stands)
 
 TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     pass_until(b, b->deadline);
     renewed(b, 0);
@@ -376,9 +402,25 @@ TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
     bench_free(b);
 }
 
+TEST(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.monitor_interval_ms = 1000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    while (b->renewal < RENEWALS_MAX + 1) {
+        pass_until(b, b->deadline);
+    }
+    renewed(b, 1); /* the sending of the last one is kept in its place: a fence too late */
+    assert_string_equal(b->log, "");
+    renewed(b, 2);
+    assert_saw(b, "FENCE");
+    bench_free(b);
+}
+
 TEST(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_go_on)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     int64_t joined = 1000000;
     pass_until(b, joined + TTL_MS - 1);
@@ -398,7 +440,6 @@ TEST(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_g
 
 TEST(renew, numbers_begin_anew_with_the_connection)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     pass_answered(b, 30000);
     assert_true(b->renewal > 5);
@@ -413,7 +454,6 @@ TEST(renew, numbers_begin_anew_with_the_connection)
 
 TEST(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout)
 {
-    NO_FIXTURE;
     struct bench *b = bench_new(1, 1);
     b->config.join_timeout_ms = 5000;
     begin(b);
@@ -445,7 +485,6 @@ struct refusal_case {
 
 TEST(refused, each_code_has_its_exit)
 {
-    NO_FIXTURE;
     static const struct refusal_case cases[] = {
         {REFUSAL_NOT_AUTHORISED, 77}, {REFUSAL_BAD_REQUEST, 2}, {REFUSAL_SIZE_MISMATCH, 2},
         {REFUSAL_JOB_FINISHED, 1},    {REFUSAL_NO_SUCH_JOB, 1}, {REFUSAL_NODE_REPLACED, 1},
@@ -465,12 +504,11 @@ TEST(refused, each_code_has_its_exit)
 
 TEST(refused, at_a_limit_it_tries_again)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     connected(b);
     hears(b, (struct tfe_msg){.type = MSG_REFUSED,
                               .u.refused = {.code = REFUSAL_LIMIT_REACHED, .sentence = "full"}});
-    assert_saw(b, "~refused epoch=0 number=5 limit_reached");
+    assert_saw(b, "~refused epoch=0 number=5 full\n");
     assert_false(b->over);
     lost(b, AGENT_LINK_LOST);
     pass(b, 3000);
@@ -478,9 +516,52 @@ TEST(refused, at_a_limit_it_tries_again)
     bench_free(b);
 }
 
+static void refused_as(struct bench *b, const char *sentence)
+{
+    connected(b);
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_LIMIT_REACHED, .sentence = sentence}});
+}
+
+TEST(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
+{
+    struct bench *b = a_bench();
+    refused_as(b, "full");
+    for (int i = 0; i < 5; i++) {
+        lost(b, AGENT_LINK_LOST);
+        while (!strstr(b->log, "CONNECT\n")) {
+            pass_until(b, b->deadline);
+        }
+        refused_as(b, "full");
+        assert_not_saw(b, "~refused");
+    }
+    lost(b, AGENT_LINK_LOST);
+    refused_as(b, "fuller");
+    assert_saw(b, "~refused epoch=0 number=5 fuller\n");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 600000);
+    assert_saw(b, "EXIT 69 the server did not let this node in within --join-timeout: fuller");
+    bench_free(b);
+}
+
+TEST(connect, without_an_ipv4_address_is_the_end)
+{
+    struct bench *b = a_bench();
+    does(b, (struct agent_event){.type = AGENT_CONNECTED});
+    assert_not_saw(b, "JOIN");
+    assert_saw(b, "EXIT 2 this machine reaches the server over IPv6 and has no IPv4 address");
+    bench_free(b);
+    b = a_running_bench(1); /* it has had one: its trainers are reached there */
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    does(b, (struct agent_event){.type = AGENT_CONNECTED});
+    assert_saw(b, "JOIN");
+    assert_not_saw(b, "EXIT");
+    bench_free(b);
+}
+
 TEST(refused, a_running_trainer_is_ended_first)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_REFUSED,
                               .u.refused = {.code = REFUSAL_NODE_REPLACED, .sentence = "gone"}});
@@ -496,18 +577,18 @@ TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
 {
     /* The time of the next try lay in the past while the trainers were ended: the shell's timer
      * came back at once, for as long as that took. */
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
     signalled(b, 15);
     assert_saw(b, "SWEEP");
     int steps = 0;
-    int64_t until = b->now + 5000;
+    int64_t until = b->now + 30000;
     while (b->deadline <= until) {
         b->now = b->deadline;
         assert_int_equal(step(b, (struct agent_event){.type = AGENT_TICK}), 0);
         assert_true(++steps < 5);
     }
+    assert_not_saw(b, "CONNECT");
     swept(b);
     assert_saw(b, "EXIT 143");
     bench_free(b);
@@ -515,7 +596,6 @@ TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
 
 TEST(link, what_servers_may_not_send_is_an_error)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     static const int types[] = {MSG_JOIN,   MSG_RENEW,   MSG_READY,     MSG_LISTENING,
                                 MSG_EXITED, MSG_GOODBYE, MSG_PROCESSES, MSG_STATUS,
@@ -530,26 +610,25 @@ TEST(link, what_servers_may_not_send_is_an_error)
 
 TEST(link, sizes_out_of_range_make_no_agent)
 {
-    NO_FIXTURE;
     struct bench *b = bench_new(1, 1);
     struct agent_config good = b->config;
     for (int i = 0; i < 6; i++) {
         struct agent_config c = good;
         switch (i) {
         case 0:
-            c.nproc = 0;
+            c.spec.nproc = 0;
             break;
         case 1:
-            c.nproc = MSG_NPROC_MAX + 1;
+            c.spec.nproc = MSG_NPROC_MAX + 1;
             break;
         case 2:
-            c.min_nodes = 0;
+            c.spec.min_nodes = 0;
             break;
         case 3:
-            c.min_nodes = 5;
+            c.spec.min_nodes = 5;
             break;
         case 4:
-            c.max_nodes = MSG_NODES_MAX + 1;
+            c.spec.max_nodes = MSG_NODES_MAX + 1;
             break;
         default:
             c.job.text[0] = '\0';
@@ -561,40 +640,4 @@ TEST(link, sizes_out_of_range_make_no_agent)
     assert_int_equal(agent_new(&good, &b->mem, &b->a), TFE_ENOMEM);
     agent_free(NULL);
     bench_free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(connect, begins_at_once_and_only_once),
-        STORY(connect, tells_of_the_epoch_that_checkpoints_were_found_of),
-        STORY(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap),
-        STORY(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69),
-        STORY(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout),
-        STORY(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart),
-        STORY(connect, a_token_that_worked_before_is_not_given_up),
-        STORY(connect, after_a_lost_connection_within_the_spread),
-        STORY(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last),
-        STORY(connect, the_reason_outlives_the_event),
-        STORY(join, one_that_is_not_answered_is_tried_on_another_connection),
-        STORY(join, said_again_late_in_life_is_no_time_without_a_server),
-        STORY(join, under_way_is_not_said_twice),
-        STORY(renew, a_third_of_the_ttl_with_a_fifth_of_jitter),
-        STORY(renew, monitor_interval_is_the_longest_time_between_two),
-        STORY(renew, a_third_of_what_the_last_answer_said),
-        STORY(renew, the_fence_counts_from_the_sending),
-        STORY(renew, start_brings_the_fence_of_its_epoch_with_it),
-        STORY(renew, a_start_without_a_fence_leaves_the_one_that_stands),
-        STORY(renew, an_answer_to_what_was_never_asked_is_ignored),
-        STORY(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_go_on),
-        STORY(renew, numbers_begin_anew_with_the_connection),
-        STORY(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout),
-        STORY(refused, each_code_has_its_exit),
-        STORY(refused, at_a_limit_it_tries_again),
-        STORY(refused, a_running_trainer_is_ended_first),
-        STORY(link, on_the_way_out_without_a_server_the_agent_does_not_spin),
-        STORY(link, what_servers_may_not_send_is_an_error),
-        STORY(link, sizes_out_of_range_make_no_agent),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

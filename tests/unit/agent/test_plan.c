@@ -2,15 +2,15 @@
  * ends. */
 #include "tests/unit/agent/bench.h"
 
-static void tells(struct bench *b, uint64_t epoch, uint32_t local, struct agent_progress progress)
+static void tells(struct bench *b, uint64_t epoch, uint32_t local, struct msg_progress told)
 {
-    does(b, (struct agent_event){
-                .type = AGENT_PROGRESS, .epoch = epoch, .local = local, .progress = progress});
+    told.epoch = epoch;
+    does(b, (struct agent_event){.type = AGENT_PROGRESS, .progress = {local, told}});
 }
 
 static void step_done(struct bench *b, uint64_t step)
 {
-    tells(b, 1, 0, (struct agent_progress){.has_step = true, .step = step});
+    tells(b, 1, 0, (struct msg_progress){.has_step = true, .step = step});
 }
 
 static void stop_planned(struct bench *b, uint64_t epoch)
@@ -20,7 +20,6 @@ static void stop_planned(struct bench *b, uint64_t epoch)
 
 TEST(progress, is_told_at_once_and_then_every_200_ms_at_most)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     step_done(b, 1);
     assert_string_equal(b->log, "PROGRESS epoch=1 step=1 saves=0 answers=0\n");
@@ -39,7 +38,6 @@ TEST(progress, is_told_at_once_and_then_every_200_ms_at_most)
 
 TEST(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     b->nodes = 10000;
     run_epoch(b, 1);
@@ -58,37 +56,40 @@ TEST(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds
 
 TEST(progress, of_a_checkpoint_does_not_wait)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     step_done(b, 7);
     tells(b, 1, 0,
-          (struct agent_progress){
+          (struct msg_progress){
               .has_step = true, .step = 8, .has_saved = true, .saved_step = 8, .saves = 1});
     assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=8 saves=1 answers=0\n");
-    tells(b, 1, 0, (struct agent_progress){.listens = true});
-    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=8 saves=1 answers=0 listens\n");
+    tells(b, 1, 0, (struct msg_progress){.has_saved = true, .saved_step = 9, .saves = 1});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0\n");
+    tells(b, 1, 0, (struct msg_progress){.listens = true});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0 listens\n");
     bench_free(b);
 }
 
 TEST(progress, of_several_trainers_is_that_of_the_node)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(2);
-    tells(b, 1, 1,
-          (struct agent_progress){.has_step = true, .step = 5, .saves = 2, .listens = true});
+    tells(b, 1, 1, (struct msg_progress){.has_step = true, .step = 5, .saves = 2, .listens = true});
     assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0 listens\n");
-    tells(b, 1, 0, (struct agent_progress){.has_step = true, .step = 4, .saves = 2});
+    tells(b, 1, 0, (struct msg_progress){.has_step = true, .step = 4, .saves = 2});
     assert_string_equal(b->log, ""); /* behind the other: nothing new */
-    assert_int_equal(act(b, (struct agent_event){.type = AGENT_PROGRESS, .epoch = 1, .local = 2}),
+    tells(b, 1, 0, (struct msg_progress){.listens = true});
+    tells(b, 1, 1, (struct msg_progress){.listens = false});
+    assert_string_equal(b->log, ""); /* the other still does */
+    tells(b, 1, 0, (struct msg_progress){.listens = false});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0\n");
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_PROGRESS, .progress.local = 2}),
                      TFE_EINVAL);
     bench_free(b);
 }
 
 TEST(progress, is_told_again_in_full_on_a_new_connection)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
-    tells(b, 1, 0, (struct agent_progress){.has_saved = true, .saved_step = 10, .saves = 1});
+    tells(b, 1, 0, (struct msg_progress){.has_saved = true, .saved_step = 10, .saves = 1});
     lost(b, AGENT_LINK_LOST);
     step_done(b, 11);
     assert_string_equal(b->log, ""); /* nobody is there to hear it */
@@ -100,11 +101,76 @@ TEST(progress, is_told_again_in_full_on_a_new_connection)
     bench_free(b);
 }
 
+TEST(progress, of_a_trainer_that_begins_to_end_is_told_at_once_and_again)
+{
+    struct bench *b = a_running_bench(2);
+    step_done(b, 7);
+    tells(b, 1, 1, (struct msg_progress){.ends = true});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=7 saves=0 answers=0 ends\n");
+    tells(b, 1, 0, (struct msg_progress){.has_step = true, .step = 7});
+    assert_string_equal(b->log, ""); /* the other still does */
+    b->log[0] = '\0';
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_saw(b, "PROGRESS epoch=1 step=7 saves=0 answers=0 ends\n");
+    bench_free(b);
+}
+
+TEST(progress, of_saves_alone_is_told_again_as_well)
+{
+    struct bench *b = a_running_bench(1);
+    tells(b, 1, 0, (struct msg_progress){.saves = 1});
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_saw(b, "PROGRESS epoch=1 saves=1 answers=0\n");
+    bench_free(b);
+}
+
+TEST(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
+{
+    struct bench *b = a_running_bench(1);
+    struct msg_progress told = {.has_step = true,
+                                .step = 7,
+                                .memory = {.bytes = 64, .has_kept = true, .epoch = 1, .step = 6},
+                                .has_from = true,
+                                .from_step = 5};
+    tells(b, 1, 0, told);
+    assert_string_equal(b->log,
+                        "PROGRESS epoch=1 step=7 saves=0 answers=0 kept=1/6 in 64 from=5\n");
+    told.memory.step = 7;
+    tells(b, 1, 0, told);
+    assert_string_equal(b->log, ""); /* no more urgent than a step */
+    pass(b, 200);
+    assert_saw(b, " step=7 saves=0 answers=0 kept=1/7 in 64 from=5\n");
+    told.kept_answers = 3;
+    tells(b, 1, 0, told); /* a switch may wait for it */
+    assert_saw(b, " kept=1/7 in 64 from=5 kept_answers=3\n");
+    told.kept_answers = 2;
+    tells(b, 1, 0, told);
+    assert_string_equal(b->log, "");
+    stop(b, 1);
+    prepare(b, 2);
+    swept(b);
+    ports_held(b, 2);
+    assert_saw(b, " kept=1/7 in 64\n");
+    table(b, 2);
+    start(b, 2);
+    stop(b, 2);
+    prepare(b, 3);
+    swept(b);
+    ports_held(b, 3);
+    assert_saw(b, " kept=1/7 in 64\n"); /* nothing was kept in epoch 2 */
+    bench_free(b);
+}
+
 TEST(progress, of_an_epoch_that_has_ended_is_nothing)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
-    tells(b, 2, 0, (struct agent_progress){.has_step = true, .step = 1});
+    tells(b, 2, 0, (struct msg_progress){.has_step = true, .step = 1});
     assert_string_equal(b->log, "");
     step_done(b, 3);
     step_done(b, 4);
@@ -119,29 +185,28 @@ TEST(progress, of_an_epoch_that_has_ended_is_nothing)
 
 TEST(save, is_handed_to_the_scripts_of_its_epoch_alone)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 4, 30000}});
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 4, 30000, true}});
     char line[64];
-    snprintf(line, sizeof(line), "SAVE epoch=1 number=4 until=%lld\n", (long long)b->now + 30000);
+    snprintf(line, sizeof(line), "SAVE epoch=1 number=4 until=%lld in_memory\n",
+             (long long)b->now + 30000);
     assert_string_equal(b->log, line);
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 5, MSG_UNSET}});
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 5, MSG_UNSET, false}});
     assert_string_equal(b->log, "SAVE epoch=1 number=5\n");
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {2, 6, MSG_UNSET}});
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {2, 6, MSG_UNSET, false}});
     assert_string_equal(b->log, "");
     stop(b, 1);
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 7, MSG_UNSET}});
+    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 7, MSG_UNSET, false}});
     assert_string_equal(b->log, "");
     bench_free(b);
 }
 
 TEST(stop, that_is_planned_leaves_the_stop_grace_and_what_is_saved_in_it_is_told)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     stop_planned(b, 1);
     assert_saw(b, "SWEEP planned grace=5000\n");
-    tells(b, 1, 0, (struct agent_progress){.has_saved = true, .saved_step = 9, .saves = 1});
+    tells(b, 1, 0, (struct msg_progress){.has_saved = true, .saved_step = 9, .saves = 1});
     assert_string_equal(b->log, "PROGRESS epoch=1 saved=9 saves=1 answers=0\n");
     trainer_exited(b, 0, 0, 0); /* because it was told to: that is no success */
     swept(b);
@@ -149,9 +214,19 @@ TEST(stop, that_is_planned_leaves_the_stop_grace_and_what_is_saved_in_it_is_told
     bench_free(b);
 }
 
+TEST(stop, that_is_planned_may_say_that_memory_is_enough)
+{
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_STOP,
+                              .u.stop = {.epoch = 1, .planned = true, .in_memory = true}});
+    assert_saw(b, "SWEEP planned grace=5000 in_memory\n");
+    stop(b, 1);
+    assert_saw(b, "SWEEP\n");
+    bench_free(b);
+}
+
 TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     stop_planned(b, 1);
     stop_planned(b, 1);
@@ -178,8 +253,8 @@ static void warned(struct bench *b, enum tfe_notice kind, int64_t within_ms)
 {
     does(b, (struct agent_event){
                 .type = AGENT_NOTICE,
-                .text = "imds",
                 .notice = {.kind = kind,
+                           .source = "imds",
                            .deadline = within_ms < 0 ? TFE_MONO_NEVER
                                                      : (struct tfe_mono){b->now + within_ms}}});
 }
@@ -200,7 +275,6 @@ static void reconnects(struct bench *b)
 
 TEST(notice, is_told_with_the_time_that_is_left)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     does(b,
          (struct agent_event){
@@ -214,7 +288,6 @@ TEST(notice, is_told_with_the_time_that_is_left)
 
 TEST(notice, that_says_most_is_told)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     warned(b, NOTICE_REBALANCE, -1);
     assert_saw(b, "~notice epoch=0 number=0 imds");
@@ -236,7 +309,6 @@ TEST(notice, that_says_most_is_told)
 
 TEST(notice, is_told_again_on_a_new_connection_withdrawn_or_not)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     warned(b, NOTICE_PREEMPT, 120000);
     reconnects(b);
@@ -255,7 +327,6 @@ TEST(notice, is_told_again_on_a_new_connection_withdrawn_or_not)
 
 TEST(notice, that_does_not_come_true_is_over_2_minutes_after_its_deadline)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     warned(b, NOTICE_PREEMPT, 30000);
     pass_answered(b, 149999);
@@ -286,7 +357,6 @@ static struct bench *a_graceful_bench(void)
 
 TEST(signal, is_a_notice_and_the_way_out_once_the_server_has_planned_for_it)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     signalled(b, 15);
     assert_saw(b, "~draining epoch=0 number=15");
@@ -305,7 +375,6 @@ TEST(signal, is_a_notice_and_the_way_out_once_the_server_has_planned_for_it)
 
 TEST(signal, that_nobody_plans_for_ends_the_trainers_in_time)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     signalled(b, 2);
     pass_answered(b, 27999);
@@ -317,9 +386,33 @@ TEST(signal, that_nobody_plans_for_ends_the_trainers_in_time)
     bench_free(b);
 }
 
+/* What a person ends at a terminal is no machine that goes away. */
+TEST(signal, of_a_terminal_is_told_as_an_interruption)
+{
+    static const struct {
+        uint32_t signo;
+        bool is_interrupt;
+    } signals[] = {{1, true}, {2, true}, {15, false}};
+    for (size_t i = 0; i < 3; i++) {
+        struct bench *b = a_graceful_bench();
+        signalled(b, signals[i].signo);
+        assert_saw(b, signals[i].is_interrupt ? "NOTICE signal in=30000 interrupted\n"
+                                              : "NOTICE signal in=30000\n");
+        stop_planned(b, 1);
+        swept(b);
+        assert_saw(b, signals[i].is_interrupt ? "GOODBYE interrupted\n" : "GOODBYE\n");
+        bench_free(b);
+        b = a_graceful_bench_of(0);
+        signalled(b, signals[i].signo);
+        assert_not_saw(b, "NOTICE");
+        swept(b);
+        assert_saw(b, signals[i].is_interrupt ? "GOODBYE interrupted\n" : "GOODBYE\n");
+        bench_free(b);
+    }
+}
+
 TEST(signal, a_second_one_does_not_wait_for_the_plan)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     signalled(b, 15);
     signalled(b, 2);
@@ -329,7 +422,6 @@ TEST(signal, a_second_one_does_not_wait_for_the_plan)
 
 TEST(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     signalled(b, 15);
     hears(b, (struct tfe_msg){
@@ -359,10 +451,10 @@ static void pass_alone(struct bench *b, int64_t ms)
         b->now = b->deadline > b->now ? b->deadline : b->now;
         assert_int_equal(step(b, (struct agent_event){.type = AGENT_TICK}), 0);
         if (strstr(b->log + before, "CONNECT\n")) {
-            assert_int_equal(step(b, (struct agent_event){.type = AGENT_DISCONNECTED,
-                                                          .link = AGENT_LINK_UNREACHABLE,
-                                                          .text = "refused"}),
-                             0);
+            assert_int_equal(
+                step(b, (struct agent_event){.type = AGENT_DISCONNECTED,
+                                             .lost = {AGENT_LINK_UNREACHABLE, "refused"}}),
+                0);
         }
     }
     b->now = until;
@@ -370,7 +462,6 @@ static void pass_alone(struct bench *b, int64_t ms)
 
 TEST(signal, without_a_server_waits_5_s_for_it)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
     signalled(b, 15);
@@ -386,7 +477,6 @@ TEST(signal, without_a_server_waits_5_s_for_it)
 
 TEST(signal, without_a_server_and_with_a_short_grace_ends_the_trainers_within_it)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench_of(6000);
     lost(b, AGENT_LINK_LOST);
     signalled(b, 2);
@@ -403,7 +493,6 @@ TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
 {
     /* The trainers were ended at once: a restart of the server in the moment of an eviction cost
      * all steps since the last checkpoint. */
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
     pass_alone(b, 60000);
@@ -433,7 +522,6 @@ TEST(signal, while_the_server_is_away_hurries_to_find_it)
 {
     /* After a minute without it the tries are seconds apart: of the five that are left that is too
      * much. */
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
     pass_alone(b, 60000);
@@ -447,7 +535,6 @@ TEST(signal, while_the_server_is_away_hurries_to_find_it)
 
 TEST(signal, a_second_one_does_not_wait_for_the_server)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
     signalled(b, 15);
@@ -458,7 +545,6 @@ TEST(signal, a_second_one_does_not_wait_for_the_server)
 
 TEST(signal, without_a_server_does_not_outlast_the_trainers)
 {
-    NO_FIXTURE;
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
     signalled(b, 15);
@@ -467,34 +553,4 @@ TEST(signal, without_a_server_does_not_outlast_the_trainers)
     swept(b);
     assert_saw(b, "EXIT 143 -\n");
     bench_free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(progress, is_told_at_once_and_then_every_200_ms_at_most),
-        STORY(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds),
-        STORY(progress, of_a_checkpoint_does_not_wait),
-        STORY(progress, of_several_trainers_is_that_of_the_node),
-        STORY(progress, is_told_again_in_full_on_a_new_connection),
-        STORY(progress, of_an_epoch_that_has_ended_is_nothing),
-        STORY(save, is_handed_to_the_scripts_of_its_epoch_alone),
-        STORY(stop, that_is_planned_leaves_the_stop_grace_and_what_is_saved_in_it_is_told),
-        STORY(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong),
-        STORY(notice, is_told_with_the_time_that_is_left),
-        STORY(notice, that_says_most_is_told),
-        STORY(notice, is_told_again_on_a_new_connection_withdrawn_or_not),
-        STORY(notice, that_does_not_come_true_is_over_2_minutes_after_its_deadline),
-        STORY(signal, is_a_notice_and_the_way_out_once_the_server_has_planned_for_it),
-        STORY(signal, that_nobody_plans_for_ends_the_trainers_in_time),
-        STORY(signal, a_second_one_does_not_wait_for_the_plan),
-        STORY(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs),
-        STORY(signal, without_a_server_waits_5_s_for_it),
-        STORY(signal, without_a_server_and_with_a_short_grace_ends_the_trainers_within_it),
-        STORY(signal, while_the_server_is_away_is_told_when_it_is_back),
-        STORY(signal, while_the_server_is_away_hurries_to_find_it),
-        STORY(signal, a_second_one_does_not_wait_for_the_server),
-        STORY(signal, without_a_server_does_not_outlast_the_trainers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@ static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
 
 TEST(answer, is_given_on_the_held_ports_until_a_prepare_without)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(2);
     prepare_answering(b, 1, true);
     assert_string_equal(b->log, "HOLD 1\n");
@@ -29,7 +28,6 @@ TEST(answer, is_given_on_the_held_ports_until_a_prepare_without)
 
 TEST(answer, ends_before_anything_is_started)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare_answering(b, 1, true);
     ports_held(b, 1);
@@ -42,7 +40,6 @@ TEST(answer, ends_before_anything_is_started)
 
 TEST(answer, belongs_to_one_epoch)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare_answering(b, 1, true);
     ports_held(b, 1);
@@ -57,7 +54,6 @@ TEST(answer, belongs_to_one_epoch)
 
 TEST(answer, goes_on_over_a_reconnect_until_the_server_says)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare_answering(b, 1, true);
     ports_held(b, 1);
@@ -78,7 +74,6 @@ TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
     /* A guard that came back between WELCOME and PREPARE made the node say READY as the connection
      * before had wanted it; the epoch was formed of it, and then it heard that it should answer,
      * and did. */
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare_answering(b, 1, false);
     ports_held(b, 1);
@@ -87,7 +82,7 @@ TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
     connected(b);
     welcome(b);
     does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
-    does(b, (struct agent_event){.type = AGENT_GUARD, .pid = 51});
+    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
     assert_not_saw(b, "READY");
     prepare_answering(b, 1, true);
     assert_string_equal(b->log, "ANSWER 7000\n"
@@ -98,7 +93,6 @@ TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
 
 TEST(answer, waits_for_the_trainers_of_the_older_epoch)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     stop(b, 1);
     prepare_answering(b, 2, true);
@@ -123,21 +117,19 @@ static struct msg_probe a_probe(uint64_t id)
 
 TEST(probe, is_carried_out_whatever_runs_here_and_answered)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_PROBE, .u.probe = a_probe(77)});
     assert_string_equal(b->log, "PROBE 77 suspect x there 1 65535\n");
-    does(b, (struct agent_event){.type = AGENT_PROBED, .probe = 77, .result = PROBE_REFUSED});
+    does(b, (struct agent_event){.type = AGENT_PROBED, .probed = {77, PROBE_REFUSED}});
     assert_string_equal(b->log, "PROBED 77 refused\n");
     lost(b, AGENT_LINK_LOST);
-    does(b, (struct agent_event){.type = AGENT_PROBED, .probe = 78, .result = PROBE_REFUSED});
+    does(b, (struct agent_event){.type = AGENT_PROBED, .probed = {78, PROBE_REFUSED}});
     assert_string_equal(b->log, ""); /* nobody to tell */
     bench_free(b);
 }
 
 TEST(probe, that_makes_no_sense_is_refused)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     char host[TFE_HOST_MAX + 2];
     memset(host, 'h', sizeof(host) - 1);
@@ -173,7 +165,6 @@ TEST(probe, that_makes_no_sense_is_refused)
 
 TEST(probe, an_unreachable_address_is_the_users_to_mend)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_REFUSED,
                               .u.refused = {.code = REFUSAL_ADDRESS_UNREACHABLE,
@@ -183,18 +174,34 @@ TEST(probe, an_unreachable_address_is_the_users_to_mend)
     bench_free(b);
 }
 
-int main(void)
+TEST(death, that_a_guard_gave_is_brought_to_the_server)
 {
-    const struct CMUnitTest tests[] = {
-        STORY(answer, is_given_on_the_held_ports_until_a_prepare_without),
-        STORY(answer, ends_before_anything_is_started),
-        STORY(answer, belongs_to_one_epoch),
-        STORY(answer, goes_on_over_a_reconnect_until_the_server_says),
-        STORY(answer, is_not_refused_in_the_name_of_an_older_connection),
-        STORY(answer, waits_for_the_trainers_of_the_older_epoch),
-        STORY(probe, is_carried_out_whatever_runs_here_and_answered),
-        STORY(probe, that_makes_no_sense_is_refused),
-        STORY(probe, an_unreachable_address_is_the_users_to_mend),
-    };
-    return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
+    struct bench *b = a_running_bench(1);
+    does(b, (struct agent_event){.type = AGENT_DEATH, .certificate = "dead"});
+    assert_string_equal(b->log, "DEATH dead\n");
+    lost(b, AGENT_LINK_LOST);
+    does(b, (struct agent_event){.type = AGENT_DEATH, .certificate = "dead"});
+    assert_string_equal(b->log, ""); /* it will be asked for again */
+    bench_free(b);
+}
+
+TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.guard_port = 99;
+    assert_int_equal(id_set(&b->config.death_hash, "hash"), 0);
+    b->config.deaths[0] = "found";
+    begin(b);
+    connected(b);
+    assert_saw(b, " death=hash:99");
+    welcome(b);
+    assert_saw(b, "DEATH found\n"); /* of an earlier agent of this machine */
+    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
+    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 5000);
+    connected(b);
+    assert_saw(b, "JOIN");
+    assert_not_saw(b, "death=");
+    bench_free(b);
 }

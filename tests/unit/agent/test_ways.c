@@ -5,7 +5,6 @@
 
 TEST(finish, ends_with_the_jobs_result)
 {
-    NO_FIXTURE;
     static const int codes[] = {
         [RESULT_SUCCEEDED] = 0, [RESULT_FAILED] = 1, [RESULT_STOPPED] = 1, [RESULT_DRAINED] = 0};
     for (int result = RESULT_SUCCEEDED; result <= RESULT_DRAINED; result++) {
@@ -27,7 +26,6 @@ TEST(finish, ends_with_the_jobs_result)
 
 TEST(finish, of_an_idle_node_is_the_exit)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     hears(b,
           (struct tfe_msg){.type = MSG_FINISH,
@@ -40,7 +38,6 @@ TEST(finish, of_an_idle_node_is_the_exit)
 
 TEST(signal, while_connecting_is_the_exit)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     signalled(b, 15);
     assert_saw(b, "~draining epoch=0 number=15");
@@ -50,7 +47,6 @@ TEST(signal, while_connecting_is_the_exit)
 
 TEST(signal, between_two_tries_is_the_exit)
 {
-    NO_FIXTURE;
     struct bench *b = a_bench();
     lost(b, AGENT_LINK_UNREACHABLE);
     signalled(b, 2);
@@ -61,7 +57,6 @@ TEST(signal, between_two_tries_is_the_exit)
 TEST(signal, between_join_and_welcome_still_says_goodbye)
 {
     /* The server may have given it a place already, and held it for a lease. */
-    NO_FIXTURE;
     struct bench *b = a_bench();
     connected(b);
     signalled(b, 15);
@@ -73,7 +68,6 @@ TEST(signal, between_join_and_welcome_still_says_goodbye)
 
 TEST(signal, when_idle_says_goodbye_and_waits_for_the_close)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     signalled(b, 15);
     assert_saw(b, "GOODBYE\nDISCONNECT\n");
@@ -87,7 +81,6 @@ TEST(signal, when_idle_says_goodbye_and_waits_for_the_close)
 
 TEST(signal, a_close_that_does_not_come_is_waited_for_2_s)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     signalled(b, 15);
     pass(b, 1999);
@@ -99,7 +92,6 @@ TEST(signal, a_close_that_does_not_come_is_waited_for_2_s)
 
 TEST(signal, when_running_ends_the_trainers_first)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     signalled(b, 2);
     assert_saw(b, "SWEEP");
@@ -107,7 +99,7 @@ TEST(signal, when_running_ends_the_trainers_first)
     trainer_exited(b, 0, 0, 15);
     swept(b);
     assert_not_saw(b, "EXITED"); /* GOODBYE says it */
-    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    assert_saw(b, "GOODBYE interrupted\nDISCONNECT\n");
     lost(b, AGENT_LINK_LOST);
     assert_string_equal(b->log, "EXIT 130 -\n");
     bench_free(b);
@@ -115,7 +107,6 @@ TEST(signal, when_running_ends_the_trainers_first)
 
 TEST(signal, while_sweeping_says_goodbye_after_it)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     stop(b, 1);
     signalled(b, 15);
@@ -129,7 +120,6 @@ TEST(signal, while_sweeping_says_goodbye_after_it)
 
 TEST(signal, a_second_one_is_at_once_with_the_same_code)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     signalled(b, 15);
     signalled(b, 2);
@@ -144,7 +134,6 @@ TEST(signal, a_second_one_is_at_once_with_the_same_code)
 
 TEST(signal, after_finish_keeps_the_jobs_code)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){
                  .type = MSG_FINISH,
@@ -156,7 +145,6 @@ TEST(signal, after_finish_keeps_the_jobs_code)
 
 TEST(signal, no_start_is_followed_on_the_way_out)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -183,8 +171,11 @@ static struct bench *a_life(uint64_t fail_at)
         uint32_t world = (uint32_t)(8 * epoch);
         struct msg_row rows[24];
         for (uint32_t i = 0; i < world; i++) {
-            rows[i] = (struct msg_row){i, i % 2 ? "a" : "a-longer-name", (uint16_t)(i + epoch)};
+            rows[i] = (struct msg_row){i, i % 2 ? "a" : "a-longer-name", (uint16_t)(i + epoch),
+                                       TASK_WORKER, 0};
         }
+        rows[2] = (struct msg_row){2, "me", 7000, TASK_WORKER, 0};
+        rows[3] = (struct msg_row){3, "me", 7001, TASK_WORKER, 0};
         for (uint32_t i = 0; i < world; i += 4) {
             struct msg_table chunk = {
                 .epoch = epoch, .world = world, .rows = rows + i, .n_rows = 4};
@@ -205,7 +196,6 @@ static struct bench *a_life(uint64_t fail_at)
 
 TEST(memory, each_allocation_that_fails_leaves_everything_as_it_was)
 {
-    NO_FIXTURE;
     struct bench *well = a_life(0);
     assert_true(well->flaky.asked > 8);
     for (uint64_t i = 2; i <= well->flaky.asked; i++) { /* the first makes the core itself */
@@ -219,7 +209,6 @@ TEST(memory, each_allocation_that_fails_leaves_everything_as_it_was)
 
 TEST(door, everything_in_every_state_is_survived)
 {
-    NO_FIXTURE;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         struct rng rng;
         rng_init(&rng, seed);
@@ -231,18 +220,17 @@ TEST(door, everything_in_every_state_is_survived)
             epoch += rng_between(&rng, 0, 9) == 0;
             uint32_t local = (uint32_t)rng_between(&rng, 0, 3);
             uint16_t ports[3] = {1, 2, 3};
-            struct agent_event event = {.local = local, .pid = 7, .epoch = epoch, .text = "t"};
+            struct agent_event event = {.type = AGENT_MESSAGE};
             struct tfe_msg msg = {.type = MSG_NOTED, .u.noted.epoch = epoch};
             struct msg_row rows[8];
             size_t n = rows_of(b, rows);
-            event.type = AGENT_MESSAGE;
             event.msg = &msg;
             switch (rng_between(&rng, 0, 19)) {
             case 0:
-                event.type = AGENT_CONNECTED;
+                event = (struct agent_event){.type = AGENT_CONNECTED};
                 break;
             case 1:
-                event.type = AGENT_DISCONNECTED;
+                event = (struct agent_event){.type = AGENT_DISCONNECTED, .lost.why = "t"};
                 break;
             case 2:
             case 3:
@@ -272,13 +260,13 @@ TEST(door, everything_in_every_state_is_survived)
             case 11:
                 break;
             case 12:
-                event.type = AGENT_PORTS_HELD;
-                event.ports = ports;
-                event.n_ports = b->config.nproc;
+                event = (struct agent_event){.type = AGENT_PORTS_HELD,
+                                             .ports = {epoch, ports, b->config.spec.nproc}};
                 break;
             case 13:
-                event.type = AGENT_TRAINER_EXITED;
-                event.code = (uint32_t)rng_between(&rng, 0, 1);
+                event = (struct agent_event){.type = AGENT_TRAINER_EXITED,
+                                             .end = {.local_rank = local, .tail = "t"}};
+                event.end.code = (uint32_t)rng_between(&rng, 0, 1);
                 break;
             case 14:
             case 15:
@@ -288,11 +276,14 @@ TEST(door, everything_in_every_state_is_survived)
                 event.type = rng_between(&rng, 0, 1) ? AGENT_GUARD_LOST : AGENT_FENCED;
                 break;
             case 17:
-                event.type = rng_between(&rng, 0, 1) ? AGENT_SPAWNED : AGENT_LISTENING;
+                event = rng_between(&rng, 0, 1)
+                            ? (struct agent_event){.type = AGENT_SPAWNED, .process = {local, 7}}
+                            : (struct agent_event){.type = AGENT_LISTENING, .epoch = epoch};
                 break;
             case 18:
-                event.type = rng_between(&rng, 0, 20) ? AGENT_GUARD : AGENT_SIGNAL;
-                event.code = 15;
+                event = rng_between(&rng, 0, 20)
+                            ? (struct agent_event){.type = AGENT_GUARD, .guard_pid = 7}
+                            : (struct agent_event){.type = AGENT_SIGNAL, .signo = 15};
                 break;
             default:
                 pass(b, (int64_t)rng_between(&rng, 0, 2000));
@@ -310,25 +301,4 @@ TEST(door, everything_in_every_state_is_survived)
         }
         bench_free(b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(finish, ends_with_the_jobs_result),
-        STORY(finish, of_an_idle_node_is_the_exit),
-        STORY(signal, while_connecting_is_the_exit),
-        STORY(signal, between_two_tries_is_the_exit),
-        STORY(signal, between_join_and_welcome_still_says_goodbye),
-        STORY(signal, when_idle_says_goodbye_and_waits_for_the_close),
-        STORY(signal, a_close_that_does_not_come_is_waited_for_2_s),
-        STORY(signal, when_running_ends_the_trainers_first),
-        STORY(signal, while_sweeping_says_goodbye_after_it),
-        STORY(signal, a_second_one_is_at_once_with_the_same_code),
-        STORY(signal, after_finish_keeps_the_jobs_code),
-        STORY(signal, no_start_is_followed_on_the_way_out),
-        STORY(memory, each_allocation_that_fails_leaves_everything_as_it_was),
-        STORY(door, everything_in_every_state_is_survived),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 
 TEST(ready, follows_the_ports)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(2);
     hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .fresh_ports = true}});
     assert_string_equal(b->log, "HOLD 3 fresh\n");
@@ -20,7 +19,6 @@ TEST(ready, follows_the_ports)
 
 TEST(ready, is_said_again_when_it_is_asked_again)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -36,10 +34,9 @@ TEST(ready, is_said_again_when_it_is_asked_again)
 
 TEST(ready, ports_that_cannot_be_had_end_the_agent_with_a_goodbye_and_the_sentence)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
-    does(b, (struct agent_event){.type = AGENT_PORTS_FAILED, .text = "port 5555 is in use"});
+    does(b, (struct agent_event){.type = AGENT_PORTS_FAILED, .why = "port 5555 is in use"});
     assert_saw(b, "GOODBYE");
     assert_saw(b, "DISCONNECT");
     lost(b, AGENT_LINK_LOST);
@@ -49,7 +46,6 @@ TEST(ready, ports_that_cannot_be_had_end_the_agent_with_a_goodbye_and_the_senten
 
 TEST(start, spawns_with_the_whole_table)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(2);
     prepare(b, 1);
     ports_held(b, 1);
@@ -58,9 +54,9 @@ TEST(start, spawns_with_the_whole_table)
     start(b, 1);
     assert_saw(b, "SPAWN epoch=1 run=1 rank=2 restarts=0 p:7000 p:7001 me:7000 me:7001\n");
     assert_saw(b, "~epoch epoch=1 number=2 start");
-    does(b, (struct agent_event){.type = AGENT_SPAWNED, .local = 1, .pid = 9});
+    does(b, (struct agent_event){.type = AGENT_SPAWNED, .process = {1, 9}});
     assert_saw(b, "PROCESSES guard=50 9\n");
-    does(b, (struct agent_event){.type = AGENT_SPAWNED, .local = 0, .pid = 8});
+    does(b, (struct agent_event){.type = AGENT_SPAWNED, .process = {0, 8}});
     assert_saw(b, "PROCESSES guard=50 8 9\n");
     does(b, (struct agent_event){.type = AGENT_LISTENING, .epoch = 1});
     assert_string_equal(b->log, "LISTENING epoch=1\n");
@@ -69,7 +65,6 @@ TEST(start, spawns_with_the_whole_table)
 
 TEST(start, follows_at_most_once)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     start(b, 1);
     assert_string_equal(b->log, ""); /* told twice, over a reconnect */
@@ -84,7 +79,6 @@ TEST(start, follows_at_most_once)
 
 TEST(start, of_a_stopped_epoch_is_void)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 4);
     ports_held(b, 4);
@@ -100,7 +94,6 @@ TEST(start, of_a_stopped_epoch_is_void)
 
 TEST(start, after_the_end_of_the_lease_is_void)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -117,7 +110,6 @@ TEST(start, after_the_end_of_the_lease_is_void)
 
 TEST(start, a_millisecond_before_the_end_of_the_lease_is_not)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -130,7 +122,6 @@ TEST(start, a_millisecond_before_the_end_of_the_lease_is_not)
 
 TEST(start, after_lease_ended_is_void)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_LEASE_ENDED, .u.lease_ended.epoch = 1});
     assert_saw(b, "~stopping epoch=1 number=0 the lease has ended");
@@ -144,9 +135,21 @@ TEST(start, after_lease_ended_is_void)
     bench_free(b);
 }
 
+TEST(start, of_an_epoch_that_was_overtaken_by_a_prepare_is_void)
+{
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 3);
+    ports_held(b, 3);
+    table(b, 3);
+    prepare(b, 4); /* its ports may be other ones */
+    start(b, 3);
+    assert_saw(b, "~void_start epoch=3");
+    assert_not_saw(b, "SPAWN");
+    bench_free(b);
+}
+
 TEST(start, without_being_ready_is_void)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     table(b, 1);
     start(b, 1);
@@ -160,7 +163,6 @@ TEST(start, without_being_ready_is_void)
 
 TEST(start, whose_digest_does_not_match_is_answered_by_ready)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -168,7 +170,7 @@ TEST(start, whose_digest_does_not_match_is_answered_by_ready)
     assert_saw(b, "~void_start epoch=1 number=0 its table is not whole");
     assert_saw(b, "READY epoch=1");
     assert_not_saw(b, "JOIN");
-    struct msg_row rows[] = {{0, "other", 1}, {1, "me", 7000}};
+    struct msg_row rows[] = {{0, "other", 1, TASK_WORKER, 0}, {1, "me", 7000, TASK_WORKER, 0}};
     hears(b, (struct tfe_msg){.type = MSG_TABLE,
                               .u.table = {.epoch = 1, .world = 2, .rows = rows, .n_rows = 2}});
     start(b, 1);
@@ -181,7 +183,6 @@ TEST(start, whose_digest_does_not_match_is_answered_by_ready)
 
 TEST(start, with_a_rank_outside_of_its_table_is_void)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
     ports_held(b, 1);
@@ -196,9 +197,32 @@ TEST(start, with_a_rank_outside_of_its_table_is_void)
     bench_free(b);
 }
 
+TEST(start, for_a_place_that_is_not_its_own_is_void)
+{
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    static const struct msg_row not_its_own[] = {{0, "me", 7001, TASK_WORKER, 0},
+                                                 {0, "another", 7000, TASK_WORKER, 0}};
+    for (size_t i = 0; i < 2; i++) {
+        hears(b, (struct tfe_msg){
+                     .type = MSG_TABLE,
+                     .u.table = {.epoch = 1, .world = 1, .rows = &not_its_own[i], .n_rows = 1}});
+        hears(b, (struct tfe_msg){.type = MSG_START,
+                                  .u.start = {.epoch = 1,
+                                              .world = 1,
+                                              .nodes = 1,
+                                              .cause = CAUSE_START,
+                                              .table_digest = table_digest(&not_its_own[i], 1)}});
+        assert_saw(b, "~void_start epoch=1 number=0 its place is another process's");
+        assert_saw(b, "JOIN");
+        welcome(b);
+    }
+    bench_free(b);
+}
+
 TEST(table, comes_in_chunks_in_order_and_may_begin_anew)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(2);
     prepare(b, 1);
     ports_held(b, 1);
@@ -220,7 +244,6 @@ TEST(table, comes_in_chunks_in_order_and_may_begin_anew)
 
 TEST(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(2);
     prepare(b, 1);
     ports_held(b, 1);
@@ -251,7 +274,6 @@ TEST(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
 
 TEST(stop, sweeps_then_accounts_then_gets_ready)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     stop(b, 1);
     assert_saw(b, "SWEEP");
@@ -272,7 +294,6 @@ TEST(stop, sweeps_then_accounts_then_gets_ready)
 
 TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
 {
-    NO_FIXTURE;
     struct bench *b = a_joined_bench(1);
     run_epoch(b, 5);
     stop(b, 4);
@@ -284,7 +305,6 @@ TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
 
 TEST(exited, is_repeated_on_every_connection_until_another_epoch_starts)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
     trainer_exited(b, 0, 3, 0);
@@ -322,7 +342,6 @@ TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
 {
     /* It was in neither: the server waited for a trainer that had ended, until the next reconnect.
      */
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
     pass(b, 400);
@@ -332,6 +351,7 @@ TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
     trainer_exited(b, 0, 3, 0);
     swept(b);
     assert_not_saw(b, "EXITED 1");
+    noted(b, 9); /* of another epoch */
     welcome(b);
     assert_saw(b, "EXITED 1 local=0 code=3 signal=0 its tail\n");
     noted(b, 1);
@@ -343,7 +363,6 @@ TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
  * that the node's trainers are dead. */
 TEST(exited, listening_is_said_with_every_welcome)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
     does(b, (struct agent_event){.type = AGENT_LISTENING, .epoch = 1});
@@ -370,7 +389,6 @@ TEST(exited, of_an_epoch_that_is_over_is_not_mixed_up_with_the_running_one)
 {
     /* An EXITED that was never NOTED stayed pending over the next START. When that epoch was being
      * swept, a JOIN carried its end already, and the server took it for reaped. */
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     trainer_exited(b, 0, 3, 0);
     swept(b);
@@ -386,13 +404,11 @@ TEST(exited, of_an_epoch_that_is_over_is_not_mixed_up_with_the_running_one)
 
 TEST(exited, keeps_the_end_of_a_long_tail)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     char tail[MSG_TAIL_MAX + 101];
     memset(tail, 'x', sizeof(tail));
     memcpy(tail + sizeof(tail) - 10, "\nthe end.", 10);
-    does(b,
-         (struct agent_event){.type = AGENT_TRAINER_EXITED, .local = 0, .code = 1, .text = tail});
+    does(b, (struct agent_event){.type = AGENT_TRAINER_EXITED, .end = {.code = 1, .tail = tail}});
     swept(b);
     assert_saw(b, "EXITED 1 local=0 code=1 signal=0 the end.\n");
     bench_free(b);
@@ -400,13 +416,9 @@ TEST(exited, keeps_the_end_of_a_long_tail)
 
 TEST(exited, says_what_the_agent_knows_of_the_end)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     does(b, (struct agent_event){.type = AGENT_TRAINER_EXITED,
-                                 .local = 0,
-                                 .signal = 9,
-                                 .end = ENDING_OUT_OF_MEMORY,
-                                 .text = "big"});
+                                 .end = {.signal = 9, .end = ENDING_OUT_OF_MEMORY, .tail = "big"}});
     swept(b);
     assert_saw(b, "EXITED 1 local=0 code=0 signal=9 out_of_memory big\n");
     bench_free(b);
@@ -414,7 +426,6 @@ TEST(exited, says_what_the_agent_knows_of_the_end)
 
 TEST(running, a_server_without_its_disk_is_told_of_the_last_epoch_here)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(2);
     b->shows_running = true;
     struct msg_row rows[8];
@@ -445,7 +456,6 @@ TEST(running, a_server_without_its_disk_is_told_of_the_last_epoch_here)
 
 TEST(nproc, the_first_failure_decides_and_the_others_are_swept)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 2, 0, 11);
     assert_saw(b, "SWEEP");
@@ -460,7 +470,6 @@ TEST(nproc, the_first_failure_decides_and_the_others_are_swept)
 
 TEST(nproc, all_that_end_well_are_a_success)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 1, 0, 0);
     trainer_exited(b, 2, 0, 0);
@@ -474,7 +483,6 @@ TEST(nproc, all_that_end_well_are_a_success)
 
 TEST(nproc, after_the_first_ended_well_the_others_have_their_grace_and_their_codes_do_not_matter)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 0, 0, 0);
     pass_answered(b, 30000);
@@ -492,7 +500,6 @@ TEST(nproc, after_the_first_ended_well_the_others_have_their_grace_and_their_cod
 
 TEST(nproc, a_first_that_outlasts_the_others_grace_hangs)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(2);
     trainer_exited(b, 1, 0, 0);
     pass_answered(b, 59999);
@@ -504,12 +511,41 @@ TEST(nproc, a_first_that_outlasts_the_others_grace_hangs)
     bench_free(b);
 }
 
+TEST(nproc, that_the_first_ended_well_in_one_epoch_excuses_nobody_in_the_next)
+{
+    struct bench *b = a_running_bench(2);
+    trainer_exited(b, 0, 0, 0);
+    stop(b, 1);
+    trainer_exited(b, 1, 0, 9);
+    swept(b);
+    run_epoch(b, 2);
+    trainer_exited(b, 1, 3, 0);
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "EXITED 2 local=1 code=3 signal=0 its tail\n");
+    bench_free(b);
+}
+
+TEST(nproc, the_grace_of_one_epoch_does_not_run_out_in_the_next)
+{
+    struct bench *b = a_running_bench(2);
+    trainer_exited(b, 1, 0, 0);
+    stop(b, 1);
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    run_epoch(b, 2);
+    pass_answered(b, 120000);
+    trainer_exited(b, 0, 3, 0); /* it still ran */
+    swept(b);
+    assert_saw(b, "EXITED 2 local=0 code=3 signal=0 its tail\n");
+    bench_free(b);
+}
+
 TEST(nproc, a_spawn_that_fails_is_an_exit_with_its_code)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(2);
-    does(b, (struct agent_event){
-                .type = AGENT_SPAWN_FAILED, .local = 1, .code = 127, .text = "not found"});
+    does(b, (struct agent_event){.type = AGENT_SPAWN_FAILED,
+                                 .end = {.local_rank = 1, .code = 127, .tail = "not found"}});
     assert_saw(b, "SWEEP");
     swept(b);
     assert_saw(b, "EXITED 1 local=1 code=127 signal=0 not found\n");
@@ -518,13 +554,12 @@ TEST(nproc, a_spawn_that_fails_is_an_exit_with_its_code)
 
 TEST(guard, its_loss_ends_the_epoch_without_a_sweep)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
     assert_saw(b, "~guard_lost");
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0 stopped \n");
     assert_not_saw(b, "SWEEP");
-    does(b, (struct agent_event){.type = AGENT_GUARD, .pid = 51});
+    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
     assert_saw(b, "PROCESSES guard=51\n");
     run_epoch(b, 2);
     bench_free(b);
@@ -532,19 +567,17 @@ TEST(guard, its_loss_ends_the_epoch_without_a_sweep)
 
 TEST(guard, nothing_is_ready_until_there_is_a_new_one)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
     hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 2}});
     assert_not_saw(b, "HOLD ");
-    does(b, (struct agent_event){.type = AGENT_GUARD, .pid = 51});
+    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
     assert_saw(b, "HOLD ");
     bench_free(b);
 }
 
 TEST(guard, its_loss_during_a_sweep_keeps_what_was_decided)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     trainer_exited(b, 0, 6, 0);
     does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
@@ -556,7 +589,6 @@ TEST(guard, its_loss_during_a_sweep_keeps_what_was_decided)
 
 TEST(guard, fenced_counts_as_stopped)
 {
-    NO_FIXTURE;
     struct bench *b = a_running_bench(1);
     does(b, (struct agent_event){.type = AGENT_FENCED});
     assert_saw(b, "~fenced epoch=1");
@@ -567,44 +599,4 @@ TEST(guard, fenced_counts_as_stopped)
     does(b, (struct agent_event){.type = AGENT_FENCED});
     assert_string_equal(b->log, "");
     bench_free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(ready, follows_the_ports),
-        STORY(ready, is_said_again_when_it_is_asked_again),
-        STORY(ready, ports_that_cannot_be_had_end_the_agent_with_a_goodbye_and_the_sentence),
-        STORY(start, spawns_with_the_whole_table),
-        STORY(start, follows_at_most_once),
-        STORY(start, of_a_stopped_epoch_is_void),
-        STORY(start, after_the_end_of_the_lease_is_void),
-        STORY(start, a_millisecond_before_the_end_of_the_lease_is_not),
-        STORY(start, after_lease_ended_is_void),
-        STORY(start, without_being_ready_is_void),
-        STORY(start, whose_digest_does_not_match_is_answered_by_ready),
-        STORY(start, with_a_rank_outside_of_its_table_is_void),
-        STORY(table, comes_in_chunks_in_order_and_may_begin_anew),
-        STORY(table, chunks_that_do_not_fit_are_refused_and_change_nothing),
-        STORY(stop, sweeps_then_accounts_then_gets_ready),
-        STORY(stop, of_an_older_epoch_does_not_touch_the_running_one),
-        STORY(exited, is_repeated_on_every_connection_until_another_epoch_starts),
-        STORY(exited, that_came_up_between_join_and_welcome_is_said_then),
-        STORY(exited, listening_is_said_with_every_welcome),
-        STORY(exited, of_an_epoch_that_is_over_is_not_mixed_up_with_the_running_one),
-        STORY(exited, keeps_the_end_of_a_long_tail),
-        STORY(exited, says_what_the_agent_knows_of_the_end),
-        STORY(running, a_server_without_its_disk_is_told_of_the_last_epoch_here),
-        STORY(nproc, the_first_failure_decides_and_the_others_are_swept),
-        STORY(nproc, all_that_end_well_are_a_success),
-        STORY(nproc,
-              after_the_first_ended_well_the_others_have_their_grace_and_their_codes_do_not_matter),
-        STORY(nproc, a_first_that_outlasts_the_others_grace_hangs),
-        STORY(nproc, a_spawn_that_fails_is_an_exit_with_its_code),
-        STORY(guard, its_loss_ends_the_epoch_without_a_sweep),
-        STORY(guard, nothing_is_ready_until_there_is_a_new_one),
-        STORY(guard, its_loss_during_a_sweep_keeps_what_was_decided),
-        STORY(guard, fenced_counts_as_stopped),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

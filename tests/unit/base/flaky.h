@@ -2,9 +2,11 @@
 #ifndef TFE_TESTS_UNIT_BASE_FLAKY_H
 #define TFE_TESTS_UNIT_BASE_FLAKY_H
 
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 
@@ -31,14 +33,10 @@ static inline void *flaky_resize(void *ctx, void *p, size_t n)
         if (!fresh) {
             abort();
         }
-        void *grown = realloc(p, n);
-        if (!grown) {
-            abort();
-        }
-        for (size_t i = 0; i < n; i++) {
-            ((char *)fresh)[i] = ((char *)grown)[i];
-        }
-        free(grown);
+        const size_t was = malloc_usable_size(p);
+        memcpy(fresh, p, was < n ? was : n);
+        memset(p, 0x5a, was);
+        free(p);
         return fresh;
     }
     flaky->blocks++;

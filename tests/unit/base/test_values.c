@@ -1,51 +1,42 @@
 /* tests/unit/base/test_values.c: error codes, ids, the handed-in allocator, message names, text,
- * times, random. */
+ * UTF-8, times, random. */
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/id.h"
 #include "common/base/mem.h"
 #include "common/base/msg.h"
 #include "common/base/rng.h"
+#include "common/base/shown.h"
 #include "common/base/table.h"
 #include "common/base/text.h"
 #include "common/base/time.h"
+#include "common/base/utf8.h"
 #include "tests/unit/base/flaky.h"
 #include "tests/unit/story.h"
 
-TEST(error, every_code_has_its_own_name_a_sentence_and_a_band)
+TEST(error, every_code_is_negative_its_own_and_has_a_sentence)
 {
-    NO_FIXTURE;
     static const int codes[] = {
-#define CODE(name, code, band, sentence) code,
+#define CODE(name, code, sentence) code,
         TFE_ERRORS(CODE)
 #undef CODE
     };
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         assert_true(codes[i] < 0);
-        assert_string_not_equal(tfe_error_name(codes[i]), "TFE_E?");
         assert_string_not_equal(tfe_error_sentence(codes[i]), "unknown error");
         for (size_t k = 0; k < i; k++) {
             assert_int_not_equal(codes[i], codes[k]);
         }
     }
-    assert_string_equal(tfe_error_name(TFE_ENOMEM), "TFE_ENOMEM");
-    assert_int_equal(tfe_error_band(TFE_ENOMEM), TFE_BAND_REQUEST);
-    assert_int_equal(tfe_error_band(TFE_EPROTO), TFE_BAND_SESSION);
-}
-
-TEST(error, an_unknown_code_is_the_worst)
-{
-    NO_FIXTURE;
-    assert_string_equal(tfe_error_name(-1000), "TFE_E?");
+    assert_string_equal(tfe_error_sentence(TFE_ENOMEM), "out of memory");
     assert_string_equal(tfe_error_sentence(0), "unknown error");
-    assert_int_equal(tfe_error_band(7), TFE_BAND_PROCESS);
 }
 
 TEST(id, is_short_and_plain)
 {
-    NO_FIXTURE;
     char longest[TFE_ID_MAX + 2];
     memset(longest, 'a', sizeof(longest));
     longest[TFE_ID_MAX + 1] = '\0';
@@ -62,7 +53,6 @@ TEST(id, is_short_and_plain)
 
 TEST(id, a_bad_text_leaves_the_old_one)
 {
-    NO_FIXTURE;
     struct tfe_id id;
     assert_int_equal(id_set(&id, "before"), 0);
     assert_int_equal(id_set(&id, "not one"), TFE_EINVAL);
@@ -73,9 +63,16 @@ TEST(id, a_bad_text_leaves_the_old_one)
     assert_int_equal(id_compare(&id, &id), 0);
 }
 
+TEST(id, a_shorter_one_leaves_nothing_of_a_longer)
+{
+    struct tfe_id id;
+    assert_int_equal(id_set(&id, "before"), 0);
+    assert_int_equal(id_set(&id, "b"), 0);
+    assert_string_equal(id.text, "b");
+}
+
 TEST(mem, new_is_zeroed_and_overflow_is_refused)
 {
-    NO_FIXTURE;
     struct flaky flaky = {0};
     struct tfe_mem mem = flaky_mem(&flaky);
     unsigned char *p = mem_new(&mem, 3, 5);
@@ -91,7 +88,6 @@ TEST(mem, new_is_zeroed_and_overflow_is_refused)
 
 TEST(mem, reserve_grows_by_half_and_fails_without_a_trace)
 {
-    NO_FIXTURE;
     struct flaky flaky = {0};
     struct tfe_mem mem = flaky_mem(&flaky);
     void *array = NULL;
@@ -115,7 +111,6 @@ TEST(mem, reserve_grows_by_half_and_fails_without_a_trace)
 
 TEST(msg, names_are_what_logs_and_json_say)
 {
-    NO_FIXTURE;
     assert_string_equal(msg_type_name(MSG_JOIN), "JOIN");
     assert_string_equal(msg_type_name(MSG_LEASE_ENDED), "LEASE_ENDED");
     assert_string_equal(msg_type_name((enum tfe_msg_type)255), "?");
@@ -137,7 +132,6 @@ TEST(msg, names_are_what_logs_and_json_say)
 
 TEST(msg, no_number_is_given_twice)
 {
-    NO_FIXTURE;
     static const int types[] = {
 #define TYPE(NAME, name, number, sender) number,
         TFE_MSGS(TYPE)
@@ -151,9 +145,32 @@ TEST(msg, no_number_is_given_twice)
     }
 }
 
+TEST(shown, characters_that_control_are_escaped_and_all_others_stay)
+{
+    static const struct {
+        const char *text;
+        const char *shown;
+    } cases[] = {
+        {"", ""},
+        {"\x1b[2J\n\x7f", "\\u001b[2J\\u000a\\u007f"},
+        {"\xc2\x80\xc2\x9f\xc2\xa0", "\\u0080\\u009f\xc2\xa0"},
+        {"\xd8\x9c\xe2\x80\x8d\xe2\x80\x8e\xe2\x80\x8f", "\\u061c\xe2\x80\x8d\\u200e\\u200f"},
+        {"\xe2\x80\xa7\xe2\x80\xa8\xe2\x80\xae\xe2\x80\xaf",
+         "\xe2\x80\xa7\\u2028\\u202e\xe2\x80\xaf"},
+        {"\xe2\x81\xa5\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa",
+         "\xe2\x81\xa5\\u2066\\u2069\xe2\x81\xaa"},
+        {"\xc2\xff\xf0\x9f\x9a\x80", "\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x9a\x80"},
+    };
+    char room[64];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_string_equal(shown_text(cases[i].text, room, sizeof(room)), cases[i].shown);
+    }
+    assert_string_equal(shown_text("ab\x1b", room, 8), "ab"); /* no half of one */
+    assert_string_equal(shown_text("ab\x1b", room, 9), "ab\\u001b");
+}
+
 TEST(text, puts_together_and_cuts)
 {
-    NO_FIXTURE;
     char buffer[16];
     struct text text;
     text_init(&text, buffer, sizeof(buffer));
@@ -175,7 +192,6 @@ TEST(text, puts_together_and_cuts)
 
 TEST(text, a_tail_starts_at_a_line_where_there_is_one)
 {
-    NO_FIXTURE;
     char buffer[64];
     struct text text;
     text_init(&text, buffer, sizeof(buffer));
@@ -203,9 +219,26 @@ static uint64_t digest_by_hand(const char *bytes, size_t n)
     return hash;
 }
 
+TEST(text, days_have_the_dates_of_the_calendar)
+{
+    static const struct {
+        int64_t s;
+        const char *date;
+    } days[] = {{0, "1970-01-01"},         {951782400, "2000-02-29"}, /* the last day of 400 years
+                                                                         that begin in March */
+                {951868800, "2000-03-01"}, {4107456000, "2100-02-28"}, {4107542400, "2100-03-01"},
+                {1703980800, "2023-12-31"}};
+    for (size_t i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
+        char room[64];
+        struct text text;
+        text_init(&text, room, sizeof(room));
+        text_add_wall(&text, (struct tfe_wall){.ms = days[i].s * 1000});
+        assert_memory_equal(room, days[i].date, strlen(days[i].date));
+    }
+}
+
 TEST(table, digest_is_fnv1a_over_host_nul_port)
 {
-    NO_FIXTURE;
     struct msg_row rows[] = {{.rank = 0, .host = "a", .port = 0x1234},
                              {.rank = 1, .host = "bc", .port = 80}};
     static const char bytes[] = "a\0\x12\x34"
@@ -219,7 +252,6 @@ TEST(table, digest_is_fnv1a_over_host_nul_port)
 
 TEST(time, adding_saturates_at_never)
 {
-    NO_FIXTURE;
     struct tfe_mono t = {.ms = 5};
     assert_int_equal(tfe_mono_add(t, 7).ms, 12);
     assert_true(tfe_mono_is_never(tfe_mono_add(TFE_MONO_NEVER, 1)));
@@ -229,7 +261,6 @@ TEST(time, adding_saturates_at_never)
 
 TEST(rng, replays_and_keeps_to_its_bounds)
 {
-    NO_FIXTURE;
     struct rng a;
     struct rng b;
     rng_init(&a, 42);
@@ -251,22 +282,63 @@ TEST(rng, replays_and_keeps_to_its_bounds)
     assert_true(rng_next(&a) == UINT64_C(0xe220a8397b1dcdaf));
 }
 
-int main(void)
+TEST(utf8, is_repaired_byte_by_byte)
 {
-    const struct CMUnitTest stories[] = {
-        STORY(error, every_code_has_its_own_name_a_sentence_and_a_band),
-        STORY(error, an_unknown_code_is_the_worst),
-        STORY(id, is_short_and_plain),
-        STORY(id, a_bad_text_leaves_the_old_one),
-        STORY(mem, new_is_zeroed_and_overflow_is_refused),
-        STORY(mem, reserve_grows_by_half_and_fails_without_a_trace),
-        STORY(msg, names_are_what_logs_and_json_say),
-        STORY(msg, no_number_is_given_twice),
-        STORY(text, puts_together_and_cuts),
-        STORY(text, a_tail_starts_at_a_line_where_there_is_one),
-        STORY(table, digest_is_fnv1a_over_host_nul_port),
-        STORY(time, adding_saturates_at_never),
-        STORY(rng, replays_and_keeps_to_its_bounds),
+#define GONE "\xef\xbf\xbd"
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+         "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xff", GONE},
+        {"x\x80y", "x" GONE "y"},
+        /* Overlong '/', a surrogate, above U+10FFFF, a sequence that breaks off. */
+        {"\xc0\xaf", GONE GONE},
+        {"\xed\xa0\x80", GONE GONE GONE},
+        {"\xf4\x90\x80\x80", GONE GONE GONE GONE},
+        {"\xe2\x82", GONE GONE},
+        {"\xe2\x82\"", GONE GONE "\""},
     };
-    return cmocka_run_group_tests(stories, NULL, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char out[UTF8_REPAIRED_MAX(32)];
+        const size_t n = utf8_repair(cases[i][0], strlen(cases[i][0]), out);
+        assert_string_equal(out, cases[i][1]);
+        assert_int_equal(n, strlen(out));
+    }
+#undef GONE
+}
+
+TEST(utf8, is_cut_before_a_character_that_is_not_whole_and_only_there)
+{
+    assert_int_equal(utf8_cut("a\xc3\xa9", 3), 3);
+    assert_int_equal(utf8_cut("a\xc3", 2), 1);
+    assert_int_equal(utf8_cut("a\xe2\x82\xac", 4), 4);
+    assert_int_equal(utf8_cut("a\xe2\x82", 3), 1);
+    assert_int_equal(utf8_cut("a\xf0\x9f\x98", 4), 1);
+    assert_int_equal(utf8_cut("ab", 2), 2);
+}
+
+TEST(backoff, doubles_from_the_first_to_the_longest)
+{
+    static const uint32_t waits[] = {100, 200, 400, 800, 1000, 1000};
+    uint32_t wait = 0;
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        wait = backoff_next(wait, 100, 1000);
+        assert_int_equal(wait, waits[i]);
+    }
+    assert_int_equal(backoff_next(UINT32_MAX - 1, 1, UINT32_MAX), UINT32_MAX);
+    assert_int_equal(backoff_next(3, 1, 7), 6);
+}
+
+TEST(backoff, a_jittered_wait_is_any_part_of_it)
+{
+    struct rng rng;
+    rng_init(&rng, 1);
+    bool seen[5] = {false};
+    for (int i = 0; i < 100; i++) {
+        uint32_t wait = backoff_jitter(&rng, 4);
+        assert_in_range(wait, 1, 4);
+        seen[wait] = true;
+    }
+    assert_true(seen[1] && seen[2] && seen[3] && seen[4]);
+    assert_int_equal(backoff_jitter(&rng, 0), 1);
 }

@@ -21,7 +21,6 @@ static struct wheel *wheel_at(int64_t now)
 
 TEST(wheel, an_empty_one_never_needs_a_look)
 {
-    NO_FIXTURE;
     struct wheel *wheel = wheel_at(17);
     assert_null(wheel_peek(wheel, at(INT64_MAX - 1)));
     assert_true(tfe_mono_is_never(wheel_next(wheel)));
@@ -30,7 +29,6 @@ TEST(wheel, an_empty_one_never_needs_a_look)
 
 TEST(wheel, timers_come_in_order_of_due_time_and_equals_as_they_were_set)
 {
-    NO_FIXTURE;
     struct wheel *wheel = wheel_at(0);
     struct wheel_timer timers[6] = {0};
     static const int64_t due[6] = {5000, 70, 5000, 3, 5000, 70};
@@ -51,7 +49,6 @@ TEST(wheel, timers_come_in_order_of_due_time_and_equals_as_they_were_set)
 
 TEST(wheel, cascades_through_every_level_to_the_millisecond)
 {
-    NO_FIXTURE;
     for (int bit = 0; bit < 63; bit++) {
         for (int64_t off = -1; off <= 1; off++) {
             int64_t due = (INT64_C(1) << bit) + off;
@@ -82,7 +79,6 @@ TEST(wheel, cascades_through_every_level_to_the_millisecond)
 
 TEST(wheel, a_huge_jump_loses_nothing)
 {
-    NO_FIXTURE;
     struct wheel *wheel = wheel_at(123456789);
     struct wheel_timer timers[63] = {0};
     for (int i = 0; i < 63; i++) {
@@ -102,7 +98,6 @@ TEST(wheel, a_huge_jump_loses_nothing)
 
 TEST(wheel, a_time_in_the_past_is_due_now_and_never_cancels)
 {
-    NO_FIXTURE;
     struct wheel *wheel = wheel_at(1000);
     struct wheel_timer past = {0};
     struct wheel_timer now = {0};
@@ -121,7 +116,6 @@ TEST(wheel, a_time_in_the_past_is_due_now_and_never_cancels)
 
 TEST(wheel, moving_a_timer_forgets_its_old_place)
 {
-    NO_FIXTURE;
     struct wheel *wheel = wheel_at(0);
     struct wheel_timer timer = {0};
     wheel_set(wheel, &timer, at(10));
@@ -135,7 +129,6 @@ TEST(wheel, moving_a_timer_forgets_its_old_place)
 
 TEST(wheel, timers_that_are_moved_on_all_the_time_cost_a_look_a_slot_and_are_never_late)
 {
-    NO_FIXTURE;
     struct wheel *wheel = wheel_at(0);
     struct wheel_timer leases[100] = {0};
     int looks = 0;
@@ -211,7 +204,6 @@ static int64_t any_span(struct rng *rng)
 
 TEST(wheel, does_what_a_sorted_list_does_a_million_times)
 {
-    NO_FIXTURE;
     struct wheel *wheel = wheel_at(1000);
     struct wheel_timer timers[TIMERS] = {0};
     struct model model = {0};
@@ -243,7 +235,7 @@ TEST(wheel, does_what_a_sorted_list_does_a_million_times)
         default: {
             int first = model_first(&model, now);
             struct wheel_timer *timer = wheel_peek(wheel, at(now));
-            assert_int_equal(timer == NULL, first < 0);
+            assert_int_equal(!timer, first < 0);
             if (timer) {
                 int fires = (int)(timer - timers);
                 assert_true(model.v[fires].set);
@@ -267,19 +259,4 @@ TEST(wheel, does_what_a_sorted_list_does_a_million_times)
     }
     assert_true(fired > 100000);
     free(wheel);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(wheel, an_empty_one_never_needs_a_look),
-        STORY(wheel, timers_come_in_order_of_due_time_and_equals_as_they_were_set),
-        STORY(wheel, cascades_through_every_level_to_the_millisecond),
-        STORY(wheel, a_huge_jump_loses_nothing),
-        STORY(wheel, a_time_in_the_past_is_due_now_and_never_cancels),
-        STORY(wheel, moving_a_timer_forgets_its_old_place),
-        STORY(wheel, timers_that_are_moved_on_all_the_time_cost_a_look_a_slot_and_are_never_late),
-        STORY(wheel, does_what_a_sorted_list_does_a_million_times),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

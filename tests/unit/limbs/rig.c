@@ -21,95 +21,65 @@ int64_t rig_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void note(struct rig *rig, char letter)
+static void on_event(void *ctx, const struct guard_event *event)
 {
-    if (rig->n_order < sizeof rig->order - 1) {
+    static const char letters[] = {
+        [GUARD_SPAWNED] = 'S', [GUARD_SPAWN_FAILED] = 'F', [GUARD_EXITED] = 'E',
+        [GUARD_SWEPT] = 'W',   [GUARD_FENCED] = 'X',       [GUARD_LOST] = 'L'};
+    struct rig *rig = ctx;
+    struct rig_slot *slot = &rig->slots[event->slot % GUARD_SLOTS];
+    char letter = letters[event->word];
+    switch (event->word) {
+    case GUARD_SPAWNED:
+        slot->spawned++;
+        slot->pid = event->pid;
+        break;
+    case GUARD_SPAWN_FAILED:
+        slot->failed++;
+        slot->error = event->value;
+        break;
+    case GUARD_EXITED:
+        slot->exited++;
+        slot->status = event->value;
+        break;
+    case GUARD_SWEPT:
+        rig->swept += event->pid == 0;
+        rig->stuck_told += event->pid != 0;
+        rig->stuck = event->pid;
+        letter = event->pid ? 'K' : 'W';
+        break;
+    case GUARD_FENCED:
+        rig->fenced++;
+        break;
+    case GUARD_WARM:
+        slot->warm++;
+        break;
+    case GUARD_COLD:
+        slot->cold++;
+        snprintf(slot->why, sizeof slot->why, "%s", event->why);
+        break;
+    case GUARD_LOST:
+        rig->lost++;
+        break;
+    default:
+        fail_msg("the guard says %u", event->word);
+    }
+    if (letter && rig->n_order < sizeof rig->order - 1) {
         rig->order[rig->n_order++] = letter;
     }
 }
-
-static void on_spawned(void *ctx, uint32_t slot, pid_t pid)
-{
-    struct rig *rig = ctx;
-    rig->slots[slot].spawned++;
-    rig->slots[slot].pid = pid;
-    note(rig, 'S');
-}
-
-static void on_spawn_failed(void *ctx, uint32_t slot, int error)
-{
-    struct rig *rig = ctx;
-    rig->slots[slot].failed++;
-    rig->slots[slot].error = error;
-    note(rig, 'F');
-}
-
-static void on_exited(void *ctx, uint32_t slot, int wait_status)
-{
-    struct rig *rig = ctx;
-    rig->slots[slot].exited++;
-    rig->slots[slot].status = wait_status;
-    note(rig, 'E');
-}
-
-static void on_swept(void *ctx, pid_t stuck_pid)
-{
-    struct rig *rig = ctx;
-    rig->swept += stuck_pid == 0;
-    rig->stuck_told += stuck_pid != 0;
-    rig->stuck = stuck_pid;
-    note(rig, stuck_pid ? 'K' : 'W');
-}
-
-static void on_fenced(void *ctx)
-{
-    struct rig *rig = ctx;
-    rig->fenced++;
-    note(rig, 'X');
-}
-
-static void on_warm(void *ctx, uint32_t slot)
-{
-    struct rig *rig = ctx;
-    rig->slots[slot].warm++;
-}
-
-static void on_cold(void *ctx, uint32_t slot, const char *why)
-{
-    struct rig *rig = ctx;
-    rig->slots[slot].cold++;
-    snprintf(rig->slots[slot].why, sizeof rig->slots[slot].why, "%s", why);
-}
-
-static void on_lost(void *ctx)
-{
-    struct rig *rig = ctx;
-    rig->lost++;
-    note(rig, 'L');
-}
-
-static const struct guard_ops ops = {
-    .spawned = on_spawned,
-    .spawn_failed = on_spawn_failed,
-    .exited = on_exited,
-    .swept = on_swept,
-    .fenced = on_fenced,
-    .warm = on_warm,
-    .cold = on_cold,
-    .lost = on_lost,
-};
 
 void rig_init(struct rig *rig)
 {
     struct guard_process process;
     struct tfe_why why;
     memset(rig, 0, sizeof *rig);
-    assert_int_equal(guard_fork(&process, &why), 0);
+    assert_int_equal(guard_fork(&process, NULL, &why), 0);
     rig->guard = process.pid;
     rig->pair = process.fd;
     rig->base = event_base_new();
     assert_non_null(rig->base);
-    assert_int_equal(guard_link_new(rig->base, &process, &ops, rig, &rig->link), 0);
+    rig->link = guard_link_new(rig->base, &process, on_event, rig);
     assert_int_equal(guard_link_pid(rig->link), process.pid);
     assert_int_equal(pipe2(rig->out, O_CLOEXEC), 0);
 }

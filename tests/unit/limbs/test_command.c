@@ -66,17 +66,12 @@ static int try(struct command *ret, struct tfe_why *why, const char *python, enu
                const char *const *operands)
 {
     int n = 0;
-    char *copy[16];
-    while (operands[n]) {
-        copy[n] = strdup(operands[n]);
-        n++;
+    char *words[16];
+    for (; operands[n]; n++) {
+        words[n] = (char *)(uintptr_t)operands[n];
     }
     why->text[0] = '\0';
-    int rc = command_new(copy, n, python, how == MODULE, how == COMMAND, ret, why);
-    while (n) {
-        free(copy[--n]); /* the command has copies */
-    }
-    return rc;
+    return command_new(words, n, python, how == MODULE, how == COMMAND, ret, why);
 }
 #define TRY(ret, why, python, how, ...)                                                            \
     try((ret), (why), (python), (how), (const char *const[]){__VA_ARGS__, NULL})
@@ -93,7 +88,9 @@ static uint64_t digest_of(const char *python, enum how how, const char *const *o
 #define DIGEST(python, how, ...)                                                                   \
     digest_of((python), (how), (const char *const[]){__VA_ARGS__, NULL})
 
-TEST(command, a_script_gets_python_in_front)
+#define FIXTURE setup, teardown
+
+TEST_IN(command, a_script_gets_python_in_front)
 {
     struct place *place = *state;
     struct command command;
@@ -117,7 +114,7 @@ TEST(command, a_script_gets_python_in_front)
     command_done(&command);
 }
 
-TEST(command, a_module_gets_python_and_m)
+TEST_IN(command, a_module_gets_python_and_m)
 {
     struct place *place = *state;
     struct command command;
@@ -131,7 +128,7 @@ TEST(command, a_module_gets_python_and_m)
     command_done(&command);
 }
 
-TEST(command, a_command_runs_as_it_is)
+TEST_IN(command, a_command_runs_as_it_is)
 {
     struct place *place = *state;
     struct command command;
@@ -147,7 +144,7 @@ TEST(command, a_command_runs_as_it_is)
     command_done(&command);
 }
 
-TEST(command, what_cannot_be_run_is_named)
+TEST_IN(command, what_cannot_be_run_is_named)
 {
     struct place *place = *state;
     struct command command;
@@ -170,20 +167,20 @@ TEST(command, what_cannot_be_run_is_named)
     assert_non_null(strstr(why.text, "x.py: "));
 }
 
-TEST(command, an_unreadable_script_is_refused)
+TEST_IN(command, an_unreadable_script_is_refused)
 {
     struct place *place = *state;
     struct command command;
     struct tfe_why why;
     if (geteuid() == 0) {
-        skip(); /* root reads everything */
+        SKIP("root reads everything");
     }
     assert_int_equal(chmod(place->script, 0), 0);
     assert_int_equal(TRY(&command, &why, place->python, SCRIPT, place->script), TFE_EINVAL);
     assert_non_null(strcasestr(why.text, strerror(EACCES)));
 }
 
-TEST(command, not_found_is_another_error)
+TEST_IN(command, not_found_is_another_error)
 {
     struct place *place = *state;
     struct command command;
@@ -198,7 +195,7 @@ TEST(command, not_found_is_another_error)
     assert_string_equal(why.text, "python no-such-python was not found");
 }
 
-TEST(command, handing_the_work_to_another_daemon_is_refused)
+TEST_IN(command, handing_the_work_to_another_daemon_is_refused)
 {
     static const char *const names[] = {"docker", "podman",      "nerdctl",        "srun",
                                         "sbatch", "ssh",         "kubectl",        "systemd-run",
@@ -217,7 +214,7 @@ TEST(command, handing_the_work_to_another_daemon_is_refused)
     command_done(&command);
 }
 
-TEST(command, the_digest_is_of_content_and_arguments_not_of_places)
+TEST_IN(command, the_digest_is_of_content_and_arguments_not_of_places)
 {
     struct place *place = *state;
     uint64_t digest = DIGEST(place->python, SCRIPT, place->script, "a", "b");
@@ -236,21 +233,4 @@ TEST(command, the_digest_is_of_content_and_arguments_not_of_places)
     uint64_t before = DIGEST(NULL, COMMAND, place->tool);
     file_write(place->tool, "#!/bin/sh\nexit 1\n", 0755);
     assert_true(before != DIGEST(NULL, COMMAND, place->tool));
-}
-
-#define COMMAND_STORY(name) cmocka_unit_test_setup_teardown(command__##name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        COMMAND_STORY(a_script_gets_python_in_front),
-        COMMAND_STORY(a_module_gets_python_and_m),
-        COMMAND_STORY(a_command_runs_as_it_is),
-        COMMAND_STORY(what_cannot_be_run_is_named),
-        COMMAND_STORY(an_unreadable_script_is_refused),
-        COMMAND_STORY(not_found_is_another_error),
-        COMMAND_STORY(handing_the_work_to_another_daemon_is_refused),
-        COMMAND_STORY(the_digest_is_of_content_and_arguments_not_of_places),
-    };
-    return cmocka_run_group_tests_name("command", tests, NULL, NULL);
 }

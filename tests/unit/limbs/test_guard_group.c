@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_group.h"
 #include "agent/reach/cgroup.h"
 #include "agent/reach/proc.h"
 #include "tests/unit/limbs/rig.h"
@@ -118,7 +119,9 @@ static int teardown(void **state)
     return 0;
 }
 
-TEST(group, each_trainer_lives_in_one_of_its_own)
+#define FIXTURE setup, teardown
+
+TEST_IN(group, each_trainer_lives_in_one_of_its_own)
 {
     struct rig *rig = *state;
     char of[3][GROUP_MAX];
@@ -142,7 +145,7 @@ TEST(group, each_trainer_lives_in_one_of_its_own)
     RIG_UNTIL(rig, groups_of_guard() == 0);
 }
 
-TEST(group, it_goes_with_a_trainer_that_ends_well)
+TEST_IN(group, it_goes_with_a_trainer_that_ends_well)
 {
     struct rig *rig = *state;
     for (int round = 1; round <= 3; round++) {
@@ -152,7 +155,7 @@ TEST(group, it_goes_with_a_trainer_that_ends_well)
     RIG_UNTIL(rig, groups_of_guard() == 0);
 }
 
-TEST(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
+TEST_IN(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
 {
     struct rig *rig = *state;
     char was[GROUP_MAX];
@@ -183,9 +186,54 @@ TEST(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
     RIG_UNTIL(rig, groups_of_guard() == 0);
 }
 
+static bool count_one(void *ctx, int number)
+{
+    (void)number;
+    (*(int *)ctx)++;
+    return true;
+}
+
+/* Its group outlives the trainer as long as what it left there, and costs the guard nothing. */
+TEST_IN(group, it_goes_with_the_last_that_a_trainer_left)
+{
+    struct rig *rig = *state;
+    int first = 0;
+    int after = 0;
+    RIG_RUN(rig, 1, "true");
+    RIG_UNTIL(rig, rig->slots[1].exited);
+    assert_int_equal(proc_each_of(rig->guard, "fd", count_one, &first), 0);
+    RIG_RUN(rig, 0, "sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & exec sleep 1000");
+    pid_t left = rig_pid(rig);
+    guard_link_signal(rig->link, 0, SIGTERM);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_false(rig_is_gone(left));
+    assert_int_equal(groups_of_guard(), 1);
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_int_equal(groups_of_guard(), 0);
+    assert_int_equal(proc_each_of(rig->guard, "fd", count_one, &after), 0);
+    assert_int_equal(after, first);
+}
+
+TEST(group, there_is_one_for_each_slot_and_as_many_that_were_left)
+{
+    static struct guard_groups groups;
+    int fd = -1;
+    guard_groups_open(&groups);
+    for (unsigned i = 1; i <= GUARD_GROUPS; i++) {
+        assert_int_equal(guard_group_new(&groups, &fd), i);
+        close(fd);
+    }
+    assert_int_equal(guard_group_new(&groups, &fd), GUARD_NO_GROUP);
+    guard_group_leave(&groups, 7);
+    assert_int_equal(guard_group_new(&groups, &fd), 7);
+    close(fd);
+    guard_groups_close(&groups);
+}
+
 /* Guard and agent are killed at once: of what the trainer has started the kernel knows nobody that
  * would end it. The next guard in the same group does. */
-TEST(group, what_a_dead_guard_left_is_killed_by_the_next)
+TEST_IN(group, what_a_dead_guard_left_is_killed_by_the_next)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sh", "-c",
@@ -199,14 +247,14 @@ TEST(group, what_a_dead_guard_left_is_killed_by_the_next)
     pid_t left = rig_is_gone(a) ? b : a;
     struct guard_process next;
     struct tfe_why why;
-    assert_int_equal(guard_fork(&next, &why), 0);
+    assert_int_equal(guard_fork(&next, NULL, &why), 0);
     RIG_UNTIL(rig, rig_is_gone(left));
     close(next.fd);
     assert_int_equal(waitpid(next.pid, NULL, 0), next.pid);
     (void)proc_kill_all_descendants_and_reap(getpid());
 }
 
-TEST(group, a_guard_that_lives_keeps_its_groups_from_the_next)
+TEST_IN(group, a_guard_that_lives_keeps_its_groups_from_the_next)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -223,7 +271,6 @@ TEST(group, a_guard_that_lives_keeps_its_groups_from_the_next)
 /* As a user who owns no group: everything works, in the group of the agent. */
 TEST(group, without_the_right_to_make_any_a_trainer_is_in_the_agents)
 {
-    NO_FIXTURE;
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
@@ -281,7 +328,6 @@ static bool root_maker(const char *folder, char *ret, size_t cap)
  * stuck", for ever. In a group the kernel kills it. */
 TEST(group, a_descendant_of_another_user_dies_with_it)
 {
-    NO_FIXTURE;
     enum { NOBODY = 65534 };
     char folder[] = "/tmp/tfe-limbs-XXXXXX";
     char helper[64];
@@ -289,10 +335,9 @@ TEST(group, a_descendant_of_another_user_dies_with_it)
     assert_non_null(mkdtemp(folder));
     snprintf(mine, sizeof mine, "%s/mine", home);
     if (geteuid() != 0 || !root_maker(folder, helper, sizeof helper) || !delegate(mine, NOBODY)) {
-        print_message("           skipped: it takes root, and a /tmp without nosuid\n");
         (void)unlink(helper);
         (void)rmdir(folder);
-        skip();
+        SKIP("it takes root, a cgroup to delegate and a /tmp without nosuid");
     }
     fflush(NULL);
     pid_t pid = fork();
@@ -311,6 +356,14 @@ TEST(group, a_descendant_of_another_user_dies_with_it)
         guard_link_sweep(rig.link);
         RIG_UNTIL(&rig, rig.swept || rig.stuck_told > 3);
         int code = rig.swept && rig_is_gone(other) ? 0 : 1;
+        /* Nor is it safe there once its trainer is over. */
+        RIG_RUN(&rig, 1, "sh", "-c", "setsid \"$0\" --become-root & exec sleep 1000", helper);
+        other = rig_pid(&rig);
+        guard_link_signal(rig.link, 1, SIGTERM);
+        RIG_UNTIL(&rig, rig.slots[1].exited);
+        guard_link_sweep(rig.link);
+        RIG_UNTIL(&rig, rig.swept == 2 || rig.stuck_told > 3);
+        code |= rig.swept == 2 && rig_is_gone(other) ? 0 : 1;
         rig_done(&rig);
         _exit(code);
     }
@@ -334,31 +387,21 @@ static int become_root(void)
     return 0;
 }
 
-#define GROUP_STORY(name) cmocka_unit_test_setup_teardown(group__##name, setup, teardown)
-
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--become-root") == 0) {
         return become_root();
     }
     signal(SIGPIPE, SIG_IGN);
-    if (proc_become_subreaper() != 0) {
+    struct tfe_why why;
+    if (proc_become_subreaper(&why) != 0) {
         return 1;
     }
     if (!home_make()) {
         printf("skipped: no control groups of version 2 can be made here\n");
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        GROUP_STORY(each_trainer_lives_in_one_of_its_own),
-        GROUP_STORY(it_goes_with_a_trainer_that_ends_well),
-        GROUP_STORY(a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer),
-        GROUP_STORY(what_a_dead_guard_left_is_killed_by_the_next),
-        GROUP_STORY(a_guard_that_lives_keeps_its_groups_from_the_next),
-        cmocka_unit_test(group__without_the_right_to_make_any_a_trainer_is_in_the_agents),
-        cmocka_unit_test(group__a_descendant_of_another_user_dies_with_it),
-    };
-    int failed = cmocka_run_group_tests_name("guard: groups", tests, NULL, NULL);
+    int failed = stories_run(NULL, NULL);
     if (!move_to(before) || rmdir(home) != 0) {
         perror("the test's own group is left");
         failed++;

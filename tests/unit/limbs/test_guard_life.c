@@ -4,17 +4,21 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_block.h"
 #include "tests/unit/limbs/rig.h"
 
 static int setup(void **state)
@@ -32,7 +36,9 @@ static int teardown(void **state)
     return 0;
 }
 
-TEST(guard, every_exit_code_arrives_as_it_was)
+#define FIXTURE setup, teardown
+
+TEST_IN(guard, every_exit_code_arrives_as_it_was)
 {
     static const int codes[] = {0, 1, 2, 42, 126, 127, 128, 137, 143, 255};
     struct rig *rig = *state;
@@ -49,7 +55,7 @@ TEST(guard, every_exit_code_arrives_as_it_was)
     }
 }
 
-TEST(guard, every_signal_kills_a_trainer_that_does_not_handle_it)
+TEST_IN(guard, every_signal_kills_a_trainer_that_does_not_handle_it)
 {
     static const int signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE,
                                   SIGUSR1, SIGABRT, SIGSEGV, SIGKILL, SIGALRM};
@@ -66,7 +72,7 @@ TEST(guard, every_signal_kills_a_trainer_that_does_not_handle_it)
     }
 }
 
-TEST(guard, a_signal_right_after_the_order_to_start_is_not_lost)
+TEST_IN(guard, a_signal_right_after_the_order_to_start_is_not_lost)
 {
     struct rig *rig = *state;
     for (int round = 0; round < 20; round++) {
@@ -79,7 +85,7 @@ TEST(guard, a_signal_right_after_the_order_to_start_is_not_lost)
     }
 }
 
-TEST(guard, a_slot_is_free_again_once_its_end_was_told)
+TEST_IN(guard, a_slot_is_free_again_once_its_end_was_told)
 {
     struct rig *rig = *state;
     for (int round = 1; round <= 5; round++) {
@@ -91,7 +97,7 @@ TEST(guard, a_slot_is_free_again_once_its_end_was_told)
     guard_link_signal(rig->link, 3, SIGTERM); /* an empty slot: ignored */
 }
 
-TEST(guard, a_missing_command_is_an_error_and_no_exit_code)
+TEST_IN(guard, a_missing_command_is_an_error_and_no_exit_code)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "no-such-command-anywhere");
@@ -111,7 +117,7 @@ TEST(guard, a_missing_command_is_an_error_and_no_exit_code)
     RIG_UNTIL(rig, rig->slots[0].exited);
 }
 
-TEST(guard, a_missing_directory_is_not_taken_for_a_missing_command)
+TEST_IN(guard, a_missing_directory_is_not_taken_for_a_missing_command)
 {
     struct rig *rig = *state;
     const char *const argv[] = {"/bin/sh", "-c", "pwd", NULL};
@@ -129,7 +135,7 @@ TEST(guard, a_missing_directory_is_not_taken_for_a_missing_command)
     RIG_UNTIL(rig, rig->slots[0].exited);
 }
 
-TEST(guard, the_command_is_searched_in_the_path_of_the_trainer)
+TEST_IN(guard, the_command_is_searched_in_the_path_of_the_trainer)
 {
     struct rig *rig = *state;
     char dir[] = "/tmp/tfe-limbs-XXXXXX";
@@ -156,7 +162,7 @@ TEST(guard, the_command_is_searched_in_the_path_of_the_trainer)
     rmdir(dir);
 }
 
-TEST(guard, two_megabytes_of_environment_arrive_whole)
+TEST_IN(guard, two_megabytes_of_environment_arrive_whole)
 {
     enum { COUNT = 20, SIZE = 100000 };
     struct rig *rig = *state;
@@ -193,7 +199,7 @@ TEST(guard, two_megabytes_of_environment_arrive_whole)
     }
 }
 
-TEST(guard, runs_as_many_trainers_as_it_has_slots)
+TEST_IN(guard, runs_as_many_trainers_as_it_has_slots)
 {
     struct rig *rig = *state;
     int64_t begin = rig_ms();
@@ -215,7 +221,7 @@ TEST(guard, runs_as_many_trainers_as_it_has_slots)
                   GUARD_SLOTS, (int)(spawned - begin), (int)(rig_ms() - spawned));
 }
 
-TEST(guard, a_stopped_trainer_takes_sigterm)
+TEST_IN(guard, a_stopped_trainer_takes_sigterm)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "/bin/sh", "-c", "trap 'exit 7' TERM; echo $$; kill -STOP $$; sleep 1000");
@@ -226,7 +232,7 @@ TEST(guard, a_stopped_trainer_takes_sigterm)
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
 }
 
-TEST(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
+TEST_IN(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 1, "sleep", "1000");
@@ -242,7 +248,20 @@ TEST(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
     assert_false(rig_is_gone(rig->slots[1].pid));
 }
 
-TEST(guard, the_rest_of_a_session_dies_with_its_main_process)
+/* What a trainer forks inherits its handler, and would save what it saves. */
+TEST_IN(guard, sigterm_is_for_the_main_process_alone)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "bash", "-c",
+            "sleep 1000 & echo $!; trap 'kill -0 %1 && exit 6' TERM; echo $$; wait; exit 5");
+    (void)rig_pid(rig);
+    (void)rig_pid(rig);
+    guard_link_signal(rig->link, 0, SIGTERM);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
+}
+
+TEST_IN(guard, the_rest_of_a_session_dies_with_its_main_process)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 1, "sleep", "1000");
@@ -254,7 +273,7 @@ TEST(guard, the_rest_of_a_session_dies_with_its_main_process)
     assert_int_equal(rig->slots[1].exited, 0);
 }
 
-TEST(guard, a_trainer_sees_three_descriptors_and_a_clean_signal_state)
+TEST_IN(guard, a_trainer_sees_three_descriptors_and_a_clean_signal_state)
 {
     struct rig *rig = *state;
     char self[256];
@@ -280,7 +299,26 @@ TEST(guard, a_trainer_sees_three_descriptors_and_a_clean_signal_state)
     close(leak);
 }
 
-TEST(guard, the_guard_keeps_no_descriptor_of_the_agent)
+/* The child lays its arguments over it, and must not be able to meet a SIGBUS there. */
+TEST(guard, what_a_start_says_cannot_be_changed_any_more_nor_be_shorter_than_it_says)
+{
+    const char *const argv[] = {"true", "once", NULL};
+    const struct spawn_spec spec = {.argv = argv, .envp = (const char *const[]){"A=1", NULL}};
+    struct guard_words words;
+    struct guard_program program;
+    int fd;
+    assert_int_equal(guard_block_new(&spec, &words, &fd), 0);
+    assert_int_equal(fcntl(fd, F_GET_SEALS),
+                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    assert_true(guard_block_open(&words, fd, &program));
+    assert_string_equal(program.argv[1], "once");
+    words.block_bytes += 65536;
+    assert_false(guard_block_open(&words, fd, &program));
+    assert_int_equal(errno, EINVAL);
+    close(fd);
+}
+
+TEST_IN(guard, the_guard_keeps_no_descriptor_of_the_agent)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "/bin/true");
@@ -294,8 +332,9 @@ TEST(guard, the_guard_keeps_no_descriptor_of_the_agent)
         char target[PATH_MAX] = "";
         ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
         target[n > 0 ? n : 0] = '\0';
-        /* Where control groups can be made it holds the lock on its own. */
-        count += entry->d_name[0] != '.' && !strstr(target, "/tfe-guard-");
+        /* Where control groups can be made it holds the lock on its own; no other below it. */
+        const char *group = strstr(target, "/tfe-guard-");
+        count += entry->d_name[0] != '.' && (!group || strchr(group + 1, '/'));
     }
     closedir(dir);
     assert_int_equal(count, 6); /* two of /dev/null, stderr, pair, signalfd, timerfd */
@@ -313,7 +352,7 @@ static void file_read(pid_t pid, const char *name, char *ret, size_t cap)
     ret[n] = '\0';
 }
 
-TEST(guard, it_goes_by_its_own_name_and_hides_the_command_line)
+TEST_IN(guard, it_goes_by_its_own_name_and_hides_the_command_line)
 {
     struct rig *rig = *state;
     char text[256];
@@ -327,7 +366,76 @@ TEST(guard, it_goes_by_its_own_name_and_hides_the_command_line)
     assert_string_not_equal(text, "tfe-guard");
 }
 
-TEST(guard, terminal_signals_and_sigterm_do_not_end_it)
+#define TOKEN "tfe1_agent_secret"
+
+/* An agent that was given a token in its environment: whether its guard has none to show. */
+static int token_facts(void)
+{
+    struct rig rig;
+    char text[65536] = "";
+    char path[64];
+    rig_init(&rig);
+    RIG_RUN(&rig, 0, "/bin/true");
+    RIG_UNTIL(&rig, rig.slots[0].exited);
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)rig.guard);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text);
+    close(fd);
+    bool is_bare = n > 0 && !memmem(text, (size_t)n, TOKEN, strlen(TOKEN));
+    rig_done(&rig);
+    return is_bare ? 0 : 1;
+}
+
+TEST(guard, it_has_no_token_in_its_environment)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("TFE_TOKEN", TOKEN, 1);
+        execl("/proc/self/exe", "limbs", "--token-facts", (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+TEST_IN(guard, its_birth_leaves_the_agent_its_signals)
+{
+    sigset_t now;
+    assert_int_equal(sigprocmask(SIG_SETMASK, NULL, &now), 0);
+    for (int signo = 1; signo < NSIG; signo++) {
+        assert_int_not_equal(sigismember(&now, signo), 1);
+    }
+}
+
+/* A machine that slept past the fence must find its trainers gone: CLOCK_MONOTONIC stands still
+ * meanwhile. */
+TEST_IN(guard, its_fence_counts_the_time_of_a_suspend)
+{
+    struct rig *rig = *state;
+    char path[64];
+    char text[1024];
+    int timers = 0;
+    RIG_RUN(rig, 0, "/bin/true");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    for (int fd = 0; fd < 64; fd++) {
+        snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", (int)rig->guard, fd);
+        FILE *file = fopen(path, "r");
+        size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        text[n] = '\0';
+        const char *clock = strstr(text, "clockid:");
+        if (clock) {
+            timers++;
+            assert_int_equal(strtol(clock + strlen("clockid:"), NULL, 10), CLOCK_BOOTTIME);
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    assert_int_equal(timers, 1);
+}
+
+TEST_IN(guard, terminal_signals_and_sigterm_do_not_end_it)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTIN};
     struct rig *rig = *state;
@@ -343,7 +451,7 @@ TEST(guard, terminal_signals_and_sigterm_do_not_end_it)
 
 /* More news than the pipe holds, and nobody takes them: the guard must go on, and forget nothing.
  */
-TEST(guard, an_agent_that_does_not_read_holds_nothing_up)
+TEST_IN(guard, an_agent_that_does_not_read_holds_nothing_up)
 {
     enum { FENCES = 500 };
     struct rig *rig = *state;
@@ -381,7 +489,7 @@ TEST(guard, an_agent_that_does_not_read_holds_nothing_up)
     RIG_UNTIL(rig, rig->slots[0].exited == 2);
 }
 
-TEST(guard, orders_to_a_guard_that_does_not_run_wait_without_blocking)
+TEST_IN(guard, orders_to_a_guard_that_does_not_run_wait_without_blocking)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -398,6 +506,84 @@ TEST(guard, orders_to_a_guard_that_does_not_run_wait_without_blocking)
     assert_int_equal(rig->slots[0].exited, 1);
     assert_true(WIFSIGNALED(rig->slots[0].status));
     assert_int_equal(rig->fenced, 0);
+}
+
+/* Orders to a stopped guard until its pipe takes no more; slot 1 is in use, and does not mind. */
+static void pipe_fill(struct rig *rig)
+{
+    int was = -1;
+    int unread = 0;
+    kill(rig->guard, SIGSTOP);
+    while (!rig_has_state(rig->guard, 'T')) { /* not one turn of the loop */
+        sched_yield();
+    }
+    while (unread > was) {
+        was = unread;
+        guard_link_signal(rig->link, 1, SIGCONT);
+        assert_int_equal(ioctl(rig->pair, SIOCOUTQ, &unread), 0);
+    }
+}
+
+TEST_IN(guard, a_fence_that_the_pipe_did_not_take_comes_before_anything_starts)
+{
+    struct rig *rig = *state;
+    int unread = 1;
+    RIG_RUN(rig, 1, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[1].spawned);
+    pipe_fill(rig);
+    guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+    kill(rig->guard, SIGCONT);
+    while (unread) { /* not one turn of the loop: the fence is still here */
+        sched_yield();
+        assert_int_equal(ioctl(rig->pair, SIOCOUTQ, &unread), 0);
+    }
+    assert_int_equal(rig_run(rig, 0, (const char *const[]){"true", NULL}), TFE_ESYS);
+    RIG_UNTIL(rig, rig->fenced && rig->slots[1].exited);
+}
+
+TEST_IN(guard, a_signal_that_the_pipe_did_not_take_is_not_for_the_next_trainer)
+{
+    struct rig *rig = *state;
+    struct pollfd end = {.fd = rig->pair, .events = POLLIN};
+    RIG_RUN(rig, 1, "sleep", "1000");
+    RIG_RUN(rig, 0, "sh", "-c", "echo $$; exec sleep 1000");
+    pid_t first = rig_pid(rig);
+    RIG_UNTIL(rig, rig->slots[0].spawned && rig->slots[1].spawned);
+    kill(first, SIGKILL);
+    assert_int_equal(poll(&end, 1, RIG_PATIENCE_MS), 1); /* it has ended, and we do not know */
+    pipe_fill(rig);
+    guard_link_signal(rig->link, 0, SIGTERM);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    kill(rig->guard, SIGCONT);
+    while (rig_run(rig, 0, (const char *const[]){"sleep", "1000", NULL}) != 0) {
+        sched_yield(); /* not one turn of the loop: whatever is still owed comes after it */
+    }
+    RIG_UNTIL(rig, rig->slots[0].spawned == 2);
+    RIG_RUN(rig, 2, "true");
+    RIG_UNTIL(rig, rig->slots[2].exited);
+    assert_int_equal(rig->slots[0].exited, 1);
+    assert_false(rig_is_gone(rig->slots[0].pid));
+}
+
+TEST_IN(guard, an_order_that_makes_no_sense_is_none)
+{
+    struct rig *rig = *state;
+    const struct guard_order orders[] = {
+        {.word = GUARD_SIGNAL, .slot = 0, .signo = 65},
+        {.word = GUARD_SIGNAL, .slot = 0, .signo = 0},
+        {.word = GUARD_SIGNAL, .slot = GUARD_SLOTS, .signo = SIGTERM},
+        {.word = GUARD_SPAWN, .slot = 2, .from = GUARD_NO_SLOT}, /* no descriptors */
+        {.word = 99},
+    };
+    RIG_RUN(rig, 0, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        assert_int_equal(send(rig->pair, &orders[i], sizeof orders[i], 0), sizeof orders[i]);
+    }
+    assert_int_equal(send(rig->pair, &orders[0], 1, 0), 1);
+    RIG_RUN(rig, 1, "true");
+    RIG_UNTIL(rig, rig->slots[1].exited);
+    assert_string_equal(rig->order, "SSE");
 }
 
 static int child_facts(void)
@@ -437,34 +623,15 @@ static int child_facts(void)
     _exit(0);
 }
 
-#define GUARD_STORY(name) cmocka_unit_test_setup_teardown(guard__##name, setup, teardown)
-
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--child-facts") == 0) {
         return child_facts();
     }
+    if (argc > 1 && strcmp(argv[1], "--token-facts") == 0) {
+        return token_facts();
+    }
     guard_title_area(argc, argv);
     signal(SIGPIPE, SIG_IGN); /* as an agent does: trainers must not inherit it */
-    const struct CMUnitTest tests[] = {
-        GUARD_STORY(every_exit_code_arrives_as_it_was),
-        GUARD_STORY(every_signal_kills_a_trainer_that_does_not_handle_it),
-        GUARD_STORY(a_signal_right_after_the_order_to_start_is_not_lost),
-        GUARD_STORY(a_slot_is_free_again_once_its_end_was_told),
-        GUARD_STORY(a_missing_command_is_an_error_and_no_exit_code),
-        GUARD_STORY(a_missing_directory_is_not_taken_for_a_missing_command),
-        GUARD_STORY(the_command_is_searched_in_the_path_of_the_trainer),
-        GUARD_STORY(two_megabytes_of_environment_arrive_whole),
-        GUARD_STORY(runs_as_many_trainers_as_it_has_slots),
-        GUARD_STORY(a_stopped_trainer_takes_sigterm),
-        GUARD_STORY(a_signal_reaches_every_group_of_the_session_and_no_other_slot),
-        GUARD_STORY(the_rest_of_a_session_dies_with_its_main_process),
-        GUARD_STORY(a_trainer_sees_three_descriptors_and_a_clean_signal_state),
-        GUARD_STORY(the_guard_keeps_no_descriptor_of_the_agent),
-        GUARD_STORY(it_goes_by_its_own_name_and_hides_the_command_line),
-        GUARD_STORY(terminal_signals_and_sigterm_do_not_end_it),
-        GUARD_STORY(an_agent_that_does_not_read_holds_nothing_up),
-        GUARD_STORY(orders_to_a_guard_that_does_not_run_wait_without_blocking),
-    };
-    return cmocka_run_group_tests_name("guard: life", tests, NULL, NULL);
+    return stories_run(NULL, NULL);
 }

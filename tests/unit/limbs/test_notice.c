@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "agent/notice/notice.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/limbs/watch.h"
 
 static struct watch watch;
@@ -58,9 +59,10 @@ static int parse(const char *text)
     return notice_choice_parse(&watch.choice, text, &why);
 }
 
-TEST(choice, of_sources_is_a_list)
+#define FIXTURE make, end
+
+TEST_IN(choice, of_sources_is_a_list)
 {
-    NO_FIXTURE;
     const struct notice_choice *c = &watch.choice;
     assert_int_equal(parse("auto"), 0);
     assert_int_equal(c->wanted[FROM_AWS], WANTED_AUTO);
@@ -74,17 +76,15 @@ TEST(choice, of_sources_is_a_list)
     assert_string_equal(c->file, "/run/a b");
 }
 
-TEST(choice, commands_commas_are_its_own)
+TEST_IN(choice, commands_commas_are_its_own)
 {
-    NO_FIXTURE;
     assert_int_equal(parse("aws,cmd:grep -q a,b /x,file:y"), 0);
     assert_string_equal(watch.choice.command, "grep -q a,b /x,file:y");
     assert_int_equal(watch.choice.wanted[FROM_FILE], WANTED_NEVER);
 }
 
-TEST(choice, that_means_nothing_is_refused)
+TEST_IN(choice, that_means_nothing_is_refused)
 {
-    NO_FIXTURE;
     static const char *const bad[] = {"",          "aws,",          ",aws", "Aws",
                                       "none,aws",  "cmd:",          "file", "file:",
                                       "file:,aws", "file:a,file:b", "all"};
@@ -93,9 +93,8 @@ TEST(choice, that_means_nothing_is_refused)
     }
 }
 
-TEST(choice, of_a_signal_is_one_that_means_nothing_else)
+TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     assert_int_equal(notice_choice_signal(&watch.choice, "SIGUSR1", &why), 0);
     assert_int_equal(watch.choice.signo, SIGUSR1);
@@ -108,18 +107,84 @@ TEST(choice, of_a_signal_is_one_that_means_nothing_else)
     }
 }
 
-TEST(choice, of_a_place_that_is_none_names_the_variable)
+TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
 {
-    NO_FIXTURE;
     struct tfe_why why;
-    setenv("TFE_AWS_IMDS_URL", "https://x/y", 1);
     assert_int_equal(parse("gce"), 0);
-    assert_int_equal(notice_choice_places(&watch.choice, &why), 0);
-    assert_string_equal(watch.choice.places[FROM_GCE].host, "169.254.169.254");
+    notice_choice_settle(&watch.choice, "/");
+    assert_string_equal(watch.choice.place, "http://169.254.169.254:80");
+    assert_int_equal(notice_choice_place(&watch.choice, "https://x/y", &why), TFE_EINVAL);
+    assert_string_equal(why.text, "\"https://x/y\" is not http://HOST[:PORT]");
+}
+
+/* In either order of the options. */
+TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
+{
+    struct tfe_why why;
+    assert_int_equal(notice_choice_place(&watch.choice, "http://127.0.0.1:1338", &why), 0);
     assert_int_equal(parse("auto"), 0);
-    assert_int_equal(notice_choice_places(&watch.choice, &why), TFE_EINVAL);
-    assert_string_equal(why.text, "TFE_AWS_IMDS_URL: \"https://x/y\" is not http://HOST[:PORT]");
-    unsetenv("TFE_AWS_IMDS_URL");
+    notice_choice_settle(&watch.choice, "/");
+    for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
+        assert_int_equal(watch.choice.wanted[from], WANTED_AUTO);
+    }
+    assert_string_equal(watch.choice.place, "http://127.0.0.1:1338");
+}
+
+/* On a rented or foreign network the address of the others' services is anybody's. */
+TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
+{
+    static const struct {
+        const char *file;
+        const char *text;
+        enum notice_from cloud;
+    } machines[] = {
+        {"class/dmi/id/sys_vendor", "Amazon EC2\n", FROM_AWS},
+        {"class/dmi/id/board_asset_tag", "i-0123456789abcdef0\n", FROM_AWS},
+        {"hypervisor/uuid", "EC2e1916-9099-7caf-fd21-012345abcdef\n", FROM_AWS},
+        {"class/dmi/id/product_name", "Google Compute Engine\n", FROM_GCE},
+        {"class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77\n", FROM_AZURE},
+        {"class/dmi/id/sys_vendor", "Microsoft Corporation\n", FROM__COUNT},
+    };
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        char sys[FOLDER_BYTES];
+        folder_make(sys);
+        assert_int_equal(mkdir(folder_path(sys, "class"), 0700), 0);
+        assert_int_equal(mkdir(folder_path(sys, "class/dmi"), 0700), 0);
+        assert_int_equal(mkdir(folder_path(sys, "class/dmi/id"), 0700), 0);
+        assert_int_equal(mkdir(folder_path(sys, "hypervisor"), 0700), 0);
+        folder_write(folder_path(sys, machines[i].file), machines[i].text);
+        watch.choice = (struct notice_choice){0};
+        assert_int_equal(parse("auto"), 0);
+        notice_choice_settle(&watch.choice, sys);
+        for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
+            assert_int_equal(watch.choice.wanted[from],
+                             from == machines[i].cloud ? WANTED_AUTO : WANTED_NEVER);
+        }
+        watch.choice = (struct notice_choice){0};
+        assert_int_equal(parse("auto,gce"), 0);
+        notice_choice_settle(&watch.choice, sys);
+        assert_int_equal(watch.choice.wanted[FROM_GCE], WANTED_ASKED);
+        folder_remove(sys);
+    }
+}
+
+TEST_IN(choice, of_a_place_is_a_host_and_perhaps_a_port)
+{
+    static const char *const good[][2] = {
+        {"http://localhost:1338/", "http://localhost:1338"},
+        {"http://[fd00:ec2::254]:8080", "http://[fd00:ec2::254]:8080"},
+        {"fd00:ec2::254", "http://[fd00:ec2::254]:80"},
+        {"metadata.google.internal", "http://metadata.google.internal:80"},
+    };
+    static const char *const bad[] = {"http://", "http://a//", "http://a/b", "http://a:0", "a:b"};
+    struct tfe_why why;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(notice_choice_place(&watch.choice, good[i][0], &why), 0);
+        assert_string_equal(watch.choice.place, good[i][1]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(notice_choice_place(&watch.choice, bad[i], &why), TFE_EINVAL);
+    }
 }
 
 /* --- a file ----------------------------------------------------------------------------------- */
@@ -130,9 +195,8 @@ static void watch_file(void)
     watch_start(&watch, option);
 }
 
-TEST(file, that_appears_is_a_warning_and_goes_with_it)
+TEST_IN(file, that_appears_is_a_warning_and_goes_with_it)
 {
-    NO_FIXTURE;
     watch_file();
     watch_for(&watch, 60);
     assert_int_equal(watch.told, 0);
@@ -149,9 +213,8 @@ TEST(file, that_appears_is_a_warning_and_goes_with_it)
     assert_true(preempt()->withdrawn);
 }
 
-TEST(file, may_hold_the_seconds_that_are_left)
+TEST_IN(file, may_hold_the_seconds_that_are_left)
 {
-    NO_FIXTURE;
     watch_file();
     put(" 300\n");
     watch_until(&watch, watch.told == 1);
@@ -162,9 +225,8 @@ TEST(file, may_hold_the_seconds_that_are_left)
     assert_true(watch_is_ahead(preempt()->deadline, 90000));
 }
 
-TEST(file, with_anything_else_in_it_is_a_warning_without_a_time)
+TEST_IN(file, with_anything_else_in_it_is_a_warning_without_a_time)
 {
-    NO_FIXTURE;
     static const char *const texts[] = {"soon", "-5", "1e3", "30 40", "99999999999999999999x"};
     watch_file();
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -175,9 +237,8 @@ TEST(file, with_anything_else_in_it_is_a_warning_without_a_time)
     assert_true(watch_is_ahead(preempt()->deadline, GRACE_MS));
 }
 
-TEST(file, may_be_a_folder_or_a_pipe)
+TEST_IN(file, may_be_a_folder_or_a_pipe)
 {
-    NO_FIXTURE;
     watch_file();
     assert_int_equal(mkdir(path, 0700), 0);
     watch_until(&watch, watch.told == 1);
@@ -187,21 +248,49 @@ TEST(file, may_be_a_folder_or_a_pipe)
     watch_until(&watch, watch.told == 3);
 }
 
-TEST(file, whose_folder_is_not_there_is_no_warning)
+TEST_IN(file, whose_folder_is_not_there_is_no_warning)
 {
-    NO_FIXTURE;
     watch_start(&watch, "file:/nonexistent/x/y");
     watch_for(&watch, 60);
     assert_int_equal(watch.told, 0);
 }
 
-TEST(file, may_hold_a_huge_number)
+TEST_IN(file, may_hold_a_huge_number)
 {
-    NO_FIXTURE;
     watch_file();
     put("999999999999999999999");
     watch_until(&watch, watch.told == 1);
     assert_true(watch_is_ahead(preempt()->deadline, 86400000));
+}
+
+/* How often the log, which is behind stderr meanwhile, has this event. */
+static unsigned times_logged(FILE *log, const char *event)
+{
+    char line[1024];
+    unsigned n = 0;
+    rewind(log);
+    while (fgets(line, sizeof line, log)) {
+        n += strstr(line, event) != NULL;
+    }
+    return n;
+}
+
+TEST_IN(file, that_makes_sense_again_is_said_to_once)
+{
+    FILE *log = tmpfile();
+    const int was = dup(STDERR_FILENO);
+    assert_true(dup2(fileno(log), STDERR_FILENO) >= 0);
+    watch_file();
+    put("soon");
+    watch_until(&watch, watch.told == 1);
+    put("90");
+    watch_until(&watch, watch.told == 2);
+    watch_for(&watch, 100);
+    assert_true(dup2(was, STDERR_FILENO) >= 0);
+    assert_int_equal(times_logged(log, "event=notice_source_fails"), 1);
+    assert_int_equal(times_logged(log, "event=notice_source_works_again"), 1);
+    (void)fclose(log);
+    close(was);
 }
 
 /* --- a command -------------------------------------------------------------------------------- */
@@ -217,9 +306,8 @@ static void watch_command(const char *format)
     watch_start(&watch, option);
 }
 
-TEST(command, whose_exit_is_0_is_a_warning)
+TEST_IN(command, whose_exit_is_0_is_a_warning)
 {
-    NO_FIXTURE;
     watch_command("test -e @");
     watch_for(&watch, 100);
     assert_int_equal(watch.told, 0);
@@ -232,9 +320,8 @@ TEST(command, whose_exit_is_0_is_a_warning)
     assert_true(preempt()->withdrawn);
 }
 
-TEST(command, may_print_seconds_which_may_count_down)
+TEST_IN(command, may_print_seconds_which_may_count_down)
 {
-    NO_FIXTURE;
     watch_command("cat @");
     put("100");
     watch_until(&watch, watch.told == 1);
@@ -244,9 +331,8 @@ TEST(command, may_print_seconds_which_may_count_down)
     assert_int_equal(watch.told, 1);
 }
 
-TEST(command, that_hangs_or_cannot_run_is_no_warning)
+TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
 {
-    NO_FIXTURE;
     static const char *const commands[] = {"sleep 100", "/nonexistent", "exit 126", "kill -9 $$",
                                            "exit 1"};
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -260,9 +346,8 @@ TEST(command, that_hangs_or_cannot_run_is_no_warning)
     watch_until(&watch, waitpid(-1, NULL, WNOHANG) == -1);
 }
 
-TEST(command, leaves_nothing_behind)
+TEST_IN(command, leaves_nothing_behind)
 {
-    NO_FIXTURE;
     watch_command("sleep 1000 & echo $! >@; exit 0");
     watch_until(&watch, watch.told == 1);
     FILE *file = fopen(path, "r");
@@ -272,9 +357,8 @@ TEST(command, leaves_nothing_behind)
     watch_until(&watch, rig_is_gone(pid));
 }
 
-TEST(command, inherits_no_token_and_reads_nothing)
+TEST_IN(command, inherits_no_token_and_reads_nothing)
 {
-    NO_FIXTURE;
     setenv("TFE_TOKEN", "secret", 1);
     setenv("HARMLESS", "1", 1);
     watch_command("test -z \"$TFE_TOKEN\" && test -n \"$HARMLESS\" && ! read x");
@@ -282,9 +366,19 @@ TEST(command, inherits_no_token_and_reads_nothing)
     unsetenv("TFE_TOKEN");
 }
 
-TEST(command, may_print_a_lot)
+TEST_IN(command, inherits_no_descriptor)
 {
-    NO_FIXTURE;
+    /* libcurl's own pairs are not closed by execve. */
+    struct tfe_why why;
+    assert_int_equal(notice_choice_place(&watch.choice, "127.0.0.1:1", &why), 0);
+    (void)snprintf(option, sizeof option,
+                   "aws,cmd:test \"$(echo $(ls /proc/self/fd))\" = '0 1 2 3'");
+    watch_start(&watch, option);
+    watch_until(&watch, watch.told == 1);
+}
+
+TEST_IN(command, may_print_a_lot)
+{
     watch_command("head -c 1000000 /dev/zero; exit 0");
     watch_until(&watch, watch.told == 1);
     assert_true(preempt()->uncertain);
@@ -292,9 +386,8 @@ TEST(command, may_print_a_lot)
 
 /* --- a signal, several sources, the end ------------------------------------------------------- */
 
-TEST(signal, warns_anew_each_time)
+TEST_IN(signal, warns_anew_each_time)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &why), 0);
     watch_start(&watch, "none");
@@ -308,9 +401,8 @@ TEST(signal, warns_anew_each_time)
     assert_true(tfe_mono_before(first, watch.last[NOTICE_SIGNAL].deadline));
 }
 
-TEST(notices, of_several_sources_are_told_with_the_earliest_deadline)
+TEST_IN(notices, of_several_sources_are_told_with_the_earliest_deadline)
 {
-    NO_FIXTURE;
     (void)snprintf(option, sizeof option, "file:%s,cmd:echo 500; test -e %s", path, path);
     watch_start(&watch, option);
     put("100");
@@ -326,9 +418,8 @@ TEST(notices, of_several_sources_are_told_with_the_earliest_deadline)
     watch_until(&watch, preempt()->withdrawn);
 }
 
-TEST(notices, that_are_taken_back_leave_what_else_was_said)
+TEST_IN(notices, that_are_taken_back_leave_what_else_was_said)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &why), 0);
     watch_file();
@@ -342,39 +433,9 @@ TEST(notices, that_are_taken_back_leave_what_else_was_said)
     assert_int_equal(watch.told, 3);
 }
 
-TEST(notices, none_at_all_cost_nothing)
+TEST_IN(notices, none_at_all_cost_nothing)
 {
-    NO_FIXTURE;
     watch_start(&watch, "none");
     watch_for(&watch, 10);
     assert_int_equal(watch.told, 0);
-}
-
-int main(void)
-{
-#define WITH_WATCH(story) cmocka_unit_test_setup_teardown(story, make, end)
-    const struct CMUnitTest tests[] = {
-        WITH_WATCH(choice__of_sources_is_a_list),
-        WITH_WATCH(choice__commands_commas_are_its_own),
-        WITH_WATCH(choice__that_means_nothing_is_refused),
-        WITH_WATCH(choice__of_a_signal_is_one_that_means_nothing_else),
-        WITH_WATCH(choice__of_a_place_that_is_none_names_the_variable),
-        WITH_WATCH(file__that_appears_is_a_warning_and_goes_with_it),
-        WITH_WATCH(file__may_hold_the_seconds_that_are_left),
-        WITH_WATCH(file__with_anything_else_in_it_is_a_warning_without_a_time),
-        WITH_WATCH(file__may_be_a_folder_or_a_pipe),
-        WITH_WATCH(file__whose_folder_is_not_there_is_no_warning),
-        WITH_WATCH(file__may_hold_a_huge_number),
-        WITH_WATCH(command__whose_exit_is_0_is_a_warning),
-        WITH_WATCH(command__may_print_seconds_which_may_count_down),
-        WITH_WATCH(command__that_hangs_or_cannot_run_is_no_warning),
-        WITH_WATCH(command__leaves_nothing_behind),
-        WITH_WATCH(command__inherits_no_token_and_reads_nothing),
-        WITH_WATCH(command__may_print_a_lot),
-        WITH_WATCH(signal__warns_anew_each_time),
-        WITH_WATCH(notices__of_several_sources_are_told_with_the_earliest_deadline),
-        WITH_WATCH(notices__that_are_taken_back_leave_what_else_was_said),
-        WITH_WATCH(notices__none_at_all_cost_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,7 @@ static int make(void **state)
 {
     (void)state;
     char place[64];
+    struct tfe_why why;
     memset(&cloud, 0, sizeof cloud);
     cloud.token = "first";
     cloud.preempted = "FALSE";
@@ -156,8 +157,7 @@ static int make(void **state)
         return -1;
     }
     (void)snprintf(place, sizeof place, "http://127.0.0.1:%u", ntohs(address.sin_port));
-    return setenv("TFE_AWS_IMDS_URL", place, 1) + setenv("TFE_AZURE_IMDS_URL", place, 1) +
-           setenv("GCE_METADATA_HOST", place + strlen("http://"), 1);
+    return notice_choice_place(&watch.choice, place, &why);
 }
 
 static int end(void **state)
@@ -176,9 +176,10 @@ static void ask_some_more(void)
 
 /* --- AWS -------------------------------------------------------------------------------------- */
 
-TEST(aws, interruption_is_told_once_however_its_time_moves)
+#define FIXTURE make, end
+
+TEST_IN(aws, interruption_is_told_once_however_its_time_moves)
 {
-    NO_FIXTURE;
     watch_start(&watch, "aws");
     ask_some_more();
     assert_int_equal(watch.told, 0);
@@ -195,9 +196,8 @@ TEST(aws, interruption_is_told_once_however_its_time_moves)
     assert_true(notice->withdrawn);
 }
 
-TEST(aws, hibernation_comes_at_once)
+TEST_IN(aws, hibernation_comes_at_once)
 {
-    NO_FIXTURE;
     cloud.action = "hibernate";
     watch_start(&watch, "aws");
     watch_until(&watch, watch.told == 1);
@@ -206,9 +206,8 @@ TEST(aws, hibernation_comes_at_once)
 
 #define REBALANCE "{\"noticeTime\":\"2026-01-01T00:00:00Z\"}"
 
-TEST(aws, rebalance_is_a_hint)
+TEST_IN(aws, rebalance_is_a_hint)
 {
-    NO_FIXTURE;
     cloud.rebalance = REBALANCE;
     watch_start(&watch, "aws");
     watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
@@ -216,12 +215,13 @@ TEST(aws, rebalance_is_a_hint)
     assert_true(tfe_mono_is_never(watch.last[NOTICE_REBALANCE].deadline));
     cloud.rebalance = NULL;
     watch_until(&watch, watch.last[NOTICE_REBALANCE].withdrawn);
+    cloud.rebalance = REBALANCE; /* and it may come again, as it was */
+    watch_until(&watch, !watch.last[NOTICE_REBALANCE].withdrawn);
     assert_int_equal(watch.n[NOTICE_PREEMPT], 0);
 }
 
-TEST(aws, token_that_is_no_longer_good_is_replaced)
+TEST_IN(aws, token_that_is_no_longer_good_is_replaced)
 {
-    NO_FIXTURE;
     watch_start(&watch, "aws");
     ask_some_more();
     cloud.token = "second";
@@ -230,9 +230,8 @@ TEST(aws, token_that_is_no_longer_good_is_replaced)
     assert_int_equal(cloud.tokens, 2);
 }
 
-TEST(aws, token_that_would_break_a_line_is_not_used)
+TEST_IN(aws, token_that_would_break_a_line_is_not_used)
 {
-    NO_FIXTURE;
     cloud.token = "a\tb";
     watch_start(&watch, "aws");
     watch_until(&watch, cloud.tokens == 3);
@@ -241,9 +240,8 @@ TEST(aws, token_that_would_break_a_line_is_not_used)
     watch_until(&watch, watch.told == 1);
 }
 
-TEST(aws, clock_of_the_machine_does_not_matter)
+TEST_IN(aws, clock_of_the_machine_does_not_matter)
 {
-    NO_FIXTURE;
     cloud.clock_off_s = -7 * 86400;
     cloud.action = "terminate";
     watch_start(&watch, "aws");
@@ -251,9 +249,8 @@ TEST(aws, clock_of_the_machine_does_not_matter)
     assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 120000));
 }
 
-TEST(aws, answers_that_make_no_sense_are_no_warning)
+TEST_IN(aws, answers_that_make_no_sense_are_no_warning)
 {
-    NO_FIXTURE;
     static const char *const answers[] = {
         "[]",
         "{}",
@@ -273,10 +270,9 @@ TEST(aws, answers_that_make_no_sense_are_no_warning)
     watch_until(&watch, watch.told == 1);
 }
 
-TEST(aws, answers_that_make_no_sense_are_no_hint)
+TEST_IN(aws, answers_that_make_no_sense_are_no_hint)
 {
     /* Any 200 was one: of a captive portal, or of a proxy that answers for the service. */
-    NO_FIXTURE;
     static const char *const answers[] = {
         "",
         "<html>",
@@ -302,9 +298,8 @@ TEST(aws, answers_that_make_no_sense_are_no_hint)
 
 /* --- GCE -------------------------------------------------------------------------------------- */
 
-TEST(gce, preemption_leaves_30_seconds)
+TEST_IN(gce, preemption_leaves_30_seconds)
 {
-    NO_FIXTURE;
     watch_start(&watch, "gce");
     watch_until(&watch, strstr(cloud.uri, "wait_for_change=true&timeout_sec=1"));
     assert_null(strstr(cloud.uri, "last_etag"));
@@ -317,10 +312,9 @@ TEST(gce, preemption_leaves_30_seconds)
     assert_int_equal(watch.told, 1);
 }
 
-TEST(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
+TEST_IN(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
 {
     /* An agent that was started on a machine in its last seconds counted on 30 of them. */
-    NO_FIXTURE;
     cloud.preempted = "TRUE";
     watch_start(&watch, "gce");
     watch_until(&watch, watch.told == 1);
@@ -332,17 +326,15 @@ TEST(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
     assert_true(watch.last[NOTICE_PREEMPT].uncertain);
 }
 
-TEST(gce, no_change_is_missed_between_two_questions)
+TEST_IN(gce, no_change_is_missed_between_two_questions)
 {
-    NO_FIXTURE;
     cloud.etag = "0a1b";
     watch_start(&watch, "gce");
     watch_until(&watch, strstr(cloud.uri, "&last_etag=0a1b"));
 }
 
-TEST(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
+TEST_IN(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
 {
-    NO_FIXTURE;
     cloud.maintenance = "MIGRATE_ON_HOST_MAINTENANCE";
     watch_start(&watch, "gce");
     watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
@@ -354,9 +346,8 @@ TEST(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
     watch_until(&watch, watch.last[NOTICE_MAINTENANCE].withdrawn);
 }
 
-TEST(gce, long_poll_that_is_cut_is_asked_again)
+TEST_IN(gce, long_poll_that_is_cut_is_asked_again)
 {
-    NO_FIXTURE;
     watch_start(&watch, "gce");
     watch_until(&watch, strstr(cloud.uri, "wait_for_change"));
     cloud.broken = 503;
@@ -370,7 +361,7 @@ TEST(gce, long_poll_that_is_cut_is_asked_again)
 
 #define EVENT(id, type, status, resource, time)                                                    \
     "{\"EventId\":\"" id "\",\"EventType\":\"" type "\",\"ResourceType\":\"VirtualMachine\","      \
-    "\"Resources\":[\"other\",\"" resource "\"],\"EventStatus\":\"" status "\","                   \
+    "\"Resources\":[\"" resource "\"],\"EventStatus\":\"" status "\","                             \
     "\"NotBefore\":\"" time "\"}"
 #define LIST(events) "{\"DocumentIncarnation\":1,\"Events\":[" events "]}"
 
@@ -382,9 +373,8 @@ static void set_clock_to_2016(void)
 }
 #define IN_40_S "Mon, 19 Sep 2016 18:29:40 GMT"
 
-TEST(azure, event_that_names_this_machine_is_told)
+TEST_IN(azure, event_that_names_this_machine_is_told)
 {
-    NO_FIXTURE;
     set_clock_to_2016();
     cloud.name = "{\"compute\":{\"name\":\"vm-7\",\"x\":1}}";
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8", IN_40_S));
@@ -403,9 +393,8 @@ TEST(azure, event_that_names_this_machine_is_told)
     assert_int_equal(cloud.acknowledged, 0);
 }
 
-TEST(azure, maintenance_of_every_kind_is_told)
+TEST_IN(azure, maintenance_of_every_kind_is_told)
 {
-    NO_FIXTURE;
     static const char *const lists[] = {
         LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S)),
         LIST(EVENT("R2", "Redeploy", "Scheduled", "a", IN_40_S)),
@@ -424,9 +413,8 @@ TEST(azure, maintenance_of_every_kind_is_told)
     watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
 }
 
-TEST(azure, event_is_acknowledged_only_when_the_node_is_drained)
+TEST_IN(azure, event_is_acknowledged_only_when_the_node_is_drained)
 {
-    NO_FIXTURE;
     set_clock_to_2016();
     cloud.name = "{\"compute\":{\"name\":\"a\"}}";
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a",
@@ -443,9 +431,25 @@ TEST(azure, event_is_acknowledged_only_when_the_node_is_drained)
     assert_int_equal(cloud.acknowledged, 1);
 }
 
-TEST(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
+/* An acknowledgement began it for all of them, whatever still ran there. */
+TEST_IN(azure, event_that_names_other_machines_too_is_told_and_never_acknowledged)
 {
-    NO_FIXTURE;
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Reboot", "Scheduled", "a\",\"b", IN_40_S));
+    watch_start(&watch, "azure");
+    notices_set_running(watch.notices, true);
+    watch_until(&watch, watch.told == 1);
+    notices_set_running(watch.notices, false);
+    watch_for(&watch, 150);
+    ask_some_more();
+    assert_int_equal(cloud.acknowledged, 0);
+    cloud.events = LIST(EVENT("E1", "Reboot", "Scheduled", "a", IN_40_S));
+    watch_until(&watch, cloud.acknowledged == 1);
+}
+
+TEST_IN(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
+{
     set_clock_to_2016();
     cloud.name = "{\"compute\":{\"name\":\"a\"}}";
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
@@ -456,9 +460,25 @@ TEST(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
     assert_int_equal(cloud.acknowledged, 0);
 }
 
-TEST(azure, answers_that_make_no_sense_change_nothing)
+/* A hint drains nobody: what is warned of later has its quiet time before it. */
+TEST_IN(azure, event_behind_a_hint_waits_for_the_node_to_be_quiet)
 {
-    NO_FIXTURE;
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST("");
+    cloud.rebalance = REBALANCE;
+    watch_start(&watch, "aws,azure");
+    watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
+    watch_for(&watch, 150);
+    watch.pace.quiet_ms = 3600000;
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
+    watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
+    ask_some_more();
+    assert_int_equal(cloud.acknowledged, 0);
+}
+
+TEST_IN(azure, answers_that_make_no_sense_change_nothing)
+{
     static const char *const answers[] = {
         "nonsense",
         "[]",
@@ -483,9 +503,8 @@ TEST(azure, answers_that_make_no_sense_change_nothing)
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-TEST(clouds, that_fail_are_asked_again_and_again)
+TEST_IN(clouds, that_fail_are_asked_again_and_again)
 {
-    NO_FIXTURE;
     cloud.broken = 500;
     watch_start(&watch, "aws,gce,azure");
     ask_some_more();
@@ -501,9 +520,8 @@ TEST(clouds, that_fail_are_asked_again_and_again)
                             watch.n[NOTICE_PREEMPT]);
 }
 
-TEST(clouds, are_asked_once_by_auto)
+TEST_IN(clouds, are_asked_once_by_auto)
 {
-    NO_FIXTURE;
     cloud.broken = 404;
     watch_start(&watch, "auto");
     watch_for(&watch, 300);
@@ -511,9 +529,8 @@ TEST(clouds, are_asked_once_by_auto)
     assert_int_equal(watch.told, 0);
 }
 
-TEST(clouds, that_auto_finds_are_watched)
+TEST_IN(clouds, that_auto_finds_are_watched)
 {
-    NO_FIXTURE;
     cloud.token = "";
     cloud.name = NULL;
     cloud.etag = "e";
@@ -525,9 +542,8 @@ TEST(clouds, that_auto_finds_are_watched)
     assert_int_equal(cloud.tokens, 1);
 }
 
-TEST(clouds, that_do_not_answer_in_time_are_not_there_for_auto)
+TEST_IN(clouds, that_do_not_answer_in_time_are_not_there_for_auto)
 {
-    NO_FIXTURE;
     cloud.is_mute = true;
     watch_start(&watch, "auto");
     watch_for(&watch, 600);
@@ -537,34 +553,4 @@ TEST(clouds, that_do_not_answer_in_time_are_not_there_for_auto)
     watch_for(&watch, 200);
     assert_int_equal(watch.told, 0);
     assert_int_equal(cloud.asked, 4);
-}
-
-int main(void)
-{
-#define WITH_CLOUD(story) cmocka_unit_test_setup_teardown(story, make, end)
-    const struct CMUnitTest tests[] = {
-        WITH_CLOUD(aws__interruption_is_told_once_however_its_time_moves),
-        WITH_CLOUD(aws__hibernation_comes_at_once),
-        WITH_CLOUD(aws__rebalance_is_a_hint),
-        WITH_CLOUD(aws__token_that_is_no_longer_good_is_replaced),
-        WITH_CLOUD(aws__token_that_would_break_a_line_is_not_used),
-        WITH_CLOUD(aws__clock_of_the_machine_does_not_matter),
-        WITH_CLOUD(aws__answers_that_make_no_sense_are_no_warning),
-        WITH_CLOUD(aws__answers_that_make_no_sense_are_no_hint),
-        WITH_CLOUD(gce__preemption_leaves_30_seconds),
-        WITH_CLOUD(gce__preemption_that_has_begun_leaves_nobody_knows_how_much),
-        WITH_CLOUD(gce__no_change_is_missed_between_two_questions),
-        WITH_CLOUD(gce__maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint),
-        WITH_CLOUD(gce__long_poll_that_is_cut_is_asked_again),
-        WITH_CLOUD(azure__event_that_names_this_machine_is_told),
-        WITH_CLOUD(azure__maintenance_of_every_kind_is_told),
-        WITH_CLOUD(azure__event_is_acknowledged_only_when_the_node_is_drained),
-        WITH_CLOUD(azure__an_epoch_that_begins_after_all_holds_the_acknowledgement),
-        WITH_CLOUD(azure__answers_that_make_no_sense_change_nothing),
-        WITH_CLOUD(clouds__that_fail_are_asked_again_and_again),
-        WITH_CLOUD(clouds__are_asked_once_by_auto),
-        WITH_CLOUD(clouds__that_auto_finds_are_watched),
-        WITH_CLOUD(clouds__that_do_not_answer_in_time_are_not_there_for_auto),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,16 +31,18 @@ struct stage {
 
 static void stage_sink(struct stage *stage)
 {
+    static struct tfe_id job;
+    assert_int_equal(id_set(&job, "mnist"), 0);
     struct output_wish wish = {
         .base = stage->base,
         .stdout_fd = stage->fds[OUT][1],
         .stderr_fd = stage->fds[ERR][1],
         .show = &stage->show,
         .logs = stage->logs,
-        .job = "mnist",
+        .job = &job,
         .patience_ms = stage->patience_ms,
     };
-    assert_int_equal(output_sink_new(&wish, &stage->sink), 0);
+    stage->sink = output_sink_new(&wish);
 }
 
 static int setup(void **state)
@@ -141,7 +143,9 @@ static void trainer_end(struct trainer *trainer)
     output_close(trainer->output);
 }
 
-TEST(output, lines_carry_the_rank_and_streams_stay_apart)
+#define FIXTURE setup, teardown
+
+TEST_IN(output, lines_carry_the_rank_and_streams_stay_apart)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 7);
@@ -156,7 +160,7 @@ TEST(output, lines_carry_the_rank_and_streams_stay_apart)
     output_free(a.output);
 }
 
-TEST(output, two_trainers_never_share_a_line)
+TEST_IN(output, two_trainers_never_share_a_line)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -187,7 +191,7 @@ TEST(output, two_trainers_never_share_a_line)
     output_free(b.output);
 }
 
-TEST(output, a_last_line_without_newline_gets_one)
+TEST_IN(output, a_last_line_without_newline_gets_one)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -200,7 +204,7 @@ TEST(output, a_last_line_without_newline_gets_one)
     output_free(a.output);
 }
 
-TEST(output, the_end_of_the_pipe_ends_the_line_too)
+TEST_IN(output, the_end_of_the_pipe_ends_the_line_too)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -208,12 +212,12 @@ TEST(output, the_end_of_the_pipe_ends_the_line_too)
     close(a.fds[ERR]);
     stage_settle(stage, true);
     assert_string_equal(stage->text[ERR], "[0] cut\n");
-    assert_string_equal(output_tail(a.output), "cut");
+    assert_string_equal(output_tail(a.output, true), "cut");
     close(a.fds[OUT]);
     output_free(a.output);
 }
 
-TEST(output, a_line_over_64_kib_is_cut_into_several)
+TEST_IN(output, a_line_over_64_kib_is_cut_into_several)
 {
     enum { SIZE = 150000 };
     struct stage *stage = *state;
@@ -272,7 +276,7 @@ static void assert_numbered(const char *text, int count)
     assert_int_equal(*text, '\0');
 }
 
-TEST(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
+TEST_IN(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 3);
@@ -300,7 +304,7 @@ TEST(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
     output_free(b.output);
 }
 
-TEST(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
+TEST_IN(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 3);
@@ -311,7 +315,7 @@ TEST(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
     assert_numbered(stage->text[OUT], count);
 }
 
-TEST(output, what_is_lost_in_the_end_is_counted)
+TEST_IN(output, what_is_lost_in_the_end_is_counted)
 {
     struct stage *stage = *state;
     for (int i = 0; i < 20; i++) { /* of each, its pipe's 64 KiB and more: over the last limit */
@@ -333,7 +337,7 @@ TEST(output, what_is_lost_in_the_end_is_counted)
     assert_string_equal(strchr(note, '\n'), "\n[5] after\n");
 }
 
-TEST(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
+TEST_IN(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -342,7 +346,7 @@ TEST(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
     output_close(a.output); /* the writing ends are still open */
     stage_settle(stage, true);
     assert_string_equal(stage->text[OUT], "[0] said\n");
-    assert_string_equal(output_tail(a.output), "why");
+    assert_string_equal(output_tail(a.output, true), "why");
     output_free(a.output);
     assert_int_equal(write(a.fds[OUT], "x", 1), -1);
     assert_int_equal(errno, EPIPE);
@@ -350,12 +354,12 @@ TEST(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
     close(a.fds[ERR]);
 }
 
-TEST(output, the_tail_is_the_last_twenty_lines_of_stderr)
+TEST_IN(output, the_tail_is_the_last_twenty_lines_of_stderr)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
     char wanted[512] = "";
-    assert_string_equal(output_tail(a.output), "");
+    assert_string_equal(output_tail(a.output, true), "");
     for (int i = 0; i < 50; i++) {
         char line[32];
         snprintf(line, sizeof line, "e%d\n", i);
@@ -367,11 +371,11 @@ TEST(output, the_tail_is_the_last_twenty_lines_of_stderr)
     }
     trainer_end(&a);
     wanted[strlen(wanted) - 1] = '\0';
-    assert_string_equal(output_tail(a.output), wanted);
+    assert_string_equal(output_tail(a.output, true), wanted);
     output_free(a.output);
 }
 
-TEST(output, the_tail_is_cut_at_its_limit_and_keeps_its_end)
+TEST_IN(output, the_tail_is_cut_at_its_limit_and_keeps_its_end)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -384,14 +388,73 @@ TEST(output, the_tail_is_cut_at_its_limit_and_keeps_its_end)
         stage_settle(stage, true);
     }
     trainer_end(&a);
-    const char *tail = output_tail(a.output);
+    const char *tail = output_tail(a.output, true);
     assert_int_equal(strlen(tail), MSG_TAIL_MAX - 1);
     assert_int_equal(tail[strlen(tail) - 1], '9');
     assert_int_equal(tail[0], '6');
     output_free(a.output);
 }
 
-TEST(output, a_cut_tail_begins_with_a_whole_character)
+/* Prints an exception, and n lines behind it of which each has many bytes. */
+static const char *tail_behind_exception(struct stage *stage, const char *exception, int n,
+                                         size_t bytes, bool was_raised)
+{
+    static struct trainer a; /* until the next */
+    static char tail[MSG_TAIL_MAX];
+    char line[5000];
+    a = trainer_new(stage, 0);
+    say(&a, ERR,
+        "before\nTraceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
+        "W0000 00:00:17.1 1 log.cc:1] some other thread\n");
+    say(&a, ERR, exception);
+    memset(line, '7', sizeof line);
+    strcpy(line + bytes, "\n");
+    for (int i = 0; i < n; i++) {
+        say(&a, ERR, line);
+        stage_settle(stage, true);
+    }
+    say(&a, ERR, "the end\n");
+    trainer_end(&a);
+    snprintf(tail, sizeof tail, "%s", output_tail(a.output, was_raised));
+    output_free(a.output);
+    return tail;
+}
+
+#define RAISED "Traceback (most recent call last):\nerrors.InvalidArgumentError: no\n"
+
+/* The last words of a failed trainer were numbers, and its exception nowhere. */
+TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
+{
+    struct stage *stage = *state;
+    const char *no = "errors.InvalidArgumentError: no\n";
+    const char *tail = tail_behind_exception(stage, no, 30, 10, true);
+    assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
+    assert_string_equal(tail + strlen(tail) - 8, "\nthe end");
+    tail = tail_behind_exception(stage, no, 9, 4090, true);
+    assert_memory_equal(tail, RAISED "the end", strlen(RAISED) + 7); /* no piece of a line */
+    tail = tail_behind_exception(stage, no, 1, 10, true);
+    assert_memory_equal(tail, "before\nTraceback", 16); /* all is there */
+    for (int i = 17; i <= 18; i++) {                    /* all but its head, or its frames */
+        tail = tail_behind_exception(stage, no, i, 10, true);
+        assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
+    }
+    tail = tail_behind_exception(stage, no, 17, 4090, true); /* too far away to be why */
+    assert_null(strstr(tail, "Error"));
+    tail = tail_behind_exception(stage, no, 30, 10, false);
+    assert_null(strstr(tail, "Error"));
+}
+
+TEST_IN(output, the_tail_has_the_beginning_of_an_exception_that_is_one_long_line)
+{
+    struct stage *stage = *state;
+    char line[6000] = "ValueError: ";
+    memset(line + strlen(line), '7', 5000);
+    const char *tail = tail_behind_exception(stage, line, 1, 10, true);
+    assert_memory_equal(tail, "Traceback (most recent call last):\nValueError: 777", 50);
+    assert_non_null(strstr(tail, "\nthe end"));
+}
+
+TEST_IN(output, a_cut_tail_begins_with_a_whole_character)
 {
     struct stage *stage = *state;
     for (int shift = 0; shift < 3; shift++) {
@@ -401,14 +464,14 @@ TEST(output, a_cut_tail_begins_with_a_whole_character)
         }
         say(&a, ERR, &"xx\n"[2 - shift]);
         trainer_end(&a);
-        const char *tail = output_tail(a.output);
+        const char *tail = output_tail(a.output, true);
         assert_memory_equal(tail, "\xE2\x82\xAC", 3);
         assert_in_range(strlen(tail), MSG_TAIL_MAX - 3, MSG_TAIL_MAX - 1);
         output_free(a.output);
     }
 }
 
-TEST(output, binary_garbage_passes_and_is_tamed_in_the_tail)
+TEST_IN(output, binary_garbage_passes_and_is_tamed_in_the_tail)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -418,11 +481,11 @@ TEST(output, binary_garbage_passes_and_is_tamed_in_the_tail)
     stage_settle(stage, true);
     assert_memory_equal(stage->text[ERR], "[0] a\0b\x1b[31m\x7f\xff\t\r\n[0] end\n",
                         sizeof garbage - 1 + 8);
-    assert_string_equal(output_tail(a.output), "a b [31m \xff  \nend");
+    assert_string_equal(output_tail(a.output, true), "a b [31m \xff  \nend");
     output_free(a.output);
 }
 
-TEST(output, a_reader_that_goes_away_stops_nobody)
+TEST_IN(output, a_reader_that_goes_away_stops_nobody)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -440,16 +503,16 @@ TEST(output, a_reader_that_goes_away_stops_nobody)
     stage->fds[OUT][0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-TEST(output, files_and_sockets_take_lines_too)
+TEST_IN(output, files_and_sockets_take_lines_too)
 {
     struct stage *stage = *state;
     char name[] = "/tmp/tfe-limbs-XXXXXX";
     int file = mkostemp(name, O_CLOEXEC);
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    struct output_sink *sink;
-    struct output_wish wish = {.base = stage->base, .stdout_fd = file, .stderr_fd = pair[1]};
-    assert_int_equal(output_sink_new(&wish, &sink), 0);
+    struct output_wish wish = {
+        .base = stage->base, .stdout_fd = file, .stderr_fd = pair[1], .show = &stage->show};
+    struct output_sink *sink = output_sink_new(&wish);
     struct output_sink *kept = stage->sink;
     stage->sink = sink;
     struct trainer a = trainer_new(stage, 2);
@@ -485,7 +548,7 @@ TEST(output, files_and_sockets_take_lines_too)
     close(pair[1]);
 }
 
-TEST(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
+TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 3);
@@ -520,7 +583,7 @@ TEST(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
     stage_sink(stage);
 }
 
-TEST(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
+TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
 {
     struct stage *stage = *state;
     output_sink_free(stage->sink, 0);
@@ -549,7 +612,7 @@ TEST(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
     output_free(a.output);
 }
 
-TEST(output, of_a_progress_bar_the_newest_is_shown)
+TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 0);
@@ -570,12 +633,12 @@ TEST(output, of_a_progress_bar_the_newest_is_shown)
     assert_in_range(stage->n[ERR], 30, 1000);
     assert_string_equal(stage->text[OUT], "[0] other style 2%\n");
     trainer_end(&a);
-    assert_null(strchr(output_tail(a.output), '3')); /* nor does it fill the tail */
-    assert_non_null(strstr(output_tail(a.output), "100%\nand on"));
+    assert_null(strchr(output_tail(a.output, true), '3')); /* nor does it fill the tail */
+    assert_non_null(strstr(output_tail(a.output, true), "100%\nand on"));
     output_free(a.output);
 }
 
-TEST(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same)
+TEST_IN(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same)
 {
     struct stage *stage = *state;
     struct tfe_why why;
@@ -595,14 +658,13 @@ TEST(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same)
     stage_settle(stage, true);
     assert_string_equal(stage->text[OUT], "[7] shown\n");
     assert_string_equal(stage->text[ERR], "");
-    assert_string_equal(output_tail(b.output), "the reason");
+    assert_string_equal(output_tail(b.output, true), "the reason");
     output_free(a.output);
     output_free(b.output);
 }
 
 TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
 {
-    NO_FIXTURE;
     struct output_show show;
     struct tfe_why why;
     output_show_init(&show);
@@ -625,32 +687,8 @@ TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
     }
 }
 
-#define OUTPUT_STORY(name) cmocka_unit_test_setup_teardown(output__##name, setup, teardown)
-
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        OUTPUT_STORY(lines_carry_the_rank_and_streams_stay_apart),
-        OUTPUT_STORY(two_trainers_never_share_a_line),
-        OUTPUT_STORY(a_last_line_without_newline_gets_one),
-        OUTPUT_STORY(the_end_of_the_pipe_ends_the_line_too),
-        OUTPUT_STORY(a_line_over_64_kib_is_cut_into_several),
-        OUTPUT_STORY(a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes),
-        OUTPUT_STORY(what_an_ended_trainer_left_comes_out_although_stdout_is_blocked),
-        OUTPUT_STORY(what_is_lost_in_the_end_is_counted),
-        OUTPUT_STORY(a_descendant_that_keeps_the_pipe_does_not_delay_the_end),
-        OUTPUT_STORY(the_tail_is_the_last_twenty_lines_of_stderr),
-        OUTPUT_STORY(the_tail_is_cut_at_its_limit_and_keeps_its_end),
-        OUTPUT_STORY(a_cut_tail_begins_with_a_whole_character),
-        OUTPUT_STORY(binary_garbage_passes_and_is_tamed_in_the_tail),
-        OUTPUT_STORY(a_reader_that_goes_away_stops_nobody),
-        OUTPUT_STORY(files_and_sockets_take_lines_too),
-        OUTPUT_STORY(freeing_the_sink_writes_what_is_queued_but_not_for_ever),
-        OUTPUT_STORY(a_stream_that_takes_nothing_is_waited_for_only_so_long),
-        OUTPUT_STORY(of_a_progress_bar_the_newest_is_shown),
-        OUTPUT_STORY(only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same),
-        STORY(output_show, takes_what_torchrun_takes_and_nothing_else),
-    };
-    return cmocka_run_group_tests_name("output", tests, NULL, NULL);
+    return stories_run(NULL, NULL);
 }

@@ -88,7 +88,6 @@ static uint16_t free_run(uint32_t n)
 
 TEST(ports, a_held_port_refuses_connections_and_others)
 {
-    NO_FIXTURE;
     uint16_t numbers[4];
     struct ports *ports = make(4, 0);
     hold(ports, 1, false, numbers, 4);
@@ -103,7 +102,6 @@ TEST(ports, a_held_port_refuses_connections_and_others)
 
 TEST(ports, a_trainer_in_another_process_listens_on_a_held_port)
 {
-    NO_FIXTURE;
     uint16_t number;
     int ready[2];
     struct ports *ports = make(1, 0);
@@ -149,7 +147,6 @@ static void assert_pairs(const uint16_t *odd, const uint16_t *even, uint32_t n)
 
 TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
 {
-    NO_FIXTURE;
     uint16_t odd[3];
     uint16_t even[3];
     uint16_t now[3];
@@ -187,10 +184,45 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
     ports_free(ports);
 }
 
+/* The other halves are taken over once: later the set is held as ever. */
+TEST(ports, of_another_parity_that_has_taken_its_halves_are_held_again)
+{
+    uint16_t fresh[2];
+    uint16_t now[2];
+    uint16_t again[2];
+    struct ports *ports = make(2, 0);
+    hold(ports, 5, true, fresh, 2);
+    hold(ports, 6, false, now, 2);
+    assert_pairs(fresh, now, 2);
+    ports_let_go(ports, 6);
+    hold(ports, 8, false, again, 2);
+    assert_memory_equal(again, now, sizeof now);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(bound(now[i], false, false), -1);
+    }
+    ports_free(ports);
+}
+
+TEST(ports, that_were_fresh_for_both_parities_are_those_of_the_newer_choice)
+{
+    uint16_t odd[2];
+    uint16_t even[2];
+    uint16_t now[2];
+    struct ports *ports = make(2, 0);
+    hold(ports, 5, true, odd, 2);
+    hold(ports, 6, true, even, 2); /* the halves that 5 had picked for it are of no use any more */
+    ports_let_go(ports, 6);
+    hold(ports, 8, false, now, 2);
+    assert_memory_equal(now, even, sizeof even);
+    ports_let_go(ports, 5);
+    hold(ports, 7, false, now, 2);
+    assert_pairs(now, even, 2);
+    ports_free(ports);
+}
+
 /* Two agents of one user on a machine: each other's sockets would share. */
 TEST(ports, no_two_agents_hold_the_same)
 {
-    NO_FIXTURE;
     struct ports *all[40];
     static uint16_t taken[80 * 8];
     size_t n = 0;
@@ -214,7 +246,6 @@ TEST(ports, no_two_agents_hold_the_same)
 /* While the other parity trains, nobody holds what was let go. */
 TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
 {
-    NO_FIXTURE;
     uint16_t before;
     uint16_t after;
     struct ports *ports = make(1, 0);
@@ -227,9 +258,23 @@ TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
     ports_free(ports);
 }
 
+/* main sees that no descriptor is left. */
+TEST(ports, held_and_let_go_again_and_again_keep_no_descriptor)
+{
+    uint16_t numbers[2];
+    struct ports *ports = make(2, 0);
+    for (uint64_t epoch = 1; epoch < 20; epoch++) {
+        hold(ports, epoch, epoch % 5 == 0, numbers, 2);
+        assert_int_equal(dial(numbers[0]), ECONNREFUSED);
+        uint16_t port;
+        assert_false(ports_still_accepting(ports, epoch, &port));
+        ports_let_go(ports, epoch);
+    }
+    ports_free(ports);
+}
+
 TEST(ports, a_number_lost_to_somebody_else_is_replaced)
 {
-    NO_FIXTURE;
     uint16_t before[2];
     uint16_t after[2];
     struct ports *ports = make(2, 0);
@@ -246,7 +291,6 @@ TEST(ports, a_number_lost_to_somebody_else_is_replaced)
 
 TEST(ports, fixed_numbers_serve_every_epoch)
 {
-    NO_FIXTURE;
     uint16_t numbers[3];
     uint16_t first = free_run(3);
     struct ports *ports = make(3, first);
@@ -262,7 +306,6 @@ TEST(ports, fixed_numbers_serve_every_epoch)
 
 TEST(ports, a_fixed_number_in_use_is_named)
 {
-    NO_FIXTURE;
     struct ports *ports = NULL;
     struct tfe_why why;
     uint16_t first = free_run(3);
@@ -296,7 +339,6 @@ TEST(ports, a_fixed_number_in_use_is_named)
 /* A connection that the server closed first lingers on the server's port for a minute. */
 TEST(ports, a_fixed_number_is_free_although_a_connection_lingers)
 {
-    NO_FIXTURE;
     uint16_t port = free_run(1);
     int server = bound(port, false, true);
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -314,7 +356,6 @@ TEST(ports, a_fixed_number_is_free_although_a_connection_lingers)
 
 TEST(ports, a_survivor_that_accepts_is_found)
 {
-    NO_FIXTURE;
     uint16_t numbers[2];
     uint16_t found = 0;
     struct ports *ports = make(2, 0);
@@ -332,8 +373,18 @@ TEST(ports, a_survivor_that_accepts_is_found)
     ports_free(ports);
 }
 
-/* In a network of its own, where the kernel can choose but one number for the near end of a
- * connection. */
+/* In a network of its own: which numbers the kernel can choose. */
+static bool choose_from(uint16_t first, uint16_t last)
+{
+    char range[32];
+    int n = snprintf(range, sizeof range, "%u %u", (unsigned)first, (unsigned)last);
+    int file = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC);
+    bool is_written = file >= 0 && write(file, range, (size_t)n) == n;
+    close(file);
+    return is_written;
+}
+
+/* The kernel can choose but one number for the near end of a connection. */
 static int connect_to_itself(void)
 {
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
@@ -341,20 +392,14 @@ static int connect_to_itself(void)
     struct ports *ports;
     struct tfe_why why;
     uint16_t found;
-    char range[32];
-    if (unshare(CLONE_NEWNET) != 0) {
-        return 77;
-    }
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (ioctl(fd, SIOCSIFFLAGS, &lo) != 0 || ports_new(1, 0, &ports, &why) != 0 ||
         ports_hold(ports, 1, false, &numbers, &why) != 0) {
         return 77;
     }
-    int n = snprintf(range, sizeof range, "%u %u", (unsigned)numbers[0], (unsigned)numbers[0]);
     uint16_t number = numbers[0];
     ports_let_go(ports, 1);
-    int file = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC);
-    if (file < 0 || write(file, range, (size_t)n) != n) {
+    if (!choose_from(number, number)) {
         return 77;
     }
     int rc = ports_still_accepting(ports, 1, &found) ? 1 : 0;
@@ -362,29 +407,64 @@ static int connect_to_itself(void)
         rc = 2; /* the scene is not what it should be */
     }
     ports_free(ports);
-    close(file);
     close(fd);
     return rc;
 }
 
-TEST(ports, a_socket_that_connected_to_itself_is_no_survivor)
+/* All neighbours are taken, and there is no number left for a second choice: an error that leaves
+ * no descriptor open. */
+static int run_out_of_numbers(void)
 {
-    NO_FIXTURE;
+    enum { PAIRS = 33, FIRST = 40000 }; /* one more than are tried */
+    struct ports *ports;
+    struct tfe_why why;
+    int open = 0;
+    for (uint16_t i = 0; i < PAIRS; i++) {
+        if (bound((uint16_t)(FIRST + 2 * i + 1), false, false) < 0) {
+            return 77;
+        }
+    }
+    if (!choose_from(FIRST, FIRST + 2 * PAIRS - 1)) {
+        return 77;
+    }
+    for (int fd = 0; fd < 256; fd++) {
+        open -= fcntl(fd, F_GETFD) >= 0;
+    }
+    if (ports_new(1, 0, &ports, &why) != TFE_ESYS) {
+        return 2; /* the scene is not what it should be */
+    }
+    for (int fd = 0; fd < 256; fd++) {
+        open += fcntl(fd, F_GETFD) >= 0;
+    }
+    return open;
+}
+
+static void in_own_network(int (*act)(void))
+{
     int status;
     pid_t pid = fork();
     if (pid == 0) {
-        _exit(connect_to_itself());
+        _exit(unshare(CLONE_NEWNET) != 0 ? 77 : act());
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-        skip(); /* takes privileges */
+        SKIP("making a network namespace takes privileges");
     }
     assert_int_equal(status, 0);
 }
 
+TEST(ports, a_socket_that_connected_to_itself_is_no_survivor)
+{
+    in_own_network(connect_to_itself);
+}
+
+TEST(ports, that_run_out_leave_no_descriptor)
+{
+    in_own_network(run_out_of_numbers);
+}
+
 TEST(ports, a_survivor_too_busy_to_answer_is_found)
 {
-    NO_FIXTURE;
     uint16_t number;
     uint16_t found = 0;
     int clients[32];
@@ -405,23 +485,4 @@ TEST(ports, a_survivor_too_busy_to_answer_is_found)
     }
     close(survivor);
     ports_free(ports);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(ports, a_held_port_refuses_connections_and_others),
-        STORY(ports, a_trainer_in_another_process_listens_on_a_held_port),
-        STORY(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new),
-        STORY(ports, no_two_agents_hold_the_same),
-        STORY(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared),
-        STORY(ports, a_number_lost_to_somebody_else_is_replaced),
-        STORY(ports, fixed_numbers_serve_every_epoch),
-        STORY(ports, a_fixed_number_in_use_is_named),
-        STORY(ports, a_fixed_number_is_free_although_a_connection_lingers),
-        STORY(ports, a_survivor_that_accepts_is_found),
-        STORY(ports, a_socket_that_connected_to_itself_is_no_survivor),
-        STORY(ports, a_survivor_too_busy_to_answer_is_found),
-    };
-    return cmocka_run_group_tests_name("ports", tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "agent/reach/ports.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
+#include "common/net/death.h"
 #include "tests/unit/limbs/rig.h"
 
 #define RESULTS_MAX 64
@@ -26,7 +27,17 @@ struct scene {
         enum tfe_probe_result result;
     } results[RESULTS_MAX];
     int n_results;
+    bool is_remote; /* the server is no process of this machine */
+    char death[DEATH_CHARS + 1];
+    int n_deaths;
 };
+
+static void on_death(void *ctx, const char *certificate)
+{
+    struct scene *s = ctx;
+    memcpy(s->death, certificate, sizeof s->death);
+    s->n_deaths++;
+}
 
 static void on_done(void *ctx, uint64_t probe, enum tfe_probe_result result)
 {
@@ -44,7 +55,7 @@ static void scene_init(struct scene *s, uint32_t n)
     s->n = n;
     s->base = event_base_new();
     assert_int_equal(responder_new(s->base, "node-1", &s->responder), 0);
-    assert_int_equal(prober_new(s->base, on_done, s, &s->prober), 0);
+    assert_int_equal(prober_new(s->base, on_done, on_death, s, &s->prober), 0);
     assert_int_equal(ports_new(n, 0, &s->ports, &why), 0);
     assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &why), 0);
 }
@@ -72,7 +83,7 @@ static void start(struct scene *s, uint64_t id, enum tfe_probe_kind kind, const 
                               .host = host,
                               .ports = s->numbers,
                               .n_ports = s->n};
-    assert_int_equal(prober_start(s->prober, &probe), 0);
+    assert_int_equal(prober_start(s->prober, &probe, !s->is_remote), 0);
 }
 
 static void turn_until(struct scene *s, int results)
@@ -114,7 +125,6 @@ static int trainer(uint16_t port, int backlog)
 
 TEST(probe, a_node_that_answers_is_known)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 3);
     answer(&s);
@@ -125,9 +135,44 @@ TEST(probe, a_node_that_answers_is_known)
     scene_done(&s);
 }
 
+TEST(probe, never_goes_where_a_member_could_aim_the_fleet)
+{
+    /* Whatever a READY named was connected to: metadata services, the machine's own services. */
+    static const char *const never[] = {"0.0.0.0", "::", "[::ffff:0.0.0.0]"};
+    static const char *const local[] = {"127.0.0.1", "localhost", "::1", "::ffff:127.0.0.1",
+                                        "127.1.2.3"};
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
+    }
+    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "127.0.0.1"), PROBE_ANSWERED_OURS);
+    s.is_remote = true;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", local[i]), PROBE_NO_ANSWER);
+        assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", local[i]), PROBE_NO_ANSWER);
+    }
+    scene_done(&s);
+}
+
+TEST(probe, addresses_of_neighbours_and_groups_are_not_tried)
+{
+    /* Not even a packet leaves: on a machine without a route a try would fail at once, too. */
+    static const char *const never[] = {"169.254.169.254", "fe80::1", "224.0.0.1",
+                                        "255.255.255.255", "ff02::1", "::ffff:169.254.169.254"};
+    struct scene s;
+    scene_init(&s, 1);
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+        int64_t began = rig_ms();
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
+        assert_true(rig_ms() - began < PROBER_MS / 2);
+    }
+    scene_done(&s);
+}
+
 TEST(probe, another_node_is_told_apart)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     answer(&s);
@@ -140,7 +185,6 @@ TEST(probe, another_node_is_told_apart)
 
 TEST(probe, a_held_port_refuses_and_so_does_a_closed_responder)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 2);
     assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
@@ -153,7 +197,6 @@ TEST(probe, a_held_port_refuses_and_so_does_a_closed_responder)
 
 TEST(probe, the_least_of_all_ports_counts)
 {
-    NO_FIXTURE;
     struct scene s;
     struct tfe_why why;
     scene_init(&s, 3);
@@ -170,7 +213,6 @@ TEST(probe, the_least_of_all_ports_counts)
 
 TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     for (int round = 0; round < 50; round++) {
@@ -198,7 +240,6 @@ TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
 /* Nothing lingers where a trainer without SO_REUSEPORT may want to be next. */
 TEST(probe, leaves_the_port_free)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     answer(&s);
@@ -217,7 +258,6 @@ TEST(probe, leaves_the_port_free)
 
 TEST(probe, who_says_something_else_is_another)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     int fd = trainer(s.numbers[0], 8);
@@ -240,7 +280,6 @@ TEST(probe, who_says_something_else_is_another)
 
 TEST(probe, ours_in_pieces_is_ours)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     int fd = trainer(s.numbers[0], 8);
@@ -262,7 +301,6 @@ TEST(probe, ours_in_pieces_is_ours)
 
 TEST(probe, nothing_takes_longer_than_a_second)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     int fd = trainer(s.numbers[0], 0);
@@ -287,7 +325,6 @@ TEST(probe, nothing_takes_longer_than_a_second)
 
 TEST(probe, a_name_that_means_nothing_is_no_answer)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", "no-such-host.invalid"),
@@ -298,7 +335,6 @@ TEST(probe, a_name_that_means_nothing_is_no_answer)
 
 TEST(probe, all_64_ports_at_once)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, MSG_NPROC_MAX);
     answer(&s);
@@ -310,7 +346,6 @@ TEST(probe, all_64_ports_at_once)
 
 TEST(probe, more_than_the_server_asks_for_prove_nothing)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     for (uint64_t i = 0; i < PROBER_MAX + 4; i++) {
@@ -331,9 +366,64 @@ TEST(probe, more_than_the_server_asks_for_prove_nothing)
     scene_done(&s);
 }
 
+#define CERTIFICATE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Something listens on the port of a guard, and says that to the one who comes. */
+static void ask_guard_that_says(struct scene *s, const char *text)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof here;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&here, n), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&here, &n), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    const struct msg_probe probe = {.probe = 1,
+                                    .kind = PROBE_SUSPECT,
+                                    .node = "node-1",
+                                    .host = "127.0.0.1",
+                                    .ports = s->numbers,
+                                    .n_ports = 1,
+                                    .guard_port = ntohs(here.sin_port)};
+    assert_int_equal(prober_start(s->prober, &probe, true), 0);
+    int peer = accept(listener, NULL, NULL);
+    turn_until(s, 1); /* what came of the ports, which wait for no guard */
+    assert_int_equal(s->n_deaths, 0);
+    assert_int_equal(s->results[0].result, PROBE_REFUSED);
+    assert_int_equal(send(peer, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+    close(peer);
+    close(listener);
+    int64_t give_up = rig_ms() + 200;
+    while (s->n_deaths == 0 && rig_ms() < give_up) {
+        event_base_loop(s->base, EVLOOP_NONBLOCK);
+    }
+    assert_int_equal(s->n_results, 1);
+}
+
+TEST(probe, a_guards_certificate_comes_beside_what_came_of_the_ports)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    ask_guard_that_says(&s, "tfe1 dead " CERTIFICATE "\n");
+    assert_int_equal(s.n_deaths, 1);
+    assert_string_equal(s.death, CERTIFICATE);
+    scene_done(&s);
+}
+
+TEST(probe, what_else_is_on_a_guards_port_is_no_certificate)
+{
+    static const char *const others[] = {"tfe1 node node-1\n", "tfe1 dead 0123\n", "",
+                                         "tfe1 dead " CERTIFICATE "0\n"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct scene s;
+        scene_init(&s, 1);
+        ask_guard_that_says(&s, others[i]);
+        assert_int_equal(s.n_deaths, 0);
+        scene_done(&s);
+    }
+}
+
 TEST(responder, needs_nothing_from_who_connects_and_survives_the_rude)
 {
-    NO_FIXTURE;
     struct scene s;
     scene_init(&s, 1);
     answer(&s);
@@ -355,7 +445,6 @@ TEST(responder, needs_nothing_from_who_connects_and_survives_the_rude)
 
 TEST(responder, a_port_that_somebody_else_has_is_named)
 {
-    NO_FIXTURE;
     struct scene s;
     struct tfe_why why;
     scene_init(&s, 2);
@@ -373,25 +462,4 @@ TEST(responder, a_port_that_somebody_else_has_is_named)
     close(other);
     assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED); /* nothing was left open */
     scene_done(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(probe, a_node_that_answers_is_known),
-        STORY(probe, another_node_is_told_apart),
-        STORY(probe, a_held_port_refuses_and_so_does_a_closed_responder),
-        STORY(probe, the_least_of_all_ports_counts),
-        STORY(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed),
-        STORY(probe, leaves_the_port_free),
-        STORY(probe, who_says_something_else_is_another),
-        STORY(probe, ours_in_pieces_is_ours),
-        STORY(probe, nothing_takes_longer_than_a_second),
-        STORY(probe, a_name_that_means_nothing_is_no_answer),
-        STORY(probe, all_64_ports_at_once),
-        STORY(probe, more_than_the_server_asks_for_prove_nothing),
-        STORY(responder, needs_nothing_from_who_connects_and_survives_the_rude),
-        STORY(responder, a_port_that_somebody_else_has_is_named),
-    };
-    return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
 }

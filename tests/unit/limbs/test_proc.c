@@ -1,7 +1,10 @@
 /* tests/unit/limbs/test_proc.c: who descends from whom, and who listens, as /proc tells it. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,8 +21,13 @@
 #include "agent/reach/proc.h"
 #include "tests/unit/limbs/rig.h"
 
-/* A process that listens on a port of the kernel's choice and says which; family AF_UNSPEC: on
- * none. */
+/* Below those that the kernel gives out (ip_local_port_range(7)). */
+#define FIRST_PORT 12000
+#define PORTS 20000
+
+/* A process that listens on a port and says which; family AF_UNSPEC: on none. The port is none of
+ * the kernel's choice: to others' sockets it gives the same one as their own end at that moment,
+ * and their connections would be counted, too. */
 static pid_t child(int family, uint16_t *ret_port, const char *name)
 {
     int pipe_fds[2];
@@ -35,10 +44,13 @@ static pid_t child(int family, uint16_t *ret_port, const char *name)
         prctl(PR_SET_NAME, name, 0, 0, 0);
         if (family != AF_UNSPEC) {
             int fd = socket(family, SOCK_STREAM, 0);
-            /* Both families have the port in the same place. */
-            if (bind(fd, (struct sockaddr *)&any, n) == 0 && listen(fd, 4) == 0 &&
-                getsockname(fd, (struct sockaddr *)&any, &n) == 0) {
-                port = ntohs(any.sin6_port);
+            uint16_t wanted = (uint16_t)(FIRST_PORT + getpid() % PORTS);
+            for (int i = 0; i < PORTS && port == 0; i++) {
+                wanted = (uint16_t)(wanted == FIRST_PORT + PORTS - 1 ? FIRST_PORT : wanted + 1);
+                any.sin6_port = htons(wanted); /* both families have it in the same place */
+                if (bind(fd, (struct sockaddr *)&any, n) == 0 && listen(fd, 4) == 0) {
+                    port = wanted;
+                }
             }
         }
         (void)!write(pipe_fds[1], &port, sizeof port);
@@ -75,7 +87,6 @@ static bool listens(pid_t root, uint16_t port)
 
 TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
 {
-    NO_FIXTURE;
     uint16_t v4;
     uint16_t v6;
     uint16_t strange;
@@ -109,7 +120,6 @@ TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
 
 TEST(proc, one_socket_serves_every_question)
 {
-    NO_FIXTURE;
     uint16_t port;
     pid_t pid = child(AF_INET, &port, "a");
     int diag = -1;
@@ -128,7 +138,6 @@ TEST(proc, one_socket_serves_every_question)
 
 TEST(proc, a_socket_that_is_bound_or_connected_does_not_listen)
 {
-    NO_FIXTURE;
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof name;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -149,7 +158,6 @@ TEST(proc, a_socket_that_is_bound_or_connected_does_not_listen)
 
 TEST(proc, a_hundred_listeners_do_not_hide_one)
 {
-    NO_FIXTURE;
     enum { MANY = 300 };
     int fds[MANY];
     uint16_t ports[MANY];
@@ -178,14 +186,13 @@ TEST(proc, a_hundred_listeners_do_not_hide_one)
 /* Its sockets are in another table, which only its own /proc shows. */
 TEST(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there)
 {
-    NO_FIXTURE;
     uint16_t port;
     pid_t pid = child(AF_INET, &port, "elsewhere");
     bool there = port && listens(pid, port);
     bool here = port && (proc_port_listens(port) || listens(getpid(), port));
     end(pid);
     if (!port) {
-        skip(); /* takes privileges */
+        SKIP("making a network namespace takes privileges");
     }
     assert_true(there);
     assert_false(here);
@@ -231,7 +238,6 @@ static pid_t caller(int family, uint8_t host, uint16_t port)
 
 TEST(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them)
 {
-    NO_FIXTURE;
     uint16_t port;
     uint16_t other;
     pid_t listener = child(AF_INET, &port, "listener");
@@ -267,11 +273,10 @@ TEST(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them)
 
 TEST(proc, a_connection_of_ipv4_by_a_socket_of_ipv6_counts_like_any)
 {
-    NO_FIXTURE;
     uint16_t port;
     int v6 = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (v6 < 0) {
-        skip();
+        SKIP("this machine has no IPv6");
     }
     close(v6);
     pid_t listener = child(AF_INET, &port, "listener");
@@ -293,10 +298,17 @@ static bool collect(void *ctx, pid_t pid, pid_t session)
     return false;
 }
 
+/* Returns how many were found alive. */
+static size_t kill_below(pid_t root, pid_t *ret_stuck)
+{
+    size_t alive;
+    assert_int_equal(proc_signal_descendants(root, SIGKILL, NULL, NULL, &alive, ret_stuck), 0);
+    return alive;
+}
+
 TEST(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree)
 {
     static const char *const names[] = {"a b", ") S 1 1 1", "((", "x) Z 0 (", ""};
-    NO_FIXTURE;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         pid_t pid = child(AF_UNSPEC, NULL, names[i]);
         pid_t wanted = pid;
@@ -305,7 +317,7 @@ TEST(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree)
         assert_int_equal(proc_signal_descendants(getpid(), 0, collect, &wanted, &alive, &stuck), 0);
         assert_int_equal(wanted, 0);
         assert_int_equal(alive, 0); /* nobody was picked */
-        assert_int_equal(proc_kill_descendants(getpid(), &stuck), 1);
+        assert_int_equal(kill_below(getpid(), &stuck), 1);
         assert_int_equal(stuck, 0);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
     }
@@ -313,26 +325,161 @@ TEST(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree)
 
 TEST(proc, zombies_do_not_count_and_strangers_live)
 {
-    NO_FIXTURE;
     pid_t stuck;
     pid_t root = child(AF_UNSPEC, NULL, "root");
     pid_t stranger = child(AF_UNSPEC, NULL, "stranger");
-    assert_int_equal(proc_kill_descendants(root, &stuck), 0);
+    assert_int_equal(kill_below(root, &stuck), 0);
     assert_false(rig_is_gone(stranger));
     kill(root, SIGKILL);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)root, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(proc_kill_descendants(getpid(), &stuck), 1); /* the stranger */
+    assert_int_equal(kill_below(getpid(), &stuck), 1); /* the stranger */
     assert_int_equal(waitpid(root, NULL, 0), root);
     assert_int_equal(waitpid(stranger, NULL, 0), stranger);
-    assert_int_equal(proc_kill_descendants(getpid(), &stuck), 0);
+    assert_int_equal(kill_below(getpid(), &stuck), 0);
+}
+
+/* What /proc lists in place of what is there: this process so many times. */
+static struct {
+    size_t left;
+    pid_t pid;
+} listed;
+
+ssize_t __real_getdents64(int fd, void *buffer, size_t n);
+ssize_t __wrap_getdents64(int fd, void *buffer, size_t n);
+ssize_t __wrap_getdents64(int fd, void *buffer, size_t n)
+{
+    struct dirent64 entry = {.d_reclen = 40};
+    size_t at = 0;
+    if (!listed.pid) {
+        return __real_getdents64(fd, buffer, n);
+    }
+    snprintf(entry.d_name, 16, "%d", (int)listed.pid);
+    for (; listed.left > 0 && at + entry.d_reclen <= n; listed.left--, at += entry.d_reclen) {
+        memcpy((char *)buffer + at, &entry, entry.d_reclen);
+    }
+    return (ssize_t)at;
+}
+
+TEST(proc, more_processes_than_there_is_room_for_at_hand_are_all_found)
+{
+    enum { COUNT = 5000 };
+    pid_t stuck;
+    size_t alive = 0;
+    pid_t pid = child(AF_UNSPEC, NULL, "a");
+    listed.pid = pid;
+    listed.left = COUNT;
+    assert_int_equal(proc_signal_descendants(getpid(), 0, NULL, NULL, &alive, &stuck), 0);
+    listed.pid = 0;
+    assert_int_equal(alive, COUNT);
+    end(pid);
+}
+
+/* A child with this number, which waits; -1. */
+static pid_t child_numbered(pid_t pid)
+{
+    struct clone_args args = {
+        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
+    pid_t made = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (made == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            pause();
+        }
+    }
+    return made;
+}
+
+/* Where the numbers have been used up once, a child may have a lower one than its parent. */
+TEST(proc, a_child_with_a_lower_number_than_its_parent_is_found)
+{
+    int made[2];
+    pid_t lower = -1;
+    pid_t stuck;
+    assert_int_equal(pipe2(made, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int below = 1; lower < 0 && below < 300; below++) {
+            lower = child_numbered(getpid() - below);
+        }
+        (void)!write(made[1], &lower, sizeof lower);
+        for (;;) {
+            pause();
+        }
+    }
+    assert_int_equal(read(made[0], &lower, sizeof lower), sizeof lower);
+    size_t n = kill_below(getpid(), &stuck);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(made[0]);
+    close(made[1]);
+    if (lower < 0) {
+        SKIP("it takes root to choose the number of a process");
+    }
+    assert_int_equal(n, 2);
+}
+
+/* Its number has become another's by the time that the signal is sent. */
+static bool replace(void *ctx, pid_t pid, pid_t session)
+{
+    (void)session;
+    end(pid);
+    nanosleep(&(struct timespec){.tv_nsec = 30000000},
+              NULL); /* starts are told by ticks of 10 ms */
+    *(pid_t *)ctx = child_numbered(pid);
+    return true;
+}
+
+TEST(proc, who_has_the_number_of_one_that_has_ended_is_left_alone)
+{
+    pid_t other = 0;
+    pid_t stuck;
+    size_t alive;
+    (void)child(AF_UNSPEC, NULL, "a");
+    assert_int_equal(proc_signal_descendants(getpid(), SIGKILL, replace, &other, &alive, &stuck),
+                     0);
+    if (other < 0) {
+        SKIP("it takes root to choose the number of a process");
+    }
+    assert_int_equal(alive, 1);
+    int status = -1;
+    kill(other, SIGTERM);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, SIGTERM);
+}
+
+static void *wait_for_ever(void *arg)
+{
+    for (;;) {
+        pause();
+    }
+    return arg;
+}
+
+/* Its first thread has ended, and is shown as a zombie; the others run on. */
+TEST(proc, a_process_without_its_first_thread_is_alive)
+{
+    pid_t stuck;
+    pid_t pid = fork();
+    if (pid == 0) {
+        pthread_t thread;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)pthread_create(&thread, NULL, wait_for_ever, NULL);
+        syscall(SYS_exit, 0); /* of this thread alone */
+    }
+    int64_t give_up = rig_ms() + RIG_PATIENCE_MS;
+    while (!rig_has_state(pid, 'Z') && rig_ms() < give_up) {
+        sched_yield();
+    }
+    assert_int_equal(kill_below(getpid(), &stuck), 1);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 /* Ten sessions below each other, thirty processes in each. */
 TEST(proc, a_deep_and_wide_tree_is_killed_whole)
 {
-    NO_FIXTURE;
-    assert_int_equal(proc_become_subreaper(), 0);
+    struct tfe_why why;
+    assert_int_equal(proc_become_subreaper(&why), 0);
     int done[2];
     assert_int_equal(pipe2(done, O_CLOEXEC), 0);
     pid_t pid = fork();
@@ -383,21 +530,4 @@ TEST(proc, a_deep_and_wide_tree_is_killed_whole)
     assert_int_equal(errno, ECHILD);
     close(done[0]);
     close(done[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(proc, a_listening_descendant_is_found_and_a_stranger_is_not),
-        STORY(proc, one_socket_serves_every_question),
-        STORY(proc, a_socket_that_is_bound_or_connected_does_not_listen),
-        STORY(proc, a_hundred_listeners_do_not_hide_one),
-        STORY(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there),
-        STORY(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them),
-        STORY(proc, a_connection_of_ipv4_by_a_socket_of_ipv6_counts_like_any),
-        STORY(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree),
-        STORY(proc, zombies_do_not_count_and_strangers_live),
-        STORY(proc, a_deep_and_wide_tree_is_killed_whole),
-    };
-    return cmocka_run_group_tests_name("proc", tests, NULL, NULL);
 }

@@ -7,20 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/guard/guard_spawn.h"
 #include "agent/guard/guard_state.h"
-#include "agent/settings.h"
 #include "agent/trainers/environment.h"
 #include "agent/trainers/standby.h"
 #include "tests/unit/limbs/rig.h"
 
 #define STANDBY GUARD_STANDBY_SLOT
-#define STANDBY_STORY(story) cmocka_unit_test_setup_teardown(standby__##story, setup, teardown)
-
 extern char **environ;
 
 static int setup(void **state)
@@ -55,7 +52,9 @@ static int give_start(struct rig *rig, const char *script)
 
 #define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
 
-TEST(standby, a_sweep_leaves_it_alone_and_ends_all_others)
+#define FIXTURE setup, teardown
+
+TEST_IN(standby, a_sweep_leaves_it_alone_and_ends_all_others)
 {
     struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
@@ -77,7 +76,7 @@ TEST(standby, a_sweep_leaves_it_alone_and_ends_all_others)
     assert_int_equal(rig->slots[0].error, ETIME);
 }
 
-TEST(standby, a_sweep_ends_it_once_it_is_a_trainer)
+TEST_IN(standby, a_sweep_ends_it_once_it_is_a_trainer)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; while :; do sleep 1000; done");
@@ -93,7 +92,37 @@ TEST(standby, a_sweep_ends_it_once_it_is_a_trainer)
     assert_int_equal(rig->slots[STANDBY].exited, 0);
 }
 
-TEST(standby, one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one)
+TEST_IN(standby, one_that_a_sweep_kills_before_it_took_the_start_is_not_replaced)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    assert_int_equal(give_start(rig, "echo started"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_int_equal(rig->slots[0].spawned, 1);
+    assert_int_equal(rig->slots[0].exited, 1);
+}
+
+TEST_IN(standby, the_next_may_warm_up_in_its_slot_and_while_the_fence_has_passed)
+{
+    struct rig *rig = *state;
+    for (int round = 1; round <= 2; round++) {
+        start_standby(rig, "printf W >&3; sleep 0.01; printf T >&3; exit 0");
+        RIG_UNTIL(rig, rig->slots[STANDBY].warm == round);
+        assert_int_equal(give_start(rig, "exit 0"), 0);
+        RIG_UNTIL(rig, rig->slots[0].exited == round);
+    }
+    guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+    guard_link_sweep(rig->link); /* or it would start while the fence still kills */
+    RIG_UNTIL(rig, rig->fenced && rig->swept);
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm == 3);
+    assert_int_equal(rig->slots[STANDBY].failed, 0);
+}
+
+TEST_IN(standby, one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one)
 {
     struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
@@ -109,7 +138,7 @@ TEST(standby, one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one)
     assert_int_equal(rig->slots[0].exited, 1);
 }
 
-TEST(standby, one_that_is_dead_already_is_replaced_by_a_plain_one)
+TEST_IN(standby, one_that_is_dead_already_is_replaced_by_a_plain_one)
 {
     struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
@@ -120,7 +149,7 @@ TEST(standby, one_that_is_dead_already_is_replaced_by_a_plain_one)
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
 }
 
-TEST(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
+TEST_IN(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
 {
     struct rig *rig = *state;
     start_standby(rig, "sleep 0.1; printf 'Cno such module' >&3; exit 0");
@@ -132,7 +161,35 @@ TEST(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
     assert_string_equal(rig->slots[0].why, "no such module");
 }
 
-TEST(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
+TEST_IN(standby, what_it_said_before_is_no_part_of_what_it_says)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf 'Ca long sentence' >&3; sleep 0.05; printf 'Cno' >&3; sleep 1000");
+    RIG_UNTIL(rig, rig->slots[STANDBY].cold && strcmp(rig->slots[STANDBY].why, "no") == 0);
+}
+
+/* Or what it becomes would sit in a group that counts as left behind. */
+TEST(standby, its_group_goes_along_and_is_not_left)
+{
+    static struct guard g = {
+        .slots[STANDBY] = {.state = SLOT_RUNNING, .report = -1, .group = 5, .is_standby = true},
+        .groups = {.dir = -1, .state[4] = GROUP_OWNED}};
+    struct guard_order order = {.word = GUARD_SPAWN};
+    const int fds[GUARD_FDS] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    g.slots[STANDBY].pid = getpid();
+    g.slots[STANDBY].control = pair[0];
+    hand_over(&g, &g.slots[0], &g.slots[STANDBY], &order, fds);
+    assert_int_equal(g.slots[0].group, 5);
+    assert_int_equal(g.slots[STANDBY].state, SLOT_EMPTY);
+    assert_int_equal(g.groups.state[4], GROUP_OWNED);
+    slot_reset(&g, &g.slots[0]);
+    assert_int_equal(g.groups.state[4], GROUP_LEFT);
+    close(pair[1]);
+}
+
+TEST_IN(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; exit 9");
@@ -164,7 +221,7 @@ static int check_threads(pid_t pid, int nice, bool is_idle)
     return n;
 }
 
-TEST(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does)
+TEST_IN(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does)
 {
     struct rig *rig = *state;
     int own = getpriority(PRIO_PROCESS, 0);
@@ -185,7 +242,7 @@ TEST(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does
 
 /* --- the whole way, with Python --------------------------------------------------------------- */
 
-static void nothing_told(void *ctx, uint32_t local, uint32_t pid)
+static void nothing_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
 {
     (void)ctx;
     (void)local;
@@ -197,7 +254,7 @@ static void nothing_settled(void *ctx)
     (void)ctx;
 }
 
-TEST(standby, tf_config_of_ten_thousand_members_reaches_the_script)
+TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
 {
     enum { MEMBERS = 10000 };
     struct rig *rig = *state;
@@ -220,22 +277,20 @@ TEST(standby, tf_config_of_ten_thousand_members_reaches_the_script)
                                  .nproc = 1,
                                  .told = nothing_told,
                                  .settled = nothing_settled};
-    struct standbys *standbys;
-    assert_int_equal(standbys_new(&wish, &standbys), 0);
+    struct standbys *standbys = standbys_new(&wish);
     standbys_guard(standbys, rig->link);
     struct msg_row *rows = calloc(MEMBERS, sizeof *rows);
     for (uint32_t i = 0; i < MEMBERS; i++) {
         rows[i] = (struct msg_row){.host = "worker.example.org", .port = 40000};
     }
-    struct trainer_place place = {
-        .job = "j", .node = "n", .run = 1, .epoch = 1, .rows = rows, .n_rows = MEMBERS, .nproc = 1};
+    struct agent_place node = {.run = 1, .epoch = 1, .rows = rows, .n_rows = MEMBERS};
+    struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
     char **env;
-    assert_int_equal(environment_new((const char *const *)environ, &agent_options, &place, &env),
-                     0);
+    assert_int_equal(environment_new((const char *const *)environ, &place, &env), 0);
     struct spawn_spec spec = {.argv = (const char *const *)command.argv,
                               .envp = (const char *const *)env};
-    bool is_handed;
-    assert_int_equal(standbys_spawn(standbys, 0, &spec, rig->out[1], STDERR_FILENO, &is_handed), 0);
+    const char *how;
+    assert_int_equal(standbys_spawn(standbys, 0, &spec, rig->out[1], STDERR_FILENO, &how), 0);
     char line[64];
     rig_line(rig, line, sizeof line);
     assert_string_equal(line, "10000 True");
@@ -246,19 +301,4 @@ TEST(standby, tf_config_of_ten_thousand_members_reaches_the_script)
     standbys_free(standbys);
     command_done(&command);
     unlink(script);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STANDBY_STORY(a_sweep_leaves_it_alone_and_ends_all_others),
-        STANDBY_STORY(a_sweep_ends_it_once_it_is_a_trainer),
-        STANDBY_STORY(one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one),
-        STANDBY_STORY(one_that_is_dead_already_is_replaced_by_a_plain_one),
-        STANDBY_STORY(one_that_says_that_it_cannot_is_replaced_by_a_plain_one),
-        STANDBY_STORY(one_that_took_the_start_and_fails_is_a_trainer_that_failed),
-        STANDBY_STORY(it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does),
-        STANDBY_STORY(tf_config_of_ten_thousand_members_reaches_the_script),
-    };
-    return cmocka_run_group_tests_name("standby", tests, NULL, NULL);
 }

@@ -37,31 +37,25 @@ static int end(void **state)
     return 0;
 }
 
-TEST(channel, handshake_tells_each_side_of_the_other)
+#define FIXTURE make, end
+
+TEST_IN(channel, handshake_tells_the_server_who_it_is)
 {
-    NO_FIXTURE;
     world_connect(&world);
     assert_int_equal(world.client.established, 1);
     assert_int_equal(world.server.established, 1);
-    assert_int_equal(world.client.role, TOKEN_AGENT);
-    assert_int_equal(world.server.role, TOKEN_AGENT);
-    assert_int_equal(channel_peer_facts(world.client.ch)->boot_nonce, 0x5e4e4);
-    assert_int_equal(channel_peer_facts(world.server.ch)->boot_nonce, 0xc11e47);
+    assert_null(world.client.by);
+    assert_int_equal(world.server.by->role, PRINCIPAL_AGENT);
+    assert_memory_equal(world.server.by->key_id, world.token.key_id, TOKEN_KEY_ID_BYTES);
 
-    struct sockaddr_storage ends[4];
-    assert_true(channel_local_address(world.client.ch, &ends[0]));
-    assert_true(channel_peer_address(world.server.ch, &ends[1]));
-    assert_true(channel_local_address(world.server.ch, &ends[2]));
-    assert_true(channel_peer_address(world.client.ch, &ends[3]));
-    assert_memory_equal(&ends[0], &ends[1], sizeof(struct sockaddr_in));
-    assert_memory_equal(&ends[2], &ends[3], sizeof(struct sockaddr_in));
-    const struct sockaddr_in *server = (const struct sockaddr_in *)&ends[2];
+    struct sockaddr_storage end;
+    assert_true(channel_local_address(world.server.ch, &end));
+    const struct sockaddr_in *server = (const struct sockaddr_in *)&end;
     assert_int_equal(ntohs(server->sin_port), listener_port(world.listener));
 }
 
-TEST(channel, sockets_are_prompt_watched_and_not_inherited)
+TEST_IN(channel, sockets_are_prompt_watched_and_not_inherited)
 {
-    NO_FIXTURE;
     world_connect(&world);
     unsigned seen = 0;
     for (int fd = 0; fd < 256; fd++) {
@@ -83,9 +77,8 @@ TEST(channel, sockets_are_prompt_watched_and_not_inherited)
     assert_int_equal(seen, 2);
 }
 
-TEST(channel, the_server_is_established_by_the_first_frame_and_not_before)
+TEST_IN(channel, the_server_is_established_by_the_first_frame_and_not_before)
 {
-    NO_FIXTURE;
     world_dial(&world, "127.0.0.1", listener_port(world.listener));
     assert_int_equal(side_send(&world.client, renew(1)), TFE_ESTATE);
     RUN_UNTIL(&world, world.client.established == 1);
@@ -100,9 +93,8 @@ TEST(channel, the_server_is_established_by_the_first_frame_and_not_before)
     RUN_UNTIL(&world, world.client.messages == 1);
 }
 
-TEST(channel, a_name_is_resolved_while_the_loop_runs)
+TEST_IN(channel, a_name_is_resolved_while_the_loop_runs)
 {
-    NO_FIXTURE;
     world.client.on_established = send_renew_1;
     world_dial(&world, "localhost", listener_port(world.listener));
     RUN_UNTIL(&world, world.server.messages == 1);
@@ -113,9 +105,8 @@ static void answer(struct side *side, const struct tfe_msg *msg)
     assert_int_equal(side_send(side, renewed(msg->u.renew.number)), 0);
 }
 
-TEST(channel, a_burst_arrives_in_order_and_leaves_in_few_writes)
+TEST_IN(channel, a_burst_arrives_in_order_and_leaves_in_few_writes)
 {
-    NO_FIXTURE;
     world_connect(&world);
     world.server.on_message = answer;
     writes = 0;
@@ -133,9 +124,8 @@ TEST(channel, a_burst_arrives_in_order_and_leaves_in_few_writes)
     assert_in_range(writes, 2, 40);
 }
 
-TEST(channel, frames_of_one_turn_leave_in_one_write)
+TEST_IN(channel, frames_of_one_turn_leave_in_one_write)
 {
-    NO_FIXTURE;
     world_connect(&world);
     world_settle(&world);
     writes = 0;
@@ -157,9 +147,8 @@ static void push_and_want_drained(struct side *side, const struct tfe_msg *msg)
     channel_want_drained(side->ch);
 }
 
-TEST(channel, drained_comes_though_the_socket_was_full_when_it_was_asked_for_in_a_callback)
+TEST_IN(channel, drained_comes_though_the_socket_was_full_when_it_was_asked_for_in_a_callback)
 {
-    NO_FIXTURE;
     world_connect(&world);
     world.server.on_message = push_and_want_drained;
     assert_int_equal(side_send(&world.client, renew(2)), 0);
@@ -168,9 +157,8 @@ TEST(channel, drained_comes_though_the_socket_was_full_when_it_was_asked_for_in_
     assert_int_equal(world.server.drained, 1);
 }
 
-TEST(channel, drained_comes_though_another_write_has_emptied_the_queue)
+TEST_IN(channel, drained_comes_though_another_write_has_emptied_the_queue)
 {
-    NO_FIXTURE;
     world_connect(&world);
     push_and_want_drained(&world.server, NULL);
     assert_true(channel_push(world.server.ch));
@@ -185,7 +173,8 @@ static void send_table(struct side *side, uint32_t n)
     struct msg_row *rows = calloc(n, sizeof *rows);
     assert_non_null(rows);
     for (uint32_t i = 0; i < n; i++) {
-        rows[i] = (struct msg_row){i, "a-host-with-a-name-of-usual-length.example", 40000};
+        rows[i] = (struct msg_row){i, "a-host-with-a-name-of-usual-length.example", 40000,
+                                   TASK_WORKER, 0};
     }
     const struct msg_table table = {.epoch = 1, .world = n, .rows = rows, .n_rows = n};
     for (size_t first = 0; first < n;) {
@@ -202,9 +191,8 @@ static void send_table(struct side *side, uint32_t n)
     free(rows);
 }
 
-TEST(channel, the_largest_table_passes_and_small_ones_go_by_themselves)
+TEST_IN(channel, the_largest_table_passes_and_small_ones_go_by_themselves)
 {
-    NO_FIXTURE;
     world_connect(&world);
     send_table(&world.server, MSG_NODES_MAX);
     assert_true(world.server.bytes > 8 * (uint64_t)LIMIT_QUEUE_BYTES);
@@ -212,16 +200,15 @@ TEST(channel, the_largest_table_passes_and_small_ones_go_by_themselves)
     RUN_UNTIL(&world, world.client.number == 1);
     assert_int_equal(world.client.rows, MSG_NODES_MAX);
 
-    const struct msg_row row = {0, "h", 1};
+    const struct msg_row row = {0, "h", 1, TASK_WORKER, 0};
     const struct tfe_msg table = {.type = MSG_TABLE,
                                   .u.table = {.epoch = 1, .world = 1, .rows = &row, .n_rows = 1}};
     assert_int_equal(side_send(&world.server, table), 0);
     RUN_UNTIL(&world, world.client.rows == MSG_NODES_MAX + 1);
 }
 
-TEST(channel, bytes_that_come_one_by_one_make_the_same_messages)
+TEST_IN(channel, bytes_that_come_one_by_one_make_the_same_messages)
 {
-    NO_FIXTURE;
     wire_make(&wire, &world, 1);
     world_connect_to(&world, listener_port(wire.listener));
     for (uint64_t i = 2; i <= 60; i++) {
@@ -237,9 +224,8 @@ TEST(channel, bytes_that_come_one_by_one_make_the_same_messages)
     wire_end(&wire);
 }
 
-TEST(channel, pieces_of_every_size_make_the_same_messages)
+TEST_IN(channel, pieces_of_every_size_make_the_same_messages)
 {
-    NO_FIXTURE;
     /* 3 and 29 end pieces within headers and frames, 16385 and 16403 around the largest frame. */
     static const size_t steps[] = {3, 29, 4097, 16385, 16403, 65536};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
@@ -255,9 +241,8 @@ TEST(channel, pieces_of_every_size_make_the_same_messages)
     }
 }
 
-TEST(channel, what_a_later_version_says_is_counted_and_ignored)
+TEST_IN(channel, what_a_later_version_says_is_counted_and_ignored)
 {
-    NO_FIXTURE;
     world_connect(&world);
     static const uint8_t later[] = {250, 1, 2, 3};
     assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, later, sizeof later)), 0);
@@ -268,9 +253,8 @@ TEST(channel, what_a_later_version_says_is_counted_and_ignored)
     assert_int_equal(channel_unknown_messages(world.client.ch), 0);
 }
 
-TEST(channel, a_first_frame_of_a_later_version_establishes)
+TEST_IN(channel, a_first_frame_of_a_later_version_establishes)
 {
-    NO_FIXTURE;
     static const uint8_t later[] = {250};
     world_dial(&world, "127.0.0.1", listener_port(world.listener));
     RUN_UNTIL(&world, world.client.established == 1);
@@ -280,9 +264,8 @@ TEST(channel, a_first_frame_of_a_later_version_establishes)
     assert_int_equal(channel_unknown_messages(world.server.ch), 1);
 }
 
-TEST(channel, sizes_that_no_frame_has_are_refused)
+TEST_IN(channel, sizes_that_no_frame_has_are_refused)
 {
-    NO_FIXTURE;
     static uint8_t plain[SEAL_PLAIN_MAX + 1] = {250};
     world_connect(&world);
     assert_int_equal(INSIDE(channel_send_encoded(world.client.ch, plain, 0)), TFE_EINVAL);
@@ -306,9 +289,8 @@ static bool keep_sending(uint64_t *next, uint64_t last)
     return world.server.number == last;
 }
 
-TEST(channel, keys_change_on_the_way_and_nobody_notices)
+TEST_IN(channel, keys_change_on_the_way_and_nobody_notices)
 {
-    NO_FIXTURE;
     world_connect(&world);
     const uint64_t last = 2 * SEAL_REKEY_FRAMES + 100;
     uint64_t next = 2;
@@ -316,11 +298,10 @@ TEST(channel, keys_change_on_the_way_and_nobody_notices)
     assert_int_equal(world.server.disorder, 0);
 }
 
-TEST(channel, an_idle_one_costs_less_than_two_kibibytes)
+TEST_IN(channel, an_idle_one_costs_less_than_two_kibibytes)
 {
-    NO_FIXTURE;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* their allocators add their own */
+    SKIP("a sanitizer's allocator adds its own memory");
 #endif
     enum { PAIRS = 100 };
     static struct side clients[PAIRS];
@@ -343,28 +324,4 @@ TEST(channel, an_idle_one_costs_less_than_two_kibibytes)
         channel_free(clients[i].ch);
         channel_free(servers[i].ch);
     }
-}
-
-int main(void)
-{
-#define IN_WORLD(story) cmocka_unit_test_setup_teardown(channel__##story, make, end)
-    const struct CMUnitTest tests[] = {
-        IN_WORLD(handshake_tells_each_side_of_the_other),
-        IN_WORLD(sockets_are_prompt_watched_and_not_inherited),
-        IN_WORLD(the_server_is_established_by_the_first_frame_and_not_before),
-        IN_WORLD(a_name_is_resolved_while_the_loop_runs),
-        IN_WORLD(a_burst_arrives_in_order_and_leaves_in_few_writes),
-        IN_WORLD(frames_of_one_turn_leave_in_one_write),
-        IN_WORLD(drained_comes_though_the_socket_was_full_when_it_was_asked_for_in_a_callback),
-        IN_WORLD(drained_comes_though_another_write_has_emptied_the_queue),
-        IN_WORLD(the_largest_table_passes_and_small_ones_go_by_themselves),
-        IN_WORLD(bytes_that_come_one_by_one_make_the_same_messages),
-        IN_WORLD(pieces_of_every_size_make_the_same_messages),
-        IN_WORLD(what_a_later_version_says_is_counted_and_ignored),
-        IN_WORLD(a_first_frame_of_a_later_version_establishes),
-        IN_WORLD(sizes_that_no_frame_has_are_refused),
-        IN_WORLD(keys_change_on_the_way_and_nobody_notices),
-        IN_WORLD(an_idle_one_costs_less_than_two_kibibytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

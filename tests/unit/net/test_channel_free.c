@@ -71,9 +71,10 @@ static bool both_gone(void)
     return !world.client.ch && !world.server.ch;
 }
 
-TEST(channel_free, in_the_clients_established)
+#define FIXTURE make, end
+
+TEST_IN(channel_free, in_the_clients_established)
 {
-    NO_FIXTURE;
     for (size_t i = 0; i < WAYS; i++) {
         fresh_world();
         world.client.on_established = ways[i];
@@ -86,9 +87,8 @@ TEST(channel_free, in_the_clients_established)
     }
 }
 
-TEST(channel_free, in_the_servers_established)
+TEST_IN(channel_free, in_the_servers_established)
 {
-    NO_FIXTURE;
     for (size_t i = 0; i < WAYS; i++) {
         fresh_world();
         world.client.on_established = send_renew_1;
@@ -104,9 +104,8 @@ TEST(channel_free, in_the_servers_established)
     }
 }
 
-TEST(channel_free, in_message_with_more_of_them_read_already)
+TEST_IN(channel_free, in_message_with_more_of_them_read_already)
 {
-    NO_FIXTURE;
     for (size_t i = 0; i < WAYS; i++) {
         fresh_world();
         world_connect(&world);
@@ -123,9 +122,8 @@ TEST(channel_free, in_message_with_more_of_them_read_already)
     }
 }
 
-TEST(channel_free, in_message_with_half_a_frame_kept)
+TEST_IN(channel_free, in_message_with_half_a_frame_kept)
 {
-    NO_FIXTURE;
     static struct wire wire;
     for (size_t i = 0; i < WAYS; i++) {
         fresh_world();
@@ -141,9 +139,8 @@ TEST(channel_free, in_message_with_half_a_frame_kept)
     }
 }
 
-TEST(channel_free, in_closed)
+TEST_IN(channel_free, in_closed)
 {
-    NO_FIXTURE;
     for (size_t i = 0; i < WAYS; i++) {
         fresh_world();
         world_connect(&world);
@@ -162,18 +159,16 @@ static void send_when_closed(struct side *side, const struct tfe_msg *msg)
     assert_int_equal(channel_unknown_messages(side->ch), 0);
 }
 
-TEST(channel_free, in_closed_anything_may_be_called)
+TEST_IN(channel_free, in_closed_anything_may_be_called)
 {
-    NO_FIXTURE;
     world_connect(&world);
     world.server.on_closed = send_when_closed;
     side_free(&world.client);
     RUN_UNTIL(&world, world.server.closed == 1);
 }
 
-TEST(channel_free, before_anything_has_happened)
+TEST_IN(channel_free, before_anything_has_happened)
 {
-    NO_FIXTURE;
     static const char *const hosts[] = {"127.0.0.1", "localhost", "no-such-host.invalid",
                                         "255.255.255.255"};
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
@@ -186,9 +181,8 @@ TEST(channel_free, before_anything_has_happened)
     channel_free(NULL);
 }
 
-TEST(channel_free, with_an_end_that_is_due)
+TEST_IN(channel_free, with_an_end_that_is_due)
 {
-    NO_FIXTURE;
     world_connect(&world);
     channel_finish(world.client.ch, HANDSHAKE_MS);
     side_free(&world.client);
@@ -204,20 +198,4 @@ TEST(channel_free, with_an_end_that_is_due)
     side_free(&world.server);
     world_settle(&world);
     assert_int_equal(world.server.closed, 0);
-}
-
-int main(void)
-{
-#define IN_WORLD(story) cmocka_unit_test_setup_teardown(channel_free__##story, make, end)
-    const struct CMUnitTest tests[] = {
-        IN_WORLD(in_the_clients_established),
-        IN_WORLD(in_the_servers_established),
-        IN_WORLD(in_message_with_more_of_them_read_already),
-        IN_WORLD(in_message_with_half_a_frame_kept),
-        IN_WORLD(in_closed),
-        IN_WORLD(in_closed_anything_may_be_called),
-        IN_WORLD(before_anything_has_happened),
-        IN_WORLD(with_an_end_that_is_due),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,9 +71,10 @@ static unsigned answered(void)
     return n;
 }
 
-TEST(channel_gate, a_turn_takes_so_many_handshakes_and_the_next_ones_the_rest)
+#define FIXTURE begin_storm, end_storm
+
+TEST_IN(channel_gate, a_turn_takes_so_many_handshakes_and_the_next_ones_the_rest)
 {
-    NO_FIXTURE;
     unsigned before = 0;
     unsigned turns = 0;
     while (before < STORM) {
@@ -86,9 +87,8 @@ TEST(channel_gate, a_turn_takes_so_many_handshakes_and_the_next_ones_the_rest)
     assert_true(turns >= STORM / LIMIT_HANDSHAKES_PER_TURN);
 }
 
-TEST(channel_gate, who_is_freed_or_goes_while_waiting_is_forgotten)
+TEST_IN(channel_gate, who_is_freed_or_goes_while_waiting_is_forgotten)
 {
-    NO_FIXTURE;
     assert_int_not_equal(event_base_loop(world.base, EVLOOP_ONCE), -1);
     for (size_t i = 0; i < STORM; i += 2) {
         channel_free(server_side[i]);
@@ -105,14 +105,44 @@ TEST(channel_gate, who_is_freed_or_goes_while_waiting_is_forgotten)
     assert_int_equal(n_closed, 1);
 }
 
-int main(void)
+TEST_IN(channel_gate, a_flight_that_lies_in_the_socket_is_seen_and_answered_in_its_turn)
 {
-    const struct CMUnitTest stories[] = {
-        cmocka_unit_test_setup_teardown(
-            channel_gate__a_turn_takes_so_many_handshakes_and_the_next_ones_the_rest, begin_storm,
-            end_storm),
-        cmocka_unit_test_setup_teardown(
-            channel_gate__who_is_freed_or_goes_while_waiting_is_forgotten, begin_storm, end_storm),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
+    for (size_t i = 0; i < STORM; i++) {
+        assert_true(channel_knocks(server_side[i]));
+        assert_true(channel_knocks(server_side[i]));
+    }
+    assert_int_equal(answered(), 0);
+    unsigned before = 0;
+    for (unsigned turns = 0; before < STORM; turns++) {
+        assert_int_not_equal(event_base_loop(world.base, EVLOOP_ONCE), -1);
+        assert_true(answered() - before <= LIMIT_HANDSHAKES_PER_TURN);
+        before = answered();
+        assert_true(turns < 10 * STORM);
+    }
+    assert_true(channel_knocks(server_side[0]));
+}
+
+TEST_IN(channel_gate, who_has_not_said_all_of_it_does_not_knock)
+{
+    /* The last one says its flight without the last byte first. */
+    channel_free(server_side[STORM - 1]);
+    assert_int_equal(close(client_side[STORM - 1]), 0);
+    int ends[2];
+    uint8_t request[HELLO_REQUEST_MAX];
+    size_t n;
+    struct hello_client *client;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    client_side[STORM - 1] = ends[0];
+    assert_int_equal(hello_client_start(&world.token, &world.client_facts, request, &n, &client),
+                     0);
+    hello_client_free(client);
+    struct channel **late = &server_side[STORM - 1];
+    assert_int_equal(channel_accept(world.base, ends[1], world.hello, &world.server_facts,
+                                    HANDSHAKE_MS, &storm_ops, late, late),
+                     0);
+    assert_false(channel_knocks(*late));
+    assert_int_equal(write(ends[0], request, n - 1), n - 1);
+    assert_false(channel_knocks(*late));
+    assert_int_equal(write(ends[0], request + n - 1, 1), 1);
+    assert_true(channel_knocks(*late));
 }

@@ -1,7 +1,10 @@
 /* tests/unit/net/test_dial.c: names with several addresses, and a resolver that takes its time. */
+#include <net/if.h>
 #include <netdb.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
 
 #include "common/net/clock.h"
 #include "tests/unit/net/wires.h"
@@ -98,17 +101,19 @@ static void dial(uint32_t timeout_ms)
         0);
 }
 
-static uint32_t peer_v4(void)
+/* The address at which the client has reached the server. */
+static uint32_t reached_v4(void)
 {
-    struct sockaddr_storage peer;
-    assert_true(channel_peer_address(world.client.ch, &peer));
-    assert_int_equal(peer.ss_family, AF_INET);
-    return ntohl(((struct sockaddr_in *)&peer)->sin_addr.s_addr);
+    struct sockaddr_storage end;
+    assert_true(channel_local_address(world.server.ch, &end));
+    assert_int_equal(end.ss_family, AF_INET);
+    return ntohl(((struct sockaddr_in *)&end)->sin_addr.s_addr);
 }
 
-TEST(dial, v4_comes_first_and_the_next_address_follows_a_refusal)
+#define FIXTURE make, end
+
+TEST_IN(dial, v4_comes_first_and_the_next_address_follows_a_refusal)
 {
-    NO_FIXTURE;
     /* Nobody listens on 127.0.0.9; what is v6 would be refused, too, and told first were it tried.
      */
     zone.addresses[0] = "::1";
@@ -116,12 +121,11 @@ TEST(dial, v4_comes_first_and_the_next_address_follows_a_refusal)
     zone.addresses[2] = "127.0.0.1";
     dial(HANDSHAKE_MS);
     RUN_UNTIL(&world, world.client.established == 1);
-    assert_int_equal(peer_v4(), INADDR_LOOPBACK);
+    assert_int_equal(reached_v4(), INADDR_LOOPBACK);
 }
 
-TEST(dial, when_all_fail_the_first_is_named)
+TEST_IN(dial, when_all_fail_the_first_is_named)
 {
-    NO_FIXTURE;
     zone.addresses[0] = "::1";
     zone.addresses[1] = "127.0.0.9";
     zone.addresses[2] = "127.0.0.8";
@@ -158,9 +162,8 @@ static void deaf_end(struct deaf *deaf)
     assert_int_equal(close(deaf->listening), 0);
 }
 
-TEST(dial, an_address_that_is_silent_gets_its_share_of_the_time_only)
+TEST_IN(dial, an_address_that_is_silent_gets_its_share_of_the_time_only)
 {
-    NO_FIXTURE;
     struct deaf deaf;
     deaf_make(&deaf, "127.0.0.9", listener_port(world.listener));
     zone.addresses[0] = "127.0.0.9";
@@ -170,13 +173,12 @@ TEST(dial, an_address_that_is_silent_gets_its_share_of_the_time_only)
     RUN_UNTIL(&world, world.client.established == 1 || world.client.closed == 1);
     assert_int_equal(world.client.established, 1);
     assert_in_range(tfe_mono_sub(clock_mono(), begun), 450, 950);
-    assert_int_equal(peer_v4(), INADDR_LOOPBACK);
+    assert_int_equal(reached_v4(), INADDR_LOOPBACK);
     deaf_end(&deaf);
 }
 
-TEST(dial, silence_everywhere_is_a_timeout)
+TEST_IN(dial, silence_everywhere_is_a_timeout)
 {
-    NO_FIXTURE;
     struct deaf deaf;
     deaf_make(&deaf, "127.0.0.9", listener_port(world.listener));
     zone.addresses[0] = "127.0.0.9";
@@ -208,9 +210,8 @@ static void wait_asked(int n)
     assert_int_equal(atomic_load(&zone.asked), n);
 }
 
-TEST(dial, the_loop_runs_while_the_resolver_thinks)
+TEST_IN(dial, the_loop_runs_while_the_resolver_thinks)
 {
-    NO_FIXTURE;
     zone.addresses[0] = "127.0.0.1";
     atomic_store(&zone.waits, true);
     dial(HANDSHAKE_MS);
@@ -221,9 +222,8 @@ TEST(dial, the_loop_runs_while_the_resolver_thinks)
     RUN_UNTIL(&world, world.client.established == 1);
 }
 
-TEST(dial, a_name_that_is_not_answered_in_time_is_a_timeout)
+TEST_IN(dial, a_name_that_is_not_answered_in_time_is_a_timeout)
 {
-    NO_FIXTURE;
     zone.addresses[0] = "127.0.0.1";
     atomic_store(&zone.waits, true);
     dial(30);
@@ -234,9 +234,8 @@ TEST(dial, a_name_that_is_not_answered_in_time_is_a_timeout)
     answer_all(1);
 }
 
-TEST(dial, an_answer_that_is_due_may_be_freed)
+TEST_IN(dial, an_answer_that_is_due_may_be_freed)
 {
-    NO_FIXTURE;
     zone.addresses[0] = "127.0.0.1";
     atomic_store(&zone.waits, true);
     dial(HANDSHAKE_MS);
@@ -253,9 +252,8 @@ TEST(dial, an_answer_that_is_due_may_be_freed)
     assert_int_equal(world.client.established + world.client.closed, 0);
 }
 
-TEST(dial, unanswered_questions_are_bounded)
+TEST_IN(dial, unanswered_questions_are_bounded)
 {
-    NO_FIXTURE;
     static struct side sides[10];
     zone.addresses[0] = "127.0.0.1";
     atomic_store(&zone.waits, true);
@@ -272,9 +270,8 @@ TEST(dial, unanswered_questions_are_bounded)
     answer_all(8);
 }
 
-TEST(dial, an_unknown_name_says_so)
+TEST_IN(dial, an_unknown_name_says_so)
 {
-    NO_FIXTURE;
     dial(HANDSHAKE_MS);
     RUN_UNTIL(&world, world.client.closed == 1);
     assert_int_equal(world.client.end, CHANNEL_UNREACHABLE);
@@ -290,9 +287,8 @@ static void open_something(struct side *side, const struct tfe_msg *msg)
     opened_when_closed = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-TEST(dial, a_failed_socket_is_closed_once)
+TEST_IN(dial, a_failed_socket_is_closed_once)
 {
-    NO_FIXTURE;
     /* Its number belongs to somebody else at once; a second close would be theirs. */
     zone.addresses[0] = "127.0.0.9";
     world.client.on_closed = open_something;
@@ -302,21 +298,53 @@ TEST(dial, a_failed_socket_is_closed_once)
     assert_int_equal(close(opened_when_closed), 0);
 }
 
+TEST_IN(dial, that_cannot_begin_leaves_nothing)
+{
+    world.client_facts.version_min = world.client_facts.version_max + 1;
+    assert_int_equal(
+        INSIDE(channel_connect(world.base, "127.0.0.1", 1, &world.token, &world.client_facts,
+                               HANDSHAKE_MS, &side_ops, &world.client, &world.client.ch)),
+        TFE_EINVAL);
+}
+
+/* In a network of its own, where the kernel can choose but one number for the near end of a
+ * connection: that of a server that is not there. */
+static int dial_itself(void)
+{
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int range = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC);
+    if (ioctl(fd, SIOCSIFFLAGS, &lo) != 0 || range < 0) {
+        return 77;
+    }
+    world_make(&world);
+    if (write(range, "40000 40000", 11) != 11) {
+        return 77;
+    }
+    assert_int_equal(channel_connect(world.base, "127.0.0.1", 40000, &world.token,
+                                     &world.client_facts, HANDSHAKE_MS, &side_ops, &world.client,
+                                     &world.client.ch),
+                     0);
+    RUN_UNTIL(&world, world.client.closed == 1);
+    return world.client.end == CHANNEL_UNREACHABLE ? 0 : 1;
+}
+
+TEST(dial, does_not_take_itself_for_the_server)
+{
+    int status;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(unshare(CLONE_NEWNET) != 0 ? 77 : dial_itself());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        SKIP("making a network namespace takes privileges");
+    }
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     (void)sem_init(&zone.go, 0, 0);
-#define IN_WORLD(story) cmocka_unit_test_setup_teardown(dial__##story, make, end)
-    const struct CMUnitTest tests[] = {
-        IN_WORLD(v4_comes_first_and_the_next_address_follows_a_refusal),
-        IN_WORLD(when_all_fail_the_first_is_named),
-        IN_WORLD(an_address_that_is_silent_gets_its_share_of_the_time_only),
-        IN_WORLD(silence_everywhere_is_a_timeout),
-        IN_WORLD(the_loop_runs_while_the_resolver_thinks),
-        IN_WORLD(a_name_that_is_not_answered_in_time_is_a_timeout),
-        IN_WORLD(an_answer_that_is_due_may_be_freed),
-        IN_WORLD(unanswered_questions_are_bounded),
-        IN_WORLD(an_unknown_name_says_so),
-        IN_WORLD(a_failed_socket_is_closed_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return stories_run(NULL, NULL);
 }

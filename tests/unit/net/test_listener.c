@@ -15,8 +15,7 @@ static struct {
     unsigned accepted;
     unsigned in_turn;
     unsigned most_in_turn;
-    unsigned pause_at; /* 0 never */
-    unsigned free_at;
+    unsigned free_at; /* 0 never */
     int family;
 } seen;
 
@@ -30,9 +29,6 @@ static void on_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t 
     seen.family = peer->sa_family;
     seen.accepted++;
     seen.in_turn++;
-    if (seen.accepted == seen.pause_at) {
-        listener_pause(listener);
-    }
     if (seen.accepted == seen.free_at) {
         listener_free(listener);
         listener_free(NULL);
@@ -79,9 +75,10 @@ static void turn(void)
     }
 }
 
-TEST(listener, says_on_which_port_it_listens)
+#define FIXTURE make, end
+
+TEST_IN(listener, says_on_which_port_it_listens)
 {
-    NO_FIXTURE;
     assert_true(listener_port(listener) > 0);
     connect_some(3);
     turn();
@@ -89,9 +86,8 @@ TEST(listener, says_on_which_port_it_listens)
     assert_int_equal(seen.family, AF_INET);
 }
 
-TEST(listener, a_used_port_is_named_in_the_sentence)
+TEST_IN(listener, a_used_port_is_named_in_the_sentence)
 {
-    NO_FIXTURE;
     struct listener *second = NULL;
     struct tfe_why why;
     char want[64];
@@ -103,9 +99,8 @@ TEST(listener, a_used_port_is_named_in_the_sentence)
     assert_null(second);
 }
 
-TEST(listener, addresses_that_are_none_or_elsewhere_are_refused)
+TEST_IN(listener, addresses_that_are_none_or_elsewhere_are_refused)
 {
-    NO_FIXTURE;
     struct listener *second = NULL;
     struct tfe_why why;
     static const char *const bad[] = {"localhost", "", "1.2.3", "1.2.3.4:5", "[::1]"};
@@ -119,13 +114,12 @@ TEST(listener, addresses_that_are_none_or_elsewhere_are_refused)
     assert_string_equal(why.text, "192.0.2.1 is not an address of this machine");
 }
 
-TEST(listener, listens_on_v6)
+TEST_IN(listener, listens_on_v6)
 {
-    NO_FIXTURE;
     struct listener *second = NULL;
     struct tfe_why why;
     if (listener_new(base, "::", 0, on_accept, &seen, &second, &why)) {
-        skip(); /* a machine without v6 */
+        SKIP("this machine has no IPv6");
     }
     /* v4 comes in too. */
     clients[n_clients++] = raw_connect(listener_port(second));
@@ -135,9 +129,8 @@ TEST(listener, listens_on_v6)
     listener_free(second);
 }
 
-TEST(listener, a_storm_is_taken_in_portions)
+TEST_IN(listener, a_storm_is_taken_in_portions)
 {
-    NO_FIXTURE;
     connect_some(150);
     for (int i = 0; i < 10; i++) {
         turn();
@@ -146,32 +139,8 @@ TEST(listener, a_storm_is_taken_in_portions)
     assert_int_equal(seen.most_in_turn, 64);
 }
 
-TEST(listener, pauses_are_counted_and_nobody_is_lost)
+TEST_IN(listener, may_be_freed_from_its_callback)
 {
-    NO_FIXTURE;
-    seen.pause_at = 5;
-    connect_some(20);
-    turn();
-    turn();
-    assert_int_equal(seen.accepted, 5);
-    listener_pause(listener);
-    listener_resume(listener);
-    turn();
-    assert_int_equal(seen.accepted, 5);
-    listener_resume(listener);
-    turn();
-    assert_int_equal(seen.accepted, 20);
-    /* One resume too many changes nothing. */
-    listener_resume(listener);
-    listener_pause(listener);
-    connect_some(1);
-    turn();
-    assert_int_equal(seen.accepted, 20);
-}
-
-TEST(listener, may_be_freed_from_its_callback)
-{
-    NO_FIXTURE;
     seen.free_at = 2;
     connect_some(5);
     turn();
@@ -186,9 +155,8 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
     *(bool *)arg = true;
 }
 
-TEST(listener, without_descriptors_it_waits_and_then_goes_on)
+TEST_IN(listener, without_descriptors_it_waits_and_then_goes_on)
 {
-    NO_FIXTURE;
     /* The warning that is due goes where it is not in the way. */
     const int stderr_copy = dup(STDERR_FILENO);
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -216,14 +184,6 @@ TEST(listener, without_descriptors_it_waits_and_then_goes_on)
     assert_int_equal(seen.accepted, 0);
     assert_in_range(turns, 3, 12);
 
-    /* Somebody else's pause over the end of ours holds. */
-    listener_pause(listener);
-    const struct tfe_mono resumed = tfe_mono_add(clock_mono(), 3 * LIMIT_ACCEPT_PAUSE_MS);
-    while (tfe_mono_before(clock_mono(), resumed)) {
-        turn();
-    }
-    assert_int_equal(seen.accepted, 0);
-    listener_resume(listener);
     const struct tfe_mono last = tfe_mono_add(clock_mono(), DEADLINE_S * 1000);
     while (seen.accepted < 10 && tfe_mono_before(clock_mono(), last)) {
         turn();
@@ -232,20 +192,4 @@ TEST(listener, without_descriptors_it_waits_and_then_goes_on)
     assert_true(dup2(stderr_copy, STDERR_FILENO) >= 0);
     assert_int_equal(close(stderr_copy), 0);
     assert_int_equal(close(null), 0);
-}
-
-int main(void)
-{
-#define WITH_LISTENER(story) cmocka_unit_test_setup_teardown(listener__##story, make, end)
-    const struct CMUnitTest tests[] = {
-        WITH_LISTENER(says_on_which_port_it_listens),
-        WITH_LISTENER(a_used_port_is_named_in_the_sentence),
-        WITH_LISTENER(addresses_that_are_none_or_elsewhere_are_refused),
-        WITH_LISTENER(listens_on_v6),
-        WITH_LISTENER(a_storm_is_taken_in_portions),
-        WITH_LISTENER(pauses_are_counted_and_nobody_is_lost),
-        WITH_LISTENER(may_be_freed_from_its_callback),
-        WITH_LISTENER(without_descriptors_it_waits_and_then_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

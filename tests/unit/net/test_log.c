@@ -76,7 +76,6 @@ static const char *behind_time(const char *line, const char *before)
 
 TEST(log, logfmt_quotes_only_what_needs_it)
 {
-    NO_FIXTURE;
     capture_pipe();
     log_init("tfe-rdzv", LOG_INFO_, LOG_LOGFMT);
     log_info("joined", LOG_S("node", "a.b-c_d"), LOG_S("name", "two words"),
@@ -92,7 +91,6 @@ TEST(log, logfmt_quotes_only_what_needs_it)
 
 TEST(log, json_is_one_object_a_line)
 {
-    NO_FIXTURE;
     capture_pipe();
     log_init("tfe-agent", LOG_DEBUG_, LOG_JSON);
     log_error("broken thing", LOG_S("k", "v\"\n\x7f\xc3"), LOG_U("n", 7), LOG_I("i", INT64_MIN),
@@ -107,7 +105,6 @@ TEST(log, json_is_one_object_a_line)
 
 TEST(log, levels_below_the_least_are_silent_and_errno_is_kept)
 {
-    NO_FIXTURE;
     capture_pipe();
     log_init("p", LOG_WARN_, LOG_LOGFMT);
     errno = ENOSPC;
@@ -119,9 +116,20 @@ TEST(log, levels_below_the_least_are_silent_and_errno_is_kept)
     capture_stop();
 }
 
+/* U+202E turned the rest of a line around; U+009B begins an escape sequence. */
+TEST(log, what_steers_a_terminal_is_shown_escaped)
+{
+    capture_pipe();
+    log_init("p", LOG_INFO_, LOG_LOGFMT);
+    log_info("e", LOG_S("c1", "\xc2\x9b"), LOG_S("bidi", "a\xe2\x80\xae"), LOG_S("bytes", "\xff"),
+             LOG_S("plain", "\xc3\xbc\xe2\x82\xac"));
+    assert_non_null(strstr(captured(), " c1=\"\\u009b\" bidi=\"a\\u202e\" bytes=\"\xef\xbf\xbd\""
+                                       " plain=\xc3\xbc\xe2\x82\xac\n"));
+    capture_stop();
+}
+
 TEST(log, a_long_line_is_cut_and_says_so)
 {
-    NO_FIXTURE;
     static char big[10000];
     /* Two-byte characters, at both parities, so that a cut would tear one. */
     for (size_t shift = 0; shift < 2; shift++) {
@@ -148,7 +156,6 @@ TEST(log, a_long_line_is_cut_and_says_so)
 
 TEST(log, many_fields_are_cut_between_fields)
 {
-    NO_FIXTURE;
     struct log_field fields[1000];
     for (size_t i = 0; i < 1000; i++) {
         fields[i] = LOG_U("some_key", 1000000 + i);
@@ -198,7 +205,6 @@ static void check_drops(void)
 
 TEST(log, a_full_pipe_costs_lines_and_no_time)
 {
-    NO_FIXTURE;
     capture_pipe();
     check_drops();
     capture_stop();
@@ -206,7 +212,6 @@ TEST(log, a_full_pipe_costs_lines_and_no_time)
 
 TEST(log, a_full_socket_costs_lines_and_no_time)
 {
-    NO_FIXTURE;
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     const int small = 16384;
@@ -218,7 +223,6 @@ TEST(log, a_full_socket_costs_lines_and_no_time)
 
 TEST(log, nobody_behind_stderr_is_survived)
 {
-    NO_FIXTURE;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     const int spare = dup(ends[0]);
@@ -242,17 +246,29 @@ TEST(log, nobody_behind_stderr_is_survived)
     capture_stop();
 }
 
-int main(void)
+TEST(log, pretty_is_a_sentence_for_people)
 {
-    const struct CMUnitTest tests[] = {
-        STORY(log, logfmt_quotes_only_what_needs_it),
-        STORY(log, json_is_one_object_a_line),
-        STORY(log, levels_below_the_least_are_silent_and_errno_is_kept),
-        STORY(log, a_long_line_is_cut_and_says_so),
-        STORY(log, many_fields_are_cut_between_fields),
-        STORY(log, a_full_pipe_costs_lines_and_no_time),
-        STORY(log, a_full_socket_costs_lines_and_no_time),
-        STORY(log, nobody_behind_stderr_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    capture_pipe();
+    log_init("tfe-agent", LOG_DEBUG_, LOG_PRETTY);
+    log_warn("port_still_accepts", LOG_U("port", 7), LOG_S("why", "say \"no\"\n\x01"),
+             LOG_S("node", "0123456789abcdef0123456789abcdef"), LOG_U("ttl_ms", 1500),
+             LOG_U("join_timeout_ms", 600000), LOG_S("empty", ""));
+    const char *text = captured();
+    assert_int_equal(text[2], ':');
+    assert_string_equal(text + sizeof "00:00:00 " - 1,
+                        "tfe-agent: warning: port still accepts: say \"no\"\\n\\u0001 "
+                        "(port 7, node 01234567, ttl 1.5 s, join timeout 600 s)\n");
+    log_info("waiting", LOG_S("why", "spare: 2 of 2 are training"));
+    assert_string_equal(captured() + sizeof "00:00:00 " - 1,
+                        "tfe-agent: spare: 2 of 2 are training\n");
+    capture_stop();
+}
+
+TEST(log, auto_is_for_programs_where_nobody_reads)
+{
+    capture_pipe();
+    log_init("p", LOG_INFO_, LOG_AUTO);
+    log_info("e");
+    assert_string_equal(behind_time(captured(), "time="), " level=info program=p event=e\n");
+    capture_stop();
 }

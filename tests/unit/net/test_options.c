@@ -90,8 +90,9 @@ static const struct option_spec specs[] = {
      .fallback = "1:1",
      .help = "nodes",
      .parse = parse_range},
-    {.name = "node-rank", .kind = OPTION_IGNORED},
-    {.name = "master-addr", .kind = OPTION_IGNORED},
+    {.name = "node-rank", .kind = OPTION_IGNORED, .argument = "VALUE"},
+    {.name = "master-addr", .kind = OPTION_IGNORED, .argument = "VALUE"},
+    {.name = "run-path", .kind = OPTION_IGNORED},
 };
 
 static const struct option_table stopping = {.program = "tfe-agent",
@@ -138,7 +139,6 @@ static void assert_refused(struct outcome o, const char *why)
 
 TEST(options, fallbacks_hold_where_nothing_is_said)
 {
-    NO_FIXTURE;
     struct outcome o = PARSE_NOTHING();
     assert_int_equal(o.rc, 0);
     assert_int_equal(o.result, OPTIONS_RUN);
@@ -156,7 +156,6 @@ TEST(options, fallbacks_hold_where_nothing_is_said)
 
 TEST(options, every_kind_is_read_in_every_form)
 {
-    NO_FIXTURE;
     struct outcome o = PARSE("--json", "--job", "a", "--log-dir=/x=y", "-n", "4", "-p0",
                              "--stop-grace=250ms", "--fence", "3", "--nnodes=2:8", "-s");
     assert_int_equal(o.rc, 0);
@@ -175,7 +174,6 @@ TEST(options, every_kind_is_read_in_every_form)
 
 TEST(options, flags_take_a_value_behind_an_equals_sign_only)
 {
-    NO_FIXTURE;
     assert_true(PARSE("--json=true").s.json);
     assert_true(PARSE("--json=1").s.json);
     assert_false(PARSE("--json", "--json=false").s.json);
@@ -189,7 +187,6 @@ TEST(options, flags_take_a_value_behind_an_equals_sign_only)
 
 TEST(options, dash_and_underscore_are_the_same_in_names)
 {
-    NO_FIXTURE;
     assert_string_equal(PARSE("--log_dir=a").s.log_dir, "a");
     assert_int_equal(PARSE("--nproc_per-node=2").s.nproc, 2);
     assert_string_equal(PARSE("--node_rank=0").ignored, "--node-rank");
@@ -197,7 +194,6 @@ TEST(options, dash_and_underscore_are_the_same_in_names)
 
 TEST(options, an_alias_is_the_option)
 {
-    NO_FIXTURE;
     assert_string_equal(PARSE("--rdzv-id=j").s.job, "j");
     assert_string_equal(PARSE("--rdzv_id", "j").s.job, "j");
     assert_string_equal(PARSE("--rdzv-id=j", "--job=k").s.job, "k");
@@ -206,7 +202,6 @@ TEST(options, an_alias_is_the_option)
 
 TEST(options, ignored_ones_take_their_value_and_are_named_once)
 {
-    NO_FIXTURE;
     struct outcome o = PARSE("--node-rank", "0", "--master_addr=h", "--node_rank=1", "s.py");
     assert_int_equal(o.rc, 0);
     assert_string_equal(o.ignored, "--node-rank, --master-addr");
@@ -215,7 +210,6 @@ TEST(options, ignored_ones_take_their_value_and_are_named_once)
 
 TEST(options, what_follows_the_first_operand_is_the_scripts)
 {
-    NO_FIXTURE;
     struct outcome o = PARSE("--json", "s.py", "--job=x", "-h", "--nonsense");
     assert_int_equal(o.rc, 0);
     assert_int_equal(o.result, OPTIONS_RUN);
@@ -229,7 +223,6 @@ TEST(options, what_follows_the_first_operand_is_the_scripts)
 
 TEST(options, operands_come_last_where_the_table_collects_them)
 {
-    NO_FIXTURE;
     struct option_table collecting = stopping;
     collecting.stop_at_operand = false;
     struct outcome o =
@@ -245,7 +238,6 @@ TEST(options, operands_come_last_where_the_table_collects_them)
 
 TEST(options, help_and_version_work_whatever_else_is_said)
 {
-    NO_FIXTURE;
     assert_int_equal(PARSE("-h").result, OPTIONS_HELP);
     assert_int_equal(PARSE("--json", "--help", "--nonsense").result, OPTIONS_HELP);
     assert_int_equal(PARSE("--nnodes=nonsense", "-h").result, OPTIONS_HELP);
@@ -259,7 +251,6 @@ TEST(options, help_and_version_work_whatever_else_is_said)
 
 TEST(options, an_unknown_one_names_the_nearest)
 {
-    NO_FIXTURE;
     assert_refused(PARSE("--nnode=2"), "unknown option --nnode; did you mean --nnodes?");
     assert_refused(PARSE("--prot", "2"), "unknown option --prot; did you mean --port?");
     assert_refused(PARSE("--nporc_per_node"),
@@ -275,7 +266,6 @@ TEST(options, an_unknown_one_names_the_nearest)
 
 TEST(options, a_missing_value_is_told)
 {
-    NO_FIXTURE;
     assert_refused(PARSE("--nnodes"), "--nnodes needs a value: --nnodes=MIN:MAX");
     assert_refused(PARSE("--log-dir", "--json"),
                    "--log-dir needs a value, and --json looks like an option; write --log-dir=DIR");
@@ -287,7 +277,6 @@ TEST(options, a_missing_value_is_told)
 
 TEST(options, ranges_include_their_ends)
 {
-    NO_FIXTURE;
     assert_int_equal(PARSE("-n1").s.nproc, 1);
     assert_int_equal(PARSE("-n64").s.nproc, 64);
     assert_refused(PARSE("-n0"), "-n: 0 is not between 1 and 64");
@@ -308,7 +297,6 @@ TEST(options, ranges_include_their_ends)
 
 TEST(options, the_environment_stands_between_fallback_and_command_line)
 {
-    NO_FIXTURE;
     assert_int_equal(setenv("TFE_NPROC_PER_NODE", "7", 1), 0);
     assert_int_equal(setenv("TFE_RDZV_ID", "from-alias", 1), 0);
     assert_int_equal(setenv("TFE_JSON", "1", 1), 0);
@@ -339,7 +327,6 @@ TEST(options, the_environment_stands_between_fallback_and_command_line)
 
 TEST(options, variables_of_the_table_are_known_by_name)
 {
-    NO_FIXTURE;
     assert_true(options_is_variable(&stopping, "TFE_NPROC_PER_NODE"));
     assert_true(options_is_variable(&stopping, "TFE_RDZV_ID"));
     assert_true(options_is_variable(&stopping, "TFE_FENCE"));
@@ -352,7 +339,6 @@ TEST(options, variables_of_the_table_are_known_by_name)
 
 TEST(options, help_has_a_line_for_each_that_is_not_hidden)
 {
-    NO_FIXTURE;
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
@@ -379,7 +365,6 @@ TEST(options, help_has_a_line_for_each_that_is_not_hidden)
 
 TEST(options, durations)
 {
-    NO_FIXTURE;
     static const struct {
         const char *text;
         uint32_t ms;
@@ -412,74 +397,4 @@ TEST(options, durations)
         assert_int_equal(options_duration(bad[i], &ms), TFE_EINVAL);
         assert_int_equal(ms, 12345);
     }
-}
-
-TEST(options, endpoints)
-{
-    NO_FIXTURE;
-    static const struct {
-        const char *text;
-        const char *host;
-        uint16_t port;
-    } good[] = {{"h", "h", 9},
-                {"h:1", "h", 1},
-                {"10.0.0.1:65535", "10.0.0.1", 65535},
-                {"a-b.c_d.example:80", "a-b.c_d.example", 80},
-                {"[::1]:5556", "::1", 5556},
-                {"[fe80::1%eth0]", "fe80::1%eth0", 9},
-                {"::1", "::1", 9},
-                {"2001:db8::5", "2001:db8::5", 9}};
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        char host[254];
-        uint16_t port = 9;
-        assert_int_equal(options_endpoint(good[i].text, host, sizeof host, &port), 0);
-        assert_string_equal(host, good[i].host);
-        assert_int_equal(port, good[i].port);
-    }
-    static const char *const bad[] = {"",       ":1",     "h:",    "h:0",   "h:65536",
-                                      "h:1x",   "h h:1",  "h/x:1", "[h]:1", "[::1",
-                                      "[::1]x", "[::1]:", "a:b:c", "[]:1",  "tcp://h:1",
-                                      "::1%",   "[::1]1", "h:+1",  "h: 1"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char host[254] = "kept";
-        uint16_t port = 9;
-        assert_int_equal(options_endpoint(bad[i], host, sizeof host, &port), TFE_EINVAL);
-        assert_string_equal(host, "kept");
-        assert_int_equal(port, 9);
-    }
-    char small[4];
-    uint16_t port = 9;
-    assert_int_equal(options_endpoint("abc", small, sizeof small, &port), 0);
-    assert_int_equal(options_endpoint("abcd", small, sizeof small, &port), TFE_EINVAL);
-    char longest[260];
-    memset(longest, 'a', sizeof longest);
-    longest[254] = '\0';
-    char host[300];
-    assert_int_equal(options_endpoint(longest, host, sizeof host, &port), TFE_EINVAL);
-    longest[253] = '\0';
-    assert_int_equal(options_endpoint(longest, host, sizeof host, &port), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(options, fallbacks_hold_where_nothing_is_said),
-        STORY(options, every_kind_is_read_in_every_form),
-        STORY(options, flags_take_a_value_behind_an_equals_sign_only),
-        STORY(options, dash_and_underscore_are_the_same_in_names),
-        STORY(options, an_alias_is_the_option),
-        STORY(options, ignored_ones_take_their_value_and_are_named_once),
-        STORY(options, what_follows_the_first_operand_is_the_scripts),
-        STORY(options, operands_come_last_where_the_table_collects_them),
-        STORY(options, help_and_version_work_whatever_else_is_said),
-        STORY(options, an_unknown_one_names_the_nearest),
-        STORY(options, a_missing_value_is_told),
-        STORY(options, ranges_include_their_ends),
-        STORY(options, the_environment_stands_between_fallback_and_command_line),
-        STORY(options, variables_of_the_table_are_known_by_name),
-        STORY(options, help_has_a_line_for_each_that_is_not_hidden),
-        STORY(options, durations),
-        STORY(options, endpoints),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,6 @@ static void make_pair(int ends[2])
 
 TEST(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces)
 {
-    NO_FIXTURE;
     int ends[2];
     make_pair(ends);
     struct out_queue queue = {0};
@@ -77,7 +76,6 @@ TEST(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces)
 
 TEST(out_queue, what_is_dropped_is_gone)
 {
-    NO_FIXTURE;
     struct out_queue queue = {0};
     size_t in = 0;
     add(&queue, &in, 10);
@@ -90,7 +88,6 @@ TEST(out_queue, what_is_dropped_is_gone)
 
 TEST(out_queue, room_that_is_not_used_costs_nothing)
 {
-    NO_FIXTURE;
     int ends[2];
     make_pair(ends);
     struct out_queue queue = {0};
@@ -108,7 +105,6 @@ TEST(out_queue, room_that_is_not_used_costs_nothing)
 
 TEST(out_queue, a_reader_that_is_gone_is_an_error_and_no_signal)
 {
-    NO_FIXTURE;
     int ends[2];
     make_pair(ends);
     struct out_queue queue = {0};
@@ -119,15 +115,4 @@ TEST(out_queue, a_reader_that_is_gone_is_an_error_and_no_signal)
     assert_int_equal(errno, EPIPE);
     out_queue_clear(&queue);
     assert_int_equal(close(ends[0]), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(out_queue, what_goes_in_comes_out_in_order_in_whatever_pieces),
-        STORY(out_queue, what_is_dropped_is_gone),
-        STORY(out_queue, room_that_is_not_used_costs_nothing),
-        STORY(out_queue, a_reader_that_is_gone_is_an_error_and_no_signal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,6 @@ static int remove_directory(void **state)
 
 TEST(state_dir, is_found_in_order)
 {
-    NO_FIXTURE;
     char found[PATH_MAX];
     struct tfe_why why;
     assert_int_equal(setenv("TFE_STATE_DIR", "/env", 1), 0);
@@ -97,7 +96,6 @@ TEST(state_dir, is_found_in_order)
 
 TEST(state_dir, a_path_that_is_too_long_is_refused)
 {
-    NO_FIXTURE;
     static char path[PATH_MAX + 1];
     char found[PATH_MAX];
     struct tfe_why why;
@@ -109,15 +107,15 @@ TEST(state_dir, a_path_that_is_too_long_is_refused)
 
 TEST(state_dir, names_of_tokens)
 {
-    NO_FIXTURE;
-    assert_string_equal(state_dir_token_name(TOKEN_AGENT), "agent.token");
-    assert_string_equal(state_dir_token_name(TOKEN_OBSERVER), "observer.token");
-    assert_string_equal(state_dir_token_name(TOKEN_ADMIN), "admin.token");
+    assert_string_equal(state_dir_token_name(PRINCIPAL_AGENT), "agent.token");
+    assert_string_equal(state_dir_token_name(PRINCIPAL_OBSERVER), "observer.token");
+    assert_string_equal(state_dir_token_name(PRINCIPAL_ADMIN), "admin.token");
 }
 
-TEST(state_dir, what_is_written_is_read_and_is_its_owners)
+#define FIXTURE make_directory, remove_directory
+
+TEST_IN(state_dir, what_is_written_is_read_and_is_its_owners)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     char text[32];
     const mode_t before = umask(0);
@@ -132,9 +130,8 @@ TEST(state_dir, what_is_written_is_read_and_is_its_owners)
     assert_int_equal(entries(), 1);
 }
 
-TEST(state_dir, writing_replaces_whole_and_readers_keep_what_they_have)
+TEST_IN(state_dir, writing_replaces_whole_and_readers_keep_what_they_have)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     char text[32];
     assert_int_equal(state_dir_write(path_of("f"), "old", 3, &why), 0);
@@ -150,9 +147,8 @@ TEST(state_dir, writing_replaces_whole_and_readers_keep_what_they_have)
     assert_int_equal(entries(), 1);
 }
 
-TEST(state_dir, a_write_that_fails_leaves_nothing_and_says_where)
+TEST_IN(state_dir, a_write_that_fails_leaves_nothing_and_says_where)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     assert_int_equal(state_dir_write(path_of("no/f"), "x", 1, &why), TFE_ESYS);
     assert_non_null(strstr(why.text, "no/f"));
@@ -164,9 +160,20 @@ TEST(state_dir, a_write_that_fails_leaves_nothing_and_says_where)
     assert_int_equal(entries(), 1);
 }
 
-TEST(state_dir, only_the_last_line_end_is_cut)
+TEST_IN(state_dir, a_path_that_is_too_long_is_named)
 {
-    NO_FIXTURE;
+    struct tfe_why why = {.text = ""};
+    char longest[PATH_MAX] = "";
+    char path[PATH_MAX];
+    memset(longest, 'd', PATH_MAX - 3);
+    assert_int_equal(state_dir_path(path, longest, "f", &why), 0);
+    assert_int_equal(strlen(path), PATH_MAX - 1);
+    assert_int_equal(state_dir_path(path, longest, "fo", &why), TFE_ETOOBIG);
+    assert_int_equal(why.text[0], 'd');
+}
+
+TEST_IN(state_dir, only_the_last_line_end_is_cut)
+{
     struct tfe_why why;
     char text[32];
     static const struct {
@@ -180,9 +187,8 @@ TEST(state_dir, only_the_last_line_end_is_cut)
     }
 }
 
-TEST(state_dir, reading_tells_absent_too_large_and_unreadable_apart)
+TEST_IN(state_dir, reading_tells_absent_too_large_and_unreadable_apart)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     char text[4];
     assert_int_equal(state_dir_read(path_of("none"), text, sizeof text, &why), TFE_ENOENT);
@@ -196,21 +202,4 @@ TEST(state_dir, reading_tells_absent_too_large_and_unreadable_apart)
     assert_memory_equal(text, "\0\0\0\0", 4);
     assert_int_equal(state_dir_read(directory, text, sizeof text, &why), TFE_ESYS);
     assert_non_null(strstr(why.text, "is a directory"));
-}
-
-int main(void)
-{
-#define IN_DIRECTORY(story)                                                                        \
-    cmocka_unit_test_setup_teardown(state_dir__##story, make_directory, remove_directory)
-    const struct CMUnitTest tests[] = {
-        STORY(state_dir, is_found_in_order),
-        STORY(state_dir, a_path_that_is_too_long_is_refused),
-        STORY(state_dir, names_of_tokens),
-        IN_DIRECTORY(what_is_written_is_read_and_is_its_owners),
-        IN_DIRECTORY(writing_replaces_whole_and_readers_keep_what_they_have),
-        IN_DIRECTORY(a_write_that_fails_leaves_nothing_and_says_where),
-        IN_DIRECTORY(only_the_last_line_end_is_cut),
-        IN_DIRECTORY(reading_tells_absent_too_large_and_unreadable_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,6 @@
 
 TEST(why, grows_outwards)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     errno = EACCES;
     why_errno(&why, "open %s", "/var/lib/tfe/server.key");
@@ -19,7 +18,6 @@ TEST(why, grows_outwards)
 
 TEST(why, keeps_errno_and_capitals_that_belong)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     errno = EDOTDOT; /* "RFS specific error" */
     why_errno(&why, "call");
@@ -29,7 +27,6 @@ TEST(why, keeps_errno_and_capitals_that_belong)
 
 TEST(why, may_be_built_from_itself)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     why_set(&why, "inner");
     why_set(&why, "outer (%s)", why.text);
@@ -40,7 +37,6 @@ TEST(why, may_be_built_from_itself)
 
 TEST(why, is_cut_and_never_within_a_character)
 {
-    NO_FIXTURE;
     struct tfe_why why;
     char text[700];
     memset(text, 'a', sizeof text);
@@ -59,15 +55,4 @@ TEST(why, is_cut_and_never_within_a_character)
         why_prefix(&why, "%s", text);
         assert_null(strchr(why.text, 'x'));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(why, grows_outwards),
-        STORY(why, keeps_errno_and_capitals_that_belong),
-        STORY(why, may_be_built_from_itself),
-        STORY(why, is_cut_and_never_within_a_character),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,16 +15,29 @@
 
 static char root[FOLDER_BYTES];
 
-/* A disk that hangs: write(2) of the writer's thread does not come back (--wrap=write). */
+/* write(2) of the writer's thread (--wrap=write): on a disk that hangs it does not come back, on a
+ * full one it fails. */
 static atomic_bool disk_hangs;
+static atomic_bool disk_is_full;
+static atomic_uint n_hanging;
+static atomic_uint n_failed;
 static pthread_t own_thread;
 
 ssize_t __real_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_write(int fd, const void *bytes, size_t n)
 {
-    while (disk_hangs && !pthread_equal(pthread_self(), own_thread)) {
+    if (fd == STDERR_FILENO || pthread_equal(pthread_self(), own_thread)) {
+        return __real_write(fd, bytes, n);
+    }
+    n_hanging += disk_hangs;
+    while (disk_hangs) {
         usleep(1000);
+    }
+    if (disk_is_full) {
+        n_failed++;
+        errno = ENOSPC;
+        return -1;
     }
     return __real_write(fd, bytes, n);
 }
@@ -75,43 +88,35 @@ static struct log_writer *writer(uint64_t max_bytes)
     return w;
 }
 
-static void say(struct log_file *file, const char *text)
+static void say(struct log_target *file, const char *text)
 {
-    log_file_write(file, text, strlen(text), false);
+    log_writer_write(file, text, strlen(text), false);
 }
 
-TEST(logs, names_are_ours_or_not)
-{
-    (void)state;
-    static const char *const ours[] = {"rank-0.stdout", "rank-12.stderr", "rank-0-2.stdout",
-                                       "rank-0.stdout.old", "rank-3-17.stderr.old"};
-    static const char *const others[] = {
-        "rank-.stdout",   "rank-0.stdout.old.old", "rank-0.txt", "rank-0", "xrank-0.stdout",
-        "rank-0.stdoutx", "rank-0-.stdout",        "notes.txt",  ""};
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-        assert_true(log_name_is_file(ours[i]));
-    }
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        assert_false(log_name_is_file(others[i]));
-    }
-    assert_true(log_name_is_run("run-1") && log_name_is_epoch("epoch-18446744073709551615"));
-    assert_false(log_name_is_run("run-") || log_name_is_run("run-1a") ||
-                 log_name_is_epoch("epoch"));
-}
+/* Until the writer's thread has come so far. */
+#define WAIT_UNTIL(condition)                                                                      \
+    do {                                                                                           \
+        long give_up_ = folder_ms() + PATIENCE_MS;                                                 \
+        while (!(condition)) {                                                                     \
+            assert_true(folder_ms() < give_up_);                                                   \
+            usleep(1000);                                                                          \
+        }                                                                                          \
+    } while (0)
 
-TEST(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
+#define FIXTURE setup, teardown
+
+TEST_IN(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
 {
-    (void)state;
     struct log_writer *w = writer(0);
     for (uint64_t epoch = 7; epoch < 9; epoch++) {
         struct log_place place = place_of(epoch, 3, LOG_STDOUT);
-        struct log_file *out = log_file_open(w, &place);
+        struct log_target *out = log_writer_open(w, &place);
         place.stream = LOG_STDERR;
-        struct log_file *err = log_file_open(w, &place);
+        struct log_target *err = log_writer_open(w, &place);
         say(out, "one\ntwo \r\xff");
         say(err, "bad\n");
-        log_file_close(out);
-        log_file_close(err);
+        log_writer_close(out);
+        log_writer_close(err);
     }
     log_writer_free(w, PATIENCE_MS);
     assert_string_equal(text_of("mnist/run-2/epoch-7/rank-3.stdout"), "one\ntwo \r\xff");
@@ -122,15 +127,14 @@ TEST(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
     assert_string_equal(target, "run-2/epoch-8");
 }
 
-TEST(logs, what_is_there_is_never_written_over)
+TEST_IN(logs, what_is_there_is_never_written_over)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct log_writer *w = writer(0);
         struct log_place place = place_of(1, 0, LOG_STDOUT);
-        struct log_file *file = log_file_open(w, &place);
+        struct log_target *file = log_writer_open(w, &place);
         say(file, i == 0 ? "first\n" : i == 1 ? "second\n" : "third\n");
-        log_file_close(file);
+        log_writer_close(file);
         log_writer_free(w, PATIENCE_MS);
     }
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0.stdout"), "first\n");
@@ -138,18 +142,17 @@ TEST(logs, what_is_there_is_never_written_over)
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0-3.stdout"), "third\n");
 }
 
-TEST(logs, a_long_one_is_moved_aside_between_two_lines)
+TEST_IN(logs, a_long_one_is_moved_aside_between_two_lines)
 {
-    (void)state;
     struct log_writer *w = writer(4096);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_file *file = log_file_open(w, &place);
+    struct log_target *file = log_writer_open(w, &place);
     char line[64];
     for (int i = 0; i < 1000; i++) { /* 20 bytes each */
         snprintf(line, sizeof(line), "line %013d\n", i);
         say(file, line);
     }
-    log_file_close(file);
+    log_writer_close(file);
     log_writer_free(w, PATIENCE_MS);
     struct stat st;
     assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st), 0);
@@ -162,65 +165,67 @@ TEST(logs, a_long_one_is_moved_aside_between_two_lines)
     assert_string_equal(text + strlen(text) - strlen(line), line);
 }
 
-TEST(logs, a_line_longer_than_a_file_is_cut)
+TEST_IN(logs, a_line_longer_than_a_file_is_cut)
 {
-    (void)state;
-    struct log_disk disk;
+    struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDOUT);
     struct tfe_why why;
-    log_disk_init(&disk);
+    log_file_init(&file);
     char text[10000];
     memset(text, 'x', sizeof(text));
-    assert_true(log_disk_write(&disk, root, &place, 4096, 0, text, sizeof(text), &why));
-    log_disk_done(&disk);
+    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &why));
+    log_file_done(&file);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout.old")), 4096);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout")), sizeof(text) - 2 * 4096);
 }
 
 /* A full disk, as a limit on the size of files: writes fail, and succeed again later. */
-TEST(logs, a_full_disk_loses_whole_lines_and_counts_them)
+TEST_IN(logs, a_full_disk_loses_whole_lines_and_counts_them)
 {
-    (void)state;
-    struct log_disk disk;
+    struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDERR);
     struct tfe_why why;
     struct rlimit before, tight;
-    log_disk_init(&disk);
-    assert_true(log_disk_write(&disk, root, &place, 0, 0, "begin\n", 6, &why));
+    log_file_init(&file);
+    assert_true(log_file_write(&file, root, &place, 0, 0, "begin\n", 6, &why));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     tight = before;
     tight.rlim_cur = 10;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    assert_false(log_disk_write(&disk, root, &place, 0, 0, "cut here\nlost\nlost, too", 23, &why));
+    assert_false(log_file_write(&file, root, &place, 0, 0, "cut here\nlost\nlost, too", 23, &why));
     assert_non_null(strstr(why.text, "rank-0.stderr"));
-    assert_false(log_disk_write(&disk, root, &place, 0, 0, " long\nlost", 10, &why));
+    assert_false(log_file_write(&file, root, &place, 0, 0, " long\nlost", 10, &why));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_true(log_disk_write(&disk, root, &place, 0, 2, " end of it\nback\n", 16, &why));
-    log_disk_done(&disk);
+    assert_true(log_file_write(&file, root, &place, 0, 2, " end of it\nback\n", 16, &why));
+    /* The line that was cut has ended: of what is lost now the next one is no rest. */
+    assert_true(log_file_write(&file, root, &place, 0, 3, "whole\n", 6, &why));
+    log_file_done(&file);
     assert_string_equal(text_of("mnist/latest/rank-0.stderr"),
-                        "begin\ncut \ntfe-agent: 6 lines were lost here\nback\n");
+                        "begin\ncut \ntfe-agent: 6 lines were lost here\nback\n"
+                        "tfe-agent: 3 lines were lost here\nwhole\n");
 }
 
-TEST(logs, a_folder_that_was_cleared_away_is_made_anew)
+TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
 {
-    (void)state;
-    struct log_disk disk;
+    struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDOUT);
     struct tfe_why why;
-    char text[3000];
-    memset(text, '\n', sizeof(text));
-    log_disk_init(&disk);
-    assert_true(log_disk_write(&disk, root, &place, 4096, 0, text, sizeof(text), &why));
+    char text[3000]; /* a line that has not ended, and one that does */
+    memset(text, 'x', sizeof(text));
+    log_file_init(&file);
+    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &why));
     folder_remove(folder_path(root, "mnist"));
-    assert_false(log_disk_write(&disk, root, &place, 4096, 0, text, sizeof(text), &why));
-    assert_true(log_disk_write(&disk, root, &place, 4096, 0, "here\n", 5, &why));
-    log_disk_done(&disk);
-    assert_non_null(strstr(text_of("mnist/latest/rank-0.stdout"), "here\n"));
+    text[sizeof(text) - 1] = '\n';
+    assert_false(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &why));
+    assert_true(log_file_write(&file, root, &place, 4096, 0, "here\n", 5, &why));
+    log_file_done(&file);
+    /* A new file begins with no line to be ended. */
+    assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
+                        "tfe-agent: 1 lines were lost here\nhere\n");
 }
 
-TEST(logs, a_directory_that_cannot_be_written_is_named_at_once)
+TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
 {
-    (void)state;
     struct log_writer *w;
     struct tfe_why why;
     folder_write(folder_path(root, "file"), "");
@@ -235,59 +240,91 @@ TEST(logs, a_directory_that_cannot_be_written_is_named_at_once)
     assert_int_equal(access(folder_path(root, "a/b/c"), W_OK), 0);
 }
 
-/* Faster than any disk: the writer says when it has enough, and nobody waits in a call. */
-TEST(logs, what_waits_for_the_disk_is_bounded)
+/* Who could write there pointed it, or a folder in it, at files of somebody else. */
+TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
 {
-    (void)state;
+    struct log_writer *w;
+    struct tfe_why why;
+    struct stat st;
+    struct log_file file;
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    char link[64];
+    char at[64];
+    snprintf(link, sizeof(link), "%s/link", root);
+    snprintf(at, sizeof(at), "%s/logs", root);
+    assert_int_equal(mkdir(folder_path(root, "elsewhere"), 0700), 0);
+    assert_int_equal(symlink(folder_path(root, "elsewhere"), link), 0);
+    struct log_wish wish = {.root = link};
+    assert_int_equal(log_writer_new(&wish, &w, &why), TFE_ESYS);
+    assert_non_null(strstr(why.text, "without following a link"));
+    log_file_init(&file);
+    assert_true(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &why));
+    log_file_done(&file);
+    assert_int_equal(stat(at, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(stat(folder_path(root, "logs/mnist/run-2/epoch-1"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(stat(folder_path(root, "logs/mnist/latest/rank-0.stdout"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    place.run = 3;
+    assert_int_equal(symlink(folder_path(root, "elsewhere"), folder_path(root, "logs/mnist/run-3")),
+                     0);
+    assert_false(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &why));
+    log_file_done(&file);
+    assert_int_equal(rmdir(folder_path(root, "elsewhere")), 0); /* empty */
+}
+
+/* Faster than any disk: the writer says when it has enough, and nobody waits in a call. */
+TEST_IN(logs, what_waits_for_the_disk_is_bounded)
+{
     struct log_writer *w = writer(0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_file *file = log_file_open(w, &place);
+    struct log_target *file = log_writer_open(w, &place);
     static char line[65536];
     memset(line, 'x', sizeof(line));
     line[sizeof(line) - 1] = '\n';
     long began = folder_ms();
     size_t queued = 0;
-    while (log_file_has_room(file) && queued < 512 * sizeof(line)) {
-        log_file_write(file, line, sizeof(line), false);
+    while (log_writer_has_room(file) && queued < 512 * sizeof(line)) {
+        log_writer_write(file, line, sizeof(line), false);
         queued += sizeof(line);
     }
     assert_true(folder_ms() - began < 5000);
-    log_file_write(file, line, sizeof(line), true);
-    log_file_close(file);
+    log_writer_write(file, line, sizeof(line), true);
+    log_writer_close(file);
     log_writer_free(w, PATIENCE_MS);
     struct stat st;
     assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st), 0);
     assert_true((size_t)st.st_size <= queued + sizeof(line));
 }
 
-TEST(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted)
+TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted)
 {
-    (void)state;
     struct log_writer *w = writer(0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_file *file = log_file_open(w, &place);
+    struct log_target *file = log_writer_open(w, &place);
     static char line[65536];
     memset(line, 'x', sizeof(line));
     line[sizeof(line) - 1] = '\n';
     disk_hangs = true;
     unsigned queued = 0;
-    while (log_file_has_room(file)) {
-        log_file_write(file, line, sizeof(line), false);
+    while (log_writer_has_room(file)) {
+        log_writer_write(file, line, sizeof(line), false);
         queued++;
     }
     assert_in_range(queued, LOG_QUEUE_MAX / sizeof(line), LOG_QUEUE_MAX / sizeof(line) + 2);
     long began = folder_ms();
-    while (!log_file_has_room(file)) { /* until nobody waits for it any more */
+    while (!log_writer_has_room(file)) { /* until nobody waits for it any more */
         assert_true(folder_ms() - began < PATIENCE_MS);
         usleep(1000);
     }
     assert_true(folder_ms() - began >= LOG_PATIENCE_MS / 2);
     for (int i = 0; i < 100; i++) {
-        log_file_write(file, line, sizeof(line), false);
+        log_writer_write(file, line, sizeof(line), false);
     }
     disk_hangs = false;
-    log_file_write(file, "back\n", 5, true);
-    log_file_close(file);
+    log_writer_write(file, "back\n", 5, true);
+    log_writer_close(file);
     log_writer_free(w, PATIENCE_MS);
     int fd = open(folder_path(root, "mnist/latest/rank-0.stdout"), O_RDONLY | O_CLOEXEC);
     char end[64] = "";
@@ -299,6 +336,96 @@ TEST(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted)
     assert_int_equal(sscanf(strstr(end, "tfe-agent: "), "tfe-agent: %u lines", &lost), 1);
     assert_in_range(lost, 97, 100); /* a chunk more than the limit may find room */
     assert_string_equal(end + 47 - 5, "back\n");
+}
+
+/* What was written is out of the queue: any number of bytes go through it. */
+TEST_IN(logs, what_has_been_written_makes_room)
+{
+    struct log_writer *w = writer(0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_target *file = log_writer_open(w, &place);
+    static char line[65536];
+    struct stat st;
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    for (size_t n = sizeof(line); n <= 2 * LOG_QUEUE_MAX; n += sizeof(line)) {
+        log_writer_write(file, line, sizeof(line), false);
+        WAIT_UNTIL(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st) == 0 &&
+                   (size_t)st.st_size >= n);
+        assert_int_equal(st.st_size, n); /* nothing was lost, or it would be said there */
+    }
+    log_writer_close(file);
+    log_writer_free(w, PATIENCE_MS);
+}
+
+/* The last lines may be those that say why a trainer ended: the file says that they are missing. */
+TEST_IN(logs, what_was_lost_last_is_counted_when_the_file_is_closed)
+{
+    struct log_writer *w = writer(0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_target *file = log_writer_open(w, &place);
+    static char line[65536];
+    const size_t room = LOG_QUEUE_MAX / sizeof(line) + 1;
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    disk_hangs = true;
+    for (size_t i = 0; i < room + 7; i++) {
+        log_writer_write(file, line, sizeof(line), false);
+    }
+    log_writer_close(file);
+    disk_hangs = false;
+    log_writer_free(w, PATIENCE_MS);
+    static const char note[] = "x\ntfe-agent: 7 lines were lost here\n";
+    char end[sizeof(note)] = "";
+    int fd = open(folder_path(root, "mnist/latest/rank-0.stdout"), O_RDONLY | O_CLOEXEC);
+    assert_true(lseek(fd, -(off_t)strlen(note), SEEK_END) > 0);
+    assert_int_equal(read(fd, end, strlen(note)), strlen(note));
+    assert_string_equal(end, note);
+    close(fd);
+}
+
+static unsigned times_in(const char *text, const char *word)
+{
+    unsigned n = 0;
+    while ((text = strstr(text, word))) {
+        text += strlen(word);
+        n++;
+    }
+    return n;
+}
+
+/* Of several files, one of which is closed before it is over. */
+TEST_IN(logs, a_full_disk_is_reported_once_and_so_is_its_end)
+{
+    struct log_target *files[3];
+    int log = open(folder_path(root, "log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int was = dup(STDERR_FILENO);
+    assert_true(dup2(log, STDERR_FILENO) >= 0);
+    struct log_writer *w = writer(0);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        struct log_place place = place_of(1, rank, LOG_STDOUT);
+        files[rank] = log_writer_open(w, &place);
+    }
+    n_failed = 0;
+    disk_is_full = true;
+    for (int i = 0; i < 9; i++) {
+        say(files[i % 3], "lost\n");
+    }
+    log_writer_close(files[2]);
+    WAIT_UNTIL(n_failed == 10); /* its note, too */
+    disk_is_full = false;
+    for (int i = 0; i < 2; i++) {
+        say(files[i], "good\n");
+        log_writer_close(files[i]);
+    }
+    log_writer_free(w, PATIENCE_MS);
+    assert_true(dup2(was, STDERR_FILENO) >= 0);
+    close(was);
+    close(log);
+    assert_int_equal(times_in(text_of("log"), "event=logs_not_written"), 1);
+    assert_int_equal(times_in(text_of("log"), "event=logs_written_again"), 1);
+    assert_string_equal(text_of("mnist/latest/rank-1.stdout"),
+                        "tfe-agent: 3 lines were lost here\ngood\n");
 }
 
 static void age(const char *name, int days)
@@ -325,9 +452,43 @@ static void make_old(const char *folder, const char *name, int days)
     age(path, days);
 }
 
-TEST(logs, only_old_files_of_ours_are_removed_and_a_few_at_a_time)
+TEST_IN(logs, only_names_of_ours_are_removed)
 {
-    (void)state;
+    static const char *const ours[] = {"rank-0.stdout", "rank-12.stderr", "rank-0-2.stdout",
+                                       "rank-0.stdout.old", "rank-3-17.stderr.old"};
+    static const char *const others[] = {
+        "rank-.stdout",   "rank-0.stdout.old.old", "rank-0.txt",     "rank-0",
+        "xrank-0.stdout", "rank-0.stdoutx",        "rank-0-.stdout", "notes.txt"};
+    static const char *const folders[] = {".mnist/run-1/epoch-1", "mnist/run-/epoch-1",
+                                          "mnist/run-1a/epoch-1", "mnist/run-1/epoch"};
+    static const char folder[] = "mnist/run-1/epoch-18446744073709551615";
+    char path[256];
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        make_old(folder, ours[i], 8);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        make_old(folder, others[i], 8);
+    }
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        make_old(folders[i], "rank-0.stdout", 8);
+    }
+    assert_false(log_prune(root, clock_wall(), 64));
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, ours[i]);
+        assert_int_equal(access(folder_path(root, path), F_OK), -1);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, others[i]);
+        assert_int_equal(access(folder_path(root, path), F_OK), 0);
+    }
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        snprintf(path, sizeof(path), "%s/rank-0.stdout", folders[i]);
+        assert_int_equal(access(folder_path(root, path), F_OK), 0);
+    }
+}
+
+TEST_IN(logs, only_old_files_of_ours_are_removed_and_a_few_at_a_time)
+{
     make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
     make_old("mnist/run-1/epoch-1", "rank-0.stderr.old", 8);
     make_old("mnist/run-1/epoch-2", "rank-0.stdout", 8);
@@ -356,9 +517,8 @@ TEST(logs, only_old_files_of_ours_are_removed_and_a_few_at_a_time)
     folder_remove(elsewhere);
 }
 
-TEST(logs, the_writer_removes_old_ones_when_it_starts)
+TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
 {
-    (void)state;
     make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
     struct log_writer *w;
     struct tfe_why why;
@@ -372,26 +532,37 @@ TEST(logs, the_writer_removes_old_ones_when_it_starts)
     log_writer_free(w, PATIENCE_MS);
 }
 
-#define LOG_STORY(name) cmocka_unit_test_setup_teardown(logs__##name, setup, teardown)
+/* A trainer that has said nothing for as long as logs are kept still has its file. */
+TEST_IN(logs, a_file_in_use_is_never_old)
+{
+    struct log_writer *w;
+    struct tfe_why why;
+    struct log_wish wish = {.root = root, .keep_ms = 4000}; /* looked at four times as often */
+    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_target *silent = log_writer_open(w, &place);
+    place.rank = 1;
+    struct log_target *other = log_writer_open(w, &place);
+    say(silent, "one\n");
+    WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "one\n") == 0);
+    const unsigned hanging = n_hanging;
+    disk_hangs = true; /* nothing is removed while the two grow old */
+    say(other, "two\n");
+    WAIT_UNTIL(n_hanging > hanging);
+    age("mnist/run-2/epoch-1/rank-0.stdout", 8);
+    make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
+    disk_hangs = false;
+    WAIT_UNTIL(access(folder_path(root, "mnist/run-1"), F_OK) != 0);
+    assert_string_equal(text_of("mnist/latest/rank-0.stdout"), "one\n");
+    log_writer_close(silent);
+    log_writer_close(other);
+    log_writer_free(w, PATIENCE_MS);
+}
 
 int main(void)
 {
     signal(SIGXFSZ, SIG_IGN);
     own_thread = pthread_self();
-    log_init("unit", LOG_ERROR_, LOG_LOGFMT);
-    const struct CMUnitTest tests[] = {
-        LOG_STORY(names_are_ours_or_not),
-        LOG_STORY(each_stream_has_its_file_and_latest_leads_to_the_newest_epoch),
-        LOG_STORY(what_is_there_is_never_written_over),
-        LOG_STORY(a_long_one_is_moved_aside_between_two_lines),
-        LOG_STORY(a_line_longer_than_a_file_is_cut),
-        LOG_STORY(a_full_disk_loses_whole_lines_and_counts_them),
-        LOG_STORY(a_folder_that_was_cleared_away_is_made_anew),
-        LOG_STORY(a_directory_that_cannot_be_written_is_named_at_once),
-        LOG_STORY(what_waits_for_the_disk_is_bounded),
-        LOG_STORY(a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted),
-        LOG_STORY(only_old_files_of_ours_are_removed_and_a_few_at_a_time),
-        LOG_STORY(the_writer_removes_old_ones_when_it_starts),
-    };
-    return cmocka_run_group_tests_name("logs", tests, NULL, NULL);
+    log_init("unit", LOG_INFO_, LOG_LOGFMT);
+    return stories_run(NULL, NULL);
 }

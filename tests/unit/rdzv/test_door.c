@@ -6,7 +6,7 @@
 /* A long life with everything in it. Ends with a finished job and one that runs. */
 static void live(struct world *w)
 {
-    w->join.nproc = 2;
+    w->join.spec.nproc = 2;
     for (uint32_t i = 0; i < 4; i++) {
         join(w, i, name_of(i));
         ready(w, i, 1);
@@ -42,9 +42,9 @@ static void live(struct world *w)
     w->join.job = "other";
     w->join.highest_epoch = 9;
     join(w, 20, "x");
-    w->join.nproc = 1;
+    w->join.spec.nproc = 1;
     join(w, 21, "y"); /* refused */
-    w->join.nproc = 2;
+    w->join.spec.nproc = 2;
     ready(w, 20, 10);
     pass(w, 5000);
     w->join.job = "j";
@@ -69,7 +69,6 @@ static struct world *a_life(uint64_t fail_at, bool retries)
 
 TEST(door, the_same_events_give_the_same_actions)
 {
-    NO_FIXTURE;
     struct world *a = a_life(0, false);
     struct world *b = a_life(0, false);
     assert_true(a->history == b->history);
@@ -87,7 +86,6 @@ TEST(door, the_same_events_give_the_same_actions)
 
 TEST(door, each_allocation_that_fails_leaves_everything_as_it_was)
 {
-    NO_FIXTURE;
     struct world *well = a_life(0, false);
     uint64_t asked = well->flaky.asked;
     assert_true(asked > 10);
@@ -103,7 +101,6 @@ TEST(door, each_allocation_that_fails_leaves_everything_as_it_was)
 
 TEST(door, a_core_that_cannot_be_made_leaves_nothing)
 {
-    NO_FIXTURE;
     struct rdzv_config config = usual_config();
     for (uint64_t i = 1; i <= 2; i++) {
         struct flaky flaky = {.fail_at = i};
@@ -118,7 +115,6 @@ TEST(door, a_core_that_cannot_be_made_leaves_nothing)
 
 TEST(door, settings_out_of_range_are_refused)
 {
-    NO_FIXTURE;
     struct flaky flaky = {0};
     struct tfe_mem mem = flaky_mem(&flaky);
     struct rdzv *r;
@@ -163,7 +159,6 @@ static void refuses(struct world *w, uint32_t session, const struct tfe_msg *msg
 
 TEST(door, a_session_out_of_range_is_refused)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     refuses(w, SESSIONS, &(struct tfe_msg){.type = MSG_RENEW}, TFE_EINVAL);
     refuses(w, UINT32_MAX, &(struct tfe_msg){.type = MSG_RENEW}, TFE_EINVAL);
@@ -178,7 +173,6 @@ TEST(door, a_session_out_of_range_is_refused)
 
 TEST(door, a_session_begins_with_a_join_of_one_node)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     static const int types[] = {MSG_RENEW,  MSG_READY,   MSG_LISTENING,
                                 MSG_EXITED, MSG_GOODBYE, MSG_PROCESSES};
@@ -197,7 +191,6 @@ TEST(door, a_session_begins_with_a_join_of_one_node)
 
 TEST(door, what_only_servers_send_is_refused)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     static const int types[] = {
         MSG_WELCOME,    MSG_RENEWED,     MSG_PREPARE,    MSG_STOP,   MSG_TABLE,   MSG_START,
@@ -211,7 +204,6 @@ TEST(door, what_only_servers_send_is_refused)
 
 TEST(door, a_join_with_absurd_values_is_refused)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 1);
     char label[TFE_LABEL_MAX + 2];
     memset(label, 'n', sizeof(label) - 1);
@@ -243,19 +235,19 @@ TEST(door, a_join_with_absurd_values_is_refused)
             j->node_name = NULL;
             break;
         case 5:
-            j->min_nodes = 0;
+            j->spec.min_nodes = 0;
             break;
         case 6:
-            j->min_nodes = 5;
+            j->spec.min_nodes = 5;
             break;
         case 7:
-            j->max_nodes = MSG_NODES_MAX + 1;
+            j->spec.max_nodes = MSG_NODES_MAX + 1;
             break;
         case 8:
-            j->nproc = 0;
+            j->spec.nproc = 0;
             break;
         case 9:
-            j->nproc = MSG_NPROC_MAX + 1;
+            j->spec.nproc = MSG_NPROC_MAX + 1;
             break;
         case 10:
             j->running_epoch = 1; /* above the highest it has heard of */
@@ -274,7 +266,6 @@ TEST(door, a_join_with_absurd_values_is_refused)
 
 TEST(door, ready_exited_and_processes_with_absurd_values_are_refused)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     exited(w, 0, 1, 1); /* PREPARING: a READY would count */
     char host[TFE_HOST_MAX + 2];
@@ -313,13 +304,12 @@ TEST(door, ready_exited_and_processes_with_absurd_values_are_refused)
  * it. */
 TEST(door, every_message_in_every_state_is_survived)
 {
-    NO_FIXTURE;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         struct rng rng;
         rng_init(&rng, seed);
         uint32_t max = (uint32_t)rng_between(&rng, 1, 4);
         struct world *w = a_world((uint32_t)rng_between(&rng, 1, max), max);
-        w->join.max_restarts = (uint32_t)rng_between(&rng, 0, 30);
+        w->join.spec.max_restarts = (uint32_t)rng_between(&rng, 0, 30);
         uint64_t last_epoch = 0;
         for (int i = 0; i < 400; i++) {
             uint32_t s = (uint32_t)rng_between(&rng, 0, 7);
@@ -386,7 +376,6 @@ TEST(door, every_message_in_every_state_is_survived)
 
 TEST(door, time_that_goes_backwards_counts_as_none)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     int64_t began = w->now;
     w->now = began + 5000;
@@ -405,7 +394,6 @@ TEST(door, time_that_goes_backwards_counts_as_none)
 
 TEST(door, a_tick_too_early_changes_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 1);
     forget(w);
     for (int i = 0; i < 10; i++) {
@@ -417,7 +405,6 @@ TEST(door, a_tick_too_early_changes_nothing)
 
 TEST(door, a_mass_expiry_is_worked_off_in_slices)
 {
-    NO_FIXTURE;
     enum { NODES = 2500 };
     struct rdzv_config config = usual_config();
     config.max_sessions = NODES;
@@ -449,7 +436,6 @@ TEST(door, a_mass_expiry_is_worked_off_in_slices)
 
 TEST(door, a_server_full_of_jobs_says_so)
 {
-    NO_FIXTURE;
     struct rdzv_config config = usual_config();
     config.max_sessions = 10001;
     struct world *w = world_new(&config, 1, 1);
@@ -469,7 +455,6 @@ TEST(door, a_server_full_of_jobs_says_so)
 
 TEST(view, shows_nodes_with_rank_address_and_processes)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     join(w, 2, "c");
     struct msg_processes processes = {.guard_pid = 11,
@@ -492,7 +477,7 @@ TEST(view, shows_nodes_with_rank_address_and_processes)
     assert_int_equal(node.processes.trainer_pids[0], 12);
     assert_int_equal(node.processes.standby_pids[0], 13);
     assert_int_equal(rdzv_view_node(w->r, "j", "b", &node), 0);
-    assert_int_equal(node.role, ROLE_JOINING);
+    assert_int_equal(node.role, ROLE_PREPARING);
     assert_null(node.host);
     assert_false(node.has_rank);
     assert_int_equal(rdzv_view_node(w->r, "j", "c", &node), TFE_ENOENT);
@@ -502,26 +487,4 @@ TEST(view, shows_nodes_with_rank_address_and_processes)
     assert_int_equal(rdzv_view_node(w->r, "j", "b", &node), 0);
     assert_int_equal(node.role, ROLE_SPARE);
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(door, the_same_events_give_the_same_actions),
-        STORY(door, each_allocation_that_fails_leaves_everything_as_it_was),
-        STORY(door, a_core_that_cannot_be_made_leaves_nothing),
-        STORY(door, settings_out_of_range_are_refused),
-        STORY(door, a_session_out_of_range_is_refused),
-        STORY(door, a_session_begins_with_a_join_of_one_node),
-        STORY(door, what_only_servers_send_is_refused),
-        STORY(door, a_join_with_absurd_values_is_refused),
-        STORY(door, ready_exited_and_processes_with_absurd_values_are_refused),
-        STORY(door, every_message_in_every_state_is_survived),
-        STORY(door, time_that_goes_backwards_counts_as_none),
-        STORY(door, a_tick_too_early_changes_nothing),
-        STORY(door, a_mass_expiry_is_worked_off_in_slices),
-        STORY(door, a_server_full_of_jobs_says_so),
-        STORY(view, shows_nodes_with_rank_address_and_processes),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

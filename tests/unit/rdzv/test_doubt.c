@@ -9,7 +9,6 @@ static int tick(struct world *w)
 
 TEST(late, a_turn_of_the_loop_gives_every_lease_a_whole_ttl_once)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     w->renews[0] = false;
     w->renews[1] = false;
@@ -25,13 +24,15 @@ TEST(late, a_turn_of_the_loop_gives_every_lease_a_whole_ttl_once)
 
 TEST(late, a_loop_that_is_late_for_ever_loses_the_dead_all_the_same)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     w->renews[1] = false;
     bool lost = false;
     for (int i = 0; i < 5; i++) {
         w->now += TTL_HELD_MS + 600;
         assert_int_equal(tick(w), 0);
+        if (!lost) {
+            assert_not_saw(w, "node_lost job=j node=a"); /* it has renewed, and has its turn anew */
+        }
         lost = lost || strstr(w->log, "node_lost job=j node=b");
         struct tfe_msg renew = {.type = MSG_RENEW, .u.renew.number = 1};
         if (!lost) {
@@ -44,7 +45,6 @@ TEST(late, a_loop_that_is_late_for_ever_loses_the_dead_all_the_same)
 
 TEST(late, half_a_second_is_on_time)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     w->renews[0] = false;
     pass(w, TTL_HELD_MS - 1);
@@ -66,7 +66,6 @@ static struct world *a_mass_loss(uint32_t n, uint32_t silent)
 
 TEST(mass_loss, holds_every_decision_for_another_lease_and_alarms)
 {
-    NO_FIXTURE;
     struct world *w = a_mass_loss(5, 3);
     assert_saw(w, "~mass_loss job=j");
     assert_not_saw(w, "node_lost");
@@ -82,7 +81,6 @@ TEST(mass_loss, holds_every_decision_for_another_lease_and_alarms)
 
 TEST(mass_loss, whoever_is_back_meanwhile_was_never_lost)
 {
-    NO_FIXTURE;
     struct world *w = a_mass_loss(4, 4);
     for (uint32_t i = 0; i < 4; i++) {
         w->renews[i] = true;
@@ -96,7 +94,6 @@ TEST(mass_loss, whoever_is_back_meanwhile_was_never_lost)
 
 TEST(mass_loss, a_survivors_exit_ends_the_wait)
 {
-    NO_FIXTURE;
     struct world *w = a_mass_loss(5, 3);
     exited(w, 4, 1, 1);
     assert_saw(w, "~switch");
@@ -114,10 +111,24 @@ TEST(mass_loss, a_survivors_exit_ends_the_wait)
     world_free(w);
 }
 
+TEST(mass_loss, that_is_over_holds_up_nobody_in_the_next_epoch)
+{
+    struct world *w = a_mass_loss(5, 3);
+    int64_t until = w->now + TTL_HELD_MS; /* so long they would have waited */
+    w->renews[3] = false;
+    exited(w, 4, 1, 1);
+    stopped_and_ready(w, 3, 1);
+    ready(w, 4, 2);
+    pass(w, 1500);
+    assert_saw(w, "START epoch=2");
+    pass_until(w, until - 1);
+    assert_saw(w, "node_lost job=j node=d");
+    world_free(w);
+}
+
 TEST(mass_loss, a_survivors_exit_does_not_end_the_leases_that_were_renewed_in_that_moment)
 {
     /* They were told from the held ones by their time alone. */
-    NO_FIXTURE;
     struct world *w = a_mass_loss(4, 3);
     for (uint32_t i = 0; i < 3; i++) {
         struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = ++w->renewals};
@@ -131,7 +142,6 @@ TEST(mass_loss, a_survivors_exit_does_not_end_the_leases_that_were_renewed_in_th
 
 TEST(mass_loss, of_half_or_of_two_is_a_loss)
 {
-    NO_FIXTURE;
     struct world *w = a_mass_loss(6, 3);
     assert_saw(w, "node_lost");
     assert_not_saw(w, "mass_loss");
@@ -139,19 +149,4 @@ TEST(mass_loss, of_half_or_of_two_is_a_loss)
     w = a_mass_loss(2, 2);
     assert_saw(w, "node_lost");
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(late, a_turn_of_the_loop_gives_every_lease_a_whole_ttl_once),
-        STORY(late, a_loop_that_is_late_for_ever_loses_the_dead_all_the_same),
-        STORY(late, half_a_second_is_on_time),
-        STORY(mass_loss, holds_every_decision_for_another_lease_and_alarms),
-        STORY(mass_loss, whoever_is_back_meanwhile_was_never_lost),
-        STORY(mass_loss, a_survivors_exit_ends_the_wait),
-        STORY(mass_loss, a_survivors_exit_does_not_end_the_leases_that_were_renewed_in_that_moment),
-        STORY(mass_loss, of_half_or_of_two_is_a_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@ static void drain_and_switch(struct world *w, const char *node)
 
 TEST(drain, a_member_leaves_with_its_epoch_and_is_told_so)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     drain(w, "b");
     assert_saw(w, "~node_draining job=j node=b epoch=1 number=0 b\n");
@@ -43,7 +42,6 @@ TEST(drain, a_member_leaves_with_its_epoch_and_is_told_so)
 
 TEST(drain, a_member_that_is_ready_again_is_in_no_later_epoch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     drain_and_switch(w, "a");
     stopped_and_ready(w, 0, 1);
@@ -59,7 +57,6 @@ TEST(drain, a_member_that_is_ready_again_is_in_no_later_epoch)
 
 TEST(drain, a_spare_takes_the_place_in_the_same_switch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -73,7 +70,6 @@ TEST(drain, a_spare_takes_the_place_in_the_same_switch)
 
 TEST(drain, who_runs_nothing_goes_at_once)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     drain(w, "b"); /* joining */
@@ -95,7 +91,6 @@ TEST(drain, who_runs_nothing_goes_at_once)
 
 TEST(drain, before_the_first_epoch_the_job_waits_again)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 3);
     come(w, 2);
     assert_string_equal(job_state(w), "gathering");
@@ -110,7 +105,6 @@ TEST(drain, before_the_first_epoch_the_job_waits_again)
 
 TEST(drain, below_min_the_job_waits_and_goes_on_with_the_next_newcomer)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     drain_and_switch(w, "b");
     trainers_stop(w, 1, 1);
@@ -127,7 +121,6 @@ TEST(drain, below_min_the_job_waits_and_goes_on_with_the_next_newcomer)
 
 TEST(drain, in_a_job_that_waits_a_former_member_goes_at_once)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     goodbye(w, 1);
     stopped_and_ready(w, 0, 1);
@@ -145,7 +138,6 @@ TEST(drain, in_a_job_that_waits_a_former_member_goes_at_once)
 
 TEST(drain, twice_is_harmless)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     drain(w, "b");
     drain(w, "b");
@@ -162,7 +154,6 @@ TEST(drain, twice_is_harmless)
 
 TEST(drain, of_all_leaves_a_job_that_waits)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     drain(w, "a");
     drain(w, "b");
@@ -180,7 +171,6 @@ TEST(drain, of_all_leaves_a_job_that_waits)
 
 TEST(drain, during_a_switch_takes_back_what_was_ready)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     exited(w, 0, 1, 1);
     stopped_and_ready(w, 1, 1);
@@ -196,7 +186,6 @@ TEST(drain, during_a_switch_takes_back_what_was_ready)
 
 TEST(drain, of_the_last_one_a_switch_waits_for_lets_it_go_on)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 0, 1, 1);
     trainers_stop(w, 1, 1);
@@ -211,7 +200,6 @@ TEST(drain, of_the_last_one_a_switch_waits_for_lets_it_go_on)
 
 TEST(drain, of_a_member_of_an_epoch_that_is_not_durable_yet_ends_it_before_it_begins)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     w->holds_writes = true;
     come(w, 2);
@@ -232,7 +220,6 @@ TEST(drain, of_a_member_of_an_epoch_that_is_not_durable_yet_ends_it_before_it_be
 
 TEST(drain, a_suspect_is_left_out_and_told_when_it_is_back)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     drain_and_switch(w, "b");
@@ -252,7 +239,6 @@ TEST(drain, a_suspect_is_left_out_and_told_when_it_is_back)
 
 TEST(drain, a_suspect_that_is_back_during_the_switch_ends_its_trainers_first)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     drain_and_switch(w, "b");
@@ -271,7 +257,6 @@ TEST(drain, a_suspect_that_is_back_during_the_switch_ends_its_trainers_first)
 
 TEST(drain, a_spare_that_is_away_is_told_when_it_is_back_or_forgotten_with_its_lease)
 {
-    NO_FIXTURE;
     for (int again = 0; again < 2; again++) {
         struct world *w = a_running_world(1, 1, 1);
         join(w, 1, "b");
@@ -293,7 +278,6 @@ TEST(drain, a_spare_that_is_away_is_told_when_it_is_back_or_forgotten_with_its_l
 
 TEST(drain, of_a_jobs_only_node_while_it_is_away_leaves_no_job)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     join(w, 0, "a");
     cut(w, 0);
@@ -306,7 +290,6 @@ TEST(drain, of_a_jobs_only_node_while_it_is_away_leaves_no_job)
 
 TEST(drain, a_member_that_does_not_stop_is_left_out_and_named)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     drain_and_switch(w, "b");
     stopped_and_ready(w, 0, 1);
@@ -321,7 +304,6 @@ TEST(drain, a_member_that_does_not_stop_is_left_out_and_named)
 
 TEST(drain, the_only_member_s_successor_waits_for_its_trainers_end)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -337,7 +319,6 @@ TEST(drain, the_only_member_s_successor_waits_for_its_trainers_end)
 
 TEST(drain, whose_trainers_ended_well_goes_at_once_and_without_a_switch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     exited(w, 1, 1, 0);
     drain(w, "b");
@@ -350,7 +331,6 @@ TEST(drain, whose_trainers_ended_well_goes_at_once_and_without_a_switch)
 
 TEST(drain, once_rank_0_has_ended_well_changes_nothing_any_more)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     exited(w, 0, 1, 0);
     drain(w, "b");
@@ -362,7 +342,6 @@ TEST(drain, once_rank_0_has_ended_well_changes_nothing_any_more)
 
 TEST(drain, its_node_may_still_say_goodbye_or_lose_its_lease)
 {
-    NO_FIXTURE;
     for (int how = 0; how < 2; how++) {
         struct world *w = a_running_world(1, 2, 2);
         drain_and_switch(w, "b");
@@ -377,32 +356,4 @@ TEST(drain, its_node_may_still_say_goodbye_or_lose_its_lease)
         assert_not_saw(w, "FINISH");
         world_free(w);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(drain, a_member_leaves_with_its_epoch_and_is_told_so),
-        STORY(drain, a_member_that_is_ready_again_is_in_no_later_epoch),
-        STORY(drain, a_spare_takes_the_place_in_the_same_switch),
-        STORY(drain, who_runs_nothing_goes_at_once),
-        STORY(drain, before_the_first_epoch_the_job_waits_again),
-        STORY(drain, below_min_the_job_waits_and_goes_on_with_the_next_newcomer),
-        STORY(drain, in_a_job_that_waits_a_former_member_goes_at_once),
-        STORY(drain, twice_is_harmless),
-        STORY(drain, of_all_leaves_a_job_that_waits),
-        STORY(drain, during_a_switch_takes_back_what_was_ready),
-        STORY(drain, of_the_last_one_a_switch_waits_for_lets_it_go_on),
-        STORY(drain, of_a_member_of_an_epoch_that_is_not_durable_yet_ends_it_before_it_begins),
-        STORY(drain, a_suspect_is_left_out_and_told_when_it_is_back),
-        STORY(drain, a_suspect_that_is_back_during_the_switch_ends_its_trainers_first),
-        STORY(drain, a_spare_that_is_away_is_told_when_it_is_back_or_forgotten_with_its_lease),
-        STORY(drain, of_a_jobs_only_node_while_it_is_away_leaves_no_job),
-        STORY(drain, a_member_that_does_not_stop_is_left_out_and_named),
-        STORY(drain, the_only_member_s_successor_waits_for_its_trainers_end),
-        STORY(drain, whose_trainers_ended_well_goes_at_once_and_without_a_switch),
-        STORY(drain, once_rank_0_has_ended_well_changes_nothing_any_more),
-        STORY(drain, its_node_may_still_say_goodbye_or_lose_its_lease),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

@@ -23,7 +23,6 @@ TEST(duplicate, the_newer_process_is_no_member_before_it_is_ready)
 {
     /* It was told START of a rank that the older one's trainer lived in, without end and without a
      * pause. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 2);
     impostor_joins(w, 4712);
     assert_not_saw(w, "5:START");
@@ -36,7 +35,6 @@ TEST(duplicate, the_newer_process_is_no_member_before_it_is_ready)
 
 TEST(duplicate, without_pids_the_highest_epoch_tells_them_apart)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     w->join.pid = 0;
     come(w, 2);
@@ -49,7 +47,6 @@ TEST(duplicate, without_pids_the_highest_epoch_tells_them_apart)
 
 TEST(duplicate, of_the_only_member_waits_for_the_fence_that_the_older_process_has)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     w->join.pid = 4711;
     join(w, 1, "b");
@@ -67,7 +64,6 @@ TEST(duplicate, of_the_only_member_waits_for_the_fence_that_the_older_process_ha
 
 TEST(void_start, is_told_once_more_and_then_the_epoch_goes_on_without_the_node)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     join(w, 1, "b"); /* it was past its lease */
     assert_saw(w, "1:START epoch=1 rank=1");
@@ -80,15 +76,4 @@ TEST(void_start, is_told_once_more_and_then_the_epoch_goes_on_without_the_node)
     join(w, 1, "b"); /* counted anew */
     assert_saw(w, "1:START epoch=2 rank=1");
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(duplicate, the_newer_process_is_no_member_before_it_is_ready),
-        STORY(duplicate, without_pids_the_highest_epoch_tells_them_apart),
-        STORY(duplicate, of_the_only_member_waits_for_the_fence_that_the_older_process_has),
-        STORY(void_start, is_told_once_more_and_then_the_epoch_goes_on_without_the_node),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

@@ -18,7 +18,6 @@ static void restart(struct world *w, uint32_t n, uint64_t epoch)
 
 TEST(failure, is_charged_once_an_epoch_and_the_job_fails_when_the_budget_is_used)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 0, 1, 1);
     assert_saw(w, "~restarts job=j node=a epoch=1 number=1");
@@ -47,27 +46,45 @@ TEST(failure, is_charged_once_an_epoch_and_the_job_fails_when_the_budget_is_used
     world_free(w);
 }
 
+TEST(failure, tells_the_beginning_of_an_exception_with_a_tensor_in_it)
+{
+    struct world *w = a_world(1, 1);
+    char tail[2000] =
+        "Traceback (most recent call last):\n  File \"x.py\"\nValueError: no: \xc3\xa4";
+    for (size_t n = strlen(tail); n + 2 < sizeof(tail); n += 2) {
+        strcpy(tail + n, "\xc3\xa4");
+    }
+    w->join.spec.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 1, .tail = tail});
+    const char *told = strstr(w->log, "its last lines were:\nValueError: no: \xc3\xa4");
+    assert_non_null(told);
+    size_t n = strcspn(strchr(told, '\n') + 1, "\n");
+    assert_in_range(n, 598, 600);
+    assert_int_equal(n % 2, 0); /* whole characters */
+    world_free(w);
+}
+
 TEST(failure, names_the_rank_of_the_trainer_that_failed_and_its_signal)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
-    w->join.nproc = 4;
-    w->join.max_restarts = 0;
+    w->join.spec.nproc = 4;
+    w->join.spec.max_restarts = 0;
     for (uint32_t i = 0; i < 2; i++) {
         join(w, i, name_of(i));
         ready(w, i, 1);
     }
     exited_as(w, 1, (struct msg_exited){.epoch = 1, .local_rank = 2, .signal = 11});
     pass(w, TTL_HELD_MS);
-    assert_saw(w, "job j failed: rank 6 on node b (b) was ended by signal 11 after 0 restarts\n");
+    assert_saw(w, "job j failed: rank 6 on node b (b) was ended by SIGSEGV after 0 restarts\n");
     world_free(w);
 }
 
 TEST(failure, a_long_tail_keeps_its_end_and_outlives_the_message)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
-    w->join.max_restarts = 0;
+    w->join.spec.max_restarts = 0;
     join(w, 0, "a");
     ready(w, 0, 1);
     char *tail = malloc(MSG_TAIL_MAX + 1);
@@ -98,7 +115,6 @@ TEST(failure, a_long_tail_keeps_its_end_and_outlives_the_message)
 
 TEST(success, of_rank_0_gives_the_others_the_exit_grace)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     exited(w, 0, 1, 0);
     assert_saw(w, "0:NOTED epoch=1");
@@ -116,7 +132,6 @@ TEST(success, of_rank_0_gives_the_others_the_exit_grace)
 
 TEST(success, comes_as_soon_as_all_have_ended)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     exited(w, 0, 1, 0);
     goodbye(w, 1);
@@ -128,7 +143,6 @@ TEST(success, comes_as_soon_as_all_have_ended)
 
 TEST(success, a_lost_member_does_not_undo_it)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 0, 1, 0);
     cut(w, 1);
@@ -140,7 +154,6 @@ TEST(success, a_lost_member_does_not_undo_it)
 
 TEST(success, of_another_rank_gives_rank_0_the_same_grace)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 0);
     assert_not_saw(w, "switch");
@@ -152,7 +165,6 @@ TEST(success, of_another_rank_gives_rank_0_the_same_grace)
 
 TEST(success, of_another_rank_while_rank_0_hangs_is_a_failure)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 0);
     pass(w, 60000);
@@ -165,7 +177,6 @@ TEST(success, of_another_rank_while_rank_0_is_out_of_sight_is_nobodys_fault)
 {
     /* An agent was killed at the end of a training; the grace was shorter than its lease, and its
      * node was charged for a rank 0 that hangs. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 0);
     pass(w, 55000);
@@ -181,7 +192,6 @@ TEST(success, of_rank_0_that_crossed_the_stop_still_ends_the_job)
 {
     /* TensorFlow has no barrier at its end: rank 0 leaves, its peers fail at once, and the word of
      * one of them may be here first. The finished job was trained to its end a second time. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     exited(w, 1, 1, 1);
     assert_saw(w, "0:STOP epoch=1");
@@ -192,7 +202,6 @@ TEST(success, of_rank_0_that_crossed_the_stop_still_ends_the_job)
 
 TEST(success, that_crossed_the_stop_counts_also_while_the_job_waits)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     cut(w, 0);
     exited(w, 1, 1, 1);
@@ -211,7 +220,6 @@ TEST(success, that_crossed_the_stop_counts_also_while_the_job_waits)
 
 TEST(success, a_trainer_that_was_stopped_has_not_succeeded)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 node_lost");
@@ -221,7 +229,6 @@ TEST(success, a_trainer_that_was_stopped_has_not_succeeded)
 
 TEST(late, the_same_script_is_told_how_the_job_ended)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     exited(w, 0, 1, 0);
     assert_saw(w, "0:FINISH succeeded");
@@ -235,13 +242,12 @@ TEST(late, the_same_script_is_told_how_the_job_ended)
 
 TEST(late, another_script_is_refused_with_the_sentence)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
-    w->join.max_restarts = 0;
+    w->join.spec.max_restarts = 0;
     join(w, 0, "a");
     ready(w, 0, 1);
     exited(w, 0, 1, 2);
-    w->join.script_digest++;
+    w->join.spec.script_digest++;
     join(w, 1, "b");
     assert_saw(w, "1:REFUSED job_finished: job j run 1 ended failed; it takes no other script");
     assert_saw(w, "1:CLOSE");
@@ -251,10 +257,9 @@ TEST(late, another_script_is_refused_with_the_sentence)
 
 TEST(sizes, that_differ_are_refused_with_both_named)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 1);
-    w->join.max_nodes = 3;
-    w->join.nproc = 2;
+    w->join.spec.max_nodes = 3;
+    w->join.spec.nproc = 2;
     join(w, 1, "b");
     assert_saw(w, "1:REFUSED size_mismatch: job j was opened with --nnodes=1:4 --nproc-per-node=1, "
                   "this node asks for --nnodes=1:3 --nproc-per-node=2\n");
@@ -267,9 +272,8 @@ TEST(sizes, that_differ_are_refused_with_both_named)
 
 TEST(sizes, a_member_that_changes_its_mind_loses_its_connection_only)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 2);
-    w->join.max_nodes = 3;
+    w->join.spec.max_nodes = 3;
     join(w, 1, "b");
     assert_saw(w, "1:REFUSED size_mismatch");
     cut(w, 1);
@@ -280,16 +284,15 @@ TEST(sizes, a_member_that_changes_its_mind_loses_its_connection_only)
 
 TEST(run, a_new_one_begins_when_the_job_is_over_with_other_sizes_and_epochs_go_on)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 0, 1, 0);
     exited(w, 1, 1, 0);
     assert_string_equal(job_state(w), "succeeded");
     w->join.new_run = true;
-    w->join.script_digest++;
-    w->join.min_nodes = 3;
-    w->join.max_nodes = 3;
-    w->join.nproc = 3;
+    w->join.spec.script_digest++;
+    w->join.spec.min_nodes = 3;
+    w->join.spec.max_nodes = 3;
+    w->join.spec.nproc = 3;
     static const char *const names[] = {"x", "y", "z"};
     for (uint32_t i = 0; i < 3; i++) {
         join(w, i, names[i]);
@@ -307,9 +310,8 @@ TEST(run, a_new_one_begins_when_the_job_is_over_with_other_sizes_and_epochs_go_o
 
 TEST(run, the_budget_is_each_runs_own)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
-    w->join.max_restarts = 0;
+    w->join.spec.max_restarts = 0;
     w->join.new_run = true;
     for (uint64_t epoch = 1; epoch <= 3; epoch++) {
         join(w, 0, name_of((uint32_t)epoch));
@@ -322,9 +324,8 @@ TEST(run, the_budget_is_each_runs_own)
 
 TEST(waiting, gives_up_after_the_elastic_timeout)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 2);
-    w->join.elastic_timeout_ms = 20000;
+    w->join.spec.elastic_timeout_ms = 20000;
     join(w, 0, "a");
     ready(w, 0, 1);
     pass(w, 19999);
@@ -336,9 +337,8 @@ TEST(waiting, gives_up_after_the_elastic_timeout)
 
 TEST(waiting, counts_from_the_begin_of_each_wait)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 2);
-    w->join.elastic_timeout_ms = 20000;
+    w->join.spec.elastic_timeout_ms = 20000;
     join(w, 0, "a");
     ready(w, 0, 1);
     pass(w, 15000);
@@ -353,31 +353,4 @@ TEST(waiting, counts_from_the_begin_of_each_wait)
     pass(w, 2000);
     assert_string_equal(job_state(w), "failed");
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(failure, is_charged_once_an_epoch_and_the_job_fails_when_the_budget_is_used),
-        STORY(failure, names_the_rank_of_the_trainer_that_failed_and_its_signal),
-        STORY(failure, a_long_tail_keeps_its_end_and_outlives_the_message),
-        STORY(success, of_rank_0_gives_the_others_the_exit_grace),
-        STORY(success, comes_as_soon_as_all_have_ended),
-        STORY(success, a_lost_member_does_not_undo_it),
-        STORY(success, of_another_rank_gives_rank_0_the_same_grace),
-        STORY(success, of_another_rank_while_rank_0_hangs_is_a_failure),
-        STORY(success, of_another_rank_while_rank_0_is_out_of_sight_is_nobodys_fault),
-        STORY(success, of_rank_0_that_crossed_the_stop_still_ends_the_job),
-        STORY(success, that_crossed_the_stop_counts_also_while_the_job_waits),
-        STORY(success, a_trainer_that_was_stopped_has_not_succeeded),
-        STORY(late, the_same_script_is_told_how_the_job_ended),
-        STORY(late, another_script_is_refused_with_the_sentence),
-        STORY(sizes, that_differ_are_refused_with_both_named),
-        STORY(sizes, a_member_that_changes_its_mind_loses_its_connection_only),
-        STORY(run, a_new_one_begins_when_the_job_is_over_with_other_sizes_and_epochs_go_on),
-        STORY(run, the_budget_is_each_runs_own),
-        STORY(waiting, gives_up_after_the_elastic_timeout),
-        STORY(waiting, counts_from_the_begin_of_each_wait),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

@@ -14,7 +14,6 @@ static void all_ready(struct world *w, uint32_t n, uint64_t epoch, int64_t wait)
 TEST(verdict, a_loss_that_turns_up_later_explains_the_failure)
 {
     /* A machine vanishes: its peer's collective fails first, its lease is over afterwards. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     w->renews[1] = false;
     pass(w, 5000);
@@ -30,7 +29,6 @@ TEST(verdict, a_loss_that_turns_up_later_explains_the_failure)
 
 TEST(verdict, a_loss_after_it_explains_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     exited(w, 0, 1, 1);
     all_ready(w, 3, 1, 1000);
@@ -44,7 +42,6 @@ TEST(verdict, a_loss_after_it_explains_nothing)
 
 TEST(verdict, a_collectives_last_words_are_no_fault_and_the_one_they_died_of_may_report_last)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     exited_as(w, 1,
               (struct msg_exited){.epoch = 1,
@@ -58,6 +55,31 @@ TEST(verdict, a_collectives_last_words_are_no_fault_and_the_one_they_died_of_may
     assert_saw(w, "~restarts job=j node=c epoch=1 number=1");
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 1, .tail = "killed"});
     assert_not_saw(w, "~restarts"); /* one fault an epoch */
+    world_free(w);
+}
+
+TEST(verdict, a_peer_that_had_ended_before_its_machine_went_explains_nothing)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    exited(w, 1, 1, 0);
+    cut(w, 1);
+    exited(w, 2, 1, 1);
+    assert_saw(w, "own_fault");
+    assert_saw(w, "~restarts job=j node=c epoch=1 number=1");
+    world_free(w);
+}
+
+TEST(verdict, a_warned_peer_that_had_ended_already_explains_nothing)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    exited(w, 1, 1, 0);
+    assert_int_equal(
+        say(w, 1,
+            &(struct tfe_msg){.type = MSG_NOTICE,
+                              .u.notice = {.kind = NOTICE_PREEMPT, .deadline_ms = MSG_UNSET}}),
+        0);
+    exited(w, 2, 1, 1);
+    assert_saw(w, "own_fault");
     world_free(w);
 }
 
@@ -75,7 +97,6 @@ TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_s
 {
     /* A worker that ends with an exception finds its peers gone in the shutdown barrier and says
      * so. */
-    NO_FIXTURE;
     assert_true(
         is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
                    "    raise ValueError(\"x\")\nValueError: x\n"
@@ -83,6 +104,12 @@ TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_s
     assert_false(is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1\n"
                             "tensorflow.python.framework.errors_impl.UnavailableError: {{node x}}\n"
                             "Collective ops is aborted by: Connection refused\n"));
+    /* The last one is what it ended by. */
+    assert_false(is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1\n"
+                            "KeyError: 'x'\n\nDuring handling of the above exception, another "
+                            "exception occurred:\n\nTraceback (most recent call last):\n"
+                            "  File \"x.py\", line 2\n"
+                            "errors_impl.UnavailableError: Collective ops is aborted by: reset\n"));
     /* The head of a long traceback does not travel. */
     assert_false(
         is_charged("  File \"x.py\", line 1\nerrors_impl.UnavailableError: Collective ops is "
@@ -96,7 +123,6 @@ TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_s
 
 TEST(verdict, preemptions_and_the_agents_own_stops_are_free)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     exited(w, 0, 1, 42);
     assert_saw(w, "preempted");
@@ -113,7 +139,6 @@ TEST(verdict, preemptions_and_the_agents_own_stops_are_free)
 
 TEST(verdict, a_failure_that_crosses_a_planned_switch_is_nobodys_fault)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -126,9 +151,8 @@ TEST(verdict, a_failure_that_crosses_a_planned_switch_is_nobodys_fault)
 
 TEST(verdict, alone_it_is_known_at_once)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
-    w->join.max_restarts = 0;
+    w->join.spec.max_restarts = 0;
     join(w, 0, "a");
     ready(w, 0, 1);
     exited(w, 0, 1, 7);
@@ -138,9 +162,8 @@ TEST(verdict, alone_it_is_known_at_once)
 
 TEST(budget, backs_off_from_one_second_to_sixty)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
-    w->join.max_restarts = 100;
+    w->join.spec.max_restarts = 100;
     join(w, 0, "a");
     ready(w, 0, 1);
     for (uint64_t epoch = 1; epoch <= 4; epoch++) {
@@ -157,7 +180,6 @@ TEST(budget, backs_off_from_one_second_to_sixty)
 
 TEST(budget, comes_back_with_ten_minutes_of_progress)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     exited(w, 0, 1, 1);
     ready(w, 0, 2);
@@ -174,7 +196,6 @@ TEST(budget, comes_back_with_ten_minutes_of_progress)
 
 TEST(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     static const int64_t waits[] = {0, 1000, 2000, 4000};
     for (uint64_t epoch = 1; epoch <= 4; epoch++) {
@@ -196,7 +217,6 @@ TEST(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame)
 
 TEST(budget, an_epoch_with_progress_breaks_the_row)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     for (uint64_t epoch = 1; epoch <= 12; epoch++) {
         if (epoch % 4 == 0) {
@@ -212,7 +232,6 @@ TEST(budget, an_epoch_with_progress_breaks_the_row)
 
 TEST(budget, a_node_that_joins_breaks_the_row_once)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     join(w, 0, "a");
     ready(w, 0, 1);
@@ -247,7 +266,6 @@ TEST(budget, a_node_that_joins_breaks_the_row_once)
 
 TEST(budget, a_rank_0_that_never_ends_is_charged)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 0);
     pass(w, 60000);
@@ -256,8 +274,7 @@ TEST(budget, a_rank_0_that_never_ends_is_charged)
     world_free(w);
 }
 
-/* --- what is known of an end --------------------------------------------------------------------
- */
+/* --- what is known of an end --- */
 
 static void ends_as(struct msg_exited exited, const char *how, bool charged)
 {
@@ -274,7 +291,6 @@ static void ends_as(struct msg_exited exited, const char *how, bool charged)
 
 TEST(cause, each_has_its_evidence_and_its_price)
 {
-    NO_FIXTURE;
     ends_as((struct msg_exited){.stopped = true}, "stopped", false);
     ends_as((struct msg_exited){.code = 42}, "preempted", false);
     ends_as((struct msg_exited){.code = 143}, "preempted", false);
@@ -309,7 +325,6 @@ TEST(cause, each_has_its_evidence_and_its_price)
 
 TEST(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coordinators)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     struct msg_exited fenced = {.epoch = 1, .stopped = true, .tail = ""};
@@ -317,6 +332,7 @@ TEST(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coor
     w->join.exited = &fenced;
     join(w, 1, "b");
     assert_saw(w, "~end job=j node=b epoch=1 number=0 coordinator");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 server_lost");
     assert_not_saw(w, "~restarts");
     w->join.exited = NULL;
     world_free(w);
@@ -325,7 +341,6 @@ TEST(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coor
 TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
 {
     /* Its machine stands still, and may go on before its lease is over: then nobody was lost. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     w->renews[1] = false;
     pass(w, 9000);
@@ -356,9 +371,8 @@ TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
 
 TEST(budget, is_never_shown_as_more_than_there_is)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
-    w->join.max_restarts = 0;
+    w->join.spec.max_restarts = 0;
     come(w, 2);
     exited(w, 0, 1, 1);
     struct msg_status_job job;
@@ -367,8 +381,7 @@ TEST(budget, is_never_shown_as_more_than_there_is)
     world_free(w);
 }
 
-/* --- quarantine ---------------------------------------------------------------------------------
- */
+/* --- quarantine --- */
 
 /* a has trained for a while; b has come in and is at fault at once. */
 static struct world *a_bad_newcomer(void)
@@ -385,7 +398,6 @@ static struct world *a_bad_newcomer(void)
 
 TEST(quarantine, a_newcomer_that_fails_before_its_first_step_costs_the_job_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_bad_newcomer();
     assert_saw(w, "~node_quarantined job=j node=b epoch=2 number=1000 own_fault");
     assert_not_saw(w, "~restarts");
@@ -402,7 +414,6 @@ TEST(quarantine, a_newcomer_that_fails_before_its_first_step_costs_the_job_nothi
 
 TEST(quarantine, lasts_twice_as_long_each_time_up_to_a_minute)
 {
-    NO_FIXTURE;
     struct world *w = a_bad_newcomer();
     uint64_t epoch = 2;
     for (int64_t ms = 2000; ms <= 128000; ms *= 2) {
@@ -425,7 +436,6 @@ TEST(quarantine, lasts_twice_as_long_each_time_up_to_a_minute)
 
 TEST(quarantine, is_not_for_those_who_have_trained_nor_for_a_job_that_never_did)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 1); /* no progress yet */
     assert_not_saw(w, "quarantined");
@@ -444,7 +454,6 @@ TEST(quarantine, is_not_for_those_who_have_trained_nor_for_a_job_that_never_did)
 
 TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 1);
     pass(w, 60000);
     join(w, 1, "b");
@@ -464,32 +473,99 @@ TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
     world_free(w);
 }
 
-int main(void)
+/* --- a script that cannot start --- */
+
+/* The n members of a first epoch that nobody is told to listen in, without --retry-start. */
+static struct world *a_first_start(uint32_t n)
 {
-    const struct CMUnitTest tests[] = {
-        STORY(verdict, a_loss_that_turns_up_later_explains_the_failure),
-        STORY(verdict, a_loss_after_it_explains_nothing),
-        STORY(verdict,
-              a_collectives_last_words_are_no_fault_and_the_one_they_died_of_may_report_last),
-        STORY(verdict,
-              an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_says_afterwards),
-        STORY(verdict, preemptions_and_the_agents_own_stops_are_free),
-        STORY(verdict, a_failure_that_crosses_a_planned_switch_is_nobodys_fault),
-        STORY(verdict, alone_it_is_known_at_once),
-        STORY(budget, backs_off_from_one_second_to_sixty),
-        STORY(budget, comes_back_with_ten_minutes_of_progress),
-        STORY(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame),
-        STORY(budget, a_node_that_joins_breaks_the_row_once),
-        STORY(budget, an_epoch_with_progress_breaks_the_row),
-        STORY(budget, a_rank_0_that_never_ends_is_charged),
-        STORY(cause, each_has_its_evidence_and_its_price),
-        STORY(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coordinators),
-        STORY(cause, a_peer_that_misses_renewals_explains_an_exit_without_words),
-        STORY(budget, is_never_shown_as_more_than_there_is),
-        STORY(quarantine, a_newcomer_that_fails_before_its_first_step_costs_the_job_nothing),
-        STORY(quarantine, lasts_twice_as_long_each_time_up_to_a_minute),
-        STORY(quarantine, is_not_for_those_who_have_trained_nor_for_a_job_that_never_did),
-        STORY(quarantine, of_one_whose_peers_fell_first_takes_their_count_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    struct world *w = a_world(n, n);
+    w->holds_leader = true;
+    w->join.spec.retry_start = false;
+    come(w, n);
+    if (n > 1) {
+        pass(w, 400); /* START to all */
+    }
+    return w;
+}
+
+static const struct msg_exited no_module = {
+    .epoch = 1,
+    .code = 1,
+    .tail = "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
+            "ModuleNotFoundError: No module named 'tensroflow'\n"};
+
+TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
+{
+    struct world *w = a_first_start(2);
+    exited_as(w, 0, no_module);
+    assert_not_saw(w, "~switch"); /* the other one is about to say the same */
+    exited_as(w, 1, no_module);
+    assert_string_equal(job_state(w), "failed");
+    assert_saw(w, "exited with code 1, as all others did, at once");
+    assert_saw(w, "ModuleNotFoundError");
+    world_free(w);
+
+    w = a_first_start(1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 2, .tail = "usage: x.py\n"});
+    assert_string_equal(job_state(w), "failed");
+    world_free(w);
+}
+
+TEST(start, that_fails_on_one_rank_or_otherwise_on_the_other_is_tried_again_after_a_second)
+{
+    struct world *w = a_first_start(2);
+    exited_as(w, 0, no_module);
+    pass(w, 999);
+    assert_not_saw(w, "~switch");
+    pass(w, 1);
+    assert_saw(w, "~switch");
+    world_free(w);
+
+    w = a_first_start(2);
+    struct msg_exited other = no_module;
+    other.tail = "Traceback (most recent call last):\n  File \"x.py\"\nOSError: no room\n";
+    exited_as(w, 0, no_module);
+    exited_as(w, 1, other);
+    assert_saw(w, "~switch");
+    assert_string_equal(job_state(w), "preparing");
+    world_free(w);
+}
+
+TEST(start, that_fails_late_or_is_not_the_first_is_tried_again)
+{
+    struct world *w = a_first_start(1);
+    pass(w, 3001);
+    exited_as(w, 0, no_module);
+    assert_saw(w, "~restarts job=j node=a epoch=1 number=1");
+    ready(w, 0, 2);
+    pass(w, 1000);
+    assert_saw(w, "START epoch=2");
+    struct msg_exited again = no_module;
+    again.epoch = 2;
+    exited_as(w, 0, again);
+    assert_saw(w, "~restarts job=j node=a epoch=2 number=2");
+    world_free(w);
+}
+
+TEST(start, that_fails_is_tried_again_where_that_is_wished_or_a_signal_ended_it)
+{
+    struct world *w = a_world(1, 1);
+    come(w, 1); /* with --retry-start */
+    exited_as(w, 0, no_module);
+    assert_saw(w, "~restarts");
+    world_free(w);
+
+    w = a_first_start(1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 11, .tail = ""});
+    assert_saw(w, "~restarts");
+    world_free(w);
+}
+
+TEST(start, that_a_lost_member_may_explain_is_tried_again)
+{
+    struct world *w = a_first_start(2);
+    exited_as(w, 0, no_module);
+    goodbye(w, 1);
+    assert_saw(w, "~switch");
+    world_free(w);
 }

@@ -19,7 +19,6 @@ static void renew(struct world *w, uint32_t session)
 
 TEST(ttl, grows_with_the_number_of_leases_and_shrinks_with_it)
 {
-    NO_FIXTURE;
     struct world *w = a_modest_server(8, 8);
     for (uint32_t i = 0; i < 8; i++) {
         join(w, i, name_of(i));
@@ -40,7 +39,6 @@ TEST(ttl, grows_with_the_number_of_leases_and_shrinks_with_it)
 
 TEST(ttl, that_is_longer_than_before_is_on_disk_before_it_is_granted)
 {
-    NO_FIXTURE;
     struct world *w = a_modest_server(3, 3);
     struct disk disk;
     w->disk = &disk;
@@ -72,7 +70,6 @@ TEST(ttl, that_is_longer_than_before_is_on_disk_before_it_is_granted)
 TEST(ttl, a_longer_one_that_was_granted_is_kept_when_a_shorter_one_follows)
 {
     /* Its RENEWED may be lost on the way, and then the agent keeps to the longer one. */
-    NO_FIXTURE;
     struct world *w = a_modest_server(8, 8);
     for (uint32_t i = 0; i < 8; i++) {
         join(w, i, name_of(i));
@@ -92,9 +89,30 @@ TEST(ttl, a_longer_one_that_was_granted_is_kept_when_a_shorter_one_follows)
     world_free(w);
 }
 
+TEST(ttl, that_was_granted_before_the_first_record_is_in_it)
+{
+    /* Whoever read it back would believe an agent lost that keeps to what it was told. */
+    struct world *w = a_modest_server(2, 8);
+    struct disk disk;
+    w->disk = &disk;
+    for (uint32_t i = 0; i < 8; i++) {
+        join(w, i, name_of(i));
+    }
+    renew(w, 0);
+    assert_saw(w, "ttl=25000");
+    for (uint32_t i = 7; i > 1; i--) {
+        goodbye(w, i);
+    }
+    ready(w, 0, 1);
+    ready(w, 1, 1);
+    pass(w, 3000);
+    assert_string_equal(job_state(w), "running");
+    assert_int_equal(disk.record.ttl_ms, 25000);
+    world_free(w);
+}
+
 TEST(ttl, a_restarted_server_waits_for_the_longest)
 {
-    NO_FIXTURE;
     struct world *w = a_modest_server(4, 4);
     struct disk disk;
     w->disk = &disk;
@@ -118,7 +136,6 @@ TEST(ttl, a_restarted_server_waits_for_the_longest)
 
 TEST(fence, start_brings_the_one_of_its_epoch)
 {
-    NO_FIXTURE;
     struct rdzv_config config = usual_config();
     config.fence_ms = 0;
     struct world *w = world_new(&config, 1, 2);
@@ -134,7 +151,6 @@ TEST(fence, start_brings_the_one_of_its_epoch)
 
 TEST(fence, of_a_start_is_waited_for_though_no_renewal_followed)
 {
-    NO_FIXTURE;
     struct rdzv_config config = usual_config();
     config.fence_ms = 0;
     struct world *w = world_new(&config, 1, 2);
@@ -158,8 +174,7 @@ TEST(fence, of_a_start_is_waited_for_though_no_renewal_followed)
     world_free(w);
 }
 
-/* --- what it costs ------------------------------------------------------------------------------
- */
+/* --- what it costs --- */
 
 /* Jobs of a thousand nodes each that wait for one more. */
 #define NODES_PER_JOB 1000u
@@ -214,7 +229,6 @@ static void crowd_free(struct crowd *c)
 
 TEST(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_are)
 {
-    NO_FIXTURE;
     static const uint32_t sizes[] = {1000, 10000, 100000};
     for (int k = 0; k < 3; k++) {
         struct crowd *c = a_crowd(sizes[k]);
@@ -244,7 +258,6 @@ static uint32_t spread_told(struct crowd *c, uint32_t session, uint64_t number)
  * and most of the fleet was back within the first second after an outage. */
 TEST(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before)
 {
-    NO_FIXTURE;
     struct crowd *c = a_crowd(NODES_PER_JOB);
     assert_int_equal(spread_told(c, 0, 1), 400);
     assert_int_equal(spread_told(c, 0, 2), 0);
@@ -260,7 +273,6 @@ TEST(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before
 TEST(cost, leases_that_end_together_are_worked_off_in_slices)
 {
     /* A renewal that comes meanwhile must not wait for all of them. */
-    NO_FIXTURE;
     struct crowd *c = a_crowd(20000);
     uint32_t lost = 0;
     uint32_t steps = 0;
@@ -287,20 +299,4 @@ TEST(cost, leases_that_end_together_are_worked_off_in_slices)
     }
     assert_int_equal(steps, c->n / RDZV_PERSIST_MAX);
     crowd_free(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(ttl, grows_with_the_number_of_leases_and_shrinks_with_it),
-        STORY(ttl, that_is_longer_than_before_is_on_disk_before_it_is_granted),
-        STORY(ttl, a_longer_one_that_was_granted_is_kept_when_a_shorter_one_follows),
-        STORY(ttl, a_restarted_server_waits_for_the_longest),
-        STORY(fence, start_brings_the_one_of_its_epoch),
-        STORY(fence, of_a_start_is_waited_for_though_no_renewal_followed),
-        STORY(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before),
-        STORY(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_are),
-        STORY(cost, leases_that_end_together_are_worked_off_in_slices),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

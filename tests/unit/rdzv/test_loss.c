@@ -1,9 +1,9 @@
 /* tests/unit/rdzv/test_loss.c: members that fail, vanish, leave, or come back. */
+#include "tests/unit/rdzv/plan.h"
 #include "tests/unit/rdzv/world.h"
 
 TEST(lease, one_that_is_renewed_does_not_end)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     pass(w, 10000000);
     assert_string_equal(w->log, "");
@@ -12,7 +12,6 @@ TEST(lease, one_that_is_renewed_does_not_end)
 
 TEST(lease, ends_a_held_ttl_after_the_last_renewal)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     assert_int_equal(say(w, 1, &(struct tfe_msg){.type = MSG_RENEW, .u.renew.number = 5}), 0);
     w->renews[1] = false;
@@ -29,7 +28,6 @@ TEST(lease, ends_a_held_ttl_after_the_last_renewal)
 
 TEST(lease, renewed_counts_back_and_names_the_fence_of_the_epochs_size)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 1);
     w->quiet = false;
     assert_int_equal(say(w, 0, &(struct tfe_msg){.type = MSG_RENEW, .u.renew.number = 77}), 0);
@@ -44,7 +42,6 @@ TEST(lease, renewed_counts_back_and_names_the_fence_of_the_epochs_size)
 
 TEST(lease, a_fence_is_never_below_three_ttl)
 {
-    NO_FIXTURE;
     struct rdzv_config config = usual_config();
     config.fence_ms = 1000;
     struct world *w = world_new(&config, 1, 2);
@@ -55,7 +52,6 @@ TEST(lease, a_fence_is_never_below_three_ttl)
 
 TEST(loss, a_peers_failure_after_a_lost_connection_is_the_nodes_and_costs_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     cut(w, 2);
     assert_saw(w, "~node_suspect job=j node=c");
@@ -77,7 +73,6 @@ TEST(loss, a_peers_failure_after_a_lost_connection_is_the_nodes_and_costs_nothin
 
 TEST(loss, a_suspect_that_is_back_within_the_second_takes_part)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     cut(w, 2);
     exited(w, 0, 1, 1);
@@ -97,7 +92,6 @@ TEST(loss, a_suspect_that_is_back_within_the_second_takes_part)
 
 TEST(loss, a_member_that_reconnects_keeps_the_epoch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     pass(w, 9000);
@@ -113,7 +107,6 @@ TEST(loss, a_member_that_reconnects_keeps_the_epoch)
 
 TEST(loss, a_member_whose_lease_ended_may_come_back_into_the_switch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     pass(w, TTL_HELD_MS);
@@ -130,7 +123,6 @@ TEST(loss, a_member_whose_lease_ended_may_come_back_into_the_switch)
 
 TEST(loss, a_lost_start_is_told_again)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     join(w, 2, "b"); /* has never heard of epoch 1 */
@@ -140,9 +132,20 @@ TEST(loss, a_lost_start_is_told_again)
     world_free(w);
 }
 
+TEST(loss, a_start_that_is_lost_with_each_connection_is_not_held_against_its_node)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    for (uint32_t session = 1; session < 6; session++) {
+        cut(w, session);
+        join(w, session + 1, "b");
+        assert_saw(w, "START epoch=1 rank=1 world=2 nodes=2 cause=start");
+        assert_not_saw(w, "switch");
+    }
+    world_free(w);
+}
+
 TEST(loss, a_start_whose_table_did_not_match_is_told_again)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     ready(w, 1, 1);
     assert_saw(w, "1:TABLE epoch=1");
@@ -153,7 +156,6 @@ TEST(loss, a_start_whose_table_did_not_match_is_told_again)
 
 TEST(loss, a_member_that_lost_its_trainers_says_so_by_its_join)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     w->join.highest_epoch = 1;
@@ -165,7 +167,6 @@ TEST(loss, a_member_that_lost_its_trainers_says_so_by_its_join)
 
 TEST(loss, an_exited_that_comes_with_the_join_counts)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     struct msg_exited last = {.epoch = 1, .code = 3, .tail = "boom"};
@@ -182,7 +183,6 @@ TEST(loss, an_exited_of_an_older_epoch_does_not_hide_that_nothing_runs)
 {
     /* The JOIN named an old EXITED that had never been NOTED: the member was neither taken as
      * running nor as accounted for, and its peers waited for ever. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 1);
     ready(w, 1, 2);
@@ -201,7 +201,6 @@ TEST(loss, an_exited_of_an_older_epoch_does_not_hide_that_nothing_runs)
 
 TEST(loss, goodbye_is_a_drain_and_needs_no_wait)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     goodbye(w, 1);
     assert_saw(w, "~node_left job=j node=b");
@@ -214,7 +213,6 @@ TEST(loss, goodbye_is_a_drain_and_needs_no_wait)
 
 TEST(loss, below_min_the_job_waits_and_goes_on_without_a_gather_window)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 3, 2);
     goodbye(w, 1);
     stopped_and_ready(w, 0, 1);
@@ -229,7 +227,6 @@ TEST(loss, below_min_the_job_waits_and_goes_on_without_a_gather_window)
 
 TEST(loss, a_spare_takes_the_place_in_the_same_switch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -242,7 +239,6 @@ TEST(loss, a_spare_takes_the_place_in_the_same_switch)
 
 TEST(fence, a_one_node_epoch_of_which_nothing_is_known_is_waited_for)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -261,7 +257,6 @@ TEST(fence, a_one_node_epoch_of_which_nothing_is_known_is_waited_for)
 
 TEST(fence, ends_with_the_word_of_the_node_that_comes_back)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -281,7 +276,6 @@ TEST(fence, ends_with_the_word_of_the_node_that_comes_back)
 
 TEST(fence, one_accounted_member_of_several_is_enough)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     cut(w, 1);
     cut(w, 2);
@@ -292,9 +286,90 @@ TEST(fence, one_accounted_member_of_several_is_enough)
     world_free(w);
 }
 
+/* Three members with the same ports in every epoch, or (the others) only the last of them. */
+static struct world *a_world_of_fixed_ports(struct disk *disk)
+{
+    struct world *w = a_world(1, 3);
+    w->disk = disk;
+    for (uint32_t session = 0; session < 3; session++) {
+        w->join.fixed_ports = session == 2 || !disk;
+        join(w, session, name_of(session));
+        ready(w, session, 1);
+    }
+    assert_string_equal(job_state(w), "running");
+    return w;
+}
+
+TEST(fixed_ports, of_an_epoch_that_never_trained_are_free_when_all_members_are_accounted_for)
+{
+    struct world *w = a_world_of_fixed_ports(NULL);
+    cut(w, 1);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "~wait_fence");
+    pass(w, FENCE_HELD_MS - TTL_HELD_MS - 5000);
+    assert_string_equal(job_state(w), "preparing");
+    pass(w, 5000);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+
+    w = a_world_of_fixed_ports(NULL);
+    goodbye(w, 1);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(w, "~wait_fence"); /* two of three are not all */
+    w->join.highest_epoch = 1;
+    join(w, 3, "c"); /* … but its word that nothing runs is enough */
+    ready(w, 3, 2);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(fixed_ports, of_an_epoch_that_has_trained_wait_for_nobody)
+{
+    for (int i = 0; i < 3; i++) {
+        struct world *w = a_world_of_fixed_ports(NULL);
+        switch (i) {
+        case 0:
+            tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 1});
+            break;
+        case 1:
+            tells(w, 0, (struct msg_progress){.epoch = 1, .saves = 1});
+            break;
+        default:
+            pass(w, 60000); /* of a script that tells nothing */
+        }
+        cut(w, 1);
+        cut(w, 2);
+        pass(w, TTL_HELD_MS);
+        stopped_and_ready(w, 0, 1);
+        assert_not_saw(w, "wait_fence");
+        assert_saw(w, "START epoch=2");
+        world_free(w);
+    }
+}
+
+TEST(fixed_ports, that_one_member_has_are_known_to_a_restarted_server)
+{
+    struct disk disk;
+    struct world *w = a_world_of_fixed_ports(&disk);
+    struct world *next = a_world(1, 3);
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    next->deadline = next->now;
+    next->join.highest_epoch = next->join.running_epoch = 1;
+    join(next, 0, "a"); /* which has none itself; c, which has, does not come back */
+    pass(next, TTL_HELD_MS);
+    stopped_and_ready(next, 0, 1);
+    assert_saw(next, "~wait_fence");
+    assert_string_equal(job_state(next), "preparing");
+    world_free(next);
+    world_free(w);
+}
+
 TEST(fence, all_members_lost_is_waited_for_until_the_last_fence)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -315,7 +390,6 @@ TEST(fence, a_shorter_one_counts_only_once_the_longer_has_passed)
 {
     /* When an epoch shrank to one node, the renewal that told it the short fence was believed to be
      * known at once. Its answer may be lost, and then the agent still keeps to the long one. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     pass(w, 4000); /* a has been told 300 s */
     int64_t renewed = w->renew_at[0] - TTL_MS / 3;
@@ -335,7 +409,6 @@ TEST(fence, a_shorter_one_counts_only_once_the_longer_has_passed)
 
 TEST(ports, are_fresh_while_stale_peers_may_still_speak_to_them)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     cut(w, 2);
     pass(w, TTL_HELD_MS);
@@ -364,7 +437,6 @@ TEST(ports, are_fresh_while_stale_peers_may_still_speak_to_them)
 TEST(ports, of_the_running_epoch_are_not_taken_for_one_of_the_same_parity)
 {
     /* A joiner that had seen epoch 4 made 5 the next: odd, as the running 1. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 1);
     w->join.highest_epoch = 4;
     join(w, 1, "b");
@@ -377,7 +449,6 @@ TEST(ports, of_the_running_epoch_are_not_taken_for_one_of_the_same_parity)
 
 TEST(epoch, numbers_rise_above_what_any_joiner_has_seen)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 3);
     join(w, 0, "a");
     ready(w, 0, 1);
@@ -393,9 +464,34 @@ TEST(epoch, numbers_rise_above_what_any_joiner_has_seen)
     world_free(w);
 }
 
+TEST(epoch, a_number_that_is_raised_in_a_switch_gives_who_was_ready_a_second)
+{
+    /* The one member said READY first, and was stopped to go on alone. */
+    for (int is_late = 0; is_late < 2; is_late++) {
+        struct world *w = a_running_world(1, 4, 1);
+        join(w, 1, "b");
+        ready(w, 1, 2);
+        pass(w, 3000);
+        assert_saw(w, "0:STOP epoch=1 planned");
+        w->join.highest_epoch = 9;
+        join(w, 2, "c");
+        assert_saw(w, "1:PREPARE epoch=10");
+        exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+        ready(w, 0, 10);
+        assert_string_equal(job_state(w), "preparing");
+        if (is_late) {
+            pass(w, 1000);
+            assert_saw(w, "~epoch job=j node=- epoch=10 number=1 joined");
+        } else {
+            ready(w, 1, 10);
+            assert_saw(w, "~epoch job=j node=- epoch=10 number=2 joined");
+        }
+        world_free(w);
+    }
+}
+
 TEST(epoch, a_ready_for_an_overtaken_number_is_ignored)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     w->join.highest_epoch = 5;
     join(w, 0, "a");
@@ -410,16 +506,15 @@ TEST(epoch, a_liar_cannot_use_up_the_numbers)
 {
     /* 2^53 - 1 was believed, and then every honest JOIN that reported the epoch after it was
      * refused. */
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     w->join.highest_epoch = (UINT64_C(1) << 52);
     assert_int_equal(try_join(w, 0, "a"), TFE_EINVAL);
-    w->join.highest_epoch--;
+    w->join.highest_epoch = MSG_LEAP;
     join(w, 0, "a");
-    ready(w, 0, UINT64_C(1) << 52);
-    assert_saw(w, "START epoch=4503599627370496 rank=0");
+    ready(w, 0, MSG_LEAP + 1);
+    assert_saw(w, "START epoch=1048577 rank=0");
     cut(w, 0);
-    w->join.highest_epoch = w->join.running_epoch = UINT64_C(1) << 52;
+    w->join.highest_epoch = w->join.running_epoch = MSG_LEAP + 1;
     join(w, 1, "a");
     assert_saw(w, "1:WELCOME a");
     world_free(w);
@@ -427,7 +522,6 @@ TEST(epoch, a_liar_cannot_use_up_the_numbers)
 
 TEST(prepare, a_member_that_does_not_get_ready_is_left_out_and_named)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     exited(w, 0, 1, 1);
     int64_t began = w->now;
@@ -450,7 +544,6 @@ TEST(prepare, a_member_that_does_not_get_ready_is_left_out_and_named)
 
 TEST(prepare, nobody_else_may_hold_up_a_switch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 2);
     join(w, 2, "c"); /* never gets ready */
     exited(w, 0, 1, 1);
@@ -463,7 +556,6 @@ TEST(prepare, nobody_else_may_hold_up_a_switch)
 
 TEST(session, a_newer_one_replaces_the_older_whose_end_is_no_evidence)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     w->join.running_epoch = w->join.highest_epoch = 1;
     join(w, 2, "b");
@@ -480,7 +572,6 @@ TEST(session, a_newer_one_replaces_the_older_whose_end_is_no_evidence)
 
 TEST(session, a_join_said_twice_changes_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     join(w, 0, "a");
     join(w, 0, "a");
@@ -496,9 +587,22 @@ TEST(session, a_join_said_twice_changes_nothing)
     world_free(w);
 }
 
+TEST(session, who_joins_once_more_is_ready_once_it_says_so_once_more)
+{
+    struct world *w = a_world(2, 2);
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 0, "a"); /* what it held then it may have let go */
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    assert_not_saw(w, "START");
+    ready(w, 0, 1);
+    assert_saw(w, "START epoch=1 rank=0");
+    world_free(w);
+}
+
 TEST(session, a_newcomer_that_still_runs_something_is_told_to_stop)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 1);
     struct msg_exited last = {.epoch = 2, .tail = ""};
     w->join.running_epoch = w->join.highest_epoch = 3;
@@ -512,7 +616,6 @@ TEST(session, a_newcomer_that_still_runs_something_is_told_to_stop)
 TEST(ports, that_stuck_trainers_may_speak_to_are_not_used_while_their_agent_renews)
 {
     /* Their fence moves on with its renewals, long after they were left out. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 3);
     exited(w, 0, 1, 1);
     ready(w, 0, 2);
@@ -528,45 +631,12 @@ TEST(ports, that_stuck_trainers_may_speak_to_are_not_used_while_their_agent_rene
     pass(w, 2 * FENCE_HELD_MS);
     exited(w, 1, 3, 1);
     assert_not_saw(w, "fresh");
+    ready(w, 1, 4);
+    ready(w, 2, 4);
     stopped_and_ready(w, 0, 3);
+    pass(w, 2 * FENCE_HELD_MS);
+    exited(w, 1, 4, 1);
+    assert_saw(w, "0:PREPARE epoch=5");
+    assert_not_saw(w, "fresh"); /* nor is the set that its trainers had used */
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(lease, one_that_is_renewed_does_not_end),
-        STORY(lease, ends_a_held_ttl_after_the_last_renewal),
-        STORY(lease, renewed_counts_back_and_names_the_fence_of_the_epochs_size),
-        STORY(lease, a_fence_is_never_below_three_ttl),
-        STORY(loss, a_peers_failure_after_a_lost_connection_is_the_nodes_and_costs_nothing),
-        STORY(loss, a_suspect_that_is_back_within_the_second_takes_part),
-        STORY(loss, a_member_that_reconnects_keeps_the_epoch),
-        STORY(loss, a_member_whose_lease_ended_may_come_back_into_the_switch),
-        STORY(loss, a_lost_start_is_told_again),
-        STORY(loss, a_start_whose_table_did_not_match_is_told_again),
-        STORY(loss, a_member_that_lost_its_trainers_says_so_by_its_join),
-        STORY(loss, an_exited_that_comes_with_the_join_counts),
-        STORY(loss, an_exited_of_an_older_epoch_does_not_hide_that_nothing_runs),
-        STORY(loss, goodbye_is_a_drain_and_needs_no_wait),
-        STORY(loss, below_min_the_job_waits_and_goes_on_without_a_gather_window),
-        STORY(loss, a_spare_takes_the_place_in_the_same_switch),
-        STORY(fence, a_one_node_epoch_of_which_nothing_is_known_is_waited_for),
-        STORY(fence, ends_with_the_word_of_the_node_that_comes_back),
-        STORY(fence, one_accounted_member_of_several_is_enough),
-        STORY(fence, all_members_lost_is_waited_for_until_the_last_fence),
-        STORY(fence, a_shorter_one_counts_only_once_the_longer_has_passed),
-        STORY(ports, are_fresh_while_stale_peers_may_still_speak_to_them),
-        STORY(ports, of_the_running_epoch_are_not_taken_for_one_of_the_same_parity),
-        STORY(epoch, numbers_rise_above_what_any_joiner_has_seen),
-        STORY(epoch, a_ready_for_an_overtaken_number_is_ignored),
-        STORY(epoch, a_liar_cannot_use_up_the_numbers),
-        STORY(prepare, a_member_that_does_not_get_ready_is_left_out_and_named),
-        STORY(prepare, nobody_else_may_hold_up_a_switch),
-        STORY(session, a_newer_one_replaces_the_older_whose_end_is_no_evidence),
-        STORY(session, a_join_said_twice_changes_nothing),
-        STORY(session, a_newcomer_that_still_runs_something_is_told_to_stop),
-        STORY(ports, that_stuck_trainers_may_speak_to_are_not_used_while_their_agent_renews),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

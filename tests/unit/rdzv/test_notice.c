@@ -1,9 +1,8 @@
-/* tests/unit/rdzv/test_notice.c: machines that will go away leave by a plan (DESIGN 4.9). */
+/* tests/unit/rdzv/test_notice.c: machines that will go away leave by a plan (design 4.9). */
 #include "tests/unit/rdzv/plan.h"
 
 TEST(notice, without_a_deadline_leaves_after_2_s)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     noticed(w, 1, NOTICE_PREEMPT, MSG_UNSET);
     assert_saw(w, "~node_noticed job=j node=b epoch=1 number=0 preempt");
@@ -23,7 +22,6 @@ TEST(notice, without_a_deadline_leaves_after_2_s)
 
 TEST(notice, says_in_the_log_how_sure_it_is)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_MAINTENANCE, 60000);
     assert_saw(w, "~node_noticed job=j node=b epoch=1 number=60000 maintenance\n");
@@ -37,7 +35,6 @@ TEST(notice, says_in_the_log_how_sure_it_is)
 
 TEST(notice, with_a_deadline_leaves_as_soon_where_there_is_nothing_to_wait_for)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
     pass(w, 2000);
@@ -47,7 +44,6 @@ TEST(notice, with_a_deadline_leaves_as_soon_where_there_is_nothing_to_wait_for)
 
 TEST(notice, several_within_2_s_are_one_change)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 4);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
     pass(w, 1900);
@@ -62,7 +58,6 @@ TEST(notice, several_within_2_s_are_one_change)
 
 TEST(notice, asks_the_scripts_and_switches_at_the_checkpoint_that_answers)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     for (uint32_t session = 0; session < 3; session++) {
         listens(w, session, 1, 40);
@@ -85,7 +80,6 @@ TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
 {
     /* The margin: the standstill measured (2 s from STOP until the first step), and the stop grace
      * (5 s). */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 2);
     noticed(w, 1, NOTICE_PREEMPT, MSG_UNSET);
     pass(w, 2000);
@@ -111,7 +105,6 @@ TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
 
 TEST(notice, learns_from_saves_that_take_longer_than_the_stop_grace)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 1, .listens = true});
     noticed(w, 1, NOTICE_PREEMPT, 600000);
@@ -128,9 +121,161 @@ TEST(notice, learns_from_saves_that_take_longer_than_the_stop_grace)
     world_free(w);
 }
 
+TEST(notice, waits_for_no_disk_where_a_member_that_stays_keeps_the_state)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 0, 1, 40, 0);
+    keeps(w, 1, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 within=52999 in_memory\n"), 3);
+    keeps(w, 1, 1, 41, 0); /* not for this */
+    keeps(w, 0, 1, 42, 1); /* that goes with it */
+    assert_not_saw(w, "STOP");
+    pass(w, 20000);
+    keeps(w, 1, 1, 42, 1);
+    assert_saw(w, "~saved job=j node=- epoch=1 number=20000");
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned in_memory\n"), 3);
+    /* How long the disk takes is as little known as before: the stop grace has to do. */
+    switch_over(w, 0, 3, 1);
+    listens(w, 1, 2, 43);
+    noticed(w, 1, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_saw(w, "1:SAVE epoch=2 number=2 within=");
+    pass(w, 60000 - 2000 - 5001 - 1);
+    assert_not_saw(w, "STOP");
+    pass(w, 1);
+    assert_saw(w, "STOP epoch=2 planned");
+    world_free(w);
+}
+
+TEST(notice, takes_the_disk_s_answer_too_from_a_script_that_could_not_keep_its_state)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 1, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_saw(w, "0:SAVE epoch=1 number=1 within=52999 in_memory\n");
+    saved(w, 0, 1, 41, 1, 1);
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+TEST(notice, waits_for_the_disk_where_only_who_leaves_keeps_the_state)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 0, 1, 40, 0);
+    listens(w, 1, 1, 40);
+    tells(w, 2, /* of an epoch before this one */
+          (struct msg_progress){
+              .epoch = 1, .listens = true, .memory = {.bytes = 1, .has_kept = true, .step = 40}});
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 within=52999\n"), 3);
+    keeps(w, 1, 1, 41, 1); /* nobody has said that this is enough */
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 1, 41, 1, 1);
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+TEST(notice, waits_for_the_disk_where_the_job_does_not_go_on_at_once)
+{
+    struct world *w = a_running_world(2, 3, 2);
+    keeps(w, 0, 1, 40, 0);
+    keeps(w, 1, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 within=52999\n"), 2);
+    world_free(w);
+
+    w = a_running_world(2, 2, 2); /* but somebody takes its place */
+    keeps(w, 0, 1, 40, 0);
+    keeps(w, 1, 1, 40, 0);
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 within=52999 in_memory\n"), 2);
+    world_free(w);
+}
+
+TEST(notice, to_all_that_keep_the_state_asks_for_the_disk_after_all)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 0, 1, 40, 0);
+    keeps(w, 1, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_saw(w, "2:SAVE epoch=1 number=1 within=52999 in_memory\n");
+    noticed(w, 1, NOTICE_PREEMPT, 60000);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=2 within=52999\n"), 3);
+    keeps(w, 1, 1, 42, 1);
+    keeps(w, 0, 1, 42, 1);
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 1, 42, 1, 2);
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned\n"), 3);
+    world_free(w);
+}
+
+TEST(notice, with_no_time_to_ask_says_with_the_stop_that_memory_is_enough)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 1, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 3000);
+    assert_not_saw(w, "SAVE");
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned in_memory\n"), 3);
+    world_free(w);
+
+    w = a_running_world(1, 3, 3);
+    keeps(w, 0, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 3000);
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned\n"), 3);
+    world_free(w);
+}
+
+TEST(stop, that_was_not_planned_says_nothing_of_memory)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 1, 1, 40, 0);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "1:STOP epoch=1\n");
+    world_free(w);
+}
+
+TEST(notice, to_who_has_answered_from_memory_waits_for_another_one_that_keeps)
+{
+    struct world *w = a_running_world(1, 4, 3);
+    pass(w, 10000);
+    keeps(w, 1, 1, 10, 0);
+    keeps(w, 2, 1, 10, 0);
+    pass(w, 10000);
+    listens(w, 0, 1, 20);
+    join(w, 3, "d");
+    ready(w, 3, 2);
+    assert_saw(w, "0:SAVE epoch=1 number=1 in_memory\n"); /* to grow */
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 1000);
+    keeps(w, 1, 1, 21, 1);
+    noticed(w, 1, NOTICE_PREEMPT, 60000);
+    pass(w, 1000);
+    assert_not_saw(w, "STOP");
+    keeps(w, 2, 1, 21, 1);
+    assert_saw(w, "STOP epoch=1 planned in_memory\n");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    keeps(w, 1, 1, 10, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_saw(w, "SAVE epoch=1 number=1 within=52999 in_memory\n");
+    keeps(w, 1, 1, 10, MSG_NUMBER_MAX); /* that nobody has asked for */
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
 TEST(notice, waits_for_a_checkpoint_that_can_only_be_seen)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     saved(w, 0, 1, 10, 1, 0);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
@@ -147,7 +292,6 @@ TEST(notice, waits_for_a_checkpoint_that_can_only_be_seen)
 TEST(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard)
 {
     /* Its own next checkpoint came 20 s after the question: that is not what saving takes. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     saved(w, 0, 1, 10, 1, 0);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
@@ -164,7 +308,6 @@ TEST(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard)
 
 TEST(notice, with_less_time_than_a_switch_takes_does_not_wait_for_others)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_PREEMPT, 1000);
     assert_saw(w, "STOP epoch=1 planned");
@@ -173,7 +316,6 @@ TEST(notice, with_less_time_than_a_switch_takes_does_not_wait_for_others)
 
 TEST(notice, that_is_withdrawn_changes_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
     pass(w, 1000);
@@ -187,7 +329,6 @@ TEST(notice, that_is_withdrawn_changes_nothing)
 
 TEST(notice, that_is_withdrawn_after_the_switch_brings_the_node_back)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_PREEMPT, MSG_UNSET);
     pass(w, 2000);
@@ -204,7 +345,6 @@ TEST(notice, of_which_a_hint_is_left_brings_the_node_back)
 {
     /* A machine had said that it may have to go, then that it will, then that it will not: what its
      * agent tells last is the hint that still stands, and the node was left out for good. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_REBALANCE, MSG_UNSET);
     noticed(w, 1, NOTICE_SIGNAL, 30000);
@@ -221,7 +361,6 @@ TEST(notice, of_which_a_hint_is_left_brings_the_node_back)
 
 TEST(notice, below_min_saves_and_then_waits_without_trainers)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     listens(w, 0, 1, 10);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
@@ -239,7 +378,6 @@ TEST(notice, below_min_saves_and_then_waits_without_trainers)
 
 TEST(notice, of_all_nodes_saves_and_then_waits)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     listens(w, 0, 1, 10);
     noticed(w, 0, NOTICE_PREEMPT, 30000);
@@ -253,7 +391,6 @@ TEST(notice, of_all_nodes_saves_and_then_waits)
 
 TEST(notice, costs_no_budget_even_if_the_trainers_go_first)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_PREEMPT, 30000);
     exited(w, 0, 1, 1); /* a survivor, whose collective broke */
@@ -268,7 +405,6 @@ TEST(notice, costs_no_budget_even_if_the_trainers_go_first)
 
 TEST(notice, goes_with_a_loss_that_comes_while_it_is_pending)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 4);
     listens(w, 0, 1, 10);
     noticed(w, 1, NOTICE_PREEMPT, 120000);
@@ -286,7 +422,6 @@ TEST(notice, goes_with_a_loss_that_comes_while_it_is_pending)
 
 TEST(notice, a_goodbye_needs_no_plan)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_SIGNAL, 30000);
     goodbye(w, 1);
@@ -294,9 +429,59 @@ TEST(notice, a_goodbye_needs_no_plan)
     world_free(w);
 }
 
+static void interrupted(struct world *w, uint32_t session)
+{
+    const struct tfe_msg notice = {
+        .type = MSG_NOTICE,
+        .u.notice = {.kind = NOTICE_SIGNAL, .deadline_ms = 30000, .interrupted = true}};
+    assert_int_equal(say(w, session, &notice), 0);
+}
+
+/* Ctrl-C is no preemption: not where it is planned for, not where it is said with the GOODBYE, not
+ * where a peer's collective breaks by it. */
+TEST(notice, of_a_person_at_a_terminal_is_an_interruption)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    interrupted(w, 1);
+    pass(w, 2000);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 interrupted");
+    stopped_and_ready(w, 0, 1);
+    trainers_stop(w, 1, 1);
+    assert_saw(w, "0:START epoch=2 rank=0 world=1 nodes=1 cause=interrupted");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    const struct tfe_msg leave = {.type = MSG_GOODBYE, .u.goodbye.interrupted = true};
+    assert_int_equal(say(w, 1, &leave), 0);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 interrupted");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    interrupted(w, 1);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 interrupted");
+    world_free(w);
+}
+
+TEST(notice, of_a_machine_goes_before_that_of_a_person)
+{
+    for (uint32_t first = 1; first <= 2; first++) {
+        struct world *w = a_running_world(1, 3, 3);
+        if (first == 1) {
+            interrupted(w, 1);
+            noticed(w, 2, NOTICE_PREEMPT, 30000);
+        } else {
+            noticed(w, 2, NOTICE_PREEMPT, 30000);
+            interrupted(w, 1);
+        }
+        pass(w, 2000);
+        assert_saw(w, "~switch job=j node=- epoch=1 number=0 preempted");
+        world_free(w);
+    }
+}
+
 TEST(notice, of_a_spare_is_no_reason_to_switch_and_keeps_it_out)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -312,7 +497,6 @@ TEST(notice, of_a_spare_is_no_reason_to_switch_and_keeps_it_out)
 TEST(notice, is_followed_by_a_server_that_comes_in_between)
 {
     /* The agent repeats its notice to a server that knows nothing of it. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_PREEMPT, 30000);
     cut(w, 1);
@@ -327,7 +511,6 @@ TEST(notice, is_followed_by_a_server_that_comes_in_between)
 
 TEST(hint, moves_nobody_without_a_spare_and_is_no_leaving)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 0, NOTICE_REBALANCE, MSG_UNSET);
     assert_int_equal(role_of(w, "a"), ROLE_MEMBER);
@@ -341,7 +524,6 @@ TEST(hint, moves_nobody_without_a_spare_and_is_no_leaving)
 
 TEST(hint, gives_its_place_to_a_spare)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -352,13 +534,12 @@ TEST(hint, gives_its_place_to_a_spare)
     assert_saw(w, "1:START epoch=2 rank=0 world=2");
     assert_saw(w, "2:START epoch=2 rank=1 world=2");
     assert_not_saw(w, "0:START");
-    assert_int_equal(role_of(w, "a"), ROLE_JOINING);
+    assert_int_equal(role_of(w, "a"), ROLE_PREPARING);
     world_free(w);
 }
 
 TEST(hint, that_is_withdrawn_keeps_its_place)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 2, 2);
     noticed(w, 0, NOTICE_REBALANCE, MSG_UNSET);
     notice_withdrawn(w, 0, NOTICE_REBALANCE);
@@ -371,7 +552,6 @@ TEST(hint, that_is_withdrawn_keeps_its_place)
 
 TEST(hint, index_0_goes_to_who_stays_longest_if_all_have_one)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     noticed(w, 0, NOTICE_REBALANCE, 100000);
     noticed(w, 1, NOTICE_REBALANCE, 900000);
@@ -384,7 +564,6 @@ TEST(hint, index_0_goes_to_who_stays_longest_if_all_have_one)
 
 TEST(drain, of_scripts_that_listen_waits_30_s_for_the_checkpoint)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     listens(w, 0, 1, 10);
     drain(w, "b");
@@ -398,7 +577,6 @@ TEST(drain, of_scripts_that_listen_waits_30_s_for_the_checkpoint)
 
 TEST(drain, with_a_time_of_its_own_waits_for_that)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     listens(w, 0, 1, 10);
     assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_DRAIN,
@@ -420,7 +598,6 @@ TEST(drain, with_a_time_of_its_own_waits_for_that)
 
 TEST(drain, is_let_go_when_the_epoch_ends_for_another_reason)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     listens(w, 0, 1, 10);
     drain(w, "b");
@@ -430,38 +607,4 @@ TEST(drain, is_let_go_when_the_epoch_ends_for_another_reason)
     ready(w, 2, 2);
     assert_saw(w, "1:FINISH drained");
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(notice, without_a_deadline_leaves_after_2_s),
-        STORY(notice, says_in_the_log_how_sure_it_is),
-        STORY(notice, with_a_deadline_leaves_as_soon_where_there_is_nothing_to_wait_for),
-        STORY(notice, several_within_2_s_are_one_change),
-        STORY(notice, asks_the_scripts_and_switches_at_the_checkpoint_that_answers),
-        STORY(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline),
-        STORY(notice, learns_from_saves_that_take_longer_than_the_stop_grace),
-        STORY(notice, waits_for_a_checkpoint_that_can_only_be_seen),
-        STORY(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard),
-        STORY(notice, with_less_time_than_a_switch_takes_does_not_wait_for_others),
-        STORY(notice, that_is_withdrawn_changes_nothing),
-        STORY(notice, that_is_withdrawn_after_the_switch_brings_the_node_back),
-        STORY(notice, of_which_a_hint_is_left_brings_the_node_back),
-        STORY(notice, below_min_saves_and_then_waits_without_trainers),
-        STORY(notice, of_all_nodes_saves_and_then_waits),
-        STORY(notice, costs_no_budget_even_if_the_trainers_go_first),
-        STORY(notice, goes_with_a_loss_that_comes_while_it_is_pending),
-        STORY(notice, a_goodbye_needs_no_plan),
-        STORY(notice, of_a_spare_is_no_reason_to_switch_and_keeps_it_out),
-        STORY(notice, is_followed_by_a_server_that_comes_in_between),
-        STORY(hint, moves_nobody_without_a_spare_and_is_no_leaving),
-        STORY(hint, gives_its_place_to_a_spare),
-        STORY(hint, that_is_withdrawn_keeps_its_place),
-        STORY(hint, index_0_goes_to_who_stays_longest_if_all_have_one),
-        STORY(drain, of_scripts_that_listen_waits_30_s_for_the_checkpoint),
-        STORY(drain, with_a_time_of_its_own_waits_for_that),
-        STORY(drain, is_let_go_when_the_epoch_ends_for_another_reason),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

@@ -1,12 +1,13 @@
 /* tests/unit/rdzv/test_operator.c: an operator evicts nodes, stops jobs, and names whom he means.
  */
-#include "tests/unit/rdzv/operator.h"
+#include "tests/unit/rdzv/plan.h"
 
 /* --- evict ------------------------------------------------------------------------------------ */
 
+static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
+
 TEST(evict, a_member_is_refused_at_once_and_the_others_switch)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 3);
     evict(w, "b");
     assert_saw(w, "~node_evicted job=j node=b epoch=1 number=0 b\n");
@@ -24,7 +25,6 @@ TEST(evict, a_member_is_refused_at_once_and_the_others_switch)
 TEST(evict, proves_nothing_about_its_trainers)
 {
     /* A one-node epoch: nobody else can say that it stands still. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -41,7 +41,6 @@ TEST(evict, proves_nothing_about_its_trainers)
 
 TEST(evict, a_node_whose_trainers_had_ended_is_not_waited_for)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -54,7 +53,6 @@ TEST(evict, a_node_whose_trainers_had_ended_is_not_waited_for)
 
 TEST(evict, a_node_that_comes_back_is_refused_again)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
     evict(w, "b");
@@ -74,7 +72,6 @@ TEST(evict, a_node_that_comes_back_is_refused_again)
 
 TEST(evict, the_last_word_of_a_node_that_comes_back_still_counts)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -92,7 +89,6 @@ TEST(evict, the_last_word_of_a_node_that_comes_back_still_counts)
 
 TEST(evict, in_every_other_state)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
     evict(w, "b"); /* joining */
@@ -146,7 +142,6 @@ TEST(evict, in_every_other_state)
 
 TEST(evict, only_so_many_are_remembered)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     char id[16];
     for (int i = 0; i < 257; i++) {
@@ -202,7 +197,6 @@ static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
 
 TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 3);
     join(w, 0, "a");
     ends_stopped(w, "waiting", 1);
@@ -244,7 +238,6 @@ static struct world *stopped_while_committing(enum rdzv_event_type how)
 TEST(stop, while_an_epoch_is_being_written_follows_it_on_the_disk)
 {
     /* It named the epoch before as its predecessor, and the server took itself for a second one. */
-    NO_FIXTURE;
     struct world *w = stopped_while_committing(RDZV_PERSISTED);
     assert_saw(w, "PERSIST job=j epoch=1 after=1 members=0 over\n");
     assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
@@ -261,7 +254,6 @@ TEST(stop, while_an_epoch_is_being_written_follows_it_on_the_disk)
 TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
 {
     /* The next run forgot it, and both trained. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     stop_job(w);
     assert_saw(w, "0:STOP epoch=1\n");
@@ -292,7 +284,6 @@ TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
 
 TEST(stop, a_finished_job_stays_as_it_is)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     exited(w, 0, 1, 0);
     assert_string_equal(job_state(w), "succeeded");
@@ -306,7 +297,6 @@ TEST(stop, a_finished_job_stays_as_it_is)
 
 TEST(stop, a_write_that_fails_is_tried_again)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     w->holds_writes = true;
     stop_job(w);
@@ -321,7 +311,6 @@ TEST(stop, a_write_that_fails_is_tried_again)
 
 TEST(stop, what_was_decided_first_stays)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     w->holds_writes = true;
     stop_job(w);
@@ -343,7 +332,6 @@ TEST(stop, what_was_decided_first_stays)
 
 TEST(stop, a_job_that_all_leave_meanwhile_is_still_stopped)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 2);
     join(w, 0, "a");
     w->holds_writes = true;
@@ -359,7 +347,7 @@ TEST(stop, a_job_that_all_leave_meanwhile_is_still_stopped)
 static struct rdzv_found find(const struct world *w, const char *name)
 {
     struct rdzv_found found = {.n = 0};
-    int rc = rdzv_find_node(w->r, name, &found);
+    int rc = rdzv_find_node(w->r, &admin, name, &found);
     assert_int_equal(rc, found.n ? 0 : TFE_ENOENT);
     return found;
 }
@@ -374,7 +362,6 @@ static void join_labelled(struct world *w, uint32_t session, const char *node, c
 
 TEST(name, an_id_goes_before_a_label_and_who_is_here_before_a_suspect)
 {
-    NO_FIXTURE;
     struct world *w = a_world(8, 8);
     assert_int_equal(find(w, "box").n, 0);
     join_labelled(w, 0, "a", "box");
@@ -403,7 +390,6 @@ TEST(name, an_id_goes_before_a_label_and_who_is_here_before_a_suspect)
 
 TEST(name, a_member_that_is_gone_is_nobody)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 2, 2);
     goodbye(w, 1);
     assert_int_equal(find(w, "b").n, 0);
@@ -414,7 +400,6 @@ TEST(name, a_member_that_is_gone_is_nobody)
 
 TEST(order, for_what_is_not_there_changes_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     static const enum rdzv_event_type orders[] = {RDZV_DRAIN, RDZV_EVICT, RDZV_STOP_JOB};
     int64_t deadline = w->deadline;
@@ -433,8 +418,7 @@ TEST(order, for_what_is_not_there_changes_nothing)
     world_free(w);
 }
 
-/* --- memory, and everything at any time --------------------------------------------------------
- */
+/* --- memory, and everything at any time --- */
 
 static struct world *an_operated_life(uint64_t fail_at)
 {
@@ -462,7 +446,6 @@ static struct world *an_operated_life(uint64_t fail_at)
 
 TEST(order, each_allocation_that_fails_leaves_everything_as_it_was)
 {
-    NO_FIXTURE;
     struct world *well = an_operated_life(0);
     assert_string_equal(job_state(well), "stopped");
     for (uint64_t i = 3; i <= well->flaky.asked; i++) {
@@ -522,13 +505,12 @@ static int anything(struct world *w, struct rng *rng, uint64_t job_epoch)
 
 TEST(order, at_any_time_a_leaving_node_is_in_no_new_epoch)
 {
-    NO_FIXTURE;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct rng rng;
         rng_init(&rng, seed);
         uint32_t max = (uint32_t)rng_between(&rng, 1, 4);
         struct world *w = a_world((uint32_t)rng_between(&rng, 1, max), max);
-        w->join.max_restarts = 1000;
+        w->join.spec.max_restarts = 1000;
         bool was_over = false;
         for (int i = 0; i < 400; i++) {
             bool was_leaving[8] = {false};
@@ -560,28 +542,149 @@ TEST(order, at_any_time_a_leaving_node_is_in_no_new_epoch)
     }
 }
 
-int main(void)
+/* --- resize --- */
+
+static int resize(struct world *w, uint32_t min, uint32_t max)
 {
-    const struct CMUnitTest stories[] = {
-        STORY(evict, a_member_is_refused_at_once_and_the_others_switch),
-        STORY(evict, proves_nothing_about_its_trainers),
-        STORY(evict, a_node_whose_trainers_had_ended_is_not_waited_for),
-        STORY(evict, a_node_that_comes_back_is_refused_again),
-        STORY(evict, the_last_word_of_a_node_that_comes_back_still_counts),
-        STORY(evict, in_every_other_state),
-        STORY(evict, only_so_many_are_remembered),
-        STORY(stop, in_every_state_the_end_is_durable_before_it_is_told),
-        STORY(stop, while_an_epoch_is_being_written_follows_it_on_the_disk),
-        STORY(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains),
-        STORY(stop, a_finished_job_stays_as_it_is),
-        STORY(stop, a_write_that_fails_is_tried_again),
-        STORY(stop, what_was_decided_first_stays),
-        STORY(stop, a_job_that_all_leave_meanwhile_is_still_stopped),
-        STORY(name, an_id_goes_before_a_label_and_who_is_here_before_a_suspect),
-        STORY(name, a_member_that_is_gone_is_nobody),
-        STORY(order, for_what_is_not_there_changes_nothing),
-        STORY(order, each_allocation_that_fails_leaves_everything_as_it_was),
-        STORY(order, at_any_time_a_leaving_node_is_in_no_new_epoch),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
+    forget(w);
+    return step(
+        w,
+        &(struct rdzv_event){
+            .type = RDZV_RESIZE, .now = {w->now}, .job = "j", .min_nodes = min, .max_nodes = max});
+}
+
+TEST(resize, to_fewer_than_run_is_a_planned_switch_and_the_rest_are_spares)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    assert_int_equal(resize(w, 1, 2), 0);
+    assert_saw(w, "~job_resized");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 resized");
+    assert_saw(w, "0:STOP epoch=1 planned");
+    for (uint32_t i = 0; i < 3; i++) {
+        stopped_and_ready(w, i, 1);
+    }
+    assert_saw(w, "~epoch job=j node=- epoch=2 number=2 resized");
+    ready(w, 2, 3);
+    assert_int_equal(role_of(w, "c"), ROLE_SPARE);
+    world_free(w);
+}
+
+TEST(resize, to_fewer_waits_for_the_disk_for_who_stays_is_not_known)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    for (uint32_t session = 0; session < 3; session++) {
+        keeps(w, session, 1, 40, 0);
+    }
+    assert_int_equal(resize(w, 1, 2), 0);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1\n"), 3);
+    saved(w, 0, 1, 41, 1, 1);
+    assert_saw(w, "STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(resize, to_more_lets_those_in_who_wait_whatever_sizes_they_bring)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    w->join.spec.max_nodes = 2;
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    assert_int_equal(resize(w, 1, 4), 0);
+    pass(w, 3000);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
+    w->join.spec.max_nodes = 4;
+    join(w, 3, "d");
+    assert_saw(w, "WELCOME");
+    w->join.spec.max_nodes = 9;
+    join(w, 4, "e");
+    assert_saw(w, "--nnodes does not count");
+    world_free(w);
+}
+
+TEST(resize, counts_for_a_job_that_waits_and_not_for_one_that_is_over_or_unsound)
+{
+    struct world *w = a_world(3, 3);
+    come(w, 2);
+    assert_int_equal(resize(w, 3, 2), TFE_EINVAL);
+    assert_int_equal(resize(w, 0, 2), TFE_EINVAL);
+    assert_int_equal(resize(w, 1, 2), 0);
+    assert_saw(w, "START epoch=1");
+    stop_job(w);
+    pass(w, 2000);
+    assert_int_equal(resize(w, 1, 2), TFE_ESTATE);
+    world_free(w);
+}
+
+TEST(resize, of_a_running_job_is_written_and_stands_after_a_restart)
+{
+    struct disk disk = {.record.job = NULL};
+    struct world *w = a_running_world(1, 3, 3);
+    w->disk = &disk;
+    assert_int_equal(resize(w, 1, 2), 0);
+    assert_true(disk.record.resized);
+    assert_int_equal(disk.record.spec.max_nodes, 2);
+    assert_int_equal(disk.record.n_members, 3);
+    struct world *again = a_world(1, 3);
+    assert_int_equal(rdzv_restore(again->r, (struct tfe_mono){again->now}, &disk.record), 0);
+    again->join.highest_epoch = again->join.running_epoch = 1;
+    join(again, 0, "a");
+    assert_saw(again, "WELCOME");
+    world_free(again);
+    world_free(w);
+}
+
+TEST(resize, of_a_job_that_nobody_is_in_is_done_by_who_comes)
+{
+    struct world *w = a_running_world(2, 2, 2);
+    goodbye(w, 0);
+    goodbye(w, 1);
+    assert_string_equal(job_state(w), "waiting");
+    w->join = usual_join(1, 1);
+    w->join.spec.nproc = 2;
+    join(w, 2, "c");
+    assert_saw(w, "WELCOME");
+    ready(w, 2, 2);
+    assert_saw(w, "START epoch=2 rank=0 world=2 nodes=1");
+    w->join.spec.nproc = 1;
+    assert_int_equal(try_join(w, 3, "d"), 0);
+    assert_saw(w, "size_mismatch");
+    world_free(w);
+}
+
+TEST(resize, by_who_comes_is_refused_while_old_trainers_may_live_and_others_are_wanted)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    w->renews[0] = false;
+    cut(w, 0);
+    pass(w, TTL_HELD_MS);
+    w->join.spec.nproc = 2;
+    assert_int_equal(try_join(w, 1, "b"), 0);
+    assert_saw(w, "size_mismatch");
+    w->join.spec.nproc = 1;
+    w->join.spec.max_nodes = 5;
+    join(w, 1, "b");
+    assert_saw(w, "WELCOME");
+    world_free(w);
+}
+
+/* --- what operators see --- */
+
+TEST(role, of_a_node_says_what_it_does)
+{
+    const uint32_t standby = 99;
+    const struct tfe_msg imports = {
+        .type = MSG_PROCESSES,
+        .u.processes = {.guard_pid = 1, .standby_pids = &standby, .n_standby_pids = 1}};
+    struct world *w = a_world(2, 2);
+    join(w, 0, "a");
+    assert_int_equal(role_of(w, "a"), ROLE_PREPARING);
+    assert_int_equal(say(w, 0, &imports), 0);
+    assert_int_equal(role_of(w, "a"), ROLE_IMPORTING);
+    ready(w, 0, 1);
+    assert_int_equal(role_of(w, "a"), ROLE_WAITING);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    assert_int_equal(role_of(w, "a"), ROLE_MEMBER);
+    cut(w, 0);
+    assert_int_equal(role_of(w, "a"), ROLE_SUSPECT);
+    world_free(w);
 }

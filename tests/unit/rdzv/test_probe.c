@@ -58,7 +58,6 @@ static struct world *a_reached_world(uint32_t min, uint32_t max, uint32_t n)
 
 TEST(newcomer, is_reached_before_the_running_epoch_stops)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");
     assert_saw(w, "2:PREPARE epoch=2 answer\n");
@@ -79,9 +78,32 @@ TEST(newcomer, is_reached_before_the_running_epoch_stops)
     world_free(w);
 }
 
+TEST(newcomer, waits_its_turn_where_too_many_are_to_be_tried)
+{
+    struct rdzv_config config = usual_config();
+    config.probe_rate = 1;
+    struct world *w = world_new(&config, 2, 4);
+    w->answers = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    assert_saw(w, "0:PROBE address b");
+    probed(w, 0, PROBE_ANSWERED_OURS);
+    ready(w, 1, 1);
+    join(w, 2, "c");
+    ready(w, 2, 1);
+    assert_not_saw(w, "PROBE");
+    assert_not_saw(w, "~node_unverified");
+    pass(w, 999);
+    assert_not_saw(w, "PROBE");
+    pass(w, 101);
+    assert_int_equal(times_seen(w, "PROBE address c"), 2);
+    world_free(w);
+}
+
 TEST(newcomer, the_first_has_nobody_and_is_tried_before_the_epoch)
 {
-    NO_FIXTURE;
     struct world *w = an_answering_world(1, 2);
     join(w, 0, "a");
     ready(w, 0, 1);
@@ -104,7 +126,6 @@ TEST(newcomer, the_first_has_nobody_and_is_tried_before_the_epoch)
 
 TEST(newcomer, alone_it_starts_unverified)
 {
-    NO_FIXTURE;
     struct world *w = an_answering_world(1, 1);
     join(w, 0, "a");
     ready(w, 0, 1);
@@ -120,7 +141,6 @@ TEST(newcomer, alone_it_starts_unverified)
 
 TEST(newcomer, one_success_is_enough)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 4, 3);
     join(w, 3, "d");
     ready(w, 3, 2);
@@ -137,7 +157,6 @@ TEST(newcomer, one_success_is_enough)
 
 TEST(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30_s)
 {
-    NO_FIXTURE;
     static const enum tfe_probe_result results[] = {PROBE_ANSWERED_OTHER, PROBE_ACCEPTED,
                                                     PROBE_NO_ANSWER, PROBE_REFUSED};
     for (size_t k = 0; k < sizeof(results) / sizeof(results[0]); k++) {
@@ -175,7 +194,6 @@ TEST(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30
 
 TEST(newcomer, how_long_is_tried_can_be_set)
 {
-    NO_FIXTURE;
     struct rdzv_config config = usual_config();
     config.probe_ms = 2000;
     struct world *w = world_new(&config, 1, 3);
@@ -193,7 +211,6 @@ TEST(newcomer, how_long_is_tried_can_be_set)
 
 TEST(newcomer, a_success_forgives_the_failures)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 2, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -209,7 +226,6 @@ TEST(newcomer, a_success_forgives_the_failures)
 
 TEST(newcomer, the_first_ones_bad_address_is_found_out_before_the_epoch)
 {
-    NO_FIXTURE;
     struct world *w = an_answering_world(2, 2);
     come(w, 2);
     probed(w, 0, PROBE_ANSWERED_OURS);
@@ -231,7 +247,6 @@ TEST(newcomer, the_first_ones_bad_address_is_found_out_before_the_epoch)
 
 TEST(newcomer, a_prober_that_says_nothing_is_no_prober)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 2, 1);
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -246,7 +261,6 @@ TEST(newcomer, a_prober_that_says_nothing_is_no_prober)
 
 TEST(newcomer, a_prober_that_speaks_late_is_one_again)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -267,7 +281,6 @@ TEST(newcomer, a_prober_that_speaks_late_is_one_again)
 
 TEST(suspect, of_an_epoch_in_which_it_has_not_listened_yet_is_not_asked_about)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 2, 2);
     exited(w, 1, 1, 1);
     ready(w, 1, 2);
@@ -284,7 +297,6 @@ TEST(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for)
 {
     /* Its READY was for an epoch that was formed without it. When the last prober had turned out to
      * be mute, it counted as ready for the epoch after, whose ports it did not hold. */
-    NO_FIXTURE;
     struct world *w = an_answering_world(1, 2);
     w->holds_writes = true;
     for (uint32_t s = 0; s < 3; s++) {
@@ -318,7 +330,6 @@ TEST(newcomer, a_prober_that_reconnects_is_not_mute)
 {
     /* Its next session had the same number, and was blamed for what the one before had been asked.
      */
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -331,9 +342,44 @@ TEST(newcomer, a_prober_that_reconnects_is_not_mute)
     world_free(w);
 }
 
+/* As nobody could try it then, it counted as it was: the running epoch was stopped for it, and the
+ * next one formed without it. */
+TEST(newcomer, that_was_not_reached_waits_for_who_tried_it)
+{
+    struct world *w = a_reached_world(1, 2, 1);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    probed(w, 0, PROBE_NO_ANSWER);
+    assert_saw(w, "~node_unreached job=j node=b");
+    cut(w, 0);
+    pass(w, 1000);
+    assert_not_saw(w, "~node_unverified");
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    join(w, 0, "a");
+    pass(w, 1000);
+    assert_saw(w, "0:PROBE address b");
+    assert_int_equal(times_seen(w, "~switch"), 0);
+    world_free(w);
+}
+
+TEST(newcomer, that_was_not_reached_counts_as_it_is_where_nobody_comes_who_could_try)
+{
+    struct rdzv_config config = usual_config();
+    config.probe_ms = 2000;
+    struct world *w = world_new(&config, 1, 2);
+    w->answers = true;
+    come(w, 2);
+    probed(w, 0, PROBE_REFUSED);
+    cut(w, 0);
+    pass(w, 1500);
+    assert_not_saw(w, "~node_unverified");
+    pass(w, 1500);
+    assert_saw(w, "~node_unverified job=j node=");
+    world_free(w);
+}
+
 TEST(newcomer, one_prober_has_eight_of_them_at_a_time)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 64, 1);
     for (uint32_t s = 1; s <= 20; s++) {
         char id[8];
@@ -354,7 +400,6 @@ TEST(newcomer, one_prober_has_eight_of_them_at_a_time)
 
 TEST(newcomer, who_never_stops_answering_is_left_out)
 {
-    NO_FIXTURE;
     struct world *w = an_answering_world(1, 2);
     come(w, 2);
     probed(w, 0, PROBE_ANSWERED_OURS);
@@ -369,9 +414,35 @@ TEST(newcomer, who_never_stops_answering_is_left_out)
     world_free(w);
 }
 
+TEST(newcomer, who_was_told_not_to_answer_is_not_unreachable)
+{
+    /* It was asked to answer, then not to, as the only other one was away when the epoch began; its
+     * first READY came after that, and it was tried when it had let go. It was never tried again.
+     */
+    struct world *w = an_answering_world(1, 3);
+    w->holds_writes = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 3000);
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    assert_saw(w, "1:PREPARE epoch=2 answer\n");
+    cut(w, 0);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_saw(w, "1:PREPARE epoch=2\n");
+    join(w, 2, "a");
+    w->asked[1] = true;
+    ready(w, 1, 2);
+    assert_saw(w, "2:PROBE address b");
+    w->asked[1] = false;
+    ready(w, 1, 2);
+    probed(w, 2, PROBE_REFUSED);
+    assert_not_saw(w, "~node_unreached");
+    world_free(w);
+}
+
 TEST(newcomer, an_agent_that_knows_nothing_of_answering_counts_as_it_is)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");
     w->asked[2] = false; /* does not know the field */
@@ -383,7 +454,6 @@ TEST(newcomer, an_agent_that_knows_nothing_of_answering_counts_as_it_is)
 
 TEST(newcomer, an_answer_that_was_not_asked_for_says_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 4, 3);
     join(w, 3, "d");
     ready(w, 3, 2);
@@ -411,7 +481,6 @@ TEST(newcomer, an_answer_that_was_not_asked_for_says_nothing)
 
 TEST(newcomer, another_address_has_to_be_reached_anew)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 2, 2);
     exited(w, 1, 1, 1);
     assert_saw(w, "1:PREPARE epoch=2\n"); /* a knows it */
@@ -430,7 +499,6 @@ TEST(newcomer, another_address_has_to_be_reached_anew)
 
 TEST(newcomer, whose_verifiers_are_gone_is_tried_again_but_not_held_up)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -460,7 +528,6 @@ TEST(newcomer, whose_verifiers_are_gone_is_tried_again_but_not_held_up)
 
 TEST(suspect, refused_to_those_who_know_it_is_dead_and_the_switch_is_at_once)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 3);
     uint64_t asked = w->flaky.asked;
     cut(w, 1);
@@ -485,7 +552,6 @@ TEST(suspect, refused_to_those_who_know_it_is_dead_and_the_switch_is_at_once)
 
 TEST(suspect, accepted_or_silent_changes_nothing_and_is_asked_again_ever_later)
 {
-    NO_FIXTURE;
     for (int k = 0; k < 2; k++) {
         struct world *w = a_reached_world(1, 2, 2);
         cut(w, 1);
@@ -506,7 +572,6 @@ TEST(suspect, accepted_or_silent_changes_nothing_and_is_asked_again_ever_later)
 
 TEST(suspect, is_asked_about_until_its_lease_ends_and_no_longer)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 2, 2);
     cut(w, 1);
     int tries = 0;
@@ -523,7 +588,6 @@ TEST(suspect, is_asked_about_until_its_lease_ends_and_no_longer)
 
 TEST(suspect, one_contradiction_is_enough)
 {
-    NO_FIXTURE;
     static const enum tfe_probe_result results[] = {PROBE_ACCEPTED, PROBE_NO_ANSWER,
                                                     PROBE_ANSWERED_OTHER, PROBE_ANSWERED_OURS};
     for (size_t k = 0; k < sizeof(results) / sizeof(results[0]); k++) {
@@ -541,7 +605,6 @@ TEST(suspect, one_contradiction_is_enough)
 
 TEST(suspect, a_prober_that_is_silent_does_not_contradict)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 3);
     cut(w, 1);
     probed(w, 0, PROBE_REFUSED);
@@ -554,7 +617,6 @@ TEST(suspect, a_prober_that_is_silent_does_not_contradict)
 
 TEST(suspect, those_who_never_reached_it_prove_nothing)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");
     ready(w, 2, 2);
@@ -577,7 +639,6 @@ TEST(suspect, those_who_never_reached_it_prove_nothing)
 
 TEST(suspect, that_never_listened_is_not_asked_about)
 {
-    NO_FIXTURE;
     struct world *w = an_answering_world(1, 2);
     come(w, 2);
     all_are_reached(w, 1);
@@ -591,7 +652,6 @@ TEST(suspect, that_never_listened_is_not_asked_about)
 
 TEST(suspect, a_one_node_epoch_is_never_proven_dead_from_afar)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 1, 1);
     join(w, 1, "b"); /* a spare, which comes to know the member */
     ready(w, 1, 2);
@@ -613,7 +673,6 @@ TEST(suspect, a_one_node_epoch_is_never_proven_dead_from_afar)
 
 TEST(suspect, a_proof_that_comes_after_it_is_back_is_ignored)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 2, 2);
     cut(w, 1);
     w->join.running_epoch = w->join.highest_epoch = 1;
@@ -630,7 +689,6 @@ TEST(suspect, a_proof_that_comes_after_it_is_back_is_ignored)
 
 TEST(suspect, a_proof_about_another_epoch_is_ignored)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 3);
     cut(w, 1);
     uint64_t probe = w->probe[0];
@@ -649,7 +707,6 @@ TEST(suspect, a_proof_about_another_epoch_is_ignored)
 
 TEST(suspect, a_proof_during_the_switch_ends_the_wait_for_it)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 3);
     cut(w, 1);
     exited(w, 2, 1, 1);
@@ -664,7 +721,6 @@ TEST(suspect, a_proof_during_the_switch_ends_the_wait_for_it)
 
 TEST(suspect, proven_dead_and_back_before_the_others_are_ready_takes_part)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 2, 2);
     cut(w, 1);
     probed(w, 0, PROBE_REFUSED);
@@ -679,9 +735,29 @@ TEST(suspect, proven_dead_and_back_before_the_others_are_ready_takes_part)
     world_free(w);
 }
 
+TEST(suspect, proven_dead_explains_a_failure_when_its_lease_is_over_though_nobody_waited_for_that)
+{
+    /* Its machine is gone, its connection was not seen to break: found dead once the switch is on.
+     */
+    struct world *w = a_reached_world(1, 3, 3);
+    exited_as(w, 1, (struct msg_exited){.epoch = 1, .code = 1, .tail = "ValueError: bad shape"});
+    assert_saw(w, "~restarts job=j node=b epoch=1 number=1");
+    cut(w, 2);
+    probed(w, 0, PROBE_REFUSED);
+    probed(w, 1, PROBE_REFUSED);
+    assert_saw(w, "~node_dead job=j node=c");
+    stopped_and_ready(w, 0, 1);
+    ready(w, 1, 2);
+    pass(w, 1000);
+    assert_saw(w, "START epoch=2 rank=0 world=2");
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~node_lost job=j node=c");
+    assert_saw(w, "~restarts job=j node=- epoch=1 number=0");
+    world_free(w);
+}
+
 TEST(suspect, the_way_a_connection_ends_matters)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 3, 3);
     w->join.running_epoch = w->join.highest_epoch = 1;
     join(w, 5, "b"); /* replaces its older session: no evidence */
@@ -694,7 +770,6 @@ TEST(suspect, the_way_a_connection_ends_matters)
 
 TEST(suspect, many_at_once_are_bounded_and_found)
 {
-    NO_FIXTURE;
     struct world *w = a_reached_world(1, 8, 8);
     for (uint32_t s = 1; s < 8; s++) {
         cut(w, s);
@@ -719,7 +794,6 @@ TEST(suspect, many_at_once_are_bounded_and_found)
  * missed when its lease ended. */
 TEST(suspect, of_an_adopted_epoch_is_known_to_those_on_record)
 {
-    NO_FIXTURE;
     static struct disk disk;
     struct world *w = an_answering_world(1, 2);
     w->disk = &disk;
@@ -738,45 +812,4 @@ TEST(suspect, of_an_adopted_epoch_is_known_to_those_on_record)
     assert_string_equal(job_state(again), "preparing");
     world_free(w);
     world_free(again);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(newcomer, is_reached_before_the_running_epoch_stops),
-        STORY(newcomer, the_first_has_nobody_and_is_tried_before_the_epoch),
-        STORY(newcomer, alone_it_starts_unverified),
-        STORY(newcomer, one_success_is_enough),
-        STORY(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30_s),
-        STORY(newcomer, how_long_is_tried_can_be_set),
-        STORY(newcomer, a_success_forgives_the_failures),
-        STORY(newcomer, the_first_ones_bad_address_is_found_out_before_the_epoch),
-        STORY(newcomer, a_prober_that_says_nothing_is_no_prober),
-        STORY(newcomer, a_prober_that_speaks_late_is_one_again),
-        STORY(suspect, of_an_epoch_in_which_it_has_not_listened_yet_is_not_asked_about),
-        STORY(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for),
-        STORY(newcomer, a_prober_that_reconnects_is_not_mute),
-        STORY(newcomer, one_prober_has_eight_of_them_at_a_time),
-        STORY(newcomer, who_never_stops_answering_is_left_out),
-        STORY(newcomer, an_agent_that_knows_nothing_of_answering_counts_as_it_is),
-        STORY(newcomer, an_answer_that_was_not_asked_for_says_nothing),
-        STORY(newcomer, another_address_has_to_be_reached_anew),
-        STORY(newcomer, whose_verifiers_are_gone_is_tried_again_but_not_held_up),
-        STORY(suspect, refused_to_those_who_know_it_is_dead_and_the_switch_is_at_once),
-        STORY(suspect, accepted_or_silent_changes_nothing_and_is_asked_again_ever_later),
-        STORY(suspect, is_asked_about_until_its_lease_ends_and_no_longer),
-        STORY(suspect, one_contradiction_is_enough),
-        STORY(suspect, a_prober_that_is_silent_does_not_contradict),
-        STORY(suspect, those_who_never_reached_it_prove_nothing),
-        STORY(suspect, that_never_listened_is_not_asked_about),
-        STORY(suspect, a_one_node_epoch_is_never_proven_dead_from_afar),
-        STORY(suspect, a_proof_that_comes_after_it_is_back_is_ignored),
-        STORY(suspect, a_proof_about_another_epoch_is_ignored),
-        STORY(suspect, a_proof_during_the_switch_ends_the_wait_for_it),
-        STORY(suspect, proven_dead_and_back_before_the_others_are_ready_takes_part),
-        STORY(suspect, the_way_a_connection_ends_matters),
-        STORY(suspect, many_at_once_are_bounded_and_found),
-        STORY(suspect, of_an_adopted_epoch_is_known_to_those_on_record),
-    };
-    return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
 }

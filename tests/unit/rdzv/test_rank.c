@@ -11,7 +11,6 @@ static void join_as(struct world *w, uint32_t session, const char *node, bool du
 
 TEST(durable, has_rank_0_however_late_it_came)
 {
-    NO_FIXTURE;
     struct world *w = a_world(3, 3);
     join_as(w, 0, "a", false);
     join_as(w, 1, "b", false);
@@ -27,7 +26,6 @@ TEST(durable, has_rank_0_however_late_it_came)
 
 TEST(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 2);
     join_as(w, 2, "c", true);
     ready(w, 2, 2);
@@ -41,7 +39,6 @@ TEST(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little
 
 TEST(durable, that_has_rank_0_keeps_it_whoever_else_is)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 3);
     join_as(w, 1, "b", false);
     join_as(w, 0, "a", true);
@@ -59,7 +56,6 @@ TEST(durable, that_has_rank_0_keeps_it_whoever_else_is)
 
 TEST(durable, is_taken_in_before_other_spares)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     join_as(w, 0, "a", false);
     ready(w, 0, 1);
@@ -74,7 +70,6 @@ TEST(durable, is_taken_in_before_other_spares)
 
 TEST(durable, is_known_to_a_restarted_server)
 {
-    NO_FIXTURE;
     struct disk disk;
     struct world *w = a_world(1, 3);
     w->disk = &disk;
@@ -88,9 +83,22 @@ TEST(durable, is_known_to_a_restarted_server)
     world_free(w);
 }
 
+TEST(rank, of_a_lost_leader_goes_to_the_node_whose_memory_keeps_the_newest_state)
+{
+    struct world *w = a_world(1, 4);
+    come(w, 4);
+    goodbye(w, 0);
+    w->memory[2] = (struct msg_memory){.has_kept = true, .epoch = 1, .step = 5};
+    w->memory[3] = (struct msg_memory){.has_kept = true, .epoch = 2}; /* which cannot be */
+    for (uint32_t i = 1; i < 4; i++) {
+        stopped_and_ready(w, i, 1);
+    }
+    assert_saw(w, "2:START epoch=2 rank=0");
+    world_free(w);
+}
+
 TEST(rank, of_nodes_that_come_in_one_moment_does_not_depend_on_the_order_of_messages)
 {
-    NO_FIXTURE;
     static const uint32_t orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
     for (int i = 0; i < 3; i++) {
         struct world *w = a_world(3, 3);
@@ -111,7 +119,7 @@ TEST(rank, of_nodes_that_come_in_one_moment_does_not_depend_on_the_order_of_mess
 static struct world *a_chief_world(uint32_t grace_ms)
 {
     struct world *w = a_world(1, 2);
-    w->join.chief_grace_ms = grace_ms;
+    w->join.spec.chief_grace_ms = grace_ms;
     join(w, 0, "a");
     pass(w, 1);
     join(w, 1, "b");
@@ -126,7 +134,6 @@ static struct world *a_chief_world(uint32_t grace_ms)
 
 TEST(chief_grace, waits_for_the_fence_of_a_rank_0_that_nothing_is_known_of)
 {
-    NO_FIXTURE;
     struct world *w = a_chief_world(20000);
     w->quiet = false;
     pass(w, 3400);
@@ -149,7 +156,6 @@ TEST(chief_grace, waits_for_the_fence_of_a_rank_0_that_nothing_is_known_of)
 
 TEST(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others)
 {
-    NO_FIXTURE;
     struct world *w = a_chief_world(20000);
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
     ready(w, 0, 2);
@@ -167,28 +173,10 @@ TEST(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others)
 
 TEST(chief_grace, by_default_waits_for_nobody_once_one_is_accounted_for)
 {
-    NO_FIXTURE;
     struct world *w = a_chief_world(0);
     cut(w, 0);
     pass(w, TTL_HELD_MS);
     stopped_and_ready(w, 1, 1);
     assert_saw(w, "1:START epoch=2");
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(durable, has_rank_0_however_late_it_came),
-        STORY(durable,
-              takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can),
-        STORY(durable, that_has_rank_0_keeps_it_whoever_else_is),
-        STORY(durable, is_taken_in_before_other_spares),
-        STORY(durable, is_known_to_a_restarted_server),
-        STORY(rank, of_nodes_that_come_in_one_moment_does_not_depend_on_the_order_of_messages),
-        STORY(chief_grace, waits_for_the_fence_of_a_rank_0_that_nothing_is_known_of),
-        STORY(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others),
-        STORY(chief_grace, by_default_waits_for_nobody_once_one_is_accounted_for),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

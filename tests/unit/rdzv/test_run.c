@@ -7,7 +7,7 @@ static void a_run(struct world *w, const char *key, const char *node, uint64_t e
     w->join.run_key = key;
     join(w, 0, node);
     ready(w, 0, epoch);
-    pass(w, w->join.max_nodes > 1 ? 3000 : 0);
+    pass(w, w->join.spec.max_nodes > 1 ? 3000 : 0);
     assert_string_equal(job_state(w), "running");
     exited(w, 0, epoch, 0);
     assert_saw(w, "0:FINISH succeeded");
@@ -15,11 +15,10 @@ static void a_run(struct world *w, const char *key, const char *node, uint64_t e
 
 TEST(run_key, one_that_has_ended_is_told_and_an_unknown_one_begins_the_next_run)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     w->wall = INT64_C(1709251198000); /* a leap day */
     a_run(w, "k1", "a", 1);
-    w->join.script_digest++; /* whatever it brings */
+    w->join.spec.script_digest++; /* whatever it brings */
     join(w, 1, "late");
     assert_string_equal(
         w->log, "1:FINISH succeeded: job j run 1 ended succeeded at 2024-02-29 23:59:58 UTC\n"
@@ -36,7 +35,6 @@ TEST(run_key, one_that_has_ended_is_told_and_an_unknown_one_begins_the_next_run)
 
 TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     a_run(w, "k1", "a", 1);
     w->join.run_key = "k2";
@@ -55,9 +53,22 @@ TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
     world_free(w);
 }
 
+TEST(run_key, is_not_that_of_a_next_run_that_has_none)
+{
+    struct world *w = a_world(1, 2);
+    a_run(w, "k1", "a", 1);
+    w->join.run_key = NULL;
+    w->join.new_run = true;
+    join(w, 1, "b");
+    assert_saw(w, "1:WELCOME b run=2");
+    w->join.run_key = "k9";
+    join(w, 2, "c");
+    assert_saw(w, "2:REFUSED limit_reached: job j is in run 2: run k9 can begin");
+    world_free(w);
+}
+
 TEST(run_key, is_known_to_a_restarted_server)
 {
-    NO_FIXTURE;
     struct disk disk;
     struct world *w = a_world(1, 1);
     w->disk = &disk;
@@ -102,16 +113,20 @@ TEST(run_key, is_known_to_a_restarted_server)
 
 TEST(run_key, only_so_many_are_remembered)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     char key[16];
     for (uint32_t i = 1; i <= 18; i++) {
         snprintf(key, sizeof(key), "k%u", i);
         a_run(w, key, "a", i);
     }
-    w->join.run_key = "k2";
-    join(w, 0, "x");
-    assert_saw(w, "0:FINISH succeeded: job j run 2 ended");
+    for (uint32_t i = 2; i <= 18; i++) {
+        char told[64];
+        snprintf(key, sizeof(key), "k%u", i);
+        snprintf(told, sizeof(told), "0:FINISH succeeded: job j run %u ended", i);
+        w->join.run_key = key;
+        join(w, 0, "x");
+        assert_saw(w, told);
+    }
     w->join.run_key = "k1";
     join(w, 0, "x");
     assert_saw(w, "0:WELCOME x run=19");
@@ -120,10 +135,9 @@ TEST(run_key, only_so_many_are_remembered)
 
 TEST(run_key, one_that_failed_or_was_stopped_is_told_so)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     w->join.run_key = "k";
-    w->join.max_restarts = 0;
+    w->join.spec.max_restarts = 0;
     join(w, 0, "a");
     ready(w, 0, 1);
     exited(w, 0, 1, 1);
@@ -132,14 +146,16 @@ TEST(run_key, one_that_failed_or_was_stopped_is_told_so)
     world_free(w);
 }
 
-int main(void)
+TEST(new_run, that_begins_none_is_told_so)
 {
-    const struct CMUnitTest stories[] = {
-        STORY(run_key, one_that_has_ended_is_told_and_an_unknown_one_begins_the_next_run),
-        STORY(run_key, another_run_can_begin_only_when_the_present_one_has_ended),
-        STORY(run_key, is_known_to_a_restarted_server),
-        STORY(run_key, only_so_many_are_remembered),
-        STORY(run_key, one_that_failed_or_was_stopped_is_told_so),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
+    struct world *w = a_running_world(1, 2, 1);
+    w->join.new_run = true;
+    join(w, 1, "b");
+    assert_saw(w, "--new-run begins no run: run 1 of job j is not over, this node joins it");
+    world_free(w);
+    w = a_world(2, 2);
+    w->join.new_run = true;
+    join(w, 0, "a");
+    assert_not_saw(w, "begins no run"); /* those of a new run come one after the other */
+    world_free(w);
 }

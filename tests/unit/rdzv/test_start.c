@@ -4,7 +4,6 @@
 
 TEST(start, waits_for_min_then_for_the_gather_window)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 4);
     join(w, 0, "a");
     assert_saw(w, "0:WELCOME a run=1 ttl=10000 fence=120000 renew=3333 spread=100 grace=5000");
@@ -26,7 +25,6 @@ TEST(start, waits_for_min_then_for_the_gather_window)
 
 TEST(start, closes_at_once_at_max)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     come(w, 2);
     assert_saw(w, "~epoch job=j node=- epoch=1 number=2 start");
@@ -35,7 +33,6 @@ TEST(start, closes_at_once_at_max)
 
 TEST(start, a_newcomer_in_the_window_prolongs_it)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 4);
     join(w, 0, "a");
     ready(w, 0, 1);
@@ -52,7 +49,6 @@ TEST(start, a_newcomer_in_the_window_prolongs_it)
 
 TEST(start, one_who_is_never_ready_delays_for_gather_max_and_is_left_out)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 4);
     join(w, 0, "a");
     ready(w, 0, 1);
@@ -67,7 +63,6 @@ TEST(start, one_who_is_never_ready_delays_for_gather_max_and_is_left_out)
 
 TEST(start, falling_below_min_in_the_window_waits_again)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 4);
     come(w, 2);
     assert_string_equal(job_state(w), "gathering");
@@ -84,7 +79,6 @@ TEST(start, falling_below_min_in_the_window_waits_again)
 
 TEST(start, max_is_enforced_and_the_rest_are_spares)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
     for (uint32_t i = 0; i < 4; i++) {
         join(w, i, name_of(i));
@@ -112,9 +106,8 @@ TEST(start, max_is_enforced_and_the_rest_are_spares)
 
 TEST(start, every_member_sees_the_same_table)
 {
-    NO_FIXTURE;
     struct world *w = a_world(3, 3);
-    w->join.nproc = 2;
+    w->join.spec.nproc = 2;
     for (uint32_t i = 0; i < 3; i++) {
         join(w, i, name_of(i));
         ready(w, i, 1);
@@ -122,7 +115,8 @@ TEST(start, every_member_sees_the_same_table)
     struct msg_row rows[6];
     static const char *const hosts[] = {"a1", "b1", "c1"};
     for (uint32_t i = 0; i < 6; i++) {
-        rows[i] = (struct msg_row){i, hosts[i / 2], (uint16_t)(1000 + 100 * (i / 2) + i % 2)};
+        rows[i] = (struct msg_row){i, hosts[i / 2], (uint16_t)(1000 + 100 * (i / 2) + i % 2),
+                                   TASK_WORKER, 0};
     }
     char digest[64];
     snprintf(digest, sizeof(digest), "digest=%llx\n", (unsigned long long)table_digest(rows, 6));
@@ -137,7 +131,6 @@ TEST(start, every_member_sees_the_same_table)
 
 TEST(start, index_0_goes_to_the_node_longest_in_the_job_whatever_the_order_of_messages)
 {
-    NO_FIXTURE;
     struct world *w = a_world(3, 3);
     join(w, 5, "z");
     pass(w, 1);
@@ -155,7 +148,6 @@ TEST(start, index_0_goes_to_the_node_longest_in_the_job_whatever_the_order_of_me
 
 TEST(growth, comes_soon_and_survivors_keep_their_ranks)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 2);
     join(w, 2, "c");
     assert_saw(w, "2:PREPARE epoch=2");
@@ -177,7 +169,6 @@ TEST(growth, comes_soon_and_survivors_keep_their_ranks)
 
 TEST(growth, takes_in_all_who_are_ready_by_then_up_to_max)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 3, 1);
     join(w, 1, "b");
     join(w, 2, "c");
@@ -195,14 +186,13 @@ TEST(growth, takes_in_all_who_are_ready_by_then_up_to_max)
 
 TEST(growth, never_comes_where_the_job_was_opened_so)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 2);
-    w->join.no_grow = true;
+    w->join.spec.no_grow = true;
     join(w, 0, "a");
     ready(w, 0, 1);
     pass(w, 3000);
     assert_saw(w, "0:START epoch=1");
-    w->join.no_grow = false;
+    w->join.spec.no_grow = false;
     join(w, 1, "b");
     ready(w, 1, 2);
     pass(w, 3600000);
@@ -216,7 +206,6 @@ TEST(growth, never_comes_where_the_job_was_opened_so)
 TEST(growth, does_not_come_when_a_rank_has_ended_well_already)
 {
     /* The newcomer would have made the job do its last part again. */
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 2);
     exited(w, 1, 1, 0);
     join(w, 2, "c");
@@ -230,7 +219,6 @@ TEST(growth, does_not_come_when_a_rank_has_ended_well_already)
 
 TEST(ranks, the_gap_of_a_lost_member_is_filled_by_the_spare)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 3, 3);
     join(w, 3, "d");
     ready(w, 3, 2);
@@ -245,7 +233,6 @@ TEST(ranks, the_gap_of_a_lost_member_is_filled_by_the_spare)
 
 TEST(ranks, a_lost_index_0_goes_to_the_longest_among_the_members)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(2, 3, 3);
     goodbye(w, 0);
     stopped_and_ready(w, 2, 1);
@@ -257,7 +244,6 @@ TEST(ranks, a_lost_index_0_goes_to_the_longest_among_the_members)
 
 TEST(ranks, a_member_stays_one_before_a_spare_that_joined_earlier)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 1);
     join(w, 0, "a");
     join(w, 1, "b");
@@ -274,7 +260,6 @@ TEST(ranks, a_member_stays_one_before_a_spare_that_joined_earlier)
 
 TEST(ranks, an_index_out_of_range_moves_down)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 4, 4);
     goodbye(w, 1);
     goodbye(w, 2);
@@ -287,10 +272,9 @@ TEST(ranks, an_index_out_of_range_moves_down)
 
 TEST(jobs, two_on_one_server_do_not_touch_each_other)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     w->join.job = "other";
-    w->join.nproc = 2;
+    w->join.spec.nproc = 2;
     join(w, 1, "b");
     ready(w, 1, 1);
     assert_saw(w, "1:START epoch=1 rank=0 world=2 nodes=1");
@@ -308,12 +292,16 @@ TEST(jobs, two_on_one_server_do_not_touch_each_other)
     assert_int_equal(rdzv_view_job(w->r, "other", &job), TFE_ENOENT);
     assert_int_equal(rdzv_view_job(w->r, "k", &job), 0);
     assert_string_equal(job.job, "other");
+    assert_int_equal(rdzv_find_job(w->r, "j", &job), 0);
+    assert_string_equal(job.job, "j");
+    assert_string_equal(job.state, "running");
+    assert_int_equal(rdzv_find_job(w->r, "k", &job), TFE_ENOENT);
+    assert_int_equal(rdzv_find_job(w->r, "no/id", &job), TFE_ENOENT);
     world_free(w);
 }
 
 TEST(jobs, the_same_node_id_may_be_in_two)
 {
-    NO_FIXTURE;
     struct world *w = a_running_world(1, 1, 1);
     w->join.job = "other";
     join(w, 1, "a");
@@ -324,7 +312,6 @@ TEST(jobs, the_same_node_id_may_be_in_two)
 
 TEST(jobs, one_that_nobody_has_started_is_forgotten_with_its_last_node)
 {
-    NO_FIXTURE;
     struct world *w = a_world(2, 4);
     join(w, 0, "a");
     goodbye(w, 0);
@@ -334,22 +321,21 @@ TEST(jobs, one_that_nobody_has_started_is_forgotten_with_its_last_node)
     assert_string_equal(job_state(w), "waiting");
     pass(w, TTL_HELD_MS);
     assert_string_equal(job_state(w), "none");
-    w->join.max_nodes = 7; /* so the name is free for other sizes */
+    w->join.spec.max_nodes = 7; /* so the name is free for other sizes */
     join(w, 0, "a");
     world_free(w);
 }
 
 TEST(jobs, keep_the_wishes_of_the_join_that_opened_them)
 {
-    NO_FIXTURE;
     struct world *w = a_world(1, 4);
-    w->join.gather_ms = 500;
-    w->join.stop_grace_ms = 1234;
+    w->join.spec.gather_ms = 500;
+    w->join.spec.stop_grace_ms = 1234;
     join(w, 0, "a");
     assert_saw(w, "grace=1234");
     ready(w, 0, 1);
-    w->join.gather_ms = 20000;
-    w->join.stop_grace_ms = 1;
+    w->join.spec.gather_ms = 20000;
+    w->join.spec.stop_grace_ms = 1;
     pass(w, 499);
     assert_string_equal(job_state(w), "gathering");
     pass(w, 1);
@@ -357,31 +343,4 @@ TEST(jobs, keep_the_wishes_of_the_join_that_opened_them)
     join(w, 1, "b");
     assert_saw(w, "grace=1234");
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(start, waits_for_min_then_for_the_gather_window),
-        STORY(start, closes_at_once_at_max),
-        STORY(start, a_newcomer_in_the_window_prolongs_it),
-        STORY(start, one_who_is_never_ready_delays_for_gather_max_and_is_left_out),
-        STORY(start, falling_below_min_in_the_window_waits_again),
-        STORY(start, max_is_enforced_and_the_rest_are_spares),
-        STORY(start, every_member_sees_the_same_table),
-        STORY(start, index_0_goes_to_the_node_longest_in_the_job_whatever_the_order_of_messages),
-        STORY(growth, comes_soon_and_survivors_keep_their_ranks),
-        STORY(growth, takes_in_all_who_are_ready_by_then_up_to_max),
-        STORY(growth, never_comes_where_the_job_was_opened_so),
-        STORY(growth, does_not_come_when_a_rank_has_ended_well_already),
-        STORY(ranks, the_gap_of_a_lost_member_is_filled_by_the_spare),
-        STORY(ranks, a_lost_index_0_goes_to_the_longest_among_the_members),
-        STORY(ranks, a_member_stays_one_before_a_spare_that_joined_earlier),
-        STORY(ranks, an_index_out_of_range_moves_down),
-        STORY(jobs, two_on_one_server_do_not_touch_each_other),
-        STORY(jobs, the_same_node_id_may_be_in_two),
-        STORY(jobs, one_that_nobody_has_started_is_forgotten_with_its_last_node),
-        STORY(jobs, keep_the_wishes_of_the_join_that_opened_them),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

@@ -20,7 +20,8 @@ static uint64_t digest_of_table(uint32_t n, unsigned parity, const char *const *
     char hosts[8][16];
     for (uint32_t i = 0; i < n; i++) {
         snprintf(hosts[i], sizeof(hosts[i]), "%s%u", names[i], parity);
-        rows[i] = (struct msg_row){i, hosts[i], (uint16_t)(1000 + 100 * sessions[i])};
+        rows[i] =
+            (struct msg_row){i, hosts[i], (uint16_t)(1000 + 100 * sessions[i]), TASK_WORKER, 0};
     }
     return table_digest(rows, n);
 }
@@ -57,7 +58,6 @@ static struct world *a_world_in_epoch_3(uint64_t held, unsigned hold)
 
 TEST(table, the_changes_go_to_who_holds_the_last_table_but_one)
 {
-    NO_FIXTURE;
     uint64_t held = digest_of_table(6, 1, abcdef, first_six);
     struct world *w = a_world_in_epoch_3(held, 0x3f & ~(1u << 4));
     /* b's seat went to the last one; the others are where they were, on the ports of epoch 1. */
@@ -72,7 +72,6 @@ TEST(table, the_changes_go_to_who_holds_the_last_table_but_one)
 
 TEST(table, a_digest_that_is_not_the_servers_gets_the_whole_one)
 {
-    NO_FIXTURE;
     struct world *w = a_world_in_epoch_3(4711, 0x3f);
     assert_not_saw(w, "changes");
     assert_int_equal(times_seen(w, "TABLE epoch=3 a1:1000"), 5);
@@ -81,7 +80,6 @@ TEST(table, a_digest_that_is_not_the_servers_gets_the_whole_one)
 
 TEST(table, who_says_that_its_table_did_not_match_gets_the_whole_one)
 {
-    NO_FIXTURE;
     uint64_t held = digest_of_table(6, 1, abcdef, first_six);
     struct world *w = a_world_in_epoch_3(held, 0x3f);
     assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 5);
@@ -109,7 +107,8 @@ static uint64_t digest_on_pairs(const char *names, const uint32_t *sessions, uin
     uint32_t n = 0;
     for (; names[n]; n++) {
         snprintf(hosts[n], sizeof(hosts[n]), "%c", names[n]);
-        rows[n] = (struct msg_row){n, hosts[n], (uint16_t)(1000 + 100 * sessions[n] + epoch % 2)};
+        rows[n] = (struct msg_row){n, hosts[n], (uint16_t)(1000 + 100 * sessions[n] + epoch % 2),
+                                   TASK_WORKER, 0};
     }
     return table_digest(rows, n);
 }
@@ -138,7 +137,6 @@ static struct world *a_world_in_epoch_2_on_pairs(uint64_t *ret_first)
 
 TEST(table, the_first_loss_of_a_job_sends_changes_of_the_running_one_with_its_ports_turned)
 {
-    NO_FIXTURE;
     uint64_t first;
     struct world *w = a_world_in_epoch_2_on_pairs(&first);
     char line[128];
@@ -151,7 +149,6 @@ TEST(table, the_first_loss_of_a_job_sends_changes_of_the_running_one_with_its_po
 
 TEST(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before)
 {
-    NO_FIXTURE;
     uint64_t first;
     struct world *w = a_world_in_epoch_2_on_pairs(&first);
     uint64_t second = digest_on_pairs("afcde", (const uint32_t[]){0, 5, 2, 3, 4}, 2);
@@ -172,17 +169,4 @@ TEST(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before)
     assert_saw(w, line);
     assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 4);
     world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(table, the_changes_go_to_who_holds_the_last_table_but_one),
-        STORY(table,
-              the_first_loss_of_a_job_sends_changes_of_the_running_one_with_its_ports_turned),
-        STORY(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before),
-        STORY(table, a_digest_that_is_not_the_servers_gets_the_whole_one),
-        STORY(table, who_says_that_its_table_did_not_match_gets_the_whole_one),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

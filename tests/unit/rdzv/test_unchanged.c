@@ -3,8 +3,7 @@
 #include "tests/unit/rdzv/dump.h"
 #include "tests/unit/rdzv/operator.h"
 
-/* --- moments: a job in each of its states --------------------------------------------------------
- */
+/* --- moments: a job in each of its states --- */
 
 static struct world *waiting(void)
 {
@@ -89,8 +88,7 @@ static struct world *(*const moments[])(void) = {waiting,  gathering,        com
                                                  finished, failing_to_write, rebuilding};
 #define N_MOMENTS (sizeof(moments) / sizeof(moments[0]))
 
-/* --- events: each entry point -------------------------------------------------------------------
- */
+/* --- events: each entry point --- */
 
 static char long_text[5000]; /* filled by whoever needs it */
 static const uint32_t two_pids[] = {7, 8};
@@ -177,7 +175,7 @@ static struct rdzv_event event_of(const struct world *w, size_t i)
     case JOIN_REPORT:
         event.session = 9;
         msg.u.join.node = "z";
-        msg.u.join.max_nodes = 3;
+        msg.u.join.spec.max_nodes = 3;
         msg.u.join.highest_epoch = msg.u.join.running_epoch = 8;
         msg.u.join.running = &some_running;
         break;
@@ -222,8 +220,7 @@ static int bare_step(struct world *w, const struct rdzv_event *event, struct rdz
     return rdzv_step(w->r, event, ret);
 }
 
-/* --- the stories --------------------------------------------------------------------------------
- */
+/* --- the stories --- */
 
 /* Whether the event needed so much memory in this moment. */
 static bool fails_at(size_t moment, size_t i, uint64_t nth)
@@ -232,9 +229,9 @@ static bool fails_at(size_t moment, size_t i, uint64_t nth)
     struct rdzv_event event = event_of(w, i);
     struct rdzv_actions actions;
     /* A core that has worked has room for the next actions already: give that back. */
-    mem_free(w->r->mem, w->r->actions);
-    w->r->actions = NULL;
-    w->r->cap_actions = 0;
+    mem_free(w->r->mem, w->r->out.v);
+    w->r->out.v = NULL;
+    w->r->out.cap = 0;
     char *before = dump_core(w->r);
     w->flaky.fail_at = w->flaky.asked + nth;
     int rc = bare_step(w, &event, &actions);
@@ -263,7 +260,6 @@ static bool fails_at(size_t moment, size_t i, uint64_t nth)
 
 TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
 {
-    NO_FIXTURE;
     uint64_t failures = 0;
     for (size_t moment = 0; moment < N_MOMENTS; moment++) {
         for (size_t i = 0; i < N_EVENTS; i++) {
@@ -279,7 +275,6 @@ TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
 
 TEST(memory, restoring_takes_all_or_nothing)
 {
-    NO_FIXTURE;
     struct disk disk;
     struct world *old = a_world(1, 2);
     old->disk = &disk;
@@ -355,9 +350,9 @@ static const struct {
       .u.join = {.job = "j",
                  .node = "z",
                  .node_name = "z",
-                 .min_nodes = 1,
-                 .max_nodes = 3,
-                 .nproc = 1,
+                 .spec.min_nodes = 1,
+                 .spec.max_nodes = 3,
+                 .spec.nproc = 1,
                  .highest_epoch = UINT64_MAX}}},
     {TFE_EINVAL,
      {.type = RDZV_MESSAGE, .session = 9},
@@ -365,9 +360,9 @@ static const struct {
       .u.join = {.job = "j",
                  .node = "z",
                  .node_name = "z",
-                 .min_nodes = 1,
-                 .max_nodes = 2, /* fewer than what it says that it runs */
-                 .nproc = 1,
+                 .spec.min_nodes = 1,
+                 .spec.max_nodes = 2, /* fewer than what it says that it runs */
+                 .spec.nproc = 1,
                  .highest_epoch = 7,
                  .running_epoch = 7,
                  .running = &some_running}}},
@@ -377,15 +372,14 @@ static const struct {
       .u.join = {.job = "j",
                  .node = "z",
                  .node_name = "z",
-                 .min_nodes = 1,
-                 .max_nodes = 3,
-                 .nproc = 1,
+                 .spec.min_nodes = 1,
+                 .spec.max_nodes = 3,
+                 .spec.nproc = 1,
                  .run_key = "no key"}}},
 };
 
 TEST(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
 {
-    NO_FIXTURE;
     memset(long_text, 'x', sizeof(long_text) - 1);
     for (size_t moment = 0; moment < N_MOMENTS; moment++) {
         struct world *w = moments[moment]();
@@ -408,14 +402,4 @@ TEST(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
         }
         world_free(w);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest stories[] = {
-        STORY(memory, each_allocation_of_each_event_in_each_state_may_fail),
-        STORY(memory, restoring_takes_all_or_nothing),
-        STORY(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing),
-    };
-    return cmocka_run_group_tests(stories, NULL, NULL);
 }

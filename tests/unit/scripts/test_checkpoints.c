@@ -52,8 +52,7 @@ static void make_dirs(struct stage *stage)
 
 static void start(struct stage *stage)
 {
-    assert_int_equal(checkpoints_new(stage->base, stage->dir, on_checkpoint, stage, &stage->watch),
-                     0);
+    stage->watch = checkpoints_new(stage->base, stage->dir, on_checkpoint, stage);
     checkpoints_begin(stage->watch);
 }
 
@@ -86,7 +85,6 @@ static void save(struct stage *stage, const char *name)
 
 TEST(checkpoint_name, the_newest_stands_first_in_the_state_file)
 {
-    NO_FIXTURE;
     static const struct {
         const char *text, *name;
     } rows[] = {
@@ -120,7 +118,6 @@ TEST(checkpoint_name, the_newest_stands_first_in_the_state_file)
 
 TEST(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen)
 {
-    NO_FIXTURE;
     uint64_t step = 0;
     assert_true(checkpoint_name_step("ckpt-0", &step));
     assert_int_equal(step, 0);
@@ -140,7 +137,6 @@ TEST(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen)
 
 TEST(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given)
 {
-    NO_FIXTURE;
     static const struct {
         const char *file;
         uint64_t epoch;
@@ -165,7 +161,9 @@ TEST(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given)
     }
 }
 
-TEST(checkpoints, the_highest_epoch_that_has_saved_is_found)
+#define FIXTURE setup, teardown
+
+TEST_IN(checkpoints, the_highest_epoch_that_has_saved_is_found)
 {
     struct stage *stage = *state;
     assert_int_equal(checkpoints_epoch(stage->dir), 0); /* not there yet */
@@ -183,7 +181,7 @@ TEST(checkpoints, the_highest_epoch_that_has_saved_is_found)
     assert_int_equal(checkpoints_epoch(stage->dir), 4);
 }
 
-TEST(checkpoints, a_save_is_seen_with_its_step)
+TEST_IN(checkpoints, a_save_is_seen_with_its_step)
 {
     struct stage *stage = *state;
     make_dirs(stage);
@@ -201,7 +199,7 @@ TEST(checkpoints, a_save_is_seen_with_its_step)
     assert_false(stage->has_step);
 }
 
-TEST(checkpoints, a_directory_may_come_later_go_and_come_back)
+TEST_IN(checkpoints, a_directory_may_come_later_go_and_come_back)
 {
     struct stage *stage = *state;
     start(stage);
@@ -235,7 +233,7 @@ TEST(checkpoints, a_directory_may_come_later_go_and_come_back)
     TURN_UNTIL(stage->base, stage->seen == 5);
 }
 
-TEST(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
+TEST_IN(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
 {
     struct stage *stage = *state;
     make_dirs(stage);
@@ -262,7 +260,7 @@ TEST(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
     assert_int_equal(stage->answers, 0);
 }
 
-TEST(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
+TEST_IN(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
 {
     struct stage *stage = *state;
     make_dirs(stage);
@@ -284,7 +282,7 @@ TEST(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
     assert_int_equal(stage->seen, 1);
 }
 
-TEST(checkpoints, a_save_between_two_epochs_is_no_news_of_the_second)
+TEST_IN(checkpoints, a_save_between_two_epochs_is_no_news_of_the_second)
 {
     struct stage *stage = *state;
     make_dirs(stage);
@@ -293,22 +291,4 @@ TEST(checkpoints, a_save_between_two_epochs_is_no_news_of_the_second)
     checkpoints_begin(stage->watch);
     turn_a_while(stage->base);
     assert_int_equal(stage->seen, 0);
-}
-
-#define WATCH_STORY(name) cmocka_unit_test_setup_teardown(checkpoints__##name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(checkpoint_name, the_newest_stands_first_in_the_state_file),
-        STORY(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen),
-        STORY(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given),
-        WATCH_STORY(the_highest_epoch_that_has_saved_is_found),
-        WATCH_STORY(a_save_is_seen_with_its_step),
-        WATCH_STORY(a_directory_may_come_later_go_and_come_back),
-        WATCH_STORY(only_a_save_that_began_after_the_ask_answers_it),
-        WATCH_STORY(a_half_written_state_file_is_read_again_when_it_is_whole),
-        WATCH_STORY(a_save_between_two_epochs_is_no_news_of_the_second),
-    };
-    return cmocka_run_group_tests_name("checkpoints", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "agent/scripts/private_dir.h"
+#include "agent/reach/private_dir.h"
 #include "tests/unit/folder.h"
 
 static char base[FOLDER_BYTES];
@@ -30,9 +30,10 @@ static struct private_dir make(void)
     return dir;
 }
 
-TEST(private_dir, it_is_closed_to_others_and_goes_with_what_is_in_it)
+#define FIXTURE setup, teardown
+
+TEST_IN(private_dir, it_is_closed_to_others_and_goes_with_what_is_in_it)
 {
-    (void)state;
     struct private_dir dir = make();
     struct stat st;
     assert_int_equal(stat(dir.path, &st), 0);
@@ -66,9 +67,8 @@ static void leave_one(char ret[PRIVATE_DIR_MAX + 1])
     close(told[1]);
 }
 
-TEST(private_dir, the_next_agent_cleans_up_after_a_dead_one_and_leaves_the_living_alone)
+TEST_IN(private_dir, the_next_agent_cleans_up_after_a_dead_one_and_leaves_the_living_alone)
 {
-    (void)state;
     char dead[PRIVATE_DIR_MAX + 1];
     leave_one(dead);
     assert_int_equal(access(dead, F_OK), 0);
@@ -81,9 +81,8 @@ TEST(private_dir, the_next_agent_cleans_up_after_a_dead_one_and_leaves_the_livin
     private_dir_done(&a);
 }
 
-TEST(private_dir, what_only_looks_like_ours_is_left_alone)
+TEST_IN(private_dir, what_only_looks_like_ours_is_left_alone)
 {
-    (void)state;
     char elsewhere[FOLDER_BYTES];
     folder_make(elsewhere);
     folder_write(folder_path(elsewhere, "agent"), "precious");
@@ -106,9 +105,8 @@ TEST(private_dir, what_only_looks_like_ours_is_left_alone)
     folder_remove(elsewhere);
 }
 
-TEST(private_dir, a_place_that_cannot_be_used_is_named)
+TEST_IN(private_dir, a_place_that_cannot_be_used_is_named)
 {
-    (void)state;
     struct private_dir dir;
     struct tfe_why why;
     assert_int_equal(private_dir_new(folder_path(base, "nowhere"), &dir, &why), TFE_ESYS);
@@ -120,17 +118,4 @@ TEST(private_dir, a_place_that_cannot_be_used_is_named)
     deep[sizeof(deep) - 1] = '\0';
     assert_int_equal(private_dir_new(deep, &dir, &why), TFE_ETOOBIG);
     private_dir_done(&dir);
-}
-
-#define DIR_STORY(name) cmocka_unit_test_setup_teardown(private_dir__##name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        DIR_STORY(it_is_closed_to_others_and_goes_with_what_is_in_it),
-        DIR_STORY(the_next_agent_cleans_up_after_a_dead_one_and_leaves_the_living_alone),
-        DIR_STORY(what_only_looks_like_ours_is_left_alone),
-        DIR_STORY(a_place_that_cannot_be_used_is_named),
-    };
-    return cmocka_run_group_tests_name("private_dir", tests, NULL, NULL);
 }

@@ -1,11 +1,12 @@
-/* tests/unit/store/test_contract.c: what every store promises, asked of each implementation. */
+/* tests/unit/store/test_contract.c: what every store promises, asked of it in a file and in memory.
+ */
 #include <limits.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/store/memory.h"
-#include "server/store/sqlite.h"
+#include "server/store/store.h"
 #include "tests/unit/store/records.h"
 
 struct fixture {
@@ -22,9 +23,9 @@ struct fixture {
 static void open_store(struct fixture *f)
 {
     f->incarnation++;
-    int err = f->lasts ? sqlite_store_open(f->path, f->incarnation, NOW, NULL, &f->store, &f->why)
-                       : memory_store_open(&f->store, &f->why);
-    if (err != 0) {
+    int rc = f->lasts ? store_open(f->path, f->incarnation, NOW, NULL, &f->store, &f->why)
+                      : store_open(NULL, f->incarnation, NOW, NULL, &f->store, &f->why);
+    if (rc != 0) {
         fail_msg("open: %s", f->why.text);
     }
 }
@@ -67,13 +68,19 @@ static int done(void **state)
 
 static void put_well(struct fixture *f, const struct rdzv_record *record)
 {
-    int err = put(f->store, record, &f->why);
-    if (err != 0) {
+    int rc = put(f->store, record, &f->why);
+    if (rc != 0) {
         fail_msg("put: %s", f->why.text);
     }
 }
 
-TEST(store, every_field_of_a_record_comes_back)
+#define FIXTURE with_sqlite, done
+#define TEST_BOTH(room, story)                                                                     \
+    static void room##__##story(void **state);                                                     \
+    STORY(in_memory, room##__##story, with_memory, done)                                           \
+    TEST_IN(room, story)
+
+TEST_BOTH(store, every_field_of_a_record_comes_back)
 {
     struct fixture *f = *state;
     const struct rdzv_record *record = a_record(&f->a, "j", 5, 0, 1);
@@ -86,7 +93,7 @@ TEST(store, every_field_of_a_record_comes_back)
     }
 }
 
-TEST(store, the_end_of_a_job_comes_back)
+TEST_BOTH(store, the_end_of_a_job_comes_back)
 {
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
@@ -100,7 +107,7 @@ TEST(store, the_end_of_a_job_comes_back)
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
 }
 
-TEST(store, jobs_come_back_in_the_order_of_their_names_and_the_newest_record_of_each)
+TEST_BOTH(store, jobs_come_back_in_the_order_of_their_names_and_the_newest_record_of_each)
 {
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "k", 1, 0, 1));
@@ -116,7 +123,7 @@ TEST(store, jobs_come_back_in_the_order_of_their_names_and_the_newest_record_of_
     assert_string_equal(f->heard.text, wanted);
 }
 
-TEST(store, several_records_are_kept_together_or_not_at_all)
+TEST_BOTH(store, several_records_are_kept_together_or_not_at_all)
 {
     struct fixture *f = *state;
     assert_int_equal(store_begin(f->store, &f->why), 0);
@@ -131,7 +138,7 @@ TEST(store, several_records_are_kept_together_or_not_at_all)
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
 }
 
-TEST(store, a_record_that_does_not_follow_on_what_is_kept_is_a_conflict)
+TEST_BOTH(store, a_record_that_does_not_follow_on_what_is_kept_is_a_conflict)
 {
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "j", 5, 0, 3));
@@ -150,7 +157,7 @@ TEST(store, a_record_that_does_not_follow_on_what_is_kept_is_a_conflict)
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
 }
 
-TEST(store, the_core_may_follow_on_a_write_whose_answer_it_has_not_heard)
+TEST_BOTH(store, the_core_may_follow_on_a_write_whose_answer_it_has_not_heard)
 {
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
@@ -162,17 +169,6 @@ TEST(store, the_core_may_follow_on_a_write_whose_answer_it_has_not_heard)
     assert_int_equal(put(f->store, a_record(&f->a, "j", 7, 4, 2), &f->why), TFE_ECONFLICT);
 }
 
-TEST(store, what_the_reader_refuses_ends_the_load)
-{
-    struct fixture *f = *state;
-    put_well(f, a_record(&f->a, "j", 5, 0, 1));
-    f->heard = (struct heard){.fail_with = TFE_EINVAL};
-    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), TFE_EINVAL);
-    assert_non_null(strstr(f->why.text, "j"));
-    f->heard = (struct heard){.fail_with = 0};
-    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
-}
-
 static void note_at(struct fixture *f, const char *job, const struct msg_epoch_row *row,
                     struct tfe_wall now)
 {
@@ -181,7 +177,55 @@ static void note_at(struct fixture *f, const char *job, const struct msg_epoch_r
     assert_int_equal(store_commit(f->store, &f->why), 0);
 }
 
-TEST(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
+TEST_BOTH(store, a_job_that_is_forgotten_leaves_nothing_and_can_be_forgotten_twice)
+{
+    struct fixture *f = *state;
+    struct msg_epoch_row row = a_row(5);
+    put_well(f, a_record(&f->a, "j", 5, 0, 1));
+    note_at(f, "j", &row, NOW);
+    struct rdzv_record gone = {
+        .job = "j", .gone = true, .sequence = 2, .predecessor = 5, .epoch = 5};
+    put_well(f, &gone);
+    assert_string_equal(all_of(f->store, &f->heard), "");
+    assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard), "");
+    put_well(f, &gone); /* its answer was lost */
+    put_well(f, a_record(&f->b, "j", 1, 0, 1));
+    assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
+    gone.predecessor = 4;
+    gone.sequence = 0;
+    assert_int_equal(put(f->store, &gone, &f->why), TFE_ECONFLICT);
+}
+
+TEST_BOTH(store, a_reader_that_finds_no_memory_ends_the_load)
+{
+    struct fixture *f = *state;
+    put_well(f, a_record(&f->a, "j", 5, 0, 1));
+    f->heard = (struct heard){.fail_with = TFE_ENOMEM};
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), TFE_ENOMEM);
+    assert_non_null(strstr(f->why.text, "j"));
+    f->heard = (struct heard){.fail_with = 0};
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
+    assert_string_equal(f->heard.text, text_of(&f->wanted, &f->a.record));
+}
+
+TEST_BOTH(store, a_job_that_its_reader_refuses_is_set_aside_and_can_begin_anew)
+{
+    /* One record that made no sense kept a server from starting, for all jobs. */
+    struct fixture *f = *state;
+    put_well(f, a_record(&f->a, "j", 5, 0, 1));
+    f->heard = (struct heard){.fail_with = TFE_EINVAL};
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
+    assert_string_equal(f->heard.text, "j aside: the record contradicts itself\n");
+    assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
+    put_well(f, a_record(&f->b, "j", 1, 0, 1)); /* no conflict with what is kept of it */
+    text_of(&f->wanted, &f->b.record);
+    assert_non_null(strstr(all_of(f->store, &f->heard), f->wanted.text));
+    f->heard = (struct heard){.fail_with = TFE_EINVAL}; /* … and set aside once more */
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
+    assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
+}
+
+TEST_BOTH(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
 {
     struct fixture *f = *state;
     struct msg_epoch_row row = a_row(4);
@@ -201,6 +245,16 @@ TEST(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
     assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard),
                         "1/4 start by näme, \"quoted\" n=3 at 10,0,0,0,21,0,0,30 "
                         "saved=18446744073709551615 lost=0 planned over\n");
+    row = a_row(4);
+    row.at[EPOCH_GATHERED].ms = -1; /* of a clock that was wrong */
+    note_at(f, "j", &row, NOW);
+    assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard),
+                        "1/4 start by näme, \"quoted\" n=3 at 10,0,0,0,21,0,0,30 "
+                        "saved=18446744073709551615 lost=0 planned over\n");
+    row = a_row(3);
+    note_at(f, "j", &row, NOW); /* the next one's is not taken for what was kept of it */
+    assert_string_equal(ledger_of(f->store, "j", 0, 1, &f->heard),
+                        "1/3 start n=3 at 0,0,0,0,0,0,0,0\n");
     if (f->lasts) {
         store_close(f->store);
         open_store(f);
@@ -208,7 +262,21 @@ TEST(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
     }
 }
 
-TEST(ledger, is_read_job_by_job_in_pages_in_the_order_of_epochs)
+/* A server that is started again hears of a step that is not the epoch's first. */
+TEST_BOTH(ledger, of_first_steps_the_earliest_is_kept)
+{
+    struct fixture *f = *state;
+    static const int64_t told[] = {50, 80, 40, 0};
+    for (size_t i = 0; i < 4; i++) {
+        struct msg_epoch_row row = a_row(4);
+        row.at[EPOCH_PROGRESSED].ms = told[i];
+        note_at(f, "j", &row, NOW);
+        assert_non_null(strstr(ledger_of(f->store, "j", 0, 10, &f->heard),
+                               i < 2 ? "at 0,0,0,0,0,0,50,0" : "at 0,0,0,0,0,0,40,0"));
+    }
+}
+
+TEST_BOTH(ledger, is_read_job_by_job_in_pages_in_the_order_of_epochs)
 {
     struct fixture *f = *state;
     static const uint64_t epochs[] = {9, 3, 5, 12};
@@ -227,7 +295,7 @@ TEST(ledger, is_read_job_by_job_in_pages_in_the_order_of_epochs)
     assert_string_equal(ledger_of(f->store, "nobody", 0, 10, &f->heard), "");
 }
 
-TEST(ledger, a_transaction_that_is_rolled_back_leaves_no_row)
+TEST_BOTH(ledger, a_transaction_that_is_rolled_back_leaves_no_row)
 {
     struct fixture *f = *state;
     struct msg_epoch_row row = a_row(1);
@@ -237,7 +305,7 @@ TEST(ledger, a_transaction_that_is_rolled_back_leaves_no_row)
     assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard), "");
 }
 
-TEST(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands)
+TEST_BOTH(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands)
 {
     struct fixture *f = *state;
     uint32_t n = 0;
@@ -261,14 +329,14 @@ TEST(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands)
     assert_non_null(strstr(f->heard.text, "1/5 "));
 }
 
-TEST(backup, of_memory_is_refused)
+STORY_TOLD(backup, of_memory_is_refused, with_memory, done)
 {
     struct fixture *f = *state;
     assert_int_equal(store_backup_begin(f->store, "/tmp/never", &f->why), TFE_EINVAL);
     assert_non_null(strstr(f->why.text, "--ephemeral"));
 }
 
-TEST(backup, is_consistent_though_the_store_is_written_to_meanwhile)
+TEST_IN(backup, is_consistent_though_the_store_is_written_to_meanwhile)
 {
     struct fixture *f = *state;
     char copy[160];
@@ -295,13 +363,13 @@ TEST(backup, is_consistent_though_the_store_is_written_to_meanwhile)
     assert_int_equal(store_backup_begin(f->store, copy, &f->why), TFE_EEXIST);
     assert_non_null(strstr(f->why.text, "nothing was overwritten"));
     struct store *second;
-    assert_int_equal(sqlite_store_open(copy, 5, NOW, NULL, &second, &f->why), 0);
+    assert_int_equal(store_open(copy, 5, NOW, NULL, &second, &f->why), 0);
     assert_string_equal(all_of(second, &f->heard), f->wanted.text);
     store_close(second);
     assert_int_equal(unlink(copy), 0);
 }
 
-TEST(backup, that_is_broken_off_leaves_nothing)
+TEST_IN(backup, that_is_broken_off_leaves_nothing)
 {
     struct fixture *f = *state;
     char copy[160];
@@ -320,7 +388,7 @@ TEST(backup, that_is_broken_off_leaves_nothing)
 
 /* A server that is killed meanwhile leaves its part, and in a container the next one has the same
  * pid. */
-TEST(backup, removes_what_killed_servers_have_left_of_it)
+TEST_IN(backup, removes_what_killed_servers_have_left_of_it)
 {
     struct fixture *f = *state;
     static const struct {
@@ -338,7 +406,7 @@ TEST(backup, removes_what_killed_servers_have_left_of_it)
     put_well(f, a_record(&f->a, "j", 1, 0, 1));
     (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        (void)snprintf(part, sizeof(part), "%s.part-%ld%s", copy,
+        (void)snprintf(part, sizeof(part), "%s/.copy.db.part-%ld%s", f->dir,
                        parts[i].pid ? parts[i].pid : (long)getpid(), parts[i].end);
         FILE *file = fopen(part, "w");
         assert_non_null(file);
@@ -350,24 +418,24 @@ TEST(backup, removes_what_killed_servers_have_left_of_it)
         assert_int_equal(store_backup_step(f->store, 10, &is_done, &f->why), 0);
     }
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        (void)snprintf(part, sizeof(part), "%s.part-%ld%s", copy,
+        (void)snprintf(part, sizeof(part), "%s/.copy.db.part-%ld%s", f->dir,
                        parts[i].pid ? parts[i].pid : (long)getpid(), parts[i].end);
         assert_int_equal(unlink(part), parts[i].stays ? 0 : -1);
     }
     assert_int_equal(unlink(copy), 0);
 }
 
-TEST(sqlite, an_older_server_on_the_same_file_is_shut_out)
+TEST_IN(sqlite, an_older_server_on_the_same_file_is_shut_out)
 {
     struct fixture *f = *state;
     struct store *other;
     /* SQLite's own lock is the first thing in the way. */
-    assert_int_equal(sqlite_store_open(f->path, 77, NOW, NULL, &other, &f->why), TFE_EDISK);
+    assert_int_equal(store_open(f->path, 77, NOW, NULL, &other, &f->why), TFE_EDISK);
     assert_non_null(strstr(f->why.text, "held by another program"));
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
 }
 
-TEST(sqlite, the_file_is_for_its_owner_only)
+TEST_IN(sqlite, the_file_is_for_its_owner_only)
 {
     struct fixture *f = *state;
     struct stat st;
@@ -376,38 +444,49 @@ TEST(sqlite, the_file_is_for_its_owner_only)
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
-TEST(sqlite, a_job_that_lost_members_on_the_disk_is_not_adopted)
+TEST_IN(sqlite, a_job_that_lost_members_on_the_disk_is_not_adopted)
 {
     struct fixture *f = *state;
-    char command[256];
+    char command[320];
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
+    put_well(f, a_record(&f->b, "k", 5, 0, 1));
     store_close(f->store);
     (void)snprintf(command, sizeof(command),
                    "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
-                   "d.execute('DELETE FROM members WHERE seat = 1'); d.commit()\"",
+                   "d.execute('DELETE FROM members WHERE seat = 1 AND job = \\'j\\''); "
+                   "d.commit()\"",
                    f->path);
     assert_int_equal(system(command), 0);
     open_store(f);
-    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), TFE_EINVAL);
-    assert_non_null(strstr(f->why.text, "too few members"));
-    assert_non_null(strstr(f->why.text, "--recover"));
+    text_of(&f->wanted, &f->b.record);
+    assert_non_null(strstr(all_of(f->store, &f->heard), f->wanted.text));
+    assert_non_null(strstr(f->heard.text, "j aside: too few members\n"));
 }
 
 /* The tables of a file as the first release made them. */
-TEST(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_in_it)
+TEST_IN(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_in_it)
 {
     struct fixture *f = *state;
-    static const char *const to_4 = "ALTER TABLE jobs DROP COLUMN fruitless;"
+    static const char *const to_4 = "DROP TABLE keys; DROP TABLE bans; DROP TABLE audit;"
+                                    "ALTER TABLE members DROP COLUMN fixed_ports;"
+                                    "ALTER TABLE members DROP COLUMN death_hash;"
+                                    "ALTER TABLE members DROP COLUMN guard_port;"
+                                    "ALTER TABLE members DROP COLUMN taken_over;"
+                                    "ALTER TABLE jobs DROP COLUMN fenced;"
+                                    "ALTER TABLE jobs DROP COLUMN fruitless;"
                                     "ALTER TABLE jobs DROP COLUMN backoff_ms;"
                                     "ALTER TABLE jobs DROP COLUMN has_progressed;";
     static const char *const to_3 = "ALTER TABLE members DROP COLUMN known_to;"
                                     "ALTER TABLE members DROP COLUMN drained;";
     for (uint64_t version = 4; version >= 3; version--) {
-        char command[512];
+        char command[1024];
         uint64_t epoch = version == 4 ? 5 : 7;
         a_record(&f->a, "j", epoch, epoch == 5 ? 0 : 6, 1);
         f->a.record.fruitless = f->a.record.backoff_ms = 0; /* what no older schema knows of */
-        f->a.record.has_progressed = false;
+        f->a.record.has_progressed = f->a.record.fenced = f->a.members[0].fixed_ports = false;
+        f->a.members[0].death_hash = "";
+        f->a.members[0].guard_port = 0;
+        f->a.members[0].taken_over = false;
         if (version == 3) {
             f->a.members[0].drained = false;
             f->a.members[1].n_known_to = 0;
@@ -426,53 +505,159 @@ TEST(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_in_i
     }
 }
 
-TEST(sqlite, a_member_known_to_what_is_no_node_is_damage)
+/* Its value in a job that was written before there was such a field. */
+static void put_setting(struct job_spec *spec, const struct job_spec_field *field)
 {
-    struct fixture *f = *state;
-    static const char *const bad[] = {"a,b,c,d", "a/b", ",a"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        char command[256];
-        put_well(f, a_record(&f->a, "j", 5 + i, i == 0 ? 0 : 4 + i, 1));
-        store_close(f->store);
-        (void)snprintf(command, sizeof(command),
-                       "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
-                       "d.execute('UPDATE members SET known_to = ?', ('%s',)); d.commit()\"",
-                       f->path, bad[i]);
-        assert_int_equal(system(command), 0);
-        open_store(f);
-        assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), TFE_EINVAL);
-        assert_non_null(strstr(f->why.text, "makes no sense"));
+    void *place = (char *)spec + field->offset;
+    if (field->kind == JOB_SPEC_FLAG) {
+        *(bool *)place = field->setting != 0;
+    } else if (field->kind == JOB_SPEC_DIGEST) {
+        *(uint64_t *)place = field->setting;
+    } else {
+        *(uint32_t *)place = field->setting;
     }
 }
 
-#define BOTH(room, story)                                                                          \
-    cmocka_unit_test_setup_teardown(room##__##story, with_memory, done),                           \
-        cmocka_unit_test_setup_teardown(room##__##story, with_sqlite, done)
-#define SQLITE(room, story) cmocka_unit_test_setup_teardown(room##__##story, with_sqlite, done)
-
-int main(void)
+TEST_IN(sqlite, a_file_that_lacks_the_column_of_something_a_job_wants_opens_with_its_setting)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(store, every_field_of_a_record_comes_back),
-        BOTH(store, the_end_of_a_job_comes_back),
-        BOTH(store, jobs_come_back_in_the_order_of_their_names_and_the_newest_record_of_each),
-        BOTH(store, several_records_are_kept_together_or_not_at_all),
-        BOTH(store, a_record_that_does_not_follow_on_what_is_kept_is_a_conflict),
-        BOTH(store, the_core_may_follow_on_a_write_whose_answer_it_has_not_heard),
-        BOTH(store, what_the_reader_refuses_ends_the_load),
-        BOTH(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not),
-        BOTH(ledger, is_read_job_by_job_in_pages_in_the_order_of_epochs),
-        BOTH(ledger, a_transaction_that_is_rolled_back_leaves_no_row),
-        BOTH(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands),
-        cmocka_unit_test_setup_teardown(backup__of_memory_is_refused, with_memory, done),
-        SQLITE(backup, is_consistent_though_the_store_is_written_to_meanwhile),
-        SQLITE(backup, that_is_broken_off_leaves_nothing),
-        SQLITE(backup, removes_what_killed_servers_have_left_of_it),
-        SQLITE(sqlite, an_older_server_on_the_same_file_is_shut_out),
-        SQLITE(sqlite, the_file_is_for_its_owner_only),
-        SQLITE(sqlite, a_job_that_lost_members_on_the_disk_is_not_adopted),
-        SQLITE(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_in_it),
-        SQLITE(sqlite, a_member_known_to_what_is_no_node_is_damage),
+    struct fixture *f = *state;
+    uint64_t epoch = 5;
+    for (size_t i = 0; i < JOB_SPEC_N; i++) {
+        const struct job_spec_field *field = &job_spec_fields[i];
+        if (field->who == JOB_SPEC_SAME) {
+            continue; /* as old as the tables */
+        }
+        char command[256];
+        put_well(f, a_record(&f->a, "j", epoch, epoch == 5 ? 0 : epoch - 1, 1));
+        store_close(f->store);
+        (void)snprintf(command, sizeof(command),
+                       "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
+                       "d.execute('ALTER TABLE jobs DROP COLUMN %s'); d.commit()\"",
+                       f->path, field->name);
+        assert_int_equal(system(command), 0);
+        open_store(f);
+        put_setting(&f->a.record.spec, field);
+        assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
+        put_well(f, a_record(&f->b, "j", epoch + 1, epoch, 2));
+        assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
+        epoch += 2;
+    }
+    assert_int_not_equal(epoch, 5);
+}
+
+TEST_IN(sqlite, a_member_with_no_such_ports_or_known_to_what_is_no_node_is_damage)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = {"known_to = 'a,b,c,d'", "known_to = 'a/b'", "known_to = ',a'",
+                                      "ports = '0,1'",        "ports = '1'",      "ports = '1,2,3'",
+                                      "ports = '1,65536'",    "ports = '1;2'",    "ports = 'x,2'"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char sql[128];
+        sqlite3 *db;
+        put_well(f, a_record(&f->a, "j", 5, 0, 1)); /* what was aside does not count */
+        store_close(f->store);
+        (void)snprintf(sql, sizeof(sql), "UPDATE members SET %s WHERE job = 'j'", bad[i]);
+        assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_changes(db), 2);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        open_store(f);
+        f->heard = (struct heard){.text = ""};
+        assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
+        if (!strstr(f->heard.text, "j aside: a member that makes no sense\n")) {
+            fail_msg("%s is no damage", bad[i]);
+        }
+    }
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static int hear_key(void *ctx, const struct tfe_msg *msg)
+{
+    char *said = ctx;
+    const struct msg_token_row *k = &msg->u.token_row;
+    size_t n = strlen(said);
+    (void)snprintf(said + n, 512 - n, "%s %u %s %s %u %u %s %lld %lld %lld\n", k->key,
+                   (unsigned)k->role, k->scope, k->label, (unsigned)k->generation,
+                   (unsigned)k->uses, k->used_by, (long long)k->made.ms, (long long)k->expires.ms,
+                   (long long)k->revoked.ms);
+    return 0;
+}
+
+static void keep_key(struct fixture *f, const struct msg_token_row *row)
+{
+    assert_int_equal(store_begin(f->store, &f->why), 0);
+    assert_int_equal(store_keep(f->store, MSG_TOKEN_ROW, row, &f->why), 0);
+    assert_int_equal(store_commit(f->store, &f->why), 0);
+}
+
+TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
+{
+    struct fixture *f = *state;
+    char said[512] = "";
+    struct msg_token_row one = {"aa", 1, "team-*", "label", 2, 3, "", {10}, {20}, {0}, "good"};
+    const struct msg_token_row two = {"bb", 3, "*", "", 0, 0, "", {11}, {0}, {0}, "good"};
+    keep_key(f, &one);
+    keep_key(f, &two);
+    one.used_by = "n1,n2";
+    one.revoked.ms = 30;
+    keep_key(f, &one);
+    assert_int_equal(
+        store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
+    assert_string_equal(said, "aa 1 team-* label 2 3 n1,n2 10 20 30\nbb 3 *  0 0  11 0 0\n");
+}
+
+/* What was noted before comes later where the disk refused it at first. */
+TEST_BOTH(keys, what_was_revoked_stays_it)
+{
+    struct fixture *f = *state;
+    char said[512] = "";
+    struct msg_token_row one = {"aa", 1, "*", "", 0, 3, "n1", {10}, {0}, {30}, "good"};
+    keep_key(f, &one);
+    one.revoked.ms = 0;
+    keep_key(f, &one);
+    assert_int_equal(
+        store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
+    assert_string_equal(said, "aa 1 *  0 3 n1 10 0 30\n");
+}
+
+static int hear_ban(void *ctx, const struct tfe_msg *msg)
+{
+    (void)strcat(ctx, msg->u.ban_row.node);
+    return 0;
+}
+
+TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
+{
+    struct fixture *f = *state;
+    char said[512] = "";
+    uint32_t n;
+    const struct msg_token_row rows[] = {
+        {"0201", 1, "*", "good", 0, 0, "", {10}, {0}, {0}, ""},
+        {"0202", 1, "*", "expires", 0, 0, "", {10}, {101}, {0}, ""},
+        {"0203", 1, "*", "expired", 0, 0, "", {10}, {99}, {0}, ""},
+        {"0204", 1, "*", "revoked late", 0, 0, "", {10}, {0}, {101}, ""},
+        {"0205", 1, "*", "revoked", 0, 0, "", {10}, {0}, {99}, ""},
+        {"0106", 1, "*", "good without a row", 0, 0, "", {10}, {0}, {99}, ""},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        keep_key(f, &rows[i]);
+    }
+    assert_int_equal(store_begin(f->store, &f->why), 0);
+    const struct msg_ban_row bans[] = {{"over", "j", "", "", "", {99}},
+                                       {"on", "j", "", "", "", {101}}};
+    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[0], &f->why), 0);
+    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[1], &f->why), 0);
+    assert_int_equal(store_commit(f->store, &f->why), 0);
+    assert_int_equal(store_prune(f->store, (struct tfe_wall){100}, 10, &n, &f->why), 0);
+    assert_int_equal(
+        store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
+    assert_string_equal(said, "0106 1 * good without a row 0 0  10 0 99\n"
+                              "0201 1 * good 0 0  10 0 0\n"
+                              "0202 1 * expires 0 0  10 101 0\n"
+                              "0204 1 * revoked late 0 0  10 0 101\n");
+    said[0] = '\0';
+    assert_int_equal(store_read_kept(f->store, MSG_BAN_ROW, 0, UINT32_MAX, hear_ban, said, &f->why),
+                     0);
+    assert_string_equal(said, "on");
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "server/store/recover.h"
-#include "server/store/sqlite.h"
+#include "server/store/store.h"
 #include "tests/unit/store/lossy.h"
 #include "tests/unit/store/records.h"
 
@@ -82,15 +82,15 @@ struct life {
 };
 
 /* Notes how a call ended; true if it worked. */
-static bool went_well(struct life *l, int err)
+static bool went_well(struct life *l, int rc)
 {
-    if (err == 0) {
+    if (rc == 0) {
         return true;
     }
-    if (err != TFE_ENOMEM && err != TFE_EDISK) {
+    if (rc != TFE_ENOMEM && rc != TFE_EDISK) {
         ours = false;
         fail_msg("call %ld or allocation %ld failed: %s: %s", lossy.fail_at, fail_ask,
-                 tfe_error_name(err), l->why.text);
+                 tfe_error_sentence(rc), l->why.text);
     }
     l->failed++;
     l->without_sentence = l->without_sentence || l->why.text[0] == '\0';
@@ -98,8 +98,9 @@ static bool went_well(struct life *l, int err)
     return false;
 }
 
-static int count_job(void *ctx, const struct rdzv_record *r)
+static int count_job(void *ctx, const struct rdzv_record *r, const char *fault)
 {
+    assert_null(fault);
     *(uint64_t *)ctx = r->epoch;
     return 0;
 }
@@ -113,8 +114,7 @@ static int count_row(void *ctx, const struct msg_epoch_row *row)
 
 static bool open_it(struct life *l, uint64_t incarnation)
 {
-    return went_well(l,
-                     sqlite_store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->why));
+    return went_well(l, store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->why));
 }
 
 /* One epoch further, in one transaction with its row. */
@@ -217,7 +217,7 @@ static void check(struct life *l)
 
 static long stride(long of)
 {
-    return getenv("TFE_TEST_FULL") != NULL ? 1 : of;
+    return getenv("TFE_TEST_FULL") ? 1 : of;
 }
 
 static void fail_calls_with(int code, long least_calls, unsigned least_seen)
@@ -244,25 +244,21 @@ static void fail_calls_with(int code, long least_calls, unsigned least_seen)
 
 TEST(faults, each_call_to_the_disk_fails_with_its_own_io_error)
 {
-    NO_FIXTURE;
     fail_calls_with(0, 40, 10);
 }
 
 TEST(faults, each_call_to_the_disk_finds_it_full)
 {
-    NO_FIXTURE;
     fail_calls_with(SQLITE_FULL, 40, 10);
 }
 
 TEST(faults, each_lock_is_held_by_somebody)
 {
-    NO_FIXTURE;
     fail_calls_with(SQLITE_BUSY, 1, 1);
 }
 
 TEST(faults, each_allocation_fails)
 {
-    NO_FIXTURE;
     struct life l;
     long allocations = 0;
     unsigned seen = 0;
@@ -296,10 +292,11 @@ struct wreck {
     size_t n;
 };
 
-static int take_in(void *ctx, const struct rdzv_record *r)
+static int take_in(void *ctx, const struct rdzv_record *r, const char *fault)
 {
     (void)ctx;
     (void)r;
+    (void)fault;
     return 0;
 }
 
@@ -329,14 +326,14 @@ static void make_wreck(struct wreck *w)
     char job[16];
     (void)snprintf(w->path, sizeof(w->path), "/tmp/tfe-wreck-%ld.db", (long)getpid());
     (void)snprintf(w->fresh, sizeof(w->fresh), "%s.salvaged", w->path);
-    assert_int_equal(sqlite_store_open(w->path, 1, NOW, NULL, &store, &why), 0);
+    assert_int_equal(store_open(w->path, 1, NOW, NULL, &store, &why), 0);
     for (int i = 0; i < DAMAGED_JOBS; i++) {
         (void)snprintf(job, sizeof(job), "job-%02d", i);
         assert_int_equal(put(store, a_record(&sample, job, 1, 0, 1), &why), 0);
     }
     store_close(store);
     read_wreck(w);
-    memset(w->bytes + w->n / 4096 / 2 * 4096, 0x5a, 4096);
+    memset(w->bytes + (w->n / 4096 / 2 + 2) * 4096, 0x5a, 4096);
 }
 
 static void remove_kept(const struct recover_report *report)
@@ -351,7 +348,6 @@ static void remove_kept(const struct recover_report *report)
  * lost that were in the file. */
 TEST(salvage, for_want_of_memory_loses_nothing_and_says_so)
 {
-    NO_FIXTURE;
     struct wreck w;
     struct recover_report report;
     struct tfe_why why;
@@ -365,15 +361,15 @@ TEST(salvage, for_want_of_memory_loses_nothing_and_says_so)
         ask_failed = false;
         why.text[0] = '\0';
         ours = true;
-        int err = sqlite_store_recover(w.path, NOW, take_in, NULL, &report, &why);
+        int rc = sqlite_store_recover(w.path, NOW, take_in, NULL, &report, &why);
         ours = false;
         fail_ask = 0;
         if (at == 0) {
             whole = report.jobs;
             assert_in_range(whole, 10, DAMAGED_JOBS - 1);
         }
-        if (err != 0) {
-            assert_int_equal(err, TFE_ENOMEM);
+        if (rc != 0) {
+            assert_int_equal(rc, TFE_ENOMEM);
             assert_true(why.text[0] != '\0');
             seen++;
             struct wreck now = w;
@@ -415,14 +411,7 @@ int main(void)
     }
     lossy_realloc = __real_realloc;
     lossy_install(1);
-    const struct CMUnitTest tests[] = {
-        STORY(faults, each_call_to_the_disk_fails_with_its_own_io_error),
-        STORY(faults, each_call_to_the_disk_finds_it_full),
-        STORY(faults, each_lock_is_held_by_somebody),
-        STORY(faults, each_allocation_fails),
-        STORY(salvage, for_want_of_memory_loses_nothing_and_says_so),
-    };
-    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    int rc = stories_run(NULL, NULL);
     lossy_wipe();
     return rc;
 }

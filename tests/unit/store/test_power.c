@@ -2,7 +2,7 @@
  * lost.
  *
  * 300 cycles; $TFE_TEST_CYCLES says how many instead, and with $TFE_TEST_FULL it is 10,000. */
-#include "server/store/sqlite.h"
+#include "server/store/store.h"
 #include "tests/unit/store/lossy.h"
 #include "tests/unit/store/records.h"
 
@@ -30,14 +30,15 @@ struct world {
 static long cycles(void)
 {
     const char *wish = getenv("TFE_TEST_CYCLES");
-    if (wish != NULL) {
+    if (wish) {
         return strtol(wish, NULL, 10);
     }
-    return getenv("TFE_TEST_FULL") != NULL ? 10000 : 300;
+    return getenv("TFE_TEST_FULL") ? 10000 : 300;
 }
 
-static int take_job(void *ctx, const struct rdzv_record *r)
+static int take_job(void *ctx, const struct rdzv_record *r, const char *fault)
 {
+    assert_null(fault);
     struct world *w = ctx;
     for (int i = 0; i < JOBS; i++) {
         if (strcmp(names[i], r->job) == 0) {
@@ -45,7 +46,7 @@ static int take_job(void *ctx, const struct rdzv_record *r)
             /* The record of that epoch, and no mixture of two. */
             struct heard *heard = &w->heard;
             *heard = (struct heard){.text = ""};
-            (void)hear(heard, r);
+            (void)hear(heard, r, NULL);
             assert_string_equal(heard->text,
                                 text_of(&w->wanted, a_record(&w->sample, names[i], r->epoch,
                                                              r->predecessor, r->sequence)));
@@ -67,13 +68,12 @@ static int take_row(void *ctx, const struct msg_epoch_row *row)
 static bool open_store(struct world *w)
 {
     struct tfe_why why = {.text = ""};
-    int err =
-        sqlite_store_open(LOSSY_PATH, w->cycle + 1, (struct tfe_wall){.ms = (int64_t)w->cycle},
-                          "lossy", &w->store, &why);
-    if (err != 0 && !lossy.is_dead) {
+    int rc = store_open(LOSSY_PATH, w->cycle + 1, (struct tfe_wall){.ms = (int64_t)w->cycle},
+                        "lossy", &w->store, &why);
+    if (rc != 0 && !lossy.is_dead) {
         fail_msg("cycle %llu: %s", (unsigned long long)w->cycle, why.text);
     }
-    return err == 0;
+    return rc == 0;
 }
 
 static void check_store(struct world *w)
@@ -108,26 +108,26 @@ static bool write_some(struct world *w)
     struct tfe_why why = {.text = ""};
     struct tfe_wall now = {.ms = (int64_t)w->cycle};
     unsigned chosen = 1 + lossy_below(7);
-    int err = store_begin(w->store, &why);
-    for (int i = 0; err == 0 && i < JOBS; i++) {
+    int rc = store_begin(w->store, &why);
+    for (int i = 0; rc == 0 && i < JOBS; i++) {
         struct known *job = &w->jobs[i];
         if ((chosen & 1u << i) == 0) {
             continue;
         }
         job->tried = job->acknowledged + 1;
         struct msg_epoch_row row = a_row(job->tried);
-        err = store_put(
+        rc = store_put(
             w->store,
             a_record(&w->sample, names[i], job->tried, job->acknowledged, ++job->sequence), now,
             &why);
-        if (err == 0) {
-            err = store_put_row(w->store, names[i], &row, now, &why);
+        if (rc == 0) {
+            rc = store_put_row(w->store, names[i], &row, now, &why);
         }
     }
-    if (err == 0) {
-        err = store_commit(w->store, &why);
+    if (rc == 0) {
+        rc = store_commit(w->store, &why);
     }
-    if (err != 0) {
+    if (rc != 0) {
         assert_true(lossy.is_dead);
         return false;
     }
@@ -139,7 +139,6 @@ static bool write_some(struct world *w)
 
 TEST(power, no_acknowledged_epoch_is_lost_wherever_it_goes)
 {
-    NO_FIXTURE;
     struct world *w = calloc(1, sizeof(*w));
     long n = cycles();
     lossy_install(20260101);
@@ -174,12 +173,4 @@ TEST(power, no_acknowledged_epoch_is_lost_wherever_it_goes)
     assert_true(w->died_opening > 0 && w->kept_tries > 0 && w->lost_tries > 0);
     lossy_wipe();
     free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(power, no_acknowledged_epoch_is_lost_wherever_it_goes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,9 @@ static inline int tear_down(void **state)
 /* A tfe_msg of the type, its members in their order. */
 #define D MSG_DURATION_MAX_MS
 #define U MSG_UNSET
+/* As long as JOIN wants it. */
+#define NODE_SECRET "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 #define M(NAME, name, ...)                                                                         \
     {                                                                                              \
         .type = MSG_##NAME, .u.name = { __VA_ARGS__ }                                              \

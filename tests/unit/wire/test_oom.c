@@ -47,14 +47,13 @@ static void fail_allocation(long number)
 
 TEST(oom, a_server_or_client_is_whole_or_not_there)
 {
-    NO_FIXTURE;
     const uint8_t secret[32] = {1}, root[32] = {2};
     uint8_t public_key[32], request[HELLO_REQUEST_MAX];
     size_t n;
     const struct hello_facts facts = {1, 1, 0};
     struct token token;
     crypto_scalarmult_base(public_key, secret);
-    token_mint(&token, TOKEN_AGENT, (struct tfe_wall){0}, root, public_key);
+    token_mint(&token, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, public_key);
 
     long number = 0;
     int rc;
@@ -83,7 +82,6 @@ TEST(oom, a_server_or_client_is_whole_or_not_there)
 
 TEST(oom, an_arena_that_cannot_be_had_is_empty)
 {
-    NO_FIXTURE;
     struct arena arena;
     fail_allocation(0);
     assert_int_equal(arena_init(&arena, 1024), TFE_ENOMEM);
@@ -97,7 +95,6 @@ TEST(oom, an_arena_that_cannot_be_had_is_empty)
 
 TEST(oom, an_arena_gives_aligned_memory_up_to_its_cap)
 {
-    NO_FIXTURE;
     struct arena arena;
     assert_int_equal(arena_init(&arena, 100), 0);
     for (int round = 0; round < 2; round++) {
@@ -119,17 +116,18 @@ TEST(oom, an_arena_gives_aligned_memory_up_to_its_cap)
 /* A full message decoded with every smaller arena, and never with the heap. */
 TEST(oom, decoding_stays_in_the_arena_and_says_when_it_is_full)
 {
-    NO_FIXTURE;
     const struct msg_exited exited = {.epoch = 6, .code = 1, .tail = "Traceback"};
     const struct tfe_msg join = {.type = MSG_JOIN,
                                  .u.join = {.job = "default",
                                             .node = "n1",
                                             .node_name = "host",
-                                            .min_nodes = 1,
-                                            .max_nodes = 4,
-                                            .nproc = 1,
+                                            .node_secret = "0123456789abcdef0123456789abcdef"
+                                                           "0123456789abcdef0123456789abcdef",
+                                            .spec.min_nodes = 1,
+                                            .spec.max_nodes = 4,
+                                            .spec.nproc = 1,
                                             .exited = &exited}};
-    const struct msg_row rows[] = {{0, "a", 1}, {1, "b", 2}};
+    const struct msg_row rows[] = {{0, "a", 1, TASK_WORKER, 0}, {1, "b", 2, TASK_WORKER, 0}};
     const struct tfe_msg table = {.type = MSG_TABLE,
                                   .u.table = {.epoch = 1, .world = 2, .rows = rows, .n_rows = 2}};
     const uint32_t pids[] = {7, 8, 9};
@@ -168,15 +166,4 @@ TEST(oom, decoding_stays_in_the_arena_and_says_when_it_is_full)
             assert_true(cap < 4096);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(oom, a_server_or_client_is_whole_or_not_there),
-        STORY(oom, an_arena_that_cannot_be_had_is_empty),
-        STORY(oom, an_arena_gives_aligned_memory_up_to_its_cap),
-        STORY(oom, decoding_stays_in_the_arena_and_says_when_it_is_full),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

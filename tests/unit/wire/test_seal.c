@@ -26,7 +26,6 @@ static uint8_t plain[SEAL_PLAIN_MAX];
 
 TEST(seal, every_prefix_of_a_frame_asks_for_more)
 {
-    NO_FIXTURE;
     struct seal_key tx, rx;
     uint8_t frame[64];
     size_t used, n;
@@ -47,7 +46,6 @@ TEST(seal, every_prefix_of_a_frame_asks_for_more)
 
 TEST(seal, a_stream_of_frames_may_be_cut_in_any_two_places)
 {
-    NO_FIXTURE;
     struct seal_key tx, rx, fresh;
     uint8_t stream[128];
     make_pair(&tx, &fresh);
@@ -78,7 +76,6 @@ TEST(seal, a_stream_of_frames_may_be_cut_in_any_two_places)
 
 TEST(seal, no_flipped_bit_gets_through)
 {
-    NO_FIXTURE;
     struct seal_key tx, rx;
     uint8_t frame[64];
     size_t used, n;
@@ -98,7 +95,6 @@ TEST(seal, no_flipped_bit_gets_through)
 
 TEST(seal, reordered_and_replayed_frames_are_refused)
 {
-    NO_FIXTURE;
     struct seal_key tx, rx;
     uint8_t first[64], second[64];
     size_t used, n;
@@ -113,7 +109,6 @@ TEST(seal, reordered_and_replayed_frames_are_refused)
 
 TEST(seal, an_illegal_length_is_refused_from_two_bytes)
 {
-    NO_FIXTURE;
     struct seal_key tx, rx;
     size_t used, n;
     make_pair(&tx, &rx);
@@ -126,7 +121,6 @@ TEST(seal, an_illegal_length_is_refused_from_two_bytes)
 
 TEST(seal, sizes_at_and_past_the_limits)
 {
-    NO_FIXTURE;
     struct seal_key tx, rx;
     static uint8_t big[SEAL_PLAIN_MAX + 1], frame[SEAL_FRAME_MAX + SEAL_HEADER_BYTES];
     size_t used, n;
@@ -145,7 +139,6 @@ TEST(seal, sizes_at_and_past_the_limits)
 /* PROTOCOL.md: frames 0..65,535 under k, the next under REKEY(k), the nonce counting on. */
 TEST(seal, the_key_changes_after_65536_frames_and_the_nonce_counts_on)
 {
-    NO_FIXTURE;
     assert_int_equal(SEAL_REKEY_FRAMES, 65536);
     struct seal_key tx, rx;
     uint8_t frame[32];
@@ -174,7 +167,6 @@ TEST(seal, the_key_changes_after_65536_frames_and_the_nonce_counts_on)
 
 TEST(seal, a_worn_out_nonce_is_never_used)
 {
-    NO_FIXTURE;
     struct seal_key tx, rx;
     uint8_t frame[SEAL_HEADER_BYTES + 1 + SEAL_TAG_BYTES] = {0, 1 + SEAL_TAG_BYTES};
     size_t used, n;
@@ -188,26 +180,9 @@ TEST(seal, a_worn_out_nonce_is_never_used)
 
 TEST(seal, done_wipes)
 {
-    NO_FIXTURE;
     struct seal_session session;
     make_pair(&session.tx, &session.rx);
     seal_done(&session);
     assert_true(sodium_is_zero((const uint8_t *)&session, sizeof(session)));
     seal_done(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STORY(seal, every_prefix_of_a_frame_asks_for_more),
-        STORY(seal, a_stream_of_frames_may_be_cut_in_any_two_places),
-        STORY(seal, no_flipped_bit_gets_through),
-        STORY(seal, reordered_and_replayed_frames_are_refused),
-        STORY(seal, an_illegal_length_is_refused_from_two_bytes),
-        STORY(seal, sizes_at_and_past_the_limits),
-        STORY(seal, the_key_changes_after_65536_frames_and_the_nonce_counts_on),
-        STORY(seal, a_worn_out_nonce_is_never_used),
-        STORY(seal, done_wipes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,149 @@
+/* tests/unit/rights/test_sandbox.c: in the sandbox a server's calls work, and the others do not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "common/net/log.h"
+#include "server/sandbox.h"
+#include "tests/unit/folder.h"
+
+static char folder[FOLDER_BYTES];
+
+/* What a call in the sandbox leaves in errno, 0 if it succeeds; in a process of its own. */
+static int outcome(int (*call)(void))
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct tfe_why why;
+        const char *const folders[] = {folder};
+        if (sandbox_enter(folders, 1, &why) != 0) {
+            _exit(255);
+        }
+        errno = 0;
+        _exit(call() >= 0 ? 0 : errno);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int run_program(void)
+{
+    char *const argv[] = {(char[]){"true"}, NULL};
+    return execv("/bin/true", argv);
+}
+
+static int trace_parent(void)
+{
+    return (int)ptrace(PTRACE_ATTACH, getppid(), NULL, NULL);
+}
+
+static int signal_parent(void)
+{
+    return kill(getppid(), SIGTERM);
+}
+
+static int ask_for_parent(void)
+{
+    return kill(getppid(), 0);
+}
+
+static int raw_socket(void)
+{
+    return socket(AF_PACKET, SOCK_RAW, 0);
+}
+
+static int tcp_socket(void)
+{
+    return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static int map(int protection)
+{
+    return mmap(NULL, 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0;
+}
+
+static int executable_memory(void)
+{
+    return map(PROT_READ | PROT_WRITE | PROT_EXEC);
+}
+
+static int plain_memory(void)
+{
+    return map(PROT_READ | PROT_WRITE);
+}
+
+static int become_root(void)
+{
+    return setuid(0);
+}
+
+static int read_passwords(void)
+{
+    return open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+}
+
+static int write_elsewhere(void)
+{
+    return open("/tmp/tfe-unit-outside", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+}
+
+static int write_here(void)
+{
+    return open(folder_path(folder, "new"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+}
+
+static int name_here(void)
+{
+    return write_here() < 0 ? -1 : link(folder_path(folder, "new"), folder_path(folder, "other"));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    folder_make(folder);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    folder_remove(folder);
+    return 0;
+}
+#define FIXTURE setup, teardown
+
+TEST_IN(sandbox, refuses_what_no_server_does)
+{
+    assert_int_equal(outcome(run_program), EPERM);
+    assert_int_equal(outcome(trace_parent), EPERM);
+    assert_int_equal(outcome(signal_parent), EPERM);
+    assert_int_equal(outcome(raw_socket), EPERM);
+    assert_int_equal(outcome(executable_memory), EPERM);
+    assert_int_equal(outcome(become_root), EPERM);
+}
+
+TEST_IN(sandbox, leaves_what_a_server_does)
+{
+    assert_int_equal(outcome(ask_for_parent), 0);
+    assert_int_equal(outcome(tcp_socket), 0);
+    assert_int_equal(outcome(plain_memory), 0);
+    assert_int_equal(outcome(write_here), 0);
+}
+
+TEST_IN(sandbox, closes_paths_where_the_kernel_can)
+{
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 0) {
+        SKIP("this kernel has no Landlock");
+    }
+    assert_int_equal(outcome(read_passwords), EACCES);
+    assert_int_equal(outcome(write_elsewhere), EACCES);
+    assert_int_equal(access("/tmp/tfe-unit-outside", F_OK), -1);
+    assert_int_equal(outcome(name_here), 0);
+}

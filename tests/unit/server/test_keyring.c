@@ -1,0 +1,352 @@
+/* tests/unit/server/test_keyring.c: who comes in with a made token, and until when: by handshakes,
+ * and by the question that open sessions are asked. */
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/keyring.h"
+#include "tests/unit/story.h"
+
+#define DAY_MS INT64_C(86400000)
+
+static const struct hello_facts facts = {1, 1, 1};
+static const struct tfe_wall today = {1700000000000};
+
+struct fixture {
+    uint8_t secret[32], public_key[32];
+    struct token_ring roots;
+    struct hello_server *server;
+    struct keyring *ring;
+    unsigned changes;
+    struct principal by; /* who came in last */
+};
+
+static void on_change(void *ctx)
+{
+    ((struct fixture *)ctx)->changes++;
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    randombytes_buf(f->secret, sizeof(f->secret));
+    crypto_scalarmult_base(f->public_key, f->secret);
+    f->roots.n = 1;
+    randombytes_buf(f->roots.v[0].root, TOKEN_ROOT_BYTES);
+    assert_int_equal(hello_server_new(f->secret, f->roots.v[0].root, &f->server), 0);
+    assert_int_equal(keyring_new(f->server, DAY_MS, &f->ring), 0);
+    keyring_set_roots(f->ring, &f->roots);
+    keyring_listen(f->ring, on_change, f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    keyring_free(f->ring);
+    hello_server_free(f->server);
+    free(f);
+    return 0;
+}
+
+#define FIXTURE set_up, tear_down
+
+static struct tfe_wall later(int64_t ms)
+{
+    return (struct tfe_wall){today.ms + ms};
+}
+
+static int come(struct fixture *f, const struct token *token, struct tfe_wall now)
+{
+    uint8_t request[HELLO_REQUEST_MAX], response[HELLO_RESPONSE_MAX];
+    size_t n, used, response_n;
+    struct hello_client *client;
+    struct hello_facts told;
+    struct seal_session session;
+    assert_int_equal(hello_client_start(token, &facts, request, &n, &client), 0);
+    int rc = hello_server_answer(f->server, now, &facts, request, n, &used, response, &response_n,
+                                 &session, &f->by, &told);
+    hello_client_free(client);
+    return rc;
+}
+
+/* The row lives until the next one is made. */
+static const struct msg_token_row *make(struct fixture *f, const char *scope, const char *label,
+                                        uint32_t ttl_ms, uint32_t uses, struct token *ret)
+{
+    const struct msg_token_create wish = {PRINCIPAL_AGENT, scope, ttl_ms, uses, label};
+    const struct msg_token_row *row;
+    assert_int_equal(keyring_make(f->ring, &wish, today, ret, &row), 0);
+    return row;
+}
+
+static int revoke(struct fixture *f, const char *name)
+{
+    const struct msg_token_row *row;
+    return keyring_revoke(f->ring, name, today, &row);
+}
+
+static const char *state_at(struct fixture *f, struct tfe_wall now)
+{
+    const struct msg_token_row *row = keyring_next(f->ring, NULL, now);
+    return row ? row->state : NULL;
+}
+
+TEST_IN(keyring, a_made_token_opens_with_its_jobs_and_its_label)
+{
+    struct fixture *f = *state;
+    struct token token;
+    make(f, "team-*", "night shift", 0, 0, &token);
+    assert_int_equal(come(f, &token, later(10000 * DAY_MS)), 0);
+    assert_string_equal(f->by.scope, "team-*");
+    assert_string_equal(keyring_label(f->ring, f->by.origin), "night shift");
+    assert_null(principal_fault(&f->by, MSG_JOIN, "team-a"));
+    assert_non_null(principal_fault(&f->by, MSG_JOIN, "tea"));
+    assert_null(keyring_fault(f->ring, &f->by, today));
+}
+
+TEST_IN(keyring, a_made_token_that_the_server_has_no_row_of_is_worthless)
+{
+    struct fixture *f = *state;
+    struct token token;
+    struct keyring *other;
+    make(f, "*", "", 0, 0, &token);
+    assert_int_equal(come(f, &token, today), 0);
+    keyring_free(f->ring); /* as after a restart whose store was lost */
+    assert_int_equal(come(f, &token, today), TFE_EAUTH);
+    assert_int_equal(keyring_new(f->server, 0, &other), 0);
+    f->ring = other;
+    keyring_set_roots(f->ring, &f->roots);
+    assert_int_equal(come(f, &token, today), TFE_EAUTH);
+    assert_string_equal(keyring_fault(f->ring, &f->by, today),
+                        "the server does not know this token any more");
+}
+
+TEST_IN(keyring, an_expired_token_ends_sessions_and_opens_none)
+{
+    struct fixture *f = *state;
+    struct token token;
+    make(f, "*", "", 60000, 0, &token);
+    assert_int_equal(come(f, &token, later(59000)), 0);
+    assert_null(keyring_fault(f->ring, &f->by, later(59000)));
+    assert_string_equal(state_at(f, later(59000)), "good");
+    assert_non_null(keyring_fault(f->ring, &f->by, later(61000)));
+    assert_string_equal(state_at(f, later(61000)), "expired");
+    assert_int_equal(come(f, &token, later(61000)), TFE_EAUTH);
+}
+
+TEST_IN(keyring, a_revoked_token_ends_sessions_and_opens_none)
+{
+    struct fixture *f = *state;
+    struct token token, other;
+    make(f, "*", "one", 0, 0, &token);
+    make(f, "*", "other", 0, 0, &other);
+    assert_int_equal(come(f, &token, today), 0);
+    f->changes = 0;
+    assert_int_equal(revoke(f, "one"), 0);
+    assert_int_equal(f->changes, 1); /* open sessions are asked about */
+    assert_string_equal(keyring_fault(f->ring, &f->by, today),
+                        "this token was revoked by an operator");
+    assert_int_equal(come(f, &token, today), TFE_EAUTH);
+    assert_int_equal(come(f, &other, today), 0);
+    assert_null(keyring_fault(f->ring, &f->by, today));
+}
+
+TEST_IN(keyring, a_key_is_named_by_its_id_or_by_a_label_that_is_one_good_keys)
+{
+    struct fixture *f = *state;
+    struct token token;
+    char id[MSG_KEY_HEX + 1];
+    (void)snprintf(id, sizeof(id), "%s", make(f, "*", "twice", 0, 0, &token)->key);
+    make(f, "*", "twice", 0, 0, &token);
+    assert_int_equal(revoke(f, "twice"), TFE_EEXIST);
+    assert_int_equal(revoke(f, "nobody"), TFE_ENOENT);
+    assert_int_equal(revoke(f, id), 0);
+    assert_int_equal(come(f, &token, today), 0);
+    assert_int_equal(revoke(f, "twice"), 0); /* the other one, which is good */
+    assert_int_equal(come(f, &token, today), TFE_EAUTH);
+}
+
+TEST_IN(keyring, a_token_that_needs_no_row_is_revoked_by_the_row_it_gets)
+{
+    struct fixture *f = *state;
+    struct token token;
+    char id[MSG_KEY_HEX + 1];
+    token_mint(&token, &(struct token_wish){.role = PRINCIPAL_ADMIN}, f->roots.v[0].root,
+               f->public_key);
+    assert_int_equal(come(f, &token, today), 0);
+    (void)sodium_bin2hex(id, sizeof(id), token.key_id, sizeof(token.key_id));
+    assert_int_equal(revoke(f, id), 0);
+    assert_int_equal(come(f, &token, today), TFE_EAUTH);
+    /* Without its row it would be good again: it is never forgotten. */
+    assert_string_equal(state_at(f, later(10000 * DAY_MS)), "revoked");
+    assert_int_equal(come(f, &token, later(10000 * DAY_MS)), TFE_EAUTH);
+    /* A made one that is not known is worthless already. */
+    id[1] = '2';
+    assert_int_equal(revoke(f, id), TFE_ENOENT);
+}
+
+/* The one before was still good for days. */
+TEST_IN(keyring, an_agents_own_key_is_revoked_with_all_that_it_was_renewed_from_and_to)
+{
+    struct fixture *f = *state;
+    uint8_t public_key[32] = {9};
+    struct token first, next, other;
+    struct certificate certificate;
+    char id[MSG_KEY_HEX + 1];
+    struct principal by = {.role = PRINCIPAL_AGENT, .scope = "*"};
+    struct principal before, stranger = by;
+    hello_server_enrol(f->server, public_key, later(DAY_MS), &by, &first, &certificate);
+    before = by;
+    hello_server_enrol(f->server, public_key, later(7 * DAY_MS), &by, &next, &certificate);
+    hello_server_enrol(f->server, public_key, later(DAY_MS), &stranger, &other, &certificate);
+    token_id_text(first.key_id, id);
+    assert_null(keyring_fault(f->ring, &by, today));
+    assert_int_equal(revoke(f, id), 0);
+    assert_non_null(keyring_fault(f->ring, &before, today));
+    assert_non_null(keyring_fault(f->ring, &by, today));
+    assert_null(keyring_fault(f->ring, &stranger, today));
+    /* Until the last of them has ended, whichever was named. */
+    assert_non_null(keyring_next(f->ring, NULL, later(6 * DAY_MS)));
+    assert_non_null(keyring_fault(f->ring, &by, later(6 * DAY_MS)));
+    assert_null(keyring_next(f->ring, NULL, later(9 * DAY_MS)));
+}
+
+static const char node_a[] = "000000000000000000000000000000aa";
+static const char node_b[] = "000000000000000000000000000000bb";
+static const char node_c[] = "000000000000000000000000000000cc";
+
+TEST_IN(keyring, uses_are_counted_by_nodes_and_over_restarts)
+{
+    struct fixture *f = *state;
+    struct token token;
+    const struct msg_token_row *row;
+    struct keyring *again;
+    make(f, "*", "", 0, 2, &token);
+    assert_int_equal(come(f, &token, today), 0);
+    assert_null(keyring_use(f->ring, &f->by, node_a, &row));
+    assert_string_equal(row->used_by, node_a);
+    assert_null(keyring_use(f->ring, &f->by, node_a, &row)); /* comes again: the same use */
+    assert_null(row);
+    assert_null(keyring_use(f->ring, &f->by, node_b, &row));
+    assert_non_null(keyring_use(f->ring, &f->by, node_c, &row));
+    assert_null(row);
+    assert_null(keyring_use(f->ring, &f->by, node_b, &row));
+    assert_string_equal(state_at(f, today), "used up");
+    assert_int_equal(come(f, &token, today), 0); /* those that are in may come again */
+
+    assert_int_equal(keyring_new(f->server, 0, &again), 0);
+    keyring_set_roots(again, &f->roots);
+    assert_int_equal(keyring_take(again, keyring_next(f->ring, NULL, today)), 0);
+    assert_non_null(keyring_use(again, &f->by, node_c, &row));
+    assert_null(keyring_use(again, &f->by, node_a, &row));
+    keyring_free(f->ring);
+    f->ring = again;
+}
+
+TEST_IN(keyring, tokens_of_any_number_of_uses_are_not_counted)
+{
+    struct fixture *f = *state;
+    struct token token;
+    const struct msg_token_row *row;
+    make(f, "*", "", 0, 0, &token);
+    assert_int_equal(come(f, &token, today), 0);
+    assert_null(keyring_use(f->ring, &f->by, node_a, &row));
+    assert_null(row);
+}
+
+/* As keys_rotate does it: install, use, remove. */
+TEST_IN(keyring, the_ring_takes_a_new_root_uses_it_and_lets_the_old_one_go)
+{
+    struct fixture *f = *state;
+    struct token old, new, plain;
+    make(f, "*", "old", 0, 0, &old);
+    token_mint(&plain, &(struct token_wish){.role = PRINCIPAL_AGENT}, f->roots.v[0].root,
+               f->public_key);
+    f->roots.v[f->roots.n++].generation = 1;
+    randombytes_buf(f->roots.v[1].root, TOKEN_ROOT_BYTES);
+    keyring_set_roots(f->ring, &f->roots);
+    assert_int_equal(come(f, &old, today), 0);
+    make(f, "*", "still of the old root", 0, 0, &new);
+    assert_int_equal(token_generation(new.key_id), 0);
+
+    f->roots.used = 1;
+    keyring_set_roots(f->ring, &f->roots);
+    make(f, "*", "new", 0, 0, &new);
+    assert_int_equal(token_generation(new.key_id), 1);
+    assert_int_equal(come(f, &new, today), 0);
+    assert_int_equal(come(f, &plain, today), 0);
+    assert_int_equal(come(f, &old, today), 0);
+
+    f->roots.v[0] = f->roots.v[1];
+    f->roots.n = 1;
+    f->roots.used = 0;
+    f->changes = 0;
+    keyring_set_roots(f->ring, &f->roots);
+    assert_int_equal(f->changes, 1);
+    assert_string_equal(keyring_fault(f->ring, &f->by, today),
+                        "this token's root was removed; ask the server's operator for a new one");
+    assert_int_equal(come(f, &old, today), TFE_EAUTH);
+    assert_int_equal(come(f, &plain, today), TFE_EAUTH);
+    assert_int_equal(come(f, &new, today), 0);
+}
+
+TEST_IN(keyring, keys_that_ended_are_forgotten_in_time)
+{
+    struct fixture *f = *state;
+    struct token revoked, expired, good;
+    make(f, "*", "revoked", 0, 0, &revoked);
+    make(f, "*", "expired", 1000, 0, &expired);
+    make(f, "*", "good", 0, 0, &good);
+    assert_int_equal(revoke(f, "revoked"), 0);
+    unsigned n = 0;
+    for (const struct msg_token_row *r = keyring_next(f->ring, NULL, later(DAY_MS - 1000)); r;
+         r = keyring_next(f->ring, r->key, today)) {
+        n++;
+    }
+    assert_int_equal(n, 3);
+    const struct msg_token_row *left = keyring_next(f->ring, NULL, later(DAY_MS + 2000));
+    assert_string_equal(left->label, "good");
+    assert_null(keyring_next(f->ring, left->key, today));
+    assert_int_equal(come(f, &revoked, today), TFE_EAUTH);
+    assert_int_equal(come(f, &expired, later(DAY_MS)), TFE_EAUTH);
+    assert_int_equal(come(f, &good, today), 0);
+}
+
+TEST_IN(keyring, a_list_goes_on_behind_a_key_that_was_forgotten_meanwhile)
+{
+    struct fixture *f = *state;
+    static const char gone[] = "01000100000000000000000000000005";
+    struct msg_token_row row = {.scope = "*", .label = "", .used_by = ""};
+    row.key = "01000100000000000000000000000003";
+    assert_int_equal(keyring_take(f->ring, &row), 0);
+    row.key = "01000100000000000000000000000007";
+    assert_int_equal(keyring_take(f->ring, &row), 0);
+    assert_string_equal(keyring_next(f->ring, gone, today)->key, row.key);
+    assert_null(keyring_next(f->ring, row.key, today));
+}
+
+/* A server with as many keys as may be made did not start any more: its own found no room. */
+TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
+{
+    struct fixture *f = *state;
+    struct token token;
+    const struct msg_token_row *row;
+    const struct msg_token_create wish = {PRINCIPAL_AGENT, "*", 1000, 0, ""};
+    for (unsigned i = 0; i < KEYRING_MAX; i++) {
+        assert_int_equal(keyring_make(f->ring, &wish, today, &token, &row), 0);
+    }
+    assert_int_equal(keyring_make(f->ring, &wish, today, &token, &row), TFE_EFULL);
+    const struct msg_token_row own = {.key = "01000300000000000000000000000001",
+                                      .role = PRINCIPAL_ADMIN,
+                                      .scope = "*",
+                                      .label = "",
+                                      .used_by = ""};
+    assert_int_equal(keyring_take(f->ring, &own), 0);
+    assert_int_equal(revoke(f, "01000300000000000000000000000002"), 0);
+    /* Those that ended make room in time. */
+    assert_int_equal(keyring_make(f->ring, &wish, later(DAY_MS + 2000), &token, &row), 0);
+}

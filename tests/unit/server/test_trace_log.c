@@ -1,0 +1,88 @@
+/* tests/unit/server/test_trace_log.c: what others cause fills no disk, and hides nothing of a job
+ * that runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/net/log.h"
+#include "server/trace_log.h"
+#include "tests/unit/story.h"
+
+#define AT_ONCE 50
+
+struct place {
+    struct trace_log *log;
+    FILE *file;
+    int was;
+};
+
+static struct place *open_log(void)
+{
+    static struct place place;
+    place.log = trace_log_new(AT_ONCE);
+    place.file = tmpfile();
+    place.was = dup(STDERR_FILENO);
+    assert_non_null(place.log);
+    assert_non_null(place.file);
+    assert_true(place.was >= 0);
+    assert_true(dup2(fileno(place.file), STDERR_FILENO) >= 0);
+    return &place;
+}
+
+/* How many lines there were, and how many more they count. */
+static void close_log(struct place *place, unsigned *ret_lines, unsigned *ret_hidden)
+{
+    char line[512];
+    *ret_lines = *ret_hidden = 0;
+    assert_true(dup2(place->was, STDERR_FILENO) >= 0);
+    close(place->was);
+    rewind(place->file);
+    while (fgets(line, sizeof(line), place->file)) {
+        const char *hidden = strstr(line, "not_logged=");
+        *ret_lines += 1;
+        *ret_hidden += hidden ? (unsigned)atoi(hidden + strlen("not_logged=")) : 0;
+    }
+    (void)fclose(place->file);
+    trace_log_free(place->log);
+}
+
+static void say(struct place *place, const char *job, unsigned node, uint64_t epoch)
+{
+    char name[16];
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    trace_log(place->log,
+              &(struct rdzv_trace){
+                  .kind = TRACE_NODE_JOINED, .job = job, .node = name, .epoch = epoch, .text = ""});
+}
+
+/* A member that opened a job a millisecond wrote 390 KB of log a second. */
+TEST(trace_log, new_jobs_without_end_are_told_as_one)
+{
+    struct place *place = open_log();
+    unsigned lines, hidden;
+    char job[16];
+    for (unsigned i = 0; i < 1000; i++) {
+        (void)snprintf(job, sizeof(job), "j%u", i);
+        say(place, job, i, 0);
+    }
+    say(place, "real", 1, 7);
+    close_log(place, &lines, &hidden);
+    assert_in_range(lines, AT_ONCE + 1, AT_ONCE + 60);
+    assert_int_equal(lines + hidden, 1001);
+}
+
+TEST(trace_log, new_nodes_of_one_job_hide_nothing_of_another)
+{
+    struct place *place = open_log();
+    unsigned lines, hidden;
+    for (unsigned i = 0; i < 1000; i++) {
+        say(place, "loud", i, 7);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        say(place, "real", i, 7);
+    }
+    close_log(place, &lines, &hidden);
+    assert_in_range(lines, AT_ONCE + 20, AT_ONCE + 80);
+    assert_int_equal(lines + hidden, 1020);
+}

@@ -1,0 +1,795 @@
+/* tests/unit/store/test_writer.c: the writer itself: what waits, is put together, fails, is tried
+ * again and is told; its store is real, but each call can be held up or made to fail, both clocks
+ * can be put forward, and all memory is counted. */
+#include <pthread.h>
+
+#include "common/net/clock.h"
+#include "server/store/writer.h"
+#include "tests/unit/folder.h"
+#include "tests/unit/store/records.h"
+
+#define HOUR_MS INT64_C(3600000)
+#define ROWS_MAX 10000 /* as server/store/writer.c has it */
+
+/* --- the store's calls, as the writer's thread makes them ------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool holds;        /* the next transaction waits in its beginning */
+    bool is_held;      /* one does */
+    const char *fails; /* what is put of this job */
+    const char *why;
+    char calls[32768]; /* "begin put:a/1 row:a/2 commit " */
+    size_t n_calls;
+    int n_rows;
+    int n_prunes;
+    int64_t ahead_ms; /* of the clocks */
+    long blocks;      /* of memory, that are not freed */
+} seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+int __real_store_begin(struct store *store, struct tfe_why *why);
+int __wrap_store_begin(struct store *store, struct tfe_why *why);
+int __real_store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
+                     struct tfe_why *why);
+int __wrap_store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
+                     struct tfe_why *why);
+int __real_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
+                         struct tfe_wall now, struct tfe_why *why);
+int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
+                         struct tfe_wall now, struct tfe_why *why);
+int __real_store_commit(struct store *store, struct tfe_why *why);
+int __wrap_store_commit(struct store *store, struct tfe_why *why);
+int __real_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+                       struct tfe_why *why);
+int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+                       struct tfe_why *why);
+int __real_store_backup_begin(struct store *store, const char *path, struct tfe_why *why);
+int __wrap_store_backup_begin(struct store *store, const char *path, struct tfe_why *why);
+struct tfe_mono __real_clock_mono(void);
+struct tfe_mono __wrap_clock_mono(void);
+struct tfe_wall __real_clock_wall(void);
+struct tfe_wall __wrap_clock_wall(void);
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+void __real_free(void *p);
+void __wrap_free(void *p);
+
+static void note_call(const char *what, const char *job, uint64_t epoch)
+{
+    size_t room = sizeof(seen.calls) - seen.n_calls;
+    int n = job ? snprintf(seen.calls + seen.n_calls, room, "%s:%s/%llu ", what, job,
+                           (unsigned long long)epoch)
+                : snprintf(seen.calls + seen.n_calls, room, "%s ", what);
+    seen.n_calls += (size_t)n < room ? (size_t)n : 0;
+}
+
+static bool fails(const char *job, struct tfe_why *why)
+{
+    if (!seen.fails || strcmp(seen.fails, job) != 0) {
+        return false;
+    }
+    why_set(why, "%s", seen.why);
+    return true;
+}
+
+static void wait_while_held(const char *what)
+{
+    pthread_mutex_lock(&seen.lock);
+    note_call(what, NULL, 0);
+    while (seen.holds) {
+        seen.is_held = true;
+        pthread_cond_broadcast(&seen.changed);
+        pthread_cond_wait(&seen.changed, &seen.lock);
+    }
+    seen.is_held = false;
+    pthread_mutex_unlock(&seen.lock);
+}
+
+int __wrap_store_begin(struct store *store, struct tfe_why *why)
+{
+    wait_while_held("begin");
+    return __real_store_begin(store, why);
+}
+
+int __wrap_store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
+                     struct tfe_why *why)
+{
+    pthread_mutex_lock(&seen.lock);
+    note_call("put", record->job, record->epoch);
+    bool is_bad = fails(record->job, why);
+    pthread_mutex_unlock(&seen.lock);
+    return is_bad ? TFE_EDISK : __real_store_put(store, record, now, why);
+}
+
+int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
+                         struct tfe_wall now, struct tfe_why *why)
+{
+    pthread_mutex_lock(&seen.lock);
+    note_call("row", job, row->epoch);
+    seen.n_rows += row->run == 1; /* those of a record are of run 7 */
+    bool is_bad = fails(job, why);
+    pthread_mutex_unlock(&seen.lock);
+    return is_bad ? TFE_EDISK : __real_store_put_row(store, job, row, now, why);
+}
+
+int __wrap_store_commit(struct store *store, struct tfe_why *why)
+{
+    int rc = __real_store_commit(store, why);
+    pthread_mutex_lock(&seen.lock);
+    note_call("commit", NULL, 0);
+    pthread_mutex_unlock(&seen.lock);
+    return rc;
+}
+
+int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+                       struct tfe_why *why)
+{
+    int rc = __real_store_prune(store, before, max, ret_n, why);
+    __atomic_add_fetch(&seen.n_prunes, 1, __ATOMIC_SEQ_CST);
+    return rc;
+}
+
+int __wrap_store_backup_begin(struct store *store, const char *path, struct tfe_why *why)
+{
+    wait_while_held("backup");
+    return __real_store_backup_begin(store, path, why);
+}
+
+static int64_t ahead(void)
+{
+    return __atomic_load_n(&seen.ahead_ms, __ATOMIC_SEQ_CST);
+}
+
+struct tfe_mono __wrap_clock_mono(void)
+{
+    return tfe_mono_add(__real_clock_mono(), ahead());
+}
+
+struct tfe_wall __wrap_clock_wall(void)
+{
+    return (struct tfe_wall){.ms = __real_clock_wall().ms + ahead()};
+}
+
+static void *counted(void *p)
+{
+    __atomic_add_fetch(&seen.blocks, p != NULL, __ATOMIC_SEQ_CST);
+    return p;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return counted(__real_malloc(n));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return counted(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    void *now = __real_realloc(p, n);
+    return p ? now : counted(now);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return counted(__real_strdup(text));
+}
+
+void __wrap_free(void *p)
+{
+    __atomic_sub_fetch(&seen.blocks, p != NULL, __ATOMIC_SEQ_CST);
+    __real_free(p);
+}
+
+/* --- an office with one writer ---------------------------------------------------------------- */
+
+struct office {
+    char folder[FOLDER_BYTES];
+    struct event_base *base;
+    struct writer *w;
+    bool refuses;      /* to take in what was written */
+    char told[4096];   /* "a/1=0 [-7 full] page:0/2 " */
+    long blocks;       /* before there was a writer */
+    struct heard read; /* after it */
+};
+
+static void tell(struct office *o, const char *what, int rc, const char *more)
+{
+    size_t at = strlen(o->told);
+    (void)snprintf(o->told + at, sizeof(o->told) - at, "%s%s%s%s ", what,
+                   rc == 0           ? "=0"
+                   : rc == TFE_EDISK ? "=disk"
+                                     : "=?",
+                   more[0] ? " " : "", more);
+}
+
+static bool written(void *ctx, const char *job, uint64_t sequence, int rc)
+{
+    struct office *o = ctx;
+    char what[64];
+    (void)snprintf(what, sizeof(what), "%s/%llu", job, (unsigned long long)sequence);
+    if (!o->refuses) {
+        tell(o, what, rc, "");
+    }
+    return !o->refuses;
+}
+
+static void condition(void *ctx, int rc, const char *why)
+{
+    tell(ctx, "store", rc, why);
+}
+
+static void answered(void *ctx, int rc, struct row_list *page, const char *why)
+{
+    char n[32];
+    (void)snprintf(n, sizeof(n), "n=%zu", page->n);
+    tell(ctx, "answer", rc, rc == 0 ? n : why);
+}
+
+static struct store *store_of(const struct office *o)
+{
+    struct store *store;
+    struct tfe_why why;
+    if (store_open(folder_path(o->folder, "db"), 1, clock_wall(), NULL, &store, &why) != 0) {
+        fail_msg("%s", why.text);
+    }
+    return store;
+}
+
+static struct office *an_office(int64_t keep_history_ms)
+{
+    static const struct writer_ops ops = {.written = written, .condition = condition};
+    static struct office office;
+    struct office *o = &office;
+    struct tfe_why why;
+    memset(o, 0, sizeof(*o));
+    seen.holds = seen.is_held = false;
+    seen.fails = NULL;
+    seen.n_calls = 0;
+    seen.calls[0] = '\0';
+    seen.n_rows = seen.n_prunes = 0;
+    seen.ahead_ms = 0;
+    folder_make(o->folder);
+    o->base = event_base_new();
+    o->blocks = __atomic_load_n(&seen.blocks, __ATOMIC_SEQ_CST);
+    const struct writer_config config = {.base = o->base,
+                                         .store = store_of(o),
+                                         .ops = &ops,
+                                         .ctx = o,
+                                         .keep_history_ms = keep_history_ms};
+    assert_int_equal(writer_new(&config, &o->w, &why), 0);
+    return o;
+}
+
+/* The writer ends; all its memory comes back. */
+static void close_writer(struct office *o)
+{
+    assert_true(writer_free(o->w, 20000));
+    o->w = NULL;
+    assert_int_equal(__atomic_load_n(&seen.blocks, __ATOMIC_SEQ_CST), o->blocks);
+}
+
+static void close_office(struct office *o)
+{
+    if (o->w) {
+        close_writer(o);
+    }
+    event_base_free(o->base);
+    folder_remove(o->folder);
+}
+
+/* From now on the thread waits in the beginning of its next transaction; it is in none. */
+static void hold(void)
+{
+    pthread_mutex_lock(&seen.lock);
+    seen.holds = true;
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static void await_held(void)
+{
+    pthread_mutex_lock(&seen.lock);
+    while (!seen.is_held) {
+        pthread_cond_wait(&seen.changed, &seen.lock);
+    }
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static void let_go(void)
+{
+    pthread_mutex_lock(&seen.lock);
+    seen.holds = false;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static void set_fails(const char *job, const char *why)
+{
+    pthread_mutex_lock(&seen.lock);
+    seen.fails = job;
+    seen.why = why;
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static bool has_called(const char *what)
+{
+    pthread_mutex_lock(&seen.lock);
+    bool has = strstr(seen.calls, what) != NULL;
+    pthread_mutex_unlock(&seen.lock);
+    return has;
+}
+
+static int rows_put(void)
+{
+    pthread_mutex_lock(&seen.lock);
+    int n = seen.n_rows;
+    pthread_mutex_unlock(&seen.lock);
+    return n;
+}
+
+static int prunes(void)
+{
+    return __atomic_load_n(&seen.n_prunes, __ATOMIC_SEQ_CST);
+}
+
+static void put_forward(struct office *o, int64_t ms)
+{
+    __atomic_add_fetch(&seen.ahead_ms, ms, __ATOMIC_SEQ_CST);
+    struct writer_ask *ask;
+    assert_int_equal(writer_read(o->w, "nobody", 0, 1, NULL, NULL, &ask), 0); /* wakes the thread */
+}
+
+static void submit(struct office *o, const char *job, uint64_t epoch, uint64_t predecessor,
+                   uint64_t sequence)
+{
+    struct sample s;
+    assert_int_equal(writer_submit(o->w, a_record(&s, job, epoch, predecessor, sequence)), 0);
+}
+
+static void note(struct office *o, const char *job, uint64_t epoch)
+{
+    struct msg_epoch_row row = a_row(epoch);
+    assert_int_equal(writer_note(o->w, job, &row), 0);
+}
+
+#define AWAIT(o, part) TURN_UNTIL((o)->base, strstr((o)->told, (part)))
+#define AWAIT_CALL(o, part) TURN_UNTIL((o)->base, has_called(part))
+
+/* What a server that comes after finds of a job. */
+static const char *ledger_after(struct office *o, const char *job)
+{
+    if (o->w) {
+        close_writer(o);
+    }
+    struct store *store = store_of(o);
+    (void)ledger_of(store, job, 0, 100000, &o->read);
+    store_close(store);
+    return o->read.text;
+}
+
+static const char *records_after(struct office *o)
+{
+    if (o->w) {
+        close_writer(o);
+    }
+    struct store *store = store_of(o);
+    (void)all_of(store, &o->read);
+    store_close(store);
+    return o->read.text;
+}
+
+static int lines_of(const char *text)
+{
+    int n = 0;
+    for (; (text = strchr(text, '\n')); text++) {
+        n++;
+    }
+    return n;
+}
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+TEST(records, one_that_waits_is_replaced_and_never_told)
+{
+    struct office *o = an_office(0);
+    hold();
+    submit(o, "a", 1, 0, 1);
+    await_held();
+    submit(o, "a", 2, 1, 2);
+    submit(o, "b", 1, 0, 1);
+    submit(o, "a", 3, 1, 3);
+    let_go();
+    AWAIT(o, "b/1=0");
+    assert_string_equal(o->told, "a/1=0 a/3=0 b/1=0 ");
+    assert_false(has_called("put:a/2"));
+    const char *kept = records_after(o);
+    assert_non_null(strstr(kept, "a seq=3 run=7/key-1 epoch=1>3"));
+    assert_non_null(strstr(kept, "node-1-of-3"));
+    assert_null(strstr(kept, "of-1@"));
+    close_office(o);
+}
+
+TEST(records, of_a_transaction_that_fails_none_is_kept_and_all_are_told)
+{
+    struct office *o = an_office(0);
+    hold();
+    submit(o, "a", 1, 0, 1);
+    await_held();
+    submit(o, "b", 1, 0, 2);
+    submit(o, "c", 1, 0, 3);
+    submit(o, "d", 1, 0, 4);
+    set_fails("c", "full");
+    let_go();
+    AWAIT(o, "d/4");
+    AWAIT(o, "store=disk full");
+    assert_non_null(strstr(o->told, "a/1=0 "));
+    assert_non_null(strstr(o->told, "b/2=disk c/3=disk d/4=disk "));
+    assert_false(has_called("put:d/1")); /* what is lost already is not gone on with */
+    set_fails(NULL, NULL);
+    submit(o, "d", 1, 0, 5);
+    AWAIT(o, "d/5=0");
+    AWAIT(o, "store=0");
+    const char *kept = records_after(o);
+    assert_non_null(strstr(kept, "a seq=1"));
+    assert_null(strstr(kept, "b seq"));
+    assert_null(strstr(kept, "c seq"));
+    assert_non_null(strstr(kept, "d seq=5"));
+    close_office(o);
+}
+
+static int times_told(const struct office *o, const char *part)
+{
+    int n = 0;
+    for (const char *at = o->told; (at = strstr(at, part)); at++) {
+        n++;
+    }
+    return n;
+}
+
+TEST(records, what_is_wrong_is_told_once_and_again_when_it_is_something_else)
+{
+    struct office *o = an_office(0);
+    set_fails("a", "full");
+    submit(o, "a", 1, 0, 1);
+    AWAIT(o, "a/1=disk");
+    submit(o, "a", 1, 0, 2);
+    AWAIT(o, "a/2=disk");
+    AWAIT(o, "store=disk full");
+    set_fails("a", "gone");
+    submit(o, "a", 1, 0, 3);
+    AWAIT(o, "a/3=disk");
+    AWAIT(o, "store=disk gone");
+    set_fails(NULL, NULL);
+    submit(o, "a", 1, 0, 4);
+    AWAIT(o, "a/4=0");
+    submit(o, "a", 1, 1, 5);
+    AWAIT(o, "a/5=0");
+    AWAIT(o, "store=0");
+    (void)writer_deliver(o->w);
+    assert_int_equal(times_told(o, "store=disk full"), 1);
+    assert_int_equal(times_told(o, "store=disk gone"), 1);
+    assert_int_equal(times_told(o, "store=0"), 1);
+    close_office(o);
+}
+
+TEST(records, one_that_cannot_be_taken_in_comes_again)
+{
+    struct office *o = an_office(0);
+    o->refuses = true;
+    submit(o, "a", 1, 0, 1);
+    AWAIT_CALL(o, "commit");
+    submit(o, "b", 1, 0, 2);
+    AWAIT_CALL(o, "put:b/1");
+    turn_a_while(o->base);
+    assert_false(writer_deliver(o->w));
+    assert_string_equal(o->told, "");
+    o->refuses = false;
+    TURN_UNTIL(o->base, writer_deliver(o->w) && strstr(o->told, "b/2"));
+    assert_string_equal(o->told, "a/1=0 b/2=0 ");
+    close_office(o);
+}
+
+TEST(records, do_not_wait_for_rows)
+{
+    struct office *o = an_office(0);
+    hold();
+    submit(o, "a", 1, 0, 1);
+    await_held();
+    note(o, "x", 9);
+    submit(o, "b", 1, 0, 2);
+    let_go();
+    AWAIT_CALL(o, "row:x/9");
+    const char *b = strstr(seen.calls, "put:b/1");
+    assert_non_null(b);
+    assert_true(b < strstr(seen.calls, "row:x/9"));
+    close_office(o);
+}
+
+TEST(records, after_the_stop_nothing_is_told)
+{
+    struct office *o = an_office(0);
+    hold();
+    submit(o, "a", 1, 0, 1);
+    await_held();
+    writer_stop(o->w);
+    let_go();
+    AWAIT_CALL(o, "commit");
+    turn_a_while(o->base);
+    assert_true(writer_deliver(o->w));
+    assert_string_equal(o->told, "");
+    close_office(o);
+}
+
+TEST(records, that_wait_when_the_writer_ends_are_not_told_nor_lost_in_memory)
+{
+    struct office *o = an_office(0);
+    hold();
+    submit(o, "a", 1, 0, 1);
+    await_held();
+    submit(o, "b", 1, 0, 2);
+    struct writer_ask *ask;
+    assert_int_equal(writer_read(o->w, "a", 0, 9, answered, o, &ask), 0);
+    writer_stop(o->w);
+    let_go();
+    const char *kept = records_after(o);
+    assert_non_null(strstr(kept, "a seq=1"));
+    assert_null(strstr(kept, "b seq"));
+    assert_string_equal(o->told, "");
+    close_office(o);
+}
+
+/* --- the ledger ------------------------------------------------------------------------------- */
+
+TEST(rows, of_a_job_that_is_forgotten_go_with_it_and_others_stay)
+{
+    struct office *o = an_office(0);
+    hold();
+    submit(o, "z", 1, 0, 1);
+    await_held();
+    note(o, "a", 1);
+    note(o, "b", 1);
+    note(o, "a", 2);
+    struct sample s;
+    (void)a_record(&s, "a", 1, 0, 2);
+    s.record.over = s.record.gone = true;
+    s.record.n_members = 0;
+    s.record.result = RESULT_STOPPED;
+    assert_int_equal(writer_submit(o->w, &s.record), 0);
+    let_go();
+    AWAIT(o, "a/2=0");
+    AWAIT_CALL(o, "row:b/1");
+    assert_string_equal(ledger_after(o, "a"), "");
+    assert_int_equal(lines_of(ledger_after(o, "b")), 1);
+    close_office(o);
+}
+
+TEST(rows, of_an_epoch_begin_with_its_record_but_not_with_its_end_or_its_next_writing)
+{
+    struct office *o = an_office(0);
+    struct sample s;
+    submit(o, "a", 4, 0, 1);
+    AWAIT(o, "a/1=0");
+    __atomic_add_fetch(&seen.ahead_ms, HOUR_MS, __ATOMIC_SEQ_CST);
+    submit(o, "a", 4, 4, 2);
+    AWAIT(o, "a/2=0");
+    (void)a_record(&s, "a", 5, 4, 3);
+    s.record.over = true;
+    s.record.n_members = 0;
+    s.record.result = RESULT_STOPPED;
+    assert_int_equal(writer_submit(o->w, &s.record), 0);
+    AWAIT(o, "a/3=0");
+    close_writer(o);
+    int64_t now = clock_wall().ms;
+    const char *ledger = ledger_after(o, "a");
+    assert_int_equal(lines_of(ledger), 1);
+    assert_non_null(strstr(ledger, "7/4 joined n=2 at "));
+    long long committed = 0;
+    const char *at = strstr(ledger, "at ");
+    for (int i = 0; at && i < EPOCH__TIMES; i++) {
+        long long ms = strtoll(at + (i == 0 ? 3 : 1), NULL, 10);
+        committed = ms > 0 ? ms : committed;
+        at = strchr(at + 1, ',');
+    }
+    assert_true(committed > 0 && committed < now - HOUR_MS / 2);
+    close_office(o);
+}
+
+TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
+{
+    struct office *o = an_office(0);
+    struct msg_epoch_row row = a_row(1);
+    row.has_saved = true;
+    row.saved_step = 1;
+    set_fails("a", "full");
+    hold();
+    assert_int_equal(writer_note(o->w, "a", &row), 0);
+    await_held();
+    row.saved_step = 2; /* of the same epoch, told while the first is written */
+    assert_int_equal(writer_note(o->w, "a", &row), 0);
+    let_go();
+    AWAIT(o, "store=disk full");
+    set_fails(NULL, NULL);
+    put_forward(o, 1000);
+    submit(o, "b", 1, 0, 1);
+    AWAIT(o, "b/1=0");
+    turn_a_while(o->base);
+    assert_null(strstr(o->told, "store=0")); /* the disk is not asked at every turn */
+    put_forward(o, 4500);
+    AWAIT(o, "store=0");
+    assert_string_equal(o->told, "store=disk full b/1=0 store=0 ");
+    assert_non_null(strstr(ledger_after(o, "a"), "saved=2"));
+    close_office(o);
+}
+
+TEST(rows, of_the_last_moment_are_written_unless_the_disk_refuses_them)
+{
+    struct office *o = an_office(0);
+    hold();
+    submit(o, "b", 1, 0, 1);
+    await_held();
+    note(o, "a", 1);
+    writer_stop(o->w);
+    let_go();
+    assert_int_equal(lines_of(ledger_after(o, "a")), 1);
+    close_office(o);
+
+    o = an_office(0);
+    set_fails("a", "full");
+    note(o, "a", 1);
+    AWAIT(o, "store=disk full");
+    writer_stop(o->w);
+    close_writer(o);
+    const char *first = strstr(seen.calls, "row:a/1");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "row:a/1"));
+    close_office(o);
+}
+
+TEST(rows, more_than_ten_thousand_do_not_wait_and_the_oldest_go)
+{
+    struct office *o = an_office(0);
+    struct sample s;
+    hold();
+    submit(o, "z", 1, 0, 1);
+    await_held();
+    for (uint64_t i = 1; i <= ROWS_MAX; i++) {
+        note(o, "gone", i);
+    }
+    (void)a_record(&s, "gone", 1, 0, 2);
+    s.record.over = s.record.gone = true;
+    s.record.n_members = 0;
+    s.record.result = RESULT_STOPPED;
+    assert_int_equal(writer_submit(o->w, &s.record), 0);
+    for (uint64_t i = 1; i <= ROWS_MAX; i++) { /* those that are gone count no more */
+        note(o, "a", i);
+    }
+    let_go();
+    TURN_UNTIL(o->base, rows_put() == ROWS_MAX);
+    AWAIT(o, "gone/2=0");
+    hold();
+    submit(o, "z", 1, 1, 3);
+    await_held();
+    for (uint64_t i = 1; i <= ROWS_MAX + 2; i++) { /* nor do those that are written */
+        note(o, "b", i);
+    }
+    let_go();
+    TURN_UNTIL(o->base, rows_put() == 2 * ROWS_MAX);
+    close_writer(o);
+    struct store *store = store_of(o);
+    assert_int_equal(strncmp(ledger_of(store, "a", 0, 1, &o->read), "1/1 ", 4), 0);
+    assert_int_equal(strncmp(ledger_of(store, "b", 0, 1, &o->read), "1/3 ", 4), 0);
+    assert_int_equal(lines_of(ledger_of(store, "b", ROWS_MAX, 9, &o->read)), 2);
+    store_close(store);
+    assert_int_equal(rows_put(), 2 * ROWS_MAX);
+    close_office(o);
+}
+
+TEST(rows, that_are_old_are_pruned_all_of_them_and_young_ones_stay)
+{
+    struct office *o = an_office(10 * HOUR_MS);
+    for (uint64_t i = 1; i <= 250;
+         i++) { /* of a job that nobody knows, three times what is pruned at once */
+        note(o, "old", i);
+    }
+    TURN_UNTIL(o->base, rows_put() == 250 && prunes() == 1);
+    put_forward(o, 8 * HOUR_MS);
+    TURN_UNTIL(o->base, prunes() == 2);
+    note(o, "young", 1);
+    TURN_UNTIL(o->base, rows_put() == 251);
+    put_forward(o, 3 * HOUR_MS);
+    TURN_UNTIL(o->base, prunes() >= 5); /* without another hour in between */
+    assert_string_equal(ledger_after(o, "old"), "");
+    assert_int_equal(lines_of(ledger_after(o, "young")), 1);
+    close_office(o);
+}
+
+TEST(rows, younger_than_is_kept_are_not_pruned)
+{
+    struct office *o = an_office(10 * HOUR_MS);
+    note(o, "a", 1);
+    TURN_UNTIL(o->base, rows_put() == 1 && prunes() == 1);
+    put_forward(o, 9 * HOUR_MS);
+    TURN_UNTIL(o->base, prunes() >= 2);
+    assert_int_equal(lines_of(ledger_after(o, "a")), 1);
+    close_office(o);
+}
+
+TEST(rows, that_are_to_be_kept_for_ever_are)
+{
+    struct office *o = an_office(0);
+    note(o, "a", 1);
+    TURN_UNTIL(o->base, rows_put() == 1);
+    put_forward(o, 1000 * HOUR_MS);
+    submit(o, "b", 1, 0, 1);
+    AWAIT(o, "b/1=0");
+    turn_a_while(o->base);
+    assert_int_equal(prunes(), 0);
+    close_office(o);
+}
+
+/* --- questions and copies --------------------------------------------------------------------- */
+
+TEST(asks, are_answered_but_not_to_who_has_left)
+{
+    struct office *o = an_office(0);
+    struct writer_ask *asks[2];
+    note(o, "a", 1);
+    note(o, "a", 2);
+    TURN_UNTIL(o->base, rows_put() == 2);
+    assert_int_equal(writer_read(o->w, "a", 0, 9, answered, o, &asks[0]), 0);
+    writer_forget(o->w, asks[0]);
+    assert_int_equal(writer_read(o->w, "a", 1, 9, answered, o, &asks[1]), 0);
+    AWAIT(o, "answer=0 n=1");
+    assert_string_equal(o->told, "answer=0 n=1 ");
+    close_office(o);
+}
+
+TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
+{
+    struct office *o = an_office(0);
+    struct writer_ask *ask;
+    char one[512];
+    char two[512];
+    (void)snprintf(one, sizeof(one), "%s", folder_path(o->folder, "one"));
+    (void)snprintf(two, sizeof(two), "%s", folder_path(o->folder, "two"));
+    hold();
+    submit(o, "a", 1, 0, 1);
+    await_held();
+    assert_int_equal(writer_backup(o->w, one, answered, o, &ask), 0);
+    assert_int_equal(writer_backup(o->w, two, answered, o, &ask), 0);
+    let_go();
+    AWAIT(o, "answer=0 n=0 answer=0 n=0 ");
+    assert_int_equal(access(one, R_OK), 0);
+    assert_int_equal(access(two, R_OK), 0);
+    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "nowhere/x"), answered, o, &ask),
+                     0);
+    AWAIT(o, "answer=disk");
+    o->told[0] = '\0';
+    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "three"), answered, o, &ask), 0);
+    AWAIT(o, "answer=0 n=0 ");
+    close_office(o);
+}
+
+TEST(backups, that_the_end_of_the_writer_finds_leave_nothing)
+{
+    struct office *o = an_office(0);
+    struct writer_ask *ask;
+    hold();
+    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "copy"), answered, o, &ask), 0);
+    await_held();
+    writer_stop(o->w); /* it has begun, and goes no further */
+    let_go();
+    close_writer(o);
+    assert_string_equal(o->told, "");
+    assert_int_equal(access(folder_path(o->folder, "copy"), F_OK), -1);
+    close_office(o);
+}
