@@ -9,16 +9,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct script_message before;
     struct script_message message;
-    const char *why = NULL;
+    struct tfe_why why = {.text = ""};
     memset(&before, 0x5a, sizeof before);
     memcpy(&message, &before, sizeof message);
     int rc = script_message_read((const char *)data, size, &message, &why);
     if (rc != 0) {
         MUST(memcmp(&message, &before, sizeof message) == 0);
-        MUST(rc != TFE_EINVAL || (why && why[0]));
+        MUST(rc != TFE_EINVAL || why.text[0]);
         return 0;
     }
-    MUST(size <= SCRIPT_MESSAGE_MAX && message.word <= SCRIPT_CHECKPOINT);
+    MUST(size <= SCRIPT_MESSAGE_MAX && message.word <= SCRIPT_REMARK);
     MUST(message.word != SCRIPT_HELLO || message.pid > 0);
     return 0;
 }
