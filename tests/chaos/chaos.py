@@ -17,7 +17,6 @@ The last line on stdout is `chaos seconds=… seed=… events=… epochs=… vio
 import argparse
 import collections
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -27,10 +26,11 @@ import sys
 import tempfile
 import time
 
-from world import ROOT, Job, World, program  # first: it finds tests/crash for the others
+from world import ROOT, Job, World  # first: it finds the other folders
 
 import judge
 import leftovers
+from programs import Failed, program, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -45,20 +45,6 @@ END_S = {"fake": 60, "tensorflow": 120}  # and as long as the steps take that ar
 MEAN_S = {"fake": 0.7, "tensorflow": 5.0}
 WAIT_S = 15  # a fault that cannot be done when it is drawn has so long
 MORE_STEPS = 100  # of calm training, before the end is set
-
-
-class Late(Exception):
-    """Something did not happen in time; the text is for a person."""
-
-
-def wait_for(what, look, timeout_s, busy):
-    end = time.monotonic() + timeout_s
-    while not (found := look()):
-        if time.monotonic() > end:
-            raise Late(f"left alone for {timeout_s} s: {what} did not come")
-        busy()
-        time.sleep(0.05)
-    return found
 
 
 def steps_of(folder, pid):
@@ -96,7 +82,7 @@ class Chaos:
     # --- the state of the job -------------------------------------------------------------------
 
     def status(self):
-        told = subprocess.run([program("server/ctl/tfe-ctl", "bin/tfe-ctl"), "status", "--json", f"--state-dir={self.folder}/state",
+        told = subprocess.run([program("tfe-ctl"), "status", "--json", f"--state-dir={self.folder}/state",
                                "--timeout=3s"], capture_output=True, text=True, env=self.world.env)
         jobs = json.loads(told.stdout)["jobs"] if told.returncode == 0 else []
         return jobs[0] if jobs else {"state": "none", "nodes": [], "epoch": 0}
@@ -183,8 +169,8 @@ class Chaos:
         world.start_server()
         for _ in range(world.job.least):
             world.come()
-        wait_for("the first training", lambda: self.trains(world.job.least) and self.highest() > 3, CALM_S[self.kind], self.between)
-        wait_for("warm standbys", lambda: all(world.parts(a)[2] for a in world.staying()), CALM_S[self.kind], self.between)
+        wait_for("the first training", lambda: self.trains(world.job.least) and self.highest() > 3, CALM_S[self.kind], busy=self.between)
+        wait_for("warm standbys", lambda: all(world.parts(a)[2] for a in world.staying()), CALM_S[self.kind], busy=self.between)
         self.descriptors = leftovers.count(world)
 
     def calm(self):
@@ -195,19 +181,24 @@ class Chaos:
         self.server_back_at = self.server_back_at and 0
         self.between()
         wait_for("the end of those who were told to leave", lambda: not [a for a in world.agents if a.wanted is not None], patience,
-                 self.between)
-        wait_for("training", lambda: self.trains(2), patience, self.between)
+                 busy=self.between)
+        wait_for("training", lambda: self.trains(2), patience, busy=self.between)
         reached = self.highest()
         if self.kind == "fake":
-            wait_for(f"{MORE_STEPS} more steps", lambda: self.highest() >= reached + MORE_STEPS, patience, self.between)
+            wait_for(f"{MORE_STEPS} more steps", lambda: self.highest() >= reached + MORE_STEPS, patience, busy=self.between)
         else:
-            wait_for("a step", lambda: self.highest() > 0 and self.trains(2), patience, self.between)
-        wait_for("warm standbys", lambda: all(world.parts(a)[2] for a in world.staying() if world.parts(a)[1]), patience, self.between)
-        after = leftovers.count(world)
-        if leftovers.leaks(self.descriptors, after):
-            time.sleep(3)  # what is under way, a reconnect say, is over then
-            after = leftovers.count(world)
-        world.violations += leftovers.leaks(self.descriptors, after)
+            wait_for("a step", lambda: self.highest() > 0 and self.trains(2), patience, busy=self.between)
+        wait_for("warm standbys", lambda: all(world.parts(a)[2] for a in world.staying() if world.parts(a)[1]), patience, busy=self.between)
+        leaks = []
+
+        def holds_no_more():
+            leaks[:] = leftovers.leaks(self.descriptors, leftovers.count(world))
+            return not leaks
+
+        try:  # until what is under way, a probe or a reconnect say, is over
+            wait_for("the end of what is under way", holds_no_more, CALM_S[self.kind], busy=self.between)
+        except Failed:
+            world.violations += leaks
 
     def finish(self):
         """Sets the end, and waits until all have come to it."""
@@ -222,14 +213,14 @@ class Chaos:
             world.remember(agent)
             agent.wanted, agent.since = 0, time.monotonic()
         patience = END_S[self.kind] + (self.steps() - self.highest()) / 20
-        wait_for("the end of the training", lambda: not world.agents, patience, world.look)
+        wait_for("the end of the training", lambda: not world.agents, patience, busy=world.look)
         state = self.status()["state"]
         if state != "succeeded":
             world.violations.append(f"the job has {state}")
         world.come()  # it is told so, and removes what killed ones have left
         late = world.agents[0]
         late.wanted, late.since = 0, time.monotonic()
-        wait_for("the end of an agent that is late", lambda: not world.agents, 20, world.look)
+        wait_for("the end of an agent that is late", lambda: not world.agents, 20, busy=world.look)
         world.server.process.send_signal(signal.SIGTERM)
         if world.server.process.wait(10) != 0:
             world.violations.append(f"the server ended with {world.server.process.returncode}")
@@ -260,7 +251,7 @@ class Chaos:
                 self.calm()
                 self.finish()
                 done = True
-            except Late as late:
+            except Failed as late:
                 world.violations.append(str(late))
             finally:
                 left = world.end()

@@ -12,7 +12,8 @@ import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "crash"))
-from parts import Server, clean_environment, program  # noqa: E402
+from parts import Server  # noqa: E402
+from programs import clean_environment, end_guards, program  # noqa: E402
 
 DRAINED, TOLD = 0, 128 + signal.SIGTERM
 # An orderly leave may take a save, a switch, and a server that comes back meanwhile.
@@ -42,13 +43,13 @@ class World:
     def __init__(self, folder, job):
         self.folder, self.job = folder, job
         self.mark = f"CHAOS_RUN={uuid.uuid4().hex}"
-        self.env = {**clean_environment(), **job.env, "PYTHONPATH": str(ROOT / "agent" / "python"),
+        self.env = {**clean_environment(TFE_NO_PERSIST="false"), **job.env, "PYTHONPATH": str(ROOT / "agent" / "python"),
                     "TMPDIR": str(folder / "tmp"), **dict([self.mark.split("=")])}
         for name in ("tmp", "logs", "steps", "checkpoints"):
             (folder / name).mkdir()
         self.said = open(folder / "server.log", "ab")
-        self.server = Server(folder / "state", ["--ttl=3s", "--fence=9s", "--gather=300ms", "--grow-wait=5s", "--stop-grace=2s",
-                                                "--exit-grace=20s", "--max-restarts=1000000", "--log-format=json"], self.said)
+        self.server = Server(folder / "state", folder / "server.log", "--ttl=3s", "--fence=9s", "--gather=300ms", "--grow-wait=5s",
+                             "--stop-grace=2s", "--exit-grace=20s", "--max-restarts=1000000", "--log-format=json")
         self.agents, self.born, self.gone = [], 0, []
         self.violations = []
         self.killed = set()     # trainers that we have ended with SIGKILL
@@ -59,7 +60,7 @@ class World:
     # --- who is there --------------------------------------------------------------------------
 
     def start_server(self):
-        if not self.server.start(self.env):
+        if not self.server.start(self.env).listens():
             sys.exit(f"the server does not start: {(self.folder / 'server.log').read_text()[-1000:]}")
 
     def come(self):
@@ -68,9 +69,10 @@ class World:
         notice = self.folder / f"notice.{label}"
         with open(self.folder / "logs" / f"{label}.log", "ab") as said:
             process = subprocess.Popen(
-                [program("agent/tfe-agent", "bin/tfe-agent"), f"--nnodes={self.job.nodes}", f"--node-name={label}",
+                [program("tfe-agent"), f"--nnodes={self.job.nodes}", f"--node-name={label}",
                  f"--rdzv-endpoint=127.0.0.1:{self.server.port}", f"--token-file={self.folder}/state/agent.token",
-                 "--address=127.0.0.1", f"--notice=file:{notice}", f"--python={sys.executable}", *self.job.options,
+                 "--address=127.0.0.1", f"--notice=file:{notice}", f"--python={sys.executable}",
+                 f"--state-dir={self.folder}/{label}", *self.job.options,
                  *self.job.command],
                 stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=self.env, cwd=self.folder)
         self.agents.append(Agent(label, process, notice))
@@ -182,7 +184,7 @@ class World:
 
     def ask_to_drain(self, agent):
         agent.drain = subprocess.Popen(
-            [program("server/ctl/tfe-ctl", "bin/tfe-ctl"), "drain", agent.label, "--in=3s", f"--state-dir={self.folder}/state",
+            [program("tfe-ctl"), "drain", agent.label, "--in=3s", f"--state-dir={self.folder}/state",
              f"--rdzv-endpoint=127.0.0.1:{self.server.port}", "--timeout=20s"],
             stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, env=self.env)
         agent.asked = time.monotonic()
@@ -251,11 +253,11 @@ class World:
                 agent.drain.kill() if agent.drain.poll() is None else None
                 agent.drain.wait()
         if self.server.process and self.server.process.poll() is None:
-            self.server.process.kill()
-            self.server.process.wait()
+            self.server.kill()
         end = time.monotonic() + 10
         while self.alive() and time.monotonic() < end:
             time.sleep(0.05)
+            end_guards(self.mark)  # one that still has to kill takes it in when it has
         left = self.alive()
         for pid in left:
             self.signal(pid, signal.SIGKILL)

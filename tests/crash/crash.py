@@ -26,7 +26,8 @@ import sys
 import tempfile
 import time
 
-from parts import Server, Trainer, clean_environment, judge_order, program
+from parts import Server, Trainer, judge_order
+from programs import clean_environment, end_guards, program
 
 AGENTS = 20
 MIN = 4
@@ -41,18 +42,19 @@ class Run:
         self.logs.mkdir()
         self.agents = {}  # process -> its label
         self.ended = set()  # pids of trainers that we have ended
-        self.kills = self.kills_in_write = 0
+        self.started = self.kills = self.kills_in_write = 0
         self.said = open(folder / "programs.log", "ab")
-        self.server = Server(self.state, ["--ttl=3s", "--fence=9s", "--gather=300ms", "--max-restarts=1000000",
-                                          "--log-level=info"], self.said)
-        self.env = clean_environment()
+        self.server = Server(self.state, folder / "programs.log", "--ttl=3s", "--fence=9s", "--gather=300ms",
+                             "--max-restarts=1000000", "--log-level=info")
+        self.folder, self.env = folder, clean_environment(CRASH_RUN=str(folder))
 
     def start_server(self, kill_at=0):
         env = dict(self.env)
         if kill_at:
-            env.update(LD_PRELOAD=program("tests/crash/libfaulty_disk.so"), FAULTY_DISK_KILL_AT=str(kill_at),
+            env.update(LD_PRELOAD=program("libfaulty_disk.so"), FAULTY_DISK_KILL_AT=str(kill_at),
                        ASAN_OPTIONS="verify_asan_link_order=0:" + env.get("ASAN_OPTIONS", ""))
-        return self.server.start(env)
+        self.started += 1
+        return self.server.start(env).listens()
 
     def bring_up(self):
         """At once, and again if it is killed while it starts. Returns when to kill it by the clock, in seconds."""
@@ -74,11 +76,11 @@ class Run:
         self.kills += 1
 
     def start_agent(self):
-        label = f"n{self.server.started}-{len(self.agents)}-{self.rng.randrange(10**6)}"
+        label = f"n{self.started}-{len(self.agents)}-{self.rng.randrange(10**6)}"
         process = subprocess.Popen(
-            [program("agent/tfe-agent", "bin/tfe-agent"), f"--nnodes={MIN}:{AGENTS}", f"--node-name={label}",
+            [program("tfe-agent"), f"--nnodes={MIN}:{AGENTS}", f"--node-name={label}",
              f"--rdzv-endpoint=127.0.0.1:{self.server.port}", f"--token-file={self.state}/agent.token", "--address=127.0.0.1",
-             "--no-python", program("tests/crash/fake_trainer"), str(self.logs)],
+             "--no-python", program("fake_trainer"), str(self.logs)],
             stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, env=self.env, cwd=self.folder)
         self.agents[process] = label
 
@@ -165,7 +167,7 @@ class Run:
         if self.server.process is not None and self.server.process.poll() is None:
             self.server.kill()
         end = time.monotonic() + 10
-        while time.monotonic() < end and any(self.is_ours(t.pid) for t in self.trainers()):
+        while time.monotonic() < end and (any(self.is_ours(t.pid) for t in self.trainers()) or end_guards(self.folder)):
             time.sleep(0.05)
         left = [t.pid for t in self.trainers() if self.is_ours(t.pid)]
         for pid in left:

@@ -42,7 +42,7 @@ static void fail(const char *what)
 static const char *need(const char *name)
 {
     const char *value = getenv(name);
-    if (value == NULL) {
+    if (!value) {
         (void)fprintf(stderr, "fake_trainer: no %s\n", name);
         exit(9);
     }
@@ -53,10 +53,10 @@ static const char *need(const char *name)
 static uint16_t own_port(const char *config, unsigned long rank)
 {
     const char *at = strchr(config, '[');
-    for (unsigned long i = 0; at != NULL; i++) {
+    for (unsigned long i = 0; at; i++) {
         at = strchr(at, '"');
-        const char *end = at != NULL ? strchr(at + 1, '"') : NULL;
-        if (end == NULL) {
+        const char *end = at ? strchr(at + 1, '"') : NULL;
+        if (!end) {
             break;
         }
         if (i == rank) {

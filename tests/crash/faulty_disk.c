@@ -3,7 +3,8 @@
  *
  * FAULTY_DISK_KILL_AT=N   the process kills itself in the middle of its Nth write or sync
  * FAULTY_DISK_CONTROL=F   what the file F says holds from the next write or sync on:
- *                         "delay MS": every sync takes so much longer; "full": no write succeeds */
+ *                         "delay MS": every sync takes so much longer, and a byte more in F.met
+ * says that it has begun; "full": no write succeeds */
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -33,7 +34,7 @@ static sqlite3_file *real(sqlite3_file *file)
 static void maybe_die(void)
 {
     if (kill_at > 0 && atomic_fetch_add(&operations, 1) + 1 == kill_at) {
-        (void)kill(getpid(), SIGKILL);
+        (void)raise(SIGKILL); /* which a sandboxed server may still do */
         (void)pause();
     }
 }
@@ -42,7 +43,7 @@ static void maybe_die(void)
 static bool told(const char *word, long *ret_number)
 {
     char text[64] = "";
-    int fd = control != NULL ? open(control, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = control ? open(control, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) {
         return false;
     }
@@ -54,6 +55,18 @@ static bool told(const char *word, long *ret_number)
     }
     *ret_number = strtol(text + length, NULL, 10);
     return true;
+}
+
+/* A byte more in the file beside the control file. */
+static void say_met(void)
+{
+    char path[4096];
+    if (snprintf(path, sizeof(path), "%s.met", control) < (int)sizeof(path)) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (fd < 0 || write(fd, "x", 1) != 1 || close(fd)) {
+            (void)fputs("faulty_disk: cannot say what it does\n", stderr);
+        }
+    }
 }
 
 static int file_close(sqlite3_file *file)
@@ -89,6 +102,7 @@ static int file_sync(sqlite3_file *file, int flags)
     long delay_ms;
     maybe_die();
     if (told("delay", &delay_ms)) {
+        say_met();
         (void)usleep((useconds_t)delay_ms * 1000);
     }
     return real(file)->pMethods->xSync(real(file), flags);
@@ -158,10 +172,10 @@ static int open_file(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file
 __attribute__((constructor)) static void put_in_place(void)
 {
     const char *at = getenv("FAULTY_DISK_KILL_AT");
-    kill_at = at != NULL ? strtol(at, NULL, 10) : 0;
+    kill_at = at ? strtol(at, NULL, 10) : 0;
     control = getenv("FAULTY_DISK_CONTROL");
     system_vfs = sqlite3_vfs_find(NULL);
-    if (system_vfs == NULL) {
+    if (!system_vfs) {
         (void)fputs("faulty_disk: no VFS\n", stderr);
         _exit(9);
     }

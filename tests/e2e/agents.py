@@ -1,5 +1,6 @@
 """Agents with the tiny trainer, for tests of the whole: start them, look at what their trainers saw."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -9,7 +10,8 @@ import sys
 
 import pytest
 
-from conftest import DEADLINE, clean_environment, is_alive, program, wait_until
+from conftest import DEADLINE, wait_until
+from programs import Failed, children, clean_environment, descendants, end_guards, is_alive, parents, program
 
 TRAINER = str(pathlib.Path(__file__).with_name("trainer.py"))
 
@@ -22,6 +24,7 @@ class Agent:
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=folder)
         self.pid = self.process.pid
+        self.left = set()  # once it was killed: its guard, which has a death certificate to give
 
     @property
     def guard_pid(self):
@@ -31,45 +34,21 @@ class Agent:
         return self.process.wait(deadline)
 
     def send(self, number):
+        if number == signal.SIGKILL and os.geteuid() != 0:  # a look at all processes takes its time
+            self.left.update(children(self.pid))
         self.process.send_signal(number)
+
+    def end_guard(self):
+        """For who may not read a guard's environment, as end_guards() does: no other user than root may."""
+        for pid in self.left:
+            if parents().get(pid, (0, ""))[1] == "tfe-guard":
+                os.kill(pid, signal.SIGTERM)
 
     def stdout(self):
         return self.out.read_text(errors="replace")
 
     def stderr(self):
         return self.err.read_text(errors="replace")
-
-
-def parents():
-    """pid -> (parent's pid, name) of every process that is no zombie."""
-    found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            name = stat[stat.index("(") + 1:stat.rindex(")")]
-            state, parent = stat.rpartition(")")[2].split()[:2]
-            if state not in ("Z", "X"):
-                found[int(entry.name)] = (int(parent), name)
-    return found
-
-
-def children(pid):
-    return [child for child, (parent, _) in parents().items() if parent == pid]
-
-
-def descendants(pid):
-    """All processes below pid."""
-    table, found, grown = parents(), {pid}, True
-    while grown:
-        grown = False
-        for child, (parent, _) in table.items():
-            if parent in found and child not in found:
-                found.add(child)
-                grown = True
-    return found - {pid}
 
 
 class Fleet:
@@ -90,7 +69,8 @@ class Fleet:
 
     def start_program(self, line, folder=None, env=None):
         """Starts whatever becomes an agent."""
-        env = clean_environment(**{"TFE_STATE_DIR": str(self.state_dir), **(env or {})})
+        env = clean_environment(**{"TFE_STATE_DIR": str(self.state_dir), "TFE_NO_PERSIST": "false",
+                                   "TFE_RETRY_START": "true", **(env or {})})
         agent = Agent(folder or self.folder, f"agent{len(self.agents)}", line, env)
         self.agents.append(agent)
         return agent
@@ -142,31 +122,47 @@ class Fleet:
             assert all(len(set(s["cluster"])) == len(s["cluster"]) for s in starts)
 
     def end(self):
-        """Ends what still runs, and says which processes were left over."""
+        """Ends what still runs, and says which processes were left over: {pid: (its parent, its name)}."""
         self.lines()
         below = set()
         for agent in self.agents:
             below |= descendants(agent.pid)
-        for agent in self.agents:
-            if agent.process.poll() is None:
-                agent.send(signal.SIGTERM)
+        # The first signal is a warning, whose plan takes seconds; the second ends at once. They are of two kinds, or both
+        # might come as one.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            for agent in self.agents:
+                if agent.process.poll() is None:
+                    agent.send(number)
         for agent in self.agents:
             try:
                 agent.wait(15)
             except subprocess.TimeoutExpired:
-                agent.process.kill()
+                agent.send(signal.SIGKILL)
                 agent.wait()
+            agent.end_guard()
+        end_guards(self.state_dir)
         everything = below | self.seen
-        left = [pid for pid in everything if not gone_soon(pid)]
+        left = {pid: parents().get(pid) for pid in everything if not gone_soon(pid)}
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         return left
+
+
+def nothing_left(pids, guard):
+    """Of an agent that was killed: nothing but its guard, which has nothing below it and a death certificate to give,
+    and ends when it is told to."""
+    left = [pid for pid in pids if pid != guard and not gone_soon(pid)]
+    if is_alive(guard):
+        left += children(guard)
+        os.kill(guard, signal.SIGTERM)
+    return left if gone_soon(guard) else [*left, guard]
 
 
 def gone_soon(pid, deadline=5.0):
     try:
         wait_until(lambda: not is_alive(pid), deadline)
-    except pytest.fail.Exception:
+    except Failed:
         return False
     return True
 

@@ -4,86 +4,44 @@ starts outlives it."""
 import json
 import os
 import pathlib
-import select
-import signal
+import shutil
 import subprocess
-import time
+import sys
+import tempfile
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN_DIR = pathlib.Path(os.environ.get("TFE_BIN_DIR", ROOT / "build" / "default")).resolve()
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+
+import programs  # noqa: E402
+from programs import clean_environment, is_alive, program, wait_for  # noqa: E402
+
+BIN_DIR = programs.bin_dir()
 
 # Long enough for a sanitizer build on a busy machine; a test that passes does not wait for it.
 DEADLINE = 30.0
 
-
-def program(name):
-    """Path of tfe-rdzv, tfe-ctl or tfe-agent: flat as installed, or where the build leaves it."""
-    places = [BIN_DIR / name] + [BIN_DIR / room / name for room in ("server", "server/ctl", "agent", "bin")]
-    for path in places:
-        if path.is_file():
-            return str(path)
-    pytest.fail(f"{name} is not built (looked in {BIN_DIR})")
-
-
-def clean_environment(**more):
-    """Ours, without anything that the programs take for options. No agent asks the cloud that the tests run in."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("TFE_") and k != "GCE_METADATA_HOST"}
-    env["TFE_NOTICE"] = "none"
-    env.update(more)
-    return env
+NOBODY = 65534
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+as_root = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv(1)")
 
 
 def wait_until(predicate, deadline=DEADLINE, what="the condition"):
     """Asks until the answer is true and returns it."""
-    end = time.monotonic() + deadline
-    while True:
-        value = predicate()
-        if value:
-            return value
-        if time.monotonic() > end:
-            pytest.fail(f"{what} did not come true within {deadline} s")
-        time.sleep(0.01)
+    return wait_for(what, predicate, deadline, pause_s=0.01)
 
 
-def is_alive(pid):
-    """Whether a process of this pid runs (a zombie does not)."""
-    try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
-
-
-class Server:
+class Server(programs.Server):
     """A running tfe-rdzv."""
 
     def __init__(self, state_dir, log, *options, port=0, preexec=None, log_format="json", env=None):
-        self.state_dir, self.log = pathlib.Path(state_dir), log
-        with open(log, "wb") as stderr:
-            self.process = subprocess.Popen(
-                [program("tfe-rdzv"), "--port", str(port), "--bind", "127.0.0.1", "--state-dir", str(state_dir),
-                 "--log-format", log_format, *options],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=clean_environment(**(env or {})),
-                preexec_fn=preexec)
-        self.pid = self.process.pid
-        self.lines = []
+        super().__init__(state_dir, log, f"--log-format={log_format}", "--log-level=debug", *options, port=port, preexec=preexec)
+        self.start(clean_environment(**(env or {})))
 
     def wait_ready(self):
-        """Reads the two lines of stdout."""
-        end, data = time.monotonic() + DEADLINE, b""
-        while data.count(b"\n") < 2:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
-                pytest.fail(f"no second line on stdout within {DEADLINE} s: {data!r}")
-            more = os.read(self.process.stdout.fileno(), 4096)
-            if not more:
-                pytest.fail(f"tfe-rdzv ended before it was ready:\n{self.log.read_text()}")
-            data += more
-        self.lines = data.decode().splitlines()
-        self.port = int(self.lines[0].rpartition(":")[2])
-        self.endpoint = f"127.0.0.1:{self.port}"
+        if not self.listens(DEADLINE):
+            pytest.fail(f"tfe-rdzv ended before it was ready:\n{self.log.read_text()}")
         return self
 
     def token(self, role):
@@ -97,16 +55,13 @@ class Server:
                 lines.append(json.loads(line))
         return [e for e in lines if name is None or e["event"] == name]
 
-    def stop(self, number=signal.SIGTERM, deadline=DEADLINE):
-        """Sends the signal and returns the exit status."""
-        self.process.send_signal(number)
-        return self.process.wait(deadline)
 
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
+@pytest.fixture
+def commons():
+    """A folder in which everybody may write; pytest's are root's alone."""
+    with tempfile.TemporaryDirectory(prefix="tfe-e2e-") as folder:
+        os.chmod(folder, 0o777)
+        yield pathlib.Path(folder)
 
 
 @pytest.fixture
@@ -152,6 +107,18 @@ def ctl(state_dir):
 
 
 @pytest.fixture
+def token(ctl):
+    """`tfe-ctl token create …`: the token."""
+
+    def create(*options):
+        done = ctl("token", "create", *options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return create
+
+
+@pytest.fixture
 def status(ctl):
     """The jobs of `tfe-ctl status --json`, as a list of dicts."""
 
@@ -161,3 +128,15 @@ def status(ctl):
         return json.loads(done.stdout)["jobs"]
 
     return jobs
+
+
+@pytest.fixture
+def nodes(ctl):
+    """`tfe-ctl nodes --json`, as a list of dicts."""
+
+    def ask(*arguments):
+        done = ctl("nodes", "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["nodes"]
+
+    return ask

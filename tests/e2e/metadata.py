@@ -42,10 +42,9 @@ class Metadata:
         self.server.server_close()
         self.server = None
 
-    def environment(self):
-        """For an agent that shall find all three clouds here."""
-        return {"TFE_AWS_IMDS_URL": f"http://{self.place}", "TFE_AZURE_IMDS_URL": f"http://{self.place}",
-                "GCE_METADATA_HOST": self.place}
+    def option(self):
+        """For an agent that shall find its cloud here."""
+        return f"--metadata-endpoint=http://{self.place}"
 
     def set(self, **more):
         with self.changed:

@@ -1,26 +1,25 @@
 """An independent client of the protocol, written from proto/PROTOCOL.md and not from the C code: what it says on the
 wire is what another implementation would say. For tests that need an agent without a training script, or bytes that
-no program of ours would send. Only the curve and the cipher come from libsodium."""
+no program of ours would send. Its Noise is PyPI's noiseprotocol, on OpenSSL: nothing of it is ours or libsodium's."""
 
-import ctypes
-import ctypes.util
+import base64
 import hashlib
-import hmac
 import os
 import socket
 import struct
-import base64
 
-_sodium = ctypes.CDLL(ctypes.util.find_library("sodium") or "libsodium.so.23")
-assert _sodium.sodium_init() >= 0
+from noise.connection import Keypair, NoiseConnection
 
 NAME = b"Noise_NKpsk0_25519_ChaChaPoly_BLAKE2b"
+NODE_KEY_NAME = b"Noise_IK_25519_ChaChaPoly_BLAKE2b"
 TYPES = {
-    "JOIN": 1, "RENEW": 2, "READY": 3, "LISTENING": 4, "EXITED": 5, "GOODBYE": 6, "PROCESSES": 7, "PROBED": 10,
+    "JOIN": 1, "RENEW": 2, "READY": 3, "LISTENING": 4, "EXITED": 5, "GOODBYE": 6, "PROCESSES": 7, "PROGRESS": 8,
+    "NOTICE": 9, "PROBED": 10, "ENROL": 11, "DEATH": 12,
     "WELCOME": 32, "RENEWED": 33, "PREPARE": 34, "STOP": 35, "TABLE": 36, "START": 37, "NOTED": 38,
-    "LEASE_ENDED": 39, "PROBE": 40, "FINISH": 41, "REFUSED": 42,
+    "LEASE_ENDED": 39, "PROBE": 40, "FINISH": 41, "REFUSED": 42, "SAVE": 43,
     "STATUS": 64, "STATUS_JOB": 65, "STATUS_NODE": 66, "STATUS_END": 67,
-    "DRAIN": 68, "EVICT": 69, "STOP_JOB": 70, "DONE": 71,
+    "ENROLLED": 44, "DRAIN": 68, "EVICT": 69, "STOP_JOB": 70, "DONE": 71, "EPOCHS": 72, "HEALTH": 79,
+    "BACKUP": 74, "FORGET": 75, "GROW": 78,
 }  # fmt: skip
 NAMES = {number: name for name, number in TYPES.items()}
 NOT_AUTHORISED, BAD_REQUEST, SIZE_MISMATCH, _, LIMIT_REACHED, NO_SUCH_JOB, NODE_REPLACED, NO_SUCH_NODE, EVICTED = range(1, 10)
@@ -30,50 +29,7 @@ class Closed(Exception):
     """The server closed the connection."""
 
 
-# --- cryptography ----------------------------------------------------------------------------------
-
-
-def _hash(data):
-    return hashlib.blake2b(data).digest()
-
-
-def _hkdf(chain, material, n):
-    key = hmac.new(chain, material, hashlib.blake2b).digest()
-    out, last = [], b""
-    for i in range(1, n + 1):
-        last = hmac.new(key, last + bytes([i]), hashlib.blake2b).digest()
-        out.append(last)
-    return out
-
-
-def _dh(secret, public):
-    out = ctypes.create_string_buffer(32)
-    assert _sodium.crypto_scalarmult(out, secret, public) == 0
-    return out.raw
-
-
-def _public(secret):
-    out = ctypes.create_string_buffer(32)
-    assert _sodium.crypto_scalarmult_base(out, secret) == 0
-    return out.raw
-
-
-def _nonce(n):
-    return b"\0\0\0\0" + struct.pack("<Q", n)
-
-
-def _seal(key, n, plain, ad=b""):
-    out = ctypes.create_string_buffer(len(plain) + 16)
-    _sodium.crypto_aead_chacha20poly1305_ietf_encrypt(
-        out, None, plain, ctypes.c_ulonglong(len(plain)), ad, ctypes.c_ulonglong(len(ad)), None, _nonce(n), key)
-    return out.raw
-
-
-def _open(key, n, sealed, ad=b""):
-    out = ctypes.create_string_buffer(max(len(sealed) - 16, 1))
-    assert 0 == _sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
-        out, None, None, sealed, ctypes.c_ulonglong(len(sealed)), ad, ctypes.c_ulonglong(len(ad)), _nonce(n), key)
-    return out.raw[: len(sealed) - 16]
+# --- the channel --------------------------------------------------------------------------------------
 
 
 class Token:
@@ -86,43 +42,74 @@ class Token:
                                person=b"tfehello" + bytes(8)).digest()
 
 
+class NodeKey(Token):
+    """An agent's own key: the fields of ENROLLED, and the secret of the key that ENROL told."""
+
+    def __init__(self, server_key, enrolled, private):
+        self.key_id, self.secret, self.certificate = (bytes.fromhex(enrolled[n][0].decode()) for n in (1, 2, 3))
+        self.server_key, self.private = server_key, private
+
+
+def facts(low=2, high=2, nonce=7):
+    return struct.pack(">IIQ", low, high, nonce)
+
+
 class Handshake:
     """The client's side. first() is its whole first flight."""
 
-    def __init__(self, token):
-        self.token, self.h, self.secret = token, NAME.ljust(64, b"\0"), os.urandom(32)
-        self.chain = self.h
-        self.head = b"TFE1\x01\0" + _hash(token.server_key)[:8] + token.key_id + struct.pack(">H", 64)
-        self._mix_hash(self.head + NAME)
-        self._mix_hash(token.server_key)
-
-    def _mix_hash(self, data):
-        self.h = _hash(self.h + data)
-
-    def _mix_key(self, data):
-        self.chain, key = _hkdf(self.chain, data, 2)
-        self.key = key[:32]
+    def __init__(self, token, said=facts()):
+        own = isinstance(token, NodeKey)
+        name = NODE_KEY_NAME if own else NAME
+        self.token, self.said = token, said + token.certificate if own else said
+        self.head = (b"TFE1\x01" + bytes([own]) + hashlib.blake2b(token.server_key).digest()[:8] + token.key_id +
+                     struct.pack(">H", 48 + 48 * own + len(self.said)))
+        self.noise = NoiseConnection.from_name(name)
+        self.noise.set_as_initiator()
+        if own:
+            self.noise.set_keypair_from_private_bytes(Keypair.STATIC, token.private)
+        else:
+            self.noise.set_psks(token.subkey(1))
+        self.noise.set_prologue(self.head + name)
+        self.noise.set_keypair_from_public_bytes(Keypair.REMOTE_STATIC, token.server_key)
+        self.noise.start_handshake()
 
     def first(self):
-        self.chain, mixed, _key = _hkdf(self.chain, self.token.subkey(1), 3)
-        self._mix_hash(mixed)
-        e = _public(self.secret)
-        self._mix_hash(e)
-        self._mix_key(e)
-        self._mix_key(_dh(self.secret, self.token.server_key))
-        sealed = _seal(self.key, 0, struct.pack(">IIQ", 1, 1, 7), self.h)
-        self._mix_hash(sealed)
-        flight = self.head + e + sealed
+        flight = self.head + bytes(self.noise.write_message(self.said))
         return flight + hashlib.blake2b(flight, digest_size=16, key=self.token.subkey(2)).digest()
 
     def second(self, message):
-        e, sealed = message[:32], message[32:]
-        self._mix_hash(e)
-        self._mix_key(e)
-        self._mix_key(_dh(self.secret, e))
-        _open(self.key, 0, sealed, self.h)
-        tx, rx = _hkdf(self.chain, b"", 2)
-        return tx[:32], rx[:32]
+        """The two directions, and the facts of the server."""
+        told = bytes(self.noise.read_message(message))
+        return Direction(self.noise.noise_protocol.cipher_state_encrypt), Direction(self.noise.noise_protocol.cipher_state_decrypt), told
+
+
+class Direction:
+    """Frames one way: a new key after every 65,536, and the counter goes on."""
+
+    def __init__(self, cipher):
+        self.cipher = cipher
+
+    def _turn(self):
+        if self.cipher.n and self.cipher.n % 65536 == 0:
+            self.cipher.rekey()
+
+    def seal(self, plain):
+        self._turn()
+        sealed = self.cipher.encrypt_with_ad(b"", plain)
+        return struct.pack(">H", len(sealed)) + sealed
+
+    def open(self, sealed):
+        self._turn()
+        return self.cipher.decrypt_with_ad(b"", sealed)
+
+
+def node_secret(name):
+    """What the process of this name has made for itself."""
+    return hashlib.blake2b(name.encode(), digest_size=32).digest()
+
+
+def node_id(name):
+    return hashlib.blake2b(node_secret(name), digest_size=16).hexdigest()
 
 
 # --- protobuf, as much of it as is needed -----------------------------------------------------------
@@ -135,11 +122,30 @@ def _varint(n):
     return out + bytes([n])
 
 
+class Fixed64(int):
+    """A number whose bytes are always eight: a digest, an incarnation."""
+
+
+def varints(numbers):
+    """A packed list."""
+    return b"".join(_varint(n) for n in numbers)
+
+
+def read_varints(data):
+    numbers, at = [], 0
+    while at < len(data):
+        number, at = _read_varint(data, at)
+        numbers.append(number)
+    return numbers
+
+
 def encode(fields):
     """fields: (number, int, bytes or str) pairs in a dict or a list."""
     out = b""
     for number, value in fields.items() if isinstance(fields, dict) else fields:
-        if isinstance(value, int):
+        if isinstance(value, Fixed64):
+            out += _varint(number << 3 | 1) + struct.pack("<Q", value)
+        elif isinstance(value, int):
             out += _varint(number << 3) + _varint(value)
         else:
             data = value.encode() if isinstance(value, str) else value
@@ -172,17 +178,22 @@ def decode(data):
     return fields
 
 
+def table_digest(rows):
+    """rows: (host, port) by rank, of workers."""
+    digest = 0xCBF29CE484222325
+    for host, port in rows:
+        for byte in bytes(host) + b"\0" + struct.pack(">H", port):
+            digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return Fixed64(digest or 1)
+
+
 # --- a connection ------------------------------------------------------------------------------------
 
 
-class RawClient:
-    def __init__(self, port, token, timeout=10):
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout)
-        self.sent = self.received = 0
-        handshake = Handshake(Token(token))
-        self.flight = handshake.first()
-        self.sock.sendall(self.flight)
-        self.tx, self.rx = handshake.second(self._read(struct.unpack(">H", self._read(2))[0]))
+class Connection:
+    """One end, after the handshake."""
+
+    sock = tx = rx = None
 
     def __enter__(self):
         return self
@@ -203,18 +214,18 @@ class RawClient:
         return data
 
     def frame(self, plain):
-        sealed = _seal(self.tx, self.sent, plain)
-        self.sent += 1
-        return struct.pack(">H", len(sealed)) + sealed
+        return self.tx.seal(plain)
 
     def send(self, name, fields=()):
-        self.sock.sendall(self.frame(bytes([TYPES[name]]) + encode(fields or {})))
+        self.send_number(TYPES[name], fields)
+
+    def send_number(self, number, fields):
+        self.sock.sendall(self.frame(bytes([number]) + encode(fields or {})))
 
     def receive(self):
         """(name, fields) of the next message; Closed at the end."""
         sealed = self._read(struct.unpack(">H", self._read(2))[0])
-        plain = _open(self.rx, self.received, sealed)
-        self.received += 1
+        plain = self.rx.open(sealed)
         return NAMES.get(plain[0], plain[0]), decode(plain[1:])
 
     def receive_until(self, *names):
@@ -222,15 +233,6 @@ class RawClient:
             name, fields = self.receive()
             if name in names:
                 return name, fields
-
-    def join(self, node, job="default", nodes=(1, 1), nproc=1, **more):
-        fields = {1: job, 2: node, 3: "label-" + node, 4: nodes[0], 5: nodes[1], 6: nproc, 14: os.getpid()}
-        fields.update({int(k[1:]): v for k, v in more.items()})
-        self.send("JOIN", fields)
-        return self.receive_until("WELCOME", "REFUSED", "FINISH")
-
-    def ready(self, epoch, ports=(4711,), host="127.0.0.1"):
-        self.send("READY", {1: epoch, 2: host, 3: b"".join(_varint(p) for p in ports)})
 
     def is_closed(self):
         """Reads until the server closes; False if it does not within the socket's timeout."""
@@ -242,3 +244,24 @@ class RawClient:
         except socket.timeout:
             return False
         return True
+
+
+class RawClient(Connection):
+    def __init__(self, port, token, timeout=10):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        token = token if isinstance(token, Token) else Token(token)
+        handshake, self.server_key = Handshake(token), token.server_key
+        self.flight = handshake.first()
+        self.sock.sendall(self.flight)
+        self.tx, self.rx, self.facts = handshake.second(self._read(struct.unpack(">H", self._read(2))[0]))
+
+    def join(self, node, job="default", nodes=(1, 1), nproc=1, **more):
+        """As the process of this name, whose id is node_id(node)."""
+        fields = {1: job, 2: node_id(node), 3: "label-" + node, 4: nodes[0], 5: nodes[1], 6: nproc, 14: os.getpid(),
+                  23: node_secret(node).hex()}
+        fields.update({int(k[1:]): v for k, v in more.items()})
+        self.send("JOIN", fields)
+        return self.receive_until("WELCOME", "REFUSED", "FINISH")
+
+    def ready(self, epoch, ports=(4711,), host="127.0.0.1"):
+        self.send("READY", {1: epoch, 2: host, 3: varints(ports)})

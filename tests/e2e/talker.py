@@ -1,10 +1,10 @@
 """A trainer that is on the script channel by hand (PROTOCOL.md, section 10), without the tfe package.
 
-Usage: talker.py DIRECTORY [--deaf] [--flood] [--saves DIR [--watch]] [--pace SECONDS] [--print]
+Usage: talker.py DIRECTORY [--deaf] [--flood] [--keeps] [--saves DIR [--watch]] [--pace SECONDS] [--print]
 Takes a step every 20 ms (--pace) and tells it; with --print it prints it too. Asked for a checkpoint it makes one at
 the next step and tells it; told to stop it ends with 0. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a
 line; DIRECTORY/do.all with "exit CODE" ends it. --deaf: only tells, and makes a checkpoint every 50 steps. --flood: also
-sends nonsense as fast as it can. --saves: says nothing at all, but saves into DIR every 10 steps, as TensorFlow does it; with --watch at its first step and when
+sends nonsense as fast as it can. --keeps: keeps its step in memory that outlives it, and goes on from there. --saves: says nothing at all, but saves into DIR every 10 steps, as TensorFlow does it; with --watch at its first step and when
 TFE_PREEMPT_FILE appears, and then stands still."""
 
 import argparse
@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import socket
+import struct
 import sys
 import time
 
@@ -30,6 +31,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--deaf", action="store_true")
     parser.add_argument("--flood", action="store_true")
+    parser.add_argument("--keeps", action="store_true")
     parser.add_argument("--saves", type=pathlib.Path)
     parser.add_argument("--watch", action="store_true")
     parser.add_argument("--pace", type=float, default=0.02)
@@ -60,7 +62,14 @@ def main():
     write("start")
     if not a.saves:
         say("hello", pid=os.getpid(), listens=not a.deaf)
-    step, asked = 0, 0
+    step, asked, memory = 0, 0, None
+    if a.keeps:
+        say("memory", bytes=8192)
+        channel.setblocking(True)
+        _, (memory,), _, _ = socket.recv_fds(channel, 8192, 1)
+        channel.setblocking(False)
+        step, = struct.unpack("<Q", os.pread(memory, 8, 0))
+        say("progress", step=step, restored=True)
     while True:
         end = time.monotonic() + a.pace
         while a.flood and time.monotonic() < end:
@@ -78,6 +87,9 @@ def main():
                 time.sleep(1)
         else:
             say("progress", step=step)
+            if memory is not None:
+                os.pwrite(memory, struct.pack("<Q", step), 0)
+                say("kept", step=step)
         try:
             while True:
                 message = json.loads(channel.recv(8192))
@@ -96,6 +108,7 @@ def main():
             asked = 0
         order = a.directory / "do.all"
         if order.exists():
+            write("end", step=step)
             sys.exit(int(order.read_text().split()[1]))
 
 

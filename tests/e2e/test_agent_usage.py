@@ -1,13 +1,19 @@
 """tfe-agent as its users meet it: flags, environment, output, and one clear sentence for each mistake."""
 
+import ctypes
+import errno
+import os
 import pathlib
+import platform
 import socket
+import struct
 import subprocess
 
 import pytest
 
 from agents import TRAINER, fleet  # noqa: F401 (a fixture)
-from conftest import DEADLINE, clean_environment, program, wait_until
+from conftest import DEADLINE, wait_until
+from programs import clean_environment, program
 
 # A lease of 10 s: nothing here is about losses, and a busy machine may stand still for 3.
 QUICK = ("--gather", "0.3")
@@ -42,6 +48,12 @@ def own_lines(stderr):
     (["--join-timeout=soon", TRAINER], ["--join-timeout", "soon"]),
     (["--address=no.such.host.invalid", TRAINER], ["no.such.host.invalid"]),
     (["--rdzv-endpoint=h:99999", TRAINER], ["99999"]),
+    (["--rdzv-endpoint=::1:5599", TRAINER], ["--rdzv-endpoint", "::1:5599", "[ADDRESS]:PORT"]),
+    (["--address=::1:5599", TRAINER], ["--address", "::1:5599"]),
+    (["--nnodes=4:1", TRAINER], ["--nnodes", "4:1"]),
+    (["--node-name=a\tb", TRAINER], ["--node-name", "a\\u0009b"]),
+    (["--node-name=a\u202eb", TRAINER], ["--node-name", "u202e"]),
+    (["--node-name=" + 300 * "x", TRAINER], ["--node-name"]),
     (["/no/such/script.py"], ["/no/such/script.py"]),
     (["/"], ["/"]),
     ([], ["no script"]),
@@ -54,6 +66,27 @@ def test_usage_errors_are_one_sentence_and_exit_2(arguments, words, tmp_path):
     assert len(said) == 1 and said[0].startswith("tfe-agent: "), done.stderr
     for word in words:
         assert word in said[0]
+
+
+def refuse_subreaper():
+    """The kernel says EPERM to PR_SET_CHILD_SUBREAPER, as a sandbox may (seccomp(2))."""
+    prctl, no_new_privileges, seccomp, subreaper = {"x86_64": 157, "aarch64": 167}[platform.machine()], 38, 22, 36
+    load, unless_equal, answer, refused, allowed = 0x20, 0x15, 0x06, 0x00050000 | errno.EPERM, 0x7FFF0000
+    rules = [(load, 0, 0, 0), (unless_equal, 0, 3, prctl), (load, 0, 0, 16), (unless_equal, 0, 1, subreaper),
+             (answer, 0, 0, refused), (answer, 0, 0, allowed)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(no_new_privileges, 1, 0, 0, 0) == 0
+    assert libc.prctl(seccomp, 2, struct.pack("@HP", len(rules), ctypes.addressof(code)), 0, 0) == 0
+
+
+def test_an_agent_that_may_not_be_a_subreaper_says_so():
+    """It printed a reason that nobody had set."""
+    done = subprocess.run([program("tfe-agent"), TRAINER], capture_output=True, text=True, timeout=DEADLINE,
+                          env=clean_environment(), preexec_fn=refuse_subreaper)
+    assert done.returncode == 1
+    assert own_lines(done.stderr) == [
+        "tfe-agent: cannot adopt what trainers leave behind: operation not permitted"]
 
 
 def test_an_unreadable_environment_value_names_its_variable(tmp_path):
@@ -102,6 +135,7 @@ def test_an_observers_token_cannot_join(server, tmp_path):
     assert not s.events("node_joined")
 
 
+@pytest.mark.heavy
 def test_server_not_there_is_69(server, tmp_path):
     s = server(*QUICK)
     token = s.token("agent")
@@ -166,13 +200,28 @@ def test_the_usage_that_people_know(server, fleet):
 
 def test_torchrun_habits_are_ignored_with_one_warning(server, fleet):
     server(*QUICK)
-    agent = fleet.start("--rdzv_backend=c10d", "--node_rank=0", "--master_addr=x", "--master-port", "1",
-                        trainer=["--exit", "0"])
+    agent = fleet.start("--rdzv_backend=c10d", "--node_rank=0", "--master_addr=x", "--master-port", "1", "-r", "3",
+                        "--role=worker", "--local-ranks-filter=0", "--start-method=spawn", "--run-path",
+                        "--local-addr=127.0.0.1", trainer=["--exit", "0"])
     assert agent.wait() == 0
     warnings = [line for line in agent.stderr().splitlines() if "options_ignored" in line]
     assert len(warnings) == 1
-    for name in ("--rdzv-backend", "--node-rank", "--master-addr", "--master-port"):
+    for name in ("--rdzv-backend", "--node-rank", "--master-addr", "--master-port", "--redirects", "--role",
+                 "--local-ranks-filter", "--start-method", "--run-path"):
         assert name in warnings[0]
+
+
+@pytest.mark.parametrize("value, env, n", [
+    ("auto", {"CUDA_VISIBLE_DEVICES": ""}, 1), ("auto", {"CUDA_VISIBLE_DEVICES": "0,1"}, 2),
+    ("gpu", {"CUDA_VISIBLE_DEVICES": "GPU-1,GPU-2,"}, 2), ("gpu", {"CUDA_VISIBLE_DEVICES": "-1"}, None),
+    ("cpu", {}, min(64, len(os.sched_getaffinity(0)))), ("none", {}, None), ("65", {}, None)])
+def test_trainers_may_be_counted_by_device(server, fleet, value, env, n):
+    server(*QUICK)
+    agent = fleet.start("--no-standby", env={"TFE_NPROC_PER_NODE": value, **env})
+    if n:
+        fleet.wait_world(n)
+        fleet.order("exit 0")
+    assert agent.wait() == (0 if n else 2), agent.stderr()
 
 
 def test_options_come_from_the_environment_and_trainers_never_see_them(server, fleet):

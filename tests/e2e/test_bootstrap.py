@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from conftest import ROOT, clean_environment
+from conftest import ROOT
+from programs import clean_environment
 
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 from standby import Standby  # noqa: E402
@@ -121,8 +122,9 @@ def both_ways(folder, standby, line, preload="json", text=None, **variables):
     """A script's end in a plain interpreter and in a standby; text: what the script becomes after the standby has
     read it."""
     env = environment(folder)
-    one = standby(line, folder, env, preload)
+    one = standby(line, folder, env, preload, mode="standby+hooks")
     assert one.says() == "W"
+    variables = {"TFE_SOCKET": str(folder / "nobody"), **variables}
     if text is not None:
         write(folder, text)
     plain = run_plain(line, folder, {**env, **variables})

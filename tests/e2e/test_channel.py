@@ -1,5 +1,6 @@
 """The channel between agents and training scripts, with real processes."""
 
+import json
 import os
 import pathlib
 import signal
@@ -8,7 +9,8 @@ import sys
 import time
 
 from agents import fleet  # noqa: F401 (a fixture)
-from conftest import program, wait_until
+from conftest import wait_until
+from programs import program
 
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
 CALM = ("--ttl", "10", "--gather", "0.3")
@@ -55,6 +57,24 @@ def test_growth_comes_at_a_checkpoint_that_the_script_was_asked_for(server, flee
     assert min(s["time"] for s in fleet.starts(second)) - began < 20
     paths = {s["socket"] for s in fleet.starts(first)}
     assert paths < {s["socket"] for s in fleet.starts(second)}, "an agent's socket keeps its name over epochs"
+    fleet.order("exit 0")
+
+
+def test_what_memory_keeps_is_shown_and_is_not_done_again(server, fleet, ctl, status):
+    server(*CALM)
+    start(fleet, talker=["--keeps"])
+    fleet.wait_world(1)
+    node = wait_until(lambda: (node := status()[0]["nodes"][0]) and (node["kept_step"] or 0) > 20 and node, what="what is kept")
+    assert (node["memory_bytes"], node["kept_epoch"]) == (8192, 1)
+    heads, row = ctl("status").stdout.splitlines()[1:3]
+    assert heads.split()[-2:] == ["KEPT", "MEMORY"] and row.split()[-2:] == ["1", "MiB"]
+    os.kill(node["trainer_pids"][0], signal.SIGKILL)
+
+    def lost():
+        rows = json.loads(ctl("epochs", "--json").stdout)["epochs"]
+        return len(rows) == 2 and rows[1]["progressed_ms"] and rows[0]
+    row = wait_until(lost, what="the next epoch's first step")
+    assert row["saved_step"] == 1 and row["lost_steps"] <= 2, "all since the checkpoint was kept"
     fleet.order("exit 0")
 
 

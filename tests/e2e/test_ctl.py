@@ -2,24 +2,27 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
 import time
 
 import pytest
-from conftest import DEADLINE, clean_environment, program
-from raw_client import RawClient
+from conftest import DEADLINE, wait_until
+from raw_client import RawClient, node_id, node_secret
+from programs import clean_environment, program
 
-NODE_KEYS = {"node", "name", "role", "rank", "address", "pid", "guard_pid", "trainer_pids", "standby_pids"}
-JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "nodes"}
+NODE_KEYS = {"node", "name", "role", "rank", "address", "pid", "guard_pid", "trainer_pids", "standby_pids", "waits", "memory_bytes",
+             "kept_epoch", "kept_step"}
+JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "nodes"}
 
 
 def test_no_jobs(server, ctl):
     server()
     assert ctl("status").stdout == "no jobs\n"
     done = ctl("status", "--json")
-    assert json.loads(done.stdout) == {"jobs": []}
+    assert json.loads(done.stdout) == {"jobs": [], "health": []}
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -34,16 +37,18 @@ def test_status_of_several_jobs(server, ctl, status):
         assert [j["job"] for j in jobs] == ["alpha", "beta"]
         assert all(set(j) == JOB_KEYS for j in jobs)
         assert all(set(n) == NODE_KEYS for j in jobs for n in j["nodes"])
-        assert [n["node"] for n in jobs[0]["nodes"]] == ["node-a", "node-b"]
-        assert {n["role"] for n in jobs[0]["nodes"]} == {"joining"}
+        assert [n["node"] for n in jobs[0]["nodes"]] == sorted([node_id("node-a"), node_id("node-b")])
+        assert {n["role"] for n in jobs[0]["nodes"]} == {"preparing"}
         assert {n["rank"] for n in jobs[0]["nodes"]} == {None}
         assert jobs[0]["nodes"][0]["pid"] == os.getpid()
         assert (jobs[0]["min"], jobs[0]["max"], jobs[1]["state"]) == (2, 4, "waiting")
         assert [j["job"] for j in status("beta")] == ["beta"]
         lines = ctl("status", "alpha").stdout.splitlines()
         assert lines[0].startswith("job alpha: ") and lines[0].endswith("run 1, epoch 0, nodes 2:4")
+        assert lines.pop(1) == "  waiting for 2 more nodes to be ready (0 of 2)"
         assert lines[1].split() == ["NAME", "NODE", "ROLE", "RANK", "ADDRESS", "PID"]
-        assert lines[2].split() == ["label-node-a", "node-a", "joining", "-", "-", str(os.getpid())]
+        assert sorted(line.split() for line in lines[2:]) == [
+            [f"label-{name}", node_id(name), "preparing", "-", "-", str(os.getpid())] for name in ("node-a", "node-b")]
         assert len(lines) == 4
 
 
@@ -157,11 +162,10 @@ def test_token_and_endpoint_from_the_environment(server, tmp_path, ctl):
 def test_labels_cannot_steer_the_terminal(server, ctl):
     s = server()
     with RawClient(s.port, s.token("agent")) as agent:
-        agent.send("JOIN", {1: "j", 2: "n", 3: "\x1b[2J", 4: 1, 5: 1, 6: 1})
+        agent.send("JOIN", {1: "j", 2: node_id("n"), 3: "\x1b[2J", 4: 1, 5: 1, 6: 1, 23: node_secret("n").hex()})
         assert agent.is_closed()  # not let in at all
     with RawClient(s.port, s.token("agent")) as agent:
-        agent.send("JOIN", {1: "j", 2: "n", 3: "caf\u00e9", 4: 2, 5: 2, 6: 1})
-        agent.receive_until("WELCOME")
+        agent.join("n", job="j", nodes=(2, 2), f3="caf\u00e9")
         assert "caf\u00e9" in ctl("status").stdout
 
 
@@ -173,9 +177,17 @@ def test_a_long_answer_comes_whole(server, status):
         # The node stays until its lease is over, which is long enough.
         with RawClient(s.port, s.token("agent")) as agent:
             assert agent.join(f"{name[:8]}-{'n' * 50}", job=name, nodes=(2, 2))[0] == "WELCOME"
-    jobs = status()
-    assert [j["job"] for j in jobs] == names
-    assert all(len(j["nodes"]) == 1 for j in jobs)
+    with RawClient(s.port, s.token("observer")) as idle:
+        idle.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        idle.send("STATUS", {})
+        # One who does not read yet holds up nobody, and misses nothing.
+        jobs = status()
+        assert [j["job"] for j in jobs] == names
+        assert all(len(j["nodes"]) == 1 for j in jobs)
+        seen = []
+        while (row := idle.receive())[0] != "STATUS_END":
+            seen += row[1][1] if row[0] == "STATUS_JOB" else []
+        assert [job.decode() for job in seen] == names
 
 
 def test_a_full_disk_is_not_an_answer(server, state_dir):
@@ -184,3 +196,68 @@ def test_a_full_disk_is_not_an_answer(server, state_dir):
         done = subprocess.run([program("tfe-ctl"), "status", "--state-dir", str(state_dir)], stdout=full,
                               stderr=subprocess.PIPE, text=True, env=clean_environment(), timeout=DEADLINE)
     assert done.returncode == 1 and "stdout" in done.stderr
+
+
+# --- for people ------------------------------------------------------------------------------------
+
+
+def test_help_is_a_word_too(ctl):
+    assert ctl("help", bare=True).stdout == ctl("-h", bare=True).stdout != ""
+    assert ctl("help", "epochs", bare=True).stdout == ctl("epochs", "-h", bare=True).stdout != ""
+    assert ctl("help", "nothing", bare=True).returncode == 2
+
+
+@pytest.mark.parametrize("typed, meant", [("statsu", "status"), ("epoch", "epochs"), ("nods", "nodes"), ("stats", "status"),
+                                          ("stp", None), ("evct", None), ("forgt", None), ("dran", None), ("xyz", None)])
+def test_a_suggestion_is_near_and_does_no_harm(ctl, typed, meant):
+    done = ctl(typed, bare=True)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert (f'did you mean "{meant}"' in done.stderr) if meant else "did you mean" not in done.stderr
+
+
+def run_job(s, name, world=1, ends=True):
+    """A job of that many nodes that has begun, and (ends) succeeded."""
+    agents = [RawClient(s.port, s.token("agent")) for _ in range(world)]
+    for i, agent in enumerate(agents):
+        agent.join(f"{name}{i}", job=name, nodes=(world, world))
+        agent.ready(1, ports=(4711 + i,))
+    for agent in agents:
+        agent.receive_until("START")
+    if ends:
+        for agent in agents:
+            agent.send("EXITED", {1: 1})
+        for agent in agents:
+            agent.receive_until("FINISH")
+            agent.sock.close()
+    return agents
+
+
+def test_status_shows_what_lives_first_and_what_is_over_when_asked(server, ctl, status):
+    s = server("--gather=0")
+    run_job(s, "a-over")
+    with RawClient(s.port, s.token("agent")) as waiting:
+        waiting.join("w", job="b-waits", nodes=(2, 2))
+        members = run_job(s, "c-runs", world=3, ends=False)
+        shown = ctl("status").stdout
+        assert re.findall("^job ([^:]+)", shown, re.M) == ["c-runs", "b-waits"]
+        assert "  waiting for 1 more node (1 of 2)\n" in shown and "1 job is over (--all shows it)" in shown
+        table = [line.split() for line in shown.split("\n\n")[0].splitlines()[2:]]
+        assert [row[3] for row in table] == ["0", "1", "2"], "not by rank"
+        assert re.findall("^job ([^:]+)", ctl("status", "--all").stdout, re.M) == ["c-runs", "b-waits", "a-over"]
+        assert "job a-over: succeeded" in ctl("status", "a-over").stdout
+        assert {j["job"]: j["waits"] for j in status()} == {
+            "a-over": None, "b-waits": "waiting for 1 more node (1 of 2)", "c-runs": None}
+        # Two are not over: which one is meant?
+        done = ctl("epochs")
+        assert done.returncode == 2 and "which job" in done.stderr
+    for member in members:
+        member.sock.close()
+
+
+def test_epochs_of_the_only_job(server, ctl):
+    s = server("--gather=0")
+    assert ctl("epochs").returncode == 1
+    run_job(s, "only")
+    wait_until(lambda: '"over":true' in ctl("epochs", "only", "--json").stdout, what="its row")
+    assert ctl("epochs").stdout == ctl("epochs", "only").stdout != ""
+    assert json.loads(ctl("epochs", "--json").stdout)["job"] == "only"

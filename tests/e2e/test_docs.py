@@ -4,7 +4,8 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT, clean_environment, program
+from conftest import ROOT
+from programs import clean_environment, program
 
 PAGES = {"tfe-rdzv": "server/tfe-rdzv.8", "tfe-ctl": "server/ctl/tfe-ctl.1", "tfe-agent": "agent/tfe-agent.1"}
 
@@ -17,14 +18,14 @@ def help_of(*words):
 
 
 def verbs():
-    return re.findall(r"^  (\w+) ", help_of("tfe-ctl").partition("Verbs")[2], re.M)
+    return re.findall(r"^  ([\w-]+(?: [\w-]+)?)  ", help_of("tfe-ctl").partition("Verbs")[2], re.M)
 
 
 def helped(name):
     """{option: short letter or ""} of -h; for tfe-ctl of every verb too."""
     texts = [help_of(name)]
     if name == "tfe-ctl":
-        texts += [help_of(name, verb) for verb in verbs()]
+        texts += [help_of(name, *verb.split()) for verb in verbs()]
     return {long: letter for text in texts
             for letter, long in re.findall(r"^  (?:-(\w), |    )--([a-z][a-z-]*)", text, re.M)}
 
@@ -57,7 +58,8 @@ def test_every_verb_is_in_the_page():
 
 
 @pytest.mark.parametrize("option", ["rdzv-backend", "rdzv-conf", "node-rank", "master-addr", "master-port", "log-dir",
-                                    "tee", "rdzv-id"])
+                                    "tee", "rdzv-id", "redirects", "role", "local-addr", "local-ranks-filter",
+                                    "start-method"])
 def test_habits_of_torchrun_are_in_the_agents_page_and_accepted(option):
     assert f"Fl -{option}" in (ROOT / PAGES["tfe-agent"]).read_text()
     done = subprocess.run([program("tfe-agent"), f"--{option}=1", "-h"], capture_output=True, text=True, timeout=60,
@@ -75,3 +77,16 @@ def test_pages_are_clean_mdoc(name):
     sections = re.findall(r"^\.Sh (.+)$", path.read_text(), re.M)
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES", "SEE ALSO"):
         assert section in sections
+
+
+def test_every_event_that_asks_for_somebody_is_explained():
+    """What is logged at warn and error, and every cause of an epoch: what it means, and what to do."""
+    sources = "".join(path.read_text() for room in ("agent", "common", "server") for path in (ROOT / room).rglob("*.[ch]"))
+    told = set(re.findall(r'log_(?:warn|error)\(\s*"([a-z_]+)"', sources))
+    told |= set(re.findall(r'X\([A-Z_]+, "([a-z_]+)", (?:WARN|ERROR),', sources))
+    causes = set(re.findall(r'X\(CAUSE_\w+, \d+, "(\w+)"\)', sources))
+    assert len(told) > 40 and len(causes) == 9
+    page = (ROOT / "docs/operations.md").read_text()
+    explained = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\|[^|]*\|", page, re.M))))
+    assert told | causes <= explained, sorted((told | causes) - explained)
+    assert not {word for word in explained - told - causes if "_" in word}, "nothing says that any more"

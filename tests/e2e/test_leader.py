@@ -2,14 +2,17 @@
 others start once rank 0 listens, or 300 ms after it."""
 
 import json
+import statistics
 
 import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
+from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 
 CALM = ("--gather", "0.3")
-ROUNDS = 5  # whatever else runs on this machine is measured, too
+HOLD_S = 0.3  # how long the others wait for rank 0 at most
+ROUNDS = 5  # the one in the middle is judged
 
 # Writes down when it began and when it listened; rank 0 waits before that.
 SCRIPT = '''
@@ -22,7 +25,7 @@ listener = socket.socket()
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 listener.bind(("0.0.0.0", int(workers[rank].rpartition(":")[2])))
 listener.listen(16)
-path = pathlib.Path(sys.argv[1]) / f"times.{rank}"
+path = pathlib.Path(sys.argv[1]) / f"{rank}.times"
 path.with_suffix(".new").write_text(json.dumps({"began": began, "listens": time.monotonic()}))
 path.with_suffix(".new").rename(path)
 time.sleep(3600)
@@ -37,35 +40,38 @@ def start_three(fleet, job, wait):
     script.write_text(SCRIPT)
     for _ in range(3):
         fleet.start(f"--job={job}", "--nnodes=3:3", command=[str(script), str(folder), str(wait)])
-    files = [folder / f"times.{rank}" for rank in range(3)]
+    files = [folder / f"{rank}.times" for rank in range(3)]
     wait_until(lambda: all(file.exists() for file in files), what="all three")
     return [json.loads(file.read_text()) for file in files]
 
 
 def leader_listened_in_time(s, job):
     """Whether the server knew of it before it would have started the others anyway."""
-    return min(e["ms"] for e in s.events("node_listening") if e["job"] == job) < 300
+    return min(e["ms"] for e in s.events("node_listening") if e["job"] == job) < HOLD_S * 1000
 
 
-def test_the_others_start_after_rank_0_listens(server, fleet):
+def test_the_others_start_after_rank_0_listens(server, fleet, noise):
+    """In every round in which it was in time; and it mostly is."""
     s = server(*CALM)
+    in_time = 0
     for i in range(ROUNDS):
         leader, *rest = start_three(fleet, f"round-{i}", 0.1)
         if leader_listened_in_time(s, f"round-{i}"):
-            assert all(other["began"] >= leader["listens"] for other in rest), (leader, rest)
-            return
-    pytest.fail("rank 0 took 300 ms and more to listen, every time")
+            in_time += 1
+            assert all(other["began"] >= leader["listens"] for other in rest), (i, leader, rest)
+    if in_time <= ROUNDS / 2:
+        assert noise.bound(0.15) > HOLD_S, f"rank 0 took {HOLD_S} s and more to listen in most rounds"
+        pytest.skip(f"rank 0 was in time in {in_time} of {ROUNDS} rounds only, on a machine with this noise")
 
 
-def test_a_rank_0_that_listens_at_once_holds_nobody_up(server, fleet):
+def test_a_rank_0_that_listens_at_once_holds_nobody_up(server, fleet, noise):
     server(*CALM)
     waits = []
     for i in range(ROUNDS):
         leader, *rest = start_three(fleet, f"round-{i}", 0)
-        waits.append(max(other["began"] for other in rest) - leader["began"])
-        if waits[-1] < 0.2:
-            return
-    pytest.fail(f"the others started so many seconds after rank 0: {waits}")
+        waits.append(max(other["began"] for other in rest) - leader["listens"])
+    print("the others began so many seconds after rank 0 listened:", waits)
+    assert statistics.median(waits) < noise.bound(HOLD_S / 2)
 
 
 def test_a_rank_0_that_does_not_listen_is_not_waited_for(server, fleet):

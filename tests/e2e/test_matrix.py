@@ -11,14 +11,15 @@ import time
 
 import pytest
 
-from agents import children, descendants, fleet, gone_soon, parents  # noqa: F401 (fleet is a fixture)
-from conftest import is_alive, program, wait_until
+from agents import fleet, gone_soon, nothing_left  # noqa: F401 (fleet is a fixture)
+from conftest import wait_until
+from programs import children, descendants, is_alive, parents, program
 
 CALM = ("--gather", "0.3")
 SIDE_BY_SIDE = 24
 PREEMPTED = {42, 143}  # what TensorFlow's PreemptionCheckpointHandler and clouds make a script end with
 # An agent ends by all of these as by SIGKILL (but SIGPIPE, which it ignores).
-UNHANDLED = [signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGXCPU]
+UNHANDLED = [signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGXCPU]
 # What a signal does that no program has a handler for, where that is not its end.
 HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGURG,
             signal.SIGWINCH}
@@ -108,7 +109,8 @@ def test_every_deadly_signal(server, fleet):
     assert {name: agent.process.returncode for name, agent in agents.items()} == {f"signal-{int(n)}": 1 for n in DEADLY}
     for number in DEADLY:
         said = agents[f"signal-{int(number)}"].stderr()
-        assert re.search(rf"rank 0 on node \S+ \(\w+\) was ended by signal {int(number)}\b", said), said
+        name = signal.Signals(number).name if number < 32 else f"signal {int(number)}"
+        assert re.search(rf"rank 0 on node \S+ \(\w+\) was ended by {name}\b", said), said
         assert (", not started up" in said) == (number == signal.SIGABRT), said
 
 
@@ -204,10 +206,11 @@ def heard():
 def test_other_signals_end_the_agent_and_all_below_it(server, fleet, heard, state):
     server(*CALM)
     started = {number: in_state(fleet, state, f"other-{int(number)}") for number in [*UNHANDLED, signal.SIGKILL]}
+    guards = {number: children(agent.pid)[0] for number, (agent, _) in started.items()}
     for number, (agent, _) in started.items():
         agent.send(number)
     assert {number: agent.wait(10) for number, (agent, _) in started.items()} == {number: -number for number in started}
-    assert [pid for _, below in started.values() for pid in below if not gone_soon(pid)] == []
+    assert [pid for number, (_, below) in started.items() for pid in nothing_left(below, guards[number])] == []
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -325,13 +328,13 @@ def test_first_process_hands_the_codes_on(server, fleet):
 
 
 @in_container
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_first_process_is_told_to_leave(server, fleet, number, code):
     server(*CALM)
     agent, pid = start_first(fleet, "first", "echo runs; (setsid sleep 3600 &) ; exec sleep 3600")
     wait_until(lambda: "runs" in agent.stdout(), what="its trainer")
     below = descendants(pid())
-    os.kill(pid(), signal.SIGHUP)  # the kernel keeps from process 1 what it has no handler for
+    os.kill(pid(), signal.SIGQUIT)  # the kernel keeps from process 1 what it has no handler for
     os.kill(pid(), number)
     assert agent.wait(10) == code
     assert [p for p in below if is_alive(p)] == []

@@ -1,5 +1,6 @@
 """Nodes come and go: epochs, ranks, spares, one view for all."""
 
+import pytest
 import os
 import signal
 
@@ -41,6 +42,7 @@ def test_one_three_two_three(server, fleet, status):
     assert status()[0]["state"] == "succeeded"
 
 
+@pytest.mark.heavy
 def test_four_at_once_make_two_members_and_two_spares(server, fleet, status):
     server(*CALM)
     for i in range(30):
@@ -88,10 +90,12 @@ def test_a_peer_that_fails_after_a_loss_ends_the_wait_for_the_lease(server, flee
     s = server("--ttl", "60", "--gather", "0.3", "--max-restarts", "0")
     agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
     first = fleet.wait_world(2)
-    agents[1].send(signal.SIGKILL)
+    survivor = next(n["rank"] for n in fleet.starts(first) if agents[0].guard_pid == n["ppid"])
+    guard = agents[1].guard_pid
+    os.kill(guard, signal.SIGSTOP)  # or it proves its agent's death before the survivor can fail
+    for pid in (agents[1].pid, guard):
+        os.kill(pid, signal.SIGKILL)
     wait_until(lambda: s.events("node_suspect"), what="the server's noticing the lost connection")
-    survivor = next(n["rank"] for n in fleet.starts(first) if os.path.exists(f"/proc/{n['pid']}")
-                    and agents[0].guard_pid == n["ppid"])
     fleet.order("exit 1", first, survivor)
     fleet.wait_world(1, above=first)
     assert s.events("epoch")[-1]["cause"] == "node_lost"
@@ -162,19 +166,3 @@ def test_several_trainers_a_node(server, fleet):
     assert {s["env"]["TFE_RESTART_COUNT"] for s in fleet.starts(again)} == {"1"}
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0]
-
-
-def test_the_server_goes_and_a_new_one_comes(server, fleet, status):
-    """The trainers go on without a server, and the new one goes on with them."""
-    s = server(*QUICK)
-    a = fleet.start("--nnodes=1:2")
-    first = fleet.wait_world(1)
-    trainer = fleet.starts(first)[0]["pid"]
-    assert s.stop(deadline=2) == 0
-    wait_until(lambda: "connection_lost" in a.stderr(), what="the agent's noticing it")
-    assert os.path.exists(f"/proc/{trainer}")
-    server(*QUICK, port=s.port)
-    wait_until(lambda: [n["pid"] for n in status()[0]["nodes"]] == [a.pid], what="its return")
-    assert fleet.last_epoch() == first and os.path.exists(f"/proc/{trainer}")
-    fleet.order("exit 0")
-    assert a.wait() == 0

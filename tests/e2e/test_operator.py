@@ -1,29 +1,19 @@
 """An operator's verbs: nodes, drain, evict, stop, with real agents and with nodes played by hand."""
 
+import contextlib
 import json
 import os
 import signal
 
 import pytest
-from agents import descendants, fleet  # noqa: F401 (a fixture)
-from conftest import is_alive, wait_until
-from raw_client import BAD_REQUEST, EVICTED, NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTHORISED, RawClient
+from agents import fleet  # noqa: F401 (a fixture)
+from conftest import wait_until
+from raw_client import BAD_REQUEST, EVICTED, NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTHORISED, RawClient, node_id
+from programs import descendants, is_alive
 from test_ctl import NODE_KEYS
 
 QUICK = ("--ttl", "3", "--gather", "0.3")
 DRAINED = 4
-
-
-@pytest.fixture
-def nodes(ctl):
-    """`tfe-ctl nodes --json`, as a list of dicts."""
-
-    def ask(*arguments):
-        done = ctl("nodes", "--json", *arguments)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["nodes"]
-
-    return ask
 
 
 def node_of(nodes, agent):
@@ -115,16 +105,16 @@ def test_drained_below_min_the_job_waits_for_another_node(server, fleet, ctl, st
 def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
     s = server(*QUICK, "--stop-grace", "20")
     with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
-        a.join("node-a", nodes=(1, 2))
+        a.join("node-b", nodes=(1, 2))
         a.ready(1)
-        b.join("node-b", nodes=(1, 2))
+        b.join("node-a", nodes=(1, 2))
         b.ready(1, ports=(4712,))
         a.receive_until("START")
-        assert ctl("drain", "label-node-b").returncode == 0
-        assert b.receive_until("STOP")[1] == {1: [1], 2: [1]}  # planned
-        leaving = next(n for n in nodes() if n["node"] == "node-b")
+        assert ctl("drain", "label-node-a").returncode == 0
+        assert b.receive_until("STOP")[1] == {1: [1], 2: [1], 3: [5], 4: [b"label-node-a"]}  # planned, drained
+        leaving = next(n for n in nodes() if n["node"] == node_id("node-a"))
         assert (leaving["role"], leaving["rank"]) == ("leaving", 1)
-        assert ctl("drain", "label-node-b").returncode == 0  # twice is harmless
+        assert ctl("drain", "label-node-a").returncode == 0  # twice is harmless
         b.send("EXITED", {1: 1, 5: 1})
         a.receive_until("STOP")
         a.send("EXITED", {1: 1, 5: 1})
@@ -133,7 +123,7 @@ def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
         assert (name, finish[1]) == ("FINISH", [DRAINED])
         assert b.is_closed()
         assert a.receive_until("START")[1][6] == [5]  # cause: drained
-        assert [n["node"] for n in nodes()] == ["node-a"]
+        assert [n["node"] for n in nodes()] == [node_id("node-b")]
 
 
 # --- evict ---------------------------------------------------------------------------------------------
@@ -171,7 +161,8 @@ def test_a_frozen_node_is_evicted_all_the_same_and_ends_when_it_thaws(server, fl
         fleet.wait_world(1, above=first)  # long before the lease would have ended
     finally:
         for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # whoever thaws first ends the others
+                os.kill(pid, signal.SIGCONT)
     assert victim.wait() == 1
     assert [n["pid"] for n in nodes()] == [stayer.pid]
     fleet.order("exit 0")
@@ -183,7 +174,7 @@ def test_who_was_evicted_is_not_let_in_again(server, ctl):
     s = server(*QUICK)
     with RawClient(s.port, s.token("agent")) as a:
         a.join("node-a", nodes=(2, 2))
-        assert ctl("evict", "node-a").returncode == 0
+        assert ctl("evict", node_id("node-a")).returncode == 0
         assert a.receive_until("REFUSED")[1][1] == [EVICTED]
         assert a.is_closed()
     with RawClient(s.port, s.token("agent")) as a:
@@ -231,13 +222,13 @@ def test_orders_are_an_admins(server, state_dir, ctl, verb):
     s = server()
     with RawClient(s.port, s.token("agent")) as a:
         a.join("node-a", nodes=(2, 2))
-        what = "default" if verb == "stop" else "node-a"
+        what = "default" if verb == "stop" else node_id("node-a")
         for role in ("observer", "agent"):
             done = ctl(verb, what, "--token-file", str(state_dir / f"{role}.token"))
             assert (done.returncode, done.stdout) == (77, ""), done.stderr
         (state_dir / "admin.token").rename(state_dir / "put-away")
         assert ctl(verb, what).returncode == 77  # the observer's is not even tried
-        assert "node-a" in ctl("nodes").stdout
+        assert node_id("node-a") in ctl("nodes").stdout
         assert s.events("ordered") == []
         done = ctl(verb, what, "--token-file", str(state_dir / "put-away"))
         assert done.returncode == 0, done.stderr
@@ -250,20 +241,21 @@ def test_the_server_itself_asks_for_the_role(server, role, answer):
     s = server()
     with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token(role)) as c:
         a.join("node-a", nodes=(2, 2))
-        for order, fields in (("DRAIN", {1: "nobody"}), ("EVICT", {1: "nobody"}), ("STOP_JOB", {1: "nothing"})):
+        for order, fields in (("DRAIN", {1: "nobody"}), ("EVICT", {1: "nobody"}), ("STOP_JOB", {1: "nothing"}),
+                              ("FORGET", {1: "nothing"}), ("GROW", {1: "nothing"})):
             c.send(order, fields)
             name, refused = c.receive()
             assert name == "REFUSED"
-            unknown = NO_SUCH_JOB if order == "STOP_JOB" else NO_SUCH_NODE
+            unknown = NO_SUCH_JOB if order in ("STOP_JOB", "FORGET", "GROW") else NO_SUCH_NODE
             assert refused[1] == [answer or unknown]
         if role == "admin":  # and one connection serves for several
-            c.send("DRAIN", {1: "node-a"})
+            c.send("DRAIN", {1: node_id("node-a")})
             assert c.receive()[0] == "DONE"
             c.send("STATUS")
             assert c.receive_until("STATUS_END")[1] == {1: [0]}
 
 
-@pytest.mark.parametrize("verb, what", [("drain", "nobody"), ("evict", "nobody"), ("stop", "nothing")])
+@pytest.mark.parametrize("verb, what", [("drain", "nobody"), ("evict", "nobody"), ("stop", "nothing"), ("forget", "nothing")])
 def test_what_is_not_there_is_1(server, ctl, verb, what):
     server()
     done = ctl(verb, what)
@@ -278,15 +270,15 @@ def test_a_label_must_mean_one_node(server, ctl, nodes):
     try:
         for i, client in enumerate(clients[:6]):
             client.join(f"node-{i}", job="j" if i < 5 else "k", nodes=(6, 6), f3="box")
-        clients[6].join("box-of-one", job="k", nodes=(6, 6), f3="node-0")
+        clients[6].join("box-of-one", job="k", nodes=(6, 6), f3=node_id("node-0"))
         done = ctl("drain", "box")
         assert (done.returncode, done.stdout) == (2, "")
-        assert '"box" may mean 6 nodes' in done.stderr and "node-0 (job j)" in done.stderr
+        assert '"box" may mean 6 nodes' in done.stderr and f"{node_id('node-0')} (job j)" in done.stderr
         assert len(nodes()) == 7
         # An id goes before a label.
-        assert ctl("drain", "node-0").returncode == 0
+        assert ctl("drain", node_id("node-0")).returncode == 0
         assert clients[0].receive_until("FINISH")[1][1] == [DRAINED]
-        assert ctl("evict", "node-0").returncode == 0  # now it is a label
+        assert ctl("evict", node_id("node-0")).returncode == 0  # now it is a label
         assert clients[6].receive_until("REFUSED")[1][1] == [EVICTED]
         with RawClient(s.port, s.token("admin")) as admin:
             admin.send("EVICT", {1: "box"})
@@ -328,11 +320,131 @@ def test_nodes_of_all_jobs_and_of_one(server, ctl, nodes, status):
         b.join("node-b", job="beta", nodes=(2, 2))
         lines = ctl("nodes").stdout.splitlines()
         assert lines[0].split() == ["JOB", "NAME", "NODE", "ROLE", "RANK", "ADDRESS", "PID"]
-        assert lines[1].split() == ["alpha", "label-node-a", "node-a", "joining", "-", "-", str(os.getpid())]
+        assert lines[1].split() == ["alpha", "label-node-a", node_id("node-a"), "preparing", "-", "-", str(os.getpid())]
         assert len(lines) == 3
-        assert [(n["job"], n["node"]) for n in nodes()] == [("alpha", "node-a"), ("beta", "node-b")]
+        assert [(n["job"], n["node"]) for n in nodes()] == [("alpha", node_id("node-a")), ("beta", node_id("node-b"))]
         assert all(set(n) == NODE_KEYS | {"job"} for n in nodes())
         same = [{**n, "job": j["job"]} for j in status() for n in j["nodes"]]
         assert nodes() == same
-        assert [n["node"] for n in nodes("beta")] == ["node-b"]
+        assert [n["node"] for n in nodes("beta")] == [node_id("node-b")]
         assert ctl("nodes", "gamma").returncode == 1
+
+
+def test_a_job_that_is_over_is_forgotten_by_order_and_by_age(server, fleet, ctl, status, state_dir):
+    s = server()
+    agent = fleet.start("--nnodes=1", "--job=old")
+    fleet.wait_world(1)
+    goes_on = ctl("forget", "old")
+    assert goes_on.returncode == 2 and "goes on" in goes_on.stderr
+    fleet.order("exit 0")
+    assert agent.wait() == 0
+    assert ctl("epochs", "old").returncode == 0
+    assert ctl("forget", "old").stdout == "job old is forgotten\n"
+    wait_until(lambda: status() == [], what="its end")
+    assert ctl("epochs", "old").returncode == 1
+    assert s.stop() == 0
+    s = server("--keep-history=1s")
+    assert status() == []
+    assert fleet.start("--nnodes=1", "--job=old").wait() == 0  # the order still stands
+    assert s.events("job_finished")
+    wait_until(lambda: status() == [], what="that it is old")
+
+
+# --- grow ----------------------------------------------------------------------------------------------
+
+
+def waits_of(nodes, name):
+    return next((n["waits"] or "" for n in nodes() if n["name"] == name), "")
+
+
+def adopted(server, fleet, *options):
+    """A job of one node of 1:2 that a server which was started again has found: it is taken for an old one."""
+    s = server(*QUICK)
+    a = fleet.start("--nnodes=1:2", "--node-name=a", *options)
+    first = fleet.wait_world(1)
+    s.stop(signal.SIGKILL)
+    s = server(*QUICK, port=s.port)
+    wait_until(lambda: s.events("node_back"), what="its return")
+    return s, a, first
+
+
+def test_growth_that_would_throw_work_away_waits_for_an_order(server, fleet, ctl, status, nodes):
+    s, a, first = adopted(server, fleet)
+    b = fleet.start("--nnodes=1:2", "--node-name=b")
+    said = wait_until(lambda: [text for text in [waits_of(nodes, "b")] if "no checkpoint" in text], what="why it waits")[0]
+    assert "would be done again" in said and "tfe-ctl grow default" in said
+    assert "no checkpoint" in status()[0]["waits"]
+    wait_until(lambda: "no checkpoint of this training was seen" in b.stderr(), what="the same at the agent")
+    assert "no checkpoint" in s.events("growth_waits")[0]["why"]
+    assert fleet.last_epoch() == first
+    assert ctl("grow", "default").stdout == "job default begins its next epoch\n"
+    fleet.wait_world(2, above=first)
+    assert s.events("epoch")[-1]["cause"] == "joined"
+    again = ctl("grow", "default")
+    assert again.returncode == 2 and again.stderr.startswith("tfe-ctl: ")
+    fleet.order("exit 0")
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+def test_growth_now_asks_nobody(server, fleet):
+    s, a, first = adopted(server, fleet, "--grow=now")
+    b = fleet.start("--nnodes=1:2", "--node-name=b", "--grow=now")
+    fleet.wait_world(2, above=first)
+    assert not s.events("growth_waits") and s.events("epoch")[-1]["cause"] == "joined"
+    fleet.order("exit 0")
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+@pytest.mark.parametrize("option", ["--grow=never", "--no-grow"])
+def test_no_growth_but_by_an_order(server, fleet, ctl, nodes, option):
+    server(*QUICK)
+    a = fleet.start("--nnodes=1:2", "--node-name=a", option)
+    first = fleet.wait_world(1)
+    b = fleet.start("--nnodes=1:2", "--node-name=b", option)
+    wait_until(lambda: "does not grow" in waits_of(nodes, "b"), what="why it waits")
+    wait_until(lambda: "does not grow" in b.stderr(), what="the same at the agent")
+    assert fleet.last_epoch() == first
+    assert ctl("grow", "default").returncode == 0
+    fleet.wait_world(2, above=first)
+    fleet.order("exit 0")
+    assert [a.wait(), b.wait()] == [0, 0]
+
+
+# --- resize --------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_made_smaller_and_larger_while_it_runs(server, fleet, ctl, status):
+    s = server(*QUICK, "--grow-wait=0.2")
+    agents = [fleet.start("--nnodes=1:2") for _ in range(3)]
+    first = fleet.wait_world(2)
+    assert ctl("resize", "default", "1:3").stdout == "job default is resized\n"
+    second = fleet.wait_world(3, above=first)
+    assert (status()[0]["min"], status()[0]["max"]) == (1, 3)
+    s.kill()
+    server(*QUICK, port=s.port)
+    wait_until(lambda: [n["role"] for n in status()[0]["nodes"]] == ["member"] * 3, what="all are back")
+    assert fleet.last_epoch() == second, "they bring 1:2, and train on in an epoch of three"
+    assert ctl("resize", "default", "1:1").returncode == 0
+    fleet.wait_world(1, above=second)
+    late = fleet.start("--nnodes=4:4")
+    wait_until(lambda: "an operator has given job default the sizes 1:1" in late.stderr(), what="that it is told")
+    fleet.order("exit 0")
+    assert [agent.wait() for agent in agents] == [0, 0, 0]
+    over = ctl("resize", "default", "1:1")
+    assert over.returncode == 2 and "is over" in over.stderr
+
+
+@pytest.mark.parametrize("line", [["j"], ["j", "2:1"], ["j", "0:1"], ["j", "x"], ["j", "1:2", "3"]])
+def test_sizes_are_checked_where_they_are_typed(ctl, line):
+    assert ctl("resize", *line).returncode == 2
+
+
+def test_the_same_command_with_other_sizes_after_an_end(server, fleet):
+    server(*QUICK)
+    agent = fleet.start("--nnodes=1:1")
+    first = fleet.wait_world(1)
+    agent.send(signal.SIGINT)
+    assert agent.wait() == 130
+    fleet.start("--nnodes=1:3", "--nproc-per-node=2", "--new-run")
+    fleet.wait_world(2, above=first)
+    assert "--new-run begins no run: run 1 of job default is not over" in fleet.agents[-1].stderr()

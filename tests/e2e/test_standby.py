@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from agents import TRAINER, descendants, fleet, gone_soon, parents  # noqa: F401 (fleet is a fixture)
-from conftest import is_alive, wait_until
+from agents import TRAINER, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
+from conftest import wait_until
+from programs import descendants, is_alive, parents
 
 CALM = ("--gather", "0.3")
 
@@ -33,6 +34,7 @@ def wait_standby(standbys, but=(), n=1):
     return wait_until(look, what=f"{n} warm standbys other than {but}")
 
 
+@pytest.mark.heavy
 def test_the_first_start_is_in_a_standby_and_the_next_one_too(server, fleet, standbys):
     """A newcomer is ready once its standby is warm; another one comes 5 s after the start."""
     server(*CALM)
@@ -81,6 +83,7 @@ def test_a_standby_that_dies_as_it_is_needed_is_no_failure(server, fleet, standb
     assert agent.wait() == 0
 
 
+@pytest.mark.heavy
 def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fleet, standbys):
     """What a standby had been handed and not yet taken stayed open when the epoch ended first: three at a time, the
     trainer's output among them."""
@@ -94,6 +97,8 @@ def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fl
     os.kill(mine, signal.SIGSTOP)
     fleet.order("exit 3", first, 0)
     wait_until(lambda: fleet.last_epoch() > first, what="the start of the other's trainer")
+    # Who leads is told first, and is proven dead within milliseconds.
+    wait_until(lambda: f"event=epoch epoch={first + 1}" in stays.stderr(), what="the start of this one's")
     goes.send(signal.SIGKILL)
     goes.wait()
     fleet.wait_world(1, above=first + 1)
@@ -105,6 +110,7 @@ def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fl
 
 
 @pytest.mark.parametrize("how", ["agent", "guard"])
+@pytest.mark.heavy
 def test_a_standby_ends_with_who_started_it(server, fleet, standbys, how):
     server(*CALM)
     agent = fleet.start()
@@ -162,3 +168,20 @@ def test_what_cannot_be_preloaded_starts_the_plain_way_and_that_is_said_once(ser
     assert len(said) == 1 and words in said[0], said
     fleet.order("exit 0")
     assert agent.wait() == 0
+
+
+def test_another_version_of_tensorflow_is_refused_and_both_are_named(server, fleet):
+    s = server("--gather", "0.3")
+
+    def start(version):
+        folder = fleet.folder / version
+        folder.mkdir()
+        (folder / "tensorflow.py").write_text(f"__version__ = '{version}'\n")
+        (folder / "train.py").write_text("import tensorflow\nimport time\ntime.sleep(3600)\n")
+        return fleet.start("--nnodes=1:2", command=[str(folder / "train.py")])
+    first = start("2.21.0")
+    wait_until(lambda: s.events("epoch"), what="an epoch")
+    other = start("2.20.0+rc1")
+    assert other.wait() == 2
+    assert "TensorFlow 2.21.0 on its other nodes, this one has 2.20.0-rc1" in other.stderr()
+    assert first.process.poll() is None and len(s.events("epoch")) == 1

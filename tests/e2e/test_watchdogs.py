@@ -9,7 +9,8 @@ import time
 import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
-from conftest import program, wait_until
+from conftest import wait_until
+from programs import program
 
 CALM = ("--gather", "0.3")
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
@@ -61,6 +62,7 @@ def verdict(agent):
 
 
 @pytest.mark.parametrize("after", [0, 3])
+@pytest.mark.heavy
 def test_rank_that_never_connects_is_named(server, fleet, after):
     """Rank 1 once said that rank 0 had never listened: its connection had gone with the trainer that was ended. And
     nobody was named where the trainers took longer than --start-timeout to listen."""
@@ -70,7 +72,7 @@ def test_rank_that_never_connects_is_named(server, fleet, after):
     said = late(agents)
     assert len(said) == 1 and "rank 2 never connected to rank 0" in said[0], said
     told = verdict(agents[0])
-    assert "was ended by signal 9, not started up after 0 restarts" in told
+    assert "was ended by SIGKILL, not started up after 0 restarts" in told
     assert "loading the model\nended by tfe-agent: rank 2 never connected to rank 0" in told, told
 
 
@@ -99,6 +101,7 @@ def test_peers_whose_connections_come_from_other_addresses_are_not_late(server, 
 
 
 @pytest.mark.parametrize("addresses", ELSEWHERE.values(), ids=ELSEWHERE)
+@pytest.mark.heavy
 def test_missing_rank_is_noticed_where_addresses_do_not_name_it(server, fleet, addresses):
     server(*CALM)
     agents = meet(fleet, 3, "absent=2", options=["--start-timeout=2"], addresses=addresses)
@@ -107,6 +110,7 @@ def test_missing_rank_is_noticed_where_addresses_do_not_name_it(server, fleet, a
     assert len(said) == 1 and "rank 0 has connections from only 1 of 2 ranks of other nodes" in said[0], said
 
 
+@pytest.mark.heavy
 def test_rank_0_that_never_listens_is_what_the_others_lack(server, fleet):
     server(*CALM)
     agents = meet(fleet, 3, "deaf=0", options=["--start-timeout=1"])
@@ -134,13 +138,14 @@ def test_trainer_that_only_connects_is_not_late(server, fleet):
 
 
 @pytest.mark.parametrize("words", [["absent=1"], []])
+@pytest.mark.heavy
 def test_abort_is_a_failed_start_until_the_cluster_is_whole(server, fleet, words):
     """TensorFlow listens before it waits for its peers, and aborts when it has waited in vain."""
     server(*CALM, "--ttl=5")  # a lost peer could explain it for so long
     agents = meet(fleet, 2, "abort=2", *words)
     assert [agent.wait() for agent in agents] == [1, 1]
     told = verdict(agents[0])
-    assert "was ended by signal 6" in told and ("not started up" in told) == bool(words), told
+    assert "was ended by SIGABRT" in told and ("not started up" in told) == bool(words), told
 
 
 def test_script_that_does_not_listen_is_not_late(server, fleet):
@@ -157,7 +162,7 @@ def test_silent_trainer_is_ended_and_the_silence_is_the_cause(server, fleet):
     server(*CALM)
     agent = fleet.start("--progress-timeout=1", "--max-restarts=0")
     assert agent.wait() == 1
-    assert "was ended by signal 9, silent for too long after 0 restarts" in verdict(agent)
+    assert "was ended by SIGKILL, silent for too long after 0 restarts" in verdict(agent)
     assert "ended by tfe-agent: no step was told and nothing was printed" in verdict(agent)
 
 

@@ -1,0 +1,151 @@
+"""Who may speak for whom: what a member, an observer or a former member tries with what it can know."""
+
+import json
+import time
+
+import pytest
+
+from agents import fleet  # noqa: F401 (a fixture)
+from conftest import wait_until
+from raw_client import EVICTED, NOT_AUTHORISED, Closed, RawClient, Token, node_id, node_secret
+
+QUICK = ("--ttl", "3", "--gather", "0.2")
+
+
+# --- a node's id ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secret", [node_secret("thief").hex(), "g" * 64, "the id, twice"], ids=["another's", "no number", "the id"])
+def test_who_knows_a_nodes_id_cannot_speak_for_it(server, fleet, nodes, secret):
+    """A second connection with the id of another's node made its agent kill its trainers and exit."""
+    s = server(*QUICK)
+    agent = fleet.start("--nnodes=1:1")
+    first = fleet.wait_world(1)
+    (node,) = nodes()
+    with RawClient(s.port, s.token("agent")) as thief:
+        said, refused = thief.join("thief", f2=node["node"], f23=node["node"] * 2 if secret == "the id, twice" else secret)
+        assert (said, refused[1]) == ("REFUSED", [NOT_AUTHORISED])
+        assert thief.is_closed()
+    assert nodes() == [node] and agent.process.poll() is None
+    assert fleet.last_epoch() == first
+    fleet.order("exit 0")
+    assert agent.wait() == 0
+
+
+def test_a_join_without_a_secret_is_no_join(server):
+    s = server(*QUICK)
+    with RawClient(s.port, s.token("agent")) as client:
+        client.send("JOIN", {1: "j", 2: node_id("n"), 4: 1, 5: 1, 6: 1})
+        with pytest.raises(Closed):
+            client.receive()
+
+
+def test_who_has_the_secret_is_the_node_on_every_connection(server, nodes):
+    s = server(*QUICK)
+    with RawClient(s.port, s.token("agent")) as one, RawClient(s.port, s.token("agent")) as two:
+        assert one.join("n", nodes=(2, 2))[0] == "WELCOME"
+        assert two.join("n", nodes=(2, 2))[0] == "WELCOME"
+        assert one.receive_until("REFUSED")[1][2][0].startswith(b"this node has joined again")
+        wait_until(lambda: len(nodes()) == 1, what="one node")
+
+
+# --- who was evicted -----------------------------------------------------------------------------------
+
+
+def test_an_evicted_agent_that_is_started_again_is_kept_out_also_by_the_next_server(server, fleet, nodes, ctl):
+    """The ban was on an id that a restarted agent no longer has, and in memory."""
+    s = server(*QUICK)
+    agent = fleet.start("--nnodes=1:2", "--node-name", "bad")
+    fleet.wait_world(1)
+    (node,) = nodes()
+    assert ctl("evict", node["node"], "--for", "10m").returncode == 0
+    assert agent.wait() == 1
+    again = fleet.start("--nnodes=1:2", "--node-name", "bad")
+    assert again.wait() == 1 and "evicted" in again.stderr()
+    (ban,) = json.loads(ctl("bans", "--json").stdout)["bans"]
+    assert (ban["node"], ban["name"], ban["job"]) == (node["node"], "bad", "default")
+    assert abs(ban["until_ms"] / 1000 - time.time() - 600) < 60
+    s.stop()
+    s = server(*QUICK)
+    again = fleet.start("--nnodes=1:2", "--node-name", "bad")
+    assert again.wait() == 1 and "evicted" in again.stderr()
+    good = fleet.start("--nnodes=1:2", "--node-name", "good")  # the same token, the same machine
+    wait_until(lambda: [n["name"] for n in nodes()] == ["good"], what="the other one is in")
+    assert ctl("pardon", "bad").stdout == "node bad may join again\n"
+    assert ctl("bans").stdout == "nobody is kept out\n"
+    again = fleet.start("--nnodes=1:2", "--node-name", "bad")
+    wait_until(lambda: sorted(n["name"] for n in nodes()) == ["bad", "good"], what="it is in again")
+    assert ctl("pardon", "bad").returncode == 1
+    assert ctl("stop", "default").returncode == 0
+    assert (good.wait(), again.wait()) == (1, 1)
+
+
+def test_an_evicted_node_does_not_come_back_by_way_of_another_job(server, ctl):
+    """Whoever was in any job counted as one that is in."""
+    s = server(*QUICK)
+    with RawClient(s.port, s.token("agent")) as a:
+        assert a.join("n", job="j", nodes=(2, 2), f3="box")[0] == "WELCOME"
+        assert ctl("evict", node_id("n")).returncode == 0
+    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
+        assert a.join("n2", job="elsewhere", nodes=(2, 2), f3="box")[0] == "WELCOME"
+        said, refused = b.join("n2", job="j", nodes=(2, 2), f3="box")
+        assert (said, refused[1]) == ("REFUSED", [EVICTED])
+    # A token of one use is not used by whom it does not let in.
+    one = ctl("token", "create", "--uses", "1", "--label", "one").stdout.strip()
+    with RawClient(s.port, one) as a:
+        assert a.join("m", job="j", nodes=(2, 2), f3="tube")[0] == "WELCOME"
+        assert ctl("evict", node_id("m")).returncode == 0
+    two = ctl("token", "create", "--uses", "1", "--label", "two").stdout.strip()
+    with RawClient(s.port, two) as a:
+        assert a.join("m", job="j", nodes=(2, 2), f3="pipe")[0] == "REFUSED"
+    used = {k["label"]: k["used_by"] for k in json.loads(ctl("token", "list", "--json").stdout)["keys"]}
+    assert (used["one"], used["two"]) == (node_id("m"), "")
+
+
+def test_who_goes_before_it_is_evicted_takes_nobody_of_its_label_with_it(server, ctl):
+    """The key of a node that was not connected counted as every key."""
+    s = server(*QUICK)
+    own = ctl("token", "create", "--label", "own").stdout.strip()
+    with RawClient(s.port, own) as a, RawClient(s.port, s.token("agent")) as b:
+        assert a.join("bad", job="j", nodes=(3, 3), f3="box")[0] == "WELCOME"
+        assert b.join("good", job="j", nodes=(3, 3), f3="box")[0] == "WELCOME"
+        a.sock.close()
+        assert ctl("evict", node_id("bad")).returncode == 0
+        (ban,) = json.loads(ctl("bans", "--json").stdout)["bans"]
+        assert ban["token"] == Token(own).key_id.hex()
+    with RawClient(s.port, s.token("agent")) as b, RawClient(s.port, own) as a:
+        assert b.join("good again", job="j", nodes=(3, 3), f3="box")[0] == "WELCOME"
+        assert a.join("bad again", job="j", nodes=(3, 3), f3="box")[0] == "REFUSED"
+
+
+def test_a_pardoned_process_may_come_again_and_a_ban_ends(server, ctl):
+    s = server(*QUICK)
+
+    def comes(name, label):
+        with RawClient(s.port, s.token("agent")) as a:
+            return a.join(name, nodes=(2, 2), f3=label)[0]
+
+    assert comes("n", "box") == "WELCOME"
+    assert ctl("evict", "box", "--for", "2s").returncode == 0
+    assert comes("n", "box") == comes("n2", "box") == "REFUSED"
+    wait_until(lambda: comes("n2", "box") == "WELCOME", what="the ban is over")
+    assert ctl("evict", "box").returncode == 0
+    assert ctl("pardon", node_id("n2")).returncode == 0
+    assert comes("n2", "box") == "WELCOME"
+    assert ctl("evict", "box", "--for", "0").returncode == 0
+    assert comes("n2", "box") == "REFUSED" and comes("n3", "box") == "WELCOME"  # that process only
+
+
+def test_who_shares_a_label_with_the_evicted_and_is_in_stays(server, ctl):
+    s = server(*QUICK)
+    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
+        assert a.join("n1", nodes=(2, 3), f3="box")[0] == b.join("n2", nodes=(2, 3), f3="box")[0] == "WELCOME"
+        assert ctl("evict", node_id("n1")).returncode == 0
+        assert a.receive_until("REFUSED")[1][1] == [EVICTED]
+    with RawClient(s.port, s.token("agent")) as b, RawClient(s.port, s.token("agent")) as c:
+        assert b.join("n2", nodes=(2, 3), f3="box")[0] == "WELCOME"
+        assert c.join("n3", nodes=(2, 3), f3="box")[0] == "REFUSED"
+        scoped = ctl("token", "create", "--role", "admin", "--job", "other").stdout.strip()
+        assert ctl("pardon", "box", "--token", scoped).returncode == 1
+        assert json.loads(ctl("bans", "--json", "--token", scoped).stdout)["bans"] == []
+        assert c.is_closed()
