@@ -31,5 +31,5 @@ class Peer:
         text = message if isinstance(message, bytes) else json.dumps(message).encode()
         self.socket.sendto(text, self.sender)
 
-    def ask(self, number, within_ms=None, epoch=7):
-        self.say({"type": "save", "epoch": epoch, "number": number, "within_ms": within_ms})
+    def ask(self, number, within_ms=None, epoch=7, in_memory=False):
+        self.say({"type": "save", "epoch": epoch, "number": number, "within_ms": within_ms, "in_memory": in_memory})

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from tfe._agree import Agreement, Timetable
+from tfe._agree import Agreement, Pace, Timetable
 
 
 class Keys:
@@ -162,3 +162,64 @@ def test_saving_by_the_clock_is_at_the_same_steps_for_all():
     assert saved[0] == saved[1] == saved[2]
     assert 2 <= len(saved[0]) <= passed / every_s + 1
     assert len(keys.values) < steps / 2  # it does not ask at every step
+
+
+def test_what_the_disk_lacks_at_the_start_is_written_first_and_then_by_the_interval():
+    now = [100.0]
+    table = Timetable(None, 0, 60.0, 40, lambda: now[0])
+    table.make_due()
+    saved = []
+    for step in range(41, 241):
+        now[0] += 1.0
+        if table.is_due(step):
+            table.saved(step)
+            saved.append(step)
+    assert saved[:3] == [41, 101, 161]
+
+
+@pytest.mark.parametrize("cost_s, step_s, every", [(0.0001, 0.1, 1), (0.01, 0.1, 5), (0.5, 0.1, 250)])
+def test_snapshots_cost_a_fiftieth_of_the_time(cost_s, step_s, every):
+    now = [100.0]
+    pace = Pace(None, 0, None, 40, lambda: now[0])
+    spent, begun, taken = 0.0, None, []
+    for step in range(41, 4000):
+        now[0] += step_s
+        if pace.is_due(step):
+            now[0] += cost_s
+            pace.took(cost_s)
+            taken.append(step)
+            spent += cost_s if begun else 0.0
+        if step == 1000:
+            begun = now[0]
+    assert taken[0] == 41 and pace.every == every
+    assert spent / (now[0] - begun) <= 0.02 * 1.05
+
+
+def test_snapshots_are_as_many_where_only_some_steps_are_asked_about():
+    """Every tenth step, counted from a step that nobody asked about, was never asked about."""
+    now, taken = [100.0], []
+    pace = Pace(None, 0, None, 0, lambda: now[0])
+    for step in range(2, 2000, 2):
+        now[0] += 2 / 51  # so that it is found out anew every 51 steps
+        if pace.is_due(step):
+            now[0] += 0.2 / 51
+            pace.took(0.2 / 51)
+            taken.append(step)
+    assert pace.every in (10, 11)
+    assert max(late - early for early, late in zip(taken[10:], taken[11:])) <= 12
+
+
+@pytest.mark.parametrize("fixed", [None, 3])
+def test_all_ranks_take_a_snapshot_of_the_same_steps(fixed):
+    keys, taken = Keys(), [[], [], []]
+    ranks = [Pace(keys, rank, fixed, 10) for rank in range(3)]
+
+    def step_of(rank, step):
+        if ranks[rank].is_due(10 + step):
+            taken[rank].append(10 + step)
+            time.sleep(0.0002)
+            ranks[rank].took(0.0002 * (rank + 1))  # each finds another cost
+
+    train(3, 300, step_of)
+    assert taken[0] == taken[1] == taken[2] and taken[0][0] == 11
+    assert fixed is None or taken[0][1:] == list(range(12, 311, 3))

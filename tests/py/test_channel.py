@@ -1,8 +1,10 @@
 """The channel to the agent: what is said, what is heard, and that nothing waits or fails when nobody is there."""
+import json
 import multiprocessing
 import os
 import pathlib
 import socket
+import sys
 import time
 
 import pytest
@@ -61,6 +63,24 @@ def test_a_save_that_came_while_another_checkpoint_was_written_is_not_swallowed(
     script.checkpoint_saved(80, "ckpt-7-80")
     assert peer.take()["answers"] == 0
     assert script.stop_requested()
+
+
+def test_for_which_wishes_memory_is_enough_is_heard_with_them(script, peer):
+    here = _channel.channel()
+    peer.ask(4, in_memory=True)
+    peer.ask(5)
+    peer.say({"type": "stop", "epoch": 7, "grace_ms": 5000})  # an agent that knows nothing of it
+    assert script.stop_requested()
+    assert here.in_memory == {"4"}
+    here.kept(80, 4)
+    assert peer.take() == {"type": "kept", "epoch": 7, "rank": 1, "step": 80, "answers": 4}
+    assert script.stop_requested()
+
+
+def test_a_stop_may_say_so_too(script, peer):
+    peer.say({"type": "stop", "epoch": 7, "grace_ms": 5000, "in_memory": True})
+    assert script.stop_requested()
+    assert _channel.channel().in_memory == {"stop"}
 
 
 def test_stop_holds_until_the_end(script, peer):
@@ -151,3 +171,45 @@ def test_another_epoch_in_the_same_process_is_another_channel(script, peer, monk
     monkeypatch.setenv("TFE_EPOCH", "8")
     assert not script.stop_requested()
     assert peer.take()["epoch"] == 8
+
+
+def lend(peer, content, announced=None, epoch=7):
+    """What an agent does that is asked for memory."""
+    file = os.memfd_create("tfe-state")
+    os.write(file, content)
+    message = {"type": "memory", "epoch": epoch, "bytes": len(content) if announced is None else announced, "why": ""}
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))
+    peer.socket.sendmsg([json.dumps(message).encode()], [rights], 0, peer.sender)
+    os.close(file)
+
+
+def test_memory_comes_as_a_descriptor_that_no_child_inherits(script, peer):
+    here = _channel.channel()
+    here.ask_memory(5000)
+    assert peer.take() == {"type": "memory", "epoch": 7, "rank": 1, "bytes": 5000}
+    lend(peer, b"state")
+    here.poll()
+    file, size, why = here.memory
+    assert (os.pread(file, 9, 0), size, why) == (b"state", 5, "") and not os.get_inheritable(file)
+    os.close(file)
+    here.memory = None
+    peer.say({"type": "memory", "epoch": 7, "bytes": 0, "why": "there is none"})
+    here.poll()
+    assert here.memory == (-1, 0, "there is none")
+
+
+def test_a_snapshot_that_is_whole_is_told(script, peer):
+    _channel.channel().kept(12)
+    assert peer.take() == {"type": "kept", "epoch": 7, "rank": 1, "step": 12, "answers": 0}
+
+
+def test_descriptors_that_nobody_wants_are_closed(script, peer):
+    here = _channel.channel()
+    before = len(os.listdir("/proc/self/fd"))
+    for announced, epoch in ((0, 7), (None, 6)):
+        lend(peer, b"state", announced, epoch)
+    for _ in range(3):
+        lend(peer, b"state")  # the newest is kept
+    here.poll()
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    os.close(here.memory[0])

@@ -2,7 +2,7 @@
 import threading
 
 import pytest
-from tfe._names import Directory, Saved, StaleEpochError, newest
+from tfe._names import FOREIGN, Directory, Saved, StaleEpochError, newest
 
 
 def touch(path, *names):
@@ -16,8 +16,23 @@ def test_newest_is_the_highest_epoch_then_the_highest_step(tmp_path):
     assert newest(tmp_path) == str(tmp_path / "ckpt-10-12")
 
 
+def test_tensorflows_own_are_older_than_all_others(tmp_path):
+    touch(tmp_path, "ckpt-90.index", "ckpt-100.index", "checkpoint")
+    assert newest(tmp_path) == str(tmp_path / "ckpt-100")
+    assert Directory(str(tmp_path)).epoch() == 0
+    touch(tmp_path, "ckpt-0-5.index")
+    assert Directory(str(tmp_path)).saved() == [Saved(0, 5), Saved(FOREIGN, 100), Saved(FOREIGN, 90)]
+
+
+def test_other_names_are_another_managers(tmp_path):
+    touch(tmp_path, "ckpt-2-10.index", "best.1-2-7.index", "bestX1-2-9.index", "best.1-3.index")
+    assert newest(tmp_path, "best.1") == str(tmp_path / "best.1-2-7")
+    assert [saved.name for saved in Directory(str(tmp_path), "best.1").saved()] == ["best.1-2-7", "best.1-3"]
+    assert newest(tmp_path) == str(tmp_path / "ckpt-2-10")
+
+
 def test_half_written_and_foreign_files_are_no_checkpoints(tmp_path):
-    touch(tmp_path, "ckpt-3-40.data-00000-of-00001", "ckpt-5.index", "ckpt-1-2-3.index", "ckpt--1-5.index", "checkpoint")
+    touch(tmp_path, "ckpt-3-40.data-00000-of-00001", "ckpt-5.meta", "ckpt-1-2-3.index", "ckpt--1-5.index", "checkpoint")
     (tmp_path / "ckpt-4-60_temp").mkdir()
     assert newest(tmp_path) is None
     assert newest(tmp_path / "missing") is None

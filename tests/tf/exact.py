@@ -59,21 +59,32 @@ def highest_step(fleet):
     return max((line["step"] for line in fleet.steps()), default=0)
 
 
-def kill_trainer(fleet, name):
-    """SIGKILL to the trainer that an agent has started last. False: none of it runs just now."""
+def trainer_of(fleet, name):
+    """Process id of the trainer that an agent has started last. None: none of it runs just now."""
     node = re.search(r"event=node .*?node=(\w+)", fleet.output(name, "err"))
     starts = [line["pid"] for line in fleet.trainer_lines()
               if line.get("event") == "start" and node and line["node"] in (name, node[1])]
     try:
         parent = pathlib.Path(f"/proc/{starts[-1]}/stat").read_text().rpartition(")")[2].split()[1]
         if pathlib.Path(f"/proc/{parent}/comm").read_text().strip() != "tfe-guard":
-            return False  # another process has this id by now
-        os.kill(starts[-1], signal.SIGKILL)
+            return None  # another process has this id by now
     except (OSError, IndexError):
+        return None
+    return starts[-1]
+
+
+def kill_trainer(fleet, name):
+    """SIGKILL to it. False: there is none."""
+    pid = trainer_of(fleet, name)
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
         return False
     return True
 
 
-def start_digits(fleet, name, checkpoints, *arguments, options=(), **environment):
-    return fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--batch", BATCH, "--log-ids", "--step-log", fleet.step_logs,
+def start_digits(fleet, name, checkpoints, *arguments, options=(), script=fl.EXAMPLES / "digits.py", **environment):
+    return fleet.start_agent(name, script, "--batch", BATCH, "--log-ids", "--step-log", fleet.step_logs,
                              "--checkpoint-dir", checkpoints, *arguments, options=options, **environment)

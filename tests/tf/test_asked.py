@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -43,25 +44,54 @@ class Cluster:
     def train(self, step):
         fl.wait_for(f"step {step}", lambda: min(self.last_steps().values()) >= step, PATIENCE_S)
 
-    def ask(self, number, within_ms):
+    def face(self, rank):
+        """The rank's peer, once it knows where to send to."""
+        self.peers[rank].sender = str(self.peers[rank].path.parent / f"script-{self.trainers[rank].pid}")
+        return self.peers[rank]
+
+    def lend(self):
+        """Each rank gets the memory that it asks for."""
         for rank, peer in enumerate(self.peers):
-            peer.sender = str(peer.path.parent / f"script-{self.trainers[rank].pid}")
+            fl.wait_for("its hello", lambda: not peer.is_quiet(), PATIENCE_S)
+            wanted = self.said(rank, "memory", "bytes", 0)
+            self.face(rank).say({**wanted, "why": ""})  # nothing was left
+            wanted = self.said(rank, "memory")
+            file = os.memfd_create("state")
+            os.truncate(file, wanted["bytes"])
+            peer.socket.sendmsg([json.dumps({**wanted, "why": ""}).encode()],
+                                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(4, sys.byteorder))], 0, peer.sender)
+            os.close(file)
+
+    def ask(self, number, within_ms, in_memory=False):
+        for rank in range(self.world):
             time.sleep(random.random() * 0.1)  # they do not hear it at once
-            peer.ask(number, within_ms, self.epoch)
+            self.face(rank).ask(number, within_ms, self.epoch, in_memory)
         told = self.told(number)
         assert set(self.last_steps().values()) == {told["step"]}  # all ranks, and no step beyond
         return told["step"]
 
-    def told(self, number):
-        """Rank 0's word of the checkpoint that answers this number."""
+    def said(self, rank, kind, key=None, value=None):
+        """The rank's next message of that kind, and with that value."""
         while True:
-            message = self.peers[0].take()
-            if message["type"] == "checkpoint" and message["answers"] == number:
+            message = self.peers[rank].take()
+            if message["type"] == kind and message.get(key) == value:
                 return message
 
-    def stop(self):
-        for peer in self.peers:
-            peer.say({"type": "stop", "epoch": self.epoch, "grace_ms": 5000})
+    def told(self, number):
+        """Rank 0's word of the checkpoint that answers this number."""
+        return self.said(0, "checkpoint", "answers", number)
+
+    def kept(self, number):
+        """The step that all ranks keep in memory for this number, and where they stand."""
+        steps = {self.said(rank, "kept", "answers", number)["step"] for rank in range(self.world)}
+        assert len(steps) == 1 and set(self.last_steps().values()) == steps
+        return steps.pop()
+
+    def stop(self, in_memory=False):
+        for rank in range(self.world):
+            while not self.peers[rank].is_quiet():  # room for last words
+                self.peers[rank].take()
+            self.face(rank).say({"type": "stop", "epoch": self.epoch, "grace_ms": 5000, "in_memory": in_memory})
         return [trainer.wait(30) for trainer in self.trainers]
 
     def end(self):
@@ -99,16 +129,13 @@ def test_all_ranks_save_at_one_step_stand_still_and_stop(fleet, make_cluster):
     # No stop follows: the wish was withdrawn, and they go on.
     first.train(saved + 20)
     saved = first.ask(2, within_ms=60_000)
-    time.sleep(0.5)
-    assert set(first.last_steps().values()) == {saved}  # they stand still
+    assert first.ask(3, within_ms=60_000) == saved  # they stand still
     assert first.stop() == [143, 143]
 
     second = make_cluster(2, 1)
     second.train(saved + 1)
     assert min(line["step"] for line in fleet.steps(2)) == saved + 1
     # A stop without a wish before it: one checkpoint more, and the end.
-    assert second.peers[0].take()["type"] in ("hello", "progress")
-    second.peers[0].sender = str(second.peers[0].path.parent / f"script-{second.trainers[0].pid}")
     assert second.stop() == [143]
     assert second.told(0)["step"] == second.last_steps()[0]
 
@@ -124,3 +151,58 @@ def test_ranks_that_wait_save_where_they_are(fleet, make_cluster):
     waiting.train(STEPS - 1)
     assert waiting.ask(1, within_ms=60_000) == STEPS - 1
     assert waiting.stop() == [143, 143]
+
+
+def checkpoints(fleet):
+    return sorted(path.name for path in fleet.checkpoints.glob("ckpt-*.index"))
+
+
+def test_where_memory_is_enough_nothing_is_written_to_the_disk(fleet, make_cluster):
+    first = make_cluster(1, 2, "--memory-every", 1000)
+    first.lend()
+    first.train(20)
+    for rank in range(2):
+        first.face(rank).ask(1, 60_000, 1, in_memory=True)
+    kept = first.kept(1)
+    assert first.stop(in_memory=True) == [143, 143]
+    assert set(first.last_steps().values()) == {kept}
+    assert checkpoints(fleet) == []
+
+    # A stop without a wish before it.
+    second = make_cluster(2, 2, "--memory-every", 1000)
+    second.lend()
+    second.train(20)
+    assert second.stop(in_memory=True) == [143, 143]
+    steps = {second.said(rank, "kept", "step", last)["step"] for rank, last in second.last_steps().items()}
+    assert len(steps) == 1
+    assert checkpoints(fleet) == []
+
+
+def test_where_nobody_ends_them_after_a_snapshot_the_disk_gets_it(fleet, make_cluster):
+    first = make_cluster(1, 2, "--memory-every", 1000)
+    first.lend()
+    first.train(20)
+    for rank in range(2):
+        first.face(rank).ask(1, 60_000, 1, in_memory=True)
+    kept = first.kept(1)
+    assert first.told(1)["step"] == kept
+    assert set(first.last_steps().values()) == {kept}
+    assert checkpoints(fleet) == [f"ckpt-1-{kept}.index"]
+    # Memory is enough for this stop, and not for the next.
+    assert first.stop(in_memory=True) == [143, 143]
+
+    second = make_cluster(2, 2, "--memory-every", 1000)
+    second.lend()
+    second.train(kept + 20)
+    for rank in range(2):
+        second.face(rank).ask(1, 60_000, 2, in_memory=True)
+    kept = second.kept(1)
+    assert second.stop() == [143, 143]
+    assert f"ckpt-2-{kept}.index" in checkpoints(fleet)
+
+
+def test_a_rank_that_was_lent_no_memory_waits_for_the_disk(fleet, make_cluster):
+    only = make_cluster(1, 1)
+    only.train(20)
+    assert only.ask(1, within_ms=60_000, in_memory=True) == only.last_steps()[0]
+    assert only.stop(in_memory=True) == [143]

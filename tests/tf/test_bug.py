@@ -1,6 +1,8 @@
 """A script that always fails ends the job, and the user is told where and why."""
 import pathlib
 
+import fleet as fl
+
 SCRIPT = pathlib.Path(__file__).with_name("buggy.py")
 
 
@@ -10,15 +12,25 @@ def test_a_script_that_always_fails_ends_the_job(make_fleet):
         fleet.start_agent(name, SCRIPT, options=("--nnodes=2", "--max-restarts=1"))
     assert fleet.wait_agents("ab", 90) == {"a": 1, "b": 1}
 
-    # The first start and one restart came to the bug, on at least one of the two ranks. An epoch may end with words
-    # that blame the peer on both of them, and is free then.
-    assert 2 <= sum(fleet.output(name).count("step 5: 2.0") for name in "ab") <= 10
     for name in "ab":
         # What the agent itself says, beside what it passes on from the trainers as "[rank] text".
         own = "\n".join(line for line in fleet.output(name, "err").splitlines() if not line.startswith("["))
         assert "rank 0" in own or "rank 1" in own
-        assert "ValueError: the bug of step 5" in own
-        assert "buggy.py" in own  # of the traceback
+        # Its own words repeat nothing that it has just passed on.
+        assert "ValueError: the bug of step 5" in fleet.output(name, "err")
+        assert "buggy.py" in fleet.output(name, "err")  # of the traceback
+
+    # The first start and one restart come to the bug and are charged, no more and no less. An epoch of which both ranks
+    # leave with words that blame the peer is free, and stands in the log as that.
+    said = fl.JsonLines(fleet.logs / "server.err").read()
+    epochs = [line["epoch"] for line in said if line["event"] == "epoch"]
+    hows = {line["epoch"]: line["how"] for line in said if line["event"] == "end"}  # the last word of each
+    assert sorted(hows) == epochs
+    assert sorted(hows.values()) == ["own_fault"] * 2 + ["peer_caused"] * (len(epochs) - 2)
+    assert hows[epochs[-1]] == "own_fault"
+    for epoch, how in hows.items():
+        tails = [line["tail"] for line in said if line["event"] == "node_exited" and line["epoch"] == epoch]
+        assert how == "peer_caused" or any("ValueError: the bug of step 5" in tail for tail in tails)
+    assert len(epochs) <= sum(fleet.output(name).count("step 5: 2.0") for name in "ab") <= 2 * len(epochs)
     causes = [epoch["cause"] for epoch in fleet.epochs()]
     assert causes == ["start"] + ["trainer_failed"] * (len(causes) - 1)
-    assert 2 <= len(causes) <= 5

@@ -6,7 +6,11 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 import fleet as fl
+
+pytestmark = pytest.mark.xdist_group("demo")  # one at a time: each configures and builds the tree
 
 DEMO = fl.ROOT / "scripts" / "demo.sh"
 
@@ -52,16 +56,27 @@ def test_demo_json(tmp_path):
     assert not processes_of(tmp_path)
 
 
-def test_interrupted_demo_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.5, 1, 2, 4, 8, "training"])
+@pytest.mark.parametrize("how", ["SIGTERM", "Ctrl-C"])
+def test_interrupted_demo_leaves_nothing(tmp_path, after_s, how):
+    """At any moment: while it looks for what is missing, builds, starts or trains."""
+    number, status = {"SIGTERM": (signal.SIGTERM, 143), "Ctrl-C": (signal.SIGINT, 130)}[how]
     with open(tmp_path / "out", "wb") as out:
-        demo = subprocess.Popen([DEMO], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+        demo = subprocess.Popen([DEMO], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
                                 env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
-        fl.wait_for("the demo to train", lambda: ", step " in (tmp_path / "out").read_text(), 90)
-        assert len(processes_of(tmp_path)) >= 7  # driver, server, three agents and their trainers
+        if after_s == "training":
+            fl.wait_for("the demo to train", lambda: ", step " in (tmp_path / "out").read_text(), 90)
+            assert len(processes_of(tmp_path)) >= 7  # driver, server, three agents and their trainers
+        else:
+            time.sleep(after_s)
         began = time.monotonic()
-        demo.send_signal(signal.SIGTERM)
-        assert demo.wait(30) == 143
+        if how == "Ctrl-C":
+            os.killpg(demo.pid, number)  # as a terminal does it
+        else:
+            demo.send_signal(number)
+        # Before bash has read so far that it takes signals, the signal itself ends it.
+        assert demo.wait(30) in (status, -number)
         assert time.monotonic() - began < 20
         assert not processes_of(tmp_path)
         assert not list(tmp_path.glob("tfe-demo-*"))

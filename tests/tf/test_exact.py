@@ -9,6 +9,8 @@ import fleet as fl
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.xdist_group("exact")  # one undisturbed training for all of them
+
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
 KILLS = 20 if FULL else 3
 STEPS = 1500 if FULL else 360
@@ -16,12 +18,13 @@ SEED = int(os.environ.get("TFE_TEST_SEED") or time.time())
 PATIENCE_S = 120
 
 
-def train(fleet, names, nnodes, kills, chance=None, replace=True):
-    """Trains to the end with agents of these names; kills an agent or a trainer now and then. The agents that were left."""
+def train(fleet, names, nnodes, kills, chance=None, replace=True, saves=("--save-every", 15), least=1):
+    """Trains to the end with agents of these names; kills an agent or a trainer now and then, at least so many steps apart.
+    The agents that were left."""
     hold = fleet.directory / "hold"
     hold.touch()
     options = (f"--nnodes={nnodes}", "--max-restarts=1000")
-    arguments = ("--steps", STEPS, "--save-every", 15, "--pace", 0.01, "--hold", hold)
+    arguments = ("--steps", STEPS, *saves, "--pace", 0.01, "--hold", hold)
     fresh = iter("klmnopqrstuvwxyzABCDEFGHIJKLMNOP")
 
     def start(name):
@@ -31,7 +34,7 @@ def train(fleet, names, nnodes, kills, chance=None, replace=True):
     for name in living:
         start(name)
     for kill in range(kills):
-        goal = min(STEPS - 20, exact.highest_step(fleet) + chance.randint(1, STEPS // (kills + 1)))
+        goal = min(STEPS - 20, exact.highest_step(fleet) + chance.randint(least, STEPS // (kills + 1)))
         fl.wait_for(f"step {goal}", lambda: exact.highest_step(fleet) >= goal, PATIENCE_S)
         time.sleep(chance.random() * 0.1)  # anywhere within a step, a save, or a restart
         victim = chance.choice(living)
@@ -71,6 +74,19 @@ def test_random_kills_change_no_bit(make_fleet, undisturbed):
     print(f"TFE_TEST_SEED={SEED}")
     fleet = make_fleet("--fence", "9")
     train(fleet, "ab", "2", KILLS, random.Random(SEED))
+    assert exact.result(fleet)["weights"] == exact.result(undisturbed)["weights"]
+
+
+def test_from_memory_alone_no_bit_changes_either(make_fleet, undisturbed):
+    """Nothing is on disk before the end: the survivor has the state, and the newcomer gets it from there."""
+    print(f"TFE_TEST_SEED={SEED}")
+    fleet = make_fleet("--fence", "9")
+    train(fleet, "ab", "2", KILLS, random.Random(SEED), saves=("--save-every", 10**6, "--memory-every", 2), least=5)
+    begins = exact.restored(fleet)
+    assert len(begins) > KILLS
+    for epoch, first in begins[1:]:
+        done = max(line["step"] for line in fleet.steps() if line["epoch"] < epoch)
+        assert done - 4 <= first <= done, begins  # two of them: killed inside the copy, the other buffer counts
     assert exact.result(fleet)["weights"] == exact.result(undisturbed)["weights"]
 
 

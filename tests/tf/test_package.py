@@ -3,6 +3,10 @@ import collections
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import tensorflow as tf
 import tfe
+from tfe import _memory, _state, checkpoint
 from tfe.checkpoint import damage
 
 
@@ -19,6 +24,7 @@ def place(monkeypatch):
     """place(rank, world, epoch): where this process stands; without a call there is no agent."""
     for name in ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TF_CONFIG"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_memory, "_owner", None)  # of an epoch in this process
 
     def stand(rank, world, epoch=1):
         for name, value in (("RANK", rank), ("WORLD_SIZE", world), ("EPOCH", epoch)):
@@ -39,6 +45,7 @@ class Training:
             self.step.assign_add(1)
             self.value.assign(tf.fill([1000], tf.cast(self.step, tf.float32)))
             self.checkpointer.after_step()
+        self.checkpointer.manager.finish()
         return self
 
     def restored(self):
@@ -114,7 +121,7 @@ class Word:
         return True
 
     def get(self, key, timeout_s):
-        return self.name
+        return "null" if key.startswith("tfe/state/") else self.name  # nobody has anything in memory
 
 
 @pytest.mark.parametrize("chosen, reads", [("ckpt-1-15", ["ckpt-1-15"]), ("ckpt-1-10", ["ckpt-1-15", "ckpt-1-10"])])
@@ -178,6 +185,113 @@ def test_a_writer_that_becomes_stale_while_it_writes_leaves_the_others_alone(tmp
         stale.checkpointer.manager.save(10, options=options)
     assert "ckpt-4-5" in checkpoints(tmp_path)
     assert "ckpt-4-5" in (tmp_path / "checkpoint").read_text()
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """A checkpoint that is written beside the training is not before the event is set."""
+    go, write = threading.Event(), checkpoint.write
+
+    def wait_and_write(prefix, parts):
+        assert go.wait(60)
+        write(prefix, parts)
+    monkeypatch.setattr(checkpoint, "write", wait_and_write)
+    yield go
+    go.set()
+
+
+def lend(training, snapshots):
+    """Memory for so many bytes of state, as an agent would."""
+    training.checkpointer._memory._buffers = _state.Buffers(bytearray(snapshots), training.checkpointer._memory._run)
+
+
+@pytest.mark.parametrize("lent", [0, 100_000])
+def test_with_an_agent_an_interval_ends_without_a_wait_for_the_disk(tmp_path, place, slow_disk, lent):
+    place(0, 1, epoch=4)
+    training = Training(tmp_path, every_steps=5)
+    lend(training, lent)
+    manager, finish = training.checkpointer.manager, training.checkpointer.manager.finish
+    manager.finish = lambda: None  # what train() does at its end
+    training.train(9)
+    assert checkpoints(tmp_path) == [] and manager.is_writing
+    manager.finish = finish
+    slow_disk.set()
+    training.train(0)
+    assert checkpoints(tmp_path) == ["ckpt-4-5"] and not manager.is_writing
+    assert "ckpt-4-5" in (tmp_path / "checkpoint").read_text()
+    assert not damage(str(tmp_path / "ckpt-4-5"))
+    training.checkpointer.save()
+    place(0, 1, epoch=5)
+    assert Training(tmp_path).restored() == 9
+    for path in tmp_path.glob("ckpt-4-9.*"):
+        path.unlink()
+    assert Training(tmp_path).restored() == 5, "the values of that step, though the training went on"
+
+
+def test_ranks_that_wait_look_at_the_pace_once_whatever_memory_they_have(tmp_path, place, monkeypatch):
+    """Rank 0, whose memory was there, looked once; one whose memory was refused looked again, and waited for rank 0's word."""
+    place(0, 1, epoch=4)
+    memory, looked = Training(tmp_path).checkpointer._memory, []
+    monkeypatch.setattr(memory._pace, "is_due", lambda step: looked.append(step) or True)
+    for step in (5, 5, 5, 6):
+        memory.after_step(step)
+    assert looked == [5, 6]
+
+
+def test_while_the_disk_is_slow_both_buffers_get_snapshots(tmp_path, place, slow_disk):
+    """Or a kill inside the copy into the only one would cost all since the checkpoint that is being written."""
+    place(0, 1, epoch=4)
+    training = Training(tmp_path, every_steps=5, memory_every_steps=1)
+    lend(training, 100_000)
+    manager, finish = training.checkpointer.manager, training.checkpointer.manager.finish
+    manager.finish = lambda: None
+    training.train(5)
+    buffers, deadline = training.checkpointer._memory._buffers, time.monotonic() + 20
+    while buffers.pinned is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    training.train(4)
+    assert manager.is_writing and [snapshot.held.step for snapshot in buffers.whole()] == [9, 8]
+    slow_disk.set()
+    finish()
+    place(0, 1, epoch=5)
+    assert Training(tmp_path).restored() == 5  # with nothing of the later steps in it
+
+
+def test_a_writer_that_becomes_stale_beside_the_training_says_so_and_deletes_nothing(tmp_path, place, slow_disk):
+    place(0, 1, epoch=4)
+    slow_disk.set()
+    stale = Training(tmp_path, every_steps=5, max_to_keep=1).train(5)
+    slow_disk.clear()
+    manager, finish = stale.checkpointer.manager, stale.checkpointer.manager.finish
+    manager.finish = lambda: None
+    stale.train(5)
+    (tmp_path / "tfe-epoch-5").touch()  # a later epoch comes while this one writes
+    slow_disk.set()
+    manager.finish = finish
+    with pytest.raises(tfe.StaleEpochError):
+        manager.finish()
+    assert "ckpt-4-5" in checkpoints(tmp_path)
+    assert "ckpt-4-5" in (tmp_path / "checkpoint").read_text()
+
+
+def test_an_end_waits_for_the_disk(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text('''
+import sys, time
+import tensorflow as tf
+import tfe
+from tfe import checkpoint
+write = checkpoint.write
+checkpoint.write = lambda prefix, parts: (time.sleep(1), write(prefix, parts))
+step = tf.Variable(0, dtype=tf.int64)
+checkpointer = tfe.Checkpointer(sys.argv[1], step=step, every_steps=1)
+step.assign_add(1)
+checkpointer.after_step()
+''')
+    environment = {**os.environ, "TFE_EPOCH": "4", "TFE_RANK": "0", "TFE_WORLD_SIZE": "1",
+                   "PYTHONPATH": str(pathlib.Path(tfe.__file__).parents[1])}
+    subprocess.run([sys.executable, script, tmp_path / "run"], env=environment, check=True, timeout=120)
+    assert checkpoints(tmp_path / "run") == ["ckpt-4-1"]
 
 
 def test_without_an_agent_it_goes_on_with_what_agents_saved(tmp_path, place, monkeypatch):

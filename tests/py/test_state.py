@@ -1,0 +1,180 @@
+"""Snapshots in memory: whole or not seen, of this run and structure or not used, and the same on all ranks."""
+import json
+import mmap
+import os
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+from test_agree import Keys, train
+from tfe import _state
+
+RUN = "job 3"
+
+
+def parts_of(step, sizes=(5, 8, 4000), kind="float32"):
+    """Values that tell their step."""
+    made = [_state.Part(f"w/{index}", "", kind, (size,), np.full(size, step * 7 + index, np.uint32).view(np.uint8))
+            for index, size in enumerate(sizes)]
+    text = json.dumps({"samples": step * 96}).encode()
+    return [*made, _state.Part("data/.ATTRIBUTES/py_state", "", "string", (), np.frombuffer(text, np.uint8), [len(text)])]
+
+
+def memory_for(parts):
+    return bytearray(_state.size_of(parts))
+
+
+def says_its_step(snapshot):
+    expected = parts_of(snapshot.held.step)
+    return [(part.name, bytes(part.data)) for part in snapshot.parts] == [(part.name, bytes(part.data)) for part in expected]
+
+
+def held(memory, run=RUN):
+    found = _state.Buffers(memory, run).whole()
+    assert all(map(says_its_step, found))
+    return [(snapshot.held.epoch, snapshot.held.step) for snapshot in found]
+
+
+def test_the_two_newest_are_there_for_the_next_trainer():
+    memory = memory_for(parts_of(1))
+    assert held(memory) == []
+    for step in (3, 4, 9):
+        _state.Buffers(memory, RUN).write(7, step, parts_of(step))
+    _state.Buffers(memory, RUN).write(8, 5, parts_of(5))  # a later epoch went on from an earlier step
+    assert held(memory) == [(8, 5), (7, 9)]
+
+
+def test_another_run_sees_nothing():
+    memory = memory_for(parts_of(1))
+    _state.Buffers(memory, RUN).write(7, 3, parts_of(3))
+    assert held(memory, "job 4") == []
+
+
+def test_what_was_wiped_is_not_seen():
+    memory = memory_for(parts_of(1))
+    buffers = _state.Buffers(memory, RUN)
+    for step in (3, 4):
+        buffers.write(7, step, parts_of(step))
+    buffers.wipe()
+    assert held(memory) == []
+
+
+def test_what_does_not_fit_in_is_refused_and_harms_nothing():
+    memory = memory_for(parts_of(1))
+    buffers = _state.Buffers(memory, RUN)
+    buffers.write(7, 3, parts_of(3))
+    with pytest.raises(ValueError, match="a snapshot of"):
+        buffers.write(7, 4, parts_of(4, (5, 8, 9000)))
+    assert held(memory) == [(7, 3)]
+
+
+def test_a_buffer_that_is_still_read_is_not_written_to():
+    memory = memory_for(parts_of(1))
+    buffers = _state.Buffers(memory, RUN)
+    buffers.pinned = buffers.write(7, 3, parts_of(3))
+    for step in (4, 5, 6):
+        buffers.write(7, step, parts_of(step))
+    assert held(memory) == [(7, 6), (7, 3)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_torn_byte_is_ever_believed(seed):
+    """Anything written over a whole snapshot, in header, values or directory: it is as if it were not there."""
+    chance = random.Random(seed)
+    clean = memory_for(parts_of(1))
+    for step in (3, 4):
+        _state.Buffers(clean, RUN).write(7, step, parts_of(step))
+    for _ in range(150):
+        memory = bytearray(clean)
+        at = chance.randrange(len(memory))
+        torn = bytes(chance.randrange(256) for _ in range(chance.choice([1, 8, 100])))
+        memory[at:at + len(torn)] = torn[:len(memory) - at]
+        assert set(held(memory)) <= {(7, 3), (7, 4)}  # and each is what it was
+
+
+def test_killed_at_any_moment_the_other_buffer_is_whole():
+    """A child writes as fast as it can into memory that both see, and is killed."""
+    parts = parts_of(1, (5, 8, 400_000))
+    for delay in range(20):
+        memory = mmap.mmap(-1, _state.size_of(parts))
+        child = os.fork()
+        if child == 0:
+            buffers = _state.Buffers(memory, RUN)
+            for step in range(1, 1_000_000):
+                buffers.write(7, step, parts_of(step, (5, 8, 400_000)))
+        deadline = time.monotonic() + 20
+        while not _state.Buffers(memory, RUN).whole() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(delay * 0.0007)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        found = _state.Buffers(memory, RUN).whole()
+        assert found
+        for snapshot in found:
+            step = snapshot.held.step
+            for part, expected in zip(snapshot.parts, parts_of(step, (5, 8, 400_000))):
+                assert bytes(part.data) == bytes(expected.data)
+
+
+def test_variables_that_are_made_later_do_not_make_a_snapshot_foreign():
+    late, early = parts_of(3), parts_of(3)[1:]
+    assert _state.fits(late, early)
+    assert not _state.fits(early, late)
+    assert not _state.fits(parts_of(3, (5, 8, 4001)), late)
+    assert not _state.fits(parts_of(3, kind="int32"), late)
+
+
+def offer(*held, existing="same"):
+    return {"existing": existing, "held": [_state.Held(*one) for one in held]}
+
+
+def test_the_newest_that_anybody_holds_is_chosen_unless_the_disk_is_newer():
+    old, new = (7, 90, "d", 1, 100), (7, 95, "d", 2, 100)
+    choice = _state.choose([offer(old), offer(new, old), offer(), offer(new)], (7, 80))
+    assert (choice.held.step, choice.holders, choice.disk_step) == (95, [1, 3], 80)
+    assert _state.choose([offer(old)], (7, 90)) is not None
+    assert _state.choose([offer(old)], (7, 91)) is None
+    assert _state.choose([offer(old)], (8, 2)) is None  # a later epoch has gone on without it
+    assert _state.choose([offer(), offer()], None) is None
+
+
+def test_of_two_states_of_one_step_all_take_one():
+    """They should not differ; if they do, there is never a mix of them."""
+    choice = _state.choose([offer((7, 90, "d", 1, 100)), offer((7, 90, "d", 2, 100)), offer((7, 90, "d", 2, 101))], None)
+    assert choice.holders == [1, 2] and choice.held.content == 2
+
+
+def test_ranks_with_other_objects_leave_the_memory_alone():
+    assert _state.choose([offer((7, 90, "d", 1, 100)), offer(existing="other")], None) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_ranks_go_on_from_one_state(seed):
+    """Torn, stale and foreign buffers in any mixture: all ranks get the same choice, of the newest step that is whole somewhere."""
+    chance = random.Random(seed)
+    world = chance.choice([1, 2, 3, 5])
+    keys, memories, best = Keys() if world > 1 else None, [], (-1, -1)
+    for _ in range(world):
+        memory = memory_for(parts_of(1))
+        for _ in range(chance.randrange(4)):
+            epoch, step = chance.randrange(5, 8), chance.randrange(50)
+            _state.Buffers(memory, chance.choice([RUN, RUN, "job 2"])).write(epoch, step, parts_of(step))
+        if chance.random() < 0.4:
+            memory[4096 + chance.randrange(200)] ^= 1
+        best = max([best, *held(memory)])
+        memories.append(memory)
+    disk = chance.choice([None, (6, 25)])
+    chosen = [None] * world
+
+    def restore(rank, _):
+        here = [snapshot.held for snapshot in _state.Buffers(memories[rank], RUN).whole()]
+        chosen[rank] = _state.agree(keys, rank, world, 0, "same", here, lambda: disk)
+
+    train(world, 1, restore)
+    assert all(choice == chosen[0] for choice in chosen)
+    if best == (-1, -1) or (disk and best < disk):
+        assert chosen[0] is None
+    else:
+        assert chosen[0].held[:2] == best

@@ -1,0 +1,165 @@
+"""Three workers, and kill -9 of everything there is: trainer, guard, agent, the machine with all of it. The state is in
+memory alone, some of the kills come while it is copied there, and the weights come out as if nothing had happened."""
+import itertools
+import mmap
+import os
+import pathlib
+import random
+import signal
+import time
+
+import exact
+import fleet as fl
+from programs import children, descendants, is_alive, parents
+from tfe._state import HEADERS, MAGIC
+
+FULL = bool(os.environ.get("TFE_TEST_FULL"))
+KILLS = 50 if FULL else 4
+STEPS = 1000 if FULL else 120
+EVERY = 2  # steps from one snapshot to the next
+BALLAST_BYTES = 8 << 20  # a copy of some milliseconds
+SEED = int(os.environ.get("TFE_TEST_SEED") or time.time())
+PATIENCE_S = 300 if FULL else 120
+SPIN_S = 5
+
+
+def start(fleet, name, hold, *options):
+    exact.start_digits(fleet, name, fleet.checkpoints, "--steps", STEPS, "--save-every", 10**6, "--memory-every", EVERY,
+                       "--pace", 0.01, "--hold", hold, script=pathlib.Path(__file__).with_name("weighty.py"),
+                       options=("--nnodes=3:3", "--max-restarts=1000", *options), BALLAST_BYTES=str(BALLAST_BYTES), **exact.ONE_THREAD)
+
+
+class Headers:
+    """Of the snapshots in an agent's memory, looked at from outside."""
+
+    def __init__(self, agent):
+        """agent: its process id. LookupError: it has no such memory, or not any more."""
+        self._bytes = None
+        for file in pathlib.Path(f"/proc/{agent}/fd").glob("*"):
+            try:
+                if "tfe-state" in os.readlink(file):
+                    with open(file, "rb") as memory:
+                        self._bytes = mmap.mmap(memory.fileno(), HEADERS, prot=mmap.PROT_READ)
+            except OSError:
+                pass
+        if self._bytes is None:
+            raise LookupError(agent)
+
+    def whole(self):
+        """How many of the two are there: one while the other is written to, and after a death in the midst of that."""
+        return sum(self._bytes[start:start + len(MAGIC)] == MAGIC for start in (0, HEADERS // 2))
+
+
+class Victims:
+    """The agents that there are, and the ways in which they die."""
+
+    def __init__(self, fleet, hold, chance):
+        self.fleet, self.hold, self.chance = fleet, hold, chance
+        self.torn = 0
+        self.names = (f"m{number}" for number in itertools.count())
+        self.living = []
+
+    def come(self, *options):
+        self.living.append(next(self.names))
+        start(self.fleet, self.living[-1], self.hold, *options)
+
+    def member(self):
+        """(name, trainer's process id) of one."""
+        running = [(name, pid) for name in self.living if (pid := exact.trainer_of(self.fleet, name))]
+        return self.chance.choice(running) if running else None
+
+    def kill(self, how, amid_copy):
+        """Of a member. Its name; None: it was gone before."""
+        name, trainer = fl.wait_for("a member", self.member, PATIENCE_S)
+        agent = self.fleet.agents[name].pid
+        guard = next((pid for pid in children(agent) if parents().get(pid, (0, ""))[1] == "tfe-guard"), None)
+        pids = {"trainer": [trainer], "guard": [guard] if guard else [], "agent": [agent],
+                "machine": [agent, *descendants(agent)]}[how]
+        headers = self.copying(agent) if amid_copy else None
+        killed = 0
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+            except ProcessLookupError:
+                pass
+        if not killed:
+            return None
+        if headers and how == "trainer":
+            fl.wait_for("the trainer's end", lambda: not is_alive(trainer), PATIENCE_S, pause_s=0)
+            self.torn += headers.whole() < 2
+        if how in ("agent", "machine"):
+            self.living.remove(name)
+            self.come()
+        return name
+
+    def copying(self, agent):
+        """Returns, with its headers, when a trainer has begun to copy; None: none did in time."""
+        end = time.monotonic() + SPIN_S
+        try:
+            headers = Headers(agent)
+        except LookupError:
+            return None
+        while headers.whole() < 2 and time.monotonic() < end:  # the first two
+            time.sleep(0.01)
+        while headers.whole() == 2:
+            if time.monotonic() > end:
+                return None
+        return headers
+
+
+def train(fleet, kills=0, chance=None):
+    """To the end; how many were killed in the midst of a copy."""
+    hold = fleet.directory / "hold"
+    hold.touch()
+    victims = Victims(fleet, hold, chance)
+    for _ in range(4 if kills else 3):  # one to spare
+        victims.come(*([] if kills else ["--no-standby"]))
+    may_hurry, n_torn = False, 0
+    ways = [*itertools.islice(itertools.cycle(("trainer", "guard", "agent", "machine")), kills)]
+    if chance:
+        chance.shuffle(ways)
+    for kill, how in enumerate(ways):  # it may grow
+        epochs = len(fleet.epochs())
+        amid_copy = how == "trainer" and not victims.torn or chance.random() < 0.4
+        # Some come into the restart after another. Not twice in a row: who has the state might all be gone by then.
+        hurries = not amid_copy and may_hurry and chance.random() < 0.5
+        may_hurry = not hurries
+        if not hurries:
+            goal = min(STEPS - 20, exact.highest_step(fleet) + chance.randint(3, STEPS // (kills + 1)))
+            fl.wait_for(f"step {goal}", lambda: exact.highest_step(fleet) >= goal, PATIENCE_S)
+        time.sleep(chance.random() * (1.0 if hurries else 0.1))
+        name = fl.wait_for(f"a {how} to kill", lambda: victims.kill(how, amid_copy), PATIENCE_S)
+        print(f"kill {kill + 1}: {how} of {name} at step {exact.highest_step(fleet)}"
+              f"{', in a restart' if hurries else ', amid a copy' if victims.torn > n_torn else ''}", flush=True)
+        n_torn = victims.torn
+        if how == "trainer" and not victims.torn and len(ways) < kills + 5:
+            ways.append("trainer")  # the copy was done before it died
+        fl.wait_for(f"another epoch after kill {kill + 1}", lambda: len(fleet.epochs()) > epochs, PATIENCE_S)
+    hold.unlink()
+    assert fleet.wait_agents(victims.living, PATIENCE_S) == dict.fromkeys(victims.living, 0)
+    exact.check_samples(fleet, STEPS)
+    return victims.torn
+
+
+def redone(fleet):
+    """Steps that each epoch has done again."""
+    found = []
+    for epoch, first in exact.restored(fleet)[1:]:
+        found.append(max(line["step"] for line in fleet.steps() if line["epoch"] < epoch) - first)
+    return found
+
+
+def test_whatever_is_killed_the_weights_are_those_of_an_undisturbed_training(make_fleet, tmp_path_factory):
+    print(f"TFE_TEST_SEED={SEED}")
+    with fl.Fleet(tmp_path_factory.mktemp("undisturbed"), "--ttl", "3", "--gather", "1") as undisturbed:
+        train(undisturbed)
+    fleet = make_fleet("--fence", "9")
+    torn = train(fleet, KILLS, random.Random(SEED))
+    again = redone(fleet)
+    print(f"{KILLS} kills, {torn} amid a copy; {len(again)} times gone on, steps done again: {again}")
+    assert {epoch["members"] for epoch in fleet.epochs()} == {3}
+    assert all(0 <= steps <= EVERY for steps in again), again
+    assert torn > 0
+    assert not [path for path in fleet.logs.glob("*") if "TORN" in path.read_text(errors="replace")]
+    assert exact.result(fleet)["weights"] == exact.result(undisturbed)["weights"]
