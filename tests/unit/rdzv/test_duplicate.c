@@ -13,12 +13,6 @@ static void impostor_joins(struct world *w, uint32_t pid)
     assert_saw(w, "5:WELCOME b");
 }
 
-static void listens(struct world *w, uint32_t session, uint64_t epoch)
-{
-    assert_int_equal(
-        say(w, session, &(struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = epoch}), 0);
-}
-
 TEST(duplicate, the_newer_process_is_no_member_before_it_is_ready)
 {
     /* It was told START of a rank that the older one's trainer lived in, without end and without a
@@ -38,7 +32,7 @@ TEST(duplicate, without_pids_the_highest_epoch_tells_them_apart)
     struct world *w = a_world(1, 2);
     w->join.pid = 0;
     come(w, 2);
-    listens(w, 1, 1);
+    trainer_listens(w, 1, 1);
     impostor_joins(w, 0);
     assert_not_saw(w, "5:START");
     assert_saw(w, "~switch");

@@ -358,6 +358,12 @@ void exited(struct world *w, uint32_t session, uint64_t epoch, uint32_t code)
     exited_as(w, session, (struct msg_exited){.epoch = epoch, .code = code});
 }
 
+void trainer_listens(struct world *w, uint32_t session, uint64_t epoch)
+{
+    assert_int_equal(
+        say(w, session, &(struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = epoch}), 0);
+}
+
 void stopped_and_ready(struct world *w, uint32_t session, uint64_t epoch)
 {
     exited_as(w, session, (struct msg_exited){.epoch = epoch, .stopped = true});

@@ -99,6 +99,7 @@ void ready(struct world *w, uint32_t session, uint64_t epoch);
 void probed(struct world *w, uint32_t session, enum tfe_probe_result result);
 void exited_as(struct world *w, uint32_t session, struct msg_exited exited);
 void exited(struct world *w, uint32_t session, uint64_t epoch, uint32_t code);
+void trainer_listens(struct world *w, uint32_t session, uint64_t epoch);
 
 /* What an agent does on STOP and PREPARE: its trainers are gone, and it is ready. */
 void stopped_and_ready(struct world *w, uint32_t session, uint64_t epoch);
