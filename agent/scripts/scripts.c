@@ -358,12 +358,15 @@ static void take_remark(struct scripts *s, const struct script_message *m)
 
 static void take(struct scripts *s, const struct script_message *m, pid_t pid)
 {
-    static const char never_asked[] = "it answers a save that was never asked for";
     if (!s->epoch || m->epoch < s->epoch) {
         return; /* the last words of an epoch that is over */
     }
     if (m->epoch != s->epoch || m->rank < s->rank || m->rank - s->rank >= s->wish.nproc) {
         refuse(s, "its epoch or rank is not of this node", pid);
+        return;
+    }
+    if (m->answers > s->asked) {
+        refuse(s, "it answers a save that was never asked for", pid);
         return;
     }
     uint32_t local = m->rank - s->rank;
@@ -379,10 +382,6 @@ static void take(struct scripts *s, const struct script_message *m, pid_t pid)
         state_memory_ask(s->memory, local, m->bytes);
         return;
     case SCRIPT_CHECKPOINT:
-        if (m->answers > s->asked) {
-            refuse(s, never_asked, pid);
-            return;
-        }
         take_checkpoint(s, local, m);
         return;
     case SCRIPT_HANDLER:
@@ -392,10 +391,6 @@ static void take(struct scripts *s, const struct script_message *m, pid_t pid)
         take_remark(s, m);
         return;
     case SCRIPT_KEPT:
-        if (m->answers > s->asked) {
-            refuse(s, never_asked, pid);
-            return;
-        }
         take_kept(s, local, m, pid);
         return;
     case SCRIPT_ENDS:
