@@ -275,9 +275,10 @@ void verdict_excuse(struct rdzv *r, const struct node *node)
 {
     struct job *job = node->job;
     struct budget *b = &job->budget;
+    bool is_member = node_is_member(node);
     /* Who was proven dead was not waited for: its lease ends when the next epoch is there. */
-    uint64_t epoch = node_is_member(node) ? job->epoch.number : node->highest_epoch;
-    if (node_is_member(node)) {
+    uint64_t epoch = is_member ? job->epoch.number : node->highest_epoch;
+    if (is_member) {
         b->fruitless = 0;
         first_start_excuse(job);
     }
