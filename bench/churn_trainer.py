@@ -22,7 +22,7 @@ import numpy as np
 from tfe import _agree, _place, _state
 from tfe._channel import channel
 
-STAND_STILL_S, ASK_S = 10.0, 2.0
+STAND_STILL_S = 10.0
 STEP, KEEP, END = b"x", b"k", b"e"  # KEEP: and take a snapshot after it
 PREEMPTED = 143
 
@@ -105,7 +105,6 @@ class State:
 
     def __init__(self, peers, rank, world, size):
         self._peers, self._rank, self._world, self._size = peers, rank, world, size
-        self._run = f"{os.environ.get('TFE_JOB', '')} {os.environ.get('TFE_RUN', '')}"
         self._buffers, self._pace = None, None
 
     def restore(self, disk):
@@ -131,11 +130,7 @@ class State:
         return what
 
     def _left(self):
-        here = channel()
-        here.ask_memory(0)
-        end = time.monotonic() + ASK_S
-        while here.memory is None and time.monotonic() < end:
-            here.wait(end - time.monotonic())
+        channel().left_memory()
         self._take()
         return self._buffers.whole() if self._buffers else []
 
@@ -144,7 +139,7 @@ class State:
         if here.memory is not None:
             (file, size, _), here.memory = here.memory, None
             if file >= 0:
-                self._buffers = _state.Buffers(_state.map_memory(file, size), self._run)
+                self._buffers = _state.Buffers(_state.map_memory(file, size), _place.run())
 
     def _chosen(self, existing, held, disk):
         offer = {"existing": existing, "held": [snapshot.held for snapshot in held]}

@@ -21,6 +21,8 @@ MESSAGE_MAX = 8192
 """Bytes; the agent takes no longer ones, and sends none."""
 PATH_MAX = 4096
 """Bytes; the agent takes no longer path."""
+MEMORY_ASK_S = 2.0
+"""The agent answers at once what there is; it may be about to start others."""
 PROGRESS_INTERVAL_S = 0.05
 """Progress is told no more often than this: a step may take a hundred microseconds."""
 
@@ -91,10 +93,17 @@ class Channel:
             return self._listens
 
     def ask_memory(self, size: int) -> None:
-        """For at least so many bytes that outlive this process; 0: for what the one before it has left. After listen()."""
+        """For at least so many bytes that outlive this process; 0: for what there is. After listen()."""
         with self._lock:
             self._keep({"type": "memory", "bytes": size})
             self._flush()
+
+    def left_memory(self) -> None:
+        """Asks for what the process before this one has left, and waits a little for `memory`. After listen()."""
+        self.ask_memory(0)
+        deadline = time.monotonic() + MEMORY_ASK_S
+        while self.memory is None and time.monotonic() < deadline:
+            self.wait(deadline - time.monotonic())
 
     def kept(self, step: int, answers: int = 0) -> None:
         """The state after this step is whole in that memory; answers: the save_number that it was kept for."""

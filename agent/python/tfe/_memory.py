@@ -14,8 +14,6 @@ from . import _place, _state
 from ._agree import Keys, Pace
 from ._channel import channel
 
-ASK_S = 2.0
-"""The agent answers at once what there is; it may be about to start others."""
 ROOM = 9 / 8
 """More than is needed: a state may grow a little without a new piece of memory."""
 BROADCAST = 16 << 20
@@ -142,7 +140,6 @@ class Memory:
     def __init__(self, checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> None:
         self._checkpoint, self._step, self._keys, self._every = checkpoint, step, keys, every
         self._rank, self._world, self._epoch = _place.rank(), _place.world_size(), _place.epoch()
-        self._run = f"{os.environ.get('TFE_JOB', '')} {os.environ.get('TFE_RUN', '')}"
         self._buffers: Optional[_state.Buffers] = None
         self._reads: Optional[_state.Buffers] = None
         self._refused = False
@@ -178,10 +175,7 @@ class Memory:
         here = channel()
         if not here.listen():
             return []
-        here.ask_memory(0)
-        deadline = time.monotonic() + ASK_S
-        while here.memory is None and time.monotonic() < deadline:
-            here.wait(deadline - time.monotonic())
+        here.left_memory()
         self._take_memory()
         return self._buffers.whole() if self._buffers else []
 
@@ -269,7 +263,7 @@ class Memory:
             return
         (file, size, why), here.memory = here.memory, None
         if file >= 0:
-            self._buffers = _state.Buffers(_state.map_memory(file, size), self._run)
+            self._buffers = _state.Buffers(_state.map_memory(file, size), _place.run())
         elif why:
             self._refuse(why)
 

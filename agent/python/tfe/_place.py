@@ -52,6 +52,11 @@ def restart_count() -> int:
     return _number("TFE_RESTART_COUNT", 0)
 
 
+def run() -> str:
+    """Which training this is, also in its next epochs: what another one has left is no state of it."""
+    return f"{os.environ.get('TFE_JOB', '')} {os.environ.get('TFE_RUN', '')}"
+
+
 def has_agent() -> bool:
     """Whether an agent has started this process."""
     return epoch() > 0
