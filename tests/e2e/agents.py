@@ -16,6 +16,11 @@ from programs import Failed, children, clean_environment, descendants, end_guard
 TRAINER = str(pathlib.Path(__file__).with_name("trainer.py"))
 
 
+TOGETHER = "--gather=10s"
+"""For agents that are max together: the first epoch has all of them, and begins when they are there. Where one comes later
+it grows, and grows again only a minute later, if its trainers do not listen."""
+
+
 class Agent:
     """A running tfe-agent; its output goes to files."""
 

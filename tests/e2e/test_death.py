@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agents import fleet, gone_soon  # noqa: F401 (a fixture)
+from agents import TOGETHER, fleet, gone_soon  # noqa: F401 (a fixture)
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 
@@ -65,7 +65,7 @@ def test_a_spare_takes_over_from_a_killed_agent_at_once(server, fleet, job, nois
 
 def test_a_peer_whose_trainers_never_listen_is_proven_dead(server, fleet, job, noise):
     s = server(*LONG)
-    agents = [fleet.start("--nnodes=1:2", f"--job={job}") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER, f"--job={job}") for _ in range(2)]
     epoch = fleet.wait_world(2)
     _, began = kill(agents[0])
     fleet.wait_world(1, above=epoch)

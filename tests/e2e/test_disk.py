@@ -179,11 +179,11 @@ def test_a_server_whose_disk_hangs_at_the_very_end_ends_in_time(server, disk):
 
 def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, ctl):
     s = server(*CALM, "--ttl", "3", env=disk.env)
-    agents = [fleet.start("--nnodes=1:3") for _ in range(2)]
+    agents = [fleet.start("--nnodes=2:3") for _ in range(2)]
     epoch = fleet.wait_world(2)
     before = {start["pid"] for start in fleet.starts()}
     disk.does("full")
-    agents.append(fleet.start("--nnodes=1:3"))
+    agents.append(fleet.start("--nnodes=2:3"))
     wait_until(lambda: s.events("store_failed"), what="the alarm")
     time.sleep(4)  # longer than a lease: renewals go on
     assert "full" in s.events("store_failed")[0]["why"] and "rdzv.db" in s.events("store_failed")[0]["why"]

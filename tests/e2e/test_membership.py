@@ -4,7 +4,7 @@ import pytest
 import os
 import signal
 
-from agents import fleet  # noqa: F401 (a fixture)
+from agents import TOGETHER, fleet  # noqa: F401 (fleet is a fixture)
 from conftest import wait_until
 
 QUICK = ("--ttl", "3", "--gather", "0.3")
@@ -13,7 +13,7 @@ CALM = ("--gather", "0.3")
 
 
 def test_one_three_two_three(server, fleet, status):
-    s = server(*QUICK)
+    s = server(*QUICK, "--gather", "2")  # the second and third together
     a = fleet.start("--nnodes=1:4")
     one = fleet.wait_world(1)
     b = fleet.start("--nnodes=1:4")
@@ -31,7 +31,8 @@ def test_one_three_two_three(server, fleet, status):
     # Survivors keep their rank; the first one is rank 0 all the time.
     assert {n["pid"]: n["rank"] for n in nodes}[a.pid] == 0
     trainers = {s["rank"]: s["pid"] for s in fleet.starts(again)}
-    assert {n["rank"]: n["trainer_pids"] for n in nodes} == {rank: [pid] for rank, pid in trainers.items()}
+    expected = {rank: [pid] for rank, pid in trainers.items()}
+    wait_until(lambda: {n["rank"]: n["trainer_pids"] for n in status()[0]["nodes"]} == expected, what="their trainers")
 
     fleet.order("exit 0")
     assert [agent.wait() for agent in (a, c, d)] == [0, 0, 0]
@@ -88,7 +89,7 @@ def test_spare_replaces_a_lost_member(server, fleet, status):
 def test_a_peer_that_fails_after_a_loss_ends_the_wait_for_the_lease(server, fleet):
     """TensorFlow's survivors end with exit 1 soon after a peer's death: that is a loss, and no fault of theirs."""
     s = server("--ttl", "60", "--gather", "0.3", "--max-restarts", "0")
-    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     first = fleet.wait_world(2)
     survivor = next(n["rank"] for n in fleet.starts(first) if agents[0].guard_pid == n["ppid"])
     guard = agents[1].guard_pid

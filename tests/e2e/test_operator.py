@@ -6,7 +6,7 @@ import os
 import signal
 
 import pytest
-from agents import fleet  # noqa: F401 (a fixture)
+from agents import TOGETHER, fleet  # noqa: F401 (fleet is a fixture)
 from conftest import wait_until
 from raw_client import BAD_REQUEST, EVICTED, NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTHORISED, RawClient, node_id
 from programs import descendants, is_alive
@@ -31,7 +31,7 @@ def agent_at(nodes, agents, rank):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_drained_member_exits_0_and_the_others_go_on(server, fleet, ctl, nodes, rank):
     s = server(*QUICK)
-    agents = [fleet.start("--nnodes=1:3") for _ in range(3)]
+    agents = [fleet.start("--nnodes=1:3", TOGETHER) for _ in range(3)]
     first = fleet.wait_world(3)
     leaver = agent_at(nodes, agents, rank)
     stayers = [agent for agent in agents if agent is not leaver]
@@ -131,7 +131,7 @@ def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
 
 def test_an_evicted_member_exits_1_and_the_others_go_on(server, fleet, ctl, nodes):
     s = server(*QUICK)
-    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     first = fleet.wait_world(2)
     victim, stayer = agent_at(nodes, agents, 1), agent_at(nodes, agents, 0)
     name = node_of(nodes, victim)["node"]
@@ -149,7 +149,7 @@ def test_an_evicted_member_exits_1_and_the_others_go_on(server, fleet, ctl, node
 
 def test_a_frozen_node_is_evicted_all_the_same_and_ends_when_it_thaws(server, fleet, ctl, nodes):
     server("--ttl", "60", "--gather", "0.3")
-    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     first = fleet.wait_world(2)
     victim, stayer = agent_at(nodes, agents, 1), agent_at(nodes, agents, 0)
     name = node_of(nodes, victim)["node"]
@@ -187,7 +187,7 @@ def test_who_was_evicted_is_not_let_in_again(server, ctl):
 
 def test_a_stopped_job_ends_for_all_and_stays_so(server, fleet, ctl, status):
     s = server(*QUICK)
-    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     fleet.wait_world(2)
     agents.append(fleet.start("--nnodes=1:2"))
     wait_until(lambda: len(status()[0]["nodes"]) == 3, what="a spare")
@@ -415,7 +415,7 @@ def test_no_growth_but_by_an_order(server, fleet, ctl, nodes, option):
 
 def test_a_job_is_made_smaller_and_larger_while_it_runs(server, fleet, ctl, status):
     s = server(*QUICK, "--grow-wait=0.2")
-    agents = [fleet.start("--nnodes=1:2") for _ in range(3)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(3)]
     first = fleet.wait_world(2)
     assert ctl("resize", "default", "1:3").stdout == "job default is resized\n"
     second = fleet.wait_world(3, above=first)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agents import fleet  # noqa: F401 (a fixture)
+from agents import TOGETHER, fleet  # noqa: F401 (fleet is a fixture)
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 
@@ -77,7 +77,7 @@ def test_several_trainers_a_node(server, fleet, noise):
 
 
 def start_agents_with_two(fleet, s):
-    agents = [fleet.start("--nnodes=1:2", "--nproc-per-node=2", trainer=["--listen"]) for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER, "--nproc-per-node=2", trainer=["--listen"]) for _ in range(2)]
     epoch = fleet.wait_world(4)
     wait_until(lambda: len(listening(s, epoch)) == 2, what="LISTENING from both")
     return agents, epoch

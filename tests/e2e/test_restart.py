@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agents import fleet, gone_soon  # noqa: F401 (fleet is a fixture)
+from agents import TOGETHER, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
 from conftest import wait_until
 from programs import clean_environment, is_alive, program
 
@@ -101,7 +101,7 @@ def test_a_trainer_that_dies_meanwhile_is_reported_on_reconnect(server, fleet, s
 def test_a_node_that_is_lost_meanwhile_is_noticed(server, fleet, status):
     options = (*CALM, "--ttl", "3")
     s = server(*options)
-    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     epoch = fleet.wait_world(2)
     gone = fleet.starts(epoch)[0]
     assert s.stop(signal.SIGKILL) == -signal.SIGKILL
@@ -119,7 +119,7 @@ def test_a_member_of_an_adopted_epoch_is_proven_dead(server, fleet):
     that its trainers listen outlive the server."""
     options = (*CALM, "--ttl", "60")
     s = server(*options)
-    agents = [fleet.start("--nnodes=1:3", trainer=["--listen"]) for _ in range(3)]
+    agents = [fleet.start("--nnodes=1:3", TOGETHER, trainer=["--listen"]) for _ in range(3)]
     epoch = fleet.wait_world(3)
     wait_until(lambda: len(s.events("node_listening")) == 3, what="LISTENING from all")
     s = restart(server, s, *options)
@@ -134,7 +134,7 @@ def test_a_member_of_an_adopted_epoch_is_proven_dead(server, fleet):
 
 def test_an_operators_drain_outlives_the_server(server, fleet, ctl):
     s = server(*CALM)
-    agents = [fleet.start("--nnodes=1:3", f"--node-name=n{i}") for i in range(3)]
+    agents = [fleet.start("--nnodes=1:3", TOGETHER, f"--node-name=n{i}") for i in range(3)]
     epoch = fleet.wait_world(3)
     assert ctl("drain", "n1", "--in", "10m").returncode == 0
     wait_until(lambda: drained(s.state_dir) == ["n1"], what="the order on the disk")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from agents import TRAINER, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
+from agents import TOGETHER, TRAINER, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
 from conftest import wait_until
 from programs import descendants, is_alive, parents
 
@@ -88,7 +88,7 @@ def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fl
     """What a standby had been handed and not yet taken stayed open when the epoch ended first: three at a time, the
     trainer's output among them."""
     server(*CALM)
-    agents = [fleet.start("--nnodes=1:2", "--max-restarts=5") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER, "--max-restarts=5") for _ in range(2)]
     first = fleet.wait_world(2)
     warm = wait_standby(standbys, n=2)
     stays, goes = agents

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agents import TRAINER, fleet, gone_soon, nothing_left  # noqa: F401 (fleet is a fixture)
+from agents import TOGETHER, TRAINER, fleet, gone_soon, nothing_left  # noqa: F401 (fleet is a fixture)
 from conftest import wait_until
 from programs import children, descendants, is_alive, program
 
@@ -246,7 +246,7 @@ def test_others_are_ended_after_exit_grace(server, fleet):
 def test_frozen_node_is_lost_and_stops_when_it_thaws(server, fleet):
     """A frozen node (agent, guard and trainer) loses its place; thawed, its old trainer is ended before anything else."""
     server("--ttl", "3", "--gather", "0.3")
-    agents = [fleet.start("--nnodes=1:2") for _ in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     first = fleet.wait_world(2)
     frozen = agents[1]
     pids = [frozen.pid, *descendants(frozen.pid)]

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agents import TRAINER, fleet  # noqa: F401 (fleet is a fixture)
+from agents import TOGETHER, TRAINER, fleet  # noqa: F401 (fleet is a fixture)
 from conftest import DEADLINE, wait_until
 from programs import clean_environment, program
 
@@ -73,7 +73,7 @@ def test_no_server_is_said_at_once(server, fleet):
 
 def test_a_stop_names_who_was_lost(server, fleet):
     server(*QUICK)
-    agents = [fleet.start("--nnodes=1:2", f"--node-name=m{i}") for i in range(2)]
+    agents = [fleet.start("--nnodes=1:2", TOGETHER, f"--node-name=m{i}") for i in range(2)]
     fleet.wait_world(2)
     agents[1].send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
@@ -84,7 +84,7 @@ def test_a_stop_names_who_was_lost(server, fleet):
 
 def test_both_are_named_where_two_are_lost(server, fleet):
     server(*QUICK)
-    agents = [fleet.start("--nnodes=1:3", f"--node-name=m{i}") for i in range(3)]
+    agents = [fleet.start("--nnodes=1:3", TOGETHER, f"--node-name=m{i}") for i in range(3)]
     fleet.wait_world(3)
     for agent in agents[1:]:
         agent.send(signal.SIGSTOP)  # their trainers live: their leases end, in one turn or in two
