@@ -54,7 +54,7 @@ def story(fleet, hold):
     def start(name):
         fleet.start_agent(name, fl.EXAMPLES / "digits.py", "--steps", STEPS, "--pace", 0.02, "--hold", hold,
                           "--step-log", fleet.step_logs, "--checkpoint-dir", fleet.checkpoints,
-                          options=("--nnodes=1:4", "--preload=tensorflow,numpy,sklearn.datasets"))
+                          options=("--nnodes=1:3", "--preload=tensorflow,numpy,sklearn.datasets"))
 
     def watch(living):
         for name in living:
@@ -148,7 +148,8 @@ def main():
     try:
         hold = directory / "hold"
         hold.touch()
-        with fl.Fleet(directory, "--ttl", "3", "--gather", "2") as fleet:
+        # The first epoch has three members, however long they take to come: all of them are as many as there may be.
+        with fl.Fleet(directory, "--ttl", "3", "--gather", "20") as fleet:
             accuracy = story(fleet, hold)
         result = check(fleet, accuracy)
         keep = False

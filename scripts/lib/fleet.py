@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 from programs import ROOT, Failed, clean_environment, end_guards, program, wait_for
 
@@ -67,7 +68,9 @@ class Fleet:
                 agent.kill()  # its guard then kills the trainers
         for agent in self.agents.values():
             agent.wait()
-        end_guards(self.state)
+        end = time.monotonic() + 30
+        while end_guards(self.state) and time.monotonic() < end:  # each ends once its trainers have
+            time.sleep(0.02)
         if self.server and self.server.poll() is None:
             self.server.terminate()
             try:
@@ -92,7 +95,7 @@ class Fleet:
             if self.server.poll() is not None:
                 raise Failed(f"tfe-rdzv ended with {self.server.returncode}: {self.output(name, 'err')[-500:]}")
             return "listening on " in self.output(name)
-        wait_for("tfe-rdzv to listen", listening, 20)
+        wait_for("tfe-rdzv to listen", listening, 60)
 
     def replace_server(self):
         """SIGKILL, and a new one at once on the same state directory and port; its log is that of server2."""
