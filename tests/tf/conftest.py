@@ -11,11 +11,12 @@ import fleet as fl
 
 @pytest.fixture
 def make_fleet(tmp_path):
-    """make_fleet(*server_options): a server with its agents, ended with the test."""
+    """make_fleet(*server_options): a server with its agents, ended with the test. The first epoch has all agents that the
+    test starts, however long they take to come: a test says how many these are (the most of --nnodes)."""
     made = []
 
     def make(*options):
-        fleet = fl.Fleet(tmp_path, "--ttl", "3", "--gather", "1", *options)
+        fleet = fl.Fleet(tmp_path, "--ttl", "3", "--gather", "20", *options)
         made.append(fleet)
         return fleet.__enter__()
 

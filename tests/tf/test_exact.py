@@ -65,7 +65,7 @@ def weights(fleet):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """Two members, from the beginning to the end."""
-    with fl.Fleet(tmp_path_factory.mktemp("undisturbed"), "--ttl", "3", "--gather", "1") as fleet:
+    with fl.Fleet(tmp_path_factory.mktemp("undisturbed"), "--ttl", "3", "--gather", "20") as fleet:
         train(fleet, "ab", "2", 0)
         yield fleet
 
