@@ -50,6 +50,24 @@ class Headers:
         return sum(self._bytes[start:start + len(MAGIC)] == MAGIC for start in (0, HEADERS // 2))
 
 
+def stop(pid):
+    """SIGSTOP, and until all of its threads stand still. False: it has ended."""
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        fl.wait_for("all threads to stop", lambda: {(task / "stat").read_text().rpartition(")")[2].split()[0]
+                    for task in pathlib.Path(f"/proc/{pid}/task").iterdir()} <= set("TtZX"), PATIENCE_S, pause_s=0)
+        return True
+    except OSError:
+        return False
+
+
+def go_on(pid):
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
+
+
 class Victims:
     """The agents that there are, and the ways in which they die."""
 
@@ -75,7 +93,7 @@ class Victims:
         guard = next((pid for pid in children(agent) if parents().get(pid, (0, ""))[1] == "tfe-guard"), None)
         pids = {"trainer": [trainer], "guard": [guard] if guard else [], "agent": [agent],
                 "machine": [agent, *descendants(agent)]}[how]
-        headers = self.copying(agent) if amid_copy else None
+        headers = self.copying(agent, trainer if how == "trainer" else None) if amid_copy else None
         killed = 0
         for pid in pids:
             try:
@@ -93,8 +111,9 @@ class Victims:
             self.come()
         return name
 
-    def copying(self, agent):
-        """Returns, with its headers, when a trainer has begun to copy; None: none did in time."""
+    def copying(self, agent, trainer):
+        """Returns, with its headers, when a trainer has begun to copy; None: none did in time. trainer: it is stopped there, so
+        that it does not come to the end of its copy while this process waits for a processor."""
         end = time.monotonic() + SPIN_S
         try:
             headers = Headers(agent)
@@ -102,10 +121,13 @@ class Victims:
             return None
         while headers.whole() < 2 and time.monotonic() < end:  # the first two
             time.sleep(0.01)
-        while headers.whole() == 2:
-            if time.monotonic() > end:
-                return None
-        return headers
+        while time.monotonic() < end:
+            if headers.whole() == 2:
+                continue
+            if trainer is None or stop(trainer) and headers.whole() < 2:
+                return headers
+            go_on(trainer)
+        return None
 
 
 def train(fleet, kills=0, chance=None):
@@ -152,7 +174,7 @@ def redone(fleet):
 
 def test_whatever_is_killed_the_weights_are_those_of_an_undisturbed_training(make_fleet, tmp_path_factory):
     print(f"TFE_TEST_SEED={SEED}")
-    with fl.Fleet(tmp_path_factory.mktemp("undisturbed"), "--ttl", "3", "--gather", "1") as undisturbed:
+    with fl.Fleet(tmp_path_factory.mktemp("undisturbed"), "--ttl", "3", "--gather", "20") as undisturbed:
         train(undisturbed)
     fleet = make_fleet("--fence", "9")
     torn = train(fleet, KILLS, random.Random(SEED))
