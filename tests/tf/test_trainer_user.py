@@ -19,7 +19,7 @@ def test_nobody_trains_is_restarted_and_goes_on():
     with tempfile.TemporaryDirectory(prefix="tfe-tf-") as folder:
         os.chmod(folder, 0o755)
         script = shutil.copy(fl.EXAMPLES / "digits.py", folder)
-        fleet = fl.Fleet(folder, "--ttl", "3", "--gather", "1")
+        fleet = fl.Fleet(folder, "--ttl", "3", "--gather", "20")
         with fleet:
             for path in (fleet.step_logs, fleet.checkpoints, fleet.directory / "tmp"):
                 shutil.chown(path, "nobody")
@@ -35,6 +35,7 @@ def test_nobody_trains_is_restarted_and_goes_on():
             assert len(exact.restored(fleet)) >= 2
             for log in ("a", "b"):
                 own = [line for line in fleet.output(log, "err").splitlines() if not line.startswith("[")]
-                assert not [line for line in own if "refused" in line]  # TensorFlow's "Connection refused" is no matter
+                # TensorFlow's "Connection refused" is no matter, also where the agent repeats it.
+                assert not [line for line in own if "refused" in line.replace("Connection refused", "")]
             left = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
             assert {path.owner() for path in left if fleet.checkpoints in path.parents} == {"nobody"}
