@@ -97,7 +97,8 @@ def test_a_handler_set_before_the_strategy_saves_and_steps_are_seen(make_fleet):
     agent.send_signal(signal.SIGTERM)
     assert agent.wait(PATIENCE_S) == 143
     step = int(re.search(r"saved at (\d+)", fleet.output("a"))[1])
-    assert epochs(fleet)[0]["saved_step"] == step > 0
+    assert step > 0
+    fl.wait_for(f"step {step} in the server's books", lambda: epochs(fleet) and epochs(fleet)[0]["saved_step"] == step, 20)
     assert len(said(fleet, "checkpoint_told")) == 1 and not said(fleet, "hook_failed")
 
 
