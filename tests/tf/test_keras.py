@@ -17,7 +17,7 @@ class Fits:
         self.hold.touch()
         for name in "ab":
             fleet.start_agent(name, fl.EXAMPLES / "keras_fit.py", "--hold", self.hold, "--checkpoint-dir", fleet.checkpoints,
-                              *arguments)
+                              *arguments, options=("--nnodes=1:2",))
 
     def passes(self, name):
         return [int(number) for number in re.findall(r"\[0\] pass (\d+) of", self.fleet.output(name))]
@@ -45,8 +45,9 @@ def test_fit_goes_on_after_a_loss(make_fleet):
     assert fleet.wait_agents([kept], PATIENCE_S) == {kept: 0}
 
     assert [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()] == [(2, "start"), (1, "node_lost")]
-    # It went on where the two had been (at most one backup, 10 of 14 batches a pass, behind), not from zero.
-    assert fits.passes(lost)[-1] - 1 <= fits.passes(kept)[0] <= fits.passes(lost)[-1] + 2
+    # It went on where the two had been (at most one backup, 10 of the 15 batches of a pass, behind), not from zero. They may
+    # have been further than the killed agent could say.
+    assert fits.passes(lost)[-1] - 1 <= fits.passes(kept)[0] == fits.begins(kept)[1] // 15 + 1
     assert fits.passes(kept)[-1] == 40
     began = fits.begins(kept)
     assert began[0] == 0 and began[1] > 0
@@ -58,13 +59,13 @@ def test_a_notice_in_the_middle_of_fit_loses_no_step(make_fleet):
     """The machine of rank 0 says that it will go: the callback keeps the state in memory when the agent asks, and there the other
     goes on. Nobody waits for the disk, which gets none at all."""
     fleet = make_fleet()
-    fits = Fits(fleet, "--epochs", 40, "--save-every", 100000)
+    fits = Fits(fleet, "--epochs", 60, "--save-every", 100000)
     leader, other = fits.wait_passes(3)
     fleet.agents[leader].send_signal(signal.SIGTERM)
     assert fleet.agents[leader].wait(PATIENCE_S) == 143
     fits.finish()
     assert fleet.wait_agents([other], PATIENCE_S) == {other: 0}
-    assert fits.passes(leader)[-1] < 39 and fits.passes(other)[-1] == 40  # it left from fit(), not from the hold
+    assert fits.passes(leader)[-1] < 59 and fits.passes(other)[-1] == 60  # it left from fit(), not from the hold
 
     told = subprocess.run([fl.program("tfe-ctl"), "epochs", "default", "--json", f"--state-dir={fleet.state}"], check=True,
                           capture_output=True, text=True, timeout=30)
