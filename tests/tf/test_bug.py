@@ -10,7 +10,7 @@ def test_a_script_that_always_fails_ends_the_job(make_fleet):
     fleet = make_fleet()
     for name in "ab":
         fleet.start_agent(name, SCRIPT, options=("--nnodes=2", "--max-restarts=1"))
-    assert fleet.wait_agents("ab", 90) == {"a": 1, "b": 1}
+    assert fleet.wait_agents("ab", 240) == {"a": 1, "b": 1}
 
     for name in "ab":
         # What the agent itself says, beside what it passes on from the trainers as "[rank] text".

@@ -4,11 +4,15 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
 import fleet as fl
+
+sys.path.append(str(fl.ROOT / "tests" / "e2e"))
+from bystander import noise  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.xdist_group("demo")  # one at a time: each configures and builds the tree
 
@@ -28,24 +32,24 @@ def processes_of(directory):
     return found
 
 
-def test_demo_json(tmp_path):
+def test_demo_json(tmp_path, noise):  # noqa: F811
     result_file = tmp_path / "result.json"
     (tmp_path / "tmp").mkdir()
     demo = subprocess.run([DEMO, "--json", "result.json"], cwd=tmp_path, stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, timeout=240, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
+                          capture_output=True, timeout=600, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
     assert demo.returncode == 0, demo.stdout + demo.stderr
 
     result = json.loads(result_file.read_text())
     assert set(result) == {"accuracy", "wall_s", "epochs", "trainer_restarts"}
     assert 0.93 < result["accuracy"] <= 1
-    assert 0 < result["wall_s"] <= 2 * 60  # a minute is promised; this machine may be busy
+    assert result["wall_s"] > 0
     assert [(epoch["members"], epoch["cause"]) for epoch in result["epochs"]] == \
         [(3, "start"), (2, "node_lost"), (3, "joined")]
     numbers = [epoch["epoch"] for epoch in result["epochs"]]
     assert numbers[0] >= 1 and numbers == sorted(set(numbers))
     standstills = [epoch["standstill_ms"] for epoch in result["epochs"]]
     assert all(isinstance(ms, int) for ms in standstills) and standstills[0] == 0
-    assert all(0 < ms < 30_000 for ms in standstills[1:])
+    assert all(ms > 0 for ms in standstills[1:])
     assert result["trainer_restarts"] == 4  # two survivors, twice
 
     assert f"test accuracy {result['accuracy']:.4f}" in demo.stdout
@@ -54,6 +58,9 @@ def test_demo_json(tmp_path):
                                     str(epoch["standstill_ms"]), "ms"] for line in demo.stdout.splitlines())
     assert not list((tmp_path / "tmp").iterdir())
     assert not processes_of(tmp_path)
+    # Last, as a machine that is too busy for it skips it.
+    assert result["wall_s"] <= noise.bound(2 * 60)  # a minute is promised
+    assert max(standstills) < noise.bound(30) * 1000
 
 
 @pytest.mark.parametrize("after_s", [0.05, 0.2, 0.5, 1, 2, 4, 8, "training"])
@@ -76,7 +83,7 @@ def test_interrupted_demo_leaves_nothing(tmp_path, after_s, how):
         else:
             demo.send_signal(number)
         # Before bash has read so far that it takes signals, the signal itself ends it.
-        assert demo.wait(30) in (status, -number)
+        assert demo.wait(60) in (status, -number)
         assert time.monotonic() - began < 20
         assert not processes_of(tmp_path)
         assert not list(tmp_path.glob("tfe-demo-*"))
