@@ -31,7 +31,10 @@ def descriptors(pid):
     found, names = [], sockets(pid)
     try:
         for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-            to = os.readlink(fd)
+            try:
+                to = os.readlink(fd)
+            except OSError:
+                continue  # closed meanwhile; the others are still there
             inode = re.fullmatch(r"socket:\[(\d+)\]", to)
             found.append(names.get(inode[1], HELD) if inode else re.sub(r"[0-9a-f]{16,}|\d+", "N", to))
     except OSError:
@@ -88,6 +91,8 @@ def ports(world, used):
     found = []
     for port in sorted(used & set(open_ones)):
         pid = owner(open_ones[port])
+        if pid is None and listeners().get(port) != open_ones[port]:
+            continue  # another program's, which has closed it meanwhile
         if pid is None or world.is_ours(int(pid)):
             found.append(f"port {port} is still open")
     return found

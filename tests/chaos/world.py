@@ -254,7 +254,7 @@ class World:
                 agent.drain.wait()
         if self.server.process and self.server.process.poll() is None:
             self.server.kill()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while self.alive() and time.monotonic() < end:
             time.sleep(0.05)
             end_guards(self.mark)  # one that still has to kill takes it in when it has
