@@ -126,11 +126,12 @@ class Run:
         else:
             self.end_a_trainer()
 
-    def churn(self, seconds):
+    def churn(self, seconds, kills):
+        """So long, and on a slow machine up to three times that, until there were so many kills."""
         end = time.monotonic() + seconds
+        latest = end + 2 * seconds
         next_kill = next_change = time.monotonic() + 3
-        while time.monotonic() < end:
-            now = time.monotonic()
+        while (now := time.monotonic()) < end or (self.kills < kills and now < latest):
             if self.server.is_gone():
                 self.kills += 1
                 self.kills_in_write += 1
@@ -166,7 +167,7 @@ class Run:
             process.wait()
         if self.server.process is not None and self.server.process.poll() is None:
             self.server.kill()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while time.monotonic() < end and (any(self.is_ours(t.pid) for t in self.trainers()) or end_guards(self.folder)):
             time.sleep(0.05)
         left = [t.pid for t in self.trainers() if self.is_ours(t.pid)]
@@ -228,7 +229,7 @@ def main():
         run.start_server()
         for _ in range(AGENTS):
             run.start_agent()
-        run.churn(a.seconds)
+        run.churn(a.seconds, a.kills)
         trains = run.calm()
     finally:
         left = run.end()
