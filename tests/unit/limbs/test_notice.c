@@ -231,6 +231,7 @@ TEST_IN(file, with_anything_else_in_it_is_a_warning_without_a_time)
     watch_file();
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         put(texts[i]);
+        watch_until(&watch, watch.told);
         watch_for(&watch, 40);
     }
     assert_int_equal(watch.told, 1);

@@ -164,9 +164,13 @@ TEST(probe, addresses_of_neighbours_and_groups_are_not_tried)
     struct scene s;
     scene_init(&s, 1);
     for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
-        int64_t began = rig_ms();
-        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
-        assert_true(rig_ms() - began < PROBER_MS / 2);
+        int64_t shortest = PROBER_MS;
+        for (int turn = 0; turn < 20 && shortest >= PROBER_MS / 2; turn++) { /* a busy machine */
+            int64_t began = rig_ms();
+            assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
+            shortest = rig_ms() - began < shortest ? rig_ms() - began : shortest;
+        }
+        assert_in_range(shortest, 0, PROBER_MS / 2 - 1);
     }
     scene_done(&s);
 }
