@@ -94,6 +94,14 @@ class World:
                     found[int(entry)] = (int(parent), head.partition("(")[2])
         return found
 
+    def stat(self, pid):
+        """(pid, name, state); None: it has ended."""
+        try:
+            head, _, tail = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        except OSError:
+            return None
+        return pid, head.partition("(")[2], tail.split()[0]
+
     def parts(self, agent):
         """(guard or None, trainers, standbys) of an agent."""
         table = self.table()
@@ -153,8 +161,17 @@ class World:
         return guard is not None and self.signal(guard, signal.SIGKILL)
 
     def kill_standby(self, agent, *_):
-        _, _, standbys = self.parts(agent)
-        return bool(standbys) and self.signal(standbys[0], signal.SIGKILL)
+        """Which is one yet: it may become a trainer while we look, and nobody may say then that we had not killed it."""
+        for pid in self.parts(agent)[2]:
+            if pid in self.frozen or not self.signal(pid, signal.SIGSTOP):
+                continue
+            end = time.monotonic() + 5
+            while (fields := self.stat(pid)) and fields[2] not in "TtZX" and time.monotonic() < end:
+                time.sleep(0.001)
+            if fields and fields[1] == "tfe-standby":
+                return self.signal(pid, signal.SIGKILL)
+            self.signal(pid, signal.SIGCONT)
+        return False
 
     def freeze(self, agent, which, length):
         """A whole machine, or one of its processes, for up to 8 s: the lease is 3 s. One at a time."""
