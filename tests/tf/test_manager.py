@@ -221,12 +221,31 @@ def disk_of(fleet, names, number):
                 for step in re.findall(rf"from step {begun}, disk \S+-(\d+), ", fleet.output(name)))
 
 
+def remembered(agent):
+    """The newest step in an agent's memory, looked at from outside; 0: none."""
+    newest = 0
+    for file in pathlib.Path(f"/proc/{agent.pid}/fd").glob("*"):
+        try:
+            if "tfe-state" not in os.readlink(file):
+                continue
+            headers = file.read_bytes()[:_state.HEADERS]
+        except OSError:
+            continue
+        for at in (0, _state.HEADERS // 2):
+            magic, _, _, _, step, _ = _state.FIELDS.unpack_from(headers, at)
+            newest = max(newest, step if magic == _state.MAGIC else 0)
+    return newest
+
+
 def test_machines_that_are_lost_and_that_leave_cost_no_work_since_the_disks(make_fleet):
     """The script knows TensorFlow's manager only; the disk has every hundredth step."""
     fleet = make_fleet()
     for name in "abc":
         fleet.start_agent(name, SCRIPT, fleet.checkpoints, STEPS, INTERVAL, options=("--nnodes=1:3", "--preempt-grace=60s"))
     fl.wait_for("step 140", lambda: highest(fleet, "abc") >= 140, PATIENCE_S)
+    # Where a copy takes long it is made seldom, and may not have been since the disk's.
+    fl.wait_for("a snapshot that is newer than the disk's", lambda: min(remembered(fleet.agents[name]) for name in "bc") >
+                int(tfe.newest_checkpoint(fleet.checkpoints).rpartition("-")[2]), PATIENCE_S)
     killed, at = highest(fleet, "abc"), time.monotonic()
     fleet.agents["a"].send_signal(signal.SIGKILL)
     fl.wait_for("another epoch", lambda: len(begins(fleet, "bc")) == 2, PATIENCE_S)
