@@ -186,11 +186,11 @@ def main():
             missed.append(f"less than {100 * least:.0f} % of the time was useful")
         if redone > most:
             missed.append(f"more than {100 * most:.1f} % of the time was work that had been done before")
-        if lost.get("preempted", (0, 0, 0))[2]:
-            missed.append("warned of, and work was lost all the same")
         if missed and is_loose and (slowdown := max(before, busy.slowdown())) > busy.BUSY:
             print(f"NOT JUDGED churn: others make this machine {slowdown:.1f} times as slow: {'; '.join(missed)}")
             missed = []
+        if lost.get("preempted", (0, 0, 0))[2]:
+            missed.append("warned of, and work was lost all the same")
     print(*missed, sep="\n", end="\n" if missed else "")
     return 3 if missed else 0
 
