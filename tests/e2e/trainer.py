@@ -56,9 +56,9 @@ def main():
             time.sleep(3600)
         os._exit(0)
     print(f"trainer of epoch {epoch} {a.say}".rstrip(), flush=True)
-    write("start")
     if a.say:
         print(a.say, file=sys.stderr, flush=True)
+    write("start")  # last: whoever reads it may kill this process at once
     if a.signal:
         os.kill(os.getpid(), a.signal)
     if a.exit is not None:
