@@ -46,8 +46,9 @@ def start_three(fleet, job, wait):
 
 
 def leader_listened_in_time(s, job):
-    """Whether the server knew of it before it would have started the others anyway."""
-    told = wait_until(lambda: [e["ms"] for e in s.events("node_listening") if e["job"] == job], what="that it listens")
+    """Whether the server knew of it before it would have started the others anyway. Of one that was late it may hear only
+    now: agents look for it, in ever longer steps."""
+    told = wait_until(lambda: [e["ms"] for e in s.events("node_listening") if e["job"] == job], what="the word of who listens")
     return min(told) < HOLD_S * 1000
 
 
