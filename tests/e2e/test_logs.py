@@ -186,8 +186,9 @@ while not os.path.exists({str(over)!r}):
     os.close(writer)
 
     def events(name):
-        lines = (fleet.folder / "log").read_text().splitlines()
-        return [event for event in map(json.loads, lines) if event["event"] == name]
+        lines = (fleet.folder / "log").read_text().splitlines(keepends=True)
+        whole = (json.loads(line) for line in lines if line.endswith("\n"))  # the last one may still be on its way
+        return [event for event in whole if event["event"] == name]
     try:
         first, = wait_until(lambda: events("output_not_taken"), what="the word that lines are lost")
         assert first["stream"] == "stdout" and first["lost_lines"] > 0 and first["level"] == "warn"
