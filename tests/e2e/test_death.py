@@ -52,7 +52,8 @@ def test_a_spare_takes_over_from_a_killed_agent_at_once(server, fleet, job, nois
     epoch = fleet.wait_world(1)
     spare = fleet.start("--nnodes=1:1", f"--job={job}", trainer=["--fork", "--double-fork"])
     wait_until(lambda: len(s.events("node_ready")) == 2, what="a spare")
-    ran = {line.get("child", line["pid"]) for line in fleet.lines()}
+    ran = wait_until(lambda: len(found := {line.get("child", line["pid"]) for line in fleet.lines()}) == 3 and found,
+                     what="the trainer and its two children")
     _, began = kill(first)
     fleet.wait_world(1, above=epoch)
     assert time.time() - began < noise.bound(SOON_S)
