@@ -130,7 +130,7 @@ def test_wrong_token_is_77_and_reveals_nothing(server, tmp_path, ctl):
         done = ctl("status", "--rdzv-endpoint", s.endpoint, "--token", other.token("observer"))
     assert done.returncode == 77
     assert done.stdout == "" and "secret-job" not in done.stderr and "n1" not in done.stderr
-    ends = s.events("session_ended")
+    ends = wait_until(lambda: s.events("session_ended"), what="the server's word of it")
     assert len(ends) == 1 and ends[0]["end"] == "unauthorised"
 
 
