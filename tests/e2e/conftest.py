@@ -4,6 +4,7 @@ starts outlives it."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,31 @@ def status(ctl):
         return json.loads(done.stdout)["jobs"]
 
     return jobs
+
+
+@pytest.fixture
+def health(ctl):
+    """What `tfe-ctl status --json` says of the server's health, but for "late": half a second in which a busy machine stood
+    still is told for a minute, whatever a test is about."""
+
+    def rows():
+        done = ctl("status", "--json")
+        assert done.returncode == 0, done.stderr
+        return [row for row in json.loads(done.stdout)["health"] if row["what"] != "late"]
+
+    return rows
+
+
+@pytest.fixture
+def shown(ctl):
+    """What `tfe-ctl status …` shows to people, but for the same."""
+
+    def text(*arguments):
+        done = ctl("status", *arguments)
+        assert done.returncode == 0, done.stderr
+        return re.sub(r"^server: the server came late .*\n\n?", "", done.stdout, flags=re.M)
+
+    return text
 
 
 @pytest.fixture

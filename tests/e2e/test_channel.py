@@ -61,13 +61,13 @@ def test_growth_comes_at_a_checkpoint_that_the_script_was_asked_for(server, flee
     fleet.order("exit 0")
 
 
-def test_what_memory_keeps_is_shown_and_is_not_done_again(server, fleet, ctl, status):
+def test_what_memory_keeps_is_shown_and_is_not_done_again(server, fleet, ctl, status, shown):
     server(*CALM)
     start(fleet, talker=["--keeps"])
     fleet.wait_world(1)
     node = wait_until(lambda: (node := status()[0]["nodes"][0]) and (node["kept_step"] or 0) > 20 and node, what="what is kept")
     assert (node["memory_bytes"], node["kept_epoch"]) == (8192, 1)
-    heads, row = ctl("status").stdout.splitlines()[1:3]
+    heads, row = shown().splitlines()[1:3]
     assert heads.split()[-2:] == ["KEPT", "MEMORY"] and row.split()[-2:] == ["1", "MiB"]
     os.kill(node["trainer_pids"][0], signal.SIGKILL)
 
