@@ -10,8 +10,9 @@ import threading
 import time
 
 import pytest
+from bystander import noise  # noqa: F401 (a fixture)
 from conftest import DEADLINE, wait_until
-from raw_client import LIMIT_REACHED, NO_SUCH_JOB, Closed, Handshake, RawClient, Token, encode
+from raw_client import LIMIT_REACHED, NO_SUCH_JOB, Closed, Handshake, RawClient, Token, encode, node_id
 
 IP_BIND_ADDRESS_NO_PORT = 24
 RESET, ENDED, OPEN = "reset", "ended", "open"
@@ -98,7 +99,7 @@ def test_strangers_of_one_address_keep_nobody_out(server, ctl, strangers, addres
             time.sleep(0.5)
     assert sorted(waits)[len(waits) // 2] < 0.5, waits
     assert not s.events("accepting_paused")
-    assert not [e for e in s.events("node_lost") if e["node"] == "n1"]
+    assert not [e for e in s.events("node_lost") if e["node"] == node_id("n1")]
 
 
 def test_strangers_of_many_addresses_keep_nobody_out(server, ctl, strangers):
@@ -242,6 +243,8 @@ def test_who_has_a_token_and_never_joins_keeps_nobody_out(server, ctl, says):
                 held.append(RawClient(s.port, s.token("agent"), timeout=3))
                 if says:
                     held[-1].sock.sendall(held[-1].frame(says))
+                if len(held) > 400:  # more than the server may have; this process has an end of them, too
+                    held[-400].sock.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
@@ -272,7 +275,7 @@ class Talker(threading.Thread):
 
     def run(self):
         while not self.over.is_set():
-            with contextlib.suppress(Closed, ConnectionError), RawClient(self.server.port, self.server.token("agent")) as member:
+            with contextlib.suppress(Closed, OSError), RawClient(self.server.port, self.server.token("agent")) as member:
                 member.join("talker", job="loud", nodes=(1, 2))
                 while not self.over.is_set():
                     notices = [encode({1: 2}), encode({1: 2, 3: 1})]
@@ -282,7 +285,7 @@ class Talker(threading.Thread):
                         self.refused += member.receive()[0] == "REFUSED"
 
 
-def test_a_member_that_talks_without_end_delays_nobody_and_fills_no_disk(server):
+def test_a_member_that_talks_without_end_delays_nobody_and_fills_no_disk(server, noise):
     s = server("--ttl", "3s", "--log-level", "info")
     talker = Talker(s)
     talker.start()
@@ -302,7 +305,7 @@ def test_a_member_that_talks_without_end_delays_nobody_and_fills_no_disk(server)
         talker.over.set()
         talker.join()
     assert talker.said > 1000 and talker.refused > 0
-    assert slowest < 1
+    assert slowest < noise.bound(1)
     assert rate < 8 * 1024, rate
 
 

@@ -16,6 +16,7 @@ import time
 import hostile
 import pytest
 from agents import fleet  # noqa: F401 (a fixture)
+from bystander import noise  # noqa: F401 (a fixture)
 from conftest import DEADLINE, wait_until
 from hostile import GOES_ON, GONE, answer_to, join
 from programs import is_alive, program
@@ -167,7 +168,7 @@ def say_all(h, rows, wrong, **how):
                 member = None
 
 
-def test_whatever_a_member_says_it_hurts_only_itself(honest, ctl):
+def test_whatever_a_member_says_it_hurts_only_itself(honest, ctl, noise):
     h = honest()
     wrong = []
     spare = {"name": "spare", "job": "honest"}
@@ -235,7 +236,7 @@ def test_whatever_a_member_says_it_hurts_only_itself(honest, ctl):
             shown = ctl(*question)
             assert shown.returncode == 0 and hostile.is_plain((shown.stdout + shown.stderr).encode()), shown
         h.check("lives")
-        assert pulse.since(mark, 1) < 1.5, "half of a lease"
+        assert pulse.since(mark, 1) < noise.bound(1.5), "half of a lease"
     assert not wrong, "\n".join(map(str, wrong))
     h.check_bounds(log_bytes=1 << 20)
     h.restart_and_finish()
@@ -258,7 +259,7 @@ def flood(server, kind, seconds, number=0):
         process.wait()
 
 
-def test_one_member_at_full_rate_makes_no_other_job_late(server):
+def test_one_member_at_full_rate_makes_no_other_job_late(server, noise):
     """Beside its own floor, in the same run: what a busy machine costs is in both."""
     s = server(*QUICK)
     with Pulse(s, pause_s=0.002) as pulse:
@@ -274,11 +275,11 @@ def test_one_member_at_full_rate_makes_no_other_job_late(server):
                 late[kind] = pulse.since(mark)
             assert said[0] > 20, (kind, said)
     print(floors, late)
-    assert max(late.values()) < max(0.3 if IS_SANITIZED else 0.1, 10 * max(floors.values())), (floors, late)
+    assert max(late.values()) < max(noise.bound(0.3 if IS_SANITIZED else 0.1), 10 * max(floors.values())), (floors, late)
 
 
 @pytest.mark.heavy
-def test_all_floods_at_once_beside_an_honest_job(honest):
+def test_all_floods_at_once_beside_an_honest_job(honest, noise):
     h = honest()
     with Pulse(h.s) as pulse, contextlib.ExitStack() as floods:
         mark = pulse.mark()
@@ -294,18 +295,18 @@ def test_all_floods_at_once_beside_an_honest_job(honest):
     took = time.monotonic() - h.began
     print(said, "worst", worst, "log", h.s.log.stat().st_size, "KiB", h.rss, rss_kib(h.s), "s", took)
     assert all(count[0] > 20 for count in said.values()), said
-    assert worst < 1.5, "half of a lease"
+    assert worst < noise.bound(1.5), "half of a lease"
     h.check_bounds(log_bytes=64 * 1024 * took)
     h.restart_and_finish()
 
 
 @pytest.mark.heavy
-def test_thousands_of_jobs_leave_room_for_an_honest_one(honest, status):
+def test_thousands_of_jobs_leave_room_for_an_honest_one(honest, status, noise):
     h = honest("--max-jobs-per-token", "3000")
     opened = 0
     with Pulse(h.s) as pulse:
         mark = pulse.mark()
-        while opened < 3500 and time.monotonic() - h.began < 60:
+        while opened < 3500 and time.monotonic() - h.began < 240:  # a slow machine needs that
             with flood(h.s, "jobs", 3, opened) as one, flood(h.s, "jobs", 3, f"{opened}.") as two:
                 pass
             opened += one[0] + two[0]
@@ -315,8 +316,8 @@ def test_thousands_of_jobs_leave_room_for_an_honest_one(honest, status):
         def welcomed():
             with h.client() as member:
                 return member.join("late", job="late")[0] == "WELCOME"
-        wait_until(welcomed, deadline=4, what="a place")  # those that hold theirs do so for a lease
-        assert pulse.since(mark, 1) < 1.5, "half of a lease"
+        wait_until(welcomed, deadline=3 + noise.bound(1), what="a place")  # those that hold theirs do so for a lease
+        assert pulse.since(mark, 1) < noise.bound(1.5), "half of a lease"
     print(opened, "jobs, log", h.s.log.stat().st_size, "KiB", h.rss, rss_kib(h.s), "worst", pulse.since(mark, 1))
     assert len(status()) <= 3000
     h.check_bounds(log_bytes=1024 * opened, memory_kib=MEMORY_KIB + 3000 * 16)
