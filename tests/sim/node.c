@@ -95,12 +95,12 @@ uint32_t node_find_process(const struct world *w, const char *id)
     uint32_t newest = NAMES_NONE;
     for (uint32_t node = first_of_id(w, id); node < w->n_nodes;
          node = following_of_id(w, id, node)) {
-        const struct node *n = &w->nodes[node];
-        if (n->agent && (newest == NAMES_NONE || n->heard > w->nodes[newest].heard)) {
+        uint64_t heard = w->nodes[node].heard;
+        if (heard > (newest == NAMES_NONE ? 0 : w->nodes[newest].heard)) {
             newest = node;
         }
     }
-    return newest;
+    return newest != NAMES_NONE && w->nodes[newest].agent ? newest : NAMES_NONE;
 }
 
 void node_heard(struct world *w, uint32_t node)

@@ -103,8 +103,9 @@ void nodes_free(struct world *w);
 void node_name(struct world *w, uint32_t node, const char *name);
 /* NAMES_NONE: no such machine. */
 uint32_t node_find(const struct world *w, const char *name);
-/* The machine on which the process with this node id runs at present; of several the one that the
- * server heard of last (node_heard). */
+/* The machine on which the process with this node id runs that the server heard of last
+ * (node_heard): what it says of the id is about that one. NAMES_NONE: that has ended, or it has
+ * heard of none. */
 uint32_t node_find_process(const struct world *w, const char *id);
 
 /* Starts an agent of the job; id NULL makes one. Nothing happens where one runs; while trainers of
