@@ -16,16 +16,21 @@ static int64_t held_ms(uint32_t told_ms)
     return (int64_t)told_ms * 1106 / 1000 + 50;
 }
 
-uint32_t lease_wanted_ms(const struct rdzv *r)
+static uint32_t wanted_ms(const struct rdzv *r, uint32_t n_leases)
 {
     uint64_t base = r->config.ttl_ms;
-    uint64_t need = (uint64_t)r->n_leases * LEASE_RENEWALS * 1000 / r->config.renew_rate;
+    uint64_t need = (uint64_t)n_leases * LEASE_RENEWALS * 1000 / r->config.renew_rate;
     if (need <= base) {
         return (uint32_t)base;
     }
     uint64_t step = (base + 1) / 2; /* in steps, so that not every JOIN has to be written */
     uint64_t wanted = (need + step - 1) / step * step;
     return wanted < MSG_DURATION_MAX_MS / 3 ? (uint32_t)wanted : MSG_DURATION_MAX_MS / 3;
+}
+
+uint32_t lease_wanted_ms(const struct rdzv *r)
+{
+    return wanted_ms(r, r->n_leases);
 }
 
 uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job)
@@ -47,6 +52,11 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
         fence = n_members > 1 ? FENCE_MS : FENCE_ALONE_MS;
     }
     return fence < 3 * ttl_ms ? 3 * ttl_ms : fence;
+}
+
+uint32_t lease_longest_fence_ms(const struct rdzv *r)
+{
+    return lease_fence_ms(r, 2, wanted_ms(r, r->config.max_nodes)); /* more leases are not given */
 }
 
 struct lease_terms lease_terms(const struct rdzv *r, const struct node *node)

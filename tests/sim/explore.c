@@ -161,6 +161,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         /* Leases that grow longer when there are many, be it of machines that are gone. */
         config.renew_rate = n * 3000 / config.ttl_ms / ONE_OF(x, 1, 2) + 1;
         ttl_max = TTL_GROWS * config.ttl_ms;
+        config.max_nodes = ttl_max / 1000 * config.renew_rate / 3; /* more would be longer */
     }
     uint32_t fence_max = config.fence_ms < 3 * ttl_max ? 3 * ttl_max : config.fence_ms;
     server_new(w, &config);

@@ -18,7 +18,7 @@
 #define SWITCH_MS 2500
 /* More than two fences: until one has passed, a member may say that it runs a later epoch than the
  * record's, and then until its own has passed. */
-#define UNKNOWN_MS 200000
+#define UNKNOWN_MS 900000
 /* What is told so long before can be answered by a plan; so long before the end it is done. */
 #define NOTICE_MS 15000
 #define DEADLINE_MS 500

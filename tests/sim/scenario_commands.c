@@ -94,6 +94,7 @@ static int set_config(struct world *w, struct words *words)
              set_ms(words, "grow_wait", &c->wishes.grow_wait_ms) |
              set_ms(words, "exit_grace", &c->exit_grace_ms) |
              set_u32(words, "renew_rate", &c->renew_rate) |
+             set_u32(words, "max_nodes", &c->max_nodes) |
              set_u32(words, "max_restarts", &c->wishes.max_restarts) |
              set_u32(words, "wire", &wire) | set_u32(words, "deaths", &deaths);
     w->options.wire = wire != 0;

@@ -267,21 +267,29 @@ TEST(next_epoch, of_a_restarted_server_keeps_the_longer_times_that_its_agents_we
     world_free(w);
 }
 
-/* A server has come back to a record of epoch 1, which a and b were in, and c is ready. */
-static struct world *a_rolled_back_world(void)
+/* A server has come back to a record of epoch 1, which a and b were in, and c is ready. The record
+ * says that fences may be so long; 0: as they were. */
+static struct world *a_rolled_back_world_of(const struct rdzv_config *config, uint32_t fence_ms)
 {
     struct disk disk;
-    struct world *w = a_world(1, 3);
+    struct world *w = world_new(config, 1, 3);
     w->disk = &disk;
     come(w, 2);
     pass(w, 3000);
-    struct world *next = a_world(1, 3);
+    disk.record.fence_ms = fence_ms ? fence_ms : disk.record.fence_ms;
+    struct world *next = world_new(config, 1, 3);
     assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
     world_free(w);
     next->deadline = next->now;
     join(next, 2, "c");
     ready(next, 2, 2);
     return next;
+}
+
+static struct world *a_rolled_back_world(void)
+{
+    struct rdzv_config config = usual_config();
+    return a_rolled_back_world_of(&config, 0);
 }
 
 /* The node says that it runs this epoch. */
@@ -306,6 +314,42 @@ TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_what_its_record_does_n
     assert_not_saw(w, "START");
     pass(w, 1);
     assert_saw(w, "START epoch=5");
+    world_free(w);
+}
+
+/* It waited for the fence of its record, and what the lost ones had granted, to more leases, was
+ * longer. */
+TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_the_longest_fence_that_it_may_grant)
+{
+    struct rdzv_config config = usual_config();
+    config.fence_ms = 30000;
+    config.renew_rate = 1;
+    config.max_nodes = 8; /* leases of 25 s */
+    struct world *w = a_rolled_back_world_of(&config, 0);
+    runs(w, 0, "a", 4);
+    cut(w, 0);
+    ready(w, 2, 5);
+    pass(w, 83000 - 1); /* 75 s on its clock */
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "2:START epoch=5");
+    world_free(w);
+}
+
+TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_a_fence_that_only_its_record_has)
+{
+    struct rdzv_config config = usual_config();
+    struct world *w = a_rolled_back_world_of(&config, 2 * 300000); /* the setting was longer */
+    w->join.highest_epoch = 1;
+    join(w, 1, "b"); /* nothing of the record's epoch runs there */
+    goodbye(w, 1);
+    runs(w, 0, "d", 4);
+    cut(w, 0);
+    ready(w, 2, 5);
+    pass(w, 663650 - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "2:START epoch=5");
     world_free(w);
 }
 

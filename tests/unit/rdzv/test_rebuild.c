@@ -319,6 +319,38 @@ TEST(lost_disk, a_minority_that_has_ended_waits_for_the_fence)
     world_free(w);
 }
 
+/* It was passed over: an epoch of one node is fenced sooner than what may have come after it. */
+TEST(lost_disk, a_single_node_that_has_ended_waits_for_the_fence_of_many)
+{
+    struct msg_exited stopped = {.epoch = 5, .stopped = true};
+    struct world *w = a_world(1, 1);
+    reports_end(w, 0, 5, 1, &stopped);
+    ready(w, 0, 6);
+    pass(w, FENCE_HELD_MS - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "0:START epoch=6 rank=0 world=1");
+    world_free(w);
+}
+
+/* There may have been more leases, which are longer then, and their fences with them. */
+TEST(lost_disk, a_minority_waits_for_the_longest_fence_that_the_server_may_grant)
+{
+    struct rdzv_config config = usual_config();
+    config.fence_ms = 30000;
+    config.renew_rate = 1;
+    config.max_nodes = 8; /* leases of 25 s */
+    struct world *w = world_new(&config, 1, 3);
+    reports(w, 0, 5, 3);
+    pass(w, TTL_HELD_MS);
+    stopped_and_ready(w, 0, 5);
+    pass(w, 83000 - 1); /* 75 s on its clock */
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "0:START epoch=6 rank=0 world=1");
+    world_free(w);
+}
+
 TEST(lost_disk, who_listened_can_be_proven_dead_later)
 {
     struct world *w = a_world(1, 2);
