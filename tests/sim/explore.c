@@ -190,9 +190,6 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         open_job(x, g);
     }
     faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), job_for);
-    if (wish->roll_back) {
-        faults_roll_back(w);
-    }
     /* Twice the longest fence, two switches that somebody is left out of, a gather window, the
      * graces of node and server, heartbeats missed, the trainers' own slowness, and growth that
      * keeps its distance from the last. */
@@ -320,11 +317,10 @@ static void report(struct explore *x, const struct explore_wish *wish)
            (unsigned long long)wish->seed, (unsigned long long)w->events,
            (long long)(w->now / 1000), (long long)(w->now % 1000), check_failed_rule(w->check),
            check_failed_text(w->check));
-    printf(
-        "replay: sim_explore --seed %llu --agents %u --events %llu%s%s%s --until %llu --verbose\n",
-        (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
-        wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
-        wish->roll_back ? " --roll-back" : "", (unsigned long long)w->events + 1);
+    printf("replay: sim_explore --seed %llu --agents %u --events %llu%s%s --until %llu --verbose\n",
+           (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
+           wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
+           (unsigned long long)w->events + 1);
 }
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)

@@ -12,8 +12,7 @@ struct explore_wish {
     uint64_t events;
     uint64_t until; /* stop at this event; 0: not */
     bool wire;
-    bool one_job;   /* of all agents, however many */
-    bool roll_back; /* the server's disk is rolled back, too */
+    bool one_job; /* of all agents, however many */
     bool verbose;
     bool quiet; /* print nothing of a violation */
 };

@@ -24,7 +24,7 @@ struct faults {
     size_t only;   /* of kinds; KINDS: all */
     uint32_t left; /* faults of this stretch */
     bool on;
-    bool rolls_back; /* in some worlds the server's disk; elsewhere nothing is drawn for it */
+    bool rolls_back; /* the server's disk */
     faults_job_fn *job_for;
 };
 
@@ -575,13 +575,9 @@ struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, faul
     rng_init(&f->rng, seed);
     f->mean_ms = mean_ms;
     f->job_for = job_for;
+    f->rolls_back = world_draw(w, 0, 0, 13) % 4 == 0;
     w->faults = f;
     return f;
-}
-
-void faults_roll_back(struct world *w)
-{
-    w->faults->rolls_back = world_draw(w, 0, 0, 13) % 4 == 0;
 }
 
 void faults_free(struct world *w)

@@ -10,10 +10,9 @@
 /* How the explorer finds the job for an agent that starts on a machine. */
 typedef uint32_t faults_job_fn(struct world *w, uint32_t node);
 
-/* mean_ms between two faults. Nothing happens before faults_begin. */
+/* mean_ms between two faults. Nothing happens before faults_begin. In a quarter of all worlds one
+ * of the faults is that the server's disk is rolled back. */
 struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, faults_job_fn *job_for);
-/* In a quarter of all worlds one of the faults is that the server's disk is rolled back. */
-void faults_roll_back(struct world *w);
 void faults_free(struct world *w);
 void faults_begin(struct world *w);
 /* No more faults; what is frozen, cut, stalled or down is whole again at once. */

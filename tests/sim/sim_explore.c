@@ -10,12 +10,10 @@
 
 static const char usage[] =
     "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire] [--one-job]\n"
-    "                   [--roll-back]\n"
     "                   [--count SEEDS | --seconds S] [--seeds FILE] [--first RULE]\n"
     "                   [--verbose | --quiet]\n"
     "       sim_explore --rules\n"
     "  --agents 0    as many as the seed says (the default)\n"
-    "  --roll-back   a quarter of the worlds roll the server's disk back, too\n"
     "  --count C     seeds N … N+C-1; --seconds S: seeds from N on for so long\n"
     "  --seeds FILE  lines `SEED AGENTS EVENTS [wire] [# why]`: these instead\n"
     "  --first RULE  no further than to the first violation of this rule\n";
@@ -125,8 +123,6 @@ static int parse(int argc, char **argv, struct wish *ret)
             ret->one.wire = true;
         } else if (strcmp(name, "--one-job") == 0) {
             ret->one.one_job = true;
-        } else if (strcmp(name, "--roll-back") == 0) {
-            ret->one.roll_back = true;
         } else if (strcmp(name, "--verbose") == 0) {
             ret->one.verbose = true;
         } else if (strcmp(name, "--quiet") == 0) {
