@@ -13,6 +13,8 @@ from conftest import wait_until
 from programs import clean_environment, is_alive, program
 
 CALM = ("--gather", "0.3")
+# The first epoch has all who start together, and begins as soon as they are ready: growth takes its time.
+TOGETHER = ("--gather", "5")
 
 
 def pids(fleet, epoch=None):
@@ -117,7 +119,7 @@ def test_a_node_that_is_lost_meanwhile_is_noticed(server, fleet, status):
 def test_a_member_of_an_adopted_epoch_is_proven_dead(server, fleet):
     """Its peers find its trainers' ports closed, long before its lease ends: both what is known of its address and
     that its trainers listen outlive the server."""
-    options = (*CALM, "--ttl", "60")
+    options = (*TOGETHER, "--ttl", "60")
     s = server(*options)
     agents = [fleet.start("--nnodes=1:3", TOGETHER, trainer=["--listen"]) for _ in range(3)]
     epoch = fleet.wait_world(3)
@@ -137,21 +139,21 @@ def test_an_operators_drain_outlives_the_server(server, fleet, ctl):
     agents = [fleet.start("--nnodes=1:3", TOGETHER, f"--node-name=n{i}") for i in range(3)]
     epoch = fleet.wait_world(3)
     assert ctl("drain", "n1", "--in", "10m").returncode == 0
-    wait_until(lambda: drained(s.state_dir) == ["n1"], what="the order on the disk")
+    wait_until(lambda: on_disk(s.state_dir, "SELECT name FROM members WHERE drained") == ["n1"], what="the order on the disk")
     s = restart(server, s, *CALM)
     fleet.wait_world(2, above=epoch)
     assert agents[1].wait() == 0 and "drained" in agents[1].stderr()
     finish(fleet, [agents[0], agents[2]])
 
 
-def drained(state_dir):
-    """Labels of the members that are on the disk as drained; read from a copy, the server holds its own file."""
+def on_disk(state_dir, question):
+    """A column of what the server has written; read from a copy, the server holds its own file."""
     copy = state_dir / "copy.db"
     for end in ("", "-wal"):
         (state_dir / f"copy.db{end}").write_bytes((state_dir / f"rdzv.db{end}").read_bytes())
     db = sqlite3.connect(copy)
     try:
-        return [name for name, in db.execute("SELECT name FROM members WHERE drained")]
+        return [value for value, in db.execute(question)]
     finally:
         db.close()
         for path in state_dir.glob("copy.db*"):
@@ -182,7 +184,7 @@ def started(fleet):
 
 
 def test_a_server_that_lost_its_disk_takes_the_job_over_from_its_agents(server, fleet, state_dir, status):
-    s = server(*CALM)
+    s = server(*TOGETHER)
     agents = [fleet.start("--nnodes=2:3") for _ in range(3)]
     epoch = fleet.wait_world(3)
     before = pids(fleet)
@@ -193,7 +195,7 @@ def test_a_server_that_lost_its_disk_takes_the_job_over_from_its_agents(server, 
         path.unlink()
     s = server(*CALM, port=s.port)
     wait_until(lambda: s.events("rebuilt"), what="the epoch to be adopted")
-    assert connected(status, 3)
+    wait_until(lambda: connected(status, 3), what="everybody's return")
     assert s.events("rebuilt")[0]["members"] == 3
     assert fleet.last_epoch() == epoch and pids(fleet) == before and all(is_alive(pid) for pid in before)
     agents[0].send(signal.SIGTERM)
