@@ -21,6 +21,7 @@ class Metadata:
         self.token, self.tokens = "token-0", 0
         self.preempted, self.maintenance = "FALSE", "NONE"  # GCE
         self.events, self.acknowledged = [], []  # Azure
+        self.on_acknowledged = lambda: None
         self.failure = None
         self.spoilt = collections.Counter()  # questions that each failure has met; of "refused" only those that waited
         self.asked = []
@@ -178,6 +179,7 @@ def handler_for(metadata):
             elif path == "/metadata/instance":
                 self.answer(200, json.dumps({"compute": {"name": "vm-1", "vmId": "0"}}))
             elif path == "/metadata/scheduledevents" and self.command == "POST":
+                metadata.on_acknowledged()
                 metadata.acknowledged += [r["EventId"] for r in json.loads(body)["StartRequests"]]
                 self.answer(200, "")
             elif path == "/metadata/scheduledevents":

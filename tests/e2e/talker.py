@@ -81,8 +81,8 @@ def main():
         is_warned = a.watch and os.path.exists(os.environ["TFE_PREEMPT_FILE"])
         if a.saves:
             if rank == 0 and (step == 1 or is_warned if a.watch else step % 10 == 0):
+                write("checkpoint", step=step, answers=0, warned=is_warned)  # once it is seen this process may be ended
                 save_as_tensorflow(a.saves, step)
-                write("checkpoint", step=step, answers=0, warned=is_warned)
             while is_warned:
                 time.sleep(1)
         else:

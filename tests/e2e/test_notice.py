@@ -17,7 +17,7 @@ from programs import is_alive
 from test_operator import agent_at
 
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
-QUICK = ("--ttl", "5", "--gather", "0.3")
+QUICK = ("--gather", "0.3")
 CLOUDS = ("aws", "gce", "azure")
 
 
@@ -127,7 +127,7 @@ def test_sigterm_while_the_server_is_away_is_told_when_it_is_back(server, fleet,
     warn("SIGTERM", leaver)
     wait_until(lambda: "event=draining" in leaver.stderr(), what="the agent's hearing of it")
     done = steps(leaver)
-    wait_until(lambda: steps(leaver) >= done + 20, what="steps that are taken in spite of it")
+    wait_until(lambda: steps(leaver) >= done + 8, what="steps that are taken in spite of it")
     assert leaver.process.poll() is None
     assert all(is_alive(line["pid"]) for line in fleet.starts(first))
     s = server(*QUICK, port=s.port)
@@ -166,22 +166,21 @@ def test_azure_is_told_only_when_nothing_runs_here_any_more(server, fleet, cloud
     leaver.metadata.plan("Preempt", machine="vm-2")
     wait_until(lambda: leaver.metadata.asked.count(("GET", "/metadata/scheduledevents")) >= 4, what="some questions")
     assert fleet.last_epoch() == first
+    pid, watched = next(line["pid"] for line in fleet.starts(first) if line["rank"] == 1), []
+    leaver.metadata.on_acknowledged = lambda: watched.append(is_alive(pid))
     event = leaver.metadata.plan("Terminate")
-    pid = next(line["pid"] for line in fleet.starts(first) if line["rank"] == 1)
-    while not leaver.metadata.acknowledged:
-        alive = is_alive(pid)
-        time.sleep(0.01)
-    assert not alive
+    wait_until(lambda: leaver.metadata.acknowledged, what="the acknowledgement")
     assert leaver.metadata.acknowledged == [event]
+    assert watched == [False]
 
 
 def test_warnings_within_two_seconds_become_one_change(server, fleet, clouds, nodes):
     s = server(*QUICK)
-    agents = [start_watching(fleet, clouds, "file") for _ in range(4)]
+    agents = [start_watching(fleet, clouds, "signal") for _ in range(4)]  # a file is looked at now and then
     first = fleet.wait_world(4)
-    warn("file", agents[0])
+    warn("signal", agents[0])
     wait_until(lambda: s.events("node_noticed"), what="the server's hearing of the first")
-    warn("file", agents[2])
+    warn("signal", agents[2])
     assert fleet.wait_world(2, above=first) == first + 1
     assert sorted(n["pid"] for n in nodes() if n["rank"] is not None) == sorted([agents[1].pid, agents[3].pid])
 
@@ -257,8 +256,8 @@ def test_service_that_fails_is_complained_about_once_and_harms_nobody(server, fl
 
 
 def start_pair(fleet, metadata, number):
-    """Starts a job that looks for its cloud and one that does not; the former's agent, and how many seconds later its
-    trainer ran."""
+    """Starts a job that looks for its cloud and one that does not; the former's agent, how many seconds later its trainer
+    ran, and how many the other one took."""
     agents, took = {}, {}
     for notice in ("auto", "none"):
         folder = fleet.folder / f"{notice}-{number}"
@@ -270,7 +269,7 @@ def start_pair(fleet, metadata, number):
         folder = fleet.folder / f"{notice}-{number}"
         fleet.wait_world(1, folder=folder)
         took[notice] = fleet.starts(folder=folder)[0]["time"] - began
-    return agents["auto"], took["auto"] - took["none"]
+    return agents["auto"], took["auto"] - took["none"], took["none"]
 
 
 def test_service_that_is_not_there_delays_nothing(server, fleet, clouds, noise):
@@ -279,10 +278,12 @@ def test_service_that_is_not_there_delays_nothing(server, fleet, clouds, noise):
     back, away = clouds(), clouds()
     for metadata in (back, away):
         metadata.set(failure="hang")
-    agent, delay = start_pair(fleet, back, 0)
+    agent, delay, alone = start_pair(fleet, back, 0)
     delays = [delay]
-    assert "notice_source_not_there" not in agent.stderr(), "it had not even to be waited for"
     wait_until(lambda: agent.stderr().count("event=notice_source_not_there ") == 3, what="its giving up on all three")
+    said = agent.stderr()
+    # On a machine so slow that any start takes that second the order says nothing; the delays below do.
+    assert alone > 0.7 or said.index("event=epoch ") < said.index("event=notice_source_not_there "), "it was waited for"
     asked, answers = len(back.asked), time.monotonic()
     back.set(failure=None, action="terminate", preempted="TRUE")
     delays += [start_pair(fleet, away, number)[1] for number in (1, 2)]
