@@ -13,7 +13,7 @@ import pytest
 from agents import TRAINER, fleet  # noqa: F401 (a fixture)
 from conftest import AS_NOBODY, BIN_DIR, NOBODY, ROOT, as_root, clean_environment, program, wait_until
 
-QUICK = ("--ttl", "5", "--gather", "0.3")
+QUICK = ("--gather", "0.3")
 IS_SANITIZED = b"__asan_init" in pathlib.Path(program("tfe-rdzv")).read_bytes()
 
 
