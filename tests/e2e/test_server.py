@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+from bystander import noise  # noqa: F401 (a fixture)
 from conftest import DEADLINE, wait_until
 from raw_client import BAD_REQUEST, LIMIT_REACHED, NOT_AUTHORISED, Closed, RawClient, node_id
 from programs import clean_environment, program
@@ -93,26 +94,26 @@ def test_secrets_are_neither_logged_nor_printed(server, state_dir):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_within_two_seconds_with_0(server, state_dir, number):
+def test_a_signal_ends_it_within_two_seconds_with_0(server, state_dir, noise, number):
     s = server()
     with RawClient(s.port, s.token("agent")) as agent, connect(s.port) as stranger:
         assert agent.join("n1")[0] == "WELCOME"
         began = time.monotonic()
         assert s.stop(number) == 0
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < noise.bound(2)
         assert agent.is_closed()
         assert ends(stranger) == b""
     assert not (state_dir / "endpoint").exists()
 
 
-def test_peers_that_do_not_close_do_not_hold_it_up(server):
+def test_peers_that_do_not_close_do_not_hold_it_up(server, noise):
     s = server()
     agents = [RawClient(s.port, s.token("agent")) for _ in range(20)]
     for i, agent in enumerate(agents):
         agent.join(f"n{i}", job=f"j{i}")
     began = time.monotonic()
     assert s.stop() == 0  # nobody reads or closes meanwhile
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < noise.bound(2)
     for agent in agents:
         agent.sock.close()
 
@@ -393,8 +394,8 @@ def test_messages_of_a_later_version_are_counted(server):
     assert [closed.get("unknown_messages") for closed in s.events("session_closed")] == [None, 2]
 
 
-def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server):
-    s = server()
+def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server, noise):
+    s = server("--ttl", "60")
     with RawClient(s.port, s.token("agent")) as slow, RawClient(s.port, s.token("agent")) as living:
         assert slow.join("slow", job="a")[0] == "WELCOME"
         assert living.join("living", job="b")[0] == "WELCOME"
@@ -414,11 +415,11 @@ def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server):
                 wait_until(lambda: s.events("session_ended"), what="the reason in the log")
         ended = s.events("session_ended")[0]
         assert (ended["end"], ended["why"]) == ("overflow", "the peer reads too slowly")
-        assert slowest < 2, "another agent's renewals waited"
+        assert slowest < noise.bound(2), "another agent's renewals waited"
 
 
 def test_more_agents_than_there_is_room_for_are_refused_with_a_reason(server):
-    s = server("--max-half-open-per-address", "4096",
+    s = server("--max-half-open-per-address", "4096", "--ttl", "60",  # nobody renews its lease here
                preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)))
     room = 48 - 32
     agents = []
@@ -451,7 +452,7 @@ def test_more_agents_than_there_is_room_for_are_refused_with_a_reason(server):
 
 
 def test_who_asks_and_does_not_read_is_closed_and_costs_nobody(server, ctl):
-    s = server()
+    s = server("--ttl", "60")
     with RawClient(s.port, s.token("agent")) as agent, RawClient(s.port, s.token("observer")) as greedy:
         agent.join("n1")
         flood = b"".join(greedy.frame(b"\x40") for _ in range(60000))

@@ -7,6 +7,7 @@ import socket
 from raw_client import RawClient
 
 NODES, NPROC = 24, 64  # 1,536 rows: three chunks at least
+OPTIONS = ("--allow-address=names", "--ttl=60")  # nobody renews its lease here
 
 
 def form(server, names, host):
@@ -41,7 +42,7 @@ def read_table(client):
 
 
 def test_every_member_gets_all_rows_and_then_start(server):
-    clients = form(server("--allow-address=names"), [f"n{i:02}" for i in range(NODES)], "a" * 200)
+    clients = form(server(*OPTIONS), [f"n{i:02}" for i in range(NODES)], "a" * 200)
     ranks = set()
     try:
         # Rank 0's node says LISTENING first, so the order of STARTs is one's own business here.
@@ -60,7 +61,7 @@ def test_a_member_that_does_not_read_holds_up_nobody_and_holds_little(server, mo
     # What is freed counts as freed, with sanitizers, too.
     monkeypatch.setenv("ASAN_OPTIONS", os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1")
     names = [f"n{i:02}" for i in range(NODES)]
-    s = server("--allow-address=names")
+    s = server(*OPTIONS)
     before = rss_kib(s)
     clients = form(s, names, "b" * 250)
     try:
@@ -80,7 +81,7 @@ def test_a_member_that_does_not_read_holds_up_nobody_and_holds_little(server, mo
 def test_a_stop_takes_back_what_was_not_said(server):
     """A node leaves while a table is on its way to one that does not read: the newer epoch's is the one it gets."""
     names = [f"n{i:02}" for i in range(NODES)]
-    clients = form(server("--allow-address=names"), names, "c" * 250)
+    clients = form(server(*OPTIONS), names, "c" * 250)
     try:
         clients[0].sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
         for client in clients[1:]:
