@@ -104,7 +104,7 @@ def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fl
     fleet.wait_world(1, above=first + 1)
     assert not is_alive(mine)
     wait_standby(standbys, but=warm)
-    assert len(os.listdir(f"/proc/{stays.guard_pid}/fd")) == before
+    wait_until(lambda: len(os.listdir(f"/proc/{stays.guard_pid}/fd")) == before, what="as few descriptors as before")
     fleet.order("exit 0")
     assert stays.wait() == 0
 
