@@ -14,7 +14,7 @@ from agents import TOGETHER, TRAINER, fleet  # noqa: F401 (fleet is a fixture)
 from conftest import DEADLINE, wait_until
 from programs import clean_environment, program
 
-QUICK = ("--gather=0.1", "--ttl=3")
+QUICK = ("--gather=0.1",)
 
 
 def has_ipv6():
@@ -77,7 +77,8 @@ def test_a_stop_names_who_was_lost(server, fleet):
     fleet.wait_world(2)
     agents[1].send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
-    assert 'why="m1 was lost (killed, crashed or cut off); going on with 1 node.' in says(agents[0], "event=stopping")
+    # Where the two did not start together there was a stop before.
+    says(agents[0], r'event=stopping .*why="m1 was lost \(killed, crashed or cut off\); going on with 1 node\.')
     ended = says(agents[0], "event=trainer_exited")
     assert "level=info" in ended and "signal=SIG" in ended and "by=tfe-agent" in ended
 
@@ -86,12 +87,15 @@ def test_both_are_named_where_two_are_lost(server, fleet):
     server(*QUICK)
     agents = [fleet.start("--nnodes=1:3", TOGETHER, f"--node-name=m{i}") for i in range(3)]
     fleet.wait_world(3)
-    for agent in agents[1:]:
-        agent.send(signal.SIGSTOP)  # their trainers live: their leases end, in one turn or in two
+    guards = [agent.guard_pid for agent in agents[1:]]
+    for guard in guards:
+        os.kill(guard, signal.SIGSTOP)  # nobody proves a death: their leases end, in one turn or in two
     for agent in agents[1:]:
         agent.send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
-    assert re.search(r'why="m[12], m[12] were lost .*; going on with 1 node', says(agents[0], "event=stopping"))
+    for guard in guards:
+        os.kill(guard, signal.SIGCONT)
+    says(agents[0], r'event=stopping .*why="m[12], m[12] were lost .*; going on with 1 node')
 
 
 def test_a_restart_is_announced_at_once(server, fleet):
@@ -129,7 +133,8 @@ def test_who_meets_a_finished_job_on_a_terminal_is_told_what_to_do(server, fleet
     fleet.wait_world(1)
     fleet.order("exit 0")
     assert agent.wait() == 0
-    assert "nothing was run" not in fleet.start("--nnodes=1").stderr(), "in a pipe"
+    in_a_pipe = fleet.start("--nnodes=1")
+    assert in_a_pipe.wait() == 0 and "nothing was run" not in in_a_pipe.stderr()
     code, said = on_a_terminal("--nnodes=1", TRAINER, str(fleet.folder), TFE_STATE_DIR=str(state_dir))
     assert code == 0 and b"nothing was run; --new-run runs it again" in said
 
@@ -161,7 +166,7 @@ def test_a_script_that_cannot_start_fails_at_once_and_says_why_once(server, flee
     fresh = {"TFE_RETRY_START": "false"}
     agents = [fleet.start("--nnodes=2", command=[script], env=fresh) for _ in range(2)]
     for agent in agents:
-        assert agent.wait(5) == 1
+        assert agent.wait() == 1
         assert "as all others did, at once" in agent.stderr() and "--retry-start" in agent.stderr()
         assert agent.stderr().count("Traceback (most recent") == 1
     job, = status()
@@ -240,5 +245,5 @@ def test_a_server_of_ipv6_has_trainers_of_ipv4(server, fleet):
 def test_with_retry_start_it_is_started_again(server, fleet):
     server(*QUICK)
     agent = fleet.start("--retry-start", "--max-restarts=1", trainer=["--exit=3"], env={"TFE_RETRY_START": "false"})
-    assert agent.wait(10) == 1
+    assert agent.wait() == 1
     assert fleet.last_epoch() == 2
