@@ -331,14 +331,15 @@ def test_who_says_too_much_is_told_so(server):
 def test_answers_to_probes_are_not_counted(server):
     s = server("--ttl", "60")
     with contextlib.ExitStack() as nodes:
+        members = []
         for number in range(150):
             node = nodes.enter_context(RawClient(s.port, s.token("agent")))
-            prober = node if number == 0 else prober
+            members.append(node)
             assert node.join(f"n{number}", nodes=(200, 200))[0] == "WELCOME"
             epoch = node.receive_until("PREPARE")[1][1][0]
             node.send("READY", {1: epoch, 2: "127.0.0.1", 3: encode({0: 4711})[1:], 5: 1})
         # Those who were asked besides it say nothing; nobody was reached, and all are tried again.
-        answered, began = 0, time.monotonic()
+        prober, answered, began = members[0], 0, time.monotonic()
         while answered < 220 + 20 * (time.monotonic() - began):
             name, fields = prober.receive_until("PROBE", "REFUSED")
             assert name == "PROBE", f"refused after {answered} answers"

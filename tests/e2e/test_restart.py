@@ -13,8 +13,6 @@ from conftest import wait_until
 from programs import clean_environment, is_alive, program
 
 CALM = ("--gather", "0.3")
-# The first epoch has all who start together, and begins as soon as they are ready: growth takes its time.
-TOGETHER = ("--gather", "5")
 
 
 def pids(fleet, epoch=None):
@@ -119,7 +117,7 @@ def test_a_node_that_is_lost_meanwhile_is_noticed(server, fleet, status):
 def test_a_member_of_an_adopted_epoch_is_proven_dead(server, fleet):
     """Its peers find its trainers' ports closed, long before its lease ends: both what is known of its address and
     that its trainers listen outlive the server."""
-    options = (*TOGETHER, "--ttl", "60")
+    options = (*CALM, "--ttl", "60")
     s = server(*options)
     agents = [fleet.start("--nnodes=1:3", TOGETHER, trainer=["--listen"]) for _ in range(3)]
     epoch = fleet.wait_world(3)
@@ -184,8 +182,8 @@ def started(fleet):
 
 
 def test_a_server_that_lost_its_disk_takes_the_job_over_from_its_agents(server, fleet, state_dir, status):
-    s = server(*TOGETHER)
-    agents = [fleet.start("--nnodes=2:3") for _ in range(3)]
+    s = server(*CALM)
+    agents = [fleet.start("--nnodes=2:3", TOGETHER) for _ in range(3)]
     epoch = fleet.wait_world(3)
     before = pids(fleet)
     assert s.stop(signal.SIGKILL) == -signal.SIGKILL
