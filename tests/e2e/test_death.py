@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import socket
 import stat
 import time
 
@@ -26,6 +27,17 @@ def marks(job):
         except OSError:
             pass
     return found
+
+
+def listens(guard):
+    """The port at which it gives its certificate."""
+    sockets = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{guard}/fd").iterdir()}
+    for table in ("tcp", "tcp6"):
+        for row in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, address, _, state, *_, inode = row.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                return int(address.rpartition(":")[2], 16)
+    raise AssertionError("it listens nowhere")
 
 
 @pytest.fixture
@@ -136,11 +148,15 @@ def test_it_is_given_until_the_fence_has_passed_and_to_whoever_comes(server, fle
     fleet.wait_world(1)
     guard, began = kill(agent)
     mark = wait_until(lambda: marks(job), what="the certificate's file")[0]
-    for _ in range(50):  # nobody who asks makes it end, or hold on to anything
-        assert len(os.listdir(f"/proc/{guard}/fd")) < 10
-        assert mark.read_text().startswith("tfe1 dead ")
     wait_until(lambda: os.readlink(f"/proc/{guard}/fd/2") == "/dev/null" and os.readlink(f"/proc/{guard}/cwd") == "/",
                what="its letting go of what it was started with")
+    port, held = listens(guard), len(os.listdir(f"/proc/{guard}/fd"))
+    for _ in range(20):  # nobody who asks makes it end, or hold on to anything
+        with socket.create_connection(("127.0.0.1", port), 10) as asker:
+            given = asker.makefile().readline()
+            assert given and mark.read_text().startswith(given)
+    assert held < 10
+    wait_until(lambda: len(os.listdir(f"/proc/{guard}/fd")) == held, what="its letting go of who asked")
     wait_until(lambda: not mark.exists(), 20, what="the end of the certificate")
     assert time.time() - began > 5 and gone_soon(guard)
 
