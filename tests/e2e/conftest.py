@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,22 @@ as_root = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), r
 def wait_until(predicate, deadline=DEADLINE, what="the condition"):
     """Asks until the answer is true and returns it."""
     return wait_for(what, predicate, deadline, pause_s=0.01)
+
+
+def on_disk(state_dir, question):
+    """A column of what a server has written; read from a copy, as it holds its own file. []: it wrote meanwhile; ask again."""
+    copy = state_dir / "copy.db"
+    for end in ("", "-wal"):
+        (state_dir / f"copy.db{end}").write_bytes((state_dir / f"rdzv.db{end}").read_bytes())
+    db = sqlite3.connect(copy)
+    try:
+        return [value for value, in db.execute(question)]
+    except sqlite3.DatabaseError:
+        return []
+    finally:
+        db.close()
+        for path in state_dir.glob("copy.db*"):
+            path.unlink()
 
 
 class Server(programs.Server):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from agents import TOGETHER, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
-from conftest import wait_until
+from conftest import on_disk, wait_until
 from programs import clean_environment, is_alive, program
 
 CALM = ("--gather", "0.3")
@@ -142,20 +142,6 @@ def test_an_operators_drain_outlives_the_server(server, fleet, ctl):
     fleet.wait_world(2, above=epoch)
     assert agents[1].wait() == 0 and "drained" in agents[1].stderr()
     finish(fleet, [agents[0], agents[2]])
-
-
-def on_disk(state_dir, question):
-    """A column of what the server has written; read from a copy, the server holds its own file."""
-    copy = state_dir / "copy.db"
-    for end in ("", "-wal"):
-        (state_dir / f"copy.db{end}").write_bytes((state_dir / f"rdzv.db{end}").read_bytes())
-    db = sqlite3.connect(copy)
-    try:
-        return [value for value, in db.execute(question)]
-    finally:
-        db.close()
-        for path in state_dir.glob("copy.db*"):
-            path.unlink()
 
 
 def status_pid(start):

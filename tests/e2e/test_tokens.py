@@ -7,10 +7,9 @@ import time
 import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
-from conftest import wait_until
+from conftest import on_disk, wait_until
 from programs import clean_environment, program
 from raw_client import NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTHORISED, Closed, RawClient, Token, node_id
-from test_restart import on_disk
 
 # Who speaks by hand renews no lease: it outlasts the test.
 QUICK = ("--ttl", "60", "--gather", "0.2")
