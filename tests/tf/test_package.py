@@ -15,7 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import tensorflow as tf
 import tfe
-from tfe import _memory, _state, checkpoint
+from tfe import _memory, _place, _state, checkpoint
 from tfe.checkpoint import damage
 
 
@@ -202,7 +202,7 @@ def slow_disk(monkeypatch):
 
 def lend(training, snapshots):
     """Memory for so many bytes of state, as an agent would."""
-    training.checkpointer._memory._buffers = _state.Buffers(bytearray(snapshots), training.checkpointer._memory._run)
+    training.checkpointer._memory._buffers = _state.Buffers(bytearray(snapshots), _place.run())
 
 
 @pytest.mark.parametrize("lent", [0, 100_000])
