@@ -17,6 +17,7 @@ check common/base "$q"'common/base/'
 check common/wire "$q"'(common/(base|wire)/|tfe\.pb-c\.h)'
 check common/net "$q"'common/(base|wire|net)/'
 check common/rows "$q"'common/(base|net|rows)/'
+check common/client "$q"'common/(base|net|rows|client)/'
 check server/core "$q"'(common/base|server/core)/'
 check agent/core "$q"'(common/base|agent/core)/'
 # The rooms of the agent's shell: agent/CMakeLists.txt draws them. None of them includes the shell itself.
@@ -27,7 +28,7 @@ check agent/scripts "$q"'(common/(base|net)|agent/(scripts|reach))/'
 check agent/notice "$q"'(common/(base|net)|agent/(notice|core))/'
 check agent/trainers "$q"'(common/(base|net)|agent/(trainers|core|guard|output|reach))/'
 check 'agent/*.[ch]' "$q"'(common/(base|net)|agent(/[a-z]+)?)/'
-check server/ctl "$q"'(common/(base|wire|net|rows)|server/ctl)/'
+check server/ctl "$q"'(common/(base|wire|net|rows|client)|server/ctl)/'
 bad=$(find server -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -exec grep -nHE '^#include "' {} + |
     grep -vE "$q(common/(base|wire|net|rows)|server)/" || true)
 if [ -n "$bad" ]; then

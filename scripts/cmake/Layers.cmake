@@ -15,20 +15,21 @@ endif()
 include(Hardening)
 
 # --- the table ----------------------------------------------------------------------------------
-set(TFE_PRODUCT tfe_base tfe_wire tfe_net tfe_rows rdzv_core agent_core agent_rooms server_store
+set(TFE_PRODUCT tfe_base tfe_wire tfe_net tfe_rows tfe_client rdzv_core agent_core agent_rooms server_store
     tfe-rdzv tfe-agent tfe-ctl)
 set(TFE_TARGETS ${TFE_PRODUCT})
 set(LAYER_tfe_base "")
 set(LAYER_tfe_wire tfe_base tfe_proto PkgConfig::sodium PkgConfig::protobuf_c)
 set(LAYER_tfe_net tfe_wire PkgConfig::libevent PkgConfig::libcurl)
 set(LAYER_tfe_rows tfe_net PkgConfig::jansson)
+set(LAYER_tfe_client tfe_rows)
 set(LAYER_rdzv_core tfe_base)
 set(LAYER_agent_core tfe_base)
 set(LAYER_server_store rdzv_core tfe_net tfe_rows PkgConfig::sqlite3)
 set(LAYER_tfe-rdzv server_store PkgConfig::seccomp)
 set(LAYER_agent_rooms agent_core tfe_net PkgConfig::jansson)
 set(LAYER_tfe-agent agent_rooms)
-set(LAYER_tfe-ctl tfe_net tfe_rows)
+set(LAYER_tfe-ctl tfe_client)
 if(TFE_TESTS)
   list(APPEND TFE_TARGETS sim)
   set(LAYER_sim tfe_wire)

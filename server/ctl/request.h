@@ -5,9 +5,6 @@
 
 #include "server/ctl/verb.h"
 
-/* What is said of an answer that does not fit its question. */
-#define REQUEST_STRANGE "the server answered with a message that makes no sense here"
-
 /* Finds endpoint and token, for join_done; once in the life of the process. Returns an exit code;
  * if that is not EXIT_SUCCESS, it has said why on stderr. */
 int request_find_server(struct ctl_settings *settings, const struct ctl_verb *verb);

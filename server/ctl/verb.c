@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/id.h"
+#include "common/client/client.h"
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
 #include "server/ctl/order.h"
@@ -125,7 +126,7 @@ static int show(const struct ctl_verb *verb, const struct ctl_settings *settings
     int rc = verb->show(settings, operand, rows);
     if (rc != 0 && rc != TFE_EAUTH) {
         (void)fprintf(stderr, "tfe-ctl: %s\n",
-                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : REQUEST_STRANGE);
+                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_STRANGE_SENTENCE);
     }
     return rc == 0 ? EXIT_SUCCESS : CTL_FAILED;
 }
