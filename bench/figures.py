@@ -47,8 +47,7 @@ class Figures:
     def __init__(self, options):
         self.options, self.rows, self.beyond = options, [], []
         self.is_loose = options.quick and not options.strict
-        self.late = []  # (row, sentence) of what is timed and missed its goal
-        self.slowdown = busy.slowdown() if self.is_loose else 1.0
+        self.excuse = busy.Excuse(not self.is_loose)
 
     def wanted(self, case):
         return not self.options.only or self.options.only in case
@@ -66,25 +65,24 @@ class Figures:
             judged = ratio if kind.startswith("ratio") else value
             loose = 2 if self.is_loose and not exact else 1
             bad = judged > limit * loose if kind.endswith("<=") else judged < limit / loose
-            row["verdict"] = "missed" if bad else "reached"
-            if bad:
-                sentence = f"{case}: {judged:.3g} instead of {kind} {limit}" + (" (twice that)" if loose == 2 else "")
-                if loose == 2:
-                    self.late.append((row, sentence))
-                else:
-                    self.beyond.append(sentence)
+            row["verdict"] = "reached" if not bad else "late" if loose == 2 else "missed"
+            if bad and loose == 1:
+                self.beyond.append(self.sentence(row))
         print(f"  {case}: {value:.4g} {unit}" + (f", floor {floor:.4g}, ratio {ratio:.2f}" if floor else ""), flush=True)
+
+    @staticmethod
+    def sentence(row):
+        """What the row missed."""
+        judged = row["ratio" if row["goal"].startswith("ratio") else "value"]
+        return f"{row['case'].strip()}: {judged:.3g} instead of {row['goal']}" + (" (twice that)" if row["verdict"] == "late" else "")
 
     def finish(self):
         """Prints the table, writes the file; the exit status."""
-        if self.late:
-            self.slowdown = max(self.slowdown, busy.slowdown())
-        for row, sentence in self.late:
-            if self.slowdown > busy.BUSY:
-                row["verdict"] = "not judged"
-                print(f"NOT JUDGED {sentence.strip()}: others make this machine {self.slowdown:.1f} times as slow")
-            else:
-                self.beyond.append(sentence)
+        late = {self.sentence(row): row for row in self.rows if row["verdict"] == "late"}
+        is_excused = self.excuse.holds(list(late))
+        self.beyond += [] if is_excused else list(late)
+        for row in late.values():
+            row["verdict"] = "not judged" if is_excused else "missed"
         path = pathlib.Path(self.options.out)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(self.rows, indent=1) + "\n")
