@@ -7,9 +7,8 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
-from programs import ROOT, Failed, clean_environment, end_guards, program, wait_for
+from programs import ROOT, Failed, clean_environment, comes, end_guards, program, wait_for
 
 EXAMPLES = ROOT / "scripts" / "examples"
 
@@ -68,9 +67,7 @@ class Fleet:
                 agent.kill()  # its guard then kills the trainers
         for agent in self.agents.values():
             agent.wait()
-        end = time.monotonic() + 30
-        while end_guards(self.state) and time.monotonic() < end:  # each ends once its trainers have
-            time.sleep(0.02)
+        comes(lambda: not end_guards(self.state), 30, pause_s=0.02)  # each ends once its trainers have
         if self.server and self.server.poll() is None:
             self.server.terminate()
             try:

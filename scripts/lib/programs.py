@@ -37,17 +37,22 @@ def clean_environment(**more):
     return {**env, "TFE_NOTICE": "none", "TFE_NO_PERSIST": "1", **more}
 
 
-def wait_for(what, look, timeout_s, *, busy=lambda: None, pause_s=0.05):
-    """Calls look() until it returns something true, and returns that. busy() is called between."""
+def comes(look, timeout_s, *, busy=lambda: None, pause_s=0.05):
+    """Calls look() until it returns something true, and returns that; the last answer where none is in time. busy() is called
+    between."""
     deadline = time.monotonic() + timeout_s
-    while True:
-        found = look()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise Failed(f"waited {timeout_s} s in vain for {what}")
+    while not (found := look()) and time.monotonic() <= deadline:
         busy()
         time.sleep(pause_s)
+    return found
+
+
+def wait_for(what, look, timeout_s, **more):
+    """As comes(), which it gives the rest to; Failed where nothing is in time."""
+    found = comes(look, timeout_s, **more)
+    if not found:
+        raise Failed(f"waited {timeout_s} s in vain for {what}")
+    return found
 
 
 def parents():
