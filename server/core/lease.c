@@ -54,9 +54,11 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
     return fence < 3 * ttl_ms ? 3 * ttl_ms : fence;
 }
 
-uint32_t lease_longest_fence_ms(const struct rdzv *r)
+struct tfe_mono lease_longest_fence_end(const struct rdzv *r, uint32_t recorded_ms)
 {
-    return lease_fence_ms(r, 2, wanted_ms(r, r->config.max_nodes)); /* more leases are not given */
+    /* More leases are not given. */
+    uint32_t ours = lease_fence_ms(r, 2, wanted_ms(r, r->config.max_nodes));
+    return lease_fence_end_from(r->now, largest(recorded_ms, ours));
 }
 
 struct lease_terms lease_terms(const struct rdzv *r, const struct node *node)

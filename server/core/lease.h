@@ -64,8 +64,8 @@ void lease_extend_fence(struct node *node, struct tfe_mono until);
 /* The fence of an epoch of n members (0: of a node that is in none, which runs nothing and so does
  * not need the long one); the setting, or the rule of design 6. */
 uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_ms);
-/* … and the longest that a server with these settings may have told anybody: what one was granted
- * of which no record is left. */
-uint32_t lease_longest_fence_ms(const struct rdzv *r);
+/* When the longest has passed that a server with these settings, or the one of a record (0: there
+ * is none), may have told anybody until now: what one was granted of which no record is left. */
+struct tfe_mono lease_longest_fence_end(const struct rdzv *r, uint32_t recorded_ms);
 
 #endif

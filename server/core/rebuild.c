@@ -127,15 +127,9 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     return true;
 }
 
-/* Until then anybody may run what the server before has started. */
-static struct tfe_mono fence_from_now(const struct rdzv *r)
-{
-    return lease_fence_end_from(r->now, lease_longest_fence_ms(r));
-}
-
 static void seat_members(struct rdzv *r, struct job *job)
 {
-    struct tfe_mono fenced = fence_from_now(r);
+    struct tfe_mono fenced = lease_longest_fence_end(r, 0);
     struct node *nobody = job->rebuild.nobody;
     lease_extend_fence(nobody, fenced);
     for (uint32_t seat = 0; seat < job->rebuild.nodes; seat++) {
@@ -206,7 +200,7 @@ void rebuild_judge(struct rdzv *r, struct job *job)
              * has not been passed over. Who does not may have been, long ago: others may run what
              * came after. */
             if (exited.stopped) {
-                fence_keep_run(&job->fence, fence_from_now(r));
+                fence_keep_run(&job->fence, lease_longest_fence_end(r, 0));
             }
             if (node_is_connected(node)) {
                 send_noted(r, node, job->epoch.number);
@@ -226,7 +220,7 @@ static void give_up(struct rdzv *r, struct job *job)
         if (!node->report.is_given) {
             continue;
         }
-        fence_keep_run(&job->fence, fence_from_now(r));
+        fence_keep_run(&job->fence, lease_longest_fence_end(r, 0));
         dismiss(r, node);
         report_done(node);
     }

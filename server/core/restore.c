@@ -111,8 +111,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
                                            .backoff_ms = record->backoff_ms,
                                            .has_progressed = record->has_progressed});
     write_restore(&job->write, record);
-    uint32_t longest = largest(record->fence_ms, lease_longest_fence_ms(r));
-    fence_restore(&job->fence, lease_fence_end_from(r->now, longest));
+    fence_restore(&job->fence, lease_longest_fence_end(r, record->fence_ms));
     if (record->over) {
         restore_end(r, job, record);
     } else {
