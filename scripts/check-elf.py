@@ -30,7 +30,8 @@ def units(program):
     info = readelf(program, "--debug-dump=info", "--dwarf-depth=1")
     value = r"\s*:\s*(?:\(.*?\) )?(?:\(.*?\): )?(.*)"
     found = re.findall(rf"DW_AT_producer{value}\n.*DW_AT_language.*\n.*DW_AT_name{value}", info)
-    return [(name, flags) for flags, name in found if re.match(r"GNU C\d|.*clang", flags)]
+    # ccache, where it is told a folder above this one, names them from the folder of the build.
+    return [(re.sub(r"^(\.\./)+", "./", name), flags) for flags, name in found if re.match(r"GNU C\d|.*clang", flags)]
 
 
 def faults(program):
