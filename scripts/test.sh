@@ -236,10 +236,24 @@ at_once() { # stage…
     return "$status"
 }
 
+# Seconds of the processors that what has ended below this shell took: a stage that took fewer than its time waited.
+count_work() {
+    times >"$build_dir/times" # not in a subshell, which has times of its own
+    worked=$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$build_dir/times")
+}
+begin() {
+    count_work
+    began=$SECONDS had_worked=$worked
+}
+end() { # name
+    count_work
+    report+=("$1 $((SECONDS - began)) s ($((worked - had_worked)) s of a processor)")
+}
+
 report=()
 failed=()
-began=$SECONDS
 mkdir -p "$build_dir"
+begin
 needs=--no-venv
 for stage in ${chosen[*]//,/ }; do
     case $stage in
@@ -248,18 +262,18 @@ for stage in ${chosen[*]//,/ }; do
     esac
 done
 nested "$root/scripts/setup.sh" $needs
-report+=("setup $((SECONDS - began)) s")
+end setup
 
-began=$SECONDS
+begin
 build_preset default all -DTFE_WERROR=ON
 case " ${chosen[*]} " in
     *-asan*) build_preset asan all -DTFE_WERROR=ON ;;
 esac
-report+=("build $((SECONDS - began)) s")
+end build
 
 rm -f "$said"
 for stage in "${chosen[@]}"; do
-    began=$SECONDS
+    begin
     printf '\n=== %s\n' "$stage"
     exec 3> >(tee -a "$said")
     tee=$!
@@ -269,7 +283,7 @@ for stage in "${chosen[@]}"; do
     esac
     exec 3>&-
     wait "$tee" || true
-    report+=("$stage $((SECONDS - began)) s")
+    end "$stage"
 done
 
 printf '\n'
