@@ -59,7 +59,7 @@ def handshakes(figures, n, turns):
 def connection(figures, agents, turns):
     """What a connection that has shown its token costs, before its JOIN and after it."""
     # What is the same for any number of agents is shared by fewer of them in a small run.
-    for silent, limit in ((1, 1280), (0, 2560 if agents >= 10000 else 3072)):
+    for silent, limit in ((1, 1280), (0, 2560 if agents >= 10000 else 2816)):
         case = f"RSS per {'silent connection' if silent else 'joined agent'}, {agents}"
         if not figures.wanted(case):
             continue

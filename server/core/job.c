@@ -111,9 +111,9 @@ void job_free(struct rdzv *r, struct job *job)
     RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
     {
         RB_REMOVE(node_tree, &job->nodes, node);
-        mem_free(r->mem, node);
+        node_free(r, node);
     }
-    mem_free(r->mem, job->rebuild.nobody);
+    node_free(r, job->rebuild.nobody);
     mem_free(r->mem, job->chosen);
     mem_free(r->mem, job->epoch.seats);
     tables_done(r, job);

@@ -34,7 +34,8 @@ struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t
     size_t name_n = strlen(name) + 1;
     size_t pids = (size_t)nproc * sizeof(uint32_t);
     size_t ports = (size_t)nproc * sizeof(uint16_t);
-    char *block = mem_new(r->mem, 1, sizeof(struct node) + 2 * pids + ports + name_n);
+    char *block =
+        mem_new(r->mem, 1, sizeof(struct node) + 2 * pids + ports + READY_HOST_ROOM + name_n);
     if (!block) {
         return NULL;
     }
@@ -44,14 +45,24 @@ struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t
         .lease = LEASE_NEW,
         .session.number = NO_SESSION,
         .seat = SEAT_NONE,
-        .name = block + 2 * pids + ports,
+        .name = block + 2 * pids + ports + READY_HOST_ROOM,
         .ready.ports = (void *)(block + 2 * pids),
+        .ready.host = block + 2 * pids + ports,
+        .ready.host_room = READY_HOST_ROOM,
         .probing = PROBING_NEW,
         .quarantine = QUARANTINE_NEW,
         .processes = {.trainer_pids = (void *)block, .standby_pids = (void *)(block + pids)}};
     memcpy(node->name, name, name_n);
     (void)id_set(&node->id, id);
     return node;
+}
+
+void node_free(struct rdzv *r, struct node *node)
+{
+    if (node) {
+        ready_done(r, node);
+        mem_free(r->mem, node);
+    }
 }
 
 void node_note_death(struct node *node, const char *hash, uint16_t guard_port)

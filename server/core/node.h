@@ -83,9 +83,12 @@ static inline bool node_is_member(const struct node *node)
     return node->seat.index != NO_SEAT;
 }
 
-/* One block with everything the node will ever need; its id is set, its job is not. NULL: out of
- * memory. Preconditions: id is valid, name is within TFE_LABEL_MAX. */
+/* One block with everything the node will ever need, but for the long name of a host; its id is
+ * set, its job is not. NULL: out of memory. Preconditions: id is valid, name is within
+ * TFE_LABEL_MAX. */
 struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t nproc);
+/* NULL is fine. It is in no tree, and nothing points to it. */
+void node_free(struct rdzv *r, struct node *node);
 struct node *node_find(struct job *job, const char *id);
 /* Into its job's tree, in which no other has its id. */
 void node_insert(struct job *job, struct node *node);

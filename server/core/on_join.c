@@ -423,8 +423,9 @@ static int make_room(struct rdzv *r, struct job **job, const struct msg_join *jo
     struct job *into = fresh ? fresh : *job;
     struct node *node = node_new(r, join->node, join->node_name, join->spec.nproc);
     if (!node || job_reserve(r, into, (size_t)into->n_nodes + 1, &join->spec) ||
-        (rebuild_wants(into, join) && rebuild_reserve(r, into, join))) {
-        mem_free(r->mem, node);
+        (rebuild_wants(into, join) &&
+         (rebuild_reserve(r, into, join) || ready_reserve(r, node, join->running->host)))) {
+        node_free(r, node);
         if (fresh) {
             job_free(r, fresh);
         }
@@ -478,7 +479,8 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struc
         return 0;
     }
     if (node) {
-        if (rebuild_wants(job, join) && rebuild_reserve(r, job, join)) {
+        if (rebuild_wants(job, join) &&
+            (rebuild_reserve(r, job, join) || ready_reserve(r, node, join->running->host))) {
             return TFE_ENOMEM;
         }
         join_known(r, node, session, join);

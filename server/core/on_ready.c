@@ -37,6 +37,9 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     if (epoch_engages(job, node)) {
         return 0; /* belongs to the running epoch; is asked anew when that ends */
     }
+    if (ready_reserve(r, node, ready->host)) {
+        return TFE_ENOMEM;
+    }
     if (strcmp(node->ready.host, ready->host) != 0) {
         probe_forget(node);
     }

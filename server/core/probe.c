@@ -125,8 +125,8 @@ static void ask(struct rdzv *r, struct node *node, struct node *prober)
                                 .ports = node->ready.ports,
                                 .n_ports = node->job->spec.nproc,
                                 .guard_port = p->kind == PROBE_SUSPECT ? node->guard_port : 0};
-    p->asked[p->n_asked].id = prober->id;
     p->asked[p->n_asked].visit = prober->session.visit;
+    p->asked[p->n_asked].session = prober->session.number;
     p->asked[p->n_asked].has_answered = false;
     p->n_asked++;
     prober->probing.n_probing++;
@@ -137,9 +137,8 @@ static void end(struct rdzv *r, struct node *node, bool timed_out)
 {
     struct probing *p = &node->probing;
     for (uint32_t i = 0; i < p->n_asked; i++) {
-        struct node *prober =
-            p->asked[i].has_answered ? NULL : node_find(node->job, p->asked[i].id.text);
-        if (prober && node_is_connected(prober) && prober->session.visit == p->asked[i].visit) {
+        struct node *prober = p->asked[i].has_answered ? NULL : r->by_session[p->asked[i].session];
+        if (prober && prober->session.visit == p->asked[i].visit) {
             prober->probing.n_probing--;
             prober->probing.is_mute = prober->probing.is_mute || timed_out;
         }
@@ -450,7 +449,7 @@ static bool was_asked(const struct node *node, const struct node *prober)
 {
     const struct probing *p = &node->probing;
     for (uint32_t i = 0; p->id != 0 && i < p->n_asked; i++) {
-        if (id_compare(&p->asked[i].id, &prober->id) == 0) {
+        if (p->asked[i].visit == prober->session.visit) {
             return true;
         }
     }
@@ -520,20 +519,19 @@ static enum probe_news conclude_suspect(struct rdzv *r, struct node *node, bool 
         }
         return PROBE_NO_NEWS;
     }
-    send_trace(r, TRACE_NODE_DEAD, node->job, node, 0, p->asked[p->by].id.text);
+    send_trace(r, TRACE_NODE_DEAD, node->job, node, 0, p->by.text);
     return PROBE_DEAD;
 }
 
 static enum probe_news take_suspect_result(struct rdzv *r, struct node *node,
-                                           const struct node *prober, uint32_t place,
-                                           enum tfe_probe_result result)
+                                           const struct node *prober, enum tfe_probe_result result)
 {
     struct probing *p = &node->probing;
     if (result != PROBE_REFUSED) {
         p->contradicted = true;
     } else if (has_verified(node, &prober->id)) {
         p->succeeded = true;
-        p->by = place;
+        p->by = prober->id;
     }
     return p->n_answered == p->n_asked ? conclude_suspect(r, node, false) : PROBE_NO_NEWS;
 }
@@ -552,11 +550,10 @@ enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
     }
     struct probing *p = &node->probing;
     uint32_t place = 0;
-    while (place < p->n_asked && id_compare(&p->asked[place].id, &prober->id) != 0) {
+    while (place < p->n_asked && p->asked[place].visit != prober->session.visit) {
         place++;
     }
-    if (place == p->n_asked || p->asked[place].has_answered ||
-        p->asked[place].visit != prober->session.visit) {
+    if (place == p->n_asked || p->asked[place].has_answered) {
         return PROBE_NO_NEWS; /* nobody asked it */
     }
     p->asked[place].has_answered = true;
@@ -565,7 +562,7 @@ enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
     job_touch(prober->job);
     *ret = node;
     return p->kind == PROBE_ADDRESS ? take_address_result(r, node, prober, probed->result)
-                                    : take_suspect_result(r, node, prober, place, probed->result);
+                                    : take_suspect_result(r, node, prober, probed->result);
 }
 
 enum probe_news probe_take_timeout(struct rdzv *r, struct node *node)

@@ -32,9 +32,9 @@ struct probing {
     uint32_t n_asked;
     uint32_t n_answered;
     struct {
-        struct tfe_id id;
+        uint64_t visit; /* on which it was asked: no other node has that */
+        uint32_t session;
         bool has_answered;
-        uint64_t visit; /* on which it was asked */
     } asked[PROBERS_MAX];
     struct tfe_mono began;
     uint64_t tried_epoch; /* ADDRESS: the last one that somebody was asked for */
@@ -42,7 +42,7 @@ struct probing {
     bool contradicted; /* SUSPECT: something may be alive there */
     bool is_mute; /* as a prober: did not say what came of a PROBE: none, until it speaks again */
     bool is_released;              /* it has been told to answer no more on its ports (below) */
-    uint32_t by;                   /* SUSPECT: whose word, of those asked */
+    struct tfe_id by;              /* SUSPECT: whose word */
     struct tfe_mono suspect_since; /* SUSPECT: the first try */
     /* Who have got the node's id from its address, the newest last. */
     struct tfe_id verifiers[PROBERS_MAX];

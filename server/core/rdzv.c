@@ -67,7 +67,7 @@ static void bury(struct rdzv *r)
     while (r->dead_nodes) {
         struct node *node = r->dead_nodes;
         r->dead_nodes = node->next_dead;
-        mem_free(r->mem, node);
+        node_free(r, node);
     }
     while (r->dead_jobs) {
         struct job *job = r->dead_jobs;

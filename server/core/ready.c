@@ -24,6 +24,29 @@ void ready_set(struct node *node, uint64_t epoch)
     }
 }
 
+int ready_reserve(struct rdzv *r, struct node *node, const char *host)
+{
+    struct ready *ready = &node->ready;
+    if (strlen(host) < ready->host_room) {
+        return 0;
+    }
+    char *room = mem_new(r->mem, 1, TFE_HOST_MAX + 1);
+    if (!room) {
+        return TFE_ENOMEM;
+    }
+    memcpy(room, ready->host, strlen(ready->host) + 1);
+    ready->host = room;
+    ready->host_room = TFE_HOST_MAX + 1;
+    return 0;
+}
+
+void ready_done(struct rdzv *r, struct node *node)
+{
+    if (node->ready.host_room > READY_HOST_ROOM) {
+        mem_free(r->mem, node->ready.host);
+    }
+}
+
 void ready_learn(struct node *node, const char *host, const uint16_t *ports, size_t n_ports)
 {
     memcpy(node->ready.host, host, strlen(host) + 1);

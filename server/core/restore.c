@@ -15,7 +15,8 @@ static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
         return TFE_EINVAL;
     }
     struct node *node = node_new(r, member->node, member->name, job->spec.nproc);
-    if (!node) {
+    if (!node || ready_reserve(r, node, member->host)) {
+        node_free(r, node);
         return TFE_ENOMEM;
     }
     node->join_order = member->join_order;

@@ -110,7 +110,7 @@ uint64_t tables_make(struct job *job)
     new->n = roster_world(job, epoch->n_seats);
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         const struct ready *ready = &epoch->seats[seat]->ready;
-        memcpy(new->hosts[seat], ready->host, sizeof(ready->host));
+        memcpy(new->hosts[seat], ready->host, strlen(ready->host) + 1);
         for (uint32_t local = 0; local < job->spec.nproc; local++) {
             uint32_t rank = roster_rank(job, seat) + local;
             new->rows[rank] = (struct msg_row){

@@ -56,6 +56,35 @@ static struct world *a_world_in_epoch_3(uint64_t held, unsigned hold)
     return w;
 }
 
+static void ready_at(struct world *w, const char *host)
+{
+    const uint16_t port = 1000;
+    const struct msg_ready ready = {.epoch = 1, .host = host, .ports = &port, .n_ports = 1};
+    assert_int_equal(say(w, 0, &(struct tfe_msg){.type = MSG_READY, .u.ready = ready}), 0);
+}
+
+/* Whatever the length of the one that was said before. */
+TEST(table, hosts_of_any_length_are_told_as_they_were_said_last)
+{
+    char longest[TFE_HOST_MAX + 1];
+    const char *const hosts[] = {"a", "a-host.of-48-characters-and-not-one-more.example",
+                                 "a-host.of-47-characters-and-not-one-more.exampl", longest};
+    memset(longest, 'x', TFE_HOST_MAX);
+    longest[TFE_HOST_MAX] = '\0';
+    for (size_t i = 0; i < 16; i++) {
+        struct world *w = a_world(2, 2);
+        char row[TFE_HOST_MAX + 16];
+        join(w, 0, "a");
+        join(w, 1, "b");
+        ready_at(w, hosts[i / 4]);
+        ready_at(w, hosts[i % 4]);
+        ready(w, 1, 1);
+        snprintf(row, sizeof row, " %s:1000", hosts[i % 4]);
+        assert_saw(w, row);
+        world_free(w);
+    }
+}
+
 TEST(table, the_changes_go_to_who_holds_the_last_table_but_one)
 {
     uint64_t held = digest_of_table(6, 1, abcdef, first_six);

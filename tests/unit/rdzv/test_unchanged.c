@@ -63,12 +63,14 @@ static struct world *finished(void)
 }
 
 static const uint16_t some_ports[] = {4000};
+/* Longer than what a node has room for in any case. */
+#define A_LONG_HOST "worker-12.training.a-team.svc.cluster.local.region-of-a-cloud.example.com"
 static const struct msg_running some_running = {.run = 2,
                                                 .rank = 0,
                                                 .nodes = 3,
                                                 .world = 3,
                                                 .digest = 8,
-                                                .host = "h",
+                                                .host = A_LONG_HOST,
                                                 .ports = some_ports,
                                                 .n_ports = 1,
                                                 .cause = CAUSE_START};
@@ -101,7 +103,8 @@ static const struct tfe_msg said[] = {
     {.type = MSG_READY, .u.ready = {.epoch = 1, .host = "h", .ports = some_ports, .n_ports = 1}},
     {.type = MSG_READY, .u.ready = {.epoch = 2, .host = "h", .ports = some_ports, .n_ports = 1}},
     {.type = MSG_READY,
-     .u.ready = {.epoch = 2, .host = "h", .ports = some_ports, .n_ports = 1, .answering = true}},
+     .u.ready =
+         {.epoch = 2, .host = A_LONG_HOST, .ports = some_ports, .n_ports = 1, .answering = true}},
     {.type = MSG_LISTENING, .u.listening = {.epoch = 1}},
     {.type = MSG_EXITED, .u.exited = {.epoch = 1, .code = 1, .tail = "no"}},
     {.type = MSG_EXITED, .u.exited = {.epoch = 1, .code = 0, .tail = ""}},
@@ -283,6 +286,7 @@ TEST(memory, restoring_takes_all_or_nothing)
     join(old, 1, "b");
     ready(old, 1, 1);
     world_free(old);
+    disk.members[0].host = A_LONG_HOST;
     for (uint64_t nth = 1;; nth++) {
         struct world *w = a_world(1, 2);
         char *before = dump_core(w->r);
