@@ -18,7 +18,7 @@ os.environ.update(TF_CPP_MIN_LOG_LEVEL="2", TFE_EPOCH="1")
 MB = 1 << 20
 SIZES = (10, 100, 1000)
 STEP_S = 0.02
-SETTLE_S, MEASURE_S = 5, 10
+SETTLE_S, PAIRS = 5, 9
 
 
 def checkpoint_of(tf, size, value):
@@ -41,12 +41,13 @@ def buffers_for(state, parts):
 def broadcast(rank, size):
     """On each of two workers: from rank 0 to rank 1, which takes it over."""
     import tensorflow as tf
-    from tfe import _memory, _state
+    from tfe import _memory, _state, _tensors
     from tfe._cluster import service_keys
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         checkpoint = checkpoint_of(tf, size, 1.0 - rank)
-    parts = _memory.gather(checkpoint)
+    objects = _tensors.Objects(checkpoint)
+    parts = objects.parts()
     buffers = buffers_for(_state, parts)
     for turn in range(2):  # the first meets the others
         buffers.write(1, turn, parts)
@@ -54,7 +55,7 @@ def broadcast(rank, size):
         began = time.perf_counter()
         body = _memory._broadcast(held.body if rank == 0 else None, held.held.size, 0, 2)
         if rank == 1:
-            _memory.put_back(checkpoint, _state.read_body(body, 1, turn).parts)
+            objects.put_back(_state.read_body(body, 1, turn).parts)
     if rank == 1:
         assert float(checkpoint.v[7][0]) == 1.0
         print(json.dumps(time.perf_counter() - began), flush=True)
@@ -84,25 +85,39 @@ def broadcast_s(size):
             process.wait()
 
 
-def slowed(tf, memory_module, state, size):
-    """Of the time, the part that snapshots take at the pace that they find, and what that is; in steps of STEP_S."""
+def slowed(tf, memory_module, size):
+    """Which part of the time snapshots take at the pace that they find, all that follows from them counted, and what that pace is.
+    Stretches of the same steps with and without them take turns, by this process's own time; the middle one of the pairs counts."""
     import numpy as np
     checkpoint, step = checkpoint_of(tf, size, 1.0), tf.Variable(0, dtype=tf.int64)
     memory = memory_module.Memory(checkpoint, step, None, None)
-    memory._buffers = buffers_for(state, memory_module.gather(checkpoint))
+    memory._buffers = buffers_for(memory_module._state, memory._objects.parts())
     memory.take(0)  # warm
-    memory._pace = memory_module.Pace(None, 0, None, 0)
-    number, settles = 0, time.perf_counter() + SETTLE_S
-    spent, begun, end = 0.0, settles, settles + MEASURE_S
-    matrix = np.ones((200, 200), np.float32)
-    while time.perf_counter() < end:
-        until = time.perf_counter() + STEP_S
-        while time.perf_counter() < until:
-            matrix @ matrix
+    paused = 0.0
+    pace = memory._pace = memory_module.Pace(None, 0, None, 0, lambda: time.perf_counter() - paused)
+    matrix = np.full((400, 400), 0.5, np.float32)  # with its like, what a processor's cache holds
+    products = max(1, int(STEP_S / min(took(np.matmul, matrix, matrix) for _ in range(20))))
+
+    def stretch(first, steps, after_step):
+        begun = time.process_time()
+        for number in range(first, first + steps):
+            for _ in range(products):
+                np.matmul(matrix, matrix)
+            after_step(number)
+        return time.process_time() - begun
+
+    number, settles, losses = 1, time.perf_counter() + SETTLE_S, []
+    while time.perf_counter() < settles:
+        stretch(number, 1, memory.after_step)
         number += 1
-        seconds = took(memory.after_step, number)
-        spent += seconds if time.perf_counter() > settles else 0.0
-    return spent / (time.perf_counter() - begun), memory._pace.every
+    for _ in range(PAIRS):
+        steps = max(25, 2 * pace.every)
+        took_with = stretch(number, steps, memory.after_step)
+        number += steps
+        stopped = time.perf_counter()
+        losses.append(1 - stretch(0, steps, lambda _: None) / took_with)
+        paused += time.perf_counter() - stopped
+    return sorted(losses)[PAIRS // 2], pace.every
 
 
 def main():
@@ -114,7 +129,7 @@ def main():
     figures = Figures(options)
     import numpy as np
     import tensorflow as tf
-    from tfe import _memory, _state
+    from tfe import _memory, _state, _tensors
     for megabytes in SIZES:
         size = megabytes * MB // (20 if options.quick else 1) // 32 * 32
         name = f"{megabytes} MB"
@@ -122,16 +137,17 @@ def main():
             continue
         checkpoint = checkpoint_of(tf, size, 1.0)
         other = checkpoint_of(tf, size, 0.0)
-        parts = _memory.gather(checkpoint)
+        objects, others = _tensors.Objects(checkpoint), _tensors.Objects(other)
+        parts = objects.parts()
         buffers = buffers_for(_state, parts)
-        source, target = np.ones(size // 4, np.float32), np.zeros(size // 4, np.float32)
+        source, targets = np.ones(size // 4, np.float32), [np.zeros(size // 4, np.float32) for _ in range(2)]  # in turn, as ours
         values, floors, ram, own, disk = [], [], [], [], []
         directory = tempfile.mkdtemp(prefix="tfe-bench-")
         try:
             for turn in range(options.turns + 2):
-                values.append(size / took(lambda: buffers.write(1, turn, _memory.gather(checkpoint))) / 1e9)
-                floors.append(size / took(np.copyto, target, source) / 1e9)
-                own.append(took(lambda: _memory.put_back(other, buffers.whole()[0].parts)) * 1e3)
+                values.append(size / took(lambda: buffers.write(1, turn, objects.parts())) / 1e9)
+                floors.append(size / took(np.copyto, targets[turn % 2], source) / 1e9)
+                own.append(took(lambda: others.put_back(buffers.whole()[0].parts)) * 1e3)
                 if turn < 3:
                     ram.append(size / took(checkpoint.write, f"ram://bench/{megabytes}") / 1e9)
                     checkpoint.write(os.path.join(directory, "ckpt"))
@@ -146,7 +162,7 @@ def main():
         figures.add(f"  by broadcast to a newcomer, {name}", [broadcast_s(size) * 1e3], "ms")
         figures.add(f"  from disk (in the page cache), {name}", disk[1:], "ms")
         if megabytes < 1000:
-            share, every = slowed(tf, _memory, _state, size)
+            share, every = slowed(tf, _memory, size)
             figures.add(f"of the time, {name}, every {every} steps of 20 ms", [share * 100], "%", goal=("value<=", 2))
         del checkpoint, other, parts, buffers
     return figures.finish()

@@ -196,6 +196,23 @@ def test_snapshots_cost_a_fiftieth_of_the_time(cost_s, step_s, every):
     assert spent / (now[0] - begun) <= 0.02 * 1.05
 
 
+@pytest.mark.parametrize("cost_s, after_s", [(0.002, 0.004), (0.01, 0.01), (0.03, 0.0)])
+def test_what_a_snapshot_costs_the_next_step_counts(cost_s, after_s):
+    """A copy throws out of the caches what the training works with; that cost another percent, and was not seen."""
+    now, chance = [100.0], random.Random(7)
+    pace, lost, begun, was_taken = Pace(None, 0, None, 40, lambda: now[0]), 0.0, 0.0, False
+    for step in range(41, 6000):
+        now[0] += 0.02 * chance.uniform(0.97, 1.03) + (after_s if was_taken else 0.0)
+        was_taken = pace.is_due(step)
+        if was_taken:
+            now[0] += cost_s
+            pace.took(cost_s)
+            lost += cost_s + after_s if begun else 0.0
+        if step == 1000:
+            begun = now[0]
+    assert 0.015 < lost / (now[0] - begun) <= 0.02 * 1.05
+
+
 def test_snapshots_are_as_many_where_only_some_steps_are_asked_about():
     """Every tenth step, counted from a step that nobody asked about, was never asked about."""
     now, taken = [100.0], []

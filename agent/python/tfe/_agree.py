@@ -13,8 +13,10 @@ and happens only between the wish and the save. So nothing is added to a step of
 """
 from __future__ import annotations
 
+import collections
 import json
 import math
+import statistics
 import time
 from typing import Any, Callable, Iterable, Optional, Protocol
 
@@ -31,6 +33,8 @@ SHARE = 0.02
 """Snapshots in memory cost at most this part of the time."""
 LOOK_S = 1.0
 """So often it is found out anew how many steps lie between two of them."""
+KNOWN_STEPS, ENOUGH_STEPS = 32, 3
+"""Of the last steps after a snapshot, and of the last others: how many are kept, and how many of each are compared."""
 
 
 class Keys(Protocol):
@@ -219,7 +223,12 @@ class Timetable:
 
 
 class Pace:
-    """After which steps a snapshot is taken: the same on all ranks. every: fixed; None: as rank 0 finds that it may cost."""
+    """After which steps a snapshot is taken: the same on all ranks. every: fixed; None: as rank 0 finds that it may cost.
+
+    A snapshot costs more than its own time: it drives what the training works with out of the processor's caches, and the
+    slowest rank holds the next step up. So the steps that follow one are compared with the others. Until enough of both are
+    known (and as long as there is a snapshot after every step), what follows is taken to cost as much as the snapshot.
+    """
 
     def __init__(self, keys: Optional[Keys], rank: int, every: Optional[int], step: int,
                  clock: Callable[[], float] = time.monotonic) -> None:
@@ -229,16 +238,26 @@ class Pace:
         self._base = self._begun = self._step = step
         self._look = step + 1
         self._at, self._spent, self._cost, self._taken = clock(), 0.0, 0.0, 0
+        self._since: Optional[float] = None
+        self._is_after = False
+        self._after: "collections.deque[float]" = collections.deque(maxlen=KNOWN_STEPS)
+        self._others: "collections.deque[float]" = collections.deque(maxlen=KNOWN_STEPS)
+        self._loss: Optional[float] = None
 
     def took(self, seconds: float) -> None:
         """A snapshot. It counts as one of the last few, or of all since the last look, whichever says more."""
         self._spent += seconds
         self._taken += 1
         self._cost = seconds if self._cost == 0 else (self._cost + seconds) / 2
+        self._since, self._is_after = self._clock(), True
 
     def is_due(self, step: int) -> bool:
         if self._fixed:  # the first in any case: a newcomer is to hold the state as soon as it can
             return step % self._fixed == 0 or step == self._begun + 1
+        now = self._clock()
+        if self._since is not None:
+            (self._after if self._is_after else self._others).append(now - self._since)
+        self._since, self._is_after = now, False
         if step >= self._look:
             self.every, self._look = self._plan(step)
         elif step - self._base < self.every:
@@ -246,15 +265,21 @@ class Pace:
         self._base = step
         return True
 
+    def _lost_after(self, cost: float) -> float:
+        """Of the step that follows a snapshot; in seconds."""
+        if min(len(self._after), len(self._others)) >= ENOUGH_STEPS:
+            self._loss = max(0.0, statistics.median(self._after) - statistics.median(self._others))
+        return cost if self._loss is None else self._loss
+
     def _plan(self, step: int) -> "tuple[int, int]":
         def decide() -> "tuple[int, int]":
             now, steps = self._clock(), max(1, step - self._step)
             each = max(1e-6, (now - self._at - self._spent) / steps)
             cost = max(self._cost, self._spent / max(1, self._taken))
             self._at, self._spent, self._taken, self._step = now, 0.0, 0, step
-            every = max(1, math.ceil(cost / (SHARE * each)))
+            every = max(1, math.ceil((cost + self._lost_after(cost)) / (SHARE * each)))
             # Not too far on the strength of few steps: the first ones are slow, and others may be.
             ahead = max(every, min(math.ceil(LOOK_S / each), 2 * (step - self._begun)))
-            return every, step + max(1, ahead)
+            return every, step + every * math.ceil(ahead / every)  # each look is one more snapshot, too
         every, look = decided(self._keys, self._rank, f"tfe/memory/{self._look}", decide)
         return int(every), int(look)

@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 import time
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +13,7 @@ import tensorflow as tf
 from . import _place, _state
 from ._agree import Keys, Pace
 from ._channel import channel
+from ._tensors import Objects, Row, Unfit, copied
 
 ROOM = 9 / 8
 """More than is needed: a state may grow a little without a new piece of memory."""
@@ -21,100 +22,9 @@ BROADCAST = 16 << 20
 GROUP = 7_409_001
 """Key of the group of all workers' processors, for our collectives alone; the collectives themselves count on from it."""
 
-_turns, _prefixes = itertools.count(), itertools.count()
+_turns = itertools.count()
 _instances = itertools.count(GROUP)
 _owner: "Optional[tuple[str, Memory]]" = None
-
-Row = Tuple[str, str, tf.Tensor]
-"""Name, slice and value of a tensor in a checkpoint."""
-
-
-class Unfit(Exception):
-    """The state is not one that can be kept in memory; why."""
-
-
-def _serialized(checkpoint: tf.train.Checkpoint) -> Any:
-    """What TensorFlow would write to the disk. Perhaps a collective: variables that are averaged when they are read."""
-    try:
-        gather_tensors = checkpoint._saver._gather_serialized_tensors
-    except AttributeError:
-        raise Unfit("this version of TensorFlow has no way to them that is known here") from None
-    tensors, _, registered, _ = gather_tensors()
-    if any(registered.values()) if isinstance(registered, dict) else registered:
-        raise Unfit("an object of the script is saved by functions of its own")
-    return tensors
-
-
-def _rows(tensors: Any) -> "list[Row]":
-    found = []
-    for named in tensors.values():
-        for name, value in named.items():
-            for cut, one in (value.items() if isinstance(value, dict) else [("", value)]):
-                one = one() if callable(one) else one
-                found.append((name, cut, getattr(one, "tensor", one)))
-    return found
-
-
-def _part(name: str, cut: str, tensor: tf.Tensor) -> _state.Part:
-    if tensor.dtype in (tf.variant, tf.resource):
-        raise Unfit(f"{name} is no plain tensor")
-    array = tensor._numpy() if hasattr(tensor, "_numpy") else tensor.numpy()  # the first copies nothing
-    shape = tuple(int(size) for size in tensor.shape)
-    if tensor.dtype == tf.string:
-        texts = [bytes(text) for text in np.asarray(array, object).ravel()]
-        return _state.Part(name, cut, "string", shape, np.frombuffer(b"".join(texts), np.uint8), [len(text) for text in texts])
-    return _state.Part(name, cut, tensor.dtype.name, shape, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-
-
-def _tensor(part: _state.Part) -> tf.Tensor:
-    if part.lengths is not None:
-        ends = list(itertools.accumulate(part.lengths))
-        texts = [bytes(part.data[end - length:end]) for end, length in zip(ends, part.lengths)]
-        return tf.reshape(tf.constant(texts, tf.string), part.shape)
-    with tf.device("/device:CPU:0"):
-        return tf.constant(part.data.view(tf.as_dtype(part.dtype).as_numpy_dtype).reshape(part.shape))
-
-
-def gather(checkpoint: tf.train.Checkpoint) -> "list[_state.Part]":
-    """All that a checkpoint on disk would hold, read in place where that can be. Unfit: it cannot be kept like this."""
-    return [_part(*row) for row in _rows(_serialized(checkpoint))]
-
-
-def copied(parts: "list[_state.Part]") -> "list[Row]":
-    """What write() takes. tf.constant() copies what it is given, so that none of it lies where the parts do."""
-    return [(part.name, part.slice, _tensor(part)) for part in parts]
-
-
-def write(prefix: str, rows: "list[Row]") -> None:
-    """As TensorFlow's checkpoint of that name."""
-    names, slices, tensors = zip(*rows)
-    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=slices, tensors=tensors)
-
-
-def _assign(made: Any, values: "dict[str, Any]") -> None:
-    if isinstance(made, tf.train.experimental.PythonState):
-        made.deserialize(values["py_state"].numpy())
-    elif made is not None:  # None has the graph of the objects
-        made._restore_from_tensors(values)
-
-
-def put_back(checkpoint: tf.train.Checkpoint, parts: "list[_state.Part]") -> None:
-    """What exists gets its values now, and what is made later gets its own then."""
-    tensors = _serialized(checkpoint)
-    values = {(part.name, part.slice): part for part in parts}
-    if {(name, cut) for name, cut, _ in _rows(tensors)} == set(values):
-        try:
-            for made, named in tensors.items():
-                _assign(made, {name.rpartition(".ATTRIBUTES/")[2]:
-                               {cut: _tensor(values[name, cut]) for cut in value} if isinstance(value, dict)
-                               else _tensor(values[name, ""]) for name, value in named.items()})
-            return
-        except NotImplementedError:  # an object that can be restored from files only
-            pass
-    # TensorFlow knows how to wait for what is still to be made, given files: these are in this process's memory.
-    prefix = f"ram://tfe-state/{next(_prefixes)}"
-    write(prefix, copied(parts))
-    checkpoint.restore(prefix).assert_existing_objects_matched()
 
 
 def _broadcast(body: Any, size: int, root: int, world: int) -> Any:
@@ -138,7 +48,7 @@ class Memory:
     """The snapshots of one checkpoint's objects, in memory that the agent keeps for this place."""
 
     def __init__(self, checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> None:
-        self._checkpoint, self._step, self._keys, self._every = checkpoint, step, keys, every
+        self._objects, self._step, self._keys, self._every = Objects(checkpoint), step, keys, every
         self._rank, self._world, self._epoch = _place.rank(), _place.world_size(), _place.epoch()
         self._buffers: Optional[_state.Buffers] = None
         self._reads: Optional[_state.Buffers] = None
@@ -155,7 +65,7 @@ class Memory:
     def restore(self, disk: "Callable[[], Optional[tuple[int, int]]]") -> Optional[_state.Choice]:
         """Goes on from the newest snapshot that any rank holds, if none on disk is newer; None: nothing was changed. All ranks call it,
         and get the same."""
-        existing = gather(self._checkpoint)
+        existing = self._objects.parts()
         held = [snapshot for snapshot in self._left() if _state.fits(snapshot.parts, existing)]
         choice = _state.agree(self._keys, self._rank, self._world, next(_turns), _state.digest_of(existing),
                               [snapshot.held for snapshot in held], disk)
@@ -165,7 +75,7 @@ class Memory:
             if len(choice.holders) < self._world:
                 own = self._received(choice, own)
             assert own is not None
-            put_back(self._checkpoint, own.parts)
+            self._objects.put_back(own.parts)
         self._has_room(own.parts if own else existing)
         self._pace = Pace(self._keys, self._rank, self._every, int(self._step.numpy()))
         return choice
@@ -204,7 +114,7 @@ class Memory:
         from any thread; on all ranks alike None where the state cannot be kept like this."""
         began = time.monotonic()
         try:
-            parts = gather(self._checkpoint)
+            parts = self._objects.parts()
         except Unfit as error:
             self._refuse(str(error))
             return None
@@ -249,9 +159,9 @@ class Memory:
 
     def _has_room(self, parts: "list[_state.Part]") -> bool:
         """If not, the agent is asked for it."""
-        size = _state.size_of(parts)
-        if self._buffers and size <= _state.HEADERS + 2 * self._buffers.capacity:
+        if self._buffers and self._buffers.has_room(parts):
             return True
+        size = _state.size_of(parts)
         if not self._refused and self._asked < size:
             self._asked = int(size * ROOM)
             channel().ask_memory(self._asked)
@@ -283,7 +193,7 @@ def memory_of(checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional
         return None
     memory = Memory(checkpoint, step, keys, every)
     try:
-        gather(checkpoint)
+        memory._objects.parts()
     except Unfit as error:
         print(f"tfe: no snapshots in memory: {error}", file=sys.stderr, flush=True)
         return None

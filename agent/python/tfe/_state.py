@@ -23,12 +23,15 @@ HEADERS = 4096
 """Bytes before the buffers; the headers lie at 0 and at half of it."""
 FIELDS = struct.Struct("<8s32s32sQQQ")
 """Magic, run, digest of the structure, epoch, step, size of the body. The checksum follows."""
-TAIL = struct.Struct("<II")
-"""At the end of a body: length and checksum of the directory before it. Before that lie the values, each with its sum there."""
-MAGIC = b"tfestat1"
+TAIL = struct.Struct("<III")
+"""At the end of a body: how many values there are, the length of the directory before this, and its checksum. The directory is what
+and where they are, and of each the sum. Before that lie the values."""
+SUM = struct.Struct("<Q")
+MAGIC = b"tfestat2"
 ALIGN = 64
-CHUNK = 1 << 18
-"""Bytes that are copied and then added up while they are still in the processor's cache."""
+CHUNK = 1 << 20
+"""Bytes that are copied and then added up while they are still in the processor's cache. In smaller ones the calls cost more than
+that saves."""
 SLICE = 32 << 20
 """Bytes that are worth a thread of their own."""
 
@@ -73,6 +76,33 @@ def structure(parts: Sequence[Part]) -> "dict[tuple[str, str], tuple[str, Option
     return {(part.name, part.slice): (part.dtype, part.shape) for part in parts}
 
 
+class Layout(NamedTuple):
+    """Of a body: all but the values, and so the same for most snapshots of a training."""
+    key: "list[Any]"
+    """What it follows from."""
+    digest: bytes
+    rows: bytes
+    places: "list[tuple[int, int]]"
+    """Of each value: first byte, and the one behind the last."""
+    size: int
+    """Of the whole body."""
+
+
+def _key(parts: Sequence[Part]) -> "list[Any]":
+    return [(*part[:4], part.lengths, len(part.data)) for part in parts]
+
+
+def layout_of(parts: Sequence[Part]) -> Layout:
+    places, rows, end = [], [], 0
+    for part in parts:
+        rows.append([*part[:4], part.lengths, end, len(part.data)])
+        places.append((end, end + len(part.data)))
+        end += _up(len(part.data))
+    text = json.dumps(rows).encode()
+    size = end + len(text) + SUM.size * len(rows) + TAIL.size
+    return Layout(_key(parts), bytes.fromhex(digest_of(parts)), text, places, size)
+
+
 def digest_of(parts: Sequence[Part]) -> str:
     text = json.dumps(sorted((*key, *kind) for key, kind in structure(parts).items()))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -96,13 +126,11 @@ def _sum(data: Any) -> int:
 
 
 def _copy(target: Any, source: Any) -> int:
-    """The sum of what was copied."""
+    """The sum of what was copied: of the source, which the processor still has in its cache, and not of what it has yet to write."""
     total = 0
     for start in range(0, len(source), CHUNK):
-        piece = target[start:start + CHUNK]
-        if start + CHUNK > len(source):
-            piece = target[start:len(source)]
-        piece[:] = source[start:start + CHUNK]
+        piece = source[start:start + CHUNK]
+        target[start:start + CHUNK] = piece
         total += _sum(piece)
     return total % 2**64
 
@@ -145,11 +173,12 @@ def read_body(body: Any, epoch: int, step: int) -> Optional[Snapshot]:
     """None: it is not what was written."""
     end = len(body) - TAIL.size
     try:
-        length, checksum = TAIL.unpack(bytes(body[end:]))
+        count, length, checksum = TAIL.unpack(bytes(body[end:]))
         directory = bytes(body[end - length:end])
         if zlib.crc32(directory) != checksum:
             return None
-        rows = json.loads(directory)
+        sums = struct.unpack(f"<{count}Q", directory[length - SUM.size * count:])
+        rows = [[*row, found] for row, found in zip(json.loads(directory[:length - SUM.size * count]), sums)]
         parts = [Part(name, cut, dtype, tuple(shape), body[start:start + size], lengths)
                  for name, cut, dtype, shape, lengths, start, size, _ in rows]
         if any(len(part.data) != row[6] for part, row in zip(parts, rows)):
@@ -170,6 +199,7 @@ class Buffers:
         self._run = hashlib.sha256(run.encode()).digest()
         self.capacity = max(0, len(self._bytes) - HEADERS) // 2 // ALIGN * ALIGN
         """Bytes that one snapshot may have."""
+        self._layout: Optional[Layout] = None
         self.pinned: Optional[int] = None
         """The buffer that somebody still reads, and that is not to be written to."""
 
@@ -205,6 +235,15 @@ class Buffers:
         found = [snapshot for snapshot in map(self.read, (0, 1)) if snapshot]
         return sorted(found, key=lambda snapshot: snapshot.held, reverse=True)
 
+    def layout_of(self, parts: Sequence[Part]) -> Layout:
+        """layout_of(), kept for the next snapshot."""
+        if self._layout is None or self._layout.key != _key(parts):
+            self._layout = layout_of(parts)
+        return self._layout
+
+    def has_room(self, parts: Sequence[Part]) -> bool:
+        return self.layout_of(parts).size <= self.capacity
+
     def wipe(self) -> None:
         """Nothing is whole any more."""
         for index in (0, 1):
@@ -214,21 +253,16 @@ class Buffers:
         """Into the older buffer; which that was. ValueError: it does not fit in, see size_of()."""
         ages = [(fields[3], fields[4]) if fields else (-1, -1) for fields in map(self._fields, (0, 1))]
         index = int(ages[1] < ages[0]) if self.pinned is None else 1 - self.pinned
-        if size_of(parts) > HEADERS + 2 * self.capacity:
-            raise ValueError(f"a snapshot of {size_of(parts)} bytes in memory of {len(self._bytes)}")
-        header, buffer = self._header(index), self._buffer(index)
+        layout = self.layout_of(parts)
+        if layout.size > self.capacity:
+            raise ValueError(f"a snapshot of {layout.size} bytes in memory for {self.capacity}")
+        header, body = self._header(index), self._buffer(index)[:layout.size]
         header[:] = 0
-        places, rows, end = [], [], 0
-        for part in parts:
-            places.append((buffer[end:end + len(part.data)], part.data))
-            rows.append([part.name, part.slice, part.dtype, part.shape, part.lengths, end, len(part.data)])
-            end += _up(len(part.data))
-        for row, found in zip(rows, _sums(_copy, places)):
-            row.append(found)
-        directory = json.dumps(rows).encode()
-        directory += TAIL.pack(len(directory), zlib.crc32(directory))
-        buffer[end:end + len(directory)] = np.frombuffer(directory, np.uint8)
-        fields = FIELDS.pack(MAGIC, self._run, bytes.fromhex(digest_of(parts)), epoch, step, end + len(directory))
+        sums = _sums(_copy, [(body[start:end], part.data) for (start, end), part in zip(layout.places, parts)])
+        directory = layout.rows + struct.pack(f"<{len(sums)}Q", *sums)
+        directory += TAIL.pack(len(sums), len(directory), zlib.crc32(directory))
+        body[layout.size - len(directory):] = np.frombuffer(directory, np.uint8)
+        fields = FIELDS.pack(MAGIC, self._run, layout.digest, epoch, step, layout.size)
         header[:FIELDS.size] = np.frombuffer(fields, np.uint8)
         header[FIELDS.size:] = np.frombuffer(zlib.crc32(fields).to_bytes(4, "little"), np.uint8)
         return index
@@ -236,8 +270,7 @@ class Buffers:
 
 def size_of(parts: Sequence[Part]) -> int:
     """Bytes of memory that two snapshots of these need."""
-    rows = [[*part[:4], part.lengths, 2**63, 2**63, 2**63] for part in parts]
-    return HEADERS + 2 * _up(sum(_up(len(part.data)) for part in parts) + len(json.dumps(rows)) + TAIL.size)
+    return HEADERS + 2 * _up(layout_of(parts).size)
 
 
 def map_memory(fd: int, size: int) -> mmap.mmap:

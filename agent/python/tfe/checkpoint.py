@@ -16,8 +16,9 @@ from . import _place
 from ._agree import Agreement, Timetable, awaited
 from ._channel import channel
 from ._cluster import service_keys
-from ._memory import Memory, memory_of, write
+from ._memory import Memory, memory_of
 from ._names import FOREIGN, NAME, PRESERVED, Directory, Saved, StaleEpochError
+from ._tensors import write
 
 PREEMPTED = 143
 """Exit status of a script that was told to stop and has saved: 128 + SIGTERM, which the agent takes for a preemption."""

@@ -1,0 +1,161 @@
+"""What is read of a checkpoint's objects is what TensorFlow would save then, however often they are looked at, whatever was made since."""
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tfe import _tensors
+
+
+class Count(tf.train.experimental.PythonState):
+    def __init__(self, value):
+        self.value = value
+
+    def serialize(self):
+        return str(self.value)
+
+    def deserialize(self, text):
+        self.value = int(text)
+
+
+class Node(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows, self.names = [], {}
+
+
+class Walks:
+    """Counts TensorFlow's walks over a checkpoint's objects."""
+
+    def __init__(self, monkeypatch, checkpoint):
+        self.number, walk = 0, checkpoint._saver._gather_serialized_tensors
+
+        def counted():
+            self.number += 1
+            return walk()
+        monkeypatch.setattr(checkpoint._saver, "_gather_serialized_tensors", counted)
+
+
+def shown(parts):
+    return {(part.name, part.slice): (part.dtype, part.shape, bytes(part.data), part.lengths) for part in parts}
+
+
+def checkpoint_of(**objects):
+    checkpoint = tf.train.Checkpoint(**objects)
+    checkpoint.save_counter  # noqa: B018
+    return checkpoint
+
+
+def test_steps_need_no_walk(monkeypatch):
+    node, count = Node(), Count(0)
+    node.rows.extend(tf.Variable(tf.fill([4], float(index))) for index in range(3))
+    checkpoint = checkpoint_of(node=node, count=count, step=tf.Variable(0, dtype=tf.int64))
+    objects, walks = _tensors.Objects(checkpoint), Walks(monkeypatch, checkpoint)
+    for step in range(5):
+        count.value = step * 1000  # its text grows
+        node.rows[1].assign_add(tf.ones([4]))
+        assert shown(objects.parts()) == shown(_tensors.Objects(checkpoint).parts())
+    assert walks.number == 1 + 5, "one, and one of each that is new"
+
+
+def change(chance, root, nodes):
+    """One change of what is there, as a script might make it."""
+    node, name = chance.choice(nodes), f"v{chance.randrange(4)}"
+    kind = chance.randrange(8)
+    if kind == 0:
+        setattr(node, name, tf.Variable(chance.random()))  # a new one, or another one at the same place
+    elif kind == 1:
+        node.rows.append(tf.Variable([chance.random()] * chance.randrange(1, 5)))
+    elif kind == 2:
+        node.names[name + str(len(node.names))] = tf.Variable(chance.randrange(9), dtype=tf.int32)
+    elif kind == 3:
+        made = Node()
+        nodes.append(made)
+        node.rows.append(made)
+    elif kind == 4 and hasattr(node, name):
+        delattr(node, name)
+    elif kind == 5:
+        setattr(node, name, Count(chance.randrange(10 ** chance.randrange(1, 9))))
+    elif kind == 6 and hasattr(node, name):  # the same object at another place
+        setattr(root, f"also_{name}", getattr(node, name))
+    else:
+        for made in (one for one in root.variables if one.dtype == tf.float32):
+            made.assign(tf.fill(made.shape, chance.random()))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_a_script_makes_is_seen(seed):
+    """Beside a look with nothing kept from an earlier one."""
+    chance, root = random.Random(seed), Node()
+    nodes, checkpoint = [root], checkpoint_of(root=root)
+    objects = _tensors.Objects(checkpoint)
+    for _ in range(60):
+        change(chance, root, nodes)
+        assert shown(objects.parts()) == shown(_tensors.Objects(checkpoint).parts())
+
+
+def test_variables_that_an_optimizer_of_the_old_kind_makes_later_are_seen():
+    weights, optimizer = tf.Variable([1.0, 2.0]), OldOptimizer()
+    objects = _tensors.Objects(checkpoint_of(weights=weights, optimizer=optimizer))
+    assert len(objects.parts()) == 3
+    optimizer.slots["m"] = tf.Variable([3.0, 4.0])
+    found = {part.name: bytes(part.data) for part in objects.parts()}
+    assert np.float32([3.0, 4.0]).tobytes() in found.values() and len(found) == 4
+
+
+class OldOptimizer(tf.Module):
+    """Its slot variables are nobody's children, as those of tf.compat.v1.train.Optimizer."""
+
+    def __init__(self):
+        super().__init__()
+        self._setattr_tracking = False
+        self.slots = {}
+
+    def get_slot_names(self):
+        return list(self.slots)
+
+    def get_slot(self, variable, name):
+        return self.slots[name] if variable.shape.rank == 1 else None
+
+
+WORKER = '''
+import json
+import tensorflow as tf
+from tfe import _tensors
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    mirrored = tf.Variable([1.0, 2.0])
+    averaged = tf.Variable(5.0, synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
+checkpoint = tf.train.Checkpoint(mirrored=mirrored, averaged=averaged)
+checkpoint.save_counter
+objects = _tensors.Objects(checkpoint)
+for value in (3.0, 4.0):
+    mirrored.assign([value, value])
+    strategy.run(lambda: averaged.assign(value * 2))
+    found = {part.name.partition("/")[0]: part.data.view("float32").tolist() for part in objects.parts() if part.dtype == "float32"}
+    print(json.dumps(found), flush=True)
+before = objects.parts()
+saved = [(part.name, bytes(part.data)) for part in before]
+kept = [part._replace(data=part.data.copy()) for part in before]
+mirrored.assign([9.0, 9.0])
+objects.put_back(kept)
+print(json.dumps([(part.name, bytes(part.data)) for part in objects.parts()] == saved))
+print(json.dumps(objects._seen is not None))
+'''
+
+
+def test_variables_of_a_strategy_are_read_as_it_would():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {"cluster": {"worker": [f"127.0.0.1:{free.getsockname()[1]}"]}, "task": {"type": "worker", "index": 0}}
+    done = subprocess.run([sys.executable, "-c", WORKER], env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(_tensors.__file__)), "TF_CONFIG": json.dumps(place)}, capture_output=True,
+                          text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second, is_back, is_kept = map(json.loads, done.stdout.splitlines())
+    assert first == {"mirrored": [3.0, 3.0], "averaged": [6.0]} and second == {"mirrored": [4.0, 4.0], "averaged": [8.0]}
+    assert is_back and is_kept
