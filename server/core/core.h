@@ -45,6 +45,7 @@ struct rdzv {
     struct rdzv_config config;
     const struct tfe_mem *mem;
     struct tfe_mono now;
+    struct tfe_mono began;      /* its first step */
     struct tfe_wall wall;       /* 0: not known */
     const struct principal *by; /* who speaks in this step; NULL: nobody, or it was not said */
     struct tfe_mono deadline;

@@ -3,10 +3,15 @@
 
 #include "server/core/job.h"
 
+bool fence_knows_not_all(const struct rdzv *r, const struct fence *fence)
+{
+    return !is_past(r, fence->unknown_until);
+}
+
 bool fence_keep_unknown(const struct rdzv *r, struct fence *fence)
 {
     fence_keep_run(fence, fence->unknown_until);
-    return !is_past(r, fence->unknown_until);
+    return fence_knows_not_all(r, fence);
 }
 
 bool fence_run_is_over(const struct rdzv *r, const struct job *job)
@@ -19,30 +24,23 @@ bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_
     return tfe_mono_before(r->now, job->fence.ports_until[epoch & 1]);
 }
 
-struct tfe_mono fence_end(const struct job *job)
+/* … and whose is the last: its seat, unless all have passed before `end`. */
+static struct tfe_mono later_end(const struct job *job, struct tfe_mono end, uint32_t *ret_seat)
 {
-    struct tfe_mono end = {0};
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
-        if (!node->seat.is_accounted) {
-            end = tfe_mono_max(end, seat_fence_end(node));
+        if (!node->seat.is_accounted && tfe_mono_before(end, seat_fence_end(node))) {
+            end = seat_fence_end(node);
+            *ret_seat = seat;
         }
     }
     return end;
 }
 
-uint32_t fence_last_seat(const struct job *job)
+struct tfe_mono fence_end(const struct job *job)
 {
-    uint32_t last = job->epoch.n_seats;
-    struct tfe_mono end = {0};
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (!node->seat.is_accounted && tfe_mono_before(end, seat_fence_end(node))) {
-            end = seat_fence_end(node);
-            last = seat;
-        }
-    }
-    return last;
+    uint32_t seat;
+    return later_end(job, (struct tfe_mono){0}, &seat);
 }
 
 static struct tfe_mono chief_end(const struct rdzv *r, const struct job *job,
@@ -58,13 +56,16 @@ static struct tfe_mono chief_end(const struct rdzv *r, const struct job *job,
 }
 
 struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
-                                 struct tfe_mono switch_began)
+                                 struct tfe_mono switch_began, uint32_t *ret_seat)
 {
     struct tfe_mono end = job->fence.run_until;
+    *ret_seat = job->epoch.n_seats;
     if (!roster_is_stopped(job)) {
-        end = tfe_mono_max(end, fence_end(job));
-    } else if (job->epoch.is_open && job->spec.chief_grace_ms > 0) {
-        end = tfe_mono_max(end, chief_end(r, job, switch_began));
+        end = later_end(job, end, ret_seat);
+    } else if (job->epoch.is_open && job->spec.chief_grace_ms > 0 &&
+               tfe_mono_before(end, chief_end(r, job, switch_began))) {
+        end = chief_end(r, job, switch_began);
+        *ret_seat = roster_chief(job)->seat.index;
     }
     return end;
 }

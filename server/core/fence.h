@@ -16,8 +16,8 @@ struct fence {
         run_until; /* trainers of an epoch that nobody leads any more may run until then */
     /* … and stale peers may speak to the ports of the even and the odd set. */
     struct tfe_mono ports_until[2];
-    /* … and, of a job that was restored, those of epochs that the record does not know, if there
-     * are any. */
+    /* … and those of epochs that a server before this one has started and no record is left of, if
+     * there are any. */
     struct tfe_mono unknown_until;
 };
 
@@ -34,12 +34,14 @@ static inline void fence_keep_run(struct fence *fence, struct tfe_mono until)
     fence->run_until = tfe_mono_max(fence->run_until, until);
 }
 
-/* Its job is restored: what the record does not know ends by then. */
-static inline void fence_restore(struct fence *fence, struct tfe_mono until)
+/* What the job's record does not know, or all where it has none, ends by then. */
+static inline void fence_expect_unknown(struct fence *fence, struct tfe_mono until)
 {
     fence->unknown_until = until;
 }
 
+/* Whether what no record knows may still run. */
+bool fence_knows_not_all(const struct rdzv *r, const struct fence *fence);
 /* Somebody has been in an epoch that the record does not know: others may be in that or in a later
  * one. False: not any more. */
 bool fence_keep_unknown(const struct rdzv *r, struct fence *fence);
@@ -50,12 +52,11 @@ bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_
 
 /* By when the fences of all members of the epoch have passed that nothing is known of. */
 struct tfe_mono fence_end(const struct job *job);
-/* Whose fence that is; n_seats of the epoch: nobody's. */
-uint32_t fence_last_seat(const struct job *job);
 /* Until when a switch that began then waits for fences: for all of those where no task is accounted
  * for that would keep the old cluster from another step; for the chief's always, where the job
- * wants that, lest it writes a checkpoint late. */
+ * wants that, lest it writes a checkpoint late. ret_seat: whose fence that is; n_seats of the
+ * epoch: no member's. */
 struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
-                                 struct tfe_mono switch_began);
+                                 struct tfe_mono switch_began, uint32_t *ret_seat);
 
 #endif

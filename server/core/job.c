@@ -67,6 +67,7 @@ struct job *job_new(struct rdzv *r, const char *name, const struct job_spec *spe
     RB_INIT(&job->probes);
     RB_INIT(&job->answering);
     job_begin_run(r, job, spec, run_key);
+    fence_expect_unknown(&job->fence, lease_longest_fence_end(r, r->began, 0));
     return job;
 }
 

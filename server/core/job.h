@@ -37,7 +37,8 @@ struct job_phase {
     struct tfe_mono switch_began;  /* PREPARING */
     struct tfe_mono stop_began;    /* COMMITTING: an operator has stopped it */
     uint32_t awaited_seat; /* PREPARING, RUNNING to its end: who was not done when it looked last */
-    /* PREPARING: until when it waits for the fences, 0 not; and of the seat whose is the last. */
+    /* PREPARING: until when it waits for the fences, 0 not; and of the seat whose is the last,
+     * n_seats: nobody's there. */
     struct tfe_mono fence_until;
     uint32_t fence_seat;
     /* The number was raised; so many spares who were READY are so again by then, or late. 0: none.

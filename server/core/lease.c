@@ -54,11 +54,12 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
     return fence < 3 * ttl_ms ? 3 * ttl_ms : fence;
 }
 
-struct tfe_mono lease_longest_fence_end(const struct rdzv *r, uint32_t recorded_ms)
+struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono told,
+                                        uint32_t recorded_ms)
 {
     /* More leases are not given. */
     uint32_t ours = lease_fence_ms(r, 2, wanted_ms(r, r->config.max_nodes));
-    return lease_fence_end_from(r->now, largest(recorded_ms, ours));
+    return lease_fence_end_from(told, largest(recorded_ms, ours));
 }
 
 struct lease_terms lease_terms(const struct rdzv *r, const struct node *node)

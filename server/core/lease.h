@@ -65,7 +65,8 @@ void lease_extend_fence(struct node *node, struct tfe_mono until);
  * not need the long one); the setting, or the rule of design 6. */
 uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_ms);
 /* When the longest has passed that a server with these settings, or the one of a record (0: there
- * is none), may have told anybody until now: what one was granted of which no record is left. */
-struct tfe_mono lease_longest_fence_end(const struct rdzv *r, uint32_t recorded_ms);
+ * is none), may have told anybody by then: what one was granted of which no record is left. */
+struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono told,
+                                        uint32_t recorded_ms);
 
 #endif

@@ -85,12 +85,20 @@ static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
     return true;
 }
 
+/* Whether the node has been in a run that the record of this one, which is over, does not know: an
+ * older image of the disk was put back. That run goes on. */
+static bool is_of_later_run(const struct job *job, const struct msg_join *join)
+{
+    return job_is_over(job) && join->running && rebuild_believes(join) &&
+           join->running->run > job->run.number;
+}
+
 /* Likewise, of a job that is over. */
 static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
                          const struct msg_join *join)
 {
     struct run_end last = run_last(job);
-    if (join->run_key || join->new_run) {
+    if (join->run_key || join->new_run || is_of_later_run(job, join)) {
         return false;
     }
     if (join->spec.script_digest == job->spec.script_digest) {
@@ -197,18 +205,26 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
 }
 
 /* The node has been in an epoch that the job's record does not know, or in another one of the
- * number that this server has gone on with: an older image of the disk was put back. */
+ * number that this server has gone on with: an older image of the disk was put back, or it is lost.
+ * What is written of the next one is not opened beside that; what runs goes on. */
 static void look_past_record(const struct rdzv *r, struct node *node, const struct msg_join *join)
 {
-    const struct epoch *epoch = &node->job->epoch;
+    struct job *job = node->job;
+    const struct epoch *epoch = &job->epoch;
     uint64_t in = join->exited ? join->exited->epoch : 0;
     in = join->running_epoch > in ? join->running_epoch : in;
     bool is_unknown =
         in > epoch->number || (in == epoch->number && epoch->n_seats > 0 && !node_is_member(node));
-    if (is_unknown && in <= epoch->highest && fence_keep_unknown(r, &node->job->fence) &&
-        join->running_epoch != 0) {
+    if (!is_unknown || in > epoch->highest || !rebuild_believes(join) ||
+        !fence_keep_unknown(r, &job->fence)) {
+        return;
+    }
+    if (join->running_epoch != 0) {
         lease_set_left(node, join->running_epoch);
-        fence_keep_run(&node->job->fence, node->lease.fence_end);
+        fence_keep_run(&job->fence, node->lease.fence_end);
+    }
+    if (job->state == JOB_COMMITTING && !job->write.is_over) {
+        switch_want(job, CAUSE_SERVER_LOST, NULL);
     }
 }
 
@@ -316,7 +332,7 @@ static bool is_another(const struct node *node, const struct msg_join *join)
 /* Whether the job is being rebuilt, and from what the node says, too: it trains on then. */
 static bool takes_report(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
-    if (rebuild_wants(node->job, join) && rebuild_take(r, node, join)) {
+    if (rebuild_wants(r, node->job, join) && rebuild_take(r, node, join)) {
         return true;
     }
     report_forget(node);
@@ -363,8 +379,8 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     bool reports = takes_report(r, node, join);
     welcome(r, node, NULL);
     raise_epoch(r, node);
-    look_past_record(r, node, join);
     if (!reports) {
+        look_past_record(r, node, join);
         put_in_place(r, node, join);
     }
     drain_end(r, node);
@@ -394,8 +410,8 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     bool reports = takes_report(r, node, join);
     welcome(r, node, unheard(r, job, join));
     raise_epoch(r, node);
-    look_past_record(r, node, join);
     if (!reports) {
+        look_past_record(r, node, join);
         if (join->running_epoch != 0) {
             send_stop(r, node, join->running_epoch);
         }
@@ -423,7 +439,7 @@ static int make_room(struct rdzv *r, struct job **job, const struct msg_join *jo
     struct job *into = fresh ? fresh : *job;
     struct node *node = node_new(r, join->node, join->node_name, join->spec.nproc);
     if (!node || job_reserve(r, into, (size_t)into->n_nodes + 1, &join->spec) ||
-        (rebuild_wants(into, join) &&
+        (rebuild_wants(r, into, join) &&
          (rebuild_reserve(r, into, join) || ready_reserve(r, node, join->running->host)))) {
         node_free(r, node);
         if (fresh) {
@@ -436,7 +452,11 @@ static int make_room(struct rdzv *r, struct job **job, const struct msg_join *jo
         send_trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
     }
     if (job_is_over(into)) {
+        bool goes_on = is_of_later_run(into, join);
         job_begin_run(r, into, &join->spec, join->run_key); /* or it would have been refused */
+        if (goes_on) {
+            run_go_on(into, join->running->run);
+        }
         send_trace(r, TRACE_JOB_STATE, into, NULL, into->run.number, job_state_name(into->state));
     }
     bool is_other =
@@ -479,7 +499,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struc
         return 0;
     }
     if (node) {
-        if (rebuild_wants(job, join) &&
+        if (rebuild_wants(r, job, join) &&
             (rebuild_reserve(r, job, join) || ready_reserve(r, node, join->running->host))) {
             return TFE_ENOMEM;
         }

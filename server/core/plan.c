@@ -362,6 +362,13 @@ static bool has_relief(struct job *job)
     return false;
 }
 
+/* Whether a switch would have to wait for what an earlier epoch may still run, of which somebody
+ * has told since this one began: until then nobody is stopped for one that nothing forces. */
+static bool would_wait(const struct rdzv *r, const struct job *job)
+{
+    return !is_past(r, job->fence.run_until);
+}
+
 /* When the next growth may come, for the sake of the last. */
 static struct tfe_mono far_enough(struct rdzv *r, struct job *job)
 {
@@ -487,7 +494,8 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     bool is_full = job->n_ready >= job->spec.max_nodes - job->epoch.n_seats;
     struct tfe_mono from = tfe_mono_add(p->newcomer_at, is_full ? 0 : job->spec.gather_ms);
     from = tfe_mono_max(from, far_enough(r, job));
-    if (is_ordered) {
+    from = tfe_mono_max(from, job->fence.run_until);
+    if (is_ordered && !would_wait(r, job)) {
         switch_plan(job, CAUSE_JOINED, NULL);
         return r->now;
     }
@@ -524,6 +532,9 @@ static struct tfe_mono shrink(struct rdzv *r, struct job *job)
     if (tfe_mono_is_never(p->newcomer_at)) {
         p->newcomer_at = r->now;
     }
+    if (would_wait(r, job)) {
+        return job->fence.run_until;
+    }
     struct tfe_mono patient = tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms);
     if (p->knows_saves || job->told.n_listen > 0) {
         wait_for_save(r, job, TFE_MONO_NEVER);
@@ -535,10 +546,10 @@ static struct tfe_mono shrink(struct rdzv *r, struct job *job)
     return r->now;
 }
 
-bool plan_is_void(const struct job *job)
+bool plan_is_void(const struct rdzv *r, const struct job *job)
 {
-    return !is_too_large(job) && job->plan.n_leaving == 0 &&
-           (job->n_ready == 0 || is_at_its_end(job));
+    bool is_asked_for = is_too_large(job) || (job->n_ready > 0 && !is_at_its_end(job));
+    return job->plan.n_leaving == 0 && (!is_asked_for || would_wait(r, job));
 }
 
 struct tfe_mono plan_detected_at(const struct rdzv *r, const struct job *job)

@@ -301,7 +301,9 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
     struct job *job = NULL;
     *ret = (struct rdzv_actions){.deadline = r->deadline};
     r->out.n = 0;
-    r->steps++;
+    if (r->steps++ == 0) {
+        r->began = event->now;
+    }
     r->by = event->by;
     bury(r);
     if ((event->type == RDZV_MESSAGE || event->type == RDZV_CLOSED) &&

@@ -31,15 +31,28 @@ static bool is_credible(const struct msg_running *running, uint64_t epoch)
            epoch < (running->nodes > 1 ? MSG_EPOCH_LIMIT : MSG_LEAP + 1);
 }
 
-bool rebuild_wants(const struct job *job, const struct msg_join *join)
+bool rebuild_believes(const struct msg_join *join)
+{
+    return !join->running || is_credible(join->running, epoch_of(join));
+}
+
+/* Nothing of the job is written yet, so that nobody has been told of an epoch. One that prepares
+ * its first comes back from there only while what its members speak of may still run: who says so
+ * without end would keep it from ever beginning. */
+static bool is_open_to_reports(const struct rdzv *r, const struct job *job)
+{
+    return job->epoch.number == 0 && job->write.sequence == 0 &&
+           (job->state == JOB_WAITING || job->state == JOB_GATHERING ||
+            job->state == JOB_REBUILDING ||
+            (job->state == JOB_PREPARING && fence_knows_not_all(r, &job->fence)));
+}
+
+bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg_join *join)
 {
     const struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
     uint64_t epoch = epoch_of(join);
-    return running && is_credible(running, epoch) && job->epoch.number == 0 &&
-           job->write.sequence == 0 &&
-           (job->state == JOB_WAITING || job->state == JOB_GATHERING ||
-            job->state == JOB_REBUILDING) &&
+    return running && is_credible(running, epoch) && is_open_to_reports(r, job) &&
            (epoch > rebuild->epoch ||
             (epoch == rebuild->epoch && running->run == rebuild->run &&
              running->nodes == rebuild->nodes && running->digest == rebuild->digest));
@@ -73,9 +86,13 @@ static bool is_taken(struct job *job, uint32_t seat)
     return false;
 }
 
-/* Ends what a node reports that is not adopted. */
+/* Ends what a node reports that is not adopted, if it hears of it. */
 static void dismiss(struct rdzv *r, struct node *node)
 {
+    if (!node->report.has_ended) {
+        lease_set_left(node, node->job->rebuild.epoch);
+        fence_keep_run(&node->job->fence, node->lease.fence_end);
+    }
     if (node_is_connected(node)) {
         send_stop(r, node, node->job->rebuild.epoch);
         node_prepare(r, node);
@@ -127,9 +144,9 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     return true;
 }
 
-static void seat_members(struct rdzv *r, struct job *job)
+static void seat_members(struct job *job)
 {
-    struct tfe_mono fenced = lease_longest_fence_end(r, 0);
+    struct tfe_mono fenced = job->fence.unknown_until;
     struct node *nobody = job->rebuild.nobody;
     lease_extend_fence(nobody, fenced);
     for (uint32_t seat = 0; seat < job->rebuild.nodes; seat++) {
@@ -154,7 +171,7 @@ static bool adopt(struct rdzv *r, struct job *job)
     if (rebuild->nodes > job->cap_seats || roster_world(job, rebuild->nodes) > job->cap_rows) {
         return false;
     }
-    seat_members(r, job);
+    seat_members(job);
     struct epoch_past past = {.number = rebuild->epoch,
                               .cause = rebuild->cause,
                               .digest = rebuild->digest,
@@ -200,7 +217,7 @@ void rebuild_judge(struct rdzv *r, struct job *job)
              * has not been passed over. Who does not may have been, long ago: others may run what
              * came after. */
             if (exited.stopped) {
-                fence_keep_run(&job->fence, lease_longest_fence_end(r, 0));
+                (void)fence_keep_unknown(r, &job->fence);
             }
             if (node_is_connected(node)) {
                 send_noted(r, node, job->epoch.number);
@@ -220,7 +237,7 @@ static void give_up(struct rdzv *r, struct job *job)
         if (!node->report.is_given) {
             continue;
         }
-        fence_keep_run(&job->fence, lease_longest_fence_end(r, 0));
+        (void)fence_keep_unknown(r, &job->fence);
         dismiss(r, node);
         report_done(node);
     }

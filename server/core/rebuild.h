@@ -43,7 +43,9 @@ static inline void rebuild_count_out(struct rebuild *rebuild)
 }
 
 /* Whether what the JOIN says of the running epoch could be what the job is to be rebuilt from. */
-bool rebuild_wants(const struct job *job, const struct msg_join *join);
+bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg_join *join);
+/* Whether it could be true. */
+bool rebuild_believes(const struct msg_join *join);
 /* Room for it. TFE_ENOMEM. */
 int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join) TFE_MUST_CHECK;
 /* Takes it in; preconditions: the two above. False: somebody else says that it has this rank. */

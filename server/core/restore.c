@@ -112,7 +112,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
                                            .backoff_ms = record->backoff_ms,
                                            .has_progressed = record->has_progressed});
     write_restore(&job->write, record);
-    fence_restore(&job->fence, lease_longest_fence_end(r, record->fence_ms));
+    fence_expect_unknown(&job->fence, lease_longest_fence_end(r, r->now, record->fence_ms));
     if (record->over) {
         restore_end(r, job, record);
     } else {

@@ -34,6 +34,12 @@ void run_begin(struct job *job, const char *key)
     }
 }
 
+void run_go_on(struct job *job, uint32_t number)
+{
+    job->run.number = number;
+    job->run.is_new = false;
+}
+
 void run_restore(struct job *job, uint32_t number, const char *sentence, struct tfe_wall ended)
 {
     job->run.number = number;

@@ -43,6 +43,8 @@ struct run {
 
 /* The job's next run, of this name (NULL: none). Run 0 is none: the first one follows. */
 void run_begin(struct job *job, const char *key);
+/* … which is one that has begun already, with this number. */
+void run_go_on(struct job *job, uint32_t number);
 /* As a record says. */
 void run_restore(struct job *job, uint32_t number, const char *sentence, struct tfe_wall ended);
 /* An epoch of it has been formed, or adopted: nobody has to be gathered any more. */

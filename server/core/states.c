@@ -14,7 +14,8 @@
  * A drained node is waited for as a member (its trainers have to end), and let go on the way from
  * PREPARING to COMMITTING or WAITING.
  *
- * REBUILDING comes before WAITING or RUNNING where the record is lost (rebuild.c).
+ * REBUILDING comes before WAITING or RUNNING where the record is lost (rebuild.c), also from
+ * PREPARING if that is for the first epoch.
  *
  * COMMITTING is durable before visible: of an epoch, and of the job's end.
  *
@@ -60,7 +61,8 @@ static const struct {
                        TO(JOB_REBUILDING) | TO(JOB_WAITING) | TO(JOB_PREPARING) |
                            TO(JOB_COMMITTING),
                        settle_gathering},
-    [JOB_PREPARING] = {"preparing", TO(JOB_WAITING) | TO(JOB_COMMITTING), settle_preparing},
+    [JOB_PREPARING] = {"preparing", TO(JOB_REBUILDING) | TO(JOB_WAITING) | TO(JOB_COMMITTING),
+                       settle_preparing},
     [JOB_COMMITTING] = {"committing",
                         TO(JOB_PREPARING) | TO(JOB_RUNNING) | TO(JOB_COMMITTING) |
                             TO(JOB_SUCCEEDED) | TO(JOB_FAILED) | TO(JOB_STOPPED),
@@ -324,6 +326,9 @@ static bool lacks_spares(const struct job *job)
 static bool settle_preparing(struct rdzv *r, struct job *job)
 {
     struct tfe_mono wait;
+    if (job->rebuild.epoch != 0) {
+        return enter(r, job, JOB_REBUILDING);
+    }
     if (fails(r, job, &wait)) {
         return true;
     }
@@ -333,7 +338,8 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (tfe_mono_before(r->now, until)) {
         return wait_until(r, job, tfe_mono_min(until, sooner));
     }
-    struct tfe_mono fenced = fence_switch_end(r, job, job->phase.switch_began);
+    uint32_t last_seat;
+    struct tfe_mono fenced = fence_switch_end(r, job, job->phase.switch_began, &last_seat);
     if (tfe_mono_before(r->now, fenced)) {
         if (job->phase.fence_until.ms == 0) {
             send_trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now),
@@ -341,7 +347,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
         }
         if (job->phase.fence_until.ms != fenced.ms) {
             job->phase.fence_until = fenced;
-            job->phase.fence_seat = fence_last_seat(job);
+            job->phase.fence_seat = last_seat;
         }
         return wait_until(r, job, tfe_mono_min(fenced, sooner));
     }
@@ -454,7 +460,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (!job->wish.is_there && is_past(r, job->success.until)) {
         verdict_take_hang(r, job);
     }
-    if (job->wish.is_there && job->wish.is_planned && plan_is_void(job)) {
+    if (job->wish.is_there && job->wish.is_planned && plan_is_void(r, job)) {
         switch_clear(job);
     }
     struct tfe_mono plan = TFE_MONO_NEVER;

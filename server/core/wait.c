@@ -38,8 +38,14 @@ static bool for_fence(const struct rdzv *r, const struct job *job, struct text *
         return false;
     }
     *ret_ms = ms_of(tfe_mono_sub(until, r->now));
-    text_addf(text, "waiting until %s's trainers must have ended (fence; --fence sets it)",
-              seat < epoch->n_seats ? epoch->seats[seat]->name : "the last run");
+    if (seat < epoch->n_seats) {
+        text_addf(text, "waiting until %s's trainers", epoch->seats[seat]->name);
+    } else if (until.ms == job->fence.unknown_until.ms) {
+        text_add(text, "waiting until trainers of which this server has no record");
+    } else {
+        text_add(text, "waiting until all earlier trainers");
+    }
+    text_add(text, " must have ended (fence; --fence sets it)");
     return true;
 }
 
@@ -56,7 +62,7 @@ static bool for_nodes(const struct job *job, struct text *text)
 }
 
 static bool for_a_place(const struct rdzv *r, const struct job *job, const struct node *node,
-                        struct text *text)
+                        struct text *text, uint32_t *ret_ms)
 {
     uint32_t n = job->epoch.n_seats;
     if (!node_is_ready(node)) {
@@ -68,7 +74,10 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
                   job->spec.max_nodes);
     } else {
         text_addf(text, "spare: %u of %u are training, ", n, job->spec.max_nodes);
-        if (job->told.ends) {
+        if (!is_past(r, job->fence.run_until)) {
+            *ret_ms = ms_of(tfe_mono_sub(job->fence.run_until, r->now));
+            text_add(text, "the job grows once earlier trainers must have ended (fence)");
+        } else if (job->told.ends) {
             text_add(text, "and one has begun to end well: the job does not grow any more");
         } else if (!plan_describe_hold(r, job, text)) {
             text_add(text, "the job grows when it costs little");
@@ -98,7 +107,7 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
         text_addf(&text, "waiting for the nodes from before this server's start");
         return true;
     case JOB_RUNNING:
-        return node ? !node_is_member(node) && for_a_place(r, job, node, &text)
+        return node ? !node_is_member(node) && for_a_place(r, job, node, &text, ret_ms)
                     : plan_describe_hold(r, job, &text);
     case JOB_COMMITTING:
     case JOB_SUCCEEDED:

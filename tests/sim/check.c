@@ -47,7 +47,7 @@ struct era {
     uint64_t told; /* … and runs there, with this table */
     uint64_t told_digest;
     uint64_t chosen; /* the next epoch … */
-    uint64_t known;  /* … of which it was known what ran */
+    uint64_t known;  /* … what was known to run when it was opened */
     uint64_t known_digest;
     uint64_t over; /* what was known to run before one that has made a step */
     uint64_t over_digest;
@@ -300,8 +300,6 @@ void check_chosen(struct check *c, uint32_t job, uint64_t epoch)
              (unsigned long long)epoch, (unsigned long long)era->seen);
     }
     era->chosen = epoch;
-    era->known = era->told;
-    era->known_digest = era->told_digest;
 }
 
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk)
@@ -377,6 +375,8 @@ void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members
              (unsigned long long)members, j->min);
     }
     era->highest = epoch;
+    era->known = era->told;
+    era->known_digest = era->told_digest;
     (void)view_get(j, j->era, epoch);
 }
 

@@ -93,7 +93,8 @@ void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch);
 void check_unheard(struct check *c, uint32_t job);
 /* A JOIN is heard: of a node that has seen this epoch, and runs that one (0: none). */
 void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest);
-/* The server decides that this epoch is the next: what it has heard by then holds for it. */
+/* The server decides that this epoch is the next: the numbers that it has heard by then hold for
+ * it; what it has heard by check_epoch of what runs does. */
 void check_chosen(struct check *c, uint32_t job, uint64_t epoch);
 /* A record is synced in place of that of another epoch (0: there was none). */
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk);

@@ -178,6 +178,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         node_set_rate(w, i, (int64_t)roll(x, 950000, 1050000));
         w->nodes[i].durable = roll(x, 0, 3) == 0;
         w->nodes[i].fixed = world_draw(w, 0, 0, 12) % 4 == 0;
+        w->nodes[i].plain = world_draw(w, i, 0, 14) % 2 == 0;
         net_link(w, i)->latency_lo = low;
         net_link(w, i)->latency_hi = low + spread;
     }

@@ -24,6 +24,7 @@ struct node {
     bool on;
     bool suspended;       /* nothing runs; the clock goes on, or stands (clock.stopped) */
     bool durable;         /* its machine is not one of those that go away */
+    bool plain;           /* asks for no run of its own, whatever its job's other agents do */
     bool fixed;           /* its trainers have the same ports in every epoch */
     bool peers_cut;       /* its trainers do not reach the others */
     uint32_t parted_from; /* it and this machine do not reach each other; NAMES_NONE */

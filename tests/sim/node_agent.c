@@ -325,7 +325,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
         .durable = n->durable,
         .fixed_ports = n->fixed,
         .run_key = j->run_key ? n->run_key : NULL,
-        .new_run = j->new_run,
+        .new_run = j->new_run && !n->plain,
         .pid = 1 + n->index,
         .join_timeout_ms = 600000,
         .exit_grace_ms = 60000,

@@ -179,6 +179,9 @@ static void do_join(struct world *w, struct words *words, uint32_t node)
     uint32_t fixed = 0;
     (void)set_u32(words, "fixed", &fixed);
     w->nodes[node].fixed = fixed != 0;
+    uint32_t plain = 0;
+    (void)set_u32(words, "plain", &plain);
+    w->nodes[node].plain = plain != 0;
     const char *name = words_value(words, "job");
     const char *id = words_value(words, "id");
     if (id && node_find_process(w, id) != NAMES_NONE) {
@@ -366,7 +369,7 @@ static const struct command {
     size_t own;        /* words of its own behind them */
     void (*act)(struct world *w, struct words *words, uint32_t node);
 } commands[] = {
-    {"join", 0, do_join},
+    {"join", 0, do_join}, /* job= id= durable=1 fixed=1; plain=1: without the job's new_run */
     {"kill node", 0, do_kill_node},
     {"kill agent", 0, do_kill_agent},
     {"kill guard", 0, do_kill_guard},

@@ -401,6 +401,59 @@ TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_another_one_of_its_num
     world_free(w);
 }
 
+static const char *waits_for(struct world *w, char room[MSG_SENTENCE_MAX])
+{
+    struct msg_status_job job;
+    assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);
+    rdzv_view_waits(w->r, &job, room);
+    return job.waits ? job.waits : "";
+}
+
+/* Of the members of its record the one with the longest fence was named, whose it was not. */
+TEST(next_epoch, of_a_server_with_an_older_disk_says_what_it_waits_for)
+{
+    char room[MSG_SENTENCE_MAX];
+    struct world *w = a_rolled_back_world();
+    runs(w, 0, "a", 4);
+    cut(w, 0);
+    ready(w, 2, 5);
+    pass(w, 20000);
+    assert_non_null(strstr(waits_for(w, room), "trainers of which this server has no record"));
+    world_free(w);
+
+    struct rdzv_config config = usual_config();
+    w = a_rolled_back_world_of(&config, 2 * 300000); /* the record's own is longer */
+    ready(w, 2, 2);
+    pass(w, 20000);
+    assert_non_null(strstr(waits_for(w, room), "until a's trainers"));
+    world_free(w);
+}
+
+/* It was stopped for a newcomer, and stood then until the fence of what nobody knew. */
+TEST(next_epoch, of_a_server_with_an_older_disk_stops_nobody_before_it_may_begin)
+{
+    char room[MSG_SENTENCE_MAX];
+    struct world *w = a_rolled_back_world();
+    w->join.highest_epoch = 1;
+    w->join.spec.grow_now = true;
+    join(w, 0, "a");
+    ready(w, 0, 2);
+    pass(w, 1000);
+    assert_saw(w, "START epoch=2");
+    runs(w, 1, "d", 3);
+    stopped_and_ready(w, 1, 3);
+    ready(w, 1, 4);
+    assert_int_equal(order(w, RDZV_GROW, "j", NULL), 0);
+    pass(w, FENCE_HELD_MS - 1000 - 1);
+    assert_not_saw(w, "STOP");
+    struct msg_status_node node = {.node = "d"};
+    rdzv_view_node_waits(w->r, "j", &node, room);
+    assert_non_null(strstr(node.waits, "the job grows once earlier trainers must have ended"));
+    pass(w, 1);
+    assert_saw(w, "STOP epoch=2");
+    world_free(w);
+}
+
 TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_nothing_past_the_fences)
 {
     struct world *w = a_rolled_back_world();

@@ -141,10 +141,90 @@ TEST(lost_disk, a_minority_is_not_believed_and_waits_for_the_fences)
     assert_string_equal(job_state(w), "waiting");
     stopped_and_ready(w, 0, 5);
     assert_saw(w, "~wait_fence");
-    pass(w, FENCE_HELD_MS - 1);
+    pass(w, FENCE_HELD_MS - TTL_HELD_MS - 1); /* from the server's start on */
     assert_not_saw(w, "START");
     pass(w, 1);
     assert_saw(w, "0:START epoch=6 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(lost_disk, a_member_that_is_not_believed_and_cannot_end_what_it_runs_is_waited_for)
+{
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    pass(w, TTL_HELD_MS);
+    join(w, 3, "d");
+    ready(w, 3, 6);
+    pass(w, 2 * FENCE_HELD_MS); /* a renews its lease all the time, and so its fence */
+    assert_string_equal(job_state(w), "preparing");
+    reports(w, 1, 5,
+            3); /* nobody else can run it any more: the job does not begin anew with this */
+    assert_string_equal(job_state(w), "preparing");
+    assert_saw(w, "1:STOP epoch=5");
+    goodbye(w, 1);
+    ready(w, 0, 6);
+    pass(w, FENCE_HELD_MS);
+    assert_saw(w, "START epoch=6");
+    world_free(w);
+}
+
+TEST(lost_disk, a_member_that_is_not_believed_is_waited_for_after_its_last_word)
+{
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    join(w, 3, "d");
+    pass(w, TTL_HELD_MS);
+    ready(w, 3, 6);
+    pass(w, FENCE_HELD_MS - TTL_HELD_MS - 1);
+    int64_t said = w->now;
+    w->renews[0] = true;
+    pass(w, TTL_MS / 3);
+    cut(w, 0);
+    pass_until(w, said + FENCE_ONE_HELD_MS - 1);
+    assert_string_equal(job_state(w), "preparing");
+    pass(w, TTL_MS / 3 + 1);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+/* They came a moment late, and trained on beside the first epoch of others. */
+TEST(lost_disk, members_that_are_back_while_the_first_epoch_is_prepared_speak_for_theirs)
+{
+    struct world *w = a_world(1, 4);
+    w->answers = true;
+    join(w, 3, "d");
+    ready(w, 3, 1);
+    pass(w, 3000);
+    assert_string_equal(job_state(w), "preparing"); /* until d has let go */
+    reports(w, 0, 5, 2);
+    assert_string_equal(job_state(w), "rebuilding");
+    reports(w, 1, 5, 2);
+    assert_string_equal(job_state(w), "running");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+/* What is being written is not opened beside one that still may run. */
+TEST(lost_disk, a_first_epoch_that_is_written_is_not_begun_beside_one_that_somebody_runs)
+{
+    struct world *w = a_world(1, 4);
+    w->holds_writes = true;
+    join(w, 3, "d");
+    ready(w, 3, 1);
+    pass(w, 3000);
+    assert_string_equal(job_state(w), "committing");
+    reports(w, 0, 5, 2);
+    assert_saw(w, "0:STOP epoch=5");
+    cut(w, 0);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_not_saw(w, "START");
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 server_lost");
+    w->holds_writes = false;
+    ready(w, 3, 6);
+    pass(w, FENCE_HELD_MS - 3000 - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "3:START epoch=6");
     world_free(w);
 }
 
@@ -312,7 +392,7 @@ TEST(lost_disk, a_minority_that_has_ended_waits_for_the_fence)
     forget(w);
     ready(w, 0, 6);
     assert_saw(w, "~wait_fence");
-    pass(w, FENCE_HELD_MS - 1);
+    pass(w, FENCE_HELD_MS - TTL_HELD_MS - 1);
     assert_not_saw(w, "START");
     pass(w, 1);
     assert_saw(w, "0:START epoch=6 rank=0 world=1");
@@ -344,7 +424,7 @@ TEST(lost_disk, a_minority_waits_for_the_longest_fence_that_the_server_may_grant
     reports(w, 0, 5, 3);
     pass(w, TTL_HELD_MS);
     stopped_and_ready(w, 0, 5);
-    pass(w, 83000 - 1); /* 75 s on its clock */
+    pass(w, 83000 - TTL_HELD_MS - 1); /* 75 s on its clock */
     assert_not_saw(w, "START");
     pass(w, 1);
     assert_saw(w, "0:START epoch=6 rank=0 world=1");

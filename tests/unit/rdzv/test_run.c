@@ -33,6 +33,71 @@ TEST(run_key, one_that_has_ended_is_told_and_an_unknown_one_begins_the_next_run)
     world_free(w);
 }
 
+/* The only member of epoch 3 of this run, which trains there; others of run 2 were in it, or not.
+ */
+static void runs_in(struct world *w, uint32_t session, const char *node, uint32_t run)
+{
+    uint16_t port = 1000;
+    struct msg_running running = {.run = run,
+                                  .nodes = 2,
+                                  .world = 2,
+                                  .digest = 1,
+                                  .host = node,
+                                  .ports = &port,
+                                  .n_ports = 1,
+                                  .cause = CAUSE_START};
+    struct msg_join plain = w->join;
+    w->join.running_epoch = w->join.highest_epoch = 3;
+    w->join.running = &running;
+    join(w, session, node);
+    w->join = plain;
+}
+
+/* A server has come back to a record that says that run 1 is over. */
+static struct world *a_rolled_back_world(void)
+{
+    struct disk disk;
+    struct world *w = a_world(1, 2);
+    w->disk = &disk;
+    w->wall = 86400000;
+    a_run(w, NULL, "a", 1);
+    struct world *next = a_world(1, 2);
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    next->deadline = next->now;
+    world_free(w);
+    return next;
+}
+
+/* They were told that it is over, and who opened another run trained beside those that were not
+ * heard of. */
+TEST(run, that_an_older_disk_does_not_know_goes_on_with_those_who_are_in_it)
+{
+    struct world *w = a_rolled_back_world();
+    runs_in(w, 0, "b", 1);
+    assert_saw(w, "0:FINISH succeeded"); /* nothing that it does not know */
+    runs_in(w, 0, "b", 4);
+    assert_saw(w, "0:WELCOME b run=4");
+    assert_saw(w, "0:STOP epoch=3");
+    cut(w, 0);
+    join(w, 1, "c");
+    assert_saw(w, "1:WELCOME c run=4");
+    ready(w, 1, 4); /* its gather window has been */
+    assert_string_equal(job_state(w), "preparing");
+    pass(w, FENCE_HELD_MS - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "1:START epoch=4");
+    world_free(w);
+}
+
+TEST(run, that_nobody_can_have_come_to_does_not_go_on)
+{
+    struct world *w = a_rolled_back_world();
+    runs_in(w, 0, "b", MSG_RUN_MAX);
+    assert_saw(w, "0:FINISH succeeded");
+    world_free(w);
+}
+
 TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
 {
     struct world *w = a_world(1, 2);
