@@ -184,7 +184,9 @@ void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned)
     if (c->calm && !planned && c->state == CLUSTER_TRAINING) {
         check_needless(w->check, c->epoch, c->carried, "is stopped");
     }
-    if (c->calm && planned && !j->is_planned && disk_is_well(w)) {
+    /* Who was to come in may just have been disturbed, and comes too late. */
+    if (c->calm && planned && !j->is_planned && disk_is_well(w) &&
+        w->now - j->disturbed_at >= CALM_MS) {
         j->is_planned = true;
         j->stopped_at = w->now;
         j->stopped = c->epoch;
