@@ -223,7 +223,7 @@ static void look_past_record(const struct rdzv *r, struct node *node, const stru
         lease_set_left(node, join->running_epoch);
         fence_keep_run(&job->fence, node->lease.fence_end);
     }
-    if (job->state == JOB_COMMITTING && !job->write.is_over) {
+    if (job->state == JOB_COMMITTING) { /* where that is the job's end it changes nothing */
         switch_want(job, CAUSE_SERVER_LOST, NULL);
     }
 }

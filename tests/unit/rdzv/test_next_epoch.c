@@ -454,6 +454,50 @@ TEST(next_epoch, of_a_server_with_an_older_disk_stops_nobody_before_it_may_begin
     world_free(w);
 }
 
+/* a and c are in epoch 2, and d has been in one that nobody knew of. */
+static struct world *a_world_that_is_told_late(void)
+{
+    struct world *w = a_rolled_back_world();
+    w->join.highest_epoch = 1;
+    join(w, 0, "a");
+    ready(w, 0, 2);
+    pass(w, 1000);
+    assert_saw(w, "START epoch=2 rank=1");
+    runs(w, 1, "d", 3);
+    stopped_and_ready(w, 1, 3);
+    return w;
+}
+
+TEST(next_epoch, of_a_server_with_an_older_disk_makes_a_job_no_smaller_before_it_may_begin)
+{
+    struct world *w = a_world_that_is_told_late();
+    struct rdzv_event fewer = {
+        .type = RDZV_RESIZE, .now = {w->now}, .job = "j", .min_nodes = 1, .max_nodes = 1};
+    assert_int_equal(step(w, &fewer), 0);
+    pass(w, FENCE_HELD_MS - 1000 - 1);
+    assert_not_saw(w, "STOP");
+    pass(w, 1);
+    assert_saw(w, "STOP epoch=2");
+    world_free(w);
+}
+
+TEST(next_epoch, of_a_server_with_an_older_disk_is_put_off_while_growth_waits_for_the_disk)
+{
+    struct world *w = a_rolled_back_world();
+    w->join.highest_epoch = 1;
+    join(w, 0, "a");
+    ready(w, 0, 2);
+    pass(w, 1000);
+    w->holds_writes = true;
+    join(w, 3, "e");
+    ready(w, 3, 3);
+    assert_saw(w, "PERSIST");
+    runs(w, 1, "d", 3);
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
 TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_nothing_past_the_fences)
 {
     struct world *w = a_rolled_back_world();

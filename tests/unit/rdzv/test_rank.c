@@ -147,6 +147,11 @@ TEST(chief_grace, waits_for_the_fence_of_a_rank_0_that_nothing_is_known_of)
     assert_saw(w, "~node_lost job=j node=a");
     stopped_and_ready(w, 1, 1);
     assert_saw(w, "~wait_fence");
+    struct msg_status_job job;
+    char room[MSG_SENTENCE_MAX];
+    assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);
+    rdzv_view_waits(w->r, &job, room);
+    assert_non_null(strstr(job.waits, "until a's trainers"));
     pass(w, 7000);
     assert_not_saw(w, "START");
     pass(w, 6000);
