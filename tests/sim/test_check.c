@@ -121,20 +121,22 @@ TEST_IN(one_progress, of_an_epoch_whose_record_is_lost_the_server_was_told)
     begin_epoch(*state, 5);
     check_step(*state, 0, 0, 5);
     check_forgotten(*state, 0);
-    check_heard(*state, 0, 5, 5, 105);
-    check_chosen(*state, 0, 6);
+    check_chosen(*state, 0, 1);
+    check_heard(*state, 0, 5, 5, 105); /* while it is written */
+    check_epoch(*state, 0, 1, 2);
     check_step(*state, 0, 0, 5);
     assert_false(check_failed(*state));
-    check_step(*state, 1, 0, 6);
+    check_step(*state, 1, 0, 1);
     check_step(*state, 0, 0, 5);
     assert_broken(*state, "one_progress");
 }
 
-TEST_IN(one_progress, nobody_told_the_server_before_it_chose)
+TEST_IN(one_progress, nobody_told_the_server_before_it_began)
 {
     begin_epoch(*state, 5);
     check_forgotten(*state, 0);
     check_chosen(*state, 0, 1);
+    check_epoch(*state, 0, 1, 2);
     check_heard(*state, 0, 5, 5, 105);
     check_step(*state, 1, 0, 1);
     check_step(*state, 0, 0, 5);

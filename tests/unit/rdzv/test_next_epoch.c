@@ -493,8 +493,9 @@ TEST(next_epoch, of_a_server_with_an_older_disk_is_put_off_while_growth_waits_fo
     ready(w, 3, 3);
     assert_saw(w, "PERSIST");
     runs(w, 1, "d", 3);
+    ready(w, 3, 4);
     assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
-    assert_not_saw(w, "STOP");
+    assert_not_saw(w, "STOP epoch=2");
     world_free(w);
 }
 
