@@ -3,6 +3,7 @@
 
 #include "common/net/clock.h"
 #include "common/net/log.h"
+#include "server/gauges.h"
 #include "server/table_stream.h"
 
 static void send_table(struct sessions *sessions, struct table_cache *cache,
@@ -43,6 +44,9 @@ static void note(struct outlets *to, const struct rdzv_ledger *ledger)
     struct msg_epoch_row row = ledger->row;
     for (size_t i = 0; i < EPOCH__TIMES; i++) {
         row.at[i] = wall_of(ledger->at[i], now, now_wall);
+    }
+    if (to->gauges) {
+        gauges_note_epoch(to->gauges, ledger->job, &row);
     }
     if (writer_note(to->writer, ledger->job, &row) != 0) {
         log_warn("ledger_row_lost", LOG_S("job", ledger->job), LOG_U("epoch", row.epoch));

@@ -14,6 +14,8 @@ typedef void (*trace_fn)(void *ctx, const struct rdzv_trace *trace);
 #define LISTENERS_MAX 4
 
 /* Where actions go. */
+struct gauges;
+
 struct outlets {
     struct sessions *sessions;
     struct writer *writer;
@@ -21,6 +23,7 @@ struct outlets {
         trace_fn fn; /* NULL: no more */
         void *ctx;
     } listeners[LISTENERS_MAX]; /* to traces, each after those that asked earlier */
+    struct gauges *gauges;      /* NULL: nothing is counted */
     const char *exit;           /* the sentence of an EXIT; NULL: there was none */
     /* Records that found no memory on their way to the writer, to be told to the core as not
      * written. A step asks for RDZV_PERSIST_MAX at most, and each that is answered makes

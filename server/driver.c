@@ -15,6 +15,7 @@
 #include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
+#include "server/gauges.h"
 
 /* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
  * least this often. */
@@ -335,6 +336,12 @@ void driver_listen(struct driver *driver, trace_fn fn, void *ctx)
     TFE_ASSERT(n < LISTENERS_MAX);
     driver->to.listeners[n].fn = fn;
     driver->to.listeners[n].ctx = ctx;
+}
+
+void driver_count(struct driver *driver, struct gauges *gauges)
+{
+    driver->to.gauges = gauges;
+    driver_listen(driver, gauges_trace, gauges);
 }
 
 const struct rdzv *driver_core(const struct driver *driver)

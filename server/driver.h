@@ -13,6 +13,7 @@
 
 struct event_base;
 struct driver;
+struct gauges;
 struct store;
 
 /* TFE_EINVAL, TFE_ENOMEM as rdzv_new. */
@@ -39,6 +40,9 @@ void driver_set_sessions(struct driver *driver, struct sessions *sessions);
 
 /* Who hears of the core's traces, besides those that asked earlier. Before the first event. */
 void driver_listen(struct driver *driver, trace_fn fn, void *ctx);
+
+/* Counts in there. Before the first event. */
+void driver_count(struct driver *driver, struct gauges *gauges);
 
 /* For sessions_new: feed the core. Their ctx is the driver. */
 extern const struct session_ops driver_session_ops;

@@ -19,6 +19,7 @@
 #include "server/advertise.h"
 #include "server/bans.h"
 #include "server/driver.h"
+#include "server/gauges.h"
 #include "server/keys.h"
 #include "server/process.h"
 #include "server/rights.h"
@@ -60,6 +61,7 @@ struct server {
     struct event *watchdog;
     uint32_t max_agents;
     struct trace_log *traces;
+    struct gauges gauges;
     bool stopping;
 };
 
@@ -173,7 +175,7 @@ static int start_loop(struct server *server, struct tfe_why *why)
         server->on_late = evtimer_new(server->base, on_late, server);
         server->watchdog = notify_watchdog(server->base);
     }
-    if (!server->on_late) {
+    if (!server->on_late || gauges_start(&server->gauges, server->base) != 0) {
         why_set(why, "the event loop cannot be set up");
         return TFE_ESYS;
     }
@@ -251,6 +253,7 @@ static int start_driver(struct server *server, struct tfe_why *why)
         why_set(why, "start the rendezvous: %s", tfe_error_sentence(rc));
     } else {
         driver_listen(server->driver, trace_log, server->traces);
+        driver_count(server->driver, &server->gauges);
         rc = driver_restore(server->driver, store, why);
     }
     if (rc == 0) {
@@ -284,6 +287,7 @@ static int start_sessions(struct server *server, struct tfe_why *why)
         .max_sessions = server->config.max_sessions,
         .max_connections = server->max_agents + PROCESS_FILES_RESERVED - PROCESS_FILES_OWN,
         .allowed = &server->settings.allowed,
+        .gauges = &server->gauges,
         .half_open_per_address = server->settings.half_open_per_address,
         .ops = &driver_session_ops,
         .ops_ctx = server->driver,
@@ -357,6 +361,7 @@ static void finish(struct server *server)
     }
     trace_log_free(server->traces);
     quit_forget(server->quit);
+    gauges_done(&server->gauges);
     event_drop(&server->on_late);
     event_drop(&server->watchdog);
     if (server->base) {

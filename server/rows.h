@@ -21,6 +21,7 @@ struct keys;
 struct principal;
 struct rdzv;
 struct rows;
+struct sessions;
 struct writer;
 
 struct rows_ops {
@@ -68,12 +69,12 @@ static inline bool rows_is_end(enum tfe_msg_type type)
     return type == MSG_STATUS_END || type == MSG_DONE || type == MSG_REFUSED;
 }
 
-/* What is not well with the server (HEALTH), then all jobs and their nodes, or one (job not NULL):
- * STATUS_JOB, its STATUS_NODEs, …, STATUS_END, or REFUSED. Pulled in several turns of the loop it
- * is no snapshot: a node that joins meanwhile may or may not be in it. Only jobs that `by` may see.
- * writer, core and by outlive the source. TFE_ENOMEM. */
+/* What is not well with the server (HEALTH), then all jobs and their nodes, or one (asks->job), or
+ * jobs alone: STATUS_JOB, its STATUS_NODEs, …, STATUS_END, or REFUSED. Pulled in several turns of
+ * the loop it is no snapshot: a node that joins meanwhile may or may not be in it. Only jobs that
+ * `by` may see. writer, core and by outlive the source. TFE_ENOMEM. */
 int rows_status(struct writer *writer, const struct rdzv *core, const struct principal *by,
-                const char *job, struct rows **ret) TFE_MUST_CHECK;
+                const struct msg_status *asks, struct rows **ret) TFE_MUST_CHECK;
 
 /* The ledger of a job: EPOCH_ROW …, the job's STATUS_JOB where core knows it, STATUS_END, or
  * REFUSED. Both outlive the source. TFE_ENOMEM. */
@@ -101,5 +102,8 @@ int rows_tokens(struct keys *keys, struct rows **ret) TFE_MUST_CHECK;
  * TFE_ENOMEM. */
 int rows_bans(const struct bans *bans, const struct principal *by,
               struct rows **ret) TFE_MUST_CHECK;
+
+/* The server in numbers: GAUGE …, STATUS_END. TFE_ENOMEM. */
+int rows_gauges(const struct sessions *all, struct rows **ret) TFE_MUST_CHECK;
 
 #endif

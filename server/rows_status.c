@@ -21,6 +21,7 @@ struct status_rows {
     struct tfe_id node; /* the last one told; "" none yet */
     uint32_t n_jobs;
     bool one; /* only this job was asked for */
+    bool jobs_only;
     bool in_job;
     char sentence[TFE_ID_MAX + 64];
     char waits[MSG_SENTENCE_MAX]; /* of the job told last */
@@ -104,7 +105,7 @@ static bool next_job(struct status_rows *s, struct msg_status_job *ret)
     } while (principal_fault(s->by, MSG_STATUS, s->job.text));
     rdzv_view_waits(s->core, ret, s->waits);
     s->n_jobs++;
-    s->in_job = true;
+    s->in_job = !s->jobs_only;
     s->node.text[0] = '\0';
     return true;
 }
@@ -135,7 +136,7 @@ static void status_free(struct rows *rows)
 }
 
 int rows_status(struct writer *writer, const struct rdzv *core, const struct principal *by,
-                const char *job, struct rows **ret)
+                const struct msg_status *asks, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = status_next, .free = status_free};
     struct status_rows *s = calloc(1, sizeof(*s));
@@ -146,9 +147,10 @@ int rows_status(struct writer *writer, const struct rdzv *core, const struct pri
     s->writer = writer;
     s->core = core;
     s->by = by;
-    s->one = job != NULL;
-    if (job) {
-        (void)id_set(&s->job, job); /* the codec has checked it */
+    s->one = asks->job != NULL;
+    s->jobs_only = asks->jobs_only;
+    if (s->one) {
+        (void)id_set(&s->job, asks->job); /* the codec has checked it */
     }
     *ret = &s->rows;
     return 0;

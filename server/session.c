@@ -14,6 +14,7 @@
 #include "common/net/log.h"
 #include "common/net/node_id.h"
 #include "server/addresses.h"
+#include "server/gauges.h"
 
 #define STRANGER_NOTED_MS 60000
 
@@ -236,8 +237,10 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     if (s->phase != SESSION_OPEN) {
         return;
     }
+    struct sessions *all = s->all;
     s->busy = true;
     const char *fault = principal_fault(s->by, msg->type, job_of(msg));
+    all->gauges->renewals += msg->type == MSG_RENEW;
     if (msg->type != MSG_RENEW &&
         !rate_pass(&s->said, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "too many messages a second");

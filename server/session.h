@@ -89,6 +89,7 @@ struct sessions {
     uint32_t n_fresh; /* numbers from here on were never used */
     uint32_t max;
     uint32_t n_queries;
+    struct gauges *gauges;
     bool stopping;
     struct event empty; /* activated when the last session of a stopping server goes */
     void (*on_empty)(void *ctx);

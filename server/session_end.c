@@ -6,6 +6,7 @@
 #include "common/net/clock.h"
 #include "common/net/log.h"
 #include "server/audit.h"
+#include "server/gauges.h"
 #include "server/session.h"
 
 /* What a closing peer gets to read what was flushed for it. */
@@ -111,6 +112,7 @@ void session_refuse(struct session *s, enum tfe_refusal code, const char *senten
     uint64_t hidden;
     char peer[ENDPOINT_TEXT_MAX];
     struct peer_key who = peer_key(&s->peer);
+    s->all->gauges->refusals[(unsigned)code < GAUGES_CODES ? code : 0]++;
     if (throttle_pass(s->all->refusals, &who, sizeof(who), &hidden)) {
         log_warn("refused", LOG_S("peer", peer_text(&s->peer, peer)),
                  LOG_S("role", principal_role_name(s->by->role)),

@@ -165,7 +165,7 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
     *ret = NULL;
     switch ((int)msg->type) {
     case MSG_STATUS:
-        return rows_status(all->writer, all->rdzv, s->by, msg->u.status.job, ret);
+        return rows_status(all->writer, all->rdzv, s->by, &msg->u.status, ret);
     case MSG_EPOCHS:
         return rows_ledger(all->writer, all->rdzv, msg->u.epochs.job, ret);
     case MSG_BACKUP:
@@ -182,6 +182,8 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
         return rows_audit(all->writer, ret);
     case MSG_AGENTS:
         return rows_agents(all, s->by, ret);
+    case MSG_GAUGES:
+        return rows_gauges(all, ret);
     case MSG_BANS:
         return rows_bans(all->bans, s->by, ret);
     }

@@ -158,6 +158,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->ops_ctx = config->ops_ctx;
     all->max = config->max_sessions;
     all->n_max = config->max_connections;
+    all->gauges = config->gauges;
     all->refusals = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
     all->ends = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
     all->enrolments = throttle_new(PEERS_TOLD, LIMIT_ENROLMENTS, LIMIT_ENROLMENT_MS);

@@ -36,6 +36,8 @@ struct session_ops {
     int (*order)(void *ctx, const struct rdzv_event *event);
 };
 
+struct gauges;
+
 struct sessions_config {
     struct event_base *base;
     struct hello_server *hello;      /* borrowed */
@@ -49,6 +51,7 @@ struct sessions_config {
     uint32_t max_connections;        /* of everybody, as descriptors allow */
     const struct addresses *allowed; /* where agents may be reached; borrowed */
     uint32_t half_open_per_address;
+    struct gauges *gauges; /* what is counted; borrowed */
     const struct session_ops *ops;
     void *ops_ctx;
 };

@@ -68,7 +68,9 @@
     X(AUDIT_ROW, audit_row, 90, S)                                                                 \
     X(AGENTS, agents, 91, O)                                                                       \
     X(AGENT_ROW, agent_row, 92, S)                                                                 \
-    X(REVOKE_AGENT, revoke_agent, 93, O)
+    X(REVOKE_AGENT, revoke_agent, 93, O)                                                           \
+    X(GAUGES, gauges, 106, Q)                                                                      \
+    X(GAUGE, gauge, 107, S)
 
 enum tfe_msg_type {
 #define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),
@@ -462,6 +464,7 @@ struct msg_refused {
 /* Asks for all jobs (job NULL) or for one. Answered by STATUS_JOB, STATUS_NODEs, …, STATUS_END. */
 struct msg_status {
     const char *job;
+    bool jobs_only; /* … without the nodes */
 };
 
 struct msg_status_job {
@@ -472,10 +475,15 @@ struct msg_status_job {
     uint32_t min_nodes;
     uint32_t max_nodes;
     uint32_t nproc;
-    uint32_t restarts; /* of the job-global budget, used so far */
-    const char *waits; /* what it waits for, a sentence; NULL: for nothing */
-    uint32_t waits_ms; /* … until then at the latest; 0: nobody knows */
-    uint32_t since_ms; /* how long it has been in its state; 0: not known */
+    uint32_t restarts;  /* of the job-global budget, used so far */
+    const char *waits;  /* what it waits for, a sentence; NULL: for nothing */
+    uint32_t waits_ms;  /* … until then at the latest; 0: nobody knows */
+    uint32_t since_ms;  /* how long it has been in its state; 0: not known */
+    uint32_t members;   /* nodes of its epoch */
+    uint32_t nodes;     /* all that it has … */
+    uint32_t connected; /* … with a connection … */
+    uint32_t ready;     /* … and ready for the next epoch */
+    uint32_t restarts_left;
 };
 
 /* A node of the STATUS_JOB before it. */
@@ -503,6 +511,20 @@ struct msg_health {
     const char *what;  /* a word of ours: "store", "disk", "late" */
     const char *says;  /* a sentence, for people */
     uint32_t since_ms; /* it was noticed so long ago */
+};
+
+/* Asks how much of what the server has and does. Answered by GAUGEs and STATUS_END. */
+struct msg_gauges {
+    char nothing;
+};
+
+/* One number. What ends in _total only grows while the server runs, and so do the buckets of
+ * numbers that are spread: `le` says up to where one of them counts, `inf` for all. */
+#define MSG_GAUGE_LABELS_MAX 128
+struct msg_gauge {
+    const char *name;   /* at most 64 bytes of a-z, 0-9 and _ */
+    const char *labels; /* "code=evicted", "phase=stop,le=100"; "" none */
+    uint64_t value;
 };
 
 /* The key: sessions that begin with it are as good as the one that it was asked for in. All in

@@ -18,10 +18,19 @@
 #define JOB(...) FIELD(msg_status_job, __VA_ARGS__)
 
 static const struct row_field job_fields[] = {
-    {JOB(job, ROW_TEXT, "job", "JOB")},       {JOB(run, ROW_U32, "run", "RUN")},
-    {JOB(state, ROW_TEXT, "state", "STATE")}, {JOB(epoch, ROW_U64, "epoch", "EPOCH")},
-    {JOB(min_nodes, ROW_U32, "min", "MIN")},  {JOB(max_nodes, ROW_U32, "max", "MAX")},
+    {JOB(job, ROW_TEXT, "job", "JOB")},
+    {JOB(run, ROW_U32, "run", "RUN")},
+    {JOB(state, ROW_TEXT, "state", "STATE")},
+    {JOB(epoch, ROW_U64, "epoch", "EPOCH")},
+    {JOB(min_nodes, ROW_U32, "min", "MIN")},
+    {JOB(max_nodes, ROW_U32, "max", "MAX")},
     {JOB(waits, ROW_TEXT, "waits", NULL)},
+    {JOB(members, ROW_U32, "members", NULL)},
+    {JOB(nodes, ROW_U32, "nodes_known", NULL)},
+    {JOB(connected, ROW_U32, "connected", NULL)},
+    {JOB(ready, ROW_U32, "ready", NULL)},
+    {JOB(restarts, ROW_U32, "restarts", NULL)},
+    {JOB(restarts_left, ROW_U32, "restarts_left", NULL)},
 };
 
 const struct row_kind kind_job = {.name = "job",
@@ -215,6 +224,20 @@ const struct row_kind kind_token = {.name = "token",
                                     .size = sizeof(struct msg_token),
                                     .given = sizeof(struct msg_token)};
 
+/* --- numbers of the server --- */
+
+static const struct row_field gauge_fields[] = {
+    {.key = "name", .type = ROW_TEXT, .offset = offsetof(struct msg_gauge, name)},
+    {.key = "labels", .type = ROW_TEXT, .offset = offsetof(struct msg_gauge, labels)},
+    {.key = "value", .type = ROW_U64, .offset = offsetof(struct msg_gauge, value)},
+};
+
+const struct row_kind kind_gauge = {.name = "gauge",
+                                    .fields = gauge_fields,
+                                    .n_fields = COUNT(gauge_fields),
+                                    .size = sizeof(struct msg_gauge),
+                                    .given = sizeof(struct msg_gauge)};
+
 /* --- bans --- */
 
 #define BAN(name) offsetof(struct msg_ban_row, name)
@@ -291,7 +314,7 @@ const struct row_kind *kind_of(enum tfe_msg_type type)
         {MSG_EPOCH_ROW, &kind_epoch},     {MSG_TOKEN, &kind_token},
         {MSG_AUDIT_ROW, &kind_audit_row}, {MSG_BAN_ROW, &kind_ban_row},
         {MSG_TOKEN_ROW, &kind_token_row}, {MSG_AGENT_ROW, &kind_agent_row},
-        {MSG_HEALTH, &kind_health},
+        {MSG_HEALTH, &kind_health},       {MSG_GAUGE, &kind_gauge},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

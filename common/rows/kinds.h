@@ -34,6 +34,7 @@ extern const struct row_kind kind_ban_row;     /* struct msg_ban_row */
 extern const struct row_kind kind_agent_row;   /* struct msg_agent_row */
 extern const struct row_kind kind_token_row;   /* struct msg_token_row */
 extern const struct row_kind kind_token;       /* struct msg_token */
+extern const struct row_kind kind_gauge;       /* struct msg_gauge */
 
 /* The kind of row that a message of this type is; NULL: it is none. */
 const struct row_kind *kind_of(enum tfe_msg_type type);

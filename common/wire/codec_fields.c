@@ -328,7 +328,10 @@ FIELDS(save) = {
 
 /* --- ctl and server --------------------------------------------------------------------------- */
 
-FIELDS(status) = {FIELD(status, 1, job, ID, OR_NULL)};
+FIELDS(status) = {
+    FIELD(status, 1, job, ID, OR_NULL),
+    FIELD(status, 70, jobs_only, FLAG),
+};
 FIELDS(status_end) = {FIELD(status_end, 1, jobs, NUMBER)};
 FIELDS(drain) = {FIELD(drain, 1, node, NODE), FIELD(drain, 2, within_ms, DURATION, OR_UNSET)};
 FIELDS(grow) = {FIELD(grow, 1, job, ID)};
@@ -357,6 +360,11 @@ FIELDS(status_job) = {
     FIELD(status_job, 9, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     FIELD(status_job, 10, waits_ms, DURATION),
     FIELD(status_job, 11, since_ms, DURATION),
+    FIELD(status_job, 70, members, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 71, nodes, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 72, connected, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 73, ready, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 74, restarts_left, NUMBER),
 };
 
 FIELDS(health) = {
@@ -471,6 +479,13 @@ FIELDS(audit_row) = {
     FIELD(audit_row, 7, about, TEXT(0, MSG_AUDIT_ABOUT_MAX, is_line)),
     FIELD(audit_row, 8, result, TEXT(0, STATE_MAX, is_line)),
     FIELD(audit_row, 9, hash, TEXT(1, STATE_MAX, is_line)),
+};
+
+FIELDS(gauges) = {{.name = NULL}};
+FIELDS(gauge) = {
+    FIELD(gauge, 1, name, TEXT(1, STATE_MAX, is_line)),
+    FIELD(gauge, 2, labels, TEXT(0, MSG_GAUGE_LABELS_MAX, is_line)),
+    FIELD(gauge, 3, value, NUMBER),
 };
 
 FIELDS(token_revoke) = {FIELD(token_revoke, 1, key, KEY)};

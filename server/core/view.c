@@ -6,6 +6,12 @@
 #include "server/core/states.h"
 #include "server/core/wait.h"
 
+/* Whether the job's last epoch is one that its members have a part in. */
+static bool has_epoch(const struct job *job)
+{
+    return job->state == JOB_RUNNING || job->state == JOB_COMMITTING || job->state == JOB_PREPARING;
+}
+
 static void show_job(const struct job *job, struct msg_status_job *ret)
 {
     *ret = (struct msg_status_job){
@@ -19,6 +25,13 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
         /* One above the budget is charged until the verdict fails the job, or takes it back. */
         .restarts =
             job->budget.used < job->spec.max_restarts ? job->budget.used : job->spec.max_restarts,
+        .restarts_left = job->budget.used < job->spec.max_restarts
+                             ? job->spec.max_restarts - job->budget.used
+                             : 0,
+        .members = has_epoch(job) ? job->epoch.n_seats : 0,
+        .nodes = job->n_nodes,
+        .connected = job->n_connected,
+        .ready = job->n_ready,
     };
 }
 
@@ -90,12 +103,6 @@ void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char room
         row->waits = wait_describe(r, job, NULL, room, &row->waits_ms) ? room : NULL;
         row->since_ms = wait_since_ms(r, job);
     }
-}
-
-/* Whether the job's last epoch is one that its members have a part in. */
-static bool has_epoch(const struct job *job)
-{
-    return job->state == JOB_RUNNING || job->state == JOB_COMMITTING || job->state == JOB_PREPARING;
 }
 
 static enum tfe_node_role role_of(const struct node *node)

@@ -269,6 +269,13 @@ enum writer_health writer_health(struct writer *w, const char **ret_why, struct 
                                                                                    : WRITER_WELL;
 }
 
+void writer_measure(struct writer *w, struct writer_load *ret)
+{
+    worker_lock(w->worker);
+    *ret = (struct writer_load){.waiting = w->n_rows, .writes = w->writes};
+    worker_unlock(w->worker);
+}
+
 /* --- its beginning and end --- */
 
 /* Nobody uses it any more. */

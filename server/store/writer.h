@@ -18,6 +18,7 @@
 #include "common/base/error.h"
 #include "common/rows/list.h"
 #include "server/core/rdzv.h"
+#include "server/spread.h"
 #include "server/store/store.h"
 
 struct event_base;
@@ -92,6 +93,13 @@ enum writer_health {
 /* ret_since: since when, where it is not well. */
 enum writer_health writer_health(struct writer *w, const char **ret_why,
                                  struct tfe_mono *ret_since);
+
+/* How much there is to write, and how long transactions took. */
+struct writer_load {
+    uint32_t waiting; /* rows that are not written yet */
+    struct spread writes;
+};
+void writer_measure(struct writer *w, struct writer_load *ret);
 
 /* Hands over what is done. False: something could not be taken in. From the loop, never from inside
  * ops. */

@@ -55,6 +55,7 @@ struct writer {
     uint32_t n_rows;
     struct condition now[CONDITION__COUNT];
     struct tfe_mono busy_since; /* a transaction is under way; NEVER */
+    struct spread writes;       /* … and how long those took that are done */
     bool stop;
 
     /* The thread's own. */

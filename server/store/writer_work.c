@@ -104,6 +104,7 @@ static struct condition write_some(struct writer *w, int list, struct work_list 
     worker_unlock(w->worker);
     condition.rc = write_batch(w, ret_batch, &condition.why);
     worker_lock(w->worker);
+    spread_add(&w->writes, tfe_mono_sub(clock_mono(), w->busy_since));
     w->busy_since = TFE_MONO_NEVER;
     return condition;
 }

@@ -15,7 +15,8 @@ from programs import clean_environment, program
 
 NODE_KEYS = {"node", "name", "role", "rank", "address", "pid", "guard_pid", "trainer_pids", "standby_pids", "waits", "memory_bytes",
              "kept_epoch", "kept_step"}
-JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "nodes"}
+JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "members", "nodes_known", "connected", "ready", "restarts",
+            "restarts_left", "nodes"}
 
 
 def test_no_jobs(server, ctl, shown, health):

@@ -104,7 +104,8 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
         .before = 1, .job = {.job = "j", .state = "running", .min_nodes = 2}, .after = 3};
     assert_json(&kind, &row,
                 "{\"before\":1,\"job\":\"j\",\"run\":0,\"state\":\"running\",\"epoch\":0,"
-                "\"min\":2,\"max\":0,\"waits\":null,\"after\":null}");
+                "\"min\":2,\"max\":0,\"waits\":null,\"members\":0,\"nodes_known\":0,\"connected\":"
+                "0,\"ready\":0,\"restarts\":0,\"restarts_left\":0,\"after\":null}");
     struct parcel *copy = row_copy(&kind, &row);
     assert_string_equal(copy->job.state, "running");
     assert_ptr_not_equal(copy->job.state, row.job.state);
@@ -114,9 +115,12 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
 TEST(rows, in_json_are_utf8_whatever_a_label_was)
 {
     struct msg_status_job row = {.job = "a\xff\xc3\xa4\xc3", .state = "say \"x\"\\"};
-    assert_json(&kind_job, &row,
-                "{\"job\":\"a\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\",\"run\":0,"
-                "\"state\":\"say \\\"x\\\"\\\\\",\"epoch\":0,\"min\":0,\"max\":0,\"waits\":null}");
+    assert_json(
+        &kind_job, &row,
+        "{\"job\":\"a\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\",\"run\":0,"
+        "\"state\":\"say "
+        "\\\"x\\\"\\\\\",\"epoch\":0,\"min\":0,\"max\":0,\"waits\":null,\"members\":0,"
+        "\"nodes_known\":0,\"connected\":0,\"ready\":0,\"restarts\":0,\"restarts_left\":0}");
 }
 
 /* The message that a row came in lives no longer than the call. */
