@@ -71,6 +71,27 @@ static int check_address(const struct agent_settings *settings, struct tfe_why *
     return is_v4 ? 0 : TFE_EINVAL;
 }
 
+/* Whether the job that the options tell of has such a place. */
+static int check_role(const struct agent_settings *settings, struct tfe_why *why)
+{
+    const struct agent_config *c = &settings->agent;
+    const struct {
+        bool has;
+        const char *option;
+    } of[] = {
+        [TASK_WORKER] = {true, NULL},
+        [TASK_CHIEF] = {c->spec.chief, "--chief"},
+        [TASK_PS] = {c->spec.n_ps > 0, "--ps N"},
+        [TASK_EVALUATOR] = {c->spec.evaluator, "--evaluator"},
+    };
+    if (c->has_role && !of[c->role].has) {
+        why_set(why, "--role %s: the job has none without %s, which all its agents have to give",
+                msg_task_name(c->role), of[c->role].option);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
 /* What a trainer of another user needs fails here, rather than at each of its starts. */
 static int check_trainer_user(const struct agent_settings *settings, const struct command *command,
                               struct tfe_why *why)
@@ -188,7 +209,8 @@ int main(int argc, char **argv)
         guard_death_make(&death, settings.agent.job.text);
     }
     notice_choice_settle(&settings.notice, "/sys");
-    if (check_address(&settings, &why) || check_trainer_user(&settings, &command, &why) ||
+    if (check_role(&settings, &why) || check_address(&settings, &why) ||
+        check_trainer_user(&settings, &command, &why) ||
         (settings.standalone && standalone_check(&settings, &why))) {
         code = fail(AGENT_EXIT_USAGE, &why);
     } else if ((settings.standalone && standalone_new(&settings, &standalone, &why)) ||

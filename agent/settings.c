@@ -70,6 +70,24 @@ static int parse_grow(void *spec, const char *value, struct tfe_why *why)
     return 0;
 }
 
+static int parse_role(void *config, const char *value, struct tfe_why *why)
+{
+    struct agent_config *ret = config;
+    static const enum tfe_task tasks[] = {TASK_CHIEF, TASK_WORKER, TASK_PS, TASK_EVALUATOR};
+    ret->has_role = false;
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (strcmp(value, msg_task_name(tasks[i])) == 0) {
+            ret->has_role = true;
+            ret->role = tasks[i];
+        }
+    }
+    if (!ret->has_role && strcmp(value, "any") != 0) {
+        why_set(why, "\"%s\" is none of any, chief, worker, ps, evaluator", value);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
 static int parse_job(void *job, const char *value, struct tfe_why *why)
 {
     if (id_set(job, value)) {
@@ -198,8 +216,10 @@ static const struct option_spec specs[] = {
      .parse = parse_nproc,
      .offset = FIELD(agent.spec.nproc)},
     PARSE_FIELD("nnodes", agent.spec, parse_nnodes, "MIN:MAX", "1:1",
-                "nodes the job needs, and takes at most; N means N:N"),
+                "nodes that work: how many the job needs, and takes at most; N means N:N"),
     JOB_SPEC_OPTIONS(SPEC_ROW) /**/
+    PARSE_FIELD("role", agent, parse_role, "ROLE", "any",
+                "what this node is to be: any, chief, worker, ps or evaluator"),
     PARSE_FIELD("grow", agent.spec, parse_grow, "WHEN", NULL,
                 "when a running epoch takes more nodes in: auto, now or never (default: auto)"),
     PARSE_FIELD("job", agent.job, parse_job, "NAME", "default", "the job to join"),
@@ -283,7 +303,6 @@ static const struct option_spec specs[] = {
     IGNORED("master-addr", "VALUE", 0),
     IGNORED("master-port", "VALUE", 0),
     IGNORED("redirects", "VALUE", 'r'),
-    IGNORED("role", "VALUE", 0),
     IGNORED("local-ranks-filter", "VALUE", 0),
     IGNORED("start-method", "VALUE", 0),
     IGNORED("run-path", NULL, 0),

@@ -82,6 +82,11 @@ int standalone_check(const struct agent_settings *s, struct tfe_why *why)
                 s->agent.spec.min_nodes, s->agent.spec.max_nodes);
         return TFE_EINVAL;
     }
+    if (s->agent.spec.chief || s->agent.spec.evaluator || s->agent.spec.n_ps > 0) {
+        why_set(why, "--standalone is for one node: it does not go with --ps, --chief or "
+                     "--evaluator, which are nodes of their own");
+        return TFE_EINVAL;
+    }
     return 0;
 }
 

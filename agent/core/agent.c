@@ -229,6 +229,9 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
     case MSG_START:
         on_start(a, &msg->u.start);
         return 0;
+    case MSG_RESTART:
+        on_restart(a, &msg->u.restart);
+        return 0;
     case MSG_SAVE:
         on_save(a, &msg->u.save);
         return 0;

@@ -38,6 +38,8 @@ struct agent_config {
     bool new_run;        /* asked for until the first WELCOME: what is over then is ours */
     const char *run_key; /* tfe_id: which run the node belongs to; NULL: any */
     bool durable;
+    bool has_role; /* it takes places of that role and no other */
+    enum tfe_task role;
     bool fixed_ports;       /* the same in every epoch */
     uint64_t highest_epoch; /* of the job's checkpoints, for all this node knows; 0: none */
     uint32_t pid;
@@ -134,7 +136,7 @@ enum agent_action_type {
     AGENT_HOLD_PORTS, /* hold: ends in PORTS_HELD or PORTS_FAILED */
     AGENT_ANSWER,     /* answer; carried out before the next action */
     AGENT_PROBE,      /* probe: try those ports; ends in PROBED */
-    AGENT_SPAWN,      /* spawn: start nproc trainers; each ends in SPAWNED or SPAWN_FAILED */
+    AGENT_SPAWN,      /* spawn: start its trainers; each ends in SPAWNED or SPAWN_FAILED */
     AGENT_SWEEP,      /* sweep: TERM and KILL; ends in SWEPT, after the TRAINER_EXITEDs */
     AGENT_SAVE,       /* save: tell the scripts to */
     AGENT_FENCE,      /* fence: the guard kills everything then */
@@ -187,9 +189,13 @@ struct agent_place {
     uint64_t epoch;
     uint32_t run;
     uint32_t rank;              /* of the first; the others follow on */
-    uint32_t restarts;          /* epochs this node has started trainers in before */
+    uint32_t n;                 /* trainers: nproc of a worker, else 1 */
+    uint32_t restarts;          /* times that this node has started trainers before */
+    bool is_again;              /* … in this epoch, at the same ports */
+    bool has_roles;             /* not all places of the job are workers' */
     const struct msg_row *rows; /* the whole table by rank */
     size_t n_rows;
+    struct msg_row own; /* of the first; an evaluator's is not among rows, and its rank is n_rows */
 };
 
 /* What an action points to lives until the next agent_step, or as long as the event it answers. */

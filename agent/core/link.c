@@ -72,8 +72,11 @@ void link_join(struct link *l, struct turn *t, const struct msg_join *of_work)
     join->guard_port = c->guard_port;
     join->new_run = c->new_run && !l->ever_up;
     join->spec = c->spec;
-    if (join->running && join->running->nodes > join->spec.max_nodes) {
-        join->spec.max_nodes = join->running->nodes; /* an operator has let the job grow */
+    join->has_role = c->has_role;
+    join->role = c->role;
+    uint32_t extra = (uint32_t)c->spec.chief + c->spec.n_ps;
+    if (join->running && join->running->nodes > join->spec.max_nodes + extra) {
+        join->spec.max_nodes = join->running->nodes - extra; /* an operator has let the job grow */
     }
     set_state(l, t, LINK_JOINING);
     l->join_sent = t->now;

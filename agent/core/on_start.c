@@ -1,4 +1,5 @@
-/* agent/core/on_start.c: START: the trainers of an epoch begin here, if it may be followed. */
+/* agent/core/on_start.c: START: the trainers of an epoch begin here, if it may be followed;
+ * RESTART: they begin once more. */
 #include "agent/core/state.h"
 
 /* Why this node starts no such epoch; NULL: it can. */
@@ -31,9 +32,10 @@ void on_start(struct agent *a, const struct msg_start *start)
             ready_again(&a->ready, t); /* with no digest: the table comes again */
             return;
         }
-        if ((uint64_t)start->rank + t->config.spec.nproc > table->n) {
+        uint32_t n = work_trainers(t, start, table->rows, table->n);
+        if (start->evaluates ? start->rank != table->n : (uint64_t)start->rank + n > table->n) {
             why = "its rank is outside of its table";
-        } else if (!ready_offers(&a->ready, table->rows + start->rank, t->config.spec.nproc)) {
+        } else if (!start->evaluates && !ready_offers(&a->ready, table->rows + start->rank, n)) {
             why = "its place is another process's";
         }
     }
@@ -47,5 +49,37 @@ void on_start(struct agent *a, const struct msg_start *start)
     link_fence(&a->link, t, start->fence_ms);
     ready_started(&a->ready);
     progress_begin(&a->progress, t, start->epoch, start->nodes);
-    work_start(&a->work, t, start, table->rows, table->n);
+    work_start(&a->work, t, start, ready_host(&a->ready), ready_ports(&a->ready));
+    work_spawn(&a->work, t, table->rows, table->n);
+}
+
+/* Why they do not start again; NULL: they do. */
+static const char *objection_again(const struct agent *a, const struct msg_restart *restart)
+{
+    if (!work_awaits(&a->work, restart)) {
+        return "nothing ended here that it could start again";
+    }
+    if (!link_has_lease(&a->link, &a->turn)) {
+        return "it came after the end of the lease";
+    }
+    return processes_may_start(&a->processes) ? NULL : "there is no guard";
+}
+
+void on_restart(struct agent *a, const struct msg_restart *restart)
+{
+    struct turn *t = &a->turn;
+    if (t->leave != LEAVE_NOT || notices_mean_end(&a->notices) ||
+        work_has_started(&a->work, restart)) {
+        return;
+    }
+    const char *why = objection_again(a, restart);
+    if (why) {
+        turn_trace(t, AGENT_TRACE_VOID_START, restart->epoch, 0, why);
+        t->wants_join = t->is_up;
+        return;
+    }
+    const struct table *table = tables_held(&a->tables);
+    progress_again(&a->progress, t, restart->epoch);
+    work_restart(&a->work, restart);
+    work_spawn(&a->work, t, table->rows, table->n);
 }

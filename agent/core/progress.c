@@ -22,6 +22,11 @@ void progress_begin(struct progress *p, const struct turn *t, uint64_t epoch, ui
                            .next = t->now};
 }
 
+void progress_again(struct progress *p, const struct turn *t, uint64_t epoch)
+{
+    progress_begin(p, t, epoch, p->nodes);
+}
+
 void progress_end(struct progress *p)
 {
     p->all.epoch = 0;

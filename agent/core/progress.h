@@ -16,6 +16,8 @@ _Static_assert(MSG_NPROC_MAX <= 64, "a bit of listeners each");
 
 /* A new epoch runs here: nothing is known of it. */
 void progress_begin(struct progress *p, const struct turn *t, uint64_t epoch, uint32_t nodes);
+/* The same one, once more. */
+void progress_again(struct progress *p, const struct turn *t, uint64_t epoch);
 /* Nothing of it runs any more. */
 void progress_end(struct progress *p);
 

@@ -94,6 +94,11 @@ bool ready_for(const struct ready *r, uint64_t epoch)
     return r->held == epoch && !r->answers;
 }
 
+const uint16_t *ready_ports(const struct ready *r)
+{
+    return r->ports;
+}
+
 bool ready_offers(const struct ready *r, const struct msg_row *rows, size_t n_rows)
 {
     for (size_t i = 0; i < n_rows; i++) {

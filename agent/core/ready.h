@@ -36,6 +36,8 @@ bool ready_is_asked(const struct ready *r);
 
 /* Whether this node was READY for the epoch and may start it. */
 bool ready_for(const struct ready *r, uint64_t epoch);
+/* … with these ports, nproc of them. */
+const uint16_t *ready_ports(const struct ready *r);
 /* … and whether the rows of its trainers are what it has said then. */
 bool ready_offers(const struct ready *r, const struct msg_row *rows, size_t n_rows);
 void ready_started(struct ready *r);

@@ -40,5 +40,6 @@ struct agent {
 
 /* --- on_start.c --- */
 void on_start(struct agent *a, const struct msg_start *start);
+void on_restart(struct agent *a, const struct msg_restart *restart);
 
 #endif

@@ -157,6 +157,11 @@ const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t dig
     return &ts->held;
 }
 
+const struct table *tables_held(const struct tables *ts)
+{
+    return &ts->held;
+}
+
 uint64_t tables_digest(const struct tables *ts)
 {
     return ts->held.digest;

@@ -41,6 +41,8 @@ int tables_take(struct tables *ts, const struct msg_table *chunk) TFE_MUST_CHECK
  * next one is. NULL: it has to come whole. */
 const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t digest);
 
+/* The last one that was. */
+const struct table *tables_held(const struct tables *ts);
 /* Of the table that READY names; 0: none. */
 uint64_t tables_digest(const struct tables *ts);
 

@@ -26,7 +26,9 @@ struct msg_join work_join(struct work *w)
         .highest_epoch = w->highest,
         .running_epoch = w->state == WORK_IDLE ? 0 : w->epoch,
         .exited = has_ended ? &w->exited : NULL,
-        .running = w->state != WORK_IDLE || has_ended ? &w->running : NULL,
+        .running = (w->state != WORK_IDLE || has_ended) && !w->evaluates ? &w->running : NULL,
+        .evaluates = w->evaluates && (w->state != WORK_IDLE || has_ended),
+        .restart = w->state == WORK_IDLE ? 0 : w->restart,
     };
 }
 
@@ -59,13 +61,18 @@ void work_welcome(struct work *w, struct turn *t, uint32_t stop_grace_ms)
     }
 }
 
-static void remember(struct work *w, const struct turn *t, const struct msg_start *start,
-                     const struct msg_row *own)
+uint32_t work_trainers(const struct turn *t, const struct msg_start *start,
+                       const struct msg_row *rows, size_t n_rows)
 {
-    memcpy(w->host, own->host, strlen(own->host) + 1);
-    for (uint32_t i = 0; i < t->config.spec.nproc; i++) {
-        w->ports[i] = own[i].port;
-    }
+    bool works = !start->evaluates && start->rank < n_rows && rows[start->rank].role == TASK_WORKER;
+    return works ? t->config.spec.nproc : 1;
+}
+
+static void remember(struct work *w, const struct turn *t, const struct msg_start *start,
+                     const char *host, const uint16_t *ports)
+{
+    memcpy(w->host, host, strlen(host) + 1);
+    memcpy(w->ports, ports, t->config.spec.nproc * sizeof(ports[0]));
     w->running = (struct msg_running){
         .run = start->run,
         .rank = start->rank,
@@ -79,28 +86,64 @@ static void remember(struct work *w, const struct turn *t, const struct msg_star
     };
 }
 
-void work_start(struct work *w, struct turn *t, const struct msg_start *start,
-                const struct msg_row *rows, size_t n_rows)
+void work_start(struct work *w, struct turn *t, const struct msg_start *start, const char *host,
+                const uint16_t *ports)
 {
-    remember(w, t, start, rows + start->rank);
-    set_state(w, t, WORK_RUNNING);
+    remember(w, t, start, host, ports);
     w->epoch = start->epoch;
     w->highest = start->epoch;
-    w->alive = t->config.spec.nproc;
+    w->restart = 0;
+    w->evaluates = start->evaluates;
+}
+
+bool work_has_started(const struct work *w, const struct msg_restart *restart)
+{
+    return w->epoch == restart->epoch && w->restart >= restart->number;
+}
+
+bool work_awaits(const struct work *w, const struct msg_restart *restart)
+{
+    return w->state == WORK_IDLE && w->epoch == restart->epoch && w->epoch == w->highest &&
+           restart->number > w->restart;
+}
+
+void work_restart(struct work *w, const struct msg_restart *restart)
+{
+    w->restart = restart->number;
+}
+
+void work_spawn(struct work *w, struct turn *t, const struct msg_row *rows, size_t n_rows)
+{
+    const struct msg_running *running = &w->running;
+    struct msg_row own = {.rank = running->rank,
+                          .host = w->host,
+                          .port = w->ports[0],
+                          .role = TASK_EVALUATOR,
+                          .first = running->rank};
+    own = w->evaluates ? own : rows[running->rank];
+    w->n = own.role == TASK_WORKER ? t->config.spec.nproc : 1;
+    set_state(w, t, WORK_RUNNING);
+    w->alive = w->n;
     w->is_decided = false;
+    w->exit_pending = false; /* the server has taken leave of the epoch it was about */
     w->first_ended_well = false;
     w->has_listened = false;
-    w->exit_pending = false; /* the server has taken leave of the epoch it was about */
+    w->sweeps_gently = false;
     w->exit_deadline = TFE_MONO_NEVER;
-    turn_trace(t, AGENT_TRACE_EPOCH, start->epoch, start->nodes, msg_cause_name(start->cause))
-        ->rank = start->rank;
+    w->exited = (struct msg_exited){.epoch = 0};
+    turn_trace(t, AGENT_TRACE_EPOCH, w->epoch, running->nodes, msg_cause_name(running->cause))
+        ->rank = running->rank;
     turn_order(t, AGENT_SPAWN)->spawn = (struct agent_place){
-        .epoch = start->epoch,
-        .run = start->run,
-        .rank = start->rank,
+        .epoch = w->epoch,
+        .run = running->run,
+        .rank = running->rank,
+        .n = w->n,
         .restarts = w->starts++,
+        .is_again = w->restart > 0,
+        .has_roles = t->config.spec.chief || t->config.spec.evaluator || t->config.spec.n_ps > 0,
         .rows = rows,
         .n_rows = n_rows,
+        .own = own,
     };
 }
 
@@ -115,6 +158,7 @@ static void decide(struct work *w, struct msg_exited how)
     text_init(&text, w->tail, sizeof(w->tail));
     text_add_tail(&text, how.tail ? how.tail : "", MSG_TAIL_MAX);
     how.epoch = w->epoch;
+    how.restart = w->restart;
     how.tail = w->tail;
     w->exited = how;
 }
@@ -167,7 +211,7 @@ static uint32_t status_of(uint32_t code, uint32_t signal)
 
 bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited *end)
 {
-    if (w->state == WORK_IDLE || end->local_rank >= t->config.spec.nproc || w->alive == 0) {
+    if (w->state == WORK_IDLE || end->local_rank >= w->n || w->alive == 0) {
         return false;
     }
     uint32_t status = status_of(end->code, end->signal);

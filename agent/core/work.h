@@ -12,8 +12,11 @@ struct work {
     enum work_state state;
     uint64_t epoch;   /* RUNNING, SWEEPING: whose trainers; IDLE: of the last ones */
     uint64_t highest; /* epoch started, stopped or told of, or that has left checkpoints */
-    uint32_t starts;  /* epochs started */
-    uint32_t alive;   /* trainers */
+    uint32_t starts;  /* times that trainers were started */
+    uint32_t n;       /* trainers of that epoch … */
+    uint32_t alive;   /* … that have not ended */
+    uint64_t restart; /* number of the RESTART that started them; 0: START did */
+    bool evaluates;   /* outside of the epoch's table */
     bool first_ended_well;
     bool has_listened;
     bool sweeps_gently;            /* SWEEPING: the trainers that listen still have their grace */
@@ -40,10 +43,21 @@ struct msg_join work_join(struct work *w);
 /* Says what came up between the JOIN and its WELCOME. */
 void work_welcome(struct work *w, struct turn *t, uint32_t stop_grace_ms);
 
-/* Precondition: idle, above the highest; rows is the whole table, and the node's own lie in it: it
- * was READY with them. */
-void work_start(struct work *w, struct turn *t, const struct msg_start *start,
-                const struct msg_row *rows, size_t n_rows);
+/* How many trainers a START begins here, by the rows of its table. */
+uint32_t work_trainers(const struct turn *t, const struct msg_start *start,
+                       const struct msg_row *rows, size_t n_rows);
+/* Precondition: idle, above the highest; the node was READY with that host and these ports, nproc
+ * of them. work_spawn follows. */
+void work_start(struct work *w, struct turn *t, const struct msg_start *start, const char *host,
+                const uint16_t *ports);
+/* Starts what was told; rows is the whole table. */
+void work_spawn(struct work *w, struct turn *t, const struct msg_row *rows, size_t n_rows);
+
+/* Whether it was followed already, or is about what ended here and nothing has come after. */
+bool work_has_started(const struct work *w, const struct msg_restart *restart);
+bool work_awaits(const struct work *w, const struct msg_restart *restart);
+/* Precondition: work_awaits. work_spawn follows. */
+void work_restart(struct work *w, const struct msg_restart *restart);
 
 /* Ends what runs, at once; why is a static fragment for the log. */
 void work_stop(struct work *w, struct turn *t, const char *why);

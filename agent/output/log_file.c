@@ -27,14 +27,18 @@ static void log_place_folder(const struct log_place *place, char ret[LOG_FOLDER_
              place->epoch);
 }
 
-/* "rank-R.stdout"; where that is taken, "rank-R-2.stdout" and so on: again counts from 1. */
+/* "rank-R.stdout", with roles "worker-3.stdout"; where that is taken, "rank-R-2.stdout" and so on:
+ * again counts from 1. */
 static void log_place_name(const struct log_place *place, unsigned again, char ret[LOG_NAME_MAX])
 {
     char more[16] = "";
     if (again > 1) {
         snprintf(more, sizeof(more), "-%u", again);
     }
-    snprintf(ret, LOG_NAME_MAX, "rank-%" PRIu32 "%s%s", place->rank, more, endings[place->stream]);
+    char rank[OUTPUT_NAME_MAX];
+    snprintf(rank, sizeof(rank), "rank-%" PRIu32, place->rank);
+    snprintf(ret, LOG_NAME_MAX, "%s%s%s", place->name[0] ? place->name : rank, more,
+             endings[place->stream]);
 }
 
 void log_file_init(struct log_file *file)

@@ -1,4 +1,5 @@
-/* agent/output/log_prune.c: JOB/run-N/epoch-E/rank-R.*: the old ones go, everything else stays. */
+/* agent/output/log_prune.c: JOB/run-N/epoch-E/rank-R.*, ps-I.*: the old ones go, everything else
+ * stays. */
 #include "agent/output/log_prune.h"
 
 #include <fcntl.h>
@@ -17,7 +18,7 @@ static const char *const patterns[] = {
     [JOBS] = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$",
     [RUNS] = "^run-[0-9]+$",
     [EPOCHS] = "^epoch-[0-9]+$",
-    [FILES] = "^rank-[0-9]+(-[0-9]+)?\\.(stdout|stderr)(\\.old)?$",
+    [FILES] = "^(rank|chief|worker|ps|evaluator)-[0-9]+(-[0-9]+)?\\.(stdout|stderr)(\\.old)?$",
 };
 #define LEVELS (sizeof(patterns) / sizeof(patterns[0]))
 

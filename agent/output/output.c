@@ -86,7 +86,7 @@ struct raised {
 struct output {
     struct output_sink *sink;
     LIST_ENTRY(output) link;
-    uint32_t rank;
+    char name[OUTPUT_NAME_MAX]; /* or rank */
     struct source sources[LOG_STREAMS];
     /* The end of what stderr has said, by whole lines; at least the last MSG_TAIL_MAX bytes. */
     char said[2 * MSG_TAIL_MAX];
@@ -160,7 +160,7 @@ static bool line_move(struct source *source, size_t n, size_t skip, size_t limit
 {
     size_t seen = n;
     const char *line = last_look(source->text + source->at, &seen);
-    if (source->drain && !drain_line(source->drain, source->output->rank, line, seen, limit)) {
+    if (source->drain && !drain_line(source->drain, source->output->name, line, seen, limit)) {
         if (limit != DRAIN_QUEUE_HARD_MAX) {
             return false;
         }
@@ -191,7 +191,7 @@ static void show_bar(struct source *source, size_t limit)
     }
     struct tfe_mono now = clock_mono();
     if (n && source->drain && tfe_mono_sub(now, source->bar_shown) >= BAR_MS &&
-        drain_line(source->drain, source->output->rank, look, n, limit)) {
+        drain_line(source->drain, source->output->name, look, n, limit)) {
         source->bar_shown = now;
     }
 }
@@ -426,11 +426,13 @@ static void source_init(struct source *source, struct output *output,
     source->fd = -1;
     source->has_tail = stream == LOG_STDERR;
     if (sink->wish.logs) {
-        source->file = log_writer_open(sink->wish.logs, &(struct log_place){.job = *sink->wish.job,
-                                                                            .run = place->run,
-                                                                            .epoch = place->epoch,
-                                                                            .rank = place->rank,
-                                                                            .stream = stream});
+        struct log_place where = {.job = *sink->wish.job,
+                                  .run = place->run,
+                                  .epoch = place->epoch,
+                                  .rank = place->rank,
+                                  .stream = stream};
+        snprintf(where.name, sizeof where.name, "%s", place->name ? place->name : "");
+        source->file = log_writer_open(sink->wish.logs, &where);
     }
     bool is_homeless = sink->wish.logs && !source->file;
     if (is_homeless || output_is_shown(sink->wish.show, place->local_rank, place->rank, stream)) {
@@ -446,7 +448,11 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
         return TFE_ENOMEM;
     }
     output->sink = sink;
-    output->rank = place->rank;
+    if (place->name) {
+        snprintf(output->name, sizeof output->name, "%s", place->name);
+    } else {
+        snprintf(output->name, sizeof output->name, "%u", (unsigned)place->rank);
+    }
     LIST_INSERT_HEAD(&sink->outputs, output, link);
     int writers[LOG_STREAMS] = {-1, -1};
     int rc = 0;

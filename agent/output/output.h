@@ -45,13 +45,14 @@ struct output_place {
     uint64_t epoch;
     uint32_t rank;
     uint32_t local_rank;
+    const char *name; /* "ps-0", of OUTPUT_NAME_MAX with NUL; NULL: its rank */
 };
 
 /* Makes the two pipes of a trainer; *ret_stdout and *ret_stderr are the writing ends, to be closed
- * by the caller after the spawn. Lines come out as "[rank] text\n"; a line over 64 KiB is cut into
- * several; a last line without newline gets one. Of what a carriage return overwrites (a progress
- * bar) the newest is shown, once a second and at the line's end. Log files get every byte as it is.
- * TFE_ENOMEM, TFE_ESYS. */
+ * by the caller after the spawn. Lines come out as "[rank] text\n" ("[ps-0] text\n"); a line over
+ * 64 KiB is cut into several; a last line without newline gets one. Of what a carriage return
+ * overwrites (a progress bar) the newest is shown, once a second and at the line's end. Log files
+ * get every byte as it is. TFE_ENOMEM, TFE_ESYS. */
 int output_new(struct output_sink *sink, const struct output_place *place, struct output **ret,
                int *ret_stdout, int *ret_stderr) TFE_MUST_CHECK;
 

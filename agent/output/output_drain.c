@@ -30,7 +30,7 @@
 /* What is read from a trainer at once lies in one piece here, too. */
 #define QUEUE_BLOCK ((size_t)80 * 1024)
 
-#define PREFIX_MAX 16 /* "[4294967295] " */
+#define PREFIX_MAX 32 /* "[evaluator-4294967295] " */
 
 struct drain {
     int fd;
@@ -164,11 +164,11 @@ void drain_lose_line(struct drain *drain)
     say_lost(drain, 1, "nobody takes them");
 }
 
-bool drain_line(struct drain *drain, uint32_t rank, const char *line, size_t n, size_t limit)
+bool drain_line(struct drain *drain, const char *name, const char *line, size_t n, size_t limit)
 {
     char lost[96] = "";
     char prefix[PREFIX_MAX];
-    int p = snprintf(prefix, sizeof prefix, "[%u] ", (unsigned)rank);
+    int p = snprintf(prefix, sizeof prefix, "[%s] ", name);
     int l = 0;
     if (drain->lost) {
         l = snprintf(lost, sizeof lost, "tfe-agent: %llu lines were lost here: nobody took them\n",

@@ -34,9 +34,9 @@ struct drain *drain_new(struct event_base *base, int fd, const char *name, uint3
 /* Tries to write what is queued for up to timeout_ms. NULL is allowed. */
 void drain_free(struct drain *drain, uint32_t timeout_ms);
 
-/* Appends "[rank] line\n". False: no room within limit, nothing appended. A line is lost and
+/* Appends "[name] line\n". False: no room within limit, nothing appended. A line is lost and
  * counted where there is no memory, or no room and the patience is at its end. */
-bool drain_line(struct drain *drain, uint32_t rank, const char *line, size_t n, size_t limit);
+bool drain_line(struct drain *drain, const char *name, const char *line, size_t n, size_t limit);
 
 /* Counts a line that was given up; the next one that finds room is preceded by their number. */
 void drain_lose_line(struct drain *drain);

@@ -104,11 +104,38 @@ char *environment_tf_config(const struct msg_row *rows, size_t n, const struct m
     return text;
 }
 
+/* As the others have it; an evaluator is alone in its own (tf.estimator's rule, and Kubeflow's). */
+static char *tf_config_of(const struct agent_place *node, uint32_t local_rank)
+{
+    struct msg_row own = node->own;
+    if (own.role == TASK_EVALUATOR) {
+        return environment_tf_config(&own, 1, &own);
+    }
+    return environment_tf_config(node->rows, node->n_rows, &node->rows[own.rank + local_rank]);
+}
+
+static void list_add_role(struct list *list, const struct trainer_place *place)
+{
+    const struct agent_place *node = place->node;
+    list_add(list, "TFE_ROLE=%s", msg_task_name(node->own.role));
+    list_add(list, "TFE_ROLE_INDEX=%" PRIu32, node->rank + place->local_rank - node->own.first);
+    if (node->has_roles) {
+        json_t *cluster = cluster_new(node->rows, node->n_rows);
+        char *text = cluster ? json_dumps(cluster, JSON_COMPACT) : NULL;
+        json_decref(cluster);
+        list->failed = list->failed || !text;
+        if (text) {
+            list_add(list, "TFE_CLUSTER=%s", text);
+        }
+        free(text);
+    }
+}
+
 static void list_add_place(struct list *list, const struct trainer_place *place)
 {
     const struct agent_place *node = place->node;
     uint32_t rank = node->rank + place->local_rank;
-    char *tf_config = environment_tf_config(node->rows, node->n_rows, &node->rows[rank]);
+    char *tf_config = tf_config_of(node, place->local_rank);
     if (!tf_config) {
         list->failed = true;
         return;
@@ -125,6 +152,7 @@ static void list_add_place(struct list *list, const struct trainer_place *place)
     list_add(list, "TFE_WORLD_SIZE=%zu", node->n_rows);
     list_add(list, "TFE_LOCAL_RANK=%" PRIu32, place->local_rank);
     list_add(list, "TFE_RESTART_COUNT=%" PRIu32, node->restarts);
+    list_add_role(list, place);
     if (place->socket) {
         list_add(list, "TFE_SOCKET=%s", place->socket);
         list_add(list, "TFE_PREEMPT_FILE=%s", place->preempt_file);

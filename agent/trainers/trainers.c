@@ -45,6 +45,7 @@ struct trainers {
     struct output_sink *sink;
     struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* of the last spawn */
+    uint32_t n;     /* … how many */
     uint16_t listen_ports[MSG_NPROC_MAX];
     bool listens[MSG_NPROC_MAX];    /* it did, when it was looked at */
     int64_t asked_us;               /* when the last spawn was */
@@ -282,7 +283,7 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     bool all = true;
-    for (uint32_t i = 0; i < t->wish.nproc; i++) {
+    for (uint32_t i = 0; i < t->n; i++) {
         if (!t->listens[i] && proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i],
                                                       &t->listen_diag)) {
             t->listens[i] = true;
@@ -303,12 +304,33 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
+/* What a place is called where ranks alone do not say it: "ps-0"; else NULL. */
+static const char *place_name(const struct agent_place *place, uint32_t local,
+                              char ret[OUTPUT_NAME_MAX])
+{
+    (void)snprintf(ret, OUTPUT_NAME_MAX, "%s-%u", msg_task_name(place->own.role),
+                   (unsigned)(place->rank + local - place->own.first));
+    return place->has_roles ? ret : NULL;
+}
+
+/* The ports that a trainer had before are held for the next one. False: another process has one. */
+static bool take_ports_back(struct trainers *t, const struct agent_place *place)
+{
+    struct tfe_why why;
+    const uint16_t *ports;
+    if (ports_hold(t->wish.ports, place->epoch, false, &ports, &why)) {
+        log_error("ports_lost", LOG_S("why", why.text));
+        return false;
+    }
+    return memcmp(ports, t->listen_ports, place->n * sizeof(ports[0])) == 0;
+}
+
 static int spawn_one(struct trainers *t, const struct agent_place *place, uint32_t local)
 {
     struct trainer_place where = {
         .node = place,
         .local_rank = local,
-        .nproc = t->wish.nproc,
+        .nproc = place->n,
         .job = t->wish.job->text,
         .node_id = t->wish.node,
         .socket = t->wish.socket,
@@ -321,8 +343,12 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
     }
     int out;
     int err;
-    struct output_place whose = {
-        .run = place->run, .epoch = place->epoch, .rank = place->rank + local, .local_rank = local};
+    char name[OUTPUT_NAME_MAX];
+    struct output_place whose = {.run = place->run,
+                                 .epoch = place->epoch,
+                                 .rank = place->rank + local,
+                                 .local_rank = local,
+                                 .name = place_name(place, local, name)};
     int rc = output_new(t->sink, &whose, &t->output[local], &out, &err);
     if (rc) {
         environment_free(env);
@@ -344,9 +370,12 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     t->asked_us = asked_us;
     t->epoch = place->epoch;
     t->stuck_told = false;
-    for (uint32_t local = 0; local < t->wish.nproc; local++) {
-        t->listen_ports[local] = place->rows[place->rank + local].port;
-        int error = t->guard ? spawn_one(t, place, local) : ESRCH;
+    t->n = place->n;
+    bool has_ports = !place->is_again || take_ports_back(t, place);
+    for (uint32_t local = 0; local < place->n; local++) {
+        const struct msg_row *row = local == 0 ? &place->own : &place->rows[place->rank + local];
+        t->listen_ports[local] = has_ports ? row->port : t->listen_ports[local];
+        int error = !t->guard ? ESRCH : has_ports ? spawn_one(t, place, local) : EADDRINUSE;
         if (error) {
             spawn_failed(t, local, error);
         }
@@ -354,7 +383,7 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     standbys_trainers_began(t->standbys);
     memset(t->late, 0, sizeof t->late);
     memset(t->listens, 0, sizeof t->listens);
-    watch_begin(t->watch, place->rank, place->rows, place->n_rows);
+    watch_begin(t->watch, place);
     t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
     timer_after(t->listen_timer, t->listen_look_ms);
 }

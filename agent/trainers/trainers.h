@@ -59,7 +59,7 @@ bool trainers_are_settled(const struct trainers *t);
 /* A trainer has completed a step of the running epoch: what was put off until now may be done. */
 void trainers_stepped(struct trainers *t, uint32_t local);
 
-/* Starts the nproc trainers of a place. asked_us: when START came (clock_us), for the log. */
+/* Starts the trainers of a place. asked_us: when START came (clock_us), for the log. */
 void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us);
 
 /* TERM and KILL to everything but standbys, once every trainer has ended by itself or grace_ms are

@@ -43,11 +43,20 @@ struct place {
     bool has_arrived; /* at rank 0, as far as its address tells */
 };
 
+/* What a trainer waits for at its start, and whether it has to be heard of then. */
+enum watch_kind {
+    WATCH_PEER,   /* for its peers, at rank 0; it tells steps, or prints */
+    WATCH_SERVER, /* for the chief, which connects to it; it says nothing */
+    WATCH_ALONE   /* for nobody that it could be told from */
+};
+
 struct watch {
     struct watch_wish wish;
     struct event *start_timer;
     struct event *silence_timer;
-    uint32_t rank; /* of the first */
+    uint32_t rank; /* of the first … */
+    uint32_t n;    /* … of so many */
+    enum watch_kind kind;
     struct place *places;
     size_t n_places;
     bool whole; /* the cluster was, or a step was told: from then on nobody is late for it */
@@ -66,7 +75,7 @@ struct watch {
 
 static size_t others(const struct watch *w)
 {
-    return w->n_places > w->wish.nproc ? w->n_places - w->wish.nproc : 0;
+    return w->n_places > w->n ? w->n_places - w->n : 0;
 }
 
 /* Connections to rank 0 as those who made them see them. To a name, any on that port may be one. */
@@ -135,8 +144,8 @@ static uint32_t find_absent(const struct watch *w)
 {
     struct proc_connections which = to_leader(w);
     uint32_t local = 0;
-    while (local < w->wish.nproc && (w->trainers[local].listens || !w->trainers[local].pid ||
-                                     proc_connections_of(w->trainers[local].pid, &which) > 0)) {
+    while (local < w->n && (w->trainers[local].listens || !w->trainers[local].pid ||
+                            proc_connections_of(w->trainers[local].pid, &which) > 0)) {
         local++;
     }
     return local;
@@ -148,7 +157,14 @@ static bool is_whole(const struct watch *w)
     if (w->n_places == 0) {
         return true; /* nobody could be named */
     }
-    if (find_absent(w) < w->wish.nproc) {
+    if (w->kind == WATCH_ALONE) {
+        return true;
+    }
+    if (w->kind == WATCH_SERVER) {
+        struct proc_connections own = {.local_port = w->places[w->rank].port};
+        return proc_connections(&own, NULL, NULL) > 0;
+    }
+    if (find_absent(w) < w->n) {
         return false;
     }
     if (w->rank == 0) {
@@ -175,7 +191,7 @@ static void note_arrival(void *ctx, struct in_addr remote)
         arrivals->own--;
         return;
     }
-    for (size_t i = w->wish.nproc; i < w->n_places; i++) {
+    for (size_t i = w->n; i < w->n_places; i++) {
         struct place *place = &w->places[i];
         if (place->address.s_addr == remote.s_addr && !place->has_arrived) {
             place->has_arrived = true;
@@ -196,7 +212,7 @@ static void add_missing(struct watch *w, struct text *text)
         w->places[i].has_arrived = false;
     }
     proc_connections(&which, note_arrival, &arrivals);
-    for (size_t i = w->wish.nproc; i < w->n_places; i++) {
+    for (size_t i = w->n; i < w->n_places; i++) {
         unseen += w->places[i].has_arrived ? 0 : 1;
     }
     if (unseen > NAMED_MAX || unseen + arrived != others(w)) {
@@ -205,7 +221,7 @@ static void add_missing(struct watch *w, struct text *text)
         return;
     }
     const char *before = "rank ";
-    for (size_t i = w->wish.nproc; i < w->n_places; i++) {
+    for (size_t i = w->n; i < w->n_places; i++) {
         if (!w->places[i].has_arrived) {
             text_addf(text, "%s%u", before, (unsigned)i);
             before = ", rank ";
@@ -218,9 +234,15 @@ static void tell_late(struct watch *w)
 {
     char why[MSG_SENTENCE_MAX];
     struct text text;
-    uint32_t absent = find_absent(w);
+    uint32_t absent = w->kind == WATCH_SERVER ? w->n : find_absent(w);
     text_init(&text, why, sizeof why);
-    if (absent < w->wish.nproc) {
+    if (w->kind == WATCH_SERVER) {
+        text_add(&text, "no chief has connected to it: does the script make a "
+                        "ParameterServerStrategy, and its chief reach this node?");
+        w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, why);
+        return;
+    }
+    if (absent < w->n) {
         text_addf(&text, "rank %u neither listens nor has a connection to rank 0",
                   w->rank + absent);
     } else if (w->rank == 0) {
@@ -228,7 +250,7 @@ static void tell_late(struct watch *w)
     } else {
         text_addf(&text, "rank %u has no connection to rank 0", w->rank);
     }
-    w->wish.late(w->wish.ctx, absent < w->wish.nproc ? absent : 0, ENDING_START_TIMEOUT, why);
+    w->wish.late(w->wish.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, why);
 }
 
 /* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. Only
@@ -257,7 +279,7 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
     uint32_t limit = w->wish.settings->progress_timeout_ms;
     struct tfe_mono now = clock_mono();
     uint32_t longest = 0;
-    for (uint32_t i = 0; i < w->wish.nproc; i++) {
+    for (uint32_t i = 0; i < w->n; i++) {
         uint64_t printed = w->wish.printed(w->wish.ctx, i);
         if (printed != w->trainers[i].printed) {
             w->trainers[i].printed = printed;
@@ -299,26 +321,37 @@ void watch_free(struct watch *w)
     free(w);
 }
 
-void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, size_t n_rows)
+static enum watch_kind kind_of(const struct agent_place *place)
+{
+    bool is_served = place->n_rows > 0 && place->rows[place->n_rows - 1].role == TASK_PS;
+    bool is_chief = place->rank == 0 && place->own.role != TASK_EVALUATOR;
+    return place->own.role == TASK_EVALUATOR || (is_served && is_chief) ? WATCH_ALONE
+           : is_served                                                  ? WATCH_SERVER
+                                                                        : WATCH_PEER;
+}
+
+void watch_begin(struct watch *w, const struct agent_place *place)
 {
     watch_end(w);
     free(w->places);
-    w->places = calloc(n_rows, sizeof *w->places);
-    w->n_places = w->places ? n_rows : 0;
+    w->places = calloc(place->n_rows, sizeof *w->places);
+    w->n_places = w->places ? place->n_rows : 0;
     for (size_t i = 0; i < w->n_places; i++) {
-        w->places[i].port = rows[i].port;
-        if (inet_pton(AF_INET, rows[i].host, &w->places[i].address) != 1) {
+        w->places[i].port = place->rows[i].port;
+        if (inet_pton(AF_INET, place->rows[i].host, &w->places[i].address) != 1) {
             w->places[i].address.s_addr = INADDR_ANY;
         }
     }
-    w->rank = rank;
+    w->rank = place->rank;
+    w->n = place->n;
+    w->kind = kind_of(place);
     w->whole = false;
     w->kills = memory_kills();
     memset(w->trainers, 0, sizeof w->trainers);
-    for (uint32_t i = 0; i < w->wish.nproc; i++) {
+    for (uint32_t i = 0; i < w->n; i++) {
         w->trainers[i].heard = clock_mono();
     }
-    if (w->wish.settings->progress_timeout_ms) {
+    if (w->wish.settings->progress_timeout_ms && w->kind != WATCH_SERVER) {
         timer_after(w->silence_timer, LOOK_LEAST_MS);
     }
 }

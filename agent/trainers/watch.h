@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/core/agent.h"
 #include "common/base/msg.h"
 
 struct event_base;
@@ -33,9 +34,9 @@ struct watch_wish {
 struct watch *watch_new(const struct watch_wish *wish);
 void watch_free(struct watch *w);
 
-/* The trainers of an epoch were started; rank is that of the first, rows (n_rows) the whole table,
- * copied. Without the memory to copy it nobody can be named, and nobody is ended for being late. */
-void watch_begin(struct watch *w, uint32_t rank, const struct msg_row *rows, size_t n_rows);
+/* The trainers of an epoch were started, place->n of them; the table is copied. Without the memory
+ * to copy it nobody can be named, and nobody is ended for being late. */
+void watch_begin(struct watch *w, const struct agent_place *place);
 /* One of them runs as this process. */
 void watch_spawned(struct watch *w, uint32_t local, pid_t pid);
 /* It has told a step. */

@@ -12,6 +12,11 @@
 const struct job_spec_field job_spec_fields[JOB_SPEC_N] = {JOB_SPEC_FIELDS(JOB_SPEC_ROW)};
 #undef JOB_SPEC_ROW
 
+static bool flag_of(const struct job_spec *spec, const struct job_spec_field *field)
+{
+    return *(const bool *)(const void *)((const char *)spec + field->offset);
+}
+
 /* Counts and durations alone are wishes, and have ranges. */
 static uint32_t *number(struct job_spec *spec, const struct job_spec_field *field)
 {
@@ -69,7 +74,11 @@ bool job_spec_agrees(const struct job_spec *a, const struct job_spec *b)
 {
     for (size_t i = 0; i < JOB_SPEC_N; i++) {
         const struct job_spec_field *field = &job_spec_fields[i];
-        if (field->who == JOB_SPEC_SAME && *number_of(a, field) != *number_of(b, field)) {
+        if (field->who != JOB_SPEC_SAME) {
+            continue;
+        }
+        if (is_number(field) ? *number_of(a, field) != *number_of(b, field)
+                             : flag_of(a, field) != flag_of(b, field)) {
             return false;
         }
     }

@@ -45,7 +45,13 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     X(no_grow, bool, FLAG, FIRST, 0, 1, 0, 20, NULL, "no-grow", NULL,                              \
       "never interrupt a running epoch to take more nodes in")                                     \
     X(retry_start, bool, FLAG, FIRST, 0, 1, 0, 28, NULL, "retry-start", NULL,                      \
-      "start again also where the first start fails alike on all ranks, at once")
+      "start again also where the first start fails alike on all ranks, at once")                  \
+    X(n_ps, uint32_t, COUNT, SAME, 0, MSG_NODES_MAX, 0, 40, "0", "ps", "N",                        \
+      "parameter servers, each on one more node")                                                  \
+    X(chief, bool, FLAG, SAME, 0, 1, 0, 41, NULL, "chief", NULL,                                   \
+      "one more node is the chief, in a job of its own in TF_CONFIG")                              \
+    X(evaluator, bool, FLAG, SAME, 0, 1, 0, 42, NULL, "evaluator", NULL,                           \
+      "one more node evaluates, outside of the cluster")
 #define JOB_SPEC_FIELDS(X)                                                                         \
     X(min_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 4, NULL)                              \
     X(max_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 5, NULL)                              \

@@ -40,6 +40,7 @@
     X(REFUSED, refused, 42, S)                                                                     \
     X(SAVE, save, 43, S)                                                                           \
     X(ENROLLED, enrolled, 44, S)                                                                   \
+    X(RESTART, restart, 45, S)                                                                     \
     X(STATUS, status, 64, Q)                                                                       \
     X(STATUS_JOB, status_job, 65, S)                                                               \
     X(STATUS_NODE, status_node, 66, S)                                                             \
@@ -219,6 +220,7 @@ struct msg_exited {
     bool stopped;        /* ended by the agent itself (STOP, fence, drain): nobody's fault */
     const char *tail;    /* last lines of its stderr, "" if none; at most MSG_TAIL_MAX bytes */
     enum tfe_ending end; /* what else the agent knows of that trainer's end */
+    uint64_t restart;    /* number of the RESTART that had started them; 0: START had */
 };
 
 /* The epoch whose trainers run on a node, as its START said, and the node's row in its table: from
@@ -256,6 +258,10 @@ struct msg_join {
     const char *death_hash; /* tfe_id: of its death certificate (DEATH); NULL: it has none */
     uint16_t guard_port;    /* where its guard will give that out; 0: nowhere */
     const char *host;       /* as its READYs will tell; NULL: not said */
+    bool has_role;          /* the node takes places of that role and no other … */
+    enum tfe_task role;
+    bool evaluates;   /* running_epoch, exited are of an evaluator: no part of their epoch */
+    uint64_t restart; /* of running_epoch, as in EXITED */
 };
 
 /* Asks for the lease to be prolonged. number counts up per connection and comes back in RENEWED. */
@@ -426,6 +432,13 @@ struct msg_start {
     enum tfe_cause cause;
     uint64_t table_digest;
     uint32_t fence_ms; /* of a node of this epoch, as in RENEWED; 0: not said */
+    bool evaluates;    /* as evaluator, outside of the table: rank is world */
+};
+
+/* Start the node's trainers of this epoch again, where they were. */
+struct msg_restart {
+    uint64_t epoch;
+    uint64_t number; /* counts up for the node within the epoch, from 1 */
 };
 
 /* The EXITED of this epoch has been taken in. */
@@ -484,6 +497,9 @@ struct msg_status_job {
     uint32_t connected; /* … with a connection … */
     uint32_t ready;     /* … and ready for the next epoch */
     uint32_t restarts_left;
+    uint32_t n_ps; /* beside the nodes that work, as chief and evaluator */
+    bool chief;
+    bool evaluator;
 };
 
 /* A node of the STATUS_JOB before it. */
@@ -499,6 +515,11 @@ struct msg_status_node {
     struct msg_processes processes;
     const char *waits; /* as in STATUS_JOB, where it is not the same for all of the job */
     struct msg_memory memory;
+    /* In a job that has roles: what its first trainer is in TensorFlow's cluster, and the index of
+     * that there. */
+    bool has_place;
+    enum tfe_task task;
+    uint32_t index;
 };
 
 struct msg_status_end {
@@ -631,7 +652,8 @@ struct msg_epoch_row {
     uint64_t saved_step;
     bool has_lost; /* steps done after that, which the next epoch did again */
     uint64_t lost_steps;
-    bool over; /* nothing of this will change any more */
+    bool over;         /* nothing of this will change any more */
+    uint32_t restarts; /* of workers' trainers, that nobody else was touched for */
 };
 
 /* Copies what the server keeps of its jobs into a new file of this name in its backup directory. */

@@ -31,6 +31,9 @@ static const struct row_field job_fields[] = {
     {JOB(ready, ROW_U32, "ready", NULL)},
     {JOB(restarts, ROW_U32, "restarts", NULL)},
     {JOB(restarts_left, ROW_U32, "restarts_left", NULL)},
+    {JOB(n_ps, ROW_U32, "ps", "PS")},
+    {JOB(chief, ROW_BOOL, "chief", NULL)},
+    {JOB(evaluator, ROW_BOOL, "evaluator", NULL)},
 };
 
 const struct row_kind kind_job = {.name = "job",
@@ -80,6 +83,14 @@ static const char *memory(const void *row, char *room)
     return bytes > 0 ? room : NULL;
 }
 
+/* As its log files are called. */
+static const char *place(const void *row, char *room)
+{
+    const struct msg_status_node *node = row;
+    (void)snprintf(room, ROW_ROOM, "%s-%u", msg_task_name(node->task), (unsigned)node->index);
+    return node->has_place ? room : NULL;
+}
+
 #define PIDS(member, key)                                                                          \
     NODE(processes.member, ROW_PIDS, key, NULL),                                                   \
         .n = offsetof(struct msg_status_node, processes.n_##member)
@@ -89,6 +100,7 @@ static const struct row_field node_fields[] = {
     {NODE(name, ROW_TEXT, "name", "NAME")},
     {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = role},
     {NODE(rank, ROW_U32, "rank", "RANK"), HAS(msg_status_node, has_rank)},
+    {.key = "place", .head = "PLACE", .type = ROW_WORD, .text = place},
     {NODE(host, ROW_TEXT, NULL, NULL)}, /* of the address */
     {.key = "address", .head = "ADDRESS", .type = ROW_TEXT, .text = address},
     {NODE(pid, ROW_PID, "pid", "PID")},
@@ -161,6 +173,7 @@ static const struct row_field epoch_fields[] = {
     {EPOCH(row.saved_step, ROW_U64, "saved_step", "SAVED"), HAS(epoch_row, row.has_saved)},
     {EPOCH(row.lost_steps, ROW_U64, "lost_steps", "LOST"), HAS(epoch_row, row.has_lost)},
     {EPOCH(row.over, ROW_BOOL, "over", NULL)},
+    {EPOCH(row.restarts, ROW_U32, "restarts", "RESTARTS")},
     {EPOCH(is_least, ROW_BOOL, "standstill_at_least", NULL)},
 };
 _Static_assert(sizeof(struct tfe_wall) == sizeof(int64_t), "a MOMENT");

@@ -145,6 +145,7 @@ FIELDS(exited) = {
     FIELD(exited, 5, stopped, FLAG),
     FIELD(exited, 6, tail, TEXT(0, MSG_TAIL_MAX, NULL)),
     FIELD(exited, 7, end, ENUM),
+    FIELD(exited, 30, restart, COUNTED_OR_0),
 };
 PART_LAYOUT(exited);
 
@@ -189,6 +190,9 @@ FIELDS(join) = {
     FIELD(join, 29, death_hash, HEX(32, 32), OR_NULL),
     FIELD(join, 30, guard_port, PORT_OR_0),
     FIELD(join, 31, host, HOST, OR_NULL),
+    FIELD(join, 43, role, ENUM, TOLD_BY(join, has_role)),
+    FIELD(join, 44, evaluates, FLAG),
+    FIELD(join, 45, restart, COUNTED_OR_0),
     JOB_SPEC_FIELDS(SPEC_ROW) /**/
 };
 
@@ -302,7 +306,10 @@ FIELDS(start) = {
     FIELD(start, 7, table_digest, NUMBER),
     /* 0: the one told before stands. */
     FIELD(start, 8, fence_ms, DURATION),
+    FIELD(start, 30, evaluates, FLAG),
 };
+
+FIELDS(restart) = {FIELD(restart, 1, epoch, EPOCH), FIELD(restart, 2, number, COUNTED)};
 
 FIELDS(probe) = {
     FIELD(probe, 1, probe, NUMBER),
@@ -365,6 +372,9 @@ FIELDS(status_job) = {
     FIELD(status_job, 72, connected, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 73, ready, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 74, restarts_left, NUMBER),
+    FIELD(status_job, 30, n_ps, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 31, chief, FLAG),
+    FIELD(status_job, 32, evaluator, FLAG),
 };
 
 FIELDS(health) = {
@@ -384,6 +394,8 @@ FIELDS(status_node) = {
     PART(status_node, 8, processes),
     FIELD(status_node, 9, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     PART(status_node, 10, memory),
+    FIELD(status_node, 30, task, ENUM, TOLD_BY(status_node, has_place)),
+    FIELD(status_node, 31, index, UP_TO(WORLD_MAX - 1)),
 };
 
 FIELDS(epoch_row) = {
@@ -401,6 +413,7 @@ FIELDS(epoch_row) = {
     FIELD(epoch_row, 15, saved_step, STEP, TOLD_BY(epoch_row, has_saved)),
     FIELD(epoch_row, 16, lost_steps, STEP, TOLD_BY(epoch_row, has_lost)),
     FIELD(epoch_row, 17, over, FLAG),
+    FIELD(epoch_row, 30, restarts, NUMBER),
 };
 
 #define SCOPE TEXT(1, MSG_SCOPE_MAX, is_scope)
@@ -536,7 +549,8 @@ bool codec_is_sound(const struct tfe_msg *msg)
     case MSG_TABLE:
         return is_sound_table(&msg->u.table);
     case MSG_START:
-        return start->rank < start->world && start->nodes <= start->world;
+        return (start->evaluates ? start->rank == start->world : start->rank < start->world) &&
+               start->nodes <= start->world;
     case MSG_RESIZE:
         return msg->u.resize.min_nodes <= msg->u.resize.max_nodes;
     case MSG_STATUS_JOB:

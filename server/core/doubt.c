@@ -33,12 +33,17 @@ bool doubt_is_silent(const struct rdzv *r, const struct node *node)
 static bool is_mass_loss(const struct rdzv *r, const struct job *job)
 {
     uint32_t silent = 0;
+    uint32_t n = 0;
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
+        if (node->is_gone && roster_can_miss(job, node)) {
+            continue; /* its place has been empty for long */
+        }
+        n++;
         /* The one whose lease is over now has no timer set any more. */
         silent += doubt_is_silent(r, node) || !lease_is_there(&node->lease);
     }
-    return silent >= MASS_MIN && silent > job->epoch.n_seats / 2;
+    return silent >= MASS_MIN && silent > n / 2;
 }
 
 bool doubt_postpones(struct rdzv *r, struct node *node)

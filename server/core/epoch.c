@@ -37,7 +37,7 @@ static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
         (struct msg_start){.epoch = epoch->number,
                            .run = job->run.number,
                            .rank = roster_rank(job, node->seat.index),
-                           .world = roster_world(job, epoch->n_seats),
+                           .world = roster_world(job),
                            .nodes = epoch->n_seats,
                            .cause = epoch->cause,
                            .table_digest = epoch->digest,
@@ -46,7 +46,7 @@ static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
 
 void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node)
 {
-    tables_tell(r, job, node);
+    tables_tell(r, job, node, job->epoch.number);
     if (node->seat.is_started) {
         tell_start(r, job, node);
     }
@@ -82,6 +82,7 @@ static void begin(struct rdzv *r, struct job *job)
     epoch->started = r->now;
     epoch->has_progressed = false;
     epoch->n_listening = 0;
+    epoch->has_listened = false;
     epoch->has_fixed_ports = false;
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         epoch->has_fixed_ports |= epoch->seats[seat]->has_fixed_ports;
@@ -98,7 +99,7 @@ void epoch_open(struct rdzv *r, struct job *job)
     send_trace(r, TRACE_EPOCH, job, NULL, epoch->n_seats, msg_cause_name(epoch->cause));
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         if (node_is_connected(epoch->seats[seat])) {
-            tables_tell(r, job, epoch->seats[seat]);
+            tables_tell(r, job, epoch->seats[seat], epoch->number);
         }
     }
     tell_start(r, job, roster_leader(job));
@@ -122,6 +123,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     epoch->highest = epoch->number;
     epoch->n_heard = 0;
     epoch->n_seats = n;
+    epoch->n_ps = job->spec.n_ps;
     epoch->n_accounted = 0;
     epoch->cause = job->wish.is_there ? job->wish.cause : CAUSE_START;
     epoch->is_first = job->run.is_new || (epoch->is_first && !epoch->is_open);
@@ -144,6 +146,7 @@ bool epoch_adopt(struct rdzv *r, struct job *job, uint32_t n_seats, const struct
 {
     struct epoch *epoch = &job->epoch;
     epoch->n_seats = n_seats;
+    epoch->n_ps = job->spec.n_ps;
     uint64_t digest = tables_make(job);
     if (past->must_match && digest != past->digest) {
         epoch->n_seats = 0;
@@ -178,6 +181,7 @@ void epoch_leave(struct job *job)
 void epoch_begin_run(struct job *job)
 {
     job->epoch.is_open = false;
+    job->epoch.n_ps = job->spec.n_ps;
     job->epoch.leader_until = TFE_MONO_NEVER;
 }
 
@@ -200,18 +204,29 @@ bool epoch_hear(struct job *job, uint64_t seen)
     return true;
 }
 
+uint64_t epoch_take_number(struct job *job)
+{
+    job->epoch.highest = epoch_next(job);
+    job->n_ready = 0;
+    return job->epoch.highest;
+}
+
 bool epoch_count_listening(struct job *job)
 {
-    return ++job->epoch.n_listening == job->epoch.n_seats;
+    struct epoch *epoch = &job->epoch;
+    bool is_first = ++epoch->n_listening == epoch->n_seats && !epoch->has_listened;
+    epoch->has_listened = epoch->has_listened || is_first;
+    return is_first;
 }
 
 bool epoch_is_whole(const struct job *job)
 {
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
-        if (node->is_gone || node->seat.is_taken_over) {
+        if (!roster_can_miss(job, node) &&
+            (node->is_gone || node->seat.is_taken_over || node->seat.is_accounted)) {
             return false;
         }
     }
-    return job->epoch.n_accounted == 0;
+    return true;
 }

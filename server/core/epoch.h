@@ -20,6 +20,7 @@ struct epoch {
     uint64_t highest; /* seen anywhere, as far as that is believed: the next one is above it */
     uint32_t n_heard; /* times that nodes have raised it since the last one was formed */
     uint32_t n_seats;
+    uint32_t n_ps; /* among them; another wish of the job counts from the next epoch on */
     struct node *
         *seats;      /* by index, the job's capacity; roster.h says which places they stand for */
     uint64_t digest; /* of its table */
@@ -27,6 +28,7 @@ struct epoch {
     struct tfe_mono started;
     uint32_t n_accounted;
     uint32_t n_listening; /* members that said so */
+    bool has_listened;    /* all of them, at one time */
     bool is_adopted;      /* from before this server: what members tell first is no news */
     bool is_open;         /* durable, and somebody has been told START */
     bool has_fixed_ports; /* some member: the next epoch may have trainers where this one has */
@@ -50,6 +52,17 @@ static inline void epoch_count_accounted(struct epoch *epoch)
     epoch->n_accounted++;
 }
 
+/* One of them is not any more, or listens no more: its trainers start again. */
+static inline void epoch_uncount_accounted(struct epoch *epoch)
+{
+    epoch->n_accounted--;
+}
+
+static inline void epoch_uncount_listening(struct epoch *epoch)
+{
+    epoch->n_listening--;
+}
+
 /* Its trainers have made a step together. */
 static inline void epoch_note_progress(struct epoch *epoch)
 {
@@ -69,9 +82,9 @@ int epoch_reserve(struct rdzv *r, struct epoch *epoch, size_t seats) TFE_MUST_CH
  * it again and again before an epoch comes of it raises it by more each time, so that lies have the
  * whole job asked again a few times only. False: that was known, or is not believed. */
 bool epoch_hear(struct job *job, uint64_t seen);
-/* Nobody of it has come to an end, or is missing for good. */
+/* Nobody of it that it cannot go on without has come to an end, or is missing for good. */
 bool epoch_is_whole(const struct job *job);
-/* One more of its members listens: whether that is everybody. */
+/* One more of its members listens: whether that is everybody, for the first time. */
 bool epoch_count_listening(struct job *job);
 
 /* Chooses members and places from the ready nodes and makes the table. Precondition: at least min
@@ -82,6 +95,9 @@ void epoch_form(struct rdzv *r, struct job *job);
 void epoch_open(struct rdzv *r, struct job *job);
 /* Who is connected and no member, for the epoch after this one. */
 void epoch_prepare_spares(struct rdzv *r, struct job *job);
+/* The number of the next epoch for something that is none; that one has the number behind it, for
+ * which nobody is READY yet. */
+uint64_t epoch_take_number(struct job *job);
 /* START to all who have not had it. */
 void epoch_tell_rest(struct rdzv *r, struct job *job);
 /* What a member that came back has missed. */

@@ -36,9 +36,10 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
                    const char *run_key)
 {
     tables_forget(job);
-    epoch_begin_run(job);
     run_begin(job, run_key); /* remembers how the last one ended, by the state */
     job->spec = *spec;
+    epoch_begin_run(job);
+    evaluator_begin_run(job);
     job->is_resized = false;
     job_spec_fill(&job->spec, &r->config.wishes);
     job->state = JOB_WAITING;
@@ -79,7 +80,7 @@ static size_t half_more(size_t has, size_t needs)
 
 int job_reserve(struct rdzv *r, struct job *job, size_t nodes, const struct job_spec *spec)
 {
-    size_t seats = nodes < spec->max_nodes || job->is_resized ? nodes : spec->max_nodes;
+    size_t seats = nodes < roster_most(spec) || job->is_resized ? nodes : roster_most(spec);
     size_t rows = seats * spec->nproc;
     if (nodes > job->cap_nodes && mem_reserve(r->mem, &job->chosen, &job->cap_nodes,
                                               nodes + nodes / 2, sizeof(struct node *))) {

@@ -12,11 +12,13 @@
 #include "server/core/core.h"
 #include "server/core/doubt.h"
 #include "server/core/epoch.h"
+#include "server/core/evaluator.h"
 #include "server/core/fence.h"
 #include "server/core/first_start.h"
 #include "server/core/job_state.h"
 #include "server/core/ledger.h"
 #include "server/core/node.h"
+#include "server/core/place.h"
 #include "server/core/plan.h"
 #include "server/core/rebuild.h"
 #include "server/core/room.h"
@@ -89,6 +91,7 @@ struct job {
     struct run run;
     struct epoch epoch;
     struct told told;
+    struct evaluator evaluator;
     struct tables tables;
     struct switch_wish wish;
     struct success success;
@@ -126,6 +129,11 @@ static inline bool job_is_over(const struct job *job)
 static inline enum tfe_result job_result(const struct job *job)
 {
     return job_result_of(job->state);
+}
+
+static inline bool node_evaluates(const struct node *node)
+{
+    return node->job->evaluator.node == node;
 }
 
 /* The number of its next epoch. */

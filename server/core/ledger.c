@@ -160,3 +160,9 @@ void ledger_note(struct rdzv *r, struct job *job, enum tfe_epoch_time what)
     current(job)->at[what] = r->now;
     tell(r, job);
 }
+
+void ledger_count_restart(struct rdzv *r, struct job *job)
+{
+    current(job)->row.restarts++;
+    tell(r, job);
+}

@@ -49,6 +49,8 @@ void ledger_close(struct rdzv *r, struct job *job);
 void ledger_form(struct rdzv *r, struct job *job);
 /* It is durable, and begins. */
 void ledger_open(struct rdzv *r, struct job *job);
+/* A worker of the current epoch starts again, and nobody else. */
+void ledger_count_restart(struct rdzv *r, struct job *job);
 /* That has come, of the current epoch. */
 void ledger_note(struct rdzv *r, struct job *job, enum tfe_epoch_time what);
 /* The current epoch has told where it went on: what it does again of the one before is known now.

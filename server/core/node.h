@@ -55,6 +55,8 @@ struct node {
     struct holder joined_by;
     bool is_gone;
     /* As its JOIN said. */
+    bool has_role; /* it takes places of that role and no other */
+    enum tfe_task role;
     bool is_durable;          /* its machine is not one of those that go away */
     bool has_fixed_ports;     /* the same in every epoch */
     bool has_version;         /* its job's; written by version.c and presence.c */

@@ -24,6 +24,7 @@ void notice_forget(struct node *node)
         node->notice.kind = 0;
         node->notice.is_leaving = false;
         node->notice.is_interrupted = false;
+        seat_stay(node);
         plan_recount(node->job);
     }
 }
@@ -82,7 +83,9 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
     }
     notice->kind = kind;
     notice->deadline = deadline;
-    if (is_first) {
+    if (leaves && !node->seat.is_draining && place_take_notice(r, node)) {
+        plan_recount(job); /* no epoch is needed for it */
+    } else if (is_first) {
         plan_count(job, node);
     } else {
         plan_recount(job);

@@ -26,7 +26,7 @@ static void take(struct rdzv *r, struct node *node, const struct node *by)
         send_close(r, session); /* its end was not seen */
     }
     if (ran && !job->success.is_here) {
-        switch_want(job, CAUSE_NODE_LOST, node);
+        place_lose(r, node, CAUSE_NODE_LOST);
     }
     job_touch(job);
 }

@@ -18,7 +18,7 @@ void on_evict(struct rdzv *r, struct node *node)
         send_close(r, session);
     }
     if (ran && !job->success.is_here) {
-        switch_want(job, CAUSE_DRAINED, node);
+        place_lose(r, node, CAUSE_DRAINED);
     }
     job_touch(job);
 }

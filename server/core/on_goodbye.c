@@ -14,11 +14,10 @@ void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goo
     node_remove(r, node);
     send_close(r, session);
     if (ran && !job->success.is_here) {
-        switch_want(job,
-                    goodbye->interrupted     ? CAUSE_INTERRUPTED
-                    : node->notice.kind != 0 ? CAUSE_PREEMPTED
-                                             : CAUSE_DRAINED,
-                    node);
+        place_lose(r, node,
+                   goodbye->interrupted     ? CAUSE_INTERRUPTED
+                   : node->notice.kind != 0 ? CAUSE_PREEMPTED
+                                            : CAUSE_DRAINED);
     }
     job_touch(job);
 }

@@ -11,21 +11,40 @@
 static bool running_is_sound(const struct msg_join *join)
 {
     const struct msg_running *running = join->running;
+    uint32_t extra = roster_extra(&join->spec);
     return (join->running_epoch > 0 || (join->exited && join->exited->epoch > 0 &&
                                         join->exited->epoch <= join->highest_epoch)) &&
-           running->run >= 1 && running->nodes >= 1 && running->nodes <= MSG_NODES_MAX &&
-           running->nodes <= join->spec.max_nodes &&
-           running->world == running->nodes * join->spec.nproc && running->rank < running->world &&
-           running->rank % join->spec.nproc == 0 && running->n_ports == join->spec.nproc &&
-           running->host && running->host[0] != '\0' &&
+           running->run >= 1 && running->nodes > extra && running->nodes <= MSG_NODES_MAX &&
+           running->nodes - extra <= join->spec.max_nodes &&
+           running->world == roster_world_of(&join->spec, running->nodes) &&
+           roster_seat_of(&join->spec, running->nodes, running->rank) < running->nodes &&
+           running->n_ports == join->spec.nproc && running->host && running->host[0] != '\0' &&
            strnlen(running->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
+}
+
+/* Whether the job that it wants has such places. */
+static bool role_is_sound(const struct msg_join *join)
+{
+    const struct job_spec *spec = &join->spec;
+    switch (join->has_role ? join->role : TASK_WORKER) {
+    case TASK_WORKER:
+        return true;
+    case TASK_CHIEF:
+        return spec->chief;
+    case TASK_PS:
+        return spec->n_ps > 0;
+    case TASK_EVALUATOR:
+        return spec->evaluator;
+    }
+    return false;
 }
 
 static bool is_sound(const struct msg_join *join)
 {
     return id_is_valid(join->job) && id_is_valid(join->node) && join->node_name &&
            strnlen(join->node_name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX &&
-           job_spec_is_sound(&join->spec) && join->running_epoch <= join->highest_epoch &&
+           job_spec_is_sound(&join->spec) && role_is_sound(join) &&
+           join->running_epoch <= join->highest_epoch &&
            (!join->run_key || id_is_valid(join->run_key)) &&
            (!join->tensorflow || id_is_valid(join->tensorflow)) &&
            (!join->death_hash || id_is_valid(join->death_hash)) &&
@@ -135,6 +154,17 @@ static bool agrees(const struct job *job, const struct job_spec *spec)
     return job_spec_agrees(&asked, &job->spec);
 }
 
+/* What all agents of a job have to ask for alike. */
+static void add_sizes(struct text *text, const struct job_spec *spec, bool has_roles)
+{
+    text_addf(text, " --nnodes=%u:%u --nproc-per-node=%u", spec->min_nodes, spec->max_nodes,
+              spec->nproc);
+    if (has_roles) {
+        text_addf(text, " --ps=%u%s%s", spec->n_ps, spec->chief ? " --chief" : "",
+                  spec->evaluator ? " --evaluator" : "");
+    }
+}
+
 /* Whether the JOIN is out of place for this job; it has been answered then. */
 static bool refused(struct rdzv *r, uint32_t session, struct job *job, const struct msg_join *join)
 {
@@ -150,11 +180,13 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
     if (agrees(job, &join->spec) || job_is_open_to(r, job, &join->spec)) {
         return false;
     }
-    text_setf(r->sentence, sizeof(r->sentence),
-              "job %s was opened with --nnodes=%u:%u --nproc-per-node=%u, this node asks for "
-              "--nnodes=%u:%u --nproc-per-node=%u",
-              job->name.text, job->spec.min_nodes, job->spec.max_nodes, job->spec.nproc,
-              join->spec.min_nodes, join->spec.max_nodes, join->spec.nproc);
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    text_addf(&text, "job %s was opened with", job->name.text);
+    bool has_roles = roster_is_named(&job->spec) || roster_is_named(&join->spec);
+    add_sizes(&text, &job->spec, has_roles);
+    text_add(&text, ", this node asks for");
+    add_sizes(&text, &join->spec, has_roles);
     refuse(r, session, REFUSAL_SIZE_MISMATCH);
     return true;
 }
@@ -215,7 +247,7 @@ static void look_past_record(const struct rdzv *r, struct node *node, const stru
     in = join->running_epoch > in ? join->running_epoch : in;
     bool is_unknown =
         in > epoch->number || (in == epoch->number && epoch->n_seats > 0 && !node_is_member(node));
-    if (!is_unknown || in > epoch->highest || !rebuild_believes(join) ||
+    if (!is_unknown || join->evaluates || in > epoch->highest || !rebuild_believes(join) ||
         !fence_keep_unknown(r, &job->fence)) {
         return;
     }
@@ -280,10 +312,13 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
             send_stop(r, node, join->running_epoch);
         }
         if (epoch_engages(job, node)) {
-            switch_want(job, CAUSE_NODE_LOST, NULL);
+            place_lose(r, node, CAUSE_NODE_LOST);
         } else {
             node_prepare(r, node); /* the others have been asked */
         }
+        return;
+    }
+    if (place_take_join(r, node, join)) {
         return;
     }
     if (is_member && join->running_epoch == epoch->number) {
@@ -305,7 +340,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
     }
     if (is_member && !exited) {
         seat_account(node); /* it has started this epoch, and nothing of it runs */
-        switch_want(job, CAUSE_NODE_LOST, node);
+        place_lose(r, node, CAUSE_NODE_LOST);
     }
     if (!epoch_engages(job, node)) {
         node_prepare(r, node);
@@ -346,6 +381,8 @@ static void learn(struct node *node, struct holder by, const struct msg_join *jo
     node->joined_by = by;
     node->pid = join->pid;
     node->is_durable = join->durable;
+    node->has_role = join->has_role;
+    node->role = join->role;
     node->has_fixed_ports = join->fixed_ports;
     node_note_death(node, join->death_hash, join->guard_port);
 }
@@ -370,6 +407,9 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         (void)lease_renew(r, node);
     }
     if (is_another_process) {
+        if (node_evaluates(node)) {
+            evaluator_clear(&node->job->evaluator);
+        }
         seat_take_over(node, fence_end);
         notice_forget(node); /* of another machine */
         node->highest_epoch = 0;
@@ -379,7 +419,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     bool reports = takes_report(r, node, join);
     welcome(r, node, NULL);
     raise_epoch(r, node);
-    if (!reports) {
+    if (!reports && !evaluator_take_join(r, node, join)) {
         look_past_record(r, node, join);
         put_in_place(r, node, join);
     }
@@ -410,7 +450,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     bool reports = takes_report(r, node, join);
     welcome(r, node, unheard(r, job, join));
     raise_epoch(r, node);
-    if (!reports) {
+    if (!reports && !evaluator_take_join(r, node, join)) {
         look_past_record(r, node, join);
         if (join->running_epoch != 0) {
             send_stop(r, node, join->running_epoch);

@@ -21,7 +21,7 @@ void on_lease_over(struct rdzv *r, struct node *node)
         send_close(r, session);
     }
     if (ran && !job->success.is_here) {
-        switch_want(job, CAUSE_NODE_LOST, node);
+        place_lose(r, node, CAUSE_NODE_LOST);
     }
     job_touch(job);
 }

@@ -22,7 +22,7 @@ static void take(struct rdzv *r, struct node *node, enum probe_news news)
     case PROBE_DEAD:
         seat_prove_dead(node);
         if (node->job->state == JOB_RUNNING && !node->job->success.is_here) {
-            switch_want(node->job, CAUSE_NODE_LOST, node);
+            place_lose(r, node, CAUSE_NODE_LOST);
         }
         return;
     case PROBE_UNREACHABLE:

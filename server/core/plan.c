@@ -160,11 +160,12 @@ bool plan_is_kept(const struct job *job)
 {
     const struct plan *p = &job->plan;
     uint32_t n_going = p->n_leaving + p->n_hinted;
-    uint32_t n_staying = job->epoch.n_seats > n_going ? job->epoch.n_seats - n_going : 0;
+    uint32_t n_working = place_count(job);
+    uint32_t n_staying = n_working > n_going ? n_working - n_going : 0;
     /* Below min nobody stands still for the disk's sake, and who keeps the state may go meanwhile.
      * Of more than max it is not known who will be left out. */
-    return n_staying + job->n_ready >= job->spec.min_nodes && n_staying <= job->spec.max_nodes &&
-           keeps(job, 0);
+    return n_staying + roster_spares(job) >= job->spec.min_nodes &&
+           n_staying <= job->spec.max_nodes && keeps(job, 0);
 }
 
 /* Also where no script is known to listen: one may watch the preempt file, and its answer is seen
@@ -274,7 +275,8 @@ static bool is_saved(struct rdzv *r, struct job *job)
 
 static bool still_runs(const struct node *node)
 {
-    return !node->is_gone && !node->seat.is_accounted;
+    const struct seat *seat = &node->seat;
+    return !node->is_gone && !seat->is_accounted && !seat->will_drain && !seat->is_draining;
 }
 
 void plan_count(struct job *job, const struct node *node)
@@ -431,7 +433,7 @@ static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
 
 static bool has_room(const struct job *job)
 {
-    return job->n_ready > 0 && job->epoch.n_seats < job->spec.max_nodes;
+    return roster_spares(job) > 0 && place_count(job) < job->spec.max_nodes;
 }
 
 /* A trainer has ended well, or has begun to: another epoch would do the end again. */
@@ -491,7 +493,7 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     if (tfe_mono_is_never(p->newcomer_at)) {
         p->newcomer_at = r->now;
     }
-    bool is_full = job->n_ready >= job->spec.max_nodes - job->epoch.n_seats;
+    bool is_full = roster_spares(job) >= job->spec.max_nodes - place_count(job);
     struct tfe_mono from = tfe_mono_add(p->newcomer_at, is_full ? 0 : job->spec.gather_ms);
     from = tfe_mono_max(from, far_enough(r, job));
     from = tfe_mono_max(from, job->fence.run_until);
@@ -519,10 +521,11 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     return r->now;
 }
 
-/* It has more nodes than an operator wants now. */
+/* It has more nodes than an operator wants now, or another number of ps. */
 static bool is_too_large(const struct job *job)
 {
-    return job->epoch.n_seats > job->spec.max_nodes;
+    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes ||
+           job->epoch.n_ps != job->spec.n_ps;
 }
 
 /* As growth, at the next checkpoint where there may be one; but it comes in any case. */

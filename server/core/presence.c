@@ -43,6 +43,9 @@ void node_remove(struct rdzv *r, struct node *node)
         node->has_version = false;
         version_leave(&job->version);
     }
+    if (node_evaluates(node)) {
+        evaluator_clear(&job->evaluator);
+    }
     if (node_is_member(node)) {
         node->is_gone = true;
         return;
@@ -56,6 +59,9 @@ void node_remove(struct rdzv *r, struct node *node)
 void node_prepare(struct rdzv *r, struct node *node)
 {
     ready_set(node, 0); /* or it would count before it has let go of what it answers with */
+    if (node_evaluates(node)) {
+        return; /* it has something else to do */
+    }
     probe_prepare(r, node);
 }
 

@@ -91,6 +91,9 @@ enum rdzv_action_type {
     X(NODE_LOST, "node_lost", WARN, NULL, "why")        /* lease over, or left out of a switch */  \
     X(NODE_LEFT, "node_left", INFO, NULL, NULL)         /* GOODBYE, or let go after a drain */     \
     X(NODE_EXITED, "node_exited", INFO, "code", "tail") /* or 128 + signal */                      \
+    X(PLACE_RESTART, "place_restart", INFO, "number", NULL)    /* the epoch goes on meanwhile */   \
+    X(PLACE_EMPTY, "place_empty", WARN, NULL, "why")           /* … and without it */            \
+    X(EVALUATOR, "evaluator", INFO, "number", "how")           /* starts, starts again, ended */   \
     X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "how") /* own_fault, … */                \
     X(NODE_REFUSED, "node_refused", WARN, NULL, "why")                                             \
     X(LISTENING, "node_listening", DEBUG, "ms", NULL)  /* since its START, 0 not known */          \

@@ -130,7 +130,7 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
         };
         run_restore(job, running->run, NULL, (struct tfe_wall){0});
     }
-    uint32_t seat = roster_seat(job, running->rank);
+    uint32_t seat = roster_seat_of(&job->spec, running->nodes, running->rank);
     if (!node->report.is_given && is_taken(job, seat)) {
         return false;
     }
@@ -168,7 +168,8 @@ static bool adopt(struct rdzv *r, struct job *job)
 {
     struct rebuild *rebuild = &job->rebuild;
     bool is_whole = rebuild->n_reported == rebuild->nodes;
-    if (rebuild->nodes > job->cap_seats || roster_world(job, rebuild->nodes) > job->cap_rows) {
+    if (rebuild->nodes > job->cap_seats ||
+        roster_world_of(&job->spec, rebuild->nodes) > job->cap_rows) {
         return false;
     }
     seat_members(job);

@@ -3,54 +3,262 @@
 
 #include <string.h>
 
+#include "common/base/text.h"
 #include "server/core/job.h"
+
+/* --- which places there are ------------------------------------------------------------------- */
+
+/* Nodes of each role, in the order of their seats. */
+struct shape {
+    uint32_t n_chief, n_workers, n_ps;
+    uint32_t nproc;
+};
+
+static struct shape shape_of(const struct job_spec *spec, uint32_t n_ps, uint32_t n_seats)
+{
+    uint32_t extra = (uint32_t)spec->chief + n_ps;
+    return (struct shape){.n_chief = spec->chief,
+                          .n_workers = n_seats > extra ? n_seats - extra : 0,
+                          .n_ps = n_ps,
+                          .nproc = spec->nproc};
+}
+
+/* Of the present epoch: the number of ps may be another in the next one. */
+static struct shape shape_now(const struct job *job)
+{
+    return shape_of(&job->spec, job->epoch.n_ps, job->epoch.n_seats);
+}
+
+static enum tfe_task task_of(const struct shape *shape, uint32_t seat)
+{
+    return seat < shape->n_chief                      ? TASK_CHIEF
+           : seat < shape->n_chief + shape->n_workers ? TASK_WORKER
+                                                      : TASK_PS;
+}
+
+static uint32_t rank_of(const struct shape *shape, uint32_t seat)
+{
+    uint32_t workers = seat > shape->n_chief ? seat - shape->n_chief : 0;
+    uint32_t after = workers > shape->n_workers ? workers - shape->n_workers : 0;
+    uint32_t first = seat < shape->n_chief ? seat : shape->n_chief;
+    return first + (workers - after) * shape->nproc + after;
+}
+
+static uint32_t seat_of(const struct shape *shape, uint32_t rank)
+{
+    uint32_t n = shape->n_chief + shape->n_workers + shape->n_ps;
+    uint32_t behind = shape->n_chief + shape->n_workers * shape->nproc; /* the first ps */
+    uint32_t seat = rank < shape->n_chief ? rank
+                    : rank < behind       ? shape->n_chief + (rank - shape->n_chief) / shape->nproc
+                                          : shape->n_chief + shape->n_workers + (rank - behind);
+    return seat < n && rank_of(shape, seat) == rank ? seat : n;
+}
+
+uint32_t roster_extra(const struct job_spec *spec)
+{
+    return (uint32_t)spec->chief + spec->n_ps;
+}
+
+uint32_t roster_extra_now(const struct job *job)
+{
+    return (uint32_t)job->spec.chief + job->epoch.n_ps;
+}
+
+uint32_t roster_most(const struct job_spec *spec)
+{
+    return spec->max_nodes + roster_extra(spec) + (uint32_t)spec->evaluator;
+}
+
+uint32_t roster_world_of(const struct job_spec *spec, uint32_t n_seats)
+{
+    struct shape shape = shape_of(spec, spec->n_ps, n_seats);
+    return rank_of(&shape, n_seats);
+}
+
+uint32_t roster_seat_of(const struct job_spec *spec, uint32_t n_seats, uint32_t rank)
+{
+    struct shape shape = shape_of(spec, spec->n_ps, n_seats);
+    return seat_of(&shape, rank);
+}
+
+bool roster_has_servers(const struct job *job)
+{
+    return job->epoch.n_ps > 0;
+}
 
 uint32_t roster_rank(const struct job *job, uint32_t seat)
 {
-    return seat * job->spec.nproc;
+    struct shape shape = shape_now(job);
+    return rank_of(&shape, seat);
 }
 
-uint32_t roster_seat(const struct job *job, uint32_t rank)
+uint32_t roster_trainers(const struct job *job, uint32_t seat)
 {
-    return rank / job->spec.nproc;
+    struct shape shape = shape_now(job);
+    return task_of(&shape, seat) == TASK_WORKER ? shape.nproc : 1;
 }
 
-uint32_t roster_world(const struct job *job, uint32_t n_seats)
+uint32_t roster_world(const struct job *job)
 {
-    return n_seats * job->spec.nproc;
+    return roster_rank(job, job->epoch.n_seats);
 }
 
 void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret)
 {
-    ret->role = TASK_WORKER;
-    ret->first = 0;
+    struct shape shape = shape_now(job);
+    uint32_t ps = rank_of(&shape, shape.n_chief + shape.n_workers);
+    ret->role = rank < shape.n_chief ? TASK_CHIEF : rank < ps ? TASK_WORKER : TASK_PS;
+    ret->first = rank < shape.n_chief ? 0 : rank < ps ? shape.n_chief : ps;
+}
+
+bool roster_is_named(const struct job_spec *spec)
+{
+    return spec->chief || spec->n_ps > 0 || spec->evaluator;
+}
+
+/* --- what follows from each ------------------------------------------------------------------- */
+
+/* Who listens first. */
+static uint32_t leading_seat(const struct job *job)
+{
+    struct shape shape = shape_now(job);
+    return shape.n_ps > 0 ? shape.n_chief + shape.n_workers : 0;
 }
 
 struct node *roster_leader(const struct job *job)
 {
-    return job->epoch.n_seats > 0 ? job->epoch.seats[0] : NULL;
+    return job->epoch.n_seats > 0 ? job->epoch.seats[leading_seat(job)] : NULL;
 }
 
 bool roster_is_leader(const struct job *job, const struct node *node)
 {
-    return node->seat.index == 0;
+    return node->seat.index == leading_seat(job);
 }
 
+/* The first worker does a chief's work where there is none. */
 struct node *roster_chief(const struct job *job)
 {
-    return roster_leader(job);
+    return job->epoch.n_seats > 0 ? job->epoch.seats[0] : NULL;
 }
 
 bool roster_is_chief(const struct job *job, const struct node *node)
 {
-    return roster_is_leader(job, node);
+    return node->seat.index == 0;
+}
+
+bool roster_follows(const struct job *job, const struct node *node)
+{
+    return !roster_has_servers(job) || roster_is_chief(job, node);
+}
+
+bool roster_can_miss(const struct job *job, const struct node *node)
+{
+    struct shape shape = shape_now(job);
+    return shape.n_ps > 0 && node_is_member(node) && !roster_is_chief(job, node) &&
+           task_of(&shape, node->seat.index) == TASK_WORKER;
 }
 
 bool roster_is_stopped(const struct job *job)
 {
     const struct epoch *epoch = &job->epoch;
     bool may_meet_next = epoch->has_fixed_ports && !epoch->has_progressed && !told_any(&job->told);
-    return !epoch->is_open || epoch->n_accounted >= (may_meet_next ? epoch->n_seats : 1);
+    if (!epoch->is_open) {
+        return true;
+    }
+    if (roster_has_servers(job) && !may_meet_next) {
+        return epoch->n_seats > 0 && epoch->seats[0]->seat.is_accounted;
+    }
+    return epoch->n_accounted >= (may_meet_next ? epoch->n_seats : 1);
+}
+
+/* --- whether there are enough ----------------------------------------------------------------- */
+
+/* Ready nodes by what they may be. */
+struct stock {
+    uint32_t pinned[TASK_EVALUATOR + 1];
+    uint32_t any;
+};
+
+static struct stock take_stock(const struct job *job)
+{
+    struct stock stock = {.any = 0};
+    struct node_tree *tree = (struct node_tree *)(uintptr_t)&job->nodes; /* tree.h knows no const */
+    struct node *node;
+    RB_FOREACH(node, node_tree, tree)
+    {
+        if (node_is_ready(node)) {
+            (*(node->has_role ? &stock.pinned[node->role] : &stock.any))++;
+        }
+    }
+    return stock;
+}
+
+/* So many of them are wanted; how many are lacking. */
+static uint32_t draw(struct stock *stock, enum tfe_task task, uint32_t wanted)
+{
+    uint32_t pinned = stock->pinned[task] < wanted ? stock->pinned[task] : wanted;
+    uint32_t others = stock->any < wanted - pinned ? stock->any : wanted - pinned;
+    stock->any -= others;
+    return wanted - pinned - others;
+}
+
+static bool is_served_with(const struct job *job, uint32_t workers, bool evaluator)
+{
+    const struct job_spec *spec = &job->spec;
+    if (!roster_is_named(spec)) {
+        return job->n_ready >= workers;
+    }
+    struct stock stock = take_stock(job);
+    return draw(&stock, TASK_CHIEF, spec->chief) + draw(&stock, TASK_PS, spec->n_ps) +
+               draw(&stock, TASK_WORKER, workers) +
+               draw(&stock, TASK_EVALUATOR, evaluator ? 1 : 0) ==
+           0;
+}
+
+bool roster_is_enough(const struct job *job)
+{
+    return is_served_with(job, job->spec.min_nodes, false);
+}
+
+uint32_t roster_lacking(const struct job *job)
+{
+    struct stock stock = take_stock(job);
+    return draw(&stock, TASK_CHIEF, job->spec.chief) + draw(&stock, TASK_PS, job->spec.n_ps) +
+           draw(&stock, TASK_WORKER, job->spec.min_nodes);
+}
+
+bool roster_is_full(const struct job *job)
+{
+    return is_served_with(job, job->spec.max_nodes, job->spec.evaluator && !job->evaluator.node);
+}
+
+uint32_t roster_spares(const struct job *job)
+{
+    if (!roster_is_named(&job->spec)) {
+        return job->n_ready;
+    }
+    struct stock stock = take_stock(job);
+    return stock.pinned[TASK_WORKER] + stock.any;
+}
+
+void roster_lacks(const struct job *job, struct text *text)
+{
+    static const struct {
+        enum tfe_task task;
+        const char *one, *more;
+    } kinds[] = {
+        {TASK_CHIEF, "chief", "chiefs"}, {TASK_PS, "ps", "ps"}, {TASK_WORKER, "worker", "workers"}};
+    const uint32_t wanted[] = {job->spec.chief, job->spec.n_ps, job->spec.min_nodes};
+    struct stock stock = take_stock(job);
+    bool is_first = true;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        uint32_t n = draw(&stock, kinds[i].task, wanted[i]);
+        if (n > 0) {
+            text_addf(text, "%s%u %s", is_first ? "" : ", ", n,
+                      n == 1 ? kinds[i].one : kinds[i].more);
+            is_first = false;
+        }
+    }
 }
 
 /* --- who has which place ---------------------------------------------------------------------- */
@@ -134,7 +342,7 @@ static uint32_t choose(struct job *job)
 
 /* Index 0 by leads_before; survivors keep theirs where the range allows; the rest fills the gaps in
  * order of claim. */
-uint32_t roster_fill(struct job *job, struct node **seats)
+static uint32_t fill_with_workers(struct job *job, struct node **seats)
 {
     uint32_t n = choose(job);
     memset(seats, 0, n * sizeof(struct node *));
@@ -161,4 +369,144 @@ uint32_t roster_fill(struct job *job, struct node **seats)
         seats[gap] = node;
     }
     return n;
+}
+
+/* --- the same, where there are roles ---------------------------------------------------------- */
+
+static bool may_be(const struct node *node, enum tfe_task task)
+{
+    return !node->has_role || node->role == task;
+}
+
+/* Who can be nothing else, then who stays, on a machine that does, where it was before. */
+static bool serves_before(const struct node *a, const struct node *b, uint32_t first_ps)
+{
+    bool was_a = node_is_member(a) && a->seat.index >= first_ps;
+    bool was_b = node_is_member(b) && b->seat.index >= first_ps;
+    if ((a->notice.kind == 0) != (b->notice.kind == 0)) {
+        return a->notice.kind == 0;
+    }
+    if (a->is_durable != b->is_durable) {
+        return a->is_durable;
+    }
+    return was_a != was_b ? was_a : suits_before(a, b);
+}
+
+/* Takes the best for this role out of the list of *n, and keeps its order. There is one. */
+static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool leads,
+                         uint32_t first_ps)
+{
+    uint32_t best = *n;
+    for (uint32_t i = 0; i < *n; i++) {
+        if (!may_be(v[i], task)) {
+            continue;
+        }
+        const struct node *a = v[i];
+        const struct node *b = best < *n ? v[best] : NULL;
+        bool is_better = !b || (a->has_role != b->has_role ? a->has_role
+                                : leads                    ? leads_before(a, b)
+                                                           : serves_before(a, b, first_ps));
+        best = is_better ? i : best;
+    }
+    TFE_ASSERT(best < *n);
+    struct node *node = v[best];
+    memmove(&v[best], &v[best + 1], (*n - best - 1) * sizeof(struct node *));
+    --*n;
+    return node;
+}
+
+/* These seats to these nodes: who has had one of the same number keeps it. */
+static void settle_in(struct node **seats, uint32_t n, struct node *const *v, uint32_t old_first)
+{
+    memset(seats, 0, n * sizeof(struct node *));
+    for (int keep = 1; keep >= 0; keep--) {
+        uint32_t gap = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t old = v[i]->seat.index - old_first;
+            bool has_own = node_is_member(v[i]) && v[i]->seat.index >= old_first && old < n;
+            if (keep && has_own && !seats[old]) {
+                seats[old] = v[i];
+            } else if (!keep && !(has_own && seats[old] == v[i])) {
+                for (; seats[gap]; gap++) {
+                }
+                seats[gap] = v[i];
+            }
+        }
+    }
+}
+
+/* Leaves one that may evaluate at the end of the list of workers, if one can be spared. */
+static uint32_t spare_evaluator(const struct job *job, struct node **v, uint32_t n)
+{
+    uint32_t last = n;
+    for (uint32_t i = 0; i < n; i++) {
+        last = v[i]->has_role ? last : i;
+    }
+    if (!job->spec.evaluator || job->evaluator.node || n <= job->spec.min_nodes || last == n) {
+        return n;
+    }
+    struct node *node = v[last];
+    memmove(&v[last], &v[last + 1], (n - last - 1) * sizeof(struct node *));
+    v[n - 1] = node;
+    return n - 1;
+}
+
+static uint32_t fill_with_roles(struct job *job, struct node **seats)
+{
+    const struct job_spec *spec = &job->spec;
+    struct shape old = shape_now(job);
+    uint32_t old_ps = old.n_chief + old.n_workers;
+    struct node **v = job->chosen;
+    bool has_evaluator = false; /* one that can be nothing else */
+    uint32_t n = 0;
+    struct node *node;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        bool evaluates = node->has_role && node->role == TASK_EVALUATOR;
+        has_evaluator |= node_is_ready(node) && evaluates;
+        if (node_is_ready(node) && !evaluates) {
+            v[n++] = node;
+        }
+    }
+    sort_by_claim(v, n);
+    seats[0] = pick(v, &n, spec->chief ? TASK_CHIEF : TASK_WORKER, true, old_ps);
+    struct node **served = seats + job->cap_seats - spec->n_ps; /* behind all that is needed now */
+    for (uint32_t i = 0; i < spec->n_ps; i++) {
+        served[i] = pick(v, &n, TASK_PS, false, old_ps);
+    }
+    uint32_t workers = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (may_be(v[i], TASK_WORKER)) {
+            v[workers++] = v[i];
+        }
+    }
+    uint32_t wanted = spec->max_nodes - (spec->chief ? 0 : 1);
+    workers = has_evaluator ? workers : spare_evaluator(job, v, workers);
+    workers = workers < wanted ? workers : wanted;
+    struct node **ps = v + workers; /* who is left over has no seat any more to be read */
+    memcpy(ps, served, spec->n_ps * sizeof(struct node *));
+    settle_in(seats + 1, workers, v, 1);
+    settle_in(seats + 1 + workers, spec->n_ps, ps, old_ps);
+    return 1 + workers + spec->n_ps;
+}
+
+uint32_t roster_fill(struct job *job, struct node **seats)
+{
+    return roster_is_named(&job->spec) ? fill_with_roles(job, seats)
+                                       : fill_with_workers(job, seats);
+}
+
+struct node *roster_evaluator(struct job *job)
+{
+    struct node *best = NULL;
+    struct node *node;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        if (node_is_ready(node) && may_be(node, TASK_EVALUATOR) &&
+            (!best ||
+             (node->has_role != best->has_role ? node->has_role : suits_before(best, node)))) {
+            best = node;
+        }
+    }
+    return best;
 }

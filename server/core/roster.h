@@ -1,6 +1,6 @@
 /* server/core/roster.h: which places an epoch has, who has them, and what follows from each (design
  * 11). A place is one trainer's entry in TensorFlow's cluster; a node's trainers have places side
- * by side. All of them are workers. */
+ * by side. */
 #ifndef TFE_SERVER_CORE_ROSTER_H
 #define TFE_SERVER_CORE_ROSTER_H
 
@@ -11,16 +11,34 @@
 
 struct job;
 struct node;
+struct text;
 
+/* An epoch's nodes have their seats in the order chief (of a job that has one), workers, ps. A
+ * worker's node has nproc places, any other one. */
+
+/* Nodes that an epoch has besides its workers; nodes that the job has at most, the evaluator's with
+ * them. */
+uint32_t roster_extra(const struct job_spec *spec);
+uint32_t roster_extra_now(const struct job *job); /* … that the present one has */
+uint32_t roster_most(const struct job_spec *spec);
+/* Trainers in an epoch of so many nodes that wants this; of its node with that first rank the seat,
+ * n_seats: no node begins there. */
+uint32_t roster_world_of(const struct job_spec *spec, uint32_t n_seats);
+uint32_t roster_seat_of(const struct job_spec *spec, uint32_t n_seats, uint32_t rank);
+
+/* Whether workers are served variables by ps: then one of them may be lost, and the others go on.
+ */
+bool roster_has_servers(const struct job *job);
 /* Of the first of the node's trainers; the others' follow on. */
 uint32_t roster_rank(const struct job *job, uint32_t seat);
-/* The seat of the node whose first trainer has that rank. */
-uint32_t roster_seat(const struct job *job, uint32_t rank);
-/* Trainers in an epoch of so many nodes. */
-uint32_t roster_world(const struct job *job, uint32_t n_seats);
+uint32_t roster_trainers(const struct job *job, uint32_t seat);
+/* In the present epoch. */
+uint32_t roster_world(const struct job *job);
 
 /* What the trainer of that rank is in the cluster: role and first of its row. */
 void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret);
+/* Whether people are told it: where all are workers their ranks say as much. */
+bool roster_is_named(const struct job_spec *spec);
 
 /* Who must listen before the others are told to start: TensorFlow's coordination service runs
  * there. */
@@ -29,14 +47,34 @@ struct node *roster_leader(const struct job *job);
 /* Who writes checkpoints, and whose exit 0 is the job's success. */
 bool roster_is_chief(const struct job *job, const struct node *node);
 struct node *roster_chief(const struct job *job);
+/* Whether the others end by themselves once the chief has ended well. */
+bool roster_follows(const struct job *job, const struct node *node);
+/* Whether the epoch can go on without this member's trainers, as long as min others work: a worker
+ * that is served. */
+bool roster_can_miss(const struct job *job, const struct node *node);
 
 /* Whether enough of the old cluster is accounted for that it cannot complete another step, whatever
- * else of it still runs: of a synchronous one, any one task; all where those that are left may take
- * the next epoch's tasks for it, for they look for it at the same addresses (design 6). */
+ * else of it still runs: of a synchronous one, any one task; the chief, where there are ps; all
+ * where those that are left may take the next epoch's tasks for it, for they look for it at the
+ * same addresses (design 6). */
 bool roster_is_stopped(const struct job *job);
 
-/* The ready nodes with the best claims, at most max, on the seats of the next epoch; how many. Old
- * seats are read from the nodes, which keep them until epoch.c gives the new ones out. */
+/* Whether the ready nodes can have all places that an epoch needs, with min workers; with max of
+ * them, and all else that the job wants. */
+bool roster_is_enough(const struct job *job);
+bool roster_is_full(const struct job *job);
+/* How many nodes more it would take. */
+uint32_t roster_lacking(const struct job *job);
+/* How many ready nodes could work in an epoch besides the present one's. */
+uint32_t roster_spares(const struct job *job);
+/* The ready node that is to evaluate; NULL: none can be spared. Precondition: an epoch runs. */
+struct node *roster_evaluator(struct job *job);
+/* What an epoch still lacks, for people: "1 ps and 2 workers". */
+void roster_lacks(const struct job *job, struct text *text);
+
+/* The ready nodes with the best claims, at most max workers, on the seats of the next epoch; how
+ * many. Old seats are read from the nodes, which keep them until epoch.c gives the new ones out.
+ * Precondition: roster_is_enough. */
 uint32_t roster_fill(struct job *job, struct node **seats);
 
 #endif

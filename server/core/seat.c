@@ -91,6 +91,77 @@ bool seat_has_voided(struct node *node)
     return seat->told_visit == node->session.visit && ++seat->n_void > VOIDS_MAX;
 }
 
+void seat_wait(struct node *node, struct tfe_mono due, uint32_t n_vain)
+{
+    node->seat.is_due = true;
+    node->seat.due = due;
+    node->seat.n_vain = n_vain;
+}
+
+/* Something of it runs, or is about to. */
+static void unaccount(struct node *node)
+{
+    if (node->seat.is_accounted) {
+        node->seat.is_accounted = false;
+        epoch_uncount_accounted(&node->job->epoch);
+    }
+    node->seat.is_due = false;
+}
+
+void seat_restart(struct node *node, uint64_t step)
+{
+    unaccount(node);
+    node->seat.n_restarts++;
+    node->seat.began_at = step;
+    node->seat.n_void = 0;
+    if (node->seat.is_listening) {
+        node->seat.is_listening = false;
+        epoch_uncount_listening(&node->job->epoch);
+    }
+    seat_tell_again(node);
+}
+
+void seat_tell_again(struct node *node)
+{
+    node->seat.told_visit = node->session.visit;
+}
+
+void seat_note_restarts(struct node *node, uint64_t restart)
+{
+    if (restart > node->seat.n_restarts) {
+        node->seat.n_restarts = restart;
+    }
+}
+
+void seat_resume(struct node *node, uint64_t restart)
+{
+    unaccount(node);
+    seat_note_restarts(node, restart);
+}
+
+void seat_leave_empty(struct node *node)
+{
+    node->seat.is_due = false;
+    node->seat.will_drain = false;
+}
+
+void seat_drain(struct node *node, struct tfe_mono due)
+{
+    node->seat.will_drain = true;
+    node->seat.due = due;
+}
+
+void seat_stay(struct node *node)
+{
+    node->seat.will_drain = false;
+}
+
+void seat_begin_drain(struct node *node)
+{
+    node->seat.will_drain = false;
+    node->seat.is_draining = true;
+}
+
 struct tfe_mono seat_fence_end(const struct node *node)
 {
     const struct seat *seat = &node->seat;

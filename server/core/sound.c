@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "server/core/roster.h"
+
 static bool member_is_sound(const struct rdzv_member *member, uint32_t nproc)
 {
     if (member->n_known_to > RDZV_KNOWN_TO_MAX) {
@@ -29,8 +31,8 @@ bool record_is_sound(const struct rdzv_record *record)
 {
     bool is = id_is_valid(record->job) && job_spec_is_sound(&record->spec) && record->run >= 1 &&
               record->run <= MSG_RUN_MAX && record->epoch <= MSG_NUMBER_MAX &&
-              (record->resized || record->n_members <= record->spec.max_nodes) &&
-              (record->over || record->gone || record->n_members >= 1) &&
+              (record->resized || record->n_members <= roster_most(&record->spec)) &&
+              (record->over || record->gone || record->n_members > roster_extra(&record->spec)) &&
               record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
               record->fence_ms <= MSG_DURATION_MAX_MS &&
               record->backoff_ms <= MSG_DURATION_MAX_MS &&

@@ -210,7 +210,8 @@ static bool settle_waiting(struct rdzv *r, struct job *job)
     if (fails(r, job, &wait)) {
         return true;
     }
-    if (job->n_ready < job->spec.min_nodes) {
+    if (!roster_is_enough(job)) {
+        evaluator_yield(r, job);
         struct tfe_mono patient =
             job->spec.elastic_timeout_ms
                 ? tfe_mono_add(job->phase.waiting_since, job->spec.elastic_timeout_ms)
@@ -249,14 +250,14 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
     if (job->rebuild.epoch != 0) {
         return enter(r, job, JOB_REBUILDING);
     }
-    if (job->n_ready < job->spec.min_nodes) {
+    if (!roster_is_enough(job)) {
         return enter(r, job, JOB_WAITING);
     }
     struct tfe_mono close = tfe_mono_add(job->phase.ready_since, r->config.gather_max_ms);
     if (job->n_ready == job->n_connected) {
         close = tfe_mono_min(close, tfe_mono_add(job->last_join, job->spec.gather_ms));
     }
-    if (job->n_ready >= job->spec.max_nodes || is_past(r, close)) {
+    if (roster_is_full(job) || is_past(r, close)) {
         return prepare(r, job);
     }
     return wait_until(r, job, close);
@@ -355,7 +356,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (tfe_mono_before(r->now, answered)) {
         return wait_until(r, job, answered);
     }
-    if (job->n_ready < job->spec.min_nodes) {
+    if (!roster_is_enough(job)) {
         plan_forget_standstill(job);
         ledger_close(r, job);
         enter(r, job, JOB_WAITING);
@@ -422,7 +423,8 @@ static bool all_members_done(struct job *job)
     for (uint32_t i = 0; i < n; i++) {
         uint32_t seat = (job->phase.awaited_seat + i) % n;
         const struct node *node = job->epoch.seats[seat];
-        if (node->seat.is_started && !node->seat.is_accounted && !node->is_gone) {
+        if (node->seat.is_started && !node->seat.is_accounted && !node->is_gone &&
+            roster_follows(job, node)) {
             job->phase.awaited_seat = seat;
             return false;
         }
@@ -451,7 +453,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (job->success.is_here) {
         /* TensorFlow has no barrier at its end: the others get their time, and their exit codes no
          * longer matter. */
-        if (!all_members_done(job) && !is_past(r, job->success.until)) {
+        if ((!all_members_done(job) || evaluator_judges(job)) && !is_past(r, job->success.until)) {
             return wait_until(r, job, job->success.until);
         }
         succeed(r, job);
@@ -463,6 +465,12 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (job->wish.is_there && job->wish.is_planned && plan_is_void(r, job)) {
         switch_clear(job);
     }
+    struct tfe_mono wait;
+    if (!job->wish.is_there && roster_has_servers(job) && fails(r, job, &wait)) {
+        return true; /* a worker that starts again costs the budget, too */
+    }
+    struct tfe_mono places = tfe_mono_min(
+        job->wish.is_there ? TFE_MONO_NEVER : place_settle(r, job), evaluator_settle(r, job));
     struct tfe_mono plan = TFE_MONO_NEVER;
     if (!job->wish.is_there && tfe_mono_is_never(job->success.until)) {
         plan = plan_settle(r, job);
@@ -479,7 +487,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
         return begin_switch(r, job);
     }
     keep_record(r, job);
-    struct tfe_mono when = tfe_mono_min(verdict_earns_at(job), plan);
+    struct tfe_mono when = tfe_mono_min(tfe_mono_min(verdict_earns_at(job), plan), places);
     when = tfe_mono_min(when, job->success.until);
     when = tfe_mono_min(when, job->write.again);
     when = is_past(r, others) ? when : tfe_mono_min(when, others);

@@ -14,8 +14,12 @@
 /* Rows point into the copy's own hosts, which may just have moved. */
 static void point_to_hosts(struct table_copy *copy, uint32_t nproc)
 {
+    uint32_t seat = 0;
     for (uint32_t i = 0; i < copy->n; i++) {
-        copy->rows[i].host = copy->hosts[i / nproc];
+        struct msg_row *row = &copy->rows[i];
+        bool begins = row->role != TASK_WORKER || (row->rank - row->first) % nproc == 0;
+        seat += i > 0 && begins;
+        row->host = copy->hosts[seat];
     }
 }
 
@@ -107,11 +111,11 @@ uint64_t tables_make(struct job *job)
     const struct epoch *epoch = &job->epoch;
     size_t present = (t->present + 1) % (TABLE_BASES + 1);
     struct table_copy *new = &t->copy[present];
-    new->n = roster_world(job, epoch->n_seats);
+    new->n = roster_world(job);
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         const struct ready *ready = &epoch->seats[seat]->ready;
         memcpy(new->hosts[seat], ready->host, strlen(ready->host) + 1);
-        for (uint32_t local = 0; local < job->spec.nproc; local++) {
+        for (uint32_t local = 0; local < roster_trainers(job, seat); local++) {
             uint32_t rank = roster_rank(job, seat) + local;
             new->rows[rank] = (struct msg_row){
                 .rank = rank, .host = new->hosts[seat], .port = ready->ports[local]};
@@ -126,15 +130,13 @@ uint64_t tables_make(struct job *job)
     return new->digest;
 }
 
-void tables_tell(struct rdzv *r, const struct job *job, const struct node *node)
+void tables_tell(struct rdzv *r, const struct job *job, const struct node *node, uint64_t epoch)
 {
     const struct tables *t = &job->tables;
     const struct table_copy *present = tables_present(t);
     struct msg_table *table = &send_node(r, node, MSG_TABLE)->u.table;
-    *table = (struct msg_table){.epoch = job->epoch.number,
-                                .world = present->n,
-                                .rows = present->rows,
-                                .n_rows = present->n};
+    *table = (struct msg_table){
+        .epoch = epoch, .world = present->n, .rows = present->rows, .n_rows = present->n};
     for (size_t i = 0; i < TABLE_BASES; i++) {
         const struct table_changes *c = &t->since[i];
         /* One may be like the other, turned or not: the fewer changes. */

@@ -54,7 +54,7 @@ void tables_done(struct rdzv *r, struct job *job);
 void tables_forget(struct job *job);
 /* The rows, from what the members were READY with, and what has changed. Returns their digest. */
 uint64_t tables_make(struct job *job);
-/* What of it the node does not hold. */
-void tables_tell(struct rdzv *r, const struct job *job, const struct node *node);
+/* What of it the node does not hold, for a START of that epoch. */
+void tables_tell(struct rdzv *r, const struct job *job, const struct node *node, uint64_t epoch);
 
 #endif

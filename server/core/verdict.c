@@ -17,8 +17,6 @@
 #define TAIL_IN_SENTENCE 600
 #define BACKOFF_FIRST_MS 1000
 #define BACKOFF_MAX_MS 60000
-/* An epoch that ran for so long has made progress, where its script tells nothing. */
-#define PROGRESS_MS 60000
 /* So much progress in one epoch fills the budget up again. */
 #define REFILL_MS 600000
 /* So many epochs in a row that came to nothing fail the job, whoever is to blame. */
@@ -79,12 +77,6 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node)
 void verdict_begin_run(struct job *job, struct budget budget)
 {
     job->budget = budget;
-}
-
-bool verdict_has_progressed(const struct rdzv *r, const struct job *job)
-{
-    return told_any(&job->told) || (!plan_knows_progress(&job->plan) &&
-                                    tfe_mono_sub(r->now, job->epoch.started) >= PROGRESS_MS);
 }
 
 void verdict_note_progress(struct rdzv *r, struct job *job)
@@ -212,6 +204,26 @@ static void take_fault(struct rdzv *r, struct node *node, const struct msg_exite
     send_trace(r, TRACE_END, job, node, b->fruitless, effect->name);
 }
 
+/* A trainer ended that the epoch goes on without: it starts again, and nobody else is touched. */
+static void take_place_end(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                           enum verdict verdict)
+{
+    struct job *job = node->job;
+    bool is_charged = verdict_effects[verdict].is_charged;
+    if (is_charged) {
+        job->budget.used++;
+        write_sentence(job, node, exited, verdict);
+        send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
+    }
+    send_trace(r, TRACE_END, job, node, job->budget.fruitless, verdict_effects[verdict].name);
+    if (!place_take_end(r, node, is_charged)) {
+        switch_want(job, cause_after(node, &verdict_effects[verdict]), node);
+    }
+    if (is_charged && write_is_kept(job)) {
+        write_in_turn(r, job); /* a server that is started again counts on */
+    }
+}
+
 bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc)
 {
     return exited->local_rank < nproc &&
@@ -236,7 +248,11 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
     text_setf(r->tail, sizeof(r->tail), "%s", exited->tail); /* the message's own lives no longer */
     send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail);
     seat_account(node);
-    if (is_judged) {
+    bool is_missed = job->state == JOB_RUNNING && !job->success.is_here && !is_settled(job) &&
+                     roster_can_miss(job, node) && (is_judged || is_good);
+    if (is_missed) {
+        take_place_end(r, node, exited, is_judged ? verdict : VERDICT_FINISHED);
+    } else if (is_judged) {
         take_fault(r, node, exited, verdict);
     } else if (is_start && first_start_has_failed(job)) {
         job->budget.used = 0; /* nothing was started again */
@@ -256,8 +272,8 @@ void ending_take(struct rdzv *r, struct node *node, const struct msg_exited *exi
         return; /* NOTED when there is a job that can make use of it */
     }
     send_noted(r, node, exited->epoch);
-    if (node_is_member(node) && exited->epoch == node->job->epoch.number &&
-        !node->seat.is_accounted) {
+    if (node_is_member(node) && !place_is_behind(node, exited) &&
+        exited->epoch == node->job->epoch.number && !node->seat.is_accounted) {
         verdict_take(r, node, exited, was_away);
         job_touch(node->job);
     }
@@ -328,7 +344,7 @@ static struct tfe_mono row_ends_at(const struct job *job)
         return TFE_MONO_NEVER;
     }
     return plan_knows_progress(&job->plan) ? job->told.first
-                                           : tfe_mono_add(job->epoch.started, PROGRESS_MS);
+                                           : tfe_mono_add(job->epoch.started, VERDICT_PROGRESS_MS);
 }
 
 struct tfe_mono verdict_refill_at(const struct job *job)

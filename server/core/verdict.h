@@ -61,6 +61,11 @@ struct budget {
 
 /* --- verdict_rules.c: from what is known of an end to the verdict --- */
 
+/* An epoch that ran for so long has made progress, where its script tells nothing. */
+#define VERDICT_PROGRESS_MS 60000
+/* Whether the running epoch has made progress: something was told, or, where nobody ever tells, it
+ * has run for a while. */
+bool verdict_has_progressed(const struct rdzv *r, const struct job *job);
 /* Of its own accord, with exit status 0. */
 bool verdict_is_good(const struct msg_exited *exited);
 /* Where the exception that ended a Python program is told: the first line after its last traceback
@@ -96,9 +101,6 @@ void verdict_excuse(struct rdzv *r, const struct node *node);
 /* Whether the job has failed by what is known. If not, *ret_wait is when the next epoch may start
  * (in the past: now). */
 bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono *ret_wait);
-/* Whether the running epoch has made progress: something was told, or, where nobody ever tells, it
- * has run for a while. */
-bool verdict_has_progressed(const struct rdzv *r, const struct job *job);
 /* The epoch is about to be stopped: who was in one that got further is no bad newcomer. */
 void verdict_note_progress(struct rdzv *r, struct job *job);
 /* The members of a new epoch are known: a node that has joined ends the row of fruitless ones, too.

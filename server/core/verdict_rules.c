@@ -83,6 +83,13 @@ const char *verdict_exception(const char *tail)
     return line && *line ? line : NULL;
 }
 
+bool verdict_has_progressed(const struct rdzv *r, const struct job *job)
+{
+    return told_any(&job->told) ||
+           (!plan_knows_progress(&job->plan) &&
+            tfe_mono_sub(r->now, job->epoch.started) >= VERDICT_PROGRESS_MS);
+}
+
 /* What has become of the other members: one has vanished that had not come to its end, or its
  * renewals are missing, for its machine may stand still, and its peers notice before its lease is
  * over. */
@@ -91,7 +98,7 @@ static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const
     unsigned saw = 0;
     for (uint32_t seat = 0; seat < job->epoch.n_seats && !(saw & SAW_MISSING); seat++) {
         const struct node *peer = job->epoch.seats[seat];
-        if (peer->seat.is_accounted) {
+        if (peer->seat.is_accounted || (peer != but && roster_can_miss(job, peer))) {
             continue;
         }
         if (peer->is_gone || !node_is_connected(peer)) {

@@ -22,6 +22,9 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
         .min_nodes = job->spec.min_nodes,
         .max_nodes = job->spec.max_nodes,
         .nproc = job->spec.nproc,
+        .n_ps = job->spec.n_ps,
+        .chief = job->spec.chief,
+        .evaluator = job->spec.evaluator,
         /* One above the budget is charged until the verdict fails the job, or takes it back. */
         .restarts =
             job->budget.used < job->spec.max_restarts ? job->budget.used : job->spec.max_restarts,
@@ -114,7 +117,7 @@ static enum tfe_node_role role_of(const struct node *node)
     if (!node_is_connected(node)) {
         return ROLE_SUSPECT;
     }
-    if (node_is_member(node) && has_epoch(node->job)) {
+    if (node_evaluates(node) || (node_is_member(node) && has_epoch(node->job))) {
         return ROLE_MEMBER;
     }
     if (node_is_ready(node)) {
@@ -131,6 +134,23 @@ void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg
     uint32_t ms;
     if (node && job->state == JOB_RUNNING) {
         row->waits = wait_describe(r, job, node, room, &ms) ? room : NULL;
+    }
+}
+
+/* Its first trainer's, where ranks alone do not say it. */
+static void show_place(const struct node *node, struct msg_status_node *ret)
+{
+    const struct job *job = node->job;
+    struct msg_row row;
+    if (!roster_is_named(&job->spec) || !(ret->has_rank || node_evaluates(node))) {
+        return;
+    }
+    ret->has_place = true;
+    ret->task = TASK_EVALUATOR;
+    if (ret->has_rank) {
+        roster_name(job, ret->rank, &row);
+        ret->task = row.role;
+        ret->index = ret->rank - row.first;
     }
 }
 
@@ -174,6 +194,7 @@ int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after
                       .n_standby_pids = node->processes.n_standby_pids},
         .memory = node->ready.memory,
     };
+    show_place(node, ret_node);
     return 0;
 }
 

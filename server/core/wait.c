@@ -49,9 +49,23 @@ static bool for_fence(const struct rdzv *r, const struct job *job, struct text *
     return true;
 }
 
+static bool for_roles(const struct job *job, struct text *text)
+{
+    if (roster_is_enough(job)) {
+        return false;
+    }
+    text_add(text, "waiting for nodes to be ready as ");
+    roster_lacks(job, text);
+    text_addf(text, " (%u %s ready)", job->n_ready, job->n_ready == 1 ? "is" : "are");
+    return true;
+}
+
 static bool for_nodes(const struct job *job, struct text *text)
 {
     uint32_t min = job->spec.min_nodes;
+    if (roster_is_named(&job->spec)) {
+        return for_roles(job, text);
+    }
     uint32_t here = job->n_connected < min ? job->n_connected : job->n_ready;
     if (here >= min) {
         return false;
@@ -65,15 +79,20 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
                         struct text *text, uint32_t *ret_ms)
 {
     uint32_t n = job->epoch.n_seats;
+    uint32_t most = job->spec.max_nodes + roster_extra(&job->spec);
+    bool is_other = node->has_role && node->role != TASK_WORKER;
+    if (node_evaluates(node)) {
+        return false;
+    }
     if (!node_is_ready(node)) {
         text_addf(text, "getting ready, while %u node%s", n, n == 1 ? " trains" : "s train");
-    } else if (n >= job->spec.max_nodes) {
-        text_addf(text, "spare: %u of %u are training", n, job->spec.max_nodes);
+    } else if (place_count(job) >= job->spec.max_nodes || is_other) {
+        text_addf(text, "spare: %u of %u are training", n, most);
     } else if (job->spec.no_grow) {
         text_addf(text, "spare: %u of %u are training, and the job does not grow (--no-grow)", n,
-                  job->spec.max_nodes);
+                  most);
     } else {
-        text_addf(text, "spare: %u of %u are training, ", n, job->spec.max_nodes);
+        text_addf(text, "spare: %u of %u are training, ", n, most);
         if (!is_past(r, job->fence.run_until)) {
             *ret_ms = ms_of(tfe_mono_sub(job->fence.run_until, r->now));
             text_add(text, "the job grows once earlier trainers must have ended (fence)");
@@ -97,7 +116,7 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
         return for_restart(r, job, &text, ret_ms) || for_nodes(job, &text);
     case JOB_GATHERING:
         text_addf(&text, "starting soon: %u of at most %u nodes are ready", job->n_ready,
-                  job->spec.max_nodes);
+                  roster_most(&job->spec));
         return true;
     case JOB_PREPARING:
         return for_fence(r, job, &text, ret_ms) || for_restart(r, job, &text, ret_ms) ||

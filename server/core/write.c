@@ -1,6 +1,8 @@
 /* server/core/write.c: what has to be on disk before anybody hears of it. */
 #include "server/core/write.h"
 
+#include <string.h>
+
 #include "common/base/backoff.h"
 #include "server/core/job.h"
 #include "server/core/sound.h"
@@ -58,7 +60,7 @@ static void ask(struct rdzv *r, struct job *job)
     w->record.members = w->members;
     for (uint32_t seat = 0; seat < w->record.n_members; seat++) {
         w->members[seat].host = table->hosts[seat]; /* may have moved since, these too */
-        w->members[seat].ports = w->ports + roster_rank(job, seat);
+        w->members[seat].ports = w->ports + (size_t)seat * job->spec.nproc;
     }
     if (!record_is_sound(&w->record)) {
         put_off(r, job, "the record contradicts itself");
@@ -76,11 +78,13 @@ static void list_members(struct job *job)
     struct write *w = &job->write;
     const struct epoch *epoch = &job->epoch;
     const struct table_copy *table = tables_present(&job->tables);
-    for (uint32_t rank = 0; rank < roster_world(job, epoch->n_seats); rank++) {
-        w->ports[rank] = table->rows[rank].port;
-    }
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         const struct node *node = epoch->seats[seat];
+        uint16_t *ports = w->ports + (size_t)seat * job->spec.nproc;
+        memcpy(ports, node->ready.ports, job->spec.nproc * sizeof(*ports));
+        for (uint32_t local = 0; local < roster_trainers(job, seat); local++) {
+            ports[local] = table->rows[roster_rank(job, seat) + local].port;
+        }
         bool is_its_own = !node->seat.is_taken_over; /* else what proves a death is another's */
         w->members[seat] =
             (struct rdzv_member){.node = node->id.text,

@@ -51,9 +51,14 @@ static void print_total(const struct row_list *ledger)
 
 static void print_table(const struct row_list *ledger, const char *job)
 {
-    static const char *const heads[] = {"EPOCH",      "BEGAN",   "NODES", "CAUSE",
-                                        "STANDSTILL", "RUNNING", "SAVED", "LOST"};
-    static const struct row_table epochs = {&kind_epoch, heads, COUNT(heads)};
+    static const char *const heads[] = {"EPOCH",   "BEGAN", "NODES", "CAUSE",   "STANDSTILL",
+                                        "RUNNING", "SAVED", "LOST",  "RESTARTS"};
+    struct row_table epochs = {&kind_epoch, heads, COUNT(heads) - 1};
+    for (size_t i = 0; i < ledger->n; i++) {
+        const struct epoch_row *row = ledger->v[i].at;
+        bool has = ledger->v[i].kind == &kind_epoch && row->row.restarts > 0;
+        epochs.n_columns = has ? COUNT(heads) : epochs.n_columns;
+    }
     if (row_table_print(&epochs, ledger->v, ledger->n, 0, stdout) == 0) {
         (void)printf("job %s has had no epoch yet\n", job);
     } else {

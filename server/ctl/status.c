@@ -1,5 +1,6 @@
 /* server/ctl/status.c: tfe-ctl status: jobs and their nodes. */
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/shown.h"
 #include "common/net/option_table.h"
@@ -15,9 +16,13 @@
 static void print_job(const struct msg_status_job *job)
 {
     char room[ROW_ROOM];
-    (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u\n", job->job, job->state,
+    (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u", job->job, job->state,
                  (unsigned)job->run, (unsigned long long)job->epoch, (unsigned)job->min_nodes,
                  (unsigned)job->max_nodes);
+    if (job->n_ps > 0) {
+        (void)printf(", %u ps", (unsigned)job->n_ps);
+    }
+    (void)printf("%s%s\n", job->chief ? ", a chief" : "", job->evaluator ? ", an evaluator" : "");
     if (job->waits) {
         (void)printf("  %s%s%s\n", job->waits, job->waits_ms ? ", up to " : "",
                      job->waits_ms ? row_span_text(job->waits_ms, room) : "");
@@ -38,15 +43,24 @@ static void print_waits(const struct row_list *rows, size_t from, size_t to)
     }
 }
 
-/* Memory has columns only where somebody was lent some. */
+/* Memory has columns only where somebody was lent some, places where there are roles. */
 static void print_nodes(const struct row *rows, size_t n)
 {
-    static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
+    static const char *const every[] = {"NAME",    "NODE", "ROLE", "RANK",  "PLACE",
                                         "ADDRESS", "PID",  "KEPT", "MEMORY"};
-    struct row_table nodes = {&kind_node, heads, COUNT(heads) - 2};
+    const char *heads[COUNT(every)];
+    bool has_place = false;
+    bool has_memory = false;
     for (size_t i = 0; i < n; i++) {
         const struct msg_status_node *node = rows[i].at;
-        nodes.n_columns = node->memory.bytes > 0 ? COUNT(heads) : nodes.n_columns;
+        has_place |= node->has_place;
+        has_memory |= node->memory.bytes > 0;
+    }
+    struct row_table nodes = {&kind_node, heads, 0};
+    for (size_t i = 0; i < COUNT(every) - (has_memory ? 0 : 2); i++) {
+        if (has_place || strcmp(every[i], "PLACE") != 0) {
+            heads[nodes.n_columns++] = every[i];
+        }
     }
     (void)row_table_print(&nodes, rows, n, 2, stdout);
 }

@@ -21,6 +21,7 @@ static const struct row_field epoch_columns[] = {{ROW(run, ROW_U32)},
                                                  {ROW(saved_step, ROW_U64), HAS(has_saved)},
                                                  {ROW(lost_steps, ROW_U64), HAS(has_lost)},
                                                  {ROW(over, ROW_BOOL)},
+                                                 {ROW(restarts, ROW_U32)},
                                                  TFE_EPOCH_TIMES(TIME_COLUMN)};
 COLUMNS(epochs, msg_epoch_row, epoch_columns);
 
@@ -112,6 +113,7 @@ static void fill(struct msg_epoch_row *row, const struct msg_epoch_row *kept)
         row->has_lost = kept->has_lost;
         row->lost_steps = kept->lost_steps;
     }
+    row->restarts = row->restarts > kept->restarts ? row->restarts : kept->restarts;
     row->planned = row->planned || kept->planned;
     row->over = row->over || kept->over;
 }

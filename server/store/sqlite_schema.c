@@ -85,10 +85,11 @@ static int run(struct store *s, const char *sql, struct tfe_why *why)
 }
 
 /* A column that is not there yet begins with the setting. */
-static int add_column(struct store *s, const char *name, uint32_t setting, struct tfe_why *why)
+static int add_column(struct store *s, const char *table, const char *name, uint32_t setting,
+                      struct tfe_why *why)
 {
     char sql[160];
-    (void)snprintf(sql, sizeof(sql), "SELECT %s FROM jobs LIMIT 0", name);
+    (void)snprintf(sql, sizeof(sql), "SELECT %s FROM %s LIMIT 0", name, table);
     int sq = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
     if (sq == SQLITE_OK) {
         return 0;
@@ -96,8 +97,8 @@ static int add_column(struct store *s, const char *name, uint32_t setting, struc
     if (sq != SQLITE_ERROR) {
         return sqlite_error(s, "bring the schema forward", why);
     }
-    (void)snprintf(sql, sizeof(sql), "ALTER TABLE jobs ADD COLUMN %s INTEGER NOT NULL DEFAULT %u",
-                   name, (unsigned)setting);
+    (void)snprintf(sql, sizeof(sql), "ALTER TABLE %s ADD COLUMN %s INTEGER NOT NULL DEFAULT %u",
+                   table, name, (unsigned)setting);
     return run(s, sql, why);
 }
 
@@ -105,9 +106,10 @@ static int add_column(struct store *s, const char *name, uint32_t setting, struc
  * an operator has changed its sizes. */
 static int add_spec_columns(struct store *s, struct tfe_why *why)
 {
-    int rc = add_column(s, "resized", 0, why);
+    int rc = add_column(s, "jobs", "resized", 0, why);
+    rc = rc ? rc : add_column(s, "ledger", "restarts", 0, why);
     for (size_t i = 0; rc == 0 && i < JOB_SPEC_N; i++) {
-        rc = add_column(s, job_spec_fields[i].name, job_spec_fields[i].setting, why);
+        rc = add_column(s, "jobs", job_spec_fields[i].name, job_spec_fields[i].setting, why);
     }
     return rc;
 }

@@ -201,12 +201,12 @@ def test_the_usage_that_people_know(server, fleet):
 def test_torchrun_habits_are_ignored_with_one_warning(server, fleet):
     server(*QUICK)
     agent = fleet.start("--rdzv_backend=c10d", "--node_rank=0", "--master_addr=x", "--master-port", "1", "-r", "3",
-                        "--role=worker", "--local-ranks-filter=0", "--start-method=spawn", "--run-path",
+                        "--local-ranks-filter=0", "--start-method=spawn", "--run-path",
                         "--local-addr=127.0.0.1", trainer=["--exit", "0"])
     assert agent.wait() == 0
     warnings = [line for line in agent.stderr().splitlines() if "options_ignored" in line]
     assert len(warnings) == 1
-    for name in ("--rdzv-backend", "--node-rank", "--master-addr", "--master-port", "--redirects", "--role",
+    for name in ("--rdzv-backend", "--node-rank", "--master-addr", "--master-port", "--redirects",
                  "--local-ranks-filter", "--start-method", "--run-path"):
         assert name in warnings[0]
 

@@ -23,9 +23,11 @@ static struct seat *seat_of(struct seat *seat, uint32_t rank)
     seat->node = (struct agent_place){.run = 2,
                                       .epoch = 7000000000,
                                       .rank = rank - (rank > 0),
+                                      .n = 2,
                                       .restarts = 4,
                                       .rows = rows,
-                                      .n_rows = 3};
+                                      .n_rows = 3,
+                                      .own = {.rank = rank - (rank > 0)}};
     seat->place = (struct trainer_place){
         .node = &seat->node, .local_rank = rank > 0, .nproc = 2, .job = "mnist", .node_id = "n-1"};
     return seat;
@@ -59,6 +61,8 @@ TEST(environment, a_trainer_finds_its_place)
         {"TFE_WORLD_SIZE", "3"},
         {"TFE_LOCAL_RANK", "1"},
         {"TFE_RESTART_COUNT", "4"},
+        {"TFE_ROLE", "worker"},
+        {"TFE_ROLE_INDEX", "1"},
         {"TFE_SOCKET", "/tmp/agent"},
         {"TFE_PREEMPT_FILE", "/tmp/preempt"},
         {"TMPDIR", "/tmp/own"},

@@ -118,7 +118,8 @@ static void begin(const char *program, const char *script)
 static void start(uint64_t epoch)
 {
     const struct msg_row row = {.host = "127.0.0.1", .port = now.numbers[0]};
-    const struct agent_place place = {.epoch = epoch, .run = 1, .rows = &row, .n_rows = 1};
+    const struct agent_place place = {
+        .epoch = epoch, .run = 1, .n = 1, .rows = &row, .n_rows = 1, .own = row};
     trainers_spawn(now.trainers, &place, 0);
 }
 

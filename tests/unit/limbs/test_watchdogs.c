@@ -90,7 +90,7 @@ static void begin(uint32_t nproc)
                                                .nproc = nproc,
                                                .printed = on_printed,
                                                .late = on_late});
-    watch_begin(now.watch, 0, rows, NODES);
+    watch_begin(now.watch, &(struct agent_place){.n = nproc, .rows = rows, .n_rows = NODES});
     for (uint32_t i = 0; i < nproc; i++) {
         watch_spawned(now.watch, i, getpid());
     }

@@ -53,6 +53,7 @@ TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
     row.node.memory = (struct msg_memory){.bytes = 64, .has_kept = true, .epoch = 2, .step = 0};
     assert_json(&kind_node_of_job, &row,
                 "{\"job\":\"j\",\"node\":\"n1\",\"name\":\"host-a\",\"role\":\"member\",\"rank\":3,"
+                "\"place\":null,"
                 "\"address\":\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
                 "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":64,\"kept_epoch\":2,"
                 "\"kept_step\":0}");
@@ -60,7 +61,8 @@ TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
         (struct msg_status_node){.node = "n1", .name = "", .role = ROLE_PREPARING, .rank = 9};
     assert_json(
         &kind_node, &row,
-        "{\"node\":\"n1\",\"name\":\"\",\"role\":\"preparing\",\"rank\":null,\"address\":null,"
+        "{\"node\":\"n1\",\"name\":\"\",\"role\":\"preparing\",\"rank\":null,\"place\":null,"
+        "\"address\":null,"
         "\"pid\":0,\"guard_pid\":0,\"trainer_pids\":[],\"standby_pids\":[],\"waits\":null,\"memory_"
         "bytes\":0,\"kept_epoch\":null,"
         "\"kept_step\":null}");
@@ -105,7 +107,8 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
     assert_json(&kind, &row,
                 "{\"before\":1,\"job\":\"j\",\"run\":0,\"state\":\"running\",\"epoch\":0,"
                 "\"min\":2,\"max\":0,\"waits\":null,\"members\":0,\"nodes_known\":0,\"connected\":"
-                "0,\"ready\":0,\"restarts\":0,\"restarts_left\":0,\"after\":null}");
+                "0,\"ready\":0,\"restarts\":0,\"restarts_left\":0,\"ps\":0,\"chief\":false,"
+                "\"evaluator\":false,\"after\":null}");
     struct parcel *copy = row_copy(&kind, &row);
     assert_string_equal(copy->job.state, "running");
     assert_ptr_not_equal(copy->job.state, row.job.state);
@@ -115,12 +118,12 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
 TEST(rows, in_json_are_utf8_whatever_a_label_was)
 {
     struct msg_status_job row = {.job = "a\xff\xc3\xa4\xc3", .state = "say \"x\"\\"};
-    assert_json(
-        &kind_job, &row,
-        "{\"job\":\"a\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\",\"run\":0,"
-        "\"state\":\"say "
-        "\\\"x\\\"\\\\\",\"epoch\":0,\"min\":0,\"max\":0,\"waits\":null,\"members\":0,"
-        "\"nodes_known\":0,\"connected\":0,\"ready\":0,\"restarts\":0,\"restarts_left\":0}");
+    assert_json(&kind_job, &row,
+                "{\"job\":\"a\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\",\"run\":0,"
+                "\"state\":\"say "
+                "\\\"x\\\"\\\\\",\"epoch\":0,\"min\":0,\"max\":0,\"waits\":null,\"members\":0,"
+                "\"nodes_known\":0,\"connected\":0,\"ready\":0,\"restarts\":0,\"restarts_left\":0,"
+                "\"ps\":0,\"chief\":false,\"evaluator\":false}");
 }
 
 /* The message that a row came in lives no longer than the call. */
@@ -146,7 +149,8 @@ TEST(rows, that_are_kept_own_all_that_they_say)
     assert_string_equal(kept->node.host, "10.0.0.5");
     assert_memory_equal(kept->node.processes.trainer_pids, pids, sizeof(pids));
     assert_json(&kind_node, kept,
-                "{\"node\":\"n1\",\"name\":\"host-a\",\"role\":\"member\",\"rank\":3,\"address\":"
+                "{\"node\":\"n1\",\"name\":\"host-a\",\"role\":\"member\",\"rank\":3,\"place\":"
+                "null,\"address\":"
                 "\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
                 "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":0,\"kept_epoch\":null,"
                 "\"kept_step\":null}");

@@ -1,0 +1,173 @@
+/* server/core/evaluator.c: see evaluator.h. */
+#include "server/core/evaluator.h"
+
+#include "common/base/backoff.h"
+#include "server/core/job.h"
+#include "server/core/presence.h"
+
+#define PAUSE_FIRST_MS 1000
+#define PAUSE_MAX_MS 60000
+/* Who has run for so long starts again at once. */
+#define STEADY_MS 60000
+
+void evaluator_begin_run(struct job *job)
+{
+    job->evaluator = (struct evaluator){.node = NULL};
+}
+
+static void tell_start(struct rdzv *r, struct job *job)
+{
+    struct evaluator *e = &job->evaluator;
+    tables_tell(r, job, e->node, e->epoch);
+    send_node(r, e->node, MSG_START)->u.start =
+        (struct msg_start){.epoch = e->epoch,
+                           .run = job->run.number,
+                           .rank = roster_world(job),
+                           .world = roster_world(job),
+                           .nodes = job->epoch.n_seats,
+                           .cause = job->epoch.cause,
+                           .table_digest = job->epoch.digest,
+                           .evaluates = true};
+    e->told_visit = e->node->session.visit;
+}
+
+static void begin(struct rdzv *r, struct job *job, struct node *node)
+{
+    /* The number is its own: whoever else was READY for it is asked again. */
+    job->evaluator = (struct evaluator){
+        .node = node, .epoch = epoch_take_number(job), .runs = true, .since = r->now};
+    node_note_epoch(node, job->evaluator.epoch);
+    send_trace(r, TRACE_EVALUATOR, job, node, 0, "starts");
+    tell_start(r, job);
+    epoch_prepare_spares(r, job);
+}
+
+static void start_again(struct rdzv *r, struct job *job)
+{
+    struct evaluator *e = &job->evaluator;
+    e->runs = true;
+    e->since = r->now;
+    e->n_restarts++;
+    e->told_visit = e->node->session.visit;
+    send_trace(r, TRACE_EVALUATOR, job, e->node, e->n_restarts, "starts again");
+    send_node(r, e->node, MSG_RESTART)->u.restart =
+        (struct msg_restart){.epoch = e->epoch, .number = e->n_restarts};
+}
+
+struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
+{
+    struct evaluator *e = &job->evaluator;
+    if (!job->spec.evaluator || e->is_done || job->success.is_here) {
+        return TFE_MONO_NEVER;
+    }
+    if (!e->node) {
+        struct node *node = roster_evaluator(job);
+        if (node) {
+            begin(r, job, node);
+        }
+        return TFE_MONO_NEVER;
+    }
+    if (e->runs || !node_is_connected(e->node)) {
+        return TFE_MONO_NEVER;
+    }
+    if (!is_past(r, e->due)) {
+        return e->due;
+    }
+    start_again(r, job);
+    return TFE_MONO_NEVER;
+}
+
+bool evaluator_judges(const struct job *job)
+{
+    return job->evaluator.node && job->evaluator.runs;
+}
+
+bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exited *exited)
+{
+    struct job *job = node->job;
+    struct evaluator *e = &job->evaluator;
+    if (e->node != node || exited->epoch != e->epoch) {
+        return false;
+    }
+    if (!e->runs || exited->restart < e->n_restarts) {
+        return true; /* known */
+    }
+    e->runs = false;
+    e->n_restarts = exited->restart;
+    e->is_done = verdict_is_good(exited);
+    bool was_steady = tfe_mono_sub(r->now, e->since) >= STEADY_MS || exited->stopped;
+    e->pause_ms = was_steady ? 0 : backoff_next(e->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+    e->due = tfe_mono_add(r->now, e->pause_ms);
+    send_trace(r, TRACE_EVALUATOR, job, node, exited->signal ? 128 + exited->signal : exited->code,
+               "ended");
+    if (e->is_done) {
+        evaluator_clear(e);
+        node_prepare(r, node);
+    }
+    job_touch(job);
+    return true;
+}
+
+/* A server that was started again finds one that runs, or has ended. */
+static void adopt(struct rdzv *r, struct node *node, const struct msg_join *join)
+{
+    struct job *job = node->job;
+    bool runs = join->running_epoch != 0;
+    job->evaluator = (struct evaluator){.node = node,
+                                        .epoch = runs ? join->running_epoch : join->exited->epoch,
+                                        .runs = true, /* else its end is taken in now */
+                                        .since = r->now,
+                                        .n_restarts = runs ? join->restart : join->exited->restart};
+    send_trace(r, TRACE_EVALUATOR, job, node, job->evaluator.n_restarts, "is back");
+}
+
+bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_join *join)
+{
+    struct job *job = node->job;
+    struct evaluator *e = &job->evaluator;
+    const struct msg_exited *exited = join->exited;
+    bool tells = join->evaluates && (join->running_epoch != 0 || exited);
+    bool is_free = !e->node && !e->is_done && job->spec.evaluator && !node_is_member(node) &&
+                   !job_is_over(job) && job->epoch.n_seats > 0;
+    if (tells && is_free) {
+        adopt(r, node, join);
+    }
+    if (e->node != node) {
+        return false;
+    }
+    if (tells && join->running_epoch == e->epoch) {
+        e->runs = true;
+        return true;
+    }
+    if (tells && exited && exited->epoch == e->epoch) {
+        send_noted(r, node, exited->epoch);
+        if (e->runs && exited->restart < e->n_restarts) {
+            e->runs = false; /* a RESTART was lost: the same number once more */
+            e->n_restarts--;
+            e->due = r->now;
+        } else {
+            (void)evaluator_take_end(r, node, exited);
+        }
+        return e->node == node;
+    }
+    if (join->highest_epoch < e->epoch && e->told_visit != node->session.visit) {
+        tell_start(r, job); /* lost with the connection */
+        return true;
+    }
+    evaluator_clear(e);
+    return false;
+}
+
+void evaluator_yield(struct rdzv *r, struct job *job)
+{
+    struct evaluator *e = &job->evaluator;
+    struct node *node = e->node;
+    if (!node || !node_is_connected(node) || node->has_role || node->notice.is_leaving ||
+        roster_lacking(job) != 1) {
+        return;
+    }
+    send_trace(r, TRACE_EVALUATOR, job, node, 0, "is needed elsewhere");
+    send_stop(r, node, e->epoch);
+    evaluator_clear(e);
+    node_prepare(r, node);
+}

@@ -1,0 +1,192 @@
+/* server/core/place.c: see place.h.
+ *
+ *     works --EXITED--> waits --RESTART(number)--> works         its agent lives
+ *       |                 +--- the fourth in vain --> empty
+ *       +-- lease over, proven dead, GOODBYE, drained --> empty   until the next epoch
+ *
+ * Its ports, its standby and its address are its own all the time, so the chief finds it again by
+ * itself. Whoever has the place is the process that START went to: another one with its id has
+ * nothing started (seat.is_taken_over). */
+#include "server/core/place.h"
+
+#include "common/base/backoff.h"
+#include "server/core/job.h"
+
+/* Started again so often without a step in between, a place stays empty. */
+#define VAIN_MAX 3u
+#define PAUSE_FIRST_MS 1000
+#define PAUSE_MAX_MS 60000
+/* A place is drained so long before its machine goes, and the stop grace. */
+#define MARGIN_MS 2000
+
+static bool works(const struct node *node)
+{
+    const struct seat *seat = &node->seat;
+    return !node->is_gone && (!seat->is_accounted || seat->is_due) && !seat->is_draining &&
+           !seat->is_taken_over;
+}
+
+uint32_t place_count(const struct job *job)
+{
+    uint32_t n = job->epoch.n_seats - roster_extra_now(job);
+    if (!roster_has_servers(job)) {
+        return n;
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        n -= roster_can_miss(job, node) && !works(node);
+    }
+    return n;
+}
+
+/* Whether the epoch goes on without it. The chief has to be past its beginning, in which it waits
+ * for every place that its table lists. */
+static bool can_miss(const struct rdzv *r, const struct node *node)
+{
+    const struct job *job = node->job;
+    return job->state == JOB_RUNNING && roster_can_miss(job, node) &&
+           verdict_has_progressed(r, job) && place_count(job) - works(node) >= job->spec.min_nodes;
+}
+
+static void leave_empty(struct rdzv *r, struct node *node, const char *why)
+{
+    seat_leave_empty(node);
+    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, 0, why);
+    job_touch(node->job);
+}
+
+void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
+{
+    if (can_miss(r, node)) {
+        leave_empty(r, node, msg_cause_name(cause));
+    } else {
+        switch_want(node->job, cause, node);
+    }
+}
+
+bool place_take_end(struct rdzv *r, struct node *node, bool charged)
+{
+    const struct seat *seat = &node->seat;
+    const struct job *job = node->job;
+    bool has_stepped = seat->is_listening && job->told.has_step && job->told.step > seat->began_at;
+    uint32_t vain = has_stepped ? 0 : seat->n_vain;
+    if (node->notice.is_leaving || seat->is_draining || vain == VAIN_MAX) {
+        bool can = can_miss(r, node);
+        if (can) {
+            leave_empty(r, node, vain == VAIN_MAX ? "started again in vain" : "it leaves");
+        }
+        return can;
+    }
+    uint32_t pause_ms = 0;
+    for (uint32_t i = 0; charged && !verdict_has_progressed(r, job) && i <= vain; i++) {
+        pause_ms = backoff_next(pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+    }
+    seat_wait(node, tfe_mono_add(r->now, pause_ms), vain + 1);
+    job_touch(node->job);
+    return true;
+}
+
+static void send_restart(struct rdzv *r, const struct node *node)
+{
+    send_node(r, node, MSG_RESTART)->u.restart =
+        (struct msg_restart){.epoch = node->job->epoch.number, .number = node->seat.n_restarts};
+}
+
+bool place_is_behind(const struct node *node, const struct msg_exited *exited)
+{
+    return exited->restart < node->seat.n_restarts;
+}
+
+bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *join)
+{
+    struct job *job = node->job;
+    const struct msg_exited *exited = join->exited;
+    if (job->state != JOB_RUNNING || !roster_can_miss(job, node) || node->seat.is_taken_over) {
+        return false;
+    }
+    if (join->running_epoch == job->epoch.number) {
+        seat_resume(node, join->restart); /* also where others had found its ports closed */
+        return true;
+    }
+    if (!exited || exited->epoch != job->epoch.number || job->success.is_here) {
+        return false;
+    }
+    if (!node->seat.is_accounted && place_is_behind(node, exited)) {
+        send_noted(r, node, exited->epoch);
+        if (seat_has_voided(node)) {
+            seat_account(node);
+            place_lose(r, node, CAUSE_NODE_LOST); /* it cannot follow, whatever the reason */
+        } else {
+            seat_tell_again(node);
+            send_restart(r, node); /* lost with the connection */
+        }
+        return true;
+    }
+    seat_note_restarts(node, exited->restart);
+    if (!node->seat.is_accounted) {
+        return false; /* news: its verdict follows */
+    }
+    send_noted(r, node, exited->epoch);
+    if (!node->seat.is_due && !place_take_end(r, node, false)) {
+        switch_want(job, CAUSE_NODE_LOST, node);
+    }
+    return true;
+}
+
+bool place_take_notice(struct rdzv *r, struct node *node)
+{
+    if (!can_miss(r, node) || node->seat.is_accounted) {
+        return false;
+    }
+    struct tfe_mono by = node->notice.deadline;
+    int64_t early = (int64_t)node->job->spec.stop_grace_ms + MARGIN_MS;
+    seat_drain(node,
+               tfe_mono_is_never(by) ? r->now : tfe_mono_max(r->now, tfe_mono_add(by, -early)));
+    return true;
+}
+
+static void drain(struct rdzv *r, struct node *node)
+{
+    seat_begin_drain(node);
+    if (node_is_connected(node)) {
+        send_node(r, node, MSG_STOP)->u.stop =
+            (struct msg_stop){.epoch = node->job->epoch.number,
+                              .planned = true,
+                              .cause = notice_cause(&node->notice)};
+    }
+}
+
+static void start_again(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    seat_restart(node, job->told.step);
+    send_trace(r, TRACE_PLACE_RESTART, job, node, node->seat.n_restarts, NULL);
+    ledger_count_restart(r, job);
+    send_restart(r, node);
+}
+
+struct tfe_mono place_settle(struct rdzv *r, struct job *job)
+{
+    struct tfe_mono next = TFE_MONO_NEVER;
+    struct tfe_mono others = first_start_until(job);
+    if (!roster_has_servers(job)) {
+        return next;
+    }
+    for (uint32_t i = 0; i < job->epoch.n_seats; i++) {
+        struct node *node = job->epoch.seats[i];
+        const struct seat *seat = &node->seat;
+        if (!(seat->is_due || seat->will_drain) || !node_is_connected(node)) {
+            continue; /* who is away is told when it is back */
+        }
+        /* Whether all say alike that the script cannot start is known soon. */
+        struct tfe_mono at = seat->is_due ? tfe_mono_max(seat->due, others) : seat->due;
+        if (!is_past(r, at)) {
+            next = tfe_mono_min(next, at);
+        } else if (seat->is_due) {
+            start_again(r, node);
+        } else {
+            drain(r, node);
+        }
+    }
+    return next;
+}

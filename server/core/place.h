@@ -1,0 +1,38 @@
+/* server/core/place.h: a worker's place in an epoch that goes on without it: its trainers end and
+ * are started again where they were, or it stays empty (design 11). For members that
+ * roster_can_miss, and for those alone. */
+#ifndef TFE_SERVER_CORE_PLACE_H
+#define TFE_SERVER_CORE_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/msg.h"
+#include "common/base/time.h"
+
+struct job;
+struct node;
+struct rdzv;
+
+/* Nodes of the present epoch whose trainers work, or will again. O(nodes) where there are ps. */
+uint32_t place_count(const struct job *job);
+
+/* The member has no trainers any more, or nobody knows of any: the epoch goes on without it where
+ * the chief trains and min others work, and is over otherwise, for that cause. */
+void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause);
+/* Its trainers have ended, whose agent lives: they are to be started again, unless that has been in
+ * vain. charged: with a pause, where the job has made no progress. Returns false where the epoch
+ * cannot go on. */
+bool place_take_end(struct rdzv *r, struct node *node, bool charged);
+/* What a member's JOIN says of its place; true: that is all that follows. */
+bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *join);
+/* Whether it is started again after that one, which it has not heard of. */
+bool place_is_behind(const struct node *node, const struct msg_exited *exited);
+
+/* Its machine will go away: the place is drained, with no new epoch, in time before that. False: it
+ * cannot be missed. */
+bool place_take_notice(struct rdzv *r, struct node *node);
+/* Starts again and drains what is due. Returns when the next one is. Precondition: RUNNING. */
+struct tfe_mono place_settle(struct rdzv *r, struct job *job);
+
+#endif

@@ -1,0 +1,155 @@
+"""Jobs with roles: chief, workers, ps, evaluator as real processes."""
+
+import json
+import pathlib
+import signal
+
+from agents import fleet  # noqa: F401 (fleet is a fixture)
+from conftest import wait_until
+from programs import is_alive
+
+SERVED = str(pathlib.Path(__file__).with_name("served.py"))
+CALM = ("--gather", "10")
+"""All of them are full together: the first epoch has all of them, and begins when they are there."""
+
+
+class Job:
+    """The agents of a job with roles, and what its trainers saw."""
+
+    def __init__(self, fleet, status, n, *options):  # noqa: F811
+        self.fleet, self.status, self.options = fleet, status, options
+        self.agents = [self.start() for _ in range(n)]
+
+    def start(self, *more):
+        return self.fleet.start(*self.options, *more, command=[SERVED, str(self.fleet.folder)])
+
+    def nodes(self):
+        return self.status()[0]["nodes"]
+
+    def places(self):
+        return {n["place"]: n for n in self.nodes() if n["place"]}
+
+    def agent_of(self, place):
+        pid = self.places()[place]["pid"]
+        return next(a for a in self.agents if a.pid == pid)
+
+    def starts(self, place=None, epoch=None):
+        return [s for s in self.fleet.starts(epoch) if place is None or s["place"] == place]
+
+    def wait_starts(self, places, above=0):
+        """Waits for an epoch above `above` in which these places have started; returns its number."""
+
+        def look():
+            epoch = max((s["epoch"] for s in self.starts() if s["place"] != "evaluator-0"), default=0)
+            here = {s["place"] for s in self.starts(epoch=epoch)}
+            return epoch if epoch > above and here >= set(places) else None
+        return wait_until(look, what=f"{places} above {above}")
+
+    def steps(self, epoch=None):
+        return [s for s in self.fleet.lines("step") if epoch is None or s["epoch"] == epoch]
+
+    def wait_step(self, what=lambda step: True, above=None):
+        above = len(self.steps()) if above is None else above
+        return wait_until(lambda: next((s for s in self.steps()[above:] if what(s)), None), what="a step")
+
+    def order(self, place, words):
+        hidden = self.fleet.folder / f".do.{place}"
+        hidden.write_text(words)
+        hidden.rename(self.fleet.folder / f"do.{place}")
+
+
+ALL = ("chief-0", "worker-0", "worker-1", "ps-0", "ps-1")
+
+
+def test_a_job_with_servers_starts_and_finishes(server, fleet, status, ctl):  # noqa: F811
+    server(*CALM)
+    job = Job(fleet, status, 5, "--nnodes=2:2", "--ps=2", "--chief")
+    epoch = job.wait_starts(ALL)
+    by_place = {s["place"]: s for s in job.starts(epoch=epoch)}
+    clusters = [s["cluster"] for s in by_place.values()]
+    assert all(c == clusters[0] for c in clusters)
+    assert {k: len(v) for k, v in clusters[0].items()} == {"chief": 1, "worker": 2, "ps": 2}
+    assert list(clusters[0]) == ["chief", "worker", "ps"]
+    for rank, place in enumerate(ALL):
+        env, task = by_place[place]["env"], by_place[place]["task"]
+        assert f"{task['type']}-{task['index']}" == place
+        assert (env["TFE_RANK"], env["TFE_WORLD_SIZE"]) == (str(rank), "5")
+        assert json.loads(env["TFE_CLUSTER"]) == clusters[0]
+    job.wait_step(lambda s: s["used"] == [0, 1])
+    assert {n["place"]: n["rank"] for n in job.nodes()} == {place: rank for rank, place in enumerate(ALL)}
+    assert "PLACE" in ctl("status").stdout
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 5
+    assert status()[0]["state"] == "succeeded"
+
+
+def test_a_worker_starts_again_where_it_was(server, fleet, status, ctl):  # noqa: F811
+    server(*CALM)
+    job = Job(fleet, status, 4, "--nnodes=2:2", "--ps=1", "--chief", "--max-restarts=10")
+    epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
+    job.wait_step(lambda s: s["used"] == [0, 1])
+    before = {s["place"]: s["pid"] for s in job.starts(epoch=epoch)}
+    for n in range(1, 4):
+        job.order("worker-1", "kill 9")
+        again = wait_until(lambda: job.starts("worker-1")[n:], what="another start")[0]  # noqa: B023
+        assert again["epoch"] == epoch and again["env"]["TFE_RESTART_COUNT"] == str(n)
+        assert again["cluster"] == job.starts("worker-1")[0]["cluster"]
+        job.wait_step(lambda s: s["used"] == [0, 1])
+    for place in ("chief-0", "worker-0", "ps-0"):
+        assert is_alive(before[place]) and len(job.starts(place)) == 1
+    row = wait_until(lambda: next((e for e in json.loads(ctl("epochs", "default", "--json").stdout)["epochs"] if e["restarts"]), None),
+                     what="the ledger")
+    assert (row["epoch"], row["restarts"]) == (epoch, 3)
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 4
+
+
+def test_a_lost_machine_leaves_the_workers_place_empty_until_a_spare_is_taken_in(server, fleet, status):  # noqa: F811
+    server(*CALM, "--grow-wait", "1")
+    job = Job(fleet, status, 4, "--nnodes=1:2", "--ps=1", "--chief")
+    epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
+    job.wait_step(lambda s: s["used"] == [0, 1])
+    job.agent_of("worker-0").send(signal.SIGKILL)
+    job.wait_step(lambda s: s["used"] == [1])
+    assert status()[0]["epoch"] == epoch
+    job.wait_step(lambda s: s["used"] == [1])
+    job.agents.append(job.start())
+    job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"), above=epoch)
+    job.wait_step(lambda s: s["epoch"] > epoch and s["used"] == [0, 1])
+    job.order("chief-0", "exit 0")
+    assert sorted(agent.wait() for agent in job.agents) == [-9, 0, 0, 0, 0]
+
+
+def test_the_loss_of_ps_or_chief_is_a_new_epoch(server, fleet, status):  # noqa: F811
+    server(*CALM)
+    places = ("chief-0", "worker-0", "ps-0")
+    job = Job(fleet, status, 3, "--nnodes=1:1", "--ps=1", "--chief")
+    epoch = job.wait_starts(places)
+    job.wait_step()
+    for place in ("ps-0", "chief-0"):
+        job.order(place, "kill 9")
+        epoch = job.wait_starts(places, above=epoch)
+        step = job.wait_step(lambda s: s["epoch"] == epoch)  # noqa: B023
+        assert step["step"] >= max(s["step"] for s in job.steps() if s["epoch"] < epoch)
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 3
+
+
+def test_an_evaluator_stands_outside_and_starts_again_alone(server, fleet, status):  # noqa: F811
+    server(*CALM, "--exit-grace", "3")
+    job = Job(fleet, status, 4, "--nnodes=1:1", "--ps=1", "--chief", "--evaluator")
+    epoch = job.wait_starts(("chief-0", "worker-0", "ps-0"))
+    first = wait_until(lambda: job.starts("evaluator-0"), what="an evaluator")[0]
+    assert first["task"] == {"type": "evaluator", "index": 0}
+    assert list(first["cluster"]) == ["evaluator"] and len(first["cluster"]["evaluator"]) == 1
+    assert json.loads(first["env"]["TFE_CLUSTER"]) == job.starts("chief-0")[0]["cluster"]
+    assert first["env"]["TFE_RANK"] == first["env"]["TFE_WORLD_SIZE"] == "3"
+    job.order("evaluator-0", "kill 9")
+    again = wait_until(lambda: job.starts("evaluator-0")[1:], what="another start")[0]
+    job.order("ps-0", "kill 9")
+    epoch = job.wait_starts(("chief-0", "worker-0", "ps-0"), above=epoch)
+    job.wait_step(lambda s: s["epoch"] == epoch)
+    assert is_alive(again["pid"]) and len(job.starts("evaluator-0")) == 2
+    assert job.places()["evaluator-0"]["role"] == "member"
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 4
