@@ -10,6 +10,7 @@ The script is started anew whenever the set of machines changes. What makes that
   * the global batch is fixed, whatever the number of workers, and its samples follow from seed and position alone,
     so that no sample is lost or seen twice when the work is divided anew;
   * when a machine is going to leave, the agent asks for a checkpoint, and after_step() makes one: nothing is lost.
+With tfe-agent --evaluator, one more trainer stands beside the others and tells how good each checkpoint is.
 TF_CONFIG comes from the agent; the script never looks into it.
 """
 import argparse
@@ -86,6 +87,17 @@ def model(x):
     return tf.nn.relu(x @ w1 + b1) @ w2 + b2
 
 
+def accuracy():
+    return float(np.mean(np.argmax(model(x_test), axis=1) == y_test))
+
+
+if tfe.role() == "evaluator":
+    for path in tfe.new_checkpoints(args.checkpoint_dir):
+        tf.train.Checkpoint(step=step, weights=weights).restore(path).expect_partial()
+        print(f"step {int(step)}: test accuracy {accuracy():.4f}", flush=True)
+    raise SystemExit
+
+
 def replica_step(x, y, global_size):
     with tf.GradientTape() as tape:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x))
@@ -140,7 +152,7 @@ while done < args.steps:
 checkpointer.save()
 
 if RANK == 0:
-    accuracy = float(np.mean(np.argmax(model(x_test), axis=1) == y_test))
-    print(f"test accuracy {accuracy:.4f}", flush=True)
+    found = accuracy()
+    print(f"test accuracy {found:.4f}", flush=True)
     digest = hashlib.sha256(b"".join(w.numpy().tobytes() for w in weights)).hexdigest()
-    log(event="end", step=done, accuracy=accuracy, weights=digest)
+    log(event="end", step=done, accuracy=found, weights=digest)

@@ -8,7 +8,8 @@ from peer import Peer
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "agent" / "python"))
 
-PLACE = ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TFE_RESTART_COUNT", "TFE_PREEMPT_FILE", "TF_CONFIG")
+PLACE = ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TFE_RESTART_COUNT", "TFE_PREEMPT_FILE", "TF_CONFIG",
+         "TFE_ROLE", "TFE_ROLE_INDEX")
 
 
 @pytest.fixture(autouse=True)

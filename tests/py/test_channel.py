@@ -143,6 +143,13 @@ def test_hello_says_where_answers_go(peer):
     assert not pathlib.Path(peer.sender).exists()
 
 
+def test_hello_is_said_once_more_where_checkpoints_fit_another_number_of_ps(script, peer):
+    _channel.channel().listen()
+    assert peer.is_quiet()
+    _channel.channel().listen(partitioned=True)
+    assert peer.take() == {"type": "hello", "epoch": 7, "rank": 1, "pid": os.getpid(), "listens": True, "partitioned": True}
+
+
 def test_a_socket_of_an_earlier_process_with_this_id_is_replaced(peer):
     left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     left.bind(str(peer.path.parent / f"script-{os.getpid()}"))

@@ -1,7 +1,8 @@
 """For training scripts under tfe-agent. Every call works without an agent too, and then does nothing.
 
     import tfe
-    strategy = tfe.strategy()                 # MultiWorkerMirroredStrategy, or a plain one without an agent
+    tfe.serve()                               # in a worker or ps of a ParameterServer job: does not return
+    strategy = tfe.strategy()                 # the one that the cluster is for, or a plain one without an agent
     tfe.progress(step, samples=seen)          # for the agent, and whoever asks it
     if tfe.stop_requested():                  # this machine is about to go, or the cluster to change
         path = save_a_checkpoint()
@@ -18,19 +19,20 @@ from typing import TYPE_CHECKING, Any, Optional, SupportsIndex, Union
 
 from ._channel import channel as _channel_now
 from ._names import StaleEpochError, newest as newest_checkpoint
-from ._place import epoch, has_agent, rank, restart_count, world_size
+from ._place import epoch, has_agent, rank, restart_count, role, role_index, world_size
 
 if TYPE_CHECKING:
     from . import data, keras
-    from .checkpoint import Checkpointer, CheckpointManager, wait_for_end
-    from .distribute import strategy
+    from .checkpoint import Checkpointer, CheckpointManager, new_checkpoints, wait_for_end
+    from .distribute import coordinator, serve, strategy
 
-__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "checkpoint_saved", "data", "epoch", "has_agent", "keras",
-           "newest_checkpoint", "progress", "rank", "restart_count", "stop_requested", "strategy", "wait_for_end",
-           "world_size"]
+__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "checkpoint_saved", "coordinator", "data", "epoch", "has_agent",
+           "keras", "new_checkpoints", "newest_checkpoint", "progress", "rank", "restart_count", "role", "role_index", "serve",
+           "stop_requested", "strategy", "wait_for_end", "world_size"]
 
-_needs_tensorflow = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "wait_for_end": "checkpoint",
-                     "strategy": "distribute", "data": None, "keras": None}
+_needs_tensorflow = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "new_checkpoints": "checkpoint",
+                     "wait_for_end": "checkpoint", "coordinator": "distribute", "serve": "distribute", "strategy": "distribute",
+                     "data": None, "keras": None}
 
 
 def __getattr__(name: str) -> Any:

@@ -83,12 +83,13 @@ class Channel:
             self._keep(message)
             self._flush()
 
-    def listen(self) -> bool:
-        """Says that this process can be asked for checkpoints, and told to stop. False: it cannot."""
+    def listen(self, partitioned: bool = False) -> bool:
+        """Says that this process can be asked for checkpoints, and told to stop. False: it cannot. partitioned: also that these can be
+        restored with another number of ps."""
         with self._lock:
-            if not self._listens and self._open() and self._own_path:
+            if (partitioned or not self._listens) and self._open() and self._own_path:
                 self._listens = True
-                self._keep({"type": "hello", "pid": self._pid, "listens": True})
+                self._keep({"type": "hello", "pid": self._pid, "listens": True, **({"partitioned": True} if partitioned else {})})
             self._flush()
             return self._listens
 

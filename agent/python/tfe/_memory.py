@@ -49,7 +49,7 @@ class Memory:
 
     def __init__(self, checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> None:
         self._objects, self._step, self._keys, self._every = Objects(checkpoint), step, keys, every
-        self._rank, self._world, self._epoch = _place.rank(), _place.world_size(), _place.epoch()
+        (self._rank, self._world), self._epoch = _place.peers(), _place.epoch()
         self._buffers: Optional[_state.Buffers] = None
         self._reads: Optional[_state.Buffers] = None
         self._refused = False
@@ -184,9 +184,11 @@ class Memory:
 
 
 def memory_of(checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> Optional[Memory]:
-    """None: there is no agent, or the ranks cannot talk with each other, or another checkpoint of this process has the memory."""
+    """None: there is no agent, or the ranks cannot talk with each other, or another checkpoint of this process has the memory. None
+    where there are ps, too: these hold the state, all of them are started anew with the chief, and to bring it to the chief's memory
+    takes what the disk takes. And none for an evaluator, which has nothing to lose."""
     global _owner
-    if not _place.has_agent() or (keys is None and _place.world_size() > 1):
+    if not _place.has_agent() or (keys is None and _place.peers()[1] > 1) or _place.has_ps() or not _place.is_writer() and _place.peers()[1] == 1:
         return None
     key = f"{os.getpid()} {_place.epoch()}"
     if _owner is not None and _owner[0] == key:

@@ -7,6 +7,9 @@ from __future__ import annotations
 import json
 import os
 
+ORDER = ("chief", "worker", "ps")
+"""How places are counted to ranks."""
+
 
 def _number(name: str, fallback: int) -> int:
     """The variable as a number; fallback where it is missing or none."""
@@ -17,16 +20,46 @@ def _number(name: str, fallback: int) -> int:
     return value if value >= 0 else fallback
 
 
-def _from_tf_config() -> tuple[int, int]:
-    """Rank and world size by TF_CONFIG, as MultiWorkerMirroredStrategy counts them; (0, 1) if it is not there."""
+def _tf_config() -> "tuple[dict[str, int], str, int]":
+    """Places of each job, and the own one, by TF_CONFIG; a job of one worker if it is not there."""
     try:
         config = json.loads(os.environ["TF_CONFIG"])
-        chiefs, workers = (len(config["cluster"].get(job, ())) for job in ("chief", "worker"))
-        task = config["task"]
-        first = chiefs if task["type"] == "worker" else 0
-        return first + int(task["index"]), max(1, chiefs + workers)
+        sizes = {job: len(addresses) for job, addresses in config["cluster"].items()}
+        return sizes, str(config["task"]["type"]), int(config["task"]["index"])
     except (KeyError, ValueError, TypeError, AttributeError):
-        return 0, 1
+        return {"worker": 1}, "worker", 0
+
+
+def _from_tf_config() -> "tuple[int, int]":
+    """Rank and world size: chief, workers and ps count, in this order; an evaluator stands outside, behind them."""
+    sizes, job, index = _tf_config()
+    first = 0
+    for before in ORDER:
+        if before == job:
+            break
+        first += sizes.get(before, 0)
+    return first + index, max(1, sum(sizes.get(one, 0) for one in ORDER))
+
+
+def role() -> str:
+    """What this process is in TensorFlow's cluster: "chief", "worker", "ps" or "evaluator"; "worker" in a job of one."""
+    return os.environ.get("TFE_ROLE") or _tf_config()[1]
+
+
+def role_index() -> int:
+    """Its number among those of its role, from 0."""
+    return _number("TFE_ROLE_INDEX", 0) if "TFE_ROLE" in os.environ else _tf_config()[2]
+
+
+def has_ps() -> bool:
+    """Whether this process's cluster is one of ParameterServerStrategy."""
+    return _tf_config()[0].get("ps", 0) > 0
+
+
+def peers() -> "tuple[int, int]":
+    """Rank and number of those that do every step together. Where there are ps that is the chief alone, and an evaluator is alone
+    everywhere."""
+    return (0, 1) if has_ps() or role() == "evaluator" else (rank(), world_size())
 
 
 def epoch() -> int:
@@ -38,13 +71,19 @@ def epoch() -> int:
 
 
 def rank() -> int:
-    """This trainer's place among all of them, 0 to world_size() - 1."""
+    """This trainer's place among all of them, 0 to world_size() - 1: the chief first, then workers, then ps. An evaluator is
+    outside: its rank is world_size()."""
     return _number("TFE_RANK", 0) if "TFE_RANK" in os.environ else _from_tf_config()[0]
 
 
 def world_size() -> int:
     """How many trainers there are in this epoch."""
     return max(1, _number("TFE_WORLD_SIZE", 1)) if "TFE_WORLD_SIZE" in os.environ else _from_tf_config()[1]
+
+
+def is_writer() -> bool:
+    """Whether this process is the one that writes checkpoints, and says how far the training is."""
+    return role() == "chief" if has_ps() else role() != "evaluator" and rank() == 0
 
 
 def restart_count() -> int:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, Iterator, NoReturn, Optional
 
 import tensorflow as tf
 
@@ -17,8 +17,9 @@ from ._agree import Agreement, Timetable, awaited
 from ._channel import channel
 from ._cluster import service_keys
 from ._memory import Memory, memory_of
-from ._names import FOREIGN, NAME, PRESERVED, Directory, Saved, StaleEpochError
+from ._names import FOREIGN, NAME, PRESERVED, Directory, Saved, StaleEpochError, newest
 from ._tensors import write
+from .distribute import join_steps
 
 PREEMPTED = 143
 """Exit status of a script that was told to stop and has saved: 128 + SIGTERM, which the agent takes for a preemption."""
@@ -31,7 +32,7 @@ KEPT_ENOUGH_S = 3.0
 RESTORE_PATIENCE_S = 60.0
 """A rank waits so long for rank 0's choice of a checkpoint to appear on the shared storage."""
 
-__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "wait_for_end"]
+__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "new_checkpoints", "wait_for_end"]
 
 
 def damage(path: str) -> Optional[str]:
@@ -77,7 +78,7 @@ class _Orders:
     def __init__(self, keys: Any, stand_still_s: float = STAND_STILL_S) -> None:
         self._keys = keys
         self._stand_still_s = stand_still_s
-        self._agreement = Agreement(keys, _place.rank(), _place.world_size())
+        self._agreement = Agreement(keys, *_place.peers())
         channel().listen()
 
     def due(self, turn: int) -> "list[str]":
@@ -111,7 +112,7 @@ class _Orders:
     def _tell(self, step: int, path: str, answers: int) -> None:
         here = channel()
         here.answered = max(here.answered, answers)
-        if _place.rank() == 0:  # the others' part says nothing about the files that count
+        if _place.is_writer():  # the others' part says nothing about the files that count
             here.checkpoint(step, path, answers)
 
     def _stand_still(self, step: int, save: "Callable[[], str]", is_stop: bool) -> None:
@@ -135,20 +136,20 @@ class _Orders:
 
     def _say_done(self, step: int) -> None:
         """To rank 0: from here on this rank needs nothing of the service in rank 0's process."""
-        if self._keys and _place.rank() != 0:
+        if self._keys and _place.peers()[0] != 0:
             try:
-                self._keys.set(f"tfe/done/{step}/{_place.rank()}", "")
+                self._keys.set(f"tfe/done/{step}/{_place.peers()[0]}", "")
             except Exception:  # the cluster is coming down already
                 pass
 
     def _go_last(self, step: int) -> None:
         """On rank 0: waits until the others have done with this checkpoint, for saving and agreeing go through a service in
         rank 0's process. Without it they would hang, and be killed at the end of the stop grace."""
-        if not self._keys or _place.rank() != 0:
+        if not self._keys or _place.peers()[0] != 0:
             return
         deadline = time.monotonic() + GO_LAST_S
         try:
-            for rank in range(1, _place.world_size()):
+            for rank in range(1, _place.peers()[1]):
                 self._keys.get(f"tfe/done/{step}/{rank}", max(0.001, deadline - time.monotonic()))
         except Exception:
             pass
@@ -190,7 +191,7 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         self._shared = Directory(os.fspath(directory), checkpoint_name)
         self._name = checkpoint_name
         self._epoch = _place.epoch() or self._shared.epoch()
-        self._is_writer = _place.rank() == 0
+        self._is_writer = _place.is_writer()
         self._thread: Optional[threading.Thread] = None
         self._wrong: Optional[BaseException] = None
         self._steps = step_counter
@@ -240,6 +241,9 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
             self._calls += 1  # save() may come after every tenth step only
             due = self._orders.due(self._calls)
         is_early = not due and self._is_early(check_interval)
+        if not is_early:
+            join_steps(self._steps)
+            number = self._number(checkpoint_number)
         if self._memory and number != self._step() and not is_early:
             self._memory.forget("the numbers of checkpoints are not those of the step_counter: which is newer cannot be told")
             self._memory = None
@@ -447,6 +451,18 @@ class Checkpointer:
     then stand still inside after_step(), so that no step is done that would be lost. They are ended there; should the
     agent think otherwise, they go on after stand_still_s. Where a machine stays that keeps the state in memory, the agent says
     so: they keep it there after that step, and the disk gets its next checkpoint when its interval is over.
+
+    With ParameterServerStrategy the chief alone makes one and does all of this; every ps writes its own part of the files. Steps
+    that a coordinator has under way are waited for before a save, and none are lost or doubled where the chief counts them as it
+    hands them out (a worker that is lost may do one in part, and another one does it again):
+
+        step = tf.Variable(0, dtype=tf.int64)      # not in the strategy's scope: the chief's own
+        for share in data:
+            coordinator.schedule(train_step, args=share.values)
+            step.assign_add(1)
+            checkpointer.after_step()
+
+    There, the state is on the disk alone: the ps have it, and a restart begins all of them anew.
     """
 
     def __init__(self, directory: "str | os.PathLike[str]", *, step: tf.Variable, every_steps: Optional[int] = None,
@@ -479,7 +495,7 @@ class Checkpointer:
 
     def _begin_timetable(self) -> None:
         if self._every_seconds is not None:
-            self._timetable = Timetable(self._keys, _place.rank(), self._every_seconds, int(self._step.numpy()))
+            self._timetable = Timetable(self._keys, _place.peers()[0], self._every_seconds, int(self._step.numpy()))
 
     def restore(self) -> int:
         """Goes on from what is newest and whole, in memory or on disk, the same on all ranks. The step that is: as it was, if
@@ -537,6 +553,7 @@ class Checkpointer:
 
     def _save(self) -> "tuple[int, str]":
         """The step, and the path of its checkpoint."""
+        join_steps(self._step)
         step = int(self._step.numpy())
         if self._saved_path is None or self._saved_step != step:
             self._saved_path = self.manager.save(step)
@@ -563,6 +580,25 @@ class Checkpointer:
         except StaleEpochError:
             memory.unpin()
             raise
+
+
+def new_checkpoints(directory: "str | os.PathLike[str]", checkpoint_name: str = NAME, every_s: float = 1.0) -> "Iterator[str]":
+    """For an evaluator: the newest checkpoint, and each time there is a newer one, that, as tf.train.Checkpoint.restore() wants it.
+    It looks every_s seconds. It ends when the training is over, and has then given its last one; without an agent it never ends."""
+    here = channel()
+    here.listen()
+    given = None
+    while True:
+        here.poll()
+        is_over = here.stop_by is not None
+        found = newest(directory, checkpoint_name)
+        if found and found != given:
+            given = found
+            yield found
+        elif is_over:
+            return
+        else:
+            here.wait(every_s)
 
 
 def wait_for_end(seconds: float = 10.0) -> None:

@@ -77,7 +77,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
                              f"at least 1, 1 and 0 are needed")
         self._source = source
         self._strategy = strategy
-        self._local = max(1, strategy.num_replicas_in_sync // _place.world_size()) if strategy else 1
+        self._local = max(1, strategy.num_replicas_in_sync // _place.peers()[1]) if strategy else 1
         self._is_dataset = is_dataset
         self._map = map_share
         self._buffer = shuffle_buffer or min(size, 100_000)
@@ -159,7 +159,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
             for size, parts in self._batches_left():
                 for ids, (x, y) in parts:
                     # Keras divides by the share's size, and by the number of replicas.
-                    weight = len(ids) * self._local * _place.world_size() / size
+                    weight = len(ids) * self._local * _place.peers()[1] / size
                     yield x, y, tf.fill([len(ids)], tf.constant(weight, tf.float32))
 
         x, y = tf.nest.map_structure(spec, tuple(values))
@@ -178,7 +178,8 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
 
     def _batches_left(self) -> Iterator[tuple[int, list[tuple[tf.Tensor, Any]]]]:
         """For each global batch that is left: its size, and for each replica of this worker ids and values."""
-        first, parts = _place.rank() * self._local, _place.world_size() * self._local
+        rank, world = _place.peers()
+        first, parts = rank * self._local, world * self._local
         cuts = [self._cut(first + index, parts) for index in range(self._local)]
         for start in range(self._samples, self._size, self._global_batch):
             yield min(self._global_batch, self._size - start), [next(cut) for cut in cuts]

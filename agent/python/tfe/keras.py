@@ -5,6 +5,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from . import _place
 from ._channel import channel
 from .checkpoint import Checkpointer
 from .data import Elastic
@@ -20,7 +21,8 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
             model.fit(data.for_fit(), steps_per_epoch=data.steps_left, initial_epoch=data.epoch, epochs=data.epoch + 1,
                       callbacks=[tfe.keras.Callback(checkpointer, data)])
 
-    Without a checkpointer it tells of progress, and nothing else.
+    Without a checkpointer it tells of progress, and nothing else. Under ParameterServerStrategy the end of a batch is no end of a
+    step: there it does all this at the end of each of fit()'s epochs, so let steps_per_epoch be small.
     """
 
     def __init__(self, checkpointer: Optional[Checkpointer] = None, data: Optional[Elastic] = None) -> None:
@@ -33,10 +35,19 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._done = 0
 
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if _place.has_ps():
+            self._after_step()
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if _place.has_ps():
+            return
         if self._data is not None:
             self._data.advance(batch + 1 - self._done)  # several at once with steps_per_execution
         self._done = batch + 1
+        self._after_step()
+
+    def _after_step(self) -> None:
         if self._checkpointer is not None:
             self._checkpointer.after_step()
         else:
