@@ -79,7 +79,9 @@ class Cluster:
         """work: a function, or the path of a script. cold: a script in a new interpreter. The time."""
         job, index = place.rstrip("0123456789"), int(place[-1])
         cluster = {name: found for name, found in self.spec.items() if (name == "evaluator") == (job == "evaluator")}
-        env = {**self.env, "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": job, "index": index}}), **env}
+        if cluster:
+            env["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
+        env = {**self.env, **env}
         self.count += 1
         self.outputs[place] = path = self.folder / f"{self.count}.{place}"
         began = now()

@@ -226,7 +226,7 @@ def chief_ends(folder):
     for lost in (None, "worker1"):
         with by_hand.Cluster(folder, chief=1, worker=2, ps=1) as cluster:
             start(cluster, "ps0", "worker0", "worker1")
-            start(cluster, "chief0", steps=200)
+            start(cluster, "chief0", steps=800)
             cluster.heard("chief0", is_worker(2))
             if lost:
                 cluster.kill(lost)

@@ -1,0 +1,155 @@
+"""What the package does for TensorFlow's roles, in clusters made by hand: no agent is there, and none is needed."""
+import json
+import os
+import socket
+
+import by_hand
+import fleet as fl
+import pytest
+import tensorflow as tf
+from by_hand import say
+
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def make_cluster(tmp_path):
+    made = []
+
+    def make(**sizes):
+        made.append(by_hand.Cluster(tmp_path, **sizes))
+        return made[-1]
+    yield make
+    for cluster in made:
+        cluster.end()
+
+
+def serve():
+    import tfe
+    say(event="begins")
+    tfe.serve()
+
+
+def begin(cluster, chief):
+    """chief: a function. Returns once it has ended well, with what it has said."""
+    for place in cluster.places:
+        if place != "chief0":
+            cluster.start(place, serve)
+    cluster.start("chief0", chief)
+    assert cluster.wait("chief0", PATIENCE_S) == 0, cluster.output("chief0", "err")[-3000:]
+    return cluster.lines("chief0")
+
+
+# --- the number of ps changes ------------------------------------------------------------------------
+
+
+def train_partitioned(directory, until):
+    import tfe
+    strategy = tfe.strategy(partitioner=tf.distribute.experimental.partitioners.FixedShardsPartitioner(2))
+    coordinator = tfe.coordinator(strategy)
+    with strategy.scope():
+        table = tf.Variable(tf.reshape(tf.range(26.0), [13, 2]))
+        bias = tf.Variable([0.5])
+    step = tf.Variable(0, dtype=tf.int64)
+    checkpointer = tfe.Checkpointer(directory, step=step, every_steps=1000, table=table, bias=bias)
+
+    @tf.function
+    def train_step(number):
+        for part in [*table.variables, bias]:
+            part.assign_add(tf.ones_like(part) / (tf.cast(number, tf.float32) + 3.0))
+
+    def look(event):
+        say(event=event, step=int(step), table=tf.convert_to_tensor(table).numpy().tolist(), bias=bias.numpy().tolist(),
+            devices=sorted({part.device for part in table.variables}))
+    checkpointer.restore()
+    look("restored")
+    while int(step) < until:
+        coordinator.schedule(train_step, args=(tf.constant(int(step)),))
+        step.assign_add(1)
+        checkpointer.after_step()
+    checkpointer.save()  # joins the steps under way
+    look("saved")
+
+
+def test_partitioned_variables_are_the_same_with_another_number_of_ps(make_cluster, tmp_path):
+    """1, 2, and again 1: what was saved is what is restored, to the last bit, and the parts lie on as many ps as there are."""
+    before = None
+    for turn, n_ps in enumerate((1, 2, 1)):
+        restored, saved = begin(make_cluster(chief=1, worker=1, ps=n_ps),
+                                lambda: train_partitioned(str(tmp_path / "shared"), 10 * (turn + 1)))
+        assert len(restored["devices"]) == n_ps
+        assert (restored["step"], saved["step"]) == (10 * turn, 10 * (turn + 1))
+        if before:
+            assert (restored["table"], restored["bias"]) == (before["table"], before["bias"])
+        assert saved["bias"] != restored["bias"]
+        before = saved
+
+
+# --- workers come and go -----------------------------------------------------------------------------
+
+
+def train_slowly(hold, steps):
+    """Each step adds one to its own place of a table, so that it shows which were done, and how often."""
+    import tfe
+    strategy = tfe.strategy()
+    coordinator = tfe.coordinator(strategy)
+    with strategy.scope():
+        table = tf.Variable(tf.zeros([steps], tf.int32))
+
+    @tf.function
+    def train_step(number):
+        table.scatter_add(tf.IndexedSlices(1, number))
+
+    for number in range(steps):
+        coordinator.schedule(train_step, args=(tf.constant(number),))
+        if number % 20 == 0:
+            coordinator.join()
+            say(step=number)
+        while number == steps // 2 and os.path.exists(hold):
+            coordinator.schedule(train_step, args=(tf.constant(0),))
+            coordinator.join()
+            say(holds=number)
+    coordinator.join()
+    say(event="end", table=table.numpy().tolist(), kept=kept_alive())
+
+
+def kept_alive():
+    """Of the connections to workers: whether the kernel asks them."""
+    workers = {int(address.rpartition(":")[2]) for address in json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]}
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as one:
+                if one.getpeername()[1] in workers:
+                    found.append(bool(one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) and
+                                      one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)))
+        except (OSError, ValueError, IndexError, TypeError):
+            pass
+    return found
+
+
+def test_no_step_is_lost_with_a_worker(make_cluster, tmp_path):
+    """And the kernel looks after the connections to the others: TensorFlow itself would wait for hours for one whose machine is gone."""
+    cluster, hold, steps = make_cluster(chief=1, worker=3, ps=1), tmp_path / "hold", 200
+    hold.touch()
+    for place in cluster.places:
+        cluster.start(place, (lambda: train_slowly(str(hold), steps)) if place == "chief0" else serve)
+    assert cluster.heard("chief0", lambda line: line.get("step", 0) >= 40, PATIENCE_S)
+    cluster.kill("worker1")
+    held = len(cluster.lines("chief0"))
+    assert cluster.heard("chief0", lambda line: line.get("holds") and len(cluster.lines("chief0")) > held + 50, PATIENCE_S)
+    hold.unlink()
+    assert cluster.wait("chief0", PATIENCE_S) == 0, cluster.output("chief0", "err")[-3000:]
+    end = cluster.lines("chief0")[-1]
+    assert all(times >= 1 for times in end["table"]), end  # a step under way at a loss may be done in part, and again
+    assert sum(end["table"][1:steps // 2]) <= steps // 2 + 16
+    assert end["kept"] and all(end["kept"]), end
+    assert {cluster.poll(place) for place in ("worker0", "worker2", "ps0")} == {None}
+
+
+def test_the_loop_of_an_example_is_the_same_without_a_cluster(tmp_path):
+    """On one machine, without TF_CONFIG: each step is done where it is scheduled."""
+    with by_hand.Cluster(tmp_path) as alone:
+        alone.start("worker0", fl.EXAMPLES / "parameter_server.py", "--steps", 150, "--checkpoint-dir", tmp_path / "shared")
+        assert alone.wait("worker0", PATIENCE_S) == 0, alone.output("worker0", "err")[-3000:]
+        assert "test accuracy 0.9" in alone.output("worker0")
