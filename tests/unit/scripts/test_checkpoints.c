@@ -56,6 +56,21 @@ static void start(struct stage *stage)
     checkpoints_begin(stage->watch);
 }
 
+static struct stage *comes_while_looked_for;
+
+int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    struct stage *stage = comes_while_looked_for;
+    int watch = __real_inotify_add_watch(fd, path, mask);
+    if (stage && watch < 0 && strcmp(path, stage->dir) == 0) {
+        comes_while_looked_for = NULL;
+        make_dirs(stage);
+    }
+    return watch;
+}
+
 /* As TensorFlow does it: files first, then the state file under another name, renamed. */
 static void begin_save(struct stage *stage, const char *name)
 {
@@ -110,10 +125,16 @@ TEST(checkpoint_name, the_newest_stands_first_in_the_state_file)
         }
     }
     char text[400] = "model_checkpoint_path: \"";
-    memset(text + strlen(text), 'x', 300);
+    struct {
+        char name[CHECKPOINT_NAME_MAX + 1];
+        char behind;
+    } room = {.behind = 'b'};
+    memset(text + strlen(text), 'x', CHECKPOINT_NAME_MAX);
     strcat(text, "\"");
-    char name[CHECKPOINT_NAME_MAX + 1];
-    assert_false(checkpoint_state_newest(text, strlen(text), name));
+    assert_true(checkpoint_state_newest(text, strlen(text), room.name));
+    strcpy(text + strlen(text) - 1, "x\"");
+    assert_false(checkpoint_state_newest(text, strlen(text), room.name));
+    assert_int_equal(room.behind, 'b');
 }
 
 TEST(checkpoint_name, a_step_is_the_digits_behind_the_last_hyphen)
@@ -258,6 +279,127 @@ TEST_IN(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
     save(stage, "ckpt-9");
     TURN_UNTIL(stage->base, stage->seen == 4);
     assert_int_equal(stage->answers, 0);
+}
+
+TEST_IN(checkpoints, a_save_answers_what_was_asked_before_its_first_file)
+{
+    struct stage *stage = *state;
+    make_dirs(stage);
+    start(stage);
+    for (int i = 1; i <= 7; i++) { /* all but one of those that are remembered */
+        char name[16];
+        snprintf(name, sizeof(name), "ckpt-%d", i);
+        begin_save(stage, name);
+    }
+    folder_write(folder_path(stage->dir, "ckpt-8.data-00000-of-00001"), "weights");
+    checkpoints_ask(stage->watch, 7);
+    folder_write(folder_path(stage->dir, "ckpt-8.index"), "index");
+    end_save(stage, "ckpt-8");
+    TURN_UNTIL(stage->base, stage->seen == 1);
+    assert_int_equal(stage->answers, 0);
+    /* The same name again: another save. */
+    unlink(folder_path(stage->dir, "ckpt-8.data-00000-of-00001"));
+    unlink(folder_path(stage->dir, "ckpt-8.index"));
+    save(stage, "ckpt-8");
+    TURN_UNTIL(stage->base, stage->seen == 2);
+    assert_int_equal(stage->answers, 7);
+    /* Begun in one epoch, and ended in the next. */
+    begin_save(stage, "ckpt-9");
+    turn_a_while(stage->base);
+    checkpoints_begin(stage->watch);
+    end_save(stage, "ckpt-9");
+    TURN_UNTIL(stage->base, stage->seen == 3);
+    assert_int_equal(stage->answers, 0);
+}
+
+TEST_IN(checkpoints, what_has_not_changed_is_no_save)
+{
+    struct stage *stage = *state;
+    make_dirs(stage);
+    start(stage);
+    save(stage, "ckpt-3");
+    TURN_UNTIL(stage->base, stage->seen == 1);
+    close(open(folder_path(stage->dir, "checkpoint"), O_WRONLY | O_CLOEXEC));
+    turn_a_while(stage->base);
+    assert_int_equal(stage->seen, 1);
+    /* Nor is a link, which may lead anywhere. */
+    folder_write(folder_path(stage->folder, "elsewhere"), "model_checkpoint_path: \"ckpt-4\"\n");
+    unlink(folder_path(stage->dir, "checkpoint"));
+    assert_int_equal(symlink("../../elsewhere", folder_path(stage->dir, "checkpoint")), 0);
+    turn_a_while(stage->base);
+    assert_int_equal(stage->seen, 1);
+}
+
+/* The kernel's queue is full, and the one event that counts was lost. */
+TEST_IN(checkpoints, a_save_amid_more_than_the_kernel_remembers_is_seen)
+{
+    struct stage *stage = *state;
+    char names[2][128];
+    make_dirs(stage);
+    start(stage);
+    turn_a_while(stage->base);
+    for (int i = 0; i < 2; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s/other-%d", stage->dir, i);
+    }
+    folder_write(names[0], "");
+    int most = 0;
+    FILE *file = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
+    assert_int_equal(fscanf(file, "%d", &most), 1);
+    fclose(file);
+    if (most > 100000) {
+        SKIP("the kernel remembers too much here");
+    }
+    for (int i = 0; i <= most; i++) {
+        assert_int_equal(rename(names[i % 2], names[(i + 1) % 2]), 0);
+    }
+    save(stage, "ckpt-3");
+    TURN_UNTIL(stage->base, stage->seen == 1);
+    assert_int_equal(stage->step, 3);
+}
+
+/* How many things this process watches. */
+static int count_watches(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 64; fd++) {
+        char line[256];
+        snprintf(line, sizeof(line), "/proc/self/fdinfo/%d", fd);
+        FILE *file = fopen(line, "r");
+        while (file && fgets(line, sizeof(line), file)) {
+            n += strncmp(line, "inotify wd:", 11) == 0;
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    return n;
+}
+
+TEST_IN(checkpoints, one_thing_is_watched_at_a_time)
+{
+    struct stage *stage = *state;
+    start(stage);
+    assert_int_equal(count_watches(), 1);
+    for (int i = 1; i <= 3; i++) {
+        make_dirs(stage);
+        save(stage, "ckpt-1");
+        TURN_UNTIL(stage->base, stage->seen == i);
+        assert_int_equal(count_watches(), 1);
+        folder_remove(folder_path(stage->folder, "run"));
+        turn_a_while(stage->base);
+        assert_int_equal(count_watches(), 1);
+    }
+}
+
+/* Between the look for the directory and the watch on the one above it. */
+TEST_IN(checkpoints, a_directory_that_comes_while_it_is_looked_for_is_found)
+{
+    struct stage *stage = *state;
+    comes_while_looked_for = stage;
+    start(stage);
+    assert_null(comes_while_looked_for);
+    save(stage, "ckpt-5");
+    TURN_UNTIL(stage->base, stage->seen == 1);
 }
 
 TEST_IN(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
