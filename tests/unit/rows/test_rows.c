@@ -185,8 +185,10 @@ TEST(rows, have_lengths_of_time_in_two_units_at_most)
     static const struct {
         int64_t ms;
         const char *text;
-    } spans[] = {{-1, "-"},         {0, "0.0s"},         {9999, "9.9s"},     {10000, "10s"},
-                 {185000, "3m05s"}, {3599999, "59m59s"}, {8040000, "2h14m"}, {277200000, "3d05h"}};
+    } spans[] = {{-1, "-"},          {0, "0.0s"},         {9999, "9.9s"},     {10000, "10s"},
+                 {185000, "3m05s"},  {3599999, "59m59s"}, {8040000, "2h14m"}, {277200000, "3d05h"},
+                 {59999, "59s"},     {60000, "1m00s"},    {3600000, "1h00m"}, {86399999, "23h59m"},
+                 {86400000, "1d00h"}};
     char room[ROW_ROOM];
     for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
         assert_string_equal(row_span_text(spans[i].ms, room), spans[i].text);
@@ -208,6 +210,65 @@ TEST(rows, say_of_a_length_that_is_not_all_known_that_it_is_one_at_least)
     char *text = written(put_span, rows);
     assert_string_equal(text, "EPOCH  STANDSTILL\n1      1.2s\n2      >= 1.2s\n");
     free(text);
+}
+
+/* A list of rows has several kinds, and a moment that has not come yet is none. */
+TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
+{
+    struct row_list list = {.v = NULL};
+    struct msg_status_job job = {.job = "j", .state = "running"};
+    struct node_row node = a_node();
+    assert_int_equal(row_list_add(&list, &kind_node, &node.node), 0);
+    assert_int_equal(row_list_add(&list, &kind_job, &job), 0);
+    json_t *array = row_list_json(&list, &kind_job);
+    assert_int_equal(json_array_size(array), 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(array, 0), "job")), "j");
+    json_decref(array);
+    row_list_done(&list);
+    struct msg_epoch_row epoch = {.epoch = 1, .blamed = ""};
+    struct epoch_row row = {.row = epoch, .standstill = 0, .running = -1};
+    json_t *object = row_json(&kind_epoch, &row);
+    assert_true(json_is_null(json_object_get(object, "blamed")));
+    assert_true(json_is_null(json_object_get(object, "started_ms")));
+    assert_true(json_is_null(json_object_get(object, "running_ms")));
+    assert_int_equal(json_integer_value(json_object_get(object, "standstill_ms")), 0);
+    json_decref(object);
+}
+
+/* Whoever is blamed: text for people, and never a formula or a number for a sheet. */
+static void put_blamed(FILE *out, const void *row)
+{
+    static const char *const keys[] = {"blamed"};
+    row_csv(&kind_epoch, row, keys, 1, out);
+}
+
+TEST(rows, in_csv_begin_no_formula_in_any_sheet)
+{
+    static const struct {
+        const char *label, *cell;
+    } rows[] = {{"=1", "\"'=1\"\n"}, {"+1", "\"'+1\"\n"}, {"-1", "\"'-1\"\n"},
+                {"@A", "\"'@A\"\n"}, {"a=", "\"a=\"\n"},  {"", "\"\"\n"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct epoch_row row = {.row = {.epoch = 1, .blamed = rows[i].label}};
+        char *text = written(put_blamed, &row);
+        assert_string_equal(text, rows[i].cell);
+        free(text);
+    }
+}
+
+/* In memory the lists come first: a number lies where numbers may. */
+TEST(rows, that_are_kept_have_their_numbers_at_even_places)
+{
+    for (size_t n = 1; n < 9; n++) {
+        struct node_row row = a_node();
+        char name[16];
+        snprintf(name, sizeof(name), "%.*s", (int)n, "a-long-name");
+        row.node.name = name;
+        struct msg_status_node *copy = row_copy(&kind_node, &row.node);
+        assert_int_equal((uintptr_t)copy->processes.trainer_pids % sizeof(uint32_t), 0);
+        assert_string_equal(copy->name, name);
+        free(copy);
+    }
 }
 
 static void put_csv(FILE *out, const void *row)
@@ -306,6 +367,53 @@ TEST(epochs, of_a_job_that_waits_stand_still_until_now)
         epochs_sum(&ledger, now, &total);
         assert_int_equal(total.now, -1);
     }
+    row_list_done(&ledger);
+}
+
+/* What one run's script tells says nothing of another's. */
+TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
+{
+    struct row_list ledger = {.v = NULL};
+    struct epochs_total total;
+    const struct tfe_wall now = {.ms = 60000};
+    add_epoch(&ledger, 1, 1, 1000, 10000);
+    add_epoch(&ledger, 2, 2, 20000, 30000);
+    add_epoch(&ledger, 2, 3, 31000, 40000);
+    add_job(&ledger, 2, "waiting", NULL);
+    /* Of the first one a loss is known, and so that it had done steps; the second tells nothing. */
+    epoch_at(&ledger, 0)->row.has_lost = true;
+    epoch_at(&ledger, 0)->row.lost_steps = 3;
+    epoch_at(&ledger, 2)->row.has_lost = true;
+    epoch_at(&ledger, 2)->row.lost_steps = 4;
+    epochs_work_out(&ledger, now);
+    assert_span(&ledger, 0, 0, false, 9000);
+    epochs_sum(&ledger, now, &total);
+    assert_int_equal(total.lost_steps, 7);
+    assert_true(total.is_least); /* it stands still yet */
+    epoch_at(&ledger, 2)->row.has_lost = false;
+    epochs_work_out(&ledger, now);
+    assert_span(&ledger, 1, 0, false, 10000);
+    assert_span(&ledger, 2, 1000, true, 9000);
+    /* The next run failed at once: no fault of the last epoch of this one. */
+    epoch_at(&ledger, 1)->row.cause = CAUSE_TRAINER_FAILED;
+    epoch_at(&ledger, 0)->row.has_lost = false;
+    epochs_work_out(&ledger, now);
+    assert_span(&ledger, 0, 0, false, 9000);
+    /* A job in its third run, of which nothing is in the ledger yet. */
+    ((struct msg_status_job *)ledger.v[3].at)->run = 3;
+    epochs_sum(&ledger, now, &total);
+    assert_int_equal(total.now, -1);
+    row_list_done(&ledger);
+}
+
+TEST(epochs, that_are_over_do_not_run_until_now)
+{
+    struct row_list ledger = {.v = NULL};
+    add_epoch(&ledger, 1, 1, 1000, 0);
+    epoch_at(&ledger, 0)->row.over = true; /* and nobody knows when */
+    add_job(&ledger, 1, "running", NULL);
+    epochs_work_out(&ledger, (struct tfe_wall){.ms = 30000});
+    assert_span(&ledger, 0, 0, false, -1);
     row_list_done(&ledger);
 }
 
