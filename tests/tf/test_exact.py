@@ -77,6 +77,7 @@ def test_random_kills_change_no_bit(make_fleet, undisturbed):
     assert exact.result(fleet)["weights"] == exact.result(undisturbed)["weights"]
 
 
+@pytest.mark.heavy  # test_kills does more than this with three
 def test_from_memory_alone_no_bit_changes_either(make_fleet, undisturbed):
     """Nothing is on disk before the end: the survivor has the state, and the newcomer gets it from there."""
     print(f"TFE_TEST_SEED={SEED}")
