@@ -27,6 +27,8 @@
     X(PROBED, probed, 10, A)                                                                       \
     X(ENROL, enrol, 11, A)                                                                         \
     X(DEATH, death, 12, A)                                                                         \
+    X(LOG_CHUNK, log_chunk, 19, A)                                                                 \
+    X(LOG_DONE, log_done, 20, A)                                                                   \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
     X(PREPARE, prepare, 34, S)                                                                     \
@@ -40,6 +42,9 @@
     X(REFUSED, refused, 42, S)                                                                     \
     X(SAVE, save, 43, S)                                                                           \
     X(ENROLLED, enrolled, 44, S)                                                                   \
+    X(LOG_ASK, log_ask, 48, S)                                                                     \
+    X(LOG_CREDIT, log_credit, 49, S)                                                               \
+    X(LOG_STOP, log_stop, 50, S)                                                                   \
     X(RESTART, restart, 45, S)                                                                     \
     X(STATUS, status, 64, Q)                                                                       \
     X(STATUS_JOB, status_job, 65, S)                                                               \
@@ -70,6 +75,8 @@
     X(AGENTS, agents, 91, O)                                                                       \
     X(AGENT_ROW, agent_row, 92, S)                                                                 \
     X(REVOKE_AGENT, revoke_agent, 93, O)                                                           \
+    X(LOGS, logs, 100, Q)                                                                          \
+    X(LOG_LINES, log_lines, 101, S)                                                                \
     X(GAUGES, gauges, 106, Q)                                                                      \
     X(GAUGE, gauge, 107, S)
 
@@ -203,6 +210,13 @@ enum tfe_probe_result { TFE_PROBE_RESULTS(TFE_ENUMERATOR) };
     X(ENDING_START_FAILED, 4, "start_failed")         /* aborted before its cluster was whole */
 
 enum tfe_ending { TFE_ENDINGS(TFE_ENUMERATOR) };
+
+/* Of a trainer. */
+#define TFE_STREAMS(X)                                                                             \
+    X(STREAM_STDOUT, 1, "stdout")                                                                  \
+    X(STREAM_STDERR, 2, "stderr")
+
+enum tfe_stream { TFE_STREAMS(TFE_ENUMERATOR) };
 
 /* In all structs below: strings are NUL-terminated and borrowed for the duration of the call they
  * are passed to; NULL where a string is optional and absent. Epochs start at 1; 0 means none. */
@@ -731,6 +745,72 @@ struct msg_audit_row {
     const char *hash;   /* of this row and all before it (common/net/audit_chain.h) */
 };
 
+/* Asks for what a job's trainers have printed. Answered by LOG_LINES …, and STATUS_END where it
+ * does not follow. */
+struct msg_logs {
+    const char *job;
+    bool has_rank;
+    uint32_t rank;         /* else of all */
+    const char *node;      /* as in DRAIN; NULL: of all */
+    uint64_t epoch;        /* 0: what is at hand, the newest in any case */
+    bool follow;           /* … and what they print from now on */
+    uint32_t lines;        /* the last so many of each rank's streams; MSG_UNSET: all there are */
+    struct tfe_wall since; /* only what was read later; ms 0: all */
+};
+
+/* Whole lines of one stream, which were read at one time. */
+struct msg_log_lines {
+    const char *node; /* id */
+    const char *name; /* label */
+    uint64_t epoch;
+    uint32_t rank;
+    enum tfe_stream stream;
+    struct tfe_wall at; /* by its machine's clock; ms 0: not known */
+    const char *text;   /* '\n' between lines; at most MSG_LOG_TEXT_MAX */
+    uint64_t lost;      /* so many are missing before these */
+    bool tail;          /* the server's own: the end of a trainer whose machine is gone */
+    bool silent;        /* nothing but that this node does not answer */
+};
+
+/* The same of one agent's trainers, which answers by LOG_CHUNKs, and by LOG_DONE where it does not
+ * follow. */
+struct msg_log_ask {
+    uint64_t ask;
+    bool has_rank;
+    uint32_t rank;
+    uint64_t epoch;
+    bool follow;
+    uint32_t lines;
+    struct tfe_wall since;
+    uint32_t window; /* it may say chunks of so many bytes, each MSG_LOG_COST and its text … */
+};
+
+/* … and so many more. */
+struct msg_log_credit {
+    uint64_t ask;
+    uint32_t bytes;
+};
+
+/* Nobody listens any more. */
+struct msg_log_stop {
+    uint64_t ask;
+};
+
+struct msg_log_chunk {
+    uint64_t ask;
+    uint64_t epoch;
+    uint32_t rank;
+    enum tfe_stream stream;
+    struct tfe_wall at;
+    const char *text;
+    uint64_t lost;
+    uint64_t behind; /* without text, as trainers end: so many lines still wait for credit */
+};
+
+struct msg_log_done {
+    uint64_t ask;
+};
+
 /* One message. */
 struct tfe_msg {
     enum tfe_msg_type type;
@@ -754,5 +834,6 @@ const char *msg_probe_kind_name(enum tfe_probe_kind kind);
 const char *msg_probe_result_name(enum tfe_probe_result result);
 const char *msg_ending_name(enum tfe_ending ending);
 const char *msg_rotation_name(enum tfe_rotation step);
+const char *msg_stream_name(enum tfe_stream stream);
 
 #endif

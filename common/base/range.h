@@ -21,6 +21,11 @@
 #define MSG_AUDIT_ABOUT_MAX 256u /* bytes of what an order is about, with the NUL */
 #define MSG_PIDS_MAX 64u         /* process ids in one PROCESSES, per kind */
 #define MSG_DURATION_MAX_MS (30u * 24u * 3600u * 1000u) /* any duration on the wire: 30 days */
+/* What trainers print, on its way to who asks for it: the bytes of one message's lines, what such a
+ * message counts besides them, and what an agent may say of it unasked. */
+#define MSG_LOG_TEXT_MAX 4096u
+#define MSG_LOG_COST 64u
+#define MSG_LOG_WINDOW_MAX 1048576u
 /* Epochs and the numbers of SAVEs count up for ever. They are 53 bits, so that JSON readers keep
  * them whole. A node's word raises them to half of that at most: a liar cannot exhaust them, nor
  * make the honest reports that follow look absurd. */

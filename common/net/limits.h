@@ -49,6 +49,25 @@
 #define LIMIT_MESSAGE_MS 50
 #define LIMIT_MESSAGE_BURST 200
 
+/* Who reads trainers' output through the server, at a time: each holds some 200 KB of it at most.
+ */
+#define LIMIT_LOG_ASKS 32
+
+/* Nodes of whose trainers one of them reads: more lines than that nobody reads, nor are they there
+ * at once. */
+#define LIMIT_LOG_NODES 64
+
+/* Of one reader, on the way from all of its nodes together, and from one of them at least: two
+ * messages. */
+#define LIMIT_LOG_WINDOW (128 * 1024)
+#define LIMIT_LOG_WINDOW_LEAST (8 * 1024)
+
+/* A node that says nothing for so long though it may is no longer waited for. */
+#define LIMIT_LOG_SILENCE_MS 5000
+
+/* Ends of trainers that failed, whose last lines are kept for when their machine is gone. */
+#define LIMIT_LOG_TAILS 128
+
 /* Bytes queued for a peer that does not read: some 2,000 renewal answers, or a few chunks of a
  * table. What is longer (tables, the answers to tfe-ctl) is produced as it is read. */
 #define LIMIT_QUEUE_BYTES (256 * 1024)

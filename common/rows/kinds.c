@@ -315,6 +315,34 @@ const struct row_kind kind_audit_row = {.name = "audit",
                                         .size = sizeof(struct msg_audit_row),
                                         .given = sizeof(struct msg_audit_row)};
 
+/* --- what trainers print --- */
+
+#define LINES(name) offsetof(struct msg_log_lines, name)
+
+static const char *stream_word(const void *row, char *room)
+{
+    return msg_stream_name(((const struct msg_log_lines *)row)->stream);
+}
+
+static const struct row_field log_lines_fields[] = {
+    {.key = "node", .type = ROW_TEXT, .offset = LINES(node)},
+    {.key = "name", .type = ROW_TEXT, .offset = LINES(name)},
+    {.key = "epoch", .type = ROW_U64, .offset = LINES(epoch)},
+    {.key = "rank", .type = ROW_U32, .offset = LINES(rank)},
+    {.key = "stream", .type = ROW_WORD, .text = stream_word},
+    {.key = "at_ms", .type = ROW_MOMENT, .offset = LINES(at)},
+    {.key = "text", .type = ROW_TEXT, .offset = LINES(text)},
+    {.key = "lost", .type = ROW_U64, .offset = LINES(lost)},
+    {.key = "tail", .type = ROW_BOOL, .offset = LINES(tail)},
+    {.key = "silent", .type = ROW_BOOL, .offset = LINES(silent)},
+};
+
+const struct row_kind kind_log_lines = {.name = "lines",
+                                        .fields = log_lines_fields,
+                                        .n_fields = COUNT(log_lines_fields),
+                                        .size = sizeof(struct msg_log_lines),
+                                        .given = sizeof(struct msg_log_lines)};
+
 /* --- which message is which --- */
 
 const struct row_kind *kind_of(enum tfe_msg_type type)
@@ -328,6 +356,7 @@ const struct row_kind *kind_of(enum tfe_msg_type type)
         {MSG_AUDIT_ROW, &kind_audit_row}, {MSG_BAN_ROW, &kind_ban_row},
         {MSG_TOKEN_ROW, &kind_token_row}, {MSG_AGENT_ROW, &kind_agent_row},
         {MSG_HEALTH, &kind_health},       {MSG_GAUGE, &kind_gauge},
+        {MSG_LOG_LINES, &kind_log_lines},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

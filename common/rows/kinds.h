@@ -33,6 +33,7 @@ extern const struct row_kind kind_audit_row;   /* struct msg_audit_row */
 extern const struct row_kind kind_ban_row;     /* struct msg_ban_row */
 extern const struct row_kind kind_agent_row;   /* struct msg_agent_row */
 extern const struct row_kind kind_token_row;   /* struct msg_token_row */
+extern const struct row_kind kind_log_lines;   /* struct msg_log_lines */
 extern const struct row_kind kind_token;       /* struct msg_token */
 extern const struct row_kind kind_gauge;       /* struct msg_gauge */
 

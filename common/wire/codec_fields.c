@@ -504,6 +504,56 @@ FIELDS(gauge) = {
 FIELDS(token_revoke) = {FIELD(token_revoke, 1, key, KEY)};
 FIELDS(token_rotate) = {FIELD(token_rotate, 1, step, ENUM)};
 
+#define STREAM_OF(message, number) FIELD(message, number, stream, ENUM)
+#define LINES_TEXT TEXT(0, MSG_LOG_TEXT_MAX, NULL)
+#define WINDOW FROM_TO(1, MSG_LOG_WINDOW_MAX)
+#define RANK UP_TO(WORLD_MAX - 1)
+
+FIELDS(logs) = {
+    FIELD(logs, 1, job, ID),
+    FIELD(logs, 2, rank, RANK, TOLD_BY(logs, has_rank)),
+    FIELD(logs, 3, node, NODE, OR_NULL),
+    FIELD(logs, 4, epoch, EPOCH_OR_0),
+    FIELD(logs, 5, follow, FLAG),
+    FIELD(logs, 6, lines, UP_TO(UINT32_MAX - 1), OR_UNSET),
+    MOMENT(logs, 7, since),
+};
+
+FIELDS(log_lines) = {
+    FIELD(log_lines, 1, node, ID),
+    FIELD(log_lines, 2, name, LABEL),
+    FIELD(log_lines, 3, epoch, EPOCH_OR_0),
+    FIELD(log_lines, 4, rank, RANK),
+    STREAM_OF(log_lines, 5),
+    MOMENT(log_lines, 6, at),
+    FIELD(log_lines, 7, text, LINES_TEXT),
+    FIELD(log_lines, 8, lost, NUMBER),
+    FIELD(log_lines, 9, tail, FLAG),
+    FIELD(log_lines, 10, silent, FLAG),
+};
+
+FIELDS(log_ask) = {
+    FIELD(log_ask, 1, ask, NUMBER),
+    FIELD(log_ask, 2, rank, RANK, TOLD_BY(log_ask, has_rank)),
+    FIELD(log_ask, 3, epoch, EPOCH_OR_0),
+    FIELD(log_ask, 4, follow, FLAG),
+    FIELD(log_ask, 5, lines, UP_TO(UINT32_MAX - 1), OR_UNSET),
+    MOMENT(log_ask, 6, since),
+    FIELD(log_ask, 7, window, WINDOW),
+};
+
+FIELDS(log_credit) = {FIELD(log_credit, 1, ask, NUMBER), FIELD(log_credit, 2, bytes, WINDOW)};
+FIELDS(log_stop) = {FIELD(log_stop, 1, ask, NUMBER)};
+
+FIELDS(log_chunk) = {
+    FIELD(log_chunk, 1, ask, NUMBER),  FIELD(log_chunk, 2, epoch, EPOCH),
+    FIELD(log_chunk, 3, rank, RANK),   STREAM_OF(log_chunk, 4),
+    MOMENT(log_chunk, 5, at),          FIELD(log_chunk, 6, text, LINES_TEXT),
+    FIELD(log_chunk, 7, lost, NUMBER), FIELD(log_chunk, 8, behind, NUMBER),
+};
+
+FIELDS(log_done) = {FIELD(log_done, 1, ask, NUMBER)};
+
 /* --- by number -------------------------------------------------------------------------------- */
 
 const struct codec_layout *codec_layout_of(enum tfe_msg_type type)

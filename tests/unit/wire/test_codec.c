@@ -173,6 +173,21 @@ static const struct tfe_msg samples[] = {
     M(TOKEN_REVOKE, token_revoke, "a label"),
     M(TOKEN_ROTATE, token_rotate, ROTATE_RENEW),
     M(TOKEN_ROTATE, token_rotate, ROTATE_REMOVE),
+    M(LOGS, logs, long_id, true, 65536 * 64 - 1, long_label, MSG_NUMBER_MAX, true, U - 1,
+      {INT64_MAX}),
+    M(LOGS, logs, "j", false, 0, NULL, 0, false, U, {0}),
+    M(LOG_LINES, log_lines, long_id, long_label, MSG_NUMBER_MAX, 0, STREAM_STDERR, {INT64_MAX},
+      long_tail, UINT64_MAX, true, true),
+    M(LOG_LINES, log_lines, "n", "", 0, 7, STREAM_STDOUT, {0}, "", 0, false, false),
+    M(LOG_ASK, log_ask, UINT64_MAX, true, 65536 * 64 - 1, MSG_NUMBER_MAX, true, 0, {INT64_MAX},
+      MSG_LOG_WINDOW_MAX),
+    M(LOG_ASK, log_ask, 0, false, 0, 0, false, U, {0}, 1),
+    M(LOG_CREDIT, log_credit, UINT64_MAX, MSG_LOG_WINDOW_MAX),
+    M(LOG_STOP, log_stop, UINT64_MAX),
+    M(LOG_CHUNK, log_chunk, UINT64_MAX, MSG_NUMBER_MAX, 0, STREAM_STDOUT, {INT64_MAX}, long_tail,
+      UINT64_MAX, UINT64_MAX),
+    M(LOG_CHUNK, log_chunk, 0, 1, 0, STREAM_STDERR, {0}, "", 0),
+    M(LOG_DONE, log_done, 1),
 };
 
 /* --- comparing -------------------------------------------------------------------------------- */

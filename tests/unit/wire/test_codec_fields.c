@@ -27,6 +27,7 @@ VALUES(notices, TFE_NOTICES);
 VALUES(probe_kinds, TFE_PROBE_KINDS);
 VALUES(probe_results, TFE_PROBE_RESULTS);
 VALUES(rotations, TFE_ROTATIONS);
+VALUES(streams, TFE_STREAMS);
 
 static const struct {
     const ProtobufCEnumDescriptor *descriptor;
@@ -35,6 +36,7 @@ static const struct {
     size_t n;
 } enums[] = {
     {&tfe__refusal__descriptor, "REFUSAL_", refusals, COUNT(refusals)},
+    {&tfe__stream__descriptor, "STREAM_", streams, COUNT(streams)},
     {&tfe__rotation__descriptor, "ROTATION_", rotations, COUNT(rotations)},
     {&tfe__cause__descriptor, "CAUSE_", causes, COUNT(causes)},
     {&tfe__result__descriptor, "RESULT_", results, COUNT(results)},
