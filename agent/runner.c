@@ -11,6 +11,8 @@
 
 #include "agent/core/agent.h"
 #include "agent/notice/notice.h"
+#include "agent/output/kept.h"
+#include "agent/output/log_serve.h"
 #include "agent/output/log_writer.h"
 #include "agent/pending.h"
 #include "agent/reach/death_file.h"
@@ -47,6 +49,8 @@ struct runner {
     struct trainers *trainers;
     struct scripts *scripts;
     struct log_writer *logs;
+    struct kept kept;
+    struct log_serve *serve;
     struct output_show show;
     struct responder *responder;
     struct prober *prober;
@@ -325,6 +329,9 @@ static void step(struct runner *r, const struct agent_event *event)
 {
     hear(r, event);
     tell_scripts(r, event);
+    if (event->type == AGENT_TRAINER_EXITED || event->type == AGENT_SWEPT) {
+        log_serve_flush(r->serve); /* before the server hears of it */
+    }
     struct agent_actions actions;
     int rc = agent_step(r->core, event, &actions);
     if (rc) {
@@ -443,15 +450,20 @@ static int make_logs(struct runner *r, struct tfe_why *why)
         memset(r->show.tee, 3, sizeof(r->show.tee)); /* what is not shown would be nowhere */
         return 0;
     }
-    return log_writer_new(&s->logs, &r->logs, why);
+    struct log_wish wish = s->logs;
+    wish.base = r->base;
+    return log_writer_new(&wish, &r->logs, why);
+}
+
+static void send_logs(void *ctx, const struct tfe_msg *msg)
+{
+    uplink_send(ctx, msg);
 }
 
 /* TFE_EINVAL, TFE_ENOMEM: the core cannot be made. */
 static int make_parts(struct runner *r)
 {
     const struct agent_settings *s = r->wish->settings;
-    r->base = event_base_new();
-    part_must(r->base);
     r->timer = evtimer_new(r->base, on_timer, r);
     r->import_timer = evtimer_new(r->base, on_import_timer, r);
     part_must(r->timer && r->import_timer);
@@ -476,6 +488,7 @@ static int make_parts(struct runner *r)
         .nproc = r->config.spec.nproc,
         .show = &r->show,
         .logs = r->logs,
+        .kept = &r->kept,
         .socket = scripts_socket(r->scripts),
         .preempt_file = scripts_preempt_file(r->scripts),
         .tmp_dir = scripts_tmp_dir(r->scripts),
@@ -490,6 +503,14 @@ static int make_parts(struct runner *r)
                            : s->state_dir                 ? s->state_dir
                                                           : "",
                            s->address_host, on_event, r);
+    r->serve = log_serve_new(&(struct log_serve_wish){.base = r->base,
+                                                      .kept = &r->kept,
+                                                      .logs = r->logs,
+                                                      .job = &r->config.job,
+                                                      .has_room = uplink_has_room,
+                                                      .send = send_logs,
+                                                      .ctx = r->uplink});
+    uplink_serve(r->uplink, r->serve);
     const struct notice_wish notice = {
         .choice = &s->notice,
         .pace = &notice_pace_default,
@@ -506,11 +527,16 @@ static void free_parts(struct runner *r)
 {
     standalone_unwatch(r->wish->standalone);
     notices_free(r->notices);
+    if (r->uplink) {
+        uplink_serve(r->uplink, NULL);
+    }
+    log_serve_free(r->serve);
     uplink_free(r->uplink);
     responder_free(r->responder);
     prober_free(r->prober);
     trainers_free(r->trainers);
     log_writer_free(r->logs, LOGS_END_MS);
+    kept_done(&r->kept);
     scripts_free(r->scripts);
     agent_free(r->core);
     event_drop(&r->timer);
@@ -527,6 +553,9 @@ int runner_run(const struct runner_wish *wish)
     struct runner r = {.wish = wish, .exit_code = AGENT_EXIT_FAILED};
     make_config(&r);
     struct tfe_why why = {.text = ""};
+    kept_init(&r.kept, KEPT_BYTES_MAX);
+    r.base = event_base_new();
+    part_must(r.base);
     int rc = make_logs(&r, &why);
     rc = rc ? rc : make_parts(&r);
     if (rc) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/output/log_serve.h"
 #include "agent/reach/own_address.h"
 #include "agent/reach/prober.h"
 #include "common/net/channel.h"
@@ -28,8 +29,9 @@ struct uplink {
     bool is_loopback;
     struct enrolment *enrolment;
     struct hello_facts facts;
-    struct event *hung_up; /* tells the core in the next turn of the loop … */
-    const char *why;       /* … this */
+    struct event *hung_up;   /* tells the core in the next turn of the loop … */
+    const char *why;         /* … this */
+    struct log_serve *serve; /* NULL: nobody is shown what trainers print */
 };
 
 static void tell(struct uplink *u, struct agent_event event)
@@ -56,17 +58,30 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
 {
     struct uplink *u = ctx;
+    bool is_of_logs =
+        msg->type == MSG_LOG_ASK || msg->type == MSG_LOG_CREDIT || msg->type == MSG_LOG_STOP;
     if (msg->type == MSG_ENROLLED) {
         enrolment_take(u->enrolment, &msg->u.enrolled);
-    } else {
+    } else if (is_of_logs && u->serve) {
+        log_serve_take(u->serve, msg);
+    } else if (!is_of_logs) {
         tell(u, (struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
+    }
+}
+
+/* Whoever asked through it asks again. */
+static void forget_channel(struct uplink *u)
+{
+    u->channel = NULL;
+    if (u->serve) {
+        log_serve_forget(u->serve);
     }
 }
 
 static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const char *detail)
 {
     struct uplink *u = ctx;
-    u->channel = NULL;
+    forget_channel(u);
     if (end == CHANNEL_UNAUTHORISED && enrolment_is_refused(u->enrolment)) {
         uplink_connect(u);
         return;
@@ -80,10 +95,17 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {link, detail}});
 }
 
+static void on_drained(void *ctx, struct channel *ch)
+{
+    struct uplink *u = ctx;
+    log_serve_go_on(u->serve);
+}
+
 static const struct channel_ops ops = {
     .established = on_established,
     .message = on_message,
     .closed = on_closed,
+    .drained = on_drained,
 };
 
 static void on_hung_up(evutil_socket_t fd, short what, void *ctx)
@@ -133,7 +155,7 @@ void uplink_free(struct uplink *u)
 static void hang_up(struct uplink *u, const char *why)
 {
     channel_free(u->channel);
-    u->channel = NULL;
+    forget_channel(u);
     u->why = why;
     evtimer_add(u->hung_up, &(struct timeval){0});
 }
@@ -173,4 +195,21 @@ void uplink_send(struct uplink *u, const struct tfe_msg *msg)
     if (rc) {
         hang_up(u, tfe_error_sentence(rc));
     }
+}
+
+void uplink_serve(struct uplink *u, struct log_serve *serve)
+{
+    u->serve = serve;
+}
+
+bool uplink_has_room(void *ctx)
+{
+    struct uplink *u = ctx;
+    if (u->channel && channel_queued(u->channel) < LIMIT_UNSENT_BYTES) {
+        return true;
+    }
+    if (u->channel) {
+        channel_want_drained(u->channel);
+    }
+    return false;
 }

@@ -6,6 +6,7 @@
 #include "common/net/join.h"
 
 struct event_base;
+struct log_serve;
 struct uplink;
 
 /* Takes an event for the core, from the loop; what it points to is borrowed for the call. */
@@ -28,5 +29,11 @@ void uplink_finish(struct uplink *u);
 void uplink_hang_up(struct uplink *u);
 /* A message that cannot be sent ends the connection. */
 void uplink_send(struct uplink *u, const struct tfe_msg *msg);
+
+/* From here on, what the server asks of trainers' output goes there; NULL: it is passed over. */
+void uplink_serve(struct uplink *u, struct log_serve *serve);
+/* Whether the connection takes more of what can wait, so that renewals do not wait behind it; else
+ * log_serve_go_on comes. ctx is a struct uplink. */
+bool uplink_has_room(void *ctx);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "agent/output/log_file.h"
 #include "agent/output/log_prune.h"
+#include "agent/output/log_read.h"
 #include "agent/output/loss.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
@@ -24,14 +25,15 @@
 #define PRUNE_STEP_MS 500
 #define PRUNE_EVERY_MS 3600000
 
-enum chunk_kind { CHUNK_OPEN, CHUNK_WRITE, CHUNK_CLOSE };
+enum chunk_kind { CHUNK_OPEN, CHUNK_WRITE, CHUNK_CLOSE, CHUNK_READ };
 
 /* An order to the thread. */
 struct chunk {
     TAILQ_ENTRY(chunk) link;
     enum chunk_kind kind;
     struct log_target *target;
-    uint64_t lost_before; /* lines that found no room before these bytes */
+    struct log_reader *reader; /* READ */
+    uint64_t lost_before;      /* lines that found no room before these bytes */
     size_t n;
     size_t cap;
     char bytes[];
@@ -51,6 +53,7 @@ struct log_writer {
     char *root;
     uint64_t max_bytes;
     uint32_t keep_ms;
+    bool reads; /* there is a loop to tell of it */
     struct worker *worker;
     /* The thread's. */
     LIST_HEAD(, log_target) targets;
@@ -64,6 +67,7 @@ struct log_writer {
     size_t queued;
     struct tfe_mono moved; /* when the thread last finished something, or had nothing to do */
     bool ending;
+    TAILQ_HEAD(, log_reader) read; /* whose step is done */
 };
 
 /* --- the thread --- */
@@ -124,6 +128,9 @@ static void carry_out(struct log_writer *w, struct chunk *chunk)
     case CHUNK_WRITE:
         write_chunk(w, chunk);
         return;
+    case CHUNK_READ:
+        log_reader_step(chunk->reader, w->root);
+        return;
     case CHUNK_CLOSE:
         if (chunk->lost_before || chunk->target->file.lost) {
             write_chunk(w, chunk); /* the last chance to say what is missing */
@@ -170,6 +177,10 @@ static void run(void *ctx)
         worker_lock(w->worker);
         w->queued -= chunk ? chunk->n : 0;
         w->moved = clock_mono();
+        if (chunk && chunk->reader) {
+            TAILQ_INSERT_TAIL(&w->read, chunk->reader, link);
+            worker_tell(w->worker);
+        }
         free(chunk);
     }
     worker_unlock(w->worker);
@@ -299,6 +310,43 @@ void log_writer_close(struct log_target *target)
     worker_unlock(w->worker);
 }
 
+/* --- reading again ------------------------------------------------------------------------------
+ */
+
+void log_writer_read(struct log_writer *w, struct log_reader *reader)
+{
+    struct chunk *chunk = w->reads ? chunk_new(CHUNK_READ, NULL, 0) : NULL;
+    if (!chunk) {
+        reader->done = true;
+        reader->n = 0;
+        return;
+    }
+    chunk->reader = reader;
+    reader->busy = true;
+    worker_lock(w->worker);
+    queue(w, chunk);
+    worker_unlock(w->worker);
+}
+
+static void on_told(void *ctx)
+{
+    struct log_writer *w = ctx;
+    struct log_reader *reader;
+    worker_lock(w->worker);
+    while ((reader = TAILQ_FIRST(&w->read))) {
+        TAILQ_REMOVE(&w->read, reader, link);
+        worker_unlock(w->worker);
+        reader->busy = false;
+        if (reader->dropped) {
+            log_reader_free(reader);
+        } else {
+            reader->on_read(reader->ctx);
+        }
+        worker_lock(w->worker);
+    }
+    worker_unlock(w->worker);
+}
+
 /* --- beginning and end --- */
 
 static int make_root(char *root, struct tfe_why *why)
@@ -320,6 +368,11 @@ static int make_root(char *root, struct tfe_why *why)
 static void destroy(void *ctx)
 {
     struct log_writer *w = ctx;
+    struct log_reader *reader;
+    while ((reader = TAILQ_FIRST(&w->read))) {
+        TAILQ_REMOVE(&w->read, reader, link);
+        log_reader_free(reader);
+    }
     free(w->root);
     free(w);
 }
@@ -334,14 +387,20 @@ int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct 
     }
     LIST_INIT(&w->targets);
     TAILQ_INIT(&w->chunks);
+    TAILQ_INIT(&w->read);
+    w->reads = wish->base != NULL;
     w->max_bytes = wish->max_bytes;
     w->keep_ms = wish->keep_ms;
     w->prune_at = wish->keep_ms ? clock_mono() : TFE_MONO_NEVER;
     w->moved = clock_mono();
     int rc = make_root(w->root, why);
     if (rc == 0) {
-        const struct worker_config config = {
-            .stack = STACK_BYTES, .work = run, .done = destroy, .ctx = w};
+        const struct worker_config config = {.stack = STACK_BYTES,
+                                             .work = run,
+                                             .base = wish->base,
+                                             .on_told = wish->base ? on_told : NULL,
+                                             .done = destroy,
+                                             .ctx = w};
         rc = worker_start(&config, &w->worker);
         if (rc) {
             rc = TFE_ENOMEM;

@@ -19,14 +19,17 @@
  */
 #define LOG_PATIENCE_MS 1000
 
+struct event_base;
+struct log_reader;
 struct log_writer;
 struct log_target;
 
 /* root is copied; durations in ms. */
 struct log_wish {
-    const char *root;   /* --log-dir */
-    uint64_t max_bytes; /* of a file; 0: any number */
-    uint32_t keep_ms;   /* older files are removed; 0: none */
+    const char *root;        /* --log-dir */
+    uint64_t max_bytes;      /* of a file; 0: any number */
+    uint32_t keep_ms;        /* older files are removed; 0: none */
+    struct event_base *base; /* for log_writer_read; NULL: that reads nothing */
 };
 
 /* Makes root and its thread. TFE_ESYS with why: root cannot be written to. TFE_ENOMEM. */
@@ -46,6 +49,10 @@ bool log_writer_has_room(const struct log_target *file);
 /* Queues bytes (copied). at_end: these are the last ones, up to a higher limit. What finds no room
  * is counted, and the file will say so. */
 void log_writer_write(struct log_target *file, const char *bytes, size_t n, bool at_end);
+
+/* Lets the reader make a step, behind all that has been queued so far; then on_read comes, from the
+ * loop. A reader that is dropped meanwhile is freed. */
+void log_writer_read(struct log_writer *w, struct log_reader *reader);
 
 /* Once all is written. NULL is allowed. */
 void log_writer_close(struct log_target *file);

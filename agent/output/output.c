@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "agent/output/kept.h"
 #include "agent/output/log_writer.h"
 #include "agent/output/output_drain.h"
 #include "agent/reach/trainer_user.h"
@@ -71,7 +72,10 @@ struct source {
     size_t at;
     size_t n;
     struct tfe_mono bar_shown;
-    struct tfe_mono taken; /* when it was last read */
+    struct tfe_mono taken;   /* when it was last read */
+    struct tfe_wall read_at; /* likewise */
+    struct kept_source of;
+    bool is_kept; /* memory waits for more of it */
 };
 
 /* The last exception that was printed. */
@@ -155,6 +159,14 @@ static void said_add(struct output *output, const char *line, size_t n)
     output->said[output->said_n++] = '\n';
 }
 
+static void keep(const struct source *source, const char *lines, size_t n)
+{
+    struct kept *kept = source->output->sink->wish.kept;
+    if (kept) {
+        kept_add(kept, &source->of, source->read_at, lines, n);
+    }
+}
+
 /* Moves the first n bytes on as a line, and drops skip more (its newline). False: no room. */
 static bool line_move(struct source *source, size_t n, size_t skip, size_t limit)
 {
@@ -169,6 +181,7 @@ static bool line_move(struct source *source, size_t n, size_t skip, size_t limit
     if (source->has_tail) {
         said_add(source->output, line, seen);
     }
+    keep(source, line, seen);
     source->at += n + skip;
     source->n -= n + skip;
     return true;
@@ -196,12 +209,26 @@ static void show_bar(struct source *source, size_t limit)
     }
 }
 
+/* Of what nobody sees here: the file has it all, and memory its whole lines. */
+static void lines_pass(struct source *source, bool at_end)
+{
+    const char *start = source->text + source->at;
+    const char *end = memrchr(start, '\n', source->n);
+    size_t n = end ? (size_t)(end - start) + 1 : 0;
+    n = at_end || (!n && source->n == LINE_BYTES_MAX) ? source->n : n;
+    if (n > 0) {
+        keep(source, start, n);
+    }
+    source->at += n;
+    source->n -= n;
+}
+
 /* Moves whole lines on, and at the end of the stream what is left too. False: no room for the next.
  */
 static bool lines_move(struct source *source, bool at_end, size_t limit)
 {
     if (!source->drain && !source->has_tail) {
-        source->n = 0; /* the file has it all */
+        lines_pass(source, at_end);
         return true;
     }
     while (source->n != 0) {
@@ -240,6 +267,7 @@ static ssize_t source_read(struct source *source, bool at_end)
     if (n > 0) {
         source->n += (size_t)n;
         source->output->bytes += (uint64_t)n;
+        source->read_at = clock_wall();
         if (source->file) {
             log_writer_write(source->file, fresh, (size_t)n, at_end);
         }
@@ -425,6 +453,12 @@ static void source_init(struct source *source, struct output *output,
     source->output = output;
     source->fd = -1;
     source->has_tail = stream == LOG_STDERR;
+    source->of = (struct kept_source){place->epoch, place->rank,
+                                      stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
+    if (sink->wish.kept) {
+        source->is_kept = true;
+        kept_open(sink->wish.kept, &source->of);
+    }
     if (sink->wish.logs) {
         struct log_place where = {.job = *sink->wish.job,
                                   .run = place->run,
@@ -495,6 +529,10 @@ void output_close(struct output *output)
         }
         log_writer_close(source->file);
         source->file = NULL;
+        if (source->is_kept) {
+            source->is_kept = false;
+            kept_close(output->sink->wish.kept);
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 #include "common/base/id.h"
 
 struct event_base;
+struct kept;
 struct log_writer;
 struct output;      /* both streams of one trainer */
 struct output_sink; /* the agent's stdout and stderr, and its log files */
@@ -24,6 +25,7 @@ struct output_wish {
     const struct output_show *show;
     struct log_writer *logs;  /* NULL: there are no log files */
     const struct tfe_id *job; /* with logs */
+    struct kept *kept;        /* the last of all that is printed; NULL: nowhere */
     uint32_t patience_ms;     /* with a stream that takes nothing; 0: as below */
 };
 

@@ -486,6 +486,7 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
                                                     .nproc = wish->nproc,
                                                     .show = wish->show,
                                                     .logs = wish->logs,
+                                                    .kept = wish->kept,
                                                     .job = wish->job});
     t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
     t->standbys = standbys_new(&(struct standbys_wish){.base = wish->base,

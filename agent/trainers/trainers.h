@@ -14,6 +14,7 @@
 #include "agent/trainers/watch.h"
 
 struct event_base;
+struct kept;
 struct log_writer;
 struct output_show;
 struct trainers;
@@ -33,6 +34,7 @@ struct trainers_wish {
     uint32_t nproc;
     const struct output_show *show; /* which of their output comes out here */
     struct log_writer *logs;        /* NULL: there are no log files */
+    struct kept *kept;              /* of what they print */
     const char *socket;             /* of the channel to scripts, for them; NULL: there is none */
     const char *preempt_file;       /* likewise */
     const char *tmp_dir;            /* likewise */

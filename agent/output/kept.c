@@ -1,0 +1,128 @@
+/* agent/output/kept.c: the last of what this node's trainers have printed, in memory. */
+#include "agent/output/kept.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/utf8.h"
+
+/* Of a trainer that says so much that its next line comes in the same moment. */
+#define PIECE_MAX (MSG_LOG_TEXT_MAX + 1)
+
+void kept_init(struct kept *k, size_t max)
+{
+    *k = (struct kept){.max = max};
+    TAILQ_INIT(&k->pieces);
+}
+
+static size_t weight(const struct kept_piece *piece)
+{
+    return sizeof(*piece) + piece->cap;
+}
+
+static void drop(struct kept *k)
+{
+    struct kept_piece *piece = TAILQ_FIRST(&k->pieces);
+    if (k->on_drop) {
+        k->on_drop(k->ctx, piece);
+    }
+    k->dropped = piece->of.epoch > k->dropped ? piece->of.epoch : k->dropped;
+    k->used -= weight(piece);
+    TAILQ_REMOVE(&k->pieces, piece, link);
+    free(piece);
+}
+
+void kept_done(struct kept *k)
+{
+    k->on_drop = NULL;
+    while (!TAILQ_EMPTY(&k->pieces)) {
+        drop(k);
+    }
+}
+
+void kept_open(struct kept *k, const struct kept_source *of)
+{
+    k->open++;
+    k->first = k->first ? k->first : of->epoch;
+    k->newest = of->epoch > k->newest ? of->epoch : k->newest;
+}
+
+void kept_close(struct kept *k)
+{
+    k->open--;
+}
+
+static bool is_of(const struct kept_piece *piece, const struct kept_source *of, struct tfe_wall at)
+{
+    return piece->of.epoch == of->epoch && piece->of.rank == of->rank &&
+           piece->of.stream == of->stream && piece->at.ms == at.ms;
+}
+
+/* A piece with room for n bytes: the last one, or a new one. Who prints now and then gets pieces of
+ * its lines' size. NULL: no memory. */
+static struct kept_piece *piece_for(struct kept *k, const struct kept_source *of,
+                                    struct tfe_wall at, size_t n)
+{
+    struct kept_piece *last = TAILQ_LAST(&k->pieces, kept_pieces);
+    bool is_same = last && is_of(last, of, at);
+    if (is_same && !k->sealed && last->cap - last->n >= n) {
+        return last;
+    }
+    size_t cap = is_same ? PIECE_MAX : n;
+    struct kept_piece *piece = malloc(sizeof(*piece) + cap);
+    if (!piece) {
+        return NULL;
+    }
+    *piece = (struct kept_piece){.of = *of, .at = at, .cap = cap};
+    while (!TAILQ_EMPTY(&k->pieces) && k->used + weight(piece) > k->max) {
+        drop(k);
+    }
+    k->used += weight(piece);
+    k->sealed = false;
+    TAILQ_INSERT_TAIL(&k->pieces, piece, link);
+    if (k->on_more) {
+        k->on_more(k->ctx, piece);
+    }
+    return piece;
+}
+
+static uint32_t count_lines(const char *bytes, size_t n)
+{
+    uint32_t lines = 0;
+    for (const char *at = bytes; (at = memchr(at, '\n', n - (size_t)(at - bytes))); at++) {
+        lines++;
+    }
+    return lines;
+}
+
+/* How many bytes go into one piece: whole lines if there are any. */
+static size_t portion(const char *bytes, size_t n)
+{
+    if (n < PIECE_MAX || (n == PIECE_MAX && bytes[n - 1] == '\n')) {
+        return n;
+    }
+    const char *end = memrchr(bytes, '\n', PIECE_MAX);
+    return end ? (size_t)(end - bytes) + 1 : utf8_cut(bytes, PIECE_MAX - 1);
+}
+
+void kept_add(struct kept *k, const struct kept_source *of, struct tfe_wall at, const char *bytes,
+              size_t n)
+{
+    do {
+        size_t part = portion(bytes, n);
+        bool is_ended = part > 0 && bytes[part - 1] == '\n';
+        struct kept_piece *piece = piece_for(k, of, at, part + !is_ended);
+        if (!piece) {
+            return;
+        }
+        memcpy(piece->bytes + piece->n, bytes, part);
+        piece->n += part;
+        piece->lines += count_lines(bytes, part);
+        if (!is_ended) {
+            piece->bytes[piece->n++] = '\n';
+            piece->lines++;
+        }
+        bytes += part;
+        n -= part;
+    } while (n > 0);
+}

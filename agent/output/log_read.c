@@ -1,0 +1,248 @@
+/* agent/output/log_read.c: log files read again. */
+#include "agent/output/log_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/reach/entries.h"
+#include "common/net/fd.h"
+#include "common/net/options.h"
+
+/* Files of an epoch that are looked at: two for each trainer, their older halves, and what an agent
+ * before this one has left. */
+#define FILES_MAX 1024
+
+/* How far back lines are counted. */
+#define TAIL_REACH ((off_t)16 * 1024 * 1024)
+
+struct log_found {
+    uint32_t rank;
+    uint32_t again; /* of "rank-R-AGAIN" */
+    enum tfe_stream stream;
+    bool is_old;
+    char name[LOG_NAME_MAX + sizeof(LOG_OLD)];
+    off_t from, to;
+};
+
+struct log_reader *log_reader_new(void)
+{
+    struct log_reader *reader = calloc(1, sizeof(*reader));
+    if (reader && !(reader->bytes = malloc(LOG_READ_BYTES))) {
+        free(reader);
+        return NULL;
+    }
+    if (reader) {
+        reader->folder = -1;
+    }
+    return reader;
+}
+
+void log_reader_free(struct log_reader *reader)
+{
+    if (reader) {
+        fd_drop(&reader->folder);
+        free(reader->files);
+        free(reader->bytes);
+        free(reader);
+    }
+}
+
+/* --- which files ------------------------------------------------------------------------------ */
+
+static bool skip_word(const char **at, const char *word)
+{
+    size_t n = strlen(word);
+    bool is_there = strncmp(*at, word, n) == 0;
+    *at += is_there ? n : 0;
+    return is_there;
+}
+
+/* A name that log_file.c makes. */
+static bool parse(const char *name, struct log_found *ret)
+{
+    uint64_t rank;
+    uint64_t again = 1;
+    const char *at = name;
+    *ret = (struct log_found){.stream = STREAM_STDOUT};
+    if (strlen(name) >= sizeof(ret->name) || !skip_word(&at, "rank-") ||
+        !options_digits(&at, UINT32_MAX, &rank) ||
+        (skip_word(&at, "-") && !options_digits(&at, UINT32_MAX, &again))) {
+        return false;
+    }
+    if (skip_word(&at, ".stderr")) {
+        ret->stream = STREAM_STDERR;
+    } else if (!skip_word(&at, ".stdout")) {
+        return false;
+    }
+    ret->is_old = skip_word(&at, LOG_OLD);
+    ret->rank = (uint32_t)rank;
+    ret->again = (uint32_t)again;
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", name);
+    return *at == '\0';
+}
+
+static int compare(const void *va, const void *vb)
+{
+    const struct log_found *a = va;
+    const struct log_found *b = vb;
+    if (a->rank != b->rank) {
+        return a->rank < b->rank ? -1 : 1;
+    }
+    if (a->stream != b->stream) {
+        return a->stream < b->stream ? -1 : 1;
+    }
+    if (a->again != b->again) {
+        return a->again < b->again ? -1 : 1;
+    }
+    return (int)b->is_old - (int)a->is_old;
+}
+
+/* The folder of this epoch: of the newest run that has it. */
+static int open_folder(const struct log_reader *reader, const char *root)
+{
+    char path[LOG_FOLDER_MAX];
+    int folder = -1;
+    uint64_t newest = 0;
+    int above = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *runs = above >= 0 ? entries_open(above, reader->job.text) : NULL;
+    for (const struct dirent *entry; runs && (entry = readdir(runs));) {
+        const char *at = entry->d_name;
+        uint64_t run;
+        if (!skip_word(&at, "run-") || !options_digits(&at, UINT32_MAX, &run) || *at != '\0' ||
+            run < newest) {
+            continue;
+        }
+        (void)snprintf(path, sizeof(path), "run-%" PRIu64 "/epoch-%" PRIu64, run, reader->epoch);
+        int found = openat(dirfd(runs), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (found >= 0) {
+            fd_drop(&folder);
+            folder = found;
+            newest = run;
+        }
+    }
+    if (runs) {
+        (void)closedir(runs);
+    }
+    fd_drop(&above);
+    return folder;
+}
+
+static int open_file(const struct log_reader *reader, const struct log_found *file)
+{
+    struct stat st;
+    int fd = openat(reader->folder, file->name,
+                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        fd_drop(&fd);
+    }
+    return fd;
+}
+
+/* Where the last `lines` of it begin, which counts them down; nothing above TAIL_REACH is read. */
+static off_t tail_of(int fd, off_t end, uint32_t *lines, char *room)
+{
+    off_t at = end;
+    off_t least = end > TAIL_REACH ? end - TAIL_REACH : 0;
+    bool is_last = true; /* the newline that ends the last line ends no line before it */
+    while (at > least && *lines > 0) {
+        size_t n = at - least > (off_t)LOG_READ_BYTES ? LOG_READ_BYTES : (size_t)(at - least);
+        ssize_t got = pread(fd, room, n, at - (off_t)n);
+        if (got != (ssize_t)n) {
+            return at;
+        }
+        for (size_t i = n; i > 0; i--) {
+            if (room[i - 1] == '\n' && !is_last && --*lines == 0) {
+                return at - (off_t)(n - i);
+            }
+            is_last = false;
+        }
+        at -= (off_t)n;
+    }
+    if (*lines > 0 && end > 0) {
+        --*lines; /* the first line has no newline before it */
+    }
+    return at;
+}
+
+static void measure(struct log_reader *reader)
+{
+    uint32_t left = reader->lines;
+    for (size_t i = reader->n_files; i-- > 0;) {
+        struct log_found *file = &reader->files[i];
+        struct stat st;
+        bool is_next = i + 1 == reader->n_files || file[1].rank != file->rank ||
+                       file[1].stream != file->stream;
+        left = is_next ? reader->lines : left;
+        int fd = open_file(reader, file);
+        if (fd >= 0 && fstat(fd, &st) == 0) {
+            file->to = st.st_size;
+            file->from =
+                reader->lines == MSG_UNSET ? 0 : tail_of(fd, st.st_size, &left, reader->bytes);
+        }
+        fd_drop(&fd);
+    }
+}
+
+static void find_files(struct log_reader *reader, const char *root)
+{
+    struct log_found found;
+    reader->is_open = true;
+    reader->folder = open_folder(reader, root);
+    reader->files = calloc(FILES_MAX, sizeof(*reader->files));
+    DIR *entries = reader->folder >= 0 ? entries_open(reader->folder, ".") : NULL;
+    for (const struct dirent *entry; reader->files && entries && (entry = readdir(entries));) {
+        if (reader->n_files < FILES_MAX && parse(entry->d_name, &found) &&
+            (!reader->has_rank || found.rank == reader->rank)) {
+            reader->files[reader->n_files++] = found;
+        }
+    }
+    if (entries) {
+        (void)closedir(entries);
+    }
+    if (reader->n_files > 0) {
+        qsort(reader->files, reader->n_files, sizeof(*reader->files), compare);
+        measure(reader);
+    }
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* The bytes that are whole lines; the rest is read again, or is a line that is not over. */
+static size_t whole(const struct log_reader *reader, const struct log_found *file, size_t n)
+{
+    const char *end = memrchr(reader->bytes, '\n', n);
+    bool is_end = file->from + (off_t)n >= file->to;
+    if (is_end && !reader->is_live) {
+        return n;
+    }
+    return end ? (size_t)(end - reader->bytes) + 1 : is_end ? 0 : n;
+}
+
+void log_reader_step(struct log_reader *reader, const char *root)
+{
+    if (!reader->is_open) {
+        find_files(reader, root);
+    }
+    reader->n = 0;
+    for (; reader->at < reader->n_files && reader->n == 0; reader->at += reader->n == 0) {
+        struct log_found *file = &reader->files[reader->at];
+        off_t left = file->to - file->from;
+        size_t n = left < (off_t)LOG_READ_BYTES ? (size_t)left : LOG_READ_BYTES;
+        int fd = n > 0 ? open_file(reader, file) : -1;
+        ssize_t got = fd >= 0 ? pread(fd, reader->bytes, n, file->from) : 0;
+        fd_drop(&fd);
+        if (got > 0) {
+            reader->n = whole(reader, file, (size_t)got);
+            file->from += (off_t)reader->n;
+            reader->of = (struct kept_source){reader->epoch, file->rank, file->stream};
+        }
+    }
+    reader->done = reader->n == 0;
+}
