@@ -44,6 +44,8 @@ static const char *job_of(const struct tfe_msg *msg)
         return msg->u.status.job;
     case MSG_EPOCHS:
         return msg->u.epochs.job;
+    case MSG_LOGS:
+        return msg->u.logs.job;
     case MSG_STOP_JOB:
         return msg->u.stop_job.job;
     case MSG_GROW:
@@ -164,6 +166,12 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
         session_enrol(s, &msg->u.enrol);
         return;
     }
+    if (msg->type == MSG_LOG_CHUNK || msg->type == MSG_LOG_DONE) {
+        return; /* of one who has left: log_relay_take has not taken it */
+    }
+    if (msg->type == MSG_EXITED) {
+        log_relay_exited(s->all->logs, s->number, &msg->u.exited);
+    }
     if (refused_for_address(s, msg) || (msg->type == MSG_JOIN && is_turned_away(s, &msg->u.join))) {
         return;
     }
@@ -241,6 +249,10 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     s->busy = true;
     const char *fault = principal_fault(s->by, msg->type, job_of(msg));
     all->gauges->renewals += msg->type == MSG_RENEW;
+    if (!fault && log_relay_take(s->all->logs, s->number, msg)) {
+        s->busy = false; /* asked for, and no more than that: it counts to no rate */
+        return;
+    }
     if (msg->type != MSG_RENEW &&
         !rate_pass(&s->said, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "too many messages a second");

@@ -23,6 +23,7 @@
 #include "server/bans.h"
 #include "server/half_open.h"
 #include "server/keys.h"
+#include "server/log_relay.h"
 #include "server/peer.h"
 #include "server/sessions.h"
 #include "server/table_stream.h"
@@ -71,6 +72,7 @@ struct sessions {
     const struct addresses *allowed;
     struct keys *keys;
     struct bans *bans;
+    struct log_relay *logs;
     struct event judging;      /* when a key ends, or has ended */
     struct tfe_wall judged_by; /* ms 0: no key that ends is in use */
     const struct session_ops *ops;

@@ -73,6 +73,7 @@ static void session_leave(struct session *s)
     s->asks = false;
     s->phase = SESSION_LEAVING;
     answer_done(&s->answer);
+    log_relay_left(all->logs, s->number);
     if (s->order) {
         session_ordered(s, NULL);
     }

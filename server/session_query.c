@@ -166,6 +166,8 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
     switch ((int)msg->type) {
     case MSG_STATUS:
         return rows_status(all->writer, all->rdzv, s->by, &msg->u.status, ret);
+    case MSG_LOGS:
+        return rows_logs(all->logs, s->by, &msg->u.logs, ret);
     case MSG_EPOCHS:
         return rows_ledger(all->writer, all->rdzv, msg->u.epochs.job, ret);
     case MSG_BACKUP:

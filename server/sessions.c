@@ -65,6 +65,9 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
     if (!s) {
         return;
     }
+    if (msg->type == MSG_START) {
+        log_relay_came(all->logs, session);
+    }
     if (s->table && msg->type == MSG_START) {
         table_stream_start(s->table, &msg->u.start);
         return;
@@ -77,6 +80,9 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
         rate_refund(&s->said, LIMIT_MESSAGE_MS); /* its answer */
     }
     judge_send(s, channel_send(s->channel, msg));
+    if (msg->type == MSG_WELCOME) {
+        log_relay_came(all->logs, session);
+    }
 }
 
 void sessions_send_table(struct sessions *all, uint32_t session, struct table_chunks *chunks)
@@ -165,6 +171,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->by_number = calloc(all->max, sizeof(struct session *));
     all->free_numbers = calloc(all->max, sizeof(uint32_t));
     if (!all->by_number || !all->free_numbers || !all->refusals || !all->ends || !all->enrolments ||
+        log_relay_new(all, &all->logs) != 0 ||
         event_assign(&all->empty, all->base, -1, 0, on_empty, all) != 0 ||
         half_open_new(config->half_open_per_address, &all->half_open) != 0) {
         sessions_free(all);
@@ -209,6 +216,7 @@ void sessions_free(struct sessions *all)
         s->known = false;
         session_cut(s);
     }
+    log_relay_free(all->logs);
     half_open_free(all->half_open);
     gate_done(&all->gate);
     sessions_judge_done(all);

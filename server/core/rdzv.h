@@ -274,6 +274,8 @@ struct rdzv_found {
         const char *name;
         const uint8_t *token_id; /* that it came with; NULL: not known, after a restart */
         uint32_t session;        /* UINT32_MAX: it is not connected */
+        bool has_rank;           /* it is a member */
+        uint32_t rank;           /* of its first trainer */
     } v[RDZV_FOUND_MAX];
 };
 

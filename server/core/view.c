@@ -219,6 +219,8 @@ static void add_found(struct rdzv_found *ret, const struct job *job, const struc
         ret->v[ret->n].name = node->name;
         ret->v[ret->n].token_id = node->joined_by.is_known ? node->joined_by.key_id : NULL;
         ret->v[ret->n].session = node->session.number;
+        ret->v[ret->n].has_rank = node_is_member(node);
+        ret->v[ret->n].rank = node_is_member(node) ? roster_rank(job, node->seat.index) : 0;
     }
     ret->n++;
 }
