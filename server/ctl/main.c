@@ -112,7 +112,7 @@ static bool parse(const struct option_table *table, int argc, char **argv,
     char ignored[64];
     *ret_at = argc;
     *ret_status = EXIT_SUCCESS;
-    *settings = (struct ctl_settings){.in_ms = MSG_UNSET};
+    *settings = (struct ctl_settings){.in_ms = MSG_UNSET, .rank = MSG_UNSET};
     if (options_parse(table, argc, argv, settings, &result, ret_at, ignored, sizeof(ignored),
                       &why) != 0) {
         *ret_status = usage_error(why.text);
@@ -210,6 +210,10 @@ int main(int argc, char **argv)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
     struct tfe_why why;
+    /* What an agent tells its trainers of themselves is no wish of theirs. */
+    (void)unsetenv("TFE_RANK");
+    (void)unsetenv("TFE_NODE");
+    (void)unsetenv("TFE_EPOCH");
     log_init("tfe-ctl", LOG_WARN_, LOG_LOGFMT);
     if (hidden_process(&why) != 0) {
         stdio_say("tfe-ctl", why.text);

@@ -28,6 +28,7 @@ struct attempt {
     struct event *deadline;
     struct client *client;
     struct client_ask ask;
+    const struct request_stream *stream; /* NULL: rows are listed */
     struct tfe_mono began;
     bool told; /* that it is waiting */
     int status;
@@ -56,6 +57,29 @@ static void on_waiting(void *ctx, const char *why)
         (void)fprintf(stderr, "tfe-ctl: waiting for %s: %s\n",
                       endpoint_format(name, join->host, join->port), why);
         a->told = true;
+    }
+    if (a->stream && !evtimer_pending(a->deadline, NULL)) {
+        a->began = clock_mono();
+        (void)timer_after(a->deadline, a->settings->timeout_ms);
+        a->stream->lost(a->stream->ctx);
+    }
+}
+
+/* Of a stream only the time without a connection counts. */
+static void on_connected(void *ctx)
+{
+    struct attempt *a = ctx;
+    if (a->stream) {
+        (void)evtimer_del(a->deadline);
+        a->told = false;
+    }
+}
+
+static void on_row(struct client_ask *ask, const struct tfe_msg *row)
+{
+    struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
+    if (a->status < 0 && !a->stream->row(a->stream->ctx, row)) {
+        end(a, CTL_FAILED);
     }
 }
 
@@ -103,8 +127,11 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 
 static int run_attempts(struct attempt *a)
 {
-    struct client_config config = {
-        .join = &a->settings->server, .retry_max_ms = RETRY_MS, .waiting = on_waiting, .ctx = a};
+    struct client_config config = {.join = &a->settings->server,
+                                   .retry_max_ms = RETRY_MS,
+                                   .waiting = on_waiting,
+                                   .connected = on_connected,
+                                   .ctx = a};
     config.base = a->base = event_base_new();
     if (a->base) {
         a->deadline = evtimer_new(a->base, on_deadline, a);
@@ -145,22 +172,38 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
     return EXIT_SUCCESS;
 }
 
+static int run(struct attempt *a, const struct ctl_verb *verb)
+{
+    _Static_assert(sizeof(verb->rows) <= sizeof(a->ask.rows), "all of them");
+    memcpy(a->ask.rows, verb->rows, sizeof(verb->rows));
+    a->began = clock_mono();
+    int status = run_attempts(a);
+    client_free(a->client);
+    event_drop(&a->deadline);
+    if (a->base) {
+        event_base_free(a->base);
+    }
+    return status;
+}
+
 int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
                 const struct tfe_msg *message, struct row_list *rows)
 {
     struct attempt a = {
         .settings = settings,
         .ask = {.message = message, .is_order = !verb->show, .list = *rows, .ended = on_ended},
-        .began = clock_mono(),
         .status = -1};
-    _Static_assert(sizeof(verb->rows) <= sizeof(a.ask.rows), "all of them");
-    memcpy(a.ask.rows, verb->rows, sizeof(verb->rows));
-    int status = run_attempts(&a);
-    client_free(a.client);
-    event_drop(&a.deadline);
-    if (a.base) {
-        event_base_free(a.base);
-    }
+    int status = run(&a, verb);
     *rows = a.ask.list;
     return status;
+}
+
+int request_stream(const struct ctl_settings *settings, const struct ctl_verb *verb,
+                   const struct tfe_msg *message, const struct request_stream *stream)
+{
+    struct attempt a = {.settings = settings,
+                        .stream = stream,
+                        .ask = {.message = message, .row = on_row, .ended = on_ended},
+                        .status = -1};
+    return run(&a, verb);
 }

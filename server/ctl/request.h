@@ -15,4 +15,18 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
 int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
                 const struct tfe_msg *message, struct row_list *rows);
 
+struct request_stream {
+    /* Takes a row, which lives until it returns. False: no more, the program fails. */
+    bool (*row)(void *ctx, const struct tfe_msg *row);
+    /* The connection has ended in the middle; the message, which may be changed now, is said again
+     * once there is another one. */
+    void (*lost)(void *ctx);
+    void *ctx;
+};
+
+/* As request_run, but each row is handed on as it comes, and --timeout counts only while there is
+ * no connection: an answer may go on for ever. */
+int request_stream(const struct ctl_settings *settings, const struct ctl_verb *verb,
+                   const struct tfe_msg *message, const struct request_stream *stream);
+
 #endif

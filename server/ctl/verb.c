@@ -188,7 +188,8 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
         status = find_job(settings, &only, &operand);
     }
     if (status == EXIT_SUCCESS) {
-        status = ask_and_show(verb, settings, operand);
+        status =
+            verb->run ? verb->run(verb, settings, operand) : ask_and_show(verb, settings, operand);
     }
     join_done(&settings->server);
     return status;

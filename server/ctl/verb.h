@@ -31,6 +31,13 @@ struct ctl_settings {
     uint32_t ttl_ms;
     uint32_t uses;
     bool install, use, remove; /* token rotate */
+    /* logs */
+    uint32_t rank; /* MSG_UNSET: all */
+    const char *node;
+    uint64_t of_epoch; /* 0: what is at hand */
+    bool follow;
+    uint32_t lines; /* MSG_UNSET: all */
+    struct tfe_wall since;
     struct join_info server;
 };
 
@@ -71,6 +78,9 @@ struct ctl_verb {
      */
     enum tfe_msg_type rows[3];
     int (*show)(const struct ctl_settings *settings, const char *operand, struct row_list *rows);
+    /* … or what is done in place of asking once and showing; exit code of the program. */
+    int (*run)(const struct ctl_verb *verb, const struct ctl_settings *settings,
+               const char *operand);
 
     /* Of an order: what is said, behind "node NAME ", once the server has taken it in; and what is
      * waited for then, or NULL: as verb_run. */
@@ -81,7 +91,7 @@ struct ctl_verb {
 /* It takes an admin's token. */
 static inline bool verb_is_order(const struct ctl_verb *verb)
 {
-    return verb->is_order || !verb->show;
+    return verb->is_order || !(verb->show || verb->run);
 }
 
 #define CTL_SAYS(type, member) .says = (type), .operand_at = offsetof(struct tfe_msg, u.member)
@@ -89,6 +99,7 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
 #define CTL_VERBS(X)                                                                               \
     X(status)                                                                                      \
     X(nodes)                                                                                       \
+    X(logs)                                                                                        \
     X(epochs)                                                                                      \
     X(drain)                                                                                       \
     X(evict)                                                                                       \

@@ -1,0 +1,215 @@
+"""tfe-ctl logs: what trainers print, from anywhere: through the server, which keeps none of it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from agents import TOGETHER, fleet  # noqa: F401 (a fixture)
+from conftest import DEADLINE, wait_until
+from programs import clean_environment, program
+
+CALM = ("--ttl", "10", "--gather", "0.3")
+
+TALK = """
+import os, sys, time
+rank, epoch = os.environ["TFE_RANK"], os.environ["TFE_EPOCH"]
+for i in range(LINES):
+    print(f"{rank} says {i} in {epoch}", flush=True)
+print(f"{rank} complains", file=sys.stderr, flush=True)
+open(f"{os.environ['FOLDER']}/said.{epoch}.{rank}", "w").close()
+while not os.path.exists(f"{os.environ['FOLDER']}/end.{epoch}"):
+    time.sleep(0.02)
+THEN
+"""
+
+
+def talkers(fleet, n, *options, lines=5, then="", env=None):
+    """Agents whose trainers talk; the first epoch has all of them."""
+    script = fleet.folder / "talk.py"
+    script.write_text(TALK.replace("LINES", str(lines)).replace("THEN", then))
+    agents = [fleet.start(f"--nnodes={n}:{n}", f"--node-name=m{i}", TOGETHER, *options, command=[str(script)],
+                          env={"FOLDER": str(fleet.folder), **(env or {})}) for i in range(n)]
+    wait_until(lambda: len(list(fleet.folder.glob("said.1.*"))) == n, what="trainers that have talked")
+    return agents
+
+
+def rows(ctl, *options):
+    done = ctl("logs", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def lines(found, stream="stdout"):
+    return [line for row in found if row["stream"] == stream for line in row["text"].split("\n") if row["text"]]
+
+
+def told(found):
+    return len(lines(found)) + len(lines(found, "stderr")) + sum(row["lost"] for row in found)
+
+
+def heard(ctl, n, *options, stream="stdout"):
+    """Rows that have n lines of the stream: what a trainer has printed may be on its way to its agent still."""
+    return wait_until(lambda: (found := rows(ctl, *options)) and len(lines(found, stream)) == n and found, what=f"{n} lines")
+
+
+class Follower:
+    """tfe-ctl logs -f, read by a thread unless it is to be not read."""
+
+    def __init__(self, state_dir, *options, reads=True):
+        self.process = subprocess.Popen([program("tfe-ctl"), "--state-dir", str(state_dir), "logs", "-f", "--json", *options],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        env=clean_environment(), text=True)
+        self.rows = []
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        if reads:
+            self.thread.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.rows.append(json.loads(line))
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        if self.thread.ident:
+            self.thread.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+@pytest.fixture
+def follow(state_dir):
+    followers = []
+
+    def start(*options, **more):
+        followers.append(Follower(state_dir, *options, **more))
+        return followers[-1]
+
+    yield start
+    for follower in followers:
+        follower.end()
+
+
+def test_lines_of_all_ranks_and_streams_in_the_order_of_time(server, fleet, ctl):
+    server(*CALM)
+    talkers(fleet, 2)
+    found = heard(ctl, 10)
+    assert sorted(lines(found)) == sorted(f"{r} says {i} in 1" for r in range(2) for i in range(5))
+    assert sorted(lines(heard(ctl, 2, stream="stderr"), "stderr")) == ["0 complains", "1 complains"]
+    assert [row["at_ms"] for row in found] == sorted(row["at_ms"] for row in found)
+    assert all(abs(row["at_ms"] / 1000 - time.time()) < 3600 for row in found)
+    assert {(row["name"], row["rank"]) for row in found} in ({("m0", 0), ("m1", 1)}, {("m0", 1), ("m1", 0)})
+    assert {(row["epoch"], row["lost"], row["tail"], row["silent"]) for row in found} == {(1, 0, False, False)}
+    assert {row["rank"] for row in rows(ctl, "--rank=1")} == {1}
+    assert {row["name"] for row in rows(ctl, "--node=m0")} == {"m0"}
+    assert lines(rows(ctl, "-n", "2", "--rank=0")) == ["0 says 3 in 1", "0 says 4 in 1"]
+    assert rows(ctl, "--epoch=7") == [] == rows(ctl, "-n0")
+    shown = ctl("logs", "--rank=0").stdout.splitlines()
+    assert shown[0] == "--- epoch 1" and len(shown) == 7
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3} \[0(?: err)?\] 0 (says \d in 1|complains)", line) for line in shown[1:])
+    later = max(row["at_ms"] for row in found) // 1000 + 61
+    assert rows(ctl, "--since", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(later))) == []
+    assert len(lines(rows(ctl, "--since=1h"))) == 10
+
+
+def test_who_may_read_and_what_there_is(server, fleet, ctl, token):
+    s = server(*CALM)
+    talkers(fleet, 1)
+    assert ctl("logs", "nothing").stderr == 'tfe-ctl: there is no job "nothing" on this server\n'
+    done = ctl("logs", "--node=nobody")
+    assert done.returncode == 1 and 'no node "nobody"' in done.stderr
+    theirs = token("--role=observer", "--job=team-*")
+    done = ctl("logs", "default", "--token", theirs)
+    assert done.returncode == 77 and "not for that job" in done.stderr
+    done = ctl("logs", "default", "--token", s.token("agent"))
+    assert done.returncode == 77
+    for wrong in (["-n", "many"], ["--since=soon"], ["--epoch=0"], ["--rank=-1"]):
+        assert ctl("logs", *wrong).returncode == 2, wrong
+
+
+def test_followers_hear_the_next_epoch_and_whoever_comes_to_it(server, fleet, ctl, follow):
+    server(*CALM)
+    talkers(fleet, 1, "--max-restarts=3", then="import sys; sys.exit(3)")
+    all_ranks, second = follow(), follow("--rank=0", "--epoch=2")
+    wait_until(lambda: len(lines(all_ranks.rows)) == 5)
+    assert second.rows == []
+    (fleet.folder / "end.1").touch()
+    wait_until(lambda: len(lines(second.rows)) == 5 and len(lines(all_ranks.rows)) == 10, what="lines of the second epoch")
+    assert lines(second.rows) == [f"0 says {i} in 2" for i in range(5)]
+    assert lines(all_ranks.rows)[:5] == [f"0 says {i} in 1" for i in range(5)]
+
+
+def test_a_server_that_comes_back_is_followed_on(server, fleet, follow, state_dir):
+    s = server(*CALM)
+    talkers(fleet, 1)
+    follower = follow()
+    wait_until(lambda: len(lines(follower.rows, "stderr")) == 1 and len(lines(follower.rows)) == 5)
+    s.kill()
+    server(*CALM, port=s.port)
+    script = fleet.folder / "more"
+    (fleet.folder / "end.1").touch()
+    wait_until(lambda: fleet.agents[0].process.poll() == 0, what="the agent's end")
+    assert len(lines(follower.rows)) == 5  # nothing twice
+    assert not script.exists()
+
+
+def test_the_end_of_a_machine_that_is_gone(server, fleet, ctl, status):
+    """The tail that EXITED carried is all that the server keeps, and only of trainers that failed."""
+    server("--ttl", "3", "--gather", "0.3")
+    agents = talkers(fleet, 1, "--max-restarts=3", then="print('the very end', file=sys.stderr); sys.exit(3)")
+    (fleet.folder / "end.1").touch()
+    wait_until(lambda: (fleet.folder / "said.2.0").exists(), what="the second epoch")
+    assert not any(row["tail"] for row in rows(ctl, "default"))  # its agent has them still
+    agents[0].send(signal.SIGKILL)
+    agents[0].wait()
+    found = wait_until(lambda: [row for row in rows(ctl, "default") if row["tail"]], what="the tail")
+    assert [(row["name"], row["rank"], row["epoch"], row["stream"]) for row in found] == [("m0", 0, 1, "stderr")]
+    assert found[0]["text"].split("\n") == ["0 complains", "the very end"]
+    assert "m0 is gone; the end of its rank 0 in epoch 1" in ctl("logs", "default").stdout
+
+
+def test_files_have_what_memory_has_not(server, fleet, ctl):
+    """Memory keeps 2 MiB; here are 60,000 lines, and an epoch before."""
+    server(*CALM)
+    logs = fleet.folder / "logs"
+    talkers(fleet, 1, f"--log-dir={logs}", "--tee=0", "--max-restarts=3", lines=60000, then="import sys; sys.exit(3)")
+    wait_until(lambda: lines(rows(ctl, "-n1")) == ["0 says 59999 in 1"])
+    found = lines(rows(ctl, "-n", "all"))
+    assert found == [f"0 says {i} in 1" for i in range(60000)]
+    assert lines(rows(ctl, "-n", "50000")) == found[10000:]
+    (fleet.folder / "end.1").touch()
+    wait_until(lambda: (fleet.folder / "said.2.0").exists(), what="the second epoch")
+    wait_until(lambda: lines(rows(ctl, "-n1")) == ["0 says 59999 in 2"])
+    assert lines(rows(ctl, "--epoch=1", "-n", "3")) == found[-3:]
+    assert lines(rows(ctl, "--epoch=1", "-n", "all")) == found
+    assert lines(rows(ctl, "--epoch=1", "-n", "all"), "stderr") == ["0 complains"]
+
+
+def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follow, status, state_dir):
+    """Nobody waits for it: the trainer prints on, and renewals come."""
+    server(*CALM)
+    follower = follow(reads=False)
+    follower.end()
+    flood = fleet.folder / "flood.py"
+    flood.write_text("import os, time\n"
+                     "line = 'x' * 99\n"
+                     "while not os.path.exists(f\"{os.environ['FOLDER']}/go\"): time.sleep(0.01)\n"
+                     "for i in range(100000): print(i, line)\n"
+                     "open(f\"{os.environ['FOLDER']}/done\", 'w').close()\n"
+                     "while not os.path.exists(f\"{os.environ['FOLDER']}/end\"): time.sleep(0.02)\n"
+                     "print('over', flush=True)\n")
+    fleet.start("--nnodes=1", "--log-filter-ranks=1", command=[str(flood)], env={"FOLDER": str(fleet.folder)})
+    wait_until(lambda: [j for j in status() if j["state"] == "running"])
+    follower = follow(reads=False)
+    os.set_blocking(follower.process.stdout.fileno(), True)
+    (fleet.folder / "go").touch()
+    wait_until(lambda: (fleet.folder / "done").exists(), what="the trainer, which nobody holds")
+    follower.thread.start()
+    (fleet.folder / "end").touch()
+    wait_until(lambda: told(follower.rows) == 100001, what="every line, or how many are lost")
+    assert sum(row["lost"] for row in follower.rows) > 0
