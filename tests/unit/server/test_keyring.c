@@ -316,6 +316,64 @@ TEST_IN(keyring, keys_that_ended_are_forgotten_in_time)
     assert_int_equal(come(f, &good, today), 0);
 }
 
+/* keep_ms 0: history is kept for ever, and so are these. */
+TEST_IN(keyring, keys_that_ended_are_kept_where_all_is_kept)
+{
+    struct fixture *f = *state;
+    struct token token;
+    struct keyring *other;
+    const struct msg_token_row *row;
+    keyring_free(f->ring);
+    assert_int_equal(keyring_new(f->server, 0, &other), 0);
+    f->ring = other;
+    keyring_set_roots(f->ring, &f->roots);
+    row = make(f, "*", "expired", 60000, 0, &token);
+    struct tfe_wall end = row->expires;
+    assert_string_equal(state_at(f, (struct tfe_wall){end.ms - 1}), "good");
+    assert_string_equal(state_at(f, end), "expired"); /* good until then, and not then */
+    assert_string_equal(state_at(f, later(10000 * DAY_MS)), "expired");
+}
+
+TEST_IN(keyring, a_key_is_revoked_when_it_was_revoked_first)
+{
+    struct fixture *f = *state;
+    struct token token;
+    const struct msg_token_row *row = make(f, "*", "one", 0, 0, &token);
+    assert_int_equal(revoke(f, row->key), 0);
+    assert_int_equal(keyring_revoke(f->ring, row->key, later(5000), &row), 0);
+    assert_int_equal(row->revoked.ms, today.ms);
+}
+
+TEST_IN(keyring, rows_that_are_longer_than_any_are_refused)
+{
+    struct fixture *f = *state;
+    char longest[MSG_SCOPE_MAX + MSG_KEY_LABEL_MAX + 2];
+    struct msg_token_row row = {.key = "01000100000000000000000000000003", .used_by = ""};
+    memset(longest, 'x', sizeof(longest));
+    longest[MSG_SCOPE_MAX + 1] = '\0';
+    row.label = "";
+    row.scope = longest;
+    assert_int_equal(keyring_take(f->ring, &row), TFE_EINVAL);
+    longest[MSG_SCOPE_MAX] = '\0';
+    assert_int_equal(keyring_take(f->ring, &row), 0);
+    longest[MSG_SCOPE_MAX] = 'x';
+    longest[MSG_KEY_LABEL_MAX + 1] = '\0';
+    row.scope = "*";
+    row.label = longest;
+    assert_int_equal(keyring_take(f->ring, &row), TFE_EINVAL);
+}
+
+TEST_IN(keyring, a_node_whose_id_begins_anothers_has_not_used_that_ones_use)
+{
+    struct fixture *f = *state;
+    struct token token;
+    const struct msg_token_row *row;
+    make(f, "*", "", 0, 1, &token);
+    assert_int_equal(come(f, &token, today), 0);
+    assert_null(keyring_use(f->ring, &f->by, node_a, &row));
+    assert_non_null(keyring_use(f->ring, &f->by, "0000000000", &row));
+}
+
 TEST_IN(keyring, a_list_goes_on_behind_a_key_that_was_forgotten_meanwhile)
 {
     struct fixture *f = *state;
