@@ -160,7 +160,8 @@ def nothing_left(pids, guard):
     left = [pid for pid in pids if pid != guard and not gone_soon(pid)]
     if is_alive(guard):
         left += children(guard)
-        os.kill(guard, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # it has given its certificate, and has ended since
+            os.kill(guard, signal.SIGTERM)
     return left if gone_soon(guard) else [*left, guard]
 
 
