@@ -72,9 +72,9 @@ run_pytest() { # folder, options…
     shift
     supervised "$venv_python" -m pytest -p no:cacheprovider -ra --durations=5 "$@" "$root/tests/$folder"
 }
-# Tests with processes wait more than they work: more at a time than processors, of the heavy ones twice as many; those of
-# ctest that are long wait for grace times and disks with a tenth of a processor.
-beside=(-n $(($(nproc) + 2)) --dist worksteal)
+# Tests with processes wait three quarters of their time, so three for each processor; those of ctest that are long wait
+# for grace times and disks with a tenth of one.
+beside=(-n $(($(nproc) * 3)) --dist worksteal)
 ctests=(-j $(($(nproc) + 2)) --output-on-failure --no-tests=error)
 run_e2e() { # preset, options…
     local preset=$1
@@ -145,7 +145,7 @@ stage_bugs() {
 }
 stage_fuzz() { nested "$root/scripts/fuzz.sh" --seconds 60; }
 stage_e2e() { run_e2e default -m "not heavy"; }
-stage_e2e-heavy() { run_e2e default -m heavy -n $(($(nproc) * 2 + 1)); }
+stage_e2e-heavy() { run_e2e default -m heavy; }
 stage_e2e-asan() {
     if [ -n "$full" ]; then
         run_e2e asan
