@@ -3,6 +3,7 @@
 
 #include "common/net/clock.h"
 #include "common/net/log.h"
+#include "server/event_words.h"
 #include "server/gauges.h"
 #include "server/table_stream.h"
 
@@ -47,6 +48,9 @@ static void note(struct outlets *to, const struct rdzv_ledger *ledger)
     }
     if (to->gauges) {
         gauges_note_epoch(to->gauges, ledger->job, &row);
+    }
+    if (to->events) {
+        event_of_ledger(to->events, ledger->job, &row);
     }
     if (writer_note(to->writer, ledger->job, &row) != 0) {
         log_warn("ledger_row_lost", LOG_S("job", ledger->job), LOG_U("epoch", row.epoch));

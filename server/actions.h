@@ -4,6 +4,7 @@
 
 #include "common/base/id.h"
 #include "server/core/rdzv.h"
+#include "server/events.h"
 #include "server/sessions.h"
 #include "server/store/writer.h"
 
@@ -24,6 +25,7 @@ struct outlets {
         void *ctx;
     } listeners[LISTENERS_MAX]; /* to traces, each after those that asked earlier */
     struct gauges *gauges;      /* NULL: nothing is counted */
+    struct events *events;      /* hears of the ledger; NULL: nobody does */
     const char *exit;           /* the sentence of an EXIT; NULL: there was none */
     /* Records that found no memory on their way to the writer, to be told to the core as not
      * written. A step asks for RDZV_PERSIST_MAX at most, and each that is answered makes

@@ -15,6 +15,7 @@
 #include "common/net/heap.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
+#include "server/event_words.h"
 #include "server/gauges.h"
 
 /* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
@@ -195,6 +196,10 @@ static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
 
 static void on_condition(void *ctx, int rc, const char *why)
 {
+    const struct driver *driver = ctx;
+    if (driver->to.events) {
+        event_of_store(driver->to.events, rc, why);
+    }
     if (rc == 0) {
         log_info("store_writes_again");
     } else {
@@ -325,6 +330,11 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
 void driver_set_sessions(struct driver *driver, struct sessions *sessions)
 {
     driver->to.sessions = sessions;
+}
+
+void driver_set_events(struct driver *driver, struct events *events)
+{
+    driver->to.events = events;
 }
 
 void driver_listen(struct driver *driver, trace_fn fn, void *ctx)

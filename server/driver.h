@@ -38,6 +38,11 @@ bool driver_free(struct driver *driver, uint32_t wait_ms);
 /* Where actions go. Before the first event. */
 void driver_set_sessions(struct driver *driver, struct sessions *sessions);
 
+/* Hear of the ledger, and of the store; they outlive the driver's last step. Before the first
+ * event.
+ */
+void driver_set_events(struct driver *driver, struct events *events);
+
 /* Who hears of the core's traces, besides those that asked earlier. Before the first event. */
 void driver_listen(struct driver *driver, trace_fn fn, void *ctx);
 

@@ -19,9 +19,11 @@
 #include "server/advertise.h"
 #include "server/bans.h"
 #include "server/driver.h"
+#include "server/event_words.h"
 #include "server/gauges.h"
 #include "server/keys.h"
 #include "server/process.h"
+#include "server/reports.h"
 #include "server/rights.h"
 #include "server/sandbox.h"
 #include "server/sessions.h"
@@ -53,6 +55,9 @@ struct server {
     struct event_base *base;
     struct keys *keys;
     struct bans *bans;
+    struct events *events;
+    struct series *series;
+    struct reports *reports;
     struct driver *driver;
     struct sessions *sessions;
     struct listener *listener;
@@ -239,6 +244,26 @@ static int load_bans(struct server *server, struct store *store, struct tfe_why 
     return store_read_kept(store, MSG_BAN_ROW, 0, UINT32_MAX, take_ban, server->bans, why);
 }
 
+/* What people look at, as the store remembers it. */
+static int start_seeing(struct server *server, struct store *store, struct tfe_why *why)
+{
+    const struct rdzv *core = driver_core(server->driver);
+    int rc = events_new(core, &server->events);
+    rc = rc == 0 ? series_new(server->base, core, &server->series) : rc;
+    rc = rc == 0 ? reports_new(core, server->events, server->series, &server->reports) : rc;
+    if (rc != 0) {
+        why_set(why, "no memory for what has happened");
+        return rc;
+    }
+    rc = events_load(server->events, store, why);
+    if (rc == 0) {
+        driver_listen(server->driver, event_of_trace, server->events);
+        driver_set_events(server->driver, server->events);
+        rc = series_load(server->series, store, why);
+    }
+    return rc;
+}
+
 /* The core, as the store remembers it. */
 static int start_driver(struct server *server, struct tfe_why *why)
 {
@@ -263,10 +288,16 @@ static int start_driver(struct server *server, struct tfe_why *why)
         rc = load_bans(server, store, why);
     }
     if (rc == 0) {
+        rc = start_seeing(server, store, why);
+    }
+    if (rc == 0) {
         rc = driver_set_store(server->driver, store, server->settings.keep_history_ms, why);
     }
     if (rc != 0) {
         store_close(store);
+    } else {
+        events_keep(server->events, driver_writer(server->driver));
+        series_keep(server->series, driver_writer(server->driver));
     }
     return rc;
 }
@@ -278,6 +309,9 @@ static int start_sessions(struct server *server, struct tfe_why *why)
         .hello = keys_hello(server->keys),
         .keys = server->keys,
         .bans = server->bans,
+        .events = server->events,
+        .series = server->series,
+        .reports = server->reports,
         .facts = {.version_min = PROTOCOL_VERSION,
                   .version_max = PROTOCOL_VERSION,
                   .boot_nonce = server->config.incarnation},
@@ -356,9 +390,15 @@ static void finish(struct server *server)
 {
     listener_free(server->listener);
     sessions_free(server->sessions);
+    reports_free(server->reports);
+    if (server->series) {
+        series_flush(server->series);
+    }
     if (!driver_free(server->driver, STORE_WAIT_MS)) {
         log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
     }
+    series_free(server->series);
+    events_free(server->events);
     trace_log_free(server->traces);
     quit_forget(server->quit);
     gauges_done(&server->gauges);

@@ -21,6 +21,8 @@ struct keys;
 struct principal;
 struct rdzv;
 struct rows;
+struct events;
+struct series;
 struct sessions;
 struct writer;
 
@@ -70,11 +72,19 @@ static inline bool rows_is_end(enum tfe_msg_type type)
 }
 
 /* What is not well with the server (HEALTH), then all jobs and their nodes, or one (asks->job), or
- * jobs alone: STATUS_JOB, its STATUS_NODEs, …, STATUS_END, or REFUSED. Pulled in several turns of
- * the loop it is no snapshot: a node that joins meanwhile may or may not be in it. Only jobs that
- * `by` may see. writer, core and by outlive the source. TFE_ENOMEM. */
-int rows_status(struct writer *writer, const struct rdzv *core, const struct principal *by,
+ * jobs alone: STATUS_JOB, the newest of its SERIES_ROWs, its STATUS_NODEs, …, STATUS_END, or
+ * REFUSED. Pulled in several turns of the loop it is no snapshot: a node that joins meanwhile may
+ * or may not be in it. Only jobs that `by` may see. all and by outlive the source. TFE_ENOMEM. */
+int rows_status(const struct sessions *all, const struct principal *by,
                 const struct msg_status *asks, struct rows **ret) TFE_MUST_CHECK;
+
+/* What has happened, as asked: EVENT_ROW …, STATUS_END, or REFUSED. Only what `by` may see. All
+ * outlive the source. TFE_ENOMEM. */
+int rows_events(struct writer *writer, const struct events *events, const struct principal *by,
+                const struct msg_events *asked, struct rows **ret) TFE_MUST_CHECK;
+/* Points of series: SERIES_ROW …, STATUS_END, or REFUSED. Both outlive the source. TFE_ENOMEM. */
+int rows_series(struct writer *writer, struct series *series, const struct msg_series *asked,
+                struct rows **ret) TFE_MUST_CHECK;
 
 /* The ledger of a job: EPOCH_ROW …, the job's STATUS_JOB where core knows it, STATUS_END, or
  * REFUSED. Both outlive the source. TFE_ENOMEM. */

@@ -6,6 +6,7 @@
 #include "common/net/clock.h"
 #include "server/core/rdzv.h"
 #include "server/rows.h"
+#include "server/session.h"
 #include "server/store/writer.h"
 
 /* That the server was late is of interest for so long. */
@@ -13,7 +14,7 @@
 
 struct status_rows {
     struct rows rows;
-    struct writer *writer;
+    const struct sessions *all;
     const struct rdzv *core;
     const struct principal *by;
     unsigned looked;    /* at so many of what may not be well */
@@ -23,6 +24,8 @@ struct status_rows {
     bool one; /* only this job was asked for */
     bool jobs_only;
     bool in_job;
+    bool in_series;
+    char metric[MSG_METRIC_NAME_MAX + 1]; /* the last one told; "" none yet */
     char sentence[TFE_ID_MAX + 64];
     char waits[MSG_SENTENCE_MAX]; /* of the job told last */
 };
@@ -43,7 +46,7 @@ static bool store_is_ill(struct status_rows *s, struct msg_health *ret)
 {
     const char *why = "";
     struct tfe_mono since;
-    switch (writer_health(s->writer, &why, &since)) {
+    switch (writer_health(s->all->writer, &why, &since)) {
     case WRITER_FAILS:
         (void)snprintf(s->waits, sizeof(s->waits),
                        "the database takes nothing (%s): what runs goes on, no new epoch begins "
@@ -89,7 +92,10 @@ static bool next_node(struct status_rows *s, struct msg_status_node *ret)
 {
     s->in_job = s->in_job && rdzv_view_node(s->core, s->job.text, after(&s->node), ret) == 0;
     if (s->in_job) {
+        uint32_t session = rdzv_session_of(s->core, s->job.text, ret->node);
+        const struct session *of = session < s->all->max ? s->all->by_number[session] : NULL;
         rdzv_view_node_waits(s->core, s->job.text, ret, s->waits);
+        reports_show_node(of ? of->report : NULL, ret);
     }
     return s->in_job && id_set(&s->node, ret->node) == 0;
 }
@@ -104,10 +110,23 @@ static bool next_job(struct status_rows *s, struct msg_status_job *ret)
         (void)id_set(&s->job, ret->job); /* the core's own */
     } while (principal_fault(s->by, MSG_STATUS, s->job.text));
     rdzv_view_waits(s->core, ret, s->waits);
+    reports_show_job(s->all->reports, ret);
     s->n_jobs++;
     s->in_job = !s->jobs_only;
+    s->in_series = true;
+    s->metric[0] = '\0';
     s->node.text[0] = '\0';
     return true;
+}
+
+static bool next_metric(struct status_rows *s, struct msg_series_row *ret)
+{
+    const char *after = s->metric[0] != '\0' ? s->metric : NULL;
+    s->in_series = s->in_series && series_last(s->all->series, s->job.text, after, ret);
+    if (s->in_series) {
+        (void)snprintf(s->metric, sizeof(s->metric), "%s", ret->name);
+    }
+    return s->in_series;
 }
 
 static int status_next(struct rows *rows, struct tfe_msg *ret)
@@ -115,6 +134,8 @@ static int status_next(struct rows *rows, struct tfe_msg *ret)
     struct status_rows *s = (struct status_rows *)rows;
     if (next_health(s, &ret->u.health)) {
         ret->type = MSG_HEALTH;
+    } else if (next_metric(s, &ret->u.series_row)) {
+        ret->type = MSG_SERIES_ROW;
     } else if (next_node(s, &ret->u.status_node)) {
         ret->type = MSG_STATUS_NODE;
     } else if (next_job(s, &ret->u.status_job)) {
@@ -135,7 +156,7 @@ static void status_free(struct rows *rows)
     free(rows);
 }
 
-int rows_status(struct writer *writer, const struct rdzv *core, const struct principal *by,
+int rows_status(const struct sessions *all, const struct principal *by,
                 const struct msg_status *asks, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = status_next, .free = status_free};
@@ -144,8 +165,8 @@ int rows_status(struct writer *writer, const struct rdzv *core, const struct pri
         return TFE_ENOMEM;
     }
     s->rows.ops = &ops;
-    s->writer = writer;
-    s->core = core;
+    s->all = all;
+    s->core = all->rdzv;
     s->by = by;
     s->one = asks->job != NULL;
     s->jobs_only = asks->jobs_only;

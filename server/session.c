@@ -46,6 +46,10 @@ static const char *job_of(const struct tfe_msg *msg)
         return msg->u.epochs.job;
     case MSG_LOGS:
         return msg->u.logs.job;
+    case MSG_EVENTS:
+        return msg->u.events.job;
+    case MSG_SERIES:
+        return msg->u.series.job;
     case MSG_STOP_JOB:
         return msg->u.stop_job.job;
     case MSG_GROW:
@@ -172,6 +176,10 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     if (msg->type == MSG_EXITED) {
         log_relay_exited(s->all->logs, s->number, &msg->u.exited);
     }
+    if (reports_own(msg->type) && known) {
+        reports_take(s->all->reports, s->number, &s->report, msg);
+        return;
+    }
     if (refused_for_address(s, msg) || (msg->type == MSG_JOIN && is_turned_away(s, &msg->u.join))) {
         return;
     }
@@ -180,6 +188,9 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     __builtin_prefetch(&s->all->by_number[s->number]); /* the answer will ask for it */
     int rc = s->all->ops->message(s->all->ops_ctx, s->number, s->by, msg);
     if (rc == 0) {
+        if (s->known && msg->type != MSG_RENEW) {
+            reports_take(s->all->reports, s->number, &s->report, msg);
+        }
         if (!known) {
             channel_expect(s->channel, 0); /* nothing is owed between messages */
             session_idle(s, s->phase == SESSION_LEAVING);

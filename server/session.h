@@ -25,6 +25,7 @@
 #include "server/keys.h"
 #include "server/log_relay.h"
 #include "server/peer.h"
+#include "server/reports.h"
 #include "server/sessions.h"
 #include "server/table_stream.h"
 
@@ -57,6 +58,7 @@ struct session {
     struct half_open_place place; /* until it has shown a token */
     struct answer *answer;        /* to a question, that is still being said; NULL: none */
     struct session_order *order;  /* NULL: none */
+    struct report *report;        /* what its agent has reported for people; NULL: nothing */
     TAILQ_ENTRY(session) link, idle_link;
     struct peer peer;
 };
@@ -73,6 +75,9 @@ struct sessions {
     struct keys *keys;
     struct bans *bans;
     struct log_relay *logs;
+    struct events *events;
+    struct series *series;
+    struct reports *reports;
     struct event judging;      /* when a key ends, or has ended */
     struct tfe_wall judged_by; /* ms 0: no key that ends is in use */
     const struct session_ops *ops;

@@ -6,6 +6,7 @@
 #include "common/net/clock.h"
 #include "common/net/log.h"
 #include "server/audit.h"
+#include "server/event_words.h"
 #include "server/gauges.h"
 #include "server/session.h"
 
@@ -52,11 +53,22 @@ void session_note(const struct session *s, const char *what, const char *about, 
     audit_note(s->all->writer, &who, what, about, result);
 }
 
+/* By whom: what the key is called, or its role. */
+static void tell_order(const struct session *s, const char *result)
+{
+    const char *label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "";
+    const char *role = s->by ? principal_role_name(s->by->role) : "somebody";
+    const bool names_job = s->order->type == MSG_STOP_JOB || s->order->type == MSG_GROW;
+    event_of_order(s->all->events, label[0] != '\0' ? label : role, msg_type_name(s->order->type),
+                   names_job ? s->order->about : NULL, s->order->about, result);
+}
+
 void session_ordered(void *ctx, const struct tfe_msg *last)
 {
     struct session *s = ctx;
-    session_note(s, msg_type_name(s->order->type), s->order->about,
-                 last ? audit_result(last) : "unanswered");
+    const char *result = last ? audit_result(last) : "unanswered";
+    session_note(s, msg_type_name(s->order->type), s->order->about, result);
+    tell_order(s, result);
     free(s->order);
     s->order = NULL;
 }
@@ -80,6 +92,7 @@ static void session_leave(struct session *s)
     table_stream_free(s->table);
     s->table = NULL;
     half_open_leave(all->half_open, &s->place);
+    reports_drop(all->reports, &s->report);
     session_idle(s, s->channel != NULL);
     if (s->known) {
         if (all->stopping) {

@@ -165,11 +165,15 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
     *ret = NULL;
     switch ((int)msg->type) {
     case MSG_STATUS:
-        return rows_status(all->writer, all->rdzv, s->by, &msg->u.status, ret);
+        return rows_status(all, s->by, &msg->u.status, ret);
     case MSG_LOGS:
         return rows_logs(all->logs, s->by, &msg->u.logs, ret);
     case MSG_EPOCHS:
         return rows_ledger(all->writer, all->rdzv, msg->u.epochs.job, ret);
+    case MSG_EVENTS:
+        return rows_events(all->writer, all->events, s->by, &msg->u.events, ret);
+    case MSG_SERIES:
+        return rows_series(all->writer, all->series, &msg->u.series, ret);
     case MSG_BACKUP:
         return rows_backup(all->writer, all->backup_dir, msg->u.backup.name, ret);
     case MSG_TOKEN_CREATE:

@@ -160,6 +160,9 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->allowed = config->allowed;
     all->keys = config->keys;
     all->bans = config->bans;
+    all->events = config->events;
+    all->series = config->series;
+    all->reports = config->reports;
     all->ops = config->ops;
     all->ops_ctx = config->ops_ctx;
     all->max = config->max_sessions;

@@ -19,6 +19,9 @@ struct addresses;
 struct rdzv;
 struct rdzv_event;
 struct sessions;
+struct events;
+struct reports;
+struct series;
 struct writer;
 struct table_chunks;
 
@@ -40,13 +43,16 @@ struct gauges;
 
 struct sessions_config {
     struct event_base *base;
-    struct hello_server *hello;      /* borrowed */
-    struct hello_facts facts;        /* of this server */
-    const struct rdzv *rdzv;         /* for status; borrowed */
-    struct writer *writer;           /* for the ledger and backups; borrowed */
-    const char *backup_dir;          /* borrowed */
-    struct keys *keys;               /* borrowed; sessions end with their keys */
-    struct bans *bans;               /* borrowed */
+    struct hello_server *hello; /* borrowed */
+    struct hello_facts facts;   /* of this server */
+    const struct rdzv *rdzv;    /* for status; borrowed */
+    struct writer *writer;      /* for the ledger and backups; borrowed */
+    const char *backup_dir;     /* borrowed */
+    struct keys *keys;          /* borrowed; sessions end with their keys */
+    struct bans *bans;          /* borrowed */
+    struct events *events;      /* for people, as the next two; borrowed */
+    struct series *series;
+    struct reports *reports;
     uint32_t max_sessions;           /* of agents */
     uint32_t max_connections;        /* of everybody, as descriptors allow */
     const struct addresses *allowed; /* where agents may be reached; borrowed */

@@ -29,6 +29,9 @@
     X(DEATH, death, 12, A)                                                                         \
     X(LOG_CHUNK, log_chunk, 19, A)                                                                 \
     X(LOG_DONE, log_done, 20, A)                                                                   \
+    X(FACTS, facts, 16, A)                                                                         \
+    X(VITALS, vitals, 17, A)                                                                       \
+    X(METRICS, metrics, 18, A)                                                                     \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
     X(PREPARE, prepare, 34, S)                                                                     \
@@ -78,7 +81,11 @@
     X(LOGS, logs, 100, Q)                                                                          \
     X(LOG_LINES, log_lines, 101, S)                                                                \
     X(GAUGES, gauges, 106, Q)                                                                      \
-    X(GAUGE, gauge, 107, S)
+    X(GAUGE, gauge, 107, S)                                                                        \
+    X(EVENTS, events, 94, Q)                                                                       \
+    X(EVENT_ROW, event_row, 95, S)                                                                 \
+    X(SERIES, series, 96, Q)                                                                       \
+    X(SERIES_ROW, series_row, 97, S)
 
 enum tfe_msg_type {
 #define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),
@@ -150,6 +157,23 @@ enum tfe_epoch_time {
     X(RESULT_DRAINED, 4, "drained")
 
 enum tfe_result { TFE_RESULTS(TFE_ENUMERATOR) };
+
+/* What becomes of the interpreters that wait to be trainers, all of a node's together. */
+#define TFE_STANDBYS(X)                                                                            \
+    X(WARMTH_NONE, 0, "none")           /* not wanted, or it is the trainer now */                 \
+    X(WARMTH_IMPORTING, 1, "importing") /* one of them at least */                                 \
+    X(WARMTH_WARM, 2, "warm")                                                                      \
+    X(WARMTH_COLD, 3, "cold") /* wanted, and not to be had: trainers start cold */
+
+enum tfe_standby { TFE_STANDBYS(TFE_ENUMERATOR) };
+
+/* How much an event is somebody's business. */
+#define TFE_EVENT_LEVELS(X)                                                                        \
+    X(EVENT_INFO, 0, "info")                                                                       \
+    X(EVENT_WARN, 1, "warn")                                                                       \
+    X(EVENT_ERROR, 2, "error")
+
+enum tfe_event_level { TFE_EVENT_LEVELS(TFE_ENUMERATOR) };
 
 /* What a node is to its job at this moment; the words of `tfe-ctl status`. */
 #define TFE_ROLES(X)                                                                               \
@@ -354,6 +378,46 @@ struct msg_progress {
     uint64_t kept_answers;
 };
 
+/* What a node's machine is. A text that is NULL, or a number that is 0, is not known. */
+struct msg_facts {
+    uint32_t cores; /* that its trainers may use */
+    uint64_t memory_mib;
+    uint32_t gpus;
+    const char *gpu; /* name of the first; texts have at most TFE_LABEL_MAX bytes */
+    uint64_t gpu_memory_mib;
+    const char *tensorflow; /* tfe_id: its version */
+    const char *cloud;      /* "aws", "gce", "azure" */
+    const char *zone;
+    const char *instance; /* type, as the cloud calls it */
+    bool has_spot;
+    bool is_spot; /* the cloud may take it back */
+};
+
+/* How a node is doing. Not known: 0. */
+struct msg_vitals {
+    uint32_t load_milli; /* of one minute, times 1000 */
+    uint64_t free_mib;   /* memory that could be had */
+    uint64_t step_us;    /* what a step takes, in the epoch that runs */
+    uint64_t work_us; /* … of which its trainers work, or want to, and do not wait for others */
+    enum tfe_standby standby;
+};
+
+/* A number that a script tells, under a name of at most MSG_METRIC_NAME_MAX of A-Za-z0-9._/- */
+struct msg_metric {
+    const char *name;
+    double value;
+};
+
+/* What scripts tell of themselves, besides PROGRESS: for people only. */
+struct msg_metrics {
+    uint64_t epoch;
+    uint64_t step; /* the metrics are of this one */
+    uint64_t samples;
+    uint64_t total; /* steps that the run will have; 0: not known */
+    const struct msg_metric *metrics;
+    size_t n_metrics; /* at most MSG_METRICS_MAX */
+};
+
 /* This node will go away, or (withdrawn) will not after all. */
 struct msg_notice {
     enum tfe_notice kind;
@@ -514,6 +578,18 @@ struct msg_status_job {
     uint32_t n_ps; /* beside the nodes that work, as chief and evaluator */
     bool chief;
     bool evaluator;
+    /* Below: what its scripts tell. */
+    bool has_step;
+    uint64_t step;
+    bool has_steps_per_s;
+    double steps_per_s;
+    bool has_samples_per_s;
+    double samples_per_s;
+    uint64_t total;            /* steps that the run will have; 0: not known */
+    uint64_t samples;          /* 0: not known */
+    uint32_t waits_since_ms;   /* it has waited for that so long; 0: not known */
+    const char *slow;          /* label of the node that the others wait for; NULL: none does so */
+    uint32_t slow_times_milli; /* its step takes so many times the others', times 1000 */
 };
 
 /* A node of the STATUS_JOB before it. */
@@ -534,10 +610,17 @@ struct msg_status_node {
     bool has_place;
     enum tfe_task task;
     uint32_t index;
+    struct msg_facts facts;
+    struct msg_vitals vitals;
+    uint32_t times_milli; /* its step takes so many times the others' median; 0: not known */
+    bool slow;
+    const char *notice; /* the last one, a word; NULL: none. Times: 0 not known */
+    struct tfe_wall notice_at, notice_deadline;
 };
 
 struct msg_status_end {
     uint32_t jobs;
+    uint64_t newest; /* EVENTS: the highest number that there is */
 };
 
 /* Something that is not well with the server itself. In front of what answers STATUS, and only
@@ -811,6 +894,49 @@ struct msg_log_done {
     uint64_t ask;
 };
 
+/* Asks for events, of all jobs (job NULL) or of one: those above `after`, or, where that is 0 and
+ * `last` is not, the newest so many. Answered by EVENT_ROWs, the oldest first, at most
+ * MSG_EVENTS_MAX, and STATUS_END. */
+struct msg_events {
+    const char *job;
+    uint64_t after;
+    uint32_t last;
+};
+
+/* Something that has happened. Texts: "" none. */
+struct msg_event_row {
+    uint64_t number; /* grows; not all are there */
+    struct tfe_wall at;
+    const char *kind; /* a word */
+    enum tfe_event_level level;
+    const char *job; /* "": the server's own */
+    uint32_t run;    /* 0: not known */
+    uint64_t epoch;  /* 0: none */
+    const char *node;
+    const char *name; /* its label */
+    const char *says; /* one sentence, for people */
+};
+
+/* Asks for what is kept of a run's metrics: of one name its points above `after`, or (name NULL) of
+ * each the newest. Answered by SERIES_ROWs, the oldest first, and STATUS_END. */
+struct msg_series {
+    const char *job;
+    uint32_t run; /* 0: the newest */
+    const char *name;
+    uint64_t after;
+};
+
+/* A point. A series is thinned as it grows: what is left is spread over the whole run. */
+struct msg_series_row {
+    const char *job;
+    uint32_t run;
+    const char *name;
+    uint64_t ord; /* from 1, grows */
+    uint64_t epoch, step;
+    struct tfe_wall at;
+    double value;
+};
+
 /* One message. */
 struct tfe_msg {
     enum tfe_msg_type type;
@@ -835,5 +961,7 @@ const char *msg_probe_result_name(enum tfe_probe_result result);
 const char *msg_ending_name(enum tfe_ending ending);
 const char *msg_rotation_name(enum tfe_rotation step);
 const char *msg_stream_name(enum tfe_stream stream);
+const char *msg_standby_name(enum tfe_standby state);
+const char *msg_event_level_name(enum tfe_event_level level);
 
 #endif

@@ -19,6 +19,9 @@
 #define MSG_CERTIFICATE_MAX 113u /* bytes of what a node key is good for */
 #define MSG_TOKEN_MAX 160u       /* characters of a token, as token.h */
 #define MSG_AUDIT_ABOUT_MAX 256u /* bytes of what an order is about, with the NUL */
+#define MSG_METRICS_MAX 16u      /* numbers that a script tells at once */
+#define MSG_METRIC_NAME_MAX 32u  /* characters of the name of one */
+#define MSG_EVENTS_MAX 1000u     /* rows that answer one EVENTS */
 #define MSG_PIDS_MAX 64u         /* process ids in one PROCESSES, per kind */
 #define MSG_DURATION_MAX_MS (30u * 24u * 3600u * 1000u) /* any duration on the wire: 30 days */
 /* What trainers print, on its way to who asks for it: the bytes of one message's lines, what such a

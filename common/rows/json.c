@@ -40,6 +40,8 @@ static json_t *value_json(const struct row_value *value)
         return row_json_text(value->text);
     case ROW_IS_NUMBER:
         return json_integer(value->number);
+    case ROW_IS_REAL:
+        return json_real(value->real);
     case ROW_IS_BOOL:
         return json_boolean(value->number);
     case ROW_IS_LIST:
@@ -107,6 +109,8 @@ static void put_value(const struct row_field *f, const void *row, FILE *out)
         put_quoted(value.text ? value.text : "", out);
     } else if (value.form == ROW_IS_TEXT) {
         (void)fputs(value.text, out);
+    } else if (value.form == ROW_IS_REAL) {
+        (void)fprintf(out, "%.17g", value.real);
     } else if (value.form == ROW_IS_NUMBER || value.form == ROW_IS_BOOL) {
         (void)fprintf(out, "%lld", (long long)value.number);
     }

@@ -14,6 +14,9 @@
 #define FIELD(of, member, type_, key_, head_)                                                      \
     .key = (key_), .head = (head_), .type = (type_), .offset = offsetof(struct of, member)
 #define HAS(of, member) .has = offsetof(struct of, member)
+/* A number that is not known where it is 0, and one that is told times a scale. */
+#define OR_0 .is_0_unknown = true
+#define TIMES(scale_) OR_0, .scale = (scale_)
 
 #define JOB(...) FIELD(msg_status_job, __VA_ARGS__)
 
@@ -34,6 +37,17 @@ static const struct row_field job_fields[] = {
     {JOB(n_ps, ROW_U32, "ps", "PS")},
     {JOB(chief, ROW_BOOL, "chief", NULL)},
     {JOB(evaluator, ROW_BOOL, "evaluator", NULL)},
+    {JOB(waits_since_ms, ROW_AGE, "waits_since_ms", NULL)},
+    {JOB(waits_ms, ROW_AGE, "waits_until_ms", NULL)},
+    {JOB(since_ms, ROW_AGE, "since_ms", NULL)},
+    {JOB(step, ROW_U64, "step", "STEP"), HAS(msg_status_job, has_step)},
+    {JOB(total, ROW_U64, "total", "TOTAL"), OR_0},
+    {JOB(samples, ROW_U64, "samples", "SAMPLES"), OR_0},
+    {JOB(steps_per_s, ROW_REAL, "steps_per_s", "STEPS/S"), HAS(msg_status_job, has_steps_per_s)},
+    {JOB(samples_per_s, ROW_REAL, "samples_per_s", "SAMPLES/S"),
+     HAS(msg_status_job, has_samples_per_s)},
+    {JOB(slow, ROW_TEXT, "slow", "SLOW")},
+    {JOB(slow_times_milli, ROW_U32, "slow_times", NULL), TIMES(1e-3)},
 };
 
 const struct row_kind kind_job = {.name = "job",
@@ -91,6 +105,25 @@ static const char *place(const void *row, char *room)
     return node->has_place ? room : NULL;
 }
 
+/* The slow machine is marked: people look for it. */
+static const char *times(const void *row, char room[ROW_ROOM])
+{
+    const struct msg_status_node *node = row;
+    (void)snprintf(room, ROW_ROOM, "%.2f%s", node->times_milli / 1000.0, node->slow ? " slow" : "");
+    return node->times_milli > 0 ? room : NULL;
+}
+
+static const char *standby(const void *row, char *room)
+{
+    return msg_standby_name(((const struct msg_status_node *)row)->vitals.standby);
+}
+
+static const char *standby_if_any(const void *row, char *room)
+{
+    const struct msg_status_node *node = row;
+    return node->vitals.standby != WARMTH_NONE ? standby(row, room) : NULL;
+}
+
 #define PIDS(member, key)                                                                          \
     NODE(processes.member, ROW_PIDS, key, NULL),                                                   \
         .n = offsetof(struct msg_status_node, processes.n_##member)
@@ -112,6 +145,28 @@ static const struct row_field node_fields[] = {
     {NODE(memory.epoch, ROW_U64, "kept_epoch", NULL), HAS(msg_status_node, memory.has_kept)},
     {NODE(memory.step, ROW_U64, "kept_step", "KEPT"), HAS(msg_status_node, memory.has_kept)},
     {.head = "MEMORY", .type = ROW_TEXT, .text = memory},
+    {NODE(facts.cores, ROW_U32, "cores", "CORES"), OR_0},
+    {NODE(facts.memory_mib, ROW_U64, "memory_mib", NULL), OR_0},
+    {NODE(facts.gpus, ROW_U32, "gpus", "GPUS"), OR_0},
+    {NODE(facts.gpu, ROW_TEXT, "gpu", "GPU")},
+    {NODE(facts.gpu_memory_mib, ROW_U64, "gpu_memory_mib", NULL), OR_0},
+    {NODE(facts.tensorflow, ROW_TEXT, "tensorflow", NULL)},
+    {NODE(facts.cloud, ROW_TEXT, "cloud", NULL)},
+    {NODE(facts.zone, ROW_TEXT, "zone", "ZONE")},
+    {NODE(facts.instance, ROW_TEXT, "instance", "TYPE")},
+    {NODE(facts.is_spot, ROW_BOOL, "spot", "SPOT"), HAS(msg_status_node, facts.has_spot)},
+    {NODE(vitals.load_milli, ROW_U32, "load", "LOAD"), TIMES(1e-3)},
+    {NODE(vitals.free_mib, ROW_U64, "free_mib", NULL), OR_0},
+    {NODE(vitals.step_us, ROW_U64, "step_ms", "STEP MS"), TIMES(1e-3)},
+    {NODE(vitals.work_us, ROW_U64, "work_ms", "WORK MS"), TIMES(1e-3)},
+    {.key = "standby", .type = ROW_WORD, .text = standby},
+    {.head = "STANDBY", .type = ROW_WORD, .text = standby_if_any},
+    {NODE(times_milli, ROW_U32, "times", NULL), TIMES(1e-3)},
+    {.head = "TIMES", .type = ROW_WORD, .text = times},
+    {NODE(slow, ROW_BOOL, "slow", NULL)},
+    {NODE(notice, ROW_TEXT, "notice", "NOTICE")},
+    {NODE(notice_at, ROW_MOMENT, "notice_at_ms", NULL)},
+    {NODE(notice_deadline, ROW_MOMENT, "notice_deadline_ms", NULL)},
 };
 
 const struct row_kind kind_node = {.name = "node",
@@ -342,6 +397,75 @@ const struct row_kind kind_log_lines = {.name = "lines",
                                         .n_fields = COUNT(log_lines_fields),
                                         .size = sizeof(struct msg_log_lines),
                                         .given = sizeof(struct msg_log_lines)};
+/* --- events, and points of a series --- */
+
+#define EVENT(...) FIELD(msg_event_row, __VA_ARGS__)
+
+static const char *level(const void *row, char room[ROW_ROOM])
+{
+    return msg_event_level_name(((const struct msg_event_row *)row)->level);
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+static const char *event_job(const void *row, char room[ROW_ROOM])
+{
+    return text_or_null(((const struct msg_event_row *)row)->job);
+}
+
+static const char *event_node(const void *row, char room[ROW_ROOM])
+{
+    return text_or_null(((const struct msg_event_row *)row)->node);
+}
+
+static const char *event_name(const void *row, char room[ROW_ROOM])
+{
+    return text_or_null(((const struct msg_event_row *)row)->name);
+}
+
+static const struct row_field event_fields[] = {
+    {EVENT(number, ROW_U64, "number", "NUMBER")},
+    {EVENT(at, ROW_MOMENT, "at_ms", "AT")},
+    {EVENT(kind, ROW_TEXT, "kind", "KIND")},
+    {.key = "level", .type = ROW_WORD, .text = level},
+    {EVENT(job, ROW_TEXT, NULL, NULL)}, /* … or "", as the next two */
+    {EVENT(node, ROW_TEXT, NULL, NULL)},
+    {EVENT(name, ROW_TEXT, NULL, NULL)},
+    {.key = "job", .head = "JOB", .type = ROW_TEXT, .text = event_job},
+    {EVENT(run, ROW_U32, "run", NULL), OR_0},
+    {EVENT(epoch, ROW_U64, "epoch", "EPOCH"), OR_0},
+    {.key = "node", .type = ROW_TEXT, .text = event_node},
+    {.key = "name", .head = "NAME", .type = ROW_TEXT, .text = event_name},
+    {EVENT(says, ROW_TEXT, "says", "SAYS")},
+};
+
+const struct row_kind kind_event = {.name = "event",
+                                    .fields = event_fields,
+                                    .n_fields = COUNT(event_fields),
+                                    .size = sizeof(struct msg_event_row),
+                                    .given = sizeof(struct msg_event_row)};
+
+#define POINT(...) FIELD(msg_series_row, __VA_ARGS__)
+
+static const struct row_field point_fields[] = {
+    {POINT(job, ROW_TEXT, "job", "JOB")},
+    {POINT(run, ROW_U32, "run", "RUN")},
+    {POINT(name, ROW_TEXT, "name", "NAME")},
+    {POINT(ord, ROW_U64, "ord", NULL)},
+    {POINT(epoch, ROW_U64, "epoch", "EPOCH"), OR_0},
+    {POINT(step, ROW_U64, "step", "STEP")},
+    {POINT(at, ROW_MOMENT, "at_ms", "AT")},
+    {POINT(value, ROW_REAL, "value", "VALUE")},
+};
+
+const struct row_kind kind_point = {.name = "point",
+                                    .fields = point_fields,
+                                    .n_fields = COUNT(point_fields),
+                                    .size = sizeof(struct msg_series_row),
+                                    .given = sizeof(struct msg_series_row)};
 
 /* --- which message is which --- */
 
@@ -356,7 +480,8 @@ const struct row_kind *kind_of(enum tfe_msg_type type)
         {MSG_AUDIT_ROW, &kind_audit_row}, {MSG_BAN_ROW, &kind_ban_row},
         {MSG_TOKEN_ROW, &kind_token_row}, {MSG_AGENT_ROW, &kind_agent_row},
         {MSG_HEALTH, &kind_health},       {MSG_GAUGE, &kind_gauge},
-        {MSG_LOG_LINES, &kind_log_lines},
+        {MSG_LOG_LINES, &kind_log_lines}, {MSG_HEALTH, &kind_health},
+        {MSG_EVENT_ROW, &kind_event},     {MSG_SERIES_ROW, &kind_point},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

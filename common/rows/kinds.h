@@ -29,6 +29,8 @@ extern const struct row_kind kind_job;         /* struct msg_status_job */
 extern const struct row_kind kind_node;        /* struct node_row */
 extern const struct row_kind kind_node_of_job; /* the same, with the job's name in it */
 extern const struct row_kind kind_epoch;       /* struct epoch_row */
+extern const struct row_kind kind_event;       /* struct msg_event_row */
+extern const struct row_kind kind_point;       /* struct msg_series_row */
 extern const struct row_kind kind_audit_row;   /* struct msg_audit_row */
 extern const struct row_kind kind_ban_row;     /* struct msg_ban_row */
 extern const struct row_kind kind_agent_row;   /* struct msg_agent_row */

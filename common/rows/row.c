@@ -52,6 +52,17 @@ static struct row_value number(int64_t n, bool is_known)
     return (struct row_value){.form = is_known ? ROW_IS_NUMBER : ROW_NONE, .number = n};
 }
 
+static struct row_value count(const struct row_field *field, uint64_t n)
+{
+    struct row_value value =
+        number(n > INT64_MAX ? INT64_MAX : (int64_t)n, n != 0 || !field->is_0_unknown);
+    if (value.form == ROW_IS_NUMBER && field->scale > 0) {
+        value.form = ROW_IS_REAL;
+        value.real = (double)n * field->scale;
+    }
+    return value;
+}
+
 struct row_value row_value(const struct row_field *field, const void *row, char room[ROW_ROOM])
 {
     const void *p = at(row, field->offset);
@@ -65,12 +76,18 @@ struct row_value row_value(const struct row_field *field, const void *row, char 
         value.text = field->text ? field->text(row, room) : *(const char *const *)p;
         value.form = value.text ? ROW_IS_TEXT : ROW_NONE;
         break;
-    case ROW_U32:
     case ROW_PID:
         return number(*(const uint32_t *)p, true);
+    case ROW_U32:
+        return count(field, *(const uint32_t *)p);
     case ROW_U64:
-        return number(
-            *(const uint64_t *)p > INT64_MAX ? INT64_MAX : (int64_t) * (const uint64_t *)p, true);
+        return count(field, *(const uint64_t *)p);
+    case ROW_AGE:
+        return number(*(const uint32_t *)p, *(const uint32_t *)p > 0);
+    case ROW_REAL:
+        value.form = ROW_IS_REAL;
+        value.real = *(const double *)p;
+        break;
     case ROW_BOOL:
         value.form = ROW_IS_BOOL;
         value.number = *(const bool *)p;

@@ -26,9 +26,11 @@ enum row_type {
     ROW_U32,    /* uint32_t */
     ROW_U64,    /* uint64_t */
     ROW_BOOL,   /* bool */
+    ROW_REAL,   /* double, finite */
     ROW_PID,    /* uint32_t; 0: people are told that it is not known */
     ROW_PIDS,   /* const uint32_t *, and a size_t at n */
     ROW_MOMENT, /* int64_t (struct tfe_wall), ms since 1970; 0 or less: not known */
+    ROW_AGE,    /* uint32_t, ms; 0: not known */
     ROW_SPAN,   /* int64_t, ms; below 0: not known */
     ROW_PART    /* a struct that has a kind of its own: its fields stand here */
 };
@@ -43,6 +45,8 @@ struct row_field {
     size_t has;    /* of a bool that says whether it is known; 0: it is */
     size_t least;  /* SPAN: of a bool that says that it is as long at least; 0: it is as long */
     size_t n;
+    bool is_0_unknown; /* a U32 or U64 that is 0 is not known */
+    double scale;      /* … and is told times this, as a REAL; 0: as it is */
     /* TEXT, WORD: made of the row, in room (ROW_ROOM bytes) or static, instead of at offset. */
     const char *(*text)(const void *row, char *room);
     const struct row_kind *part;
@@ -67,8 +71,9 @@ const struct row_field *row_find(const struct row_kind *kind, const char *key, c
 
 /* What a field says, in the few forms that there are. */
 struct row_value {
-    enum { ROW_NONE, ROW_IS_TEXT, ROW_IS_NUMBER, ROW_IS_BOOL, ROW_IS_LIST } form;
-    const char *text;     /* borrowed from the row, or in room */
+    enum { ROW_NONE, ROW_IS_TEXT, ROW_IS_NUMBER, ROW_IS_REAL, ROW_IS_BOOL, ROW_IS_LIST } form;
+    const char *text; /* borrowed from the row, or in room */
+    double real;
     int64_t number;       /* capped; BOOL: 0 or 1 */
     const uint32_t *list; /* n_list of them; borrowed */
     size_t n_list;

@@ -27,8 +27,7 @@ const char *row_span_text(int64_t ms, char room[ROW_ROOM])
     return room;
 }
 
-/* In the local time of whoever asks. */
-static const char *moment_text(int64_t ms, char room[ROW_ROOM])
+const char *row_moment_text(int64_t ms, char room[ROW_ROOM])
 {
     time_t seconds = (time_t)(ms / 1000);
     struct tm tm;
@@ -47,9 +46,15 @@ static const char *cell_text(const struct row_field *f, const void *row, char ro
         return value.text;
     case ROW_IS_BOOL:
         return value.number ? "yes" : "no";
+    case ROW_IS_REAL:
+        (void)snprintf(room, ROW_ROOM, "%.4g", value.real);
+        return room;
     case ROW_IS_LIST: /* for programs only */
     case ROW_IS_NUMBER:
         break;
+    }
+    if (f->type == ROW_AGE) {
+        return row_span_text(value.number, room);
     }
     if (f->type == ROW_SPAN) {
         char span[ROW_ROOM];
@@ -59,7 +64,7 @@ static const char *cell_text(const struct row_field *f, const void *row, char ro
         return room;
     }
     if (f->type == ROW_MOMENT) {
-        return moment_text(value.number, room);
+        return row_moment_text(value.number, room);
     }
     if (f->type == ROW_PID && value.number == 0) {
         return "-";

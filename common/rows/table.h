@@ -21,6 +21,9 @@ struct row_table {
 size_t row_table_print(const struct row_table *t, const struct row *rows, size_t n, int indent,
                        FILE *out);
 
+/* "2026-01-02 03:04:05", in the local time of whoever asks. */
+const char *row_moment_text(int64_t ms, char room[ROW_ROOM]);
+
 /* "0.4s", "12s", "3m05s", "2h14m", "3d05h"; "-" below 0, which is not known. */
 const char *row_span_text(int64_t ms, char room[ROW_ROOM]);
 

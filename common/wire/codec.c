@@ -9,12 +9,20 @@
 
 /* --- values, and which of them are legal ------------------------------------------------------ */
 
+/* Copied, because it may be a double. */
+static uint64_t bits_at(const void *at)
+{
+    uint64_t bits;
+    memcpy(&bits, at, sizeof(bits));
+    return bits;
+}
+
 static uint64_t number_at(const void *at, size_t size)
 {
     return size == sizeof(bool)       ? *(const bool *)at
            : size == sizeof(uint16_t) ? *(const uint16_t *)at
            : size == sizeof(uint32_t) ? *(const uint32_t *)at
-                                      : *(const uint64_t *)at;
+                                      : bits_at(at);
 }
 
 static void set_number(void *at, size_t size, uint64_t number)
@@ -26,7 +34,7 @@ static void set_number(void *at, size_t size, uint64_t number)
     } else if (size == sizeof(uint32_t)) {
         *(uint32_t *)at = (uint32_t)number;
     } else {
-        *(uint64_t *)at = number;
+        memcpy(at, &number, sizeof(number));
     }
 }
 
@@ -46,6 +54,9 @@ static void set_pointer(void *at, const void *pointer)
 static bool is_legal_number(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                             uint64_t number)
 {
+    if (field->type == PROTOBUF_C_TYPE_DOUBLE) {
+        return (number >> 52 & 0x7ff) != 0x7ff; /* neither infinite nor no number */
+    }
     if (field->type == PROTOBUF_C_TYPE_ENUM) {
         return protobuf_c_enum_descriptor_get_value(field->descriptor, (int)number) != NULL;
     }
@@ -136,7 +147,7 @@ static bool put_number(const struct codec_field *row, const ProtobufCFieldDescri
             return true;
         }
     }
-    if (field->type == PROTOBUF_C_TYPE_FIXED64) {
+    if (field->type == PROTOBUF_C_TYPE_FIXED64 || field->type == PROTOBUF_C_TYPE_DOUBLE) {
         put_tag(out, field, WIRE_EIGHT_BYTES);
         for (unsigned shift = 0; shift < 64; shift += 8) {
             put_byte(out, (uint8_t)(number >> shift));
@@ -174,7 +185,6 @@ static bool put_part(const struct codec_layout *part, const ProtobufCFieldDescri
     return is_legal;
 }
 
-/* The elements of a list of messages come later (put_row). */
 static bool put_list(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                      const char *m, struct out *out)
 {
@@ -183,11 +193,14 @@ static bool put_list(const struct codec_field *row, const ProtobufCFieldDescript
     if (n < row->few || n > row->many || (n && !list)) {
         return false;
     }
+    bool is_legal = true;
     if (n == 0 || row->part) {
-        return true;
+        for (size_t i = 0; is_legal && !row->is_late && i < n; i++) {
+            is_legal = put_part(row->part, field, list + i * row->size, out);
+        }
+        return is_legal;
     }
     size_t begin = begin_length(out, field);
-    bool is_legal = true;
     for (size_t i = 0; i < n; i++) {
         uint64_t number = number_at(list + i * row->size, row->size);
         is_legal &= is_legal_number(row, field, number);
@@ -215,7 +228,7 @@ static bool put_field(const struct codec_field *row, const ProtobufCFieldDescrip
     return false;
 }
 
-/* Appends m, a struct of the layout, but for the elements of a list of messages. False: a value is
+/* Appends m, a struct of the layout, but for the elements of a list that is_late. False: a value is
  * not legal; each one is looked at, full or not. */
 static bool put(const struct codec_layout *layout, const char *m, struct out *out)
 {

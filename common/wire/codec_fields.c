@@ -13,6 +13,7 @@
 #define STATE_MAX 64   /* a word */
 #define HOST_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:[]%"
 
+#define METRIC_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-"
 #define SCOPE_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_*"
 
 /* Names and addresses, IPv6 with zone included. Nothing that would need quoting in TF_CONFIG's
@@ -34,6 +35,11 @@ static bool is_line(const char *text)
 static bool is_scope(const char *text)
 {
     return text[strspn(text, SCOPE_CHARACTERS)] == '\0';
+}
+
+static bool is_metric_name(const char *text)
+{
+    return text[strspn(text, METRIC_CHARACTERS)] == '\0';
 }
 
 static bool is_file_name(const char *text)
@@ -76,6 +82,7 @@ static bool is_file_name(const char *text)
 #define FROM_TO(least, most) .min = (least), .max = (most)
 #define UP_TO(most) .max = (most)
 #define NUMBER UP_TO(UINT64_MAX)
+#define NUMBER_32 UP_TO(UINT32_MAX)
 #define COUNTED FROM_TO(1, MSG_NUMBER_MAX)
 #define COUNTED_OR_0 UP_TO(MSG_NUMBER_MAX)
 #define EPOCH COUNTED
@@ -93,6 +100,7 @@ static bool is_file_name(const char *text)
 #define PID FROM_TO(1, INT32_MAX)
 #define PID_OR_0 UP_TO(INT32_MAX)
 #define FLAG UP_TO(1)
+#define REAL UP_TO(UINT64_MAX) /* finite, by its type */
 #define ENUM UP_TO(UINT32_MAX) /* the descriptor knows which */
 
 #define TEXT(least, most, is_legal_)                                                               \
@@ -234,6 +242,40 @@ FIELDS(progress) = {
     FIELD(progress, 10, kept_answers, COUNTED_OR_0),
 };
 
+#define KNOWN_TEXT TEXT(1, TFE_LABEL_MAX, is_line), OR_NULL
+FIELDS(facts) = {
+    FIELD(facts, 1, cores, NUMBER_32),
+    FIELD(facts, 2, memory_mib, COUNTED_OR_0),
+    FIELD(facts, 3, gpus, NUMBER_32),
+    FIELD(facts, 4, gpu, KNOWN_TEXT),
+    FIELD(facts, 5, gpu_memory_mib, COUNTED_OR_0),
+    FIELD(facts, 6, tensorflow, ID, OR_NULL),
+    FIELD(facts, 7, cloud, KNOWN_TEXT),
+    FIELD(facts, 8, zone, KNOWN_TEXT),
+    FIELD(facts, 9, instance, KNOWN_TEXT),
+    FIELD(facts, 10, is_spot, FLAG, TOLD_BY(facts, has_spot)),
+};
+PART_LAYOUT(facts);
+
+FIELDS(vitals) = {
+    FIELD(vitals, 1, load_milli, NUMBER_32), FIELD(vitals, 2, free_mib, COUNTED_OR_0),
+    FIELD(vitals, 3, step_us, COUNTED_OR_0), FIELD(vitals, 4, work_us, COUNTED_OR_0),
+    FIELD(vitals, 5, standby, ENUM),
+};
+PART_LAYOUT(vitals);
+
+#define METRIC_NAME TEXT(1, MSG_METRIC_NAME_MAX, is_metric_name)
+FIELDS(metric) = {FIELD(metric, 1, name, METRIC_NAME), FIELD(metric, 2, value, REAL)};
+PART_LAYOUT(metric);
+
+FIELDS(metrics) = {
+    FIELD(metrics, 1, epoch, EPOCH),
+    FIELD(metrics, 2, step, STEP),
+    FIELD(metrics, 3, samples, STEP),
+    FIELD(metrics, 4, total, STEP),
+    LIST(metrics, 5, metrics, 0, MSG_METRICS_MAX, .part = &metric_layout),
+};
+
 FIELDS(notice) = {
     FIELD(notice, 1, kind, ENUM),        FIELD(notice, 2, deadline_ms, DURATION, OR_UNSET),
     FIELD(notice, 3, withdrawn, FLAG),   FIELD(notice, 4, uncertain, FLAG),
@@ -292,7 +334,7 @@ FIELDS(table) = {
     FIELD(table, 2, world, WORLD),
     FIELD(table, 3, base_digest, NUMBER),
     /* On the wire they come last (put_row). */
-    LIST(table, 4, rows, 0, MSG_ROWS_PER_CHUNK, .part = &row_layout),
+    LIST(table, 4, rows, 0, MSG_ROWS_PER_CHUNK, .part = &row_layout, .is_late = true),
     FIELD(table, 5, turned, FLAG),
 };
 
@@ -339,7 +381,7 @@ FIELDS(status) = {
     FIELD(status, 1, job, ID, OR_NULL),
     FIELD(status, 70, jobs_only, FLAG),
 };
-FIELDS(status_end) = {FIELD(status_end, 1, jobs, NUMBER)};
+FIELDS(status_end) = {FIELD(status_end, 1, jobs, NUMBER), FIELD(status_end, 50, newest, NUMBER)};
 FIELDS(drain) = {FIELD(drain, 1, node, NODE), FIELD(drain, 2, within_ms, DURATION, OR_UNSET)};
 FIELDS(grow) = {FIELD(grow, 1, job, ID)};
 FIELDS(forget) = {FIELD(forget, 1, job, ID)};
@@ -375,6 +417,14 @@ FIELDS(status_job) = {
     FIELD(status_job, 30, n_ps, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 31, chief, FLAG),
     FIELD(status_job, 32, evaluator, FLAG),
+    FIELD(status_job, 50, step, STEP, TOLD_BY(status_job, has_step)),
+    FIELD(status_job, 51, steps_per_s, REAL, TOLD_BY(status_job, has_steps_per_s)),
+    FIELD(status_job, 52, samples_per_s, REAL, TOLD_BY(status_job, has_samples_per_s)),
+    FIELD(status_job, 53, total, STEP),
+    FIELD(status_job, 54, samples, STEP),
+    FIELD(status_job, 55, waits_since_ms, DURATION),
+    FIELD(status_job, 56, slow, NODE, OR_NULL),
+    FIELD(status_job, 57, slow_times_milli, NUMBER_32),
 };
 
 FIELDS(health) = {
@@ -396,6 +446,13 @@ FIELDS(status_node) = {
     PART(status_node, 10, memory),
     FIELD(status_node, 30, task, ENUM, TOLD_BY(status_node, has_place)),
     FIELD(status_node, 31, index, UP_TO(WORLD_MAX - 1)),
+    PART(status_node, 50, facts),
+    PART(status_node, 51, vitals),
+    FIELD(status_node, 52, times_milli, NUMBER_32),
+    FIELD(status_node, 53, slow, FLAG),
+    FIELD(status_node, 54, notice, TEXT(1, STATE_MAX, is_line), OR_NULL),
+    FIELD_AS(status_node, 55, notice_at.ms, "notice_at_ms", UP_TO(INT64_MAX)),
+    FIELD_AS(status_node, 56, notice_deadline.ms, "notice_deadline_ms", UP_TO(INT64_MAX)),
 };
 
 FIELDS(epoch_row) = {
@@ -553,6 +610,41 @@ FIELDS(log_chunk) = {
 };
 
 FIELDS(log_done) = {FIELD(log_done, 1, ask, NUMBER)};
+
+FIELDS(events) = {
+    FIELD(events, 1, job, ID, OR_NULL),
+    FIELD(events, 2, after, NUMBER),
+    FIELD(events, 3, last, NUMBER_32),
+};
+FIELDS(event_row) = {
+    FIELD(event_row, 1, number, FROM_TO(1, UINT64_MAX)),
+    MOMENT(event_row, 2, at),
+    FIELD(event_row, 3, kind, TEXT(1, STATE_MAX, is_line)),
+    FIELD(event_row, 4, level, ENUM),
+    FIELD(event_row, 5, job, TEXT(0, TFE_ID_MAX, is_line)),
+    FIELD(event_row, 6, run, UP_TO(MSG_RUN_MAX)),
+    FIELD(event_row, 7, epoch, EPOCH_OR_0),
+    FIELD(event_row, 8, node, TEXT(0, TFE_ID_MAX, is_line)),
+    FIELD(event_row, 9, name, LABEL),
+    FIELD(event_row, 10, says, SENTENCE),
+};
+
+FIELDS(series) = {
+    FIELD(series, 1, job, ID),
+    FIELD(series, 2, run, UP_TO(MSG_RUN_MAX)),
+    FIELD(series, 3, name, METRIC_NAME, OR_NULL),
+    FIELD(series, 4, after, NUMBER),
+};
+FIELDS(series_row) = {
+    FIELD(series_row, 1, job, ID),
+    FIELD(series_row, 2, run, RUN),
+    FIELD(series_row, 3, name, METRIC_NAME),
+    FIELD(series_row, 4, ord, FROM_TO(1, UINT64_MAX)),
+    FIELD(series_row, 5, epoch, EPOCH_OR_0),
+    FIELD(series_row, 6, step, STEP),
+    MOMENT(series_row, 7, at),
+    FIELD(series_row, 8, value, REAL),
+};
 
 /* --- by number -------------------------------------------------------------------------------- */
 

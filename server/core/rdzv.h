@@ -134,6 +134,7 @@ struct rdzv_trace {
     uint64_t number;
     const char *text; /* NULL: none */
     bool uncertain;   /* NODE_NOTICED: it may come to nothing, or sooner */
+    bool stopped;     /* NODE_EXITED: by its agent, as it was told to */
 };
 
 /* Nodes that are remembered to have reached a node. */
@@ -263,6 +264,22 @@ int rdzv_find_job(const struct rdzv *r, const char *name,
 /* The node of the job whose id is the first above `after`; members and spares alike. */
 int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
                    struct msg_status_node *ret_node) TFE_MUST_CHECK;
+
+/* Whether the node is one of the job's running epoch, or of the one that it is leaving. */
+bool rdzv_is_member(const struct rdzv *r, const char *job, const char *node);
+/* Whom a session is about, and where it stands. Borrowed until the next rdzv_step. */
+struct rdzv_place {
+    const char *job, *node, *name;
+    uint32_t run;
+    uint64_t epoch; /* of the job */
+    bool has_rank;  /* it is a member, and that epoch runs, begins or ends */
+    uint32_t rank;  /* of its first trainer */
+    uint32_t n_members;
+};
+/* TFE_ENOENT: no node has joined in it. O(1). */
+int rdzv_place_of(const struct rdzv *r, uint32_t session, struct rdzv_place *ret) TFE_MUST_CHECK;
+/* The session that the node speaks in; UINT32_MAX: it is not connected. */
+uint32_t rdzv_session_of(const struct rdzv *r, const char *job, const char *node);
 
 /* Nodes that a person may mean by one name. */
 #define RDZV_FOUND_MAX 4

@@ -246,7 +246,7 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
         first_start_take(r, node, exited, verdict);
     }
     text_setf(r->tail, sizeof(r->tail), "%s", exited->tail); /* the message's own lives no longer */
-    send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail);
+    send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail)->stopped = exited->stopped;
     seat_account(node);
     bool is_missed = job->state == JOB_RUNNING && !job->success.is_here && !is_settled(job) &&
                      roster_can_miss(job, node) && (is_judged || is_good);

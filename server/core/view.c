@@ -105,6 +105,7 @@ void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char room
     if (job) {
         row->waits = wait_describe(r, job, NULL, room, &row->waits_ms) ? room : NULL;
         row->since_ms = wait_since_ms(r, job);
+        row->waits_since_ms = row->waits ? wait_for_ms(r, job) : 0;
     }
 }
 
@@ -124,6 +125,39 @@ static enum tfe_node_role role_of(const struct node *node)
         return has_epoch(node->job) ? ROLE_SPARE : ROLE_WAITING;
     }
     return is_new && node->processes.n_standby_pids > 0 ? ROLE_IMPORTING : ROLE_PREPARING;
+}
+
+bool rdzv_is_member(const struct rdzv *r, const char *job_name, const char *id)
+{
+    struct job *job = job_find(r, job_name);
+    const struct node *node = job ? node_find(job, id) : NULL;
+    return node && node_is_member(node);
+}
+
+uint32_t rdzv_session_of(const struct rdzv *r, const char *job_name, const char *id)
+{
+    struct job *job = job_find(r, job_name);
+    const struct node *node = job ? node_find(job, id) : NULL;
+    return node ? node->session.number : NO_SESSION;
+}
+
+int rdzv_place_of(const struct rdzv *r, uint32_t session, struct rdzv_place *ret)
+{
+    const struct node *node = session < r->config.max_sessions ? r->by_session[session] : NULL;
+    if (!node) {
+        return TFE_ENOENT;
+    }
+    const struct job *job = node->job;
+    const bool has_rank = node_is_member(node) && has_epoch(job);
+    *ret = (struct rdzv_place){.job = job->name.text,
+                               .node = node->id.text,
+                               .name = node->name,
+                               .run = job->run.number,
+                               .epoch = job->epoch.number,
+                               .has_rank = has_rank,
+                               .rank = has_rank ? roster_rank(job, node->seat.index) : 0,
+                               .n_members = job->epoch.n_seats};
+    return 0;
 }
 
 void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg_status_node *row,

@@ -209,3 +209,12 @@ uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
     }
     return ms_of(tfe_mono_sub(r->now, since));
 }
+
+uint32_t wait_for_ms(const struct rdzv *r, const struct job *job)
+{
+    const struct tfe_mono newcomer = job->plan.newcomer_at;
+    if (job->state == JOB_RUNNING) { /* to grow: since the first of those who wait was ready */
+        return tfe_mono_is_never(newcomer) ? 0 : ms_of(tfe_mono_sub(r->now, newcomer));
+    }
+    return wait_since_ms(r, job);
+}

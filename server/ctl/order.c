@@ -9,7 +9,7 @@
 /* What a row is sorted by: its job's place, then the job itself, then its own. */
 struct place {
     const struct msg_status_job *job;
-    const struct msg_status_node *node; /* NULL: the job's row */
+    const struct msg_status_node *node; /* NULL: the job's row, or a point of its series */
     struct row row;
     size_t at; /* where it came */
 };
@@ -51,7 +51,7 @@ static int compare(const void *left, const void *right)
     const struct place *b = right;
     int by = a->job == b->job ? 0 : compare_jobs(a->job, b->job);
     if (!by && (!a->node || !b->node)) {
-        by = !b->node - !a->node;
+        by = !b->node - !a->node; /* those without one in the order in which they came */
     }
     by = by || !a->node ? by : compare_nodes(a->node, b->node);
     return by ? by : sign(a->at, b->at);
@@ -68,9 +68,11 @@ int order_status(struct row_list *rows)
     }
     for (size_t i = from; rc == 0 && i < rows->n; i++) {
         bool is_job = rows->v[i].kind == &kind_job;
+        bool is_node = rows->v[i].kind == &kind_node;
         job = is_job ? rows->v[i].at : job;
         rc = job ? 0 : TFE_ESTATE;
-        places[i] = (struct place){job, is_job ? NULL : (const void *)rows->v[i].at, rows->v[i], i};
+        places[i] =
+            (struct place){job, is_node ? (const void *)rows->v[i].at : NULL, rows->v[i], i};
     }
     if (rc == 0) {
         qsort(places + from, rows->n - from, sizeof *places, compare);

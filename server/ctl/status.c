@@ -29,13 +29,43 @@ static void print_job(const struct msg_status_job *job)
     }
 }
 
+/* "step 120 of 1000, 12.5 steps/s, 800 samples/s, loss 0.31", and who is slow. */
+static void print_progress(const struct msg_status_job *job, const struct row *rows, size_t n)
+{
+    char name[ROW_ROOM];
+    if (!job->has_step) {
+        return;
+    }
+    (void)printf("  step %llu", (unsigned long long)job->step);
+    if (job->total > 0) {
+        (void)printf(" of %llu", (unsigned long long)job->total);
+    }
+    if (job->has_steps_per_s) {
+        (void)printf(", %.4g steps/s", job->steps_per_s);
+    }
+    if (job->has_samples_per_s) {
+        (void)printf(", %.4g samples/s", job->samples_per_s);
+    }
+    for (size_t i = 0; i < n && rows[i].kind == &kind_point; i++) {
+        const struct msg_series_row *point = rows[i].at;
+        if (strcmp(point->name, "steps_per_s") != 0 && strcmp(point->name, "samples_per_s") != 0) {
+            (void)printf(", %s %.4g", point->name, point->value);
+        }
+    }
+    (void)putchar('\n');
+    if (job->slow) {
+        (void)printf("  %s is slow: %.1f times the others' median step\n",
+                     shown_text(job->slow, name, sizeof(name)), job->slow_times_milli / 1000.0);
+    }
+}
+
 /* What nodes wait for, each by itself. */
 static void print_waits(const struct row_list *rows, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
         const struct msg_status_node *node = rows->v[i].at;
         char room[ROW_ROOM];
-        if (node->waits) {
+        if (rows->v[i].kind == &kind_node && node->waits) {
             (void)printf("  %s: %s\n",
                          shown_text(node->name[0] ? node->name : node->node, room, sizeof room),
                          node->waits);
@@ -53,8 +83,8 @@ static void print_nodes(const struct row *rows, size_t n)
     bool has_memory = false;
     for (size_t i = 0; i < n; i++) {
         const struct msg_status_node *node = rows[i].at;
-        has_place |= node->has_place;
-        has_memory |= node->memory.bytes > 0;
+        has_place |= rows[i].kind == &kind_node && node->has_place;
+        has_memory |= rows[i].kind == &kind_node && node->memory.bytes > 0;
     }
     struct row_table nodes = {&kind_node, heads, 0};
     for (size_t i = 0; i < COUNT(every) - (has_memory ? 0 : 2); i++) {
@@ -88,7 +118,7 @@ static void print_table(const struct row_list *rows, bool hides)
     }
     for (size_t i = first, next; i < rows->n; i = next) {
         const struct msg_status_job *job = rows->v[i].at;
-        for (next = i + 1; next < rows->n && rows->v[next].kind == &kind_node; next++) {
+        for (next = i + 1; next < rows->n && rows->v[next].kind != &kind_job; next++) {
         }
         if (hides && order_is_over(job)) {
             over++;
@@ -96,6 +126,7 @@ static void print_table(const struct row_list *rows, bool hides)
         }
         (void)printf("%s", i > 0 ? "\n" : ""); /* behind a job, or the server's own lines */
         print_job(job);
+        print_progress(job, &rows->v[i + 1], next - i - 1);
         print_nodes(&rows->v[i + 1], next - i - 1);
         print_waits(rows, i + 1, next);
     }
@@ -110,6 +141,7 @@ static int print_json(const struct row_list *rows)
 {
     json_t *jobs = json_array();
     json_t *nodes = NULL;
+    json_t *metrics = NULL;
     int failed = 0;
     for (size_t i = 0; i < rows->n; i++) {
         if (rows->v[i].kind == &kind_health) {
@@ -118,8 +150,14 @@ static int print_json(const struct row_list *rows)
         json_t *object = row_json(rows->v[i].kind, rows->v[i].at);
         if (rows->v[i].kind == &kind_job) {
             nodes = json_array();
+            metrics = json_object();
+            failed |= json_object_set_new(object, "metrics", metrics);
             failed |= json_object_set_new(object, "nodes", nodes);
             failed |= json_array_append_new(jobs, object);
+        } else if (rows->v[i].kind == &kind_point) {
+            const struct msg_series_row *point = rows->v[i].at;
+            failed |= json_object_set_new(metrics, point->name, json_real(point->value));
+            json_decref(object);
         } else {
             failed |= json_array_append_new(nodes, object);
         }
@@ -157,6 +195,6 @@ const struct ctl_verb ctl_verb_status = {
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_JOB,
     CTL_SAYS(MSG_STATUS, status.job),
-    .rows = {MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH},
+    .rows = {MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH, MSG_SERIES_ROW},
     .show = show,
 };

@@ -22,6 +22,8 @@ struct ctl_settings {
     bool wait;                     /* drain */
     bool all;                      /* status */
     bool verify;                   /* audit */
+    uint32_t last;                 /* events */
+    uint32_t sort;                 /* nodes: which of its words */
     uint32_t for_ms;               /* evict */
     uint32_t min_nodes, max_nodes; /* resize */
     /* token create */
@@ -76,7 +78,7 @@ struct ctl_verb {
     /* Of a question: the rows that answer it, and what prints them once all are there. TFE_ENOMEM;
      * TFE_ESTATE: they make no sense together; TFE_EAUTH: they are not to be believed, it said so.
      */
-    enum tfe_msg_type rows[3];
+    enum tfe_msg_type rows[4];
     int (*show)(const struct ctl_settings *settings, const char *operand, struct row_list *rows);
     /* … or what is done in place of asking once and showing; exit code of the program. */
     int (*run)(const struct ctl_verb *verb, const struct ctl_settings *settings,
@@ -101,6 +103,7 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
     X(nodes)                                                                                       \
     X(logs)                                                                                        \
     X(epochs)                                                                                      \
+    X(events)                                                                                      \
     X(drain)                                                                                       \
     X(evict)                                                                                       \
     X(stop)                                                                                        \

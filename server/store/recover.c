@@ -123,6 +123,8 @@ static int copy_all(struct recovery *r, struct tfe_why *why)
         {"keys", "key", "key DESC"},
         {"audit", "number", "number DESC"},
         {"bans", "node, job", "node DESC, job DESC"},
+        {"events", "number", "number DESC"},
+        {"series", "id", "id DESC"},
     };
     /* The new file's own identity is nobody's. Without one the server that comes next enters
      * another. */

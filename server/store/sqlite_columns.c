@@ -34,6 +34,8 @@ static int bind(sqlite3_stmt *statement, int place, const struct row_field *f, c
         return sqlite3_bind_int64(statement, place, (sqlite3_int64) * (const uint64_t *)at);
     case ROW_BOOL:
         return sqlite3_bind_int(statement, place, *(const bool *)at);
+    case ROW_REAL:
+        return sqlite3_bind_double(statement, place, *(const double *)at);
     case ROW_MOMENT:
         return sqlite3_bind_int64(statement, place, *(const int64_t *)at);
     case ROW_TEXT: {
@@ -66,10 +68,12 @@ static bool read(sqlite3_stmt *row, int i, const struct row_field *f, char *to)
             return true;
         }
     }
-    if (type != (f->type == ROW_TEXT ? SQLITE_TEXT : SQLITE_INTEGER)) {
+    if (type != (f->type == ROW_TEXT   ? SQLITE_TEXT
+                 : f->type == ROW_REAL ? SQLITE_FLOAT
+                                       : SQLITE_INTEGER)) {
         return false;
     }
-    int64_t number = f->type == ROW_TEXT ? 0 : sqlite3_column_int64(row, i);
+    int64_t number = f->type == ROW_TEXT || f->type == ROW_REAL ? 0 : sqlite3_column_int64(row, i);
     switch ((int)f->type) {
     case ROW_U32:
         *(uint32_t *)at = (uint32_t)number;
@@ -79,6 +83,9 @@ static bool read(sqlite3_stmt *row, int i, const struct row_field *f, char *to)
         return true;
     case ROW_BOOL:
         *(bool *)at = number != 0;
+        return true;
+    case ROW_REAL:
+        *(double *)at = sqlite3_column_double(row, i);
         return true;
     case ROW_MOMENT:
         *(int64_t *)at = number;

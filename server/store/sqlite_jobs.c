@@ -193,8 +193,10 @@ static int remove_job(struct store *s, const char *job, struct tfe_why *why)
 {
     char *sql = sqlite3_mprintf("DELETE FROM jobs WHERE job IN (%Q, '" ASIDE "' || %Q);"
                                 "DELETE FROM members WHERE job IN (%Q, '" ASIDE "' || %Q);"
-                                "DELETE FROM ledger WHERE job = %Q",
-                                job, job, job, job, job);
+                                "DELETE FROM ledger WHERE job = %Q;"
+                                "DELETE FROM events WHERE job = %Q;"
+                                "DELETE FROM series WHERE job = %Q",
+                                job, job, job, job, job, job, job);
     int sq = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
     sqlite3_free(sql);
     if (sq == SQLITE_NOMEM) {

@@ -160,6 +160,11 @@ int store_prune(struct store *s, struct tfe_wall before, uint32_t max, uint32_t 
         return sqlite_error(s, "prune the ledger", why);
     }
     int rc = sqlite_run(s, STATEMENT_PRUNE, "prune the ledger", why);
+    uint32_t n_seen = 0;
     *ret_n = rc == 0 ? (uint32_t)sqlite3_changes(s->db) : 0;
+    if (rc == 0) {
+        rc = sqlite_prune_seen(s, before, max, &n_seen, why);
+    }
+    *ret_n = n_seen > *ret_n ? n_seen : *ret_n;
     return rc != 0 ? rc : sqlite_prune_trust(s, before, why);
 }

@@ -26,6 +26,19 @@ enum statement {
     STATEMENT_PUT_ROW,
     STATEMENT_ROWS,
     STATEMENT_PRUNE,
+    STATEMENT_PUT_EVENT,
+    STATEMENT_CUT_EVENTS, /* older than that number */
+    STATEMENT_EVENTS_AFTER,
+    STATEMENT_EVENTS_OF_JOB,
+    STATEMENT_EVENTS_LAST,
+    STATEMENT_EVENTS_LAST_OF_JOB,
+    STATEMENT_PUT_POINT,
+    STATEMENT_THIN,       /* a series */
+    STATEMENT_NEWEST_RUN, /* of a job's series */
+    STATEMENT_POINTS,
+    STATEMENT_LAST_POINTS, /* one of each name */
+    STATEMENT_PRUNE_EVENTS,
+    STATEMENT_PRUNE_POINTS,
     STATEMENT__COUNT
 };
 
@@ -89,6 +102,14 @@ void sqlite_backup_end(struct store *s);
 
 /* The entry of a new file has to be as durable as the file. False: errno. */
 bool sqlite_sync_directory(const char *path);
+
+/* Keeps an EVENT_ROW or a SERIES_ROW, as store_keep. */
+int sqlite_keep_seen(struct store *s, enum tfe_msg_type type, const void *row,
+                     struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Removes at most max of each that are older, the oldest first; *ret_n: of whichever were more. */
+int sqlite_prune_seen(struct store *s, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+                      struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Removes the keys and bans that ended before this. TFE_EDISK, TFE_ENOMEM. */
 int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why) TFE_MUST_CHECK;

@@ -70,6 +70,16 @@ static const char *const steps[] = {
     "ALTER TABLE members ADD COLUMN guard_port INTEGER NOT NULL DEFAULT 0;",
     /* 10. taken_over: another process has come with the member's id. */
     "ALTER TABLE members ADD COLUMN taken_over INTEGER NOT NULL DEFAULT 0;",
+    /* 11. What people look at: events; and numbers that scripts tell, where ord counts the points
+       of a series, of which some are dropped (common/base/series.h). */
+    "CREATE TABLE events(number INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL,"
+    " level INTEGER NOT NULL, job TEXT NOT NULL, run INTEGER NOT NULL, epoch INTEGER NOT NULL,"
+    " node TEXT NOT NULL, name TEXT NOT NULL, says TEXT NOT NULL);"
+    "CREATE INDEX events_by_job ON events(job, number);"
+    "CREATE TABLE series(id INTEGER PRIMARY KEY, job TEXT NOT NULL, run INTEGER NOT NULL,"
+    " name TEXT NOT NULL, ord INTEGER NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL,"
+    " at INTEGER NOT NULL, value REAL NOT NULL);"
+    "CREATE UNIQUE INDEX series_points ON series(job, run, name, ord);",
 };
 
 int sqlite_schema_newest(void)

@@ -104,6 +104,9 @@ static int append(struct store *s, const struct row_kind *k, const struct msg_au
 
 int store_keep(struct store *s, enum tfe_msg_type type, const void *row, struct tfe_why *why)
 {
+    if (type == MSG_EVENT_ROW || type == MSG_SERIES_ROW) {
+        return sqlite_keep_seen(s, type, row, why);
+    }
     const struct row_kind *k = kept_of(type);
     return type == MSG_AUDIT_ROW ? append(s, k, row, why) : insert(s, k, row, why);
 }

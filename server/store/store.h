@@ -72,14 +72,15 @@ int store_read_rows(struct store *store, const char *job, uint64_t after, uint32
                     store_row_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Removes at most max rows of the ledger that nothing was added to since `before`, but none of an
- * epoch that a job stands at. *ret_n: so many. And the keys and bans that ended before that.
+ * epoch that a job stands at. *ret_n: so many. And the keys and bans that ended before that, and
+ * max events and points of series that are older; *ret_n: of whichever were most.
  * TFE_EDISK, TFE_ENOMEM. No transaction is open. */
 int store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
                 struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Keeps a row of this type (TOKEN_ROW, BAN_ROW), in place of what is kept of the same key, but what
- * was revoked stays it; an AUDIT_ROW gets its number and hash, behind the last one. Errors and
- * precondition as store_put_row. */
+ * was revoked stays it; an AUDIT_ROW gets its number and hash, behind the last one; an EVENT_ROW or
+ * SERIES_ROW that is there already stays as it is. Errors and precondition as store_put_row. */
 int store_keep(struct store *store, enum tfe_msg_type type, const void *row,
                struct tfe_why *why) TFE_MUST_CHECK;
 
@@ -87,6 +88,22 @@ int store_keep(struct store *store, enum tfe_msg_type type, const void *row,
  * `after`; one that makes no sense is passed over. fn's error; TFE_EDISK; TFE_ENOMEM. */
 int store_read_kept(struct store *store, enum tfe_msg_type type, uint64_t after, uint32_t max,
                     store_kept_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* What is asked of the events, or of the series. */
+struct store_page {
+    enum tfe_msg_type type; /* EVENT_ROW, SERIES_ROW */
+    const char *job;        /* events: NULL of all */
+    uint32_t run;           /* series: 0 the newest */
+    const char *name;       /* series: NULL the newest point of each */
+    uint64_t after;         /* above this number */
+    uint32_t last;          /* events: the newest so many, whatever `after`; 0: it counts */
+    uint32_t max;
+};
+
+/* The rows, by number, or (the newest points) by job and name. fn's error; TFE_EDISK; TFE_ENOMEM.
+ */
+int store_read_page(struct store *store, const struct store_page *page, store_kept_fn fn, void *ctx,
+                    struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Begins a copy of everything into a new file. Until it is complete it has another name beside
  * that, and whatever ends it before leaves nothing. TFE_EEXIST: the file is there already.

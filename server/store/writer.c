@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/text.h"
 #include "common/net/clock.h"
 #include "common/rows/kinds.h"
 #include "server/store/record.h"
@@ -150,7 +151,7 @@ int writer_submit(struct writer *w, const struct rdzv_record *record)
     return 0;
 }
 
-/* job: of a row of the ledger. */
+/* job: that it is dropped with; NULL or "": none. */
 static int note(struct writer *w, enum tfe_msg_type type, const char *job, const void *row)
 {
     struct work *work = calloc(1, sizeof(*work));
@@ -213,11 +214,30 @@ int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
     return ask_for(w, &ask, job, ret);
 }
 
+int writer_read_page(struct writer *w, const struct store_page *page, writer_answer_fn fn,
+                     void *ctx, struct writer_ask **ret)
+{
+    struct writer_ask ask = {.work.type = page->type, .fn = fn, .ctx = ctx, .of = *page};
+    text_setf(ask.of_name, sizeof(ask.of_name), "%s", page->name ? page->name : "");
+    return ask_for(w, &ask, page->job, ret);
+}
+
+uint32_t writer_n_rows(struct writer *w)
+{
+    worker_lock(w->worker);
+    uint32_t n = w->n_rows;
+    worker_unlock(w->worker);
+    return n;
+}
+
 int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
                 struct writer_ask **ret)
 {
     if (!fn) {
-        return note(w, row->type, NULL, &row->u);
+        const char *job = row->type == MSG_EVENT_ROW    ? row->u.event_row.job
+                          : row->type == MSG_SERIES_ROW ? row->u.series_row.job
+                                                        : NULL;
+        return note(w, row->type, job, &row->u);
     }
     struct writer_ask ask = {.fn = fn, .ctx = ctx};
     ask.work.type = row->type;

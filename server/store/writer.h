@@ -76,6 +76,13 @@ int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why),
 int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
                 writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
 
+/* Asks for events or points, as store_read_page; the texts of page are copied. TFE_ENOMEM. */
+int writer_read_page(struct writer *w, const struct store_page *page, writer_answer_fn fn,
+                     void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+
+/* Rows that wait to be written. */
+uint32_t writer_n_rows(struct writer *w);
+
 /* Asks for a copy of the store in a new file, as store_backup_begin. One at a time, the others
  * wait. TFE_ENOMEM. */
 int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void *ctx,

@@ -30,6 +30,8 @@ struct writer_ask {
     char *path; /* of a backup; NULL: it asks for a page, or for its work.row to be kept */
     uint64_t after;
     uint32_t max;
+    struct store_page of;                  /* max 0: it asks for something else … */
+    char of_name[MSG_METRIC_NAME_MAX + 1]; /* … whose texts are these, and the work's job */
     struct row_list page;
     struct tfe_why why;
 };

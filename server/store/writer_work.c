@@ -185,6 +185,11 @@ static void work_on_ask(struct writer *w, struct writer_ask *ask)
         work->rc = ask->run(ask->run_ctx, &ask->why);
     } else if (ask->path) {
         work->rc = store_backup_begin(w->config.store, ask->path, &ask->why);
+    } else if (ask->of.max > 0) {
+        struct store_page page = ask->of;
+        page.job = page.job ? work->job.text : NULL;
+        page.name = page.name ? ask->of_name : NULL;
+        work->rc = store_read_page(w->config.store, &page, keep_kept, &ask->page, &ask->why);
     } else if (work->type == MSG_AUDIT_ROW) {
         work->rc = store_read_kept(w->config.store, work->type, ask->after, ask->max, keep_kept,
                                    &ask->page, &ask->why);

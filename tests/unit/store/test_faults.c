@@ -333,7 +333,7 @@ static void make_wreck(struct wreck *w)
     }
     store_close(store);
     read_wreck(w);
-    memset(w->bytes + (w->n / 4096 / 2 + 2) * 4096, 0x5a, 4096);
+    memset(w->bytes + (w->n / 4096 / 2 + 6) * 4096, 0x5a, 4096);
 }
 
 static void remove_kept(const struct recover_report *report)

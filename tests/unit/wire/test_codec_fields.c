@@ -28,6 +28,8 @@ VALUES(probe_kinds, TFE_PROBE_KINDS);
 VALUES(probe_results, TFE_PROBE_RESULTS);
 VALUES(rotations, TFE_ROTATIONS);
 VALUES(streams, TFE_STREAMS);
+VALUES(standbys, TFE_STANDBYS);
+VALUES(event_levels, TFE_EVENT_LEVELS);
 
 static const struct {
     const ProtobufCEnumDescriptor *descriptor;
@@ -37,6 +39,8 @@ static const struct {
 } enums[] = {
     {&tfe__refusal__descriptor, "REFUSAL_", refusals, COUNT(refusals)},
     {&tfe__stream__descriptor, "STREAM_", streams, COUNT(streams)},
+    {&tfe__standby__descriptor, "WARMTH_", standbys, COUNT(standbys)},
+    {&tfe__event_level__descriptor, "EVENT_", event_levels, COUNT(event_levels)},
     {&tfe__rotation__descriptor, "ROTATION_", rotations, COUNT(rotations)},
     {&tfe__cause__descriptor, "CAUSE_", causes, COUNT(causes)},
     {&tfe__result__descriptor, "RESULT_", results, COUNT(results)},
@@ -88,6 +92,7 @@ static void check_number(const char *message, const struct codec_field *row,
                          const ProtobufCFieldDescriptor *field)
 {
     switch ((int)field->type) {
+    case PROTOBUF_C_TYPE_DOUBLE:
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
         MUST(row->size == sizeof(uint64_t));

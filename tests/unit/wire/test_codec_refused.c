@@ -1,4 +1,5 @@
 /* tests/unit/wire/test_codec_refused.c: values that no message may hold, sent or received. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/unit/wire/codec_fixture.h"
@@ -10,6 +11,8 @@ static uint32_t many_pids[MSG_PIDS_MAX + 1];
 
 static const uint16_t zero_port[] = {0};
 static const uint32_t zero_pid[] = {0}, negative_pid[] = {0x80000000u};
+static const struct msg_metric not_finite = {"n", NAN}, no_name = {"", 1}, odd_name = {"a b", 1};
+static const struct msg_metric many_metrics[MSG_METRICS_MAX + 1] = {{"n", 1}};
 static char too_long[MSG_TAIL_MAX + 2];
 static const struct msg_exited bad_exited = {.epoch = 0, .tail = ""};
 static const struct msg_exited two_ends = {.epoch = 1, .code = 1, .signal = 9, .tail = ""};
@@ -170,6 +173,19 @@ static const struct tfe_msg out_of_range[] = {
     M(REFUSED, refused, (enum tfe_refusal)0, ""),
     M(REFUSED, refused, (enum tfe_refusal)12, ""),
     M(REFUSED, refused, REFUSAL_BAD_REQUEST, too_long),
+    M(METRICS, metrics, 0, 1),
+    M(METRICS, metrics, 1, 1, 0, 0, &not_finite, 1),
+    M(METRICS, metrics, 1, 1, 0, 0, &no_name, 1),
+    M(METRICS, metrics, 1, 1, 0, 0, &odd_name, 1),
+    M(METRICS, metrics, 1, 1, 0, 0, many_metrics, MSG_METRICS_MAX + 1),
+    M(FACTS, facts, .gpu = ""),
+    M(FACTS, facts, .zone = "a\nb"),
+    M(VITALS, vitals, .standby = (enum tfe_standby)4),
+    M(EVENTS, events, ""),
+    M(EVENT_ROW, event_row, 0, {1}, "k", EVENT_INFO, "", 0, 0, "", "", ""),
+    M(EVENT_ROW, event_row, 1, {1}, "k", (enum tfe_event_level)3, "", 0, 0, "", "", ""),
+    M(SERIES, series, "j", 0, "a b", 0),
+    M(SERIES_ROW, series_row, "j", 1, "n", 1, 0, 0, {0}, HUGE_VAL),
     M(STATUS, status, ""),
     M(GAUGE, gauge, "", "", 0),
     M(GAUGE, gauge, too_long, "", 0),

@@ -1,0 +1,37 @@
+/* server/slow.h: which machine the others wait for: its step beside the others' median. */
+#ifndef TFE_SERVER_SLOW_H
+#define TFE_SERVER_SLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/msg.h"
+
+/* What is known of one node. */
+struct slow {
+    uint64_t own_us, others_us; /* compared */
+    uint32_t times_milli;       /* one of the other, times 1000; 0: not known */
+    uint8_t in_a_row;           /* judgements that found it slow */
+    bool is_slow;
+};
+
+struct slow_judge {
+    uint64_t *steps, *works; /* n_steps and n_works of them, sorted */
+    size_t n_steps, n_works;
+    bool by_work;
+};
+
+/* For n nodes at most. TFE_ENOMEM. */
+int slow_begin(struct slow_judge *j, size_t n) TFE_MUST_CHECK;
+void slow_add(struct slow_judge *j, const struct msg_vitals *vitals);
+void slow_sort(struct slow_judge *j);
+/* One of those that were added; vitals NULL: nothing is known of it any more. */
+void slow_judge(const struct slow_judge *j, const struct msg_vitals *vitals, struct slow *at);
+void slow_end(struct slow_judge *j);
+
+/* "410 ms", "2.5 s"; in room. */
+const char *slow_text(uint64_t us, char room[32]);
+
+#endif
