@@ -189,7 +189,8 @@ static void sweep(struct runner *r, const struct agent_action *action)
     uint64_t handlers = 0;
     bool is_asked = action->sweep.planned && scripts_stop(r->scripts, action->sweep.epoch, grace_ms,
                                                           action->sweep.in_memory, &handlers);
-    trainers_sweep(r->trainers, is_asked || handlers ? grace_ms : 0, handlers);
+    trainers_sweep(r->trainers, is_asked || handlers || action->sweep.waits ? grace_ms : 0,
+                   handlers);
 }
 
 static void end(struct runner *r, int code, const char *sentence)

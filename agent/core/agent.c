@@ -332,6 +332,9 @@ static int take(struct agent *a, const struct agent_event *event)
         on_guard_lost(a);
         return 0;
     case AGENT_PROGRESS:
+        if (event->progress.told.ends && work_runs(&a->work, event->progress.told.epoch)) {
+            work_ends(&a->work, t);
+        }
         return progress_take(&a->progress, t, event->progress.local, &event->progress.told);
     case AGENT_NOTICE:
         return notices_take(&a->notices, t, &event->notice);

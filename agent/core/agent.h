@@ -219,6 +219,7 @@ struct agent_action {
             uint64_t epoch;
             bool planned;      /* trainers that listen are told to stop first … */
             uint32_t grace_ms; /* and have so long to end by themselves; all others end at once */
+            bool waits;        /* … all of them have that, whether they listen or not */
             bool in_memory;    /* … their state need not be on disk, if it is kept in memory */
         } sweep;
         struct {

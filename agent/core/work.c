@@ -121,6 +121,7 @@ void work_spawn(struct work *w, struct turn *t, const struct msg_row *rows, size
                           .role = TASK_EVALUATOR,
                           .first = running->rank};
     own = w->evaluates ? own : rows[running->rank];
+    w->is_served = !w->evaluates && running->rank == 0 && t->config.spec.n_ps > 0;
     w->n = own.role == TASK_WORKER ? t->config.spec.nproc : 1;
     set_state(w, t, WORK_RUNNING);
     w->alive = w->n;
@@ -173,7 +174,10 @@ static void sweep(struct work *w, struct turn *t, const struct msg_stop *gently)
         struct agent_action *order = turn_order(t, AGENT_SWEEP);
         order->sweep.epoch = w->epoch;
         order->sweep.planned = gently;
-        order->sweep.grace_ms = gently ? w->stop_grace_ms : 0;
+        order->sweep.waits = gently && w->evaluates;
+        order->sweep.grace_ms = !gently        ? 0
+                                : w->evaluates ? t->config.exit_grace_ms
+                                               : w->stop_grace_ms;
         order->sweep.in_memory = gently && gently->in_memory;
     }
 }
@@ -235,6 +239,14 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
         sweep(w, t, NULL);
     }
     return true;
+}
+
+void work_ends(struct work *w, struct turn *t)
+{
+    if (w->state == WORK_RUNNING && w->is_served && tfe_mono_is_never(w->exit_deadline)) {
+        w->first_ended_well = true;
+        w->exit_deadline = turn_in(t, w->stop_grace_ms);
+    }
 }
 
 void work_tick(struct work *w, struct turn *t)

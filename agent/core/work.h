@@ -17,6 +17,7 @@ struct work {
     uint32_t alive;   /* … that have not ended */
     uint64_t restart; /* number of the RESTART that started them; 0: START did */
     bool evaluates;   /* outside of the epoch's table */
+    bool is_served;   /* as a chief, by ps */
     bool first_ended_well;
     bool has_listened;
     bool sweeps_gently;            /* SWEEPING: the trainers that listen still have their grace */
@@ -74,6 +75,9 @@ bool work_guard_lost(struct work *w, struct turn *t);
 void work_noted(struct work *w, uint64_t epoch);
 
 void work_listening(struct work *w, struct turn *t, uint64_t epoch);
+/* A script has come to its end, well. The chief of a job with ps may not get out of it then, for it
+ * waits for a worker that is missing: it has the stop grace for what it still does. */
+void work_ends(struct work *w, struct turn *t);
 void work_tick(struct work *w, struct turn *t);
 struct tfe_mono work_deadline(const struct work *w);
 

@@ -4,9 +4,6 @@
 #include "server/core/job.h"
 #include "server/core/presence.h"
 
-/* design 4.3: a script may load data for minutes before the leader listens. */
-#define LEADER_WAIT_MS 300
-
 /* Nodes whose words differ, after a server has lost its disk: so often each is taken as it is. */
 #define HEARD_AS_TOLD 4
 
@@ -102,9 +99,14 @@ void epoch_open(struct rdzv *r, struct job *job)
             tables_tell(r, job, epoch->seats[seat], epoch->number);
         }
     }
-    tell_start(r, job, roster_leader(job));
+    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
+        if (roster_begins(job, epoch->seats[seat])) {
+            tell_start(r, job, epoch->seats[seat]);
+        }
+    }
+    /* A script may load data for minutes before it listens. */
     epoch->leader_until =
-        epoch->n_seats > 1 ? tfe_mono_add(r->now, LEADER_WAIT_MS) : TFE_MONO_NEVER;
+        epoch->n_seats > 1 ? tfe_mono_add(r->now, roster_head_start_ms(job)) : TFE_MONO_NEVER;
     epoch_prepare_spares(r, job);
 }
 

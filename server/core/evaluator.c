@@ -57,6 +57,12 @@ static void start_again(struct rdzv *r, struct job *job)
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
 {
     struct evaluator *e = &job->evaluator;
+    if (job->success.is_here && evaluator_judges(job) && !e->is_judging &&
+        node_is_connected(e->node)) {
+        e->is_judging = true;
+        send_node(r, e->node, MSG_STOP)->u.stop =
+            (struct msg_stop){.epoch = e->epoch, .planned = true};
+    }
     if (!job->spec.evaluator || e->is_done || job->success.is_here) {
         return TFE_MONO_NEVER;
     }

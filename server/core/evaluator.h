@@ -20,6 +20,7 @@ struct evaluator {
     uint64_t epoch;        /* of its START */
     uint64_t n_restarts;   /* number of the last RESTART */
     bool runs;             /* it was told to, and has not said that it ended */
+    bool is_judging;       /* the chief has ended well: it has been told that it may end, too */
     bool is_done;          /* it has ended well in this run: it does not start again */
     struct tfe_mono due;   /* not running: it starts again then */
     struct tfe_mono since; /* running: it does since then */

@@ -43,6 +43,7 @@ struct job_phase {
      * n_seats: nobody's there. */
     struct tfe_mono fence_until;
     uint32_t fence_seat;
+    struct tfe_mono serve_until; /* PREPARING: ps and workers have not been told STOP; NEVER */
     /* The number was raised; so many spares who were READY are so again by then, or late. 0: none.
      */
     uint32_t raised_spares;
@@ -53,6 +54,12 @@ struct job_phase {
 static inline void phase_wait(struct job_phase *phase, struct tfe_mono now)
 {
     phase->waiting_since = now;
+}
+
+/* A chief is being stopped: ps and workers serve it until then; NEVER: they do not any more. */
+static inline void phase_serve(struct job_phase *phase, struct tfe_mono until)
+{
+    phase->serve_until = until;
 }
 
 /* A spare that was READY for a number that is raised has so long to say it again before a switch

@@ -17,7 +17,7 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
         ledger_note(r, job, EPOCH_LISTENING);
         job_touch(job);
     }
-    if (roster_is_leader(job, node) && !tfe_mono_is_never(epoch->leader_until)) {
+    if (!tfe_mono_is_never(epoch->leader_until) && roster_may_follow(job)) {
         epoch_tell_rest(r, job);
         job_touch(job);
     }

@@ -39,6 +39,36 @@ uint32_t place_count(const struct job *job)
     return n;
 }
 
+static bool is_idle(const struct node *node)
+{
+    return node_is_connected(node) && node->seat.is_accounted && !node->seat.is_due &&
+           !node->notice.is_leaving && !node->seat.is_taken_over && node->seat.n_vain < VAIN_MAX;
+}
+
+uint32_t place_spares(const struct job *job)
+{
+    uint32_t n = roster_spares(job);
+    for (uint32_t seat = 0; roster_has_servers(job) && seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        n += roster_can_miss(job, node) && is_idle(node);
+    }
+    return n;
+}
+
+/* TensorFlow's chief takes nobody back while any place that its table lists is empty: it waits
+ * there for all of them (docs/tensorflow.md). */
+static bool another_is_empty(const struct node *node)
+{
+    const struct job *job = node->job;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *other = job->epoch.seats[seat];
+        if (other != node && roster_can_miss(job, other) && !works(other)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the epoch goes on without it. The chief has to be past its beginning, in which it waits
  * for every place that its table lists. */
 static bool can_miss(const struct rdzv *r, const struct node *node)
@@ -70,10 +100,14 @@ bool place_take_end(struct rdzv *r, struct node *node, bool charged)
     const struct job *job = node->job;
     bool has_stepped = seat->is_listening && job->told.has_step && job->told.step > seat->began_at;
     uint32_t vain = has_stepped ? 0 : seat->n_vain;
-    if (node->notice.is_leaving || seat->is_draining || vain == VAIN_MAX) {
+    bool is_leaving = node->notice.is_leaving || seat->is_draining;
+    if (is_leaving || vain == VAIN_MAX || another_is_empty(node)) {
         bool can = can_miss(r, node);
         if (can) {
-            leave_empty(r, node, vain == VAIN_MAX ? "started again in vain" : "it leaves");
+            leave_empty(r, node,
+                        is_leaving         ? "it leaves"
+                        : vain == VAIN_MAX ? "started again in vain"
+                                           : "another one is empty");
         }
         return can;
     }

@@ -16,6 +16,9 @@ struct rdzv;
 
 /* Nodes of the present epoch whose trainers work, or will again. O(nodes) where there are ps. */
 uint32_t place_count(const struct job *job);
+/* Nodes that could work in a next epoch and do not in this one: READY ones, and members that had to
+ * leave their place empty and do not for their own sake. */
+uint32_t place_spares(const struct job *job);
 
 /* The member has no trainers any more, or nobody knows of any: the epoch goes on without it where
  * the chief trains and min others work, and is over otherwise, for that cause. */

@@ -164,7 +164,7 @@ bool plan_is_kept(const struct job *job)
     uint32_t n_staying = n_working > n_going ? n_working - n_going : 0;
     /* Below min nobody stands still for the disk's sake, and who keeps the state may go meanwhile.
      * Of more than max it is not known who will be left out. */
-    return n_staying + roster_spares(job) >= job->spec.min_nodes &&
+    return n_staying + place_spares(job) >= job->spec.min_nodes &&
            n_staying <= job->spec.max_nodes && keeps(job, 0);
 }
 
@@ -433,7 +433,7 @@ static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
 
 static bool has_room(const struct job *job)
 {
-    return roster_spares(job) > 0 && place_count(job) < job->spec.max_nodes;
+    return place_spares(job) > 0 && place_count(job) < job->spec.max_nodes;
 }
 
 /* A trainer has ended well, or has begun to: another epoch would do the end again. */
@@ -493,7 +493,7 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     if (tfe_mono_is_never(p->newcomer_at)) {
         p->newcomer_at = r->now;
     }
-    bool is_full = roster_spares(job) >= job->spec.max_nodes - place_count(job);
+    bool is_full = place_spares(job) >= job->spec.max_nodes - place_count(job);
     struct tfe_mono from = tfe_mono_add(p->newcomer_at, is_full ? 0 : job->spec.gather_ms);
     from = tfe_mono_max(from, far_enough(r, job));
     from = tfe_mono_max(from, job->fence.run_until);

@@ -118,21 +118,30 @@ bool roster_is_named(const struct job_spec *spec)
 
 /* --- what follows from each ------------------------------------------------------------------- */
 
-/* Who listens first. */
-static uint32_t leading_seat(const struct job *job)
+/* Who begins, by strategy (design 4.3, docs/tensorflow.md): of a synchronous one the first task, at
+ * which TensorFlow's coordination service runs; ps and workers that are served wait for nobody, and
+ * their chief connects to all of them. */
+static const struct {
+    bool chief_begins;
+    uint32_t head_start_ms;
+} orders[] = {{true, 300}, {false, 1000}};
+
+bool roster_begins(const struct job *job, const struct node *node)
 {
-    struct shape shape = shape_now(job);
-    return shape.n_ps > 0 ? shape.n_chief + shape.n_workers : 0;
+    return roster_is_chief(job, node) == orders[roster_has_servers(job)].chief_begins;
 }
 
-struct node *roster_leader(const struct job *job)
+bool roster_may_follow(const struct job *job)
 {
-    return job->epoch.n_seats > 0 ? job->epoch.seats[leading_seat(job)] : NULL;
+    if (orders[roster_has_servers(job)].chief_begins) {
+        return roster_chief(job)->seat.is_listening;
+    }
+    return job->epoch.n_listening + 1 >= job->epoch.n_seats; /* the chief has not been told yet */
 }
 
-bool roster_is_leader(const struct job *job, const struct node *node)
+uint32_t roster_head_start_ms(const struct job *job)
 {
-    return node->seat.index == leading_seat(job);
+    return orders[roster_has_servers(job)].head_start_ms;
 }
 
 /* The first worker does a chief's work where there is none. */

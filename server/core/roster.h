@@ -40,10 +40,11 @@ void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret);
 /* Whether people are told it: where all are workers their ranks say as much. */
 bool roster_is_named(const struct job_spec *spec);
 
-/* Who must listen before the others are told to start: TensorFlow's coordination service runs
- * there. */
-bool roster_is_leader(const struct job *job, const struct node *node);
-struct node *roster_leader(const struct job *job);
+/* Who is told to start at once. The others follow once all of those listen, or after so long: who
+ * connects to one that does not listen yet loses up to a second in a back-off of TensorFlow's. */
+bool roster_begins(const struct job *job, const struct node *node);
+bool roster_may_follow(const struct job *job);
+uint32_t roster_head_start_ms(const struct job *job);
 /* Who writes checkpoints, and whose exit 0 is the job's success. */
 bool roster_is_chief(const struct job *job, const struct node *node);
 struct node *roster_chief(const struct job *job);

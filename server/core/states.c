@@ -172,19 +172,14 @@ static bool prepare(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_PREPARING);
 }
 
-/* Asks the members of the running epoch to end their trainers and to get ready for the next one. */
-static bool begin_switch(struct rdzv *r, struct job *job)
+static void stop_members(struct rdzv *r, struct job *job, bool chief, bool others)
 {
-    verdict_note_progress(r, job);
-    send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->wish.cause));
-    ledger_stop(r, job, job->wish.is_planned ? plan_detected_at(r, job) : r->now);
-    plan_stop(r, job);
     const char *blamed = ledger_blamed(job);
     const char *says = wait_why_switch(r, job);
     bool in_memory = job->wish.is_planned && plan_is_kept(job);
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct node *node = job->epoch.seats[seat];
-        if (node_is_connected(node)) {
+        if (node_is_connected(node) && (roster_is_chief(job, node) ? chief : others)) {
             send_node(r, node, MSG_STOP)->u.stop =
                 (struct msg_stop){.epoch = job->epoch.number,
                                   .planned = job->wish.is_planned,
@@ -195,10 +190,42 @@ static bool begin_switch(struct rdzv *r, struct job *job)
             node_prepare(r, node);
         }
     }
+}
+
+/* Asks the members of the running epoch to end their trainers and to get ready for the next one. A
+ * chief that still saves needs its ps: those are asked once it has ended, or its grace is over. */
+static bool begin_switch(struct rdzv *r, struct job *job)
+{
+    verdict_note_progress(r, job);
+    send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->wish.cause));
+    ledger_stop(r, job, job->wish.is_planned ? plan_detected_at(r, job) : r->now);
+    plan_stop(r, job);
+    bool waits = job->wish.is_planned && job->epoch.is_open && roster_has_servers(job);
+    stop_members(r, job, true, !waits);
     if (!job->epoch.is_open) {
         epoch_prepare_spares(r, job); /* they were READY for a number that has gone by */
     }
+    phase_serve(&job->phase,
+                waits ? tfe_mono_add(r->now, job->spec.stop_grace_ms) : TFE_MONO_NEVER);
     return prepare(r, job);
+}
+
+/* Whether ps and workers still serve a chief that is being stopped, and until when at the latest.
+ */
+static bool still_serve(struct rdzv *r, struct job *job, struct tfe_mono *ret_until)
+{
+    const struct node *chief = roster_chief(job);
+    *ret_until = job->phase.serve_until;
+    if (tfe_mono_is_never(*ret_until)) {
+        return false;
+    }
+    if (job->wish.is_planned && node_is_connected(chief) && !chief->seat.is_accounted &&
+        !is_past(r, *ret_until)) {
+        return true;
+    }
+    phase_serve(&job->phase, TFE_MONO_NEVER);
+    stop_members(r, job, false, true);
+    return false;
 }
 
 static bool settle_waiting(struct rdzv *r, struct job *job)
@@ -333,6 +360,10 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (fails(r, job, &wait)) {
         return true;
     }
+    struct tfe_mono serve;
+    if (still_serve(r, job, &serve)) {
+        return wait_until(r, job, serve);
+    }
     /* A verdict or the end of the back-off may come before what else is waited for. */
     struct tfe_mono sooner = is_past(r, wait) ? TFE_MONO_NEVER : wait;
     struct tfe_mono until = awaited(r, job);
@@ -451,6 +482,7 @@ static void keep_record(struct rdzv *r, struct job *job)
 static bool settle_running(struct rdzv *r, struct job *job)
 {
     if (job->success.is_here) {
+        (void)evaluator_settle(r, job);
         /* TensorFlow has no barrier at its end: the others get their time, and their exit codes no
          * longer matter. */
         if ((!all_members_done(job) || evaluator_judges(job)) && !is_past(r, job->success.until)) {
