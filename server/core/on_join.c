@@ -418,8 +418,9 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     learn(node, room_holder(r), join);
     bool reports = takes_report(r, node, join);
     welcome(r, node, NULL);
+    bool evaluates = !reports && evaluator_take_join(r, node, join);
     raise_epoch(r, node);
-    if (!reports && !evaluator_take_join(r, node, join)) {
+    if (!reports && !evaluates) {
         look_past_record(r, node, join);
         put_in_place(r, node, join);
     }
@@ -449,8 +450,9 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     send_trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
     bool reports = takes_report(r, node, join);
     welcome(r, node, unheard(r, job, join));
+    bool evaluates = !reports && evaluator_take_join(r, node, join);
     raise_epoch(r, node);
-    if (!reports && !evaluator_take_join(r, node, join)) {
+    if (!reports && !evaluates) {
         look_past_record(r, node, join);
         if (join->running_epoch != 0) {
             send_stop(r, node, join->running_epoch);

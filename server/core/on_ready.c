@@ -34,7 +34,7 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     if (ready->epoch != epoch_next(job)) {
         return 0; /* crossed a PREPARE for another number, which it will answer too */
     }
-    if (epoch_engages(job, node)) {
+    if (epoch_engages(job, node) || node_evaluates(node)) {
         return 0; /* belongs to the running epoch; is asked anew when that ends */
     }
     if (ready_reserve(r, node, ready->host)) {

@@ -43,6 +43,12 @@ static void put_msg(struct bench *b, const struct tfe_msg *msg)
         if (msg->u.join.death_hash) {
             put(b, " death=%s:%u", msg->u.join.death_hash, msg->u.join.guard_port);
         }
+        if (msg->u.join.restart) {
+            put(b, " restart=%llu", (unsigned long long)msg->u.join.restart);
+        }
+        if (msg->u.join.evaluates) {
+            put(b, " evaluates");
+        }
         if (msg->u.join.new_run) {
             put(b, " new_run");
         }
@@ -119,6 +125,9 @@ static void put_msg(struct bench *b, const struct tfe_msg *msg)
     case MSG_EXITED:
         put(b, " ");
         put_exited(b, &msg->u.exited);
+        if (msg->u.exited.restart) {
+            put(b, " restart=%llu", (unsigned long long)msg->u.exited.restart);
+        }
         break;
     case MSG_DEATH:
         put(b, " %s", msg->u.death.certificate);

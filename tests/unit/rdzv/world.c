@@ -128,6 +128,11 @@ static void put_msg(struct world *w, const struct tfe_msg *msg)
             (unsigned long long)msg->u.start.epoch, msg->u.start.rank, msg->u.start.world,
             msg->u.start.nodes, msg_cause_name(msg->u.start.cause), msg->u.start.run,
             msg->u.start.fence_ms, (unsigned long long)msg->u.start.table_digest);
+        put(w, "%s", msg->u.start.evaluates ? " evaluates" : "");
+        break;
+    case MSG_RESTART:
+        put(w, " epoch=%llu number=%llu", (unsigned long long)msg->u.restart.epoch,
+            (unsigned long long)msg->u.restart.number);
         break;
     case MSG_NOTED:
         put(w, " epoch=%llu", (unsigned long long)msg->u.noted.epoch);

@@ -1,0 +1,161 @@
+/* tests/unit/agent/test_restart.c: trainers that start again within their epoch, and an evaluator,
+ * which is in none. */
+#include "tests/unit/agent/bench.h"
+
+static void restart(struct bench *b, uint64_t epoch, uint64_t number)
+{
+    hears(b, (struct tfe_msg){.type = MSG_RESTART, .u.restart = {epoch, number}});
+}
+
+static void ends(struct bench *b, uint32_t signal)
+{
+    for (uint32_t i = 0; i < b->config.spec.nproc; i++) {
+        trainer_exited(b, i, 0, signal);
+    }
+    swept(b);
+}
+
+TEST(restart, spawns_what_ended_with_the_same_table_and_says_which_one_ended)
+{
+    struct bench *b = a_running_bench(2);
+    ends(b, 9);
+    assert_saw(b, "EXITED");
+    assert_not_saw(b, "restart=");
+    noted(b, 1);
+    restart(b, 1, 1);
+    assert_saw(b, "SPAWN epoch=1 run=1 rank=2 restarts=1 p:7000 p:7001 me:7000 me:7001\n");
+    ends(b, 11);
+    assert_saw(b, " restart=1");
+    bench_free(b);
+}
+
+TEST(restart, is_followed_once_for_each_number)
+{
+    struct bench *b = a_running_bench(1);
+    restart(b, 1, 1); /* nothing has ended */
+    assert_not_saw(b, "SPAWN");
+    ends(b, 9);
+    restart(b, 1, 2);
+    assert_saw(b, "SPAWN epoch=1");
+    restart(b, 1, 2); /* told twice, over a reconnect */
+    assert_string_equal(b->log, "");
+    ends(b, 9);
+    restart(b, 1, 2);
+    assert_string_equal(b->log, "");
+    restart(b, 1, 1);
+    assert_string_equal(b->log, "");
+    restart(b, 1, 3);
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}
+
+TEST(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
+{
+    struct bench *b = a_running_bench(1);
+    ends(b, 9);
+    stop(b, 2); /* a later one was told of */
+    restart(b, 1, 1);
+    assert_not_saw(b, "SPAWN");
+    assert_saw(b, "~void_start epoch=1");
+    assert_saw(b, "JOIN");
+    bench_free(b);
+}
+
+TEST(restart, after_the_end_of_the_lease_is_void)
+{
+    struct bench *b = a_running_bench(1);
+    ends(b, 9);
+    pass(b, TTL_MS);
+    restart(b, 1, 1);
+    assert_not_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(restart, is_told_to_a_later_server)
+{
+    struct bench *b = a_running_bench(1);
+    ends(b, 9);
+    restart(b, 1, 7);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "running=1");
+    assert_saw(b, " restart=7");
+    bench_free(b);
+}
+
+/* Outside of the table, whose last rank is 1. */
+static void start_evaluator(struct bench *b)
+{
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    prepare(b, 4);
+    ports_held(b, 4);
+    table(b, 4);
+    hears(b, (struct tfe_msg){.type = MSG_START,
+                              .u.start = {.epoch = 4,
+                                          .run = 1,
+                                          .rank = (uint32_t)n,
+                                          .world = (uint32_t)n,
+                                          .nodes = 2,
+                                          .cause = CAUSE_START,
+                                          .table_digest = table_digest(rows, n),
+                                          .evaluates = true}});
+    assert_saw(b, "SPAWN epoch=4 run=1 rank=2 restarts=0");
+}
+
+TEST(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
+{
+    struct bench *b = a_joined_bench(1);
+    b->shows_running = true;
+    start_evaluator(b);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "running=4");
+    assert_saw(b, " evaluates");
+    assert_not_saw(b, "run=");
+    bench_free(b);
+}
+
+TEST(evaluator, that_is_told_to_end_has_the_exit_grace)
+{
+    struct bench *b = a_joined_bench(1);
+    start_evaluator(b);
+    hears(b, (struct tfe_msg){.type = MSG_STOP, .u.stop = {.epoch = 4, .planned = true}});
+    assert_saw(b, "SWEEP planned grace=60000");
+    bench_free(b);
+}
+
+/* The script of a chief that waits in its destructor for a worker that is missing. */
+TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.spec.n_ps = 1;
+    begin(b);
+    connected(b);
+    welcome(b);
+    prepare(b, 1);
+    ports_held(b, 1);
+    struct msg_row rows[] = {{.rank = 0, .host = "me", .port = 7000},
+                             {.rank = 1, .host = "p", .port = 1, .role = TASK_PS, .first = 1}};
+    hears(b, (struct tfe_msg){.type = MSG_TABLE,
+                              .u.table = {.epoch = 1, .world = 2, .rows = rows, .n_rows = 2}});
+    hears(b, (struct tfe_msg){.type = MSG_START,
+                              .u.start = {.epoch = 1,
+                                          .run = 1,
+                                          .rank = 0,
+                                          .world = 2,
+                                          .nodes = 2,
+                                          .cause = CAUSE_START,
+                                          .table_digest = table_digest(rows, 2)}});
+    assert_saw(b, "SPAWN epoch=1");
+    does(b,
+         (struct agent_event){.type = AGENT_PROGRESS, .progress = {0, {.epoch = 1, .ends = true}}});
+    assert_not_saw(b, "SWEEP");
+    pass_answered(b, 20000);
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0");
+    assert_saw(b, "~exited epoch=1 number=0");
+    bench_free(b);
+}

@@ -1,0 +1,533 @@
+/* tests/unit/rdzv/test_roles.c: jobs with chief, ps and evaluator: who sits where, what a loss
+ * means, and what is started again within an epoch. */
+#include "tests/unit/rdzv/operator.h"
+
+/* Nodes by name; the first that come in one moment after the other are chief, then ps, then
+ * workers: a chief, b ps, c and d workers 0 and 1. */
+static struct world *a_served_job(uint32_t min, uint32_t max)
+{
+    struct world *w = a_world(min, max);
+    w->join.spec.n_ps = 1;
+    w->join.spec.chief = true;
+    w->join.spec.gather_ms = 100;
+    return w;
+}
+
+static void progress(struct world *w, uint32_t session, uint64_t epoch, uint64_t step_)
+{
+    assert_int_equal(say(w, session,
+                         &(struct tfe_msg){.type = MSG_PROGRESS,
+                                           .u.progress = {.epoch = epoch,
+                                                          .has_step = true,
+                                                          .step = step_,
+                                                          .saves = (uint32_t)step_,
+                                                          .has_saved = true,
+                                                          .saved_step = step_}}),
+                     0);
+}
+
+static void all_listen(struct world *w, uint32_t n, uint64_t epoch)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        trainer_listens(w, i, epoch);
+    }
+}
+
+/* … and it trains: the chief has told its first step. */
+static struct world *a_serving_job(uint32_t min, uint32_t max)
+{
+    struct world *w = a_served_job(min, max);
+    come(w, max + 2);
+    all_listen(w, max + 2, 1);
+    progress(w, 0, 1, 1);
+    assert_string_equal(job_state(w), "running");
+    return w;
+}
+
+static void crashes(struct world *w, uint32_t session, uint64_t restart)
+{
+    exited_as(w, session, (struct msg_exited){.epoch = 1, .signal = 9, .restart = restart});
+}
+
+/* --- who sits where --------------------------------------------------------------------------- */
+
+TEST(roles, ranks_go_chief_workers_ps_and_who_serves_begins)
+{
+    struct world *w = a_served_job(2, 2);
+    come(w, 4);
+    assert_saw(w, "1:START epoch=1 rank=3 world=4 nodes=4 cause=start");
+    assert_saw(w, "2:START epoch=1 rank=1 world=4");
+    assert_saw(w, "3:START epoch=1 rank=2 world=4");
+    assert_saw(w, "TABLE epoch=1 a1:1000 c1:1200 d1:1300 b1:1100");
+    assert_not_saw(w, "0:START");
+    trainer_listens(w, 1, 1);
+    trainer_listens(w, 2, 1);
+    assert_not_saw(w, "START");
+    trainer_listens(w, 3, 1);
+    assert_saw(w, "0:START epoch=1 rank=0 world=4");
+    world_free(w);
+}
+
+TEST(roles, the_chief_follows_after_a_second_whoever_listens)
+{
+    struct world *w = a_served_job(1, 1);
+    come(w, 3);
+    pass(w, 999);
+    assert_not_saw(w, "0:START");
+    pass(w, 1);
+    assert_saw(w, "0:START epoch=1 rank=0");
+    world_free(w);
+}
+
+TEST(roles, a_table_lists_nobody_who_is_not_there)
+{
+    struct world *w = a_served_job(1, 2);
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    pass(w, 1000000);
+    assert_string_equal(job_state(w), "waiting");
+    join(w, 2, "c");
+    ready(w, 2, 1);
+    pass(w, 100);
+    assert_saw(w, "START epoch=1 rank=1 world=3");
+    world_free(w);
+}
+
+TEST(roles, a_pinned_node_takes_its_role_and_no_other_and_durable_ones_lead)
+{
+    struct world *w = a_served_job(1, 1);
+    w->join.has_role = true;
+    w->join.role = TASK_PS;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    w->join.has_role = false;
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    w->join.durable = true;
+    join(w, 2, "c");
+    ready(w, 2, 1);
+    assert_saw(w, "0:START epoch=1 rank=2"); /* the ps */
+    assert_saw(w, "1:START epoch=1 rank=1"); /* worker */
+    trainer_listens(w, 0, 1);
+    trainer_listens(w, 1, 1);
+    assert_saw(w, "2:START epoch=1 rank=0"); /* chief */
+    world_free(w);
+}
+
+TEST(roles, two_pinned_chiefs_are_one_and_a_spare)
+{
+    struct world *w = a_served_job(1, 2);
+    w->join.has_role = true;
+    w->join.role = TASK_CHIEF;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    w->join.has_role = false;
+    join(w, 2, "c");
+    ready(w, 2, 1);
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "waiting"); /* a chief is no ps */
+    join(w, 3, "d");
+    ready(w, 3, 1);
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "running");
+    ready(w, 1, 2);
+    assert_int_equal(role_of(w, "b"), ROLE_SPARE);
+    world_free(w);
+}
+
+TEST(roles, agents_that_want_other_roles_are_told_both)
+{
+    struct world *w = a_served_job(1, 1);
+    come(w, 1);
+    w->join.spec.n_ps = 2;
+    join(w, 1, "b");
+    assert_saw(w, "REFUSED size_mismatch: job j was opened with --nnodes=1:1 --nproc-per-node=1 "
+                  "--ps=1 --chief, this node asks for --nnodes=1:1 --nproc-per-node=1 --ps=2 "
+                  "--chief\n");
+    w->join.spec.n_ps = 1;
+    w->join.has_role = true;
+    w->join.role = TASK_EVALUATOR; /* the job has none */
+    assert_int_equal(try_join(w, 2, "c"), TFE_EINVAL);
+    world_free(w);
+}
+
+TEST(roles, without_ps_a_chief_leads_a_synchronous_cluster)
+{
+    struct world *w = a_served_job(2, 2);
+    w->join.spec.n_ps = 0;
+    come(w, 3);
+    assert_saw(w, "0:START epoch=1 rank=0 world=3");
+    assert_saw(w, "2:START epoch=1 rank=2 world=3");
+    exited(w, 2, 1, 3); /* any member's end is the epoch's */
+    assert_saw(w, "0:STOP epoch=1");
+    assert_saw(w, "1:STOP epoch=1");
+    world_free(w);
+}
+
+/* --- a worker that is served ------------------------------------------------------------------ */
+
+TEST(place, whose_trainer_ends_starts_again_in_the_same_epoch_and_nobody_is_stopped)
+{
+    struct world *w = a_serving_job(1, 2);
+    crashes(w, 2, 0);
+    assert_saw(w, "2:NOTED epoch=1\n");
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    assert_not_saw(w, "STOP");
+    assert_not_saw(w, "PREPARE");
+    crashes(w, 2, 0); /* said again: known */
+    assert_not_saw(w, "RESTART");
+    trainer_listens(w, 2, 1);
+    progress(w, 0, 1, 2);
+    crashes(w, 2, 1);
+    assert_saw(w, "2:RESTART epoch=1 number=2\n");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(place, that_is_started_again_in_vain_stays_empty_until_the_next_epoch)
+{
+    struct world *w = a_serving_job(1, 2);
+    w->join.spec.max_restarts = 100;
+    for (uint64_t n = 0; n < 3; n++) {
+        crashes(w, 2, n);
+        assert_saw(w, "2:RESTART");
+    }
+    progress(w, 0, 1, 9); /* with the other one: it had not listened */
+    crashes(w, 2, 3);
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 started again in vain");
+    assert_not_saw(w, "RESTART");
+    pass(w, 30000);
+    assert_not_saw(w, "START");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(place, costs_the_budget_and_fails_the_job_above_it)
+{
+    struct world *w = a_serving_job(1, 2); /* three restarts */
+    for (uint64_t n = 0; n < 3; n++) {
+        crashes(w, 2, n);
+        assert_saw(w, "~restarts");
+        trainer_listens(w, 2, 1);
+        progress(w, 0, 1, 2 + n);
+    }
+    crashes(w, 2, 3);
+    assert_saw(w, "FINISH failed: job j failed: rank 1 on node c (c) was ended by SIGKILL after 3");
+    world_free(w);
+}
+
+TEST(place, waits_a_pause_where_the_job_has_made_no_progress)
+{
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    crashes(w, 2, 0);
+    pass(w, 999);
+    assert_not_saw(w, "RESTART");
+    pass(w, 1);
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    world_free(w);
+}
+
+TEST(place, of_a_lost_machine_stays_empty_and_nothing_is_fenced)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 node_lost");
+    assert_not_saw(w, "STOP");
+    cut(w, 3); /* below min */
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=1\n");
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 1, 1);
+    pass(w, 1000);
+    assert_not_saw(w, "~wait_fence");
+    assert_string_equal(job_state(w), "waiting");
+    world_free(w);
+}
+
+TEST(place, cannot_be_missed_before_the_chief_has_begun)
+{
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=1\n"); /* which waits for all that its table lists */
+    world_free(w);
+}
+
+TEST(place, is_not_taken_again_while_another_one_is_empty)
+{
+    struct world *w = a_serving_job(1, 3);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    crashes(w, 3, 0);
+    assert_saw(w, "~place_empty job=j node=d epoch=1 number=0 another one is empty");
+    assert_not_saw(w, "RESTART");
+    progress(w, 0, 1, 2); /* a checkpoint: the good moment for who is here and could work */
+    pass(w, 200000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, is_free_for_a_spare_at_a_checkpoint)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    assert_not_saw(w, "STOP");
+    pass(w, 5000);
+    assert_string_equal(job_state(w), "running");
+    progress(w, 0, 1, 7);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, hears_again_of_a_restart_that_was_lost_with_its_connection)
+{
+    struct world *w = a_serving_job(1, 2);
+    crashes(w, 2, 0);
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    cut(w, 2);
+    w->join.highest_epoch = 1;
+    w->join.exited = &(struct msg_exited){.epoch = 1, .signal = 9, .tail = ""};
+    join(w, 7, "c");
+    assert_saw(w, "7:RESTART epoch=1 number=1\n"); /* the same: it starts once for each */
+    cut(w, 7);
+    w->join.exited = NULL;
+    w->join.running_epoch = 1;
+    w->join.restart = 1;
+    join(w, 8, "c");
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(place, of_a_process_that_another_has_replaced_is_nobodys)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 2);
+    w->join.pid = 5; /* an image with a baked id */
+    join(w, 7, "c");
+    assert_not_saw(w, "START");
+    assert_saw(w, "~place_empty");
+    pass(w, 100000);
+    assert_not_saw(w, "START"); /* the first one may run there until its fence */
+    world_free(w);
+}
+
+TEST(place, is_drained_with_no_epoch)
+{
+    struct world *w = a_serving_job(1, 2);
+    drain(w, "c");
+    assert_saw(w, "2:STOP epoch=1 planned\n");
+    assert_not_saw(w, "0:STOP");
+    trainers_stop(w, 2, 1);
+    assert_saw(w, "2:FINISH drained");
+    pass(w, 5000);
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    drain(w, "d"); /* the last one: that takes an epoch */
+    pass(w, 2000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+/* --- ps and chief ----------------------------------------------------------------------------- */
+
+TEST(served, the_end_of_a_ps_or_of_the_chief_is_the_epochs)
+{
+    for (uint32_t who = 0; who < 2; who++) {
+        struct world *w = a_serving_job(1, 2);
+        crashes(w, who, 0);
+        assert_saw(w, "0:STOP epoch=1\n");
+        assert_saw(w, "2:STOP epoch=1\n");
+        world_free(w);
+    }
+}
+
+TEST(served, the_chief_and_nobody_else_is_fenced)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 0);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "1:STOP epoch=1\n");
+    for (uint32_t s = 1; s < 4; s++) {
+        stopped_and_ready(w, s, 1); /* accounted for, and it is not enough */
+    }
+    assert_saw(w, "~wait_fence");
+    pass(w, 200000);
+    assert_not_saw(w, "START");
+    pass(w, FENCE_HELD_MS);
+    assert_saw(w, "START epoch=2");
+    world_free(w);
+}
+
+TEST(served, a_worker_that_is_not_accounted_for_holds_nothing_up)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 2);
+    crashes(w, 1, 0); /* the ps */
+    for (uint32_t s = 0; s < 4; s++) {
+        if (s != 2) {
+            stopped_and_ready(w, s, 1);
+        }
+    }
+    pass(w, 1000); /* a suspect's second */
+    assert_saw(w, "START epoch=2");
+    world_free(w);
+}
+
+TEST(served, a_chief_that_saves_has_its_ps_until_it_has_ended)
+{
+    struct world *w = a_serving_job(1, 3);
+    drain(w, "b"); /* the ps */
+    pass(w, 2000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    assert_not_saw(w, "1:STOP");
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    assert_saw(w, "1:STOP epoch=1 planned\n");
+    assert_saw(w, "2:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(served, the_chiefs_exit_0_is_success_at_once)
+{
+    struct world *w = a_serving_job(1, 2);
+    exited(w, 0, 1, 0);
+    for (uint32_t s = 0; s < 4; s++) {
+        char finish[64];
+        snprintf(finish, sizeof(finish), "%u:FINISH succeeded", s);
+        assert_saw(w, finish);
+    }
+    world_free(w);
+}
+
+TEST(served, a_server_that_comes_back_adopts_an_epoch_with_an_empty_place)
+{
+    struct disk disk = {0};
+    struct world *w = a_served_job(1, 2);
+    w->disk = &disk;
+    come(w, 4);
+    all_listen(w, 4, 1);
+    struct world *later = a_served_job(1, 2);
+    assert_int_equal(rdzv_restore(later->r, (struct tfe_mono){later->now}, &disk.record), 0);
+    assert_int_equal(disk.record.spec.n_ps, 1);
+    assert_true(disk.record.spec.chief);
+    later->join.running_epoch = later->join.highest_epoch = 1;
+    join(later, 0, "a");
+    join(later, 1, "b");
+    later->join.restart = 4;
+    join(later, 3, "d");
+    progress(later, 0, 1, 5);
+    pass(later, 2 * TTL_HELD_MS);
+    assert_saw(later, "~place_empty job=j node=c");
+    assert_not_saw(later, "STOP");
+    assert_string_equal(job_state(later), "running");
+    world_free(later);
+    world_free(w);
+}
+
+/* --- the evaluator ---------------------------------------------------------------------------- */
+
+static struct world *an_evaluated_job(void)
+{
+    struct world *w = a_served_job(1, 1);
+    w->join.spec.evaluator = true;
+    come(w, 4); /* a chief, b ps, c worker */
+    ready(w, 3, 2);
+    assert_saw(w, "3:START epoch=2 rank=3 world=3 nodes=3 cause=start run=1 fence=0");
+    assert_saw(w, " evaluates\n");
+    all_listen(w, 3, 1);
+    progress(w, 0, 1, 1);
+    return w;
+}
+
+TEST(evaluator, has_a_number_of_its_own_and_goes_on_while_epochs_come_and_go)
+{
+    struct world *w = an_evaluated_job();
+    assert_int_equal(role_of(w, "d"), ROLE_MEMBER);
+    crashes(w, 1, 0);
+    assert_not_saw(w, "3:");
+    for (uint32_t s = 0; s < 3; s++) {
+        exited_as(w, s, (struct msg_exited){.epoch = 1, .stopped = true});
+        ready(w, s, 3);
+    }
+    assert_saw(w, "START epoch=3 rank=");
+    assert_not_saw(w, "3:");
+    world_free(w);
+}
+
+TEST(evaluator, starts_again_alone_and_costs_nothing)
+{
+    struct world *w = an_evaluated_job();
+    for (uint64_t n = 0; n < 6; n++) {
+        exited_as(w, 3, (struct msg_exited){.epoch = 2, .code = 1, .restart = n});
+        assert_saw(w, "3:NOTED epoch=2\n");
+        assert_not_saw(w, "~restarts");
+        pass(w, 60000);
+        assert_saw(w, "3:RESTART epoch=2");
+        assert_not_saw(w, "STOP");
+    }
+    exited_as(w, 3, (struct msg_exited){.epoch = 2, .code = 0, .restart = 6});
+    pass(w, 100000);
+    assert_not_saw(w, "RESTART"); /* it has done what it had to */
+    world_free(w);
+}
+
+TEST(evaluator, has_the_exit_grace_after_the_chief)
+{
+    struct world *w = an_evaluated_job();
+    exited(w, 0, 1, 0);
+    assert_not_saw(w, "FINISH");
+    assert_saw(w, "3:STOP epoch=2 planned\n");
+    pass(w, 59999);
+    assert_not_saw(w, "FINISH");
+    pass(w, 1);
+    assert_saw(w, "3:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(evaluator, is_in_nobodys_number_and_its_node_fills_a_place_that_lacks)
+{
+    struct world *w = an_evaluated_job();
+    goodbye(w, 2); /* the worker */
+    for (uint32_t s = 0; s < 2; s++) {
+        exited_as(w, s, (struct msg_exited){.epoch = 1, .stopped = true});
+        ready(w, s, 3);
+    }
+    assert_saw(w, "3:STOP epoch=2\n"); /* training goes before judging it */
+    world_free(w);
+}
+
+TEST(evaluator, that_runs_is_found_again_by_a_later_server)
+{
+    struct disk disk = {0};
+    struct world *w = a_served_job(1, 1);
+    w->join.spec.evaluator = true;
+    w->disk = &disk;
+    come(w, 4);
+    struct world *later = a_served_job(1, 1);
+    later->join.spec.evaluator = true;
+    assert_int_equal(rdzv_restore(later->r, (struct tfe_mono){later->now}, &disk.record), 0);
+    later->join.running_epoch = later->join.highest_epoch = 2;
+    later->join.evaluates = true;
+    join(later, 3, "d");
+    assert_saw(later, "~evaluator job=j node=d epoch=1 number=0 is back");
+    assert_not_saw(later, "STOP");
+    assert_not_saw(later, "PREPARE");
+    later->join.evaluates = false;
+    later->join.running_epoch = 1;
+    join(later, 0, "a");
+    assert_not_saw(later, "~wait_fence");
+    world_free(later);
+    world_free(w);
+}
