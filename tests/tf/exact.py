@@ -27,7 +27,8 @@ def restored(fleet):
 
 
 def check_samples(fleet, steps):
-    """Of the steps whose work is in the result, every sample of every pass was seen exactly once, by one worker."""
+    """Of the steps whose work is in the result, every sample of every pass was seen exactly once, by one worker. An
+    epoch may begin before a step that one before it has begun from: of that one nothing is in the result then."""
     seen = {}  # (epoch, step) -> ids of all ranks
     for line in fleet.trainer_lines():
         if line.get("event") == "share":
@@ -35,10 +36,10 @@ def check_samples(fleet, steps):
     begins = restored(fleet)
     assert begins[0][1] == 0
     counted = []
-    for index, (epoch, first) in enumerate(begins):
-        last = begins[index + 1][1] if index + 1 < len(begins) else steps
-        assert first <= last, begins
-        counted += [(epoch, step) for step in range(first + 1, last + 1)]
+    last = steps
+    for epoch, first in reversed(begins):
+        counted[:0] = [(epoch, step) for step in range(first + 1, last + 1)]
+        last = min(first, last)
     assert [step for _, step in counted] == list(range(1, steps + 1))
     for begin in range(0, steps, STEPS_PER_PASS):
         part = counted[begin:begin + STEPS_PER_PASS]
