@@ -91,7 +91,6 @@ static void dismiss(struct rdzv *r, struct node *node)
 {
     if (!node->report.has_ended) {
         lease_set_left(node, node->job->rebuild.epoch);
-        fence_keep_run(&node->job->fence, node->lease.fence_end);
     }
     if (node_is_connected(node)) {
         send_stop(r, node, node->job->rebuild.epoch);
@@ -235,13 +234,14 @@ static void give_up(struct rdzv *r, struct job *job)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (!node->report.is_given) {
-            continue;
+        if (node->report.is_given) {
+            report_forget(node);
+            dismiss(r, node);
         }
-        (void)fence_keep_unknown(r, &job->fence);
-        dismiss(r, node);
-        report_done(node);
     }
+    /* Also where all who have said so are gone by now. */
+    (void)fence_keep_unknown(r, &job->fence);
+    fence_keep_run(&job->fence, job->rebuild.left_until);
     clear(job);
 }
 

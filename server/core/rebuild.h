@@ -33,13 +33,15 @@ struct rebuild {
     uint64_t digest;
     enum tfe_cause cause;
     struct tfe_mono until;
-    struct node *nobody; /* in the seats of members that nothing was heard of; in no tree */
+    struct tfe_mono left_until; /* what those run who have reported, and do so no more */
+    struct node *nobody;        /* in the seats of members that nothing was heard of; in no tree */
 };
 
-/* One of those who have reported does so no more. */
-static inline void rebuild_count_out(struct rebuild *rebuild)
+/* One of those who have reported does so no more; what it runs ends by then. */
+static inline void rebuild_count_out(struct rebuild *rebuild, struct tfe_mono until)
 {
     rebuild->n_reported--;
+    rebuild->left_until = tfe_mono_max(rebuild->left_until, until);
 }
 
 /* Whether what the JOIN says of the running epoch could be what the job is to be rebuilt from. */

@@ -37,6 +37,7 @@ void report_forget(struct node *node)
 {
     if (node->report.is_given) {
         report_done(node);
-        rebuild_count_out(&node->job->rebuild);
+        bool runs = !node->report.has_ended;
+        rebuild_count_out(&node->job->rebuild, runs ? node->lease.fence_end : (struct tfe_mono){0});
     }
 }

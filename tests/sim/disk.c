@@ -16,7 +16,9 @@
 struct copy {
     struct copy *next;  /* under way */
     struct copy *older; /* synced before it, of another epoch */
+    struct copy *last;  /* the write before it, of the same epoch */
     bool is_old;        /* of an older image: of what came after it nothing is left */
+    bool is_torn;       /* it cannot be read */
     struct rdzv_record *record;
 };
 
@@ -48,6 +50,9 @@ static struct copy *copy_new(const struct rdzv_record *record)
 
 static void copy_free(struct copy *copy)
 {
+    if (copy->last) {
+        copy_free(copy->last); /* has none itself */
+    }
     free(copy->record);
     free(copy);
 }
@@ -137,9 +142,17 @@ static void replace(struct copy **at, struct copy *copy)
     const struct rdzv_record *was = before->record;
     const struct rdzv_record *is = copy->record;
     *at = copy;
+    if (before->is_torn) {
+        copies_free(before);
+        return;
+    }
     if (was->epoch == is->epoch && was->run == is->run && was->over == is->over) {
         copy->older = before->older;
-        copy_free(before);
+        if (before->last) {
+            copy_free(before->last);
+            before->last = NULL;
+        }
+        copy->last = before;
         return;
     }
     copy->older = before;
@@ -162,8 +175,9 @@ static struct copy *sync_head(struct world *w)
     d->n_pending--;
     const char *job = copy->record->job;
     uint32_t index = names_find(&d->names, job, strlen(job));
+    bool is_torn = index != NAMES_NONE && d->synced[index]->is_torn;
     uint64_t epoch = index == NAMES_NONE ? 0 : d->synced[index]->record->epoch;
-    if (index == NAMES_NONE && d->was_lost) {
+    if ((index == NAMES_NONE && d->was_lost) || is_torn) {
         epoch = copy->record->predecessor; /* of an epoch that the record of was lost */
     }
     check_record(w->check, job, copy->record->predecessor, epoch);
@@ -255,9 +269,38 @@ void disk_roll_back(struct world *w, uint32_t epochs)
     }
 }
 
+void disk_forget_last(struct world *w, uint32_t index)
+{
+    struct copy *copy = w->disk->synced[index];
+    struct copy *last = copy->last ? copy->last : copy->older;
+    if (last) {
+        last->older = copy->last ? copy->older : last->older;
+        last->is_old = true;
+        copy->last = NULL;
+        copy_free(copy);
+        w->disk->synced[index] = last;
+    }
+}
+
+void disk_tear(struct world *w, uint32_t index)
+{
+    w->disk->synced[index]->is_torn = true;
+}
+
+uint32_t disk_records(const struct world *w)
+{
+    return w->disk->n_synced;
+}
+
+bool disk_is_torn(const struct world *w, uint32_t index)
+{
+    return w->disk->synced[index]->is_torn;
+}
+
 bool disk_has_lost(const struct world *w, const char *job)
 {
     const struct disk *d = w->disk;
     uint32_t index = names_find(&d->names, job, strlen(job));
-    return index == NAMES_NONE ? d->was_lost : d->synced[index]->is_old;
+    return index == NAMES_NONE ? d->was_lost
+                               : d->synced[index]->is_old || d->synced[index]->is_torn;
 }

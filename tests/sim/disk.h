@@ -30,6 +30,13 @@ void disk_lose(struct world *w);
  * server is down. */
 void disk_roll_back(struct world *w, uint32_t epochs);
 
+/* What a disk leaves that has not kept its word when the machine fell: of a job's record the last
+ * write is gone, or it is torn, so that it cannot be read. Precondition: the server is down. */
+void disk_forget_last(struct world *w, uint32_t index);
+void disk_tear(struct world *w, uint32_t index);
+uint32_t disk_records(const struct world *w);
+bool disk_is_torn(const struct world *w, uint32_t index);
+
 /* Whether the job's newest record is not there, if it had one: none is, or an older one. */
 bool disk_has_lost(const struct world *w, const char *job);
 /* What a new server finds; index from 0 on, NULL: no more. Borrowed. */

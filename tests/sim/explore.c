@@ -118,6 +118,9 @@ static uint32_t job_for(struct world *w, uint32_t node)
     struct explore *x = explore_of(w);
     uint32_t group = node % x->n_groups;
     struct job *job = jobs_get(w, x->groups[group].job);
+    if (job->over && job->new_run && !w->nodes[node].plain && roll(x, 0, 1)) {
+        return x->groups[group].job; /* its next run */
+    }
     if (job->over && roll(x, 0, 99) >= LATE_PERCENT) {
         if (job->run_key && roll(x, 0, 1)) {
             job->run_key++; /* the next run of the same job */

@@ -299,18 +299,48 @@ static void fault_server_kill(struct world *w, uint32_t node, int64_t ms)
     world_at(w, w->now + ms, on_server_start, 0, 0, 0);
 }
 
-/* Mostly its machine's successor starts without its records. */
+static void fault_stuck(struct world *w, uint32_t node, int64_t ms)
+{
+    say(w, "stuck", node, ms);
+    w->nodes[node].kill_stuck_until = w->now + ms;
+}
+
+/* Who trains does not hear that it is to stop, or cannot, or is not heard of at all; others would
+ * form the next epoch. */
+static void deafen_some(struct world *w, int64_t ms)
+{
+    enum { STUCK, DEAF, DEAF_OR_CUT, WAYS } way = (int)roll(w, 0, WAYS - 1);
+    uint64_t percent = roll(w, 0, 1) ? 100 : 30;
+    ms += some_ms(w) + (int64_t)roll(w, 0, 60000);
+    for (uint32_t node = 0; node < w->n_nodes; node++) {
+        struct link *link = net_link(w, node);
+        if (w->nodes[node].n_alive == 0 || roll(w, 0, 99) >= percent) {
+            continue;
+        }
+        if (way == STUCK) {
+            fault_stuck(w, node, ms);
+            continue;
+        }
+        bool is_cut = way == DEAF_OR_CUT && roll(w, 0, 2) > 0;
+        say(w, is_cut ? "cut" : "deafen", node, ms);
+        if (is_cut) {
+            node_silence(w, node);
+            link->cut_up = link->cut_down = true;
+        } else {
+            link->deafens = true;
+        }
+        world_at(w, w->now + ms, on_heal, node, 0, 0);
+    }
+    faults_start_idle(w, 50);
+}
+
+/* Its machine's successor starts without its records. */
 static void fault_disk_lost(struct world *w, uint32_t node, int64_t ms)
 {
     (void)node;
-    if (w->faults->rolls_back) {
-        return; /* a job without a record may prepare already when one deaf to its STOP says it */
-    }
     say(w, "disk_lost", NAMES_NONE, ms);
     server_kill(w, 0);
-    if (!server_is_up(w)) {
-        disk_lose(w);
-    }
+    disk_lose(w);
     world_at(w, w->now + ms, on_server_start, 0, 0, 0);
 }
 
@@ -439,38 +469,45 @@ static void fault_stop_job(struct world *w, uint32_t node, int64_t ms)
     }
 }
 
-static void fault_stuck(struct world *w, uint32_t node, int64_t ms)
+/* What the disk has of one job is older than what was written last, or cannot be read. */
+static void damage_record(struct world *w, uint32_t index, uint32_t epochs)
 {
-    say(w, "stuck", node, ms);
-    w->nodes[node].kill_stuck_until = w->now + ms;
+    if (roll(w, 0, 1)) {
+        return;
+    }
+    if (epochs > 2) {
+        disk_tear(w, index);
+    } else {
+        disk_forget_last(w, index);
+    }
 }
 
-/* The server comes back to an older image of its disk, and who trains does not hear that it is to
- * stop, or cannot. */
+/* The server comes back to an older image of its disk, or to one that has not kept all of it, or to
+ * none. */
 static void fault_roll_back(struct world *w, uint32_t node, int64_t ms)
 {
+    (void)node;
     uint32_t epochs = (uint32_t)roll(w, 1, 3);
     ms = ms > ROLL_BACK_MS ? ROLL_BACK_MS : ms;
-    say(w, "roll_back", NAMES_NONE, ms);
     server_kill(w, 0);
-    disk_roll_back(w, epochs);
-    world_at(w, w->now + ms, on_server_start, 0, 0, 0);
-    bool is_deaf = roll(w, 0, 1);
-    uint64_t percent = roll(w, 0, 1) ? 100 : 30;
-    ms += some_ms(w) + (int64_t)roll(w, 0, 60000);
-    for (node = 0; node < w->n_nodes; node++) {
-        if (w->nodes[node].n_alive == 0 || roll(w, 0, 99) >= percent) {
-            continue;
+    switch (roll(w, 0, 3)) {
+    case 0:
+        say(w, "damage", NAMES_NONE, ms);
+        for (uint32_t i = 0; i < disk_records(w); i++) {
+            damage_record(w, i, epochs);
         }
-        if (is_deaf) {
-            say(w, "deafen", node, ms);
-            net_link(w, node)->deafens = true;
-            world_at(w, w->now + ms, on_heal, node, 0, 0);
-        } else {
-            fault_stuck(w, node, ms);
-        }
+        break;
+    case 1:
+        say(w, "disk_lost", NAMES_NONE, ms);
+        disk_lose(w);
+        break;
+    default:
+        say(w, "roll_back", NAMES_NONE, ms);
+        disk_roll_back(w, epochs);
+        break;
     }
-    faults_start_idle(w, 50); /* others would form the next epoch */
+    world_at(w, w->now + ms, on_server_start, 0, 0, 0);
+    deafen_some(w, ms);
 }
 
 static void fault_hang(struct world *w, uint32_t node, int64_t ms)

@@ -16,9 +16,6 @@
 #define CALM_MS 3000
 /* Of a planned switch, beside the grace, the disk and the ways: kills, probes' letting go. */
 #define SWITCH_MS 2500
-/* More than two fences: until one has passed, a member may say that it runs a later epoch than the
- * record's, and then until its own has passed. */
-#define UNKNOWN_MS 900000
 /* What is told so long before can be answered by a plan; so long before the end it is done. */
 #define NOTICE_MS 15000
 #define DEADLINE_MS 500
@@ -374,10 +371,11 @@ void judge_adopted(struct world *w, uint32_t job, uint64_t epoch)
     j->highest = epoch;
 }
 
-void judge_rolled_back(struct world *w, uint32_t job, uint64_t epoch)
+/* Until one fence has passed a member may say that it runs a later epoch than the record's, and
+ * then until its own has passed. */
+void judge_record_lost(struct world *w, uint32_t job)
 {
-    judge_adopted(w, job, epoch);
-    judge_of(w, job)->unknown_until = w->now + UNKNOWN_MS;
+    judge_of(w, job)->unknown_until = w->now + 2 * server_longest_fence_ms(w);
 }
 
 void judge_fence(struct world *w, uint32_t job)

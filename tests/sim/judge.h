@@ -37,8 +37,9 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
 /* The server says that it forms the epoch; now: on its clock. */
 void judge_chosen(struct world *w, uint32_t job, uint64_t epoch, int64_t now);
 void judge_adopted(struct world *w, uint32_t job, uint64_t epoch);
-/* The server has come back to an older image of its disk, with this epoch. */
-void judge_rolled_back(struct world *w, uint32_t job, uint64_t epoch);
+/* The server has come back without the job's newest record: somebody may run what it does not know.
+ */
+void judge_record_lost(struct world *w, uint32_t job);
 /* A switch waits for a fence. */
 void judge_fence(struct world *w, uint32_t job);
 void judge_waits(struct world *w, uint32_t job);

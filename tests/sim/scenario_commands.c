@@ -424,8 +424,23 @@ static void disturb_all(struct world *w)
     }
 }
 
+static void damage_record(struct world *w, const char *job, bool is_torn)
+{
+    for (uint32_t i = 0; i < disk_records(w); i++) {
+        if (strcmp(disk_record(w, i)->job, job) != 0) {
+            continue;
+        }
+        if (is_torn) {
+            disk_tear(w, i);
+        } else {
+            disk_forget_last(w, i);
+        }
+    }
+}
+
 /* server kill [N: of the writes under way so many survive] | lose (with its disk) | rollback N
- * (its disk is as it was N epochs ago) | start | late 600ms | rate +5% | nomem K | stop JOB
+ * (its disk is as it was N epochs ago) | tear JOB (its record cannot be read) | unwrite JOB (the
+ * last write of it is not there) | start | late 600ms | rate +5% | nomem K | stop JOB
  * | resize JOB MIN:MAX */
 static void act_on_server(struct world *w, struct words *words)
 {
@@ -440,6 +455,9 @@ static void act_on_server(struct world *w, struct words *words)
     } else if (strcmp(what, "lose") == 0) {
         server_kill(w, 0);
         disk_lose(w);
+    } else if (strcmp(what, "tear") == 0 || strcmp(what, "unwrite") == 0) {
+        server_kill(w, 0);
+        damage_record(w, value, what[0] == 't');
     } else if (strcmp(what, "rollback") == 0 && words_number(value, &k) == 0) {
         server_kill(w, 0);
         disk_roll_back(w, (uint32_t)k);

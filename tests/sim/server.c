@@ -151,6 +151,18 @@ bool server_late_for(const struct world *w, const struct node *node)
            w->now < s->late_end + spared * 9 / 10;
 }
 
+int64_t server_longest_fence_ms(const struct world *w)
+{
+    const struct rdzv_config *c = &w->server->config;
+    int64_t nodes = c->max_nodes ? c->max_nodes : c->max_sessions;
+    int64_t ttl = c->ttl_ms;
+    ttl +=
+        c->renew_rate ? nodes * 3000 / c->renew_rate : 0; /* it is lengthened where they are many */
+    int64_t fence = c->fence_ms ? c->fence_ms : 300000;
+    fence = fence < 3 * ttl ? 3 * ttl : fence;
+    return fence * 120 / 100 + 100; /* on any clock, as the server waits for it */
+}
+
 void server_fail_memory(struct world *w, uint64_t k)
 {
     w->server->mem.fail_in = k;
@@ -558,7 +570,8 @@ static void judge_join(struct world *w, uint32_t conn, const struct msg_join *jo
     struct msg_status_job status;
     uint32_t job = net_conn_job(w, conn);
     node_heard(w, net_conn_node(w, conn));
-    if (rdzv_find_job(w->server->core, join->job, &status) != 0) {
+    if (rdzv_find_job(w->server->core, join->job, &status) != 0 ||
+        strcmp(status.state, "set_aside") == 0) {
         check_unheard(w->check, job);
     }
     w->server->joins_seen = join->highest_epoch;
@@ -678,6 +691,7 @@ void server_start(struct world *w)
     for (uint32_t job = 0; job < jobs_count(w); job++) {
         if (disk_has_lost(w, jobs_get(w, job)->name.text)) {
             check_forgotten(w->check, job);
+            judge_record_lost(w, job);
             for (uint32_t node = 0; node < w->n_nodes; node++) {
                 if (w->nodes[node].job == job) {
                     check_lease_forgotten(w->check, node);
@@ -703,11 +717,15 @@ void server_start(struct world *w)
     const struct rdzv_record *record;
     for (uint32_t i = 0; (record = disk_record(w, i)) != NULL; i++) {
         uint32_t job = jobs_find(w, record->job);
-        if (job != NAMES_NONE && disk_has_lost(w, record->job)) {
-            check_rolled_back(w->check, job, record->epoch);
-            judge_rolled_back(w, job, record->epoch);
+        if (disk_is_torn(w, i)) { /* as server/driver.c: the job's agents speak for it */
+            rc = rdzv_set_aside(s->core, record->job);
+        } else {
+            if (job != NAMES_NONE && disk_has_lost(w, record->job)) {
+                check_rolled_back(w->check, job, record->epoch);
+                judge_adopted(w, job, record->epoch);
+            }
+            rc = rdzv_restore(s->core, now_there, record);
         }
-        rc = rdzv_restore(s->core, now_there, record);
         if (rc) {
             check_honest(w->check, "the server", "its own record", rc);
         }

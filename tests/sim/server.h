@@ -24,6 +24,8 @@ bool server_is_disturbed(const struct world *w);
  * time to make good. */
 bool server_late_for(const struct world *w, const struct node *node);
 int64_t server_late_until(const struct world *w);
+/* The longest that it may wait for a fence that is told now. */
+int64_t server_longest_fence_ms(const struct world *w);
 /* Rate of its clock, 1,000,000 is right. */
 void server_set_rate(struct world *w, int64_t ppm);
 /* RDZV_DRAIN, RDZV_EVICT (node: its id) or RDZV_STOP_JOB; what is not there is left alone. */

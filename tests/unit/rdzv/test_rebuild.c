@@ -185,6 +185,23 @@ TEST(lost_disk, a_member_that_is_not_believed_is_waited_for_after_its_last_word)
     world_free(w);
 }
 
+/* Its word went with its lease: the next epoch began at once, and both trained. */
+TEST(lost_disk, a_member_that_is_lost_before_the_others_are_back_has_been_heard)
+{
+    struct world *w = a_world(1, 3);
+    reports(w, 0, 5, 3);
+    cut(w, 0); /* deaf, say: it trains on */
+    join(w, 3, "d");
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~node_lost job=j node=a");
+    ready(w, 3, 6);
+    pass(w, FENCE_HELD_MS - TTL_HELD_MS - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "3:START epoch=6");
+    world_free(w);
+}
+
 /* They came a moment late, and trained on beside the first epoch of others. */
 TEST(lost_disk, members_that_are_back_while_the_first_epoch_is_prepared_speak_for_theirs)
 {
