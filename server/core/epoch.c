@@ -221,6 +221,16 @@ bool epoch_count_listening(struct job *job)
     return is_first;
 }
 
+bool epoch_has_twin(const struct job *job)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        if (job->epoch.seats[seat]->seat.is_taken_over) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool epoch_is_whole(const struct job *job)
 {
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {

@@ -84,6 +84,8 @@ int epoch_reserve(struct rdzv *r, struct epoch *epoch, size_t seats) TFE_MUST_CH
 bool epoch_hear(struct job *job, uint64_t seen);
 /* Nobody of it that it cannot go on without has come to an end, or is missing for good. */
 bool epoch_is_whole(const struct job *job);
+/* Another process has come with the id of a member, which may train on. */
+bool epoch_has_twin(const struct job *job);
 /* One more of its members listens: whether that is everybody, for the first time. */
 bool epoch_count_listening(struct job *job);
 

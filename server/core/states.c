@@ -512,10 +512,13 @@ static bool settle_running(struct rdzv *r, struct job *job)
         return true;
     }
     /* Nobody has to be stopped for a switch that nobody needs before its epoch can be written, nor
-     * where the others are about to say that the script cannot start. */
+     * where the others are about to say that the script cannot start. Who has come with a member's
+     * id is told of no epoch before the record says so: a server that starts again would take it
+     * for the member, whose trainers have ended. */
     struct tfe_mono others = first_start_until(job);
     bool is_due = job->wish.is_there && is_past(r, others);
-    if (is_due && (!epoch_is_whole(job) || write_is_sure(r, job))) {
+    bool can_wait = epoch_is_whole(job) || epoch_has_twin(job);
+    if (is_due && (!can_wait || write_is_sure(r, job))) {
         return begin_switch(r, job);
     }
     keep_record(r, job);
