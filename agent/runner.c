@@ -549,6 +549,22 @@ static void free_parts(struct runner *r)
     }
 }
 
+/* For who has started it at a terminal, and sees nothing happen yet. */
+static void say_begun(const struct runner *r)
+{
+    char endpoint[ENDPOINT_TEXT_MAX];
+    char text[ENDPOINT_TEXT_MAX + TFE_LABEL_MAX + TFE_ID_MAX + 128];
+    if (isatty(STDERR_FILENO)) {
+        (void)snprintf(text, sizeof text,
+                       "%s asks %s for a place in job %s; Ctrl-C leaves it again, tfe-ctl watch "
+                       "shows it",
+                       r->node_name,
+                       endpoint_format(endpoint, r->wish->info->host, r->wish->info->port),
+                       r->config.job.text);
+        stdio_say("tfe-agent", text);
+    }
+}
+
 int runner_run(const struct runner_wish *wish)
 {
     struct runner r = {.wish = wish, .exit_code = AGENT_EXIT_FAILED};
@@ -577,6 +593,7 @@ int runner_run(const struct runner_wish *wish)
     trainers_begin(r.trainers);
     on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
     if (!r.over) {
+        say_begun(&r);
         notify_say("READY=1"); /* to wait for a server is its work, too */
         event_base_dispatch(r.base);
     }
