@@ -39,6 +39,8 @@ find_missing() {
     need libcurl4-openssl-dev pkg-config --exists 'libcurl >= 7.87'
     need libsqlite3-dev pkg-config --exists 'sqlite3 >= 3.40'
     need libjansson-dev pkg-config --exists 'jansson >= 2.14'
+    need libncurses-dev pkg-config --exists 'ncursesw >= 6'
+    need libcairo2-dev pkg-config --exists 'cairo >= 1.16'
     need libseccomp-dev pkg-config --exists 'libseccomp >= 2.5'
     need libcmocka-dev pkg-config --exists 'cmocka >= 1.1.5'
     need libbsd-dev have_header bsd/sys/tree.h
@@ -47,6 +49,7 @@ find_missing() {
     need clang-format-14 have_clang clang-format
     need clang-tidy-14 have_clang clang-tidy
     need valgrind command -v valgrind # counts instructions
+    need tmux command -v tmux # a terminal for tfe-ctl watch
     need python3-venv have_python
 }
 

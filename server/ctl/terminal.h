@@ -12,4 +12,7 @@ bool terminal_has_colour(void);
  * setlocale(). */
 bool terminal_is_utf8(void);
 
+/* Columns of the terminal that stderr is; 80: it is none, or does not say. */
+int terminal_width(void);
+
 #endif

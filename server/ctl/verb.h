@@ -18,6 +18,7 @@ struct ctl_settings {
     uint32_t timeout_ms;
     bool json;
     bool csv;                      /* epochs */
+    const char *plot;              /* likewise; NULL: none */
     uint32_t in_ms;                /* drain; MSG_UNSET: no time was named */
     bool wait;                     /* drain */
     bool all;                      /* status */
@@ -40,6 +41,7 @@ struct ctl_settings {
     bool follow;
     uint32_t lines; /* MSG_UNSET: all */
     struct tfe_wall since;
+    bool progress; /* wait */
     struct join_info server;
 };
 
@@ -102,6 +104,8 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
     X(status)                                                                                      \
     X(nodes)                                                                                       \
     X(logs)                                                                                        \
+    X(watch)                                                                                       \
+    X(wait)                                                                                        \
     X(epochs)                                                                                      \
     X(events)                                                                                      \
     X(drain)                                                                                       \

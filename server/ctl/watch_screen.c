@@ -1,0 +1,77 @@
+/* server/ctl/watch_screen.c: a screen as cells of text. */
+#include "server/ctl/watch_screen.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/shown.h"
+
+int watch_screen_init(struct watch_screen *s, int width, int height)
+{
+    size_t n = (size_t)(width > 0 ? width : 1) * (size_t)(height > 0 ? height : 1);
+    *s = (struct watch_screen){.width = width, .height = height};
+    s->cells = calloc(n, sizeof(*s->cells));
+    for (size_t i = 0; s->cells && i < n; i++) {
+        s->cells[i].text[0] = ' ';
+    }
+    return s->cells ? 0 : TFE_ENOMEM;
+}
+
+void watch_screen_done(struct watch_screen *s)
+{
+    free(s->cells);
+    s->cells = NULL;
+}
+
+static void set(struct watch_screen *s, int y, int x, enum watch_style style, const char *unit,
+                size_t n)
+{
+    if (y >= 0 && y < s->height && x >= 0 && x < s->width) {
+        struct watch_cell *cell = &s->cells[(size_t)y * (size_t)s->width + (size_t)x];
+        memcpy(cell->text, unit, n);
+        cell->text[n] = '\0';
+        cell->style = (uint8_t)style;
+    }
+}
+
+int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style style,
+              const char *text)
+{
+    const char *end = text + strlen(text);
+    const int stop = x + width;
+    while (x < stop) {
+        char unit[SHOWN_UNIT_MAX];
+        size_t n = 1;
+        unit[0] = ' ';
+        if (text < end) {
+            size_t taken = shown_unit(text, (size_t)(end - text), unit, &n);
+            bool is_itself = taken == n;
+            text += taken;
+            for (size_t i = 0; !is_itself && i + 1 < n && unit[0] == '\\'; i++) {
+                set(s, y, x++, style, &unit[i], 1); /* "\u202e": a column each */
+            }
+            if (!is_itself && unit[0] == '\\') {
+                unit[0] = unit[n - 1];
+                n = 1;
+            }
+        }
+        if (x < stop) {
+            set(s, y, x++, style, unit, n);
+        }
+    }
+    return stop;
+}
+
+void watch_screen_line(const struct watch_screen *s, int y, char *ret, size_t cap)
+{
+    size_t n = 0;
+    size_t last = 0;
+    for (int x = 0; x < s->width; x++) {
+        const struct watch_cell *cell = &s->cells[(size_t)y * (size_t)s->width + (size_t)x];
+        n += (size_t)snprintf(ret + n, n < cap ? cap - n : 0, "%s", cell->text);
+        last = cell->text[0] != ' ' ? n : last;
+    }
+    ret[last < cap ? last : cap - 1] = '\0';
+}

@@ -1,0 +1,551 @@
+/* server/ctl/watch_view.c: what tfe-ctl watch knows, as a screen. */
+#include "server/ctl/watch_view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/rows/epochs.h"
+#include "common/rows/kinds.h"
+#include "common/rows/table.h"
+#include "server/ctl/order.h"
+#include "server/ctl/progress.h"
+
+/* Lines that the job's own part has besides its nodes, and those of events. */
+#define EVENTS_LEAST 3
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static const struct msg_status_job *job_at(const struct row_list *rows, size_t i)
+{
+    return rows->v[i].kind == &kind_job ? rows->v[i].at : NULL;
+}
+
+static const struct msg_status_job *chosen_job(const struct watch_model *m)
+{
+    for (size_t i = 0; i < m->jobs.n; i++) {
+        const struct msg_status_job *job = job_at(&m->jobs, i);
+        if (job && strcmp(job->job, m->job.text) == 0) {
+            return job;
+        }
+    }
+    return NULL;
+}
+
+static int compare_rank(const void *va, const void *vb)
+{
+    const struct msg_status_node *a = *(const struct msg_status_node *const *)va;
+    const struct msg_status_node *b = *(const struct msg_status_node *const *)vb;
+    if (a->has_rank != b->has_rank) {
+        return a->has_rank ? -1 : 1;
+    }
+    if (a->has_rank && a->rank != b->rank) {
+        return a->rank < b->rank ? -1 : 1;
+    }
+    return strcmp(a->name, b->name);
+}
+
+static int compare_name(const void *va, const void *vb)
+{
+    const struct msg_status_node *a = *(const struct msg_status_node *const *)va;
+    const struct msg_status_node *b = *(const struct msg_status_node *const *)vb;
+    int by_name = strcmp(a->name, b->name);
+    return by_name ? by_name : strcmp(a->node, b->node);
+}
+
+static int compare_role(const void *va, const void *vb)
+{
+    const struct msg_status_node *a = *(const struct msg_status_node *const *)va;
+    const struct msg_status_node *b = *(const struct msg_status_node *const *)vb;
+    return a->role != b->role ? (a->role < b->role ? -1 : 1) : compare_rank(va, vb);
+}
+
+/* The job's nodes in order, for free(3). *ret_n 0: none, or no memory. */
+static const struct msg_status_node **sorted_nodes(const struct watch_model *m, size_t *ret_n)
+{
+    static int (*const orders[WATCH__SORTS])(const void *,
+                                             const void *) = {[WATCH_BY_RANK] = compare_rank,
+                                                              [WATCH_BY_NAME] = compare_name,
+                                                              [WATCH_BY_ROLE] = compare_role};
+    const struct msg_status_node **nodes = calloc(m->status.n + 1, sizeof(*nodes));
+    *ret_n = 0;
+    for (size_t i = 0; nodes && i < m->status.n; i++) {
+        if (m->status.v[i].kind == &kind_node) {
+            nodes[(*ret_n)++] = m->status.v[i].at;
+        }
+    }
+    if (*ret_n > 0) {
+        qsort(nodes, *ret_n, sizeof(*nodes), orders[m->sort]);
+    }
+    return nodes;
+}
+
+static size_t place_of(const struct msg_status_node *const *nodes, size_t n, const char *node)
+{
+    size_t i = 0;
+    while (i < n && strcmp(nodes[i]->node, node) != 0) {
+        i++;
+    }
+    return i < n ? i : 0;
+}
+
+const struct msg_status_node *watch_node(const struct watch_model *m)
+{
+    for (size_t i = 0; i < m->status.n; i++) {
+        const struct msg_status_node *node = m->status.v[i].at;
+        if (m->status.v[i].kind == &kind_node && strcmp(node->node, m->node.text) == 0) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+void watch_choose_node(struct watch_model *m, int by)
+{
+    size_t n;
+    const struct msg_status_node **nodes = sorted_nodes(m, &n);
+    if (n > 0) {
+        int64_t at = (int64_t)place_of(nodes, n, m->node.text);
+        at = watch_node(m) ? at + by : 0;
+        at = at < 0 ? 0 : at >= (int64_t)n ? (int64_t)n - 1 : at;
+        (void)id_set(&m->node, nodes[at]->node);
+    }
+    free(nodes);
+}
+
+void watch_choose_job(struct watch_model *m, int by)
+{
+    int64_t n = 0;
+    int64_t at = 0;
+    for (size_t i = 0; i < m->jobs.n; i++) {
+        const struct msg_status_job *job = job_at(&m->jobs, i);
+        if (job) {
+            at = strcmp(job->job, m->job.text) == 0 ? n : at;
+            n++;
+        }
+    }
+    int64_t to = n > 0 ? (at + by % n + n) % n : 0;
+    for (size_t i = 0; i < m->jobs.n; i++) {
+        const struct msg_status_job *job = job_at(&m->jobs, i);
+        if (job && to-- == 0) {
+            (void)id_set(&m->job, job->job);
+            return;
+        }
+    }
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+static const char *clock_text(struct tfe_wall at, char room[ROW_ROOM])
+{
+    time_t seconds = (time_t)(at.ms / 1000);
+    struct tm tm;
+    if (!localtime_r(&seconds, &tm) || strftime(room, ROW_ROOM, "%H:%M:%S", &tm) == 0) {
+        room[0] = '\0';
+    }
+    return room;
+}
+
+static enum watch_style style_of_state(const char *state)
+{
+    return strcmp(state, "running") == 0 || strcmp(state, "succeeded") == 0 ? WATCH_GOOD
+           : strcmp(state, "failed") == 0                                   ? WATCH_BAD
+           : strcmp(state, "stopped") == 0                                  ? WATCH_FAINT
+                                                                            : WATCH_WARN;
+}
+
+static enum watch_style style_of_role(enum tfe_node_role role)
+{
+    return role == ROLE_MEMBER                              ? WATCH_GOOD
+           : role == ROLE_SUSPECT                           ? WATCH_BAD
+           : role == ROLE_LEAVING || role == ROLE_PREPARING ? WATCH_WARN
+                                                            : WATCH_PLAIN;
+}
+
+static void draw_top(const struct watch_model *m, struct watch_screen *s)
+{
+    char room[ROW_ROOM];
+    char line[2 * ROW_ROOM];
+    (void)snprintf(line, sizeof(line), " tfe-ctl watch  %.200s", m->server);
+    (void)watch_put(s, 0, 0, s->width, WATCH_BAR, line);
+    (void)watch_put(s, 0, s->width - 10, 9, WATCH_BAR, clock_text(m->now, room));
+}
+
+static void draw_last(const struct watch_model *m, struct watch_screen *s)
+{
+    static const char *const sorts[WATCH__SORTS] = {"rank", "name", "role"};
+    char line[ROW_ROOM];
+    (void)snprintf(line, sizeof(line),
+                   " q quit  tab job  %s node  enter detail  d drain  s sort (%s)",
+                   m->utf8 ? "\xe2\x86\x91\xe2\x86\x93" : "j/k", sorts[m->sort]);
+    (void)watch_put(s, s->height - 1, 0, s->width, m->question ? WATCH_CHOSEN : WATCH_BAR,
+                    m->question  ? m->question
+                    : m->message ? m->message
+                                 : line);
+}
+
+/* What is not well; the line behind. */
+static int draw_health(const struct watch_model *m, struct watch_screen *s, int y)
+{
+    char line[MSG_SENTENCE_MAX + 64];
+    if (m->trouble) {
+        (void)snprintf(line, sizeof(line), "no connection: %s", m->trouble);
+        (void)watch_put(s, y++, 0, s->width, WATCH_BAD, line);
+    }
+    for (size_t i = 0; i < m->jobs.n; i++) {
+        const struct msg_health *health = m->jobs.v[i].at;
+        if (m->jobs.v[i].kind == &kind_health) {
+            (void)snprintf(line, sizeof(line), "server: %s", health->says);
+            (void)watch_put(s, y++, 0, s->width, WATCH_BAD, line);
+        }
+    }
+    return y;
+}
+
+/* Up to most of them, around the chosen one. */
+static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y, int most)
+{
+    int n = 0;
+    int at = 0;
+    char line[ROW_ROOM];
+    for (size_t i = 0; i < m->jobs.n; i++) {
+        const struct msg_status_job *job = job_at(&m->jobs, i);
+        at = job && strcmp(job->job, m->job.text) == 0 ? n : at;
+        n += job != NULL;
+    }
+    int first = at >= most ? at - most + 1 : 0;
+    (void)snprintf(line, sizeof(line), "%-24s %-11s %5s %7s %9s  WAITS FOR", "JOB", "STATE", "RUN",
+                   "EPOCH", "NODES");
+    (void)watch_put(s, y++, 0, s->width, WATCH_BOLD, line);
+    if (n == 0) {
+        (void)watch_put(s, y++, 0, s->width, WATCH_FAINT, m->has_answer ? "no jobs" : "…");
+    }
+    int seen = 0;
+    for (size_t i = 0; i < m->jobs.n; i++) {
+        const struct msg_status_job *job = job_at(&m->jobs, i);
+        if (!job || seen++ < first || seen > first + most) {
+            continue;
+        }
+        enum watch_style style = seen - 1 == at && n > 1 ? WATCH_CHOSEN : WATCH_PLAIN;
+        int x = watch_put(s, y, 0, 25, style, job->job);
+        x = watch_put(s, y, x, 12, style == WATCH_PLAIN ? style_of_state(job->state) : style,
+                      job->state);
+        (void)snprintf(line, sizeof(line), "%5u %7llu %3u %u:%u", (unsigned)job->run,
+                       (unsigned long long)job->epoch, (unsigned)job->members,
+                       (unsigned)job->min_nodes, (unsigned)job->max_nodes);
+        x = watch_put(s, y, x, 25, style, line);
+        (void)watch_put(s, y++, x, s->width - x, style, job->waits ? job->waits : "");
+    }
+    return y;
+}
+
+/* --- the chosen job --------------------------------------------------------------------------- */
+
+static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
+{
+    const struct msg_status_job *job = chosen_job(m);
+    char span[ROW_ROOM];
+    char line[MSG_SENTENCE_MAX + 2 * ROW_ROOM];
+    if (!job) {
+        return y;
+    }
+    (void)snprintf(line, sizeof(line), "%s", job->job);
+    int x = watch_put(s, y, 0, (int)strlen(line) + 1, WATCH_BOLD, line);
+    (void)snprintf(line, sizeof(line), "%s for %s%s%s%s%s", job->state,
+                   row_span_text(job->since_ms > 0 ? (int64_t)job->since_ms : -1, span),
+                   job->waits ? ": " : "", job->waits ? job->waits : "",
+                   job->waits && job->waits_ms > 0 ? ", up to " : "", "");
+    if (job->waits && job->waits_ms > 0) {
+        size_t n = strlen(line);
+        (void)snprintf(line + n, sizeof(line) - n, "%s", row_span_text(job->waits_ms, span));
+    }
+    if (job->slow) {
+        size_t n = strlen(line);
+        (void)snprintf(line + n, sizeof(line) - n, "; all wait for %.120s, %.1f times as slow",
+                       job->slow, job->slow_times_milli / 1000.0);
+    }
+    (void)watch_put(s, y++, x, s->width - x, style_of_state(job->state), line);
+    if (job->has_step) {
+        struct progress p = progress_of(job);
+        char steps[PROGRESS_LINE_MAX];
+        p.waits = NULL;
+        progress_line(&p, s->width, m->utf8, steps);
+        (void)watch_put(s, y++, 0, s->width, WATCH_PLAIN, steps);
+    }
+    return y;
+}
+
+/* One letter for each cause, for screens without colours. */
+static char letter_of(enum tfe_cause cause)
+{
+    static const char letters[] = "?SLFJDPRVI";
+    return (size_t)cause < sizeof(letters) - 1 ? letters[cause] : '?';
+}
+
+static enum watch_style style_of_cause(enum tfe_cause cause)
+{
+    return cause == CAUSE_NODE_LOST || cause == CAUSE_TRAINER_FAILED ? WATCH_BAD
+           : cause == CAUSE_START                                    ? WATCH_PLAIN
+           : cause == CAUSE_JOINED || cause == CAUSE_RESIZED         ? WATCH_NEWS
+                                                                     : WATCH_WARN;
+}
+
+/* Time from left to right: where an epoch began its cause's letter, a line while it trained, dots
+ * while nobody did. */
+static int draw_ribbon(const struct watch_model *m, struct watch_screen *s, int y)
+{
+    const int label = 8;
+    const int width = s->width - label;
+    int64_t from = 0;
+    for (size_t i = 0; i < m->ledger.n && from <= 0; i++) {
+        const struct epoch_row *epoch = m->ledger.v[i].at;
+        from = m->ledger.v[i].kind == &kind_epoch ? epoch->began : 0;
+    }
+    if (from <= 0 || m->now.ms <= from || width < 8) {
+        return y;
+    }
+    double per_ms = (double)(width - 1) / (double)(m->now.ms - from);
+    (void)watch_put(s, y, 0, label, WATCH_FAINT, "epochs");
+    for (int x = 0; x < width; x++) {
+        (void)watch_put(s, y, label + x, 1, WATCH_FAINT, m->utf8 ? "\xc2\xb7" : ".");
+    }
+    for (size_t i = 0; i < m->ledger.n; i++) {
+        const struct epoch_row *epoch = m->ledger.v[i].at;
+        if (m->ledger.v[i].kind != &kind_epoch || epoch->began <= 0) {
+            continue;
+        }
+        char letter[2] = {letter_of(epoch->row.cause), '\0'};
+        int at = (int)((double)(epoch->began - from) * per_ms);
+        int64_t ran = epoch->running > 0 ? epoch->running : 0;
+        int to = (int)((double)(epoch->began + ran - from) * per_ms);
+        for (int x = at + 1; x <= to && x < width; x++) {
+            (void)watch_put(s, y, label + x, 1, WATCH_GOOD, m->utf8 ? "\xe2\x94\x81" : "=");
+        }
+        (void)watch_put(s, y, label + at, 1, style_of_cause(epoch->row.cause), letter);
+    }
+    return y + 1;
+}
+
+/* The newest points, as high as they are between the least and the most of those shown. */
+static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y,
+                      const struct watch_curve *curve)
+{
+    static const char *const bars[] = {"\xe2\x96\x81", "\xe2\x96\x82", "\xe2\x96\x83",
+                                       "\xe2\x96\x84", "\xe2\x96\x85", "\xe2\x96\x86",
+                                       "\xe2\x96\x87", "\xe2\x96\x88"};
+    static const char *const plain[] = {"_", ".", ":", "-", "=", "+", "*", "#"};
+    const int label = 8;
+    const int width = s->width - label - 12;
+    char value[32];
+    if (curve->n == 0 || width < 8) {
+        return y;
+    }
+    size_t first = curve->n > (size_t)width ? curve->n - (size_t)width : 0;
+    double least = curve->v[first];
+    double most = least;
+    for (size_t i = first; i < curve->n; i++) {
+        least = curve->v[i] < least ? curve->v[i] : least;
+        most = curve->v[i] > most ? curve->v[i] : most;
+    }
+    (void)watch_put(s, y, 0, label, WATCH_FAINT, curve->name);
+    for (size_t i = first; i < curve->n; i++) {
+        double part = most > least ? (curve->v[i] - least) / (most - least) : 0.5;
+        int height = (int)(part * 7.999);
+        (void)watch_put(s, y, label + (int)(i - first), 1, WATCH_NEWS,
+                        m->utf8 ? bars[height] : plain[height]);
+    }
+    (void)snprintf(value, sizeof(value), "%.4g", curve->v[curve->n - 1]);
+    (void)watch_put(s, y, s->width - 11, 11, WATCH_BOLD, value);
+    return y + 1;
+}
+
+/* --- its nodes -------------------------------------------------------------------------------- */
+
+static void draw_node(struct watch_screen *s, int y, const struct msg_status_node *node,
+                      bool is_chosen)
+{
+    char room[ROW_ROOM];
+    char line[ROW_ROOM];
+    enum watch_style style = is_chosen ? WATCH_CHOSEN : WATCH_PLAIN;
+    const void *row = node;
+    const struct row_field *address = row_find(&kind_node, "address", NULL, &row);
+    const char *where = address ? row_value(address, row, room).text : NULL;
+    (void)snprintf(line, sizeof(line), "%5s ", "-");
+    if (node->has_rank) {
+        (void)snprintf(line, sizeof(line), "%5u ", (unsigned)node->rank);
+    }
+    int x = watch_put(s, y, 0, 6, style, line);
+    x = watch_put(s, y, x, 23, style, node->name[0] != '\0' ? node->name : node->node);
+    x = watch_put(s, y, x, 1, style, "");
+    x = watch_put(s, y, x, 11, is_chosen ? style : style_of_role(node->role),
+                  msg_role_name(node->role));
+    x = watch_put(s, y, x, 22, style, where ? where : "-");
+    (void)watch_put(s, y, x, s->width - x, style, node->waits ? node->waits : "");
+}
+
+static void draw_nodes(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
+{
+    size_t n;
+    const struct msg_status_node **nodes = sorted_nodes(m, &n);
+    char line[ROW_ROOM];
+    int room = bottom - y - 1;
+    size_t at = place_of(nodes, n, m->node.text);
+    size_t first = room > 0 && at >= (size_t)room ? at - (size_t)room + 1 : 0;
+    (void)snprintf(line, sizeof(line), "%5s %-23s %-10s %-21s WAITS FOR", "RANK", "NODE", "ROLE",
+                   "ADDRESS");
+    (void)watch_put(s, y++, 0, s->width, WATCH_BOLD, line);
+    if (n == 0 && y < bottom) {
+        (void)watch_put(s, y, 0, s->width, WATCH_FAINT, "no nodes");
+    }
+    for (size_t i = first; i < n && y < bottom; i++) {
+        draw_node(s, y++, nodes[i], strcmp(nodes[i]->node, m->node.text) == 0);
+    }
+    if (n > first + (size_t)(room > 0 ? room : 0) && bottom > 0) {
+        (void)snprintf(line, sizeof(line), "%zu more", n - first - (size_t)room);
+        (void)watch_put(s, bottom - 1, s->width - 12, 12, WATCH_FAINT, line);
+    }
+    free(nodes);
+}
+
+/* A field's value as people read it. */
+static void field_text(const struct row_field *field, const void *row, char ret[ROW_ROOM])
+{
+    char room[ROW_ROOM];
+    struct row_value value = row_value(field, row, room);
+    size_t n = 0;
+    ret[0] = '\0';
+    switch (value.form) {
+    case ROW_NONE:
+        (void)snprintf(ret, ROW_ROOM, "-");
+        return;
+    case ROW_IS_TEXT:
+        (void)snprintf(ret, ROW_ROOM, "%s", value.text);
+        return;
+    case ROW_IS_NUMBER:
+        if (field->type == ROW_MOMENT) {
+            (void)clock_text((struct tfe_wall){value.number}, ret);
+        } else {
+            (void)snprintf(ret, ROW_ROOM, "%lld", (long long)value.number);
+        }
+        return;
+    case ROW_IS_REAL:
+        (void)snprintf(ret, ROW_ROOM, "%.4g", value.real);
+        return;
+    case ROW_IS_BOOL:
+        (void)snprintf(ret, ROW_ROOM, "%s", value.number ? "yes" : "no");
+        return;
+    case ROW_IS_LIST:
+        for (size_t i = 0; i < value.n_list && n + 12 < ROW_ROOM; i++) {
+            n += (size_t)snprintf(ret + n, ROW_ROOM - n, "%s%u", i > 0 ? " " : "",
+                                  (unsigned)value.list[i]);
+        }
+        return;
+    }
+}
+
+/* All that has a key, whatever it may be: in two columns where there is room. */
+static void draw_detail(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
+{
+    const struct msg_status_node *node = watch_node(m);
+    const int half = s->width >= 100 ? s->width / 2 : s->width;
+    const int top = y;
+    int x = 0;
+    if (!node) {
+        (void)watch_put(s, y, 0, s->width, WATCH_FAINT, "this node has left");
+        return;
+    }
+    for (size_t i = 0;; i++) {
+        char text[ROW_ROOM];
+        const void *row = node;
+        const struct row_field *field = row_field(&kind_node, i, &row);
+        if (!field) {
+            return;
+        }
+        if (!field->key) {
+            continue;
+        }
+        if (y >= bottom) {
+            x += half;
+            y = top;
+        }
+        if (x >= s->width) {
+            return;
+        }
+        field_text(field, row, text);
+        (void)watch_put(s, y, x, 20, WATCH_FAINT, field->key);
+        (void)watch_put(s, y++, x + 20, half - 21, WATCH_PLAIN, text);
+    }
+}
+
+/* --- what happened ---------------------------------------------------------------------------- */
+
+static enum watch_style style_of_level(enum tfe_event_level level)
+{
+    return level == EVENT_ERROR ? WATCH_BAD : level == EVENT_WARN ? WATCH_WARN : WATCH_PLAIN;
+}
+
+/* The newest ones, the last of them at the bottom. */
+static void draw_events(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
+{
+    for (size_t i = m->events.n; i-- > 0 && y < bottom;) {
+        const struct msg_event_row *event = m->events.v[i].at;
+        char room[ROW_ROOM];
+        int x = watch_put(s, --bottom, 0, 9, WATCH_FAINT, clock_text(event->at, room));
+        (void)watch_put(s, bottom, x, s->width - x, style_of_level(event->level), event->says);
+    }
+}
+
+/* Of the ledger, where there are no events: the newest epochs. */
+static void draw_epochs(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
+{
+    for (size_t i = m->ledger.n; i-- > 0 && y < bottom;) {
+        const struct epoch_row *epoch = m->ledger.v[i].at;
+        char room[ROW_ROOM];
+        char line[2 * ROW_ROOM];
+        if (m->ledger.v[i].kind != &kind_epoch || epoch->began <= 0) {
+            continue;
+        }
+        int x = watch_put(s, bottom - 1, 0, 9, WATCH_FAINT,
+                          clock_text((struct tfe_wall){epoch->began}, room));
+        (void)snprintf(line, sizeof(line), "epoch %llu, %u node%s: %s%s%.120s",
+                       (unsigned long long)epoch->row.epoch, (unsigned)epoch->row.members,
+                       epoch->row.members == 1 ? "" : "s", msg_cause_name(epoch->row.cause),
+                       epoch->row.blamed[0] != '\0' ? ", " : "", epoch->row.blamed);
+        if (epoch->standstill >= 100) {
+            size_t n = strlen(line);
+            (void)snprintf(line + n, sizeof(line) - n, "; stood still for %s",
+                           row_span_text(epoch->standstill, room));
+        }
+        (void)watch_put(s, bottom - 1, x, s->width - x, style_of_cause(epoch->row.cause), line);
+        bottom--;
+    }
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+void watch_draw(const struct watch_model *m, struct watch_screen *s)
+{
+    const int bottom = s->height - 1;
+    draw_top(m, s);
+    int y = draw_health(m, s, 1);
+    int jobs_most = s->height / 4 > 1 ? s->height / 4 : 1;
+    y = draw_jobs(m, s, y, jobs_most) + 1;
+    y = draw_job(m, s, y);
+    y = draw_ribbon(m, s, y);
+    for (size_t i = 0; i < sizeof(m->curves) / sizeof(m->curves[0]); i++) {
+        y = draw_curve(m, s, y, &m->curves[i]);
+    }
+    y++;
+    if (m->detail) {
+        draw_detail(m, s, y, bottom);
+    } else {
+        int events = s->height / 5 > EVENTS_LEAST ? s->height / 5 : EVENTS_LEAST;
+        int nodes_end = bottom - events - 1;
+        draw_nodes(m, s, y, nodes_end > y + 1 ? nodes_end : bottom);
+        if (nodes_end > y + 1) {
+            (m->events.n > 0 ? draw_events : draw_epochs)(m, s, nodes_end + 1, bottom);
+        }
+    }
+    draw_last(m, s);
+}

@@ -1,0 +1,226 @@
+/* tests/unit/ctl/test_watch.c: what tfe-ctl watch shows of what it knows, and how far a job is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rows/epochs.h"
+#include "common/rows/kinds.h"
+#include "server/ctl/progress.h"
+#include "server/ctl/watch_view.h"
+#include "tests/unit/story.h"
+
+#define NOW 1700000100000
+
+static void add(struct row_list *list, const struct row_kind *kind, const void *row)
+{
+    assert_int_equal(row_list_add(list, kind, row), 0);
+}
+
+static void add_node(struct watch_model *m, const char *id, const char *name, int rank,
+                     enum tfe_node_role role)
+{
+    add(&m->status, &kind_node,
+        &(struct msg_status_node){.node = id,
+                                  .name = name,
+                                  .role = role,
+                                  .has_rank = rank >= 0,
+                                  .rank = rank >= 0 ? (uint32_t)rank : 0,
+                                  .host = "10.0.0.5",
+                                  .port = 4711});
+}
+
+static void add_epoch(struct watch_model *m, uint64_t epoch, enum tfe_cause cause, int64_t began,
+                      int64_t ended)
+{
+    struct msg_epoch_row row = {.run = 1,
+                                .epoch = epoch,
+                                .cause = cause,
+                                .blamed = cause == CAUSE_NODE_LOST ? "b" : "",
+                                .members = 2};
+    row.at[EPOCH_PROGRESSED].ms = NOW - began;
+    row.at[EPOCH_ENDED].ms = ended > 0 ? NOW - ended : 0;
+    row.over = ended > 0;
+    add(&m->ledger, &kind_epoch, &row);
+}
+
+/* Two jobs, of which "train" is chosen; it has lost a node, and waits for another one. */
+static void make(struct watch_model *m)
+{
+    static const struct msg_status_job train = {.job = "train",
+                                                .state = "running",
+                                                .run = 1,
+                                                .epoch = 2,
+                                                .min_nodes = 1,
+                                                .max_nodes = 3,
+                                                .members = 2,
+                                                .waits = "one more node may join",
+                                                .waits_ms = 5000,
+                                                .since_ms = 65000};
+    *m = (struct watch_model){
+        .server = "[::1]:5556", .now = {NOW}, .has_answer = true, .utf8 = false};
+    (void)id_set(&m->job, "train");
+    add(&m->jobs, &kind_job, &train);
+    add(&m->jobs, &kind_job,
+        &(struct msg_status_job){.job = "old", .state = "failed", .min_nodes = 1, .max_nodes = 1});
+    add(&m->status, &kind_job, &train);
+    add_node(m, "n2", "a", 1, ROLE_MEMBER);
+    add_node(m, "n1", "z", 0, ROLE_MEMBER);
+    add_node(m, "n3", "m\033[31m", -1, ROLE_SUSPECT);
+    add_epoch(m, 1, CAUSE_START, 100000, 50000);
+    add_epoch(m, 2, CAUSE_NODE_LOST, 25000, 0);
+    add(&m->ledger, &kind_job, &train);
+    epochs_work_out(&m->ledger, m->now);
+}
+
+static void done(struct watch_model *m)
+{
+    row_list_done(&m->jobs);
+    row_list_done(&m->status);
+    row_list_done(&m->ledger);
+}
+
+/* The lines of the screen; the last one drawn. */
+static char lines[64][512];
+
+static void draw(const struct watch_model *m, int width, int height)
+{
+    struct watch_screen s;
+    assert_int_equal(watch_screen_init(&s, width, height), 0);
+    watch_draw(m, &s);
+    for (int y = 0; y < height && y < 64; y++) {
+        watch_screen_line(&s, y, lines[y], sizeof(lines[y]));
+    }
+    watch_screen_done(&s);
+}
+
+static int line_of(const char *begin, int height)
+{
+    for (int y = 0; y < height; y++) {
+        if (strncmp(lines[y], begin, strlen(begin)) == 0) {
+            return y;
+        }
+    }
+    return -1;
+}
+
+TEST(watch, shows_jobs_the_chosen_one_its_epochs_and_nodes_at_80_by_24)
+{
+    struct watch_model m;
+    make(&m);
+    draw(&m, 80, 24);
+    assert_true(strncmp(lines[0], " tfe-ctl watch  [::1]:5556", 26) == 0);
+    assert_int_equal(
+        line_of("train                    running         1       2   2 1:3    one mo", 24), 2);
+    assert_int_equal(line_of("old                      failed", 24), 3);
+    assert_int_equal(line_of("train running for 1m05s: one more node may join, up to 5.0s", 24), 5);
+    /* Half of the time epoch 1, a quarter nobody, a quarter epoch 2. */
+    assert_string_equal(lines[6], "epochs  S==================================="
+                                  ".................L==================");
+    assert_int_equal(line_of("    0 z                       member     10.0.0.5:4711", 24), 9);
+    assert_int_equal(line_of("    1 a                       member     10.0.0.5:4711", 24), 10);
+    assert_int_equal(line_of("    - m\\u001b[31m             suspect    10.0.0.5:4711", 24), 11);
+    assert_non_null(strstr(lines[22], "epoch 2, 2 nodes: node_lost, b; stood still for 25s"));
+    assert_true(strncmp(lines[23], " q quit", 7) == 0);
+    done(&m);
+}
+
+TEST(watch, fits_any_size)
+{
+    struct watch_model m;
+    make(&m);
+    m.curves[0] = (struct watch_curve){.name = "steps/s", .v = {1, 2, 3}, .n = 3};
+    for (int width = 1; width < 200; width += 7) {
+        for (int height = 1; height < 60; height += 3) {
+            m.detail = width % 2;
+            draw(&m, width, height);
+        }
+    }
+    done(&m);
+}
+
+TEST(watch, keys_choose_nodes_in_the_order_that_is_shown)
+{
+    struct watch_model m;
+    make(&m);
+    watch_choose_node(&m, 0);
+    assert_string_equal(m.node.text, "n1");
+    watch_choose_node(&m, 1);
+    assert_string_equal(m.node.text, "n2");
+    watch_choose_node(&m, 10);
+    assert_string_equal(m.node.text, "n3");
+    m.sort = WATCH_BY_NAME;
+    draw(&m, 80, 24);
+    assert_true(line_of("    1 a ", 24) < line_of("    - m", 24));
+    assert_true(line_of("    - m", 24) < line_of("    0 z", 24));
+    watch_choose_node(&m, 1);
+    assert_string_equal(m.node.text, "n1");
+    watch_choose_job(&m, 1);
+    assert_string_equal(m.job.text, "old");
+    watch_choose_job(&m, 1);
+    assert_string_equal(m.job.text, "train");
+    watch_choose_job(&m, -1);
+    assert_string_equal(m.job.text, "old");
+    done(&m);
+}
+
+TEST(watch, details_of_a_node_are_all_that_has_a_key)
+{
+    struct watch_model m;
+    make(&m);
+    watch_choose_node(&m, 0);
+    m.detail = true;
+    draw(&m, 80, 40);
+    assert_true(line_of("node                n1", 40) > 0);
+    assert_true(line_of("role                member", 40) > 0);
+    assert_true(line_of("address             10.0.0.5:4711", 40) > 0);
+    assert_true(line_of("waits               -", 40) > 0);
+    (void)id_set(&m.node, "gone");
+    draw(&m, 80, 40);
+    assert_true(line_of("this node has left", 40) > 0);
+    done(&m);
+}
+
+TEST(watch, says_what_is_not_well_and_asks_before_it_does_something)
+{
+    struct watch_model m;
+    make(&m);
+    m.trouble = "connection refused";
+    m.question = " drain z? (y/n)";
+    add(&m.jobs, &kind_health, &(struct msg_health){.what = "store", .says = "no room"});
+    draw(&m, 80, 24);
+    assert_string_equal(lines[1], "no connection: connection refused");
+    assert_string_equal(lines[2], "server: no room");
+    assert_string_equal(lines[23], " drain z? (y/n)");
+    done(&m);
+}
+
+TEST(watch, curves_are_as_high_as_they_are)
+{
+    struct watch_model m;
+    make(&m);
+    m.curves[0] = (struct watch_curve){.name = "loss", .v = {4, 2, 0}, .n = 3};
+    draw(&m, 80, 24);
+    assert_true(strncmp(lines[7], "loss    #-_", 11) == 0);
+    assert_non_null(strstr(lines[7], " 0"));
+    m.utf8 = true;
+    draw(&m, 80, 24);
+    assert_non_null(strstr(lines[7], "\xe2\x96\x88\xe2\x96\x84\xe2\x96\x81"));
+    done(&m);
+}
+
+TEST(progress, a_bar_where_the_total_is_known)
+{
+    char line[PROGRESS_LINE_MAX];
+    struct progress p = {.state = "running", .epoch = 3, .step = 250, .total = 1000, .per_s = 12.5};
+    progress_line(&p, 60, false, line);
+    assert_string_equal(line, "running, epoch 3  [#####...............]  250/1000 steps  12");
+    progress_line(&p, 100, false, line);
+    assert_non_null(strstr(line, "250/1000 steps  12.5/s  1m00s left"));
+    p.total = -1;
+    progress_line(&p, 80, false, line);
+    assert_string_equal(line, "running, epoch 3  step 250  12.5/s  ");
+    p = (struct progress){
+        .state = "waiting", .waits = "2 more nodes", .step = -1, .total = -1, .per_s = -1};
+    progress_line(&p, 80, true, line);
+    assert_string_equal(line, "waiting, epoch 0  2 more nodes");
+}
