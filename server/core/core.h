@@ -71,7 +71,6 @@ struct rdzv {
     struct job *dead_jobs;
     char sentence[MSG_SENTENCE_MAX]; /* of a refusal or trace of this step */
     char welcome[MSG_SENTENCE_MAX];  /* of its WELCOME */
-    char stop[MSG_SENTENCE_MAX];     /* of its STOPs */
     char tail[MSG_TAIL_MAX + 1];     /* of the EXITED of this step */
 };
 

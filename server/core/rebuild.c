@@ -135,6 +135,7 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     }
     report_forget(node);
     report_begin(node, seat);
+    lease_set_left(node, 0); /* it may be what the job goes on with, after all */
     if (join->exited) {
         (void)report_take_end(node, join->exited);
     }

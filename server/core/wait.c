@@ -159,7 +159,8 @@ const char *wait_why_switch(struct rdzv *r, struct job *job)
 {
     const struct budget *b = &job->budget;
     struct text text;
-    text_init(&text, r->stop, sizeof(r->stop));
+    /* Its own: several jobs may begin a switch in one step. */
+    text_init(&text, job->wait.words, sizeof(job->wait.words));
     if (job->wish.cause == CAUSE_NODE_LOST) {
         uint32_t n = ledger_add_lost(&text, job);
         uint32_t left = job->epoch.n_seats - n;
@@ -171,7 +172,7 @@ const char *wait_why_switch(struct rdzv *r, struct job *job)
             text_addf(&text, " from step %llu", (unsigned long long)safe);
         }
         text_add(&text, ". What TensorFlow prints of it is a consequence");
-        return n > 0 && left > 0 ? r->stop : NULL;
+        return n > 0 && left > 0 ? job->wait.words : NULL;
     }
     bool is_charged = b->epoch == job->epoch.number && b->is_open;
     if (job->wish.cause == CAUSE_TRAINER_FAILED && is_charged &&
@@ -185,7 +186,7 @@ const char *wait_why_switch(struct rdzv *r, struct job *job)
             text_addf(&text, " in %u s", pause_s);
         }
         text_add(&text, ". What others print of it is a consequence");
-        return r->stop;
+        return job->wait.words;
     }
     return NULL;
 }

@@ -259,7 +259,9 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
                     w->server->joins_running, w->server->joins_digest);
     }
     if (msg->type == MSG_STOP) {
-        judge_stop(w, net_conn_node(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
+        if (net_conn_job(w, conn) == node_job(w, net_conn_node(w, conn))) { /* no successor's */
+            judge_stop(w, net_conn_node(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
+        }
         script_stop_sent(w, net_conn_job(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
     }
     if (msg->type == MSG_START) {

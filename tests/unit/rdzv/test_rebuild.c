@@ -202,6 +202,24 @@ TEST(lost_disk, a_member_that_is_lost_before_the_others_are_back_has_been_heard)
     world_free(w);
 }
 
+/* … it was stopped, and nobody could come in while it renewed its lease. */
+TEST(lost_disk, a_member_that_is_not_believed_at_first_is_one_like_the_others)
+{
+    struct world *w = a_world(1, 3);
+    w->join.spec.grow_now = true;
+    reports(w, 0, 5, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=5");
+    reports(w, 0, 5, 2); /* deaf to it, and here again */
+    reports(w, 1, 5, 2);
+    assert_string_equal(job_state(w), "running");
+    join(w, 2, "c");
+    ready(w, 2, 6);
+    pass(w, FENCE_HELD_MS + 1000);
+    assert_saw(w, "STOP epoch=5");
+    world_free(w);
+}
+
 /* They came a moment late, and trained on beside the first epoch of others. */
 TEST(lost_disk, members_that_are_back_while_the_first_epoch_is_prepared_speak_for_theirs)
 {
