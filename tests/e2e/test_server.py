@@ -328,10 +328,12 @@ def test_a_lone_node_is_taken_through_prepare_table_and_start(server, status):
         job = wait_until(lambda: [j for j in status() if j["nodes"][0]["trainer_pids"]], what="the pids")[0]
     assert {k: job[k] for k in ("job", "run", "state", "epoch", "min", "max")} == {
         "job": "default", "run": 1, "state": "running", "epoch": epoch, "min": 1, "max": 1}
-    assert job["nodes"] == [{
+    node, = job["nodes"]
+    told = {
         "node": node_id("node-1"), "name": "label-node-1", "role": "member", "rank": 0, "address": "127.0.0.1:4001",
         "pid": os.getpid(), "guard_pid": 100, "trainer_pids": [101, 102], "standby_pids": [], "waits": None,
-        "memory_bytes": 0, "kept_epoch": None, "kept_step": None}]
+        "memory_bytes": 0, "kept_epoch": None, "kept_step": None}
+    assert {key: node[key] for key in told} == told
     line = s.events("epoch")[0]
     assert (line["job"], line["epoch"], line["members"], line["cause"]) == ("default", epoch, 1, "start")
 
