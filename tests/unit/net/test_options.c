@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/msg.h"
 #include "common/net/options.h"
 #include "tests/unit/story.h"
 
@@ -396,5 +397,40 @@ TEST(options, durations)
         uint32_t ms = 12345;
         assert_int_equal(options_duration(bad[i], &ms), TFE_EINVAL);
         assert_int_equal(ms, 12345);
+    }
+}
+
+TEST(options, the_longest_duration_is_the_longest)
+{
+    char text[32];
+    uint32_t ms;
+    (void)snprintf(text, sizeof text, "%llums", (unsigned long long)MSG_DURATION_MAX_MS);
+    assert_int_equal(options_duration(text, &ms), 0);
+    assert_int_equal(ms, MSG_DURATION_MAX_MS);
+    /* Each part is within it, and both together are not. */
+    (void)snprintf(text, sizeof text, "%llu.001s", (unsigned long long)MSG_DURATION_MAX_MS / 1000);
+    assert_int_equal(options_duration(text, &ms), TFE_EINVAL);
+}
+
+TEST(options, numbers_of_nodes)
+{
+    static const struct {
+        const char *text;
+        uint32_t min, max;
+    } good[] = {{"1", 1, 1}, {"2:4", 2, 4}, {"3:3", 3, 3}, {"1:65536", 1, 65536}};
+    static const char *const bad[] = {"0",   "0:4", "2:0",  "4:2", "2:",    ":2",     "2:4x",
+                                      "2x4", "",    "-1:2", "1:",  "2:4:6", "1:65537"};
+    struct tfe_why why;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        uint32_t min = 0, max = 0;
+        assert_int_equal(options_nodes(good[i].text, &min, &max, &why), 0);
+        assert_int_equal(min, good[i].min);
+        assert_int_equal(max, good[i].max);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint32_t min = 7, max = 7;
+        assert_int_equal(options_nodes(bad[i], &min, &max, &why), TFE_EINVAL);
+        assert_int_equal(min, 7);
+        assert_int_equal(max, 7);
     }
 }
