@@ -286,7 +286,10 @@ TEST_IN(checkpoints, a_save_answers_what_was_asked_before_its_first_file)
     struct stage *stage = *state;
     make_dirs(stage);
     start(stage);
-    for (int i = 1; i <= 7; i++) { /* all but one of those that are remembered */
+    /* Of those that are remembered, the next but one takes the first one's place, if each file were
+     * one. */
+    folder_write(folder_path(stage->dir, "ckpt-0.index"), "index");
+    for (int i = 1; i <= 3; i++) {
         char name[16];
         snprintf(name, sizeof(name), "ckpt-%d", i);
         begin_save(stage, name);
