@@ -118,7 +118,8 @@ TEST_IN(scripts, a_node_keeps_the_newest_state_of_its_places)
     say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":8}");
     TURN_UNTIL(stage->base, stage->news[0].memory.step == 8);
     say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":5,\"step\":7}");
-    TURN_UNTIL(stage->base, stage->news[1].memory.has_kept);
+    say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":5,\"step\":7}");
+    TURN_UNTIL(stage->base, stage->news[1].has_step);
     assert_int_equal(stage->news[1].memory.step, 8);
     assert_int_equal(stage->news[1].memory.bytes, 12288);
     say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":5,\"step\":9}");
