@@ -18,11 +18,14 @@
 #include "agent/reach/death_file.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
+#include "agent/report.h"
 #include "agent/scripts/checkpoints.h"
+#include "agent/scripts/script_line.h"
 #include "agent/scripts/scripts.h"
 #include "agent/trainers/trainers.h"
 #include "agent/uplink.h"
 #include "agent/words.h"
+#include "common/base/rate.h"
 #include "common/net/clock.h"
 #include "common/net/endpoint.h"
 #include "common/net/heap.h"
@@ -35,6 +38,9 @@
 
 /* What log files that are still to be written get in the end. */
 #define LOGS_END_MS 2000
+/* Lines of a script that tell of progress. */
+#define PRINTED_EACH_MS 50
+#define PRINTED_AT_ONCE 20
 /* An import that takes longer is said, and again. */
 #define IMPORT_SAY_MS 1000
 
@@ -48,6 +54,9 @@ struct runner {
     struct uplink *uplink;
     struct trainers *trainers;
     struct scripts *scripts;
+    struct script_line *lines;
+    struct rate printed; /* lines that told something */
+    struct report *report;
     struct log_writer *logs;
     struct kept kept;
     struct log_serve *serve;
@@ -247,6 +256,8 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         r->has_ended = false;
         r->rank = action->spawn.rank;
         scripts_begin(r->scripts, action->spawn.epoch, action->spawn.rank);
+        report_begin(r->report, action->spawn.epoch, action->spawn.rank,
+                     (uint32_t)action->spawn.n_rows);
         notices_set_running(r->notices, true);
         trainers_spawn(r->trainers, &action->spawn, r->start_us);
         return;
@@ -286,6 +297,21 @@ static void tell_scripts(struct runner *r, const struct agent_event *event)
         scripts_trainer_ended(r->scripts, event->end.local_rank);
     } else if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
         scripts_end(r->scripts);
+        report_end(r->report);
+    }
+}
+
+/* … and what people are told of it. */
+static void tell_report(struct runner *r, const struct agent_event *event)
+{
+    if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME) {
+        report_up(r->report);
+    } else if (event->type == AGENT_DISCONNECTED) {
+        report_down(r->report);
+    } else if (event->type == AGENT_SPAWNED) {
+        report_trainer(r->report, event->process.local, event->process.pid);
+    } else if (event->type == AGENT_STANDBY) {
+        report_standby(r->report, event->process.tensorflow);
     }
 }
 
@@ -350,6 +376,9 @@ static void step(struct runner *r, const struct agent_event *event)
         carry_out(r, &actions.v[i]);
     }
     if (!r->over) {
+        tell_report(r, event);
+    }
+    if (!r->over) {
         set_timer(r, actions.deadline);
     }
 }
@@ -394,8 +423,40 @@ static void on_script_news(void *ctx, uint32_t local, bool has_trained,
     if (has_trained) {
         trainers_stepped(r->trainers, local);
     }
+    if (told->has_step && has_trained) {
+        report_step(r->report, told->step);
+    }
     on_event(ctx, &(struct agent_event){
                       .type = AGENT_PROGRESS, .now = clock_mono(), .progress = {local, *told}});
+}
+
+static void on_script_told(void *ctx, uint32_t local, const struct script_message *told)
+{
+    struct runner *r = ctx;
+    report_told(r->report, local, told);
+}
+
+/* However much it prints, that it tells something is looked at now and then. */
+static void on_line(void *ctx, const char *line, size_t n)
+{
+    struct runner *r = ctx;
+    struct script_message told;
+    if (script_line_read(r->lines, line, n, &told) &&
+        rate_pass(&r->printed, clock_mono(), PRINTED_EACH_MS, PRINTED_AT_ONCE)) {
+        scripts_printed(r->scripts, 0, &told);
+    }
+}
+
+static void report_say(void *ctx, const struct tfe_msg *msg)
+{
+    struct runner *r = ctx;
+    uplink_send(r->uplink, msg);
+}
+
+static enum tfe_standby report_asks(void *ctx)
+{
+    const struct runner *r = ctx;
+    return trainers_standby(r->trainers);
 }
 
 static void on_notice(void *ctx, const struct agent_notice *notice, const char *from)
@@ -478,6 +539,7 @@ static int make_parts(struct runner *r)
                                                     .checkpoint_dir = s->checkpoint_dir,
                                                     .state_memory = s->state_memory,
                                                     .on_news = on_script_news,
+                                                    .on_told = on_script_told,
                                                     .ctx = r});
     r->trainers = trainers_new(&(struct trainers_wish){
         .base = r->base,
@@ -489,6 +551,7 @@ static int make_parts(struct runner *r)
         .nproc = r->config.spec.nproc,
         .show = &r->show,
         .logs = r->logs,
+        .on_line = on_line,
         .kept = &r->kept,
         .socket = scripts_socket(r->scripts),
         .preempt_file = scripts_preempt_file(r->scripts),
@@ -499,6 +562,11 @@ static int make_parts(struct runner *r)
         .on_event = on_event,
         .ctx = r,
     });
+    r->report = report_new(&(struct report_wish){.base = r->base,
+                                                 .nproc = r->config.spec.nproc,
+                                                 .send = report_say,
+                                                 .standby = report_asks,
+                                                 .ctx = r});
     r->uplink = uplink_new(r->base, r->wish->info,
                            s->no_persist || s->standalone ? NULL
                            : s->state_dir                 ? s->state_dir
@@ -528,6 +596,7 @@ static void free_parts(struct runner *r)
 {
     standalone_unwatch(r->wish->standalone);
     notices_free(r->notices);
+    report_free(r->report);
     if (r->uplink) {
         uplink_serve(r->uplink, NULL);
     }
@@ -539,6 +608,7 @@ static void free_parts(struct runner *r)
     log_writer_free(r->logs, LOGS_END_MS);
     kept_done(&r->kept);
     scripts_free(r->scripts);
+    script_line_free(r->lines);
     agent_free(r->core);
     event_drop(&r->timer);
     event_drop(&r->import_timer);
@@ -573,7 +643,11 @@ int runner_run(const struct runner_wish *wish)
     kept_init(&r.kept, KEPT_BYTES_MAX);
     r.base = event_base_new();
     part_must(r.base);
-    int rc = make_logs(&r, &why);
+    int rc = script_line_new(wish->settings->progress_regex, &r.lines, &why);
+    if (rc) {
+        why_prefix(&why, "--progress-regex");
+    }
+    rc = rc ? rc : make_logs(&r, &why);
     rc = rc ? rc : make_parts(&r);
     if (rc) {
         const bool is_said = why.text[0];

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/reach/devices.h"
+#include "agent/scripts/script_line.h"
 #include "agent/scripts/state_memory.h"
 #include "common/base/msg.h"
 #include "common/base/shown.h"
@@ -136,6 +137,18 @@ static int parse_address(void *settings, const char *value, struct tfe_why *why)
 }
 
 /* Watched by inotify, so it must be a folder of this machine's file system. */
+/* Read again where it is used. */
+static int parse_progress_regex(void *field, const char *value, struct tfe_why *why)
+{
+    struct script_line *line;
+    int rc = script_line_new(value, &line, why);
+    if (rc == 0) {
+        script_line_free(line);
+        *(const char **)field = value;
+    }
+    return rc;
+}
+
 static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_why *why)
 {
     if (strstr(value, "://")) {
@@ -273,6 +286,9 @@ static const struct option_spec specs[] = {
          "a trainer that still waits for its peers then is ended, and they are named; 0: never"),
     TIME("progress-timeout", watch.progress_timeout_ms, 0, OPTION_DAY_MS, "0",
          "a trainer that tells and prints nothing for so long is ended; 0: never"),
+    PARSE_FIELD(
+        "progress-regex", progress_regex, parse_progress_regex, "PATTERN", NULL,
+        "finds progress in what trainers print: 'step (?<step>[0-9]+).*loss (?<loss>[0-9.]+)'"),
     FLAG("no-standby", standby.is_off, "keep no warm interpreter for the next start"),
     FLAG(
         "no-hooks", standby.no_hooks,

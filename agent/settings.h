@@ -31,6 +31,7 @@ struct agent_settings {
     bool module;
     bool no_python;
     const char *trainer_user;   /* NULL: the agent's */
+    const char *progress_regex; /* NULL: only lines that begin with "tfe: " tell something */
     const char *checkpoint_dir; /* NULL: none is watched */
     uint64_t state_memory;      /* see scripts/state_memory.h */
     struct watch_settings watch;

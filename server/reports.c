@@ -223,8 +223,10 @@ static void tell_slow(struct reports *all, const struct job_report *job, const s
         events_addf(all->events, &row, "%s is as fast as the others again", r->name);
         return;
     }
-    events_addf(all->events, &row, "%s is slow: a step takes it %s, the others %s (their median)",
-                r->name, slow_text(r->slow.own_us, ours), slow_text(r->slow.others_us, others));
+    events_addf(all->events, &row,
+                "%s is slow: a step %s %s there, %s with the others (their median)", r->name,
+                r->slow.by_work ? "keeps the processors busy for" : "takes",
+                slow_text(r->slow.own_us, ours), slow_text(r->slow.others_us, others));
 }
 
 static void judge(struct reports *all, struct job_report *job, struct tfe_mono now)

@@ -1,5 +1,6 @@
 /* server/session_end.c: how a session is refused, finished and let go. */
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/net/channel.h"
@@ -53,13 +54,19 @@ void session_note(const struct session *s, const char *what, const char *about, 
     audit_note(s->all->writer, &who, what, about, result);
 }
 
-/* By whom: what the key is called, or its role. */
+/* By whom: the role, and what the key is called. */
 static void tell_order(const struct session *s, const char *result)
 {
     const char *label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "";
     const char *role = s->by ? principal_role_name(s->by->role) : "somebody";
     const bool names_job = s->order->type == MSG_STOP_JOB || s->order->type == MSG_GROW;
-    event_of_order(s->all->events, label[0] != '\0' ? label : role, msg_type_name(s->order->type),
+    char who[MSG_KEY_LABEL_MAX + 32];
+    if (label[0] != '\0') {
+        (void)snprintf(who, sizeof(who), "%s (%s)", role, label);
+    } else {
+        (void)snprintf(who, sizeof(who), "%s", role);
+    }
+    event_of_order(s->all->events, who, msg_type_name(s->order->type),
                    names_job ? s->order->about : NULL, s->order->about, result);
 }
 

@@ -77,6 +77,7 @@ void slow_judge(const struct slow_judge *j, const struct msg_vitals *vitals, str
     }
     const uint64_t others = median_of_others(v, n, own);
     const uint64_t times = own * 1000 / others;
+    at->by_work = j->by_work;
     at->own_us = own;
     at->others_us = others;
     at->times_milli = times < UINT32_MAX ? (uint32_t)times : UINT32_MAX;

@@ -15,6 +15,7 @@ struct slow {
     uint32_t times_milli;       /* one of the other, times 1000; 0: not known */
     uint8_t in_a_row;           /* judgements that found it slow */
     bool is_slow;
+    bool by_work; /* what is compared is work, not the whole step */
 };
 
 struct slow_judge {

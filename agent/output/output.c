@@ -91,6 +91,7 @@ struct output {
     struct output_sink *sink;
     LIST_ENTRY(output) link;
     char name[OUTPUT_NAME_MAX]; /* or rank */
+    bool is_first;              /* of this node's trainers */
     struct source sources[LOG_STREAMS];
     /* The end of what stderr has said, by whole lines; at least the last MSG_TAIL_MAX bytes. */
     char said[2 * MSG_TAIL_MAX];
@@ -167,6 +168,11 @@ static void keep(const struct source *source, const char *lines, size_t n)
     }
 }
 
+static bool reads_along(const struct source *source)
+{
+    return source->output->is_first && source->output->sink->wish.on_line;
+}
+
 /* Moves the first n bytes on as a line, and drops skip more (its newline). False: no room. */
 static bool line_move(struct source *source, size_t n, size_t skip, size_t limit)
 {
@@ -182,6 +188,10 @@ static bool line_move(struct source *source, size_t n, size_t skip, size_t limit
         said_add(source->output, line, seen);
     }
     keep(source, line, seen);
+    if (reads_along(source)) {
+        const struct output_wish *wish = &source->output->sink->wish;
+        wish->on_line(wish->on_line_ctx, line, seen);
+    }
     source->at += n + skip;
     source->n -= n + skip;
     return true;
@@ -227,7 +237,7 @@ static void lines_pass(struct source *source, bool at_end)
  */
 static bool lines_move(struct source *source, bool at_end, size_t limit)
 {
-    if (!source->drain && !source->has_tail) {
+    if (!source->drain && !source->has_tail && !reads_along(source)) {
         lines_pass(source, at_end);
         return true;
     }
@@ -482,6 +492,7 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
         return TFE_ENOMEM;
     }
     output->sink = sink;
+    output->is_first = place->local_rank == 0;
     if (place->name) {
         snprintf(output->name, sizeof output->name, "%s", place->name);
     } else {

@@ -17,6 +17,9 @@ struct log_writer;
 struct output;      /* both streams of one trainer */
 struct output_sink; /* the agent's stdout and stderr, and its log files */
 
+/* A line that the node's first trainer has printed, without its newline; borrowed for the call. */
+typedef void output_line_fn(void *ctx, const char *line, size_t n);
+
 /* What it points to is borrowed for the sink's life. */
 struct output_wish {
     struct event_base *base;
@@ -26,7 +29,9 @@ struct output_wish {
     struct log_writer *logs;  /* NULL: there are no log files */
     const struct tfe_id *job; /* with logs */
     struct kept *kept;        /* the last of all that is printed; NULL: nowhere */
-    uint32_t patience_ms;     /* with a stream that takes nothing; 0: as below */
+    output_line_fn *on_line;  /* NULL: nobody reads along */
+    void *on_line_ctx;
+    uint32_t patience_ms; /* with a stream that takes nothing; 0: as below */
 };
 
 /* The agent never blocks on its own stdout or stderr: what they do not take waits in a bounded

@@ -2,6 +2,7 @@
 #include "agent/scripts/script_message.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,43 @@ static enum script_remark read_remark(const char *what)
                                              : REMARK_UNKNOWN;
 }
 
+void script_metrics_add(struct script_metrics *m, const char *name, double value)
+{
+    static const char legal[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-";
+    char cut[SCRIPT_METRIC_NAME_MAX + 1];
+    (void)snprintf(cut, sizeof(cut), "%s", name);
+    for (char *c = cut; *c != '\0'; c++) {
+        *c = strchr(legal, *c) ? *c : '_';
+    }
+    size_t i = 0;
+    while (i < m->n && strcmp(m->v[i].name, cut) != 0) {
+        i++;
+    }
+    if (cut[0] == '\0' || !isfinite(value) || i == SCRIPT_METRICS_MAX) {
+        return;
+    }
+    m->n += i == m->n;
+    memcpy(m->v[i].name, cut, sizeof(cut));
+    m->v[i].value = value;
+}
+
+/* False: one of them is no number. */
+static bool read_metrics(json_t *metrics, struct script_metrics *ret)
+{
+    const char *name;
+    json_t *value;
+    *ret = (struct script_metrics){.n = 0};
+    json_object_foreach(metrics, name, value)
+    {
+        if (!json_is_number(value)) {
+            return false;
+        }
+        script_metrics_add(ret, name, json_number_value(value));
+    }
+    return true;
+}
+
 /* Members that are not there stay as they are in m. TFE_EINVAL with why. */
 static int read_members(json_t *object, struct script_message *m, json_error_t *why)
 {
@@ -40,6 +78,8 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     json_int_t pid = 1;
     json_int_t step = -1;
     json_int_t samples = 0;
+    json_int_t total = 0;
+    json_t *metrics = NULL;
     json_int_t answers = 0;
     json_int_t bytes = 0;
     int listens = 0;
@@ -54,8 +94,9 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     if (rc == 0 && m->word == SCRIPT_HELLO) {
         rc = json_unpack_ex(object, why, 0, "{s:I,s:b}", "pid", &pid, "listens", &listens);
     } else if (rc == 0 && m->word == SCRIPT_PROGRESS) {
-        rc = json_unpack_ex(object, why, 0, "{s:I,s?I,s?b,s?b}", "step", &step, "samples", &samples,
-                            "restored", &restored, "seen", &seen);
+        rc = json_unpack_ex(object, why, 0, "{s:I,s?I,s?I,s?b,s?b,s?o}", "step", &step, "samples",
+                            &samples, "total", &total, "restored", &restored, "seen", &seen,
+                            "metrics", &metrics);
     } else if (rc == 0 && m->word == SCRIPT_CHECKPOINT) {
         rc = json_unpack_ex(object, why, 0, "{s?I,s?I,s?s%,s?b}", "step", &step, "answers",
                             &answers, "path", &path, &path_n, "seen", &seen);
@@ -75,10 +116,16 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
         return TFE_EINVAL;
     }
     if (epoch < 0 || rank < 0 || rank > UINT32_MAX || pid < 1 || pid > INT32_MAX || step < 0 ||
-        samples < 0 || answers < 0 || bytes < 0 || path_n > SCRIPT_PATH_MAX) {
+        samples < 0 || total < 0 || answers < 0 || bytes < 0 || path_n > SCRIPT_PATH_MAX) {
         snprintf(why->text, sizeof(why->text), "a number or a path that is out of its range");
         return TFE_EINVAL;
     }
+    if (metrics && (!json_is_object(metrics) || !read_metrics(metrics, &m->metrics))) {
+        snprintf(why->text, sizeof(why->text), "metrics are numbers under names");
+        return TFE_EINVAL;
+    }
+    m->samples = (uint64_t)samples;
+    m->total = (uint64_t)total;
     m->epoch = (uint64_t)epoch;
     m->rank = (uint32_t)rank;
     m->pid = (pid_t)pid;
@@ -101,7 +148,7 @@ int script_message_read(const char *bytes, size_t n, struct script_message *ret,
     json_error_t error = {.text = "it is too long"};
     json_t *object =
         n <= SCRIPT_MESSAGE_MAX ? json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error) : NULL;
-    struct script_message m;
+    struct script_message m = {.pid = 1};
     const char *type;
     int rc = TFE_EINVAL;
     if (object && json_unpack_ex(object, &error, 0, "{s:s}", "type", &type) == 0) {

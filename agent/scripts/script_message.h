@@ -17,6 +17,21 @@
 /* What the agent says is numbers, and why there is no memory. */
 #define SCRIPT_ANSWER_MAX 512
 
+/* Numbers that a script tells, under names. */
+#define SCRIPT_METRICS_MAX 16
+#define SCRIPT_METRIC_NAME_MAX 32
+struct script_metrics {
+    size_t n;
+    struct {
+        char name[SCRIPT_METRIC_NAME_MAX + 1];
+        double value;
+    } v[SCRIPT_METRICS_MAX];
+};
+
+/* One more, or another value of one; passed over where there are too many, or it is not finite.
+ * Characters that a name cannot have become '_', and it is cut. */
+void script_metrics_add(struct script_metrics *m, const char *name, double value);
+
 enum script_word {
     SCRIPT_HELLO,
     SCRIPT_PROGRESS,
@@ -44,8 +59,10 @@ struct script_message {
     bool seen;        /* PROGRESS, CHECKPOINT: by a hook; what a script tells itself goes before */
     bool restored;    /* PROGRESS: the step of a checkpoint; none of this epoch's is done yet */
     uint64_t answers; /* CHECKPOINT, KEPT: number of the newest save known when it began; 0 */
-    uint64_t bytes;   /* MEMORY: at least so many; 0: what there is */
-    enum script_remark remark; /* REMARK */
+    uint64_t samples, total;       /* PROGRESS; 0: not said */
+    struct script_metrics metrics; /* PROGRESS */
+    uint64_t bytes;                /* MEMORY: at least so many; 0: what there is */
+    enum script_remark remark;     /* REMARK */
     char why[SCRIPT_WHY_MAX + 1];
 };
 

@@ -305,10 +305,17 @@ static void take_progress(struct scripts *s, uint32_t local, const struct script
     if (m->seen && script->tells_steps) {
         return;
     }
-    script->tells_steps = !m->seen;
-    script->has_step = true;
-    script->step = m->step;
-    script->has_trained |= !m->restored;
+    if (m->has_step) {
+        script->tells_steps = !m->seen;
+        script->has_step = true;
+        script->step = m->step;
+        script->has_trained |= !m->restored;
+    }
+    if (s->wish.on_told && (m->metrics.n > 0 || m->samples > 0 || m->total > 0)) {
+        struct script_message told = *m;
+        told.step = script->step;
+        s->wish.on_told(s->wish.ctx, local, &told);
+    }
     if (m->restored && !m->seen) { /* what a hook sees restored may be another model */
         s->has_from = true;
         s->from_step = m->step;
@@ -397,6 +404,16 @@ static void take(struct scripts *s, const struct script_message *m, pid_t pid)
         s->scripts[local].ends = true;
         mark(s, local);
         return;
+    }
+}
+
+void scripts_printed(struct scripts *s, uint32_t local, struct script_message *told)
+{
+    if (s->epoch) {
+        told->epoch = s->epoch;
+        told->rank = s->rank + local;
+        take_progress(s, local, told);
+        tell_changes(s);
     }
 }
 

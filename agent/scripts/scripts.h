@@ -11,6 +11,7 @@
 #include "common/base/time.h"
 
 struct event_base;
+struct script_message;
 struct scripts;
 
 /* What is known now of the trainer, and of the node's checkpoints, in the epoch: something of it
@@ -18,6 +19,10 @@ struct scripts;
  * or from inside scripts_save, _stop, _end and _trainer_ended. Borrowed for the call. */
 typedef void scripts_news_fn(void *ctx, uint32_t local, bool has_trained,
                              const struct msg_progress *told);
+
+/* What a script of the running epoch tells for people: a PROGRESS with samples, total or metrics;
+ * its step is the last one known where it tells none. Borrowed for the call. */
+typedef void scripts_told_fn(void *ctx, uint32_t local, const struct script_message *told);
 
 /* Borrowed for the call, but base and ctx. */
 struct scripts_wish {
@@ -27,6 +32,7 @@ struct scripts_wish {
     const char *checkpoint_dir; /* TensorFlow's, watched too; NULL: none */
     uint64_t state_memory;      /* see state_memory.h */
     scripts_news_fn *on_news;
+    scripts_told_fn *on_told; /* NULL: nobody wants to know */
     void *ctx;
 };
 
@@ -50,6 +56,9 @@ void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank);
 
 /* Nothing of any epoch runs here any more: who listened is forgotten, the preempt file removed. */
 void scripts_end(struct scripts *s);
+
+/* The trainer of this place has printed what script_line_read has read. */
+void scripts_printed(struct scripts *s, uint32_t local, struct script_message *told);
 
 /* The trainer has ended: nobody listens there any more. */
 void scripts_trainer_ended(struct scripts *s, uint32_t local);

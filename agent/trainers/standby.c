@@ -432,3 +432,18 @@ void standbys_event(struct standbys *s, const struct guard_event *event)
         on_warm(s, local, event->why);
     }
 }
+
+enum tfe_standby standbys_state(const struct standbys *s)
+{
+    uint32_t warm = 0;
+    uint32_t starting = 0;
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        warm += s->of[local].state == STANDBY_WARM;
+        starting += s->of[local].state == STANDBY_STARTING;
+    }
+    return s->wish.settings->is_off ? WARMTH_NONE
+           : s->is_off              ? WARMTH_COLD
+           : starting > 0           ? WARMTH_IMPORTING
+           : warm > 0               ? WARMTH_WARM
+                                    : WARMTH_NONE;
+}

@@ -9,6 +9,7 @@
 #include "agent/guard/guard_link.h"
 #include "agent/trainers/command.h"
 #include "common/base/error.h"
+#include "common/base/msg.h"
 
 struct event_base;
 struct standbys;
@@ -50,6 +51,9 @@ void standbys_trainers_began(struct standbys *s);
 void standbys_trainers_stepped(struct standbys *s);
 /* … were ended: who has no standby gets one, unless the next start comes at once. */
 void standbys_trainers_ended(struct standbys *s);
+
+/* What has become of them now, all together. */
+enum tfe_standby standbys_state(const struct standbys *s);
 
 /* Whether a start would find all that it can hope for: every standby is warm, or will not be. */
 bool standbys_are_settled(const struct standbys *s);

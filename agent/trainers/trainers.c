@@ -470,6 +470,11 @@ uint32_t trainers_guard_pid(const struct trainers *t)
     return t->guard ? (uint32_t)guard_link_pid(t->guard) : 0;
 }
 
+enum tfe_standby trainers_standby(const struct trainers *t)
+{
+    return standbys_state(t->standbys);
+}
+
 struct trainers *trainers_new(const struct trainers_wish *wish)
 {
     struct trainers *t = part_new(sizeof(*t));
@@ -487,6 +492,8 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
                                                     .show = wish->show,
                                                     .logs = wish->logs,
                                                     .kept = wish->kept,
+                                                    .on_line = wish->on_line,
+                                                    .on_line_ctx = wish->ctx,
                                                     .job = wish->job});
     t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
     t->standbys = standbys_new(&(struct standbys_wish){.base = wish->base,

@@ -8,6 +8,7 @@
 
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
+#include "agent/output/output.h"
 #include "agent/reach/ports.h"
 #include "agent/trainers/command.h"
 #include "agent/trainers/standby.h"
@@ -34,6 +35,7 @@ struct trainers_wish {
     uint32_t nproc;
     const struct output_show *show; /* which of their output comes out here */
     struct log_writer *logs;        /* NULL: there are no log files */
+    output_line_fn *on_line;        /* of what they print, with ctx; NULL: nobody reads it */
     struct kept *kept;              /* of what they print */
     const char *socket;             /* of the channel to scripts, for them; NULL: there is none */
     const char *preempt_file;       /* likewise */
@@ -73,5 +75,8 @@ void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers);
 void trainers_fence(struct trainers *t, struct tfe_mono deadline);
 
 uint32_t trainers_guard_pid(const struct trainers *t);
+
+/* What has become of the standbys now. */
+enum tfe_standby trainers_standby(const struct trainers *t);
 
 #endif

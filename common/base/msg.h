@@ -398,7 +398,7 @@ struct msg_vitals {
     uint32_t load_milli; /* of one minute, times 1000 */
     uint64_t free_mib;   /* memory that could be had */
     uint64_t step_us;    /* what a step takes, in the epoch that runs */
-    uint64_t work_us; /* … of which its trainers work, or want to, and do not wait for others */
+    uint64_t work_us;    /* for so long its trainers' threads work for one, or want to */
     enum tfe_standby standby;
 };
 

@@ -3,7 +3,7 @@
     import tfe
     tfe.serve()                               # in a worker or ps of a ParameterServer job: does not return
     strategy = tfe.strategy()                 # the one that the cluster is for, or a plain one without an agent
-    tfe.progress(step, samples=seen)          # for the agent, and whoever asks it
+    tfe.progress(step, samples=seen, metrics={"loss": loss})  # for the agent, and whoever asks it
     if tfe.stop_requested():                  # this machine is about to go, or the cluster to change
         path = save_a_checkpoint()
         tfe.checkpoint_saved(step, path)
@@ -13,9 +13,10 @@ TensorFlow is imported only by what needs it, and then when it is called.
 from __future__ import annotations
 
 import importlib
+import math
 import operator
 import os
-from typing import TYPE_CHECKING, Any, Optional, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, SupportsIndex, Union
 
 from ._channel import channel as _channel_now
 from ._names import StaleEpochError, newest as newest_checkpoint
@@ -44,6 +45,9 @@ def __getattr__(name: str) -> Any:
     globals()[name] = found = getattr(found, name) if room else found
     return found
 
+METRICS_MAX = 16
+"""Metrics of one call of progress()."""
+
 Count = Union[SupportsIndex, Any]
 """A whole number: int, NumPy's, or a scalar tf.Variable or tensor."""
 
@@ -58,12 +62,28 @@ def _count(value: Count, what: str) -> int:
     return number
 
 
-def progress(step: Count, samples: Optional[Count] = None) -> None:
+def _finite(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """As plain numbers. What is NaN or infinite is left out: it cannot be drawn."""
+    if len(metrics) > METRICS_MAX:
+        raise ValueError(f"{len(metrics)} metrics; at most {METRICS_MAX} are told")
+    numbers = {str(name): float(value) for name, value in metrics.items()}
+    return {name: number for name, number in numbers.items() if math.isfinite(number)}
+
+
+def progress(step: Count, samples: Optional[Count] = None, total: Optional[Count] = None,
+             metrics: Optional[Mapping[str, Any]] = None) -> None:
     """Tells the agent that so many steps (and samples, of all workers together) of the whole training are done.
 
-    Cheap enough for every step: it is passed on at most 20 times a second. Never waits. ValueError: a negative number.
+    total: how many steps the whole training has. metrics: up to 16 named numbers of this step, {"loss": loss}; tensors are
+    read, which waits for them, so tell those now and then rather than at each step. Names are cut to 32 characters of
+    A-Z a-z 0-9 . _ / -, others become _. Rank 0's are kept, one a second and name at most.
+
+    Cheap enough for every step: it is passed on at most 20 times a second. Never waits but for tensors. ValueError: a
+    negative number, or more than 16 metrics.
     """
-    _channel_now().progress(_count(step, "step"), None if samples is None else _count(samples, "samples"))
+    _channel_now().progress(_count(step, "step"), None if samples is None else _count(samples, "samples"),
+                            total=None if total is None else _count(total, "total"),
+                            metrics=_finite(metrics) if metrics else None)
 
 
 def stop_requested() -> bool:

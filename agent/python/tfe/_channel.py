@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from . import _place
 
@@ -39,6 +39,7 @@ class Channel:
         self._socket: Optional[socket.socket] = None
         self._own_path: Optional[str] = None
         self._unsent: dict[str, bytes] = {}  # by type, the newest
+        self._metrics: dict[str, float] = {}  # told, and not sent
         self._progress_due = 0.0
         self._listens = False
         self.save_number = 0
@@ -58,16 +59,23 @@ class Channel:
 
     # --- to the agent ---------------------------------------------------------------------------------
 
-    def progress(self, step: int, samples: Optional[int] = None, *, restored: bool = False) -> None:
+    def progress(self, step: int, samples: Optional[int] = None, *, restored: bool = False, total: Optional[int] = None,
+                 metrics: Optional[Mapping[str, float]] = None) -> None:
         """Tells the agent how far the training is. restored: by a checkpoint, before the first step; the agent then puts
-        off what would get in that step's way."""
+        off what would get in that step's way. metrics: finite; those of one call stay until another tells them anew."""
         with self._lock:
             now = time.monotonic()
             message = {"type": "progress", "step": step}
             if samples is not None:
                 message["samples"] = samples
+            if total is not None:
+                message["total"] = total
+            if metrics:
+                self._metrics.update(metrics)
             if restored:
                 message["restored"] = True
+            if self._metrics:
+                message["metrics"] = self._metrics
             self._keep(message)
             if now >= self._progress_due:
                 self._progress_due = now + PROGRESS_INTERVAL_S
@@ -131,6 +139,8 @@ class Channel:
             except OSError:
                 pass  # it is not there: nobody to tell
             del self._unsent[kind]
+            if kind == "progress":
+                self._metrics = {}
 
     # --- from the agent -------------------------------------------------------------------------------
 

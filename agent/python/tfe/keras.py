@@ -1,6 +1,8 @@
 """A callback for Model.fit() of tf_keras (TF_USE_LEGACY_KERAS=1; Keras 3 cannot train under MultiWorkerMirroredStrategy)."""
 from __future__ import annotations
 
+import math
+import time
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -9,6 +11,11 @@ from . import _place
 from ._channel import channel
 from .checkpoint import Checkpointer
 from .data import Elastic
+
+
+METRICS_MAX = 16
+METRICS_INTERVAL_S = 1.0
+"""Between two looks at the metrics, which wait for the step."""
 
 
 class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -21,7 +28,7 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
             model.fit(data.for_fit(), steps_per_epoch=data.steps_left, initial_epoch=data.epoch, epochs=data.epoch + 1,
                       callbacks=[tfe.keras.Callback(checkpointer, data)])
 
-    Without a checkpointer it tells of progress, and nothing else. Under ParameterServerStrategy the end of a batch is no end of a
+    Without a checkpointer it tells of progress, and nothing else. What fit logs is told as metrics, once a second. Under ParameterServerStrategy the end of a batch is no end of a
     step: there it does all this at the end of each of fit()'s epochs, so let steps_per_epoch be small.
     """
 
@@ -31,6 +38,7 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._checkpointer = checkpointer
         self._data = data
         self._done = 0
+        self._metrics_due = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._done = 0
@@ -51,5 +59,29 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._checkpointer is not None:
             self._checkpointer.after_step()
         else:
-            channel().progress(int(self.model.optimizer.iterations.numpy()),
-                               self._data.samples_seen if self._data is not None else None)
+            channel().progress(int(self.model.optimizer.iterations.numpy()), self._samples())
+        now = time.monotonic()
+        if logs and now >= self._metrics_due:
+            self._metrics_due = now + METRICS_INTERVAL_S
+            channel().progress(int(self.model.optimizer.iterations.numpy()), self._samples(), metrics=_numbers(logs))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """What is known only now: the metrics of the validation."""
+        if logs:
+            channel().progress(int(self.model.optimizer.iterations.numpy()), self._samples(), metrics=_numbers(logs))
+
+    def _samples(self) -> Optional[int]:
+        return self._data.samples_seen if self._data is not None else None
+
+
+def _numbers(logs: Any) -> "dict[str, float]":
+    """The first 16 that are finite numbers; reading them waits for the step."""
+    found: "dict[str, float]" = {}
+    for name, value in logs.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            continue  # a tensor of many
+        if math.isfinite(number) and len(found) < METRICS_MAX:
+            found[str(name)] = number
+    return found

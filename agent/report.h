@@ -1,0 +1,46 @@
+/* agent/report.h: what this node tells the server for people: FACTS of its machine, VITALS (how it
+ * does), METRICS of its scripts. Gathered on a thread of its own, said rarely, and never in the way
+ * of a lease or an epoch. */
+#ifndef TFE_AGENT_REPORT_H
+#define TFE_AGENT_REPORT_H
+
+#include <stdint.h>
+
+#include "agent/scripts/script_message.h"
+#include "common/base/msg.h"
+
+struct event_base;
+struct report;
+
+struct report_wish {
+    struct event_base *base;
+    uint32_t nproc;
+    /* Says it to the server; only between report_up and report_down. */
+    void (*send)(void *ctx, const struct tfe_msg *msg);
+    /* What has become of the standbys now. */
+    enum tfe_standby (*standby)(void *ctx);
+    void *ctx;
+};
+
+/* Without a thread (said in the log) less is known. */
+struct report *report_new(const struct report_wish *wish);
+/* NULL is allowed. */
+void report_free(struct report *r);
+
+/* A session has its WELCOME: the server knows nothing of this node. */
+void report_up(struct report *r);
+void report_down(struct report *r);
+
+/* Trainers of an epoch start; has_rank_0: the first of them is the whole epoch's. */
+void report_begin(struct report *r, uint64_t epoch, uint32_t rank, uint32_t nodes);
+/* This trainer runs as pid. */
+void report_trainer(struct report *r, uint32_t local, uint32_t pid);
+void report_end(struct report *r);
+
+/* The scripts have done so many steps. */
+void report_step(struct report *r, uint64_t step);
+/* A script of this place has told numbers. */
+void report_told(struct report *r, uint32_t local, const struct script_message *told);
+/* The standbys have changed; TensorFlow's version, or NULL. */
+void report_standby(struct report *r, const char *tensorflow);
+#endif

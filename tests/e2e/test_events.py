@@ -1,0 +1,154 @@
+"""What has happened, how fast it goes, and what machines are: events, series and facts, as an operator sees them."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from agents import TOGETHER, fleet  # noqa: F401 (a fixture)
+from conftest import ROOT, on_disk, wait_until
+from programs import clean_environment, program
+
+# Steps of its own machine's pace; ends when it is told to. With "print" it only prints them.
+TELLER = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import tfe
+folder, how = sys.argv[2:4]
+step = 0
+while not os.path.exists(os.path.join(folder, "over")):
+    step += 1
+    if how == "print":
+        print(f"tfe: step={step} total=100000 loss={1 / step}", flush=True)
+    else:
+        tfe.progress(step, samples=step * 32, total=100000, metrics={"loss": 1 / step, "broken": float("nan")})
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def events(ctl):
+    """`tfe-ctl events --json …`, as a list of dicts."""
+
+    def ask(*options):
+        done = ctl("events", "--json", *options)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["events"]
+
+    return ask
+
+
+def teller(fleet, how="tell"):
+    script = fleet.folder / "teller.py"
+    script.write_text(TELLER)
+    return [str(script), str(ROOT / "agent" / "python"), str(fleet.folder), how]
+
+
+def kinds(rows):
+    return [row["kind"] for row in rows]
+
+
+def test_a_life_in_sentences_that_outlive_the_server(server, fleet, events, ctl, state_dir):
+    s = server("--gather", "0.3")
+    a, b = (fleet.start("--nnodes=1:2", f"--node-name={name}", TOGETHER) for name in ("ann", "bob"))
+    fleet.wait_world(2)
+    b.send(signal.SIGKILL)
+    fleet.wait_world(1, above=1)
+    assert ctl("stop", "default").returncode == 0
+    assert a.wait() == 1
+    told = wait_until(lambda: [rows for rows in [events("default")] if "finished" in kinds(rows)], what="its end")[0]
+    assert [row["number"] for row in told] == sorted({row["number"] for row in told})
+    for kind in ("joined", "ready", "epoch", "suspect", "switch", "order"):
+        assert kind in kinds(told), kind
+    by = {(row["kind"], row["name"]): row for row in told}
+    assert by["joined", "ann"]["says"] == "ann has joined"
+    assert by["suspect", "bob"]["level"] == "warn" and by["suspect", "bob"]["node"]
+    order = next(row for row in told if row["kind"] == "order")
+    assert "STOP_JOB" in order["says"] and "admin" in order["says"]
+    assert told[-1]["run"] == 1 and told[-1]["says"].startswith("the job has stopped")
+    newest = "SELECT max(number) FROM events"
+    wait_until(lambda: (on_disk(state_dir, newest) or [0])[0] >= told[-1]["number"], what="all of it on the disk")
+    s.stop(signal.SIGKILL)
+    s = server(port=s.port)
+    again = events("default")
+    assert again[:len(told)] == told  # … and what came later has higher numbers
+    assert all(row["number"] > told[-1]["number"] for row in again[len(told):])
+
+
+def test_who_follows_hears_of_what_comes_over_a_restart(server, fleet, state_dir):
+    s = server()
+    follow = subprocess.Popen([program("tfe-ctl"), "--state-dir", str(state_dir), "events", "-f", "--json"],
+                              stdout=subprocess.PIPE, text=True, env=clean_environment())
+    try:
+        fleet.start("--nnodes=2", "--node-name=one", "--job=first")
+        heard = []
+        while "joined" not in kinds(heard):
+            heard.append(json.loads(follow.stdout.readline()))
+        s.stop()
+        server(port=s.port)
+        fleet.start("--nnodes=2", "--node-name=two", "--job=second")
+        while ("joined", "two") not in [(row["kind"], row["name"]) for row in heard]:
+            heard.append(json.loads(follow.stdout.readline()))
+        assert [row["number"] for row in heard] == sorted({row["number"] for row in heard})
+    finally:
+        follow.kill()
+        follow.wait()
+        follow.stdout.close()
+
+
+@pytest.mark.parametrize("how", ["tell", "print"])
+def test_what_a_script_tells_is_in_status_and_on_the_disk(server, fleet, status, state_dir, how):
+    server("--gather", "0.3")
+    agent = fleet.start("--nnodes=1", "--no-standby", command=teller(fleet, how))
+
+    def told():
+        job = next(iter(status()), None)
+        return job if job and job["metrics"].get("loss") and job["steps_per_s"] else None
+
+    job = wait_until(told, what="steps a second")
+    assert job["total"] == 100000 and job["step"] > 0 and 0 < job["steps_per_s"] <= 60
+    assert (job["samples"] is not None) == (how == "tell")
+    assert "broken" not in job["metrics"] and 0 < job["metrics"]["loss"] < 1
+    question = "SELECT ord FROM series WHERE name = 'loss' AND run = 1 ORDER BY ord"
+    points = wait_until(lambda: on_disk(state_dir, question), what="points on the disk")
+    assert points == list(range(1, len(points) + 1))
+    (fleet.folder / "over").touch()
+    assert agent.wait() == 0
+
+
+def test_machines_say_what_they_are_and_how_they_do(server, fleet, nodes, ctl):
+    server("--gather", "0.3")
+    fleet.start("--nnodes=1", "--no-standby", command=teller(fleet))
+    node = wait_until(lambda: [n for n in nodes() if n["cores"] and n["step_ms"]], what="facts and vitals")[0]
+    assert node["cores"] == len(os.sched_getaffinity(0))
+    assert node["memory_mib"] == int(pathlib.Path("/proc/meminfo").read_text().split()[1]) // 1024
+    assert node["step_ms"] >= 20 and node["work_ms"] > 0 and node["free_mib"] > 0
+    assert (node["times"], node["slow"], node["notice"]) == (None, False, None)
+    heads, row = ctl("nodes", "--sort=step").stdout.splitlines()[:2]
+    assert "CORES" in heads and "STEP MS" in heads and str(node["cores"]) in row.split()
+
+
+def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token):
+    server()
+    for job in ("red", "blue"):
+        fleet.start("--nnodes=2", f"--job={job}")
+    mine = token("--role=observer", "--job=red")
+
+    def told():
+        done = ctl("events", "--json", f"--token={mine}")
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)["events"]
+        assert {row["job"] for row in rows} <= {"red", None}
+        return "joined" in kinds(rows)
+
+    wait_until(told, what="red's node")
+    assert ctl("events", "blue", f"--token={mine}").returncode == 77
+
+
+def test_a_pattern_that_finds_nothing_is_refused_at_once(fleet):
+    agent = fleet.start("--progress-regex=step [0-9]+")
+    assert agent.wait() == 2
+    assert "no group has a name" in agent.stderr()
