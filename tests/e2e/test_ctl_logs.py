@@ -213,3 +213,66 @@ def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follo
     (fleet.folder / "end").touch()
     wait_until(lambda: told(follower.rows) == 100001, what="every line, or how many are lost")
     assert sum(row["lost"] for row in follower.rows) > 0
+
+
+RATE = """
+import os, sys, time
+rank, folder = os.environ["TFE_RANK"], os.environ["FOLDER"]
+while not os.path.exists(f"{folder}/go"):
+    time.sleep(0.01)
+begun = time.monotonic()
+for i in range(200):
+    for k in range(13 if i % 2 else 12):
+        print(f"{rank} {i} {k} loss=0.1234 accuracy=0.98 and some more words to make it a usual line")
+    sys.stdout.flush()
+    time.sleep(max(0, begun + (i + 1) / 100 - time.monotonic()))
+while not os.path.exists(f"{folder}/end"):
+    time.sleep(0.02)
+"""
+
+
+def test_eight_ranks_at_ten_thousand_lines_a_second(server, fleet, follow, status):
+    """None is lost without a word: told or counted, each of 20,000."""
+    server(*CALM)
+    script = fleet.folder / "rate.py"
+    script.write_text(RATE)
+    fleet.start("--nnodes=1", "--nproc-per-node=8", "--log-filter-ranks=9", command=[str(script)],
+                env={"FOLDER": str(fleet.folder)})
+    wait_until(lambda: [j for j in status() if j["state"] == "running"])
+    follower = follow()
+    (fleet.folder / "go").touch()
+    wait_until(lambda: told(follower.rows) == 8 * 2500, what="every line, or how many are lost")
+    assert len(lines(follower.rows)) > 0
+
+
+FLOOD = """
+import os, time
+folder = os.environ["FOLDER"]
+block = b"step 123 loss 0.1234567 accuracy 0.98765\\n" * 20000
+begun = time.monotonic()
+n = 0
+while n < 2000000 or time.monotonic() < begun + 4:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(1, view):]
+    n += 20000
+open(f"{folder}/.done", "w").write(str(n))
+os.rename(f"{folder}/.done", f"{folder}/done")
+while not os.path.exists(f"{folder}/end"):
+    time.sleep(0.02)
+"""
+
+
+def test_a_trainer_that_floods_slows_no_renewal(server, fleet, follow, status):
+    """A million lines a second and more, for longer than a lease, and somebody who follows them."""
+    s = server("--ttl", "3", "--gather", "0.3")
+    script = fleet.folder / "flood.py"
+    script.write_text(FLOOD)
+    fleet.start("--nnodes=1", f"--log-dir={fleet.folder / 'logs'}", "--log-max-bytes=1000000", "--tee=0", command=[str(script)],
+                env={"FOLDER": str(fleet.folder)})
+    wait_until(lambda: [j for j in status() if j["state"] == "running"])
+    follower = follow("-n0")
+    wait_until(lambda: (fleet.folder / "done").exists(), what="the end of the flood")
+    assert [(job["state"], job["epoch"]) for job in status()] == [("running", 1)]
+    assert not s.events("suspect") and not s.events("lease_over")
+    wait_until(lambda: told(follower.rows) > 1000000, what="lines, or how many are lost")

@@ -1,0 +1,223 @@
+/* tests/unit/output/test_kept.c: what an agent keeps of its trainers' lines, and says to who asks.
+ */
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/output/kept.h"
+#include "agent/output/log_serve.h"
+#include "tests/unit/story.h"
+
+#define CHUNKS_MAX 4096
+
+/* Everything that was said. */
+struct stage {
+    struct kept kept;
+    struct event_base *base;
+    struct log_serve *serve;
+    struct tfe_id job;
+    bool is_full; /* the connection */
+    struct {
+        struct msg_log_chunk says;
+        char text[MSG_LOG_TEXT_MAX + 1];
+    } chunks[CHUNKS_MAX];
+    size_t n_chunks;
+    unsigned n_done;
+};
+
+static bool has_room(void *ctx)
+{
+    const struct stage *s = ctx;
+    return !s->is_full;
+}
+
+static void on_send(void *ctx, const struct tfe_msg *msg)
+{
+    struct stage *s = ctx;
+    if (msg->type == MSG_LOG_DONE) {
+        s->n_done++;
+        return;
+    }
+    assert_int_equal(msg->type, MSG_LOG_CHUNK);
+    assert_true(s->n_chunks < CHUNKS_MAX && strlen(msg->u.log_chunk.text) <= MSG_LOG_TEXT_MAX);
+    s->chunks[s->n_chunks].says = msg->u.log_chunk;
+    (void)snprintf(s->chunks[s->n_chunks].text, sizeof(s->chunks[0].text), "%s",
+                   msg->u.log_chunk.text);
+    s->n_chunks++;
+}
+
+static struct stage *stage_new(size_t max)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+    assert_non_null(s);
+    kept_init(&s->kept, max);
+    s->base = event_base_new();
+    (void)id_set(&s->job, "j");
+    s->serve = log_serve_new(&(struct log_serve_wish){.base = s->base,
+                                                      .kept = &s->kept,
+                                                      .job = &s->job,
+                                                      .has_room = has_room,
+                                                      .send = on_send,
+                                                      .ctx = s});
+    return s;
+}
+
+static void stage_free(struct stage *s)
+{
+    log_serve_free(s->serve);
+    kept_done(&s->kept);
+    event_base_free(s->base);
+    free(s);
+}
+
+static void print(struct stage *s, uint64_t epoch, uint32_t rank, int64_t at, const char *lines)
+{
+    const struct kept_source of = {epoch, rank, STREAM_STDOUT};
+    kept_add(&s->kept, &of, (struct tfe_wall){at}, lines, strlen(lines));
+}
+
+static void ask(struct stage *s, struct msg_log_ask says)
+{
+    const struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = says};
+    log_serve_take(s->serve, &msg);
+}
+
+static void credit(struct stage *s, uint64_t of, uint32_t bytes)
+{
+    const struct tfe_msg msg = {.type = MSG_LOG_CREDIT, .u.log_credit = {of, bytes}};
+    log_serve_take(s->serve, &msg);
+}
+
+#define ASK(...)                                                                                   \
+    ask(s, (struct msg_log_ask){.ask = 1, .lines = MSG_UNSET, .window = 1 << 20, __VA_ARGS__})
+
+TEST(kept, lines_come_back_as_they_were_with_their_time)
+{
+    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    print(s, 1, 0, 1000, "one\ntwo");
+    print(s, 1, 1, 1001, "other\n");
+    ASK(.follow = false);
+    assert_int_equal(s->n_chunks, 2);
+    assert_string_equal(s->chunks[0].text, "one\ntwo");
+    assert_int_equal(s->chunks[0].says.at.ms, 1000);
+    assert_string_equal(s->chunks[1].text, "other");
+    assert_int_equal(s->chunks[1].says.rank, 1);
+    assert_int_equal(s->n_done, 1);
+    stage_free(s);
+}
+
+TEST(kept, what_moves_a_cursor_or_colours_is_not_said)
+{
+    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    print(s, 1, 0, 1000, "10%\r50%\r100%\r\n\033[1;31mred\033[0m\x07 \x1b]odd\tthere\n");
+    ASK(.follow = false);
+    assert_string_equal(s->chunks[0].text, "100%\nred   ]odd\tthere");
+    stage_free(s);
+}
+
+TEST(kept, rank_epoch_time_and_number_of_lines_choose)
+{
+    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    print(s, 1, 0, 1000, "a\nb\nc\n");
+    print(s, 1, 1, 2000, "d\n");
+    print(s, 2, 0, 3000, "e\nf\n");
+    ASK(.has_rank = true, .rank = 1);
+    assert_string_equal(s->chunks[0].text, "d");
+    ASK(.epoch = 2);
+    assert_string_equal(s->chunks[1].text, "e\nf");
+    ASK(.since = {1500});
+    assert_int_equal(s->n_chunks, 4);
+    ask(s, (struct msg_log_ask){
+               .ask = 1, .lines = 3, .window = 1 << 20}); /* of each stream of a rank */
+    assert_int_equal(s->n_chunks, 7);
+    assert_string_equal(s->chunks[4].text, "c");
+    assert_string_equal(s->chunks[5].text, "d");
+    assert_string_equal(s->chunks[6].text, "e\nf");
+    ask(s, (struct msg_log_ask){.ask = 1, .lines = 0, .window = 1 << 20});
+    assert_int_equal(s->n_chunks, 7);
+    assert_int_equal(s->n_done, 5);
+    stage_free(s);
+}
+
+TEST(kept, the_oldest_goes_and_a_line_of_any_length_fits)
+{
+    struct stage *s = stage_new(20000);
+    static char line[10000];
+    memset(line, 'x', sizeof(line) - 1);
+    print(s, 1, 0, 1000, line);
+    for (int i = 0; i < 1000; i++) {
+        print(s, 1, 0, 1001 + i, "short");
+        assert_true(s->kept.used <= 20000);
+    }
+    assert_int_equal(s->kept.dropped, 1);
+    print(s, 1, 0, 5000, line);
+    ASK(.since = {5000});
+    assert_int_equal(s->n_chunks, 3);
+    assert_int_equal(strlen(s->chunks[0].text) + strlen(s->chunks[1].text) +
+                         strlen(s->chunks[2].text),
+                     sizeof(line) - 1);
+    stage_free(s);
+}
+
+TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
+{
+    struct stage *s = stage_new(20000);
+    const uint32_t window = MSG_LOG_COST + MSG_LOG_TEXT_MAX;
+    uint64_t told = 0;
+    ask(s,
+        (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = window + 10});
+    for (int i = 0; i < 1000; i++) {
+        print(s, 1, 0, 1000 + i, "a line that is not very long");
+    }
+    log_serve_go_on(s->serve);
+    assert_int_equal(s->n_chunks, 1); /* what is left is too little for whatever may come */
+    uint64_t lost = s->chunks[0].says.lost;
+    assert_true(lost > 0);
+    credit(s, 8, 1 << 20); /* of somebody else */
+    assert_int_equal(s->n_chunks, 1);
+    s->is_full = true;
+    credit(s, 7, 1 << 20);
+    assert_int_equal(s->n_chunks, 1);
+    s->is_full = false;
+    log_serve_go_on(s->serve);
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        told += s->chunks[i].says.lost + 1;
+    }
+    assert_int_equal(told, 1000);
+    assert_int_equal(s->n_done, 0);
+    stage_free(s);
+}
+
+TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
+{
+    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 100});
+    print(s, 1, 0, 1000, "a\nb\nc\n");
+    log_serve_flush(s->serve);
+    assert_int_equal(s->n_chunks, 1);
+    assert_string_equal(s->chunks[0].text, "");
+    assert_int_equal(s->chunks[0].says.behind, 3);
+    credit(s, 7, 1 << 20);
+    assert_string_equal(s->chunks[1].text, "a\nb\nc");
+    log_serve_flush(s->serve);
+    assert_int_equal(s->n_chunks, 2);
+    stage_free(s);
+}
+
+TEST(serve, a_follower_sees_no_line_twice_though_it_comes_in_the_same_moment)
+{
+    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 1 << 20});
+    print(s, 1, 0, 1000, "a");
+    log_serve_go_on(s->serve);
+    print(s, 1, 0, 1000, "b");
+    print(s, 1, 0, 1000, "c");
+    log_serve_go_on(s->serve);
+    char all[64] = "";
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        (void)snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s;", s->chunks[i].text);
+    }
+    assert_string_equal(all, "a;b\nc;");
+    stage_free(s);
+}
