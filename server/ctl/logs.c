@@ -263,7 +263,9 @@ static int by_time(const void *va, const void *vb)
 /* Equal ones stay as they came: glibc's qsort merges where it has memory, others need not. */
 static void sort_rows(struct row_list *rows)
 {
-    qsort(rows->v, rows->n, sizeof(*rows->v), by_time);
+    if (rows->n > 0) {
+        qsort(rows->v, rows->n, sizeof(*rows->v), by_time);
+    }
 }
 
 static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *job)

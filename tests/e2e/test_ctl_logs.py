@@ -1,7 +1,6 @@
 """tfe-ctl logs: what trainers print, from anywhere: through the server, which keeps none of it."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -58,26 +57,36 @@ def heard(ctl, n, *options, stream="stdout"):
 
 
 class Follower:
-    """tfe-ctl logs -f, read by a thread unless it is to be not read."""
+    """tfe-ctl logs -f, read by a thread; with pauses=True only its first line, until go_on()."""
 
-    def __init__(self, state_dir, *options, reads=True):
+    def __init__(self, state_dir, *options, pauses=False):
         self.process = subprocess.Popen([program("tfe-ctl"), "--state-dir", str(state_dir), "logs", "-f", "--json", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         env=clean_environment(), text=True)
         self.rows = []
+        self.may_read = threading.Event()
+        if not pauses:
+            self.go_on()
         self.thread = threading.Thread(target=self.read, daemon=True)
-        if reads:
-            self.thread.start()
+        self.thread.start()
 
     def read(self):
-        for line in self.process.stdout:
+        for line in filter(lambda line: line.endswith("\n"), self.process.stdout):
             self.rows.append(json.loads(line))
+            self.may_read.wait()
+
+    def go_on(self):
+        self.may_read.set()
+
+    def wait_ready(self):
+        """It follows: it has heard of what the trainer says first."""
+        wait_until(lambda: "ready" in lines(self.rows), what="the trainer's first line")
 
     def end(self):
+        self.go_on()
         self.process.kill()
         self.process.wait()
-        if self.thread.ident:
-            self.thread.join()
+        self.thread.join()
         self.process.stdout.close()
         self.process.stderr.close()
 
@@ -193,11 +202,10 @@ def test_files_have_what_memory_has_not(server, fleet, ctl):
 def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follow, status, state_dir):
     """Nobody waits for it: the trainer prints on, and renewals come."""
     server(*CALM)
-    follower = follow(reads=False)
-    follower.end()
     flood = fleet.folder / "flood.py"
     flood.write_text("import os, time\n"
                      "line = 'x' * 99\n"
+                     "print('ready', flush=True)\n"
                      "while not os.path.exists(f\"{os.environ['FOLDER']}/go\"): time.sleep(0.01)\n"
                      "for i in range(100000): print(i, line)\n"
                      "open(f\"{os.environ['FOLDER']}/done\", 'w').close()\n"
@@ -205,19 +213,20 @@ def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follo
                      "print('over', flush=True)\n")
     fleet.start("--nnodes=1", "--log-filter-ranks=1", command=[str(flood)], env={"FOLDER": str(fleet.folder)})
     wait_until(lambda: [j for j in status() if j["state"] == "running"])
-    follower = follow(reads=False)
-    os.set_blocking(follower.process.stdout.fileno(), True)
+    follower = follow(pauses=True)
+    follower.wait_ready()
     (fleet.folder / "go").touch()
     wait_until(lambda: (fleet.folder / "done").exists(), what="the trainer, which nobody holds")
-    follower.thread.start()
+    follower.go_on()
     (fleet.folder / "end").touch()
-    wait_until(lambda: told(follower.rows) == 100001, what="every line, or how many are lost")
+    wait_until(lambda: told(follower.rows) == 100002, what="every line, or how many are lost")
     assert sum(row["lost"] for row in follower.rows) > 0
 
 
 RATE = """
 import os, sys, time
 rank, folder = os.environ["TFE_RANK"], os.environ["FOLDER"]
+print("ready", flush=True)
 while not os.path.exists(f"{folder}/go"):
     time.sleep(0.01)
 begun = time.monotonic()
@@ -240,8 +249,9 @@ def test_eight_ranks_at_ten_thousand_lines_a_second(server, fleet, follow, statu
                 env={"FOLDER": str(fleet.folder)})
     wait_until(lambda: [j for j in status() if j["state"] == "running"])
     follower = follow()
+    wait_until(lambda: lines(follower.rows) == ["ready"] * 8, what="all ranks' first lines")
     (fleet.folder / "go").touch()
-    wait_until(lambda: told(follower.rows) == 8 * 2500, what="every line, or how many are lost")
+    wait_until(lambda: told(follower.rows) == 8 * 2501, what="every line, or how many are lost")
     assert len(lines(follower.rows)) > 0
 
 
