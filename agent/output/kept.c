@@ -12,7 +12,7 @@
 void kept_init(struct kept *k, size_t max)
 {
     *k = (struct kept){.max = max};
-    TAILQ_INIT(&k->pieces);
+    STAILQ_INIT(&k->pieces);
 }
 
 static size_t weight(const struct kept_piece *piece)
@@ -22,20 +22,21 @@ static size_t weight(const struct kept_piece *piece)
 
 static void drop(struct kept *k)
 {
-    struct kept_piece *piece = TAILQ_FIRST(&k->pieces);
+    struct kept_piece *piece = STAILQ_FIRST(&k->pieces);
     if (k->on_drop) {
         k->on_drop(k->ctx, piece);
     }
     k->dropped = piece->of.epoch > k->dropped ? piece->of.epoch : k->dropped;
     k->used -= weight(piece);
-    TAILQ_REMOVE(&k->pieces, piece, link);
+    k->last = k->last == piece ? NULL : k->last;
+    STAILQ_REMOVE_HEAD(&k->pieces, link);
     free(piece);
 }
 
 void kept_done(struct kept *k)
 {
     k->on_drop = NULL;
-    while (!TAILQ_EMPTY(&k->pieces)) {
+    while (!STAILQ_EMPTY(&k->pieces)) {
         drop(k);
     }
 }
@@ -63,7 +64,7 @@ static bool is_of(const struct kept_piece *piece, const struct kept_source *of, 
 static struct kept_piece *piece_for(struct kept *k, const struct kept_source *of,
                                     struct tfe_wall at, size_t n)
 {
-    struct kept_piece *last = TAILQ_LAST(&k->pieces, kept_pieces);
+    struct kept_piece *last = k->last;
     bool is_same = last && is_of(last, of, at);
     if (is_same && !k->sealed && last->cap - last->n >= n) {
         return last;
@@ -74,12 +75,13 @@ static struct kept_piece *piece_for(struct kept *k, const struct kept_source *of
         return NULL;
     }
     *piece = (struct kept_piece){.of = *of, .at = at, .cap = cap};
-    while (!TAILQ_EMPTY(&k->pieces) && k->used + weight(piece) > k->max) {
+    while (!STAILQ_EMPTY(&k->pieces) && k->used + weight(piece) > k->max) {
         drop(k);
     }
     k->used += weight(piece);
     k->sealed = false;
-    TAILQ_INSERT_TAIL(&k->pieces, piece, link);
+    STAILQ_INSERT_TAIL(&k->pieces, piece, link);
+    k->last = piece;
     if (k->on_more) {
         k->on_more(k->ctx, piece);
     }

@@ -22,7 +22,7 @@ struct kept_source {
 
 /* Whole lines of one source, read in the same millisecond; each ends in '\n'. */
 struct kept_piece {
-    TAILQ_ENTRY(kept_piece) link;
+    STAILQ_ENTRY(kept_piece) link;
     struct kept_source of;
     struct tfe_wall at;
     uint32_t lines;
@@ -30,10 +30,11 @@ struct kept_piece {
     size_t cap;
     char bytes[];
 };
-TAILQ_HEAD(kept_pieces, kept_piece);
+STAILQ_HEAD(kept_pieces, kept_piece);
 
 struct kept {
-    struct kept_pieces pieces; /* the oldest first */
+    struct kept_pieces pieces; /* the oldest first … */
+    struct kept_piece *last;   /* … and the newest; NULL: none */
     size_t used, max;          /* bytes, what it takes to keep them included */
     uint64_t newest;           /* epoch that anything was printed in, or begun; 0: none */
     uint64_t first;            /* the first of them */

@@ -206,7 +206,7 @@ static void find_files(struct log_reader *reader, const char *root)
     if (entries) {
         (void)closedir(entries);
     }
-    if (reader->n_files > 0) {
+    if (reader->files && reader->n_files > 0) {
         qsort(reader->files, reader->n_files, sizeof(*reader->files), compare);
         measure(reader);
     }

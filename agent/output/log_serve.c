@@ -73,7 +73,7 @@ static bool count(struct asker *a)
 {
     const struct kept_piece *piece;
     bool is_enough = a->says.lines != MSG_UNSET;
-    TAILQ_FOREACH(piece, &a->serve->wish.kept->pieces, link)
+    STAILQ_FOREACH(piece, &a->serve->wish.kept->pieces, link)
     {
         uint64_t *lines = is_of(a, piece) ? skip_of(a, &piece->of, true) : NULL;
         if (lines) {
@@ -92,7 +92,7 @@ static bool count(struct asker *a)
 static bool is_kept(struct asker *a, uint64_t epoch)
 {
     const struct kept *k = a->serve->wish.kept;
-    const struct kept_piece *oldest = TAILQ_FIRST(&k->pieces);
+    const struct kept_piece *oldest = STAILQ_FIRST(&k->pieces);
     bool is_enough = count(a);
     bool is_whole = k->first > 0 && epoch >= k->first && epoch > k->dropped;
     bool is_later = oldest && a->says.since.ms > 0 && oldest->at.ms < a->says.since.ms;
@@ -259,8 +259,8 @@ static bool say_kept(struct asker *a)
     if (is_of(a, piece)) {
         say(a, &piece->of, piece->at, piece->bytes, piece->n);
     }
-    k->sealed = k->sealed || !TAILQ_NEXT(piece, link);
-    a->next = TAILQ_NEXT(piece, link);
+    k->sealed = k->sealed || !STAILQ_NEXT(piece, link);
+    a->next = STAILQ_NEXT(piece, link);
     return true;
 }
 
@@ -296,7 +296,7 @@ static void say_behind(struct asker *a)
 {
     const struct kept_source of = a->next->of;
     uint64_t behind = 0;
-    for (const struct kept_piece *piece = a->next; piece; piece = TAILQ_NEXT(piece, link)) {
+    for (const struct kept_piece *piece = a->next; piece; piece = STAILQ_NEXT(piece, link)) {
         behind += is_of(a, piece) ? piece->lines : 0;
     }
     const struct tfe_msg msg = {.type = MSG_LOG_CHUNK,
@@ -349,7 +349,7 @@ static void on_drop(void *ctx, struct kept_piece *piece)
     {
         if (a->next == piece) {
             a->lost += is_of(a, piece) ? piece->lines : 0;
-            a->next = TAILQ_NEXT(piece, link);
+            a->next = STAILQ_NEXT(piece, link);
         }
     }
 }
@@ -384,7 +384,7 @@ static void begin(struct log_serve *serve, const struct msg_log_ask *says)
     serve->n_askers++;
     const struct kept *k = serve->wish.kept;
     uint64_t epoch = says->epoch ? says->epoch : k->newest;
-    a->next = TAILQ_FIRST(&k->pieces);
+    a->next = STAILQ_FIRST(&k->pieces);
     if (!is_kept(a, epoch) && serve->wish.logs && epoch > 0) {
         begin_reading(a, epoch);
     }
@@ -424,8 +424,9 @@ struct log_serve *log_serve_new(const struct log_serve_wish *wish)
 
 void log_serve_forget(struct log_serve *serve)
 {
-    while (!LIST_EMPTY(&serve->askers)) {
-        end_asker(LIST_FIRST(&serve->askers));
+    for (struct asker *a = LIST_FIRST(&serve->askers), *next; a; a = next) {
+        next = LIST_NEXT(a, link);
+        end_asker(a);
     }
 }
 

@@ -68,7 +68,8 @@ static const struct msg_status_node **sorted_nodes(const struct watch_model *m, 
                                              const void *) = {[WATCH_BY_RANK] = compare_rank,
                                                               [WATCH_BY_NAME] = compare_name,
                                                               [WATCH_BY_ROLE] = compare_role};
-    const struct msg_status_node **nodes = calloc(m->status.n + 1, sizeof(*nodes));
+    const struct msg_status_node **nodes =
+        calloc(m->status.n + 1, sizeof(struct msg_status_node *));
     *ret_n = 0;
     for (size_t i = 0; nodes && i < m->status.n; i++) {
         if (m->status.v[i].kind == &kind_node) {
@@ -76,7 +77,7 @@ static const struct msg_status_node **sorted_nodes(const struct watch_model *m, 
         }
     }
     if (*ret_n > 0) {
-        qsort(nodes, *ret_n, sizeof(*nodes), orders[m->sort]);
+        qsort(nodes, *ret_n, sizeof(struct msg_status_node *), orders[m->sort]);
     }
     return nodes;
 }
