@@ -29,7 +29,8 @@ check agent/notice "$q"'(common/(base|net)|agent/(notice|core))/'
 check agent/trainers "$q"'(common/(base|net)|agent/(trainers|core|guard|output|reach))/'
 check 'agent/*.[ch]' "$q"'(common/(base|net)|agent(/[a-z]+)?)/'
 check server/ctl "$q"'(common/(base|wire|net|rows|client)|server/ctl)/'
-bad=$(find server -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -exec grep -nHE '^#include "' {} + |
+check server/web "$q"'(common/(base|wire|net|rows|client)|server/web)/'
+bad=$(find server -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -not -path '*/web/*' -exec grep -nHE '^#include "' {} + |
     grep -vE "$q(common/(base|wire|net|rows)|server)/" || true)
 if [ -n "$bad" ]; then
     printf 'layers: includes against the table:\n%s\n' "$bad" >&2

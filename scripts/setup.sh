@@ -41,6 +41,8 @@ find_missing() {
     need libjansson-dev pkg-config --exists 'jansson >= 2.14'
     need libncurses-dev pkg-config --exists 'ncursesw >= 6'
     need libcairo2-dev pkg-config --exists 'cairo >= 1.16'
+    need libssl-dev pkg-config --exists 'openssl >= 3.0' 'libevent_openssl >= 2.1.12'
+    need libjs-chart.js test -e /usr/share/javascript/chart.js/chart.min.js
     need libseccomp-dev pkg-config --exists 'libseccomp >= 2.5'
     need libcmocka-dev pkg-config --exists 'cmocka >= 1.1.5'
     need libbsd-dev have_header bsd/sys/tree.h

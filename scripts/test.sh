@@ -112,7 +112,7 @@ stage_install() {
     local prefix=$build_dir/prefix program page
     rm -rf "$prefix"
     supervised cmake --install "$build_dir/default" --prefix "$prefix" >"$build_dir/install.log" || return 1
-    for program in tfe-rdzv tfe-agent tfe-ctl; do
+    for program in tfe-rdzv tfe-agent tfe-ctl tfe-web; do
         "$prefix/bin/$program" --version || return 1
         page=$(find "$prefix/share/man" -name "$program.*" -size +0 -print -quit 2>/dev/null)
         [ -n "$page" ] || { say "no man page of $program was installed"; return 1; }

@@ -3,6 +3,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
 pkg_check_modules(protobuf_c REQUIRED IMPORTED_TARGET libprotobuf-c>=1.4)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1.12 libevent_extra>=2.1.12)
+pkg_check_modules(libevent_openssl REQUIRED IMPORTED_TARGET libevent_openssl>=2.1.12)
+pkg_check_modules(openssl REQUIRED IMPORTED_TARGET openssl>=3.0)
 # 7.87: a transfer that ends does not wait for its resolver's thread (CURLOPT_QUICK_EXIT).
 pkg_check_modules(libcurl REQUIRED IMPORTED_TARGET libcurl>=7.87)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.40)
@@ -12,6 +14,8 @@ pkg_check_modules(ncursesw REQUIRED IMPORTED_TARGET ncursesw>=6)
 pkg_check_modules(cairo REQUIRED IMPORTED_TARGET cairo>=1.16)
 # Checks of the build, generated test vectors.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
+# tfe-web's page draws curves with it; it becomes a part of the program.
+find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js /usr/share/nodejs/chart.js/dist REQUIRED NO_DEFAULT_PATH)
 find_program(PROTOC_C NAMES protoc-c REQUIRED)
 # sys/tree.h: intrusive red-black trees as macros. A header only, nothing is linked.
 find_path(BSD_TREE_INCLUDE bsd/sys/tree.h REQUIRED)

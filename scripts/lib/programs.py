@@ -22,7 +22,7 @@ def bin_dir():
 
 def program(name):
     """Path of a program of ours, in $TFE_BIN_DIR or the default build (the build tree's layout, or one folder)."""
-    for folder in ("server", "agent", "server/ctl", "tests/crash", "bin", "."):
+    for folder in ("server", "agent", "server/ctl", "server/web", "tests/crash", "bin", "."):
         path = bin_dir() / folder / name
         if path.is_file():
             return str(path)

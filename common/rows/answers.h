@@ -1,0 +1,20 @@
+/* common/rows/answers.h: what the rows of one answer are as JSON, together: the same wherever it is
+ * asked for (tfe-ctl's --json, tfe-web's API). Each returns NULL where there is no memory, or the
+ * rows make no sense together. */
+#ifndef TFE_COMMON_ROWS_ANSWERS_H
+#define TFE_COMMON_ROWS_ANSWERS_H
+
+#include <jansson.h>
+
+#include "common/rows/list.h"
+
+/* Of STATUS: {"jobs": [… with "nodes": […] in each], "health": […]}. In the rows' order. */
+json_t *answer_status(const struct row_list *rows) TFE_MUST_CHECK;
+
+/* Of EPOCHS, worked out (epochs.h): {"job", "epochs", "total", "now"}. */
+json_t *answer_epochs(const struct row_list *ledger, const char *job) TFE_MUST_CHECK;
+
+/* Of STATUS: {"nodes": […]}, each with its job. Changes the rows' kinds. */
+json_t *answer_nodes(struct row_list *rows) TFE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,373 @@
+/* server/web/api.c: see api.h. */
+#include "server/web/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/net/clock.h"
+#include "common/net/endpoint.h"
+#include "common/rows/answers.h"
+#include "common/rows/epochs.h"
+#include "common/rows/json.h"
+#include "common/rows/kinds.h"
+#include "server/web/calls.h"
+#include "server/web/logins.h"
+#include "server/web/reply.h"
+#include "server/web/streams.h"
+
+static void answer(struct call *call, json_t *value)
+{
+    reply_json(call_end(call), 200, value);
+}
+
+/* The id in name, or an answer that says that it is none. */
+static bool is_job(struct evhttp_request *req, const char *name)
+{
+    if (!id_is_valid(name)) {
+        reply_problem(req, 400, "bad_request", "that is no name of a job");
+        return false;
+    }
+    return true;
+}
+
+/* --- what is seen --- */
+
+static void answer_with_status(struct call *call)
+{
+    answer(call, answer_status(&call->ask.list));
+}
+
+static void answer_with_jobs(struct call *call)
+{
+    answer(call, json_pack("{s:o, s:o}", "jobs", row_list_json(&call->ask.list, &kind_job),
+                           "health", row_list_json(&call->ask.list, &kind_health)));
+}
+
+static void answer_with_nodes(struct call *call)
+{
+    answer(call, answer_nodes(&call->ask.list));
+}
+
+static void answer_with_job(struct call *call)
+{
+    json_t *status = answer_status(&call->ask.list);
+    json_t *job = json_incref(json_array_get(json_object_get(status, "jobs"), 0));
+    json_decref(status);
+    answer(call, job);
+}
+
+static void answer_with_epochs(struct call *call)
+{
+    epochs_work_out(&call->ask.list, clock_wall());
+    answer(call, answer_epochs(&call->ask.list, call->name));
+}
+
+static void answer_with_gauges(struct call *call)
+{
+    answer(call, json_pack("{s:o}", "gauges", row_list_json(&call->ask.list, &kind_gauge)));
+}
+
+static void answer_with_audit(struct call *call)
+{
+    answer(call, json_pack("{s:o}", "audit", row_list_json(&call->ask.list, &kind_audit_row)));
+}
+
+/* job: NULL or "": all. */
+static void ask_status(struct request *r, const char *job, bool jobs_only,
+                       void (*then)(struct call *call))
+{
+    if (job && job[0] != '\0' && !is_job(r->req, job)) {
+        return;
+    }
+    struct call *call = call_new(r->web, r->view, r->req);
+    if (!call) {
+        return;
+    }
+    call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = jobs_only};
+    if (job && job[0] != '\0') {
+        (void)snprintf(call->name, sizeof(call->name), "%s", job);
+        call->message.u.status.job = call->name;
+    }
+    call->ask.rows[0] = MSG_STATUS_JOB;
+    call->ask.rows[1] = MSG_STATUS_NODE;
+    call->ask.rows[2] = MSG_HEALTH;
+    call->answer = then;
+    call_ask(call);
+}
+
+void api_status(struct request *r)
+{
+    ask_status(r, request_query(r, "job"), false, answer_with_status);
+}
+
+void api_jobs(struct request *r)
+{
+    ask_status(r, NULL, true, answer_with_jobs);
+}
+
+void api_job(struct request *r)
+{
+    ask_status(r, r->name, false, answer_with_job);
+}
+
+void api_nodes(struct request *r)
+{
+    ask_status(r, request_query(r, "job"), false, answer_with_nodes);
+}
+
+static void ask_simple(struct request *r, enum tfe_msg_type type, enum tfe_msg_type row,
+                       void (*then)(struct call *call))
+{
+    struct call *call = call_new(r->web, r->view, r->req);
+    if (call) {
+        call->message = (struct tfe_msg){.type = type};
+        call->ask.rows[0] = row;
+        call->answer = then;
+        call_ask(call);
+    }
+}
+
+void api_epochs(struct request *r)
+{
+    struct call *call = is_job(r->req, r->name) ? call_new(r->web, r->view, r->req) : NULL;
+    if (call) {
+        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
+        call->message = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = call->name}};
+        call->ask.rows[0] = MSG_EPOCH_ROW;
+        call->ask.rows[1] = MSG_STATUS_JOB;
+        call->answer = answer_with_epochs;
+        call_ask(call);
+    }
+}
+
+void api_gauges(struct request *r)
+{
+    ask_simple(r, MSG_GAUGES, MSG_GAUGE, answer_with_gauges);
+}
+
+void api_audit(struct request *r)
+{
+    if (view_role(r->view) != PRINCIPAL_ADMIN) {
+        reply_problem(r->req, 403, "not_authorised", "the audit takes an admin's token");
+        return;
+    }
+    ask_simple(r, MSG_AUDIT, MSG_AUDIT_ROW, answer_with_audit);
+}
+
+void api_stream(struct request *r)
+{
+    const char *job = request_query(r, "job");
+    if (job && !is_job(r->req, job)) {
+        return;
+    }
+    if (!stream_begin(r->web, r->view, job, r->req)) {
+        reply_problem(r->req, 503, "limit_reached", "too many pages are open");
+    }
+}
+
+/* --- what is ordered --- */
+
+static void answer_done(struct call *call)
+{
+    json_t *done = json_pack("{s:s, s:o}", "done", call->other, "name", row_json_text(call->name));
+    answer(call, done);
+}
+
+/* word: what JSON says was done. The order's operand is name. */
+static struct call *order_new(struct request *r, enum tfe_msg_type type, const char *word)
+{
+    struct call *call = call_new(r->web, r->view, r->req);
+    if (call) {
+        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
+        (void)snprintf(call->other, sizeof(call->other), "%s", word);
+        call->message = (struct tfe_msg){.type = type};
+        call->ask.is_order = true;
+        call->answer = answer_done;
+    }
+    return call;
+}
+
+/* A number of the body. False: it is none of the range; answered. It stays as it is if absent. */
+static bool read_number(struct request *r, const char *key, uint32_t least, uint32_t most,
+                        uint32_t *ret)
+{
+    json_t *value = json_object_get(r->body, key);
+    json_int_t number = json_integer_value(value);
+    char sentence[128];
+    if (!value || json_is_null(value)) {
+        return true;
+    }
+    if (!json_is_integer(value) || number < (json_int_t)least || number > (json_int_t)most) {
+        (void)snprintf(sentence, sizeof(sentence), "%s is a number from %u to %u", key,
+                       (unsigned)least, (unsigned)most);
+        reply_problem(r->req, 400, "bad_request", sentence);
+        return false;
+    }
+    *ret = (uint32_t)number;
+    return true;
+}
+
+void api_drain(struct request *r)
+{
+    uint32_t within_ms = MSG_UNSET;
+    if (!read_number(r, "within_ms", 0, MSG_DURATION_MAX_MS, &within_ms)) {
+        return;
+    }
+    struct call *call = order_new(r, MSG_DRAIN, "drain");
+    if (call) {
+        call->message.u.drain = (struct msg_drain){.node = call->name, .within_ms = within_ms};
+        call_ask(call);
+    }
+}
+
+void api_evict(struct request *r)
+{
+    uint32_t for_ms = 0;
+    if (!read_number(r, "for_ms", 0, MSG_DURATION_MAX_MS, &for_ms)) {
+        return;
+    }
+    struct call *call = order_new(r, MSG_EVICT, "evict");
+    if (call) {
+        call->message.u.evict = (struct msg_evict){.node = call->name, .for_ms = for_ms};
+        call_ask(call);
+    }
+}
+
+void api_stop(struct request *r)
+{
+    struct call *call = is_job(r->req, r->name) ? order_new(r, MSG_STOP_JOB, "stop") : NULL;
+    if (call) {
+        call->message.u.stop_job.job = call->name;
+        call_ask(call);
+    }
+}
+
+void api_grow(struct request *r)
+{
+    struct call *call = is_job(r->req, r->name) ? order_new(r, MSG_GROW, "grow") : NULL;
+    if (call) {
+        call->message.u.grow.job = call->name;
+        call_ask(call);
+    }
+}
+
+void api_resize(struct request *r)
+{
+    uint32_t min = 0;
+    uint32_t max = 0;
+    if (!is_job(r->req, r->name) || !read_number(r, "min", 1, MSG_NODES_MAX, &min) ||
+        !read_number(r, "max", 1, MSG_NODES_MAX, &max)) {
+        return;
+    }
+    if (min == 0 || max < min) {
+        reply_problem(r->req, 400, "bad_request",
+                      "min and max are numbers, and min is not above max");
+        return;
+    }
+    struct call *call = order_new(r, MSG_RESIZE, "resize");
+    if (call) {
+        call->message.u.resize =
+            (struct msg_resize){.job = call->name, .min_nodes = min, .max_nodes = max};
+        call_ask(call);
+    }
+}
+
+/* --- who sees it --- */
+
+static json_t *session_json(const struct web *web, const struct view *view,
+                            const struct login *login)
+{
+    char csrf[LOGIN_TEXT_MAX] = "";
+    char at[ENDPOINT_TEXT_MAX];
+    if (login) {
+        login_csrf(login, csrf);
+    }
+    return json_pack("{s:b, s:b, s:s?, s:s?, s:s, s:s}", "asks_login", web->asks_login, "logged_in",
+                     login != NULL, "role", view ? principal_role_name(view_role(view)) : NULL,
+                     "csrf", login ? csrf : NULL, "server",
+                     endpoint_format(at, web->server.host, web->server.port), "version",
+                     TFE_VERSION);
+}
+
+void api_session(struct request *r)
+{
+    reply_json(r->req, 200, session_json(r->web, r->view, r->login));
+}
+
+static void answer_login(struct call *call)
+{
+    struct web *web = call->web;
+    struct view *view = call->view;
+    view_use(view);
+    struct evhttp_request *req = call_end(call);
+    struct login *login = logins_begin(web->logins, view, req);
+    view_leave(view);
+    reply_json(req, 200, session_json(web, view, login));
+}
+
+void api_login(struct request *r)
+{
+    const char *text = json_string_value(json_object_get(r->body, "token"));
+    struct token token;
+    struct view *view;
+    int rc = text && token_parse(&token, text) == 0 ? views_use(r->web->views, &token, &view)
+                                                    : TFE_EINVAL;
+    token_done(&token);
+    if (rc == TFE_EFULL || rc == TFE_ENOMEM) {
+        reply_problem(r->req, 429, "limit_reached", "too many tokens are in use; try again later");
+        return;
+    }
+    if (rc != 0) {
+        reply_problem(r->req, 401, "not_authorised",
+                      rc == TFE_EAUTH
+                          ? "this is no observer's or admin's token of the server shown here"
+                          : "this is no token: they begin with tfe1_");
+        return;
+    }
+    /* Whether the server takes it is known once it has answered something. */
+    struct call *call = call_new(r->web, view, r->req);
+    if (call) {
+        call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
+        call->ask.rows[0] = MSG_STATUS_JOB;
+        call->ask.rows[1] = MSG_HEALTH;
+        call->answer = answer_login;
+        call_ask(call);
+    }
+    view_leave(view);
+}
+
+void api_logout(struct request *r)
+{
+    const char *csrf = evhttp_find_header(evhttp_request_get_input_headers(r->req), "X-CSRF-Token");
+    if (!r->login || !login_is_csrf(r->login, csrf)) {
+        reply_problem(r->req, 403, "csrf", "X-CSRF-Token is missing, or not of this login");
+        return;
+    }
+    logins_end(r->web->logins, r->login, r->req);
+    reply_json(r->req, 200, session_json(r->web, r->web->asks_login ? NULL : r->web->own, NULL));
+}
+
+/* --- whether it is well --- */
+
+void api_healthz(struct request *r)
+{
+    reply_json(r->req, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+static void answer_ready(struct call *call)
+{
+    answer(call, json_pack("{s:s}", "status", "ready"));
+}
+
+/* The server answers us. */
+void api_readyz(struct request *r)
+{
+    struct call *call = call_new(r->web, r->web->own, r->req);
+    if (call) {
+        call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
+        call->ask.rows[0] = MSG_STATUS_JOB;
+        call->ask.rows[1] = MSG_HEALTH;
+        call->answer = answer_ready;
+        call_ask(call);
+    }
+}

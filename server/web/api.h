@@ -1,0 +1,29 @@
+/* server/web/api.h: the handlers of /api/v1: what is seen, and what is ordered. Each answers. */
+#ifndef TFE_SERVER_WEB_API_H
+#define TFE_SERVER_WEB_API_H
+
+#include "server/web/request.h"
+
+void api_status(struct request *r);
+void api_jobs(struct request *r);
+void api_job(struct request *r);
+void api_nodes(struct request *r);
+void api_epochs(struct request *r);
+void api_gauges(struct request *r);
+void api_audit(struct request *r);
+void api_stream(struct request *r);
+
+void api_drain(struct request *r);
+void api_evict(struct request *r);
+void api_stop(struct request *r);
+void api_grow(struct request *r);
+void api_resize(struct request *r);
+
+void api_session(struct request *r);
+void api_login(struct request *r);
+void api_logout(struct request *r);
+
+void api_healthz(struct request *r);
+void api_readyz(struct request *r);
+
+#endif

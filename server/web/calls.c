@@ -1,0 +1,112 @@
+/* server/web/calls.c: see calls.h. */
+#include "server/web/calls.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/net/timer.h"
+#include "server/web/reply.h"
+
+static void call_free(struct call *call)
+{
+    struct view *view = call->view;
+    client_take_back(view->client, &call->ask);
+    event_drop(&call->deadline);
+    evhttp_connection_set_closecb(call->connection, NULL, NULL);
+    call->web->n_calls--;
+    if (call->own_free) {
+        call->own_free(call->own);
+    }
+    free(call);
+    view_leave(view);
+}
+
+static void on_closed(struct evhttp_connection *connection, void *ctx)
+{
+    call_free(ctx);
+}
+
+struct evhttp_request *call_end(struct call *call)
+{
+    struct evhttp_request *req = call->req;
+    call_free(call);
+    return req;
+}
+
+static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+                     const char *sentence)
+{
+    struct call *call = (struct call *)((char *)ask - offsetof(struct call, ask));
+    struct view *view = call->view;
+    if (call->failed && how != CLIENT_ANSWERED && how != CLIENT_UNAUTHORISED) {
+        call->failed(call);
+        return;
+    }
+    switch (how) {
+    case CLIENT_ANSWERED:
+        call->answer(call);
+        return;
+    case CLIENT_REFUSED: {
+        char copy[MSG_SENTENCE_MAX];
+        (void)snprintf(copy, sizeof(copy), "%s", sentence);
+        reply_problem(call_end(call), reply_code_of(code), msg_refusal_name(code), copy);
+        return;
+    }
+    case CLIENT_UNAUTHORISED:
+        view_use(view);
+        reply_problem(call_end(call), 401, "not_authorised",
+                      "the server does not accept this token; it may have expired");
+        view_reject(view);
+        view_leave(view);
+        return;
+    case CLIENT_STRANGE:
+    case CLIENT_FAILED:
+        reply_problem(call_end(call), 502, "failed", sentence);
+        return;
+    }
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *ctx)
+{
+    struct call *call = ctx;
+    char sentence[256];
+    if (call->failed) {
+        call->failed(call);
+        return;
+    }
+    (void)snprintf(sentence, sizeof(sentence), "the server does not answer%s%s",
+                   call->view->is_down ? ": " : "", call->view->is_down ? call->view->why : "");
+    reply_problem(call_end(call), 504, "no_answer", sentence);
+}
+
+struct call *call_new(struct web *web, struct view *view, struct evhttp_request *req)
+{
+    struct call *call = web->n_calls < CALLS_MAX ? calloc(1, sizeof(*call)) : NULL;
+    if (call) {
+        call->deadline = evtimer_new(web->base, on_deadline, call);
+    }
+    if (!call || !call->deadline || timer_after(call->deadline, CALL_MS) != 0) {
+        if (call) {
+            event_drop(&call->deadline);
+        }
+        free(call);
+        reply_problem(req, 503, "limit_reached", "too many requests at a time; try again later");
+        return NULL;
+    }
+    call->web = web;
+    call->view = view;
+    call->req = req;
+    call->connection = evhttp_request_get_connection(req);
+    call->ask.message = &call->message;
+    call->ask.ended = on_ended;
+    web->n_calls++;
+    view_use(view);
+    evhttp_connection_set_closecb(call->connection, on_closed, call);
+    return call;
+}
+
+void call_ask(struct call *call)
+{
+    client_ask(call->view->client, &call->ask);
+}

@@ -1,0 +1,41 @@
+/* server/web/calls.h: a request that is one question, or order, to the server: asked, and answered
+ * with what came of it. */
+#ifndef TFE_SERVER_WEB_CALLS_H
+#define TFE_SERVER_WEB_CALLS_H
+
+#include <event2/http.h>
+
+#include "server/web/views.h"
+
+/* Requests that wait for the server at a time. */
+#define CALLS_MAX 256
+
+/* A server that is not there is waited for so long. */
+#define CALL_MS 8000
+
+struct call {
+    struct web *web;
+    struct view *view;
+    struct evhttp_request *req;
+    struct client_ask ask;
+    struct tfe_msg message;
+    /* Answers the request with the rows of ask.list; the call is gone behind it. */
+    void (*answer)(struct call *call);
+    /* … or says that there are none; NULL: as a problem. */
+    void (*failed)(struct call *call);
+    void *own; /* the asker's; freed with the call by: */
+    void (*own_free)(void *own);
+    char name[TFE_LABEL_MAX + 1]; /* of job or node, which message may point to */
+    char other[TFE_LABEL_MAX + 1];
+    struct event *deadline;
+    struct evhttp_connection *connection;
+};
+
+/* A call without its question; uses the view. NULL: too many, or no memory: it has answered. */
+struct call *call_new(struct web *web, struct view *view, struct evhttp_request *req);
+/* Asks; the call ends by itself. */
+void call_ask(struct call *call);
+/* Ends it; the request is the caller's to answer. Rows are gone behind it. */
+struct evhttp_request *call_end(struct call *call);
+
+#endif

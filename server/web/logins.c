@@ -1,0 +1,157 @@
+/* server/web/logins.c: see logins.h. */
+#include "server/web/logins.h"
+
+#include <event2/http.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/net/clock.h"
+#include "server/web/settings.h"
+#include "server/web/views.h"
+
+#define COOKIE "tfe_login"
+
+struct login {
+    struct view *view; /* NULL: the place is free */
+    uint8_t key[LOGIN_KEY_BYTES];
+    struct tfe_mono until;
+};
+
+struct logins {
+    struct web *web;
+    struct login v[LOGINS_MAX];
+};
+
+int logins_new(struct web *web, struct logins **ret)
+{
+    struct logins *all = sodium_malloc(sizeof(*all));
+    if (!all) {
+        return TFE_ENOMEM;
+    }
+    memset(all, 0, sizeof(*all));
+    all->web = web;
+    *ret = all;
+    return 0;
+}
+
+static void end(struct login *login)
+{
+    if (login->view) {
+        view_leave(login->view);
+    }
+    sodium_memzero(login, sizeof(*login));
+}
+
+void logins_free(struct logins *all)
+{
+    for (size_t i = 0; all && i < LOGINS_MAX; i++) {
+        end(&all->v[i]);
+    }
+    sodium_free(all);
+}
+
+/* The value of the cookie in "a=b; tfe_login=…"; NULL: it is not there. */
+static const char *cookie_of(struct evhttp_request *req)
+{
+    const char *at = evhttp_find_header(evhttp_request_get_input_headers(req), "Cookie");
+    while (at) {
+        at += strspn(at, "; ");
+        if (strncmp(at, COOKIE "=", sizeof(COOKIE)) == 0) {
+            return at + sizeof(COOKIE);
+        }
+        at = strchr(at, ';');
+    }
+    return NULL;
+}
+
+struct login *logins_find(struct logins *all, struct evhttp_request *req)
+{
+    const char *text = cookie_of(req);
+    uint8_t key[LOGIN_KEY_BYTES];
+    size_t n = 0;
+    struct tfe_mono now = clock_mono();
+    struct login *found = NULL;
+    if (!text || sodium_hex2bin(key, sizeof(key), text, strcspn(text, "; "), NULL, &n, NULL) != 0 ||
+        n != sizeof(key)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < LOGINS_MAX; i++) {
+        struct login *login = &all->v[i];
+        if (login->view && tfe_mono_before(login->until, now)) {
+            end(login);
+        }
+        if (login->view && sodium_memcmp(login->key, key, sizeof(key)) == 0) {
+            found = login;
+        }
+    }
+    return found;
+}
+
+static void set_cookie(const struct logins *all, struct evhttp_request *req, const char *value,
+                       long seconds)
+{
+    char line[256];
+    (void)snprintf(line, sizeof(line),
+                   COOKIE "=%s; Path=/; Max-Age=%ld; HttpOnly; SameSite=Strict%s", value, seconds,
+                   all->web->settings->tls_cert ? "; Secure" : "");
+    (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Set-Cookie", line);
+    sodium_memzero(line, sizeof(line));
+}
+
+struct login *logins_begin(struct logins *all, struct view *view, struct evhttp_request *req)
+{
+    struct login *login = &all->v[0];
+    char text[LOGIN_TEXT_MAX];
+    for (size_t i = 0; i < LOGINS_MAX && login->view; i++) {
+        struct login *other = &all->v[i];
+        if (!other->view || tfe_mono_before(other->until, login->until)) {
+            login = other;
+        }
+    }
+    end(login);
+    login->view = view;
+    login->until = tfe_mono_add(clock_mono(), LOGINS_MS);
+    view_use(view);
+    randombytes_buf(login->key, sizeof(login->key));
+    (void)sodium_bin2hex(text, sizeof(text), login->key, sizeof(login->key));
+    set_cookie(all, req, text, LOGINS_MS / 1000);
+    sodium_memzero(text, sizeof(text));
+    return login;
+}
+
+void logins_end(struct logins *all, struct login *login, struct evhttp_request *req)
+{
+    end(login);
+    set_cookie(all, req, "", 0);
+}
+
+void logins_end_view(struct logins *all, const struct view *view)
+{
+    for (size_t i = 0; i < LOGINS_MAX; i++) {
+        if (all->v[i].view == view) {
+            end(&all->v[i]);
+        }
+    }
+}
+
+struct view *login_view(const struct login *login)
+{
+    return login->view;
+}
+
+void login_csrf(const struct login *login, char ret[LOGIN_TEXT_MAX])
+{
+    uint8_t mark[LOGIN_KEY_BYTES];
+    (void)crypto_generichash(mark, sizeof(mark), (const uint8_t *)"csrf", 4, login->key,
+                             sizeof(login->key));
+    (void)sodium_bin2hex(ret, LOGIN_TEXT_MAX, mark, sizeof(mark));
+}
+
+bool login_is_csrf(const struct login *login, const char *text)
+{
+    char right[LOGIN_TEXT_MAX];
+    login_csrf(login, right);
+    return text && strlen(text) == sizeof(right) - 1 &&
+           sodium_memcmp(text, right, sizeof(right) - 1) == 0;
+}

@@ -1,0 +1,40 @@
+/* server/web/logins.h: people who have shown a token in the browser, for some hours. */
+#ifndef TFE_SERVER_WEB_LOGINS_H
+#define TFE_SERVER_WEB_LOGINS_H
+
+#include <sodium.h>
+#include <stdbool.h>
+
+#include "common/base/error.h"
+
+struct evhttp_request;
+struct login;
+struct logins;
+struct view;
+struct web;
+
+#define LOGINS_MAX 128
+#define LOGINS_MS (8 * 3600 * 1000)
+#define LOGIN_KEY_BYTES 32
+#define LOGIN_TEXT_MAX (LOGIN_KEY_BYTES * 2 + 1)
+
+/* TFE_ENOMEM. */
+int logins_new(struct web *web, struct logins **ret) TFE_MUST_CHECK;
+/* NULL is allowed. */
+void logins_free(struct logins *all);
+
+/* The login that the request's cookie names; NULL: none. */
+struct login *logins_find(struct logins *all, struct evhttp_request *req);
+
+/* A new one, of this view, whose cookie the answer gets; the oldest makes room. */
+struct login *logins_begin(struct logins *all, struct view *view, struct evhttp_request *req);
+/* … and the cookie goes. */
+void logins_end(struct logins *all, struct login *login, struct evhttp_request *req);
+void logins_end_view(struct logins *all, const struct view *view);
+
+struct view *login_view(const struct login *login);
+/* What each order of this login has to carry in X-CSRF-Token. */
+void login_csrf(const struct login *login, char ret[LOGIN_TEXT_MAX]);
+bool login_is_csrf(const struct login *login, const char *text);
+
+#endif

@@ -1,0 +1,166 @@
+/* server/web/main.c: tfe-web from start to end: a gateway between HTTP and a tfe-rdzv. */
+#include <event2/event.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "common/net/endpoint.h"
+#include "common/net/hidden.h"
+#include "common/net/log.h"
+#include "common/net/notify.h"
+#include "common/net/quit.h"
+#include "common/net/stdio.h"
+#include "common/net/timer.h"
+#include "server/web/http.h"
+#include "server/web/logins.h"
+#include "server/web/metrics.h"
+#include "server/web/routes.h"
+#include "server/web/settings.h"
+#include "server/web/streams.h"
+#include "server/web/views.h"
+
+/* 77 is sysexits(3)'s, as tfe-ctl has it. */
+enum { EXIT_USAGE = 2, EXIT_UNAUTHORISED = 77 };
+
+/* Descriptors besides those of HTTP. */
+#define FILES_OWN 64
+
+struct program {
+    struct web_settings settings;
+    struct web web;
+    struct event *quit[QUIT_SIGNALS];
+};
+
+static void on_signal(evutil_socket_t number, short what, void *ctx)
+{
+    struct program *p = ctx;
+    char name[SIGNAL_NAME_MAX];
+    log_info("stopping", LOG_S("signal", signal_name(number, name)));
+    notify_say("STOPPING=1");
+    (void)event_base_loopbreak(p->web.base);
+}
+
+static int find_server(struct program *p, struct tfe_why *why)
+{
+    struct web_settings *s = &p->settings;
+    struct join_wish wish = {.endpoint = s->endpoint,
+                             .token = s->token,
+                             .token_file = s->token_file,
+                             .state_dir = s->state_dir,
+                             .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
+                             .n_roles = 2};
+    return join_find(&wish, &p->web.server, why);
+}
+
+/* As many descriptors as connections may be there. */
+static void raise_files(const struct web_settings *s)
+{
+    struct rlimit files;
+    rlim_t wanted = s->max_connections + FILES_OWN;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < wanted) {
+        files.rlim_cur = wanted < files.rlim_max ? wanted : files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+static int start_parts(struct program *p, struct tfe_why *why)
+{
+    struct web *web = &p->web;
+    int rc = views_new(web, &web->views);
+    rc = rc == 0 ? logins_new(web, &web->logins) : rc;
+    rc = rc == 0 ? metrics_new(web, &web->metrics) : rc;
+    rc = rc == 0 ? views_use(web->views, web->server.token, &web->own) : rc;
+    if (rc != 0) {
+        why_set(why, "start: %s", tfe_error_sentence(rc));
+        return rc;
+    }
+    return http_new(web->base, &p->settings, routes_request, web, &web->http, why);
+}
+
+static void announce(const struct program *p)
+{
+    const struct web_settings *s = &p->settings;
+    char at[ENDPOINT_TEXT_MAX];
+    char server[ENDPOINT_TEXT_MAX];
+    endpoint_format(at, s->bind, http_port(p->web.http));
+    endpoint_format(server, p->web.server.host, p->web.server.port);
+    (void)printf("%s://%s/\n", s->tls_cert ? "https" : "http", at);
+    log_info("listening", LOG_S("address", at), LOG_S("server", server),
+             LOG_B("asks_login", p->web.asks_login));
+    if (fflush(stdout) != 0) {
+        log_warn("stdout_closed");
+    }
+    notify_say("READY=1");
+}
+
+static int run(struct program *p)
+{
+    struct web *web = &p->web;
+    struct tfe_why why = {.text = ""};
+    int rc = sodium_init() < 0 ? TFE_ESYS : hidden_process(&why);
+    rc = rc == 0 ? find_server(p, &why) : rc;
+    int status = rc == TFE_EAUTH ? EXIT_UNAUTHORISED : rc == TFE_EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+    if (rc == 0) {
+        raise_files(&p->settings);
+        web->settings = &p->settings;
+        web->asks_login = !web_settings_is_local(&p->settings);
+        web->base = event_base_new();
+        if (web->base) {
+            quit_watch(web->base, on_signal, p, 0, p->quit);
+            rc = start_parts(p, &why);
+        } else {
+            why_set(&why, "the event loop cannot be set up");
+            rc = TFE_ENOMEM;
+        }
+    }
+    if (rc == 0) {
+        announce(p);
+        status = event_base_dispatch(web->base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        why_set(&why, "the event loop failed");
+    }
+    if (status != EXIT_SUCCESS) {
+        stdio_say("tfe-web", why.text);
+    }
+    return status;
+}
+
+static void finish(struct program *p)
+{
+    struct web *web = &p->web;
+    http_free(web->http); /* and with its connections calls and streams */
+    logins_free(web->logins);
+    metrics_free(web->metrics);
+    views_free(web->views);
+    quit_forget(p->quit);
+    if (web->base) {
+        event_base_free(web->base);
+    }
+    join_done(&web->server);
+}
+
+int main(int argc, char **argv)
+{
+    struct program program = {.quit = {NULL}};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    enum options_result result;
+    struct tfe_why why;
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    if (web_settings_parse(argc, argv, &program.settings, &result, &why) != 0) {
+        stdio_say("tfe-web", why.text);
+        return EXIT_USAGE;
+    }
+    if (result == OPTIONS_HELP) {
+        options_print_help(&web_settings_table, stdout);
+        return EXIT_SUCCESS;
+    }
+    if (result == OPTIONS_VERSION) {
+        (void)printf("tfe-web %s\n", TFE_VERSION);
+        return EXIT_SUCCESS;
+    }
+    log_init("tfe-web", program.settings.log_level, program.settings.log_format);
+    int status = run(&program);
+    finish(&program);
+    return status;
+}

@@ -1,0 +1,93 @@
+// server/web/page/ui.js: elements, words and numbers. Nothing here knows what is shown.
+
+// h("a", {href}, children…): texts are never read as markup, and styles never as attributes (the page's policy forbids it).
+export function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node[key] = value;
+    else if (value === true) node.setAttribute(key, "");
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.flat().filter(c => c !== null && c !== undefined && c !== ""));
+  return node;
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+// Writes only what has changed, so that nothing flickers and selections stay.
+export function text(node, value) {
+  if (node.textContent !== String(value)) node.textContent = String(value);
+}
+
+export function span(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
+  if (ms < 3600000) return `${Math.floor(ms / 60000)} min ${Math.floor(ms % 60000 / 1000)} s`;
+  if (ms < 86400000) return `${Math.floor(ms / 3600000)} h ${Math.floor(ms % 3600000 / 60000)} min`;
+  return `${Math.floor(ms / 86400000)} d ${Math.floor(ms % 86400000 / 3600000)} h`;
+}
+
+const clocks = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const numbers = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
+const wholes = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
+export const clock = ms => ms ? clocks.format(ms) : "–";
+export const moment = ms => ms ? moments.format(ms) : "–";
+export const number = n => Math.abs(n) >= 1000 ? wholes.format(n) : numbers.format(n);
+export const percent = part => `${(part * 100).toFixed(part > 0.9995 || part < 0.1 ? 0 : 1)} %`;
+export const badge = (word, kind) => h("span", { class: `badge ${kind}` }, word);
+
+// Places of a job: filled ones train. Many are a bar.
+export function slots(job) {
+  const label = `${job.members} of at most ${job.max} nodes train`;
+  if (job.max <= 16) {
+    return h("span", { class: "slots", role: "img", "aria-label": label },
+      ...Array.from({ length: job.max }, (_, i) => h("i", { class: `${i < job.members ? "on" : ""} ${i < job.min ? "min" : ""}` })));
+  }
+  const fill = h("i");
+  fill.style.width = `${Math.min(100, 100 * job.members / job.max)}%`;
+  return h("span", { class: "meter", role: "img", "aria-label": label }, fill);
+}
+
+export function spark(values) {
+  if (!values || values.length < 2) return "";
+  const low = Math.min(...values), high = Math.max(...values), wide = high - low || 1;
+  const line = values.map((v, i) => `${i ? "L" : "M"}${(i / (values.length - 1) * 108 + 1).toFixed(1)} ${(24 - (v - low) / wide * 22).toFixed(1)}`).join("");
+  return svg("svg", { class: "spark", viewBox: "0 0 110 26", role: "img", "aria-label": `last ${number(values.at(-1))}` }, svg("path", { d: line }));
+}
+
+// Rows of a table by key: only those whose mark has changed are made anew, and moved only where the order has.
+export function keyed(body, make) {
+  const have = new Map();
+  return list => {
+    const keep = new Set();
+    let at = body.firstChild;
+    for (const [key, value, mark] of list) {
+      keep.add(key);
+      let entry = have.get(key);
+      if (!entry || entry.mark !== mark) {
+        const row = make(value);
+        const cells = row.cells.map((content, i) => h("td", { "data-head": row.heads[i] || null, class: [row.wide?.includes(i) ? "wide" : "", row.nums?.includes(i) ? "num" : "", content.every(c => c === "" || c === "–") ? "blank" : ""].join(" ").trim() || null }, ...content));
+        if (entry) entry.node.replaceChildren(...cells);
+        else have.set(key, entry = { node: h("tr", {}, ...cells) });
+        entry.mark = mark;
+      }
+      if (entry.node === at) at = at.nextSibling;
+      else body.insertBefore(entry.node, at);
+    }
+    for (const [key, entry] of have) if (!keep.has(key)) { entry.node.remove(); have.delete(key); }
+  };
+}
+
+export function toast(words) {
+  const note = h("p", {}, words);
+  document.getElementById("toasts").append(note);
+  setTimeout(() => note.remove(), 8000);
+}

@@ -1,0 +1,262 @@
+/* server/web/routes.c: see routes.h. */
+#include "server/web/routes.h"
+
+#include <ctype.h>
+#include <event2/buffer.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/wire/token.h"
+#include "server/web/api.h"
+#include "server/web/assets.h"
+#include "server/web/http.h"
+#include "server/web/logins.h"
+#include "server/web/metrics.h"
+#include "server/web/reply.h"
+#include "server/web/settings.h"
+
+enum who {
+    WHO_ANYBODY, /* it tells nothing of the server */
+    WHO_READER,  /* whoever may see */
+    WHO_ADMIN    /* an order: an admin's token, shown by whoever gives it */
+};
+
+static const struct route {
+    const char *path; /* {} stands for one part */
+    enum evhttp_cmd_type method;
+    enum who who;
+    void (*handle)(struct request *r);
+} routes[] = {
+    {"/healthz", EVHTTP_REQ_GET, WHO_ANYBODY, api_healthz},
+    {"/readyz", EVHTTP_REQ_GET, WHO_ANYBODY, api_readyz},
+    {"/metrics", EVHTTP_REQ_GET, WHO_READER, metrics_show},
+    {"/api/v1/session", EVHTTP_REQ_GET, WHO_ANYBODY, api_session},
+    {"/api/v1/login", EVHTTP_REQ_POST, WHO_ANYBODY, api_login},
+    {"/api/v1/logout", EVHTTP_REQ_POST, WHO_ANYBODY, api_logout},
+    {"/api/v1/status", EVHTTP_REQ_GET, WHO_READER, api_status},
+    {"/api/v1/jobs", EVHTTP_REQ_GET, WHO_READER, api_jobs},
+    {"/api/v1/jobs/{}", EVHTTP_REQ_GET, WHO_READER, api_job},
+    {"/api/v1/jobs/{}/epochs", EVHTTP_REQ_GET, WHO_READER, api_epochs},
+    {"/api/v1/nodes", EVHTTP_REQ_GET, WHO_READER, api_nodes},
+    {"/api/v1/gauges", EVHTTP_REQ_GET, WHO_READER, api_gauges},
+    {"/api/v1/stream", EVHTTP_REQ_GET, WHO_READER, api_stream},
+    {"/api/v1/audit", EVHTTP_REQ_GET, WHO_READER, api_audit},
+    {"/api/v1/jobs/{}/stop", EVHTTP_REQ_POST, WHO_ADMIN, api_stop},
+    {"/api/v1/jobs/{}/grow", EVHTTP_REQ_POST, WHO_ADMIN, api_grow},
+    {"/api/v1/jobs/{}/resize", EVHTTP_REQ_POST, WHO_ADMIN, api_resize},
+    {"/api/v1/nodes/{}/drain", EVHTTP_REQ_POST, WHO_ADMIN, api_drain},
+    {"/api/v1/nodes/{}/evict", EVHTTP_REQ_POST, WHO_ADMIN, api_evict},
+};
+
+const char *request_query(const struct request *r, const char *key)
+{
+    return evhttp_find_header(&r->query, key);
+}
+
+/* --- who asks --- */
+
+/* A page of another site that leads a browser here by a name of its own sees nothing: where there
+ * is no login, only names of this machine are answered. */
+static bool is_host_sound(const struct web *web, struct evhttp_request *req)
+{
+    static const char *const names[] = {"localhost", "[::1]"};
+    const char *host = evhttp_find_header(evhttp_request_get_input_headers(req), "Host");
+    size_t n;
+    if (web->asks_login) {
+        return true;
+    }
+    if (!host) {
+        return false;
+    }
+    n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (n == strlen(names[i]) && evutil_ascii_strncasecmp(host, names[i], n) == 0) {
+            return true;
+        }
+    }
+    return n >= 7 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == n;
+}
+
+/* The view of a token that the request carries. False: it was refused, and is answered. */
+static bool find_bearer(struct request *r, const char *text)
+{
+    struct token token;
+    int rc =
+        token_parse(&token, text) == 0 ? views_use(r->web->views, &token, &r->view) : TFE_EAUTH;
+    token_done(&token);
+    if (rc == 0) {
+        return true;
+    }
+    if (rc == TFE_EAUTH) {
+        reply_problem(r->req, 401, "not_authorised",
+                      "this is no observer's or admin's token of the server that is shown here");
+    } else {
+        reply_problem(r->req, 429, "limit_reached", "too many tokens are in use; try again later");
+    }
+    return false;
+}
+
+/* Fills in view and login; uses the view. False: answered. */
+static bool find_asker(struct request *r, enum who who)
+{
+    struct evkeyvalq *headers = evhttp_request_get_input_headers(r->req);
+    const char *bearer = evhttp_find_header(headers, "Authorization");
+    if (bearer && evutil_ascii_strncasecmp(bearer, "Bearer ", 7) == 0) {
+        return find_bearer(r, bearer + 7);
+    }
+    r->login = logins_find(r->web->logins, r->req);
+    if (r->login) {
+        r->view = login_view(r->login);
+    } else if (!r->web->asks_login && who != WHO_ADMIN) {
+        r->view = r->web->own;
+    }
+    if (r->view) {
+        view_use(r->view);
+    } else if (who != WHO_ANYBODY) {
+        reply_problem(r->req, 401, "not_authorised",
+                      who == WHO_ADMIN ? "orders take an admin's token: log in with one"
+                                       : "log in with an observer's or admin's token");
+        return false;
+    }
+    return true;
+}
+
+/* False: answered. */
+static bool may_order(struct request *r)
+{
+    const char *csrf = evhttp_find_header(evhttp_request_get_input_headers(r->req), "X-CSRF-Token");
+    if (view_role(r->view) != PRINCIPAL_ADMIN) {
+        reply_problem(r->req, 403, "not_authorised", "orders take an admin's token");
+        return false;
+    }
+    if (r->login && !login_is_csrf(r->login, csrf)) {
+        reply_problem(r->req, 403, "csrf",
+                      "an order carries X-CSRF-Token, which /api/v1/session tells");
+        return false;
+    }
+    return true;
+}
+
+/* --- which path --- */
+
+/* Whether the path is the route's; {} goes into name, decoded. */
+static bool matches(const char *pattern, const char *path, char name[REQUEST_NAME_MAX + 1])
+{
+    const char *hole = strstr(pattern, "{}");
+    if (!hole) {
+        return strcmp(pattern, path) == 0;
+    }
+    size_t before = (size_t)(hole - pattern);
+    if (strncmp(pattern, path, before) != 0) {
+        return false;
+    }
+    size_t part = strcspn(path + before, "/");
+    if (part == 0 || strcmp(path + before + part, hole + 2) != 0) {
+        return false;
+    }
+    char *copy = strndup(path + before, part);
+    size_t n = 0;
+    char *decoded = copy ? evhttp_uridecode(copy, 0, &n) : NULL;
+    bool fits = decoded && n > 0 && n <= REQUEST_NAME_MAX && strlen(decoded) == n;
+    for (size_t i = 0; fits && i < n; i++) {
+        fits = (unsigned char)decoded[i] >= 0x20 && decoded[i] != 0x7f;
+    }
+    if (fits) {
+        memcpy(name, decoded, n + 1);
+    }
+    free(decoded);
+    free(copy);
+    return fits;
+}
+
+static const struct route *find_route(struct request *r, const char *path,
+                                      enum evhttp_cmd_type method, bool *ret_is_path)
+{
+    *ret_is_path = false;
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (matches(routes[i].path, path, r->name)) {
+            *ret_is_path = true;
+            if (routes[i].method == method) {
+                return &routes[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The body of an order, if it has one. False: it is no JSON object; answered. A form of another
+ * site cannot say that it is JSON. */
+static bool read_body(struct request *r)
+{
+    struct evbuffer *in = evhttp_request_get_input_buffer(r->req);
+    const char *type = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Content-Type");
+    size_t n = evbuffer_get_length(in);
+    if (n == 0) {
+        return true;
+    }
+    const char *bytes = (const char *)evbuffer_pullup(in, -1);
+    json_error_t error;
+    if (type && evutil_ascii_strncasecmp(type, "application/json", 16) == 0 && bytes) {
+        r->body = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error);
+    }
+    sodium_memzero((void *)(uintptr_t)bytes, bytes ? n : 0); /* it may hold a token */
+    if (!json_is_object(r->body)) {
+        reply_problem(r->req, 400, "bad_request",
+                      "the body of an order is a JSON object (Content-Type: application/json)");
+        return false;
+    }
+    return true;
+}
+
+static void handle(struct request *r, const struct route *route)
+{
+    if (!find_asker(r, route->who)) {
+        return;
+    }
+    if ((route->who != WHO_ADMIN || may_order(r)) &&
+        (route->method != EVHTTP_REQ_POST || read_body(r))) {
+        route->handle(r);
+    }
+    if (r->view) {
+        view_leave(r->view);
+    }
+}
+
+void routes_request(void *ctx, struct evhttp_request *req)
+{
+    struct web *web = ctx;
+    struct request r = {.web = web, .req = req};
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
+    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+    const char *query = uri ? evhttp_uri_get_query(uri) : NULL;
+    enum evhttp_cmd_type method = evhttp_request_get_command(req);
+    bool is_path;
+    web->n_requests++;
+    reply_guard(req, web->settings->tls_cert != NULL);
+    if (!is_host_sound(web, req)) {
+        reply_problem(req, 421, "wrong_host",
+                      "this address is for this machine alone: ask for localhost");
+        return;
+    }
+    TAILQ_INIT(&r.query);
+    if (!path || (query && evhttp_parse_query_str(query, &r.query) != 0)) {
+        reply_problem(req, 400, "bad_request", "the address makes no sense");
+        evhttp_clear_headers(&r.query);
+        return;
+    }
+    method = method == EVHTTP_REQ_HEAD ? EVHTTP_REQ_GET : method;
+    const struct route *route = find_route(&r, path, method, &is_path);
+    const struct asset *asset = method == EVHTTP_REQ_GET ? asset_find(path) : NULL;
+    if (route) {
+        handle(&r, route);
+    } else if (asset) {
+        reply_static(req, asset->type, asset->bytes, *asset->n, asset->etag);
+    } else if (is_path) {
+        reply_problem(req, 405, "method", "this takes another method");
+    } else {
+        reply_problem(req, 404, "no_such_path", "there is nothing at this path");
+    }
+    json_decref(r.body);
+    evhttp_clear_headers(&r.query);
+}

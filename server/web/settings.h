@@ -1,0 +1,37 @@
+/* server/web/settings.h: the options of tfe-web, as one struct filled by one table. */
+#ifndef TFE_SERVER_WEB_SETTINGS_H
+#define TFE_SERVER_WEB_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/net/log.h"
+#include "common/net/options.h"
+
+/* Texts are borrowed from argv and the environment. */
+struct web_settings {
+    /* The server, as tfe-ctl finds it. */
+    const char *endpoint;
+    char *token;
+    const char *token_file;
+    const char *state_dir;
+    /* Where pages and scripts find us. */
+    const char *bind;
+    uint32_t port;
+    const char *tls_cert, *tls_key; /* NULL: no TLS */
+    bool insecure_http;
+    uint32_t max_connections;
+    enum log_level log_level;
+    enum log_format log_format;
+};
+
+extern const struct option_table web_settings_table;
+
+/* TFE_EINVAL: why is one sentence. */
+int web_settings_parse(int argc, char **argv, struct web_settings *ret,
+                       enum options_result *ret_result, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Whether only this machine can reach the address. */
+bool web_settings_is_local(const struct web_settings *settings);
+
+#endif

@@ -1,0 +1,235 @@
+/* server/web/streams.c: see streams.h. */
+#include "server/web/streams.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/net/clock.h"
+#include "common/net/log.h"
+#include "common/net/timer.h"
+#include "common/rows/json.h"
+#include "server/web/http.h"
+#include "server/web/topics.h"
+
+/* A comment so often, so that both ends find out when the other is gone. */
+#define BEAT_MS 5000
+#define LOOK_MS 500
+
+#define TOPICS_MAX 3
+
+struct stream {
+    struct web *web;
+    struct view *view;
+    struct evhttp_request *req; /* evhttp's, until it is closed */
+    struct evhttp_connection *connection;
+    struct event *timer;
+    struct part {
+        struct topic *topic;
+        bool is_missed; /* it changed while the page was behind */
+    } parts[TOPICS_MAX];
+    size_t n_parts;
+    size_t waiting;        /* bytes, at the last look */
+    struct tfe_mono moved; /* when it had fewer than before, or none */
+    struct tfe_mono beat;
+    LIST_ENTRY(stream) link;
+};
+
+static struct evbuffer *output_of(const struct stream *stream)
+{
+    return bufferevent_get_output(evhttp_connection_get_bufferevent(stream->connection));
+}
+
+/* --- the end --- */
+
+static void stream_free(struct stream *stream)
+{
+    struct view *view = stream->view;
+    for (size_t i = 0; i < stream->n_parts; i++) {
+        topic_quit(stream->parts[i].topic, stream);
+    }
+    LIST_REMOVE(stream, link);
+    event_drop(&stream->timer);
+    stream->web->n_streams--;
+    free(stream);
+    view_leave(view);
+}
+
+/* evhttp's: its connection is over, and the request with it. */
+static void on_closed(struct evhttp_connection *connection, void *ctx)
+{
+    stream_free(ctx);
+}
+
+static void cut(struct stream *stream)
+{
+    stream->web->n_cut++;
+    evhttp_connection_free(stream->connection); /* calls on_closed */
+}
+
+/* --- writing --- */
+
+void stream_write(struct stream *stream, struct evbuffer *event)
+{
+    struct evbuffer *copy = evbuffer_new();
+    if (copy && evbuffer_add_buffer_reference(copy, event) == 0) {
+        evhttp_send_reply_chunk(stream->req, copy);
+        stream->beat = clock_mono();
+    }
+    if (copy) {
+        evbuffer_free(copy);
+    }
+}
+
+static bool is_behind(const struct stream *stream)
+{
+    return evbuffer_get_length(output_of(stream)) > STREAM_BEHIND_BYTES;
+}
+
+void stream_write_change(struct stream *stream, struct topic *topic, struct evbuffer *event,
+                         bool is_whole)
+{
+    for (size_t i = 0; i < stream->n_parts; i++) {
+        struct part *part = &stream->parts[i];
+        if (part->topic == topic) {
+            part->is_missed = is_behind(stream) || (part->is_missed && !is_whole);
+            if (!part->is_missed) {
+                stream_write(stream, event);
+            }
+        }
+    }
+}
+
+static void write_text(struct stream *stream, const char *event, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    struct evbuffer *out = text ? evbuffer_new() : NULL;
+    if (out) {
+        (void)evbuffer_add_printf(out, "event: %s\ndata: %s\n\n", event, text);
+        stream_write(stream, out);
+        evbuffer_free(out);
+    }
+    free(text);
+    json_decref(value);
+}
+
+static void tell_state(struct stream *stream)
+{
+    const struct view *view = stream->view;
+    write_text(stream, "state",
+               json_pack("{s:b, s:o}", "up", !view->is_down, "why",
+                         view->is_down ? row_json_text(view->why) : json_null()));
+}
+
+static void on_look(evutil_socket_t fd, short what, void *ctx)
+{
+    struct stream *stream = ctx;
+    struct tfe_mono now = clock_mono();
+    size_t waiting = evbuffer_get_length(output_of(stream));
+    if (waiting == 0 || waiting < stream->waiting) {
+        stream->moved = now;
+    }
+    stream->waiting = waiting;
+    if (tfe_mono_sub(now, stream->moved) > STREAM_CUT_MS) {
+        log_info("page_cut", LOG_S("why", "it does not read"), LOG_U("bytes", waiting));
+        cut(stream);
+        return;
+    }
+    for (size_t i = 0; waiting == 0 && i < stream->n_parts; i++) {
+        if (stream->parts[i].is_missed) {
+            stream->parts[i].is_missed = false;
+            topic_tell_all(stream->parts[i].topic, stream);
+        }
+    }
+    if (tfe_mono_sub(now, stream->beat) > BEAT_MS) {
+        struct evbuffer *out = evbuffer_new();
+        if (out) {
+            (void)evbuffer_add(out, ":\n\n", 3);
+            stream_write(stream, out);
+            evbuffer_free(out);
+        }
+    }
+    (void)timer_after(stream->timer, LOOK_MS);
+}
+
+/* --- the beginning --- */
+
+static void join(struct stream *stream, enum topic_kind kind, const char *job)
+{
+    struct topic *topic = topic_join(stream->view, kind, job, stream);
+    if (topic) {
+        stream->parts[stream->n_parts++].topic = topic;
+        topic_tell_all(topic, stream);
+    }
+}
+
+bool stream_begin(struct web *web, struct view *view, const char *job, struct evhttp_request *req)
+{
+    struct stream *stream = web->n_streams < STREAMS_MAX ? calloc(1, sizeof(*stream)) : NULL;
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
+    if (!stream) {
+        return false;
+    }
+    *stream = (struct stream){.web = web,
+                              .view = view,
+                              .req = req,
+                              .connection = evhttp_request_get_connection(req),
+                              .moved = clock_mono(),
+                              .beat = clock_mono()};
+    stream->timer = evtimer_new(web->base, on_look, stream);
+    if (!stream->timer || timer_after(stream->timer, LOOK_MS) != 0) {
+        event_drop(&stream->timer);
+        free(stream);
+        return false;
+    }
+    web->n_streams++;
+    view_use(view);
+    LIST_INSERT_HEAD(&view->streams, stream, link);
+    evhttp_connection_set_closecb(stream->connection, on_closed, stream);
+    http_is_stream(web->http, req);
+    (void)evhttp_add_header(headers, "Content-Type", "text/event-stream");
+    (void)evhttp_add_header(headers, "X-Accel-Buffering", "no"); /* a proxy in front passes it on */
+    evhttp_send_reply_start(req, 200, "OK");
+    tell_state(stream);
+    join(stream, TOPIC_FLEET, "");
+    if (job) {
+        join(stream, TOPIC_NODES, job);
+        join(stream, TOPIC_EPOCHS, job);
+    }
+    return true;
+}
+
+struct stream *stream_next(struct stream *stream)
+{
+    return LIST_NEXT(stream, link);
+}
+
+bool stream_has(const struct stream *stream, const struct topic *topic)
+{
+    for (size_t i = 0; i < stream->n_parts; i++) {
+        if (stream->parts[i].topic == topic) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void streams_tell_state(struct view *view)
+{
+    struct stream *stream;
+    LIST_FOREACH(stream, &view->streams, link)
+    {
+        tell_state(stream);
+    }
+}
+
+void streams_end_view(struct view *view)
+{
+    while (!LIST_EMPTY(&view->streams)) {
+        evhttp_connection_free(LIST_FIRST(&view->streams)->connection);
+    }
+}

@@ -1,0 +1,426 @@
+/* server/web/topics.c: see topics.h. */
+#include "server/web/topics.h"
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/net/clock.h"
+#include "common/net/timer.h"
+#include "common/rows/epochs.h"
+#include "common/rows/json.h"
+#include "common/rows/kinds.h"
+#include "server/web/streams.h"
+
+/* More than one question a topic in so long is never needed for a person. */
+#define NUDGED_MS 50
+
+/* A thousand rows are compared once a second, ten thousand each ten. */
+#define MS_PER_ROW 1
+
+struct item {
+    char *key;
+    char *text;    /* JSON */
+    uint64_t mark; /* of what does not change by itself */
+};
+
+struct items {
+    struct item *v;
+    size_t n;
+};
+
+struct topic {
+    struct view *view;
+    enum topic_kind kind;
+    struct tfe_id job;
+    struct client_ask ask;
+    struct tfe_msg message;
+    struct event *timer;
+    struct items items;
+    size_t n_rows; /* before the rest was cut off */
+    struct tfe_wall at;
+    bool is_known; /* it was answered once */
+    bool is_asked;
+    bool is_nudged;
+    unsigned n_streams;
+    LIST_ENTRY(topic) link;
+};
+
+static const char *const names[] = {
+#define TOPIC_NAME(NAME, name, ms) name,
+    TOPIC_KINDS(TOPIC_NAME)
+#undef TOPIC_NAME
+};
+
+static const unsigned least_ms[] = {
+#define TOPIC_MS(NAME, name, ms) ms,
+    TOPIC_KINDS(TOPIC_MS)
+#undef TOPIC_MS
+};
+
+/* --- rows to items --- */
+
+static void items_done(struct items *items)
+{
+    for (size_t i = 0; i < items->n; i++) {
+        free(items->v[i].key);
+        free(items->v[i].text);
+    }
+    free(items->v);
+    *items = (struct items){.v = NULL};
+}
+
+static uint64_t mark_of(const char *text)
+{
+    uint64_t mark = UINT64_C(0xcbf29ce484222325);
+    for (; *text != '\0'; text++) {
+        mark = (mark ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    }
+    return mark;
+}
+
+/* What is "so long ago": the page goes on counting by itself. */
+static void drop_ages(json_t *object, bool is_over)
+{
+    static const char *const ages[] = {"since_ms", "waits_since_ms", "waits_until_ms", "waits_ms"};
+    for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+        (void)json_object_del(object, ages[i]);
+    }
+    if (!is_over) {
+        (void)json_object_del(object, "running_ms");
+        (void)json_object_del(object, "standstill_ms");
+    }
+}
+
+static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
+{
+    const struct msg_epoch_row *epoch = row->at;
+    if (row->kind == &kind_job) {
+        (void)snprintf(ret, TFE_ID_MAX + 32, "job/%s",
+                       ((const struct msg_status_job *)row->at)->job);
+    } else if (row->kind == &kind_health) {
+        (void)snprintf(ret, TFE_ID_MAX + 32, "health/%.32s",
+                       ((const struct msg_health *)row->at)->what);
+    } else if (row->kind == &kind_node) {
+        (void)snprintf(ret, TFE_ID_MAX + 32, "%s", ((const struct msg_status_node *)row->at)->node);
+    } else {
+        (void)snprintf(ret, TFE_ID_MAX + 32, "%020llu", (unsigned long long)epoch->epoch);
+    }
+}
+
+/* TFE_ENOMEM. */
+static int make_item(const struct row *row, struct item *ret)
+{
+    char key[TFE_ID_MAX + 32];
+    json_t *object = row_json(row->kind, row->at);
+    const bool is_over = row->kind == &kind_epoch && ((const struct msg_epoch_row *)row->at)->over;
+    key_of(row, key);
+    ret->key = strdup(key);
+    ret->text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    if (object) {
+        drop_ages(object, is_over);
+    }
+    char *same = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    ret->mark = same ? mark_of(same) : 0;
+    json_decref(object);
+    if (!ret->key || !ret->text || !same) {
+        free(ret->key);
+        free(ret->text);
+        free(same);
+        return TFE_ENOMEM;
+    }
+    free(same);
+    return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const struct item *)a)->key, ((const struct item *)b)->key);
+}
+
+static bool is_shown(const struct topic *topic, const struct row *row)
+{
+    switch (topic->kind) {
+    case TOPIC_FLEET:
+        return row->kind == &kind_job || row->kind == &kind_health;
+    case TOPIC_NODES:
+        return row->kind == &kind_node;
+    case TOPIC_EPOCHS:
+        return row->kind == &kind_epoch;
+    case TOPIC__COUNT:
+        break;
+    }
+    return false;
+}
+
+/* Ledgers are cut at the old end. */
+static int make_items(struct topic *topic, struct items *ret)
+{
+    const struct row_list *rows = &topic->ask.list;
+    size_t skip = 0;
+    *ret = (struct items){.v = calloc(rows->n > 0 ? rows->n : 1, sizeof(*ret->v))};
+    if (!ret->v) {
+        return TFE_ENOMEM;
+    }
+    topic->n_rows = 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        topic->n_rows += is_shown(topic, &rows->v[i]);
+    }
+    if (topic->kind == TOPIC_EPOCHS && topic->n_rows > TOPIC_ROWS_MAX) {
+        skip = topic->n_rows - TOPIC_ROWS_MAX;
+    }
+    for (size_t i = 0; i < rows->n && ret->n < TOPIC_ROWS_MAX; i++) {
+        if (!is_shown(topic, &rows->v[i]) || skip > 0) {
+            skip -= is_shown(topic, &rows->v[i]) && skip > 0;
+            continue;
+        }
+        if (make_item(&rows->v[i], &ret->v[ret->n]) != 0) {
+            items_done(ret);
+            return TFE_ENOMEM;
+        }
+        ret->n++;
+    }
+    qsort(ret->v, ret->n, sizeof(*ret->v), by_key);
+    return 0;
+}
+
+/* --- telling --- */
+
+static void begin(const struct topic *topic, struct evbuffer *out, bool is_whole)
+{
+    (void)evbuffer_add_printf(
+        out, "event: %s\ndata: {\"job\":\"%s\",\"at_ms\":%lld,\"rows\":%zu,%s", names[topic->kind],
+        topic->job.text, (long long)topic->at.ms, topic->n_rows, is_whole ? "\"whole\":true," : "");
+    (void)evbuffer_add_printf(out, "\"set\":{");
+}
+
+static void add_set(struct evbuffer *out, const struct item *item, size_t nth)
+{
+    (void)evbuffer_add_printf(out, "%s\"%s\":", nth > 0 ? "," : "", item->key);
+    (void)evbuffer_add(out, item->text, strlen(item->text));
+}
+
+void topic_tell_all(struct topic *topic, struct stream *stream)
+{
+    struct evbuffer *out = topic->is_known ? evbuffer_new() : NULL;
+    if (!out) {
+        return; /* it comes with the first answer */
+    }
+    begin(topic, out, true);
+    for (size_t i = 0; i < topic->items.n; i++) {
+        add_set(out, &topic->items.v[i], i);
+    }
+    (void)evbuffer_add_printf(out, "}}\n\n");
+    stream_write(stream, out);
+    evbuffer_free(out);
+}
+
+static void tell(struct topic *topic, struct evbuffer *out, bool is_whole)
+{
+    struct stream *stream;
+    struct stream *next;
+    for (stream = LIST_FIRST(&topic->view->streams); stream; stream = next) {
+        next = stream_next(stream);
+        if (stream_has(stream, topic)) {
+            stream_write_change(stream, topic, out, is_whole);
+        }
+    }
+}
+
+/* A job has changed: who looks at its nodes wants to know now. key: "job/NAME". */
+static void on_changed(struct topic *topic, const char *key)
+{
+    if (topic->kind == TOPIC_FLEET && strncmp(key, "job/", 4) == 0) {
+        topics_nudge(topic->view, key + 4);
+    }
+}
+
+/* What is new, changed or gone between the two, both by key. Returns how much that is. */
+static size_t compare(struct topic *topic, const struct items *now, struct evbuffer *out)
+{
+    const struct items *was = &topic->items;
+    struct evbuffer *gone = evbuffer_new();
+    size_t n_set = 0;
+    size_t n_gone = 0;
+    size_t i = 0;
+    size_t k = 0;
+    while (gone && (i < was->n || k < now->n)) {
+        int order = i >= was->n ? 1 : k >= now->n ? -1 : strcmp(was->v[i].key, now->v[k].key);
+        if (order < 0) {
+            (void)evbuffer_add_printf(gone, "%s\"%s\"", n_gone > 0 ? "," : "", was->v[i].key);
+            on_changed(topic, was->v[i].key);
+            n_gone++;
+            i++;
+            continue;
+        }
+        if (order > 0 || was->v[i].mark != now->v[k].mark) {
+            add_set(out, &now->v[k], n_set++);
+            on_changed(topic, now->v[k].key);
+        }
+        i += order == 0;
+        k++;
+    }
+    (void)evbuffer_add_printf(out, "}");
+    if (n_gone > 0) {
+        (void)evbuffer_add_printf(out, ",\"gone\":[");
+        (void)evbuffer_add_buffer(out, gone);
+        (void)evbuffer_add_printf(out, "]");
+    }
+    (void)evbuffer_add_printf(out, "}\n\n");
+    if (gone) {
+        evbuffer_free(gone);
+    }
+    return n_set + n_gone;
+}
+
+/* --- asking --- */
+
+static void ask_in(struct topic *topic, int64_t ms)
+{
+    if (!topic->is_asked) {
+        (void)timer_after(topic->timer, ms);
+    }
+}
+
+static int64_t period_of(const struct topic *topic)
+{
+    int64_t by_rows = (int64_t)topic->n_rows * MS_PER_ROW;
+    return topic->is_nudged                           ? NUDGED_MS
+           : by_rows > (int64_t)least_ms[topic->kind] ? by_rows
+                                                      : (int64_t)least_ms[topic->kind];
+}
+
+static void take_in(struct topic *topic)
+{
+    struct items now;
+    if (topic->kind == TOPIC_EPOCHS) {
+        epochs_work_out(&topic->ask.list, clock_wall());
+    }
+    if (make_items(topic, &now) != 0) {
+        return; /* as it was; the next answer may find memory */
+    }
+    const bool is_first = !topic->is_known;
+    struct evbuffer *out = evbuffer_new();
+    topic->at = clock_wall();
+    topic->is_known = true;
+    if (out) {
+        begin(topic, out, is_first);
+        size_t n = compare(topic, &now, out);
+        items_done(&topic->items);
+        topic->items = now;
+        if (n > 0 || is_first) {
+            tell(topic, out, is_first);
+        }
+        evbuffer_free(out);
+    } else {
+        items_done(&now);
+    }
+}
+
+static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
+                     const char *sentence)
+{
+    struct topic *topic = (struct topic *)((char *)ask - offsetof(struct topic, ask));
+    topic->is_asked = false;
+    if (end == CLIENT_UNAUTHORISED) {
+        view_reject(topic->view); /* which ends the topic */
+        return;
+    }
+    if (end == CLIENT_ANSWERED || (end == CLIENT_REFUSED && code == REFUSAL_NO_SUCH_JOB)) {
+        take_in(topic);
+    }
+    row_list_done(&ask->list);
+    int64_t ms = period_of(topic);
+    topic->is_nudged = false;
+    ask_in(topic, ms);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct topic *topic = ctx;
+    topic->is_asked = true;
+    client_ask(topic->view->client, &topic->ask);
+}
+
+static void prepare(struct topic *topic)
+{
+    struct client_ask *ask = &topic->ask;
+    struct tfe_msg *msg = &topic->message;
+    ask->message = msg;
+    ask->ended = on_ended;
+    switch (topic->kind) {
+    case TOPIC_FLEET:
+    case TOPIC_NODES:
+        *msg = (struct tfe_msg){.type = MSG_STATUS};
+        msg->u.status.jobs_only = topic->kind == TOPIC_FLEET;
+        msg->u.status.job = topic->kind == TOPIC_NODES ? topic->job.text : NULL;
+        ask->rows[0] = MSG_STATUS_JOB;
+        ask->rows[1] = MSG_STATUS_NODE;
+        ask->rows[2] = MSG_HEALTH;
+        break;
+    case TOPIC_EPOCHS:
+        *msg = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = topic->job.text}};
+        ask->rows[0] = MSG_EPOCH_ROW;
+        ask->rows[1] = MSG_STATUS_JOB;
+        break;
+    case TOPIC__COUNT:
+        break;
+    }
+}
+
+struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
+                         struct stream *stream)
+{
+    struct topic *topic;
+    LIST_FOREACH(topic, &view->topics, link)
+    {
+        if (topic->kind == kind && strcmp(topic->job.text, job) == 0) {
+            topic->n_streams++;
+            return topic;
+        }
+    }
+    topic = calloc(1, sizeof(*topic));
+    if (!topic) {
+        return NULL;
+    }
+    topic->view = view;
+    topic->kind = kind;
+    topic->timer = evtimer_new(views_base(view), on_timer, topic);
+    if (!topic->timer || (job[0] != '\0' && id_set(&topic->job, job) != 0)) {
+        event_drop(&topic->timer);
+        free(topic);
+        return NULL;
+    }
+    prepare(topic);
+    LIST_INSERT_HEAD(&view->topics, topic, link);
+    topic->n_streams = 1;
+    ask_in(topic, 0);
+    return topic;
+}
+
+void topic_quit(struct topic *topic, struct stream *stream)
+{
+    if (--topic->n_streams > 0) {
+        return;
+    }
+    client_take_back(topic->view->client, &topic->ask);
+    LIST_REMOVE(topic, link);
+    event_drop(&topic->timer);
+    items_done(&topic->items);
+    free(topic);
+}
+
+void topics_nudge(struct view *view, const char *job)
+{
+    struct topic *topic;
+    LIST_FOREACH(topic, &view->topics, link)
+    {
+        if (topic->kind != TOPIC_FLEET && strcmp(topic->job.text, job) == 0) {
+            topic->is_nudged = true;
+            ask_in(topic, 0);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+/* server/web/views.c: see views.h. */
+#include "server/web/views.h"
+
+#include <event2/event.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/rate.h"
+#include "common/net/clock.h"
+#include "common/net/log.h"
+#include "common/net/timer.h"
+#include "server/web/logins.h"
+#include "server/web/streams.h"
+
+/* Tokens that were not seen before, of anybody: one each, after so many at once. Each costs the
+ * server a handshake. */
+#define FRESH_MS 500
+#define FRESH_BURST 8
+
+#define RETRY_MAX_MS 2000
+#define SILENCE_MS 10000
+
+struct views {
+    struct web *web;
+    LIST_HEAD(, view) list;
+    unsigned n;
+    struct rate fresh;
+    struct event *look;
+};
+
+static void view_free(struct view *view)
+{
+    LIST_REMOVE(view, link);
+    view->all->n--;
+    client_free(view->client);
+    join_done(&view->join);
+    free(view);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *ctx)
+{
+    struct views *all = ctx;
+    struct tfe_mono now = clock_mono();
+    struct view *view = LIST_FIRST(&all->list);
+    while (view) {
+        struct view *next = LIST_NEXT(view, link);
+        if (view->users == 0 && tfe_mono_sub(now, view->idle_since) > VIEWS_IDLE_MS) {
+            view_free(view);
+        }
+        view = next;
+    }
+    (void)timer_after(all->look, VIEWS_IDLE_MS);
+}
+
+int views_new(struct web *web, struct views **ret)
+{
+    struct views *all = calloc(1, sizeof(*all));
+    if (!all) {
+        return TFE_ENOMEM;
+    }
+    all->web = web;
+    all->look = evtimer_new(web->base, on_look, all);
+    if (!all->look || timer_after(all->look, VIEWS_IDLE_MS) != 0) {
+        views_free(all);
+        return TFE_ENOMEM;
+    }
+    *ret = all;
+    return 0;
+}
+
+void views_free(struct views *all)
+{
+    if (!all) {
+        return;
+    }
+    while (!LIST_EMPTY(&all->list)) {
+        view_free(LIST_FIRST(&all->list));
+    }
+    event_drop(&all->look);
+    free(all);
+}
+
+static void on_waiting(void *ctx, const char *why)
+{
+    struct view *view = ctx;
+    (void)snprintf(view->why, sizeof(view->why), "%s", why);
+    if (!view->is_down) {
+        view->is_down = true;
+        streams_tell_state(view);
+    }
+}
+
+static void on_connected(void *ctx)
+{
+    struct view *view = ctx;
+    if (view->is_down) {
+        view->is_down = false;
+        streams_tell_state(view);
+    }
+}
+
+static int view_new(struct views *all, const struct token *token, struct view **ret)
+{
+    struct view *view = calloc(1, sizeof(*view));
+    if (!view) {
+        return TFE_ENOMEM;
+    }
+    view->all = all;
+    view->join = all->web->server;
+    view->join.token = sodium_malloc(sizeof(*token));
+    if (!view->join.token) {
+        free(view);
+        return TFE_ENOMEM;
+    }
+    *view->join.token = *token;
+    LIST_INSERT_HEAD(&all->list, view, link);
+    all->n++;
+    struct client_config config = {.base = all->web->base,
+                                   .join = &view->join,
+                                   .retry_max_ms = RETRY_MAX_MS,
+                                   .silence_ms = SILENCE_MS,
+                                   .waiting = on_waiting,
+                                   .connected = on_connected,
+                                   .ctx = view};
+    int rc = client_new(&config, &view->client);
+    if (rc != 0) {
+        view_free(view);
+        return rc;
+    }
+    *ret = view;
+    return 0;
+}
+
+int views_use(struct views *all, const struct token *token, struct view **ret)
+{
+    struct view *view;
+    LIST_FOREACH(view, &all->list, link)
+    {
+        const struct token *has = view->join.token;
+        if (!view->is_rejected &&
+            sodium_memcmp(has->key_id, token->key_id, TOKEN_KEY_ID_BYTES) == 0 &&
+            sodium_memcmp(has->secret, token->secret, TOKEN_SECRET_BYTES) == 0) {
+            view_use(view);
+            *ret = view;
+            return 0;
+        }
+    }
+    if (token->role == PRINCIPAL_AGENT ||
+        memcmp(token->server_public_key, all->web->server.token->server_public_key,
+               TOKEN_PUBLIC_KEY_BYTES) != 0) {
+        return TFE_EAUTH;
+    }
+    if (all->n >= VIEWS_MAX || !rate_pass(&all->fresh, clock_mono(), FRESH_MS, FRESH_BURST)) {
+        return TFE_EFULL;
+    }
+    int rc = view_new(all, token, &view);
+    if (rc == 0) {
+        view_use(view);
+        *ret = view;
+    }
+    return rc;
+}
+
+void view_use(struct view *view)
+{
+    view->users++;
+}
+
+void view_leave(struct view *view)
+{
+    if (--view->users == 0) {
+        /* A token that was refused holds no place. */
+        view->idle_since = view->is_rejected ? (struct tfe_mono){.ms = 0} : clock_mono();
+    }
+}
+
+void view_reject(struct view *view)
+{
+    if (!view->is_rejected) {
+        view->is_rejected = true;
+        log_warn("token_refused", LOG_S("role", principal_role_name(view_role(view))));
+        logins_end_view(view->all->web->logins, view);
+        streams_end_view(view);
+    }
+}
+
+enum principal_role view_role(const struct view *view)
+{
+    return view->join.token->role;
+}
+
+struct event_base *views_base(const struct view *view)
+{
+    return view->all->web->base;
+}

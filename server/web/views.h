@@ -1,0 +1,54 @@
+/* server/web/views.h: what one token sees: its own connection to the server, which shows it what it
+ * may see and takes the orders that it may give. All pages of one token share it. */
+#ifndef TFE_SERVER_WEB_VIEWS_H
+#define TFE_SERVER_WEB_VIEWS_H
+
+#include <sys/queue.h>
+
+#include "common/client/client.h"
+#include "common/net/join.h"
+#include "server/web/web.h"
+
+/* Tokens in use at a time: each has a connection of the server's 256 for operators. */
+#define VIEWS_MAX 16
+
+/* One that nobody uses any more is kept so long. */
+#define VIEWS_IDLE_MS 30000
+
+struct stream;
+struct topic;
+
+struct view {
+    struct views *all;
+    struct join_info join;
+    struct client *client;
+    unsigned users;   /* logins, calls and streams */
+    bool is_rejected; /* the server does not take the token any more */
+    bool is_down;     /* the server is not reached */
+    char why[128];
+    struct tfe_mono idle_since;
+    LIST_HEAD(, topic) topics;
+    LIST_HEAD(, stream) streams;
+    LIST_ENTRY(view) link;
+};
+
+/* TFE_ENOMEM. */
+int views_new(struct web *web, struct views **ret) TFE_MUST_CHECK;
+/* After all that use one. NULL is allowed. */
+void views_free(struct views *all);
+
+/* The view of this token, which is copied; used once more. TFE_EAUTH: it is of another server, or
+ * an agent's. TFE_EFULL: too many are in use, or were new lately. TFE_ENOMEM. */
+int views_use(struct views *all, const struct token *token, struct view **ret) TFE_MUST_CHECK;
+void view_use(struct view *view);
+void view_leave(struct view *view);
+
+/* The server does not take its token: pages and logins of it end. */
+void view_reject(struct view *view);
+
+/* The loop that it lives on. */
+struct event_base *views_base(const struct view *view);
+
+enum principal_role view_role(const struct view *view);
+
+#endif

@@ -1,0 +1,40 @@
+/* server/web/web.h: what the parts of tfe-web share.
+ *
+ *   browser, curl,    http.c ──► routes.c ──► calls.c: one question ──► views.c: one connection to
+ *   Prometheus                        │                                 the server for each token
+ *                                     └─────► streams.c ──► topics.c: one poll for all pages ─┘
+ *
+ * Everything runs on one loop; nothing is kept but what pages look at now. */
+#ifndef TFE_SERVER_WEB_WEB_H
+#define TFE_SERVER_WEB_WEB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/net/join.h"
+
+struct event_base;
+struct http;
+struct logins;
+struct metrics;
+struct view;
+struct views;
+struct web_settings;
+
+struct web {
+    struct event_base *base;
+    const struct web_settings *settings;
+    struct join_info server; /* … and the token that we came with */
+    struct http *http;
+    struct views *views;
+    struct logins *logins;
+    struct metrics *metrics;
+    struct view *own; /* of that token */
+    bool asks_login;  /* nobody sees anything without a token of his own */
+    uint32_t n_calls; /* see calls.h */
+    uint32_t n_streams;
+    uint64_t n_cut; /* streams that were not read */
+    uint64_t n_requests;
+};
+
+#endif
