@@ -37,10 +37,10 @@ def main():
     hashes, places = collections.defaultdict(set), collections.defaultdict(set)
     for python in PYTHONS:
         for machine in MACHINES:
-            # tf-keras' own dependencies would bring tensorflow besides tensorflow-cpu.
-            keras = [line for line in wanted_on(machine) if line.startswith("tf-keras")]
-            found = resolve(python, machine, [line for line in wanted_on(machine) if line not in keras])
-            for name, version, digest in found + resolve(python, machine, keras, "--no-deps"):
+            # tf-keras' own dependencies would bring tensorflow besides tensorflow-cpu, axe's a second browser.
+            bare = [line for line in wanted_on(machine) if line.startswith(("tf-keras", "axe-"))]
+            found = resolve(python, machine, [line for line in wanted_on(machine) if line not in bare])
+            for name, version, digest in found + resolve(python, machine, bare, "--no-deps"):
                 hashes[name, version].add(digest)
                 places[name, version].add((python, machine))
     lines = ["# Made by scripts/pin-requirements.py of requirements.in: change that, and run it."]

@@ -1,4 +1,4 @@
-"""What -h prints and what the man pages say are the same options. All three programs must be built."""
+"""What -h prints and what the man pages say are the same options. All programs must be built."""
 
 import re
 import subprocess
@@ -7,7 +7,8 @@ import pytest
 from conftest import ROOT
 from programs import clean_environment, program
 
-PAGES = {"tfe-rdzv": "server/tfe-rdzv.8", "tfe-ctl": "server/ctl/tfe-ctl.1", "tfe-agent": "agent/tfe-agent.1"}
+PAGES = {"tfe-rdzv": "server/tfe-rdzv.8", "tfe-ctl": "server/ctl/tfe-ctl.1", "tfe-agent": "agent/tfe-agent.1",
+         "tfe-web": "server/web/tfe-web.8"}
 
 
 def help_of(*words):

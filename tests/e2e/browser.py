@@ -1,0 +1,119 @@
+"""A real browser for tests: Chromium without a screen, by its WebDriver."""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import DEADLINE, wait_until
+
+needs_browser = pytest.mark.skipif(not (shutil.which("chromedriver") and shutil.which("chromium")),
+                                   reason="needs chromium and chromium-driver")
+
+OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+           "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"]
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+
+
+class BrowserError(Exception):
+    pass
+
+
+class Browser:
+    """One window. js() runs a function body in the page and returns what it returns."""
+
+    def __init__(self, base, session):
+        self.base, self.session = base, session
+
+    def call(self, path, body=None, method=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.base}/session/{self.session}{path}", data, {"Content-Type": "application/json"},
+                                         method=method or ("POST" if data else "GET"))
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise BrowserError(json.load(error)["value"]["message"].splitlines()[0]) from None
+
+    def open(self, url):
+        self.call("/url", {"url": url})
+
+    def js(self, body, *arguments):
+        return self.call("/execute/sync", {"script": body, "args": list(arguments)})
+
+    def js_later(self, body, *arguments):
+        """As js, but the page calls the last argument with the result."""
+        return self.call("/execute/async", {"script": body, "args": list(arguments)})
+
+    def text(self, selector):
+        return self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def click(self, xpath):
+        element = self.call("/element", {"using": "xpath", "value": xpath})[ELEMENT]
+        self.call(f"/element/{element}/click", {})
+
+    def type(self, selector, words):
+        element = self.call("/element", {"using": "css selector", "value": selector})[ELEMENT]
+        self.call(f"/element/{element}/value", {"text": words})
+
+    def wait(self, body, *arguments, deadline=DEADLINE, what=None):
+        return wait_until(lambda: self.js(f"return {body}", *arguments), deadline, what or body)
+
+    def size(self, width, height, scale=1):
+        """The page's own size, whatever a window may be."""
+        self.call("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
+            "width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}})
+
+    def dark(self, dark=True):
+        self.call("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {
+            "features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]}})
+
+    def picture(self, path):
+        """The whole page, also what is below the window's end."""
+        shot = self.call("/goog/cdp/execute", {"cmd": "Page.captureScreenshot", "params": {"captureBeyondViewport": True}})
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def said(self):
+        """What the page has complained of to the console."""
+        return [line for line in self.call("/se/log", {"type": "browser"}) if line["level"] == "SEVERE"]
+
+
+@contextlib.contextmanager
+def browser():
+    """A new window, with a profile of its own."""
+    with tempfile.TemporaryDirectory(prefix="tfe-browser-", ignore_cleanup_errors=True) as folder:
+        with open(os.path.join(folder, "driver.log"), "wb") as log:
+            driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL,
+                                      env={**os.environ, "HOME": folder}, start_new_session=True)
+        window = None
+        try:
+            port = None
+            for line in driver.stdout:
+                words = line.decode(errors="replace")
+                if "started successfully on port" in words:
+                    port = int(words.rsplit("port", 1)[1].strip(" .\n"))
+                    break
+            base = f"http://127.0.0.1:{port}"
+            body = json.dumps({"capabilities": {"alwaysMatch": {
+                "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"},
+                "goog:chromeOptions": {"args": [*OPTIONS, f"--user-data-dir={folder}/profile"]}}}}).encode()
+            request = urllib.request.Request(f"{base}/session", body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                window = Browser(base, json.load(answer)["value"]["sessionId"])
+            window.call("/timeouts", {"script": 60000, "pageLoad": 60000})
+            yield window
+        finally:
+            if window:
+                with contextlib.suppress(Exception):
+                    window.call("", method="DELETE")
+            driver.terminate()
+            driver.wait(DEADLINE)
+            driver.stdout.close()

@@ -1,0 +1,347 @@
+"""tfe-web as programs see it: the API, who may ask, and what the server's numbers say."""
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from agents import TOGETHER, Fleet
+from conftest import DEADLINE, wait_until
+from raw_client import RawClient, node_id
+from web import COVERED, OPENAPI, descriptors, start, until
+
+
+@pytest.fixture
+def web(server, state_dir, tmp_path):
+    """A server and its page: web.server is the server."""
+    s = server("--ttl=3s")
+    with start(state_dir, tmp_path) as running:
+        running.server = s
+        yield running
+
+
+@pytest.fixture
+def fleet(state_dir, tmp_path):
+    all_of_it = Fleet(tmp_path / "work", state_dir)
+    yield all_of_it
+    assert not all_of_it.end()
+
+
+def test_api_says_what_tfe_ctl_says(web, fleet, ctl):
+    for _ in range(2):
+        fleet.start("--nnodes=2", "--job=demo", TOGETHER, "--no-standby")
+    epoch = fleet.wait_world(2)
+    wait_until(lambda: web.get("/api/v1/jobs/demo")["state"] == "running", what="a job that runs")
+
+    def same(path, *words, without=()):
+        """Both at rest: what differs from one moment to the next is left out."""
+        def strip(value):
+            if isinstance(value, dict):
+                return {k: strip(v) for k, v in value.items() if k not in without}
+            return [strip(v) for v in value] if isinstance(value, list) else value
+        wait_until(lambda: strip(web.get(path)) == strip(json.loads(ctl(*words, "--json").stdout)), what=f"{path} as {words}")
+
+    now = ("since_ms", "waits_since_ms", "running_ms", "standstill_ms", "useful_permille", "standstill_ms_by_cause",
+           "load_milli", "load", "free_mib", "health")
+    same("/api/v1/status", "status", without=now)
+    same("/api/v1/nodes?job=demo", "nodes", "demo", without=now)
+    same("/api/v1/jobs/demo/epochs", "epochs", "demo", without=now)
+    job = web.get("/api/v1/jobs")["jobs"][0]
+    assert (job["job"], job["epoch"], job["members"], job["connected"], job["restarts_left"]) == ("demo", epoch, 2, 2, 3)
+    assert "nodes" not in job
+
+    def numbers():
+        return {g["name"]: g["value"] for g in web.get("/api/v1/gauges")["gauges"]}
+    assert numbers()["leases"] == numbers()["nodes_connected"] == 2
+    wait_until(lambda: numbers()["renewals_total"] > 0, what="a renewal")
+    fleet.order("exit 0")
+
+
+def test_healthy_and_ready(web):
+    assert web.get("/healthz") == {"status": "ok"}
+    assert web.get("/readyz") == {"status": "ready"}
+    assert web.server.stop() == 0
+    assert web.get("/healthz") == {"status": "ok"}
+    late = web.ask("/readyz")
+    assert (late.code, late.json["code"]) == (504, "no_answer")
+
+
+def test_problems_are_told_as_problems(web):
+    for path, method, code, word in (
+            ("/nothing", "GET", 404, "no_such_path"), ("/api/v1/jobs/none", "GET", 404, "no_such_job"),
+            ("/api/v1/jobs/none/epochs", "GET", 404, "no_such_job"), ("/api/v1/jobs/a%20b", "GET", 400, "bad_request"),
+            ("/api/v1/jobs", "POST", 405, "method"), ("/api/v1/nodes/x/drain", "POST", 401, "not_authorised"),
+            ("/api/v1/audit", "GET", 403, "not_authorised"), ("/api/v1/stream?job=%2e%2f", "GET", 400, "bad_request")):
+        answer = web.ask(path, method)
+        assert (answer.code, answer.json["code"]) == (code, word), path
+    assert web.ask("/api/v1/login", "POST", "[1]").json["code"] == "bad_request"
+    assert web.ask("/api/v1/login", "POST", '{"a":1,"a":2}').json["code"] == "bad_request"
+    assert web.ask("/api/v1/login", "POST", '{"token":"x"}', headers={"Content-Type": "text/plain"}).code == 400
+
+
+def test_every_answer_guards_the_browser(web):
+    for path in ("/", "/app.js", "/api/v1/jobs", "/nothing", "/healthz", "/metrics"):
+        headers = web.ask(path).headers
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy, path
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY", path
+        assert headers["Referrer-Policy"] == "no-referrer", path
+    page = web.ask("/")
+    assert page.code == 200
+    assert b"//" not in page.body.replace(b"http://www.w3.org", b"")  # nothing of another machine
+
+
+def test_a_name_of_elsewhere_leads_nowhere(web):
+    """Another site's page, whose name was turned to 127.0.0.1 meanwhile, reads nothing."""
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", ""):
+        assert web.ask("/api/v1/jobs", host=host or " ").code == 421, host
+    for host in ("localhost", f"localhost:{web.port}", "127.0.0.1", "[::1]:1", "127.1.2.3:80"):
+        assert web.ask("/api/v1/jobs", host=host).code == 200, host
+
+
+def test_orders_take_an_admin_s_token_and_the_page_s_word(web, token):
+    s = web.server
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job="j")
+        drain = f"/api/v1/nodes/{node_id('n1')}/drain"
+        assert web.order(drain).code == 401
+        assert web.login(s.token("observer")).json["role"] == "observer"
+        assert web.order(drain).json["code"] == "not_authorised"
+        answer = web.login(s.token("admin"))
+        kind = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in kind and "SameSite=Strict" in kind and "Max-Age=28800" in kind
+        assert answer.json["role"] == "admin" and s.token("admin") not in answer.body.decode()
+        for wrong in ("", "0" * 64, web.csrf[:-1]):
+            refused = web.order(drain, headers={"X-CSRF-Token": wrong})
+            assert (refused.code, refused.json["code"]) == (403, "csrf")
+        assert web.get("/api/v1/status")["jobs"][0]["nodes"][0]["role"] != "leaving"
+        assert web.order(drain, {"within_ms": "soon"}).code == 400
+        done = web.order(drain, {"within_ms": 60000})
+        assert done.code == 200 and done.json == {"done": "drain", "name": node_id("n1")}
+        told = [row["what"] for row in web.get("/api/v1/audit")["audit"]]
+        assert told[-1] == "DRAIN"
+        assert web.order("/api/v1/nodes/nobody/evict", {}).json["code"] == "no_such_node"
+    with RawClient(s.port, s.token("agent")) as other:
+        other.join("n2", job="k")
+        assert web.order("/api/v1/jobs/k/grow").code == 400  # there is nothing to grow
+        assert web.order("/api/v1/jobs/k/resize", {"min": 3, "max": 2}).code == 400
+        assert web.order("/api/v1/jobs/k/resize", {"min": 1, "max": 2}).code == 200
+        assert web.get("/api/v1/jobs/k")["max"] == 2
+        assert web.order("/api/v1/jobs/k/stop").code == 200
+    cookie = web.cookie
+    assert web.order("/api/v1/logout").json["logged_in"] is False
+    web.cookie = cookie
+    assert web.order(drain).code == 401
+
+
+def test_programs_show_a_token_with_each_request(web, token):
+    s = web.server
+    admin, observer = s.token("admin"), s.token("observer")
+    assert web.ask("/api/v1/audit", bearer=admin).code == 200
+    assert web.ask("/api/v1/nodes/x/evict", "POST", bearer=observer).code == 403
+    assert web.ask("/api/v1/nodes/x/evict", "POST", bearer=admin).json["code"] == "no_such_node"
+    for wrong in (s.token("agent"), "tfe1_admin_x", observer[:-4] + "AAAA", ""):
+        assert web.ask("/api/v1/jobs", bearer=wrong or "x").code == 401, wrong
+    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
+        a.join("n1", job="team-a")
+        b.join("n2", job="team-b")
+        some = token("--role=observer", "--job=team-a")
+        assert [j["job"] for j in web.ask("/api/v1/jobs", bearer=some).json["jobs"]] == ["team-a"]
+        assert web.ask("/api/v1/gauges", bearer=some).code == 403
+
+
+def test_a_token_that_is_taken_back_ends_its_logins_and_pages(web, token, ctl):
+    mine = token("--role=admin", "--label=mine")
+    assert web.login(mine).code == 200
+    page = web.listen()
+    until(page, lambda name, value: name == "fleet")
+    assert ctl("token", "revoke", "mine").returncode == 0
+    for _ in page:  # until it ends
+        pass
+    assert wait_until(lambda: web.get("/api/v1/session")["logged_in"] is False, what="a login that is over")
+
+
+def test_other_machines_have_to_log_in(server, state_dir, tmp_path):
+    s = server()
+    with start(state_dir, tmp_path, "--bind=0.0.0.0", "--insecure-http") as web:
+        assert web.get("/api/v1/session", host="anything") | {"server": 0, "version": 0} == {
+            "asks_login": True, "logged_in": False, "role": None, "csrf": None, "server": 0, "version": 0}
+        assert web.ask("/", host="anything").code == 200 and web.ask("/healthz").code == 200
+        for path in ("/metrics", "/api/v1/jobs", "/api/v1/status", "/api/v1/stream", "/api/v1/gauges"):
+            assert web.ask(path).code == 401, path
+        assert web.ask("/metrics", bearer=s.token("observer")).code == 200
+        assert web.login(s.token("observer")).code == 200
+        assert web.get("/api/v1/jobs") == {"jobs": [], "health": []}
+
+
+def test_another_address_needs_tls_or_a_word(state_dir, server):
+    server()
+    from programs import clean_environment, program
+    for words, said in ((["--bind=0.0.0.0"], "--tls-cert"), (["--tls-cert=x"], "go together"), (["--bind=here"], "numeric address"),
+                        (["operand"], "no operands")):
+        done = subprocess.run([program("tfe-web"), "--state-dir", str(state_dir), *words], capture_output=True, text=True,
+                              timeout=DEADLINE, env=clean_environment())
+        assert done.returncode == 2 and said in done.stderr, words
+
+
+def test_tls(server, state_dir, tmp_path):
+    import ssl
+    import urllib.request
+    server()
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl(1)")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+                    "-out", cert, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+                   check=True, capture_output=True)
+    with start(state_dir, tmp_path, "--bind=0.0.0.0", f"--tls-cert={cert}", f"--tls-key={key}") as web:
+        assert web.url.startswith("https://")
+        context = ssl.create_default_context(cafile=cert)
+        for _ in range(3):
+            with urllib.request.urlopen(f"https://localhost:{web.port}/healthz", context=context, timeout=DEADLINE) as answer:
+                assert json.load(answer) == {"status": "ok"} and "max-age" in answer.headers["Strict-Transport-Security"]
+        with socket.create_connection(("127.0.0.1", web.port)) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert b"HTTP" not in plain.recv(100)
+
+
+def test_the_stream_tells_what_changes_and_nothing_else(web):
+    s = web.server
+    page = web.listen("/api/v1/stream?job=j")
+    assert until(page, lambda name, value: name == "state") == {"up": True, "why": None}
+    first = until(page, lambda name, value: name == "fleet")
+    assert first["whole"] and first["set"] == {}
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job="j")
+        change = until(page, lambda name, value: name == "fleet" and value["set"])
+        assert "whole" not in change and list(change["set"]) == ["job/j"] and change["set"]["job/j"]["state"] == "waiting"
+        told = until(page, lambda name, value: name == "nodes" and value["set"])
+        assert [row["name"] for row in told["set"].values()] == ["label-n1"]
+    # Its connection is gone: the node's row changes, nobody else's.
+    told = until(page, lambda name, value: name == "nodes" and (value["set"] or value.get("gone")))
+    assert set(told["set"]) <= {node_id("n1")}
+
+
+def test_pages_share_one_question_and_nobody_asks_when_nobody_looks(web):
+    def asked():
+        return web.get("/api/v1/gauges") and len(web.server.events("session_opened"))
+    pages = [web.listen() for _ in range(5)]
+    for page in pages:
+        until(page, lambda name, value: name == "fleet")
+    wait_until(lambda: web.gauges()["tfe_web_pages"] == 5, what="five pages")
+    before = asked()
+    assert before == 1  # one connection for all of them
+    for page in pages:
+        page.close()
+    wait_until(lambda: web.gauges()["tfe_web_pages"] == 0, what="no page")
+
+
+def test_the_server_goes_and_comes_and_pages_are_told(web, server, state_dir):
+    page = web.listen()
+    until(page, lambda name, value: name == "fleet")
+    port = web.server.port
+    assert web.server.stop() == 0
+    down = until(page, lambda name, value: name == "state")
+    assert down["up"] is False and down["why"]
+    server(port=port)
+    assert until(page, lambda name, value: name == "state")["up"] is True
+
+
+def test_a_page_that_never_reads_is_cut(web):
+    """What it has not read stays bounded, and its place is given back."""
+    s = web.server
+    with contextlib.ExitStack() as held, socket.socket() as deaf:
+        for i in range(200):
+            agent = held.enter_context(RawClient(s.port, s.token("agent")))
+            agent.join(f"{'n' * 200}{i}", job="j", nodes=(1, 1000))
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", web.port))
+        deaf.sendall(b"GET /api/v1/stream?job=j HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until(lambda: web.gauges()["tfe_web_pages"] == 1, what="a page")
+        wait_until(lambda: web.gauges()["tfe_web_pages_cut_total"] == 1, 2 * DEADLINE, what="the end of a page that does not read")
+        assert web.gauges()["tfe_web_pages"] == 0
+
+
+def test_slow_and_idle_connections_make_room(server, state_dir, tmp_path):
+    """Many that ask for nothing, or a byte at a time: those that ask are served, and the bound holds."""
+    server()
+    with start(state_dir, tmp_path, "--max-connections=32") as web:
+        held = []
+        try:
+            for i in range(200):
+                held.append(socket.create_connection(("127.0.0.1", web.port)))
+                held[-1].sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: " + b"a" * (i % 7))
+            assert web.get("/healthz") == {"status": "ok"}
+            assert descriptors(web.pid) < 32 + 30
+            assert web.gauges()["tfe_web_connections"] <= 32
+            assert web.gauges()["tfe_web_connections_shut_total"] >= 150
+        finally:
+            for one in held:
+                one.close()
+
+
+def test_what_is_too_long_or_no_http_is_refused(web):
+    for words in (b"GET / HTTP/1.1\r\nX: " + b"a" * 20000 + b"\r\n\r\n", b"GET /" + b"a" * 20000 + b" HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00",
+                  b"DELETE / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999\r\n\r\n",
+                  b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"\r\n\r\n", b"GET  HTTP\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as one:
+            one.sendall(words)
+            one.shutdown(socket.SHUT_WR)
+            said = one.recv(4096)
+            assert said == b"" or said.split()[1][:1] in (b"4", b"5"), words[:40]
+    assert web.get("/healthz") == {"status": "ok"}
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (prometheus)")
+def test_metrics_are_as_prometheus_wants_them(web):
+    s = web.server
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job='j')
+        plain = web.ask("/metrics")
+        assert plain.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        done = subprocess.run(["promtool", "check", "metrics"], input=plain.body, capture_output=True, timeout=DEADLINE)
+        assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+        found = web.gauges()
+        assert found["tfe_up"] == 1 and found["tfe_leases"] == 1 and found['tfe_job_nodes{job="j"}'] == 1
+        assert found['tfe_job_waiting{job="j"}'] == 1 and found['tfe_sessions{role="agent"}'] == 1
+        assert not [name for name in found if node_id("n1") in name or "label-n1" in name]
+        opened = web.ask("/metrics", headers={"Accept": "application/openmetrics-text"})
+        assert opened.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+        assert opened.body.endswith(b"\n# EOF\n") and b"# TYPE tfe_renewals counter\ntfe_renewals_total " in opened.body.replace(
+            b"# HELP", b"\n# HELP").replace(b"\n\n", b"\n")
+    assert web.server.stop() == 0
+    assert web.gauges()["tfe_up"] == 0
+
+
+def test_jobs_beyond_the_bound_are_added_up(web):
+    s = web.server
+    with contextlib.ExitStack() as held:
+        for i in range(205):
+            held.enter_context(RawClient(s.port, s.token("agent"))).join(f"n{i}", job=f"job-{i:03}")
+        found = web.gauges()
+    jobs = [name for name in found if name.startswith("tfe_job_nodes{")]
+    assert len(jobs) == 201 and found['tfe_job_nodes{job=""}'] == 5 and found["tfe_jobs"] == 205
+
+
+def test_every_path_of_the_description_answers_as_it_says(web):
+    """Web.ask holds each answer to its schema; what needs more than a client to succeed was asked for above."""
+    s = web.server
+    more = {"/api/v1/jobs/{name}/resize": {"min": 1, "max": 3}, "/api/v1/login": {"token": s.token("admin")}}
+    web.login(s.token("admin"))
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job="j")
+        for path, of in OPENAPI["paths"].items():
+            if path.endswith(("/stop", "/drain", "/evict", "/logout", "/stream")):
+                continue
+            for method in of:
+                name = "j" if "/jobs/" in path else node_id("n1")
+                web.ask(path.replace("{name}", name), method.upper(), more.get(path))
+        for order in (f"/api/v1/nodes/{node_id('n1')}/drain", "/api/v1/jobs/j/stop", "/api/v1/logout"):
+            web.order(order)
+    wanted = {(path, method) for path, of in OPENAPI["paths"].items() for method in of}
+    refused = {("/api/v1/jobs/{name}/grow", "post"), ("/api/v1/nodes/{name}/evict", "post"), ("/api/v1/stream", "get"),
+               ("/api/v1/jobs/{name}/epochs", "get"), ("/api/v1/jobs/{name}/stop", "post")}
+    assert wanted - COVERED - refused == set()

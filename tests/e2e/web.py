@@ -1,0 +1,173 @@
+"""A tfe-web for tests, and what asks it as programs do."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from conftest import DEADLINE, ROOT, wait_until
+from programs import clean_environment, program
+
+OPENAPI = json.loads((ROOT / "server/web/page/openapi.json").read_text())
+COVERED = set()  # (path, method) of the description that some test has asked for
+
+
+class Answer:
+    def __init__(self, response, body):
+        self.code, self.headers, self.body = response.status, response.headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+def pattern_of(path):
+    """The path of the description that this one is."""
+    parts = path.partition("?")[0].split("/")
+    for pattern in OPENAPI["paths"]:
+        these = pattern.split("/")
+        if len(these) == len(parts) and all(a == b or a.startswith("{") for a, b in zip(these, parts)):
+            return pattern
+    return None
+
+
+def check(path, method, answer):
+    """The answer is what the description says of it."""
+    import jsonschema
+    pattern = pattern_of(path)
+    if answer.code != 200:
+        schema = "Problem"
+        assert answer.headers["Content-Type"] == "application/problem+json", (path, answer.body)
+        assert answer.json["status"] == answer.code
+    else:
+        if pattern is None:
+            return
+        COVERED.add((pattern, method.lower()))
+        kinds = OPENAPI["paths"][pattern][method.lower()]["responses"]["200"]["content"]
+        kind = answer.headers["Content-Type"]
+        if kind != "application/json":
+            return
+        schema = kinds[kind]["schema"]["$ref"].rpartition("/")[2]
+    jsonschema.validate(answer.json, {"$ref": f"#/components/schemas/{schema}", "components": OPENAPI["components"]},
+                        cls=jsonschema.Draft202012Validator)
+
+
+class Web:
+    """A running tfe-web. Every answer is held to the description of the API."""
+
+    def __init__(self, state_dir, log, *options, env=None):
+        self.log, self.state_dir, self.cookie, self.csrf = log, state_dir, None, None
+        with open(log, "wb") as err:
+            self.process = subprocess.Popen(
+                [program("tfe-web"), "--port", "0", "--state-dir", str(state_dir), "--log-format=json", *options],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, env=clean_environment(**(env or {})))
+        self.url = self.process.stdout.readline().decode().strip()
+        if not self.url:
+            pytest.fail(f"tfe-web ended before it was ready:\n{log.read_text()}")
+        self.pid = self.process.pid
+        self.port = int(self.url.rstrip("/").rpartition(":")[2])
+
+    def ask(self, path, method="GET", body=None, headers=None, host=None, bearer=None, login=True):
+        """One request on a connection of its own."""
+        headers = {"Host": host or f"127.0.0.1:{self.port}", **(headers or {})}
+        if bearer:
+            headers["Authorization"] = f"Bearer {bearer}"
+        if login and self.cookie:
+            headers["Cookie"] = self.cookie
+            if self.csrf and method == "POST":
+                headers.setdefault("X-CSRF-Token", self.csrf)
+        if body is not None:
+            headers.setdefault("Content-Type", "application/json")
+            body = body if isinstance(body, (bytes, str)) else json.dumps(body)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+        try:
+            connection.putrequest(method, path, skip_host=True)
+            for key, value in headers.items():
+                connection.putheader(key, value)
+            data = body.encode() if isinstance(body, str) else body
+            if data is not None:
+                connection.putheader("Content-Length", str(len(data)))
+            elif method == "POST":
+                connection.putheader("Content-Length", "0")
+            connection.endheaders(data)
+            response = connection.getresponse()
+            answer = Answer(response, response.read())
+        finally:
+            connection.close()
+        check(path, method, answer)
+        return answer
+
+    def get(self, path, **more):
+        answer = self.ask(path, **more)
+        assert answer.code == 200, answer.body
+        return answer.json
+
+    def login(self, token):
+        answer = self.ask("/api/v1/login", "POST", {"token": token}, login=False)
+        if answer.code == 200:
+            self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+            self.csrf = answer.json["csrf"]
+        return answer
+
+    def order(self, path, body=None, **more):
+        return self.ask(path, "POST", body, **more)
+
+    def listen(self, path="/api/v1/stream"):
+        """Server-sent events, one (name, object) after the other, until the generator is closed."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+        try:
+            connection.request("GET", path, headers={"Host": "localhost", **({"Cookie": self.cookie} if self.cookie else {})})
+            response = connection.getresponse()
+            assert response.status == 200, response.read()
+            name = None
+            while line := response.readline():
+                if line.startswith(b"event: "):
+                    name = line[7:].strip().decode()
+                elif line.startswith(b"data: "):
+                    yield name, json.loads(line[6:])
+        finally:
+            connection.close()
+
+    def gauges(self):
+        """This program's numbers, from /metrics."""
+        lines = self.ask("/metrics").body.decode().splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")}
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(DEADLINE)
+        self.process.stdout.close()
+        return status
+
+
+def start(state_dir, folder, *options, **more):
+    """As a context: with start(…) as web."""
+    class Running:
+        def __enter__(self):
+            self.web = Web(state_dir, folder / f"web.{len(list(folder.glob('web.*.log')))}.log", *options, **more)
+            return self.web
+
+        def __exit__(self, kind, *_):
+            status = self.web.stop()
+            if kind is None:
+                assert status == 0, self.web.log.read_text()[-4000:]
+    return Running()
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def until(events, wanted):
+    """Reads events until wanted(name, object) is true; returns that object."""
+    for name, value in events:
+        if wanted(name, value):
+            return value
+    pytest.fail("the stream ended")
+
+
+__all__ = ["COVERED", "OPENAPI", "Answer", "Web", "check", "descriptors", "start", "until", "wait_until"]
