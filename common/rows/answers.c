@@ -10,6 +10,7 @@ json_t *answer_status(const struct row_list *rows)
 {
     json_t *jobs = json_array();
     json_t *nodes = NULL;
+    json_t *metrics = NULL;
     int failed = 0;
     for (size_t i = 0; i < rows->n && !failed; i++) {
         if (rows->v[i].kind == &kind_health) {
@@ -18,8 +19,14 @@ json_t *answer_status(const struct row_list *rows)
         json_t *object = row_json(rows->v[i].kind, rows->v[i].at);
         if (rows->v[i].kind == &kind_job) {
             nodes = json_array();
+            metrics = json_object();
+            failed |= json_object_set_new(object, "metrics", metrics);
             failed |= json_object_set_new(object, "nodes", nodes);
             failed |= json_array_append_new(jobs, object);
+        } else if (rows->v[i].kind == &kind_point) {
+            const struct msg_series_row *point = rows->v[i].at;
+            failed |= json_object_set_new(metrics, point->name, json_real(point->value));
+            json_decref(object);
         } else {
             failed |= json_array_append_new(nodes, object);
         }

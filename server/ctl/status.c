@@ -4,7 +4,7 @@
 
 #include "common/base/shown.h"
 #include "common/net/option_table.h"
-#include "common/rows/json.h"
+#include "common/rows/answers.h"
 #include "common/rows/kinds.h"
 #include "common/rows/table.h"
 #include "server/ctl/order.h"
@@ -136,40 +136,6 @@ static void print_table(const struct row_list *rows, bool hides)
     }
 }
 
-/* Each job is an object with its nodes in it. */
-static int print_json(const struct row_list *rows)
-{
-    json_t *jobs = json_array();
-    json_t *nodes = NULL;
-    json_t *metrics = NULL;
-    int failed = 0;
-    for (size_t i = 0; i < rows->n; i++) {
-        if (rows->v[i].kind == &kind_health) {
-            continue;
-        }
-        json_t *object = row_json(rows->v[i].kind, rows->v[i].at);
-        if (rows->v[i].kind == &kind_job) {
-            nodes = json_array();
-            metrics = json_object();
-            failed |= json_object_set_new(object, "metrics", metrics);
-            failed |= json_object_set_new(object, "nodes", nodes);
-            failed |= json_array_append_new(jobs, object);
-        } else if (rows->v[i].kind == &kind_point) {
-            const struct msg_series_row *point = rows->v[i].at;
-            failed |= json_object_set_new(metrics, point->name, json_real(point->value));
-            json_decref(object);
-        } else {
-            failed |= json_array_append_new(nodes, object);
-        }
-        if (failed) {
-            json_decref(jobs);
-            return TFE_ENOMEM;
-        }
-    }
-    return verb_print_json(
-        json_pack("{s:o, s:o}", "jobs", jobs, "health", row_list_json(rows, &kind_health)));
-}
-
 static int show(const struct ctl_settings *settings, const char *job, struct row_list *rows)
 {
     int rc = order_status(rows);
@@ -177,7 +143,7 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
         return rc;
     }
     if (settings->json) {
-        return print_json(rows);
+        return verb_print_json(answer_status(rows));
     }
     print_table(rows, !settings->all && !job);
     return 0;

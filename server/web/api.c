@@ -91,6 +91,7 @@ static void ask_status(struct request *r, const char *job, bool jobs_only,
     call->ask.rows[0] = MSG_STATUS_JOB;
     call->ask.rows[1] = MSG_STATUS_NODE;
     call->ask.rows[2] = MSG_HEALTH;
+    call->ask.rows[3] = MSG_SERIES_ROW;
     call->answer = then;
     call_ask(call);
 }
@@ -330,6 +331,7 @@ void api_login(struct request *r)
         call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
         call->ask.rows[0] = MSG_STATUS_JOB;
         call->ask.rows[1] = MSG_HEALTH;
+        call->ask.rows[2] = MSG_SERIES_ROW;
         call->answer = answer_login;
         call_ask(call);
     }
@@ -367,6 +369,7 @@ void api_readyz(struct request *r)
         call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
         call->ask.rows[0] = MSG_STATUS_JOB;
         call->ask.rows[1] = MSG_HEALTH;
+        call->ask.rows[2] = MSG_SERIES_ROW;
         call->answer = answer_ready;
         call_ask(call);
     }

@@ -140,7 +140,7 @@ static struct bufferevent *on_connection(struct event_base *base, void *ctx)
         bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     }
     if (!bev) {
-        log_warn("no_memory_for_a_connection");
+        log_info("no_memory_for_a_connection");
         return NULL;
     }
     if (h->tls) {

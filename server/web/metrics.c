@@ -512,6 +512,7 @@ static void on_gauges(struct call *call)
     call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
     call->ask.rows[0] = MSG_STATUS_JOB;
     call->ask.rows[1] = MSG_HEALTH;
+    call->ask.rows[2] = MSG_SERIES_ROW;
     call->answer = on_jobs;
     call_ask(call);
 }

@@ -111,11 +111,21 @@ static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
     }
 }
 
-/* TFE_ENOMEM. */
-static int make_item(const struct row *row, struct item *ret)
+/* Of a job with the newest point of each of its curves, which are the rows behind it. TFE_ENOMEM.
+ */
+static int make_item(const struct row *row, const struct row *end, struct item *ret)
 {
     char key[TFE_ID_MAX + 32];
     json_t *object = row_json(row->kind, row->at);
+    json_t *metrics = row->kind == &kind_job ? json_object() : NULL;
+    for (const struct row *next = row + 1; metrics && next < end && next->kind == &kind_point;
+         next++) {
+        const struct msg_series_row *point = next->at;
+        (void)json_object_set_new(metrics, point->name, json_real(point->value));
+    }
+    if (metrics) {
+        (void)json_object_set_new(object, "metrics", metrics);
+    }
     const bool is_over = row->kind == &kind_epoch && ((const struct msg_epoch_row *)row->at)->over;
     key_of(row, key);
     ret->key = strdup(key);
@@ -177,7 +187,7 @@ static int make_items(struct topic *topic, struct items *ret)
             skip -= is_shown(topic, &rows->v[i]) && skip > 0;
             continue;
         }
-        if (make_item(&rows->v[i], &ret->v[ret->n]) != 0) {
+        if (make_item(&rows->v[i], rows->v + rows->n, &ret->v[ret->n]) != 0) {
             items_done(ret);
             return TFE_ENOMEM;
         }
@@ -360,6 +370,7 @@ static void prepare(struct topic *topic)
         ask->rows[0] = MSG_STATUS_JOB;
         ask->rows[1] = MSG_STATUS_NODE;
         ask->rows[2] = MSG_HEALTH;
+        ask->rows[3] = MSG_SERIES_ROW;
         break;
     case TOPIC_EPOCHS:
         *msg = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = topic->job.text}};

@@ -180,7 +180,7 @@ void view_reject(struct view *view)
 {
     if (!view->is_rejected) {
         view->is_rejected = true;
-        log_warn("token_refused", LOG_S("role", principal_role_name(view_role(view))));
+        log_info("token_refused", LOG_S("role", principal_role_name(view_role(view))));
         logins_end_view(view->all->web->logins, view);
         streams_end_view(view);
     }

@@ -2,7 +2,6 @@
 import { h, text, span, clock, moment, number, percent, badge, slots, spark, keyed, toast } from "/ui.js";
 import { timeline, phases, series, members } from "/plots.js";
 import { order, login, logout, session } from "/orders.js";
-import { logs } from "/logs.js";
 
 export const store = {
   session: null, up: null, why: "", route: { view: "fleet" }, job: null,
@@ -260,7 +259,7 @@ function jobScreen(name) {
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Nodes"), counted, filter), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nodes" }, h("table", { class: "wraps", id: "nodes" }, h("caption", { class: "sr" }, "Nodes"), h("thead", {}, header), body)), more),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Epochs"), h("div", { class: "legend" }, ...["noticed", "stopped", "ready", "written", "first step"].map((w, i) => h("span", { class: `p${i}` }, w)))),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Epochs"), h("thead", {}, h("tr", {}, ...["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"].map(t => h("th", { scope: "col", class: ["Epoch", "Nodes", "Steps again"].includes(t) ? "num" : null }, t)))), epochBody))),
-    h("div", { class: "cols" }, events(name), logs(name)));
+    events(name));
   return { update: () => { update(); drawEvents(); }, close: () => { curves.close(); size.close(); } };
 }
 
@@ -277,7 +276,7 @@ function nodeScreen(job, id) {
   main.replaceChildren(h("div", { class: "head" }, title, state, sub, button("drain", "Drain", ""), button("evict", "Evict", "danger")),
     h("div", { class: "cols" }, h("section", { class: "card" }, h("header", {}, h("h2", {}, "Facts")), h("div", { class: "body" }, facts)),
       h("section", { class: "card" }, h("header", {}, h("h2", {}, "As this page saw it")), h("div", { class: "body" }, history))),
-    h("div", { class: "cols" }, events(job, id), logs(job, id)));
+    events(job, id));
   return { update() {
     const n = store.nodes.get(id), seen = store.seen.get(id);
     if (n) {
