@@ -5,7 +5,10 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#include "common/base/rate.h"
 #include "common/net/channel.h"
+#include "common/net/clock.h"
+#include "common/net/limits.h"
 #include "common/net/timer.h"
 #include "common/rows/kinds.h"
 
@@ -16,6 +19,9 @@
  * rejection counts when it comes twice, this far apart. */
 #define REJECTIONS 2
 #define REJECTED_RETRY_MS 1000
+
+/* Questions at once; the server closes who puts more than its own number. */
+#define ASKED_BURST (LIMIT_MESSAGE_BURST - 20)
 
 /* Connect and handshake. */
 #define DIAL_MS 10000
@@ -28,6 +34,7 @@ struct client {
     struct event *turn;       /* what is due is done in the loop's next turn */
     struct client_ask *first; /* the one that is asked, or will be next */
     struct client_ask *last;
+    struct rate said;
     uint32_t retry_ms;
     unsigned rejections;
     bool is_connected;
@@ -197,9 +204,13 @@ static void dial(struct client *c)
     }
 }
 
-/* Puts the first question. */
+/* Puts the first question, no sooner than the server likes to be asked. */
 static void put(struct client *c)
 {
+    if (!rate_pass(&c->said, clock_mono(), LIMIT_MESSAGE_MS, ASKED_BURST)) {
+        (void)timer_after(c->turn, LIMIT_MESSAGE_MS);
+        return;
+    }
     row_list_done(&c->first->list);
     int rc = channel_send(c->channel, c->first->message);
     if (rc == 0) {

@@ -6,8 +6,8 @@
 #include "common/net/option_table.h"
 #include "common/rows/answers.h"
 #include "common/rows/kinds.h"
+#include "common/rows/order.h"
 #include "common/rows/table.h"
-#include "server/ctl/order.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)

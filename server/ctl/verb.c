@@ -9,7 +9,7 @@
 #include "common/client/client.h"
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
-#include "server/ctl/order.h"
+#include "common/rows/order.h"
 #include "server/ctl/request.h"
 
 /* --- operands --- */

@@ -7,8 +7,8 @@
 
 #include "common/net/option_table.h"
 #include "common/rows/kinds.h"
+#include "common/rows/order.h"
 #include "common/rows/table.h"
-#include "server/ctl/order.h"
 #include "server/ctl/progress.h"
 #include "server/ctl/terminal.h"
 #include "server/ctl/verb.h"

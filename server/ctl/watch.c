@@ -17,7 +17,7 @@
 #include "common/net/timer.h"
 #include "common/rows/epochs.h"
 #include "common/rows/kinds.h"
-#include "server/ctl/order.h"
+#include "common/rows/order.h"
 #include "server/ctl/terminal.h"
 #include "server/ctl/verb.h"
 #include "server/ctl/watch_view.h"

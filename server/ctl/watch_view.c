@@ -8,8 +8,8 @@
 
 #include "common/rows/epochs.h"
 #include "common/rows/kinds.h"
+#include "common/rows/order.h"
 #include "common/rows/table.h"
-#include "server/ctl/order.h"
 #include "server/ctl/progress.h"
 
 /* Lines that the job's own part has besides its nodes, and those of events. */

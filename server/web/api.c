@@ -10,6 +10,7 @@
 #include "common/rows/epochs.h"
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
+#include "common/rows/order.h"
 #include "server/web/calls.h"
 #include "server/web/logins.h"
 #include "server/web/reply.h"
@@ -32,8 +33,22 @@ static bool is_job(struct evhttp_request *req, const char *name)
 
 /* --- what is seen --- */
 
+/* Rows as people look for them; those that make no sense together are answered with an error. */
+static bool is_in_order(struct call *call)
+{
+    int rc = order_status(&call->ask.list);
+    if (rc != 0) {
+        reply_problem(call_end(call), 502, "failed",
+                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_STRANGE_SENTENCE);
+    }
+    return rc == 0;
+}
+
 static void answer_with_status(struct call *call)
 {
+    if (!is_in_order(call)) {
+        return;
+    }
     answer(call, answer_status(&call->ask.list));
 }
 
@@ -45,11 +60,17 @@ static void answer_with_jobs(struct call *call)
 
 static void answer_with_nodes(struct call *call)
 {
+    if (!is_in_order(call)) {
+        return;
+    }
     answer(call, answer_nodes(&call->ask.list));
 }
 
 static void answer_with_job(struct call *call)
 {
+    if (!is_in_order(call)) {
+        return;
+    }
     json_t *status = answer_status(&call->ask.list);
     json_t *job = json_incref(json_array_get(json_object_get(status, "jobs"), 0));
     json_decref(status);

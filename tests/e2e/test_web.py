@@ -121,8 +121,7 @@ def test_orders_take_an_admin_s_token_and_the_page_s_word(web, token):
         assert web.order(drain, {"within_ms": "soon"}).code == 400
         done = web.order(drain, {"within_ms": 60000})
         assert done.code == 200 and done.json == {"done": "drain", "name": node_id("n1")}
-        told = [row["what"] for row in web.get("/api/v1/audit")["audit"]]
-        assert told[-1] == "DRAIN"
+        wait_until(lambda: [r["what"] for r in web.get("/api/v1/audit")["audit"]][-1:] == ["DRAIN"], what="a row of the audit")
         assert web.order("/api/v1/nodes/nobody/evict", {}).json["code"] == "no_such_node"
     with RawClient(s.port, s.token("agent")) as other:
         other.join("n2", job="k")

@@ -1,6 +1,6 @@
-/* server/ctl/order.h: rows of STATUS in the order in which people look for things. */
-#ifndef TFE_SERVER_CTL_ORDER_H
-#define TFE_SERVER_CTL_ORDER_H
+/* common/rows/order.h: rows of STATUS in the order in which people look for things. */
+#ifndef TFE_COMMON_ROWS_ORDER_H
+#define TFE_COMMON_ROWS_ORDER_H
 
 #include "common/base/msg.h"
 #include "common/rows/list.h"

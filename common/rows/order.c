@@ -1,5 +1,5 @@
-/* server/ctl/order.c: see order.h. */
-#include "server/ctl/order.h"
+/* common/rows/order.c: see order.h. */
+#include "common/rows/order.h"
 
 #include <stdlib.h>
 #include <string.h>
