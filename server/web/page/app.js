@@ -299,7 +299,7 @@ function nodeScreen(job, id) {
 
 let drawEvents = () => {};
 function events(job, node) {
-  const list = h("ol", { class: "events" }), none = h("p", { class: "empty" }, "Nothing has happened yet.");
+  const list = h("ol", { class: "events" }), none = h("p", { class: "empty" }, "This page does not show events yet: tfe-ctl events -f does.");
   let last = null;
   drawEvents = () => {
     const mine = store.events.filter(e => (!job || e.job === job) && (!node || e.node === node)).slice(-200).reverse();

@@ -127,7 +127,7 @@ function options(unit) {
 
 // One curve for each name that the scripts tell, with a line where an epoch began.
 export function series() {
-  const node = h("div", {}), charts = new Map(), none = h("p", { class: "empty" }, "Nothing is told yet: tfe.progress(step, metrics={\"loss\": …}) or a printed line “tfe: step=… loss=…”.");
+  const node = h("div", {}), charts = new Map(), none = h("p", { class: "empty" }, "This page draws no curves yet; the newest numbers are above, and in tfe-ctl watch.");
   node.append(none);
   let theme = null;
   return { node, draw(points, epochs) {
