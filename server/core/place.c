@@ -135,7 +135,7 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
 {
     struct job *job = node->job;
     const struct msg_exited *exited = join->exited;
-    if (job->state != JOB_RUNNING || !roster_can_miss(job, node) || node->seat.is_taken_over) {
+    if (job->state != JOB_RUNNING || !roster_can_miss(job, node)) {
         return false;
     }
     if (join->running_epoch == job->epoch.number) {

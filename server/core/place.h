@@ -27,7 +27,9 @@ void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause);
  * vain. charged: with a pause, where the job has made no progress. Returns false where the epoch
  * cannot go on. */
 bool place_take_end(struct rdzv *r, struct node *node, bool charged);
-/* What a member's JOIN says of its place; true: that is all that follows. */
+/* What a member's JOIN says of its place, which no other process has; true: that is all that
+ * follows.
+ */
 bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *join);
 /* Whether it is started again after that one, which it has not heard of. */
 bool place_is_behind(const struct node *node, const struct msg_exited *exited);

@@ -387,11 +387,25 @@ static bool may_be(const struct node *node, enum tfe_task task)
     return !node->has_role || node->role == task;
 }
 
+static bool was_ps(const struct node *node, uint32_t first_ps)
+{
+    return node_is_member(node) && node->seat.index >= first_ps;
+}
+
+/* As leads_before; but of those alike no ps, which is one already. */
+static bool directs_before(const struct node *a, const struct node *b, uint32_t first_ps)
+{
+    bool is_alike =
+        a->is_durable == b->is_durable && (a->notice.kind == 0) == (b->notice.kind == 0);
+    bool was_a = was_ps(a, first_ps);
+    return is_alike && was_a != was_ps(b, first_ps) ? !was_a : leads_before(a, b);
+}
+
 /* Who can be nothing else, then who stays, on a machine that does, where it was before. */
 static bool serves_before(const struct node *a, const struct node *b, uint32_t first_ps)
 {
-    bool was_a = node_is_member(a) && a->seat.index >= first_ps;
-    bool was_b = node_is_member(b) && b->seat.index >= first_ps;
+    bool was_a = was_ps(a, first_ps);
+    bool was_b = was_ps(b, first_ps);
     if ((a->notice.kind == 0) != (b->notice.kind == 0)) {
         return a->notice.kind == 0;
     }
@@ -413,7 +427,7 @@ static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool 
         const struct node *a = v[i];
         const struct node *b = best < *n ? v[best] : NULL;
         bool is_better = !b || (a->has_role != b->has_role ? a->has_role
-                                : leads                    ? leads_before(a, b)
+                                : leads                    ? directs_before(a, b, first_ps)
                                                            : serves_before(a, b, first_ps));
         best = is_better ? i : best;
     }

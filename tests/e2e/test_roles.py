@@ -153,3 +153,33 @@ def test_an_evaluator_stands_outside_and_starts_again_alone(server, fleet, statu
     assert job.places()["evaluator-0"]["role"] == "member"
     job.order("chief-0", "exit 0")
     assert [agent.wait() for agent in job.agents] == [0] * 4
+
+
+def test_a_server_that_is_killed_and_started_again_restarts_nobody(server, fleet, status, state_dir):  # noqa: F811
+    s = server(*CALM)
+    places = ("chief-0", "worker-0", "worker-1", "ps-0")
+    job = Job(fleet, status, 5, "--nnodes=1:2", "--ps=1", "--chief", "--evaluator", "--max-restarts=10")
+    epoch = job.wait_starts(places)
+    wait_until(lambda: job.starts("evaluator-0"), what="an evaluator")
+    job.order("worker-1", "kill 9")
+    wait_until(lambda: job.starts("worker-1")[1:], what="another start")
+    job.wait_step(lambda s: s["used"] == [0, 1])
+    s.kill()
+    server(*CALM, port=s.port)
+    wait_until(lambda: set(job.places()) == {*places, "evaluator-0"} and all(n["trainer_pids"] for n in job.nodes()),
+               what="all of them")
+    job.order("worker-1", "kill 9")  # its number is above what the server before had told
+    again = wait_until(lambda: job.starts("worker-1")[2:], what="another start")[0]
+    assert again["epoch"] == epoch
+    job.wait_step(lambda s: s["used"] == [0, 1])
+    assert [len(job.starts(p)) for p in ("chief-0", "worker-0", "ps-0", "evaluator-0")] == [1, 1, 1, 1]
+
+
+def test_a_lost_chief_is_followed_by_another_one(server, fleet, status):  # noqa: F811
+    server(*CALM)
+    job = Job(fleet, status, 4, "--nnodes=1:1", "--ps=1", "--chief")
+    epoch = job.wait_starts(("chief-0", "worker-0", "ps-0"))
+    job.wait_step()
+    job.agent_of("chief-0").send(signal.SIGKILL)
+    job.wait_starts(("chief-0", "worker-0", "ps-0"), above=epoch)
+    job.wait_step(lambda s: s["epoch"] > epoch)

@@ -30,6 +30,7 @@ struct cluster {
     uint64_t digest;
     uint32_t world;
     enum cluster_state state;
+    uint32_t ps_from; /* rank of the first ps; world: there is none */
     bool has_trained; /* all of its trainers have found each other */
     bool hangs;
     bool step_queued;

@@ -39,6 +39,7 @@ struct job {
     uint32_t elastic_ms;   /* wish or MSG_UNSET */
     bool new_run;          /* its agents ask for one */
     bool no_grow, grow_now;
+    uint32_t n_ps, chief;      /* among min and max, which count nodes of every role here */
     uint32_t chief_grace_ms;   /* wish or MSG_UNSET */
     uint32_t preempt_grace_ms; /* of its agents */
     uint32_t run_key;          /* number of the run its agents name; 0: they name none */

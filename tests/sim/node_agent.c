@@ -140,14 +140,13 @@ static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fre
 
 static void spawn(struct world *w, struct node *n, const struct agent_place *place)
 {
-    uint32_t nproc = jobs_get(w, n->job)->nproc;
     n->epoch = place->epoch;
     n->n_up = 0;
     if (n->n_alive > 0) {
         check_word(w->check, n->index, "SPAWN", n->n_alive);
         return;
     }
-    for (uint32_t local = 0; local < nproc; local++) {
+    for (uint32_t local = 0; local < place->n; local++) {
         if (!n->guard || n->fence_passed) {
             check_own_fault(w->check, net_agent_era(w, n->index), n->job, place->epoch);
             pend(n,
@@ -321,7 +320,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     snprintf(n->run_key, sizeof(n->run_key), "k%u", j->run_key);
     struct agent_config config = {
         .node_name = n->name,
-        .spec = no_wishes(j->min, j->max, j->nproc),
+        .spec = no_wishes(j->min - j->n_ps - j->chief, j->max - j->n_ps - j->chief, j->nproc),
         .durable = n->durable,
         .fixed_ports = n->fixed,
         .run_key = j->run_key ? n->run_key : NULL,
@@ -336,6 +335,8 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     config.spec.elastic_timeout_ms = j->elastic_ms;
     config.spec.chief_grace_ms = j->chief_grace_ms;
     config.spec.no_grow = j->no_grow;
+    config.spec.n_ps = j->n_ps;
+    config.spec.chief = j->chief != 0;
     config.spec.grow_now = j->grow_now;
     config.spec.script_digest = j->script;
     config.job = j->name;

@@ -6,7 +6,7 @@
  *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
  *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic
  *                             new_run tells=1s listens=1 deaf=1 save=500ms chief_grace run_key
- *                             no_grow grow_now preempt_grace fail_start memory
+ *                             no_grow grow_now preempt_grace fail_start memory ps chief
  *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
  *   run DURATION              until when; 60s
  * At a time: at TIME COMMAND …         the rows of `commands` below */
@@ -120,11 +120,17 @@ static int set_job(struct world *w, struct words *words)
     uint32_t max = 1;
     uint32_t nproc = 1;
     const char *sizes = words_value(words, "nnodes");
+    uint32_t n_ps = 0;
+    uint32_t chief = 0;
     if (words->n < 2 || (sizes && words_sizes(sizes, &min, &max)) ||
-        set_u32(words, "nproc", &nproc)) {
+        set_u32(words, "nproc", &nproc) || set_u32(words, "ps", &n_ps) ||
+        set_u32(words, "chief", &chief)) {
         return -1;
     }
-    struct job *job = jobs_get(w, jobs_add(w, words->v[1], min, max, nproc));
+    struct job *job =
+        jobs_get(w, jobs_add(w, words->v[1], min + n_ps + chief, max + n_ps + chief, nproc));
+    job->n_ps = n_ps;
+    job->chief = chief;
     struct trainer_spec *spec = &job->spec;
     uint32_t unused;
     uint32_t new_run = 0;

@@ -292,6 +292,8 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     }
     if (t->kind == TRACE_EPOCH) {
         check_epoch(w->check, job, t->epoch, t->number);
+    } else if (t->kind == TRACE_RESTARTS && !t->text && jobs_get(w, job)->n_ps > 0) {
+        /* Each worker that is served is charged by itself. */
     } else if (t->kind == TRACE_RESTARTS && !t->text) {
         check_charged(w->check, job, t->epoch,
                       w->now + (int64_t)longest_lease_ms(w->server) * VERDICT_PERCENT / 100);

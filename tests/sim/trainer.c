@@ -212,6 +212,10 @@ static struct cluster *cluster_get(struct world *w, const struct node *node, uin
         c->table[rank] =
             (struct address){probing_machine(w, place->rows[rank].host), place->rows[rank].port};
     }
+    c->ps_from = 0;
+    while (c->ps_from < c->world && place->rows[c->ps_from].role != TASK_PS) {
+        c->ps_from++;
+    }
     *head = c;
     all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
     check_nobody_answers(w, node, era, place);
@@ -244,6 +248,18 @@ static void note_silence(struct world *w, const struct cluster *c)
     }
 }
 
+/* Served by ps, the chief goes on without a worker once it has begun; it alone notices what it
+ * cannot go on without, and nobody else ends by himself. */
+static bool is_served(const struct cluster *c)
+{
+    return c->ps_from < c->world;
+}
+
+static bool can_miss(const struct cluster *c, uint32_t rank)
+{
+    return is_served(c) && c->has_trained && rank > 0 && rank < c->ps_from;
+}
+
 /* All that are up notice between lo and hi from now on. */
 static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint32_t hi,
                           const char *why)
@@ -262,7 +278,8 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
         check_kept(w->check, c->job, c->epoch, c->step, script_safe_step(w, c));
     }
     for (uint32_t rank = 0; rank < c->world; rank++) {
-        if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP) {
+        if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP &&
+            (rank == 0 || !is_served(c))) {
             world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 1, lo, hi), on_peers_end,
                      c->members[rank].node, cluster_trainer(w, c, rank)->tag,
                      c->members[rank].local);
@@ -284,6 +301,10 @@ static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32
         c->n_blocked--;
     }
     t->state = TRAINER_DYING;
+    if (can_miss(c, t->rank)) {
+        cluster_say(w, c, "misses", why);
+        return;
+    }
     if (c->state == CLUSTER_FORMING) {
         /* Who waits in TensorFlow's constructor has only heartbeats to go by. */
         lo = hi = spec->vanished_ms;
@@ -313,7 +334,7 @@ void cluster_finish(struct world *w, struct cluster *c, const char *what, uint32
 {
     c->state = CLUSTER_FINISHED;
     cluster_say(w, c, what, "");
-    for (uint32_t rank = 0; rank < c->world; rank++) {
+    for (uint32_t rank = 0; rank < (is_served(c) ? 1 : c->world); rank++) {
         world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 2, 0, within_ms), on_own_end,
                  c->members[rank].node, cluster_trainer(w, c, rank)->tag, c->members[rank].local);
     }
@@ -629,7 +650,7 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
     struct cluster *c = t->cluster;
     bool is_away = misses_peers(w, node, c);
     bool blocked = t->frozen || node->suspended || is_away;
-    if (blocked == t->blocked) {
+    if (blocked == t->blocked || can_miss(c, t->rank)) {
         return;
     }
     t->blocked = blocked;

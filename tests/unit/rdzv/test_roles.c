@@ -116,6 +116,27 @@ TEST(roles, a_pinned_node_takes_its_role_and_no_other_and_durable_ones_lead)
     world_free(w);
 }
 
+TEST(roles, who_only_evaluates_works_nowhere)
+{
+    struct world *w = a_served_job(1, 2);
+    w->join.spec.evaluator = true;
+    w->join.has_role = true;
+    w->join.role = TASK_EVALUATOR;
+    come(w, 2);
+    w->join.has_role = false;
+    join(w, 2, "c");
+    ready(w, 2, 1);
+    join(w, 3, "d");
+    ready(w, 3, 1);
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "waiting"); /* an evaluator alone is no job */
+    join(w, 4, "e");
+    ready(w, 4, 1);
+    pass(w, 1000);
+    assert_saw(w, "START epoch=1 rank=1 world=3");
+    world_free(w);
+}
+
 TEST(roles, two_pinned_chiefs_are_one_and_a_spare)
 {
     struct world *w = a_served_job(1, 2);
