@@ -61,6 +61,10 @@ def accuracy():
     return float(np.mean(np.argmax(model(x_test), axis=1) == y_test))
 
 
+def mean_loss(x, y):
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x)))
+
+
 if tfe.role() == "evaluator":
     for path in tfe.new_checkpoints(args.checkpoint_dir):
         tf.train.Checkpoint(step=step, weights=weights).restore(path).expect_partial()
@@ -71,7 +75,7 @@ if tfe.role() == "evaluator":
 @tf.function(input_signature=[tf.TensorSpec([None, 64]), tf.TensorSpec([None], tf.int32)])
 def train_step(x, y):
     with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x)))
+        loss = mean_loss(x, y)
     for part, gradient in zip(parts, tape.gradient(loss, parts)):
         part.assign_sub(0.3 * gradient)            # whoever comes first: workers do not wait for each other
     return loss
@@ -118,5 +122,5 @@ while done < args.steps:
             break
 checkpointer.save()                                # waits for the steps under way
 found = accuracy()
-log(event="end", step=done, accuracy=found)
+log(event="end", step=done, accuracy=found, loss=float(mean_loss(x_test, y_test)))
 print(f"test accuracy {found:.4f}", flush=True)

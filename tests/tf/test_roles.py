@@ -1,0 +1,185 @@
+"""A ParameterServer job with real TensorFlow: kill -9 of workers, ps, chief, evaluator and whole agents. Only the loss of a ps or of the
+chief costs steps, never more than lie between two checkpoints, and what comes out is as good as without any loss."""
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+import fleet as fl
+from programs import children
+
+FULL = bool(os.environ.get("TFE_TEST_FULL"))
+KILLS, AGENT_KILLS = (40, 20) if FULL else (3, 0)
+WORKERS, PS = (3, 2) if FULL else (2, 1)
+SAVE_EVERY = 20
+SEED = int(os.environ.get("TFE_TEST_SEED") or time.time())
+PATIENCE_S = 300 if FULL else 120
+
+
+class Job:
+    """Its agents; hold: the last step is taken once end() was called."""
+
+    def __init__(self, fleet, steps, *options, script="parameter_server.py"):
+        self.fleet, self.steps, self.script = fleet, steps, script
+        self.options = ("--max-restarts=1000", "--grow-wait=2s", "--exit-grace=60s", *options)
+        self.hold = fleet.directory / "hold"
+        self.hold.touch()
+        self.names = (f"m{number}" for number in itertools.count())
+        self.living = []
+
+    def come(self):
+        self.living.append(next(self.names))
+        self.fleet.start_agent(self.living[-1], fl.EXAMPLES / self.script, "--steps", self.steps, "--save-every", SAVE_EVERY,
+                               "--pace", 0.02, "--hold", self.hold, "--step-log", self.fleet.step_logs,
+                               "--checkpoint-dir", self.fleet.checkpoints, options=self.options)
+
+    def status(self):
+        told = subprocess.run([fl.program("tfe-ctl"), "status", "--json", "--state-dir", str(self.fleet.state)], capture_output=True,
+                              text=True, timeout=60)
+        jobs = json.loads(told.stdout)["jobs"] if told.returncode == 0 else []
+        return jobs[0] if jobs else {"epoch": 0, "nodes": []}
+
+    def node_of(self, place):
+        """Of the node whose trainer runs in this place: what status tells; None: nobody is there."""
+        return next((node for node in self.status()["nodes"] if node.get("place") == place and node["trainer_pids"] and
+                     self.trainer_of(node)), None)
+
+    def trainer_of(self, node):
+        """Its process id, if it runs below the node's guard."""
+        return next((pid for pid in node["trainer_pids"] if pid in children(node["guard_pid"])), None)
+
+    def step(self):
+        return max((line["step"] for line in self.fleet.trainer_lines() if "ids" in line), default=0)
+
+    def reach(self, more):
+        """So many steps further, or the one that is held."""
+        goal = min(self.steps - 1, self.step() + more)
+        fl.wait_for(f"step {goal}", lambda: self.step() >= goal, PATIENCE_S)
+
+    def kill(self, place, whole_agent=False):
+        """The epoch in which it was, and the trainer it killed."""
+        node = fl.wait_for(f"a {place} to kill", lambda: self.node_of(place), PATIENCE_S)
+        trainer = self.trainer_of(node)
+        if whole_agent:
+            self.fleet.agents[node["name"]].kill()
+            self.living.remove(node["name"])
+            self.come()
+        elif trainer:
+            os.kill(trainer, signal.SIGKILL)
+        return self.status()["epoch"], trainer
+
+    def restored(self):
+        """[(epoch, step that it began from)]"""
+        return [(line["epoch"], line["step"]) for line in self.fleet.trainer_lines() if line.get("event") == "restored"]
+
+    def redone(self):
+        """Of each time that the chief has begun again: the steps that had been handed out by then, and were done again."""
+        lines, found = self.fleet.trainer_lines(), []
+        for index, line in enumerate(lines):
+            if line.get("event") == "restored":
+                before = max((other["step"] for other in lines[:index] if "ids" in other), default=0)
+                found.append(before - line["step"])
+        return found[1:]
+
+    def end(self):
+        self.hold.unlink()
+        assert self.fleet.wait_agents(self.living, PATIENCE_S) == dict.fromkeys(self.living, 0)
+        return next(line for line in self.fleet.trainer_lines() if line.get("event") == "end")
+
+
+def loses(job, place, whole_agent=False):
+    """Kills it, and waits until the job has what it had before."""
+    epochs = len(job.restored())
+    epoch, trainer = job.kill(place, whole_agent)
+    if place.startswith(("chief", "ps")):
+        fl.wait_for(f"the chief to begin again after {place}", lambda: len(job.restored()) > epochs, PATIENCE_S)
+    else:
+        def is_back():
+            node = job.node_of(place)
+            return node and job.trainer_of(node) != trainer
+        fl.wait_for(f"{place} to be back", is_back, PATIENCE_S)
+    return epoch
+
+
+def judged(fleet):
+    """The steps of the checkpoints that the evaluator has judged."""
+    return [int(step) for name in fleet.agents for step in re.findall(r"step (\d+): test accuracy", fleet.output(name))]
+
+
+def test_whoever_is_killed_no_more_is_done_again_than_lies_between_two_checkpoints(make_fleet):
+    print(f"TFE_TEST_SEED={SEED}")
+    chance = random.Random(SEED)
+    steps = 60 * (KILLS + AGENT_KILLS) + 100
+    job = Job(make_fleet(), steps, f"--nnodes={WORKERS}:{WORKERS}", f"--ps={PS}", "--chief", "--evaluator")
+    for _ in range(WORKERS + PS + 2):
+        job.come()
+    workers, servers = ([f"{role}-{index}" for index in range(size)] for role, size in (("worker", WORKERS), ("ps", PS)))
+    if FULL:
+        victims = [(chance.choice([workers, servers, ["chief-0"], ["evaluator-0"]]), False) for _ in range(KILLS)]
+        victims += [(chance.choice([workers, servers, ["chief-0"]]), True) for _ in range(AGENT_KILLS)]
+        chance.shuffle(victims)
+    else:
+        victims = [(workers, False), (servers, False), (["chief-0"], False)]
+    job.reach(SAVE_EVERY + 5)
+    expected = 0
+    for number, (places, whole_agent) in enumerate(victims):
+        job.reach(chance.randint(3, 40))
+        time.sleep(chance.random() * 0.1)
+        place = chance.choice(places)
+        epoch = loses(job, place, whole_agent)
+        expected += place.startswith(("chief", "ps"))
+        print(f"kill {number + 1}: {'agent of ' if whole_agent else ''}{place} at step {job.step()} in epoch {epoch}, now "
+              f"{job.status()['epoch']}; done again {job.redone()}", flush=True)
+        if not whole_agent and not place.startswith(("chief", "ps")):
+            assert job.status()["epoch"] == epoch  # nobody else has noticed
+    end = job.end()
+    again = job.redone()
+    print(f"seed {SEED}: {len(victims)} kills, done again {again}, {end}")
+    assert end["step"] == steps and end["accuracy"] > 0.93 and end["loss"] < 0.3
+    assert all(0 <= count <= SAVE_EVERY for count in again), again
+    assert sum(count > 0 for count in again) <= expected
+    ids = [line["step"] for line in job.fleet.trainer_lines() if "ids" in line]
+    assert set(ids) == set(range(1, steps + 1)) and len(ids) == steps + sum(again)
+    assert max(judged(job.fleet)) == steps  # the last checkpoint, too
+
+
+def test_a_tutorials_script_in_all_roles(make_fleet):
+    """It knows nothing of tfe: a worker and a ps stand in Server.join(), and are ended with the chief."""
+    fleet = make_fleet()
+    for name in "abc":
+        fleet.start_agent(name, fl.EXAMPLES / "parameter_server_tutorial.py", fleet.checkpoints, 12,
+                          options=("--nnodes=1:1", "--ps=1", "--chief"))
+    assert fleet.wait_agents("abc", PATIENCE_S) == dict.fromkeys("abc", 0)
+    assert sum("done: [1.0, 1.0, 1.0, 1.0]" in fleet.output(name) for name in "abc") == 1
+    assert len(fleet.epochs()) == 1
+
+
+def test_fit_under_parameter_servers_with_an_evaluator(make_fleet):
+    fleet = make_fleet()
+    for name in "abcd":
+        fleet.start_agent(name, fl.EXAMPLES / "parameter_server_fit.py", "--steps", 200, "--checkpoint-dir", fleet.checkpoints,
+                          options=("--nnodes=1:1", "--ps=1", "--chief", "--evaluator"))
+    assert fleet.wait_agents("abcd", PATIENCE_S) == dict.fromkeys("abcd", 0)
+    said = "".join(fleet.output(name) for name in "abcd")
+    assert "step 200 of 200: loss" in said
+    assert "step 200: test accuracy 0.9" in said
+
+
+def test_an_evaluator_beside_synchronous_workers(make_fleet):
+    """It is killed, and is no epoch's business; the last checkpoint is judged by its next process."""
+    fleet = make_fleet()
+    job = Job(fleet, 150, "--nnodes=1:1", "--evaluator", script="digits.py")
+    for _ in range(2):
+        job.come()
+    fl.wait_for("the evaluator", lambda: job.node_of("evaluator-0"), PATIENCE_S)
+    fl.wait_for("some steps", lambda: len(fleet.steps()) > SAVE_EVERY, PATIENCE_S)
+    loses(job, "evaluator-0")
+    before = judged(fleet)
+    fl.wait_for("the next evaluator to judge a checkpoint", lambda: len(judged(fleet)) > len(before), PATIENCE_S)
+    job.end()
+    assert [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()] == [(1, "start")]
+    assert max(judged(fleet)) == 150
