@@ -11,6 +11,9 @@ import time
 import numpy as np
 import pytest
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "py"))
+from peer import Peer
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import tensorflow as tf
@@ -417,6 +420,20 @@ def test_uneven_shares_weigh_what_they_should(world, place):
     assert len(total) == world
     np.testing.assert_allclose(sum(total), expected, rtol=1e-5)
     np.testing.assert_allclose(sum(total_fit), expected, rtol=1e-5)
+
+
+def test_what_fit_logs_is_told_with_the_validation_too(tmp_path, monkeypatch, place):
+    agent = Peer(tmp_path)
+    place(0, 1)
+    monkeypatch.setenv("TFE_SOCKET", str(agent.path))
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])
+    model.compile(tf.keras.optimizers.SGD(0.1), "mse")
+    x = np.random.RandomState(1).rand(N, 3).astype(np.float32)
+    for _ in range(2):  # what is told too soon after the last word waits for the next one
+        model.fit(x, x.sum(1), validation_data=(x, x.sum(1)), batch_size=10, verbose=0, callbacks=[tfe.keras.Callback()])
+    told = {}
+    while not {"loss", "val_loss"} <= told.keys():
+        told.update(agent.take().get("metrics", {}))
 
 
 def test_fit_goes_on_in_the_middle_of_a_pass(tmp_path):

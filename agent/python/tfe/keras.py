@@ -46,6 +46,7 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if _place.has_ps():
             self._after_step()
+        self._tell(logs)  # with what is known only now: the metrics of the validation
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if _place.has_ps():
@@ -54,21 +55,23 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._data.advance(batch + 1 - self._done)  # several at once with steps_per_execution
         self._done = batch + 1
         self._after_step()
+        now = time.monotonic()
+        if now >= self._metrics_due:
+            self._metrics_due = now + METRICS_INTERVAL_S
+            self._tell(logs)
 
     def _after_step(self) -> None:
         if self._checkpointer is not None:
             self._checkpointer.after_step()
         else:
-            channel().progress(int(self.model.optimizer.iterations.numpy()), self._samples())
-        now = time.monotonic()
-        if logs and now >= self._metrics_due:
-            self._metrics_due = now + METRICS_INTERVAL_S
-            channel().progress(int(self.model.optimizer.iterations.numpy()), self._samples(), metrics=_numbers(logs))
+            channel().progress(self._step(), self._samples())
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """What is known only now: the metrics of the validation."""
+    def _tell(self, logs: Any) -> None:
         if logs:
-            channel().progress(int(self.model.optimizer.iterations.numpy()), self._samples(), metrics=_numbers(logs))
+            channel().progress(self._step(), self._samples(), metrics=_numbers(logs))
+
+    def _step(self) -> int:
+        return int(self.model.optimizer.iterations.numpy())
 
     def _samples(self) -> Optional[int]:
         return self._data.samples_seen if self._data is not None else None
