@@ -11,7 +11,7 @@ import pytest
 from agents import TOGETHER, Fleet
 from conftest import DEADLINE, wait_until
 from raw_client import RawClient, node_id
-from web import COVERED, OPENAPI, descriptors, start, until
+from web import COVERED, OPENAPI, descriptors, start, until, until_all
 
 
 @pytest.fixture
@@ -215,9 +215,9 @@ def test_the_stream_tells_what_changes_and_nothing_else(web):
     assert first["whole"] and first["set"] == {}
     with RawClient(s.port, s.token("agent")) as agent:
         agent.join("n1", job="j")
-        change = until(page, lambda name, value: name == "fleet" and value["set"])
+        change, told = until_all(page, lambda name, value: name == "fleet" and value["set"],
+                                 lambda name, value: name == "nodes" and value["set"])  # either may come first
         assert "whole" not in change and list(change["set"]) == ["job/j"] and change["set"]["job/j"]["state"] == "waiting"
-        told = until(page, lambda name, value: name == "nodes" and value["set"])
         assert [row["name"] for row in told["set"].values()] == ["label-n1"]
     # Its connection is gone: the node's row changes, nobody else's.
     told = until(page, lambda name, value: name == "nodes" and (value["set"] or value.get("gone")))

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -128,6 +129,8 @@ class Web:
                     name = line[7:].strip().decode()
                 elif line.startswith(b"data: "):
                     yield name, json.loads(line[6:])
+                elif line.startswith(b":"):
+                    yield "alive", {}  # whoever waits for something else looks at the clock
         finally:
             connection.close()
 
@@ -164,10 +167,22 @@ def descriptors(pid):
 
 def until(events, wanted):
     """Reads events until wanted(name, object) is true; returns that object."""
+    return until_all(events, wanted)[0]
+
+
+def until_all(events, *wanted):
+    """Reads events until each of these has been true of one, in whatever order they came; returns their objects."""
+    found, seen, deadline = {}, [], time.monotonic() + DEADLINE
     for name, value in events:
-        if wanted(name, value):
-            return value
-    pytest.fail("the stream ended")
+        seen.append((name, value))
+        for at, is_wanted in enumerate(wanted):
+            if at not in found and is_wanted(name, value):
+                found[at] = value
+        if len(found) == len(wanted):
+            return [found[at] for at in range(len(wanted))]
+        if time.monotonic() > deadline:
+            pytest.fail(f"not told: {seen[-20:]}")
+    pytest.fail(f"the stream ended: {seen[-20:]}")
 
 
-__all__ = ["COVERED", "OPENAPI", "Answer", "Web", "check", "descriptors", "start", "until", "wait_until"]
+__all__ = ["COVERED", "OPENAPI", "Answer", "Web", "check", "descriptors", "start", "until", "until_all", "wait_until"]
