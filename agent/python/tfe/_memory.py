@@ -13,7 +13,7 @@ import tensorflow as tf
 from . import _place, _state
 from ._agree import Keys, Pace
 from ._channel import channel
-from ._tensors import Objects, Row, Unfit, copied
+from ._tensors import Objects, Row, Unfit, copied, number_of
 
 ROOM = 9 / 8
 """More than is needed: a state may grow a little without a new piece of memory."""
@@ -55,7 +55,7 @@ class Memory:
         self._refused = False
         self._asked = 0
         self._taken, self._turned = -1, -1
-        self._pace = Pace(keys, self._rank, every, int(step.numpy()))
+        self._pace = Pace(keys, self._rank, every, number_of(step))
 
     @property
     def step(self) -> int:
@@ -77,7 +77,7 @@ class Memory:
             assert own is not None
             self._objects.put_back(own.parts)
         self._has_room(own.parts if own else existing)
-        self._pace = Pace(self._keys, self._rank, self._every, int(self._step.numpy()))
+        self._pace = Pace(self._keys, self._rank, self._every, number_of(self._step))
         return choice
 
     def _left(self) -> "list[_state.Snapshot]":

@@ -4,6 +4,7 @@ Without an agent: what TF_CONFIG says, else a job of one, rank 0 of 1; epoch 0 (
 """
 from __future__ import annotations
 
+import functools
 import json
 import os
 
@@ -22,8 +23,13 @@ def _number(name: str, fallback: int) -> int:
 
 def _tf_config() -> "tuple[dict[str, int], str, int]":
     """Places of each job, and the own one, by TF_CONFIG; a job of one worker if it is not there."""
+    return _cluster_of(os.environ.get("TF_CONFIG", ""))
+
+
+@functools.lru_cache(maxsize=1)  # each step asks, and the text of a large cluster is long
+def _cluster_of(text: str) -> "tuple[dict[str, int], str, int]":
     try:
-        config = json.loads(os.environ["TF_CONFIG"])
+        config = json.loads(text)
         sizes = {job: len(addresses) for job, addresses in config["cluster"].items()}
         return sizes, str(config["task"]["type"]), int(config["task"]["index"])
     except (KeyError, ValueError, TypeError, AttributeError):

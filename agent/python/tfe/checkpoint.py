@@ -18,7 +18,7 @@ from ._channel import channel
 from ._cluster import service_keys
 from ._memory import Memory, memory_of
 from ._names import FOREIGN, NAME, PRESERVED, Directory, Saved, StaleEpochError, newest
-from ._tensors import write
+from ._tensors import number_of, write
 from .distribute import join_steps
 
 PREEMPTED = 143
@@ -260,7 +260,7 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
 
     def _step(self) -> int:
         assert self._steps is not None
-        return int(self._steps.numpy())
+        return number_of(self._steps)
 
     def _number(self, given: Any) -> int:
         number = self._steps if given is None else given
@@ -486,7 +486,7 @@ class Checkpointer:
         keys = service_keys()
         self._memory = memory_of(checkpoint, step, keys, memory_every_steps)
         self._orders = _Orders(keys, stand_still_s)
-        self._saved_step = int(step.numpy())
+        self._saved_step = number_of(step)
         self._saved_path: Optional[str] = None
         self._every_seconds = every_seconds
         self._keys = keys
@@ -495,7 +495,7 @@ class Checkpointer:
 
     def _begin_timetable(self) -> None:
         if self._every_seconds is not None:
-            self._timetable = Timetable(self._keys, _place.peers()[0], self._every_seconds, int(self._step.numpy()))
+            self._timetable = Timetable(self._keys, _place.peers()[0], self._every_seconds, number_of(self._step))
 
     def restore(self) -> int:
         """Goes on from what is newest and whole, in memory or on disk, the same on all ranks. The step that is: as it was, if
@@ -505,7 +505,7 @@ class Checkpointer:
         """
         kept = self._memory.restore(self.manager.newest) if self._memory else None
         self._saved_path = None if kept else self.manager.restore_newest()
-        self._saved_step = step = int(self._step.numpy())
+        self._saved_step = step = number_of(self._step)
         if kept:
             self._saved_step = kept.saved_step(step)
         self._begin_timetable()
@@ -527,7 +527,7 @@ class Checkpointer:
 
         May not return: a script that is told to stop ends here, once its state is saved or kept, with exit status 143.
         """
-        step = int(self._step.numpy())
+        step = number_of(self._step)
         channel().progress(step, self._samples())
         due = self._orders.due(step)
         if self._orders.kept(step, due, self._memory, lambda: self._save()[1]):
@@ -554,7 +554,7 @@ class Checkpointer:
     def _save(self) -> "tuple[int, str]":
         """The step, and the path of its checkpoint."""
         join_steps(self._step)
-        step = int(self._step.numpy())
+        step = number_of(self._step)
         if self._saved_path is None or self._saved_step != step:
             self._saved_path = self.manager.save(step)
             self._saved_step = step
