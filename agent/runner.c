@@ -450,7 +450,7 @@ static void on_line(void *ctx, const char *line, size_t n)
 static void report_say(void *ctx, const struct tfe_msg *msg)
 {
     struct runner *r = ctx;
-    uplink_send(r->uplink, msg);
+    uplink_offer(r->uplink, msg);
 }
 
 static enum tfe_standby report_asks(void *ctx)
@@ -519,7 +519,7 @@ static int make_logs(struct runner *r, struct tfe_why *why)
 
 static void send_logs(void *ctx, const struct tfe_msg *msg)
 {
-    uplink_send(ctx, msg);
+    uplink_offer(ctx, msg);
 }
 
 /* TFE_EINVAL, TFE_ENOMEM: the core cannot be made. */

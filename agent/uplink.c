@@ -197,6 +197,14 @@ void uplink_send(struct uplink *u, const struct tfe_msg *msg)
     }
 }
 
+void uplink_offer(struct uplink *u, const struct tfe_msg *msg)
+{
+    int rc = u->channel ? channel_send(u->channel, msg) : 0;
+    if (rc && !channel_ends_itself(rc)) {
+        hang_up(u, tfe_error_sentence(rc));
+    }
+}
+
 void uplink_serve(struct uplink *u, struct log_serve *serve)
 {
     u->serve = serve;

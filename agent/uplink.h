@@ -29,6 +29,9 @@ void uplink_finish(struct uplink *u);
 void uplink_hang_up(struct uplink *u);
 /* A message that cannot be sent ends the connection. */
 void uplink_send(struct uplink *u, const struct tfe_msg *msg);
+/* The same of what only people look at: where the connection ends by itself it is passed over, so
+ * that a goodbye which is on its way still arrives. */
+void uplink_offer(struct uplink *u, const struct tfe_msg *msg);
 
 /* From here on, what the server asks of trainers' output goes there; NULL: it is passed over. */
 void uplink_serve(struct uplink *u, struct log_serve *serve);

@@ -40,6 +40,8 @@ struct log_serve {
     struct event *soon;
     LIST_HEAD(, asker) askers;
     uint32_t n_askers;
+    unsigned speaking; /* so deep: a connection that ends while something is said … */
+    bool is_cut;       /* … takes its askers along once that is over */
 };
 
 /* --- what is asked for ------------------------------------------------------------------------ */
@@ -264,11 +266,26 @@ static bool say_kept(struct asker *a)
     return true;
 }
 
+static void begin_speaking(struct log_serve *serve)
+{
+    serve->speaking++;
+}
+
+static void end_speaking(struct log_serve *serve)
+{
+    if (--serve->speaking == 0 && serve->is_cut) {
+        log_serve_forget(serve);
+    }
+}
+
 static void pump(struct asker *a)
 {
-    const struct log_serve_wish *wish = &a->serve->wish;
+    struct log_serve *serve = a->serve;
+    const struct log_serve_wish *wish = &serve->wish;
     bool goes_on = true;
-    while (goes_on && a->credit >= MSG_LOG_COST + MSG_LOG_TEXT_MAX && wish->has_room(wish->ctx)) {
+    begin_speaking(serve);
+    while (goes_on && a->credit >= MSG_LOG_COST + MSG_LOG_TEXT_MAX && !serve->is_cut &&
+           wish->has_room(wish->ctx)) {
         goes_on = a->reader ? say_read(a) : say_kept(a);
     }
     if (!goes_on && !a->reader && !a->says.follow) {
@@ -276,6 +293,7 @@ static void pump(struct asker *a)
         wish->send(wish->ctx, &done);
         end_asker(a);
     }
+    end_speaking(serve);
 }
 
 static void on_read(void *ctx)
@@ -285,10 +303,12 @@ static void on_read(void *ctx)
 
 void log_serve_go_on(struct log_serve *serve)
 {
+    begin_speaking(serve);
     for (struct asker *a = LIST_FIRST(&serve->askers), *next; a; a = next) {
         next = LIST_NEXT(a, link);
         pump(a);
     }
+    end_speaking(serve);
 }
 
 /* What a slow reader has not got is lost if the agent ends now: it is told how much that is. */
@@ -312,6 +332,7 @@ static void say_behind(struct asker *a)
 void log_serve_flush(struct log_serve *serve)
 {
     struct asker *a;
+    begin_speaking(serve);
     log_serve_go_on(serve);
     LIST_FOREACH(a, &serve->askers, link)
     {
@@ -319,6 +340,7 @@ void log_serve_flush(struct log_serve *serve)
             say_behind(a);
         }
     }
+    end_speaking(serve);
 }
 
 static void on_soon(evutil_socket_t fd, short what, void *ctx)
@@ -424,6 +446,10 @@ struct log_serve *log_serve_new(const struct log_serve_wish *wish)
 
 void log_serve_forget(struct log_serve *serve)
 {
+    serve->is_cut = serve->speaking > 0;
+    if (serve->is_cut) {
+        return;
+    }
     for (struct asker *a = LIST_FIRST(&serve->askers), *next; a; a = next) {
         next = LIST_NEXT(a, link);
         end_asker(a);

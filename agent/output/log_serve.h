@@ -38,7 +38,7 @@ void log_serve_go_on(struct log_serve *serve);
  */
 void log_serve_flush(struct log_serve *serve);
 
-/* The connection is gone, and whoever asked through it. */
+/* The connection is gone, and whoever asked through it. Also from within send. */
 void log_serve_forget(struct log_serve *serve);
 
 #endif

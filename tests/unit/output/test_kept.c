@@ -18,6 +18,7 @@ struct stage {
     struct log_serve *serve;
     struct tfe_id job;
     bool is_full; /* the connection */
+    bool breaks;  /* … ends with the next thing that is said */
     struct {
         struct msg_log_chunk says;
         char text[MSG_LOG_TEXT_MAX + 1];
@@ -35,6 +36,10 @@ static bool has_room(void *ctx)
 static void on_send(void *ctx, const struct tfe_msg *msg)
 {
     struct stage *s = ctx;
+    if (s->breaks) {
+        log_serve_forget(s->serve);
+        return;
+    }
     if (msg->type == MSG_LOG_DONE) {
         s->n_done++;
         return;
@@ -202,6 +207,31 @@ TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
     assert_string_equal(s->chunks[1].text, "a\nb\nc");
     log_serve_flush(s->serve);
     assert_int_equal(s->n_chunks, 2);
+    stage_free(s);
+}
+
+/* Bug: whoever was being told something was freed under the hands of who told it. */
+TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_along)
+{
+    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    for (uint64_t i = 1; i <= 3; i++) {
+        ask(s, (struct msg_log_ask){
+                   .ask = i, .lines = MSG_UNSET, .follow = true, .window = i == 1 ? 100 : 1 << 20});
+    }
+    print(s, 1, 0, 1000, "a");
+    print(s, 1, 0, 1001, "b");
+    s->breaks = true;
+    log_serve_flush(s->serve);
+    s->breaks = false;
+    credit(s, 1, 1 << 20);
+    log_serve_go_on(s->serve);
+    assert_int_equal(s->n_chunks, 0); /* nobody asks any more … */
+    s->breaks = true;
+    ASK(.follow = false);
+    s->breaks = false;
+    ASK(.follow = false);
+    assert_int_equal(s->n_chunks, 2); /* … but for who asks anew */
+    assert_int_equal(s->n_done, 1);
     stage_free(s);
 }
 
