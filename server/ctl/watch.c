@@ -55,6 +55,7 @@ struct watch {
     struct client_ask ask;
     enum question at;
     struct tfe_id asked; /* the job that the question is about */
+    uint32_t run;        /* of the chosen job, that the curves are of */
     struct tfe_msg order;
     struct client_ask order_ask;
     struct tfe_id order_node;
@@ -237,6 +238,16 @@ static void forget_curves(struct watch *w)
     }
 }
 
+/* Of another run points are counted from 1 again. */
+static void follow_run(struct watch *w)
+{
+    const uint32_t run = watch_run(&w->model);
+    if (run != w->run) {
+        w->run = run;
+        forget_curves(w);
+    }
+}
+
 static void take_answer(struct watch *w)
 {
     switch (w->at) {
@@ -246,6 +257,7 @@ static void take_answer(struct watch *w)
         if (order_status(&w->model.jobs) == 0) {
             choose(w);
         }
+        follow_run(w);
         return;
     case ASK_STATUS:
         take_rows(w, &w->model.status);

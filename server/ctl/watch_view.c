@@ -33,6 +33,12 @@ static const struct msg_status_job *chosen_job(const struct watch_model *m)
     return NULL;
 }
 
+uint32_t watch_run(const struct watch_model *m)
+{
+    const struct msg_status_job *job = chosen_job(m);
+    return job ? job->run : 0;
+}
+
 static int compare_rank(const void *va, const void *vb)
 {
     const struct msg_status_node *a = *(const struct msg_status_node *const *)va;
@@ -351,8 +357,9 @@ static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y
     }
     (void)watch_put(s, y, 0, label, WATCH_FAINT, curve->name);
     for (size_t i = first; i < curve->n; i++) {
-        double part = most > least ? (curve->v[i] - least) / (most - least) : 0.5;
-        int height = (int)(part * 7.999);
+        /* Halves: the distance between two numbers of a script may be none itself. */
+        double part = most > least ? (curve->v[i] / 2 - least / 2) / (most / 2 - least / 2) : 0.5;
+        int height = part > 0 ? (int)(part * 7.999) : 0; /* halves of next to nothing are equal */
         (void)watch_put(s, y, label + (int)(i - first), 1, WATCH_NEWS,
                         m->utf8 ? bars[height] : plain[height]);
     }

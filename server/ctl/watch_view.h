@@ -48,6 +48,9 @@ void watch_draw(const struct watch_model *m, struct watch_screen *s);
 void watch_choose_node(struct watch_model *m, int by);
 void watch_choose_job(struct watch_model *m, int by);
 
+/* The chosen job's run; 0: it is not there. */
+uint32_t watch_run(const struct watch_model *m);
+
 /* The chosen node's row; NULL: none. */
 const struct msg_status_node *watch_node(const struct watch_model *m);
 

@@ -1,4 +1,5 @@
 /* tests/unit/ctl/test_watch.c: what tfe-ctl watch shows of what it knows, and how far a job is. */
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,32 @@ TEST(watch, curves_are_as_high_as_they_are)
     m.utf8 = true;
     draw(&m, 80, 24);
     assert_non_null(strstr(lines[7], "\xe2\x96\x88\xe2\x96\x84\xe2\x96\x81"));
+    done(&m);
+}
+
+/* Bug: the distance between them is no number, and the bar of that height was read from anywhere.
+ */
+TEST(watch, numbers_at_both_ends_of_what_there_is_have_a_height)
+{
+    struct watch_model m;
+    make(&m);
+    m.curves[0] =
+        (struct watch_curve){.name = "loss", .v = {-DBL_MAX, DBL_MAX, 0, -DBL_MAX}, .n = 4};
+    draw(&m, 80, 24);
+    assert_true(strncmp(lines[7], "loss    _#-_", 12) == 0);
+    m.curves[0] = (struct watch_curve){.name = "loss", .v = {0, DBL_TRUE_MIN}, .n = 2};
+    draw(&m, 80, 24);
+    assert_true(strncmp(lines[7], "loss    __", 10) == 0);
+    done(&m);
+}
+
+TEST(watch, knows_the_run_of_the_chosen_job)
+{
+    struct watch_model m;
+    make(&m);
+    assert_int_equal(watch_run(&m), 1);
+    (void)id_set(&m.job, "gone");
+    assert_int_equal(watch_run(&m), 0);
     done(&m);
 }
 
