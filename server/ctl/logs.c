@@ -235,11 +235,17 @@ static bool on_row(void *ctx, const struct tfe_msg *msg)
     return fflush(stdout) == 0; /* who reads it has gone, or the disk is full */
 }
 
-/* The next connection asks for what is newer than what every node has said. */
+/* The next connection asks for what is newer than what every node has said; where nothing is shown
+ * before all is there, it asks for all of it again. */
 static void on_lost(void *ctx)
 {
     struct logs *l = ctx;
     struct tfe_wall since = l->settings->since;
+    if (l->sorts) {
+        row_list_done(&l->rows);
+        l->n_heard = 0;
+        return;
+    }
     for (size_t i = 0; i < l->n_heard; i++) {
         since = i == 0 || l->heard[i].last.ms < since.ms ? l->heard[i].last : since;
     }
@@ -248,7 +254,6 @@ static void on_lost(void *ctx)
         l->message.u.logs.lines = MSG_UNSET;
         l->message.u.logs.since = since;
     }
-    row_list_done(&l->rows); /* they come again */
 }
 
 static int by_time(const void *va, const void *vb)

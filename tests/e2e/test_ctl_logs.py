@@ -2,7 +2,9 @@
 
 import json
 import re
+import select
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -165,6 +167,42 @@ def test_a_server_that_comes_back_is_followed_on(server, fleet, follow, state_di
     wait_until(lambda: fleet.agents[0].process.poll() == 0, what="the agent's end")
     assert len(lines(follower.rows)) == 5  # nothing twice
     assert not script.exists()
+
+
+def cut_once(port, after):
+    """Passes on what goes to and from the port; its first connection ends in the middle of what the server says."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def carry():
+        n = after
+        while True:
+            try:
+                theirs, _ = listener.accept()
+            except OSError:
+                return
+            with theirs, socket.create_connection(("127.0.0.1", port)) as ours:
+                other = {theirs: ours, ours: theirs}
+                while n > 0:
+                    ready = select.select([theirs, ours], [], [])[0][0]
+                    data = ready.recv(4096)
+                    if not data:
+                        break
+                    other[ready].sendall(data)
+                    n -= len(data) if ready is ours else 0
+            n = float("inf") if n <= 0 else n
+
+    threading.Thread(target=carry, daemon=True).start()
+    return listener
+
+
+def test_an_answer_that_is_cut_off_comes_whole_by_the_next_connection(server, fleet, ctl):
+    """Bug: what had come before was thrown away, and then passed over as known."""
+    s = server(*CALM)
+    talkers(fleet, 1, lines=2000)
+    heard(ctl, 2000, "-n", "3000")
+    with cut_once(s.port, 10000) as listener:
+        found = rows(ctl, "default", "-n", "3000", "--rdzv-endpoint", f"127.0.0.1:{listener.getsockname()[1]}")
+    assert lines(found) == [f"0 says {i} in 1" for i in range(2000)]
 
 
 def test_the_end_of_a_machine_that_is_gone(server, fleet, ctl, status):
