@@ -39,6 +39,7 @@ enum session_phase { SESSION_HANDSHAKE, SESSION_OPEN, SESSION_LEAVING };
 struct session_order {
     enum tfe_msg_type type;
     char about[MSG_AUDIT_ABOUT_MAX];
+    struct tfe_id job; /* that it, or its node, is of; "": none, or not known */
 };
 
 struct session {

@@ -59,15 +59,14 @@ static void tell_order(const struct session *s, const char *result)
 {
     const char *label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "";
     const char *role = s->by ? principal_role_name(s->by->role) : "somebody";
-    const bool names_job = s->order->type == MSG_STOP_JOB || s->order->type == MSG_GROW;
     char who[MSG_KEY_LABEL_MAX + 32];
     if (label[0] != '\0') {
         (void)snprintf(who, sizeof(who), "%s (%s)", role, label);
     } else {
         (void)snprintf(who, sizeof(who), "%s", role);
     }
-    event_of_order(s->all->events, who, msg_type_name(s->order->type),
-                   names_job ? s->order->about : NULL, s->order->about, result);
+    event_of_order(s->all->events, who, msg_type_name(s->order->type), s->order->job.text,
+                   s->order->about, result);
 }
 
 void session_ordered(void *ctx, const struct tfe_msg *last)

@@ -196,6 +196,35 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
     return 0;
 }
 
+/* The job that an order is about; NULL: none, or not one alone. Lives until the next step. */
+static const char *job_of_order(const struct session *s, const struct tfe_msg *msg)
+{
+    struct rdzv_found found;
+    const char *node = NULL;
+    switch ((int)msg->type) {
+    case MSG_STOP_JOB:
+        return msg->u.stop_job.job;
+    case MSG_GROW:
+        return msg->u.grow.job;
+    case MSG_FORGET:
+        return msg->u.forget.job;
+    case MSG_RESIZE:
+        return msg->u.resize.job;
+    case MSG_DRAIN:
+        node = msg->u.drain.node;
+        break;
+    case MSG_EVICT:
+        node = msg->u.evict.node;
+        break;
+    case MSG_REVOKE_AGENT:
+        node = msg->u.revoke_agent.node;
+        break;
+    }
+    return node && rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1
+               ? found.v[0].job
+               : NULL;
+}
+
 /* Remembers an order until it is answered. False: no memory. */
 static bool note_order(struct session *s, const struct tfe_msg *msg)
 {
@@ -208,6 +237,10 @@ static bool note_order(struct session *s, const struct tfe_msg *msg)
     if (s->order) {
         s->order->type = msg->type;
         (void)snprintf(s->order->about, sizeof(s->order->about), "%s", about);
+        const char *job = job_of_order(s, msg);
+        if (job) {
+            (void)id_set(&s->order->job, job); /* the codec has checked it */
+        }
     }
     return s->order != NULL;
 }

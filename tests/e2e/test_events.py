@@ -131,20 +131,25 @@ def test_machines_say_what_they_are_and_how_they_do(server, fleet, nodes, ctl):
     assert "CORES" in heads and "STEP MS" in heads and str(node["cores"]) in row.split()
 
 
-def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token):
+def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events):
     server()
     for job in ("red", "blue"):
-        fleet.start("--nnodes=2", f"--job={job}")
+        fleet.start("--nnodes=2", f"--job={job}", f"--node-name=of-{job}")
     mine = token("--role=observer", "--job=red")
 
-    def told():
-        done = ctl("events", "--json", f"--token={mine}")
-        assert done.returncode == 0, done.stderr
-        rows = json.loads(done.stdout)["events"]
-        assert {row["job"] for row in rows} <= {"red", None}
-        return "joined" in kinds(rows)
+    def told(kind, *options):
+        rows = [row for row in events(*options) if row["kind"] == kind]
+        return {(row["job"], row["name"] or row["says"]) for row in rows}
 
-    wait_until(told, what="red's node")
+    wait_until(lambda: {job for job, _ in told("joined")} == {"red", "blue"}, what="both nodes")
+    for job in ("red", "blue"):
+        assert ctl("resize", job, "2:3").returncode == 0
+        assert ctl("drain", f"of-{job}").returncode == 0
+    assert {row["job"] for row in events(f"--token={mine}")} <= {"red", None}
+    assert told("joined", f"--token={mine}") == {("red", "of-red")}
+    assert told("order", f"--token={mine}") == {("red", "admin (state directory) has ordered RESIZE of red to 2:3: done"),
+                                                ("red", "admin (state directory) has ordered DRAIN of of-red: done")}
+    assert {job for job, _ in told("order")} == {"red", "blue", None}  # it took one to make the token
     assert ctl("events", "blue", f"--token={mine}").returncode == 77
 
 
