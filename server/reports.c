@@ -247,9 +247,9 @@ static void judge(struct reports *all, struct job_report *job, struct tfe_mono n
     job->slowest = NULL;
     LIST_FOREACH(r, &job->nodes, link)
     {
-        const bool was = r->slow.is_slow;
+        const struct slow was = r->slow;
         slow_judge(&judging, r->vitals_epoch == job->epoch ? &r->vitals : NULL, &r->slow);
-        if (r->slow.is_slow != was) {
+        if (slow_is_news(&was, &r->slow)) {
             tell_slow(all, job, r, r->slow.is_slow);
         }
         if (r->slow.is_slow &&

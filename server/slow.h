@@ -32,6 +32,13 @@ void slow_sort(struct slow_judge *j);
 void slow_judge(const struct slow_judge *j, const struct msg_vitals *vitals, struct slow *at);
 void slow_end(struct slow_judge *j);
 
+/* Whether to say that it is slow, or is not any more. Of whom nothing is known now, as where an
+ * epoch begins, nothing is said. */
+static inline bool slow_is_news(const struct slow *was, const struct slow *is)
+{
+    return is->is_slow != was->is_slow && is->times_milli > 0;
+}
+
 /* "410 ms", "2.5 s"; in room. */
 const char *slow_text(uint64_t us, char room[32]);
 

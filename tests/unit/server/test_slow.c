@@ -75,3 +75,23 @@ TEST(slow, is_over_only_when_it_is_clearly_as_fast_as_the_others_again)
     judge_all(v, 3, s);
     assert_false(s[2].is_slow);
 }
+
+/* Bug: as a new epoch began the one that held up the others was called as fast as they are. */
+TEST(slow, nobody_is_told_of_one_of_which_nothing_is_known_any_more)
+{
+    struct msg_vitals v[] = {{.step_us = 100 * MS}, {.step_us = 100 * MS}, {.step_us = 300 * MS}};
+    struct slow s[3] = {{0}};
+    struct slow was;
+    judge_all(v, 3, s);
+    was = s[2];
+    judge_all(v, 3, s);
+    assert_true(slow_is_news(&was, &s[2]) && !slow_is_news(&s[0], &s[1]));
+    was = s[2];
+    v[2].step_us = 0;
+    judge_all(v, 3, s);
+    assert_false(s[2].is_slow || slow_is_news(&was, &s[2]));
+    s[2] = was;
+    v[2].step_us = 100 * MS;
+    judge_all(v, 3, s);
+    assert_true(slow_is_news(&was, &s[2]));
+}
