@@ -27,7 +27,7 @@ enum statement {
     STATEMENT_ROWS,
     STATEMENT_PRUNE,
     STATEMENT_PUT_EVENT,
-    STATEMENT_CUT_EVENTS, /* older than that number */
+    STATEMENT_CUT_EVENTS, /* but for the newest so many */
     STATEMENT_EVENTS_AFTER,
     STATEMENT_EVENTS_OF_JOB,
     STATEMENT_EVENTS_LAST,

@@ -7,8 +7,10 @@
 #include "server/store/sqlite_columns.h"
 #include "server/store/sqlite_private.h"
 
-/* Events, of all jobs: the newest so many, some 30 MB. */
+/* Events, of all jobs: the newest so many, some 30 MB. They are counted now and then: by their
+ * numbers, which leap at each start of a server, there seem to be more. */
 #define EVENTS_KEPT 100000
+#define EVENTS_COUNTED_EACH 1000
 /* Points, of all series of all runs: some 150 MB. */
 #define POINTS_KEPT 2000000
 
@@ -39,7 +41,10 @@ COLUMNS(points, msg_series_row, point_columns);
 
 static const struct sqlite_sql sqls[] = {
     {STATEMENT_PUT_EVENT, "INSERT OR IGNORE INTO events($) VALUES(#)", &events},
-    {STATEMENT_CUT_EVENTS, "DELETE FROM events WHERE number <= ?1", NULL},
+    {STATEMENT_CUT_EVENTS,
+     "DELETE FROM events WHERE number IN (SELECT number FROM events ORDER BY number LIMIT max(0, "
+     "(SELECT count(*) FROM events) - ?1))",
+     NULL},
     {STATEMENT_EVENTS_AFTER, "SELECT $ FROM events WHERE number > ?2 ORDER BY number LIMIT ?3",
      &events},
     {STATEMENT_EVENTS_OF_JOB,
@@ -99,11 +104,10 @@ static int put_event(struct store *s, const struct msg_event_row *row, struct tf
     if (rc == 0) {
         rc = sqlite_put(s, STATEMENT_PUT_EVENT, &events, row, "write an event", why);
     }
-    if (rc != 0 || row->number <= EVENTS_KEPT) {
+    if (rc != 0 || row->number % EVENTS_COUNTED_EACH != 0) {
         return rc;
     }
-    (void)sqlite3_bind_int64(s->statements[STATEMENT_CUT_EVENTS], 1,
-                             (sqlite3_int64)(row->number - EVENTS_KEPT));
+    (void)sqlite3_bind_int64(s->statements[STATEMENT_CUT_EVENTS], 1, EVENTS_KEPT);
     return sqlite_run(s, STATEMENT_CUT_EVENTS, "cut the events", why);
 }
 

@@ -141,10 +141,18 @@ TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_tha
     assert_int_equal(store_prune(store, (struct tfe_wall){11}, 100, &n, &why), 0);
     assert_int_equal(n, 10);
     assert_int_equal(store_begin(store, &why), 0);
-    row.number = 100000 + 250; /* so many more are the most that are kept */
+    /* Bug: numbers leap at each start of a server, and after five of them history was gone. */
+    row.number = 200000;
     keep(store, MSG_EVENT_ROW, &row);
     assert_int_equal(store_commit(store, &why), 0);
     got = read(store, &(struct store_page){.type = MSG_EVENT_ROW, .max = 100}, 0);
-    assert_true(got.first == 260 && got.n == 6);
+    assert_true(got.first == 110 && got.n == 21);
+    assert_int_equal(store_begin(store, &why), 0);
+    while (row.number++ < 300000) { /* the most that are kept */
+        keep(store, MSG_EVENT_ROW, &row);
+    }
+    assert_int_equal(store_commit(store, &why), 0);
+    got = read(store, &(struct store_page){.type = MSG_EVENT_ROW, .max = UINT32_MAX}, 0);
+    assert_true(got.first == 200001 && got.n == 100000);
     store_close(store);
 }
