@@ -1,6 +1,7 @@
 /* agent/output/kept.c: the last of what this node's trainers have printed, in memory. */
 #include "agent/output/kept.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +42,22 @@ void kept_done(struct kept *k)
     }
 }
 
-void kept_open(struct kept *k, const struct kept_source *of)
+static void add_name(struct kept *k, const struct kept_source *of, const char *name)
 {
+    const struct kept_name *last = &k->names[(k->n_names + KEPT_NAMES_MAX - 1) % KEPT_NAMES_MAX];
+    if (last->epoch == of->epoch && last->rank == of->rank) {
+        return; /* its other stream */
+    }
+    struct kept_name *next = &k->names[k->n_names++ % KEPT_NAMES_MAX];
+    *next = (struct kept_name){.epoch = of->epoch, .rank = of->rank};
+    (void)snprintf(next->name, sizeof(next->name), "%s", name);
+}
+
+void kept_open(struct kept *k, const struct kept_source *of, const char *name)
+{
+    if (name) {
+        add_name(k, of, name);
+    }
     k->open++;
     k->first = k->first ? k->first : of->epoch;
     k->newest = of->epoch > k->newest ? of->epoch : k->newest;

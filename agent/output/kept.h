@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "agent/output/log_place.h"
 #include "common/base/msg.h"
 
 /* Some 20,000 lines, or the last second of a trainer that floods. */
@@ -32,6 +33,16 @@ struct kept_piece {
 };
 STAILQ_HEAD(kept_pieces, kept_piece);
 
+/* What a trainer of a job with roles is called, and so are its log files. */
+struct kept_name {
+    uint64_t epoch;
+    uint32_t rank;
+    char name[OUTPUT_NAME_MAX];
+};
+
+/* Of the last few epochs, however many trainers a node has; of most nodes of all. */
+#define KEPT_NAMES_MAX (4 * MSG_NPROC_MAX)
+
 struct kept {
     struct kept_pieces pieces; /* the oldest first … */
     struct kept_piece *last;   /* … and the newest; NULL: none */
@@ -41,6 +52,8 @@ struct kept {
     uint64_t dropped;          /* the newest epoch of which something has gone; 0: none */
     uint32_t open;             /* streams that may still say something */
     bool sealed;               /* somebody has read the last piece: it stays as it is */
+    struct kept_name names[KEPT_NAMES_MAX]; /* a ring */
+    size_t n_names;                         /* so many were written into it */
     /* A piece has come; one goes, before it does. NULL: nobody reads. */
     void (*on_more)(void *ctx, struct kept_piece *piece);
     void (*on_drop)(void *ctx, struct kept_piece *piece);
@@ -51,8 +64,8 @@ struct kept {
 void kept_init(struct kept *k, size_t max);
 void kept_done(struct kept *k);
 
-/* A stream begins and ends. */
-void kept_open(struct kept *k, const struct kept_source *of);
+/* A stream begins and ends. name: "ps-0"; NULL: its rank says who it is. */
+void kept_open(struct kept *k, const struct kept_source *of, const char *name);
 void kept_close(struct kept *k);
 
 /* Keeps whole lines; to the last one its newline is added where it has none. A line that is too

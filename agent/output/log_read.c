@@ -24,7 +24,7 @@
 
 struct log_found {
     uint32_t rank;
-    uint32_t again; /* of "rank-R-AGAIN" */
+    uint32_t again; /* of "rank-R-AGAIN", "ps-0-AGAIN" */
     enum tfe_stream stream;
     bool is_old;
     char name[LOG_NAME_MAX + sizeof(LOG_OLD)];
@@ -49,6 +49,7 @@ void log_reader_free(struct log_reader *reader)
     if (reader) {
         fd_drop(&reader->folder);
         free(reader->files);
+        free(reader->names);
         free(reader->bytes);
         free(reader);
     }
@@ -64,15 +65,31 @@ static bool skip_word(const char **at, const char *word)
     return is_there;
 }
 
+/* "rank-R", or what a trainer of this node was called. */
+static bool skip_owner(const struct log_reader *reader, const char **at, uint64_t *ret_rank)
+{
+    if (skip_word(at, "rank-")) {
+        return options_digits(at, UINT32_MAX, ret_rank);
+    }
+    for (size_t i = 0; i < reader->n_names; i++) {
+        const char *end = *at;
+        if (skip_word(&end, reader->names[i].name) && (*end == '-' || *end == '.')) {
+            *ret_rank = reader->names[i].rank;
+            *at = end;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A name that log_file.c makes. */
-static bool parse(const char *name, struct log_found *ret)
+static bool parse(const struct log_reader *reader, const char *name, struct log_found *ret)
 {
     uint64_t rank;
     uint64_t again = 1;
     const char *at = name;
     *ret = (struct log_found){.stream = STREAM_STDOUT};
-    if (strlen(name) >= sizeof(ret->name) || !skip_word(&at, "rank-") ||
-        !options_digits(&at, UINT32_MAX, &rank) ||
+    if (strlen(name) >= sizeof(ret->name) || !skip_owner(reader, &at, &rank) ||
         (skip_word(&at, "-") && !options_digits(&at, UINT32_MAX, &again))) {
         return false;
     }
@@ -198,7 +215,7 @@ static void find_files(struct log_reader *reader, const char *root)
     reader->files = calloc(FILES_MAX, sizeof(*reader->files));
     DIR *entries = reader->folder >= 0 ? entries_open(reader->folder, ".") : NULL;
     for (const struct dirent *entry; reader->files && entries && (entry = readdir(entries));) {
-        if (reader->n_files < FILES_MAX && parse(entry->d_name, &found) &&
+        if (reader->n_files < FILES_MAX && parse(reader, entry->d_name, &found) &&
             (!reader->has_rank || found.rank == reader->rank)) {
             reader->files[reader->n_files++] = found;
         }

@@ -25,8 +25,10 @@ struct log_reader {
     uint64_t epoch;
     bool has_rank;
     uint32_t rank;
-    uint32_t lines; /* the last so many of each stream; MSG_UNSET: all */
-    bool is_live;   /* its trainers run: what is not yet a whole line will come otherwise */
+    uint32_t lines;          /* the last so many of each stream; MSG_UNSET: all */
+    struct kept_name *names; /* of this epoch, where there are roles; owned */
+    size_t n_names;
+    bool is_live; /* its trainers run: what is not yet a whole line will come otherwise */
     void (*on_read)(void *ctx);
     void *ctx;
     /* What the last step has found; the loop's while it is not busy. */

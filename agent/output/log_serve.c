@@ -103,6 +103,18 @@ static bool is_kept(struct asker *a, uint64_t epoch)
 
 static void on_read(void *ctx);
 
+/* Without memory for them their files are not found. */
+static void take_names(struct log_reader *reader, const struct kept *k)
+{
+    size_t n = k->n_names < KEPT_NAMES_MAX ? k->n_names : KEPT_NAMES_MAX;
+    reader->names = n > 0 ? calloc(n, sizeof(*reader->names)) : NULL;
+    for (size_t i = 0; reader->names && i < n; i++) {
+        if (k->names[i].epoch == reader->epoch) {
+            reader->names[reader->n_names++] = k->names[i];
+        }
+    }
+}
+
 /* From files, then from memory what came to them later. */
 static void begin_reading(struct asker *a, uint64_t epoch)
 {
@@ -117,6 +129,7 @@ static void begin_reading(struct asker *a, uint64_t epoch)
     a->reader->rank = a->says.rank;
     a->reader->lines = a->says.lines;
     a->reader->is_live = serve->wish.kept->open > 0 && epoch == serve->wish.kept->newest;
+    take_names(a->reader, serve->wish.kept);
     a->reader->on_read = on_read;
     a->reader->ctx = a;
     a->next = NULL;

@@ -467,7 +467,7 @@ static void source_init(struct source *source, struct output *output,
                                       stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
     if (sink->wish.kept) {
         source->is_kept = true;
-        kept_open(sink->wish.kept, &source->of);
+        kept_open(sink->wish.kept, &source->of, place->name);
     }
     if (sink->wish.logs) {
         struct log_place where = {.job = *sink->wish.job,

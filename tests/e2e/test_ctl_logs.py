@@ -29,11 +29,11 @@ THEN
 """
 
 
-def talkers(fleet, n, *options, lines=5, then="", env=None):
+def talkers(fleet, n, *options, lines=5, then="", env=None, nnodes=None):
     """Agents whose trainers talk; the first epoch has all of them."""
     script = fleet.folder / "talk.py"
     script.write_text(TALK.replace("LINES", str(lines)).replace("THEN", then))
-    agents = [fleet.start(f"--nnodes={n}:{n}", f"--node-name=m{i}", TOGETHER, *options, command=[str(script)],
+    agents = [fleet.start(f"--nnodes={nnodes or f'{n}:{n}'}", f"--node-name=m{i}", TOGETHER, *options, command=[str(script)],
                           env={"FOLDER": str(fleet.folder), **(env or {})}) for i in range(n)]
     wait_until(lambda: len(list(fleet.folder.glob("said.1.*"))) == n, what="trainers that have talked")
     return agents
@@ -235,6 +235,16 @@ def test_files_have_what_memory_has_not(server, fleet, ctl):
     assert lines(rows(ctl, "--epoch=1", "-n", "3")) == found[-3:]
     assert lines(rows(ctl, "--epoch=1", "-n", "all")) == found
     assert lines(rows(ctl, "--epoch=1", "-n", "all"), "stderr") == ["0 complains"]
+
+
+def test_files_of_places_with_roles_have_it_too(server, fleet, ctl):
+    """Bug: they are called after their places, "ps-0", and nobody looked for that. Memory has 2 MiB."""
+    server("--ttl", "10", "--gather", "10")
+    talkers(fleet, 2, "--ps=1", f"--log-dir={fleet.folder / 'logs'}", "--tee=0", lines=150000, nnodes="1:1")
+    assert {file.name for file in fleet.folder.glob("logs/*/run-1/epoch-1/*.stdout")} == {"worker-0.stdout", "ps-0.stdout"}
+    for rank in range(2):
+        wait_until(lambda: lines(rows(ctl, "-n1", f"--rank={rank}")) == [f"{rank} says 149999 in 1"])  # noqa: B023
+        assert lines(rows(ctl, "-n", "all", f"--rank={rank}")) == [f"{rank} says {i} in 1" for i in range(150000)]
 
 
 def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follow, status, state_dir):
