@@ -112,12 +112,15 @@ static void find_last(struct seen_rows *s)
     }
 }
 
-/* Orders about no one job are the server's own affair, as its audit is: who has a token for some
- * jobs hears of theirs. */
+/* Orders about no one job are the server's own affair, as its audit is, and who was turned away may
+ * have come to any job: who has a token for some hears of what these do, and of the server's
+ * health.
+ */
 static bool is_visible(const struct seen_rows *s, const struct msg_event_row *row)
 {
-    const bool is_of_job = row->job[0] != '\0' || strcmp(row->kind, "order") == 0;
-    return !is_of_job || !principal_fault(s->by, MSG_EVENTS, row->job);
+    const bool is_for_all =
+        row->job[0] == '\0' && strcmp(row->kind, "order") != 0 && strcmp(row->kind, "refused") != 0;
+    return is_for_all || !principal_fault(s->by, MSG_EVENTS, row->job);
 }
 
 static int events_rows_next(struct rows *rows, struct tfe_msg *ret)

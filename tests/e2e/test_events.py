@@ -142,11 +142,13 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
         return {(row["job"], row["name"] or row["says"]) for row in rows}
 
     wait_until(lambda: {job for job, _ in told("joined")} == {"red", "blue"}, what="both nodes")
+    fleet.start("--nnodes=7", "--job=blue")  # is turned away
+    wait_until(lambda: told("refused"), what="who was refused")
     for job in ("red", "blue"):
         assert ctl("resize", job, "2:3").returncode == 0
         assert ctl("drain", f"of-{job}").returncode == 0
     assert {row["job"] for row in events(f"--token={mine}")} <= {"red", None}
-    assert told("joined", f"--token={mine}") == {("red", "of-red")}
+    assert told("joined", f"--token={mine}") == {("red", "of-red")} and not told("refused", f"--token={mine}")
     assert told("order", f"--token={mine}") == {("red", "admin (state directory) has ordered RESIZE of red to 2:3: done"),
                                                 ("red", "admin (state directory) has ordered DRAIN of of-red: done")}
     assert {job for job, _ in told("order")} == {"red", "blue", None}  # it took one to make the token
