@@ -50,14 +50,16 @@ static void add_name(struct kept *k, const struct kept_source *of, const char *n
     }
     struct kept_name *next = &k->names[k->n_names++ % KEPT_NAMES_MAX];
     *next = (struct kept_name){.epoch = of->epoch, .rank = of->rank};
-    (void)snprintf(next->name, sizeof(next->name), "%s", name);
+    if (name) {
+        (void)snprintf(next->name, sizeof(next->name), "%s", name);
+    } else {
+        (void)snprintf(next->name, sizeof(next->name), "rank-%u", (unsigned)of->rank);
+    }
 }
 
 void kept_open(struct kept *k, const struct kept_source *of, const char *name)
 {
-    if (name) {
-        add_name(k, of, name);
-    }
+    add_name(k, of, name);
     k->open++;
     k->first = k->first ? k->first : of->epoch;
     k->newest = of->epoch > k->newest ? of->epoch : k->newest;

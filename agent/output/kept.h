@@ -33,7 +33,7 @@ struct kept_piece {
 };
 STAILQ_HEAD(kept_pieces, kept_piece);
 
-/* What a trainer of a job with roles is called, and so are its log files. */
+/* What a trainer is called, and so are its log files. */
 struct kept_name {
     uint64_t epoch;
     uint32_t rank;
@@ -64,7 +64,7 @@ struct kept {
 void kept_init(struct kept *k, size_t max);
 void kept_done(struct kept *k);
 
-/* A stream begins and ends. name: "ps-0"; NULL: its rank says who it is. */
+/* A stream begins and ends. name: "ps-0"; NULL: "rank-R". */
 void kept_open(struct kept *k, const struct kept_source *of, const char *name);
 void kept_close(struct kept *k);
 

@@ -65,11 +65,12 @@ static bool skip_word(const char **at, const char *word)
     return is_there;
 }
 
-/* "rank-R", or what a trainer of this node was called. */
+/* What a trainer of this agent was called: others may have the same --log-dir. Of an epoch before
+ * this agent was started nobody knows which ones were this node's. */
 static bool skip_owner(const struct log_reader *reader, const char **at, uint64_t *ret_rank)
 {
-    if (skip_word(at, "rank-")) {
-        return options_digits(at, UINT32_MAX, ret_rank);
+    if (reader->n_names == 0) {
+        return skip_word(at, "rank-") && options_digits(at, UINT32_MAX, ret_rank);
     }
     for (size_t i = 0; i < reader->n_names; i++) {
         const char *end = *at;

@@ -26,7 +26,7 @@ struct log_reader {
     bool has_rank;
     uint32_t rank;
     uint32_t lines;          /* the last so many of each stream; MSG_UNSET: all */
-    struct kept_name *names; /* of this epoch, where there are roles; owned */
+    struct kept_name *names; /* of own trainers in this epoch; owned … */
     size_t n_names;
     bool is_live; /* its trainers run: what is not yet a whole line will come otherwise */
     void (*on_read)(void *ctx);

@@ -103,7 +103,7 @@ static bool is_kept(struct asker *a, uint64_t epoch)
 
 static void on_read(void *ctx);
 
-/* Without memory for them their files are not found. */
+/* Without memory for them files of others with the same --log-dir are found, too. */
 static void take_names(struct log_reader *reader, const struct kept *k)
 {
     size_t n = k->n_names < KEPT_NAMES_MAX ? k->n_names : KEPT_NAMES_MAX;

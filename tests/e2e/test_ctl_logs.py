@@ -237,14 +237,17 @@ def test_files_have_what_memory_has_not(server, fleet, ctl):
     assert lines(rows(ctl, "--epoch=1", "-n", "all"), "stderr") == ["0 complains"]
 
 
-def test_files_of_places_with_roles_have_it_too(server, fleet, ctl):
-    """Bug: they are called after their places, "ps-0", and nobody looked for that. Memory has 2 MiB."""
+@pytest.mark.parametrize("options, nnodes, names", [(["--ps=1"], "1:1", ["ps-0", "worker-0"]), ([], "2:2", ["rank-0", "rank-1"])])
+def test_each_agent_has_its_own_files_whatever_they_are_called(server, fleet, ctl, options, nnodes, names):
+    """Bugs: nobody looked for "ps-0", and of one --log-dir each agent read all. Memory has 2 MiB."""
     server("--ttl", "10", "--gather", "10")
-    talkers(fleet, 2, "--ps=1", f"--log-dir={fleet.folder / 'logs'}", "--tee=0", lines=150000, nnodes="1:1")
-    assert {file.name for file in fleet.folder.glob("logs/*/run-1/epoch-1/*.stdout")} == {"worker-0.stdout", "ps-0.stdout"}
+    talkers(fleet, 2, *options, f"--log-dir={fleet.folder / 'logs'}", "--tee=0", lines=150000, nnodes=nnodes)
+    assert sorted(file.stem for file in fleet.folder.glob("logs/*/run-1/epoch-1/*.stdout")) == names
+    wait_until(lambda: sorted(lines(rows(ctl, "-n1"))) == [f"{rank} says 149999 in 1" for rank in range(2)])
+    found = rows(ctl, "-n", "all")
+    assert len({(row["name"], row["rank"]) for row in found}) == 2
     for rank in range(2):
-        wait_until(lambda: lines(rows(ctl, "-n1", f"--rank={rank}")) == [f"{rank} says 149999 in 1"])  # noqa: B023
-        assert lines(rows(ctl, "-n", "all", f"--rank={rank}")) == [f"{rank} says {i} in 1" for i in range(150000)]
+        assert lines(row for row in found if row["rank"] == rank) == [f"{rank} says {i} in 1" for i in range(150000)]
 
 
 def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follow, status, state_dir):
