@@ -333,7 +333,7 @@ static int take(struct agent *a, const struct agent_event *event)
         return 0;
     case AGENT_PROGRESS:
         if (event->progress.told.ends && work_runs(&a->work, event->progress.told.epoch)) {
-            work_ends(&a->work, t);
+            work_ends(&a->work, t, event->progress.local);
         }
         return progress_take(&a->progress, t, event->progress.local, &event->progress.told);
     case AGENT_NOTICE:

@@ -128,6 +128,7 @@ void work_spawn(struct work *w, struct turn *t, const struct msg_row *rows, size
     w->is_decided = false;
     w->exit_pending = false; /* the server has taken leave of the epoch it was about */
     w->first_ended_well = false;
+    w->has_come_to_end = false;
     w->has_listened = false;
     w->sweeps_gently = false;
     w->exit_deadline = TFE_MONO_NEVER;
@@ -227,7 +228,8 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
     if (status == 0 && end->local_rank == 0) {
         w->first_ended_well = true;
     }
-    if (status != 0 && !w->first_ended_well) {
+    bool is_good = w->first_ended_well || (w->has_come_to_end && end->local_rank != 0);
+    if (status != 0 && !is_good) {
         decide(w, *end);
     } else if (w->alive == 0) {
         /* After the first ended well the others' codes do not matter. */
@@ -241,11 +243,11 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
     return true;
 }
 
-void work_ends(struct work *w, struct turn *t)
+void work_ends(struct work *w, struct turn *t, uint32_t local_rank)
 {
-    if (w->state == WORK_RUNNING && w->is_served && tfe_mono_is_never(w->exit_deadline)) {
-        w->first_ended_well = true;
-        w->exit_deadline = turn_in(t, w->stop_grace_ms);
+    if (w->state == WORK_RUNNING && w->is_served && local_rank == 0 && !w->has_come_to_end) {
+        w->has_come_to_end = true;
+        w->exit_deadline = turn_in(t, t->config.exit_grace_ms);
     }
 }
 
@@ -256,7 +258,7 @@ void work_tick(struct work *w, struct turn *t)
     }
     /* Some of the node's trainers ended well a while ago. If the first was among them the rest no
      * longer matters; else it hangs, and that is a failure. */
-    if (w->first_ended_well) {
+    if (w->first_ended_well || w->has_come_to_end) {
         decide(w, (struct msg_exited){.code = 0});
     } else {
         decide(w, (struct msg_exited){.code = 1,

@@ -19,6 +19,7 @@ struct work {
     bool evaluates;   /* outside of the epoch's table */
     bool is_served;   /* as a chief, by ps */
     bool first_ended_well;
+    bool has_come_to_end; /* the first's script has, well; its process need not get out */
     bool has_listened;
     bool sweeps_gently;            /* SWEEPING: the trainers that listen still have their grace */
     struct tfe_mono exit_deadline; /* RUNNING: of those that have not followed the others' end */
@@ -75,9 +76,10 @@ bool work_guard_lost(struct work *w, struct turn *t);
 void work_noted(struct work *w, uint64_t epoch);
 
 void work_listening(struct work *w, struct turn *t, uint64_t epoch);
-/* A script has come to its end, well. The chief of a job with ps may not get out of it then, for it
- * waits for a worker that is missing: it has the stop grace for what it still does. */
-void work_ends(struct work *w, struct turn *t);
+/* The script of that trainer has come to its end, well. The chief of a job with ps may not get out
+ * of it then, for it waits for a worker that is missing: it has the exit grace for what it still
+ * does, the rest of a checkpoint, say. */
+void work_ends(struct work *w, struct turn *t, uint32_t local_rank);
 void work_tick(struct work *w, struct turn *t);
 struct tfe_mono work_deadline(const struct work *w);
 

@@ -127,10 +127,10 @@ TEST(evaluator, that_is_told_to_end_has_the_exit_grace)
     bench_free(b);
 }
 
-/* The script of a chief that waits in its destructor for a worker that is missing. */
-TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
+/* The first of a job with a ps: its chief, or worker 0 and those beside it. */
+static struct bench *a_served_bench(uint32_t nproc)
 {
-    struct bench *b = bench_new(1, 1);
+    struct bench *b = bench_new(nproc, 1);
     b->config.spec.n_ps = 1;
     begin(b);
     connected(b);
@@ -138,24 +138,82 @@ TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
     prepare(b, 1);
     ports_held(b, 1);
     struct msg_row rows[] = {{.rank = 0, .host = "me", .port = 7000},
-                             {.rank = 1, .host = "p", .port = 1, .role = TASK_PS, .first = 1}};
-    hears(b, (struct tfe_msg){.type = MSG_TABLE,
-                              .u.table = {.epoch = 1, .world = 2, .rows = rows, .n_rows = 2}});
+                             {.rank = 1, .host = "me", .port = 7001},
+                             {.rank = 1, .host = "p", .port = 1, .role = TASK_PS, .first = nproc}};
+    rows[nproc] = rows[2];
+    rows[nproc].rank = nproc;
+    uint32_t world = nproc + 1;
+    hears(b,
+          (struct tfe_msg){.type = MSG_TABLE,
+                           .u.table = {.epoch = 1, .world = world, .rows = rows, .n_rows = world}});
     hears(b, (struct tfe_msg){.type = MSG_START,
                               .u.start = {.epoch = 1,
                                           .run = 1,
                                           .rank = 0,
-                                          .world = 2,
+                                          .world = world,
                                           .nodes = 2,
                                           .cause = CAUSE_START,
-                                          .table_digest = table_digest(rows, 2)}});
+                                          .table_digest = table_digest(rows, world)}});
     assert_saw(b, "SPAWN epoch=1");
-    does(b,
-         (struct agent_event){.type = AGENT_PROGRESS, .progress = {0, {.epoch = 1, .ends = true}}});
+    return b;
+}
+
+static void comes_to_its_end(struct bench *b, uint32_t local)
+{
+    does(b, (struct agent_event){.type = AGENT_PROGRESS,
+                                 .progress = {local, {.epoch = 1, .ends = true}}});
+}
+
+/* The script of a chief that waits in its destructor for a worker that is missing. Or a thread of
+ * it still writes the last checkpoint: that has all of the exit grace. */
+TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
+{
+    struct bench *b = a_served_bench(1);
+    comes_to_its_end(b, 0);
+    pass_answered(b, 59999);
     assert_not_saw(b, "SWEEP");
-    pass_answered(b, 20000);
+    pass_until(b, b->now + 1);
+    assert_saw(b, "SWEEP");
     swept(b);
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0");
     assert_saw(b, "~exited epoch=1 number=0");
+    bench_free(b);
+}
+
+/* Killed while it wrote the last checkpoint, it was taken for a success. */
+TEST(chief, that_fails_on_its_way_out_has_failed)
+{
+    struct bench *b = a_served_bench(1);
+    comes_to_its_end(b, 0);
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    assert_saw(b, "signal=9");
+    bench_free(b);
+}
+
+/* The job ended well when a worker's script did that has its trainer beside the chief's. */
+TEST(chief, is_not_who_works_beside_it)
+{
+    struct bench *b = a_served_bench(2);
+    comes_to_its_end(b, 1);
+    trainer_exited(b, 1, 0, 0);
+    pass_answered(b, 59999);
+    pass_until(b, b->now + 1);
+    assert_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    assert_saw(b, "code=1");
+    bench_free(b);
+}
+
+TEST(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
+{
+    struct bench *b = a_served_bench(2);
+    comes_to_its_end(b, 0);
+    trainer_exited(b, 1, 3, 0);
+    assert_not_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 0);
+    swept(b);
+    assert_saw(b, "code=0");
     bench_free(b);
 }
