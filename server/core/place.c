@@ -131,6 +131,17 @@ bool place_is_behind(const struct node *node, const struct msg_exited *exited)
     return exited->restart < node->seat.n_restarts;
 }
 
+static void drain(struct rdzv *r, struct node *node)
+{
+    seat_begin_drain(node);
+    if (node_is_connected(node)) {
+        send_node(r, node, MSG_STOP)->u.stop =
+            (struct msg_stop){.epoch = node->job->epoch.number,
+                              .planned = true,
+                              .cause = notice_cause(&node->notice)};
+    }
+}
+
 bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
@@ -140,6 +151,9 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
     }
     if (join->running_epoch == job->epoch.number) {
         seat_resume(node, join->restart); /* also where others had found its ports closed */
+        if (node->seat.is_draining) {
+            drain(r, node); /* lost with the connection */
+        }
         return true;
     }
     if (!exited || exited->epoch != job->epoch.number || job->success.is_here) {
@@ -177,17 +191,6 @@ bool place_take_notice(struct rdzv *r, struct node *node)
     seat_drain(node,
                tfe_mono_is_never(by) ? r->now : tfe_mono_max(r->now, tfe_mono_add(by, -early)));
     return true;
-}
-
-static void drain(struct rdzv *r, struct node *node)
-{
-    seat_begin_drain(node);
-    if (node_is_connected(node)) {
-        send_node(r, node, MSG_STOP)->u.stop =
-            (struct msg_stop){.epoch = node->job->epoch.number,
-                              .planned = true,
-                              .cause = notice_cause(&node->notice)};
-    }
 }
 
 static void start_again(struct rdzv *r, struct node *node)

@@ -362,6 +362,23 @@ TEST(place, is_drained_with_no_epoch)
     world_free(w);
 }
 
+/* The STOP was lost with its connection, and nobody told it again: an operator's drain never came
+ * to its end. */
+TEST(place, whose_drain_was_lost_with_its_connection_is_told_again)
+{
+    struct world *w = a_serving_job(1, 2);
+    drain(w, "c");
+    assert_saw(w, "2:STOP epoch=1 planned\n");
+    cut(w, 2);
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    join(w, 7, "c");
+    assert_saw(w, "7:STOP epoch=1 planned\n");
+    trainers_stop(w, 7, 1);
+    assert_saw(w, "7:FINISH drained");
+    assert_not_saw(w, "0:STOP");
+    world_free(w);
+}
+
 /* --- ps and chief ----------------------------------------------------------------------------- */
 
 TEST(served, the_end_of_a_ps_or_of_the_chief_is_the_epochs)
