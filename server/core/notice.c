@@ -102,12 +102,12 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
 /* --- when a drained node may go --------------------------------------------------------------- */
 
 /* Whether somebody still waits for what becomes of its trainers. Where the job waits for nodes, and
- * where they have ended well, nobody does. */
+ * where they have ended for good, nobody does. */
 static bool is_needed(const struct node *node)
 {
     const struct job *job = node->job;
     return node_is_member(node) && job->state != JOB_WAITING &&
-           !(job->state == JOB_RUNNING && node->seat.is_accounted);
+           !(job->state == JOB_RUNNING && node->seat.is_accounted && !node->seat.is_due);
 }
 
 void drain_end(struct rdzv *r, struct node *node)

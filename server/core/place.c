@@ -183,7 +183,14 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
 
 bool place_take_notice(struct rdzv *r, struct node *node)
 {
-    if (!can_miss(r, node) || node->seat.is_accounted) {
+    if (!can_miss(r, node)) {
+        return false;
+    }
+    if (node->seat.is_due) {
+        leave_empty(r, node, "it leaves"); /* rather than start there again */
+        return true;
+    }
+    if (node->seat.is_accounted) {
         return false;
     }
     struct tfe_mono by = node->notice.deadline;

@@ -276,7 +276,8 @@ static bool is_saved(struct rdzv *r, struct job *job)
 static bool still_runs(const struct node *node)
 {
     const struct seat *seat = &node->seat;
-    return !node->is_gone && !seat->is_accounted && !seat->will_drain && !seat->is_draining;
+    return !node->is_gone && (!seat->is_accounted || seat->is_due) && !seat->will_drain &&
+           !seat->is_draining;
 }
 
 void plan_count(struct job *job, const struct node *node)

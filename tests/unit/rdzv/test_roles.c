@@ -1,6 +1,7 @@
 /* tests/unit/rdzv/test_roles.c: jobs with chief, ps and evaluator: who sits where, what a loss
  * means, and what is started again within an epoch. */
 #include "tests/unit/rdzv/operator.h"
+#include "tests/unit/rdzv/plan.h"
 
 /* Nodes by name; the first that come in one moment after the other are chief, then ps, then
  * workers: a chief, b ps, c and d workers 0 and 1. */
@@ -376,6 +377,38 @@ TEST(place, whose_drain_was_lost_with_its_connection_is_told_again)
     trainers_stop(w, 7, 1);
     assert_saw(w, "7:FINISH drained");
     assert_not_saw(w, "0:STOP");
+    world_free(w);
+}
+
+/* It was started again on a machine that goes away, and nothing drained it then. */
+TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
+{
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    crashes(w, 2, 0); /* before any progress: it waits a second */
+    progress(w, 0, 1, 1);
+    noticed(w, 2, NOTICE_PREEMPT, 60000);
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 it leaves");
+    pass(w, 50000);
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+/* Let go at once, it left the job with fewer than min. */
+TEST(place, that_cannot_be_missed_is_not_let_go_while_it_waits_for_its_restart)
+{
+    struct world *w = a_served_job(2, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    crashes(w, 2, 0);
+    progress(w, 0, 1, 1);
+    drain(w, "c");
+    assert_not_saw(w, "FINISH");
+    pass(w, 2000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
     world_free(w);
 }
 
