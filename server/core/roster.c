@@ -438,6 +438,40 @@ static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool 
     return node;
 }
 
+/* Whether its place could be the spare's, as pick has it: for whoever can be nothing else goes
+ * first where there is one chief, or so many ps. */
+static bool can_replace(const struct job *job, const struct node *node, const struct node *spare)
+{
+    struct shape shape = shape_now(job);
+    enum tfe_task task = task_of(&shape, node->seat.index);
+    bool is_one_of_many = task == TASK_WORKER && !roster_is_chief(job, node);
+    return may_be(spare, task) && (is_one_of_many || !node->has_role || spare->has_role);
+}
+
+/* Whether somebody could go elsewhere in the cluster whose place is the spare's then. */
+static bool makes_room(const struct job *job, const struct node *node, const struct node *spare)
+{
+    return node->notice.kind == 0 && !node->has_role && can_replace(job, node, spare);
+}
+
+bool roster_can_relieve(const struct job *job, const struct node *spare)
+{
+    bool goes = false;        /* a member may have to … */
+    bool goes_freely = false; /* … that is pinned to nothing */
+    bool has_room = false;
+    for (uint32_t i = 0; i < job->epoch.n_seats; i++) {
+        const struct node *node = job->epoch.seats[i];
+        if (!node_is_member(node) || node->is_gone) {
+            continue;
+        }
+        bool may_go = node->notice.kind != 0;
+        goes = goes || (may_go && can_replace(job, node, spare));
+        goes_freely = goes_freely || (may_go && !node->has_role);
+        has_room = has_room || makes_room(job, node, spare);
+    }
+    return !roster_is_named(&job->spec) || goes || (goes_freely && has_room);
+}
+
 /* These seats to these nodes: who has had one of the same number keeps it. */
 static void settle_in(struct node **seats, uint32_t n, struct node *const *v, uint32_t old_first)
 {

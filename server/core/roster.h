@@ -68,6 +68,8 @@ bool roster_is_full(const struct job *job);
 uint32_t roster_lacking(const struct job *job);
 /* How many ready nodes could work in an epoch besides the present one's. */
 uint32_t roster_spares(const struct job *job);
+/* Whether that spare could have the place of a member that may have to go. */
+bool roster_can_relieve(const struct job *job, const struct node *spare);
 /* The ready node that is to evaluate; NULL: none can be spared. Precondition: an epoch runs. */
 struct node *roster_evaluator(struct job *job);
 /* What an epoch still lacks, for people: "1 ps and 2 workers". */

@@ -412,6 +412,58 @@ TEST(place, that_cannot_be_missed_is_not_let_go_while_it_waits_for_its_restart)
     world_free(w);
 }
 
+/* The job began anew for it without end. */
+TEST(place, that_may_have_to_go_is_not_left_for_a_spare_that_cannot_have_it)
+{
+    struct world *w = a_served_job(2, 2);
+    w->join.spec.evaluator = true;
+    come(w, 4);
+    pass(w, 100);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    w->join.has_role = true;
+    w->join.role = TASK_EVALUATOR;
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    assert_saw(w, " evaluates\n");
+    join(w, 6, "g");
+    ready(w, 6, 3);
+    noticed(w, 2, NOTICE_REBALANCE, MSG_UNSET); /* a worker */
+    progress(w, 0, 1, 2);
+    pass(w, 200000);
+    assert_not_saw(w, "STOP");
+    w->join.has_role = false;
+    join(w, 7, "h");
+    ready(w, 7, 3);
+    pass(w, 2000);
+    progress(w, 0, 1, 3);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, that_may_have_to_go_is_left_where_a_spare_makes_room_elsewhere)
+{
+    struct world *w = a_served_job(2, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    w->join.has_role = true;
+    w->join.role = TASK_PS;
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    noticed(w, 2, NOTICE_REBALANCE, MSG_UNSET); /* a worker, which the ps can be, too */
+    pass(w, 2000);
+    progress(w, 0, 1, 2);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    for (uint32_t s = 0; s < 4; s++) {
+        stopped_and_ready(w, s, 1);
+    }
+    assert_saw(w, "1:START epoch=2 rank=");
+    assert_saw(w, "5:START epoch=2 rank=3");
+    assert_not_saw(w, "2:START");
+    world_free(w);
+}
+
 /* --- ps and chief ----------------------------------------------------------------------------- */
 
 TEST(served, the_end_of_a_ps_or_of_the_chief_is_the_epochs)
