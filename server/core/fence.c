@@ -25,10 +25,14 @@ bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_
 }
 
 /* … and whose is the last: its seat, unless all have passed before `end`. */
-static struct tfe_mono later_end(const struct job *job, struct tfe_mono end, uint32_t *ret_seat)
+static struct tfe_mono later_end(const struct job *job, bool of_all, struct tfe_mono end,
+                                 uint32_t *ret_seat)
 {
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
+        if (!of_all && !roster_is_fenced(job, seat)) {
+            continue;
+        }
         if (!node->seat.is_accounted && tfe_mono_before(end, seat_fence_end(node))) {
             end = seat_fence_end(node);
             *ret_seat = seat;
@@ -40,7 +44,7 @@ static struct tfe_mono later_end(const struct job *job, struct tfe_mono end, uin
 struct tfe_mono fence_end(const struct job *job)
 {
     uint32_t seat;
-    return later_end(job, (struct tfe_mono){0}, &seat);
+    return later_end(job, true, (struct tfe_mono){0}, &seat);
 }
 
 static struct tfe_mono chief_end(const struct rdzv *r, const struct job *job,
@@ -61,7 +65,7 @@ struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
     struct tfe_mono end = job->fence.run_until;
     *ret_seat = job->epoch.n_seats;
     if (!roster_is_stopped(job)) {
-        end = later_end(job, end, ret_seat);
+        end = later_end(job, false, end, ret_seat);
     } else if (job->epoch.is_open && job->spec.chief_grace_ms > 0 &&
                tfe_mono_before(end, chief_end(r, job, switch_began))) {
         end = chief_end(r, job, switch_began);

@@ -53,9 +53,9 @@ bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_
 /* By when the fences of all members of the epoch have passed that nothing is known of. */
 struct tfe_mono fence_end(const struct job *job);
 /* Until when a switch that began then waits for fences: for all of those where no task is accounted
- * for that would keep the old cluster from another step; for the chief's always, where the job
- * wants that, lest it writes a checkpoint late. ret_seat: whose fence that is; n_seats of the
- * epoch: no member's. */
+ * for that would keep the old cluster from another step (the chief's alone, where it has ps); for
+ * the chief's always, where the job wants that, lest it writes a checkpoint late. ret_seat: whose
+ * fence that is; n_seats of the epoch: no member's. */
 struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
                                  struct tfe_mono switch_began, uint32_t *ret_seat);
 

@@ -167,10 +167,16 @@ bool roster_can_miss(const struct job *job, const struct node *node)
            task_of(&shape, node->seat.index) == TASK_WORKER;
 }
 
+static bool meets_next(const struct job *job)
+{
+    const struct epoch *epoch = &job->epoch;
+    return epoch->has_fixed_ports && !epoch->has_progressed && !told_any(&job->told);
+}
+
 bool roster_is_stopped(const struct job *job)
 {
     const struct epoch *epoch = &job->epoch;
-    bool may_meet_next = epoch->has_fixed_ports && !epoch->has_progressed && !told_any(&job->told);
+    bool may_meet_next = meets_next(job);
     if (!epoch->is_open) {
         return true;
     }
@@ -178,6 +184,11 @@ bool roster_is_stopped(const struct job *job)
         return epoch->n_seats > 0 && epoch->seats[0]->seat.is_accounted;
     }
     return epoch->n_accounted >= (may_meet_next ? epoch->n_seats : 1);
+}
+
+bool roster_is_fenced(const struct job *job, uint32_t seat)
+{
+    return seat == 0 || !roster_has_servers(job) || meets_next(job);
 }
 
 /* --- whether there are enough ----------------------------------------------------------------- */

@@ -60,6 +60,10 @@ bool roster_can_miss(const struct job *job, const struct node *node);
  * same addresses (design 6). */
 bool roster_is_stopped(const struct job *job);
 
+/* … else, whether this seat's end is waited for, when nothing is known of it: of a chief that has
+ * ps nobody else's. */
+bool roster_is_fenced(const struct job *job, uint32_t seat);
+
 /* Whether the ready nodes can have all places that an epoch needs, with min workers; with max of
  * them, and all else that the job wants. */
 bool roster_is_enough(const struct job *job);

@@ -494,6 +494,24 @@ TEST(served, the_chief_and_nobody_else_is_fenced)
     world_free(w);
 }
 
+/* Its agent goes on renewing while it cannot end its trainer, and its fence moved on with that. */
+TEST(served, a_worker_that_does_not_end_holds_no_chief_up)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 0);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "2:STOP epoch=1\n");
+    stopped_and_ready(w, 1, 1);
+    stopped_and_ready(w, 3, 1);
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    for (int n = 0; n < 100 && times_seen(w, "START epoch=2") == 0; n++) {
+        pass(w, 5000);
+    }
+    assert_saw(w, "START epoch=2");
+    world_free(w);
+}
+
 TEST(served, a_worker_that_is_not_accounted_for_holds_nothing_up)
 {
     struct world *w = a_serving_job(1, 2);
