@@ -97,9 +97,9 @@ def test_a_worker_starts_again_where_it_was(server, fleet, status, ctl):  # noqa
         job.wait_step(lambda s: s["used"] == [0, 1])
     for place in ("chief-0", "worker-0", "ps-0"):
         assert is_alive(before[place]) and len(job.starts(place)) == 1
-    row = wait_until(lambda: next((e for e in json.loads(ctl("epochs", "default", "--json").stdout)["epochs"] if e["restarts"]), None),
-                     what="the ledger")
-    assert (row["epoch"], row["restarts"]) == (epoch, 3)
+    # The third may be in the ledger after its trainer has worked.
+    wait_until(lambda: [e["epoch"] for e in json.loads(ctl("epochs", "default", "--json").stdout)["epochs"] if e["restarts"] == 3] == [epoch],
+               what="three restarts in the ledger")
     job.order("chief-0", "exit 0")
     assert [agent.wait() for agent in job.agents] == [0] * 4
 
