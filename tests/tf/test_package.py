@@ -422,6 +422,12 @@ def test_uneven_shares_weigh_what_they_should(world, place):
     np.testing.assert_allclose(sum(total_fit), expected, rtol=1e-5)
 
 
+def test_servers_without_a_chief_say_what_is_missing(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["h:1"], "ps": ["h:2"]}, "task": {"type": "worker", "index": 0}}')
+    with pytest.raises(RuntimeError, match="--chief"):
+        tfe.serve()
+
+
 def test_what_fit_logs_is_told_with_the_validation_too(tmp_path, monkeypatch, place):
     agent = Peer(tmp_path)
     place(0, 1)

@@ -62,6 +62,11 @@ def has_ps() -> bool:
     return _tf_config()[0].get("ps", 0) > 0
 
 
+def has_chief() -> bool:
+    """Whether a place of its own is the chief's."""
+    return _tf_config()[0].get("chief", 0) > 0
+
+
 def peers() -> "tuple[int, int]":
     """Rank and number of those that do every step together. Where there are ps that is the chief alone, and an evaluator is alone
     everywhere."""

@@ -63,6 +63,8 @@ def serve() -> None:
     job = _place.role()
     if not _place.has_ps() or job not in ("worker", "ps"):
         return
+    if not _place.has_chief():
+        raise RuntimeError("a cluster with ps needs a chief, which makes the strategy: give --chief besides --ps to the agents")
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
     # A ps on a machine with GPUs would take all of their memory.
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}) if job == "ps" else None
