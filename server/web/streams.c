@@ -59,10 +59,16 @@ static void stream_free(struct stream *stream)
     view_leave(view);
 }
 
-/* evhttp's: its connection is over, and the request with it. */
+/* evhttp's: its connection is over, and the request with it; but where the page has closed it,
+ * evhttp has let go of a request whose answer was not over. */
 static void on_closed(struct evhttp_connection *connection, void *ctx)
 {
-    stream_free(ctx);
+    struct stream *stream = ctx;
+    struct evhttp_request *req = stream->req;
+    stream_free(stream);
+    if (!evhttp_request_get_connection(req)) {
+        evhttp_request_free(req);
+    }
 }
 
 static void cut(struct stream *stream)

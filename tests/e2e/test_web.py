@@ -264,6 +264,24 @@ def test_a_page_that_never_reads_is_cut(web):
         assert web.gauges()["tfe_web_pages"] == 0
 
 
+def memory(web):
+    return web.gauges()["process_resident_memory_bytes"]
+
+
+def test_pages_that_come_and_go_leave_nothing(web):
+    """evhttp lets go of a request whose answer is not over when the browser closes it: each page left one behind."""
+    def visits(n):
+        for _ in range(n):
+            with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as page:
+                page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 7000 + b"\r\n\r\n")
+                assert page.recv(100)
+        wait_until(lambda: web.gauges()["tfe_web_pages"] == 0, what="no page")
+    visits(500)
+    before = memory(web)
+    visits(1000)
+    assert memory(web) - before < 1000 * 7000 // 2
+
+
 def test_slow_and_idle_connections_make_room(server, state_dir, tmp_path):
     """Many that ask for nothing, or a byte at a time: those that ask are served, and the bound holds."""
     server()
