@@ -146,6 +146,7 @@ static struct bufferevent *on_connection(struct event_base *base, void *ctx)
     if (h->tls) {
         bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
     }
+    bufferevent_setwatermark(bev, EV_READ, 0, HTTP_UNREAD_MAX);
     bufferevent_incref(bev);
     h->v[h->n++] = (struct connection){.bev = bev, .since = clock_mono()};
     if (h->n == h->max) {

@@ -27,6 +27,9 @@ struct web_settings;
 #define HTTP_REQUEST_MS 15000
 #define HTTP_ANSWER_MS 60000
 
+/* Read of a connection and not taken by evhttp, which goes on reading while it answers. */
+#define HTTP_UNREAD_MAX (4 * (HTTP_HEADERS_MAX + HTTP_BODY_MAX))
+
 /* The kernel holds so much for a page that does not read, and no more. */
 #define HTTP_STREAM_BYTES (64 * 1024)
 

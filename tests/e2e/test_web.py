@@ -282,6 +282,20 @@ def test_pages_that_come_and_go_leave_nothing(web):
     assert memory(web) - before < 1000 * 7000 // 2
 
 
+def test_a_page_that_talks_on_is_not_listened_to(web):
+    """What comes while an answer is on its way stays with who sends it: evhttp takes nothing of it, and kept it all."""
+    before = memory(web)
+    with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as page:
+        page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert page.recv(100)
+        page.settimeout(1)
+        with contextlib.suppress(TimeoutError):
+            for _ in range(1024):
+                page.send(b"a" * 65536)
+        assert memory(web) - before < 16 << 20
+        assert web.gauges()["tfe_web_pages"] == 1
+
+
 def test_slow_and_idle_connections_make_room(server, state_dir, tmp_path):
     """Many that ask for nothing, or a byte at a time: those that ask are served, and the bound holds."""
     server()
