@@ -39,6 +39,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
 {
     struct call *call = (struct call *)((char *)ask - offsetof(struct call, ask));
     struct view *view = call->view;
+    call->end = how;
     if (call->failed && how != CLIENT_ANSWERED && how != CLIENT_UNAUTHORISED) {
         call->failed(call);
         return;
@@ -71,6 +72,9 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 {
     struct call *call = ctx;
     char sentence[256];
+    client_take_back(call->view->client, &call->ask);
+    call->end = CLIENT_FAILED;
+    call->is_late = true;
     if (call->failed) {
         call->failed(call);
         return;

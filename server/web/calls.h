@@ -21,9 +21,11 @@ struct call {
     struct tfe_msg message;
     /* Answers the request with the rows of ask.list; the call is gone behind it. */
     void (*answer)(struct call *call);
-    /* … or says that there are none; NULL: as a problem. */
+    /* … or says that there are none, as end tells; NULL: as a problem. */
     void (*failed)(struct call *call);
-    void *own; /* the asker's; freed with the call by: */
+    enum client_end end; /* of the question */
+    bool is_late;        /* its time is up: it asks no more */
+    void *own;           /* the asker's; freed with the call by: */
     void (*own_free)(void *own);
     char name[TFE_LABEL_MAX + 1]; /* of job or node, which message may point to */
     char other[TFE_LABEL_MAX + 1];

@@ -461,10 +461,14 @@ static void on_ledger(struct call *call)
     next_ledger(call);
 }
 
-/* A job that was forgotten meanwhile. */
+/* A job that was forgotten meanwhile, or a server that went away. */
 static void on_no_ledger(struct call *call)
 {
-    next_ledger(call);
+    if (call->is_late) {
+        show(call);
+    } else {
+        next_ledger(call);
+    }
 }
 
 static void next_ledger(struct call *call)

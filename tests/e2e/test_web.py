@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -345,6 +346,62 @@ def test_metrics_are_as_prometheus_wants_them(web):
             b"# HELP", b"\n# HELP").replace(b"\n\n", b"\n")
     assert web.server.stop() == 0
     assert web.gauges()["tfe_up"] == 0
+
+
+class Relay:
+    """Stands between tfe-web and the server, and passes on so many of tfe-web's messages, then none until it is opened."""
+
+    def __init__(self, port, messages):
+        self.to, self.messages, self.opened = port, messages, threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.opened.set()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = self.listener.accept()[0], socket.create_connection(("127.0.0.1", self.to))
+                threading.Thread(target=self.pump, args=(near, far, self.hold), daemon=True).start()
+                threading.Thread(target=self.pump, args=(far, near, lambda: None), daemon=True).start()
+
+    def hold(self):
+        if self.messages == 0:
+            self.opened.wait()
+        else:
+            self.messages -= 1
+
+    def pump(self, source, sink, before):
+        with contextlib.suppress(OSError), source, sink:
+            while data := source.recv(65536):
+                before()
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_server_that_goes_away_in_a_scrape(server, state_dir, tmp_path):
+    """What was not answered in time was asked once more while it still was in the queue, which lost all behind it."""
+    s = server()
+    with Relay(s.port, 3) as relay, start(state_dir, tmp_path, f"--rdzv-endpoint=127.0.0.1:{relay.port}") as web, \
+            RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
+        for name, agent in (("a", a), ("b", b)):
+            agent.join(name, job=name)
+            agent.ready(agent.receive_until("PREPARE")[1][1][0])
+            agent.receive_until("START")
+        # The handshake, the numbers and the jobs pass; both jobs' ledgers do not.
+        found = web.gauges()
+        assert found["tfe_up"] == 1 and found["tfe_jobs"] == 2 and found['tfe_job_running{job="b"}'] == 1
+        assert not [name for name in found if name.startswith("tfe_job_trained_seconds")]
+        relay.opened.set()
+        assert wait_until(lambda: web.ask("/api/v1/jobs").code == 200, what="a server that answers again")
+        assert web.gauges()['tfe_job_trained_seconds{job="b"}'] >= 0
 
 
 def test_jobs_beyond_the_bound_are_added_up(web):
