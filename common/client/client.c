@@ -20,6 +20,10 @@
 #define REJECTIONS 2
 #define REJECTED_RETRY_MS 1000
 
+/* What is asked so long behind that finds out whether it still holds: a server that is flooded, or
+ * a network that loses one direction, looks the same. */
+#define REJECTED_AGAIN_MS 5000
+
 /* Questions at once; the server closes who puts more than its own number. */
 #define ASKED_BURST (LIMIT_MESSAGE_BURST - 20)
 
@@ -40,7 +44,8 @@ struct client {
     bool is_connected;
     bool is_asked; /* the first one, on this connection */
     enum { NO_ORPHAN, ORPHAN_QUESTION, ORPHAN_ORDER } orphan; /* its answer is dropped */
-    bool is_rejected;                                         /* for good */
+    bool is_rejected; /* nothing is asked until rejected_at + REJECTED_AGAIN_MS */
+    struct tfe_mono rejected_at;
 };
 
 /* --- the queue --- */
@@ -168,12 +173,20 @@ static void on_silent(void *ctx, struct channel *ch)
     }
 }
 
+static void reject(struct client *c)
+{
+    c->is_rejected = true;
+    c->rejected_at = clock_mono();
+}
+
 static void on_closed(void *ctx, struct channel *ch, enum channel_end how, const char *detail)
 {
     struct client *c = ctx;
     switch (how) {
     case CHANNEL_UNAUTHORISED:
-        c->is_rejected = ++c->rejections >= REJECTIONS;
+        if (++c->rejections >= REJECTIONS) {
+            reject(c);
+        }
         retry_in(c, c->is_rejected ? 0 : REJECTED_RETRY_MS, "the token was rejected");
         return;
     case CHANNEL_NO_MEMORY:
@@ -197,7 +210,7 @@ static void dial(struct client *c)
     int rc = channel_connect(c->config.base, join->host, join->port, join->token, &c->facts,
                              DIAL_MS, &channel_callbacks, c, &c->channel);
     if (rc == TFE_EPROTO) {
-        c->is_rejected = true;
+        reject(c);
         retry_in(c, 0, "the token names no usable server key");
     } else if (rc != 0) {
         retry(c, tfe_error_sentence(rc));
@@ -226,6 +239,9 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
     struct client *c = ctx;
     if (!c->first) {
         return;
+    }
+    if (c->is_rejected && tfe_mono_sub(clock_mono(), c->rejected_at) > REJECTED_AGAIN_MS) {
+        c->is_rejected = false;
     }
     if (c->is_rejected) {
         end_first(c, CLIENT_UNAUTHORISED, REFUSAL_NOT_AUTHORISED,

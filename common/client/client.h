@@ -15,7 +15,8 @@ struct client_ask;
 enum client_end {
     CLIENT_ANSWERED,
     CLIENT_REFUSED,      /* by the server: code and sentence are its */
-    CLIENT_UNAUTHORISED, /* it does not accept the token; every other question ends so, too */
+    CLIENT_UNAUTHORISED, /* it does not accept the token; so ends every other question of the next
+                            5 s, too */
     CLIENT_STRANGE,      /* its answer does not fit the question */
     CLIENT_FAILED        /* no memory, or the question cannot be sent */
 };

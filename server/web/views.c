@@ -95,6 +95,7 @@ static void on_waiting(void *ctx, const char *why)
 static void on_connected(void *ctx)
 {
     struct view *view = ctx;
+    view->is_rejected = false;
     if (view->is_down) {
         view->is_down = false;
         streams_tell_state(view);
@@ -181,9 +182,9 @@ void view_reject(struct view *view)
     if (!view->is_rejected) {
         view->is_rejected = true;
         log_info("token_refused", LOG_S("role", principal_role_name(view_role(view))));
-        logins_end_view(view->all->web->logins, view);
-        streams_end_view(view);
     }
+    logins_end_view(view->all->web->logins, view);
+    streams_end_view(view); /* also those that came since */
 }
 
 enum principal_role view_role(const struct view *view)

@@ -164,6 +164,27 @@ def test_a_token_that_is_taken_back_ends_its_logins_and_pages(web, token, ctl):
     assert wait_until(lambda: web.get("/api/v1/session")["logged_in"] is False, what="a login that is over")
 
 
+def test_a_page_of_a_token_that_is_not_taken_ends_whenever_it_came(web, server, tmp_path):
+    """Where our own token is not taken, pages end, those that come later, too; where it is again, all is as before."""
+    def page_ends():
+        with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as page:
+            page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            said = b""
+            while more := page.recv(4096):
+                said += more
+                assert said.count(b"\n:\n") < 6, "a page that only hears that we are there"
+    port = web.server.port
+    assert web.server.stop() == 0
+    other = server(state_dir=tmp_path / "other", port=port)
+    for _ in range(2):
+        page_ends()
+        assert web.ask("/api/v1/jobs").code == 401
+    assert other.stop() == 0
+    server(port=port)
+    wait_until(lambda: web.ask("/api/v1/jobs").code == 200, what="a token that is taken again")
+    until(web.listen(), lambda name, value: name == "fleet")
+
+
 def test_other_machines_have_to_log_in(server, state_dir, tmp_path):
     s = server()
     with start(state_dir, tmp_path, "--bind=0.0.0.0", "--insecure-http") as web:
