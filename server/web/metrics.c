@@ -507,18 +507,34 @@ static void on_jobs(struct call *call)
     next_ledger(call);
 }
 
-static void on_gauges(struct call *call)
+static void ask_jobs(struct call *call)
 {
-    struct scrape *scrape = call->own;
-    scrape->is_up = true;
-    scrape->gauges = call->ask.list;
-    call->ask.list = (struct row_list){.v = NULL};
+    ((struct scrape *)call->own)->is_up = true;
     call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
     call->ask.rows[0] = MSG_STATUS_JOB;
     call->ask.rows[1] = MSG_HEALTH;
     call->ask.rows[2] = MSG_SERIES_ROW;
     call->answer = on_jobs;
+    call->failed = show;
     call_ask(call);
+}
+
+static void on_gauges(struct call *call)
+{
+    struct scrape *scrape = call->own;
+    scrape->gauges = call->ask.list;
+    call->ask.list = (struct row_list){.v = NULL};
+    ask_jobs(call);
+}
+
+/* A token for some jobs sees those, and not the server's own numbers. */
+static void on_no_gauges(struct call *call)
+{
+    if (call->end == CLIENT_REFUSED) {
+        ask_jobs(call);
+    } else {
+        show(call);
+    }
 }
 
 void metrics_show(struct request *r)
@@ -540,7 +556,7 @@ void metrics_show(struct request *r)
     call->message = (struct tfe_msg){.type = MSG_GAUGES};
     call->ask.rows[0] = MSG_GAUGE;
     call->answer = on_gauges;
-    call->failed = show;
+    call->failed = on_no_gauges;
     call_ask(call);
 }
 

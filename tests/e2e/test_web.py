@@ -151,6 +151,8 @@ def test_programs_show_a_token_with_each_request(web, token):
         some = token("--role=observer", "--job=team-a")
         assert [j["job"] for j in web.ask("/api/v1/jobs", bearer=some).json["jobs"]] == ["team-a"]
         assert web.ask("/api/v1/gauges", bearer=some).code == 403
+        numbers = web.ask("/metrics", bearer=some).body.decode().splitlines()
+        assert "tfe_up 1" in numbers and [n for n in numbers if n.startswith("tfe_job_nodes{")] == ['tfe_job_nodes{job="team-a"} 1']
 
 
 def test_a_token_that_is_taken_back_ends_its_logins_and_pages(web, token, ctl):
