@@ -343,9 +343,12 @@ def test_what_is_too_long_or_no_http_is_refused(web):
                   b"DELETE / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999\r\n\r\n",
                   b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"\r\n\r\n", b"GET  HTTP\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as one:
-            one.sendall(words)
-            one.shutdown(socket.SHUT_WR)
-            said = one.recv(4096)
+            said = b""
+            with contextlib.suppress(OSError):  # it may be over before all is said
+                one.sendall(words)
+                one.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                said = one.recv(4096)
             assert said == b"" or said.split()[1][:1] in (b"4", b"5"), words[:40]
     assert web.get("/healthz") == {"status": "ok"}
 
