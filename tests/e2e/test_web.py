@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from agents import TOGETHER, Fleet
+from browser import browser, needs_browser
 from conftest import DEADLINE, wait_until
 from raw_client import RawClient, node_id
 from web import COVERED, OPENAPI, descriptors, start, until, until_all
@@ -271,6 +272,24 @@ def test_the_server_goes_and_comes_and_pages_are_told(web, server, state_dir):
     assert down["up"] is False and down["why"]
     server(port=port)
     assert until(page, lambda name, value: name == "state")["up"] is True
+
+
+@needs_browser
+def test_a_node_that_goes_while_a_page_hears_nothing_is_lost_on_it(server, state_dir, tmp_path, ctl):
+    """After a reconnection the page gets all that there is; what is not in it went on as training in the timeline."""
+    s = server("--ttl=60s")
+    with contextlib.ExitStack() as held, browser() as page:
+        stays, goes = (held.enter_context(RawClient(s.port, s.token("agent"))) for _ in range(2))
+        for name, agent in (("stays", stays), ("goes", goes)):
+            agent.join(name, job="j", nodes=(2, 2))
+        with start(state_dir, tmp_path) as web:
+            page.open(f"{web.url}#/job/j")
+            page.wait("tfe.nodes.size === 2")
+        assert ctl("evict", "label-goes").returncode == 0
+        with start(state_dir, tmp_path, f"--port={web.port}"):
+            page.wait("tfe.nodes.size === 1")
+            assert page.js("return tfe.seen.get(arguments[0]).spans.at(-1).role", node_id("goes")) == "lost"
+            assert page.js("return tfe.seen.get(arguments[0]).spans.at(-1).role", node_id("stays")) != "lost"
 
 
 def test_a_page_that_never_reads_is_cut(web):

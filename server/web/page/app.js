@@ -25,7 +25,7 @@ function apply(kind, data) {
       if (key.startsWith("health/")) store.health.set(key, row);
       else { store.jobs.set(row.job, row); remember(row, data.at_ms); }
     }
-    for (const key of data.gone ?? []) { store.health.delete(key); store.jobs.delete(key.slice(4)); }
+    for (const key of data.gone ?? []) { store.health.delete(key); store.jobs.delete(key.slice(4)); sparks.delete(key.slice(4)); }
   } else if (kind === "events") {
     if (data.whole) store.events = [];
     store.events.push(...Object.values(data.set));
@@ -38,7 +38,10 @@ function apply(kind, data) {
     }
   } else if (into[kind]) {
     const map = store[into[kind]];
-    if (data.whole) map.clear();
+    if (data.whole) { // what went while nobody told this page
+      if (kind === "nodes") for (const key of map.keys()) if (!(key in data.set)) track(key, null, data.at_ms);
+      map.clear();
+    }
     for (const [key, row] of Object.entries(data.set)) {
       row.told_ms = data.at_ms;
       if (kind === "nodes") track(key, row, data.at_ms);
