@@ -517,8 +517,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
      * for the member, whose trainers have ended. */
     struct tfe_mono others = first_start_until(job);
     bool is_due = job->wish.is_there && is_past(r, others);
-    bool can_wait = epoch_is_whole(job) || epoch_has_twin(job);
-    if (is_due && (!can_wait || write_is_sure(r, job))) {
+    if (is_due && ((!epoch_is_whole(job) && !epoch_has_twin(job)) || write_is_sure(r, job))) {
         return begin_switch(r, job);
     }
     keep_record(r, job);
