@@ -93,11 +93,18 @@ static void answer_with_audit(struct call *call)
     answer(call, json_pack("{s:o}", "audit", row_list_json(&call->ask.list, &kind_audit_row)));
 }
 
-/* job: NULL or "": all. */
+/* The job that is asked for; "": all. */
+static const char *job_of(struct request *r)
+{
+    const char *job = request_query(r, "job");
+    return job ? job : "";
+}
+
+/* job: "": all. */
 static void ask_status(struct request *r, const char *job, bool jobs_only,
                        void (*then)(struct call *call))
 {
-    if (job && job[0] != '\0' && !is_job(r->req, job)) {
+    if (job[0] != '\0' && !is_job(r->req, job)) {
         return;
     }
     struct call *call = call_new(r->web, r->view, r->req);
@@ -105,7 +112,7 @@ static void ask_status(struct request *r, const char *job, bool jobs_only,
         return;
     }
     call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = jobs_only};
-    if (job && job[0] != '\0') {
+    if (job[0] != '\0') {
         (void)snprintf(call->name, sizeof(call->name), "%s", job);
         call->message.u.status.job = call->name;
     }
@@ -119,12 +126,12 @@ static void ask_status(struct request *r, const char *job, bool jobs_only,
 
 void api_status(struct request *r)
 {
-    ask_status(r, request_query(r, "job"), false, answer_with_status);
+    ask_status(r, job_of(r), false, answer_with_status);
 }
 
 void api_jobs(struct request *r)
 {
-    ask_status(r, NULL, true, answer_with_jobs);
+    ask_status(r, "", true, answer_with_jobs);
 }
 
 void api_job(struct request *r)
@@ -134,7 +141,7 @@ void api_job(struct request *r)
 
 void api_nodes(struct request *r)
 {
-    ask_status(r, request_query(r, "job"), false, answer_with_nodes);
+    ask_status(r, job_of(r), false, answer_with_nodes);
 }
 
 static void ask_simple(struct request *r, enum tfe_msg_type type, enum tfe_msg_type row,

@@ -289,14 +289,16 @@ int http_new(struct event_base *base, const struct web_settings *s, http_request
 
 uint16_t http_port(const struct http *h)
 {
-    struct sockaddr_storage address;
-    socklen_t n = sizeof(address);
-    uint16_t port = 0;
-    if (getsockname(evconnlistener_get_fd(h->listener), (struct sockaddr *)&address, &n) == 0) {
-        port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                   : ((struct sockaddr_in *)&address)->sin_port);
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } at = {.v6 = {0}};
+    socklen_t n = sizeof(at);
+    if (getsockname(evconnlistener_get_fd(h->listener), &at.any, &n) != 0) {
+        return 0;
     }
-    return port;
+    return ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
 }
 
 uint32_t http_connections(const struct http *h)
@@ -325,7 +327,7 @@ void http_free(struct http *h)
     if (h->evhttp) {
         evhttp_free(h->evhttp); /* and its connections, and the listener */
     }
-    while (h->n > 0) {
+    while (h->v && h->n > 0) {
         forget(h, h->n - 1);
     }
     event_drop(&h->look);

@@ -346,11 +346,11 @@ static void put_own(const struct out *out, const struct metrics *metrics)
     struct rusage use;
     struct rlimit files;
     long pages = 0;
+    char line[128];
     FILE *statm = fopen("/proc/self/statm", "re");
     if (statm) {
-        if (fscanf(statm, "%*d %ld", &pages) != 1) {
-            pages = 0;
-        }
+        const char *resident = fgets(line, sizeof(line), statm) ? strchr(line, ' ') : NULL;
+        pages = resident ? strtol(resident, NULL, 10) : 0;
         (void)fclose(statm);
     }
     unsigned open_files = 0;

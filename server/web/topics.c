@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/assert.h"
 #include "common/net/clock.h"
 #include "common/net/timer.h"
 #include "common/rows/epochs.h"
@@ -201,6 +202,7 @@ static int make_items(struct topic *topic, struct items *ret)
 
 static void begin(const struct topic *topic, struct evbuffer *out, bool is_whole)
 {
+    TFE_ASSERT(topic->kind < TOPIC__COUNT);
     (void)evbuffer_add_printf(
         out, "event: %s\ndata: {\"job\":\"%s\",\"at_ms\":%lld,\"rows\":%zu,%s", names[topic->kind],
         topic->job.text, (long long)topic->at.ms, topic->n_rows, is_whole ? "\"whole\":true," : "");

@@ -75,8 +75,11 @@ void views_free(struct views *all)
     if (!all) {
         return;
     }
-    while (!LIST_EMPTY(&all->list)) {
-        view_free(LIST_FIRST(&all->list));
+    struct view *view = LIST_FIRST(&all->list);
+    while (view) {
+        struct view *next = LIST_NEXT(view, link);
+        view_free(view);
+        view = next;
     }
     event_drop(&all->look);
     free(all);
