@@ -219,9 +219,13 @@ stage_preempt() {
 stage_train() { TFE_BIN_DIR=$build_dir/default run_pytest tf/test_training.py; }
 # Two files at a time: importing TensorFlow is most of the work, and waiting for trainers a third of the time.
 stage_tf() {
-    local options=()
+    local options=() status=0
     [ -n "$full" ] || options=(-m "not heavy")
-    TFE_BIN_DIR=$build_dir/default run_pytest tf -n 2 --dist loadfile --deselect tf/test_training.py "${options[@]}"
+    TFE_BIN_DIR=$build_dir/default run_pytest tf -n 2 --dist loadfile --deselect tf/test_training.py \
+        --ignore "$root/tests/tf/test_roles_by_hand.py" "${options[@]}" || status=1
+    # Its processes fork from one in which TensorFlow was imported, and nothing else.
+    run_pytest tf/test_roles_by_hand.py || status=1
+    return "$status"
 }
 
 # Several stages, each with its output in one piece. A subshell forgets the traps, and here each has children of its own.

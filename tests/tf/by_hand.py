@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "agent" / "python")]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf  # noqa: E402, F401
+from tensorflow.python.eager import context  # noqa: E402
 
 from programs import clean_environment  # noqa: E402
 
@@ -89,6 +90,8 @@ class Cluster:
             with open(f"{path}.out", "wb") as out, open(f"{path}.err", "wb") as err:
                 self.running[place] = subprocess.Popen([sys.executable, str(work), *map(str, arguments)], env=env, stdout=out, stderr=err)
         else:
+            if context.context()._context_handle is not None:
+                raise RuntimeError("TensorFlow runs in this process, and would hang in one that forks from it: run this file alone")
             self.running[place] = multiprocessing.get_context("fork").Process(
                 target=_run, args=(f"{path}.out", f"{path}.err", env, work, arguments))
             self.running[place].start()
