@@ -6,6 +6,7 @@
 #include "common/net/clock.h"
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
+#include "common/rows/answers.h"
 #include "common/rows/json.h"
 #include "common/rows/table.h"
 #include "server/ctl/plot.h"
@@ -70,40 +71,6 @@ static void print_table(const struct row_list *ledger, const char *job)
 
 /* --- for programs --- */
 
-static json_t *total_json(const struct epochs_total *total)
-{
-    json_t *by_cause = json_object();
-    for (unsigned i = 0; i < EPOCHS_CAUSES; i++) {
-        if (total->standstill[i] > 0 &&
-            json_object_set_new(by_cause, msg_cause_name((enum tfe_cause)i),
-                                json_integer(total->standstill[i])) != 0) {
-            json_decref(by_cause);
-            return NULL;
-        }
-    }
-    if (total->now > 0 &&
-        json_object_set_new(by_cause, "now", json_integer((json_int_t)total->now)) != 0) {
-        json_decref(by_cause);
-        return NULL;
-    }
-    /* In tenths of a percent: all numbers of ours are whole. */
-    return json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:b}", "running_ms", (json_int_t)total->running, "standstill_ms",
-        (json_int_t)total->standstill_all, "standstill_ms_by_cause", by_cause, "lost_steps",
-        total->has_lost ? json_integer((json_int_t)total->lost_steps) : json_null(),
-        "useful_permille",
-        total->useful < 0 ? json_null() : json_integer((json_int_t)(total->useful * 10 + 0.5)),
-        "standstill_at_least", total->is_least);
-}
-
-/* What no row says: nobody trains, and what for. */
-static json_t *now_json(const struct epochs_total *total)
-{
-    return total->now < 0 ? json_null()
-                          : json_pack("{s:I, s:s, s:s?}", "standstill_ms", (json_int_t)total->now,
-                                      "state", total->job->state, "waits", total->job->waits);
-}
-
 static void print_csv(const struct row_list *ledger)
 {
 #define TIME_KEY(NAME, name) #name "_ms",
@@ -146,11 +113,7 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
         return show_plot(settings->plot, job, ledger);
     }
     if (settings->json) {
-        struct epochs_total total;
-        epochs_sum(ledger, clock_wall(), &total);
-        return verb_print_json(json_pack("{s:s, s:o, s:o, s:o}", "job", job, "epochs",
-                                         row_list_json(ledger, &kind_epoch), "total",
-                                         total_json(&total), "now", now_json(&total)));
+        return verb_print_json(answer_epochs(ledger, job));
     }
     if (settings->csv) {
         print_csv(ledger);
