@@ -89,11 +89,12 @@ struct node {
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
-    bool signalled;           /* its agent will be out by a moment of its own … */
-    int64_t out_by;           /* … this, at the earliest */
-    uint32_t noticed;         /* kinds of notices that stand, a bit each */
-    bool was_noticed;         /* or drained */
-    int64_t warned_at;        /* … by one of these, last */
+    bool signalled;   /* its agent will be out by a moment of its own … */
+    int64_t out_by;   /* … this, at the earliest */
+    uint32_t noticed; /* kinds of notices that stand, a bit each */
+    struct tfe_mono noticed_until[NOTICE_OPERATOR + 1]; /* … and by when its agent drops them */
+    bool was_noticed;                                   /* or drained */
+    int64_t warned_at;                                  /* … by one of these, last */
     struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
     uint32_t cap_trainers;
 };
@@ -146,6 +147,8 @@ void node_part(struct world *w, uint32_t node, uint32_t from);
 void node_give_address(struct world *w, uint32_t node, uint32_t to);
 void node_set_rate(struct world *w, uint32_t node, int64_t ppm);
 void node_signal(struct world *w, uint32_t node, uint32_t signo);
+/* Whether its machine was said to go away, by whoever, and its agent still believes it. */
+bool node_may_go(const struct world *w, const struct node *n);
 /* Somebody tells its agent that the machine will go away: deadline_ms from now, MSG_UNSET none; or
  * that it will not after all. */
 void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,

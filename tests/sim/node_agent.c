@@ -412,6 +412,8 @@ void node_signal(struct world *w, uint32_t node, uint32_t signo)
 }
 
 #define NOTICE_WITHDRAWN_SHIFT 8
+/* design 4.9: a machine that still lives so long after its deadline stays. */
+#define BACK_MS 120000
 #define NOTICE_DEADLINE_SHIFT 32
 
 static void on_notice(struct world *w, const struct sim_event *event)
@@ -435,14 +437,32 @@ static void on_notice(struct world *w, const struct sim_event *event)
                        .withdrawn = event->arg >> NOTICE_WITHDRAWN_SHIFT & 1}});
 }
 
+bool node_may_go(const struct world *w, const struct node *n)
+{
+    bool may_go = n->signalled;
+    for (int kind = NOTICE_REBALANCE; kind <= NOTICE_OPERATOR; kind++) {
+        may_go = may_go || (n->noticed & 1u << kind &&
+                            tfe_mono_before(node_clock(w, n->index), n->noticed_until[kind]));
+    }
+    return may_go;
+}
+
 void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,
                  bool withdrawn)
 {
     uint32_t bit = 1u << kind;
+    struct tfe_mono *until = &w->nodes[node].noticed_until[kind];
+    bool stands = w->nodes[node].noticed & bit;
     w->nodes[node].was_noticed = true;
     w->nodes[node].warned_at = w->now;
     w->nodes[node].noticed =
         withdrawn ? w->nodes[node].noticed & ~bit : w->nodes[node].noticed | bit;
+    if (kind == NOTICE_REBALANCE) {
+        *until = TFE_MONO_NEVER;
+    } else if (!stands || deadline_ms != MSG_UNSET) {
+        *until = tfe_mono_add(node_clock(w, node),
+                              (deadline_ms == MSG_UNSET ? 0 : (int64_t)deadline_ms) + BACK_MS);
+    }
     world_at(w, w->now, on_notice, node, w->nodes[node].process,
              (uint64_t)kind | (uint64_t)withdrawn << NOTICE_WITHDRAWN_SHIFT |
                  (uint64_t)deadline_ms << NOTICE_DEADLINE_SHIFT);

@@ -184,7 +184,7 @@ uint64_t script_safe_step(struct world *w, const struct cluster *c)
     uint64_t step = jobs_get(w, c->job)->checkpoint;
     for (uint32_t rank = 0; rank < c->world; rank++) {
         const struct node *n = &w->nodes[c->members[rank].node];
-        if (!n->noticed && !n->signalled && n->memory.epoch == c->epoch && n->memory.step > step) {
+        if (!node_may_go(w, n) && n->memory.epoch == c->epoch && n->memory.step > step) {
             step = n->memory.step;
         }
     }
