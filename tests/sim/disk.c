@@ -26,6 +26,7 @@ struct disk {
     uint32_t latency_lo, latency_hi;
     int64_t fail_until;
     int64_t stall_until;
+    uint64_t n_healed; /* stalls that ended before their time */
     struct copy *head; /* under way, in their order */
     struct copy **tail;
     uint32_t n_pending;
@@ -119,9 +120,18 @@ void disk_fail_until(struct world *w, int64_t at)
     w->disk->fail_until = at;
 }
 
+static void on_synced(struct world *w, const struct sim_event *event);
+
 void disk_stall_until(struct world *w, int64_t at)
 {
-    w->disk->stall_until = at;
+    struct disk *d = w->disk;
+    if (at < d->stall_until) { /* what was put off goes on now */
+        d->n_healed++;
+        for (uint32_t i = 0; i < d->n_pending; i++) {
+            world_at(w, at > w->now ? at : w->now, on_synced, 0, d->tag, d->n_healed);
+        }
+    }
+    d->stall_until = at;
 }
 
 uint32_t disk_pending(const struct world *w)
@@ -194,7 +204,7 @@ static struct copy *sync_head(struct world *w)
 static void on_synced(struct world *w, const struct sim_event *event)
 {
     struct disk *d = w->disk;
-    if (event->tag != d->tag || !d->head) {
+    if (event->tag != d->tag || event->arg != d->n_healed || !d->head) {
         return;
     }
     if (d->stall_until > w->now) {
@@ -231,7 +241,7 @@ void disk_write(struct world *w, const struct rdzv_record *record)
                                ? (int64_t)rng_between(&w->rng, d->latency_lo, d->latency_hi)
                                : d->latency_lo);
     d->last_at = at > d->last_at ? at : d->last_at;
-    world_at(w, d->last_at, on_synced, 0, d->tag, 0);
+    world_at(w, d->last_at, on_synced, 0, d->tag, d->n_healed);
 }
 
 void disk_crash(struct world *w, uint32_t kept)
