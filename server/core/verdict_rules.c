@@ -98,10 +98,12 @@ static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const
     unsigned saw = 0;
     for (uint32_t seat = 0; seat < job->epoch.n_seats && !(saw & SAW_MISSING); seat++) {
         const struct node *peer = job->epoch.seats[seat];
-        if (peer->seat.is_accounted || (peer != but && roster_can_miss(job, peer))) {
+        /* What another process has taken over ends when the first hears of it. */
+        bool is_lost = peer->seat.is_taken_over && peer != but;
+        if ((peer->seat.is_accounted && !is_lost) || (peer != but && roster_can_miss(job, peer))) {
             continue;
         }
-        if (peer->is_gone || !node_is_connected(peer)) {
+        if (is_lost || peer->is_gone || !node_is_connected(peer)) {
             saw |= SAW_MISSING;
         } else if (peer != but && doubt_is_silent(r, peer)) {
             saw |= SAW_SILENT;

@@ -56,6 +56,23 @@ TEST(duplicate, of_the_only_member_waits_for_the_fence_that_the_older_process_ha
     world_free(w);
 }
 
+TEST(duplicate, what_the_older_process_ends_is_not_its_peers_fault)
+{
+    /* Told that it was replaced, it stops its trainers; a peer's collective fails of that, while
+     * the switch still waits for the disk. */
+    struct world *w = a_running_world(1, 3, 2);
+    w->holds_writes = true;
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    assert_saw(w, "PERSIST");
+    impostor_joins(w, 4712);
+    assert_not_saw(w, "~switch");
+    exited(w, 0, 1, 1);
+    assert_not_saw(w, "~restarts");
+    assert_saw(w, "~end job=j node=a epoch=1 number=0 lost_node");
+    world_free(w);
+}
+
 TEST(void_start, is_told_once_more_and_then_the_epoch_goes_on_without_the_node)
 {
     struct world *w = a_running_world(1, 2, 2);
