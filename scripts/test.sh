@@ -230,7 +230,7 @@ stage_tf() {
 
 # Several stages, each with its output in one piece. A subshell forgets the traps, and here each has children of its own.
 at_once() { # stage…
-    local stage pids=() status=0
+    local stage pids=()
     for stage in "$@"; do
         (
             trap 'on_signal TERM 143' TERM
@@ -239,11 +239,16 @@ at_once() { # stage…
         pids+=($!)
     done
     for stage in "$@"; do
-        wait "${pids[0]}" || { status=1; say "failed: $stage"; }
+        wait "${pids[0]}" || { failed+=("$stage"); say "failed: $stage"; }
         pids=("${pids[@]:1}")
         cat "$build_dir/stage-$stage.out"
     done
-    return "$status"
+}
+
+# The lines that say what is wrong, else the last ones.
+decisive() { # output of a stage
+    grep -aE '^(VIOLATION|replay:|FAILED|SECOND TRY|beyond:|E   )|\*\*\*(Failed|Timeout|Exception)|\[  FAILED  \]|error: |ERROR: ' "$1" ||
+        tail -n 15 "$1"
 }
 
 # Seconds of the processors that what has ended below this shell took: a stage that took fewer than its time waited.
@@ -288,8 +293,8 @@ for stage in "${chosen[@]}"; do
     exec 3> >(tee -a "$said")
     tee=$!
     case $stage in
-        *,*) at_once ${stage//,/ } >&3 3>&- || failed+=("$stage") ;;
-        *) "stage_$stage" >&3 3>&- || failed+=("$stage") ;;
+        *,*) at_once ${stage//,/ } >&3 3>&- ;;
+        *) "stage_$stage" > >(tee "$build_dir/stage-$stage.out" >&3 3>&-) 3>&- || failed+=("$stage") ;;
     esac
     exec 3>&-
     wait "$tee" || true
@@ -304,6 +309,11 @@ fi
 printf '%s\n' "${report[@]}"
 if [ ${#failed[@]} -gt 0 ]; then
     say "FAILED: ${failed[*]} ($SECONDS s)"
+    # Whoever sees no more than the end of this sees why.
+    for stage in "${failed[@]}"; do
+        say "--- $stage:"
+        decisive "$build_dir/stage-$stage.out" | tail -n 15 | cut -c1-300
+    done
     exit 1
 fi
 say "all stages passed ($SECONDS s)"
