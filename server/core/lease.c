@@ -124,12 +124,12 @@ struct lease_terms lease_renew(struct rdzv *r, struct node *node)
     return terms;
 }
 
-void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms)
+void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, struct tfe_mono fence_end)
 {
     counts(r, node, true);
     node->lease.heard = r->now;
     wheel_set(&r->wheel, &node->lease.timer.wheel, tfe_mono_add(r->now, held_ms(ttl_ms)));
-    node->lease.fence_end = lease_fence_end_from(r->now, fence_ms);
+    node->lease.fence_end = fence_end;
 }
 
 void lease_shift(struct rdzv *r, struct node *node, struct tfe_mono until)

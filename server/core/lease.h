@@ -43,7 +43,7 @@ void lease_hold(struct rdzv *r, struct node *node, struct tfe_mono until);
 /* One that is held is over now. */
 void lease_release(struct rdzv *r, struct node *node);
 /* For a member of an adopted epoch: what it may have been granted by the server before. */
-void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, uint32_t fence_ms);
+void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, struct tfe_mono fence_end);
 /* The node's trainers of this epoch may run on after it was left out; 0: nothing of it does. */
 void lease_set_left(struct node *node, uint64_t epoch);
 

@@ -45,9 +45,8 @@ static int fill(struct rdzv *r, struct job *job, const struct rdzv_record *recor
 
 /* What its members ran may go on where nobody has heard of its end, and speak to its ports
  * anyway. */
-static void restore_end(struct rdzv *r, struct job *job, const struct rdzv_record *record)
+static void restore_end(struct job *job, const struct rdzv_record *record, struct tfe_mono fenced)
 {
-    struct tfe_mono fenced = lease_fence_end_from(r->now, record->fence_ms);
     epoch_restore_last(job, record->epoch, record->cause);
     fence_keep_ports(&job->fence, record->epoch, fenced);
     fence_keep_ports(&job->fence, record->epoch + 1, fenced);
@@ -57,19 +56,19 @@ static void restore_end(struct rdzv *r, struct job *job, const struct rdzv_recor
     job->state = job_state_of(record->result);
 }
 
-static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *record)
+static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *record,
+                  struct tfe_mono fenced)
 {
     struct epoch_past past = {.number = record->epoch, .cause = record->cause};
     (void)epoch_adopt(r, job, record->n_members, &past); /* nothing to match: it cannot fail */
     quarantine_prove_all(job);
     /* Who was lost before the last epoch is in no record. */
     if (record->epoch > 1) {
-        fence_keep_ports(&job->fence, record->epoch + 1,
-                         lease_fence_end_from(r->now, record->fence_ms));
+        fence_keep_ports(&job->fence, record->epoch + 1, fenced);
     }
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct node *node = job->epoch.seats[seat];
-        lease_restore(r, node, record->ttl_ms, record->fence_ms);
+        lease_restore(r, node, record->ttl_ms, fenced);
         if (record->members[seat].taken_over) {
             seat_take_over(node, node->lease.fence_end);
         }
@@ -112,11 +111,14 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
                                            .backoff_ms = record->backoff_ms,
                                            .has_progressed = record->has_progressed});
     write_restore(&job->write, record);
-    fence_expect_unknown(&job->fence, lease_longest_fence_end(r, r->now, record->fence_ms));
+    /* Of the same epoch there may have been a later record, with longer leases, that a disk has not
+     * kept: members may be told of a fence that this one does not know. */
+    struct tfe_mono fenced = lease_longest_fence_end(r, r->now, record->fence_ms);
+    fence_expect_unknown(&job->fence, fenced);
     if (record->over) {
-        restore_end(r, job, record);
+        restore_end(job, record, fenced);
     } else {
-        adopt(r, job, record);
+        adopt(r, job, record, fenced);
     }
     job_insert(r, job);
     r->deadline = wheel_next(&r->wheel);

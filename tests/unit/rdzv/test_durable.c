@@ -419,6 +419,31 @@ TEST(restart, a_lost_epoch_of_one_waits_for_its_fence)
     world_free(w);
 }
 
+TEST(restart, of_a_record_that_later_leases_are_missing_in_waits_for_the_longest_fence)
+{
+    /* The disk lost the last record of the epoch, which was written for longer leases: the member
+     * trained until the fence that it was told then, and the next epoch had begun before. */
+    struct disk disk;
+    struct rdzv_config config = usual_config();
+    config.fence_ms = 30000;
+    config.renew_rate = 1;
+    config.max_nodes = 8; /* leases of 25 s */
+    struct world *old = a_running_world_on(&disk, 1);
+    struct world *w = world_new(&config, 1, 1);
+    disk.record.fence_ms = config.fence_ms;
+    w->disk = &disk;
+    w->now = old->now + 5000;
+    world_free(old);
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk.record), 0);
+    join(w, 5, "z");
+    ready(w, 5, 2);
+    pass(w, 83000 - 1); /* 75 s on its clock */
+    assert_not_saw(w, ":START");
+    pass(w, 1);
+    assert_saw(w, "5:START epoch=2");
+    world_free(w);
+}
+
 TEST(restart, of_an_epoch_recorded_once_more_in_a_switch_knows_its_own_ports)
 {
     /* A drain is recorded at once. Members that were READY for the next epoch by then had others'
