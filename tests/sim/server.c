@@ -28,11 +28,11 @@
 #define HOSTILE_CONN (NO_CONN - 1)
 
 /* What the core may hold: so much, and so much for each machine, job and seat. A machine's earlier
- * agents are suspects for a lease each, and leases grow where there are many: some 1.1 KiB, several
- * times. Of actions there is room for six a machine, one more for each that is lost at once, and
- * half as many again as the list grows. */
+ * agents are suspects for a lease each, and leases grow where there are many: three nodes a
+ * machine, of some 1.1 KiB, and room for six actions each and half as many again as the list grows.
+ */
 #define MEMORY_BASE (192u * 1024)
-#define MEMORY_PER_NODE (2560u + 11u * sizeof(struct rdzv_action))
+#define MEMORY_PER_NODE (3u * (1152u + 9u * sizeof(struct rdzv_action)))
 #define MEMORY_PER_SESSION 16u
 
 struct server {
