@@ -36,7 +36,6 @@ static void begin(struct rdzv *r, struct job *job, struct node *node)
     /* The number is its own: whoever else was READY for it is asked again. */
     job->evaluator = (struct evaluator){
         .node = node, .epoch = epoch_take_number(job), .runs = true, .since = r->now};
-    node_note_epoch(node, job->evaluator.epoch);
     send_trace(r, TRACE_EVALUATOR, job, node, 0, "starts");
     tell_start(r, job);
     epoch_prepare_spares(r, job);
