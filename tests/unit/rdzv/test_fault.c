@@ -569,3 +569,14 @@ TEST(start, that_a_lost_member_may_explain_is_tried_again)
     assert_saw(w, "~switch");
     world_free(w);
 }
+
+TEST(fault, by_a_signal_without_a_name_is_told_by_its_number)
+{
+    struct world *w = a_world(1, 1);
+    w->join.spec.max_restarts = 0;
+    come(w, 1);
+    trainer_listens(w, 0, 1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 40});
+    assert_saw(w, "was ended by signal 40");
+    world_free(w);
+}

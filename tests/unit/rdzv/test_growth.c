@@ -518,3 +518,18 @@ TEST(progress, told_for_ten_minutes_fills_the_budget_and_silence_does_not)
         world_free(w);
     }
 }
+
+TEST(growth, asks_anew_where_an_answer_to_a_later_question_is_heard)
+{
+    /* A server before this one has asked more often: what answers it is not what was asked here. */
+    struct world *w = an_adopted_world(2);
+    listens(w, 0, 4, 10);
+    newcomer(w, 1, 5);
+    assert_saw(w, "0:SAVE epoch=4 number=1\n");
+    saved(w, 0, 4, 100, 1, 5);
+    assert_saw(w, "0:SAVE epoch=4 number=6\n");
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 4, 110, 2, 6);
+    assert_saw(w, "0:STOP epoch=4 planned");
+    world_free(w);
+}

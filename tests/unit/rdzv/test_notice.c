@@ -608,3 +608,14 @@ TEST(drain, is_let_go_when_the_epoch_ends_for_another_reason)
     assert_saw(w, "1:FINISH drained");
     world_free(w);
 }
+
+TEST(notice, of_no_kind_is_a_mistake)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    struct tfe_msg msg = {.type = MSG_NOTICE, .u.notice = {.deadline_ms = 1000}};
+    assert_int_equal(say(w, 1, &msg), TFE_EINVAL);
+    msg.u.notice.kind = NOTICE_OPERATOR + 1;
+    assert_int_equal(say(w, 1, &msg), TFE_EINVAL);
+    assert_int_equal(role_of(w, "b"), ROLE_MEMBER);
+    world_free(w);
+}

@@ -51,6 +51,23 @@ TEST(evict, a_node_whose_trainers_had_ended_is_not_waited_for)
     world_free(w);
 }
 
+TEST(evict, is_pardoned_for_that_node_of_that_job_alone)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    evict(w, "b");
+    evict(w, "c");
+    assert_int_equal(order(w, RDZV_PARDON, "k", "b"), 0);
+    assert_int_equal(order(w, RDZV_PARDON, "not a name", "b"), 0);
+    assert_int_equal(try_join(w, 4, "b"), 0);
+    assert_saw(w, "4:REFUSED evicted");
+    assert_int_equal(order(w, RDZV_PARDON, "j", "b"), 0);
+    join(w, 5, "b");
+    assert_saw(w, "5:WELCOME");
+    assert_int_equal(try_join(w, 6, "c"), 0);
+    assert_saw(w, "6:REFUSED evicted");
+    world_free(w);
+}
+
 TEST(evict, a_node_that_comes_back_is_refused_again)
 {
     struct world *w = a_running_world(1, 2, 2);
@@ -686,5 +703,36 @@ TEST(role, of_a_node_says_what_it_does)
     assert_int_equal(role_of(w, "a"), ROLE_MEMBER);
     cut(w, 0);
     assert_int_equal(role_of(w, "a"), ROLE_SUSPECT);
+    world_free(w);
+}
+
+TEST(resize, outlives_a_change_of_what_the_job_wants)
+{
+    struct world *w = a_running_world(1, 3, 1);
+    assert_int_equal(resize(w, 1, 2), 0);
+    goodbye(w, 0);
+    w->join.spec.script_digest = 5; /* it may bring something else: nobody is in the job */
+    w->join.spec.max_restarts = 7;
+    join(w, 1, "b");
+    assert_saw(w, "1:WELCOME");
+    struct msg_status_job row;
+    assert_int_equal(rdzv_view_job(w->r, NULL, &row), 0);
+    assert_int_equal(row.max_nodes, 2);
+    assert_int_equal(row.restarts_left, 7);
+    world_free(w);
+}
+
+TEST(resize, without_memory_changes_nothing)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    w->flaky.fail_at = w->flaky.asked + 1;
+    assert_int_equal(resize(w, 1, 60), TFE_ENOMEM);
+    assert_not_saw(w, "~job_resized");
+    w->flaky.fail_at = w->flaky.asked + 2;
+    assert_int_equal(resize(w, 1, 60), TFE_ENOMEM);
+    struct msg_status_job row;
+    assert_int_equal(rdzv_view_job(w->r, NULL, &row), 0);
+    assert_int_equal(row.max_nodes, 2);
+    assert_int_equal(resize(w, 1, 60), 0);
     world_free(w);
 }

@@ -1,0 +1,84 @@
+/* tests/unit/rdzv/test_view.c: what the shell may ask: who is on a session, since when a job waits. */
+#include "tests/unit/rdzv/operator.h"
+#include "tests/unit/rdzv/plan.h"
+
+TEST(view, says_who_is_on_a_session_and_which_place_it_has)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    struct rdzv_place place;
+    assert_int_equal(rdzv_place_of(w->r, 1, &place), 0);
+    assert_string_equal(place.job, "j");
+    assert_string_equal(place.node, "b");
+    assert_int_equal(place.epoch, 1);
+    assert_true(place.has_rank);
+    assert_int_equal(place.rank, 1);
+    assert_int_equal(place.n_members, 2);
+    struct rdzv_found found;
+    assert_int_equal(rdzv_node_of(w->r, 1, &found), 0);
+    assert_int_equal(found.n, 1);
+    assert_string_equal(found.v[0].node, "b");
+    assert_int_equal(found.v[0].rank, 1);
+    assert_true(rdzv_is_member(w->r, "j", "b"));
+    assert_false(rdzv_is_member(w->r, "j", "c"));
+    assert_false(rdzv_is_member(w->r, "k", "b"));
+    assert_int_equal(rdzv_session_of(w->r, "j", "b"), 1);
+    goodbye(w, 1);
+    assert_int_equal(rdzv_place_of(w->r, 1, &place), TFE_ENOENT);
+    assert_int_equal(rdzv_place_of(w->r, UINT32_MAX, &place), TFE_ENOENT);
+    assert_int_equal(rdzv_node_of(w->r, 1, &found), TFE_ENOENT);
+    assert_int_equal(found.n, 0);
+    assert_int_equal(rdzv_session_of(w->r, "k", "b"), rdzv_session_of(w->r, "j", "nobody"));
+    world_free(w);
+}
+
+static struct msg_status_job job_row(struct world *w, const char *after)
+{
+    assert_int_equal(order(w, RDZV_TICK, NULL, NULL), 0); /* as late as it is */
+    struct msg_status_job row = {0};
+    char room[MSG_SENTENCE_MAX];
+    assert_int_equal(rdzv_view_job(w->r, after, &row), 0);
+    rdzv_view_waits(w->r, &row, room);
+    return row;
+}
+
+TEST(view, says_for_how_long_a_job_is_in_its_state)
+{
+    struct world *w = a_world(2, 3);
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 5000);
+    assert_string_equal(job_state(w), "waiting");
+    assert_int_equal(job_row(w, NULL).since_ms, 5000);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "gathering");
+    assert_int_equal(job_row(w, NULL).since_ms, 1000);
+    pass(w, 2000);
+    assert_string_equal(job_state(w), "running");
+    pass(w, 700);
+    assert_int_equal(job_row(w, NULL).since_ms, 700);
+    world_free(w);
+}
+
+TEST(view, lists_the_jobs_that_were_set_aside_among_the_others_by_name)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    assert_int_equal(rdzv_set_aside(w->r, "no name!"), TFE_EINVAL);
+    static const char *const bad[] = {"z", "a", "k"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rdzv_set_aside(w->r, bad[i]), 0);
+    }
+    static const char *const all[] = {"a", "j", "k", "z"};
+    const char *after = NULL;
+    for (int i = 0; i < 4; i++) {
+        after = job_row(w, after).job;
+        assert_string_equal(after, all[i]);
+    }
+    struct msg_status_job row;
+    assert_int_equal(rdzv_view_job(w->r, after, &row), TFE_ENOENT);
+    assert_int_equal(rdzv_view_job(w->r, "no name!", &row), TFE_ENOENT);
+    assert_int_equal(order(w, RDZV_FORGET, "k", NULL), 0); /* neither the first nor the last */
+    assert_string_equal(job_row(w, "j").job, "z");
+    world_free(w);
+}
