@@ -1,4 +1,5 @@
-/* tests/unit/rdzv/test_view.c: what the shell may ask: who is on a session, since when a job waits. */
+/* tests/unit/rdzv/test_view.c: what the shell may ask: who is on a session, since when a job waits.
+ */
 #include "tests/unit/rdzv/operator.h"
 #include "tests/unit/rdzv/plan.h"
 
