@@ -18,6 +18,7 @@
 #include "agent/guard/guard.h"
 #include "agent/reach/private_dir.h"
 #include "common/base/backoff.h"
+#include "common/net/beside.h"
 #include "common/net/clock.h"
 #include "common/net/fd.h"
 #include "common/net/heap.h"
@@ -91,19 +92,6 @@ int standalone_check(const struct agent_settings *s, struct tfe_why *why)
 }
 
 /* --- the process ------------------------------------------------------------------------------ */
-
-/* The program beside this one, so that both are of one version; else its name, for PATH. */
-static void program_find(char ret[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - sizeof PROGRAM);
-    char *slash = n > 0 ? memrchr(ret, '/', (size_t)n) : NULL;
-    if (slash) {
-        memcpy(slash + 1, PROGRAM, sizeof PROGRAM);
-    }
-    if (!slash || access(ret, X_OK) != 0) {
-        memcpy(ret, PROGRAM, sizeof PROGRAM);
-    }
-}
 
 /* Only what it must say: the agent's own log is what people read. */
 static const char *level_of(const struct agent_settings *settings)
@@ -327,7 +315,7 @@ int standalone_new(const struct agent_settings *settings, struct standalone **re
         free(s);
         return rc;
     }
-    program_find(s->program);
+    beside_find(PROGRAM, s->program);
     snprintf(s->state_dir, sizeof s->state_dir, "%s/%s", s->dir.path, PRIVATE_DIR_SERVER);
     snprintf(s->token_file, sizeof s->token_file, "%s/%s", s->state_dir,
              state_dir_token_name(PRINCIPAL_AGENT));

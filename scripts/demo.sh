@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Usage: demo.sh [--json FILE]
+# Usage: demo.sh [--json FILE] [--keep]
 # Installs what is missing, builds, and trains: three agents, one of which is killed, and a new one that comes later.
-# Ends with the test accuracy and what each epoch cost. --json FILE: the same for programs.
+# Says where to watch it in a browser. Ends with the test accuracy and what each epoch cost. --json FILE: the same for
+# programs. --keep: the page stays up until Ctrl-C.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -14,8 +15,9 @@ while [ $# -gt 0 ]; do
             shift
             ;;
         --json=*) arguments+=(--json "$(realpath -m -- "${1#--json=}")") ;;
-        -h | --help) sed -n '2,4s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
-        *) say "demo.sh: unknown argument $1 (usage: demo.sh [--json FILE])" >&2; exit 2 ;;
+        --keep) arguments+=(--keep) ;;
+        -h | --help) sed -n '2,5s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
+        *) say "demo.sh: unknown argument $1 (usage: demo.sh [--json FILE] [--keep])" >&2; exit 2 ;;
     esac
     shift
 done
@@ -33,5 +35,5 @@ done
 
 began=$EPOCHREALTIME
 nested "$root/scripts/setup.sh"
-build_preset default "tfe-rdzv tfe-agent tfe-ctl"
+build_preset default "tfe-rdzv tfe-agent tfe-ctl tfe-web"
 supervised "$venv_python" "$root/scripts/demo_run.py" --began "${began/,/.}" "${arguments[@]}"

@@ -1,11 +1,13 @@
 """The demo's story: three agents train, one is killed, a new one comes, the training ends well. Called by demo.sh."""
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -104,8 +106,6 @@ def story(fleet, hold):
     statuses = fleet.wait_agents("acd", PATIENCE_S, busy=progress)
     if any(statuses.values()):
         raise fl.Failed("agents ended with " + ", ".join(f"{name}: {code}" for name, code in statuses.items()))
-    if (status := fleet.stop_server()) != 0:
-        raise fl.Failed(f"tfe-rdzv ended with {status} after SIGTERM")
     for line in fleet.trainer_lines():
         if line.get("event") == "start" and pathlib.Path(f"/proc/{line['pid']}").exists():
             raise fl.Failed(f"trainer process {line['pid']} of epoch {line['epoch']} is still there")
@@ -113,6 +113,27 @@ def story(fleet, hold):
     if not said:
         raise fl.Failed("no trainer printed a test accuracy")
     return float(said[-1])
+
+
+def stop(fleet):
+    if (status := fleet.stop_server()) != 0:
+        raise fl.Failed(f"tfe-rdzv ended with {status} after SIGTERM")
+
+
+def free_port():
+    """tfe-web's own where that is free, as people know it then."""
+    for port in (8080, 0):
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", port))
+            return one.getsockname()[1]
+    raise fl.Failed("there is no free port on 127.0.0.1")
+
+
+def show(result):
+    print(f"\ntest accuracy {result['accuracy']:.4f}\n\nepoch  members  cause           standstill")
+    for epoch in result["epochs"]:
+        print(f"{epoch['epoch']:>5}  {epoch['members']:>7}  {epoch['cause']:<14}  {epoch['standstill_ms']:>7} ms")
+    print(f"\n{result['trainer_restarts']} trainer restarts, {result['wall_s']:.0f} s in all", flush=True)
 
 
 def check(fleet, accuracy):
@@ -137,6 +158,7 @@ def check(fleet, accuracy):
 def main():
     parser = argparse.ArgumentParser(prog="demo.sh", description=__doc__.split(" Called")[0])
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the result there")
+    parser.add_argument("--keep", action="store_true", help="leave the server and its page up until Ctrl-C")
     parser.add_argument("--began", type=float, default=None, help=argparse.SUPPRESS)  # when demo.sh began, Unix time
     args = parser.parse_args()
     began = args.began if args.began is not None else time.time()
@@ -149,9 +171,25 @@ def main():
         hold = directory / "hold"
         hold.touch()
         # The first epoch has three members, however long they take to come: all of them are as many as there may be.
-        with fl.Fleet(directory, "--ttl", "3", "--gather", "20") as fleet:
+        web = free_port()
+        with fl.Fleet(directory, "--ttl", "3", "--gather", "20", f"--web={web}") as fleet:
+            print(f"watch it at http://127.0.0.1:{web}/", flush=True)
             accuracy = story(fleet, hold)
-        result = check(fleet, accuracy)
+            if not args.keep:
+                stop(fleet)
+            result = {**check(fleet, accuracy), "wall_s": round(time.time() - began, 1)}
+            show(result)
+            if args.json:
+                order = ("accuracy", "wall_s", "epochs", "trainer_restarts")
+                temporary = args.json.with_name(args.json.name + ".new")
+                temporary.write_text(json.dumps({key: result[key] for key in order}) + "\n")
+                os.replace(temporary, args.json)
+            if args.keep:
+                print(f"the page stays at http://127.0.0.1:{web}/ until Ctrl-C", flush=True)
+                with contextlib.suppress(KeyboardInterrupt):
+                    fleet.server.wait()
+                    time.sleep(1)  # of a Ctrl-C that the server heard as well
+                    raise fl.Failed("the server has ended")
         keep = False
     except fl.Failed as failure:
         print(f"\ndemo failed: {failure}\nlogs are in {directory}/logs", file=sys.stderr)
@@ -163,16 +201,6 @@ def main():
         if not keep:
             shutil.rmtree(directory, ignore_errors=True)
 
-    result["wall_s"] = round(time.time() - began, 1)
-    print(f"\ntest accuracy {result['accuracy']:.4f}\n\nepoch  members  cause           standstill")
-    for epoch in result["epochs"]:
-        print(f"{epoch['epoch']:>5}  {epoch['members']:>7}  {epoch['cause']:<14}  {epoch['standstill_ms']:>7} ms")
-    print(f"\n{result['trainer_restarts']} trainer restarts, {result['wall_s']:.0f} s in all")
-    if args.json:
-        order = ("accuracy", "wall_s", "epochs", "trainer_restarts")
-        temporary = args.json.with_name(args.json.name + ".new")
-        temporary.write_text(json.dumps({key: result[key] for key in order}) + "\n")
-        os.replace(temporary, args.json)
     return 0
 
 

@@ -32,6 +32,7 @@
 #include "server/store/recover.h"
 #include "server/store/store.h"
 #include "server/trace_log.h"
+#include "server/web_beside.h"
 
 /* design 9: exit 0 within 2 s of a signal. Peers get this long to read what was queued for them. */
 #define STOP_MS 1500
@@ -67,6 +68,7 @@ struct server {
     uint32_t max_agents;
     struct trace_log *traces;
     struct gauges gauges;
+    struct web_beside web;
     bool stopping;
 };
 
@@ -134,6 +136,10 @@ static int prepare(struct server *server, struct tfe_why *why)
     }
     if (rc == 0) {
         rc = rights_become(&rights, why);
+    }
+    if (rc == 0 && s->web_port != 0) {
+        rc = web_beside_start(&server->web, s->web_port, server->state.dir, s->log_level,
+                              s->log_format, why);
     }
     if (rc == 0) {
         rc = state_open(&server->state, s->backup_dir, why);
@@ -362,6 +368,7 @@ static int announce(struct server *server, struct tfe_why *why)
     if (fflush(stdout) != 0) {
         log_warn("stdout_closed");
     }
+    web_beside_begin(&server->web);
     notify_say("READY=1");
     return 0;
 }
@@ -388,6 +395,7 @@ static int start(struct server *server, struct tfe_why *why)
 /* The other way round. Takes a server that started only half, too. */
 static void finish(struct server *server)
 {
+    web_beside_end(&server->web);
     listener_free(server->listener);
     sessions_free(server->sessions);
     reports_free(server->reports);
@@ -414,7 +422,7 @@ static void finish(struct server *server)
 
 int main(int argc, char **argv)
 {
-    struct server server = {.state = {.lock_fd = -1}};
+    struct server server = {.state = {.lock_fd = -1}, .web = {.fd = -1}};
     enum options_result result;
     struct tfe_why why = {.text = ""};
     if (settings_parse(argc, argv, &server.settings, &result, &why) != 0) {

@@ -19,6 +19,7 @@ struct settings {
     const char *user;       /* NULL: rights_find decides */
     const char *advertise;  /* NULL: advertise_find decides */
     uint32_t port;
+    uint32_t web_port; /* 0: no page beside the server */
     uint32_t ttl_ms;
     uint32_t fence_ms; /* 0: rdzv.h's rule */
     uint32_t gather_max_ms;

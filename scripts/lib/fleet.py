@@ -3,6 +3,7 @@
 Nothing here sleeps to let something happen: wait_for() looks for what is observable, up to a deadline.
 """
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -78,7 +79,8 @@ class Fleet:
 
     def _spawn(self, name, command, **more):
         # tfe: that of this tree, installed or not. TensorFlow leaves files in TMPDIR when it is killed.
-        environment = clean_environment(**{"TFE_STATE_DIR": str(self.state), "PYTHONPATH": str(ROOT / "agent" / "python"),
+        path = os.pathsep.join([os.path.dirname(program("tfe-web")), os.environ.get("PATH", os.defpath)])  # tfe-rdzv --web
+        environment = clean_environment(**{"PATH": path, "TFE_STATE_DIR": str(self.state), "PYTHONPATH": str(ROOT / "agent" / "python"),
                                            "TMPDIR": str(self.directory / "tmp"), **more})
         with open(self.logs / f"{name}.out", "wb") as out, open(self.logs / f"{name}.err", "wb") as err:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,

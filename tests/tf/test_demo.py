@@ -2,10 +2,12 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
@@ -61,6 +63,28 @@ def test_demo_json(tmp_path, noise):  # noqa: F811
     # Last, as a machine that is too busy for it skips it.
     assert result["wall_s"] <= noise.bound(2 * 60)  # a minute is promised
     assert max(standstills) < noise.bound(30) * 1000
+
+
+def test_demo_that_is_kept_has_a_page_until_it_is_interrupted(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    with open(tmp_path / "out", "wb") as out:
+        demo = subprocess.Popen([DEMO, "--keep"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                                env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
+    try:
+        def kept():
+            assert demo.poll() is None, (tmp_path / "out").read_text()
+            return re.search(r"the page stays at (http://127\.0\.0\.1:\d+/)", (tmp_path / "out").read_text())
+        url = fl.wait_for("the demo to keep its page up", kept, 300)[1]
+        with urllib.request.urlopen(f"{url}api/v1/jobs", timeout=30) as answer:
+            assert [job["state"] for job in json.load(answer)["jobs"]] == ["succeeded"]
+        os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it
+        assert demo.wait(60) == 130
+        assert not processes_of(tmp_path)
+        assert not list((tmp_path / "tmp").iterdir())
+    finally:
+        if demo.poll() is None:
+            demo.terminate()
+            demo.wait(30)
 
 
 @pytest.mark.parametrize("after_s", [0.05, 0.2, 0.5, 1, 2, 4, 8, "training"])
