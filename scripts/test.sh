@@ -27,6 +27,7 @@
 # --full: the long versions of all of these (TFE_TEST_FULL=1), and
 #   fuzz      each fuzzer for a minute
 #   strict    the benchmarks at their whole size against their goals
+#   coverage  each line of the cores that no fast test reaches is named, with its reason
 # STAGE…: only these; with commas between them, at once, as the gate has those that wait beside one that works.
 # What was skipped is named at the end.
 set -euo pipefail
@@ -35,7 +36,7 @@ set -euo pipefail
 quick=(unit sim e2e py train)
 # With commas between them: at once. Nothing that measures is beside anything.
 gate=(install unit-asan tidy,e2e-heavy bugs,e2e-asan user explore,crash,speed chaos,soak bench recovery preempt tf chaos-tf)
-long=(fuzz strict)
+long=(fuzz strict coverage)
 all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
 chosen=()
@@ -143,6 +144,7 @@ stage_bugs() {
     [ -z "$full" ] || seed=$(commit_seed 8 1)
     nested "$root/scripts/explore.sh" --bugs --seed "$seed"
 }
+stage_coverage() { nested "$root/scripts/coverage.sh"; }
 stage_fuzz() { nested "$root/scripts/fuzz.sh" --seconds 60; }
 stage_e2e() { run_e2e default -m "not heavy"; }
 stage_e2e-heavy() { run_e2e default -m heavy; }

@@ -46,6 +46,9 @@ static void put_msg(struct bench *b, const struct tfe_msg *msg)
         if (msg->u.join.restart) {
             put(b, " restart=%llu", (unsigned long long)msg->u.join.restart);
         }
+        if (msg->u.join.spec.max_nodes != b->config.spec.max_nodes) {
+            put(b, " max=%u", msg->u.join.spec.max_nodes);
+        }
         if (msg->u.join.evaluates) {
             put(b, " evaluates");
         }

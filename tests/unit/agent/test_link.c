@@ -608,6 +608,20 @@ TEST(link, what_servers_may_not_send_is_an_error)
     bench_free(b);
 }
 
+TEST(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_told)
+{
+    struct bench *b = a_joined_bench(1); /* an operator has let the job grow since */
+    b->nodes = b->config.spec.max_nodes + 3;
+    run_epoch(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 2000);
+    connected(b);
+    char max[32];
+    snprintf(max, sizeof(max), " max=%u", b->nodes);
+    assert_saw(b, max);
+    bench_free(b);
+}
+
 TEST(link, sizes_out_of_range_make_no_agent)
 {
     struct bench *b = bench_new(1, 1);

@@ -592,10 +592,11 @@ TEST(restart, refuses_records_that_contradict_themselves)
     struct disk disk;
     struct world *old = a_running_world_on(&disk, 2);
     struct world *w = a_world(1, 2);
-    struct rdzv_record bad[8];
-    struct rdzv_member wrong[2][2] = {{disk.members[0], disk.members[1]},
+    struct rdzv_record bad[9];
+    struct rdzv_member wrong[3][2] = {{disk.members[0], disk.members[1]},
+                                      {disk.members[0], disk.members[1]},
                                       {disk.members[0], disk.members[1]}};
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 9; i++) {
         bad[i] = disk.record;
     }
     bad[0].job = "no/name";
@@ -609,7 +610,9 @@ TEST(restart, refuses_records_that_contradict_themselves)
     wrong[1][0].known_to = &(struct tfe_id){.text = "no/id"};
     wrong[1][0].n_known_to = 1;
     bad[7].members = wrong[1];
-    for (size_t i = 0; i < 8; i++) {
+    wrong[2][1].ports = &(uint16_t){0};
+    bad[8].members = wrong[2];
+    for (size_t i = 0; i < 9; i++) {
         assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &bad[i]), TFE_EINVAL);
     }
     disk.members[1].node = disk.members[0].node; /* one node in two seats */

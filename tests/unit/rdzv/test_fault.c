@@ -1,5 +1,5 @@
 /* tests/unit/rdzv/test_fault.c: who pays for the end of an epoch, and when it is enough. */
-#include "tests/unit/rdzv/world.h"
+#include "tests/unit/rdzv/operator.h"
 
 /* The members end as told and all are ready again; what the back-off asks for passes. */
 static void all_ready(struct world *w, uint32_t n, uint64_t epoch, int64_t wait)
@@ -578,5 +578,21 @@ TEST(fault, by_a_signal_without_a_name_is_told_by_its_number)
     trainer_listens(w, 0, 1);
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 40});
     assert_saw(w, "was ended by signal 40");
+    world_free(w);
+}
+
+TEST(fault, for_good_is_the_jobs_end_also_where_too_few_are_left_by_then)
+{
+    struct world *w = a_world(2, 2);
+    w->join.spec.max_restarts = 0;
+    come(w, 2);
+    trainer_listens(w, 1, 1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 3, .tail = "ValueError: no"});
+    drain(w, "b");
+    trainers_stop(w, 1, 1);
+    ready(w, 0, 2);
+    assert_string_equal(job_state(w), "waiting");
+    pass(w, 20000);
+    assert_string_equal(job_state(w), "failed");
     world_free(w);
 }

@@ -136,3 +136,19 @@ TEST(room, of_agents_of_one_key)
     assert_saw(w, "2:WELCOME c");
     world_free(w);
 }
+
+TEST(forget, a_job_that_nobody_has_been_in_for_so_long)
+{
+    struct world *w = a_world(1, 1);
+    w->wall = DAY_MS;
+    come(w, 1);
+    goodbye(w, 0);
+    assert_string_equal(job_state(w), "waiting");
+    w->wall += 5000;
+    pass(w, 5000);
+    forget_before(w, w->wall - 5000);
+    assert_string_equal(job_state(w), "waiting");
+    forget_before(w, w->wall - 4000);
+    assert_string_equal(job_state(w), "none");
+    world_free(w);
+}

@@ -67,6 +67,8 @@ TEST(view, lists_the_jobs_that_were_set_aside_among_the_others_by_name)
     struct world *w = a_running_world(1, 1, 1);
     assert_int_equal(rdzv_set_aside(w->r, "no name!"), TFE_EINVAL);
     static const char *const bad[] = {"z", "a", "k"};
+    w->flaky.fail_at = w->flaky.asked + 1;
+    assert_int_equal(rdzv_set_aside(w->r, bad[0]), TFE_ENOMEM);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(rdzv_set_aside(w->r, bad[i]), 0);
     }
@@ -81,5 +83,36 @@ TEST(view, lists_the_jobs_that_were_set_aside_among_the_others_by_name)
     assert_int_equal(rdzv_view_job(w->r, "no name!", &row), TFE_ENOENT);
     assert_int_equal(order(w, RDZV_FORGET, "k", NULL), 0); /* neither the first nor the last */
     assert_string_equal(job_row(w, "j").job, "z");
+    world_free(w);
+}
+
+TEST(view, says_since_when_a_running_job_waits_to_grow)
+{
+    struct world *w = an_adopted_world(2);
+    join(w, 1, "b");
+    ready(w, 1, 5);
+    pass(w, 60000);
+    assert_true(job_row(w, NULL).waits_since_ms >= 60000);
+    world_free(w);
+}
+
+TEST(view, says_when_the_server_was_late)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    assert_int_equal(rdzv_view_late(w->r).ms, 0);
+    w->now += 60000; /* its loop stood still */
+    assert_int_equal(order(w, RDZV_TICK, NULL, NULL), 0);
+    assert_int_equal(rdzv_view_late(w->r).ms, w->now);
+    world_free(w);
+}
+
+TEST(view, finds_no_node_of_a_job_that_is_not_the_askers)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    const struct principal others = {.role = PRINCIPAL_ADMIN, .scope = "k*"};
+    const struct principal all = {.role = PRINCIPAL_ADMIN, .scope = "*"};
+    struct rdzv_found found;
+    assert_int_equal(rdzv_find_node(w->r, &others, "a", &found), TFE_ENOENT);
+    assert_int_equal(rdzv_find_node(w->r, &all, "a", &found), 0);
     world_free(w);
 }
