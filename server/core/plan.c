@@ -550,10 +550,10 @@ static struct tfe_mono shrink(struct rdzv *r, struct job *job)
     return r->now;
 }
 
-bool plan_is_void(const struct rdzv *r, const struct job *job)
+bool plan_is_void(const struct rdzv *r, struct job *job)
 {
-    /* As grow has it: who is back in an empty place of its own is not READY for another epoch. */
-    bool has_comer = job->n_ready > 0 || has_room(job);
+    /* As grow has it. */
+    bool has_comer = has_room(job) || has_relief(job);
     bool is_asked_for = is_too_large(job) || (has_comer && !is_at_its_end(job));
     return job->plan.n_leaving == 0 && (!is_asked_for || would_wait(r, job));
 }

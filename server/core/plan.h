@@ -83,7 +83,7 @@ bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text
 int plan_order_growth(struct job *job) TFE_MUST_CHECK;
 /* Whether who was to be taken in, or to leave, is not any more; or the job is about to end, or the
  * switch would have to wait. */
-bool plan_is_void(const struct rdzv *r, const struct job *job);
+bool plan_is_void(const struct rdzv *r, struct job *job);
 /* When the reason for a planned switch was seen. */
 struct tfe_mono plan_detected_at(const struct rdzv *r, const struct job *job);
 /* Whether the job goes on at once after a planned switch, with a member that keeps the state of
