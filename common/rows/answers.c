@@ -101,3 +101,10 @@ json_t *answer_nodes(struct row_list *rows)
     }
     return json_pack("{s:o}", "nodes", row_list_json(rows, &kind_node_of_job));
 }
+
+json_t *answer_events(const struct row_list *rows, uint64_t after)
+{
+    const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
+    return json_pack("{s:o, s:I}", "events", row_list_json(rows, &kind_event), "newest",
+                     (json_int_t)(last ? last->number : after));
+}

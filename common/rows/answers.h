@@ -14,6 +14,9 @@ json_t *answer_status(const struct row_list *rows) TFE_MUST_CHECK;
 /* Of EPOCHS, worked out (epochs.h): {"job", "epochs", "total", "now"}. */
 json_t *answer_epochs(const struct row_list *ledger, const char *job) TFE_MUST_CHECK;
 
+/* Of EVENTS: {"events": [...], "newest": its number, or after where there is none}. */
+json_t *answer_events(const struct row_list *rows, uint64_t after) TFE_MUST_CHECK;
+
 /* Of STATUS: {"nodes": […]}, each with its job. Changes the rows' kinds. */
 json_t *answer_nodes(struct row_list *rows) TFE_MUST_CHECK;
 

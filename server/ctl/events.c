@@ -9,6 +9,7 @@
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
 #include "common/net/timer.h"
+#include "common/rows/answers.h"
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
 #include "common/rows/table.h"
@@ -145,8 +146,7 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
         return rc != 0 ? rc : follow(settings, job, last ? last->number : 0);
     }
     if (settings->json) {
-        return verb_print_json(json_pack("{s:o, s:I}", "events", row_list_json(rows, &kind_event),
-                                         "newest", (json_int_t)(last ? last->number : 0)));
+        return verb_print_json(answer_events(rows, 0));
     }
     print_all(rows);
     return 0;

@@ -16,6 +16,9 @@
 #include "server/web/reply.h"
 #include "server/web/streams.h"
 
+/* Events of one answer, where the question does not say. */
+#define EVENTS_SHOWN 100
+
 static void answer(struct call *call, json_t *value)
 {
     reply_json(call_end(call), 200, value);
@@ -29,6 +32,11 @@ static bool is_job(struct evhttp_request *req, const char *name)
         return false;
     }
     return true;
+}
+
+bool api_is_job(struct request *r)
+{
+    return is_job(r->req, r->name);
 }
 
 /* --- what is seen --- */
@@ -183,14 +191,100 @@ void api_audit(struct request *r)
     ask_simple(r, MSG_AUDIT, MSG_AUDIT_ROW, answer_with_audit);
 }
 
+/* NULL: it is answered. */
+static struct stream *begin_stream(struct request *r)
+{
+    struct stream *stream = stream_new(r);
+    if (!stream) {
+        reply_problem(r->req, 503, "limit_reached", "too many pages are open");
+    }
+    return stream;
+}
+
+static void answer_with_events(struct call *call)
+{
+    answer(call, answer_events(&call->ask.list, call->message.u.events.after));
+}
+
+void api_events(struct request *r)
+{
+    const char *job = job_of(r);
+    uint64_t after = 0;
+    uint64_t last = EVENTS_SHOWN;
+    if ((job[0] != '\0' && !is_job(r->req, job)) ||
+        !request_number(r, "after", 0, MSG_NUMBER_MAX, &after) ||
+        !request_number(r, "last", 1, MSG_EVENTS_MAX, &last)) {
+        return;
+    }
+    if (request_follows(r)) {
+        struct stream *stream = begin_stream(r);
+        if (stream) {
+            stream_join(stream, TOPIC_EVENTS, job);
+        }
+        return;
+    }
+    struct call *call = call_new(r->web, r->view, r->req);
+    if (call) {
+        (void)snprintf(call->name, sizeof(call->name), "%s", job);
+        call->message = (struct tfe_msg){.type = MSG_EVENTS,
+                                         .u.events = {.job = job[0] != '\0' ? call->name : NULL,
+                                                      .after = after,
+                                                      .last = (uint32_t)last}};
+        call->ask.rows[0] = MSG_EVENT_ROW;
+        call->answer = answer_with_events;
+        call_ask(call);
+    }
+}
+
+static void answer_with_series(struct call *call)
+{
+    answer(call, json_pack("{s:s, s:o}", "job", call->name, "points",
+                           row_list_json(&call->ask.list, &kind_point)));
+}
+
+void api_series(struct request *r)
+{
+    const char *name = request_query(r, "name");
+    uint64_t after = 0;
+    uint64_t run = 0;
+    if (!is_job(r->req, r->name) || !request_number(r, "after", 0, MSG_NUMBER_MAX, &after) ||
+        !request_number(r, "run", 1, UINT32_MAX, &run)) {
+        return;
+    }
+    if (name && (name[0] == '\0' || strlen(name) > MSG_METRIC_NAME_MAX)) {
+        reply_problem(r->req, 400, "bad_request", "that is no name of a curve");
+        return;
+    }
+    struct call *call = call_new(r->web, r->view, r->req);
+    if (call) {
+        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
+        (void)snprintf(call->other, sizeof(call->other), "%s", name ? name : "");
+        call->message = (struct tfe_msg){.type = MSG_SERIES,
+                                         .u.series = {.job = call->name,
+                                                      .run = (uint32_t)run,
+                                                      .name = name ? call->other : NULL,
+                                                      .after = after}};
+        call->ask.rows[0] = MSG_SERIES_ROW;
+        call->answer = answer_with_series;
+        call_ask(call);
+    }
+}
+
 void api_stream(struct request *r)
 {
     const char *job = request_query(r, "job");
     if (job && !is_job(r->req, job)) {
         return;
     }
-    if (!stream_begin(r->web, r->view, job, r->req)) {
-        reply_problem(r->req, 503, "limit_reached", "too many pages are open");
+    struct stream *stream = begin_stream(r);
+    if (stream) {
+        stream_join(stream, TOPIC_FLEET, "");
+        stream_join(stream, TOPIC_EVENTS, job ? job : "");
+    }
+    if (stream && job) {
+        stream_join(stream, TOPIC_NODES, job);
+        stream_join(stream, TOPIC_EPOCHS, job);
+        stream_join(stream, TOPIC_POINTS, job);
     }
 }
 

@@ -4,6 +4,9 @@
 
 #include "server/web/request.h"
 
+/* The path names a job; false: it does not, and that is answered. */
+bool api_is_job(struct request *r);
+
 void api_status(struct request *r);
 void api_jobs(struct request *r);
 void api_job(struct request *r);
@@ -11,6 +14,8 @@ void api_nodes(struct request *r);
 void api_epochs(struct request *r);
 void api_gauges(struct request *r);
 void api_audit(struct request *r);
+void api_events(struct request *r);
+void api_series(struct request *r);
 void api_stream(struct request *r);
 
 void api_drain(struct request *r);

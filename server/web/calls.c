@@ -8,10 +8,16 @@
 #include "common/net/timer.h"
 #include "server/web/reply.h"
 
+static struct client *client_of(const struct call *call)
+{
+    return call->client ? call->client : call->view->client;
+}
+
 static void call_free(struct call *call)
 {
     struct view *view = call->view;
-    client_take_back(view->client, &call->ask);
+    client_take_back(client_of(call), &call->ask);
+    client_free(call->client);
     event_drop(&call->deadline);
     evhttp_connection_set_closecb(call->connection, NULL, NULL);
     call->web->n_calls--;
@@ -72,7 +78,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 {
     struct call *call = ctx;
     char sentence[256];
-    client_take_back(call->view->client, &call->ask);
+    client_take_back(client_of(call), &call->ask);
     call->end = CLIENT_FAILED;
     call->is_late = true;
     if (call->failed) {
@@ -112,5 +118,5 @@ struct call *call_new(struct web *web, struct view *view, struct evhttp_request 
 
 void call_ask(struct call *call)
 {
-    client_ask(call->view->client, &call->ask);
+    client_ask(client_of(call), &call->ask);
 }

@@ -17,6 +17,7 @@ struct call {
     struct web *web;
     struct view *view;
     struct evhttp_request *req;
+    struct client *client; /* its own, for what takes long; NULL: the view's */
     struct client_ask ask;
     struct tfe_msg message;
     /* Answers the request with the rows of ask.list; the call is gone behind it. */

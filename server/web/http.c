@@ -1,6 +1,7 @@
 /* server/web/http.c: see http.h. */
 #include "server/web/http.h"
 
+#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
@@ -81,6 +82,29 @@ static bool is_late(const struct connection *c, struct tfe_mono now)
     return !c->is_stream && !c->is_shut && ms > (c->is_asked ? HTTP_ANSWER_MS : HTTP_REQUEST_MS);
 }
 
+/* The oldest of those whose answers wait to be read, while they are too much together. */
+static void shut_unread(struct http *h)
+{
+    for (;;) {
+        struct connection *oldest = NULL;
+        size_t bytes = 0;
+        for (uint32_t i = 0; i < h->n; i++) {
+            struct connection *c = &h->v[i];
+            size_t waits = c->is_shut || c->is_stream
+                               ? 0
+                               : evbuffer_get_length(bufferevent_get_output(c->bev));
+            bytes += waits;
+            if (waits > 0 && (!oldest || tfe_mono_before(c->since, oldest->since))) {
+                oldest = c;
+            }
+        }
+        if (!oldest || bytes <= HTTP_ANSWERS_BYTES) {
+            return;
+        }
+        shut(h, oldest);
+    }
+}
+
 static void sweep(struct http *h)
 {
     struct tfe_mono now = clock_mono();
@@ -94,6 +118,7 @@ static void sweep(struct http *h)
         }
         i++;
     }
+    shut_unread(h);
     if (h->is_full && h->n < h->max && h->listener) {
         h->is_full = false;
         (void)evconnlistener_enable(h->listener);
@@ -197,6 +222,15 @@ void http_is_stream(struct http *h, struct evhttp_request *req)
         c->is_stream = true;
         (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
         (void)bufferevent_set_timeouts(c->bev, NULL, NULL);
+    }
+}
+
+void http_is_answer(struct http *h, struct evhttp_request *req)
+{
+    struct connection *c = connection_of(h, req);
+    if (c) {
+        c->is_stream = false;
+        c->since = clock_mono();
     }
 }
 

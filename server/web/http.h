@@ -27,6 +27,9 @@ struct web_settings;
 #define HTTP_REQUEST_MS 15000
 #define HTTP_ANSWER_MS 60000
 
+/* Answers that are not read yet, of all connections together: above it the oldest are shut. */
+#define HTTP_ANSWERS_BYTES (64u << 20)
+
 /* Read of a connection and not taken by evhttp, which goes on reading while it answers. */
 #define HTTP_UNREAD_MAX (4 * (HTTP_HEADERS_MAX + HTTP_BODY_MAX))
 
@@ -43,6 +46,9 @@ uint16_t http_port(const struct http *h);
 
 /* The answer to this request goes on until one of both ends it. */
 void http_is_stream(struct http *h, struct evhttp_request *req);
+
+/* … is over but for what is not read yet. */
+void http_is_answer(struct http *h, struct evhttp_request *req);
 
 /* How many connections there are, and were shut for being slow or in the way. */
 uint32_t http_connections(const struct http *h);

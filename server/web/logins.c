@@ -16,10 +16,12 @@ struct login {
     struct view *view; /* NULL: the place is free */
     uint8_t key[LOGIN_KEY_BYTES];
     struct tfe_mono until;
+    uint64_t number; /* from 1, never given twice */
 };
 
 struct logins {
     struct web *web;
+    uint64_t n_begun;
     struct login v[LOGINS_MAX];
 };
 
@@ -111,6 +113,7 @@ struct login *logins_begin(struct logins *all, struct view *view, struct evhttp_
     }
     end(login);
     login->view = view;
+    login->number = ++all->n_begun;
     login->until = tfe_mono_add(clock_mono(), LOGINS_MS);
     view_use(view);
     randombytes_buf(login->key, sizeof(login->key));
@@ -133,6 +136,23 @@ void logins_end_view(struct logins *all, const struct view *view)
             end(&all->v[i]);
         }
     }
+}
+
+uint64_t login_number(const struct login *login)
+{
+    return login->number;
+}
+
+bool logins_has(const struct logins *all, uint64_t number)
+{
+    struct tfe_mono now = clock_mono();
+    for (size_t i = 0; i < LOGINS_MAX; i++) {
+        const struct login *login = &all->v[i];
+        if (login->view && login->number == number) {
+            return !tfe_mono_before(login->until, now);
+        }
+    }
+    return false;
 }
 
 struct view *login_view(const struct login *login)

@@ -32,6 +32,10 @@ struct login *logins_begin(struct logins *all, struct view *view, struct evhttp_
 void logins_end(struct logins *all, struct login *login, struct evhttp_request *req);
 void logins_end_view(struct logins *all, const struct view *view);
 
+/* Which one it is, and whether that one still lasts. */
+uint64_t login_number(const struct login *login);
+bool logins_has(const struct logins *all, uint64_t number);
+
 struct view *login_view(const struct login *login);
 /* What each order of this login has to carry in X-CSRF-Token. */
 void login_csrf(const struct login *login, char ret[LOGIN_TEXT_MAX]);

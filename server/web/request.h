@@ -26,5 +26,11 @@ struct request {
 
 /* NULL: it is not there. */
 const char *request_query(const struct request *r, const char *key);
+/* A number of the query. False: it is none from least to most; answered. It stays as it is if
+ * absent. */
+bool request_number(struct request *r, const char *key, uint64_t least, uint64_t most,
+                    uint64_t *ret);
+/* It asks for server-sent events: by follow in its query, or by its Accept. */
+bool request_follows(const struct request *r);
 
 #endif

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <event2/buffer.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "server/web/assets.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"
+#include "server/web/logs.h"
 #include "server/web/metrics.h"
 #include "server/web/reply.h"
 #include "server/web/settings.h"
@@ -41,6 +43,9 @@ static const struct route {
     {"/api/v1/nodes", EVHTTP_REQ_GET, WHO_READER, api_nodes},
     {"/api/v1/gauges", EVHTTP_REQ_GET, WHO_READER, api_gauges},
     {"/api/v1/stream", EVHTTP_REQ_GET, WHO_READER, api_stream},
+    {"/api/v1/events", EVHTTP_REQ_GET, WHO_READER, api_events},
+    {"/api/v1/jobs/{}/series", EVHTTP_REQ_GET, WHO_READER, api_series},
+    {"/api/v1/jobs/{}/logs", EVHTTP_REQ_GET, WHO_READER, api_logs},
     {"/api/v1/audit", EVHTTP_REQ_GET, WHO_READER, api_audit},
     {"/api/v1/jobs/{}/stop", EVHTTP_REQ_POST, WHO_ADMIN, api_stop},
     {"/api/v1/jobs/{}/grow", EVHTTP_REQ_POST, WHO_ADMIN, api_grow},
@@ -52,6 +57,33 @@ static const struct route {
 const char *request_query(const struct request *r, const char *key)
 {
     return evhttp_find_header(&r->query, key);
+}
+
+bool request_number(struct request *r, const char *key, uint64_t least, uint64_t most,
+                    uint64_t *ret)
+{
+    const char *text = request_query(r, key);
+    const char *at = text;
+    uint64_t number = 0;
+    char sentence[128];
+    if (!text) {
+        return true;
+    }
+    if (!options_digits(&at, most, &number) || *at != '\0' || number < least) {
+        (void)snprintf(sentence, sizeof(sentence), "%s is a number from %llu to %llu", key,
+                       (unsigned long long)least, (unsigned long long)most);
+        reply_problem(r->req, 400, "bad_request", sentence);
+        return false;
+    }
+    *ret = number;
+    return true;
+}
+
+bool request_follows(const struct request *r)
+{
+    const char *accept = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Accept");
+    const char *follow = request_query(r, "follow");
+    return (follow && strcmp(follow, "0") != 0) || (accept && strstr(accept, "text/event-stream"));
 }
 
 /* --- who asks --- */

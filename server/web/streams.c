@@ -14,13 +14,13 @@
 #include "common/net/timer.h"
 #include "common/rows/json.h"
 #include "server/web/http.h"
-#include "server/web/topics.h"
+#include "server/web/logins.h"
 
 /* A comment so often, so that both ends find out when the other is gone. */
 #define BEAT_MS 5000
 #define LOOK_MS 500
 
-#define TOPICS_MAX 3
+#define TOPICS_MAX TOPIC__COUNT
 
 struct stream {
     struct web *web;
@@ -33,9 +33,14 @@ struct stream {
         bool is_missed; /* it changed while the page was behind */
     } parts[TOPICS_MAX];
     size_t n_parts;
-    size_t waiting;        /* bytes, at the last look */
-    struct tfe_mono moved; /* when it had fewer than before, or none */
+    size_t waiting;          /* bytes, at the last look */
+    struct tfe_mono moved;   /* when it had fewer than before, or none */
+    struct tfe_mono kept_up; /* when it had missed nothing */
     struct tfe_mono beat;
+    uint64_t login; /* its number; 0: by another way */
+    void *own;
+    void (*caught_up)(void *own);
+    void (*own_free)(void *own);
     LIST_ENTRY(stream) link;
 };
 
@@ -51,6 +56,9 @@ static void stream_free(struct stream *stream)
     struct view *view = stream->view;
     for (size_t i = 0; i < stream->n_parts; i++) {
         topic_quit(stream->parts[i].topic, stream);
+    }
+    if (stream->own_free) {
+        stream->own_free(stream->own);
     }
     LIST_REMOVE(stream, link);
     event_drop(&stream->timer);
@@ -91,7 +99,7 @@ void stream_write(struct stream *stream, struct evbuffer *event)
     }
 }
 
-static bool is_behind(const struct stream *stream)
+bool stream_is_behind(const struct stream *stream)
 {
     return evbuffer_get_length(output_of(stream)) > STREAM_BEHIND_BYTES;
 }
@@ -102,7 +110,7 @@ void stream_write_change(struct stream *stream, struct topic *topic, struct evbu
     for (size_t i = 0; i < stream->n_parts; i++) {
         struct part *part = &stream->parts[i];
         if (part->topic == topic) {
-            part->is_missed = is_behind(stream) || (part->is_missed && !is_whole);
+            part->is_missed = stream_is_behind(stream) || (part->is_missed && !is_whole);
             if (!part->is_missed) {
                 stream_write(stream, event);
             }
@@ -110,7 +118,7 @@ void stream_write_change(struct stream *stream, struct topic *topic, struct evbu
     }
 }
 
-static void write_text(struct stream *stream, const char *event, json_t *value)
+void stream_tell(struct stream *stream, const char *event, json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     struct evbuffer *out = text ? evbuffer_new() : NULL;
@@ -126,9 +134,9 @@ static void write_text(struct stream *stream, const char *event, json_t *value)
 static void tell_state(struct stream *stream)
 {
     const struct view *view = stream->view;
-    write_text(stream, "state",
-               json_pack("{s:b, s:o}", "up", !view->is_down, "why",
-                         view->is_down ? row_json_text(view->why) : json_null()));
+    stream_tell(stream, "state",
+                json_pack("{s:b, s:o}", "up", !view->is_down, "why",
+                          view->is_down ? row_json_text(view->why) : json_null()));
 }
 
 static void on_look(evutil_socket_t fd, short what, void *ctx)
@@ -140,7 +148,19 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
         stream->moved = now;
     }
     stream->waiting = waiting;
-    if (tfe_mono_sub(now, stream->moved) > STREAM_CUT_MS) {
+    bool is_late = false;
+    for (size_t i = 0; i < stream->n_parts; i++) {
+        is_late = is_late || stream->parts[i].is_missed;
+    }
+    if (!is_late) {
+        stream->kept_up = now;
+    }
+    if (stream->login != 0 && !logins_has(stream->web->logins, stream->login)) {
+        evhttp_connection_free(stream->connection); /* calls on_closed */
+        return;
+    }
+    if (tfe_mono_sub(now, stream->moved) > STREAM_CUT_MS ||
+        tfe_mono_sub(now, stream->kept_up) > STREAM_LATE_MS) {
         log_info("page_cut", LOG_S("why", "it does not read"), LOG_U("bytes", waiting));
         cut(stream);
         return;
@@ -150,6 +170,9 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
             stream->parts[i].is_missed = false;
             topic_tell_all(stream->parts[i].topic, stream);
         }
+    }
+    if (waiting == 0 && stream->caught_up) {
+        stream->caught_up(stream->own);
     }
     if (tfe_mono_sub(now, stream->beat) > BEAT_MS) {
         struct evbuffer *out = evbuffer_new();
@@ -164,7 +187,7 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
 
 /* --- the beginning --- */
 
-static void join(struct stream *stream, enum topic_kind kind, const char *job)
+void stream_join(struct stream *stream, enum topic_kind kind, const char *job)
 {
     struct topic *topic = topic_join(stream->view, kind, job, stream);
     if (topic) {
@@ -173,40 +196,55 @@ static void join(struct stream *stream, enum topic_kind kind, const char *job)
     }
 }
 
-bool stream_begin(struct web *web, struct view *view, const char *job, struct evhttp_request *req)
+void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
+                void (*own_free)(void *own))
 {
+    stream->own = own;
+    stream->caught_up = caught_up;
+    stream->own_free = own_free;
+}
+
+struct stream *stream_new(struct request *r)
+{
+    struct web *web = r->web;
     struct stream *stream = web->n_streams < STREAMS_MAX ? calloc(1, sizeof(*stream)) : NULL;
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(r->req);
     if (!stream) {
-        return false;
+        return NULL;
     }
     *stream = (struct stream){.web = web,
-                              .view = view,
-                              .req = req,
-                              .connection = evhttp_request_get_connection(req),
+                              .view = r->view,
+                              .req = r->req,
+                              .connection = evhttp_request_get_connection(r->req),
                               .moved = clock_mono(),
-                              .beat = clock_mono()};
+                              .kept_up = clock_mono(),
+                              .beat = clock_mono(),
+                              .login = r->login ? login_number(r->login) : 0};
     stream->timer = evtimer_new(web->base, on_look, stream);
     if (!stream->timer || timer_after(stream->timer, LOOK_MS) != 0) {
         event_drop(&stream->timer);
         free(stream);
-        return false;
+        return NULL;
     }
     web->n_streams++;
-    view_use(view);
-    LIST_INSERT_HEAD(&view->streams, stream, link);
+    view_use(r->view);
+    LIST_INSERT_HEAD(&r->view->streams, stream, link);
     evhttp_connection_set_closecb(stream->connection, on_closed, stream);
-    http_is_stream(web->http, req);
+    http_is_stream(web->http, r->req);
     (void)evhttp_add_header(headers, "Content-Type", "text/event-stream");
     (void)evhttp_add_header(headers, "X-Accel-Buffering", "no"); /* a proxy in front passes it on */
-    evhttp_send_reply_start(req, 200, "OK");
+    evhttp_send_reply_start(r->req, 200, "OK");
     tell_state(stream);
-    join(stream, TOPIC_FLEET, "");
-    if (job) {
-        join(stream, TOPIC_NODES, job);
-        join(stream, TOPIC_EPOCHS, job);
-    }
-    return true;
+    return stream;
+}
+
+void stream_end(struct stream *stream)
+{
+    struct evhttp_request *req = stream->req;
+    evhttp_connection_set_closecb(stream->connection, NULL, NULL);
+    http_is_answer(stream->web->http, req);
+    stream_free(stream);
+    evhttp_send_reply_end(req);
 }
 
 struct stream *stream_next(struct stream *stream)

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "server/web/request.h"
+#include "server/web/topics.h"
 #include "server/web/views.h"
 
 struct evbuffer;
@@ -18,10 +20,23 @@ struct web;
 #define STREAMS_MAX 64
 #define STREAM_BEHIND_BYTES (256 * 1024)
 #define STREAM_CUT_MS 15000
+/* One that reads, but is behind for so long, is cut, too. */
+#define STREAM_LATE_MS 60000
 
-/* Answers the request for as long as its page is there: the fleet, and (job not NULL) one job.
- * False: no memory, or too many; nothing was answered. */
-bool stream_begin(struct web *web, struct view *view, const char *job, struct evhttp_request *req);
+/* Answers the request for as long as its page is there, and no longer than its login lasts. NULL:
+ * no memory, or too many; nothing was answered. */
+struct stream *stream_new(struct request *r);
+/* … with what changes of this. job: "" all. */
+void stream_join(struct stream *stream, enum topic_kind kind, const char *job);
+/* … with what somebody else tells it. own is freed with it; caught_up: all was read. */
+void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
+                void (*own_free)(void *own));
+/* One event; takes value. */
+void stream_tell(struct stream *stream, const char *event, json_t *value);
+/* The page has that much unread that it is told nothing more for now. */
+bool stream_is_behind(const struct stream *stream);
+/* Ends the answer; it is gone, and its own. */
+void stream_end(struct stream *stream);
 
 struct stream *stream_next(struct stream *stream);
 bool stream_has(const struct stream *stream, const struct topic *topic);

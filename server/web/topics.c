@@ -98,7 +98,6 @@ static void drop_ages(json_t *object, bool is_over)
 
 static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
 {
-    const struct msg_epoch_row *epoch = row->at;
     if (row->kind == &kind_job) {
         (void)snprintf(ret, TFE_ID_MAX + 32, "job/%s",
                        ((const struct msg_status_job *)row->at)->job);
@@ -107,8 +106,12 @@ static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
                        ((const struct msg_health *)row->at)->what);
     } else if (row->kind == &kind_node) {
         (void)snprintf(ret, TFE_ID_MAX + 32, "%s", ((const struct msg_status_node *)row->at)->node);
+    } else if (row->kind == &kind_point) {
+        (void)snprintf(ret, TFE_ID_MAX + 32, "%s", ((const struct msg_series_row *)row->at)->name);
     } else {
-        (void)snprintf(ret, TFE_ID_MAX + 32, "%020llu", (unsigned long long)epoch->epoch);
+        uint64_t number = row->kind == &kind_event ? ((const struct msg_event_row *)row->at)->number
+                                                   : ((const struct msg_epoch_row *)row->at)->epoch;
+        (void)snprintf(ret, TFE_ID_MAX + 32, "%020llu", (unsigned long long)number);
     }
 }
 
@@ -161,6 +164,10 @@ static bool is_shown(const struct topic *topic, const struct row *row)
         return row->kind == &kind_node;
     case TOPIC_EPOCHS:
         return row->kind == &kind_epoch;
+    case TOPIC_EVENTS:
+        return row->kind == &kind_event;
+    case TOPIC_POINTS:
+        return row->kind == &kind_point;
     case TOPIC__COUNT:
         break;
     }
@@ -305,6 +312,62 @@ static int64_t period_of(const struct topic *topic)
                                                       : (int64_t)least_ms[topic->kind];
 }
 
+/* The newest of them, which come behind those that were told. */
+static int append(struct items *items, struct items *more)
+{
+    size_t n = items->n + more->n;
+    size_t skip = n > TOPIC_EVENTS_MAX ? n - TOPIC_EVENTS_MAX : 0;
+    struct item *v = calloc(n > 0 ? n : 1, sizeof(*v));
+    if (!v) {
+        return TFE_ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct item *item = i < items->n ? &items->v[i] : &more->v[i - items->n];
+        if (i < skip) {
+            free(item->key);
+            free(item->text);
+        } else {
+            v[i - skip] = *item;
+        }
+    }
+    free(items->v);
+    free(more->v);
+    *items = (struct items){.v = v, .n = n - skip};
+    *more = (struct items){.v = NULL};
+    return 0;
+}
+
+/* Only what is new was asked for; a server without its history tells what it has. */
+static void take_in_events(struct topic *topic, struct items *now)
+{
+    struct items *has = &topic->items;
+    const bool is_first = !topic->is_known;
+    const bool is_whole =
+        is_first || (now->n > 0 && has->n > 0 && by_key(&now->v[0], &has->v[has->n - 1]) <= 0);
+    struct evbuffer *out = now->n > 0 || is_first ? evbuffer_new() : NULL;
+    if (out) {
+        begin(topic, out, is_whole);
+        for (size_t i = 0; i < now->n; i++) {
+            add_set(out, &now->v[i], i);
+        }
+        (void)evbuffer_add_printf(out, "}}\n\n");
+        if (is_whole) {
+            items_done(has);
+        }
+    }
+    const char *newest = now->n > 0 ? now->v[now->n - 1].key : "0";
+    uint64_t number = strtoull(newest, NULL, 10);
+    if (out && append(has, now) == 0) {
+        topic->is_known = true;
+        topic->message.u.events.after = number > 0 ? number : topic->message.u.events.after;
+        tell(topic, out, is_whole);
+    }
+    items_done(now);
+    if (out) {
+        evbuffer_free(out);
+    }
+}
+
 static void take_in(struct topic *topic)
 {
     struct items now;
@@ -314,9 +377,13 @@ static void take_in(struct topic *topic)
     if (make_items(topic, &now) != 0) {
         return; /* as it was; the next answer may find memory */
     }
+    topic->at = clock_wall();
+    if (topic->kind == TOPIC_EVENTS) {
+        take_in_events(topic, &now);
+        return;
+    }
     const bool is_first = !topic->is_known;
     struct evbuffer *out = evbuffer_new();
-    topic->at = clock_wall();
     topic->is_known = true;
     if (out) {
         begin(topic, out, is_first);
@@ -378,6 +445,17 @@ static void prepare(struct topic *topic)
         *msg = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = topic->job.text}};
         ask->rows[0] = MSG_EPOCH_ROW;
         ask->rows[1] = MSG_STATUS_JOB;
+        break;
+    case TOPIC_EVENTS:
+        *msg = (struct tfe_msg){
+            .type = MSG_EVENTS,
+            .u.events = {.job = topic->job.text[0] != '\0' ? topic->job.text : NULL,
+                         .last = TOPIC_EVENTS_MAX}};
+        ask->rows[0] = MSG_EVENT_ROW;
+        break;
+    case TOPIC_POINTS:
+        *msg = (struct tfe_msg){.type = MSG_SERIES, .u.series = {.job = topic->job.text}};
+        ask->rows[0] = MSG_SERIES_ROW;
         break;
     case TOPIC__COUNT:
         break;

@@ -17,7 +17,9 @@ struct stream;
 #define TOPIC_KINDS(X)                                                                             \
     X(FLEET, "fleet", 400)    /* all jobs, and what is not well with the server */                 \
     X(NODES, "nodes", 1000)   /* of a job */                                                       \
-    X(EPOCHS, "epochs", 5000) /* of a job */
+    X(EPOCHS, "epochs", 5000) /* of a job */                                                       \
+    X(EVENTS, "events", 400)  /* of a job, or of all */                                            \
+    X(POINTS, "points", 1000) /* of a job: the newest of each of its curves */
 
 enum topic_kind {
 #define TOPIC_ENUM(NAME, name, ms) TOPIC_##NAME,
@@ -28,6 +30,9 @@ enum topic_kind {
 
 /* Rows of a topic that pages get; what is more is only counted. */
 #define TOPIC_ROWS_MAX 2000
+
+/* Events that are kept for pages that come. */
+#define TOPIC_EVENTS_MAX 200
 
 /* The view's topic of this kind and job ("" none), for this stream, which gets all of it soon.
  * NULL: no memory. */

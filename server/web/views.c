@@ -46,7 +46,8 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     struct view *view = LIST_FIRST(&all->list);
     while (view) {
         struct view *next = LIST_NEXT(view, link);
-        if (view->users == 0 && tfe_mono_sub(now, view->idle_since) > VIEWS_IDLE_MS) {
+        if (view->users == 0 &&
+            (view->is_rejected || tfe_mono_sub(now, view->idle_since) > VIEWS_IDLE_MS)) {
             view_free(view);
         }
         view = next;
@@ -175,8 +176,10 @@ void view_use(struct view *view)
 void view_leave(struct view *view)
 {
     if (--view->users == 0) {
-        /* A token that was refused holds no place. */
-        view->idle_since = view->is_rejected ? (struct tfe_mono){.ms = 0} : clock_mono();
+        view->idle_since = clock_mono();
+        if (view->is_rejected) { /* it holds no place */
+            (void)timer_after(view->all->look, 0);
+        }
     }
 }
 
@@ -198,4 +201,16 @@ enum principal_role view_role(const struct view *view)
 struct event_base *views_base(const struct view *view)
 {
     return view->all->web->base;
+}
+
+int view_dial(const struct view *view, void (*waiting)(void *ctx, const char *why),
+              void (*connected)(void *ctx), void *ctx, struct client **ret)
+{
+    const struct client_config config = {.base = views_base(view),
+                                         .join = &view->join,
+                                         .retry_max_ms = RETRY_MAX_MS,
+                                         .waiting = waiting,
+                                         .connected = connected,
+                                         .ctx = ctx};
+    return client_new(&config, ret);
 }

@@ -46,6 +46,10 @@ void view_leave(struct view *view);
 /* The server does not take its token: pages and logins of it end. */
 void view_reject(struct view *view);
 
+/* A connection besides its own, for a question that takes long; the asker's to free. TFE_ENOMEM. */
+int view_dial(const struct view *view, void (*waiting)(void *ctx, const char *why),
+              void (*connected)(void *ctx), void *ctx, struct client **ret) TFE_MUST_CHECK;
+
 /* The loop that it lives on. */
 struct event_base *views_base(const struct view *view);
 

@@ -33,7 +33,8 @@ struct web {
     bool asks_login;  /* nobody sees anything without a token of his own */
     uint32_t n_calls; /* see calls.h */
     uint32_t n_streams;
-    uint64_t n_cut; /* streams that were not read */
+    uint32_t n_logs; /* see logs.h */
+    uint64_t n_cut;  /* streams that were not read */
     uint64_t n_requests;
 };
 

@@ -233,6 +233,67 @@ def test_tls(server, state_dir, tmp_path):
             assert b"HTTP" not in plain.recv(100)
 
 
+PRINTS = """
+import os, sys, time, tfe
+rank = os.environ["TFE_RANK"]
+print("hello from", rank, flush=True)
+step = 0
+while not os.path.exists(sys.argv[1]):
+    step += 1
+    tfe.progress(step, metrics={"loss": 1.0 / step})
+    time.sleep(0.05)
+print("the end of", rank, flush=True)
+"""
+
+
+def test_events_curves_and_logs_of_a_job(web, fleet, ctl, tmp_path):
+    """What has happened, what the scripts tell and what they print: at once, and as it comes."""
+    go, script = tmp_path / "go", tmp_path / "prints.py"
+    script.write_text(PRINTS)
+    page, events = web.listen("/api/v1/stream?job=demo"), web.listen("/api/v1/events?follow=1&job=demo")
+    for _ in range(2):
+        fleet.start("--nnodes=2", "--job=demo", TOGETHER, "--no-standby", command=[str(script), str(go)])
+    epoch, loss = until_all(page, lambda name, value: name == "events" and any(e["kind"] == "epoch" for e in value["set"].values()),
+                            lambda name, value: name == "points" and value["set"].get("loss", {}).get("step", 0) > 1)
+    assert loss["set"]["loss"]["value"] == pytest.approx(1 / loss["set"]["loss"]["step"]) and epoch["job"] == "demo"
+    until(events, lambda name, value: name == "events" and any(e["kind"] == "epoch" for e in value["set"].values()))
+    points = wait_until(lambda: (p := web.get("/api/v1/jobs/demo/series?name=loss")["points"])[1:] and p, what="two points")
+    assert all(p["value"] == pytest.approx(1 / p["step"]) for p in points) and points == sorted(points, key=lambda p: p["ord"])
+    assert points[0] not in web.get(f"/api/v1/jobs/demo/series?name=loss&after={points[0]['ord']}")["points"]
+    assert [p["name"] for p in web.get("/api/v1/jobs/demo/series")["points"]] == ["loss"]
+    wait_until(lambda: web.get("/api/v1/events?job=demo&last=5") == json.loads(ctl("events", "demo", "-n5", "--json").stdout),
+               what="events as tfe-ctl tells them")
+    newest = web.get("/api/v1/events?job=demo")["newest"]
+    assert web.get(f"/api/v1/events?job=demo&after={newest}")["events"] == []
+
+    wait_until(lambda: {(0, "hello from 0"), (1, "hello from 1")} <= set(web.logs("demo")), what="lines of both")
+    assert {rank for rank, _ in web.logs("demo", "?rank=1&lines=1")} == {1}
+    tail = web.listen("/api/v1/jobs/demo/logs?follow=1")
+    until_all(tail, *(lambda name, value, rank=rank: name == "lines" and f"hello from {rank}" in value["text"] for rank in (0, 1)))
+    go.touch()
+    until_all(tail, *(lambda name, value, rank=rank: name == "lines" and f"the end of {rank}" in value["text"] for rank in (0, 1)))
+    tail.close()
+    wait_until(lambda: web.gauges()["tfe_web_pages"] == 2, what="two pages")
+    for path, code in (("/api/v1/jobs/none/logs", 404), ("/api/v1/jobs/demo/logs?rank=x", 400), ("/api/v1/jobs/demo/logs?lines=10001", 400),
+                       ("/api/v1/events?last=0", 400), ("/api/v1/events?job=%2e%2f", 400),
+                       ("/api/v1/jobs/demo/series?name=", 400)):
+        assert web.ask(path).code == code, path
+    refused = web.listen("/api/v1/jobs/none/logs?follow=1")
+    assert until(refused, lambda name, value: name == "end")["code"] == "no_such_job"
+    assert next(refused, None) is None  # the answer is over
+
+
+def test_a_page_ends_with_its_login(server, state_dir, tmp_path):
+    s = server()
+    with start(state_dir, tmp_path, "--bind=0.0.0.0", "--insecure-http") as web:
+        assert web.login(s.token("observer")).code == 200
+        page = web.listen()
+        until(page, lambda name, value: name == "fleet")
+        assert web.order("/api/v1/logout").code == 200
+        for _ in page:  # until it ends
+            pass
+
+
 def test_the_stream_tells_what_changes_and_nothing_else(web):
     s = web.server
     page = web.listen("/api/v1/stream?job=j")

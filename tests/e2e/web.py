@@ -134,6 +134,11 @@ class Web:
         finally:
             connection.close()
 
+    def logs(self, job, query=""):
+        """Lines of a job's trainers: (rank, text)."""
+        rows = self.get(f"/api/v1/jobs/{job}/logs{query}")["lines"]
+        return [(row["rank"], line) for row in rows for line in row["text"].splitlines()]
+
     def gauges(self):
         """This program's numbers, from /metrics."""
         lines = self.ask("/metrics").body.decode().splitlines()

@@ -1,0 +1,245 @@
+/* server/web/logs.c: see logs.h. */
+#include "server/web/logs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rows/json.h"
+#include "common/rows/kinds.h"
+#include "server/web/api.h"
+#include "server/web/calls.h"
+#include "server/web/reply.h"
+#include "server/web/streams.h"
+
+#define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
+
+/* What is wanted, as the query says. False: it makes no sense; answered. */
+static bool read_wish(struct request *r, struct msg_logs *ret)
+{
+    uint64_t rank = UINT64_MAX;
+    uint64_t lines = LOGS_LINES;
+    uint64_t since = 0;
+    *ret = (struct msg_logs){.epoch = 0};
+    if (!request_number(r, "rank", 0, RANKS_MAX - 1, &rank) ||
+        !request_number(r, "lines", 0, LOGS_LINES_MAX, &lines) ||
+        !request_number(r, "epoch", 1, MSG_NUMBER_MAX, &ret->epoch) ||
+        !request_number(r, "since_ms", 0, MSG_NUMBER_MAX, &since)) {
+        return false;
+    }
+    const char *node = request_query(r, "node");
+    if (node && (node[0] == '\0' || strlen(node) > TFE_LABEL_MAX)) {
+        reply_problem(r->req, 400, "bad_request", "that is no node's id or label");
+        return false;
+    }
+    ret->has_rank = rank != UINT64_MAX;
+    ret->rank = ret->has_rank ? (uint32_t)rank : 0;
+    ret->lines = (uint32_t)lines;
+    ret->since = (struct tfe_wall){.ms = (int64_t)since};
+    return true;
+}
+
+/* --- one answer --- */
+
+struct page {
+    struct web *web;
+    size_t bytes;
+    bool is_cut;
+};
+
+static void page_free(void *own)
+{
+    struct page *page = own;
+    page->web->n_logs--;
+    free(page);
+}
+
+static void on_page_row(struct client_ask *ask, const struct tfe_msg *msg)
+{
+    struct call *call = (struct call *)((char *)ask - offsetof(struct call, ask));
+    struct page *page = call->own;
+    if (ask->list.n == 0) { /* also anew, by another connection */
+        page->bytes = 0;
+        page->is_cut = false;
+    }
+    size_t n = sizeof(struct msg_log_lines) + strlen(msg->u.log_lines.text);
+    if (page->bytes + n > LOGS_BYTES_MAX ||
+        row_list_add(&ask->list, &kind_log_lines, &msg->u.log_lines) != 0) {
+        page->is_cut = true;
+        return;
+    }
+    page->bytes += n;
+}
+
+static void answer_page(struct call *call)
+{
+    const struct page *page = call->own;
+    json_t *value = json_pack("{s:s, s:o, s:b}", "job", call->name, "lines",
+                              row_list_json(&call->ask.list, &kind_log_lines), "cut", page->is_cut);
+    reply_json(call_end(call), 200, value);
+}
+
+static void show_page(struct request *r, const struct msg_logs *wish)
+{
+    struct call *call = call_new(r->web, r->view, r->req);
+    if (!call) {
+        return;
+    }
+    struct page *page = calloc(1, sizeof(*page));
+    if (page) {
+        *page = (struct page){.web = r->web};
+        r->web->n_logs++;
+        call->own = page;
+        call->own_free = page_free;
+    }
+    if (!page || view_dial(r->view, NULL, NULL, NULL, &call->client) != 0) {
+        reply_problem(call_end(call), 503, "limit_reached", "no memory for these logs");
+        return;
+    }
+    const char *node = request_query(r, "node");
+    (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
+    (void)snprintf(call->other, sizeof(call->other), "%s", node ? node : "");
+    call->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *wish};
+    call->message.u.logs.job = call->name;
+    call->message.u.logs.node = node ? call->other : NULL;
+    call->ask.rows[0] = MSG_LOG_LINES;
+    call->ask.row = on_page_row;
+    call->answer = answer_page;
+    call_ask(call);
+}
+
+/* --- as they come --- */
+
+struct tail {
+    struct web *web;
+    struct view *view;
+    struct stream *stream;
+    struct client *client;
+    struct client_ask ask;
+    struct tfe_msg message;
+    uint64_t lost;  /* lines that the page did not keep up with; it was not told of them yet */
+    bool has_begun; /* something was told */
+    struct tfe_id job;
+    char node[TFE_LABEL_MAX + 1];
+};
+
+static uint64_t lines_of(const struct msg_log_lines *row)
+{
+    uint64_t n = row->lost + (row->text[0] != '\0');
+    for (const char *at = row->text; (at = strchr(at, '\n')); at++) {
+        n++;
+    }
+    return n;
+}
+
+static void on_tail_row(struct client_ask *ask, const struct tfe_msg *msg)
+{
+    struct tail *t = (struct tail *)((char *)ask - offsetof(struct tail, ask));
+    const struct msg_log_lines *row = &msg->u.log_lines;
+    if (t->lost > 0 || stream_is_behind(t->stream)) {
+        t->lost += lines_of(row);
+        return;
+    }
+    t->has_begun = true;
+    stream_tell(t->stream, "lines", row_json(&kind_log_lines, row));
+}
+
+static void on_caught_up(void *own)
+{
+    struct tail *t = own;
+    if (t->lost > 0) {
+        stream_tell(t->stream, "lost", json_pack("{s:I}", "lines", (json_int_t)t->lost));
+        t->lost = 0;
+    }
+}
+
+/* The server is asked from the beginning by each connection. */
+static void on_waiting(void *ctx, const char *why)
+{
+    struct tail *t = ctx;
+    stream_tell(t->stream, "state", json_pack("{s:b, s:o}", "up", 0, "why", row_json_text(why)));
+}
+
+static void on_connected(void *ctx)
+{
+    struct tail *t = ctx;
+    if (t->has_begun || t->lost > 0) {
+        t->has_begun = false;
+        t->lost = 0;
+        stream_tell(t->stream, "again", json_object());
+    }
+    stream_tell(t->stream, "state", json_pack("{s:b, s:n}", "up", 1, "why"));
+}
+
+static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+                     const char *sentence)
+{
+    struct tail *t = (struct tail *)((char *)ask - offsetof(struct tail, ask));
+    if (how == CLIENT_UNAUTHORISED) {
+        view_reject(t->view); /* which ends it */
+        return;
+    }
+    on_caught_up(t);
+    const char *word = how == CLIENT_ANSWERED  ? NULL
+                       : how == CLIENT_REFUSED ? msg_refusal_name(code)
+                                               : "failed";
+    stream_tell(t->stream, "end",
+                json_pack("{s:s?, s:o}", "code", word, "detail",
+                          how == CLIENT_ANSWERED ? json_null() : row_json_text(sentence)));
+    stream_end(t->stream);
+}
+
+static void tail_free(void *own)
+{
+    struct tail *t = own;
+    t->web->n_logs--;
+    client_free(t->client);
+    row_list_done(&t->ask.list);
+    free(t);
+}
+
+static void follow(struct request *r, const struct msg_logs *wish)
+{
+    struct tail *t = calloc(1, sizeof(*t));
+    const char *node = request_query(r, "node");
+    if (!t || view_dial(r->view, on_waiting, on_connected, t, &t->client) != 0) {
+        free(t);
+        reply_problem(r->req, 503, "limit_reached", "no memory for these logs");
+        return;
+    }
+    t->stream = stream_new(r);
+    if (!t->stream) {
+        client_free(t->client);
+        free(t);
+        reply_problem(r->req, 503, "limit_reached", "too many pages are open");
+        return;
+    }
+    r->web->n_logs++;
+    t->web = r->web;
+    t->view = r->view;
+    (void)id_set(&t->job, r->name); /* it was checked */
+    (void)snprintf(t->node, sizeof(t->node), "%s", node ? node : "");
+    t->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *wish};
+    t->message.u.logs.job = t->job.text;
+    t->message.u.logs.node = node ? t->node : NULL;
+    t->message.u.logs.follow = true;
+    t->ask = (struct client_ask){
+        .message = &t->message, .rows = {MSG_LOG_LINES}, .row = on_tail_row, .ended = on_ended};
+    stream_own(t->stream, t, on_caught_up, tail_free);
+    client_ask(t->client, &t->ask);
+}
+
+void api_logs(struct request *r)
+{
+    struct msg_logs wish;
+    if (!api_is_job(r) || !read_wish(r, &wish)) {
+        return;
+    }
+    if (r->web->n_logs >= LOGS_MAX) {
+        reply_problem(r->req, 503, "limit_reached", "too many read logs; try again later");
+    } else if (request_follows(r)) {
+        follow(r, &wish);
+    } else {
+        show_page(r, &wish);
+    }
+}
