@@ -44,6 +44,8 @@ def test_the_two_newest_are_there_for_the_next_trainer():
         _state.Buffers(memory, RUN).write(7, step, parts_of(step))
     _state.Buffers(memory, RUN).write(8, 5, parts_of(5))  # a later epoch went on from an earlier step
     assert held(memory) == [(8, 5), (7, 9)]
+    _state.Buffers(memory, RUN).write(8, 6, parts_of(6))
+    assert held(memory) == [(8, 6), (8, 5)]
 
 
 def test_another_run_sees_nothing():
@@ -92,6 +94,51 @@ def test_no_torn_byte_is_ever_believed(seed):
         torn = bytes(chance.randrange(256) for _ in range(chance.choice([1, 8, 100])))
         memory[at:at + len(torn)] = torn[:len(memory) - at]
         assert set(held(memory)) <= {(7, 3), (7, 4)}  # and each is what it was
+
+
+def test_no_changed_byte_of_a_header_or_directory_is_ever_believed():
+    """Each of them: a flipped bit may well leave a number a number, and a name a name."""
+    clean = memory_for(parts_of(1))
+    buffers = _state.Buffers(clean, RUN)
+    for step in (3, 4):
+        buffers.write(7, step, parts_of(step))
+    layout = buffers.layout_of(parts_of(4))
+    header, directory = _state.FIELDS.size + 4, len(layout.rows) + _state.SUM.size * len(layout.places) + _state.TAIL.size
+    for index, step in ((0, 3), (1, 4)):
+        first = index * _state.HEADERS // 2
+        last = _state.HEADERS + index * buffers.capacity + layout.size
+        for at in (*range(first, first + header), *range(last - directory, last)):
+            memory = bytearray(clean)
+            memory[at] ^= 1
+            assert held(memory) == [(7, 7 - step)], at
+
+
+def test_values_of_a_later_step_are_not_told_as_of_the_one_before():
+    """Killed when all of a snapshot is there but its header: the buffer is torn, not one of the step that it had."""
+    class Dies:
+        size, unpack = _state.FIELDS.size, _state.FIELDS.unpack
+
+        def pack(self, *_):
+            raise KeyboardInterrupt
+
+    memory = memory_for(parts_of(1))
+    buffers = _state.Buffers(memory, RUN)
+    for step in (3, 4):
+        buffers.write(7, step, parts_of(step))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(_state, "FIELDS", Dies())
+        buffers.write(7, 5, parts_of(5))
+    assert held(memory) == [(7, 4)]
+
+
+def test_a_header_says_nothing_about_a_body_of_another_structure():
+    """Both whole, of one size, and of the same run."""
+    memories = [memory_for(parts_of(1)) for _ in range(2)]
+    for memory, name in zip(memories, "wv"):
+        parts = [part._replace(name=part.name.replace("w/", f"{name}/")) for part in parts_of(3)]
+        _state.Buffers(memory, RUN).write(7, 3, parts)
+    memories[0][_state.HEADERS:] = memories[1][_state.HEADERS:]
+    assert _state.Buffers(memories[0], RUN).whole() == []
 
 
 def test_killed_at_any_moment_the_other_buffer_is_whole():
