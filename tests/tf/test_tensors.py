@@ -1,4 +1,5 @@
-"""What is read of a checkpoint's objects is what TensorFlow would save then, however often they are looked at, whatever was made since."""
+"""What is read of a checkpoint's objects is what TensorFlow would save then, however often they are looked at, whatever was made
+since; and what is put back was taken of the same ones."""
 import json
 import os
 import random
@@ -9,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from tfe import _tensors
+from tfe import _memory, _state, _tensors
 
 
 class Count(tf.train.experimental.PythonState):
@@ -126,7 +127,7 @@ class OldOptimizer(tf.Module):
 WORKER = '''
 import json
 import tensorflow as tf
-from tfe import _tensors
+from tfe import _memory, _state, _tensors
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 with strategy.scope():
     mirrored = tf.Variable([1.0, 2.0])
@@ -159,3 +160,46 @@ def test_variables_of_a_strategy_are_read_as_it_would():
     first, second, is_back, is_kept = map(json.loads, done.stdout.splitlines())
     assert first == {"mirrored": [3.0, 3.0], "averaged": [6.0]} and second == {"mirrored": [4.0, 4.0], "averaged": [8.0]}
     assert is_back and is_kept
+
+
+def alone():
+    """The snapshots of a checkpoint with a weight and a step, in memory of this process's own."""
+    checkpoint = checkpoint_of(w=tf.Variable([0.0, 0.0]), step=tf.Variable(0, dtype=tf.int64))
+    memory = _memory.Memory(checkpoint, checkpoint.step, None, 1)
+    parts = memory._objects.parts()
+    memory._buffers = _state.Buffers(bytearray(2 * _state.size_of(parts)), "run")
+    return checkpoint, memory, parts
+
+
+def filled(parts, value):
+    return [part._replace(data=np.full(len(part.data) // 4, value, np.float32).view(np.uint8)) if part.dtype == "float32" else part
+            for part in parts]
+
+
+def test_a_newer_snapshot_of_another_structure_is_not_gone_on_from(monkeypatch):
+    checkpoint, memory, parts = alone()
+    other = [part._replace(shape=(1, 2)) if part.dtype == "float32" else part for part in filled(parts, 9)]
+    memory._buffers.write(1, 3, filled(parts, 7))
+    memory._buffers.write(1, 4, other)
+    monkeypatch.setattr(memory, "_left", memory._buffers.whole)
+    choice = memory.restore(lambda: None)
+    assert choice is not None and choice.held.step == 3
+    assert checkpoint.w.numpy().tolist() == [7, 7]
+
+
+def test_a_state_that_came_as_another_than_was_agreed_on_is_not_taken(monkeypatch):
+    checkpoint, memory, parts = alone()
+    memory._buffers.write(1, 3, filled(parts, 7))
+    agreed, = memory._buffers.whole()
+    memory._buffers.write(1, 4, filled(parts, 9))
+    other = memory._buffers.whole()[0].body
+    torn = agreed.body.copy()
+    torn[0] ^= 1
+    memory._rank, memory._world = 1, 2
+    choice = _state.Choice(agreed.held, [0], -1)
+    for body in (other, torn):
+        monkeypatch.setattr(_memory, "_broadcast", lambda *_, body=body: body)
+        with pytest.raises(RuntimeError, match="the state of step 3 came from rank 0 as something else"):
+            memory._received(choice, None)
+    monkeypatch.setattr(_memory, "_broadcast", lambda *_: agreed.body)
+    assert memory._received(choice, None).held == agreed.held
