@@ -1,7 +1,9 @@
 """The work of scripts/mutate.sh: reads tests/mutations, builds each mutant in a scratch copy, runs tests until one fails.
 
-    mutate.py list PATTERN
-    mutate.py run PATTERN JOBS SCRATCH
+    mutate.py list PATTERN SAMPLE SEED
+    mutate.py run PATTERN SAMPLE SEED JOBS SCRATCH
+
+SAMPLE empty: all that PATTERN chooses.
 """
 import collections
 import dataclasses
@@ -10,6 +12,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -312,12 +315,30 @@ def report(chosen, answers):
     return 1 if wrong or sums["killed"] < GOAL * (sums["total"] - sums["equivalent"]) else 0
 
 
-def main(verb, pattern, *rest):
+def sample(chosen, size, seed):
+    """So many of them, of each room its share, and one before any has two; in the order of the lists. The same for one seed as long
+    as the lists are the same."""
+    chance, rooms = random.Random(int(seed)), collections.defaultdict(list)
+    for one in chosen:
+        rooms[one.room].append(one)
+    for room in rooms.values():
+        chance.shuffle(room)
+    # Each has its turn when its part of the room is: the first ones of all rooms, and so on.
+    turns = sorted((place / len(room), one.where) for room in rooms.values() for place, one in enumerate(room))
+    picked = {where for _, where in turns[:int(size)]}
+    return [one for one in chosen if one.where in picked]
+
+
+def main(verb, pattern, size, seed, *rest):
     chosen, wrong = read_lists(pattern)
     for line in wrong:
         print(f"mutate.sh: {line}", file=sys.stderr)
     if wrong or not chosen:
         return 1 if wrong else f"mutate.sh: no mutation fits {pattern}"
+    if size:
+        of = len(chosen)
+        chosen = sample(chosen, size, seed)
+        print(f"a sample of {len(chosen)} of {of}, seed {seed}", flush=True)
     if verb == "list":
         for one in chosen:
             print(f"{one.room:<14} {one.name:<32} {one.file}" + ("  (equivalent)" if one.why else ""))
