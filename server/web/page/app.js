@@ -1,7 +1,8 @@
 // server/web/page/app.js: the page. A store that the stream fills, views that draw what has changed, and nothing else.
 import { h, text, span, clock, moment, number, percent, badge, slots, spark, keyed, toast } from "/ui.js";
 import { timeline, phases, series, members } from "/plots.js";
-import { order, login, logout, session } from "/orders.js";
+import { order, login, logout, session, history } from "/orders.js";
+import { logs } from "/logs.js";
 
 export const store = {
   session: null, up: null, why: "", route: { view: "fleet" }, job: null,
@@ -32,10 +33,7 @@ function apply(kind, data) {
     if (store.events.length > 500) store.events.splice(0, store.events.length - 500);
   } else if (kind === "points") {
     if (data.whole) store.points.clear();
-    for (const p of Object.values(data.set)) {
-      if (!store.points.has(p.name)) store.points.set(p.name, []);
-      store.points.get(p.name).push(p);
-    }
+    for (const p of Object.values(data.set)) point(p);
   } else if (into[kind]) {
     const map = store[into[kind]];
     if (data.whole) { // what went while nobody told this page
@@ -49,6 +47,21 @@ function apply(kind, data) {
     }
     for (const key of data.gone ?? []) { map.delete(key); if (kind === "nodes") track(key, null, data.at_ms); }
   }
+}
+
+// The newest point of a curve. What was before it is asked for once.
+function point(p) {
+  let curve = store.points.get(p.name);
+  if (!curve || curve.at(-1)?.run !== p.run) {
+    store.points.set(p.name, curve = []);
+    history(p.job, p.name).then(older => {
+      if (store.points.get(p.name) !== curve) return; // another job, or another run meanwhile
+      curve.unshift(...older.filter(o => o.run === p.run && o.ord < curve[0].ord));
+      changed();
+    }).catch(e => toast(e.message));
+  }
+  if (!curve.length || curve.at(-1).ord < p.ord) curve.push(p);
+  if (curve.length > 4000) curve.splice(0, curve.length, ...curve.filter((_, i) => i % 2 === curve.length % 2 || i === curve.length - 1));
 }
 
 // What a node was since when: the timeline draws it.
@@ -176,7 +189,7 @@ function tilesOf(list, pairs) {
 
 // --- a job ----------------------------------------------------------------------------------------------------------
 
-const ROLES = { member: "ok", spare: "info", waiting: "info", preparing: "", importing: "", leaving: "warn", suspect: "bad" };
+const ROLES = { member: "ok", spare: "info", waiting: "info", preparing: "warn", importing: "warn", leaving: "warn", suspect: "bad" };
 
 function totals(job) {
   const now = Date.now(), list = [...store.epochs.values()].filter(e => e.run === job?.run);
@@ -220,7 +233,7 @@ function jobScreen(name) {
     heads: ["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"], wide: [5], nums: [0, 3, 7],
   });
   const epochRows = keyed(epochBody, epochRow);
-  const time = timeline(), curves = series(), size = members();
+  const time = timeline(), curves = series(), size = members(), prints = logs(name);
 
   function update() {
     const job = store.jobs.get(name);
@@ -262,8 +275,8 @@ function jobScreen(name) {
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Nodes"), counted, filter), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nodes" }, h("table", { class: "wraps", id: "nodes" }, h("caption", { class: "sr" }, "Nodes"), h("thead", {}, header), body)), more),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Epochs"), h("div", { class: "legend" }, ...["noticed", "stopped", "ready", "written", "first step"].map((w, i) => h("span", { class: `p${i}` }, w)))),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Epochs"), h("thead", {}, h("tr", {}, ...["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"].map(t => h("th", { scope: "col", class: ["Epoch", "Nodes", "Steps again"].includes(t) ? "num" : null }, t)))), epochBody))),
-    events(name));
-  return { update: () => { update(); drawEvents(); }, close: () => { curves.close(); size.close(); } };
+    prints.node, events(name));
+  return { update: () => { update(); prints.update(store.nodes); drawEvents(); }, close: () => { curves.close(); size.close(); prints.close(); } };
 }
 
 const machine = n => {
@@ -301,8 +314,14 @@ function nodeScreen(job, id) {
 // --- events ---------------------------------------------------------------------------------------------------------
 
 let drawEvents = () => {};
+
+// Sentences name nodes by id where nothing else is sure; people know them by their labels.
+function named(says) {
+  return says.replace(/\b[0-9a-f]{32}\b/g, id => store.nodes.get(id)?.name || store.seen.get(id)?.name || store.events.find(e => e.node === id && e.name)?.name || `${id.slice(0, 12)}…`);
+}
+
 function events(job, node) {
-  const list = h("ol", { class: "events" }), none = h("p", { class: "empty" }, "This page does not show events yet: tfe-ctl events -f does.");
+  const list = h("ol", { class: "events" }), none = h("p", { class: "empty" }, "Nothing has happened yet.");
   let last = null;
   drawEvents = () => {
     const mine = store.events.filter(e => (!job || e.job === job) && (!node || e.node === node)).slice(-200).reverse();
@@ -312,7 +331,7 @@ function events(job, node) {
     none.hidden = mine.length > 0;
     list.hidden = mine.length === 0;
     list.replaceChildren(...mine.map(e => h("li", { class: e.level }, h("time", { datetime: new Date(e.at_ms).toISOString(), title: moment(e.at_ms) }, clock(e.at_ms)), h("i"),
-      h("span", {}, h("span", { class: "sr" }, e.level === "info" ? "" : `${e.level}: `), !job && e.job ? h("a", { href: `#/job/${encodeURIComponent(e.job)}` }, `${e.job}: `) : "", e.says))));
+      h("span", {}, h("span", { class: "sr" }, e.level === "info" ? "" : `${e.level}: `), !job && e.job ? h("a", { href: `#/job/${encodeURIComponent(e.job)}` }, `${e.job}: `) : "", named(e.says)))));
   };
   return h("section", { class: "card" }, h("header", {}, h("h2", {}, "Events")), list, none);
 }
@@ -320,13 +339,19 @@ function events(job, node) {
 // --- where we are ---------------------------------------------------------------------------------------------------
 
 function parse() {
-  const parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  let parts;
+  try {
+    parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  } catch { // a link that was cut off
+    return { view: "fleet" };
+  }
   if (parts[0] === "job" && parts[1]) return parts[2] === "node" && parts[3] ? { view: "node", job: parts[1], node: parts[3] } : { view: "job", job: parts[1] };
   return { view: "fleet" };
 }
 
 function show() {
   const before = store.route;
+  document.getElementById("dialog").close(); // it asked about what was shown before
   store.route = parse();
   screen?.close?.();
   screen = null;

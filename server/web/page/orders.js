@@ -14,6 +14,7 @@ async function call(path, body) {
 }
 
 export const session = () => call("/api/v1/session");
+export const history = async (job, name) => (await call(`/api/v1/jobs/${encodeURIComponent(job)}/series?name=${encodeURIComponent(name)}`)).points;
 export const logout = () => call("/api/v1/logout", {}).catch(e => toast(e.message));
 
 // Asks with the given fields; act returns what to say, or throws what is wrong.
@@ -24,6 +25,10 @@ function ask(title, words, fields, label, danger, act) {
     h("div", { class: "actions" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), h("button", { type: "submit", class: danger ? "danger" : "primary" }, label)));
   form.onsubmit = async event => {
     event.preventDefault();
+    const send = form.querySelector("[type=submit]");
+    if (send.disabled) return; // a second click orders nothing twice
+    send.disabled = true;
+    fault.hidden = true;
     try {
       const said = await act(new FormData(form));
       dialog.close();
@@ -31,6 +36,8 @@ function ask(title, words, fields, label, danger, act) {
     } catch (e) {
       fault.hidden = false;
       fault.textContent = e.message;
+    } finally {
+      send.disabled = false;
     }
   };
   dialog.replaceChildren(form);

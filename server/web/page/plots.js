@@ -35,7 +35,7 @@ export function timeline() {
     const mark = `${wide} ${rows.length} ${epochs.length} ${Math.floor(now / 2000)} ${rows.map(r => r.spans.length).join()} ${document.documentElement.dataset.theme}`;
     if (!wide || mark === last) return;
     last = mark;
-    const names = rows.length <= 40 && wide > 500, left = names ? 120 : 4, top = 40;
+    const names = rows.length <= (wide > 500 ? 40 : 12), left = !names ? 4 : wide > 500 ? 120 : 64, top = 40;
     const line = rows.length <= 12 ? 22 : rows.length <= 40 ? 14 : Math.max(2, Math.floor(440 / rows.length));
     const height = top + Math.min(rows.length * line, 480) + 22, ratio = window.devicePixelRatio || 1;
     canvas.width = wide * ratio;
@@ -44,7 +44,7 @@ export function timeline() {
     const c = canvas.getContext("2d");
     c.scale(ratio, ratio);
     c.font = "12px system-ui, sans-serif";
-    const first = Math.min(now - 10000, ...epochs.map(e => e.detected_ms ?? e.started_ms ?? now), ...rows.map(r => r.spans[0]?.from ?? now));
+    const first = Math.min(now - 2000, ...epochs.map(e => e.detected_ms ?? e.started_ms ?? now), ...rows.map(r => r.spans[0]?.from ?? now));
     const x = t => left + (t - first) / (now - first) * (wide - left - 6);
     epochs.forEach((e, i) => {
       const from = x(e.started_ms ?? e.detected_ms ?? first), to = x(e.ended_ms ?? epochs[i + 1]?.detected_ms ?? now);
@@ -118,7 +118,7 @@ function options(unit) {
   return {
     animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true, interaction: { mode: "nearest", axis: "x", intersect: false },
     scales: {
-      x: { type: "linear", grid: { color: grid }, ticks: { color: soft, maxTicksLimit: 6, maxRotation: 0, callback: v => clock(v) } },
+      x: { type: "linear", bounds: "data", grid: { color: grid }, ticks: { color: soft, maxTicksLimit: 6, maxRotation: 0, callback: v => clock(v) } },
       y: { grid: { color: grid }, ticks: { color: soft, maxTicksLimit: 5, callback: v => number(v) }, beginAtZero: unit === "nodes" },
     },
     plugins: { legend: { display: false }, tooltip: { callbacks: { title: items => clock(items[0].parsed.x), label: item => `${item.dataset.label}: ${number(item.parsed.y)}` } } },
@@ -127,14 +127,14 @@ function options(unit) {
 
 // One curve for each name that the scripts tell, with a line where an epoch began.
 export function series() {
-  const node = h("div", {}), charts = new Map(), none = h("p", { class: "empty" }, "This page draws no curves yet; the newest numbers are above, and in tfe-ctl watch.");
+  const node = h("div", {}), charts = new Map(), none = h("p", { class: "empty" }, "No numbers yet. Scripts tell them by tfe.progress(step, metrics={…}), or print tfe: step=… loss=…");
   node.append(none);
   let theme = null;
   return { node, draw(points, epochs) {
     none.hidden = points.size > 0;
     if (theme !== document.documentElement.dataset.theme) { this.close(); theme = document.documentElement.dataset.theme; }
     for (const [name, list] of points) {
-      const mark = `${list.length} ${epochs.length}`;
+      const mark = `${list.length} ${list.at(-1).ord} ${epochs.length}`;
       let entry = charts.get(name);
       if (!entry) {
         const canvas = h("canvas", { role: "img" }), box = h("figure", {}, h("figcaption", { class: "sub" }, name.replaceAll("_", " ")), h("div", { class: "chart" }, canvas));
@@ -145,6 +145,7 @@ export function series() {
       if (entry.mark === mark) continue;
       entry.mark = mark;
       entry.chart.$epochs = epochs;
+      entry.chart.data.datasets[0].pointRadius = list.length < 2 ? 3 : 0; // one alone is no line
       entry.chart.data.datasets[0].data = list.map(p => ({ x: p.at_ms, y: p.value }));
       entry.canvas.setAttribute("aria-label", `${name}: ${list.length} points, last ${number(list.at(-1).value)}`);
       entry.chart.update("none");
