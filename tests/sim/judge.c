@@ -223,14 +223,14 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
         check_spared(w->check, CHECK_LATE_FREE, node, "late itself");
     }
     if (!c || c->state != CLUSTER_TRAINING || c->world < 3 * jobs_get(w, job)->nproc ||
-        c->stop_sent || w->has_twins || c->era != check_era(w->check, job) ||
-        judge_of(w, job)->massed == epoch || judge_of(w, job)->switched == epoch ||
-        silent_ms > (int64_t)lost->ttl_ms * 3 / 2) {
+        c->stop_sent || c->era != check_era(w->check, job) || judge_of(w, job)->massed == epoch ||
+        judge_of(w, job)->switched == epoch || silent_ms > (int64_t)lost->ttl_ms * 3 / 2) {
         return;
     }
     for (uint32_t rank = 0; rank < c->world; rank++) {
         const struct node *n = &w->nodes[c->members[rank].node];
-        if (!c->members[rank].lives || w->now - n->heard_at < (int64_t)n->ttl_ms * 9 / 10) {
+        if (!c->members[rank].lives || n->is_twin ||
+            w->now - n->heard_at < (int64_t)n->ttl_ms * 9 / 10) {
             return;
         }
     }
@@ -284,10 +284,11 @@ static const struct node *member_of(struct world *w, const struct cluster *c,
     return n && n->agent && n->ports[c->epoch & 1][0] == row->port ? n : NULL;
 }
 
-/* Nobody has ever said that its machine goes away. */
+/* Nobody has ever said that its machine goes away, and it is the only process with its id: the
+ * server counts the other one's time in the job, too. */
 static bool stays(const struct node *n)
 {
-    return n && !n->was_noticed && !n->signalled;
+    return n && !n->was_noticed && !n->signalled && !n->is_twin;
 }
 
 static bool has_led(const struct job_judge *j, const struct node *n)
@@ -338,9 +339,7 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
         }
         members = mix(members, node);
     }
-    if (!w->has_twins) {
-        judge_leader(w, c, place);
-    }
+    judge_leader(w, c, place);
     if (j->is_planned && j->stopped < c->epoch && j->members == members) {
         check_needless(w->check, j->stopped, false, "is stopped as planned, for the same nodes");
     }

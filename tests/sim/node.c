@@ -477,6 +477,11 @@ void node_start(struct world *w, uint32_t node, uint32_t job, const char *id)
         snprintf(own, sizeof(own), "%s.%u", n->name, n->process);
     }
     n->heard = 0;
+    n->is_twin = id != NULL;
+    for (uint32_t first = id ? next_of_id(w, id, 0) : w->n_nodes; first < w->n_nodes;
+         first = next_of_id(w, id, first + 1)) {
+        w->nodes[first].is_twin = true;
+    }
     w->has_twins = w->has_twins || id;
     id = id ? id : own;
     uint32_t twin = w->has_twins ? first_of_id(w, id) : node; /* itself, the second time */

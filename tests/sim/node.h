@@ -44,6 +44,7 @@ struct node {
     uint32_t process; /* counts up */
     char id[TFE_ID_MAX + 1];
     uint32_t known_as; /* machine on which the first process of this id ran */
+    bool is_twin;      /* there is, or was, another process of this id */
     int64_t heard_at;  /* its last RENEW or JOIN, by the server; what it was granted then */
     uint32_t ttl_ms;
     int64_t lease_until; /* … and by when all that it was granted is over on any clock */
