@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: explore.sh --seconds N [--seed S] [--agents M] [--events K] [--explorer PROGRAM]
-#        explore.sh --bugs [--seconds N] [--seed S]
+#        explore.sh --bugs [--seconds N] [--seed S] [--turns T]
 #        explore.sh --speed [--explorer PROGRAM]
 # Random faults against the real cores in virtual time, on all processors.
 #   --seconds N   for so long (60); with --bugs, so long for each bug at most
@@ -9,6 +9,7 @@
 #   --explorer P  this program instead of a fresh build
 #   --bugs        proves that the checks can fail: builds the explorer with each bug of tests/sim/bugs, and sees
 #                 that it is found by the rule that its patch names (and by none that it does not name)
+#   --turns T     with --bugs: so many seeds each (1), of which the median counts
 #   --speed       what an event costs: three seeds of 100 agents, 10,000 in jobs of 250, and in one job; events/s on one
 #                 core, and instructions (callgrind's: the same on any machine, however busy), which have a goal
 # Ends with one line, explored events=… seeds=… violations=…, or the table; exit 1 on violations, when
@@ -22,10 +23,11 @@ explorer=
 agents=0
 events=50000
 bugs=
+turns=1
 speed=
 while [ $# -gt 0 ]; do
     case $1 in
-        --seconds | --seed | --agents | --events | --explorer)
+        --seconds | --seed | --agents | --events | --explorer | --turns)
             [ $# -gt 1 ] || { say "explore.sh: $1 needs a value" >&2; exit 2; }
             declare "${1#--}=$2"
             shift
@@ -85,34 +87,42 @@ explore() {
     [[ $totals == *violations=0 ]]
 }
 
-# Prints a line for the table; it counts as wrong unless the bug is found by its rule, and by none that it does not name.
+# Prints after how many seconds its rule has found the bug with this seed, and the rules that did; a sentence where it has
+# not, or one did that its patch does not name.
+look_for_bug() { # its patch, its program, the seed, a log
+    local rule also options began=$SECONDS status=0 broken each
+    rule=$(sed -n 's/^Found-by: //p' "$1")
+    also=$(sed -n 's/^Also: //p' "$1")
+    options=$(sed -n 's/^Options: //p' "$1")
+    [ -x "$2" ] || { say "$seconds does not apply or compile"; return; }
+    "$2" --seed "$3" --seconds "$seconds" --events "$events" --first "$rule" --quiet $options >"$4" 2>&1 &
+    trap "kill $! 2>/dev/null; exit 1" TERM
+    wait $! || status=$?
+    broken=$(sed -n 's/^broken \([a-z_0-9]*\) .*/\1/p' "$4" 2>/dev/null | tr '\n' ' ') || true
+    if ! is_whole "$4" "$status"; then
+        say "$seconds the explorer broke off ($status)"
+        return
+    fi
+    for each in $broken; do
+        [[ " $rule $also " == *" $each "* ]] || { say "$seconds found by $each as well"; return; }
+    done
+    [[ " $broken" == *" $rule "* ]] || { say "$((seconds + 1)) not found by $rule (but by: ${broken:-none})"; return; }
+    say "$((SECONDS - began)) $rule"
+}
+
+# Prints a line for the table: the median turn. It counts as wrong where that has not found the bug, or any turn has found
+# what it should not have.
 find_bug() { # name, its patch, its program
-    local rule also what options log=$logs/$1 began=$SECONDS status=0 is_right= verdict broken
+    local turn rule took verdict wrong
     rule=$(sed -n 's/^Found-by: //p' "$2")
-    also=$(sed -n 's/^Also: //p' "$2")
-    what=$(sed -n 's/^What: //p' "$2")
-    options=$(sed -n 's/^Options: //p' "$2")
-    if [ -x "$3" ]; then
-        "$3" --seed "$seed" --seconds "$seconds" --events "$events" --first "$rule" --quiet $options >"$log" 2>&1 &
-        trap "kill $! 2>/dev/null; exit 1" TERM
-        wait $! || status=$?
-    fi
-    broken=$(sed -n 's/^broken \([a-z_0-9]*\) .*/\1/p' "$log" 2>/dev/null | tr '\n' ' ') || true
-    verdict=$rule
-    if [ ! -x "$3" ]; then
-        verdict="does not apply or compile"
-    elif ! is_whole "$log" "$status"; then
-        verdict="the explorer broke off ($status)"
-    elif [[ " $broken" != *" $rule "* ]]; then
-        verdict="not found by $rule (but by: ${broken:-none})"
-    else
-        is_right=1
-        for rule in $broken; do
-            [[ " $verdict $also " == *" $rule "* ]] || { verdict="found by $rule as well"; is_right=; break; }
-        done
-    fi
-    [ -z "$is_right" ] || : >"$logs/right.$1"
-    printf '%-20s %7d  %-15s %s\n' "$1" $((SECONDS - began)) "$verdict" "$what"
+    for ((turn = 0; turn < turns; turn++)); do
+        look_for_bug "$2" "$3" $((seed + turn * stretch)) "$logs/$1" >>"$logs/turns.$1"
+    done
+    read -r took verdict < <(sort -n "$logs/turns.$1" | sed -n $((turns / 2 + 1))p)
+    wrong=$(grep -vE "^[0-9]+ ($rule\$|not found by)" "$logs/turns.$1" | head -n 1 | cut -d ' ' -f 2-) || true
+    verdict=${wrong:-$verdict}
+    [ "$verdict" != "$rule" ] || : >"$logs/right.$1"
+    printf '%-20s %7d  %-15s %s\n' "$1" "$took" "$verdict" "$(sed -n 's/^What: //p' "$2")"
 }
 
 find_bugs() {

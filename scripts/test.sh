@@ -138,11 +138,11 @@ stage_explore() { explore $((full ? 600 : 70)) $(($(commit_seed 10 1) + 500000))
 stage_speed() {
     nested nice "$root/scripts/explore.sh" --speed --explorer "$build_dir/default/tests/sim/sim_explore"
 }
-# Which rules notice a bug besides its own depends on the seed; --full takes another one each time.
+# Which rules notice a bug besides its own depends on the seed; --full takes others each time, five for each bug.
 stage_bugs() {
-    local seed=1
-    [ -z "$full" ] || seed=$(commit_seed 8 1)
-    nested "$root/scripts/explore.sh" --bugs --seed "$seed"
+    local seed=1 turns=1
+    [ -z "$full" ] || seed=$(commit_seed 8 1) turns=5
+    nested "$root/scripts/explore.sh" --bugs --seed "$seed" --turns "$turns"
 }
 stage_coverage() { nested "$root/scripts/coverage.sh"; }
 stage_fuzz() { nested "$root/scripts/fuzz.sh" --seconds 60; }
