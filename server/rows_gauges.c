@@ -9,6 +9,15 @@
 #include "server/gauges.h"
 #include "server/session.h"
 
+#define REFUSAL_FITS(NAME, number, name)                                                           \
+    _Static_assert((number) < GAUGES_CODES, "refusals are counted by code");
+TFE_REFUSALS(REFUSAL_FITS)
+#undef REFUSAL_FITS
+#define CAUSE_FITS(NAME, number, name)                                                             \
+    _Static_assert((number) < GAUGES_CAUSES, "epochs are counted by cause");
+TFE_CAUSES(CAUSE_FITS)
+#undef CAUSE_FITS
+
 struct one {
     const char *name;
     char labels[MSG_GAUGE_LABELS_MAX];
