@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/net/clock.h"
+#include "common/net/timer.h"
 #include "common/rows/epochs.h"
 #include "common/rows/kinds.h"
 #include "server/web/calls.h"
@@ -234,6 +235,9 @@ enum of_job {
     JOB_IS_RUNNING,
     JOB_IS_WAITING,
     JOB_RESTARTS,
+    JOB_RESTARTS_LEFT,
+    JOB_STEP,
+    JOB_STEPS_PER_S,
     JOB_STANDSTILL,
     JOB_TRAINED,
     JOB_USEFUL,
@@ -252,6 +256,10 @@ static const struct {
     [JOB_IS_RUNNING] = {"tfe_job_running", "Whether it trains.", false},
     [JOB_IS_WAITING] = {"tfe_job_waiting", "Whether it waits for something.", false},
     [JOB_RESTARTS] = {"tfe_job_restarts_used", "Restarts of its budget that are used up.", false},
+    [JOB_RESTARTS_LEFT] = {"tfe_job_restarts_left", "Restarts that its budget has left.", false},
+    [JOB_STEP] = {"tfe_job_step", "Step that its scripts have told last.", true},
+    [JOB_STEPS_PER_S] = {"tfe_job_steps_per_second", "Steps per second, where its scripts tell.",
+                         false},
     [JOB_STANDSTILL] = {"tfe_job_standstill_seconds", "Time in which it stood still so far.",
                         false},
     [JOB_TRAINED] = {"tfe_job_trained_seconds", "Time in which it trained so far.", false},
@@ -289,6 +297,15 @@ static bool value_of(struct metrics *metrics, const struct msg_status_job *job, 
     case JOB_RESTARTS:
         *ret = job->restarts;
         return true;
+    case JOB_RESTARTS_LEFT:
+        *ret = job->restarts_left;
+        return true;
+    case JOB_STEP:
+        *ret = (double)job->step;
+        return job->has_step;
+    case JOB_STEPS_PER_S:
+        *ret = job->steps_per_s;
+        return job->has_steps_per_s;
     case JOB_STANDSTILL:
         *ret = has_sum ? (double)sum->standstill_ms / 1000 : 0;
         return has_sum;
@@ -537,9 +554,21 @@ static void on_no_gauges(struct call *call)
     }
 }
 
+/* Prometheus says how long it waits. A server that does not answer has to be told of by then: what
+ * comes later is thrown away, and only tfe-web would look as if it were down. */
+static void heed_patience(struct call *call, const struct evkeyvalq *headers)
+{
+    const char *said = evhttp_find_header(headers, "X-Prometheus-Scrape-Timeout-Seconds");
+    double ms = said ? strtod(said, NULL) * 1000 * 3 / 4 : 0;
+    if (ms >= 1 && ms < CALL_MS) {
+        (void)timer_after(call->deadline, (int64_t)ms);
+    }
+}
+
 void metrics_show(struct request *r)
 {
-    const char *accept = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Accept");
+    const struct evkeyvalq *headers = evhttp_request_get_input_headers(r->req);
+    const char *accept = evhttp_find_header(headers, "Accept");
     struct call *call = call_new(r->web, r->view, r->req);
     struct scrape *scrape = call ? calloc(1, sizeof(*scrape)) : NULL;
     if (!call) {
@@ -549,6 +578,7 @@ void metrics_show(struct request *r)
         reply_problem(call_end(call), 503, "no_memory", "out of memory");
         return;
     }
+    heed_patience(call, headers);
     scrape->metrics = r->web->metrics;
     scrape->is_open = accept && strstr(accept, "application/openmetrics-text");
     call->own = scrape;
