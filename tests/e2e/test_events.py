@@ -28,6 +28,21 @@ while not os.path.exists(os.path.join(folder, "over")):
     time.sleep(0.02)
 """
 
+# Each of its steps takes as much of the processor as its machine is told.
+BURNER = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import tfe
+step = 0
+while not os.path.exists(os.path.join(sys.argv[2], "over")):
+    until = time.thread_time() + int(os.environ["BURN_MS"]) / 1000
+    while time.thread_time() < until:
+        pass
+    step += 1
+    tfe.progress(step)
+    time.sleep(0.05)
+"""
+
 
 @pytest.fixture
 def events(ctl):
@@ -129,6 +144,50 @@ def test_machines_say_what_they_are_and_how_they_do(server, fleet, nodes, ctl):
     assert (node["times"], node["slow"], node["notice"]) == (None, False, None)
     heads, row = ctl("nodes", "--sort=step").stdout.splitlines()[:2]
     assert "CORES" in heads and "STEP MS" in heads and str(node["cores"]) in row.split()
+
+
+@pytest.mark.heavy
+def test_the_machine_whose_steps_take_more_processor_is_named(server, fleet, nodes, status, events):
+    server("--gather", "0.3", "--ttl=3s")
+    script = fleet.folder / "burner.py"
+    script.write_text(BURNER)
+    command = [str(script), str(ROOT / "agent" / "python"), str(fleet.folder)]
+    for name in ("one", "two", "lame", "three"):
+        fleet.start("--nnodes=4", "--no-standby", f"--node-name={name}", command=command,
+                    env={"BURN_MS": "80" if name == "lame" else "8"})
+
+    def named():
+        rows = [row for row in events() if (row["kind"], row["name"], row["level"]) == ("slow", "lame", "warn")]
+        return rows and [n for n in nodes() if n["slow"] and n["name"] == "lame"]
+
+    # A busy machine may make another one slow for a while, too.
+    node = wait_until(named, deadline=300, what="the slow one is named")[0]
+    assert node["times"] > 1 and node["work_ms"] >= 80
+    wait_until(lambda: "lame" in {job["slow"] for job in status()}, deadline=300, what="its job names it")
+    (fleet.folder / "over").touch()
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/proc/driver"],
+                                   capture_output=True).returncode != 0, reason="needs mounts of its own (root)")
+def test_gpus_are_told_as_the_driver_shows_them(server, fleet, nodes):
+    """A driver's entries of two GPUs, and an nvidia-smi that says what theirs does, with what it was asked."""
+    server()
+    tools = fleet.folder / "tools"
+    tools.mkdir()
+    smi = tools / "nvidia-smi"
+    smi.write_text("#!/bin/sh\n"
+                   'test "$*" = "--query-gpu=memory.total --format=csv,noheader,nounits" && printf "81559\\n81559\\n"\n')
+    smi.chmod(0o755)
+    machine = fleet.folder / "machine"
+    machine.write_text("set -e\nmount -t tmpfs none /proc/driver\n"
+                       "for gpu in 0000:17:00.0 0000:65:00.0; do\n  mkdir -p /proc/driver/nvidia/gpus/$gpu\n"
+                       "  printf 'Model: \\t\\t NVIDIA H100 80GB HBM3\\nIRQ:   \\t\\t 77\\n' "
+                       ">/proc/driver/nvidia/gpus/$gpu/information\ndone\n"
+                       'exec "$@"\n')
+    fleet.start_program(["unshare", "--mount", "sh", str(machine), program("tfe-agent"), "--nnodes=2", "--no-python",
+                         "--node-name=gpus", "true"], env={"PATH": f"{tools}:{os.environ['PATH']}"})
+    node = wait_until(lambda: [n for n in nodes() if n["gpus"]], what="its GPUs")[0]
+    assert (node["gpus"], node["gpu"], node["gpu_memory_mib"]) == (2, "NVIDIA H100 80GB HBM3", 81559)
 
 
 def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events):
