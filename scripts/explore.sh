@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Usage: explore.sh --seconds N [--seed S] [--agents M] [--events K] [--explorer PROGRAM]
+# Usage: explore.sh --seconds N [--seed S] [--agents M] [--events K] [--roles] [--explorer PROGRAM]
 #        explore.sh --bugs [--seconds N] [--seed S] [--turns T]
 #        explore.sh --speed [--explorer PROGRAM]
 # Random faults against the real cores in virtual time, on all processors.
 #   --seconds N   for so long (60); with --bugs, so long for each bug at most
 #   --seed S      seeds from S on; without it fresh ones, printed
 #   --agents M    so many each (0: as the seed says); --events K: so many per seed (50000)
+#   --roles       jobs with ps, a chief, an evaluator
 #   --explorer P  this program instead of a fresh build
 #   --bugs        proves that the checks can fail: builds the explorer with each bug of tests/sim/bugs, and sees
 #                 that it is found by the rule that its patch names (and by none that it does not name)
@@ -24,6 +25,7 @@ agents=0
 events=50000
 bugs=
 turns=1
+roles=
 speed=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -33,6 +35,7 @@ while [ $# -gt 0 ]; do
             shift
             ;;
         --bugs) bugs=1 ;;
+        --roles) roles=--roles ;;
         --speed) speed=1 ;;
         -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
         *) say "explore.sh: unknown option $1" >&2; exit 2 ;;
@@ -67,7 +70,7 @@ explore() {
     local worker pids=() totals status
     for ((worker = 0; worker < cores; worker++)); do
         "$explorer" --seed $((seed + worker * stretch)) --seconds "$seconds" --agents "$agents" \
-            --events "$events" >"$logs/$worker" 2>&1 &
+            --events "$events" $roles >"$logs/$worker" 2>&1 &
         pids+=($!)
     done
     for worker in "${!pids[@]}"; do

@@ -397,19 +397,20 @@ static bool view_agrees(struct check *c, struct view *view, uint32_t world, uint
     return true;
 }
 
-void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t rank,
-                 uint32_t world, uint64_t digest)
+void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
+                 const struct check_part *part)
 {
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, j->era, epoch);
-    if (!view_agrees(c, view, world, digest)) {
+    uint32_t world = part->world;
+    if (!view_agrees(c, view, world, part->digest)) {
         return;
     }
     if ((uint64_t)world > (uint64_t)j->max * j->nproc) {
         fail(c, CHECK_MAX_KEPT, "epoch %llu has %u trainers, max is %u nodes of %u",
              (unsigned long long)epoch, world, j->max, j->nproc);
     }
-    for (uint32_t r = rank; r < rank + j->nproc; r++) {
+    for (uint32_t r = part->rank; r < part->rank + part->n; r++) {
         if (r >= world || (view->holder[r] && view->holder[r] != node + 1)) {
             fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu is given to node %u and to node %u", r,
                  (unsigned long long)epoch, r < world ? view->holder[r] - 1 : 0, node);
@@ -424,6 +425,9 @@ void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t 
 {
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, era, epoch);
+    if (view->digest != 0 && view->digest != digest && j->eras[era].is_split) {
+        return; /* it goes on with the other one, of which this rank starts again */
+    }
     if (!view_agrees(c, view, world, digest)) {
         return;
     }
@@ -442,6 +446,29 @@ void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t ep
     if (view && view->live && rank < view->world && view->live[rank]) {
         view->live[rank] = 0;
         view->n_live--;
+    }
+}
+
+void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready)
+{
+    if (!was_ready) {
+        fail(c, CHECK_LISTED, "the table of epoch %llu lists node %u, which was not ready for it",
+             (unsigned long long)epoch, node);
+    }
+}
+
+void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed)
+{
+    if (!is_listed) {
+        fail(c, CHECK_OWN_PLACE, "rank %u of epoch %llu begins on node %u, not where it is listed",
+             rank, (unsigned long long)epoch, node);
+    }
+}
+
+void check_succeeds(struct check *c, const char *job, bool chief_done)
+{
+    if (!chief_done) {
+        fail(c, CHECK_SUCCEEDS, "job %s has succeeded, its chief has not ended well", job);
     }
 }
 

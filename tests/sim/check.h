@@ -13,6 +13,9 @@
     X(ONE_PROGRESS, one_progress, "at most one epoch of a job makes progress")                     \
     X(ONE_VIEW, one_view, "all members of an epoch are given the same table")                      \
     X(ONE_RANK, one_rank, "no rank of an epoch is given or lived twice")                           \
+    X(LISTED, listed, "a table lists nobody who was not ready for its epoch")                      \
+    X(OWN_PLACE, own_place, "each trainer listens where the table of its epoch says")              \
+    X(SUCCEEDS, succeeds, "a job succeeds by its chief's end, and by nobody else's")               \
     X(FENCE_HELD, fence_held, "nobody trains past its fence while its guard can run")              \
     X(FENCE_GRANTED, fence_granted, "an agent sets no fence later than it was granted")            \
     X(LEASE_KEPT, lease_kept, "no lease ends before its time on the holder's clock")               \
@@ -93,16 +96,27 @@ void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch);
 void check_unheard(struct check *c, uint32_t job);
 /* A JOIN is heard: of a node that has seen this epoch, and runs that one (0: none). */
 void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest);
+/* A table of the epoch lists this node. */
+void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready);
+/* A trainer of the epoch begins on one of the ports that its node holds: the one listed for it? */
+void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed);
+void check_succeeds(struct check *c, const char *job, bool chief_done);
 /* The server decides that this epoch is the next: the numbers that it has heard by then hold for
  * it; what it has heard by check_epoch of what runs does. */
 void check_chosen(struct check *c, uint32_t job, uint64_t epoch);
 /* A record is synced in place of that of another epoch (0: there was none). */
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk);
 
+/* A node's part in an epoch: its trainers' ranks, of so many, in the table with this digest. */
+struct check_part {
+    uint32_t rank, n, world;
+    uint64_t digest;
+};
+
 /* The server begins an epoch, and sends a START of it. */
 void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members);
-void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t rank,
-                 uint32_t world, uint64_t digest);
+void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
+                 const struct check_part *part);
 /* The epoch is charged to the restart budget; that may be taken back until verdict_at (virtual
  * time) or the job's end, and is judged then. */
 void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdict_at);

@@ -31,7 +31,9 @@ struct cluster {
     uint32_t world;
     enum cluster_state state;
     uint32_t ps_from; /* rank of the first ps; world: there is none */
+    bool has_chief;   /* first, who does no worker's work */
     bool has_trained; /* all of its trainers have found each other */
+    bool evaluates;   /* alone, and makes no steps */
     bool hangs;
     bool step_queued;
     uint32_t n_lives;
@@ -67,6 +69,10 @@ struct cluster {
 /* NULL: it is gone. */
 struct cluster *cluster_by_id(const struct world *w, uint32_t id);
 struct cluster *cluster_of_epoch(struct world *w, uint32_t job, uint64_t epoch);
+/* Served by ps, the chief goes on without a worker once it has begun; it alone notices what it
+ * cannot go on without, and nobody else ends by himself. */
+bool cluster_is_served(const struct cluster *c);
+bool cluster_can_miss(const struct cluster *c, uint32_t rank);
 /* Precondition: the member lives. */
 struct trainer *cluster_trainer(struct world *w, const struct cluster *c, uint32_t rank);
 const struct trainer_spec *cluster_spec(struct world *w, const struct cluster *c);

@@ -37,6 +37,7 @@ struct explore {
     struct rng rng;
     struct group *groups; /* n_groups */
     uint32_t n_groups;
+    bool roles;
     int64_t settle_ms; /* within which all has to be at rest after the last fault */
 };
 
@@ -65,6 +66,18 @@ static uint32_t group_size(const struct explore *x)
     return (x->world.n_nodes + x->n_groups - 1) / x->n_groups;
 }
 
+static struct job draw_roles(struct explore *x, uint32_t size)
+{
+    struct job job = {.n_ps = 0};
+    if (x->roles) {
+        job.n_ps = ONE_OF(x, 0, 1, 1, 1, 2, 3);
+        job.n_ps = job.n_ps + 2 > size ? (size > 2) : job.n_ps;
+        job.chief = size > job.n_ps + 1 && roll(x, 0, 3) > 0;
+        job.evaluator = roll(x, 0, 2) == 0;
+    }
+    return job;
+}
+
 static void open_job(struct explore *x, uint32_t group)
 {
     struct world *w = &x->world;
@@ -75,8 +88,14 @@ static void open_job(struct explore *x, uint32_t group)
     uint32_t max = roll(x, 0, 2) ? (uint32_t)roll(x, 1, size + 1) : size;
     uint32_t min = roll(x, 0, 1) ? 1 : (uint32_t)roll(x, 1, max);
     uint32_t nproc = roll(x, 0, 3) ? 1 : (uint32_t)roll(x, 2, 3);
+    struct job roles = draw_roles(x, size);
+    min += roles.n_ps + roles.chief;
+    max += roles.n_ps + roles.chief;
     g->job = jobs_add(w, name, min, max, nproc);
     struct job *job = jobs_get(w, g->job);
+    job->n_ps = roles.n_ps;
+    job->chief = roles.chief;
+    job->evaluator = roles.evaluator;
     job->max_restarts = ONE_OF(x, 0, 3, 1000, 1000000);
     job->elastic_ms = roll(x, 0, 5) ? 0 : ONE_OF(x, 20000, 200000);
     job->new_run = roll(x, 0, 5) == 0;
@@ -99,13 +118,13 @@ static void open_job(struct explore *x, uint32_t group)
     spec->listens = spec->tell_ms && roll(x, 0, 2);
     spec->deaf = roll(x, 0, 9) == 0;
     spec->save_ms = ONE_OF(x, 0, 100, 1000, 8000);
-    spec->memory_every = (uint32_t[]){0, 1, 20}[job->script / 2 % 3];
+    spec->memory_every = job->n_ps ? 0 : (uint32_t[]){0, 1, 20}[job->script / 2 % 3];
     /* Who hangs at the end is at fault: all have to be out well within the grace. */
     uint32_t grace = server_config(w)->exit_grace_ms;
     spec->finish_hi = ONE_OF(x, 0, 50, 500) * grace / 2000;
     spec->finish_hi = spec->finish_hi < grace / 4 ? spec->finish_hi : grace / 4;
     if (roll(x, 0, 4) == 0) {
-        spec->fail_rank = (uint32_t)roll(x, 0, max * nproc - 1);
+        spec->fail_rank = (uint32_t)roll(x, 0, job_world(job, max) - 1);
         spec->fail_at = ONE_OF(x, 0, 5, 100);
         spec->fail_code = 1;
         spec->fail_epochs = ONE_OF(x, 1, 3, 10);
@@ -146,6 +165,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     options.deaths = wish->seed % 4 != 0; /* old agents have none */
     world_init(w, &options);
     rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
+    x->roles = wish->roles;
     w->check = check_new();
     uint32_t n = wish->agents ? wish->agents : draw_agents(x);
     nodes_new(w, n);
@@ -221,6 +241,36 @@ static void end_world(struct explore *x)
 
 /* --- judgement at rest --- */
 
+/* Whether growth may wait: for a checkpoint, or until it costs little; where scripts hang, for
+ * long; where none is seen, for ever. */
+static bool can_wait(const struct job *job, const struct cluster_view *view)
+{
+    return job->no_grow || view->hangs || view->epoch == job->vain_epoch ||
+           (!job->grow_now && (!job->spec.listens || job->spec.deaf));
+}
+
+/* … of one with roles: one node may evaluate, and places of workers that are served may be empty
+ * for as long as growth waits. */
+static const char *unsettled_roles(const struct job *job, const struct cluster_view *view,
+                                   uint32_t live)
+{
+    uint32_t most = live < job->max ? live : job->max;
+    uint32_t beside = live > job->min ? live - 1 : live; /* the evaluator */
+    uint32_t least = !job->evaluator ? most : beside < job->max ? beside : job->max;
+    if (!view->trains) {
+        return "an epoch that does not train";
+    }
+    if (view->working < job_world(job, job->min)) {
+        return "an epoch with fewer trainers than its min";
+    }
+    if (can_wait(job, view)) {
+        return view->working <= job_world(job, most) ? NULL : "an epoch with more than it wants";
+    }
+    return view->working >= job_world(job, least) && view->working <= job_world(job, most)
+               ? NULL
+               : "an epoch without all live nodes, or with more";
+}
+
 /* NULL: the job is as it should be with so many agents; else what is not. */
 static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
 {
@@ -235,15 +285,15 @@ static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
     if (view.clusters == 0) {
         return "enough nodes, and no epoch";
     }
+    if (job_has_roles(job)) {
+        return unsettled_roles(job, &view, live);
+    }
     if (!view.is_whole) {
         return "an epoch whose trainers are not all up";
     }
     uint32_t want = live < job->max ? live : job->max;
-    /* Growth waits for a checkpoint, or until it costs little: where scripts hang, for long; where
-     * none is seen, for ever. */
-    bool can_wait =
-        job->no_grow || view.hangs || (!job->grow_now && (!job->spec.listens || job->spec.deaf));
-    if (can_wait && view.world >= job->min * job->nproc && view.world <= want * job->nproc) {
+    if (can_wait(job, &view) && view.world >= job->min * job->nproc &&
+        view.world <= want * job->nproc) {
         return NULL;
     }
     return view.world == want * job->nproc ? NULL : "an epoch without all live nodes, or with more";
@@ -321,10 +371,11 @@ static void report(struct explore *x, const struct explore_wish *wish)
            (unsigned long long)wish->seed, (unsigned long long)w->events,
            (long long)(w->now / 1000), (long long)(w->now % 1000), check_failed_rule(w->check),
            check_failed_text(w->check));
-    printf("replay: sim_explore --seed %llu --agents %u --events %llu%s%s --until %llu --verbose\n",
-           (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
-           wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
-           (unsigned long long)w->events + 1);
+    printf(
+        "replay: sim_explore --seed %llu --agents %u --events %llu%s%s%s --until %llu --verbose\n",
+        (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
+        wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
+        wish->roles ? " --roles" : "", (unsigned long long)w->events + 1);
 }
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)

@@ -13,6 +13,7 @@ struct explore_wish {
     uint64_t until; /* stop at this event; 0: not */
     bool wire;
     bool one_job; /* of all agents, however many */
+    bool roles;   /* jobs with ps, chief, evaluator */
     bool verbose;
     bool quiet; /* print nothing of a violation */
 };

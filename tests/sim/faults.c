@@ -189,6 +189,9 @@ static void fault_end_trainer(struct world *w, uint32_t node, int64_t ms)
 {
     static const uint32_t codes[] = {1, 1, 1, 2, 42, 143};
     uint32_t code = codes[roll(w, 0, 5)];
+    if (w->nodes[node].job != NAMES_NONE && job_has_roles(jobs_get(w, w->nodes[node].job))) {
+        code = roll(w, 0, 3) ? code : 0; /* a script for workers that knows no ps */
+    }
     bool by_signal = roll(w, 0, 2) == 0;
     say(w, "end_trainer", node, ms);
     trainer_end(w, &w->nodes[node], some_local(w, node), by_signal ? 0 : code,

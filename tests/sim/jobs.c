@@ -80,6 +80,23 @@ struct job *jobs_get(struct world *w, uint32_t job)
     return w->jobs->v[job];
 }
 
+bool job_has_roles(const struct job *job)
+{
+    return job->n_ps > 0 || job->chief || job->evaluator;
+}
+
+uint32_t job_trainers(const struct job *job, uint32_t rank, uint32_t world)
+{
+    bool is_worker = rank >= job->chief && rank + job->n_ps < world;
+    return is_worker ? job->nproc : 1;
+}
+
+uint32_t job_world(const struct job *job, uint32_t nodes)
+{
+    uint32_t extra = job->chief + job->n_ps;
+    return nodes > extra ? extra + (nodes - extra) * job->nproc : nodes;
+}
+
 uint32_t jobs_count(const struct world *w)
 {
     return w->jobs->n;

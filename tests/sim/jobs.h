@@ -39,7 +39,10 @@ struct job {
     uint32_t elastic_ms;   /* wish or MSG_UNSET */
     bool new_run;          /* its agents ask for one */
     bool no_grow, grow_now;
-    uint32_t n_ps, chief;      /* among min and max, which count nodes of every role here */
+    uint32_t n_ps, chief;      /* among min and max, which count nodes of every role here … */
+    bool evaluator;            /* … but this one */
+    bool chief_done;           /* its chief has ended well in this run */
+    uint64_t vain_epoch;       /* in which a place was given up that was started in vain */
     uint32_t chief_grace_ms;   /* wish or MSG_UNSET */
     uint32_t preempt_grace_ms; /* of its agents */
     uint32_t run_key;          /* number of the run its agents name; 0: they name none */
@@ -57,6 +60,12 @@ void jobs_free(struct world *w);
 uint32_t jobs_add(struct world *w, const char *name, uint32_t min, uint32_t max, uint32_t nproc);
 struct job *jobs_get(struct world *w, uint32_t job);
 uint32_t jobs_count(const struct world *w);
+/* Whether not all places of the job are workers'. */
+bool job_has_roles(const struct job *job);
+/* Trainers of the node with this first rank in an epoch of so many; of an epoch of so many nodes.
+ */
+uint32_t job_trainers(const struct job *job, uint32_t rank, uint32_t world);
+uint32_t job_world(const struct job *job, uint32_t nodes);
 /* NAMES_NONE: there is none. */
 uint32_t jobs_find(const struct world *w, const char *name);
 /* What the server's core may hold for the jobs. */

@@ -156,7 +156,19 @@ static struct cluster *cluster_on(struct world *w, uint32_t node, uint64_t epoch
 {
     const struct node *n = &w->nodes[node];
     struct cluster *c = n->cap_trainers ? n->trainers[0].cluster : NULL;
-    return c && c->epoch == epoch ? c : NULL;
+    return c && c->epoch == epoch && !c->evaluates ? c : NULL;
+}
+
+bool judge_drains(struct world *w, uint32_t node, uint64_t epoch)
+{
+    const struct node *n = &w->nodes[node];
+    struct cluster *c = cluster_on(w, node, epoch);
+    bool drains =
+        c && judge_of(w, c->job)->switched != epoch && cluster_can_miss(c, n->trainers[0].rank);
+    if (drains) {
+        c->calm = false;
+    }
+    return drains;
 }
 
 void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned)
@@ -206,7 +218,7 @@ void judge_stopping(struct world *w, uint32_t job, uint64_t epoch)
 
 void judge_breaks(struct world *w, const struct cluster *c, const char *why)
 {
-    if (c->calm && server_is_up(w)) {
+    if (c->calm && server_is_up(w) && !jobs_get(w, c->job)->over) {
         check_needless(w->check, c->epoch, c->carried, why);
     }
 }
@@ -222,7 +234,7 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
     if (server_late_for(w, lost)) {
         check_spared(w->check, CHECK_LATE_FREE, node, "late itself");
     }
-    if (!c || c->state != CLUSTER_TRAINING || c->world < 3 * jobs_get(w, job)->nproc ||
+    if (!c || c->state != CLUSTER_TRAINING || c->world < job_world(jobs_get(w, job), 3) ||
         c->stop_sent || c->era != check_era(w->check, job) || judge_of(w, job)->massed == epoch ||
         judge_of(w, job)->switched == epoch || silent_ms > (int64_t)lost->ttl_ms * 3 / 2) {
         return;
@@ -299,7 +311,7 @@ static bool has_led(const struct job_judge *j, const struct node *n)
 static void judge_leader(struct world *w, const struct cluster *c, const struct agent_place *place)
 {
     struct job_judge *j = judge_of(w, c->job);
-    uint32_t nproc = jobs_get(w, c->job)->nproc;
+    bool has_roles = job_has_roles(jobs_get(w, c->job));
     const struct node *leader = member_of(w, c, &place->rows[0]);
     if (j->led_era != c->era) {
         j->epoch = 0; /* of a record that is lost */
@@ -307,13 +319,17 @@ static void judge_leader(struct world *w, const struct cluster *c, const struct 
     }
     bool follows = c->epoch == j->epoch + 1 && c->era == check_era(w->check, c->job) &&
                    (j->epoch == 0 || j->leader != NAMES_NONE);
-    for (uint32_t rank = nproc; stays(leader) && rank < c->world; rank += nproc) {
-        const struct node *n = member_of(w, c, &place->rows[rank]);
+    for (uint32_t rank = 1; stays(leader) && rank < c->world; rank++) {
+        const struct node *n = place->rows[rank].role == TASK_PS
+                                   ? NULL /* one is not torn from its variables to lead */
+                                   : member_of(w, c, &place->rows[rank]);
         if (!stays(n) || (!n->durable && leader->durable)) {
             continue;
         }
         if (n->durable && !leader->durable) {
             check_leads(w->check, c->epoch, leader->index, n->index, "is durable");
+        } else if (has_roles) {
+            continue; /* age decides who is in, and ps are asked first */
         } else if (follows && has_led(j, n) && n->joined_at < j->began_at) {
             check_leads(w->check, c->epoch, leader->index, n->index, "has led the one before");
         } else if (follows && !has_led(j, leader) && n->joined_at > w->judge->server_since &&
@@ -338,6 +354,10 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
             return;
         }
         members = mix(members, node);
+        const struct node *n = &w->nodes[node];
+        if (n->job == c->job && (!n->agent || member_of(w, c, &place->rows[rank]))) {
+            check_listed(w->check, c->epoch, node, n->ready_for >= c->epoch);
+        }
     }
     judge_leader(w, c, place);
     if (j->is_planned && j->stopped < c->epoch && j->members == members) {

@@ -18,6 +18,8 @@ void judge_trains(struct world *w, struct cluster *c);
 void judge_restart(struct world *w);
 /* The server stops the epoch on this node. */
 void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned);
+/* Whether that is for the place of one whom the others do without. */
+bool judge_drains(struct world *w, uint32_t node, uint64_t epoch);
 /* It ends the epoch; if planned, who is not here hears of it when it is back. */
 void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned);
 /* An operator ends the job, which is in this epoch. */

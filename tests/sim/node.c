@@ -388,9 +388,11 @@ void node_guard_orphaned(struct world *w, struct node *n)
 void node_trainer_up(struct world *w, uint32_t node)
 {
     struct node *n = &w->nodes[node];
-    if (++n->n_up == jobs_get(w, n->job)->nproc && n->agent) {
+    if (++n->n_up == n->n_placed && n->agent) {
         node_agent_later(w, n, 25,
-                         (struct node_report){.type = AGENT_LISTENING, .epoch = n->epoch});
+                         (struct node_report){.type = AGENT_LISTENING,
+                                              .local = n->spawns & 0xff,
+                                              .epoch = n->epoch});
     }
 }
 

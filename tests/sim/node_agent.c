@@ -90,6 +90,9 @@ static void on_later(struct world *w, const struct sim_event *event)
         e.process.local = local;
         e.process.pid = 1000 * (n->index + 1) + local + 1;
     } else if (e.type == AGENT_LISTENING) {
+        if (local != (n->spawns & 0xff)) {
+            return; /* others are to listen there now */
+        }
         e.epoch = epoch;
     }
     node_agent_event(w, n, &e);
@@ -138,16 +141,27 @@ static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fre
     pend(n, &(struct agent_event){.type = AGENT_PORTS_HELD, .ports = {epoch, ports, nproc}});
 }
 
+/* As take_ports_back of agent/trainers: who starts again has the ports that the epoch knows, or
+ * does not start. */
+static bool has_ports(const struct node *n, const struct agent_place *place, uint32_t local)
+{
+    const uint16_t *ports = n->ports[n->fixed ? 0 : place->epoch & 1];
+    return !place->is_again || place->rank >= place->n_rows ||
+           ports[local] == place->rows[place->rank + local].port;
+}
+
 static void spawn(struct world *w, struct node *n, const struct agent_place *place)
 {
     n->epoch = place->epoch;
     n->n_up = 0;
+    n->n_placed = place->n;
+    n->spawns++;
     if (n->n_alive > 0) {
         check_word(w->check, n->index, "SPAWN", n->n_alive);
         return;
     }
     for (uint32_t local = 0; local < place->n; local++) {
-        if (!n->guard || n->fence_passed) {
+        if (!n->guard || n->fence_passed || !has_ports(n, place, local)) {
             check_own_fault(w->check, net_agent_era(w, n->index), n->job, place->epoch);
             pend(n,
                  &(struct agent_event){
@@ -175,6 +189,9 @@ static void judge_send(struct world *w, struct node *n, const struct tfe_msg *ms
         }
     } else if (msg->type == MSG_READY || msg->type == MSG_EXITED || msg->type == MSG_GOODBYE) {
         check_word(w->check, n->index, msg_type_name(msg->type), n->n_alive);
+        if (msg->type == MSG_READY && msg->u.ready.epoch > n->ready_for) {
+            n->ready_for = msg->u.ready.epoch;
+        }
     }
 }
 
@@ -337,6 +354,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     config.spec.no_grow = j->no_grow;
     config.spec.n_ps = j->n_ps;
     config.spec.chief = j->chief != 0;
+    config.spec.evaluator = j->evaluator;
     config.spec.grow_now = j->grow_now;
     config.spec.script_digest = j->script;
     config.job = j->name;
@@ -352,6 +370,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
             config.deaths[0] = n->left;
         }
     }
+    n->ready_for = n->job == job ? n->ready_for : 0;
     n->job = job;
     n->over = false;
     n->frozen = false;

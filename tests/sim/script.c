@@ -40,11 +40,18 @@ static void tell(struct world *w, struct node *node, uint32_t local)
     }
 }
 
+/* A chief that is served knows alone what its cluster does. */
+static uint32_t n_tell(const struct cluster *c)
+{
+    return cluster_is_served(c) ? 1 : c->world;
+}
+
 /* What the script of each rank knows, to the agents of all of them. */
 static void tell_all(struct world *w, struct cluster *c)
 {
     c->told_at = w->now;
-    for (uint32_t rank = 0; rank < c->world; rank++) {
+    uint32_t n = n_tell(c);
+    for (uint32_t rank = 0; rank < n; rank++) {
         if (!c->members[rank].lives) {
             continue;
         }
@@ -61,9 +68,10 @@ void script_up(struct world *w, struct node *node, uint32_t local)
 {
     struct trainer *t = &node->trainers[local];
     const struct trainer_spec *spec = cluster_spec(w, t->cluster);
-    t->told = (struct msg_progress){.listens = spec->listens != 0};
+    bool tells = t->rank < n_tell(t->cluster);
+    t->told = (struct msg_progress){.listens = tells && spec->listens != 0};
     t->save_by = SIM_NEVER;
-    if (spec->tell_ms) {
+    if (spec->tell_ms && tells) {
         tell(w, node, local);
     }
 }
@@ -307,7 +315,7 @@ void script_stop(struct world *w, struct node *node, uint32_t grace_ms, bool in_
         if (hears(w, t)) {
             struct cluster *c = t->cluster;
             t->stopping = true;
-            if (++c->n_stopping == c->world) {
+            if (++c->n_stopping == n_tell(c)) {
                 c->in_memory = in_memory && cluster_spec(w, c)->memory_every;
                 bool is_saved = c->in_memory || jobs_get(w, c->job)->checkpoint == c->step;
                 world_at(w, w->now + (is_saved ? 0 : cluster_spec(w, c)->save_ms), on_stop_saved,
@@ -323,7 +331,7 @@ void script_stop(struct world *w, struct node *node, uint32_t grace_ms, bool in_
 static void on_stop_saved(struct world *w, const struct sim_event *event)
 {
     struct cluster *c = cluster_by_id(w, event->who);
-    if (!c || c->state != CLUSTER_TRAINING || c->n_stopping < c->world || c->n_blocked > 0) {
+    if (!c || c->state != CLUSTER_TRAINING || c->n_stopping < n_tell(c) || c->n_blocked > 0) {
         return; /* somebody is gone, or does not answer: the grace will be over */
     }
     if (c->in_memory) {

@@ -232,6 +232,20 @@ static void note_granted(struct world *w, uint32_t conn, uint32_t ttl_ms)
     n->lease_until = n->lease_until > until ? n->lease_until : until;
 }
 
+static void judge_send_stop(struct world *w, uint32_t conn, const struct msg_stop *stop)
+{
+    uint32_t job = net_conn_job(w, conn);
+    uint32_t node = net_conn_node(w, conn);
+    bool is_own = job == node_job(w, node); /* no successor's */
+    if (is_own && stop->planned && judge_drains(w, node, stop->epoch)) {
+        return; /* its place alone */
+    }
+    if (is_own) {
+        judge_stop(w, node, stop->epoch, stop->planned);
+    }
+    script_stop_sent(w, job, stop->epoch, stop->planned);
+}
+
 static void carry_out_send(struct world *w, uint32_t session, const struct tfe_msg *msg)
 {
     uint32_t conn = w->server->conn_of[session];
@@ -260,16 +274,16 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
                     w->server->joins_running, w->server->joins_digest);
     }
     if (msg->type == MSG_STOP) {
-        if (net_conn_job(w, conn) == node_job(w, net_conn_node(w, conn))) { /* no successor's */
-            judge_stop(w, net_conn_node(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
-        }
-        script_stop_sent(w, net_conn_job(w, conn), msg->u.stop.epoch, msg->u.stop.planned);
+        judge_send_stop(w, conn, &msg->u.stop);
     }
-    if (msg->type == MSG_START) {
+    if (msg->type == MSG_START && !msg->u.start.evaluates) {
         const struct msg_start *start = &msg->u.start;
         uint32_t node = net_conn_known_as(w, conn); /* a twin is not ready for it */
-        check_start(w->check, net_conn_job(w, conn), start->epoch, node, start->rank, start->world,
-                    start->table_digest);
+        uint32_t job = net_conn_job(w, conn);
+        check_start(w->check, job, start->epoch, node,
+                    &(struct check_part){start->rank,
+                                         job_trainers(jobs_get(w, job), start->rank, start->world),
+                                         start->world, start->table_digest});
     }
     net_server_send(w, conn, msg);
 }
@@ -293,7 +307,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     }
     if (t->kind == TRACE_EPOCH) {
         check_epoch(w->check, job, t->epoch, t->number);
-    } else if (t->kind == TRACE_RESTARTS && !t->text && jobs_get(w, job)->n_ps > 0) {
+    } else if (t->kind == TRACE_RESTARTS && jobs_get(w, job)->n_ps > 0) {
         /* Each worker that is served is charged by itself. */
     } else if (t->kind == TRACE_RESTARTS && !t->text) {
         check_charged(w->check, job, t->epoch,
@@ -302,6 +316,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         check_charge_back(w->check, job, t->epoch);
     } else if (t->kind == TRACE_JOB_STATE && t->number) {
         jobs_get(w, job)->over = false; /* a new run */
+        jobs_get(w, job)->chief_done = false;
         check_new_run(w->check, job);
     } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "committing") == 0) {
         check_chosen(w->check, job, t->epoch);
@@ -309,7 +324,12 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         judge_chosen(w, job, t->epoch, now(w).ms);
     } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "waiting") == 0) {
         judge_waits(w, job);
+    } else if (t->kind == TRACE_PLACE_EMPTY && strstr(t->text, "in vain")) {
+        jobs_get(w, job)->vain_epoch = t->epoch;
     } else if (t->kind == TRACE_JOB_FINISHED) {
+        if (strstr(t->text, "succeeded")) {
+            check_succeeds(w->check, t->job, jobs_get(w, job)->chief_done);
+        }
         jobs_get(w, job)->over = true;
         check_over(w->check, job);
     } else if (t->kind == TRACE_WAIT_FENCE) {

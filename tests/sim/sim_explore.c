@@ -9,13 +9,15 @@
 #include "tests/sim/explore.h"
 
 static const char usage[] =
-    "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire] [--one-job]\n"
+    "usage: sim_explore --seed N [--agents M] [--events K] [--until I] [--wire] [--one-job] "
+    "[--roles]\n"
     "                   [--count SEEDS | --seconds S] [--seeds FILE] [--first RULE]\n"
     "                   [--verbose | --quiet]\n"
     "       sim_explore --rules\n"
     "  --agents 0    as many as the seed says (the default)\n"
+    "  --roles       jobs have ps, a chief, an evaluator\n"
     "  --count C     seeds N … N+C-1; --seconds S: seeds from N on for so long\n"
-    "  --seeds FILE  lines `SEED AGENTS EVENTS [wire] [# why]`: these instead\n"
+    "  --seeds FILE  lines `SEED AGENTS EVENTS [wire] [roles] [# why]`: these instead\n"
     "  --first RULE  no further than to the first violation of this rule\n";
 
 struct wish {
@@ -69,11 +71,11 @@ static int run_file(const struct wish *wish, struct sum *sum)
         unsigned long long seed;
         unsigned long long events;
         unsigned agents;
-        char word[16] = "";
         if (line[0] == '#' || line[0] == '\n') {
             continue;
         }
-        if (sscanf(line, "%llu %u %llu %15s", &seed, &agents, &events, word) < 3) {
+        line[strcspn(line, "#")] = '\0';
+        if (sscanf(line, "%llu %u %llu", &seed, &agents, &events) < 3) {
             fprintf(stderr, "%s: cannot read: %s", wish->seeds, line);
             fclose(file);
             return 2;
@@ -82,7 +84,8 @@ static int run_file(const struct wish *wish, struct sum *sum)
         one.seed = seed;
         one.agents = agents;
         one.events = events;
-        one.wire = strcmp(word, "wire") == 0;
+        one.wire = strstr(line, " wire") != NULL;
+        one.roles = strstr(line, " roles") != NULL;
         add(sum, &one);
     }
     fclose(file);
@@ -123,6 +126,8 @@ static int parse(int argc, char **argv, struct wish *ret)
             ret->one.wire = true;
         } else if (strcmp(name, "--one-job") == 0) {
             ret->one.one_job = true;
+        } else if (strcmp(name, "--roles") == 0) {
+            ret->one.roles = true;
         } else if (strcmp(name, "--verbose") == 0) {
             ret->one.verbose = true;
         } else if (strcmp(name, "--quiet") == 0) {

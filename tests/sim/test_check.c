@@ -29,7 +29,7 @@ static void begin_epoch(struct check *c, uint64_t epoch)
 {
     check_epoch(c, 0, epoch, 2);
     for (uint32_t node = 0; node < 2; node++) {
-        check_start(c, 0, epoch, node, node, 2, 100 + epoch);
+        check_start(c, 0, epoch, node, &(struct check_part){node, 1, 2, 100 + epoch});
         check_trainer_begins(c, 0, 0, epoch, node, node, 2, 100 + epoch);
     }
 }
@@ -158,8 +158,8 @@ TEST_IN(one_progress, the_old_epoch_steps_after_the_new_one)
 TEST_IN(one_view, two_members_are_told_two_tables)
 {
     check_epoch(*state, 0, 1, 2);
-    check_start(*state, 0, 1, 0, 0, 2, 7);
-    check_start(*state, 0, 1, 1, 1, 2, 8);
+    check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7});
+    check_start(*state, 0, 1, 1, &(struct check_part){1, 1, 2, 8});
     assert_broken(*state, "one_view");
 }
 
@@ -173,10 +173,10 @@ TEST_IN(one_view, a_trainer_begins_with_another_table)
 TEST_IN(one_rank, a_rank_is_given_to_two_nodes)
 {
     check_epoch(*state, 0, 1, 2);
-    check_start(*state, 0, 1, 0, 0, 2, 7);
-    check_start(*state, 0, 1, 0, 0, 2, 7); /* told again */
+    check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7});
+    check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7}); /* told again */
     assert_false(check_failed(*state));
-    check_start(*state, 0, 1, 1, 0, 2, 7);
+    check_start(*state, 0, 1, 1, &(struct check_part){0, 1, 2, 7});
     assert_broken(*state, "one_rank");
 }
 
@@ -252,7 +252,7 @@ TEST_IN(max_kept, an_epoch_of_four)
 TEST_IN(max_kept, a_table_of_four)
 {
     check_epoch(*state, 0, 1, 3);
-    check_start(*state, 0, 1, 0, 0, 4, 7);
+    check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 4, 7});
     assert_broken(*state, "max_kept");
 }
 
@@ -492,6 +492,30 @@ TEST_IN(stays_over, only_the_next_run_may_begin)
     check_over(*state, 0);
     check_epoch(*state, 0, 3, 2);
     assert_broken(*state, "stays_over");
+}
+
+TEST_IN(listed, somebody_who_has_never_been_asked)
+{
+    check_listed(*state, 2, 1, true);
+    assert_false(check_failed(*state));
+    check_listed(*state, 2, 1, false);
+    assert_broken(*state, "listed");
+}
+
+TEST_IN(own_place, a_worker_starts_again_on_another_port)
+{
+    check_own_place(*state, 2, 1, 1, true);
+    assert_false(check_failed(*state));
+    check_own_place(*state, 2, 1, 1, false);
+    assert_broken(*state, "own_place");
+}
+
+TEST_IN(succeeds, a_ps_ends_and_is_taken_for_the_chief)
+{
+    check_succeeds(*state, "j", true);
+    assert_false(check_failed(*state));
+    check_succeeds(*state, "j", false);
+    assert_broken(*state, "succeeds");
 }
 
 TEST_IN(check, the_first_violation_stays)

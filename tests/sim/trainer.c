@@ -23,6 +23,8 @@
 #define FROZEN_LOOK_MS 100
 /* … and of one that is stuck in the kernel. */
 #define STUCK_LOOK_MS 100
+/* A chief goes on without workers: from step to step it is seen whether all is well again. */
+#define CALM_STEPS 16
 
 /* Clusters of all jobs, by id, for the events that name one. */
 struct clusters {
@@ -132,6 +134,31 @@ void cluster_say(struct world *w, const struct cluster *c, const char *what, con
 
 /* --- a cluster's life --- */
 
+bool cluster_is_served(const struct cluster *c)
+{
+    return c->ps_from < c->world;
+}
+
+static bool is_worker(const struct cluster *c, uint32_t rank)
+{
+    return cluster_is_served(c) && rank > 0 && rank < c->ps_from;
+}
+
+bool cluster_can_miss(const struct cluster *c, uint32_t rank)
+{
+    return c->has_trained && is_worker(c, rank);
+}
+
+/* A chief without any worker waits for one. */
+static bool has_hands(struct world *w, const struct cluster *c)
+{
+    bool has = !cluster_is_served(c) || !c->has_chief; /* a first worker works itself */
+    for (uint32_t rank = 1; !has && rank < c->ps_from; rank++) {
+        has = c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP;
+    }
+    return has;
+}
+
 /* The first of its trainers begins: whom it may connect to must not take it for a prober. */
 static void check_nobody_answers(struct world *w, const struct node *first, uint32_t era,
                                  const struct agent_place *place)
@@ -188,48 +215,56 @@ static void check_nobody_looks(struct world *w, const struct cluster *c)
     }
 }
 
+static struct cluster *cluster_new(struct world *w, uint32_t job, uint32_t era, uint64_t epoch,
+                                   uint32_t world)
+{
+    struct clusters *all = clusters_of(w);
+    struct cluster **head = clusters_of_job(w, job);
+    struct cluster *c = sim_alloc(1, sizeof(*c));
+    c->job = job;
+    c->era = era;
+    c->epoch = epoch;
+    c->world = c->ps_from = world;
+    c->members = sim_alloc(world, sizeof(*c->members));
+    c->table = sim_alloc(world, sizeof(*c->table));
+    c->next = *head;
+    *head = c;
+    all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
+    c->id = (uint32_t)all->n;
+    all->by_id[all->n++] = c;
+    return c;
+}
+
 static struct cluster *cluster_get(struct world *w, const struct node *node, uint32_t era,
                                    const struct agent_place *place, uint64_t digest)
 {
-    struct clusters *all = clusters_of(w);
     uint32_t job = node->job;
-    struct cluster **head = clusters_of_job(w, job);
-    for (struct cluster *c = *head; c; c = c->next) {
+    for (struct cluster *c = *clusters_of_job(w, job); c; c = c->next) {
         if (c->epoch == place->epoch && c->era == era && c->digest == digest) {
             return c;
         }
     }
-    struct cluster *c = sim_alloc(1, sizeof(*c));
-    c->job = job;
-    c->era = era;
-    c->epoch = place->epoch;
+    struct cluster *c = cluster_new(w, job, era, place->epoch, (uint32_t)place->n_rows);
     c->digest = digest;
-    c->world = (uint32_t)place->n_rows;
-    c->members = sim_alloc(c->world, sizeof(*c->members));
-    c->next = *head;
-    c->table = sim_alloc(c->world, sizeof(*c->table));
     for (uint32_t rank = 0; rank < c->world; rank++) {
         c->table[rank] =
             (struct address){probing_machine(w, place->rows[rank].host), place->rows[rank].port};
     }
+    c->has_chief = place->rows[0].role == TASK_CHIEF;
     c->ps_from = 0;
     while (c->ps_from < c->world && place->rows[c->ps_from].role != TASK_PS) {
         c->ps_from++;
     }
-    *head = c;
-    all->by_id = sim_grow(all->by_id, all->n, &all->cap, sizeof(*all->by_id));
     check_nobody_answers(w, node, era, place);
     check_nobody_looks(w, c);
     judge_forms(w, c, place);
-    c->id = (uint32_t)all->n;
-    all->by_id[all->n++] = c;
     return c;
 }
 
 void cluster_go_on(struct world *w, struct cluster *c)
 {
     if (c->state == CLUSTER_TRAINING && !c->hangs && c->n_blocked == 0 && !c->step_queued &&
-        !c->saves && !c->stands && c->n_stopping == 0) {
+        !c->saves && !c->stands && c->n_stopping == 0 && !c->evaluates && has_hands(w, c)) {
         c->step_queued = true;
         world_at(w, w->now + cluster_spec(w, c)->step_ms, on_step, c->id, 0, 0);
     }
@@ -246,18 +281,6 @@ static void note_silence(struct world *w, const struct cluster *c)
             return;
         }
     }
-}
-
-/* Served by ps, the chief goes on without a worker once it has begun; it alone notices what it
- * cannot go on without, and nobody else ends by himself. */
-static bool is_served(const struct cluster *c)
-{
-    return c->ps_from < c->world;
-}
-
-static bool can_miss(const struct cluster *c, uint32_t rank)
-{
-    return is_served(c) && c->has_trained && rank > 0 && rank < c->ps_from;
 }
 
 /* All that are up notice between lo and hi from now on. */
@@ -279,7 +302,7 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     }
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP &&
-            (rank == 0 || !is_served(c))) {
+            (rank == 0 || !cluster_is_served(c))) {
             world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 1, lo, hi), on_peers_end,
                      c->members[rank].node, cluster_trainer(w, c, rank)->tag,
                      c->members[rank].local);
@@ -301,7 +324,8 @@ static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32
         c->n_blocked--;
     }
     t->state = TRAINER_DYING;
-    if (can_miss(c, t->rank)) {
+    if (cluster_can_miss(c, t->rank) ||
+        (c->state == CLUSTER_FORMING && is_worker(c, t->rank))) { /* its chief waits */
         cluster_say(w, c, "misses", why);
         return;
     }
@@ -320,7 +344,9 @@ static void trainer_forget(struct world *w, struct trainer *t)
         t->stopping = false;
         c->n_stopping--;
     }
-    check_trainer_ends(w->check, c->era, c->job, c->epoch, t->rank);
+    if (!c->evaluates) {
+        check_trainer_ends(w->check, c->era, c->job, c->epoch, t->rank);
+    }
     c->members[t->rank].lives = false;
     t->state = TRAINER_NONE;
     t->cluster = NULL;
@@ -334,7 +360,7 @@ void cluster_finish(struct world *w, struct cluster *c, const char *what, uint32
 {
     c->state = CLUSTER_FINISHED;
     cluster_say(w, c, what, "");
-    for (uint32_t rank = 0; rank < (is_served(c) ? 1 : c->world); rank++) {
+    for (uint32_t rank = 0; rank < (cluster_is_served(c) ? 1 : c->world); rank++) {
         world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 2, 0, within_ms), on_own_end,
                  c->members[rank].node, cluster_trainer(w, c, rank)->tag, c->members[rank].local);
     }
@@ -349,10 +375,13 @@ static bool script_fails(struct world *w, struct cluster *c)
         c->step - c->first_step < spec->fail_at) {
         return false;
     }
-    job->failed++;
     const struct member *m = &c->members[spec->fail_rank];
-    trainer_end(w, &w->nodes[m->node], m->local, spec->fail_code, 0);
-    return true;
+    bool goes_on = cluster_can_miss(c, spec->fail_rank);
+    if (m->lives) {
+        job->failed++;
+        trainer_end(w, &w->nodes[m->node], m->local, spec->fail_code, 0);
+    }
+    return !goes_on;
 }
 
 static void on_step(struct world *w, const struct sim_event *event)
@@ -362,7 +391,8 @@ static void on_step(struct world *w, const struct sim_event *event)
         return;
     }
     c->step_queued = false;
-    if (c->state != CLUSTER_TRAINING || c->n_blocked > 0 || c->hangs || c->n_stopping > 0) {
+    if (c->state != CLUSTER_TRAINING || c->n_blocked > 0 || c->hangs || c->n_stopping > 0 ||
+        !has_hands(w, c)) {
         return;
     }
     struct job *job = jobs_get(w, c->job);
@@ -380,6 +410,9 @@ static void on_step(struct world *w, const struct sim_event *event)
         return;
     }
     script_stepped(w, c, saved);
+    if (cluster_is_served(c) && !c->calm && c->step % CALM_STEPS == 0) {
+        judge_trains(w, c); /* a worker that is back stays no excuse */
+    }
     if (job->spec.steps && c->step >= job->spec.steps) {
         check_finished(w->check, c->era, c->job, c->epoch);
         script_ends(w, c);
@@ -403,14 +436,27 @@ static uint64_t begins_at(struct world *w, const struct cluster *c)
     return best.step > saved ? best.step : saved;
 }
 
+/* Who does not answer is one worker less from now on. */
+static void let_go(struct world *w, struct cluster *c)
+{
+    for (uint32_t rank = 1; rank < c->ps_from && cluster_is_served(c); rank++) {
+        struct trainer *t = cluster_trainer(w, c, rank);
+        c->n_blocked -= t->blocked;
+        t->blocked = false;
+    }
+}
+
 static void begin_training(struct world *w, struct cluster *c)
 {
     c->state = CLUSTER_TRAINING;
     c->has_trained = true;
+    let_go(w, c);
     c->first_step = c->step = begins_at(w, c);
     script_goes_on(w, c);
     cluster_say(w, c, "trains", "");
-    judge_trains(w, c);
+    if (!c->evaluates) {
+        judge_trains(w, c);
+    }
     if (!script_fails(w, c)) {
         cluster_go_on(w, c);
     }
@@ -419,7 +465,7 @@ static void begin_training(struct world *w, struct cluster *c)
 /* On more than one machine. */
 static bool has_peers(struct world *w, const struct cluster *c)
 {
-    return c->world > jobs_get(w, c->job)->nproc;
+    return c->world > job_trainers(jobs_get(w, c->job), 0, c->world);
 }
 
 /* Whether there is anybody to miss the others: that runs and waits for an answer. */
@@ -446,16 +492,31 @@ static void on_no_answer(struct world *w, const struct sim_event *event)
 
 /* --- a trainer's life --- */
 
+static bool is_listed(const struct world *w, const struct node *node, uint32_t local,
+                      const struct agent_place *place)
+{
+    const struct msg_row *row = &place->rows[place->rank + local];
+    uint32_t at = probing_machine(w, row->host);
+    return at == node->index && row->port == node->ports[node->fixed ? 0 : place->epoch & 1][local];
+}
+
 void trainer_start(struct world *w, struct node *node, uint32_t local,
                    const struct agent_place *place)
 {
     struct trainer *t = &node->trainers[local];
     uint32_t era = net_agent_era(w, node->index);
     uint64_t digest = table_digest(place->rows, place->n_rows);
-    struct cluster *c = cluster_get(w, node, era, place, digest);
-    uint32_t rank = place->rank + local;
-    check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
-                         digest);
+    bool evaluates = place->rank >= place->n_rows;
+    struct cluster *c = evaluates ? cluster_new(w, node->job, era, place->epoch, 1)
+                                  : cluster_get(w, node, era, place, digest);
+    uint32_t rank = evaluates ? 0 : place->rank + local;
+    c->evaluates = evaluates;
+    if (!evaluates) { /* its number is its own, and in no record */
+        check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
+                             digest);
+        check_own_place(w->check, place->epoch, node->index, rank,
+                        is_listed(w, node, local, place));
+    }
     if (check_failed(w->check) || c->members[rank].lives) {
         w->stop = true; /* two of one rank: nothing sensible can follow */
         return;
@@ -464,7 +525,7 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
     c->n_lives++;
     node->n_alive++;
     *t = (struct trainer){.state = TRAINER_STARTING,
-                          .port = place->rows[rank].port,
+                          .port = evaluates ? place->own.port : place->rows[rank].port,
                           .tag = t->tag + 1,
                           .rank = rank,
                           .cluster = c};
@@ -518,12 +579,14 @@ static void on_up(struct world *w, const struct sim_event *event)
     node_trainer_up(w, event->who);
     script_up(w, &w->nodes[event->who], (uint32_t)event->arg);
     c->n_up++;
-    if (c->state == CLUSTER_BROKEN) {
+    if (c->state == CLUSTER_BROKEN && (t->rank == 0 || !cluster_is_served(c))) {
         /* It waits for peers that will not come. */
         world_at(w, w->now + cluster_spec(w, c)->vanished_ms, on_peers_end, event->who, t->tag,
                  event->arg);
     } else if (c->n_up == c->world && c->state == CLUSTER_FORMING) {
         begin_training(w, c);
+    } else {
+        cluster_go_on(w, c); /* its chief has its work done there again */
     }
 }
 
@@ -535,6 +598,13 @@ static void leave(struct world *w, struct node *node, uint32_t local, uint32_t c
     node_trainer_gone(w, node->index, local, code, signal, is_own);
 }
 
+static void note_chief(struct world *w, const struct trainer *t, bool ended_well)
+{
+    if (ended_well && t->rank == 0 && !t->cluster->evaluates) {
+        jobs_get(w, t->cluster->job)->chief_done = true;
+    }
+}
+
 void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t code, uint32_t signal)
 {
     struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
@@ -544,9 +614,8 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
     struct cluster *c = t->cluster;
     const struct trainer_spec *spec = cluster_spec(w, c);
     c->planned = c->calm = false; /* this end is its own */
-    if (code || signal) {
-        check_own_fault(w->check, c->era, c->job, c->epoch);
-    }
+    note_chief(w, t, code == 0 && signal == 0);
+    check_own_fault(w->check, c->era, c->job, c->epoch);
     cluster_lose(w, t, spec->peers_lo, spec->peers_hi, node->name);
     leave(w, node, local, code, signal, true);
 }
@@ -560,6 +629,7 @@ static void on_own_end(struct world *w, const struct sim_event *event)
         if (t->blocked) {
             t->cluster->n_blocked--;
         }
+        note_chief(w, t, true);
         leave(w, &w->nodes[event->who], (uint32_t)event->arg, 0, 0, true);
     }
 }
@@ -650,7 +720,7 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
     struct cluster *c = t->cluster;
     bool is_away = misses_peers(w, node, c);
     bool blocked = t->frozen || node->suspended || is_away;
-    if (blocked == t->blocked || can_miss(c, t->rank)) {
+    if (blocked == t->blocked || (blocked && cluster_can_miss(c, t->rank))) {
         return;
     }
     t->blocked = blocked;
@@ -699,7 +769,7 @@ void trainer_hang(struct world *w, struct node *node, uint32_t local)
 {
     struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
     (void)w;
-    if (t && t->cluster) {
+    if (t && t->cluster && !is_worker(t->cluster, t->rank)) {
         t->cluster->hangs = true;
     }
 }
@@ -716,11 +786,15 @@ struct cluster_view trainers_of_job(struct world *w, uint32_t job)
 {
     struct cluster_view view = {0};
     for (const struct cluster *c = *clusters_of_job(w, job); c; c = c->next) {
+        if (c->evaluates) {
+            continue;
+        }
         view.clusters++;
         if (c->epoch >= view.epoch) {
             view.epoch = c->epoch;
             view.world = c->world;
-            view.up = c->n_up;
+            view.up = view.working = c->n_up;
+            view.trains = c->state == CLUSTER_TRAINING && has_hands(w, c);
             view.hangs = c->hangs;
             view.is_whole = c->state == CLUSTER_TRAINING && c->n_up == c->world;
         }

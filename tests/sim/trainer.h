@@ -61,8 +61,10 @@ struct cluster_view {
     uint64_t epoch;
     uint32_t world;
     uint32_t up;
-    bool is_whole; /* all of its world are up, and train */
-    bool hangs;    /* … though they will make no further step */
+    uint32_t working; /* … of these, as far as its chief can use them */
+    bool trains;      /* it makes steps, whoever of its workers is missing */
+    bool is_whole;    /* all of its world are up, and train */
+    bool hangs;       /* … though they will make no further step */
 };
 struct cluster_view trainers_of_job(struct world *w, uint32_t job);
 
