@@ -191,6 +191,12 @@ bool roster_is_fenced(const struct job *job, uint32_t seat)
     return seat == 0 || !roster_has_servers(job) || meets_next(job);
 }
 
+/* Nobody evaluates, and somebody could. */
+static bool wants_evaluator(const struct job *job)
+{
+    return job->spec.evaluator && !job->evaluator.node && !job->evaluator.is_done;
+}
+
 /* --- whether there are enough ----------------------------------------------------------------- */
 
 /* Ready nodes by what they may be. */
@@ -249,7 +255,7 @@ uint32_t roster_lacking(const struct job *job)
 
 bool roster_is_full(const struct job *job)
 {
-    return is_served_with(job, job->spec.max_nodes, job->spec.evaluator && !job->evaluator.node);
+    return is_served_with(job, job->spec.max_nodes, wants_evaluator(job));
 }
 
 uint32_t roster_spares(const struct job *job)
@@ -510,7 +516,7 @@ static uint32_t spare_evaluator(const struct job *job, struct node **v, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         last = v[i]->has_role ? last : i;
     }
-    if (!job->spec.evaluator || job->evaluator.node || n <= job->spec.min_nodes || last == n) {
+    if (!wants_evaluator(job) || n <= job->spec.min_nodes || last == n) {
         return n;
     }
     struct node *node = v[last];
