@@ -34,8 +34,11 @@ static void tell_start(struct rdzv *r, struct job *job)
 static void begin(struct rdzv *r, struct job *job, struct node *node)
 {
     /* The number is its own: whoever else was READY for it is asked again. */
-    job->evaluator = (struct evaluator){
-        .node = node, .epoch = epoch_take_number(job), .runs = true, .since = r->now};
+    job->evaluator = (struct evaluator){.node = node,
+                                        .epoch = epoch_take_number(job),
+                                        .runs = true,
+                                        .since = r->now,
+                                        .not_before = tfe_mono_add(r->now, PAUSE_FIRST_MS)};
     send_trace(r, TRACE_EVALUATOR, job, node, 0, "starts");
     tell_start(r, job);
     epoch_prepare_spares(r, job);
@@ -66,7 +69,11 @@ struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
         return TFE_MONO_NEVER;
     }
     if (!e->node) {
-        struct node *node = roster_evaluator(job);
+        /* For the epoch that comes, where this one is over: its table may lack a place. */
+        struct node *node = job->wish.is_there ? NULL : roster_evaluator(job);
+        if (node && !is_past(r, job->evaluator.not_before)) {
+            return job->evaluator.not_before;
+        }
         if (node) {
             begin(r, job, node);
         }

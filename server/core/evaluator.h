@@ -26,12 +26,13 @@ struct evaluator {
     struct tfe_mono since; /* running: it does since then */
     uint32_t pause_ms;     /* before its last start */
     uint64_t told_visit;   /* on which it was told last */
+    struct tfe_mono not_before; /* nobody else begins before: each takes a number */
 };
 
 /* It is gone, or does something else: another one may take its part. */
 static inline void evaluator_clear(struct evaluator *e)
 {
-    *e = (struct evaluator){.is_done = e->is_done};
+    *e = (struct evaluator){.is_done = e->is_done, .not_before = e->not_before};
 }
 
 /* A new run. */
