@@ -83,6 +83,7 @@ static void begin(struct rdzv *r, struct job *job)
     epoch->has_fixed_ports = false;
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         epoch->has_fixed_ports |= epoch->seats[seat]->has_fixed_ports;
+        epoch->n_listening += epoch->seats[seat]->seat.is_listening; /* of one that is adopted */
     }
     told_begin(job);
     plan_begin_epoch(r, job);

@@ -134,7 +134,7 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
         return false;
     }
     report_forget(node);
-    report_begin(node, seat);
+    report_begin(node, seat, join->restart);
     lease_set_left(node, 0); /* it may be what the job goes on with, after all */
     if (join->exited) {
         (void)report_take_end(node, join->exited);
@@ -158,6 +158,7 @@ static void seat_members(struct job *job)
         if (node->report.is_given) {
             epoch_seat(&job->epoch, node->report.seat, node);
             seat_adopt(node, node->report.seat, node->report.is_listening);
+            seat_note_restarts(node, node->report.restart); /* it follows none that is not newer */
             lease_extend_fence(node, fenced);
         }
     }

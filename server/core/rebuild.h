@@ -22,6 +22,7 @@ struct report {
     bool has_ended;       /* its trainers have, so: */
     uint8_t code, signal; /* as in EXITED */
     bool stopped;
+    uint64_t restart; /* number of the RESTART that had started them */
 };
 
 /* What a job without a record is put together from; epoch 0: it is not. Written by rebuild.c. */
@@ -53,7 +54,7 @@ int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join
 /* Takes it in; preconditions: the two above. False: somebody else says that it has this rank. */
 bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join);
 /* It reports that it has this seat. */
-void report_begin(struct node *node, uint32_t seat);
+void report_begin(struct node *node, uint32_t seat, uint64_t restart);
 /* The trainers of a node that reports listen, or have come to their end. False: it is about another
  * epoch, or the node does not report. */
 bool report_take_listening(struct node *node, uint64_t epoch);

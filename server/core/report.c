@@ -1,9 +1,9 @@
 /* server/core/report.c: what a node has said of its part in the epoch to be rebuilt. */
 #include "server/core/job.h"
 
-void report_begin(struct node *node, uint32_t seat)
+void report_begin(struct node *node, uint32_t seat, uint64_t restart)
 {
-    node->report = (struct report){.is_given = true, .seat = seat};
+    node->report = (struct report){.is_given = true, .seat = seat, .restart = restart};
 }
 
 void report_done(struct node *node)
@@ -27,6 +27,7 @@ bool report_take_end(struct node *node, const struct msg_exited *exited)
         return false;
     }
     report->has_ended = true;
+    report->restart = exited->restart;
     report->stopped = exited->stopped;
     report->code = (uint8_t)exited->code;
     report->signal = (uint8_t)exited->signal;
