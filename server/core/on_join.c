@@ -294,6 +294,26 @@ static void welcome(struct rdzv *r, struct node *node, const char *says)
     };
 }
 
+/* Whether it is in an epoch whose chief has been told to save, and needs it for that. */
+static bool still_serves(const struct node *node, const struct msg_join *join)
+{
+    const struct job *job = node->job;
+    return job->state == JOB_PREPARING && !tfe_mono_is_never(job->phase.serve_until) &&
+           node_is_member(node) && !roster_is_chief(job, node) &&
+           join->running_epoch == job->epoch.number;
+}
+
+static void send_stop_or_note(struct rdzv *r, struct node *node, const struct msg_join *join,
+                              const struct msg_exited *exited)
+{
+    if (join->running_epoch != 0) {
+        send_stop(r, node, join->running_epoch);
+    }
+    if (exited) {
+        send_noted(r, node, exited->epoch);
+    }
+}
+
 /* What a node that is in has to do now, by what it says runs there. */
 static void put_in_place(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
@@ -318,6 +338,14 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         }
         return;
     }
+    if (is_member && join->running && join->running->digest != epoch->digest &&
+        (join->running_epoch == epoch->number || exited)) {
+        /* Another epoch of this number, of a history that a disk has lost: it never began this. */
+        send_stop_or_note(r, node, join, exited);
+        seat_account(node);
+        place_lose(r, node, CAUSE_NODE_LOST);
+        return;
+    }
     if (place_take_join(r, node, join)) {
         return;
     }
@@ -334,6 +362,9 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
             epoch_tell_again(r, job, node); /* lost with the connection */
         }
         return;
+    }
+    if (join->running_epoch != 0 && still_serves(node, join)) {
+        return; /* told when its chief has saved, as the others are */
     }
     if (join->running_epoch != 0) {
         send_stop(r, node, join->running_epoch);
@@ -412,6 +443,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         }
         seat_take_over(node, fence_end);
         notice_forget(node); /* of another machine */
+        place_take_over(r, node);
         node->highest_epoch = 0;
         probe_forget(node);
     }

@@ -16,6 +16,8 @@
 #define VAIN_MAX 3u
 #define PAUSE_FIRST_MS 1000
 #define PAUSE_MAX_MS 60000
+/* Who has run for so long starts again at once. */
+#define STEADY_MS 60000
 /* A place is drained so long before its machine goes, and the stop grace. */
 #define MARGIN_MS 2000
 
@@ -78,9 +80,17 @@ static bool can_miss(const struct rdzv *r, const struct node *node)
            verdict_has_progressed(r, job) && place_count(job) - works(node) >= job->spec.min_nodes;
 }
 
+/* Times that it was started again without a step in between, as things stand. */
+static uint32_t vain_of(const struct node *node)
+{
+    const struct seat *seat = &node->seat;
+    const struct told *told = &node->job->told;
+    return seat->is_listening && told->has_step && told->step > seat->began_at ? 0 : seat->n_vain;
+}
+
 static void leave_empty(struct rdzv *r, struct node *node, const char *why)
 {
-    seat_leave_empty(node);
+    seat_leave_empty(node, vain_of(node));
     send_trace(r, TRACE_PLACE_EMPTY, node->job, node, 0, why);
     job_touch(node->job);
 }
@@ -94,13 +104,25 @@ void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
     }
 }
 
-bool place_take_end(struct rdzv *r, struct node *node, bool charged)
+/* A charged end costs the budget, which bounds how often; there are no others without number: not
+ * of a script that knows no ps and ends well, say. */
+static uint32_t pause_of(const struct rdzv *r, const struct node *node, bool charged, uint32_t vain)
 {
     const struct seat *seat = &node->seat;
-    const struct job *job = node->job;
-    bool has_stepped = seat->is_listening && job->told.has_step && job->told.step > seat->began_at;
-    uint32_t vain = has_stepped ? 0 : seat->n_vain;
-    bool is_leaving = node->notice.is_leaving || seat->is_draining;
+    uint32_t pause_ms = 0;
+    for (uint32_t i = 0; charged && !verdict_has_progressed(r, node->job) && i <= vain; i++) {
+        pause_ms = backoff_next(pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+    }
+    bool is_first = seat->n_restarts == 0 || tfe_mono_sub(r->now, seat->due) >= STEADY_MS;
+    return charged    ? pause_ms
+           : is_first ? 0
+                      : backoff_next(seat->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+}
+
+bool place_take_end(struct rdzv *r, struct node *node, bool charged)
+{
+    uint32_t vain = vain_of(node);
+    bool is_leaving = node->notice.is_leaving || node->seat.is_draining;
     if (is_leaving || vain == VAIN_MAX || another_is_empty(node)) {
         bool can = can_miss(r, node);
         if (can) {
@@ -111,11 +133,7 @@ bool place_take_end(struct rdzv *r, struct node *node, bool charged)
         }
         return can;
     }
-    uint32_t pause_ms = 0;
-    for (uint32_t i = 0; charged && !verdict_has_progressed(r, job) && i <= vain; i++) {
-        pause_ms = backoff_next(pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
-    }
-    seat_wait(node, tfe_mono_add(r->now, pause_ms), vain + 1);
+    seat_wait(node, r->now, pause_of(r, node, charged, vain), vain + 1);
     job_touch(node->job);
     return true;
 }
@@ -175,10 +193,18 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
         return false; /* news: its verdict follows */
     }
     send_noted(r, node, exited->epoch);
-    if (!node->seat.is_due && !place_take_end(r, node, false)) {
+    bool is_given_up = node->seat.n_vain >= VAIN_MAX; /* a new connection makes it no better */
+    if (!node->seat.is_due && !is_given_up && !place_take_end(r, node, false)) {
         switch_want(job, CAUSE_NODE_LOST, node);
     }
     return true;
+}
+
+void place_take_over(struct rdzv *r, struct node *node)
+{
+    if (node->job->state == JOB_RUNNING && node->seat.is_due) {
+        place_lose(r, node, CAUSE_NODE_LOST);
+    }
 }
 
 bool place_take_notice(struct rdzv *r, struct node *node)

@@ -34,6 +34,9 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
 /* Whether it is started again after that one, which it has not heard of. */
 bool place_is_behind(const struct node *node, const struct msg_exited *exited);
 
+/* Another process has come with its id: it cannot start again what the first one had. */
+void place_take_over(struct rdzv *r, struct node *node);
+
 /* Its machine will go away: the place is drained, with no new epoch, in time before that. False: it
  * cannot be missed. */
 bool place_take_notice(struct rdzv *r, struct node *node);

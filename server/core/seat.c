@@ -91,10 +91,11 @@ bool seat_has_voided(struct node *node)
     return seat->told_visit == node->session.visit && ++seat->n_void > VOIDS_MAX;
 }
 
-void seat_wait(struct node *node, struct tfe_mono due, uint32_t n_vain)
+void seat_wait(struct node *node, struct tfe_mono now, uint32_t pause_ms, uint32_t n_vain)
 {
     node->seat.is_due = true;
-    node->seat.due = due;
+    node->seat.pause_ms = pause_ms;
+    node->seat.due = tfe_mono_add(now, pause_ms);
     node->seat.n_vain = n_vain;
 }
 
@@ -139,8 +140,9 @@ void seat_resume(struct node *node, uint64_t restart)
     seat_note_restarts(node, restart);
 }
 
-void seat_leave_empty(struct node *node)
+void seat_leave_empty(struct node *node, uint32_t n_vain)
 {
+    node->seat.n_vain = n_vain;
     node->seat.is_due = false;
     node->seat.will_drain = false;
 }

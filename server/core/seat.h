@@ -29,10 +29,11 @@ struct seat {
     uint64_t save_told;    /* number of the last SAVE it was sent, on this visit */
     uint64_t kept_answers; /* … of that for which it has kept its state in memory */
     /* Of a place that the others do without (place.h). */
-    bool is_due;         /* its trainers have ended, and start again then: */
+    bool is_due;         /* its trainers have ended, and start again then (or have, last): */
     bool will_drain;     /* … or they are stopped then */
     bool is_draining;    /* … and have been told to */
     uint32_t n_vain;     /* times that they were started again without a step in between */
+    uint32_t pause_ms;   /* before they were started again last */
     uint64_t n_restarts; /* number of the last RESTART */
     uint64_t began_at;   /* the job's step then */
     struct tfe_mono due;
@@ -64,8 +65,8 @@ void seat_set_save_told(struct node *node, uint64_t number);
 void seat_take_over(struct node *node, struct tfe_mono fence_end);
 /* It has answered a START with JOIN on one connection: whether once too often. */
 bool seat_has_voided(struct node *node);
-/* Its trainers have ended, and are to be started again from then on. */
-void seat_wait(struct node *node, struct tfe_mono due, uint32_t n_vain);
+/* Its trainers have ended, and are to be started again so long from now. */
+void seat_wait(struct node *node, struct tfe_mono now, uint32_t pause_ms, uint32_t n_vain);
 /* They are: the next RESTART, where the job has come to this step. */
 void seat_restart(struct node *node, uint64_t step);
 /* That is told once more. */
@@ -74,8 +75,8 @@ void seat_tell_again(struct node *node);
 void seat_resume(struct node *node, uint64_t restart);
 /* There was a RESTART of that number. */
 void seat_note_restarts(struct node *node, uint64_t restart);
-/* They are not started again. */
-void seat_leave_empty(struct node *node);
+/* They are not started again, so often in vain. */
+void seat_leave_empty(struct node *node, uint32_t n_vain);
 /* They are to be stopped then; they are now. */
 void seat_drain(struct node *node, struct tfe_mono due);
 void seat_begin_drain(struct node *node);

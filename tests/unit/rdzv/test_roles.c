@@ -346,6 +346,73 @@ TEST(place, of_a_process_that_another_has_replaced_is_nobodys)
     world_free(w);
 }
 
+/* The first process's place waited for its restart: the other one was told it, could follow neither
+ * that nor a START, and the epoch was over. */
+TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_own)
+{
+    struct world *w = a_serving_job(1, 2);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
+    w->join.pid = 5;
+    join(w, 7, "c");
+    assert_saw(w, "~place_empty job=j node=c");
+    pass(w, 5000);
+    assert_not_saw(w, "START"); /* nor RESTART */
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+/* A script for workers that knows no ps does its part and ends well: as often as the server liked.
+ */
+TEST(place, whose_script_ends_well_again_and_again_waits_longer_each_time)
+{
+    struct world *w = a_serving_job(1, 2);
+    static const int64_t pauses[] = {0, 1000, 2000, 4000};
+    for (uint64_t n = 0; n < 4; n++) {
+        trainer_listens(w, 2, 1);
+        progress(w, 0, 1, 2 + n); /* with the other one */
+        exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = n});
+        if (pauses[n] > 0) {
+            pass(w, pauses[n] - 1);
+            assert_not_saw(w, "RESTART");
+            pass(w, 1);
+        }
+        assert_saw(w, "2:RESTART epoch=1");
+    }
+    pass(w, 60000); /* it has run for a minute */
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = 4});
+    assert_saw(w, "2:RESTART epoch=1 number=5\n");
+    world_free(w);
+}
+
+/* The steps that the others made since were taken for its own when it came back. */
+TEST(place, that_was_started_in_vain_is_so_on_a_new_connection_too)
+{
+    struct world *w = a_served_job(1, 2);
+    w->join.spec.max_restarts = 100;
+    come(w, 4);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    for (uint64_t n = 0; n < 3; n++) {
+        crashes(w, 2, n);
+    }
+    trainer_listens(w, 2, 1);
+    crashes(w, 2, 3);
+    assert_saw(w, "started again in vain");
+    progress(w, 0, 1, 9);
+    cut(w, 2);
+    w->join.highest_epoch = 1;
+    w->join.exited = &(struct msg_exited){.epoch = 1, .signal = 9, .restart = 3, .tail = ""};
+    join(w, 7, "c");
+    assert_saw(w, "7:NOTED epoch=1");
+    pass(w, 1000);
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
 TEST(place, is_drained_with_no_epoch)
 {
     struct world *w = a_serving_job(1, 2);
@@ -540,6 +607,22 @@ TEST(served, a_chief_that_saves_has_its_ps_until_it_has_ended)
     world_free(w);
 }
 
+/* It was told at once, and the chief lost the variables that it was saving. */
+TEST(served, a_ps_that_is_back_while_the_chief_saves_serves_on)
+{
+    struct world *w = a_serving_job(1, 2);
+    drain(w, "a");
+    pass(w, 2000);
+    assert_saw(w, "0:STOP epoch=1 planned");
+    cut(w, 1);
+    w->join.highest_epoch = w->join.running_epoch = 1;
+    join(w, 7, "b");
+    assert_not_saw(w, "7:STOP");
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    assert_saw(w, "7:STOP epoch=1");
+    world_free(w);
+}
+
 TEST(served, the_chiefs_exit_0_is_success_at_once)
 {
     struct world *w = a_serving_job(1, 2);
@@ -574,6 +657,48 @@ TEST(served, a_server_that_comes_back_adopts_an_epoch_with_an_empty_place)
     assert_not_saw(later, "STOP");
     assert_string_equal(job_state(later), "running");
     world_free(later);
+    world_free(w);
+}
+
+/* The node of this session is back at a server that has lost its disk. */
+static void reports(struct world *w, uint32_t session, uint32_t rank,
+                    const struct msg_exited *exited)
+{
+    const struct msg_row rows[] = {{0, "a", 1000, TASK_CHIEF, 0},
+                                   {1, "c", 1200, TASK_WORKER, 1},
+                                   {2, "d", 1300, TASK_WORKER, 1},
+                                   {3, "b", 1100, TASK_PS, 3}};
+    struct msg_running running = {.run = 1,
+                                  .rank = rank,
+                                  .nodes = 4,
+                                  .world = 4,
+                                  .digest = table_digest(rows, 4),
+                                  .host = rows[rank].host,
+                                  .ports = &rows[rank].port,
+                                  .n_ports = 1,
+                                  .cause = CAUSE_START};
+    struct msg_join plain = w->join;
+    w->join.running_epoch = exited ? 0 : 5;
+    w->join.highest_epoch = 5;
+    w->join.running = &running;
+    w->join.exited = exited;
+    join(w, session, rows[rank].host);
+    w->join = plain;
+}
+
+/* It had followed RESTART 1 of the last server, and took that of the next one for the same. */
+TEST(served, a_worker_starts_again_above_what_it_has_followed_before_the_disk_was_lost)
+{
+    struct msg_exited ended = {.epoch = 5, .code = 1, .restart = 1, .tail = ""};
+    struct world *w = a_served_job(1, 2);
+    reports(w, 0, 0, NULL);
+    reports(w, 1, 3, NULL);
+    reports(w, 2, 1, &ended);
+    reports(w, 3, 2, NULL);
+    assert_string_equal(job_state(w), "running");
+    assert_saw(w, "2:NOTED epoch=5");
+    assert_saw(w, "2:RESTART epoch=5 number=2\n");
+    assert_not_saw(w, "STOP");
     world_free(w);
 }
 
@@ -621,6 +746,42 @@ TEST(evaluator, starts_again_alone_and_costs_nothing)
     exited_as(w, 3, (struct msg_exited){.epoch = 2, .code = 0, .restart = 6});
     pass(w, 100000);
     assert_not_saw(w, "RESTART"); /* it has done what it had to */
+    world_free(w);
+}
+
+/* One was kept back for it in each epoch, and planned in again. */
+TEST(evaluator, that_has_ended_well_keeps_no_spare_from_working)
+{
+    struct world *w = a_served_job(1, 2);
+    w->join.spec.evaluator = true;
+    come(w, 4);
+    pass(w, 30000); /* a chief, b ps, c worker; d evaluates */
+    ready(w, 3, 2);
+    assert_saw(w, " evaluates\n");
+    all_listen(w, 3, 1);
+    progress(w, 0, 1, 1);
+    exited_as(w, 3, (struct msg_exited){.epoch = 2});
+    ready(w, 3, 3);
+    pass(w, 30000);
+    progress(w, 0, 1, 2);
+    for (uint32_t s = 0; s < 3; s++) {
+        exited_as(w, s, (struct msg_exited){.epoch = 1, .stopped = true});
+        ready(w, s, 3);
+    }
+    assert_saw(w, "START epoch=3 rank=2 world=4");
+    world_free(w);
+}
+
+/* Each took a number, and all spares were asked again for the next one. */
+TEST(evaluator, whose_node_cannot_follow_takes_one_number_a_second)
+{
+    struct world *w = an_evaluated_job();
+    w->join.highest_epoch = 1;
+    join(w, 3, "d"); /* it came after the end of the lease */
+    ready(w, 3, 3);
+    assert_not_saw(w, "START epoch=3");
+    pass(w, 1000);
+    assert_saw(w, "3:START epoch=3");
     world_free(w);
 }
 
