@@ -57,6 +57,7 @@ TEST(evaluator, is_of_several_who_is_pinned_to_it)
     join(w, 6, "g");
     ready(w, 6, 3);
     goodbye(w, 3);
+    pass(w, 1000); /* one a second */
     assert_saw(w, "5:START epoch=");
     assert_saw(w, " evaluates\n");
     world_free(w);
