@@ -79,6 +79,7 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
         (void)id_set(&ret->job, order->u.resize.job);
         event.min_nodes = order->u.resize.min_nodes;
         event.max_nodes = order->u.resize.max_nodes;
+        event.n_ps = order->u.resize.n_ps;
     } else {
         bool drains = order->type == MSG_DRAIN;
         event.type = drains ? RDZV_DRAIN : RDZV_EVICT;
@@ -111,6 +112,14 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
                        "job \"%s\" is over: its next run has the sizes that its agents bring",
                        ret->job.text);
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc == TFE_EAUTH && event.type == RDZV_RESIZE) {
+        (void)snprintf(
+            ret->sentence, sizeof(ret->sentence),
+            "job \"%s\" cannot have another number of ps now: it has none, does not train, "
+            "has too few nodes for that many, or its script has no partitioner "
+            "(tfe.strategy(partitioner=...)) that would make its checkpoints fit",
+            ret->job.text);
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc != 0) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),

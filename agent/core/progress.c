@@ -77,9 +77,11 @@ int progress_take(struct progress *p, struct turn *t, uint32_t local,
     p->all.has_from = told->has_from;
     p->all.from_step = told->from_step;
     p->all.ends = was.ends || told->ends;
+    p->all.partitioned = was.partitioned || told->partitioned;
     bool is_urgent = p->all.saves != was.saves || p->all.answers != was.answers ||
                      p->all.listens != was.listens || p->all.has_saved != was.has_saved ||
                      p->all.saved_step != was.saved_step || p->all.ends != was.ends ||
+                     p->all.partitioned != was.partitioned ||
                      p->all.kept_answers != was.kept_answers;
     bool is_known = p->all.has_step == was.has_step && p->all.step == was.step &&
                     p->all.has_from == was.has_from && p->all.from_step == was.from_step &&

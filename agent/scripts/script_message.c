@@ -83,6 +83,7 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     json_int_t answers = 0;
     json_int_t bytes = 0;
     int listens = 0;
+    int partitioned = 0;
     int restored = 0;
     int seen = 0;
     int handles = 0;
@@ -92,7 +93,8 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     size_t path_n = 0;
     int rc = json_unpack_ex(object, why, 0, "{s:I,s:I}", "epoch", &epoch, "rank", &rank);
     if (rc == 0 && m->word == SCRIPT_HELLO) {
-        rc = json_unpack_ex(object, why, 0, "{s:I,s:b}", "pid", &pid, "listens", &listens);
+        rc = json_unpack_ex(object, why, 0, "{s:I,s:b,s?b}", "pid", &pid, "listens", &listens,
+                            "partitioned", &partitioned);
     } else if (rc == 0 && m->word == SCRIPT_PROGRESS) {
         rc = json_unpack_ex(object, why, 0, "{s:I,s?I,s?I,s?b,s?b,s?o}", "step", &step, "samples",
                             &samples, "total", &total, "restored", &restored, "seen", &seen,
@@ -130,6 +132,7 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     m->rank = (uint32_t)rank;
     m->pid = (pid_t)pid;
     m->listens = listens;
+    m->partitioned = partitioned;
     m->handles = handles;
     m->has_step = has_step;
     m->step = (uint64_t)step;

@@ -53,6 +53,7 @@ struct script_message {
     uint32_t rank;
     pid_t pid;        /* HELLO: where it listens; else 1 */
     bool listens;     /* HELLO */
+    bool partitioned; /* HELLO: its checkpoints fit another number of ps */
     bool handles;     /* HANDLER: SIGTERM, with a handler of the script's own */
     bool has_step;    /* CHECKPOINT; PROGRESS and KEPT have one */
     uint64_t step;    /* PROGRESS, CHECKPOINT, KEPT */

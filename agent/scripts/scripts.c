@@ -50,6 +50,7 @@
 struct script {
     pid_t pid;                 /* where it listens; 0: it does not */
     bool owes_save, owes_stop; /* not yet sent: its queue was full */
+    bool partitioned;          /* its checkpoints fit another number of ps */
     bool wants_memory;         /* asked for, not answered */
     bool handles;              /* SIGTERM */
     bool ends;                 /* has begun to exit 0 */
@@ -147,7 +148,8 @@ static void tell_changes(struct scripts *s)
                                     .memory = memory_of_node(s),
                                     .has_from = s->has_from,
                                     .from_step = s->from_step,
-                                    .ends = script->ends};
+                                    .ends = script->ends,
+                                    .partitioned = script->partitioned};
         s->wish.on_news(s->wish.ctx, local, script->has_trained, &told);
     }
 }
@@ -291,6 +293,7 @@ static void take_hello(struct scripts *s, uint32_t local, const struct script_me
 {
     struct script *script = &s->scripts[local];
     script->pid = m->listens ? m->pid : 0;
+    script->partitioned = m->partitioned;
     script->owes_save = m->listens && s->asked;
     script->owes_stop = m->listens && !tfe_mono_is_never(s->stop_by);
     mark(s, local);

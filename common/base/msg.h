@@ -376,6 +376,7 @@ struct msg_progress {
     bool ends;          /* a trainer has begun to exit 0 */
     /* As answers, of a state that was kept in memory for it. */
     uint64_t kept_answers;
+    bool partitioned; /* a script's checkpoints fit another number of ps */
 };
 
 /* What a node's machine is. A text that is NULL, or a number that is 0, is not known. */
@@ -724,6 +725,7 @@ struct msg_resize {
     const char *job;
     uint32_t min_nodes;
     uint32_t max_nodes;
+    uint32_t n_ps; /* MSG_UNSET: as many as now */
 };
 
 /* The order has been taken in. */

@@ -240,6 +240,7 @@ FIELDS(progress) = {
     FIELD(progress, 8, from_step, STEP, TOLD_BY(progress, has_from)),
     FIELD(progress, 9, ends, FLAG),
     FIELD(progress, 10, kept_answers, COUNTED_OR_0),
+    FIELD(progress, 30, partitioned, FLAG),
 };
 
 #define KNOWN_TEXT TEXT(1, TFE_LABEL_MAX, is_line), OR_NULL
@@ -389,6 +390,7 @@ FIELDS(resize) = {
     FIELD(resize, 1, job, ID),
     FIELD(resize, 2, min_nodes, NODES),
     FIELD(resize, 3, max_nodes, NODES),
+    FIELD(resize, 10, n_ps, NODES, OR_UNSET),
 };
 FIELDS(evict) = {FIELD(evict, 1, node, NODE), FIELD(evict, 2, for_ms, DURATION)};
 FIELDS(stop_job) = {FIELD(stop_job, 1, job, ID)};

@@ -149,7 +149,7 @@ bool epoch_adopt(struct rdzv *r, struct job *job, uint32_t n_seats, const struct
 {
     struct epoch *epoch = &job->epoch;
     epoch->n_seats = n_seats;
-    epoch->n_ps = job->spec.n_ps;
+    epoch->n_ps = past->n_ps ? past->n_ps : job->spec.n_ps;
     uint64_t digest = tables_make(job);
     if (past->must_match && digest != past->digest) {
         epoch->n_seats = 0;

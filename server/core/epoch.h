@@ -43,6 +43,7 @@ struct epoch_past {
     uint64_t number;
     enum tfe_cause cause;
     uint64_t digest; /* of its table; 0: that of its members' rows */
+    uint32_t n_ps;   /* 0: as many as the job wants now */
     bool must_match; /* … and no other will do */
 };
 

@@ -175,6 +175,7 @@ void job_change(struct rdzv *r, struct job *job, const struct job_spec *spec)
     if (job->is_resized) {
         job->spec.min_nodes = old.min_nodes;
         job->spec.max_nodes = old.max_nodes;
+        job->spec.n_ps = old.n_ps;
     }
 }
 

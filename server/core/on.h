@@ -54,8 +54,10 @@ void on_evict(struct rdzv *r, struct node *node);
 void on_stop_job(struct rdzv *r, struct job *job);
 /* TFE_ESTATE: nobody is there who could be taken in now. */
 int on_grow(struct job *job) TFE_MUST_CHECK;
-/* TFE_ESTATE: it is over; TFE_EINVAL, TFE_ENOMEM: nothing changed. */
-int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max) TFE_MUST_CHECK;
+/* n_ps: MSG_UNSET as many as now. TFE_ESTATE: it is over; TFE_EAUTH: it cannot have so many ps;
+ * TFE_EINVAL, TFE_ENOMEM: nothing changed. */
+int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max,
+              uint32_t n_ps) TFE_MUST_CHECK;
 /* A job that was set aside, as one that can be forgotten. NULL: there is none. */
 struct job *on_forget_aside(struct rdzv *r, const char *name);
 /* TFE_ESTATE: it goes on, or there are nodes of it. */

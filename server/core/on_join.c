@@ -150,6 +150,7 @@ static bool agrees(const struct job *job, const struct job_spec *spec)
     if (job->is_resized) { /* an operator's word stands above theirs */
         asked.min_nodes = job->spec.min_nodes;
         asked.max_nodes = job->spec.max_nodes;
+        asked.n_ps = job->spec.n_ps;
     }
     return job_spec_agrees(&asked, &job->spec);
 }

@@ -72,6 +72,7 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *p
     decides = take_saves(r, job, progress, is_news) || decides;
     decides = take_kept(r, job, node, progress, is_news) || decides;
     decides = told_ends(job, progress->ends) || decides;
+    told_partitioned(job, progress->partitioned);
     if (progress->listens != listened) {
         told_listens(job, progress->listens);
         decides = true;

@@ -3,7 +3,15 @@
 #include "server/core/job.h"
 #include "server/core/on.h"
 
-int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max)
+/* Its scripts know how to read what they have saved with another number, and there are enough
+ * nodes. */
+static bool can_have_ps(const struct job *job, uint32_t n_ps)
+{
+    return job->spec.n_ps > 0 && job->state == JOB_RUNNING && job->told.partitioned &&
+           plan_has_nodes_for(job, n_ps);
+}
+
+int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint32_t n_ps)
 {
     struct job_spec spec = job->spec;
     bool was_resized = job->is_resized;
@@ -14,6 +22,12 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max)
     spec.max_nodes = max;
     if (!job_spec_is_sound(&spec)) {
         return TFE_EINVAL;
+    }
+    if (n_ps != MSG_UNSET && n_ps != spec.n_ps) {
+        if (n_ps == 0 || n_ps > MSG_NODES_MAX || !can_have_ps(job, n_ps)) {
+            return TFE_EAUTH;
+        }
+        spec.n_ps = n_ps;
     }
     job->is_resized = true; /* room for more than max, which the running epoch may have */
     if (job_reserve(r, job, (size_t)job->n_nodes + 1, &spec)) {

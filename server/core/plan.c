@@ -432,6 +432,12 @@ static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
     return tfe_mono_add(p->share_since, (p->switch_ms + undone_ms(r, job)) * SHARE);
 }
 
+bool plan_has_nodes_for(const struct job *job, uint32_t n_ps)
+{
+    uint32_t here = place_count(job) + roster_extra_now(job) + place_spares(job);
+    return here >= job->spec.min_nodes + job->spec.chief + n_ps;
+}
+
 static bool has_room(const struct job *job)
 {
     return place_spares(job) > 0 && place_count(job) < job->spec.max_nodes;
@@ -522,14 +528,20 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     return r->now;
 }
 
+/* An operator wants another number of ps, and nobody would have to wait for it. */
+static bool has_other_ps(const struct job *job)
+{
+    return job->epoch.n_ps != job->spec.n_ps && plan_has_nodes_for(job, job->spec.n_ps);
+}
+
 /* It has more nodes than an operator wants now, or another number of ps. */
 static bool is_too_large(const struct job *job)
 {
-    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes ||
-           job->epoch.n_ps != job->spec.n_ps;
+    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes || has_other_ps(job);
 }
 
-/* As growth, at the next checkpoint where there may be one; but it comes in any case. */
+/* As growth, at the next checkpoint where there may be one; but it comes in any case, where no
+ * other number of ps has to read that checkpoint. */
 static struct tfe_mono shrink(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
@@ -539,8 +551,10 @@ static struct tfe_mono shrink(struct rdzv *r, struct job *job)
     if (would_wait(r, job)) {
         return job->fence.run_until;
     }
-    struct tfe_mono patient = tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms);
-    if (p->knows_saves || job->told.n_listen > 0) {
+    bool has_other = has_other_ps(job);
+    struct tfe_mono patient =
+        has_other ? TFE_MONO_NEVER : tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms);
+    if (has_other || p->knows_saves || job->told.n_listen > 0) {
         wait_for_save(r, job, TFE_MONO_NEVER);
         if (!is_saved(r, job) && !is_past(r, patient)) {
             return patient;

@@ -175,7 +175,7 @@ static int take_order(struct rdzv *r, const struct rdzv_event *event, struct job
     }
     *ret_job = job;
     if (event->type == RDZV_RESIZE) {
-        return on_resize(r, job, event->min_nodes, event->max_nodes);
+        return on_resize(r, job, event->min_nodes, event->max_nodes, event->n_ps);
     }
     if (event->type == RDZV_STOP_JOB) {
         on_stop_job(r, job);

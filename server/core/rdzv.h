@@ -61,6 +61,7 @@ struct rdzv_event {
     bool has_within;            /* DRAIN: it has to be gone so soon */
     uint32_t within_ms;
     uint32_t min_nodes, max_nodes; /* RESIZE */
+    uint32_t n_ps;                 /* RESIZE; MSG_UNSET: as many as now */
     uint64_t sequence;             /* PERSISTED, PERSIST_FAILED: the record's */
     bool conflict; /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
     struct tfe_wall before; /* FORGET of old ones */
@@ -165,6 +166,7 @@ struct rdzv_record {
     bool gone; /* the job is forgotten: nothing of it is kept, and nothing below counts but
                   predecessor */
     struct job_spec spec; /* no wish is open */
+    uint32_t epoch_ps;    /* of this epoch: the next may have spec's. 0: it has, too */
     bool resized; /* an operator has said how many nodes: what agents bring does not count */
     uint32_t run;
     const char *run_key; /* tfe_id: as the agents name the run; "" they do not */

@@ -59,7 +59,8 @@ static void restore_end(struct job *job, const struct rdzv_record *record, struc
 static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *record,
                   struct tfe_mono fenced)
 {
-    struct epoch_past past = {.number = record->epoch, .cause = record->cause};
+    struct epoch_past past = {
+        .number = record->epoch, .cause = record->cause, .n_ps = record->epoch_ps};
     (void)epoch_adopt(r, job, record->n_members, &past); /* nothing to match: it cannot fail */
     quarantine_prove_all(job);
     /* Who was lost before the last epoch is in no record. */

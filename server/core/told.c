@@ -93,6 +93,11 @@ bool told_ends(struct job *job, bool ends)
     return is_news;
 }
 
+void told_partitioned(struct job *job, bool partitioned)
+{
+    job->told.partitioned |= partitioned;
+}
+
 void told_listens(struct job *job, bool listens)
 {
     job->told.n_listen += listens ? 1 : UINT32_MAX;

@@ -23,6 +23,7 @@ struct told {
     uint64_t answers;
     uint32_t n_listen;         /* members whose scripts can be asked to save */
     bool ends;                 /* a trainer has begun to exit 0 */
+    bool partitioned;          /* checkpoints fit another number of ps */
     struct tfe_mono first;     /* a step or a checkpoint was told; NEVER */
     struct tfe_mono last;      /* … for the last time */
     struct tfe_mono last_save; /* a checkpoint was; NEVER */
@@ -46,6 +47,8 @@ bool told_kept(struct job *job, struct tfe_mono now, const struct msg_memory *me
 bool told_from(struct job *job);
 bool told_answer(struct job *job, uint64_t answers);
 bool told_ends(struct job *job, bool ends);
+/* Nothing is decided by it at once. */
+void told_partitioned(struct job *job, bool partitioned);
 /* A member's scripts can be asked from now on, or cannot any more. */
 void told_listens(struct job *job, bool listens);
 /* From which step the next epoch can go on, for all that is known: from the disk, or from what a

@@ -116,6 +116,7 @@ void write_job(struct rdzv *r, struct job *job)
         .gone = w->is_gone,
         .spec = job->spec,
         .resized = job->is_resized,
+        .epoch_ps = epoch->n_ps,
         .run = job->run.number,
         .run_key = job->run.key.text,
         .restarts = job->budget.used,

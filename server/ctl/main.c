@@ -112,7 +112,7 @@ static bool parse(const struct option_table *table, int argc, char **argv,
     char ignored[64];
     *ret_at = argc;
     *ret_status = EXIT_SUCCESS;
-    *settings = (struct ctl_settings){.in_ms = MSG_UNSET, .rank = MSG_UNSET};
+    *settings = (struct ctl_settings){.in_ms = MSG_UNSET, .rank = MSG_UNSET, .n_ps = MSG_UNSET};
     if (options_parse(table, argc, argv, settings, &result, ret_at, ignored, sizeof(ignored),
                       &why) != 0) {
         *ret_status = usage_error(why.text);

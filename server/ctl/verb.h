@@ -27,6 +27,7 @@ struct ctl_settings {
     uint32_t sort;                 /* nodes: which of its words */
     uint32_t for_ms;               /* evict */
     uint32_t min_nodes, max_nodes; /* resize */
+    uint32_t n_ps;                 /* likewise; MSG_UNSET: as many as now */
     /* token create */
     uint32_t role; /* enum principal_role */
     const char *job;

@@ -378,8 +378,10 @@ void api_resize(struct request *r)
 {
     uint32_t min = 0;
     uint32_t max = 0;
+    uint32_t n_ps = MSG_UNSET;
     if (!is_job(r->req, r->name) || !read_number(r, "min", 1, MSG_NODES_MAX, &min) ||
-        !read_number(r, "max", 1, MSG_NODES_MAX, &max)) {
+        !read_number(r, "max", 1, MSG_NODES_MAX, &max) ||
+        !read_number(r, "ps", 1, MSG_NODES_MAX, &n_ps)) {
         return;
     }
     if (min == 0 || max < min) {
@@ -389,8 +391,8 @@ void api_resize(struct request *r)
     }
     struct call *call = order_new(r, MSG_RESIZE, "resize");
     if (call) {
-        call->message.u.resize =
-            (struct msg_resize){.job = call->name, .min_nodes = min, .max_nodes = max};
+        call->message.u.resize = (struct msg_resize){
+            .job = call->name, .min_nodes = min, .max_nodes = max, .n_ps = n_ps};
         call_ask(call);
     }
 }

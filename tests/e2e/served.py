@@ -2,7 +2,8 @@
 
 Usage: served.py DIRECTORY. What it sees is written as trainer.py's is; a file DIRECTORY/do.PLACE ("do.ps-0") with
 "exit CODE" or "kill NUMBER" ends the one that finds it, and is taken away. The chief loses a step when it does not reach
-a ps, and ends with 1 then; it tells its steps, and that each is on the disk."""
+a ps, and ends with 1 then; it tells its steps, and that each is on the disk; and, where there is a file
+DIRECTORY/partitioned, that checkpoints fit another number of ps."""
 
 import json
 import os
@@ -54,6 +55,8 @@ def main():
     saved = folder / "step"
     step = int(saved.read_text()) if saved.exists() else 0
     order = folder / f"do.{place}"
+    if leads and (folder / "partitioned").exists():
+        tell("hello", pid=os.getpid(), listens=False, partitioned=True)
     print(f"{place} of epoch {epoch}", flush=True)
     write("start")
     while True:

@@ -120,6 +120,28 @@ def test_a_lost_machine_leaves_the_workers_place_empty_until_a_spare_is_taken_in
     assert sorted(agent.wait() for agent in job.agents) == [-9, 0, 0, 0, 0]
 
 
+def test_another_number_of_ps_takes_a_script_whose_checkpoints_fit(server, fleet, status, ctl):  # noqa: F811
+    server(*CALM)
+    job = Job(fleet, status, 4, "--nnodes=1:2", "--ps=1", "--chief")
+    epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
+    job.wait_step()
+    refused = ctl("resize", "--ps=2", "default", "1:2")
+    assert refused.returncode != 0 and "has no partitioner" in refused.stderr
+    (fleet.folder / "partitioned").touch()
+    job.order("chief-0", "kill 9")
+    epoch = job.wait_starts(("chief-0", "ps-0"), above=epoch)
+    job.wait_step(lambda s: s["epoch"] == epoch)
+    assert "too few nodes" in ctl("resize", "--ps=3", "default", "1:2").stderr
+    for n_ps, places in ((2, ("chief-0", "worker-0", "ps-0", "ps-1")), (1, ("chief-0", "worker-0", "worker-1", "ps-0"))):
+        wait_until(lambda: ctl("resize", f"--ps={n_ps}", "default", "1:2").returncode == 0, what="an order that is taken")  # noqa: B023
+        epoch = job.wait_starts(places, above=epoch)
+        step = job.wait_step(lambda s: s["epoch"] == epoch)  # noqa: B023
+        assert step["step"] >= max(s["step"] for s in job.steps() if s["epoch"] < epoch)
+        assert len(job.starts("chief-0", epoch)[0]["cluster"]["ps"]) == n_ps
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 4
+
+
 def test_the_loss_of_ps_or_chief_is_a_new_epoch(server, fleet, status):  # noqa: F811
     server(*CALM)
     places = ("chief-0", "worker-0", "ps-0")

@@ -537,8 +537,11 @@ void server_resize(struct world *w, const char *job, uint32_t min, uint32_t max)
     uint32_t number = jobs_find(w, job);
     if (w->server->up && number != NAMES_NONE) {
         check_resized(w->check, number, min, max);
-        order(w, &(struct rdzv_event){
-                     .type = RDZV_RESIZE, .job = job, .min_nodes = min, .max_nodes = max});
+        order(w, &(struct rdzv_event){.type = RDZV_RESIZE,
+                                      .job = job,
+                                      .min_nodes = min,
+                                      .max_nodes = max,
+                                      .n_ps = MSG_UNSET});
     }
 }
 

@@ -471,8 +471,12 @@ static struct world *a_world_that_is_told_late(void)
 TEST(next_epoch, of_a_server_with_an_older_disk_makes_a_job_no_smaller_before_it_may_begin)
 {
     struct world *w = a_world_that_is_told_late();
-    struct rdzv_event fewer = {
-        .type = RDZV_RESIZE, .now = {w->now}, .job = "j", .min_nodes = 1, .max_nodes = 1};
+    struct rdzv_event fewer = {.type = RDZV_RESIZE,
+                               .now = {w->now},
+                               .job = "j",
+                               .min_nodes = 1,
+                               .max_nodes = 1,
+                               .n_ps = MSG_UNSET};
     assert_int_equal(step(w, &fewer), 0);
     pass(w, FENCE_HELD_MS - 1000 - 1);
     assert_not_saw(w, "STOP");

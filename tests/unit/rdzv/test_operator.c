@@ -564,10 +564,12 @@ TEST(order, at_any_time_a_leaving_node_is_in_no_new_epoch)
 static int resize(struct world *w, uint32_t min, uint32_t max)
 {
     forget(w);
-    return step(
-        w,
-        &(struct rdzv_event){
-            .type = RDZV_RESIZE, .now = {w->now}, .job = "j", .min_nodes = min, .max_nodes = max});
+    return step(w, &(struct rdzv_event){.type = RDZV_RESIZE,
+                                        .now = {w->now},
+                                        .job = "j",
+                                        .min_nodes = min,
+                                        .max_nodes = max,
+                                        .n_ps = MSG_UNSET});
 }
 
 TEST(resize, to_fewer_than_run_is_a_planned_switch_and_the_rest_are_spares)

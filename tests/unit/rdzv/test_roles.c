@@ -533,6 +533,98 @@ TEST(place, that_may_have_to_go_is_left_where_a_spare_makes_room_elsewhere)
 
 /* --- ps and chief ----------------------------------------------------------------------------- */
 
+/* --- another number of ps --------------------------------------------------------------------- */
+
+static int want_ps(struct world *w, uint32_t n_ps)
+{
+    return step(w, &(struct rdzv_event){.type = RDZV_RESIZE,
+                                        .now = {w->now},
+                                        .job = "j",
+                                        .min_nodes = 1,
+                                        .max_nodes = 2,
+                                        .n_ps = n_ps});
+}
+
+static void fits(struct world *w, uint64_t step_)
+{
+    assert_int_equal(say(w, 0,
+                         &(struct tfe_msg){.type = MSG_PROGRESS,
+                                           .u.progress = {.epoch = 1,
+                                                          .has_step = true,
+                                                          .step = step_,
+                                                          .saves = (uint32_t)step_,
+                                                          .partitioned = true}}),
+                     0);
+}
+
+TEST(resize, to_other_ps_takes_checkpoints_that_fit_and_nodes_for_them)
+{
+    struct world *w = a_serving_job(1, 2);
+    assert_int_equal(want_ps(w, 2), TFE_EAUTH); /* nobody has said that they fit */
+    fits(w, 1);
+    assert_int_equal(want_ps(w, 0), TFE_EAUTH);
+    assert_int_equal(want_ps(w, 4), TFE_EAUTH); /* five nodes at least */
+    assert_int_equal(want_ps(w, 2), 0);         /* one worker fewer */
+    assert_int_equal(want_ps(w, MSG_UNSET), 0); /* keeps that */
+    world_free(w);
+    w = a_running_world(1, 2, 2);
+    assert_int_equal(want_ps(w, 1), TFE_EAUTH); /* it has none */
+    world_free(w);
+}
+
+TEST(resize, to_other_ps_comes_with_the_next_checkpoint_and_not_before)
+{
+    struct world *w = a_serving_job(1, 2);
+    fits(w, 1);
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    assert_int_equal(want_ps(w, 2), 0);
+    pass(w, 3600000);
+    assert_not_saw(w, "STOP");
+    fits(w, 2);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    ready(w, 0, 2);
+    for (uint32_t i = 1; i < 4; i++) {
+        stopped_and_ready(w, i, 1);
+    }
+    assert_saw(w, "START epoch=2 rank=4 world=5"); /* chief, two workers, two ps */
+    world_free(w);
+}
+
+TEST(resize, to_other_ps_is_remembered_beside_what_runs)
+{
+    struct disk disk;
+    struct world *w = a_served_job(1, 2);
+    w->disk = &disk;
+    come(w, 4);
+    all_listen(w, 4, 1);
+    fits(w, 1);
+    assert_int_equal(want_ps(w, 2), 0);
+    assert_int_equal(disk.record.spec.n_ps, 2);
+    assert_int_equal(disk.record.epoch_ps, 1);
+    struct world *next = a_served_job(1, 2);
+    next->now = w->now + 5000;
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    world_free(w);
+    next->join.running_epoch = next->join.highest_epoch = 1; /* which brings --ps=1 */
+    for (uint32_t i = 0; i < 4; i++) {
+        join(next, i, name_of(i));
+        assert_saw(next, "WELCOME");
+    }
+    assert_not_saw(next, "STOP");
+    static const struct {
+        const char *after; /* the node's id is the next */
+        enum tfe_task task;
+    } nodes[] = {{"a", TASK_PS}, {"c", TASK_WORKER}}; /* b, d */
+    for (size_t i = 0; i < 2; i++) {
+        struct msg_status_node node;
+        assert_int_equal(rdzv_view_node(next->r, "j", nodes[i].after, &node), 0);
+        assert_int_equal(node.task, nodes[i].task);
+    }
+    world_free(next);
+}
+
 TEST(served, the_end_of_a_ps_or_of_the_chief_is_the_epochs)
 {
     for (uint32_t who = 0; who < 2; who++) {

@@ -41,6 +41,7 @@ const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t e
                                      .spec.retry_start = true,
                                      .spec.script_digest = 0xfedcba9876543210ull,
                                      .resized = true,
+                                     .epoch_ps = 2,
                                      .run = 7,
                                      .run_key = "key-1",
                                      .restarts = 9,
