@@ -457,6 +457,12 @@ void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready
     }
 }
 
+void check_one_chief(struct check *c, uint64_t epoch, uint64_t earlier)
+{
+    fail(c, CHECK_ONE_CHIEF, "the chief of epoch %llu begins, that of epoch %llu lives",
+         (unsigned long long)epoch, (unsigned long long)earlier);
+}
+
 void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed)
 {
     if (!is_listed) {

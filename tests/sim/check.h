@@ -14,6 +14,7 @@
     X(ONE_VIEW, one_view, "all members of an epoch are given the same table")                      \
     X(ONE_RANK, one_rank, "no rank of an epoch is given or lived twice")                           \
     X(LISTED, listed, "a table lists nobody who was not ready for its epoch")                      \
+    X(ONE_CHIEF, one_chief, "no chief with ps begins while an earlier one may still write")        \
     X(OWN_PLACE, own_place, "each trainer listens where the table of its epoch says")              \
     X(SUCCEEDS, succeeds, "a job succeeds by its chief's end, and by nobody else's")               \
     X(FENCE_HELD, fence_held, "nobody trains past its fence while its guard can run")              \
@@ -98,6 +99,8 @@ void check_unheard(struct check *c, uint32_t job);
 void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest);
 /* A table of the epoch lists this node. */
 void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready);
+/* A chief with ps begins, and one of this earlier epoch lives. */
+void check_one_chief(struct check *c, uint64_t epoch, uint64_t earlier);
 /* A trainer of the epoch begins on one of the ports that its node holds: the one listed for it? */
 void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed);
 void check_succeeds(struct check *c, const char *job, bool chief_done);

@@ -39,6 +39,7 @@ struct job_judge {
     uint64_t epoch;
     uint32_t led_era;
     int64_t began_at;
+    int64_t waited_at; /* what may have a switch wanted has happened */
     uint32_t leader;
     uint32_t leader_process;
     struct times now, before;
@@ -123,6 +124,15 @@ void judge_trains(struct world *w, struct cluster *c)
               is_calm(w, c);
     for (uint32_t rank = 0; c->calm && rank < c->world; rank++) {
         c->calm = node_is_well(w, c->members[rank].node);
+    }
+}
+
+void judge_trains_again(struct world *w, struct cluster *c)
+{
+    const struct job_judge *j = judge_of(w, c->job);
+    if (j->epoch == c->epoch && j->led_era == c->era && j->waited_at < j->began_at &&
+        w->judge->server_since < j->began_at) {
+        judge_trains(w, c);
     }
 }
 
@@ -406,6 +416,7 @@ void judge_fence(struct world *w, uint32_t job)
 /* Somebody else has gone or stays, or fewer are left than it needs: no switch as planned. */
 void judge_waits(struct world *w, uint32_t job)
 {
+    judge_of(w, job)->waited_at = w->now;
     judge_of(w, job)->is_planned = false;
 }
 

@@ -14,6 +14,8 @@ void judge_free(struct world *w);
 void judge_disturbed(struct world *w, uint32_t node);
 /* The cluster makes its first step now. */
 void judge_trains(struct world *w, struct cluster *c);
+/* … with a worker that is back, or without it, and nothing but ends of trainers came over it. */
+void judge_trains_again(struct world *w, struct cluster *c);
 /* A server has begun with what is on the disk. */
 void judge_restart(struct world *w);
 /* The server stops the epoch on this node. */

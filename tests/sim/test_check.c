@@ -502,6 +502,12 @@ TEST_IN(listed, somebody_who_has_never_been_asked)
     assert_broken(*state, "listed");
 }
 
+TEST_IN(one_chief, the_last_one_is_past_no_fence)
+{
+    check_one_chief(*state, 2, 1);
+    assert_broken(*state, "one_chief");
+}
+
 TEST_IN(own_place, a_worker_starts_again_on_another_port)
 {
     check_own_place(*state, 2, 1, 1, true);

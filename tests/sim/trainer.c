@@ -411,7 +411,7 @@ static void on_step(struct world *w, const struct sim_event *event)
     }
     script_stepped(w, c, saved);
     if (cluster_is_served(c) && !c->calm && c->step % CALM_STEPS == 0) {
-        judge_trains(w, c); /* a worker that is back stays no excuse */
+        judge_trains_again(w, c); /* a worker that is back stays no excuse */
     }
     if (job->spec.steps && c->step >= job->spec.steps) {
         check_finished(w->check, c->era, c->job, c->epoch);
@@ -492,6 +492,20 @@ static void on_no_answer(struct world *w, const struct sim_event *event)
 
 /* --- a trainer's life --- */
 
+/* It could write over what the new one saves, though it finds no ps any more. */
+static void check_earlier_chiefs(struct world *w, const struct cluster *c)
+{
+    for (const struct cluster *old = c->next; old; old = old->next) {
+        const struct member *m = &old->members[0];
+        bool lives = cluster_is_served(old) && old->era == c->era && old->epoch < c->epoch &&
+                     m->lives && !m->stood && !w->nodes[m->node].suspended &&
+                     cluster_trainer(w, old, 0)->state != TRAINER_DYING;
+        if (lives) {
+            check_one_chief(w->check, c->epoch, old->epoch);
+        }
+    }
+}
+
 static bool is_listed(const struct world *w, const struct node *node, uint32_t local,
                       const struct agent_place *place)
 {
@@ -524,6 +538,9 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
     c->members[rank] = (struct member){.node = node->index, .local = local, .lives = true};
     c->n_lives++;
     node->n_alive++;
+    if (rank == 0 && cluster_is_served(c)) {
+        check_earlier_chiefs(w, c);
+    }
     *t = (struct trainer){.state = TRAINER_STARTING,
                           .port = evaluates ? place->own.port : place->rows[rank].port,
                           .tag = t->tag + 1,
