@@ -9,7 +9,7 @@ void on_evict(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = epoch_engages(job, node) && !node->seat.is_accounted;
+    bool ran = place_is_held(node);
     send_trace(r, TRACE_NODE_EVICTED, job, node, 0, node->name);
     ban_add(r, &job->name, &node->id);
     node_remove(r, node);

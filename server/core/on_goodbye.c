@@ -7,7 +7,7 @@ void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goo
 {
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = epoch_engages(job, node) && !node->seat.is_accounted;
+    bool ran = place_is_held(node);
     send_trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
     verdict_excuse(r, node);
     seat_account(node);

@@ -10,7 +10,7 @@ void on_lease_over(struct rdzv *r, struct node *node)
     }
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = epoch_engages(job, node) && !node->seat.is_accounted;
+    bool ran = place_is_held(node);
     send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
     verdict_excuse(r, node);
     node_remove(r, node);

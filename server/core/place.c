@@ -95,6 +95,11 @@ static void leave_empty(struct rdzv *r, struct node *node, const char *why)
     job_touch(node->job);
 }
 
+bool place_is_held(const struct node *node)
+{
+    return epoch_engages(node->job, node) && (!node->seat.is_accounted || node->seat.is_due);
+}
+
 void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
 {
     if (can_miss(r, node)) {

@@ -20,6 +20,8 @@ uint32_t place_count(const struct job *job);
  * leave their place empty and do not for their own sake. */
 uint32_t place_spares(const struct job *job);
 
+/* Whether the epoch still counts on this member's trainers: they run, or are to start again. */
+bool place_is_held(const struct node *node);
 /* The member has no trainers any more, or nobody knows of any: the epoch goes on without it where
  * the chief trains and min others work, and is over otherwise, for that cause. */
 void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause);

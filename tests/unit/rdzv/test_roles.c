@@ -364,6 +364,27 @@ TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_o
     world_free(w);
 }
 
+/* The place counted no more, and nobody looked whether others were left: the chief stood still. */
+TEST(place, that_waits_on_a_machine_that_is_gone_is_lost)
+{
+    for (int how = 0; how < 3; how++) {
+        struct world *w = a_serving_job(1, 1);
+        exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
+        assert_saw(w, "2:RESTART epoch=1 number=1\n");
+        exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
+        if (how == 0) {
+            goodbye(w, 2);
+        } else if (how == 1) {
+            evict(w, "c");
+        } else {
+            cut(w, 2);
+            pass(w, TTL_HELD_MS);
+        }
+        assert_saw(w, "0:STOP epoch=1\n"); /* there is no other worker */
+        world_free(w);
+    }
+}
+
 /* A script for workers that knows no ps does its part and ends well: as often as the server liked.
  */
 TEST(place, whose_script_ends_well_again_and_again_waits_longer_each_time)
