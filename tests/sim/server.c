@@ -332,6 +332,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         }
         jobs_get(w, job)->over = true;
         check_over(w->check, job);
+        judge_waits(w, job); /* what comes next is another run's first start */
     } else if (t->kind == TRACE_WAIT_FENCE) {
         judge_fence(w, job);
     } else if (t->kind == TRACE_REBUILT) {
