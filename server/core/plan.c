@@ -146,12 +146,17 @@ static bool stays_with_state(const struct node *node, uint64_t answers)
            node->seat.kept_answers >= answers && node->seat.kept_answers <= node->job->plan.number;
 }
 
+/* Of more than max those stay that have the lowest seats (roster.c: sits_before), whoever else has
+ * not come back by then. */
 static bool keeps(const struct job *job, uint64_t answers)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        if (stays_with_state(job->epoch.seats[seat], answers)) {
+    uint32_t n_before = 0;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats && n_before < job->spec.max_nodes; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (stays_with_state(node, answers)) {
             return true;
         }
+        n_before += node->notice.kind == 0;
     }
     return false;
 }
@@ -163,9 +168,9 @@ bool plan_is_kept(const struct job *job)
     uint32_t n_working = place_count(job);
     uint32_t n_staying = n_working > n_going ? n_working - n_going : 0;
     /* Below min nobody stands still for the disk's sake, and who keeps the state may go meanwhile.
-     * Of more than max it is not known who will be left out. */
-    return n_staying + place_spares(job) >= job->spec.min_nodes &&
-           n_staying <= job->spec.max_nodes && keeps(job, 0);
+     * Of more than max, where there are roles, it is not known who will be left out. */
+    bool is_known = n_staying <= job->spec.max_nodes || !roster_is_named(&job->spec);
+    return n_staying + place_spares(job) >= job->spec.min_nodes && is_known && keeps(job, 0);
 }
 
 /* Also where no script is known to listen: one may watch the preempt file, and its answer is seen

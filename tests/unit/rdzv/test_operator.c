@@ -588,16 +588,41 @@ TEST(resize, to_fewer_than_run_is_a_planned_switch_and_the_rest_are_spares)
     world_free(w);
 }
 
-TEST(resize, to_fewer_waits_for_the_disk_for_who_stays_is_not_known)
+TEST(resize, to_fewer_waits_for_no_disk_where_who_stays_keeps_the_state)
 {
     struct world *w = a_running_world(1, 3, 3);
-    for (uint32_t session = 0; session < 3; session++) {
-        keeps(w, session, 1, 40, 0);
-    }
+    keeps(w, 1, 1, 40, 0); /* the second of two that stay */
+    assert_int_equal(resize(w, 1, 2), 0);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 in_memory\n"), 3);
+    keeps(w, 1, 1, 41, 1);
+    assert_saw(w, "STOP epoch=1 planned in_memory\n");
+    world_free(w);
+}
+
+TEST(resize, to_fewer_waits_for_the_disk_where_only_who_is_left_out_keeps_the_state)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 2, 1, 40, 0);
     assert_int_equal(resize(w, 1, 2), 0);
     assert_int_equal(times_seen(w, "SAVE epoch=1 number=1\n"), 3);
+    keeps(w, 2, 1, 41, 1);
+    assert_not_saw(w, "STOP");
     saved(w, 0, 1, 41, 1, 1);
     assert_saw(w, "STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(resize, to_fewer_waits_for_the_disk_where_roles_decide_who_stays)
+{
+    struct world *w = a_world(1, 3);
+    w->join.spec.chief = true;
+    come(w, 4);
+    for (uint32_t session = 1; session < 4; session++) {
+        trainer_listens(w, session, 1);
+    }
+    keeps(w, 0, 1, 40, 0);
+    assert_int_equal(resize(w, 1, 2), 0);
+    assert_saw(w, "SAVE epoch=1 number=1\n");
     world_free(w);
 }
 
