@@ -99,7 +99,8 @@ int progress_take(struct progress *p, struct turn *t, uint32_t local,
 void progress_welcome(struct progress *p, struct turn *t)
 {
     const struct msg_progress *all = &p->all;
-    bool is_told = all->has_step || all->has_saved || all->saves || all->listens || all->ends;
+    bool is_told = all->has_step || all->has_saved || all->saves || all->listens || all->ends ||
+                   all->partitioned;
     if (p->all.epoch != 0 && (is_told || all->memory.bytes > 0)) {
         tell(p, t); /* the server may be another one, which knows nothing of it */
     }
