@@ -71,13 +71,19 @@ static bool another_is_empty(const struct node *node)
     return false;
 }
 
-/* Whether the epoch goes on without it. The chief has to be past its beginning, in which it waits
- * for every place that its table lists. */
+/* Whether the chief is past its beginning, in which it waits for every place that its table lists:
+ * it has told so, or, where it tells nothing, all of them have listened, and time has passed. */
+static bool has_begun(const struct rdzv *r, const struct job *job)
+{
+    return told_any(&job->told) || (job->epoch.has_listened && verdict_has_progressed(r, job));
+}
+
+/* Whether the epoch goes on without it. */
 static bool can_miss(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
-    return job->state == JOB_RUNNING && roster_can_miss(job, node) &&
-           verdict_has_progressed(r, job) && place_count(job) - works(node) >= job->spec.min_nodes;
+    return job->state == JOB_RUNNING && roster_can_miss(job, node) && has_begun(r, job) &&
+           place_count(job) - works(node) >= job->spec.min_nodes;
 }
 
 /* Times that it was started again without a step in between, as things stand. */

@@ -284,6 +284,25 @@ TEST(place, cannot_be_missed_before_the_chief_has_begun)
     world_free(w);
 }
 
+TEST(place, that_never_listened_holds_a_silent_chief_up_and_is_no_empty_one)
+{
+    /* It was lost between READY and START, and nothing is told of steps: the chief would wait for it
+     * without end. */
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    trainer_listens(w, 1, 1);
+    trainer_listens(w, 3, 1);
+    pass(w, 1000);
+    assert_saw(w, "0:START epoch=1");
+    trainer_listens(w, 0, 1);
+    pass(w, 60000); /* its node renews, its trainer does not come up */
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    assert_not_saw(w, "~place_empty");
+    assert_saw(w, "0:STOP epoch=1\n");
+    world_free(w);
+}
+
 TEST(place, is_not_taken_again_while_another_one_is_empty)
 {
     struct world *w = a_serving_job(1, 3);
