@@ -79,6 +79,8 @@ void on_restart(struct agent *a, const struct msg_restart *restart)
         return;
     }
     const struct table *table = tables_held(&a->tables);
+    /* READY for an epoch that a server before this one had chosen, perhaps on these very ports. */
+    ready_drop(&a->ready, t, UINT64_MAX);
     progress_again(&a->progress, t, restart->epoch);
     work_restart(&a->work, restart);
     work_spawn(&a->work, t, table->rows, table->n);

@@ -286,8 +286,8 @@ TEST(place, cannot_be_missed_before_the_chief_has_begun)
 
 TEST(place, that_never_listened_holds_a_silent_chief_up_and_is_no_empty_one)
 {
-    /* It was lost between READY and START, and nothing is told of steps: the chief would wait for it
-     * without end. */
+    /* It was lost between READY and START, and nothing is told of steps: the chief would wait for
+     * it without end. */
     struct world *w = a_served_job(1, 2);
     come(w, 4);
     trainer_listens(w, 1, 1);
