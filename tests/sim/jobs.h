@@ -41,7 +41,8 @@ struct job {
     bool no_grow, grow_now;
     uint32_t n_ps, chief;      /* among min and max, which count nodes of every role here … */
     bool evaluator;            /* … but this one */
-    bool chief_done;           /* its chief has ended well in this run */
+    bool chief_done;           /* its chief has ended well in this run … */
+    uint64_t run;              /* … the last that began; an older disk may begin it once more */
     uint64_t vain_epoch;       /* in which a place was given up that was started in vain */
     uint32_t chief_grace_ms;   /* wish or MSG_UNSET */
     uint32_t preempt_grace_ms; /* of its agents */

@@ -482,6 +482,9 @@ void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t 
         *until = tfe_mono_add(node_clock(w, node),
                               (deadline_ms == MSG_UNSET ? 0 : (int64_t)deadline_ms) + BACK_MS);
     }
+    if (!w->nodes[node].agent) {
+        return; /* whoever begins there in this moment was not told */
+    }
     world_at(w, w->now, on_notice, node, w->nodes[node].process,
              (uint64_t)kind | (uint64_t)withdrawn << NOTICE_WITHDRAWN_SHIFT |
                  (uint64_t)deadline_ms << NOTICE_DEADLINE_SHIFT);

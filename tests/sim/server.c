@@ -316,7 +316,8 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         check_charge_back(w->check, job, t->epoch);
     } else if (t->kind == TRACE_JOB_STATE && t->number) {
         jobs_get(w, job)->over = false; /* a new run */
-        jobs_get(w, job)->chief_done = false;
+        jobs_get(w, job)->chief_done &= jobs_get(w, job)->run == t->number;
+        jobs_get(w, job)->run = t->number;
         check_new_run(w->check, job);
     } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "committing") == 0) {
         check_chosen(w->check, job, t->epoch);
