@@ -160,6 +160,7 @@ static _Noreturn void run_keeper(struct keeper *k)
 {
     sigset_t signals;
     (void)setsid(); /* a terminal's Ctrl-C is the server's to hear */
+    (void)signal(SIGCHLD, SIG_DFL); /* who starts a server may ignore it: no end is told then */
     (void)prctl(PR_SET_NAME, "tfe-rdzv-web");
     (void)sigfillset(&signals);
     (void)sigdelset(&signals, SIGSEGV);

@@ -22,9 +22,10 @@ def port():
 
 @pytest.fixture
 def beside(server, port):
-    """A server with a page."""
+    """A server with a page, from a launcher that hears of no child."""
     where = os.path.dirname(program("tfe-web"))  # not beside tfe-rdzv in a build tree
-    return server("--ttl=3s", f"--web={port}", env={"PATH": os.pathsep.join([where, os.environ["PATH"]]), "TFE_BIND": "127.0.0.1"})
+    return server("--ttl=3s", f"--web={port}", env={"PATH": os.pathsep.join([where, os.environ["PATH"]]), "TFE_BIND": "127.0.0.1"},
+                  preexec=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
 
 def ask(port, path, body=None, token=None):
