@@ -248,7 +248,7 @@ void api_series(struct request *r)
     uint64_t after = 0;
     uint64_t run = 0;
     if (!is_job(r->req, r->name) || !request_number(r, "after", 0, MSG_NUMBER_MAX, &after) ||
-        !request_number(r, "run", 1, UINT32_MAX, &run)) {
+        !request_number(r, "run", 1, MSG_RUN_MAX, &run)) {
         return;
     }
     if (name && (name[0] == '\0' || strlen(name) > MSG_METRIC_NAME_MAX)) {

@@ -276,7 +276,7 @@ def test_events_curves_and_logs_of_a_job(web, fleet, ctl, tmp_path):
     wait_until(lambda: web.gauges()["tfe_web_pages"] == 2, what="two pages")
     for path, code in (("/api/v1/jobs/none/logs", 404), ("/api/v1/jobs/demo/logs?rank=x", 400), ("/api/v1/jobs/demo/logs?lines=10001", 400),
                        ("/api/v1/events?last=0", 400), ("/api/v1/events?job=%2e%2f", 400),
-                       ("/api/v1/jobs/demo/series?name=", 400)):
+                       ("/api/v1/jobs/demo/series?name=", 400), ("/api/v1/jobs/demo/series?run=2147483648", 400)):
         assert web.ask(path).code == code, path
     refused = web.listen("/api/v1/jobs/none/logs?follow=1")
     assert until(refused, lambda name, value: name == "end")["code"] == "no_such_job"
