@@ -44,9 +44,11 @@ struct keeper {
     int signals; /* signalfd: SIGCHLD */
 };
 
-/* What the server's own options may have been given by: tfe-web would take them for its own. */
+/* What the server's own options may have been given by: tfe-web would take them for its own, and
+ * would tell systemd that the service is ready, or stops, when only it is or does. */
 static void forget_options(void)
 {
+    (void)unsetenv("NOTIFY_SOCKET");
     for (char **at = environ; *at;) {
         char name[64];
         const char *equals = strchr(*at, '=');
@@ -159,7 +161,7 @@ static void keep(const struct keeper *k)
 static _Noreturn void run_keeper(struct keeper *k)
 {
     sigset_t signals;
-    (void)setsid(); /* a terminal's Ctrl-C is the server's to hear */
+    (void)setsid();                 /* a terminal's Ctrl-C is the server's to hear */
     (void)signal(SIGCHLD, SIG_DFL); /* who starts a server may ignore it: no end is told then */
     (void)prctl(PR_SET_NAME, "tfe-rdzv-web");
     (void)sigfillset(&signals);

@@ -94,6 +94,22 @@ def test_page_ends_with_its_server(beside, port, state_dir, how):
     wait_until(lambda: not pages(state_dir) and keeper[0] not in parents(), what="nobody")
 
 
+def test_page_says_nothing_to_systemd_in_its_servers_name(server, port, state_dir, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        where = os.path.dirname(program("tfe-web"))
+        s = server(f"--web={port}", env={"PATH": os.pathsep.join([where, os.environ["PATH"]]), "NOTIFY_SOCKET": str(tmp_path / "notify")})
+        wait_until(lambda: is_ready(port), what="a page")
+        os.kill(pages(state_dir)[0], signal.SIGTERM)
+        wait_until(lambda: s.events("web_ended"), what="its end")
+        assert s.stop() == 0
+        wait_until(lambda: not pages(state_dir), what="nobody")
+        manager.setblocking(False)
+        assert [manager.recv(100) for _ in range(2)] == [b"READY=1", b"STOPPING=1"]
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
+
+
 def test_page_whose_port_is_taken_does_not_hold_the_server_up(server, port, state_dir, ctl):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
