@@ -11,13 +11,11 @@
 static bool running_is_sound(const struct msg_join *join)
 {
     const struct msg_running *running = join->running;
-    uint32_t extra = roster_extra(&join->spec);
+    /* What it says of ranks is looked at where it counts: it may be of another number of ps. */
     return (join->running_epoch > 0 || (join->exited && join->exited->epoch > 0 &&
                                         join->exited->epoch <= join->highest_epoch)) &&
-           running->run >= 1 && running->nodes > extra && running->nodes <= MSG_NODES_MAX &&
-           running->nodes - extra <= join->spec.max_nodes &&
-           running->world == roster_world_of(&join->spec, running->nodes) &&
-           roster_seat_of(&join->spec, running->nodes, running->rank) < running->nodes &&
+           running->run >= 1 && running->nodes > 0 && running->nodes <= MSG_NODES_MAX &&
+           running->nodes <= join->spec.max_nodes + roster_extra(&join->spec) &&
            running->n_ports == join->spec.nproc && running->host && running->host[0] != '\0' &&
            strnlen(running->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }

@@ -31,6 +31,14 @@ static bool is_credible(const struct msg_running *running, uint64_t epoch)
            epoch < (running->nodes > 1 ? MSG_EPOCH_LIMIT : MSG_LEAP + 1);
 }
 
+/* Whether an epoch of such a job could have those members, and that one. */
+static bool fits(const struct job_spec *spec, const struct msg_running *running)
+{
+    return running->nodes > roster_extra(spec) &&
+           running->world == roster_world_of(spec, running->nodes) &&
+           roster_seat_of(spec, running->nodes, running->rank) < running->nodes;
+}
+
 bool rebuild_believes(const struct msg_join *join)
 {
     return !join->running || is_credible(join->running, epoch_of(join));
@@ -52,7 +60,8 @@ bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg
     const struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
     uint64_t epoch = epoch_of(join);
-    return running && is_credible(running, epoch) && is_open_to_reports(r, job) &&
+    return running && is_credible(running, epoch) && fits(&join->spec, running) &&
+           is_open_to_reports(r, job) &&
            (epoch > rebuild->epoch ||
             (epoch == rebuild->epoch && running->run == rebuild->run &&
              running->nodes == rebuild->nodes && running->digest == rebuild->digest));
@@ -116,6 +125,9 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     struct job *job = node->job;
     struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
+    if (!fits(&job->spec, running)) {
+        return false; /* an operator may have given the job other sizes than this JOIN brings */
+    }
     if (epoch_of(join) > rebuild->epoch) {
         overtake(r, job);
         *rebuild = (struct rebuild){

@@ -632,6 +632,67 @@ TEST(resize, to_other_ps_comes_with_the_next_checkpoint_and_not_before)
     world_free(w);
 }
 
+TEST(resize, to_fewer_ps_lets_its_members_come_back_whatever_number_they_bring)
+{
+    struct world *w = a_served_job(1, 1);
+    come(w, 3);
+    const char *digest = strstr(w->log, " digest=");
+    assert_non_null(digest);
+    struct msg_running running = {.run = 1,
+                                  .rank = 1,
+                                  .nodes = 3,
+                                  .world = 3,
+                                  .digest = strtoull(digest + strlen(" digest="), NULL, 16),
+                                  .host = "c1",
+                                  .ports = (uint16_t[]){1200},
+                                  .n_ports = 1,
+                                  .cause = CAUSE_START};
+    assert_int_equal(want_ps(w, MSG_UNSET), 0); /* an operator has, once, and more nodes left */
+    w->join.spec.n_ps = 3;
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    w->join.running = &running;
+    forget(w);
+    join(w, 2, "c");
+    assert_saw(w, "2:WELCOME");
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    w->join.running = NULL;
+    world_free(w);
+}
+
+TEST(resize, of_a_job_that_is_lost_believes_no_member_that_such_a_job_does_not_have)
+{
+    struct world *w = a_world(1, 4);
+    w->join.spec.nproc = 64;
+    w->join.spec.n_ps = 100;
+    join(w, 0, "a");
+    assert_int_equal(want_ps(w, MSG_UNSET), 0);
+    uint16_t ports[64];
+    for (uint16_t i = 0; i < 64; i++) {
+        ports[i] = (uint16_t)(1000 + i);
+    }
+    struct msg_running running = {.run = 1,
+                                  .nodes = 2,
+                                  .world = 65,
+                                  .digest = 7,
+                                  .host = "x",
+                                  .ports = ports,
+                                  .n_ports = 64,
+                                  .cause = CAUSE_START};
+    w->join.spec.n_ps = 1; /* of a worker and a ps: the job would have none but ps */
+    w->join.running_epoch = w->join.highest_epoch = 5;
+    w->join.running = &running;
+    for (uint32_t i = 1; i <= 2; i++) {
+        forget(w);
+        running.rank = i == 1 ? 0 : 64;
+        join(w, i, name_of(i));
+        assert_saw(w, ":STOP epoch=5");
+        assert_string_equal(job_state(w), "waiting");
+    }
+    w->join.running = NULL;
+    world_free(w);
+}
+
 TEST(resize, to_other_ps_is_remembered_beside_what_runs)
 {
     struct disk disk;
