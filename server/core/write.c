@@ -116,7 +116,8 @@ void write_job(struct rdzv *r, struct job *job)
         .gone = w->is_gone,
         .spec = job->spec,
         .resized = job->is_resized,
-        .epoch_ps = epoch->n_ps,
+        /* Who comes to a job without nodes may have wanted none since. */
+        .epoch_ps = w->is_over || w->is_gone || job->spec.n_ps == 0 ? 0 : epoch->n_ps,
         .run = job->run.number,
         .run_key = job->run.key.text,
         .restarts = job->budget.used,

@@ -726,6 +726,27 @@ TEST(resize, to_other_ps_is_remembered_beside_what_runs)
     world_free(next);
 }
 
+TEST(served, a_job_that_wants_no_ps_any_more_can_be_stopped_before_its_next_epoch)
+{
+    struct disk disk;
+    struct world *w = a_served_job(1, 1);
+    w->disk = &disk;
+    come(w, 3);
+    for (uint32_t i = 3; i-- > 0;) {
+        goodbye(w, i);
+    }
+    assert_string_equal(job_state(w), "waiting");
+    w->join = usual_join(2, 2); /* the command was edited */
+    join(w, 3, "d");
+    assert_saw(w, "3:WELCOME");
+    stop_job(w);
+    pass(w, 60000);
+    assert_not_saw(w, "~write_failed");
+    assert_string_equal(job_state(w), "stopped");
+    assert_int_equal(disk.record.epoch_ps, 0);
+    world_free(w);
+}
+
 TEST(served, the_end_of_a_ps_or_of_the_chief_is_the_epochs)
 {
     for (uint32_t who = 0; who < 2; who++) {
