@@ -5,10 +5,10 @@
 
 /* Its scripts know how to read what they have saved with another number, and there are enough
  * nodes. */
-static bool can_have_ps(const struct job *job, uint32_t n_ps)
+static bool can_have_ps(const struct job *job, uint32_t min, uint32_t n_ps)
 {
     return job->spec.n_ps > 0 && job->state == JOB_RUNNING && job->told.partitioned &&
-           plan_has_nodes_for(job, n_ps);
+           roster_would_do(job, min, n_ps);
 }
 
 int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint32_t n_ps)
@@ -24,7 +24,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
         return TFE_EINVAL;
     }
     if (n_ps != MSG_UNSET && n_ps != spec.n_ps) {
-        if (n_ps == 0 || n_ps > MSG_NODES_MAX || !can_have_ps(job, n_ps)) {
+        if (n_ps == 0 || n_ps > MSG_NODES_MAX || !can_have_ps(job, min, n_ps)) {
             return TFE_EAUTH;
         }
         spec.n_ps = n_ps;

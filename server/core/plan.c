@@ -437,12 +437,6 @@ static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
     return tfe_mono_add(p->share_since, (p->switch_ms + undone_ms(r, job)) * SHARE);
 }
 
-bool plan_has_nodes_for(const struct job *job, uint32_t n_ps)
-{
-    uint32_t here = place_count(job) + roster_extra_now(job) + place_spares(job);
-    return here >= job->spec.min_nodes + job->spec.chief + n_ps;
-}
-
 static bool has_room(const struct job *job)
 {
     return place_spares(job) > 0 && place_count(job) < job->spec.max_nodes;
@@ -536,7 +530,8 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
 /* An operator wants another number of ps, and nobody would have to wait for it. */
 static bool has_other_ps(const struct job *job)
 {
-    return job->epoch.n_ps != job->spec.n_ps && plan_has_nodes_for(job, job->spec.n_ps);
+    return job->epoch.n_ps != job->spec.n_ps &&
+           roster_would_do(job, job->spec.min_nodes, job->spec.n_ps);
 }
 
 /* It has more nodes than an operator wants now, or another number of ps. */

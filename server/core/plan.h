@@ -83,8 +83,6 @@ bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text
 int plan_order_growth(struct job *job) TFE_MUST_CHECK;
 /* Whether who was to be taken in, or to leave, is not any more; or the job is about to end, or the
  * switch would have to wait. */
-/* Whether there are enough for that number of ps, and the workers that the job needs. */
-bool plan_has_nodes_for(const struct job *job, uint32_t n_ps);
 bool plan_is_void(const struct rdzv *r, struct job *job);
 /* When the reason for a planned switch was seen. */
 struct tfe_mono plan_detected_at(const struct rdzv *r, const struct job *job);

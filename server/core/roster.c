@@ -199,20 +199,27 @@ static bool wants_evaluator(const struct job *job)
 
 /* --- whether there are enough ----------------------------------------------------------------- */
 
-/* Ready nodes by what they may be. */
+/* Nodes by what they may be. */
 struct stock {
     uint32_t pinned[TASK_EVALUATOR + 1];
     uint32_t any;
 };
 
-static struct stock take_stock(const struct job *job)
+/* A member that will be READY once it is asked, as things stand. */
+static bool stays(const struct node *node)
+{
+    return node_is_member(node) && !node->is_gone && !node->seat.is_taken_over &&
+           !node->notice.is_leaving;
+}
+
+static struct stock take_stock(const struct job *job, bool with_members)
 {
     struct stock stock = {.any = 0};
     struct node_tree *tree = (struct node_tree *)(uintptr_t)&job->nodes; /* tree.h knows no const */
     struct node *node;
     RB_FOREACH(node, node_tree, tree)
     {
-        if (node_is_ready(node)) {
+        if (node_is_ready(node) || (with_members && stays(node))) {
             (*(node->has_role ? &stock.pinned[node->role] : &stock.any))++;
         }
     }
@@ -234,7 +241,7 @@ static bool is_served_with(const struct job *job, uint32_t workers, bool evaluat
     if (!roster_is_named(spec)) {
         return job->n_ready >= workers;
     }
-    struct stock stock = take_stock(job);
+    struct stock stock = take_stock(job, false);
     return draw(&stock, TASK_CHIEF, spec->chief) + draw(&stock, TASK_PS, spec->n_ps) +
                draw(&stock, TASK_WORKER, workers) +
                draw(&stock, TASK_EVALUATOR, evaluator ? 1 : 0) ==
@@ -246,9 +253,17 @@ bool roster_is_enough(const struct job *job)
     return is_served_with(job, job->spec.min_nodes, false);
 }
 
+bool roster_would_do(const struct job *job, uint32_t min, uint32_t n_ps)
+{
+    struct stock stock = take_stock(job, true);
+    return draw(&stock, TASK_CHIEF, job->spec.chief) + draw(&stock, TASK_PS, n_ps) +
+               draw(&stock, TASK_WORKER, min) ==
+           0;
+}
+
 uint32_t roster_lacking(const struct job *job)
 {
-    struct stock stock = take_stock(job);
+    struct stock stock = take_stock(job, false);
     return draw(&stock, TASK_CHIEF, job->spec.chief) + draw(&stock, TASK_PS, job->spec.n_ps) +
            draw(&stock, TASK_WORKER, job->spec.min_nodes);
 }
@@ -263,7 +278,7 @@ uint32_t roster_spares(const struct job *job)
     if (!roster_is_named(&job->spec)) {
         return job->n_ready;
     }
-    struct stock stock = take_stock(job);
+    struct stock stock = take_stock(job, false);
     return stock.pinned[TASK_WORKER] + stock.any;
 }
 
@@ -275,7 +290,7 @@ void roster_lacks(const struct job *job, struct text *text)
     } kinds[] = {
         {TASK_CHIEF, "chief", "chiefs"}, {TASK_PS, "ps", "ps"}, {TASK_WORKER, "worker", "workers"}};
     const uint32_t wanted[] = {job->spec.chief, job->spec.n_ps, job->spec.min_nodes};
-    struct stock stock = take_stock(job);
+    struct stock stock = take_stock(job, false);
     bool is_first = true;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         uint32_t n = draw(&stock, kinds[i].task, wanted[i]);

@@ -67,6 +67,8 @@ bool roster_is_fenced(const struct job *job, uint32_t seat);
 /* Whether the ready nodes can have all places that an epoch needs, with min workers; with max of
  * them, and all else that the job wants. */
 bool roster_is_enough(const struct job *job);
+/* Whether there would be, for so many workers and ps, if the members that stay were asked. */
+bool roster_would_do(const struct job *job, uint32_t min, uint32_t n_ps);
 bool roster_is_full(const struct job *job);
 /* How many nodes more it would take. */
 uint32_t roster_lacking(const struct job *job);

@@ -632,6 +632,34 @@ TEST(resize, to_other_ps_comes_with_the_next_checkpoint_and_not_before)
     world_free(w);
 }
 
+TEST(resize, to_other_ps_counts_the_workers_that_it_leaves_and_who_may_be_a_ps)
+{
+    struct world *w = a_serving_job(2, 2);
+    fits(w, 1);
+    assert_int_equal(want_ps(w, 2), 0); /* which wants one worker now */
+    world_free(w);
+    w = a_served_job(1, 2);
+    w->join.has_role = true;
+    for (uint32_t i = 0; i < 4; i++) {
+        w->join.role = i == 0 ? TASK_CHIEF : i == 1 ? TASK_PS : TASK_WORKER;
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    pass(w, 100);
+    all_listen(w, 4, 1);
+    fits(w, 1);
+    assert_int_equal(want_ps(w, 2), TFE_EAUTH); /* no worker becomes one */
+    w->join.role = TASK_PS;
+    join(w, 4, "e");
+    ready(w, 4, 2);
+    assert_int_equal(want_ps(w, 2), 0);
+    goodbye(w, 4);
+    fits(w, 2);
+    fits(w, 3);
+    assert_not_saw(w, "STOP"); /* the job would stand still for it */
+    world_free(w);
+}
+
 TEST(resize, to_fewer_ps_lets_its_members_come_back_whatever_number_they_bring)
 {
     struct world *w = a_served_job(1, 1);
