@@ -11,7 +11,7 @@ static void take(struct rdzv *r, struct node *node, const struct node *by)
 {
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = epoch_engages(job, node) && !node->seat.is_accounted;
+    bool ran = place_is_held(node);
     /* Of who has no part in the epoch it may have been told before, when it had. */
     bool is_news = node_is_member(node);
     if (is_news && !node->seat.is_dead &&

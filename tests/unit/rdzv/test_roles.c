@@ -404,6 +404,27 @@ TEST(place, that_waits_on_a_machine_that_is_gone_is_lost)
     }
 }
 
+TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
+{
+    struct world *w = a_served_job(1, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        w->join.death_hash = i == 2 ? "dc" : NULL;
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    pass(w, 100);
+    all_listen(w, 3, 1);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
+    cut(w, 2);
+    assert_not_saw(w, "0:STOP");
+    assert_int_equal(
+        say(w, 0, &(struct tfe_msg){.type = MSG_DEATH, .u.death.certificate = "dc"}), 0);
+    assert_saw(w, "0:STOP epoch=1\n");
+    world_free(w);
+}
+
 /* A script for workers that knows no ps does its part and ends well: as often as the server liked.
  */
 TEST(place, whose_script_ends_well_again_and_again_waits_longer_each_time)
