@@ -419,8 +419,8 @@ TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
     exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
     cut(w, 2);
     assert_not_saw(w, "0:STOP");
-    assert_int_equal(
-        say(w, 0, &(struct tfe_msg){.type = MSG_DEATH, .u.death.certificate = "dc"}), 0);
+    assert_int_equal(say(w, 0, &(struct tfe_msg){.type = MSG_DEATH, .u.death.certificate = "dc"}),
+                     0);
     assert_saw(w, "0:STOP epoch=1\n");
     world_free(w);
 }
