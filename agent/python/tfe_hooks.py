@@ -42,6 +42,8 @@ class Hooks:
         self.socket, self.epoch, self.rank, self.world = None, 0, 0, 1
         self.failed = set()       # what has been said
         self.unsent = {}          # by type: the agent's queue was full
+        self.more = False         # has come to it while another thread sent
+        self.flushing = _thread.allocate_lock()
         self.saving = {}          # by thread: the path that the save that is on has written, or None
         self.optimizers = []      # weak
         self.step = 0             # the last that was seen
@@ -100,6 +102,17 @@ class Hooks:
             self.tick_start()
 
     def flush(self):
+        """Sends what is unsent, each once: while one thread does, another one only says that there is more. Nobody waits,
+        for a signal's handler may tell, too."""
+        self.more = True
+        while self.more and self.flushing.acquire(False):
+            try:
+                self.more = False
+                self.send_all()
+            finally:
+                self.flushing.release()
+
+    def send_all(self):
         for kind, text in list(self.unsent.items()):
             try:
                 with _Datagram() as sock:
