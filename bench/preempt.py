@@ -7,7 +7,7 @@ two saves; the others keep the state in memory and go on without it. The standst
 first step of the new epoch, with all that is in between; the snapshot in it is told apart, and no step may be lost.
 
 Two floors, by hand as in bench/recovery.py, take turns with it: `floor` ends the trainers, starts two warm ones and lets
-them restore the same checkpoint with TensorFlow's own means; `bare` is recovery.py's, which restores nothing.
+them restore the same checkpoint with TensorFlow's own means; `bare` does the same with the same script and restores nothing.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
 import busy  # noqa: E402
 from fleet import Failed, program, wait_for  # noqa: E402
-from recovery import LOOP as BARE_LOOP, PARTS, Agents, HandMade, keep_logs, median, take_turns, wait_steps  # noqa: E402
+from recovery import PARTS, Agents, HandMade, keep_logs, median, take_turns, wait_steps  # noqa: E402
 
 LOOP = HERE / "preempt_loop.py"
 LIMIT_MS = 150
@@ -102,8 +102,7 @@ def run(folder, rounds, source, say):
     """One sample per round, of ms by name."""
     samples, agents = [], Noticed(folder, source)
     hand = HandMade(folder, False)
-    plain = [sys.executable, str(LOOP), str(hand.log.folder), agents.arguments[0], "--plain"]
-    bare = [sys.executable, str(BARE_LOOP), str(hand.log.folder)]
+    line = [sys.executable, str(LOOP), str(hand.log.folder), agents.arguments[0]]
     try:
         for turn in range(rounds):
             while len(agents.names) < 3:
@@ -111,12 +110,12 @@ def run(folder, rounds, source, say):
             agents.settle(3)
             by_hand = {}
             take_turns(agents.log, hand.log)
-            for name, line in (("bare", bare), ("floor", plain)):
+            for name, option in (("bare", "--bare"), ("floor", "--plain")):
                 # Three trainers to end and two to start; all that wait are warm before it counts.
                 hand.prepare(3)
-                hand.switch(3, line)
+                hand.switch(3, [*line, option])
                 hand.prepare(2)
-                by_hand[name], by_hand[f"{name} reap"], _ = hand.switch(2, line)
+                by_hand[name], by_hand[f"{name} reap"], _ = hand.switch(2, [*line, option])
             first = min(hand.log.steps(hand.epoch))
             by_hand |= {f"floor {name}": took for name, took in marks(hand.log, hand.epoch, first).items()}
             hand.prepare(2)

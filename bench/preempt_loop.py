@@ -1,11 +1,11 @@
 """bench/preempt_loop.py: a small model's training that saves when it is asked to, and when everything in it was done.
 
-    preempt_loop.py STEP_LOG_DIRECTORY CHECKPOINT_DIRECTORY [--plain]
+    preempt_loop.py STEP_LOG_DIRECTORY CHECKPOINT_DIRECTORY [--plain | --bare]
 
 One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, {"mark", "at"} for
 each part of its beginning, {"step", "number"} for each step, {"save": [from, to], "number"} for each checkpoint or snapshot in
 memory. It restores what is newest. --plain: with TensorFlow's own means and nothing of ours, and it never saves: what the floor
-by hand does with the same checkpoint.
+by hand does with the same checkpoint. --bare: so, and it restores nothing.
 """
 import json
 import os
@@ -19,7 +19,8 @@ def now():
 
 began = now()
 EPOCH, RANK = int(os.environ.get("TFE_EPOCH", 0)), int(os.environ.get("TFE_RANK", 0))
-folder, checkpoints, PLAIN = sys.argv[1], sys.argv[2], "--plain" in sys.argv
+folder, checkpoints, BARE = sys.argv[1], sys.argv[2], "--bare" in sys.argv
+PLAIN = BARE or "--plain" in sys.argv
 doze = os.path.join(folder, "doze")
 log = open(os.path.join(folder, f"{EPOCH}.{RANK}.{os.getpid()}.jsonl"), "a", buffering=1)
 
@@ -72,7 +73,7 @@ def train_step(x):
 def plainly():
     """The same steps, of samples that do not matter."""
     saved = tf.train.Checkpoint(step=step, weights=weights)
-    newest = tf.train.latest_checkpoint(checkpoints)
+    newest = None if BARE else tf.train.latest_checkpoint(checkpoints)
     if newest:
         saved.restore(newest).assert_existing_objects_matched()
     mark("restore")
