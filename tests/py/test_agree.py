@@ -178,8 +178,8 @@ def test_what_the_disk_lacks_at_the_start_is_written_first_and_then_by_the_inter
     assert saved[:3] == [41, 101, 161]
 
 
-@pytest.mark.parametrize("cost_s, step_s, every", [(0.0001, 0.1, 1), (0.01, 0.1, 5), (0.5, 0.1, 250)])
-def test_snapshots_cost_a_fiftieth_of_the_time(cost_s, step_s, every):
+@pytest.mark.parametrize("cost_s, step_s, every", [(0.0001, 0.1, 1), (0.01, 0.1, 7), (0.5, 0.1, 334)])
+def test_snapshots_cost_less_than_a_fiftieth_of_the_time(cost_s, step_s, every):
     now = [100.0]
     pace = Pace(None, 0, None, 40, lambda: now[0])
     spent, begun, taken = 0.0, None, []
@@ -193,7 +193,7 @@ def test_snapshots_cost_a_fiftieth_of_the_time(cost_s, step_s, every):
         if step == 1000:
             begun = now[0]
     assert taken[0] == 41 and pace.every == every
-    assert spent / (now[0] - begun) <= 0.02 * 1.05
+    assert spent / (now[0] - begun) <= 0.02
 
 
 @pytest.mark.parametrize("cost_s, after_s", [(0.002, 0.004), (0.01, 0.01), (0.03, 0.0)])
@@ -210,7 +210,7 @@ def test_what_a_snapshot_costs_the_next_step_counts(cost_s, after_s):
             lost += cost_s + after_s if begun else 0.0
         if step == 1000:
             begun = now[0]
-    assert 0.015 < lost / (now[0] - begun) <= 0.02 * 1.05
+    assert 0.01 < lost / (now[0] - begun) <= 0.02
 
 
 def test_snapshots_are_as_many_where_only_some_steps_are_asked_about():
@@ -223,8 +223,8 @@ def test_snapshots_are_as_many_where_only_some_steps_are_asked_about():
             now[0] += 0.2 / 51
             pace.took(0.2 / 51)
             taken.append(step)
-    assert pace.every in (10, 11)
-    assert max(late - early for early, late in zip(taken[10:], taken[11:])) <= 12
+    assert pace.every in (13, 14)
+    assert max(late - early for early, late in zip(taken[10:], taken[11:])) <= 15
 
 
 @pytest.mark.parametrize("fixed", [None, 3])
