@@ -18,8 +18,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import tensorflow as tf
 import tfe
-from tfe import _memory, _place, _state, checkpoint
-from tfe.checkpoint import damage
+from tfe import _manager, _memory, _place, _state
+from tfe._manager import damage
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +131,7 @@ class Word:
 def test_the_other_ranks_read_the_newest_while_rank_0_does(tmp_path, place, monkeypatch, chosen, reads):
     place(0, 2)
     Training(tmp_path, every_steps=5).train(15)
-    monkeypatch.setattr("tfe.checkpoint.service_keys", lambda: Word(chosen))
+    monkeypatch.setattr("tfe._manager.service_keys", lambda: Word(chosen))
     place(1, 2)
     training, read = Training(tmp_path), []
     restore = training.checkpointer.manager._restore
@@ -143,7 +143,7 @@ def test_the_other_ranks_read_the_newest_while_rank_0_does(tmp_path, place, monk
 def test_a_rank_that_has_read_what_rank_0_finds_damaged_does_not_train(tmp_path, place, monkeypatch):
     place(0, 2)
     Training(tmp_path, every_steps=5).train(10)
-    monkeypatch.setattr("tfe.checkpoint.service_keys", lambda: Word(""))
+    monkeypatch.setattr("tfe._manager.service_keys", lambda: Word(""))
     place(1, 2)
     with pytest.raises(RuntimeError, match="no checkpoint whole"):
         Training(tmp_path).restored()
@@ -193,12 +193,12 @@ def test_a_writer_that_becomes_stale_while_it_writes_leaves_the_others_alone(tmp
 @pytest.fixture
 def slow_disk(monkeypatch):
     """A checkpoint that is written beside the training is not before the event is set."""
-    go, write = threading.Event(), checkpoint.write
+    go, write = threading.Event(), _manager.write
 
     def wait_and_write(prefix, parts):
         assert go.wait(60)
         write(prefix, parts)
-    monkeypatch.setattr(checkpoint, "write", wait_and_write)
+    monkeypatch.setattr(_manager, "write", wait_and_write)
     yield go
     go.set()
 
@@ -283,9 +283,9 @@ def test_an_end_waits_for_the_disk(tmp_path):
 import sys, time
 import tensorflow as tf
 import tfe
-from tfe import checkpoint
-write = checkpoint.write
-checkpoint.write = lambda prefix, parts: (time.sleep(1), write(prefix, parts))
+from tfe import _manager
+write = _manager.write
+_manager.write = lambda prefix, parts: (time.sleep(1), write(prefix, parts))
 step = tf.Variable(0, dtype=tf.int64)
 checkpointer = tfe.Checkpointer(sys.argv[1], step=step, every_steps=1)
 step.assign_add(1)

@@ -59,7 +59,7 @@ def serve() -> None:
         tfe.serve()
         strategy = tfe.strategy(partitioner=...)
     """
-    from .checkpoint import leave
+    from ._asked import leave
     job = _place.role()
     if not _place.has_ps() or job not in ("worker", "ps"):
         return
