@@ -108,7 +108,8 @@ def test_missing_rank_is_noticed_where_addresses_do_not_name_it(server, fleet, a
     agents = meet(fleet, 3, "absent=2", options=[f"--start-timeout={LONG_S}"], addresses=addresses)
     assert [agent.wait() for agent in agents] == [1, 1, 1]
     said = late(agents)
-    assert len(said) == 1 and "rank 0 has connections from only 1 of 2 ranks of other nodes" in said[0], said
+    # A second time where the machine stood still, so that nobody could be blamed for the first.
+    assert said and all("rank 0 has connections from only 1 of 2 ranks of other nodes" in line for line in said), said
 
 
 @pytest.mark.heavy
