@@ -34,34 +34,6 @@ static bool take_number(struct sessions *all, struct session *s)
 
 /* --- messages --- */
 
-/* The job that a message names; NULL: none. */
-static const char *job_of(const struct tfe_msg *msg)
-{
-    switch ((int)msg->type) {
-    case MSG_JOIN:
-        return msg->u.join.job;
-    case MSG_STATUS:
-        return msg->u.status.job;
-    case MSG_EPOCHS:
-        return msg->u.epochs.job;
-    case MSG_LOGS:
-        return msg->u.logs.job;
-    case MSG_EVENTS:
-        return msg->u.events.job;
-    case MSG_SERIES:
-        return msg->u.series.job;
-    case MSG_STOP_JOB:
-        return msg->u.stop_job.job;
-    case MSG_GROW:
-        return msg->u.grow.job;
-    case MSG_FORGET:
-        return msg->u.forget.job;
-    case MSG_RESIZE:
-        return msg->u.resize.job;
-    }
-    return NULL;
-}
-
 /* Whether it says that it is reached where nobody may be sent; answered then. */
 static bool refused_host(struct session *s, const char *host)
 {
@@ -258,7 +230,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
     struct sessions *all = s->all;
     s->busy = true;
-    const char *fault = principal_fault(s->by, msg->type, job_of(msg));
+    const char *fault = principal_fault(s->by, msg->type, msg_job(msg));
     all->gauges->renewals += msg->type == MSG_RENEW;
     if (!fault && log_relay_take(s->all->logs, s->number, msg)) {
         s->busy = false; /* asked for, and no more than that: it counts to no rate */

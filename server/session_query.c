@@ -202,14 +202,6 @@ static const char *job_of_order(const struct session *s, const struct tfe_msg *m
     struct rdzv_found found;
     const char *node = NULL;
     switch ((int)msg->type) {
-    case MSG_STOP_JOB:
-        return msg->u.stop_job.job;
-    case MSG_GROW:
-        return msg->u.grow.job;
-    case MSG_FORGET:
-        return msg->u.forget.job;
-    case MSG_RESIZE:
-        return msg->u.resize.job;
     case MSG_DRAIN:
         node = msg->u.drain.node;
         break;
@@ -220,9 +212,11 @@ static const char *job_of_order(const struct session *s, const struct tfe_msg *m
         node = msg->u.revoke_agent.node;
         break;
     }
-    return node && rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1
-               ? found.v[0].job
-               : NULL;
+    if (!node) {
+        return msg_job(msg);
+    }
+    return rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1 ? found.v[0].job
+                                                                                  : NULL;
 }
 
 /* Remembers an order until it is answered. False: no memory. */

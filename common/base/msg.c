@@ -1,4 +1,4 @@
-/* common/base/msg.c: names of messages and of their enumerated values. */
+/* common/base/msg.c: names of messages and of their enumerated values, and what they are about. */
 #include "common/base/msg.h"
 
 const char *msg_type_name(enum tfe_msg_type type)
@@ -39,3 +39,30 @@ NAMES(msg_rotation_name, tfe_rotation, TFE_ROTATIONS)
 NAMES(msg_stream_name, tfe_stream, TFE_STREAMS)
 NAMES(msg_standby_name, tfe_standby, TFE_STANDBYS)
 NAMES(msg_event_level_name, tfe_event_level, TFE_EVENT_LEVELS)
+
+const char *msg_job(const struct tfe_msg *msg)
+{
+    switch ((int)msg->type) {
+    case MSG_JOIN:
+        return msg->u.join.job;
+    case MSG_STATUS:
+        return msg->u.status.job;
+    case MSG_EPOCHS:
+        return msg->u.epochs.job;
+    case MSG_LOGS:
+        return msg->u.logs.job;
+    case MSG_EVENTS:
+        return msg->u.events.job;
+    case MSG_SERIES:
+        return msg->u.series.job;
+    case MSG_STOP_JOB:
+        return msg->u.stop_job.job;
+    case MSG_GROW:
+        return msg->u.grow.job;
+    case MSG_FORGET:
+        return msg->u.forget.job;
+    case MSG_RESIZE:
+        return msg->u.resize.job;
+    }
+    return NULL;
+}

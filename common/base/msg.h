@@ -966,4 +966,7 @@ const char *msg_stream_name(enum tfe_stream stream);
 const char *msg_standby_name(enum tfe_standby state);
 const char *msg_event_level_name(enum tfe_event_level level);
 
+/* The job that a message of an agent, an observer or an admin names; NULL: none. */
+const char *msg_job(const struct tfe_msg *msg);
+
 #endif
