@@ -117,7 +117,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     /* The set of ports that the old epoch used may be spoken to until its last member that nothing
      * is known of is past its fence. */
     fence_keep_ports(&job->fence, epoch->number, fence_end(job));
-    uint32_t n = roster_fill(job, epoch->seats);
+    uint32_t n = seating_fill(job, epoch->seats);
     ledger_close(r, job);
     ledger_blame_lost(job);
     dissolve(r, job);

@@ -24,6 +24,7 @@
 #include "server/core/room.h"
 #include "server/core/roster.h"
 #include "server/core/run.h"
+#include "server/core/seating.h"
 #include "server/core/table.h"
 #include "server/core/told.h"
 #include "server/core/verdict.h"

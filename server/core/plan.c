@@ -363,7 +363,7 @@ static bool has_relief(struct job *job)
     }
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node_is_ready(node) && node->notice.kind == 0 && roster_can_relieve(job, node)) {
+        if (node_is_ready(node) && node->notice.kind == 0 && seating_can_relieve(job, node)) {
             return true;
         }
     }

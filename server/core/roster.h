@@ -1,6 +1,5 @@
-/* server/core/roster.h: which places an epoch has, who has them, and what follows from each (design
- * 11). A place is one trainer's entry in TensorFlow's cluster; a node's trainers have places side
- * by side. */
+/* server/core/roster.h: which places an epoch has, and what follows from each (design 11). A place
+ * is one trainer's entry in TensorFlow's cluster; a node's trainers have places side by side. */
 #ifndef TFE_SERVER_CORE_ROSTER_H
 #define TFE_SERVER_CORE_ROSTER_H
 
@@ -32,7 +31,9 @@ bool roster_has_servers(const struct job *job);
 /* Of the first of the node's trainers; the others' follow on. */
 uint32_t roster_rank(const struct job *job, uint32_t seat);
 uint32_t roster_trainers(const struct job *job, uint32_t seat);
-/* In the present epoch. */
+/* In the present epoch: a seat's role, the seat of its first ps, its trainers. */
+enum tfe_task roster_task(const struct job *job, uint32_t seat);
+uint32_t roster_first_ps(const struct job *job);
 uint32_t roster_world(const struct job *job);
 
 /* What the trainer of that rank is in the cluster: role and first of its row. */
@@ -74,16 +75,9 @@ bool roster_is_full(const struct job *job);
 uint32_t roster_lacking(const struct job *job);
 /* How many ready nodes could work in an epoch besides the present one's. */
 uint32_t roster_spares(const struct job *job);
-/* Whether that spare could have the place of a member that may have to go. */
-bool roster_can_relieve(const struct job *job, const struct node *spare);
-/* The ready node that is to evaluate; NULL: none can be spared. Precondition: an epoch runs. */
-struct node *roster_evaluator(struct job *job);
+/* Nobody evaluates, and somebody could. */
+bool roster_wants_evaluator(const struct job *job);
 /* What an epoch still lacks, for people: "1 ps and 2 workers". */
 void roster_lacks(const struct job *job, struct text *text);
-
-/* The ready nodes with the best claims, at most max workers, on the seats of the next epoch; how
- * many. Old seats are read from the nodes, which keep them until epoch.c gives the new ones out.
- * Precondition: roster_is_enough. */
-uint32_t roster_fill(struct job *job, struct node **seats);
 
 #endif
