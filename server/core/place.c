@@ -41,10 +41,12 @@ uint32_t place_count(const struct job *job)
     return n;
 }
 
+/* Whether it could work again in the next epoch; so could who has another one's place. */
 static bool is_idle(const struct node *node)
 {
-    return node_is_connected(node) && node->seat.is_accounted && !node->seat.is_due &&
-           !node->notice.is_leaving && !node->seat.is_taken_over && node->seat.n_vain < VAIN_MAX;
+    const struct seat *seat = &node->seat;
+    bool is_free = seat->is_accounted && !seat->is_due && seat->n_vain < VAIN_MAX;
+    return node_is_connected(node) && !node->notice.is_leaving && (is_free || seat->is_taken_over);
 }
 
 uint32_t place_spares(const struct job *job)

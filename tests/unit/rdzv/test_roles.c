@@ -365,6 +365,26 @@ TEST(place, of_a_process_that_another_has_replaced_is_nobodys)
     world_free(w);
 }
 
+/* It stayed empty, with a node there that could have worked. */
+TEST(place, of_a_process_that_another_has_replaced_is_that_ones_from_the_next_checkpoint_on)
+{
+    struct world *w = a_serving_job(1, 2);
+    w->join.pid = 5;
+    join(w, 7, "c");
+    assert_saw(w, "2:REFUSED node_replaced");
+    assert_saw(w, "~place_empty");
+    assert_not_saw(w, "STOP");
+    pass(w, 5000);
+    progress(w, 0, 1, 2);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    stopped_and_ready(w, 0, 1); /* the chief first */
+    stopped_and_ready(w, 1, 1);
+    stopped_and_ready(w, 3, 1);
+    ready(w, 7, 2);
+    assert_saw(w, "7:TABLE epoch=2"); /* nobody waits for what the first one may still run */
+    world_free(w);
+}
+
 /* The first process's place waited for its restart: the other one was told it, could follow neither
  * that nor a START, and the epoch was over. */
 TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_own)
