@@ -19,6 +19,8 @@
 /* What is told so long before can be answered by a plan; so long before the end it is done. */
 #define NOTICE_MS 15000
 #define DEADLINE_MS 500
+/* As the core has it: fewer members are no mass. */
+#define MASS_MIN 3
 #define NEVER INT64_MIN
 
 /* What is known of a job's epochs, of the present server process. */
@@ -236,25 +238,36 @@ void judge_breaks(struct world *w, const struct cluster *c, const char *why)
 /* --- who is lost, and when -----------------------------------------------------------------------
  */
 
+static bool is_long_silent(const struct world *w, const struct node *n)
+{
+    return w->now - n->heard_at > (int64_t)n->ttl_ms * 3 / 2;
+}
+
 void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
 {
     const struct node *lost = &w->nodes[node];
     const struct cluster *c = cluster_on(w, node, epoch);
-    int64_t silent_ms = w->now - lost->heard_at;
     if (server_late_for(w, lost)) {
         check_spared(w->check, CHECK_LATE_FREE, node, "late itself");
     }
-    if (!c || c->state != CLUSTER_TRAINING || c->world < job_world(jobs_get(w, job), 3) ||
-        c->stop_sent || c->era != check_era(w->check, job) || judge_of(w, job)->massed == epoch ||
-        judge_of(w, job)->switched == epoch || silent_ms > (int64_t)lost->ttl_ms * 3 / 2) {
+    if (!c || c->state != CLUSTER_TRAINING || c->stop_sent || c->era != check_era(w->check, job) ||
+        judge_of(w, job)->massed == epoch || judge_of(w, job)->switched == epoch ||
+        is_long_silent(w, lost)) {
         return;
     }
+    uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < c->world; rank++) {
-        const struct node *n = &w->nodes[c->members[rank].node];
-        if (!c->members[rank].lives || n->is_twin ||
-            w->now - n->heard_at < (int64_t)n->ttl_ms * 9 / 10) {
+        const struct member *m = &c->members[rank];
+        const struct node *n = &w->nodes[m->node];
+        if (!m->lives || n->is_twin || w->now - n->heard_at < (int64_t)n->ttl_ms * 9 / 10) {
             return;
         }
+        /* A served worker of whom nobody has heard for long is lost already, wherever it lives. */
+        bool is_lost = cluster_can_miss(c, rank) && is_long_silent(w, n);
+        nodes += m->local == 0 && !is_lost;
+    }
+    if (nodes < MASS_MIN) {
+        return;
     }
     check_spared(w->check, CHECK_MASS_KEPT, node, "deaf to all of them");
 }
