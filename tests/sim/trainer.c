@@ -235,16 +235,29 @@ static struct cluster *cluster_new(struct world *w, uint32_t job, uint32_t era, 
     return c;
 }
 
+/* The cluster of this table; NULL: there is none yet. A served worker that starts again does so in
+ * the one that lives, though an older disk has begun another era since. */
+static struct cluster *cluster_of_table(struct world *w, uint32_t job, uint32_t era, uint64_t epoch,
+                                        uint64_t digest)
+{
+    struct cluster *same = NULL;
+    for (struct cluster *c = *clusters_of_job(w, job); c; c = c->next) {
+        if (c->epoch == epoch && c->digest == digest && !c->evaluates) {
+            same = c->era == era || (!same && cluster_is_served(c)) ? c : same;
+        }
+    }
+    return same;
+}
+
 static struct cluster *cluster_get(struct world *w, const struct node *node, uint32_t era,
                                    const struct agent_place *place, uint64_t digest)
 {
     uint32_t job = node->job;
-    for (struct cluster *c = *clusters_of_job(w, job); c; c = c->next) {
-        if (c->epoch == place->epoch && c->era == era && c->digest == digest) {
-            return c;
-        }
+    struct cluster *c = cluster_of_table(w, job, era, place->epoch, digest);
+    if (c) {
+        return c;
     }
-    struct cluster *c = cluster_new(w, job, era, place->epoch, (uint32_t)place->n_rows);
+    c = cluster_new(w, job, era, place->epoch, (uint32_t)place->n_rows);
     c->digest = digest;
     for (uint32_t rank = 0; rank < c->world; rank++) {
         c->table[rank] =
@@ -525,6 +538,7 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
                                   : cluster_get(w, node, era, place, digest);
     uint32_t rank = evaluates ? 0 : place->rank + local;
     c->evaluates = evaluates;
+    era = c->era;
     if (!evaluates) { /* its number is its own, and in no record */
         check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
                              digest);
