@@ -27,6 +27,7 @@ bugs=
 turns=1
 roles=
 speed=
+told=
 while [ $# -gt 0 ]; do
     case $1 in
         --seconds | --seed | --agents | --events | --explorer | --turns)
@@ -54,9 +55,16 @@ on_exit() {
     local left
     left=$(jobs -p)
     [ -z "$left" ] || kill $left 2>/dev/null || true
+    [ -n "$told" ] || tell_violations
     rm -rf "$logs"
 }
 trap on_exit EXIT
+
+# What was found, also by those that did not come to their end.
+tell_violations() {
+    told=1
+    grep -hE '^(VIOLATION|replay)' "$logs"/[0-9]* 2>/dev/null | head -40 || true
+}
 
 # Each processor has seeds of its own, far from the others'.
 stretch=1000000
@@ -82,7 +90,7 @@ explore() {
             printf 'explored events=0 seeds=1 violations=1\n' >>"$logs/$worker"
         fi
     done
-    grep -hE '^(VIOLATION|replay)' "$logs"/* | head -40 || true
+    tell_violations
     totals=$(grep -h '^explored ' "$logs"/* | tr '=' ' ' |
         awk '{e += $3; s += $5; v += $7} END {printf "events=%d seeds=%d violations=%d", e, s, v}')
     say "seed $seed"
@@ -107,7 +115,10 @@ look_for_bug() { # its patch, its program, the seed, a log
         return
     fi
     for each in $broken; do
-        [[ " $rule $also " == *" $each "* ]] || { say "$seconds found by $each as well"; return; }
+        [[ " $rule $also " == *" $each "* ]] || {
+            say "$seconds found by $each as well ($(sed -n "s/^VIOLATION \(seed=[0-9]*\) .* $each: .*/\1/p" "$4" | head -n 1))"
+            return
+        }
     done
     [[ " $broken" == *" $rule "* ]] || { say "$((seconds + 1)) not found by $rule (but by: ${broken:-none})"; return; }
     say "$((SECONDS - began)) $rule"

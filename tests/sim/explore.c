@@ -364,7 +364,7 @@ static void report(struct explore *x, const struct explore_wish *wish)
 {
     struct world *w = &x->world;
     uint64_t first = w->n_lines > 50 ? w->n_lines - 50 : 0;
-    for (uint64_t i = first; i < w->n_lines; i++) {
+    for (uint64_t i = first; i < w->n_lines && !wish->quiet; i++) {
         printf("  %s\n", w->lines[i % TRACE_LINES]);
     }
     printf("VIOLATION seed=%llu event=%llu time=%lld.%03lld %s: %s\n",
@@ -377,6 +377,7 @@ static void report(struct explore *x, const struct explore_wish *wish)
         wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
         wish->roles ? " --roles" : "", (unsigned long long)w->events + 1);
 }
+    fflush(stdout); /* whoever is ended before its time has said its seeds */
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)
 {
@@ -402,9 +403,7 @@ void explore_seed(const struct explore_wish *wish, struct explore_result *ret)
     ret->violation = check_failed(w->check);
     if (ret->violation) {
         snprintf(ret->rule, sizeof(ret->rule), "%s", check_failed_rule(w->check));
-        if (!wish->quiet) {
-            report(x, wish);
-        }
+        report(x, wish);
     }
     end_world(x);
     free(x);

@@ -15,7 +15,7 @@ struct explore_wish {
     bool one_job; /* of all agents, however many */
     bool roles;   /* jobs with ps, chief, evaluator */
     bool verbose;
-    bool quiet; /* print nothing of a violation */
+    bool quiet; /* of a violation its seed only, not what came before */
 };
 
 struct explore_result {
