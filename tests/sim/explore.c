@@ -164,6 +164,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     struct sim_options options = {.seed = wish->seed, .wire = wish->wire, .verbose = wish->verbose};
     options.deaths = wish->seed % 4 != 0; /* old agents have none */
     world_init(w, &options);
+    w->options.pieces = wish->wire && world_draw(w, 0, 0, 33) % 2 == 0;
     rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
     x->roles = wish->roles;
     w->check = check_new();
@@ -376,8 +377,8 @@ static void report(struct explore *x, const struct explore_wish *wish)
         (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
         wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
         wish->roles ? " --roles" : "", (unsigned long long)w->events + 1);
-}
     fflush(stdout); /* whoever is ended before its time has said its seeds */
+}
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)
 {

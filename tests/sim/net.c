@@ -16,6 +16,8 @@
 /* What a kernel gives a connect that nobody answers, roughly; and how often the simulator looks. */
 #define CONNECT_MS 5000
 #define CONNECT_LOOK_MS 100
+/* Where frames come in pieces, one of so many does, and one of so many of its rests. */
+#define PIECES_EACH 4
 
 enum item_kind { ITEM_DATA, ITEM_TABLE, ITEM_FIN, ITEM_RST };
 
@@ -24,6 +26,8 @@ struct item {
     int64_t at;
     enum item_kind kind;
     struct net_bytes *bytes;
+    uint32_t n;    /* so many bytes come with it */
+    uint32_t upto; /* … and there are so many of the message then */
 };
 
 struct way {
@@ -61,6 +65,7 @@ struct net {
     uint32_t free;
     struct item *spare_items;
     struct arena arena;
+    uint64_t n_cut; /* looks for where to cut a frame */
     uint8_t plain[SEAL_PLAIN_MAX];
     uint8_t frame[SEAL_FRAME_MAX + SEAL_HEADER_BYTES];
 };
@@ -179,8 +184,7 @@ static void way_schedule(struct world *w, uint32_t id, bool up)
     }
 }
 
-static void way_add(struct world *w, uint32_t id, bool up, enum item_kind kind,
-                    struct net_bytes *bytes)
+static void way_add_piece(struct world *w, uint32_t id, bool up, struct item piece)
 {
     struct net *net = w->net;
     struct conn *c = net->conns[id];
@@ -196,14 +200,34 @@ static void way_add(struct world *w, uint32_t id, bool up, enum item_kind kind,
     } else {
         item = sim_alloc(1, sizeof(*item));
     }
-    *item = (struct item){.at = way->last_at, .kind = kind, .bytes = bytes};
+    *item = piece;
+    item->at = way->last_at;
     *way->tail = item;
     way->tail = &item->next;
-    if (kind == ITEM_DATA) {
-        way->bytes += bytes->n + SEAL_HEADER_BYTES;
+    if (item->kind == ITEM_DATA) {
+        way->bytes += item->n;
         check_queue(w->check, c->node, way->bytes, LIMIT_QUEUE_BYTES);
     }
     way_schedule(w, id, up);
+}
+
+static void way_add(struct world *w, uint32_t id, bool up, enum item_kind kind,
+                    struct net_bytes *bytes)
+{
+    struct net *net = w->net;
+    uint32_t n = bytes ? bytes->n : 0;
+    uint32_t at = 0;
+    while (w->options.pieces && at + 1 < n) {
+        uint64_t draw = world_draw(w, id, ++net->n_cut, 16);
+        if (draw % PIECES_EACH != 0) {
+            break;
+        }
+        uint32_t piece = 1 + (uint32_t)(draw / PIECES_EACH % (n - at - 1));
+        at += piece;
+        bytes->refs++;
+        way_add_piece(w, id, up, (struct item){NULL, 0, kind, bytes, piece, at});
+    }
+    way_add_piece(w, id, up, (struct item){NULL, 0, kind, bytes, n - at + SEAL_HEADER_BYTES, n});
 }
 
 /* Takes the head out; the caller owns its bytes. */
@@ -216,7 +240,7 @@ static struct item way_take(struct net *net, struct way *way)
         way->tail = &way->head;
     }
     if (taken.kind == ITEM_DATA) {
-        way->bytes -= taken.bytes->n + SEAL_HEADER_BYTES;
+        way->bytes -= taken.n;
     }
     item->next = net->spare_items;
     net->spare_items = item;
@@ -569,14 +593,18 @@ void net_server_down(struct world *w)
 
 /* --- delivering --- */
 
-static bool open_message(struct world *w, struct seal_key *key, const struct net_bytes *bytes,
+/* False: the rest of it is still to come, or it is none. */
+static bool open_message(struct world *w, struct seal_key *key, const struct item *item,
                          struct tfe_msg *ret)
 {
-    const uint8_t *plain = bytes->v;
-    size_t n = bytes->n;
+    const uint8_t *plain = item->bytes->v;
+    size_t n = item->upto;
     if (w->options.wire) {
         size_t used;
-        int rc = seal_open(key, bytes->v, bytes->n, &used, w->net->plain, &n);
+        int rc = seal_open(key, item->bytes->v, item->upto, &used, w->net->plain, &n);
+        if (rc == TFE_EMORE && item->upto < item->bytes->n) {
+            return false;
+        }
         if (rc) {
             check_honest(w->check, "seal_open", "a frame", rc);
             return false;
@@ -614,7 +642,7 @@ static void on_up(struct world *w, const struct sim_event *event)
     switch (item.kind) {
     case ITEM_DATA:
     case ITEM_TABLE:
-        if (open_message(w, &c->server_keys.rx, item.bytes, &msg)) {
+        if (open_message(w, &c->server_keys.rx, &item, &msg)) {
             server_receive(w, id, &msg);
         }
         net_bytes_drop(item.bytes);
@@ -656,7 +684,7 @@ static void on_down(struct world *w, const struct sim_event *event)
     switch (item.kind) {
     case ITEM_DATA:
     case ITEM_TABLE:
-        if (open_message(w, &c->agent_keys.rx, item.bytes, &msg)) {
+        if (open_message(w, &c->agent_keys.rx, &item, &msg)) {
             node_receive(w, node, &msg);
         }
         net_bytes_drop(item.bytes);

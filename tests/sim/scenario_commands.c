@@ -1,7 +1,8 @@
 /* tests/sim/scenario_commands.c: the commands of scenarios, one row of a table each.
  *
  * Before the world begins:
- *   config KEY=VALUE…         ttl gather gather_max fence stop_grace exit_grace max_restarts wire=1
+ *   config KEY=VALUE…         ttl gather gather_max fence stop_grace exit_grace max_restarts
+ *                             wire=1, or 2: in pieces
  *   link latency=1ms..20ms    of all machines
  *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
  *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic
@@ -98,6 +99,7 @@ static int set_config(struct world *w, struct words *words)
              set_u32(words, "max_restarts", &c->wishes.max_restarts) |
              set_u32(words, "wire", &wire) | set_u32(words, "deaths", &deaths);
     w->options.wire = wire != 0;
+    w->options.pieces = wire > 1;
     w->options.deaths = deaths != 0;
     return rc;
 }

@@ -50,6 +50,7 @@ struct sim_mem {
 struct sim_options {
     uint64_t seed;
     bool wire;   /* frames are sealed and opened with keys of their own per connection */
+    bool pieces; /* … and come in pieces, as segments end where they do */
     bool deaths; /* guards have death certificates */
     bool verbose;
 };
