@@ -65,10 +65,11 @@ static void hold(struct ports *ports, uint64_t epoch, bool fresh, uint16_t *ret,
     memcpy(ret, numbers, nproc * sizeof *ret);
 }
 
-/* A run of free numbers, as far as one can know. */
+/* A run of free numbers, as far as one can know: not where another run of this program looks. */
 static uint16_t free_run(uint32_t n)
 {
-    for (uint16_t port = 21000; port < 31000; port = (uint16_t)(port + n)) {
+    uint16_t first = (uint16_t)(21000 + (uint32_t)getpid() % 500 * 16);
+    for (uint16_t port = first; port < 31000; port = (uint16_t)(port + n)) {
         uint32_t good = 0;
         while (good < n) {
             int fd = bound((uint16_t)(port + good), false, false);
