@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/notice/cloud.h"
 #include "agent/reach/machine.h"
 #include "agent/reach/memory.h"
 #include "common/base/id.h"
@@ -48,9 +49,10 @@ struct report {
     pid_t pids[MSG_NPROC_MAX];
     struct sample sample;
 
-    struct msg_facts facts;
-    bool has_facts; /* some are known */
+    struct msg_facts facts; /* its texts are elsewhere … */
+    bool has_facts;         /* of the machine's own */
     struct tfe_id tensorflow;
+    struct cloud_facts cloud;
 
     uint64_t epoch; /* 0: nothing runs */
     uint32_t rank, nodes;
@@ -116,6 +118,9 @@ static void send_facts(struct report *r)
     struct tfe_msg msg = {.type = MSG_FACTS, .u.facts = r->facts};
     msg.u.facts.gpu = known(r->machine.gpu); /* the thread has done with it */
     msg.u.facts.tensorflow = known(r->tensorflow.text);
+    msg.u.facts.cloud = r->cloud.cloud;
+    msg.u.facts.zone = known(r->cloud.zone);
+    msg.u.facts.instance = known(r->cloud.instance);
     r->wish.send(r->wish.ctx, &msg);
 }
 
@@ -126,6 +131,14 @@ static void take_machine(struct report *r)
     r->facts.gpus = r->machine.gpus;
     r->facts.gpu_memory_mib = r->machine.gpu_memory_mib;
     r->has_facts = true;
+    send_facts(r);
+}
+
+void report_cloud(struct report *r, const struct cloud_facts *cloud)
+{
+    r->cloud = *cloud;
+    r->facts.has_spot = cloud->has_spot;
+    r->facts.is_spot = cloud->is_spot;
     send_facts(r);
 }
 

@@ -9,6 +9,7 @@
 #include "agent/scripts/script_message.h"
 #include "common/base/msg.h"
 
+struct cloud_facts;
 struct event_base;
 struct report;
 
@@ -30,6 +31,9 @@ void report_free(struct report *r);
 /* A session has its WELCOME: the server knows nothing of this node. */
 void report_up(struct report *r);
 void report_down(struct report *r);
+
+/* The cloud has told what this machine is. */
+void report_cloud(struct report *r, const struct cloud_facts *cloud);
 
 /* Trainers of an epoch start; has_rank_0: the first of them is the whole epoch's. */
 void report_begin(struct report *r, uint64_t epoch, uint32_t rank, uint32_t nodes);

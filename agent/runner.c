@@ -466,6 +466,12 @@ static void on_notice(void *ctx, const struct agent_notice *notice, const char *
     on_event(ctx, &event);
 }
 
+static void on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    const struct runner *r = ctx;
+    report_cloud(r->report, facts);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     on_event(ctx, &(struct agent_event){.type = AGENT_TICK, .now = clock_mono()});
@@ -585,6 +591,7 @@ static int make_parts(struct runner *r)
         .pace = &notice_pace_default,
         .options = &agent_options,
         .grace_ms = s->agent.preempt_grace_ms,
+        .on_cloud = on_cloud,
     };
     r->notices = notices_new(r->base, &notice, on_notice, r);
     int rc = responder_new(r->base, r->config.node.text, &r->responder);

@@ -14,12 +14,16 @@
 #define TOKEN_PATH "/latest/api/token"
 #define ACTION_PATH "/latest/meta-data/spot/instance-action"
 #define REBALANCE_PATH "/latest/meta-data/events/recommendations/rebalance"
+#define DOCUMENT_PATH "/latest/dynamic/instance-identity/document"
+#define LIFE_PATH "/latest/meta-data/instance-life-cycle"
 
 /* EC2 warns two minutes ahead, never earlier. */
 #define LEAD_MS 120000
 
 /* A token has 56 characters. */
 #define TOKEN_MAX 1023
+#define TOKEN_HEADER "X-aws-ec2-metadata-token: "
+_Static_assert(sizeof TOKEN_HEADER + TOKEN_MAX <= SOURCE_HEADER_MAX + 1, "a header holds it");
 
 enum aws_step { STEP_TOKEN, STEP_ACTION, STEP_REBALANCE };
 static const char *const paths[] = {
@@ -145,11 +149,17 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     }
 }
 
+static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+{
+    const struct aws *aws = s->own;
+    snprintf(ret, SOURCE_HEADER_MAX + 1, TOKEN_HEADER "%s", aws->token);
+}
+
 /* Without a token for that first. */
 static void ask(struct source *s, enum aws_step step)
 {
     struct aws *aws = s->own;
-    char line[sizeof "X-aws-ec2-metadata-token: " + TOKEN_MAX];
+    char line[SOURCE_HEADER_MAX + 1];
     const char *const headers[] = {line, NULL};
     const bool is_token = step == STEP_TOKEN || !aws->token[0];
     if (is_token) {
@@ -157,7 +167,7 @@ static void ask(struct source *s, enum aws_step step)
         aws->after = step == STEP_TOKEN ? aws->step : step;
         aws->step = STEP_TOKEN;
     } else {
-        snprintf(line, sizeof line, "X-aws-ec2-metadata-token: %s", aws->token);
+        head(s, line);
         aws->step = step;
     }
     const struct http_question question = {.method = is_token ? "PUT" : "GET", .headers = headers};
@@ -171,4 +181,32 @@ static void turn(struct source_poll *poll)
     ask(poll->source, STEP_ACTION);
 }
 
-const struct source_ops source_aws = {.name = "aws", .size = sizeof(struct aws), .turn = turn};
+/* --- what the machine is -----------------------------------------------------------------------
+ */
+
+static bool take_document(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    const char *zone;
+    const char *type;
+    const bool is_sound =
+        json_unpack(root, "{s:s,s:s}", "availabilityZone", &zone, "instanceType", &type) == 0 &&
+        source_text(facts->zone, zone, strlen(zone)) &&
+        source_text(facts->instance, type, strlen(type));
+    json_decref(root);
+    return is_sound;
+}
+
+/* "spot", "on-demand", "scheduled", "capacity-block". */
+static bool take_life(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    facts->has_spot = islower((unsigned char)answer->body[0]) != 0;
+    facts->is_spot = strncmp(answer->body, "spot", 4) == 0;
+    return facts->has_spot;
+}
+
+static const struct source_fact facts[] = {
+    {DOCUMENT_PATH, take_document}, {LIFE_PATH, take_life}, {NULL, NULL}};
+
+const struct source_ops source_aws = {
+    .name = "aws", .size = sizeof(struct aws), .turn = turn, .facts = facts, .head = head};

@@ -13,6 +13,7 @@
 #include "agent/notice/source.h"
 #include "common/net/clock.h"
 
+#define HEADER "Metadata: true"
 #define NAME_PATH "/metadata/instance?api-version=2021-02-01"
 #define EVENTS_PATH "/metadata/scheduledevents?api-version=2020-07-01"
 
@@ -265,7 +266,7 @@ static char *write_acknowledgement(struct azure *azure)
 
 static void turn(struct source_poll *poll)
 {
-    static const char *const headers[] = {"Metadata: true", NULL};
+    static const char *const headers[] = {HEADER, NULL};
     const struct source *s = poll->source;
     struct azure *azure = s->own;
     struct http_question question = {.method = "GET", .headers = headers};
@@ -288,5 +289,43 @@ static void drained(struct source *s, bool is_drained)
     ((struct azure *)s->own)->is_drained = is_drained;
 }
 
-const struct source_ops source_azure = {
-    .name = "azure", .size = sizeof(struct azure), .turn = turn, .drained = drained};
+/* --- what the machine is -----------------------------------------------------------------------
+ */
+
+static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+{
+    snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
+}
+
+/* The zone is a number within the region, and mostly there is none: "westeurope-2", as Kubernetes
+ * names it, or "westeurope". */
+static bool take_compute(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    const char *region;
+    const char *type;
+    const char *zone = "";
+    const char *priority = NULL; /* "Spot", "Low", "Regular", or empty */
+    bool is_sound = json_unpack(root, "{s:{s:s,s:s,s?s,s?s}}", "compute", "location", &region,
+                                "vmSize", &type, "zone", &zone, "priority", &priority) == 0;
+    if (is_sound) {
+        char both[CLOUD_TEXT_MAX + 1];
+        const int n = snprintf(both, sizeof both, "%s%s%s", region, zone[0] ? "-" : "", zone);
+        is_sound = source_text(facts->zone, both, n > 0 ? (size_t)n : 0) &&
+                   source_text(facts->instance, type, strlen(type));
+        facts->has_spot = is_sound && priority;
+        facts->is_spot = facts->has_spot &&
+                         (strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0);
+    }
+    json_decref(root);
+    return is_sound;
+}
+
+static const struct source_fact facts[] = {{NAME_PATH, take_compute}, {NULL, NULL}};
+
+const struct source_ops source_azure = {.name = "azure",
+                                        .size = sizeof(struct azure),
+                                        .turn = turn,
+                                        .drained = drained,
+                                        .facts = facts,
+                                        .head = head};

@@ -19,6 +19,7 @@
 
 #define ETAG_MAX 63
 #define PATH "/computeMetadata/v1/instance/"
+#define HEADER "Metadata-Flavor: Google"
 
 struct gce_question {
     struct source_poll poll; /* first: a poll is its question */
@@ -111,7 +112,7 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
  */
 static void turn(struct source_poll *poll)
 {
-    static const char *const headers[] = {"Metadata-Flavor: Google", NULL};
+    static const char *const headers[] = {HEADER, NULL};
     struct gce_question *q = (struct gce_question *)poll;
     const uint32_t wait_s = poll->source->wish->pace->gce_wait_s;
     struct http_question question = {.method = "GET", .headers = headers};
@@ -142,5 +143,48 @@ static void stop(struct source *s)
     source_poll_stop(&gce->questions[1].poll);
 }
 
-const struct source_ops source_gce = {
-    .name = "gce", .size = sizeof(struct gce), .start = start, .stop = stop};
+/* --- what the machine is -----------------------------------------------------------------------
+ */
+
+static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+{
+    snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
+}
+
+/* The last part of "projects/123/zones/us-central1-a". */
+static bool take_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_answer *answer)
+{
+    const char *slash = strrchr(answer->body, '/');
+    const char *name = slash ? slash + 1 : answer->body;
+    return source_text(ret, name, strcspn(name, " \r\n"));
+}
+
+static bool take_zone(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    return take_name(facts->zone, answer);
+}
+
+static bool take_type(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    return take_name(facts->instance, answer);
+}
+
+/* A spot machine is a preemptible one here. */
+static bool take_preemptible(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    facts->is_spot = strncasecmp(answer->body, "TRUE", 4) == 0;
+    facts->has_spot = facts->is_spot || strncasecmp(answer->body, "FALSE", 5) == 0;
+    return facts->has_spot;
+}
+
+static const struct source_fact facts[] = {{PATH "zone", take_zone},
+                                           {PATH "machine-type", take_type},
+                                           {PATH "scheduling/preemptible", take_preemptible},
+                                           {NULL, NULL}};
+
+const struct source_ops source_gce = {.name = "gce",
+                                      .size = sizeof(struct gce),
+                                      .start = start,
+                                      .stop = stop,
+                                      .facts = facts,
+                                      .head = head};

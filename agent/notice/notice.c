@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/notice/cloud_facts.h"
 #include "agent/notice/source.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
@@ -21,6 +22,7 @@ const struct notice_pace notice_pace_default = {
     .command_within_ms = 30000,
     .auto_ms = 1000,
     .answer_ms = 5000,
+    .facts_ms = 10000,
     .quiet_ms = 2000,
 };
 
@@ -37,6 +39,7 @@ struct notices {
     struct event *quiet;
     bool is_running;
     bool is_drained;
+    struct cloud_ask cloud; /* of the first one that works */
     struct source sources[FROM__COUNT];
     struct source_word told[SOURCE_KINDS]; /* its tag is the source's name */
 };
@@ -83,6 +86,22 @@ static void weigh(struct notices *all, enum tfe_notice kind)
         }
     } else if (told->is_said) {
         tell(all, kind, NULL);
+    }
+}
+
+/* --- what this machine is ----------------------------------------------------------------------
+ */
+
+static void on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    const struct notices *all = ctx;
+    all->wish.on_cloud(all->ctx, facts);
+}
+
+static void found(struct notices *all, struct source *s)
+{
+    if (all->wish.on_cloud && s->ops->facts && !all->cloud.poll.source) {
+        cloud_ask_start(&all->cloud, s, on_cloud, all);
     }
 }
 
@@ -145,6 +164,7 @@ static void start(struct notices *all, struct event_base *base, enum notice_from
     s->own = s->ops->size > 0 ? part_new(s->ops->size) : NULL;
     s->all = all;
     s->weigh = weigh;
+    s->found = found;
     s->base = base;
     s->wish = &all->wish;
     if (from <= FROM_AZURE) {
@@ -179,6 +199,7 @@ void notices_free(struct notices *all)
     if (!all) {
         return;
     }
+    cloud_ask_stop(&all->cloud);
     for (size_t i = 0; i < FROM__COUNT; i++) {
         struct source *s = &all->sources[i];
         if (s->all) {

@@ -7,6 +7,7 @@
 #include "agent/notice/choice.h"
 #include "common/net/options.h"
 
+struct cloud_facts;
 struct event_base;
 struct notices;
 
@@ -22,6 +23,7 @@ struct notice_pace {
     uint32_t command_within_ms;
     uint32_t auto_ms; /* whether a cloud's service is there */
     uint32_t answer_ms;
+    uint32_t facts_ms; /* what the machine is, where that has failed */
     /* A node under a warning in which nothing has run for so long is drained: an epoch that was
      * being put together when the warning came has begun by then. */
     uint32_t quiet_ms;
@@ -36,6 +38,9 @@ struct notice_wish {
     const struct notice_pace *pace;
     const struct option_table *options; /* variables that no command of ours inherits */
     uint32_t grace_ms;                  /* deadline of a warning that names none: --preempt-grace */
+    /* Once at most: what the first cloud that is found says of this machine. NULL: none is asked.
+     */
+    void (*on_cloud)(void *ctx, const struct cloud_facts *facts);
 };
 
 /* The most pressing warning of its kind has changed; from is the source's name. The core weighs the

@@ -30,6 +30,10 @@ void source_works(struct source *s)
         s->in_trouble = false;
         log_info("notice_source_works_again", LOG_S("source", s->ops->name));
     }
+    if (!s->has_worked) {
+        s->has_worked = true;
+        s->found(s->all, s);
+    }
 }
 
 bool source_failed(struct source *s, const char *what, const char *why)
@@ -198,6 +202,19 @@ int source_deadline(const struct http_answer *answer, const char *text, uint32_t
     lead = lead < 0 ? 0 : lead;
     *ret = tfe_mono_add(clock_mono(), lead < most_ms ? lead : most_ms);
     return 0;
+}
+
+bool source_text(char ret[CLOUD_TEXT_MAX + 1], const char *text, size_t n)
+{
+    bool is_sound = n > 0 && n <= CLOUD_TEXT_MAX;
+    for (size_t i = 0; is_sound && i < n; i++) {
+        is_sound = text[i] > ' ' && text[i] < 0x7f;
+    }
+    if (is_sound) {
+        memcpy(ret, text, n);
+        ret[n] = '\0';
+    }
+    return is_sound;
 }
 
 bool source_seconds(const char *text, struct tfe_mono *ret_deadline)

@@ -4,6 +4,7 @@
 
 #include <event2/event.h>
 
+#include "agent/notice/cloud.h"
 #include "agent/notice/notice.h"
 #include "common/net/http.h"
 
@@ -12,6 +13,9 @@
 
 /* Warnings of these kinds; the numbers begin at 1. */
 #define SOURCE_KINDS (NOTICE_OPERATOR + 1)
+
+/* "X-aws-ec2-metadata-token: " and a token. */
+#define SOURCE_HEADER_MAX 1087
 
 struct source;
 struct source_poll;
@@ -30,6 +34,13 @@ struct source_poll {
     struct http_ask *ask; /* under way */
 };
 
+/* A question for people: what kind of machine this is. */
+struct source_fact {
+    const char *path; /* NULL ends the list */
+    /* Reads a 200. False: it makes no sense, and nothing has changed. */
+    bool (*take)(struct cloud_facts *facts, const struct http_answer *answer);
+};
+
 struct source_ops {
     const char *name;
     size_t size;                                        /* of own, which begins as zeros; or 0 */
@@ -37,6 +48,9 @@ struct source_ops {
     void (*start)(struct source *s);                    /* NULL */
     void (*stop)(struct source *s);                     /* NULL; also twice */
     void (*drained)(struct source *s, bool is_drained); /* NULL: nobody is told */
+    const struct source_fact *facts;                    /* clouds */
+    void (*head)(const struct source *s,
+                 char ret[SOURCE_HEADER_MAX + 1]); /* clouds: what each question carries */
 };
 
 extern const struct source_ops source_aws, source_gce, source_azure, source_file, source_command,
@@ -54,6 +68,8 @@ struct source {
     struct notices *all;
     /* It says something else of this kind than before. */
     void (*weigh)(struct notices *all, enum tfe_notice kind);
+    /* Its service works; comes once. */
+    void (*found)(struct notices *all, struct source *s);
     struct event_base *base;
     const struct notice_wish *wish;
     const struct source_ops *ops;
@@ -62,6 +78,7 @@ struct source {
     struct source_poll poll;
     void *own;
     bool is_found; /* it has answered once, or was asked for by name */
+    bool has_worked;
     bool is_over;
     bool in_trouble;
     struct tfe_mono say_next; /* no complaint before */
@@ -103,6 +120,10 @@ struct tfe_mono source_grace(const struct source *s);
  * a Date: ours may be wrong, and jumps. TFE_EINVAL: it is no time. */
 int source_deadline(const struct http_answer *answer, const char *text, uint32_t most_ms,
                     struct tfe_mono *ret) TFE_MUST_CHECK;
+
+/* Copies n bytes of a name that a cloud tells, if it is one: printable, without blanks, not empty,
+ * not too long. */
+bool source_text(char ret[CLOUD_TEXT_MAX + 1], const char *text, size_t n);
 
 /* A whole number of seconds, blanks around it, and nothing else. False: it is none. */
 bool source_seconds(const char *text, struct tfe_mono *ret_deadline);

@@ -6,7 +6,7 @@
 
 #include "common/rows/list.h"
 
-#define ROW_TABLE_COLUMNS_MAX 16
+#define ROW_TABLE_COLUMNS_MAX 20
 
 /* The columns are the fields of these heads. */
 struct row_table {

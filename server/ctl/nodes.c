@@ -15,9 +15,9 @@
 
 /* Always shown; the others where they say something of a node. */
 #define HEADS_ALWAYS 7
-static const char *const heads[] = {"JOB",     "NAME",  "NODE",    "ROLE",  "RANK", "ADDRESS",
-                                    "PID",     "TYPE",  "SPOT",    "CORES", "GPUS", "LOAD",
-                                    "STEP MS", "TIMES", "STANDBY", "NOTICE"};
+static const char *const heads[] = {"JOB",  "NAME",    "NODE",  "ROLE",    "RANK",  "ADDRESS",
+                                    "PID",  "TYPE",    "SPOT",  "ZONE",    "CORES", "GPUS",
+                                    "LOAD", "STEP MS", "TIMES", "STANDBY", "NOTICE"};
 _Static_assert(COUNT(heads) <= ROW_TABLE_COLUMNS_MAX, "as many as a table has");
 
 /* --- the order -------------------------------------------------------------------------------- */

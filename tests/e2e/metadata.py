@@ -9,6 +9,9 @@ import time
 from email.utils import formatdate
 
 HUGE = b"x" * (1 << 20)
+# What kind of machine it is; of Azure that comes with its name.
+ABOUT = ("/latest/dynamic/instance-identity/document", "/latest/meta-data/instance-life-cycle",
+         *(f"/computeMetadata/v1/instance/{name}" for name in ("zone", "machine-type", "scheduling/preemptible")))
 
 
 class Metadata:
@@ -21,6 +24,7 @@ class Metadata:
         self.token, self.tokens = "token-0", 0
         self.preempted, self.maintenance = "FALSE", "NONE"  # GCE
         self.events, self.acknowledged = [], []  # Azure
+        self.spot, self.is_mum = True, False  # is_mum: who asks what the machine is gets no answer
         self.on_acknowledged = lambda: None
         self.failure = None
         self.spoilt = collections.Counter()  # questions that each failure has met; of "refused" only those that waited
@@ -125,6 +129,9 @@ def handler_for(metadata):
             try:
                 if metadata.failure:
                     self.fail(metadata.failure)
+                elif metadata.is_mum and path in ABOUT:
+                    metadata.ended.wait(20)
+                    self.close_connection = True
                 elif path.startswith("/latest/"):
                     self.aws(path)
                 elif path.startswith("/computeMetadata/v1/instance/"):
@@ -145,6 +152,11 @@ def handler_for(metadata):
                 self.answer(200 if good else 400, metadata.token if good else "")
             elif self.headers.get("X-aws-ec2-metadata-token") != metadata.token:
                 self.answer(401, "")
+            elif path == "/latest/dynamic/instance-identity/document":
+                self.answer(200, json.dumps({"region": "eu-west-1", "availabilityZone": "eu-west-1b", "instanceType": "p4d.24xlarge",
+                                             "kernelId": None}))
+            elif path == "/latest/meta-data/instance-life-cycle":
+                self.answer(200, "spot" if metadata.spot else "on-demand")
             elif path == "/latest/meta-data/spot/instance-action" and metadata.action:
                 metadata.moved += 11  # as in the public mock: the time of one action moves with every answer
                 when = time.gmtime(time.time() + metadata.clock + 120 + metadata.moved)
@@ -156,6 +168,11 @@ def handler_for(metadata):
                 self.answer(404, "")
 
         def gce(self, name, query):
+            about = {"zone": "projects/12345/zones/us-central1-a", "machine-type": "projects/12345/machineTypes/a2-highgpu-1g",
+                     "preemptible": "TRUE" if metadata.spot else "FALSE"}
+            if name in about and self.headers.get("Metadata-Flavor") == "Google":
+                self.answer(200, about[name], Metadata_Flavor="Google")
+                return
             if self.headers.get("Metadata-Flavor") != "Google" or name not in ("preempted", "maintenance-event"):
                 self.answer(403, "")
                 return
@@ -177,7 +194,9 @@ def handler_for(metadata):
             if self.headers.get("Metadata") != "true":
                 self.answer(400, "")
             elif path == "/metadata/instance":
-                self.answer(200, json.dumps({"compute": {"name": "vm-1", "vmId": "0"}}))
+                self.answer(200, json.dumps({"compute": {"name": "vm-1", "vmId": "0", "location": "westeurope", "zone": "2",
+                                                         "vmSize": "Standard_NC24ads_A100_v4",
+                                                         "priority": "Spot" if metadata.spot else ""}}))
             elif path == "/metadata/scheduledevents" and self.command == "POST":
                 metadata.on_acknowledged()
                 metadata.acknowledged += [r["EventId"] for r in json.loads(body)["StartRequests"]]

@@ -12,7 +12,7 @@ import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
-from metadata import Metadata
+from metadata import ABOUT, Metadata
 from programs import is_alive
 from test_operator import agent_at
 
@@ -60,8 +60,10 @@ def steps(agent):
     return agent.stdout().count("] step ")
 
 
-def start_watching(fleet, clouds, source, *more, talker=()):
+def start_watching(fleet, clouds, source, *more, talker=(), **said):
     metadata = clouds() if source in CLOUDS else None
+    if metadata:
+        metadata.set(**said)
     flag = fleet.folder / f"flag.{len(fleet.agents)}"
     options = {"file": [f"--notice=file:{flag}"], "command": [f"--notice=cmd:cat {flag}"],
                "signal": ["--notice=none", "--notice-signal=USR1"], "SIGTERM": ["--notice=none"]}
@@ -301,6 +303,42 @@ def test_auto_finds_the_cloud_that_it_is_in(server, fleet, clouds):
     agent = start(fleet, "--notice=auto", metadata.option())
     fleet.wait_world(1)
     wait_until(lambda: agent.stderr().count("event=notice_source ") == 3, what="all three")
+
+
+MACHINES = {"aws": ("aws", "eu-west-1b", "p4d.24xlarge"), "gce": ("gce", "us-central1-a", "a2-highgpu-1g"),
+            "azure": ("azure", "westeurope-2", "Standard_NC24ads_A100_v4")}
+
+
+def told(node):
+    return tuple(node[key] for key in ("cloud", "zone", "instance"))
+
+
+@pytest.mark.parametrize("source", CLOUDS)
+def test_what_the_cloud_says_of_the_machine_is_shown(server, fleet, clouds, nodes, ctl, source):
+    """Each cloud in its own words; a spot machine and one that is not, beside one of which nothing is known."""
+    server(*QUICK)
+    for spot in (True, False):
+        start_watching(fleet, clouds, source, f"--node-name={'spot' if spot else 'plain'}", spot=spot)
+    start(fleet, "--notice=none", "--node-name=own")
+    fleet.wait_world(3)
+    rows = wait_until(lambda: [n for n in nodes() if n["spot"] is not None][1:] and {n["name"]: n for n in nodes()}, what="both")
+    assert {name: node["spot"] for name, node in rows.items()} == {"spot": True, "plain": False, "own": None}
+    assert told(rows["spot"]) == told(rows["plain"]) == MACHINES[source]
+    assert told(rows["own"]) == (None, None, None)
+    assert all(word in ctl("nodes").stdout for word in ("ZONE", "TYPE", "SPOT", *MACHINES[source][1:]))
+
+
+@pytest.mark.parametrize("source", ["aws", "gce"])
+def test_cloud_that_says_nothing_of_the_machine_delays_nothing(server, fleet, clouds, nodes, source):
+    """Those questions get no answer: training starts, and a warning is heard, as ever."""
+    s = server(*QUICK)
+    agents = [start_watching(fleet, clouds, source, is_mum=True) for _ in range(2)]
+    first = fleet.wait_world(2)
+    wait_until(lambda: any(path in ABOUT for _, path in agents[0].metadata.asked), what="its being asked")
+    warn(source, agents[0])
+    assert fleet.wait_world(1, above=first) == first + 1
+    assert s.events("epoch")[-1]["cause"] == "preempted"
+    assert [n["spot"] for n in nodes()] == [None, None]
 
 
 @pytest.mark.parametrize("days", [-40, 40])

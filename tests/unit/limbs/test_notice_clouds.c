@@ -3,6 +3,7 @@
 #include <event2/buffer.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -23,7 +24,14 @@ static struct {
     const char *name; /* Azure */
     const char *events;
     const char *etag;
+    const char *document; /* AWS; NULL: not there, as the following */
+    const char *life;
+    const char *zone; /* GCE */
+    const char *type;
+    const char *preemptible;
     int broken;      /* this status to everything */
+    int dull;        /* … to what is not of warnings; so often */
+    unsigned abouts; /* questions of that */
     bool is_mute;    /* never answers */
     int clock_off_s; /* the service's clock against ours */
     unsigned tokens, asked, acknowledged;
@@ -62,6 +70,18 @@ static void reply_or_404(struct evhttp_request *request, const char *text)
     reply(request, text ? 200 : 404, text ? text : "");
 }
 
+/* What machine it is. */
+static void reply_about(struct evhttp_request *request, const char *text)
+{
+    cloud.abouts++;
+    if (cloud.dull > 0) {
+        cloud.dull--;
+        reply(request, 503, "");
+    } else {
+        reply_or_404(request, text);
+    }
+}
+
 static const char *header(struct evhttp_request *request, const char *name)
 {
     return evhttp_find_header(evhttp_request_get_input_headers(request), name);
@@ -82,6 +102,10 @@ static void on_aws(struct evhttp_request *request, const char *uri)
     const char *token = header(request, "X-aws-ec2-metadata-token");
     if (!token || strcmp(token, cloud.token) != 0) {
         reply(request, 401, "");
+    } else if (strstr(uri, "/instance-identity/document")) {
+        reply_about(request, cloud.document);
+    } else if (strstr(uri, "/instance-life-cycle")) {
+        reply_about(request, cloud.life);
     } else if (strstr(uri, "rebalance")) {
         reply_or_404(request, cloud.rebalance);
     } else if (cloud.action && cloud.action[0] != '{' && cloud.action[0] != '[') {
@@ -133,6 +157,11 @@ static void on_request(struct evhttp_request *request, void *ctx)
         }
     } else if (strstr(uri, "/instance/maintenance-event") && header(request, "Metadata-Flavor")) {
         reply(request, 200, cloud.maintenance);
+    } else if (header(request, "Metadata-Flavor")) {
+        reply_about(request, strstr(uri, "/instance/zone")                     ? cloud.zone
+                             : strstr(uri, "/instance/machine-type")           ? cloud.type
+                             : strstr(uri, "/instance/scheduling/preemptible") ? cloud.preemptible
+                                                                               : NULL);
     } else {
         reply(request, 404, "");
     }
@@ -556,4 +585,123 @@ TEST_IN(clouds, that_do_not_answer_in_time_are_not_there_for_auto)
     watch_for(&watch, 200);
     assert_int_equal(watch.told, 0);
     assert_int_equal(cloud.asked, 4);
+}
+
+/* --- what the machine is ---------------------------------------------------------------------- */
+
+#define DOCUMENT                                                                                   \
+    "{\"region\":\"eu-west-1\",\"availabilityZone\":\"eu-west-1b\",\"instanceType\":\"p4d."        \
+    "24xlarge\"}"
+
+static void until_told(const char *notice)
+{
+    watch_start(&watch, notice);
+    watch_until(&watch, watch.clouds == 1);
+}
+
+static void check_cloud(const char *name, const char *zone, const char *instance)
+{
+    assert_string_equal(watch.cloud.cloud, name);
+    assert_string_equal(watch.cloud.zone, zone);
+    assert_string_equal(watch.cloud.instance, instance);
+}
+
+TEST_IN(machine, of_aws_is_asked_for_once)
+{
+    cloud.document = DOCUMENT;
+    cloud.life = "spot";
+    until_told("aws");
+    check_cloud("aws", "eu-west-1b", "p4d.24xlarge");
+    assert_true(watch.cloud.has_spot && watch.cloud.is_spot);
+    ask_some_more();
+    assert_int_equal(watch.clouds, 1);
+    assert_int_equal(cloud.abouts, 2);
+    assert_int_equal(cloud.tokens, 1);
+}
+
+TEST_IN(machine, of_aws_that_is_not_spot)
+{
+    cloud.document = DOCUMENT;
+    cloud.life = "on-demand";
+    until_told("aws");
+    assert_true(watch.cloud.has_spot && !watch.cloud.is_spot);
+}
+
+TEST_IN(machine, of_gce_has_its_names_behind_paths)
+{
+    cloud.zone = "projects/1/zones/us-central1-a\n";
+    cloud.type = "projects/1/machineTypes/a2-highgpu-1g";
+    cloud.preemptible = "TRUE";
+    until_told("gce");
+    check_cloud("gce", "us-central1-a", "a2-highgpu-1g");
+    assert_true(watch.cloud.has_spot && watch.cloud.is_spot);
+}
+
+TEST_IN(machine, of_azure_has_a_zone_within_its_region_or_none)
+{
+    static const struct {
+        const char *says;
+        const char *zone;
+        bool has_spot, is_spot;
+    } all[] = {
+        {"\"zone\":\"2\",\"priority\":\"Spot\"", "westeurope-2", true, true},
+        {"\"zone\":\"\",\"priority\":\"\"", "westeurope", true, false},
+        {"\"priority\":\"Low\"", "westeurope", true, true},
+        {"\"zone\":\"1\"", "westeurope-1", false, false},
+    };
+    char name[256];
+    cloud.events = LIST("");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        (void)snprintf(name, sizeof name,
+                       "{\"compute\":{\"name\":\"a\",\"location\":\"westeurope\","
+                       "\"vmSize\":\"Standard_D4\",%s}}",
+                       all[i].says);
+        cloud.name = name;
+        watch.clouds = 0;
+        until_told("azure");
+        check_cloud("azure", all[i].zone, "Standard_D4");
+        assert_int_equal(watch.cloud.has_spot, all[i].has_spot);
+        assert_int_equal(watch.cloud.is_spot, all[i].is_spot);
+        notices_free(watch.notices);
+        watch.notices = NULL;
+    }
+}
+
+TEST_IN(machine, is_asked_for_again_by_a_service_that_is_busy)
+{
+    cloud.document = DOCUMENT;
+    cloud.life = "spot";
+    cloud.dull = 3;
+    until_told("aws");
+    check_cloud("aws", "eu-west-1b", "p4d.24xlarge");
+    assert_int_equal(cloud.abouts, 5);
+}
+
+TEST_IN(machine, of_which_its_cloud_makes_no_sense_is_told_as_far_as_it_goes)
+{
+    cloud.zone = "projects/1/zones/\xc3\xa4";
+    cloud.type = "projects/1/machineTypes/";
+    cloud.preemptible = "PERHAPS";
+    until_told("gce");
+    check_cloud("gce", "", "");
+    assert_false(watch.cloud.has_spot);
+    assert_int_equal(cloud.abouts, 3 * 4);
+}
+
+TEST_IN(machine, of_a_cloud_that_says_nothing_of_it_is_in_that_cloud)
+{
+    until_told("aws");
+    check_cloud("aws", "", "");
+    assert_int_equal(cloud.abouts, 2); /* 404 is an answer */
+}
+
+TEST_IN(machine, has_a_warning_told_while_its_cloud_keeps_it_waiting)
+{
+    cloud.document = DOCUMENT;
+    cloud.dull = INT_MAX;
+    cloud.action = "terminate";
+    watch.pace.facts_ms = 60000;
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.told == 1 && cloud.abouts == 1);
+    assert_int_equal(watch.clouds, 0);
 }

@@ -14,6 +14,7 @@ static const struct notice_pace watch_pace = {
     .command_within_ms = 300,
     .auto_ms = 400,
     .answer_ms = 5000,
+    .facts_ms = 10,
     .quiet_ms = 50,
 };
 
@@ -24,6 +25,13 @@ static void watch_on_notice(void *ctx, const struct agent_notice *notice, const 
     w->last[notice->kind] = *notice;
     w->n[notice->kind]++;
     (void)snprintf(w->from, sizeof w->from, "%s", from);
+}
+
+static void watch_on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    struct watch *w = ctx;
+    w->cloud = *facts;
+    w->clouds++;
 }
 
 void watch_init(struct watch *w)
@@ -37,8 +45,11 @@ void watch_init(struct watch *w)
 void watch_start(struct watch *w, const char *notice)
 {
     struct tfe_why why;
-    const struct notice_wish wish = {
-        .choice = &w->choice, .pace = &w->pace, .options = &agent_options, .grace_ms = GRACE_MS};
+    const struct notice_wish wish = {.choice = &w->choice,
+                                     .pace = &w->pace,
+                                     .options = &agent_options,
+                                     .grace_ms = GRACE_MS,
+                                     .on_cloud = watch_on_cloud};
     if (notice_choice_parse(&w->choice, notice, &why)) {
         fail_msg("%s", why.text);
     }

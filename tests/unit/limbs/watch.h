@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/notice/cloud.h"
 #include "agent/notice/notice.h"
 #include "agent/settings.h"
 #include "common/net/clock.h"
@@ -24,6 +25,8 @@ struct watch {
     struct agent_notice last[NOTICE_OPERATOR + 1];
     unsigned n[NOTICE_OPERATOR + 1];
     char from[64];
+    struct cloud_facts cloud;
+    unsigned clouds; /* told */
 };
 
 void watch_init(struct watch *w);
