@@ -1,5 +1,6 @@
 /* server/log_tails.h: the last lines of trainers that failed, for when their machine is gone. In
- * memory, so many, the oldest go first. */
+ * memory, so many. Where there are more, one goes of the job that has the most, of its node that
+ * has the most, the oldest: who fails again and again pushes out what it has said itself. */
 #ifndef TFE_SERVER_LOG_TAILS_H
 #define TFE_SERVER_LOG_TAILS_H
 
@@ -14,12 +15,13 @@ struct log_tail {
     uint32_t rank;
     struct tfe_wall at;
     char *text;
+    unsigned of_job, of_node; /* how many are kept of its job and of its node; counted here */
 };
 
 /* Zeroed: none. */
 struct log_tails {
-    struct log_tail *v[LIMIT_LOG_TAILS]; /* a ring */
-    unsigned next;
+    struct log_tail *v[LIMIT_LOG_TAILS + 1]; /* the oldest first; one more while one is added */
+    unsigned n;
 };
 
 /* Takes tail, and its text; both are the heap's. */

@@ -1,0 +1,97 @@
+/* tests/unit/server/test_log_tails.c: whose last lines stay where there are too many. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/log_tails.h"
+#include "tests/unit/story.h"
+
+static struct log_tails tails;
+
+static int end(void **state)
+{
+    (void)state;
+    log_tails_done(&tails);
+    return 0;
+}
+
+static void add(const char *job, const char *node, uint64_t epoch)
+{
+    struct log_tail *tail = calloc(1, sizeof(*tail));
+    assert_non_null(tail);
+    assert_int_equal(id_set(&tail->job, job), 0);
+    assert_int_equal(id_set(&tail->node, node), 0);
+    tail->epoch = epoch;
+    tail->text = strdup("Traceback");
+    log_tails_add(&tails, tail);
+}
+
+/* How many are kept of this job and node, and the epoch of the oldest. */
+static unsigned kept(const char *job, const char *node, uint64_t *ret_oldest)
+{
+    const struct log_tail *tail;
+    unsigned n = 0;
+    for (unsigned i = 0; (tail = log_tails_get(&tails, i)); i++) {
+        if (strcmp(tail->job.text, job) == 0 && strcmp(tail->node.text, node) == 0) {
+            *ret_oldest = n++ == 0 ? tail->epoch : *ret_oldest;
+        }
+    }
+    return n;
+}
+
+#define FIXTURE NULL, end
+
+TEST_IN(tails, of_one_that_fails_on_and_on_push_out_its_own)
+{
+    uint64_t oldest = 0;
+    add("red", "quiet", 1);
+    add("blue", "other", 1);
+    for (uint64_t epoch = 1; epoch <= 1000; epoch++) {
+        add("red", "loud", epoch);
+    }
+    assert_int_equal(kept("red", "quiet", &oldest), 1);
+    assert_int_equal(kept("blue", "other", &oldest), 1);
+    assert_int_equal(kept("red", "loud", &oldest), LIMIT_LOG_TAILS - 2);
+    assert_int_equal(oldest, 1000 - (LIMIT_LOG_TAILS - 2) + 1); /* the last ones */
+}
+
+TEST_IN(tails, of_a_job_of_many_leave_those_of_a_small_one)
+{
+    char node[16];
+    uint64_t oldest = 0;
+    for (uint64_t epoch = 1; epoch <= 5; epoch++) {
+        add("small", "a", epoch);
+    }
+    for (unsigned i = 0; i < 3000; i++) {
+        (void)snprintf(node, sizeof(node), "n%u", i);
+        add("large", node, 7);
+    }
+    assert_int_equal(kept("small", "a", &oldest), 5);
+    assert_int_equal(kept("large", "n0", &oldest), 0);
+    assert_int_equal(kept("large", "n2999", &oldest), 1);
+    assert_int_equal(tails.n, LIMIT_LOG_TAILS);
+}
+
+TEST_IN(tails, of_two_jobs_are_shared_by_half)
+{
+    uint64_t oldest = 0;
+    for (uint64_t epoch = 1; epoch <= 500; epoch++) {
+        add("red", "a", epoch);
+    }
+    for (uint64_t epoch = 1; epoch <= 500; epoch++) {
+        add("blue", "b", epoch);
+    }
+    assert_in_range(kept("red", "a", &oldest), LIMIT_LOG_TAILS / 2 - 1, LIMIT_LOG_TAILS / 2 + 1);
+    assert_in_range(kept("blue", "b", &oldest), LIMIT_LOG_TAILS / 2 - 1, LIMIT_LOG_TAILS / 2 + 1);
+}
+
+TEST_IN(tails, stay_in_the_order_in_which_they_came)
+{
+    for (uint64_t epoch = 1; epoch <= 3 * LIMIT_LOG_TAILS; epoch++) {
+        add(epoch % 3 ? "red" : "blue", epoch % 2 ? "a" : "b", epoch);
+    }
+    for (unsigned i = 1; i < LIMIT_LOG_TAILS; i++) {
+        assert_true(log_tails_get(&tails, i - 1)->epoch < log_tails_get(&tails, i)->epoch);
+    }
+    assert_null(log_tails_get(&tails, LIMIT_LOG_TAILS));
+}
