@@ -1,17 +1,22 @@
 """What has happened, how fast it goes, and what machines are: events, series and facts, as an operator sees them."""
 
+import functools
+import itertools
 import json
 import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
+import time
 
 import pytest
 
 from agents import TOGETHER, fleet  # noqa: F401 (a fixture)
 from conftest import ROOT, on_disk, wait_until
 from programs import clean_environment, program
+from raw_client import NOT_AUTHORISED, Fixed64, RawClient, encode
 
 # Steps of its own machine's pace; ends when it is told to. With "print" it only prints them.
 TELLER = """
@@ -133,6 +138,47 @@ def test_what_a_script_tells_is_in_status_and_on_the_disk(server, fleet, status,
     assert points == list(range(1, len(points) + 1))
     (fleet.folder / "over").touch()
     assert agent.wait() == 0
+
+
+def told_of_series(s, token, fields):
+    """The points that answer this question, as (run, name, ord, epoch, step, value); or a refusal's code."""
+    with RawClient(s.port, token) as asker:
+        asker.send("SERIES", fields)
+        rows = []
+        while (said := asker.receive_until("SERIES_ROW", "STATUS_END", "REFUSED"))[0] == "SERIES_ROW":
+            row = {key: values[0] for key, values in said[1].items()}
+            assert row[1].decode() == "j" and abs(row[7] / 1000 - time.time()) < 600
+            rows.append((row[2], row[3].decode(), row[4], row[5], row[6], struct.unpack("<d", struct.pack("<Q", row[8]))[0]))
+        return rows if said[0] == "STATUS_END" else said[1][1][0]
+
+
+def test_series_are_told_as_the_protocol_says(server, token):
+    """From an agent's METRICS to an asker's SERIES_ROWs, with no program of ours at either end."""
+    s = server("--gather=0")
+    ask = functools.partial(told_of_series, s, s.token("observer"))
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("a", job="j")
+        epoch = agent.receive_until("PREPARE")[1][1][0]
+        agent.ready(epoch)
+        agent.receive_until("START")
+        steps = itertools.count(4)
+
+        def points():
+            step = next(steps)
+            loss, rate = (Fixed64(struct.unpack("<Q", struct.pack("<d", value))[0]) for value in (1 / step, 0.5))
+            agent.send("METRICS", [(1, epoch), (2, step), (5, encode({1: "loss", 2: loss})), (5, encode({1: "rate", 2: rate}))])
+            return (found := ask({1: "j", 3: "loss"}))[2:] and found
+
+        found = wait_until(points, what="three points")
+        assert [(run, name, ord_, of) for run, name, ord_, of, _, _ in found] == [(1, "loss", i + 1, epoch) for i in range(len(found))]
+        assert all(value == 1 / step for *_, step, value in found) and found == sorted(found, key=lambda row: row[4])
+        assert ask({1: "j", 3: "loss", 4: 2})[:1] == found[2:3]
+        assert ask({1: "j", 2: 1, 3: "loss"})[:3] == found[:3] and ask({1: "j", 2: 2, 3: "loss"}) == []
+        newest = {row[1]: row for row in ask({1: "j"})}
+        assert {"loss", "rate"} <= set(newest) and newest["loss"][2] >= 3 and newest["rate"][5] == 0.5
+        assert ask({1: "j", 3: "nothing"}) == []
+        assert told_of_series(s, token("--role=observer", "--job=other"), {1: "j", 3: "loss"}) == NOT_AUTHORISED
+        assert told_of_series(s, s.token("agent"), {1: "j"}) == NOT_AUTHORISED
 
 
 def test_machines_say_what_they_are_and_how_they_do(server, fleet, nodes, ctl):
