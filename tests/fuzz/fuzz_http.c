@@ -1,0 +1,143 @@
+/* tests/fuzz/fuzz_http.c: what whoever reaches tfe-web's port says, from evhttp to the question
+ * that would go to the server, which is not there. The first byte: so many bytes come at a time, 0:
+ * all; its highest bit: who asks has to log in. */
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/net/log.h"
+#include "server/web/http.h"
+#include "server/web/logins.h"
+#include "server/web/metrics.h"
+#include "server/web/routes.h"
+#include "server/web/settings.h"
+#include "server/web/streams.h"
+#include "server/web/views.h"
+#include "tests/fuzz/fuzz.h"
+
+/* An admin's of a server that never was; the corpus shows it, too. */
+#define TOKEN                                                                                      \
+    "tfe1_admin_"                                                                                  \
+    "AQADAAAAAADuGThLMvL92a5Kr7PH2GFrc58Fow0GtOIjb96nEhaBWfNG"                                     \
+    "6KPv1X2eow2fS40wnOXPfO22kR6Ki-ImVqCxn5z95e3MvfCPBG-WeHMc"
+
+/* Turns of the loop in which nothing comes: the answer is over, or waits for the server. */
+#define QUIET_TURNS 4
+
+static struct web_settings settings = {.bind = "127.0.0.1", .max_connections = 8};
+static struct web web;
+
+static struct sockaddr_in here(uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+/* A port at which nobody listens, as long as this process lives. */
+static uint16_t dead_port(void)
+{
+    struct sockaddr_in at = here(0);
+    socklen_t n = sizeof(at);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST(fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
+    MUST(getsockname(fd, (struct sockaddr *)&at, &n) == 0);
+    return ntohs(at.sin_port);
+}
+
+static void set_up(void)
+{
+    MUST(sodium_init() >= 0);
+    log_init("fuzz_http", LOG_ERROR_, LOG_LOGFMT);
+    web.settings = &settings;
+    web.base = event_base_new();
+    web.server.token = sodium_malloc(sizeof(*web.server.token));
+    MUST(web.base && web.server.token && token_parse(web.server.token, TOKEN) == 0);
+    (void)snprintf(web.server.host, sizeof(web.server.host), "127.0.0.1");
+    web.server.port = dead_port();
+    MUST(views_new(&web, &web.views) == 0 && logins_new(&web, &web.logins) == 0 &&
+         metrics_new(&web, &web.metrics) == 0 &&
+         views_use(web.views, web.server.token, &web.own) == 0);
+}
+
+static void turn(void)
+{
+    (void)event_base_loop(web.base, EVLOOP_NONBLOCK);
+}
+
+/* What has come; false: nothing more will. */
+static bool hear(int fd, char *said, size_t room, size_t *n)
+{
+    char rest[4096];
+    const bool is_full = *n == room;
+    ssize_t got =
+        recv(fd, is_full ? rest : said + *n, is_full ? sizeof(rest) : room - *n, MSG_DONTWAIT);
+    *n += got > 0 && !is_full ? (size_t)got : 0;
+    return got > 0 || (got < 0 && errno == EAGAIN);
+}
+
+static void say(int fd, const uint8_t *bytes, size_t size, size_t each)
+{
+    while (size > 0) {
+        const size_t n = each > 0 && each < size ? each : size;
+        const ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent <= 0 && errno != EAGAIN) {
+            return; /* it does not want to hear more */
+        }
+        bytes += sent > 0 ? sent : 0;
+        size -= sent > 0 ? (size_t)sent : 0;
+        turn();
+        if (sent <= 0) {
+            return; /* … nor does it read */
+        }
+    }
+}
+
+/* The version is the one that was asked with, whatever that is. */
+static void check(const char *said, size_t n)
+{
+    const char *code = strchr(said, ' ');
+    MUST(n == 0 || (n > 8 && memcmp(said, "HTTP/", 5) == 0 && code));
+    MUST(n == 0 || strncmp(code, " 200 ", 5) != 0 || strstr(said, "Content-Security-Policy: "));
+    MUST(web.n_calls <= settings.max_connections && web.n_streams <= settings.max_connections);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char said[16384 + 1];
+    struct tfe_why why = {.text = ""};
+    size_t n = 0;
+    if (!web.base) {
+        set_up();
+    }
+    if (size == 0) {
+        return 0;
+    }
+    web.asks_login = (data[0] & 0x80) != 0;
+    MUST(http_new(web.base, &settings, routes_request, &web, &web.http, &why) == 0);
+    const struct sockaddr_in at = here(http_port(web.http));
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST(fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0);
+    turn();
+    say(fd, data + 1, size - 1, data[0] & 0x7f);
+    (void)shutdown(fd, SHUT_WR);
+    for (int quiet = 0; quiet < QUIET_TURNS; quiet++) {
+        const size_t before = n;
+        turn();
+        if (!hear(fd, said, sizeof(said) - 1, &n)) {
+            break;
+        }
+        quiet = n > before ? 0 : quiet;
+    }
+    said[n] = '\0';
+    check(said, n);
+    close(fd);
+    http_free(web.http);
+    web.http = NULL;
+    turn(); /* what was put off until it is over */
+    MUST(web.n_calls == 0 && web.n_streams == 0 && web.n_logs == 0);
+    return 0;
+}
