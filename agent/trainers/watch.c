@@ -237,8 +237,9 @@ static void tell_late(struct watch *w)
     uint32_t absent = w->kind == WATCH_SERVER ? w->n : find_absent(w);
     text_init(&text, why, sizeof why);
     if (w->kind == WATCH_SERVER) {
-        text_add(&text, "no chief has connected to it: does the script make a "
-                        "ParameterServerStrategy, and its chief reach this node?");
+        text_add(&text, "no chief has connected to it within --start-timeout: this seems to be no "
+                        "script for --ps, whose chief makes a ParameterServerStrategy, or the "
+                        "chief cannot reach this node");
         w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, why);
         return;
     }
@@ -345,7 +346,9 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     w->rank = place->rank;
     w->n = place->n;
     w->kind = kind_of(place);
-    w->whole = false;
+    /* The chief has begun, and takes nobody back while another place is empty: who is started again
+     * may wait for it as long as that lasts. */
+    w->whole = w->kind == WATCH_SERVER && place->is_again;
     w->kills = memory_kills();
     memset(w->trainers, 0, sizeof w->trainers);
     for (uint32_t i = 0; i < w->n; i++) {

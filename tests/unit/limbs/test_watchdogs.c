@@ -155,3 +155,54 @@ TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
     assert_int_equal(now.late, 2);
     assert_string_equal(now.why, "rank 1 never connected to rank 0");
 }
+
+/* A worker of a job with ps, and its trainer listens. */
+static void serve(bool is_again)
+{
+    static const struct msg_row rows[] = {
+        {.host = "10.0.0.1", .port = 4000, .role = TASK_CHIEF},
+        {.rank = 1, .host = "10.0.0.2", .port = 4000, .role = TASK_WORKER, .first = 1},
+        {.rank = 2, .host = "10.0.0.3", .port = 4000, .role = TASK_PS, .first = 2}};
+    now.settings.start_timeout_ms = 1000;
+    now.watch = watch_new(&(struct watch_wish){.base = now.base,
+                                               .settings = &now.settings,
+                                               .nproc = 1,
+                                               .printed = on_printed,
+                                               .late = on_late});
+    watch_begin(now.watch, &(struct agent_place){.rank = 1,
+                                                 .n = 1,
+                                                 .rows = rows,
+                                                 .n_rows = NODES,
+                                                 .own = rows[1],
+                                                 .is_again = is_again});
+    watch_spawned(now.watch, 0, getpid());
+    watch_listens(now.watch, 0);
+}
+
+TEST_IN(watchdogs, a_server_to_which_no_chief_connects_is_late)
+{
+    serve(false);
+    pass(2249); /* the others' time, and a quarter and a second of theirs */
+    assert_int_equal(now.late, 0);
+    pass(1);
+    assert_int_equal(now.late, 1);
+    assert_non_null(strstr(now.why, "no chief has connected to it within --start-timeout: this "
+                                    "seems to be no script for --ps"));
+}
+
+TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)
+{
+    now.from[0] = "10.0.0.1";
+    now.n_from = 1;
+    serve(false);
+    pass(60000);
+    assert_int_equal(now.late, 0);
+}
+
+/* The chief takes nobody back while another place is empty, and its agent killed it for that. */
+TEST_IN(watchdogs, a_worker_that_was_started_again_waits_for_its_chief_as_long_as_it_takes)
+{
+    serve(true);
+    pass(600000);
+    assert_int_equal(now.late, 0);
+}
