@@ -114,12 +114,7 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
                        ret->job.text);
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc == TFE_EAUTH && event.type == RDZV_RESIZE) {
-        (void)snprintf(
-            ret->sentence, sizeof(ret->sentence),
-            "job \"%s\" cannot have another number of ps now: it has none, does not train, "
-            "has too few nodes for that many, or its script has no partitioner "
-            "(tfe.strategy(partitioner=...)) that would make its checkpoints fit",
-            ret->job.text);
+        (void)snprintf(ret->sentence, sizeof(ret->sentence), "%s", rdzv_refusal(core));
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc != 0) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),

@@ -41,6 +41,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
     epoch_begin_run(job);
     evaluator_begin_run(job);
     job->is_resized = false;
+    job->is_ps_resized = false;
     job_spec_fill(&job->spec, &r->config.wishes);
     job->state = JOB_WAITING;
     phase_wait(&job->phase, r->now);
@@ -175,6 +176,8 @@ void job_change(struct rdzv *r, struct job *job, const struct job_spec *spec)
     if (job->is_resized) {
         job->spec.min_nodes = old.min_nodes;
         job->spec.max_nodes = old.max_nodes;
+    }
+    if (job->is_ps_resized) {
         job->spec.n_ps = old.n_ps;
     }
 }

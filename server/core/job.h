@@ -80,7 +80,8 @@ struct job {
     struct job *next_dead;
     struct tfe_id name;
     struct job_spec spec;    /* what it wants; every wish has a value */
-    bool is_resized;         /* its sizes are an operator's, in this run */
+    bool is_resized;         /* its sizes are an operator's, in this run … */
+    bool is_ps_resized;      /* … and so is its number of ps */
     struct holder opened_by; /* not known after a restart */
 
     enum job_state state;

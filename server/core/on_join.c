@@ -148,6 +148,8 @@ static bool agrees(const struct job *job, const struct job_spec *spec)
     if (job->is_resized) { /* an operator's word stands above theirs */
         asked.min_nodes = job->spec.min_nodes;
         asked.max_nodes = job->spec.max_nodes;
+    }
+    if (job->is_ps_resized) {
         asked.n_ps = job->spec.n_ps;
     }
     return job_spec_agrees(&asked, &job->spec);
@@ -259,8 +261,32 @@ static void look_past_record(const struct rdzv *r, struct node *node, const stru
     }
 }
 
+/* Of more nodes that are pinned to a role than it has places: what becomes of them. */
+static void add_pinned(struct text *text, struct job *job, const struct node *newcomer)
+{
+    uint32_t places = roster_places_of(&job->spec, newcomer->role);
+    uint32_t n = 0;
+    const struct node *other = NULL;
+    struct node *node;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        if (node->has_role && node->role == newcomer->role && !node->is_gone) {
+            n++;
+            other = node == newcomer ? other : node;
+        }
+    }
+    if (newcomer->has_role && n > places && other) {
+        const char *role = msg_task_name(newcomer->role);
+        text_addf(text,
+                  "%s--role %s: job %s has %u of them, and %u nodes are pinned to that, %s among "
+                  "them: who has no place waits as a spare until one of the others is lost",
+                  text->n ? "; " : "", role, job->name.text, places, n, other->name);
+    }
+}
+
 /* Which of a newcomer's wishes does not count; NULL: all do. */
-static const char *unheard(struct rdzv *r, const struct job *job, const struct msg_join *join)
+static const char *unheard(struct rdzv *r, struct job *job, const struct node *node,
+                           const struct msg_join *join)
 {
     struct text text;
     text_init(&text, r->welcome, sizeof(r->welcome));
@@ -274,6 +300,11 @@ static const char *unheard(struct rdzv *r, const struct job *job, const struct m
         text_addf(&text, "%san operator has given job %s the sizes %u:%u, --nnodes does not count",
                   text.n ? "; " : "", job->name.text, job->spec.min_nodes, job->spec.max_nodes);
     }
+    if (join->spec.n_ps != job->spec.n_ps) {
+        text_addf(&text, "%san operator has given job %s %u ps, --ps does not count",
+                  text.n ? "; " : "", job->name.text, job->spec.n_ps);
+    }
+    add_pinned(&text, job, node);
     return text.n ? r->welcome : NULL;
 }
 
@@ -480,7 +511,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     job->last_join = r->now;
     send_trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
     bool reports = takes_report(r, node, join);
-    welcome(r, node, unheard(r, job, join));
+    welcome(r, node, unheard(r, job, node, join));
     bool evaluates = !reports && evaluator_take_join(r, node, join);
     raise_epoch(r, node);
     if (!reports && !evaluates) {

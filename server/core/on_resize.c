@@ -1,14 +1,34 @@
 /* server/core/on_resize.c: an operator says how many nodes a job may have, whatever its agents ask
  * for. A running epoch that has more is ended by a plan (plan.c); one that has fewer goes on. */
+#include "common/base/text.h"
 #include "server/core/job.h"
 #include "server/core/on.h"
+#include "server/core/states.h"
 
 /* Its scripts know how to read what they have saved with another number, and there are enough
- * nodes. */
-static bool can_have_ps(const struct job *job, uint32_t min, uint32_t n_ps)
+ * nodes. False: r->sentence says what lacks. */
+static bool can_have_ps(struct rdzv *r, const struct job *job, uint32_t min, uint32_t n_ps)
 {
-    return job->spec.n_ps > 0 && job->state == JOB_RUNNING && job->told.partitioned &&
-           roster_would_do(job, min, n_ps);
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    text_addf(&text, "job \"%s\" cannot have %u ps now: ", job->name.text, n_ps);
+    if (job->spec.n_ps == 0) {
+        text_add(&text, "it was opened without any (--ps)");
+    } else if (n_ps == 0 || n_ps > MSG_NODES_MAX) {
+        text_addf(&text, "a job that has ps has from 1 to %u", MSG_NODES_MAX);
+    } else if (job->state != JOB_RUNNING) {
+        text_addf(&text, "it is %s, and their number changes at a checkpoint of a running epoch",
+                  job_state_name(job->state));
+    } else if (!job->told.partitioned) {
+        text_add(&text, "its script has no partitioner (tfe.strategy(partitioner=...)) that would "
+                        "make its checkpoints fit, or has not come to it yet");
+    } else if (!roster_would_do(job, min, n_ps)) {
+        text_addf(&text, "of the nodes that are here too few may be ps, beside%s %u worker%s",
+                  job->spec.chief ? " a chief and" : "", min, min == 1 ? "" : "s");
+    } else {
+        return true;
+    }
+    return false;
 }
 
 int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint32_t n_ps)
@@ -23,8 +43,9 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
     if (!job_spec_is_sound(&spec)) {
         return TFE_EINVAL;
     }
-    if (n_ps != MSG_UNSET && n_ps != spec.n_ps) {
-        if (n_ps == 0 || n_ps > MSG_NODES_MAX || !can_have_ps(job, min, n_ps)) {
+    bool has_other_ps = n_ps != MSG_UNSET && n_ps != spec.n_ps;
+    if (has_other_ps) {
+        if (!can_have_ps(r, job, min, n_ps)) {
             return TFE_EAUTH;
         }
         spec.n_ps = n_ps;
@@ -35,6 +56,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
         return TFE_ENOMEM;
     }
     job->spec = spec;
+    job->is_ps_resized = job->is_ps_resized || has_other_ps;
     send_trace(r, TRACE_JOB_RESIZED, job, NULL, max, NULL);
     if (write_is_kept(job)) {
         write_in_turn(r, job); /* so that a server that is started again goes on with it */

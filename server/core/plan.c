@@ -534,14 +534,21 @@ static bool has_other_ps(const struct job *job)
            roster_would_do(job, job->spec.min_nodes, job->spec.n_ps);
 }
 
-/* It has more nodes than an operator wants now, or another number of ps. */
-static bool is_too_large(const struct job *job)
+static bool has_too_many(const struct job *job)
 {
-    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes || has_other_ps(job);
+    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes;
 }
 
-/* As growth, at the next checkpoint where there may be one; but it comes in any case, where no
- * other number of ps has to read that checkpoint. */
+/* It has more nodes than an operator wants now, or another number of ps; nobody is stopped for
+ * fewer while those would have to wait for more ps. */
+static bool is_too_large(const struct job *job)
+{
+    return has_other_ps(job) || (has_too_many(job) && job->epoch.n_ps == job->spec.n_ps);
+}
+
+/* As growth, at the next checkpoint where there may be one. Another number of ps waits for that
+ * alone; fewer nodes come in any case, and what they bring is what any loss would: an epoch from
+ * the checkpoint before. */
 static struct tfe_mono shrink(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
@@ -553,7 +560,7 @@ static struct tfe_mono shrink(struct rdzv *r, struct job *job)
     }
     bool has_other = has_other_ps(job);
     struct tfe_mono patient =
-        has_other ? TFE_MONO_NEVER : tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms);
+        has_too_many(job) ? tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms) : TFE_MONO_NEVER;
     if (has_other || p->knows_saves || job->told.n_listen > 0) {
         wait_for_save(r, job, TFE_MONO_NEVER);
         if (!is_saved(r, job) && !is_past(r, patient)) {

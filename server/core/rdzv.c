@@ -296,6 +296,11 @@ static int take(struct rdzv *r, const struct rdzv_event *event, struct job **ret
     return TFE_EINVAL;
 }
 
+const char *rdzv_refusal(const struct rdzv *r)
+{
+    return r->sentence;
+}
+
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_actions *ret)
 {
     struct job *job = NULL;

@@ -167,7 +167,8 @@ struct rdzv_record {
                   predecessor */
     struct job_spec spec; /* no wish is open */
     uint32_t epoch_ps;    /* of this epoch: the next may have spec's. 0: it has, too */
-    bool resized; /* an operator has said how many nodes: what agents bring does not count */
+    bool resized;    /* an operator has said how many nodes: what agents bring does not count */
+    bool ps_resized; /* … and how many ps */
     uint32_t run;
     const char *run_key; /* tfe_id: as the agents name the run; "" they do not */
     uint32_t restarts;
@@ -231,9 +232,12 @@ void rdzv_free(struct rdzv *r);
  * codec would not have let through; TFE_ESTATE: not legal now (a message other than JOIN on a
  * session that no node holds): the shell closes that session; TFE_ENOENT: an operator's order for a
  * job or a node that is not there. TFE_ESTATE: the job cannot be forgotten, there are nodes of it.
- */
+ * TFE_EAUTH: it cannot have so many ps (rdzv_refusal). */
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
               struct rdzv_actions *ret) TFE_MUST_CHECK;
+
+/* Why the last step was TFE_EAUTH, as a sentence. Until the next step. */
+const char *rdzv_refusal(const struct rdzv *r);
 
 /* After rdzv_new and before the first event: takes a job in as it was last recorded. A running
  * epoch is adopted: its members have the largest lease and the full fence from now on to come back

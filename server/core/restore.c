@@ -98,6 +98,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
         return TFE_ENOMEM;
     }
     job->is_resized = record->resized;
+    job->is_ps_resized = record->ps_resized;
     run_restore(job, record->run, record->over ? record->sentence : NULL, record->ended);
     int rc = run_read_past(job, record->past ? record->past : "");
     if (rc == 0) {

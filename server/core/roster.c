@@ -122,6 +122,21 @@ void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret)
     ret->first = rank < shape.n_chief ? 0 : rank < ps ? shape.n_chief : ps;
 }
 
+uint32_t roster_places_of(const struct job_spec *spec, enum tfe_task task)
+{
+    switch (task) {
+    case TASK_CHIEF:
+        return spec->chief;
+    case TASK_PS:
+        return spec->n_ps;
+    case TASK_EVALUATOR:
+        return spec->evaluator;
+    case TASK_WORKER:
+        break;
+    }
+    return spec->max_nodes;
+}
+
 bool roster_is_named(const struct job_spec *spec)
 {
     return spec->chief || spec->n_ps > 0 || spec->evaluator;
@@ -288,7 +303,10 @@ uint32_t roster_spares(const struct job *job)
         return job->n_ready;
     }
     struct stock stock = take_stock(job, false);
-    return stock.pinned[TASK_WORKER] + stock.any;
+    /* Who is about to evaluate would be left out of the next epoch (seating.c: spare_evaluator). */
+    bool evaluates =
+        roster_wants_evaluator(job) && stock.pinned[TASK_EVALUATOR] == 0 && stock.any > 0;
+    return stock.pinned[TASK_WORKER] + stock.any - evaluates;
 }
 
 void roster_lacks(const struct job *job, struct text *text)

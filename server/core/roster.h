@@ -38,6 +38,8 @@ uint32_t roster_world(const struct job *job);
 
 /* What the trainer of that rank is in the cluster: role and first of its row. */
 void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret);
+/* How many places there are for nodes that are pinned to that role. */
+uint32_t roster_places_of(const struct job_spec *spec, enum tfe_task task);
 /* Whether people are told it: where all are workers their ranks say as much. */
 bool roster_is_named(const struct job_spec *spec);
 

@@ -80,13 +80,18 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
 {
     uint32_t n = job->epoch.n_seats;
     uint32_t most = job->spec.max_nodes + roster_extra(&job->spec);
-    bool is_other = node->has_role && node->role != TASK_WORKER;
     if (node_evaluates(node)) {
         return false;
     }
     if (!node_is_ready(node)) {
         text_addf(text, "getting ready, while %u node%s", n, n == 1 ? " trains" : "s train");
-    } else if (place_count(job) >= job->spec.max_nodes || is_other) {
+    } else if (node->has_role && node->role != TASK_WORKER) {
+        uint32_t places = roster_places_of(&job->spec, node->role);
+        text_addf(text,
+                  "spare: the job has the %u %s that it wants, and this node (--role) is "
+                  "nothing else: it has a place once one of them is lost",
+                  places, msg_task_name(node->role));
+    } else if (place_count(job) >= job->spec.max_nodes) {
         text_addf(text, "spare: %u of %u are training", n, most);
     } else if (job->spec.no_grow) {
         text_addf(text, "spare: %u of %u are training, and the job does not grow (--no-grow)", n,

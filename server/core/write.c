@@ -116,6 +116,7 @@ void write_job(struct rdzv *r, struct job *job)
         .gone = w->is_gone,
         .spec = job->spec,
         .resized = job->is_resized,
+        .ps_resized = job->is_ps_resized,
         /* Who comes to a job without nodes may have wanted none since. */
         .epoch_ps = w->is_over || w->is_gone || job->spec.n_ps == 0 ? 0 : epoch->n_ps,
         .run = job->run.number,

@@ -41,7 +41,7 @@ static const struct row_field record_columns[] = {
     {COLUMN(rdzv_record, result, ROW_U32)},      {COLUMN(rdzv_record, sentence, ROW_TEXT)},
     {COLUMN(rdzv_record, ended, ROW_MOMENT)},    {COLUMN(rdzv_record, n_members, ROW_U32)},
     {COLUMN(rdzv_record, past, ROW_TEXT)},       {COLUMN(rdzv_record, resized, ROW_BOOL)},
-    {COLUMN(rdzv_record, epoch_ps, ROW_U32)},
+    {COLUMN(rdzv_record, epoch_ps, ROW_U32)},    {COLUMN(rdzv_record, ps_resized, ROW_BOOL)},
 };
 COLUMNS(records, rdzv_record, record_columns);
 

@@ -118,6 +118,7 @@ static int add_spec_columns(struct store *s, struct tfe_why *why)
 {
     int rc = add_column(s, "jobs", "resized", 0, why);
     rc = rc ? rc : add_column(s, "jobs", "epoch_ps", 0, why);
+    rc = rc ? rc : add_column(s, "jobs", "ps_resized", 0, why);
     rc = rc ? rc : add_column(s, "ledger", "restarts", 0, why);
     for (size_t i = 0; rc == 0 && i < JOB_SPEC_N; i++) {
         rc = add_column(s, "jobs", job_spec_fields[i].name, job_spec_fields[i].setting, why);

@@ -2,8 +2,10 @@
 
 Usage: served.py DIRECTORY. What it sees is written as trainer.py's is; a file DIRECTORY/do.PLACE ("do.ps-0") with
 "exit CODE" or "kill NUMBER" ends the one that finds it, and is taken away. The chief loses a step when it does not reach
-a ps, and ends with 1 then; it tells its steps, and that each is on the disk; and, where there is a file
-DIRECTORY/partitioned, that checkpoints fit another number of ps."""
+a ps, and ends with 1 then; it tells its steps, and that each is on the disk. Files in DIRECTORY that change what it does:
+partitioned: it says that its checkpoints fit another number of ps; listens: it can be asked to save and told to stop, and
+ends with 143 then, once it has looked whether it still has its servers; idle: it connects to nobody, as a script that knows
+no ps."""
 
 import json
 import os
@@ -50,13 +52,29 @@ def main():
     def tell(kind, **more):
         agent.sendto(json.dumps({"type": kind, "epoch": epoch, "rank": rank, **more}).encode(), os.environ["TFE_SOCKET"])
 
+    def heard():
+        """What the agent has said to a chief that listens; None: nothing."""
+        try:
+            return json.loads(agent.recv(8192)) if listens else None
+        except BlockingIOError:
+            return None
+
+    def save():
+        hidden = folder / ".step"
+        hidden.write_text(str(step))
+        hidden.rename(saved)
+
     leads = role == "chief" or (role == "worker" and task["index"] == 0 and "chief" not in cluster)
     listener = serve(cluster[role][task["index"]]) if role != "evaluator" else None  # kept open
     saved = folder / "step"
     step = int(saved.read_text()) if saved.exists() else 0
     order = folder / f"do.{place}"
-    if leads and (folder / "partitioned").exists():
-        tell("hello", pid=os.getpid(), listens=False, partitioned=True)
+    listens, partitioned, idle = (leads and (folder / name).exists() for name in ("listens", "partitioned", "idle"))
+    if listens:
+        agent.bind(os.path.join(os.path.dirname(os.environ["TFE_SOCKET"]), f"script-{os.getpid()}"))
+        agent.setblocking(False)
+    if listens or partitioned:
+        tell("hello", pid=os.getpid(), listens=listens, partitioned=partitioned)
     print(f"{place} of epoch {epoch}", flush=True)
     write("start")
     while True:
@@ -67,7 +85,15 @@ def main():
             if word == "kill":
                 os.kill(os.getpid(), int(number))
             sys.exit(int(number))
-        if leads:
+        message = heard()
+        if message and "number" in message:
+            tell("checkpoint", step=step, answers=message["number"])
+        elif message:
+            time.sleep(0.3)  # so long it saves
+            write("stopped", step=step, served=[reaches(at) for at in cluster["ps"]], used=[reaches(at) for at in cluster["worker"]])
+            save()
+            sys.exit(143)
+        if leads and not idle:
             servers = [reaches(at) for at in cluster.get("ps", [])]
             if not all(servers):
                 write("end", word="lost", number=1)
@@ -77,9 +103,7 @@ def main():
             if used and (facts.get("begun") or len(used) == len(cluster.get("worker", []))):
                 facts["begun"] = True
                 step += 1
-                hidden = folder / ".step"
-                hidden.write_text(str(step))
-                hidden.rename(saved)
+                save()
                 tell("progress", step=step)
                 tell("checkpoint", step=step)
                 write("step", step=step, used=used)

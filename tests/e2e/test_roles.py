@@ -3,8 +3,12 @@
 import json
 import pathlib
 import signal
+import time
+
+import pytest
 
 from agents import fleet  # noqa: F401 (fleet is a fixture)
+from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 from programs import is_alive
 
@@ -120,6 +124,73 @@ def test_a_lost_machine_leaves_the_workers_place_empty_until_a_spare_is_taken_in
     assert sorted(agent.wait() for agent in job.agents) == [-9, 0, 0, 0, 0]
 
 
+def test_a_killed_machine_of_any_role_is_known_dead_at_once(server, fleet, status, noise):  # noqa: F811
+    """By its certificate, or by closed ports: leases and fences are long here, and nothing waits for them."""
+    s = server(*CALM, "--ttl", "60")
+    places = ("chief-0", "worker-0", "worker-1", "ps-0")
+    job = Job(fleet, status, 7, "--nnodes=1:2", "--ps=1", "--chief")
+    epoch = job.wait_starts(places)
+    for place in ("worker-1", "ps-0", "chief-0"):
+        job.wait_step(lambda s: s["epoch"] == epoch and s["used"] == [0, 1])  # noqa: B023
+        wait_until(lambda: all(n["trainer_pids"] for n in job.places().values()), what="all trainers")
+        killed, began = job.agent_of(place), time.monotonic()
+        dead = len(s.events("node_dead"))
+        killed.send(signal.SIGKILL)
+        killed.wait()
+        wait_until(lambda: len(s.events("node_dead")) > dead, what=f"word of the end of {place}")  # noqa: B023
+        assert time.monotonic() - began < noise.bound(2.0)
+        epoch = job.wait_starts(places, above=epoch)  # of the worker at the next checkpoint: there are spares
+    assert not s.events("wait_fence")
+    assert [e["node"] for e in s.events("place_empty")] == [s.events("node_dead")[0]["node"]]
+    job.wait_step(lambda s: s["epoch"] == epoch and s["used"] == [0, 1])
+
+
+def test_a_chief_that_is_told_to_stop_has_its_servers_until_it_has_ended(server, fleet, status, ctl):  # noqa: F811
+    """Whoever has to go: a ps, or the chief itself."""
+    server(*CALM)
+    (fleet.folder / "listens").touch()
+    places = ("chief-0", "worker-0", "ps-0")
+    job = Job(fleet, status, 5, "--nnodes=1:1", "--ps=1", "--chief")
+    epoch = job.wait_starts(places)
+    for turn, place in enumerate(("ps-0", "chief-0")):
+        job.wait_step(lambda s: s["epoch"] == epoch)  # noqa: B023
+        assert ctl("drain", job.places()[place]["node"]).returncode == 0
+        stopped = wait_until(lambda: fleet.lines("stopped")[turn:], what="the chief's end")[0]  # noqa: B023
+        assert (stopped["epoch"], stopped["served"], stopped["used"]) == (epoch, [True], [True])
+        epoch = job.wait_starts(places, above=epoch)
+        assert job.wait_step(lambda s: s["epoch"] == epoch)["step"] > stopped["step"]  # noqa: B023
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 5
+
+
+@pytest.mark.heavy
+def test_a_script_that_knows_no_ps_is_told_so_by_its_servers(server, fleet, status):  # noqa: F811
+    server(*CALM)
+    (fleet.folder / "idle").touch()
+    job = Job(fleet, status, 3, "--nnodes=1:1", "--ps=1", "--chief", "--start-timeout=1", "--max-restarts=0")
+    assert [agent.wait() for agent in job.agents] == [1] * 3
+    for agent in job.agents:
+        told = agent.stderr().rpartition("tfe-agent: job default failed: ")[2]
+        assert "not started up" in told
+        assert "no chief has connected to it within --start-timeout: this seems to be no script for --ps" in told
+
+
+def test_a_second_chief_is_told_what_becomes_of_it(server, fleet, status):  # noqa: F811
+    server(*CALM)
+    job = Job(fleet, status, 0, "--nnodes=1:1", "--ps=1", "--chief")
+    for number in (1, 2):
+        job.agents.append(job.start("--role=chief", f"--node-name=n{number}"))
+        wait_until(lambda: status() and len(job.nodes()) == number, what="its node")  # noqa: B023
+    wait_until(lambda: "--role chief: job default has 1 of them, and 2 nodes are pinned to that, n1 among them" in job.agents[1].stderr(),
+               what="the sentence")
+    job.agents += [job.start(), job.start()]
+    job.wait_starts(("chief-0", "worker-0", "ps-0"))
+    assert job.places()["chief-0"]["name"] == "n1"
+    wait_until(lambda: "spare: the job has the 1 chief that it wants" in job.agents[1].stderr(), what="what it waits for")
+    job.agent_of("chief-0").send(signal.SIGKILL)
+    wait_until(lambda: job.places().get("chief-0", {}).get("name") == "n2", what="the second one in its place")
+
+
 def test_another_number_of_ps_takes_a_script_whose_checkpoints_fit(server, fleet, status, ctl):  # noqa: F811
     server(*CALM)
     job = Job(fleet, status, 4, "--nnodes=1:2", "--ps=1", "--chief")
@@ -131,7 +202,7 @@ def test_another_number_of_ps_takes_a_script_whose_checkpoints_fit(server, fleet
     job.order("chief-0", "kill 9")
     epoch = job.wait_starts(("chief-0", "ps-0"), above=epoch)
     job.wait_step(lambda s: s["epoch"] == epoch)
-    assert "too few nodes" in ctl("resize", "--ps=3", "default", "1:2").stderr
+    assert "too few may be ps" in ctl("resize", "--ps=3", "default", "1:2").stderr
     for n_ps, places in ((2, ("chief-0", "worker-0", "ps-0", "ps-1")), (1, ("chief-0", "worker-0", "worker-1", "ps-0"))):
         wait_until(lambda: ctl("resize", f"--ps={n_ps}", "default", "1:2").returncode == 0, what="an order that is taken")  # noqa: B023
         epoch = job.wait_starts(places, above=epoch)
@@ -168,6 +239,7 @@ def test_an_evaluator_stands_outside_and_starts_again_alone(server, fleet, statu
     assert first["env"]["TFE_RANK"] == first["env"]["TFE_WORLD_SIZE"] == "3"
     job.order("evaluator-0", "kill 9")
     again = wait_until(lambda: job.starts("evaluator-0")[1:], what="another start")[0]
+    assert again["cluster"] == first["cluster"]  # whoever looks for it finds it where it was
     job.order("ps-0", "kill 9")
     epoch = job.wait_starts(("chief-0", "worker-0", "ps-0"), above=epoch)
     job.wait_step(lambda s: s["epoch"] == epoch)

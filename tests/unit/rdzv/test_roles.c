@@ -2,53 +2,7 @@
  * means, and what is started again within an epoch. */
 #include "tests/unit/rdzv/operator.h"
 #include "tests/unit/rdzv/plan.h"
-
-/* Nodes by name; the first that come in one moment after the other are chief, then ps, then
- * workers: a chief, b ps, c and d workers 0 and 1. */
-static struct world *a_served_job(uint32_t min, uint32_t max)
-{
-    struct world *w = a_world(min, max);
-    w->join.spec.n_ps = 1;
-    w->join.spec.chief = true;
-    w->join.spec.gather_ms = 100;
-    return w;
-}
-
-static void progress(struct world *w, uint32_t session, uint64_t epoch, uint64_t step_)
-{
-    assert_int_equal(say(w, session,
-                         &(struct tfe_msg){.type = MSG_PROGRESS,
-                                           .u.progress = {.epoch = epoch,
-                                                          .has_step = true,
-                                                          .step = step_,
-                                                          .saves = (uint32_t)step_,
-                                                          .has_saved = true,
-                                                          .saved_step = step_}}),
-                     0);
-}
-
-static void all_listen(struct world *w, uint32_t n, uint64_t epoch)
-{
-    for (uint32_t i = 1; i < n; i++) {
-        trainer_listens(w, i, epoch);
-    }
-}
-
-/* … and it trains: the chief has told its first step. */
-static struct world *a_serving_job(uint32_t min, uint32_t max)
-{
-    struct world *w = a_served_job(min, max);
-    come(w, max + 2);
-    all_listen(w, max + 2, 1);
-    progress(w, 0, 1, 1);
-    assert_string_equal(job_state(w), "running");
-    return w;
-}
-
-static void crashes(struct world *w, uint32_t session, uint64_t restart)
-{
-    exited_as(w, session, (struct msg_exited){.epoch = 1, .signal = 9, .restart = restart});
-}
+#include "tests/unit/rdzv/served.h"
 
 /* --- who sits where --------------------------------------------------------------------------- */
 
@@ -614,187 +568,6 @@ TEST(place, that_may_have_to_go_is_left_where_a_spare_makes_room_elsewhere)
 
 /* --- ps and chief ----------------------------------------------------------------------------- */
 
-/* --- another number of ps --------------------------------------------------------------------- */
-
-static int want_ps(struct world *w, uint32_t n_ps)
-{
-    return step(w, &(struct rdzv_event){.type = RDZV_RESIZE,
-                                        .now = {w->now},
-                                        .job = "j",
-                                        .min_nodes = 1,
-                                        .max_nodes = 2,
-                                        .n_ps = n_ps});
-}
-
-static void fits(struct world *w, uint64_t step_)
-{
-    assert_int_equal(say(w, 0,
-                         &(struct tfe_msg){.type = MSG_PROGRESS,
-                                           .u.progress = {.epoch = 1,
-                                                          .has_step = true,
-                                                          .step = step_,
-                                                          .saves = (uint32_t)step_,
-                                                          .partitioned = true}}),
-                     0);
-}
-
-TEST(resize, to_other_ps_takes_checkpoints_that_fit_and_nodes_for_them)
-{
-    struct world *w = a_serving_job(1, 2);
-    assert_int_equal(want_ps(w, 2), TFE_EAUTH); /* nobody has said that they fit */
-    fits(w, 1);
-    assert_int_equal(want_ps(w, 0), TFE_EAUTH);
-    assert_int_equal(want_ps(w, 4), TFE_EAUTH); /* five nodes at least */
-    assert_int_equal(want_ps(w, 2), 0);         /* one worker fewer */
-    assert_int_equal(want_ps(w, MSG_UNSET), 0); /* keeps that */
-    world_free(w);
-    w = a_running_world(1, 2, 2);
-    assert_int_equal(want_ps(w, 1), TFE_EAUTH); /* it has none */
-    world_free(w);
-}
-
-TEST(resize, to_other_ps_comes_with_the_next_checkpoint_and_not_before)
-{
-    struct world *w = a_serving_job(1, 2);
-    fits(w, 1);
-    join(w, 5, "f");
-    ready(w, 5, 2);
-    assert_int_equal(want_ps(w, 2), 0);
-    pass(w, 3600000);
-    assert_not_saw(w, "STOP");
-    fits(w, 2);
-    assert_saw(w, "0:STOP epoch=1 planned\n");
-    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
-    ready(w, 0, 2);
-    for (uint32_t i = 1; i < 4; i++) {
-        stopped_and_ready(w, i, 1);
-    }
-    assert_saw(w, "START epoch=2 rank=4 world=5"); /* chief, two workers, two ps */
-    world_free(w);
-}
-
-TEST(resize, to_other_ps_counts_the_workers_that_it_leaves_and_who_may_be_a_ps)
-{
-    struct world *w = a_serving_job(2, 2);
-    fits(w, 1);
-    assert_int_equal(want_ps(w, 2), 0); /* which wants one worker now */
-    world_free(w);
-    w = a_served_job(1, 2);
-    w->join.has_role = true;
-    for (uint32_t i = 0; i < 4; i++) {
-        w->join.role = i == 0 ? TASK_CHIEF : i == 1 ? TASK_PS : TASK_WORKER;
-        join(w, i, name_of(i));
-        ready(w, i, 1);
-    }
-    pass(w, 100);
-    all_listen(w, 4, 1);
-    fits(w, 1);
-    assert_int_equal(want_ps(w, 2), TFE_EAUTH); /* no worker becomes one */
-    w->join.role = TASK_PS;
-    join(w, 4, "e");
-    ready(w, 4, 2);
-    assert_int_equal(want_ps(w, 2), 0);
-    goodbye(w, 4);
-    fits(w, 2);
-    fits(w, 3);
-    assert_not_saw(w, "STOP"); /* the job would stand still for it */
-    world_free(w);
-}
-
-TEST(resize, to_fewer_ps_lets_its_members_come_back_whatever_number_they_bring)
-{
-    struct world *w = a_served_job(1, 1);
-    come(w, 3);
-    const char *digest = strstr(w->log, " digest=");
-    assert_non_null(digest);
-    struct msg_running running = {.run = 1,
-                                  .rank = 1,
-                                  .nodes = 3,
-                                  .world = 3,
-                                  .digest = strtoull(digest + strlen(" digest="), NULL, 16),
-                                  .host = "c1",
-                                  .ports = (uint16_t[]){1200},
-                                  .n_ports = 1,
-                                  .cause = CAUSE_START};
-    assert_int_equal(want_ps(w, MSG_UNSET), 0); /* an operator has, once, and more nodes left */
-    w->join.spec.n_ps = 3;
-    w->join.running_epoch = w->join.highest_epoch = 1;
-    w->join.running = &running;
-    forget(w);
-    join(w, 2, "c");
-    assert_saw(w, "2:WELCOME");
-    assert_not_saw(w, "STOP");
-    assert_string_equal(job_state(w), "running");
-    w->join.running = NULL;
-    world_free(w);
-}
-
-TEST(resize, of_a_job_that_is_lost_believes_no_member_that_such_a_job_does_not_have)
-{
-    struct world *w = a_world(1, 4);
-    w->join.spec.nproc = 64;
-    w->join.spec.n_ps = 100;
-    join(w, 0, "a");
-    assert_int_equal(want_ps(w, MSG_UNSET), 0);
-    uint16_t ports[64];
-    for (uint16_t i = 0; i < 64; i++) {
-        ports[i] = (uint16_t)(1000 + i);
-    }
-    struct msg_running running = {.run = 1,
-                                  .nodes = 2,
-                                  .world = 65,
-                                  .digest = 7,
-                                  .host = "x",
-                                  .ports = ports,
-                                  .n_ports = 64,
-                                  .cause = CAUSE_START};
-    w->join.spec.n_ps = 1; /* of a worker and a ps: the job would have none but ps */
-    w->join.running_epoch = w->join.highest_epoch = 5;
-    w->join.running = &running;
-    for (uint32_t i = 1; i <= 2; i++) {
-        forget(w);
-        running.rank = i == 1 ? 0 : 64;
-        join(w, i, name_of(i));
-        assert_saw(w, ":STOP epoch=5");
-        assert_string_equal(job_state(w), "waiting");
-    }
-    w->join.running = NULL;
-    world_free(w);
-}
-
-TEST(resize, to_other_ps_is_remembered_beside_what_runs)
-{
-    struct disk disk;
-    struct world *w = a_served_job(1, 2);
-    w->disk = &disk;
-    come(w, 4);
-    all_listen(w, 4, 1);
-    fits(w, 1);
-    assert_int_equal(want_ps(w, 2), 0);
-    assert_int_equal(disk.record.spec.n_ps, 2);
-    assert_int_equal(disk.record.epoch_ps, 1);
-    struct world *next = a_served_job(1, 2);
-    next->now = w->now + 5000;
-    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
-    world_free(w);
-    next->join.running_epoch = next->join.highest_epoch = 1; /* which brings --ps=1 */
-    for (uint32_t i = 0; i < 4; i++) {
-        join(next, i, name_of(i));
-        assert_saw(next, "WELCOME");
-    }
-    assert_not_saw(next, "STOP");
-    static const struct {
-        const char *after; /* the node's id is the next */
-        enum tfe_task task;
-    } nodes[] = {{"a", TASK_PS}, {"c", TASK_WORKER}}; /* b, d */
-    for (size_t i = 0; i < 2; i++) {
-        struct msg_status_node node;
-        assert_int_equal(rdzv_view_node(next->r, "j", nodes[i].after, &node), 0);
-        assert_int_equal(node.task, nodes[i].task);
-    }
-    world_free(next);
-}
-
 TEST(served, a_job_that_wants_no_ps_any_more_can_be_stopped_before_its_next_epoch)
 {
     struct disk disk;
@@ -1012,6 +785,28 @@ TEST(evaluator, has_a_number_of_its_own_and_goes_on_while_epochs_come_and_go)
     }
     assert_saw(w, "START epoch=3 rank=");
     assert_not_saw(w, "3:");
+    world_free(w);
+}
+
+/* It was taken for a spare, and the epoch ended for it: the next one had as many workers. */
+TEST(evaluator, that_is_about_to_begin_is_no_reason_to_grow)
+{
+    struct world *w = a_served_job(1, 2);
+    w->join.spec.evaluator = true;
+    w->join.spec.grow_now = true;
+    w->join.spec.gather_ms = 0;
+    come(w, 4); /* a chief, b ps, c worker, d evaluator */
+    ready(w, 3, 2);
+    assert_saw(w, "3:START epoch=2");
+    all_listen(w, 3, 1);
+    progress(w, 0, 1, 1);
+    join(w, 5, "f");
+    goodbye(w, 3);
+    ready(w, 5, 3); /* the evaluator was there for less than a second: the next one waits */
+    assert_not_saw(w, "STOP");
+    pass(w, 1000);
+    assert_saw(w, "5:START epoch=3 rank=3 world=3");
+    assert_not_saw(w, "STOP");
     world_free(w);
 }
 

@@ -1,0 +1,46 @@
+/* tests/unit/rdzv/served.c: see served.h. */
+#include "tests/unit/rdzv/served.h"
+
+struct world *a_served_job(uint32_t min, uint32_t max)
+{
+    struct world *w = a_world(min, max);
+    w->join.spec.n_ps = 1;
+    w->join.spec.chief = true;
+    w->join.spec.gather_ms = 100;
+    return w;
+}
+
+void progress(struct world *w, uint32_t session, uint64_t epoch, uint64_t step_)
+{
+    assert_int_equal(say(w, session,
+                         &(struct tfe_msg){.type = MSG_PROGRESS,
+                                           .u.progress = {.epoch = epoch,
+                                                          .has_step = true,
+                                                          .step = step_,
+                                                          .saves = (uint32_t)step_,
+                                                          .has_saved = true,
+                                                          .saved_step = step_}}),
+                     0);
+}
+
+void all_listen(struct world *w, uint32_t n, uint64_t epoch)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        trainer_listens(w, i, epoch);
+    }
+}
+
+struct world *a_serving_job(uint32_t min, uint32_t max)
+{
+    struct world *w = a_served_job(min, max);
+    come(w, max + 2);
+    all_listen(w, max + 2, 1);
+    progress(w, 0, 1, 1);
+    assert_string_equal(job_state(w), "running");
+    return w;
+}
+
+void crashes(struct world *w, uint32_t session, uint64_t restart)
+{
+    exited_as(w, session, (struct msg_exited){.epoch = 1, .signal = 9, .restart = restart});
+}
