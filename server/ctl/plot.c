@@ -23,6 +23,8 @@
 #define ROWS_HEIGHT 640.0
 #define SUMMARY_HEIGHT 130.0
 #define FONT 11.0
+/* cairo's images have no more; one of so many rows takes 280 MB. */
+#define IMAGE_DOTS_MOST 32767.0
 
 struct colour {
     double r, g, b;
@@ -361,13 +363,16 @@ static cairo_status_t paint(struct plot *p, const char *job, const struct epochs
                             bool is_svg, FILE *out)
 {
     double height = TOP + NODES_HEIGHT + GAP + p->row * (double)p->n + SUMMARY_HEIGHT;
-    /* Twice as many dots as points, for screens and paper of today. */
+    /* Twice as many dots as points, for screens and paper of today; fewer for thousands of epochs.
+     */
+    double dots = smaller(2, IMAGE_DOTS_MOST / height);
     cairo_surface_t *surface =
         is_svg ? cairo_svg_surface_create_for_stream(put, out, WIDTH, height)
-               : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)WIDTH * 2, (int)height * 2);
+               : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(WIDTH * dots),
+                                            (int)(height * dots));
     p->cr = cairo_create(surface);
     if (!is_svg) {
-        cairo_scale(p->cr, 2, 2);
+        cairo_scale(p->cr, dots, dots);
     }
     draw(p, job, total);
     cairo_status_t status = cairo_status(p->cr);

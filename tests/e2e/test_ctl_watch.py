@@ -6,6 +6,8 @@ import pty
 import re
 import select
 import signal
+import sqlite3
+import struct
 import subprocess
 import time
 import xml.etree.ElementTree as ET
@@ -158,6 +160,24 @@ def test_the_ledger_as_a_picture(server, fleet, ctl, tmp_path):
     for wrong, words in (("x.gif", "neither in .svg nor in .png"), ("none/x.svg", "no such file")):
         done = ctl("epochs", "--plot", str(tmp_path / wrong))
         assert done.returncode == 1 and words in done.stderr, wrong
+
+
+@pytest.mark.heavy
+def test_a_picture_of_more_epochs_than_an_image_has_lines(server, ctl, state_dir, tmp_path):
+    """cairo refuses images of more than 32,767 lines, and an epoch took six."""
+    assert server().stop() == 0
+    with sqlite3.connect(state_dir / "rdzv.db") as db:
+        columns = ("job, epoch, run, cause, blamed, planned, members, detected, stopped, gathered, committed, started, listening,"
+                   " progressed, ended, over, touched_ms")
+        db.executemany(f"INSERT INTO ledger({columns}) VALUES('long', ?, 1, 1, '', 0, 2, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1)",
+                       [(epoch, *(epoch * 1000 + 100 * i for i in range(8))) for epoch in range(1, 7001)])
+    db.close()
+    server("--keep-history", "0")
+    png = tmp_path / "long.png"
+    done = ctl("epochs", "long", "--plot", str(png))
+    assert (done.returncode, done.stderr) == (0, "")
+    width, height = struct.unpack(">II", png.read_bytes()[16:24])
+    assert 20000 < height <= 32767 and width > 1100
 
 
 def test_on_a_terminal_an_agent_says_what_it_is_about_and_waits_for(server, state_dir, tmp_path):
