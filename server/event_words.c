@@ -27,6 +27,12 @@ static const struct words {
                                 "%N is kept out for %d, its trainers fail while others' do not "
                                 "(%T)"},
     [TRACE_NODE_REFUSED] = {"refused", EVENT_WARN, "%N was refused: %T"},
+    [TRACE_PLACE_RESTART] = {"place_restart", EVENT_INFO,
+                             "the trainer of %N is started again, time %n in epoch %E, which goes "
+                             "on"},
+    [TRACE_PLACE_EMPTY] = {"place_empty", EVENT_WARN,
+                           "the place of %N in epoch %E stays empty: %T"},
+    [TRACE_EVALUATOR] = {"evaluator", EVENT_INFO, "the evaluator, at %N, %T"},
     [TRACE_SWITCH] = {"switch", EVENT_INFO, "epoch %E ends (%T)"},
     [TRACE_EPOCH] = {"epoch", EVENT_INFO, "epoch %E begins with %n nodes (%T)"},
     [TRACE_REBUILT] = {"rebuilt", EVENT_WARN,

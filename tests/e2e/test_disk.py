@@ -197,6 +197,8 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     fleet.wait_world(3, above=epoch)
     wait_until(lambda: s.events("store_writes_again"), what="the all-clear")  # with the next rows of the ledger
     wait_until(lambda: health() == [], what="good health")
+    told = [row for row in json.loads(ctl("events", "--json").stdout)["events"] if row["kind"] == "store"]
+    assert [told[0]["level"], told[-1]["level"]] == ["error", "info"] and "full" in told[0]["says"]
     fleet.order("exit 0")
     assert [a.wait() for a in agents] == [0] * 3
     s.stop()

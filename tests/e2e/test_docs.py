@@ -58,6 +58,15 @@ def test_every_verb_is_in_the_page():
         assert re.search(rf"^\.It Cm {verb}\b", page, re.M), verb
 
 
+def test_every_kind_of_event_is_in_the_docs():
+    made = {kind for path in ("event_words.c", "reports.c") for pattern in (r'\{"([a-z_]+)",\s*EVENT_', r'"([a-z_]+)",\s*EVENT_',
+                                                                            r'\.kind = "([a-z_]+)"', r'row_of\(trace, "([a-z_]+)"')
+            for kind in re.findall(pattern, (ROOT / "server" / path).read_text())}
+    page = (ROOT / "docs/operations.md").read_text()
+    told = page[page.index("## What has happened"):page.index("What they are\nmade of, and when, is one table")]
+    assert {"joined", "order", "slow", "finished"} <= made == set(re.findall(r"`([a-z_]+)`", told)) - {"info", "warn", "error"}
+
+
 @pytest.mark.parametrize("option", ["rdzv-backend", "rdzv-conf", "node-rank", "master-addr", "master-port", "log-dir",
                                     "tee", "rdzv-id", "redirects", "role", "local-addr", "local-ranks-filter",
                                     "start-method"])

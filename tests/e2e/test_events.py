@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -97,6 +98,35 @@ def test_a_life_in_sentences_that_outlive_the_server(server, fleet, events, ctl,
     again = events("default")
     assert again[:len(told)] == told  # … and what came later has higher numbers
     assert all(row["number"] > told[-1]["number"] for row in again[len(told):])
+
+
+def test_what_befalls_a_job_is_told(server, fleet, events):
+    """A wait, a fault with its verdict, a warning that is taken back, a machine that is gone without proof."""
+    s = server("--gather", "0.3", "--ttl", "3")
+
+    def told(kind, of="default"):  # a job, or a node
+        return wait_until(lambda: [row for row in events() if row["kind"] == kind and of in (row["job"], row["name"])],
+                          what=f"{kind} of {of}")
+
+    with RawClient(s.port, s.token("agent")) as silent:
+        silent.join("eve", job="other")
+
+    flag = fleet.folder / "flag"
+    fleet.start("--nnodes=2:2", "--node-name=ann", f"--notice=file:{flag}")
+    assert "1 more node" in told("waiting")[0]["says"]
+    bob = fleet.start("--nnodes=2:2", "--node-name=bob")
+    first = fleet.wait_world(2)
+    fleet.order("exit 3", epoch=first, rank=0)
+    second = fleet.wait_world(2, above=first)
+    assert "has failed with code 3" in told("exited")[0]["says"] and told("exited")[0]["epoch"] == first
+    assert told("verdict")[-1]["says"].endswith("is at fault itself") and told("restarts")[0]["says"].startswith("restart 1 ")
+    flag.write_text("100")
+    assert re.fullmatch(r"ann will go away in 1m\d\ds \(preempt\)", told("notice", "ann")[0]["says"])
+    flag.unlink()
+    assert told("stays", "ann") and fleet.last_epoch() == second
+    bob.send(signal.SIGKILL)
+    assert told("suspect", "bob") and told("dead", "bob")[0]["says"].startswith("all that bob ran is proven dead, by ")
+    assert told("suspect", "label-eve") and told("lost", "label-eve")[0]["says"] == "label-eve is lost: its lease is over"
 
 
 def test_who_follows_hears_of_what_comes_over_a_restart(server, fleet, state_dir):
