@@ -85,6 +85,21 @@ bool job_has_roles(const struct job *job)
     return job->n_ps > 0 || job->chief || job->evaluator;
 }
 
+void job_note_done(struct job *job, uint64_t epoch)
+{
+    job->done[job->n_done++ % JOB_DONE_MAX] = epoch;
+}
+
+bool job_is_done(const struct job *job, uint64_t epoch)
+{
+    for (uint32_t i = 0; i < job->n_done && i < JOB_DONE_MAX; i++) {
+        if (job->done[i] == epoch) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t job_trainers(const struct job *job, uint32_t rank, uint32_t world)
 {
     bool is_worker = rank >= job->chief && rank + job->n_ps < world;

@@ -32,6 +32,9 @@ struct trainer_spec {
     uint32_t memory_every; /* steps from snapshot to snapshot in memory; 0: there is none */
 };
 
+/* A disk that is lost may bring an earlier epoch's success back. */
+#define JOB_DONE_MAX 8
+
 struct job {
     struct tfe_id name;
     uint32_t min, max, nproc;
@@ -39,10 +42,10 @@ struct job {
     uint32_t elastic_ms;   /* wish or MSG_UNSET */
     bool new_run;          /* its agents ask for one */
     bool no_grow, grow_now;
-    uint32_t n_ps, chief;      /* among min and max, which count nodes of every role here … */
-    bool evaluator;            /* … but this one */
-    bool chief_done;           /* its chief has ended well in this run … */
-    uint64_t run;              /* … the last that began; an older disk may begin it once more */
+    uint32_t n_ps, chief;        /* among min and max, which count nodes of every role here … */
+    bool evaluator;              /* … but this one */
+    uint64_t done[JOB_DONE_MAX]; /* epochs whose chief has ended well, the last ones */
+    uint32_t n_done;
     uint64_t vain_epoch;       /* in which a place was given up that was started in vain */
     uint32_t chief_grace_ms;   /* wish or MSG_UNSET */
     uint32_t preempt_grace_ms; /* of its agents */
@@ -63,6 +66,8 @@ struct job *jobs_get(struct world *w, uint32_t job);
 uint32_t jobs_count(const struct world *w);
 /* Whether not all places of the job are workers'. */
 bool job_has_roles(const struct job *job);
+void job_note_done(struct job *job, uint64_t epoch);
+bool job_is_done(const struct job *job, uint64_t epoch);
 /* Trainers of the node with this first rank in an epoch of so many; of an epoch of so many nodes.
  */
 uint32_t job_trainers(const struct job *job, uint32_t rank, uint32_t world);

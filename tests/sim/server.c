@@ -316,8 +316,6 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         check_charge_back(w->check, job, t->epoch);
     } else if (t->kind == TRACE_JOB_STATE && t->number) {
         jobs_get(w, job)->over = false; /* a new run */
-        jobs_get(w, job)->chief_done &= jobs_get(w, job)->run == t->number;
-        jobs_get(w, job)->run = t->number;
         check_new_run(w->check, job);
     } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "committing") == 0) {
         check_chosen(w->check, job, t->epoch);
@@ -329,7 +327,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         jobs_get(w, job)->vain_epoch = t->epoch;
     } else if (t->kind == TRACE_JOB_FINISHED) {
         if (strstr(t->text, "succeeded")) {
-            check_succeeds(w->check, t->job, jobs_get(w, job)->chief_done);
+            check_succeeds(w->check, t->job, job_is_done(jobs_get(w, job), t->epoch));
         }
         jobs_get(w, job)->over = true;
         check_over(w->check, job);

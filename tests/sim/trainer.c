@@ -632,7 +632,7 @@ static void leave(struct world *w, struct node *node, uint32_t local, uint32_t c
 static void note_chief(struct world *w, const struct trainer *t, bool ended_well)
 {
     if (ended_well && t->rank == 0 && !t->cluster->evaluates) {
-        jobs_get(w, t->cluster->job)->chief_done = true;
+        job_note_done(jobs_get(w, t->cluster->job), t->cluster->epoch);
     }
 }
 
