@@ -25,6 +25,13 @@
 #define LATE_PERCENT 20
 /* A lease is at most so many times the setting. */
 #define TTL_GROWS 12
+/* What the core waits for at most, without a setting of its own: for a member that is not READY,
+ * for a script that fails again and again, and from one growth to the next. */
+#define PREPARE_MS 32000
+#define BACKOFF_MS 60000
+#define GROWTH_APART_MS 300000
+/* From a START to steps, or to the end of who misses a peer. */
+#define TRAINERS_MS 60000
 
 /* Machines that work for one job after the other. */
 struct group {
@@ -38,7 +45,11 @@ struct explore {
     struct group *groups; /* n_groups */
     uint32_t n_groups;
     bool roles;
-    int64_t settle_ms; /* within which all has to be at rest after the last fault */
+    int64_t train_ms; /* within which a job with nodes enough has to train after the last fault … */
+    int64_t grow_ms;  /* … and for so long more it may do so without some of them */
+    uint32_t *live;   /* by job: its agents … */
+    int64_t *idle_at; /* … and since when it has not trained as it should; SIM_NEVER: it does */
+    size_t cap_live, cap_idle;
 };
 
 static uint64_t roll(struct explore *x, uint64_t low, uint64_t high)
@@ -158,6 +169,18 @@ static uint32_t draw_agents(struct explore *x)
     return (uint32_t)roll(x, 1, most[roll(x, 0, sizeof(most) / sizeof(most[0]) - 1)]);
 }
 
+/* By the waits that are configured, on the slowest clock: the fence of what an earlier server knew
+ * and of what runs, two switches that somebody is left out of, the gather window, the grace of a
+ * script that has ended, the lease of who is gone, and the longest back-off. */
+static void set_patience(struct explore *x, const struct rdzv_config *config, uint32_t fence_max)
+{
+    int64_t fence = (int64_t)fence_max * 1106 / 1000 * 1060 / 1000;
+    int64_t one_switch = (int64_t)config->wishes.stop_grace_ms + PREPARE_MS;
+    x->train_ms = 2 * fence + 2 * one_switch + config->gather_max_ms + config->exit_grace_ms +
+                  BACKOFF_MS + TRAINERS_MS + FAULTS_SERVER_SLEEP_MS;
+    x->grow_ms = (int64_t)config->wishes.grow_wait_ms + GROWTH_APART_MS + one_switch;
+}
+
 static void make_world(struct explore *x, const struct explore_wish *wish)
 {
     struct world *w = &x->world;
@@ -215,12 +238,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         open_job(x, g);
     }
     faults_new(w, roll(x, 0, UINT64_MAX - 1), ONE_OF(x, 100, 500, 2000, 10000), job_for);
-    /* Twice the longest fence, two switches that somebody is left out of, a gather window, the
-     * graces of node and server, heartbeats missed, the trainers' own slowness, and growth that
-     * keeps its distance from the last. */
-    x->settle_ms = 2 * ((int64_t)fence_max * 1106 / 1000 * 1060 / 1000) +
-                   2 * ((int64_t)config.wishes.stop_grace_ms + 32000) + config.gather_max_ms +
-                   config.exit_grace_ms + 60000 + 120000 + 300000 + FAULTS_SERVER_SLEEP_MS;
+    set_patience(x, &config, fence_max);
 }
 
 static void end_world(struct explore *x)
@@ -238,6 +256,8 @@ static void end_world(struct explore *x)
     check_free(w->check);
     world_done(w);
     free(x->groups);
+    free(x->live);
+    free(x->idle_at);
 }
 
 /* --- judgement at rest --- */
@@ -250,75 +270,120 @@ static bool can_wait(const struct job *job, const struct cluster_view *view)
            (!job->grow_now && (!job->spec.listens || job->spec.deaf));
 }
 
+/* How a job is, of which all faults are over. */
+struct unrest {
+    const char *why; /* NULL: as it should be */
+    bool trains;     /* … all the same: growth may take its time */
+};
+
+#define RESTLESS(why) ((struct unrest){(why), false})
+#define TRAINS_WITHOUT ((struct unrest){"an epoch without all live nodes, or with more", true})
+#define AT_REST ((struct unrest){NULL, true})
+
 /* … of one with roles: one node may evaluate, and places of workers that are served may be empty
  * for as long as growth waits. */
-static const char *unsettled_roles(const struct job *job, const struct cluster_view *view,
-                                   uint32_t live)
+static struct unrest unrest_with_roles(const struct job *job, const struct cluster_view *view,
+                                       uint32_t live)
 {
     uint32_t most = live < job->max ? live : job->max;
     uint32_t beside = live > job->min ? live - 1 : live; /* the evaluator */
     uint32_t least = !job->evaluator ? most : beside < job->max ? beside : job->max;
     if (!view->trains) {
-        return "an epoch that does not train";
+        return RESTLESS("an epoch that does not train");
     }
     if (view->working < job_world(job, job->min)) {
-        return "an epoch with fewer trainers than its min";
+        return RESTLESS("an epoch with fewer trainers than its min");
     }
-    if (can_wait(job, view)) {
-        return view->working <= job_world(job, most) ? NULL : "an epoch with more than it wants";
-    }
+    least = can_wait(job, view) ? 0 : least;
     return view->working >= job_world(job, least) && view->working <= job_world(job, most)
-               ? NULL
-               : "an epoch without all live nodes, or with more";
+               ? AT_REST
+               : TRAINS_WITHOUT;
 }
 
-/* NULL: the job is as it should be with so many agents; else what is not. */
-static const char *unsettled(struct world *w, uint32_t index, uint32_t live)
+/* … with so many agents. */
+static struct unrest unrest(struct world *w, uint32_t index, uint32_t live)
 {
     const struct job *job = jobs_get(w, index);
     struct cluster_view view = trainers_of_job(w, index);
     if (live == 0 || live < job->min) {
-        return view.clusters ? "trainers live although there are too few nodes" : NULL;
+        return view.clusters ? RESTLESS("trainers live although there are too few nodes") : AT_REST;
     }
     if (view.clusters > 1) {
-        return "more than one epoch has living trainers";
+        return RESTLESS("more than one epoch has living trainers");
     }
     if (view.clusters == 0) {
-        return "enough nodes, and no epoch";
+        return RESTLESS("enough nodes, and no epoch");
     }
     if (job_has_roles(job)) {
-        return unsettled_roles(job, &view, live);
+        return unrest_with_roles(job, &view, live);
     }
     if (!view.is_whole) {
-        return "an epoch whose trainers are not all up";
+        return RESTLESS("an epoch whose trainers are not all up");
     }
     uint32_t want = live < job->max ? live : job->max;
-    if (can_wait(job, &view) && view.world >= job->min * job->nproc &&
-        view.world <= want * job->nproc) {
-        return NULL;
-    }
-    return view.world == want * job->nproc ? NULL : "an epoch without all live nodes, or with more";
+    bool can_miss = can_wait(job, &view) && view.world >= job->min * job->nproc;
+    return view.world == want * job->nproc || (can_miss && view.world <= want * job->nproc)
+               ? AT_REST
+               : TRAINS_WITHOUT;
 }
 
-static bool is_settled(struct explore *x, uint32_t *live, char *why, size_t cap)
+/* Room for all jobs; those that are new train not yet. */
+static void make_room(struct explore *x)
 {
-    struct world *w = &x->world;
-    uint32_t jobs = jobs_count(w);
-    memset(live, 0, jobs * sizeof(*live));
+    uint32_t jobs = jobs_count(&x->world);
+    size_t before = x->cap_idle;
+    while (x->cap_live < jobs) {
+        x->live = sim_grow(x->live, x->cap_live, &x->cap_live, sizeof(*x->live));
+    }
+    while (x->cap_idle < jobs) {
+        x->idle_at = sim_grow(x->idle_at, x->cap_idle, &x->cap_idle, sizeof(*x->idle_at));
+    }
+    for (size_t job = before; job < x->cap_idle; job++) {
+        x->idle_at[job] = SIM_NEVER;
+    }
+}
+
+static void forget_idle(struct explore *x)
+{
+    for (size_t job = 0; job < x->cap_idle; job++) {
+        x->idle_at[job] = SIM_NEVER;
+    }
+}
+
+static void count_live(struct explore *x)
+{
+    const struct world *w = &x->world;
+    make_room(x);
+    memset(x->live, 0, jobs_count(w) * sizeof(*x->live));
     for (uint32_t i = 0; i < w->n_nodes; i++) {
         if (w->nodes[i].agent && !w->nodes[i].outsider) {
-            live[w->nodes[i].job]++;
+            x->live[w->nodes[i].job]++;
         }
     }
-    for (uint32_t job = 0; job < jobs; job++) {
-        const char *text = unsettled(w, job, live[job]);
-        if (text) {
-            snprintf(why, cap, "job %s with %u agents: %s", jobs_get(w, job)->name.text, live[job],
-                     text);
-            return false;
+}
+
+/* Whether all jobs are at rest; a violation where one has been idle since `since`, or later, for
+ * longer than it may, or grows no more though it should. */
+static bool is_settled(struct explore *x, int64_t since)
+{
+    struct world *w = &x->world;
+    bool settled = true;
+    count_live(x);
+    for (uint32_t job = 0; job < jobs_count(w); job++) {
+        struct unrest now = unrest(w, job, x->live[job]);
+        int64_t *idle_at = &x->idle_at[job];
+        *idle_at = now.trains ? SIM_NEVER : *idle_at == SIM_NEVER ? w->now : *idle_at;
+        bool is_late = (!now.trains && w->now - *idle_at >= x->train_ms) ||
+                       (now.why && w->now - since >= x->train_ms + x->grow_ms);
+        if (is_late) {
+            char why[160];
+            snprintf(why, sizeof(why), "job %s with %u agents: %s", jobs_get(w, job)->name.text,
+                     x->live[job], now.why);
+            check_not_settled(w->check, why);
         }
+        settled = settled && !now.why;
     }
-    return true;
+    return settled;
 }
 
 /* Epochs that scripts have ended by themselves: faults that come with the jobs, at their own times.
@@ -337,26 +402,18 @@ static uint32_t script_faults(struct world *w)
 static bool settle(struct explore *x)
 {
     struct world *w = &x->world;
-    int64_t end = w->now + x->settle_ms;
+    int64_t since = w->now;
     uint32_t faults = script_faults(w);
-    char why[160] = "";
-    size_t cap = 0;
-    uint32_t *live = NULL;
     bool settled = false;
-    while (!settled && w->now < end && world_run(w, w->now + LOOK_MS)) {
+    make_room(x);
+    forget_idle(x);
+    while (!settled && !check_failed(w->check) && world_run(w, w->now + LOOK_MS)) {
         if (faults != script_faults(w)) {
             faults = script_faults(w);
-            end = w->now + x->settle_ms;
+            since = w->now;
+            forget_idle(x);
         }
-        live = sim_grow(live, jobs_count(w), &cap, sizeof(*live));
-        while (cap < jobs_count(w)) {
-            live = sim_grow(live, cap, &cap, sizeof(*live));
-        }
-        settled = is_settled(x, live, why, sizeof(why));
-    }
-    free(live);
-    if (!settled && w->now >= end) {
-        check_not_settled(w->check, why);
+        settled = is_settled(x, since);
     }
     return settled;
 }
