@@ -1,0 +1,188 @@
+/* tests/unit/server/test_events.c: the ring of the newest events: numbers, who asks from where, and
+ * what is left out. Time and the core's answers are the story's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/net/clock.h"
+#include "server/events.h"
+#include "server/store/writer.h"
+#include "tests/unit/story.h"
+
+/* As events.c has it. */
+#define RING 1000
+#define AT_ONCE 100
+
+static struct events *e;
+static struct tfe_mono now;
+static uint32_t kept; /* rows that the writer was given */
+
+struct tfe_mono __wrap_clock_mono(void);
+struct tfe_mono __wrap_clock_mono(void)
+{
+    return now;
+}
+
+int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret);
+int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret)
+{
+    *ret = (struct msg_status_job){.job = "a", .run = 7};
+    return strcmp(job, "a") == 0 ? 0 : TFE_ENOENT;
+}
+
+int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
+                       struct writer_ask **ret);
+int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
+                       struct writer_ask **ret)
+{
+    kept++;
+    return 0;
+}
+
+static uint32_t waiting;
+uint32_t __wrap_writer_n_rows(struct writer *w);
+uint32_t __wrap_writer_n_rows(struct writer *w)
+{
+    return waiting;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    now.ms = 1000000;
+    kept = 0;
+    waiting = 0;
+    return events_new(NULL, &e);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    events_free(e);
+    return 0;
+}
+
+#define FIXTURE begin, end
+
+static void add(const char *job, const char *says)
+{
+    events_add(e, &(struct msg_event_row){.kind = "k", .job = job, .says = says});
+}
+
+/* So many, far enough apart that all are told. */
+static void add_many(const char *job, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        now.ms += 1000;
+        add(job, "s");
+    }
+}
+
+static uint64_t next(const char *job, uint64_t after)
+{
+    const struct msg_event_row *row = events_next(e, job, after);
+    return row ? row->number : 0;
+}
+
+TEST_IN(events, have_numbers_that_go_up_by_one_and_the_run_that_the_core_knows)
+{
+    assert_int_equal(events_newest(e), 0);
+    add("a", "first");
+    add(NULL, "second");
+    add("b", "third");
+    assert_int_equal(events_newest(e), 3);
+    assert_int_equal(events_next(e, NULL, 0)->run, 7);
+    assert_string_equal(events_next(e, NULL, 0)->says, "first");
+    assert_string_equal(events_next(e, NULL, 1)->job, "");
+    assert_int_equal(events_next(e, NULL, 2)->run, 0);
+    events_add(e, &(struct msg_event_row){.kind = "k", .job = "a", .run = 3, .says = ""});
+    assert_int_equal(events_next(e, NULL, 3)->run, 3); /* of an earlier one */
+}
+
+TEST_IN(events, come_to_who_asks_behind_a_number_and_of_one_job)
+{
+    add("a", "");
+    add("b", "");
+    add("a", "");
+    assert_int_equal(next(NULL, 0), 1);
+    assert_int_equal(next(NULL, 1), 2);
+    assert_int_equal(next("a", 1), 3);
+    assert_int_equal(next("b", 2), 0);
+    assert_int_equal(next(NULL, 3), 0);
+}
+
+TEST_IN(events, above_the_ring_the_oldest_go_and_that_is_known)
+{
+    add_many("a", RING);
+    assert_true(events_has_after(e, 0));
+    assert_int_equal(next(NULL, 0), 1);
+    add_many("a", 2);
+    assert_int_equal(next(NULL, 0), 3);
+    assert_true(events_has_after(e, 2));
+    assert_false(events_has_after(e, 1)); /* 2 is on the disk only */
+    assert_int_equal(next(NULL, RING + 1), RING + 2);
+}
+
+TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
+{
+    bool all;
+    assert_int_equal(events_before_last(e, NULL, 5, &all), 0);
+    assert_true(all);
+    add("a", "");
+    add("b", "");
+    add("a", "");
+    add("b", "");
+    assert_int_equal(events_before_last(e, "a", 1, &all), 2);
+    assert_true(all);
+    assert_int_equal(events_before_last(e, "a", 2, &all), 0);
+    assert_int_equal(events_before_last(e, NULL, 3, &all), 1);
+    assert_int_equal(events_before_last(e, "a", 9, &all), 0);
+    assert_true(all); /* no more were ever kept */
+    assert_int_equal(events_before_last(e, NULL, 0, &all), 4);
+    add_many("b", RING);
+    assert_int_equal(events_before_last(e, "a", 1, &all), 4);
+    assert_false(all);
+    (void)events_before_last(e, "b", 9, &all);
+    assert_true(all);
+}
+
+TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
+{
+    for (int i = 0; i < AT_ONCE + 3; i++) {
+        add("a", "it came");
+    }
+    assert_int_equal(events_newest(e), AT_ONCE);
+    add("b", "another job's"); /* is told, and says so */
+    assert_string_equal(events_next(e, NULL, AT_ONCE)->says,
+                        "another job's (and 3 more that are not told)");
+    now.ms += 2000;
+    add("a", "it came");
+    assert_string_equal(events_next(e, NULL, AT_ONCE + 1)->says, "it came");
+}
+
+TEST_IN(events, of_all_kinds_and_jobs_together_there_is_a_bound_that_time_lifts)
+{
+    char job[32];
+    for (int i = 0; i < 2100; i++) {
+        (void)snprintf(job, sizeof job, "j%d", i);
+        add(job, "");
+    }
+    assert_int_equal(events_newest(e), 2000);
+    now.ms += 200;
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(job, sizeof job, "k%d", i);
+        add(job, "");
+    }
+    assert_int_equal(events_newest(e), 2010);
+}
+
+TEST_IN(events, are_kept_on_a_disk_that_takes_them)
+{
+    add("a", "before there was one");
+    events_keep(e, (struct writer *)(void *)&kept);
+    add("a", "");
+    assert_int_equal(kept, 1);
+    waiting = 5000;
+    add("a", ""); /* the ledger's rows go first */
+    assert_int_equal(kept, 1);
+    assert_int_equal(events_newest(e), 3); /* here it is all the same */
+}
