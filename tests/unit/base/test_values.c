@@ -16,6 +16,7 @@
 #include "common/base/utf8.h"
 #include "tests/unit/base/flaky.h"
 #include "tests/unit/story.h"
+#include "tests/wishes.h"
 
 TEST(error, every_code_is_negative_its_own_and_has_a_sentence)
 {
@@ -341,4 +342,19 @@ TEST(backoff, a_jittered_wait_is_any_part_of_it)
     }
     assert_true(seen[1] && seen[2] && seen[3] && seen[4]);
     assert_int_equal(backoff_jitter(&rng, 0), 1);
+}
+
+TEST(job_spec, has_to_agree_in_what_all_want_alike_and_in_nothing_else)
+{
+    const struct job_spec first = no_wishes(1, 4, 2);
+    struct job_spec other = first;
+    other.script_digest = 7; /* the first one's counts */
+    other.grow_now = other.no_grow = other.retry_start = true;
+    other.max_restarts = 9; /* a wish */
+    assert_true(job_spec_agrees(&first, &other));
+    other.max_nodes = 5;
+    assert_false(job_spec_agrees(&first, &other));
+    other = first;
+    other.chief = true;
+    assert_false(job_spec_agrees(&first, &other));
 }

@@ -25,6 +25,21 @@ TEST(suspect, refused_to_those_who_know_it_is_dead_and_the_switch_is_at_once)
     world_free(w);
 }
 
+TEST(suspect, what_a_prober_says_on_another_connection_was_not_asked_of_it)
+{
+    struct world *w = a_reached_world(1, 3, 3);
+    cut(w, 1);
+    const uint64_t asked = w->probe[2];
+    cut(w, 2);
+    w->join.highest_epoch = w->join.running_epoch = 1;
+    join(w, 2, "c"); /* the server gives it the same number again */
+    w->probe[2] = asked;
+    probed(w, 2, PROBE_REFUSED);
+    probed(w, 0, PROBE_REFUSED);
+    assert_not_saw(w, "~node_dead"); /* c's own answer is still waited for */
+    world_free(w);
+}
+
 TEST(suspect, accepted_or_silent_changes_nothing_and_is_asked_again_ever_later)
 {
     for (int k = 0; k < 2; k++) {
