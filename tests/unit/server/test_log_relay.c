@@ -219,6 +219,24 @@ TEST_IN(logs, that_are_followed_are_asked_of_who_comes_and_of_nobody_twice)
     assert_string_equal(said, "2:LOG_ASK 32768\n2:LOG_STOP 0\n");
 }
 
+TEST_IN(logs, of_who_has_left_earn_no_credit_for_who_comes_next)
+{
+    static char text[4096 - MSG_LOG_COST + 1];
+    memset(text, 'x', sizeof text - 1);
+    n_nodes = 1;
+    struct rows *rows = ask((struct msg_logs){.follow = true});
+    assert_true(chunk(0, text, 0));
+    assert_true(chunk(0, text, 0));
+    log_relay_left(r, 0);
+    n_nodes = 2;
+    log_relay_came(r, 1); /* where the other one was */
+    said[0] = '\0';
+    assert_string_equal(pull(rows), text);
+    assert_string_equal(pull(rows), text);
+    assert_string_equal(said, "");
+    rows_free(rows);
+}
+
 TEST_IN(logs, that_are_not_followed_are_asked_of_nobody_who_comes_later)
 {
     struct rows *rows = ask((struct msg_logs){.lines = 1});
