@@ -282,7 +282,7 @@ TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
     const struct msg_exited failed = {.epoch = 4, .local_rank = 1, .tail = "Traceback"};
     log_relay_exited(r, 1, &failed);
     log_relay_exited(r, 1, &failed); /* said again, on a new connection */
-    log_relay_exited(r, 0, &(struct msg_exited){.epoch = 4, .stopped = true, .tail = "killed"});
+    log_relay_exited(r, 1, &(struct msg_exited){.epoch = 5, .stopped = true, .tail = "killed"});
     struct rows *rows = ask((struct msg_logs){.lines = 1});
     assert_true(done(0));
     assert_true(done(1));
@@ -297,5 +297,6 @@ TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
     }
     rows = ask((struct msg_logs){.has_rank = true, .rank = 3});
     assert_string_equal(pull(rows), "Traceback");
+    assert_string_equal(pull(rows), ".");
     rows_free(rows);
 }
