@@ -154,9 +154,12 @@ class HandMade:
         self.held = held
         return [one.getsockname()[1] for one in held]
 
+    def config(self, rank, ports):
+        """TF_CONFIG of that rank."""
+        return {"cluster": {"worker": [f"127.0.0.1:{port}" for port in ports]}, "task": {"type": "worker", "index": rank}}
+
     def start(self, rank, ports, line):
-        config = {"cluster": {"worker": [f"127.0.0.1:{port}" for port in ports]}, "task": {"type": "worker", "index": rank}}
-        env = {**self.env, "TF_CONFIG": json.dumps(config), "TFE_EPOCH": str(self.epoch), "TFE_RANK": str(rank),
+        env = {**self.env, "TF_CONFIG": json.dumps(self.config(rank, ports)), "TFE_EPOCH": str(self.epoch), "TFE_RANK": str(rank),
                "TFE_WORLD_SIZE": str(len(ports)), "PYTHONUNBUFFERED": "1", "TF_GRPC_REUSE_PORT": "true"}
         if self.cold:
             self.running.append(subprocess.Popen(line, env=env, cwd=self.folder, stdin=self.null, stdout=self.null,
