@@ -397,7 +397,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         return; /* told when its chief has saved, as the others are */
     }
     if (join->running_epoch != 0) {
-        send_stop(r, node, join->running_epoch);
+        states_stop_late(r, node, join->running_epoch);
     }
     if (is_member && !exited) {
         seat_account(node); /* it has started this epoch, and nothing of it runs */

@@ -172,23 +172,39 @@ static bool prepare(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_PREPARING);
 }
 
+/* What its members are told. */
+static struct msg_stop stop_of(struct rdzv *r, struct job *job)
+{
+    return (struct msg_stop){.epoch = job->epoch.number,
+                             .planned = job->wish.is_planned,
+                             .cause = job->wish.cause,
+                             .blamed = ledger_blamed(job),
+                             .says = wait_why_switch(r, job),
+                             .in_memory = job->wish.is_planned && plan_is_kept(job)};
+}
+
 static void stop_members(struct rdzv *r, struct job *job, bool chief, bool others)
 {
-    const char *blamed = ledger_blamed(job);
-    const char *says = wait_why_switch(r, job);
-    bool in_memory = job->wish.is_planned && plan_is_kept(job);
+    const struct msg_stop stop = stop_of(r, job);
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         struct node *node = job->epoch.seats[seat];
         if (node_is_connected(node) && (roster_is_chief(job, node) ? chief : others)) {
-            send_node(r, node, MSG_STOP)->u.stop =
-                (struct msg_stop){.epoch = job->epoch.number,
-                                  .planned = job->wish.is_planned,
-                                  .cause = job->wish.cause,
-                                  .blamed = blamed,
-                                  .says = says,
-                                  .in_memory = in_memory};
+            send_node(r, node, MSG_STOP)->u.stop = stop;
             node_prepare(r, node);
         }
+    }
+}
+
+void states_stop_late(struct rdzv *r, const struct node *node, uint64_t epoch)
+{
+    struct job *job = node->job;
+    /* Who is accounted for is waited for no more. */
+    if (job->state == JOB_PREPARING && node_is_member(node) && epoch == job->epoch.number &&
+        !node->seat.is_accounted) {
+        const struct msg_stop stop = stop_of(r, job);
+        send_node(r, node, MSG_STOP)->u.stop = stop;
+    } else {
+        send_stop(r, node, epoch);
     }
 }
 
@@ -219,7 +235,8 @@ static bool still_serve(struct rdzv *r, struct job *job, struct tfe_mono *ret_un
     if (tfe_mono_is_never(*ret_until)) {
         return false;
     }
-    if (job->wish.is_planned && node_is_connected(chief) && !chief->seat.is_accounted &&
+    /* One whose connection has gone is waited for as well, and nothing goes on without it. */
+    if (job->wish.is_planned && !chief->is_gone && !chief->seat.is_accounted &&
         !is_past(r, *ret_until)) {
         return true;
     }

@@ -244,7 +244,7 @@ TEST(drain, a_suspect_that_is_back_during_the_switch_ends_its_trainers_first)
     drain_and_switch(w, "b");
     w->join.running_epoch = w->join.highest_epoch = 1;
     join(w, 2, "b");
-    assert_saw(w, "2:STOP epoch=1");
+    assert_saw(w, "2:STOP epoch=1 planned\n"); /* it has its grace, as the others */
     assert_not_saw(w, "FINISH");
     stopped_and_ready(w, 0, 1);
     pass(w, 2000);

@@ -679,6 +679,42 @@ TEST(served, a_ps_that_is_back_while_the_chief_saves_serves_on)
     world_free(w);
 }
 
+/* It was told to stop at once, and its agent ended it in the middle of what it saved; its ps had
+ * been told when its connection broke. */
+TEST(served, a_chief_whose_connection_breaks_while_it_saves_goes_on_saving)
+{
+    struct world *w = a_serving_job(1, 2);
+    drain(w, "b");
+    pass(w, 2000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    cut(w, 0);
+    assert_not_saw(w, "1:STOP");
+    w->join.highest_epoch = w->join.running_epoch = 1;
+    join(w, 7, "a");
+    assert_saw(w, "7:STOP epoch=1 planned\n");
+    assert_not_saw(w, "1:STOP");
+    exited_as(w, 7, (struct msg_exited){.epoch = 1, .stopped = true});
+    assert_saw(w, "1:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(served, a_chief_that_is_away_when_a_switch_is_planned_has_its_servers_for_the_grace)
+{
+    struct world *w = a_serving_job(1, 2);
+    w->renews[1] = w->renews[2] = w->renews[3] = true;
+    drain(w, "b");
+    pass(w, 1990);
+    cut(w, 0);
+    pass(w, 10);
+    assert_saw(w, "~switch");
+    assert_not_saw(w, "STOP");
+    pass(w, 4999);
+    assert_not_saw(w, "STOP");
+    pass(w, 1);
+    assert_saw(w, "1:STOP epoch=1 planned\n"); /* it is not back */
+    world_free(w);
+}
+
 TEST(served, the_chiefs_exit_0_is_success_at_once)
 {
     struct world *w = a_serving_job(1, 2);
