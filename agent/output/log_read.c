@@ -189,6 +189,11 @@ static off_t tail_of(int fd, off_t end, uint32_t *lines, char *room)
     return at;
 }
 
+static bool is_later(const struct stat *st, struct tfe_wall since)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000 >= since.ms;
+}
+
 static void measure(struct log_reader *reader)
 {
     uint32_t left = reader->lines;
@@ -199,7 +204,7 @@ static void measure(struct log_reader *reader)
                        file[1].stream != file->stream;
         left = is_next ? reader->lines : left;
         int fd = open_file(reader, file);
-        if (fd >= 0 && fstat(fd, &st) == 0) {
+        if (fd >= 0 && fstat(fd, &st) == 0 && is_later(&st, reader->since)) {
             file->to = st.st_size;
             file->from =
                 reader->lines == MSG_UNSET ? 0 : tail_of(fd, st.st_size, &left, reader->bytes);

@@ -25,7 +25,9 @@ struct log_reader {
     uint64_t epoch;
     bool has_rank;
     uint32_t rank;
-    uint32_t lines;          /* the last so many of each stream; MSG_UNSET: all */
+    uint32_t lines; /* the last so many of each stream; MSG_UNSET: all … */
+    struct tfe_wall
+        since; /* … of files that were written to after this; their lines have no times */
     struct kept_name *names; /* of own trainers in this epoch; owned … */
     size_t n_names;
     bool is_live; /* its trainers run: what is not yet a whole line will come otherwise */

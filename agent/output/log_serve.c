@@ -128,6 +128,7 @@ static void begin_reading(struct asker *a, uint64_t epoch)
     a->reader->has_rank = a->says.has_rank;
     a->reader->rank = a->says.rank;
     a->reader->lines = a->says.lines;
+    a->reader->since = a->says.since;
     a->reader->is_live = serve->wish.kept->open > 0 && epoch == serve->wish.kept->newest;
     take_names(a->reader, serve->wish.kept);
     a->reader->on_read = on_read;

@@ -29,6 +29,7 @@ struct logs {
     struct tfe_msg message;
     bool has_colour;
     bool resumes;         /* the connection was lost: some of it comes again */
+    bool is_doubted;      /* it was said that lines of files have no times */
     uint64_t epoch;       /* that was printed last */
     struct row_list rows; /* until all are there, and can be put in order */
     bool sorts;
@@ -165,11 +166,23 @@ static void put_lines(const struct logs *l, const struct msg_log_lines *row)
     }
 }
 
+/* Files hold what trainers print and nothing else: of those that were written to later some lines
+ * may be from before. */
+static void doubt(struct logs *l, const struct msg_log_lines *row)
+{
+    if (l->settings->since.ms > 0 && row->at.ms <= 0 && row->text[0] != '\0' && !l->is_doubted) {
+        l->is_doubted = true;
+        (void)fprintf(stderr, "tfe-ctl: lines without a time come from log files: some may be "
+                              "older than --since\n");
+    }
+}
+
 static void put_row(struct logs *l, const struct msg_log_lines *row)
 {
     char room[ROW_ROOM];
     const char *faint = l->has_colour ? FAINT : "";
     const char *plain = l->has_colour ? PLAIN : "";
+    doubt(l, row);
     if (l->settings->json) {
         if (verb_print_json(row_json(&kind_log_lines, row)) != 0) {
             (void)fprintf(stderr, "tfe-ctl: out of memory, a line is not shown\n");

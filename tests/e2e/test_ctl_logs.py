@@ -235,6 +235,13 @@ def test_files_have_what_memory_has_not(server, fleet, ctl):
     assert lines(rows(ctl, "--epoch=1", "-n", "3")) == found[-3:]
     assert lines(rows(ctl, "--epoch=1", "-n", "all")) == found
     assert lines(rows(ctl, "--epoch=1", "-n", "all"), "stderr") == ["0 complains"]
+    # Files have no times but that of their last line.
+    written = max(file.stat().st_mtime for file in logs.glob("default/run-1/epoch-1/*"))
+    after, before = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(written) + more)) for more in (1, -1))
+    assert rows(ctl, "--epoch=1", "-n", "all", "--since", after) == []
+    done = ctl("logs", "--epoch=1", "-n", "all", "--since", before)
+    assert "0 says 0 in 1" in done.stdout and done.stderr.count("some may be older than --since") == 1
+    assert "older" not in ctl("logs", "--epoch=1", "-n", "all").stderr
 
 
 @pytest.mark.parametrize("options, nnodes, names", [(["--ps=1"], "1:1", ["ps-0", "worker-0"]), ([], "2:2", ["rank-0", "rank-1"])])
