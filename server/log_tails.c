@@ -48,10 +48,11 @@ void log_tails_add(struct log_tails *tails, struct log_tail *tail)
     tails->v[tails->n++] = tail;
     count(tails, tail, 1);
     if (tails->n > LIMIT_LOG_TAILS) {
-        const unsigned i = most(tails);
+        unsigned i = most(tails);
         struct log_tail *gone = tails->v[i];
-        tails->n--;
-        memmove(&tails->v[i], &tails->v[i + 1], (tails->n - i) * sizeof(tails->v[0]));
+        for (tails->n--; i < tails->n; i++) {
+            tails->v[i] = tails->v[i + 1];
+        }
         count(tails, gone, -1);
         drop(gone);
     }
