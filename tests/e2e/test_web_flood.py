@@ -103,7 +103,8 @@ def test_a_crowd_that_never_finishes_a_sentence(server, state_dir, tmp_path, noi
         assert most <= places + OWN_DESCRIPTORS and gauges["tfe_web_connections"] <= places
         assert gauges["tfe_web_connections_shut_total"] >= crowd - places - 1
         assert gauges["tfe_web_pages"] == 1 and gauges["tfe_web_pages_cut_total"] == 0
-        assert grown < places * 64 * 1024  # what may be read of each and not understood
+        # What may be read of each and not understood; and what a sanitizer keeps of those that are gone.
+        assert grown < places * 64 * 1024 + (12 << 20)
         assert spent < 0.1 + took / 20, "the server works for who asks tfe-web for nothing"
         assert max(asked) < noise.bound(1) and max(late) < noise.bound(0.1)
         page.close()
