@@ -42,18 +42,6 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     (void)event_base_loopbreak(p->web.base);
 }
 
-static int find_server(struct program *p, struct tfe_why *why)
-{
-    struct web_settings *s = &p->settings;
-    struct join_wish wish = {.endpoint = s->endpoint,
-                             .token = s->token,
-                             .token_file = s->token_file,
-                             .state_dir = s->state_dir,
-                             .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
-                             .n_roles = 2};
-    return join_find(&wish, &p->web.server, why);
-}
-
 /* As many descriptors as connections may be there. */
 static void raise_files(const struct web_settings *s)
 {
@@ -100,7 +88,7 @@ static int run(struct program *p)
     struct web *web = &p->web;
     struct tfe_why why = {.text = ""};
     int rc = sodium_init() < 0 ? TFE_ESYS : hidden_process(&why);
-    rc = rc == 0 ? find_server(p, &why) : rc;
+    rc = rc == 0 ? web_settings_find(&p->settings, &web->server, &why) : rc;
     int status = rc == TFE_EAUTH ? EXIT_UNAUTHORISED : rc == TFE_EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     if (rc == 0) {
         raise_files(&p->settings);

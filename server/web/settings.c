@@ -54,6 +54,18 @@ const struct option_table web_settings_table = {
     .n = sizeof(specs) / sizeof(specs[0]),
 };
 
+int web_settings_find(const struct web_settings *settings, struct join_info *ret,
+                      struct tfe_why *why)
+{
+    const struct join_wish wish = {.endpoint = settings->endpoint,
+                                   .token = settings->token,
+                                   .token_file = settings->token_file,
+                                   .state_dir = settings->state_dir,
+                                   .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
+                                   .n_roles = 2};
+    return join_find(&wish, ret, why);
+}
+
 bool web_settings_is_local(const struct web_settings *settings)
 {
     struct sockaddr_storage address;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/net/join.h"
 #include "common/net/log.h"
 #include "common/net/options.h"
 
@@ -30,6 +31,11 @@ extern const struct option_table web_settings_table;
 /* TFE_EINVAL: why is one sentence. */
 int web_settings_parse(int argc, char **argv, struct web_settings *ret,
                        enum options_result *ret_result, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* The server and our own token, as join_find does; again only where no text of argv or the
+ * environment was the token. */
+int web_settings_find(const struct web_settings *settings, struct join_info *ret,
+                      struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Whether only this machine can reach the address. */
 bool web_settings_is_local(const struct web_settings *settings);

@@ -12,6 +12,7 @@
 #include "common/net/log.h"
 #include "common/net/timer.h"
 #include "server/web/logins.h"
+#include "server/web/settings.h"
 #include "server/web/streams.h"
 
 /* Tokens that were not seen before, of anybody: one each, after so many at once. Each costs the
@@ -138,15 +139,19 @@ static int view_new(struct views *all, const struct token *token, struct view **
     return 0;
 }
 
+static bool is_same(const struct token *a, const struct token *b)
+{
+    return sodium_memcmp(a->key_id, b->key_id, TOKEN_KEY_ID_BYTES) == 0 &&
+           sodium_memcmp(a->secret, b->secret, TOKEN_SECRET_BYTES) == 0;
+}
+
 int views_use(struct views *all, const struct token *token, struct view **ret)
 {
     struct view *view;
     LIST_FOREACH(view, &all->list, link)
     {
         const struct token *has = view->join.token;
-        if (!view->is_rejected &&
-            sodium_memcmp(has->key_id, token->key_id, TOKEN_KEY_ID_BYTES) == 0 &&
-            sodium_memcmp(has->secret, token->secret, TOKEN_SECRET_BYTES) == 0) {
+        if (!view->is_rejected && is_same(has, token)) {
             view_use(view);
             *ret = view;
             return 0;
@@ -183,6 +188,32 @@ void view_leave(struct view *view)
     }
 }
 
+/* The file that our own token came from may have another one by now: tfe-ctl token rotate writes
+ * it. Where it has not, the next refusal looks again. */
+static void renew_own(struct views *all)
+{
+    struct web *web = all->web;
+    struct view *old = web->own;
+    struct join_info found = {.port = 0};
+    struct tfe_why why;
+    if (web->settings->token || web_settings_find(web->settings, &found, &why) != 0) {
+        return; /* given by its text; or there is none at this moment */
+    }
+    if (!is_same(found.token, web->server.token)) {
+        const struct join_info before = web->server;
+        web->server = found;
+        found = before;
+        if (views_use(all, web->server.token, &web->own) == 0) {
+            log_info("token_renewed", LOG_S("role", principal_role_name(view_role(web->own))));
+            view_leave(old);
+        } else {
+            found = web->server;
+            web->server = before;
+        }
+    }
+    join_done(&found);
+}
+
 void view_reject(struct view *view)
 {
     if (!view->is_rejected) {
@@ -191,6 +222,9 @@ void view_reject(struct view *view)
     }
     logins_end_view(view->all->web->logins, view);
     streams_end_view(view); /* also those that came since */
+    if (view == view->all->web->own) {
+        renew_own(view->all);
+    }
 }
 
 enum principal_role view_role(const struct view *view)

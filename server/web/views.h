@@ -43,7 +43,7 @@ int views_use(struct views *all, const struct token *token, struct view **ret) T
 void view_use(struct view *view);
 void view_leave(struct view *view);
 
-/* The server does not take its token: pages and logins of it end. */
+/* The server does not take its token: pages and logins of it end. Our own is read anew. */
 void view_reject(struct view *view);
 
 /* A connection besides its own, for a question that takes long; the asker's to free. TFE_ENOMEM. */

@@ -24,7 +24,7 @@ struct web_settings;
 struct web {
     struct event_base *base;
     const struct web_settings *settings;
-    struct join_info server; /* … and the token that we came with */
+    struct join_info server; /* … and our own token: the one that we came with, or a later one */
     struct http *http;
     struct views *views;
     struct logins *logins;

@@ -110,6 +110,18 @@ def test_page_says_nothing_to_systemd_in_its_servers_name(server, port, state_di
             manager.recv(100)
 
 
+def test_page_goes_on_when_the_tokens_are_made_anew(beside, port, state_dir, ctl):
+    """tfe-web read its token once: the root of that removed, nobody saw anything until the server was started anew."""
+    wait_until(lambda: is_ready(port), what="a page")
+    first, old = pages(state_dir), beside.token("observer")
+    for step in ((), ("--remove",)):
+        assert ctl("token", "rotate", *step).returncode == 0
+    assert beside.token("observer") != old
+    wait_until(lambda: ask(port, "/api/v1/jobs")[0] == 200 and beside.events("token_renewed"), what="a page with the new token")
+    assert is_ready(port)
+    assert pages(state_dir) == first
+
+
 def test_page_whose_port_is_taken_does_not_hold_the_server_up(server, port, state_dir, ctl):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
