@@ -229,6 +229,9 @@ static void put(struct client *c)
     if (rc == 0) {
         c->is_asked = true;
         channel_expect(c->channel, c->config.silence_ms);
+    } else if (rc == TFE_EINVAL) {
+        end_first(c, CLIENT_REFUSED, REFUSAL_BAD_REQUEST,
+                  "a name is longer than it may be, or has characters that it may not have");
     } else if (!channel_ends_itself(rc)) {
         end_first(c, CLIENT_FAILED, 0, "the question cannot be sent");
     }

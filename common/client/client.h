@@ -14,7 +14,8 @@ struct client_ask;
 /* How a question ended. */
 enum client_end {
     CLIENT_ANSWERED,
-    CLIENT_REFUSED,      /* by the server: code and sentence are its */
+    CLIENT_REFUSED,      /* by the server: code and sentence are its; or bad_request, before it was
+                            sent: a name or number in it is none that may be */
     CLIENT_UNAUTHORISED, /* it does not accept the token; so ends every other question of the next
                             5 s, too */
     CLIENT_STRANGE,      /* its answer does not fit the question */

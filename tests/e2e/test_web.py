@@ -276,11 +276,23 @@ def test_events_curves_and_logs_of_a_job(web, fleet, ctl, tmp_path):
     wait_until(lambda: web.gauges()["tfe_web_pages"] == 2, what="two pages")
     for path, code in (("/api/v1/jobs/none/logs", 404), ("/api/v1/jobs/demo/logs?rank=x", 400), ("/api/v1/jobs/demo/logs?lines=10001", 400),
                        ("/api/v1/events?last=0", 400), ("/api/v1/events?job=%2e%2f", 400),
-                       ("/api/v1/jobs/demo/series?name=", 400), ("/api/v1/jobs/demo/series?run=2147483648", 400)):
+                       ("/api/v1/jobs/demo/series?name=", 400), ("/api/v1/jobs/demo/series?run=2147483648", 400),
+                       ("/api/v1/jobs/demo/series?name=a%20curve", 400), ("/api/v1/jobs/demo/logs?node=a%01b", 400)):
         assert web.ask(path).code == code, path
     refused = web.listen("/api/v1/jobs/none/logs?follow=1")
     assert until(refused, lambda name, value: name == "end")["code"] == "no_such_job"
     assert next(refused, None) is None  # the answer is over
+
+
+def test_logs_that_are_cut_off_have_no_gap(web, fleet, tmp_path):
+    """What did not fit was left out, and a shorter piece behind it told as if it came next."""
+    script = tmp_path / "prints.py"
+    script.write_text("import time\nfor i in range(9999):\n    print(f'{i:04} ' + 'x' * 700)\nprint('done', flush=True)\ntime.sleep(600)\n")
+    fleet.start("--job=demo", "--no-standby", "--log-dir", str(tmp_path / "logs"), command=[str(script)])
+    wait_until(lambda: web.get("/api/v1/jobs")["jobs"] and (0, "done") in web.logs("demo", "?lines=1"), what="the last line")
+    answer = wait_until(lambda: (a := web.get("/api/v1/jobs/demo/logs?lines=10000"))["cut"] and a, what="more than one answer holds")
+    shown = [int(line.split()[0]) for row in answer["lines"] for line in row["text"].splitlines()]
+    assert shown[1000:] and shown == list(range(len(shown)))
 
 
 def test_a_page_ends_with_its_login(server, state_dir, tmp_path):
