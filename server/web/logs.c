@@ -63,9 +63,9 @@ static void on_page_row(struct client_ask *ask, const struct tfe_msg *msg)
         page->is_cut = false;
     }
     size_t n = sizeof(struct msg_log_lines) + strlen(msg->u.log_lines.text);
-    if (page->bytes + n > LOGS_BYTES_MAX ||
+    if (page->is_cut || page->bytes + n > LOGS_BYTES_MAX ||
         row_list_add(&ask->list, &kind_log_lines, &msg->u.log_lines) != 0) {
-        page->is_cut = true;
+        page->is_cut = true; /* from here on: a shorter one behind it would hide a gap */
         return;
     }
     page->bytes += n;

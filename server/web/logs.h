@@ -15,7 +15,7 @@
 #define LOGS_LINES 100
 #define LOGS_LINES_MAX 10000
 
-/* Text of one answer that does not follow; what is more is left out, and that is said. */
+/* Text of one answer that does not follow; all behind it is left out, and that is said. */
 #define LOGS_BYTES_MAX (4u << 20)
 
 void api_logs(struct request *r);

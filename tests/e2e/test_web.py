@@ -419,6 +419,18 @@ def test_a_page_that_talks_on_is_not_listened_to(web):
         assert web.gauges()["tfe_web_pages"] == 1
 
 
+def test_who_closes_while_an_answer_is_on_its_way_is_let_go(web):
+    """It was noticed when the answer's time was up: 8 s, in which 256 of them kept everybody else out."""
+    assert web.server.stop() == 0
+    before = descriptors(web.pid)
+    with contextlib.ExitStack() as held:
+        for _ in range(20):
+            one = held.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE))
+            one.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until(lambda: descriptors(web.pid) >= before + 20, what="twenty that wait")
+    wait_until(lambda: descriptors(web.pid) < before + 10, 6, what="their end")  # 8 s, each
+
+
 def test_slow_and_idle_connections_make_room(server, state_dir, tmp_path):
     """Many that ask for nothing, or a byte at a time: those that ask are served, and the bound holds."""
     server()
