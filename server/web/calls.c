@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/net/timer.h"
+#include "server/web/http.h"
 #include "server/web/reply.h"
 
 static struct client *client_of(const struct call *call)
@@ -28,9 +29,15 @@ static void call_free(struct call *call)
     view_leave(view);
 }
 
+/* As a stream's: evhttp has let go of a request that was not answered. */
 static void on_closed(struct evhttp_connection *connection, void *ctx)
 {
-    call_free(ctx);
+    struct call *call = ctx;
+    struct evhttp_request *req = call->req;
+    call_free(call);
+    if (!evhttp_request_get_connection(req)) {
+        evhttp_request_free(req);
+    }
 }
 
 struct evhttp_request *call_end(struct call *call)
@@ -113,6 +120,7 @@ struct call *call_new(struct web *web, struct view *view, struct evhttp_request 
     web->n_calls++;
     view_use(view);
     evhttp_connection_set_closecb(call->connection, on_closed, call);
+    http_is_awaited(req);
     return call;
 }
 

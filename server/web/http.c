@@ -214,6 +214,20 @@ static void on_request(struct evhttp_request *req, void *ctx)
     h->fn(h->ctx, req);
 }
 
+/* evhttp stops reading when it has a request, and would hear of the end when it answers. This is
+ * how it listens for that itself while it writes: nothing is taken. */
+void http_is_awaited(struct evhttp_request *req)
+{
+    struct bufferevent *bev = evhttp_connection_get_bufferevent(evhttp_request_get_connection(req));
+    bufferevent_data_cb reads;
+    bufferevent_data_cb writes;
+    bufferevent_event_cb events;
+    void *ctx;
+    bufferevent_getcb(bev, &reads, &writes, &events, &ctx);
+    bufferevent_setcb(bev, NULL, writes, events, ctx);
+    (void)bufferevent_enable(bev, EV_READ);
+}
+
 void http_is_stream(struct http *h, struct evhttp_request *req)
 {
     struct connection *c = connection_of(h, req);

@@ -44,6 +44,10 @@ int http_new(struct event_base *base, const struct web_settings *settings, http_
 
 uint16_t http_port(const struct http *h);
 
+/* The answer comes later: whoever closes meanwhile is gone at once (evhttp frees the connection).
+ * So is who closes only its own half. */
+void http_is_awaited(struct evhttp_request *req);
+
 /* The answer to this request goes on until one of both ends it. */
 void http_is_stream(struct http *h, struct evhttp_request *req);
 

@@ -234,6 +234,7 @@ struct stream *stream_new(struct request *r)
     (void)evhttp_add_header(headers, "Content-Type", "text/event-stream");
     (void)evhttp_add_header(headers, "X-Accel-Buffering", "no"); /* a proxy in front passes it on */
     evhttp_send_reply_start(r->req, 200, "OK");
+    http_is_awaited(r->req);
     tell_state(stream);
     return stream;
 }
