@@ -77,9 +77,26 @@ if [ ${#missing[@]} -gt 0 ]; then
         die "still missing or too old after installing: ${missing[*]} (Debian 12 or Ubuntu 24.04 and later have them)"
 fi
 
+[ "${1:-}" != --no-venv ] || exit 0
+
+# --- a browser -----------------------------------------------------------------------------------------
+
+# For the page's tests, which are skipped by name where there is none. Only from Debian, as root: Ubuntu's package brings
+# a snap. Tried once; whatever becomes of it, all else goes on.
+tried=$build_dir/browser-tried
+if ! { command -v chromium && command -v chromedriver; } >/dev/null && [ ! -e "$tried" ] && [ "$(id -u)" = 0 ] &&
+    grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
+    mkdir -p "$build_dir"
+    touch "$tried"
+    logged "installing chromium for the page's tests" setup-browser.log sh -c '
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -o Acquire::http::Timeout=20
+        apt-get install -y --no-install-recommends -o Acquire::http::Timeout=20 chromium chromium-driver fonts-dejavu-core' ||
+        say "no browser: the page's tests in one are skipped"
+fi
+
 # --- the virtual environment ---------------------------------------------------------------------------
 
-[ "${1:-}" != --no-venv ] || exit 0
 venv=$root/.venv
 stamp=$venv/tfe-installed # what is in there; written last
 begun=$venv/tfe-begun     # an install is on its way, or was cut off
