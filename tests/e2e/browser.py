@@ -2,8 +2,10 @@
 
 import base64
 import contextlib
+import importlib.util
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +22,7 @@ needs_browser = pytest.mark.skipif(not (shutil.which("chromedriver") and shutil.
 
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"]
+AXE = pathlib.Path(importlib.util.find_spec("axe_playwright_python").origin).with_name("axe.min.js")
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
@@ -81,6 +84,22 @@ class Browser:
         shot = self.call("/goog/cdp/execute", {"cmd": "Page.captureScreenshot", "params": {"captureBeyondViewport": True}})
         path.write_bytes(base64.b64decode(shot["data"]))
 
+    def cdp(self, command, **parameters):
+        return self.call("/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def script_s(self):
+        """Seconds of a processor that scripts of this page have taken since the first question."""
+        self.cdp("Performance.enable", timeDomain="threadTicks")
+        return {m["name"]: m["value"] for m in self.cdp("Performance.getMetrics")["metrics"]}["ScriptDuration"]
+
+    def violations(self):
+        """What axe-core finds to be in the way of somebody: [rule, what to do, where…]."""
+        self.js(f"if (!window.axe) {{ {AXE.read_text()} }}")
+        return self.js_later("""const done = arguments[0];
+            axe.run(document, {resultTypes: ["violations"]}).then(found => done(found.violations.map(
+                v => [v.id, v.help, ...v.nodes.map(n => `${n.target.join(" ")}: ${n.failureSummary.split("\\n").slice(1).join(";")}`)])),
+                e => done([String(e)]))""")
+
     def said(self):
         """What the page has complained of to the console."""
         return [line for line in self.call("/se/log", {"type": "browser"}) if line["level"] == "SEVERE"]
@@ -106,8 +125,12 @@ def browser():
                 "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"},
                 "goog:chromeOptions": {"args": [*OPTIONS, f"--user-data-dir={folder}/profile"]}}}}).encode()
             request = urllib.request.Request(f"{base}/session", body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                window = Browser(base, json.load(answer)["value"]["sessionId"])
+            try:
+                with urllib.request.urlopen(request, timeout=120) as answer:
+                    window = Browser(base, json.load(answer)["value"]["sessionId"])
+            except OSError as error:  # it is the page that is judged
+                said = error.read().decode() if isinstance(error, urllib.error.HTTPError) else str(error)
+                pytest.skip(f"chromium does not start here: {said[:200]}")
             window.call("/timeouts", {"script": 60000, "pageLoad": 60000})
             yield window
         finally:

@@ -1,13 +1,14 @@
 // server/web/page/app.js: the page. A store that the stream fills, views that draw what has changed, and nothing else.
 import { h, text, span, clock, moment, number, percent, badge, slots, spark, keyed, toast } from "/ui.js";
-import { timeline, phases, series, members } from "/plots.js";
+import { phases, series, members } from "/plots.js";
+import { timeline, track, save, roleOf, ROLES } from "/timeline.js";
 import { order, login, logout, session, history } from "/orders.js";
 import { logs } from "/logs.js";
 
 export const store = {
   session: null, up: null, why: "", route: { view: "fleet" }, job: null,
   jobs: new Map(), health: new Map(), nodes: new Map(), epochs: new Map(), events: [], seen: new Map(),
-  points: new Map(), at: 0, rows: {},
+  points: new Map(), at: 0, rows: {}, first_ms: null, busy_ms: 0, took: [], // what looking costs, for tests
 };
 const main = document.getElementById("main");
 let source = null, screen = null, pending = false;
@@ -37,15 +38,15 @@ function apply(kind, data) {
   } else if (into[kind]) {
     const map = store[into[kind]];
     if (data.whole) { // what went while nobody told this page
-      if (kind === "nodes") for (const key of map.keys()) if (!(key in data.set)) track(key, null, data.at_ms);
+      if (kind === "nodes") for (const key of map.keys()) if (!(key in data.set)) track(store.seen, key, null, data.at_ms);
       map.clear();
     }
     for (const [key, row] of Object.entries(data.set)) {
       row.told_ms = data.at_ms;
-      if (kind === "nodes") track(key, row, data.at_ms);
+      if (kind === "nodes") track(store.seen, key, row, data.at_ms);
       map.set(key, row);
     }
-    for (const key of data.gone ?? []) { map.delete(key); if (kind === "nodes") track(key, null, data.at_ms); }
+    for (const key of data.gone ?? []) { map.delete(key); if (kind === "nodes") track(store.seen, key, null, data.at_ms); }
   }
 }
 
@@ -64,16 +65,6 @@ function point(p) {
   if (curve.length > 4000) curve.splice(0, curve.length, ...curve.filter((_, i) => i % 2 === curve.length % 2 || i === curve.length - 1));
 }
 
-// What a node was since when: the timeline draws it.
-function track(key, row, at) {
-  const seen = store.seen.get(key) ?? { name: row?.name || key, spans: [] };
-  const role = row?.role ?? "lost";
-  const last = seen.spans.at(-1);
-  if (row) { seen.name = row.name || row.node; seen.rank = row.rank; }
-  if (!last || last.role !== role) { if (last) last.to = at; seen.spans.push({ role, from: at, to: null }); }
-  store.seen.set(key, seen);
-}
-
 // Rates of a job as they came, for the little curves of the fleet.
 const sparks = new Map();
 function remember(row, at) {
@@ -90,7 +81,7 @@ function listen() {
   const query = store.route.job ? `?job=${encodeURIComponent(store.route.job)}` : "";
   source = new EventSource(`/api/v1/stream${query}`);
   for (const kind of ["fleet", "nodes", "epochs", "events", "points"]) {
-    source.addEventListener(kind, e => { apply(kind, JSON.parse(e.data)); changed(); });
+    source.addEventListener(kind, e => { const began = performance.now(); apply(kind, JSON.parse(e.data)); store.busy_ms += performance.now() - began; changed(); });
   }
   source.addEventListener("state", e => { const s = JSON.parse(e.data); store.up = s.up; store.why = s.why; live(); });
   source.onerror = async () => {
@@ -124,9 +115,18 @@ function changed() {
     const began = performance.now();
     live();
     screen?.update();
-    store.drew_ms = performance.now() - began;
-    store.drew_max_ms = Math.max(store.drew_max_ms ?? 0, store.drew_ms);
+    if (store.busy_ms === 0) return; // nothing was told: the seconds went on
+    store.first_ms ??= performance.now();
+    store.took.push(store.busy_ms + performance.now() - began);
+    if (store.took.length > 500) store.took.shift();
+    store.busy_ms = 0;
   });
+}
+
+// How many a job may have. Servers and a chief are beside the nodes that min and max count, an evaluator beside all of them.
+function sizeOf(job) {
+  const more = (job.ps ?? 0) + (job.chief ? 1 : 0);
+  return { min: job.min + more, max: job.max + more, text: job.min === job.max ? `${job.min + more}` : `${job.min + more}:${job.max + more}` };
 }
 
 // --- the fleet ------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ function fleet() {
     cells: [
       [h("a", { href: `#/job/${encodeURIComponent(job.job)}` }, job.job), h("div", { class: "sub" }, `run ${job.run}, epoch ${job.epoch}`)],
       [stateBadge(job)],
-      [slots(job), h("div", { class: "sub" }, `${job.members} of ${job.min}:${job.max}${job.connected > job.members ? `, ${job.connected} connected` : ""}`)],
+      [slots(job.members, sizeOf(job)), h("div", { class: "sub" }, `${job.members} of ${sizeOf(job).text}${job.connected > job.members ? `, ${job.connected} connected` : ""}`)],
       [job.steps_per_s != null ? number(job.steps_per_s) : "–"],
       [spark(sparks.get(job.job))],
       [job.waits ? h("span", {}, job.waits) : ""],
@@ -189,17 +189,19 @@ function tilesOf(list, pairs) {
 
 // --- a job ----------------------------------------------------------------------------------------------------------
 
-const ROLES = { member: "ok", spare: "info", waiting: "info", preparing: "warn", importing: "warn", leaving: "warn", suspect: "bad" };
+const BADGES = { member: "ok", spare: "info", waiting: "info", preparing: "warn", importing: "warn", leaving: "warn", suspect: "bad" };
 
 function totals(job) {
   const now = Date.now(), list = [...store.epochs.values()].filter(e => e.run === job?.run);
   let running = 0, standstill = 0;
+  const by_cause = {};
   for (const e of list) {
     const trains = !e.over && (e.running_ms ?? 0) > 0;
     running += (e.running_ms ?? 0) + (trains ? Math.max(0, now - e.told_ms) : 0);
     standstill += e.standstill_ms ?? 0;
+    by_cause[e.cause] = (by_cause[e.cause] ?? 0) + (e.standstill_ms ?? 0);
   }
-  return { running, standstill, useful: running + standstill > 0 ? running / (running + standstill) : null, epochs: list };
+  return { running, standstill, by_cause, useful: running + standstill > 0 ? running / (running + standstill) : null, epochs: list };
 }
 
 function jobScreen(name) {
@@ -207,7 +209,7 @@ function jobScreen(name) {
   const tiles = h("dl", { class: "tiles" }), body = h("tbody"), epochBody = h("tbody");
   const why = h("p", { class: "empty", hidden: true }, "There is no job of this name on the server.");
   const act = (verb, label, css, extra) => h("button", { type: "button", class: css, onclick: () => order(verb, name, extra?.()) }, label);
-  const head = h("div", { class: "head" }, title, state, sub, act("grow", "Grow now", ""), act("resize", "Resize", "", () => store.jobs.get(name)), act("stop", "Stop", "danger"));
+  const head = h("div", { class: "head" }, title, state, sub, h("div", { class: "acts" }, act("grow", "Grow now", ""), act("resize", "Resize", "", () => store.jobs.get(name)), act("stop", "Stop", "danger")));
   let sort = { by: "rank", up: true }, limit = 100;
   const heads = [["name", "Name"], ["role", "State"], ["rank", "Rank"], ["step_ms", "Step time"], ["address", "Address"], ["tensorflow", "Machine"], [null, "Orders"]];
   const header = h("tr", {}, ...heads.map(([key, label]) => h("th", { scope: "col", class: ["rank", "step_ms"].includes(key) ? "num" : "" },
@@ -217,8 +219,8 @@ function jobScreen(name) {
   const row = n => ({
     cells: [
       [h("a", { href: `#/job/${encodeURIComponent(name)}/node/${encodeURIComponent(n.node)}` }, n.name || n.node.slice(0, 12)), n.slow ? badge("slow", "warn") : "", n.waits ? h("div", { class: "sub" }, n.waits) : ""],
-      [badge(n.role, ROLES[n.role] ?? ""), n.notice ? badge(n.notice, "warn") : ""],
-      [n.rank ?? "–"],
+      [badge(n.role, BADGES[n.role] ?? ""), n.notice ? badge(n.notice, "warn") : ""],
+      [n.place ? badge(n.place, `role ${roleOf(n.place)}`) : "", n.rank ?? (n.place ? "" : "–")],
       [n.step_ms ? `${number(n.step_ms)} ms` : "–", n.times ? h("div", { class: "sub" }, `${number(n.times)} × the others`) : ""],
       [n.address ? h("span", { class: "mono" }, n.address) : "–"],
       [machine(n)],
@@ -230,10 +232,10 @@ function jobScreen(name) {
   const epochRow = e => ({
     cells: [[String(e.epoch)], [clock(e.started_ms ?? e.detected_ms)], [badge(e.cause.replace("_", " "), e.cause === "start" || e.cause === "joined" ? "info" : e.planned ? "warn" : "bad"), e.blamed ? h("div", { class: "sub" }, e.blamed) : ""],
       [String(e.nodes)], [e.standstill_ms != null ? `${e.standstill_at_least ? "≥ " : ""}${span(e.standstill_ms)}` : "–"], [phases(e)], [e.over ? span(e.running_ms) : "now"], [e.lost_steps != null ? String(e.lost_steps) : "–"]],
-    heads: ["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"], wide: [5], nums: [0, 3, 7],
+    heads: ["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"], wide: [5], nums: [3, 7],
   });
   const epochRows = keyed(epochBody, epochRow);
-  const time = timeline(), curves = series(), size = members(), prints = logs(name);
+  const time = timeline(), size = members(), curves = series(size.node), prints = logs(name), legend = h("div", { class: "legend" });
 
   function update() {
     const job = store.jobs.get(name);
@@ -249,7 +251,7 @@ function jobScreen(name) {
       waits.replaceChildren(h("b", {}, "Waits: "), `${job.waits}.${since}${until}`);
     }
     const total = totals(job);
-    tilesOf(tiles, [["Nodes", `${job.members}`, `of ${job.min}:${job.max}`], ["Epochs", `${total.epochs.length}`, `in run ${job.run}`], ["Useful time", total.useful === null ? "–" : percent(total.useful)],
+    tilesOf(tiles, [["Nodes", `${job.members}`, `of ${sizeOf(job).text}`], ["Epochs", `${total.epochs.length}`, `in run ${job.run}`], ["Useful time", total.useful === null ? "–" : percent(total.useful)],
       ["Stood still", span(total.standstill)], ["Steps/s", job.steps_per_s != null ? number(job.steps_per_s) : "–"], ["Step", job.step != null ? number(job.step) : "–", job.total ? `of ${number(job.total)}` : ""],
       ["Restarts left", `${job.restarts_left}`]]);
     const words = filter.value.trim().toLowerCase();
@@ -262,19 +264,23 @@ function jobScreen(name) {
     const epochs = [...store.epochs.values()].sort((a, b) => b.epoch - a.epoch);
     epochRows(epochs.slice(0, 100).map(e => [e.epoch, e, `${e.told_ms}`]));
     text(counted, store.rows.nodes > store.nodes.size ? `${store.nodes.size} of ${store.rows.nodes} shown` : `${store.nodes.size}`);
+    const roles = ROLES.filter(r => r === "worker" ? job.ps || job.chief || job.evaluator : job[r]);
+    if (legend.childElementCount !== 4 + Math.max(1, roles.length)) {
+      legend.replaceChildren(...[...(roles.length ? roles : ["training"]), "standby", "joining", "notice", "lost"].map(w => h("span", { class: w }, w)));
+    }
     time.draw(store, job);
     size.draw(epochs);
     curves.draw(store.points, epochs);
   }
   const counted = h("span", { class: "sub" });
-  const save = h("button", { type: "button", class: "small", onclick: () => time.save(`${name}.png`) }, "Save picture");
+  const keep = h("button", { type: "button", class: "small", onclick: () => save(time.picture(totals(store.jobs.get(name))), "image/svg+xml", `${name}.svg`) }, "Save picture");
   const card = (label, ...content) => h("section", { class: "card" }, h("header", {}, h("h2", {}, label)), ...content);
   main.replaceChildren(head, why, waits, tiles,
-    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Timeline"), h("div", { class: "legend" }, ...["training", "standby", "joining", "notice", "lost"].map(w => h("span", { class: w }, w))), save), h("div", { class: "body" }, time.node)),
-    h("div", { class: "cols" }, card("Steps and metrics", h("div", { class: "body" }, curves.node)), card("Nodes over time", h("div", { class: "body" }, size.node))),
+    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Timeline"), legend, keep), h("div", { class: "body" }, time.node)),
+    card("Steps, metrics and nodes", h("div", { class: "body" }, curves.node)),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Nodes"), counted, filter), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nodes" }, h("table", { class: "wraps", id: "nodes" }, h("caption", { class: "sr" }, "Nodes"), h("thead", {}, header), body)), more),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Epochs"), h("div", { class: "legend" }, ...["noticed", "stopped", "ready", "written", "first step"].map((w, i) => h("span", { class: `p${i}` }, w)))),
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Epochs"), h("thead", {}, h("tr", {}, ...["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"].map(t => h("th", { scope: "col", class: ["Epoch", "Nodes", "Steps again"].includes(t) ? "num" : null }, t)))), epochBody))),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Epochs"), h("thead", {}, h("tr", {}, ...["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"].map(t => h("th", { scope: "col", class: ["Nodes", "Steps again"].includes(t) ? "num" : null }, t)))), epochBody))),
     prints.node, events(name));
   return { update: () => { update(); prints.update(store.nodes); drawEvents(); }, close: () => { curves.close(); size.close(); prints.close(); } };
 }
@@ -289,7 +295,7 @@ const machine = n => {
 function nodeScreen(job, id) {
   const title = h("h1", {}, id), sub = h("span", { class: "sub grow mono" }, id), state = h("span"), facts = h("dl", { class: "facts" }), history = h("ul");
   const button = (verb, label, css) => h("button", { type: "button", class: css, onclick: () => order(verb, id, store.nodes.get(id)) }, label);
-  main.replaceChildren(h("div", { class: "head" }, title, state, sub, button("drain", "Drain", ""), button("evict", "Evict", "danger")),
+  main.replaceChildren(h("div", { class: "head" }, title, state, sub, h("div", { class: "acts" }, button("drain", "Drain", ""), button("evict", "Evict", "danger"))),
     h("div", { class: "cols" }, h("section", { class: "card" }, h("header", {}, h("h2", {}, "Facts")), h("div", { class: "body" }, facts)),
       h("section", { class: "card" }, h("header", {}, h("h2", {}, "As this page saw it")), h("div", { class: "body" }, history))),
     events(job, id));
@@ -297,8 +303,8 @@ function nodeScreen(job, id) {
     const n = store.nodes.get(id), seen = store.seen.get(id);
     if (n) {
       text(title, n.name || id);
-      state.replaceChildren(badge(n.role, ROLES[n.role] ?? ""));
-      const list = [["Job", job], ["Rank", n.rank], ["Address", n.address], ["Waits for", n.waits], ["Step time", n.step_ms && `${number(n.step_ms)} ms`], ["Beside the others", n.times && `${number(n.times)} ×`],
+      state.replaceChildren(n.place ? badge(n.place, `role ${roleOf(n.place)}`) : "", badge(n.role, BADGES[n.role] ?? ""));
+      const list = [["Job", job], ["Place", n.place], ["Rank", n.rank], ["Address", n.address], ["Waits for", n.waits], ["Step time", n.step_ms && `${number(n.step_ms)} ms`], ["Beside the others", n.times && `${number(n.times)} ×`],
         ["TensorFlow", n.tensorflow], ["Cores", n.cores], ["Memory", n.memory_mib && `${number(n.memory_mib / 1024)} GiB`], ["Load", n.load], ["GPUs", n.gpus && `${n.gpus} × ${n.gpu}`], ["Cloud", n.cloud], ["Zone", n.zone], ["Machine type", n.instance],
         ["Spot", n.spot == null ? null : n.spot ? "yes" : "no"], ["Standby", n.standby], ["Last notice", n.notice && `${n.notice}${n.notice_at_ms ? `, ${moment(n.notice_at_ms)}` : ""}`],
         ["Agent", n.pid && `process ${n.pid}, guard ${n.guard_pid}`], ["Trainers", n.trainer_pids?.join(", ")], ["State kept of", n.kept_epoch != null ? `epoch ${n.kept_epoch}, step ${n.kept_step}` : null]];
@@ -321,7 +327,7 @@ function named(says) {
 }
 
 function events(job, node) {
-  const list = h("ol", { class: "events" }), none = h("p", { class: "empty" }, "Nothing has happened yet.");
+  const list = h("ol", { class: "events", tabindex: "0", "aria-label": "Events" }), none = h("p", { class: "empty" }, "Nothing has happened yet.");
   let last = null;
   drawEvents = () => {
     const mine = store.events.filter(e => (!job || e.job === job) && (!node || e.node === node)).slice(-200).reverse();
@@ -390,6 +396,7 @@ const theme = () => { document.documentElement.dataset.theme = localStorage.getI
 document.getElementById("theme").onclick = () => { localStorage.setItem("tfe-theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark"); theme(); };
 themes.onchange = theme;
 window.onhashchange = show;
+window.onresize = changed;
 setInterval(changed, 1000); // what counts by itself: how long something has lasted
 window.tfe = store; // for the curious, and for tests
 theme();

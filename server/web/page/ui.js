@@ -42,17 +42,20 @@ export const clock = ms => ms ? clocks.format(ms) : "–";
 export const moment = ms => ms ? moments.format(ms) : "–";
 export const number = n => Math.abs(n) >= 1000 ? wholes.format(n) : numbers.format(n);
 export const percent = part => `${(part * 100).toFixed(part > 0.9995 || part < 0.1 ? 0 : 1)} %`;
+export const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const CAUSES = { start: "#3b82f6", joined: "#06a2b8", node_lost: "#e0575e", trainer_failed: "#b4305e", server_lost: "#8a5a3c", drained: "#d98c0a", preempted: "#d98c0a", interrupted: "#d98c0a", resized: "#8b5cf6" };
+export const cause = name => CAUSES[name] ?? "#7a869a";
 export const badge = (word, kind) => h("span", { class: `badge ${kind}` }, word);
 
 // Places of a job: filled ones train. Many are a bar.
-export function slots(job) {
-  const label = `${job.members} of at most ${job.max} nodes train`;
-  if (job.max <= 16) {
+export function slots(members, { min, max }) {
+  const label = `${members} of at most ${max} nodes train`;
+  if (max <= 16) {
     return h("span", { class: "slots", role: "img", "aria-label": label },
-      ...Array.from({ length: job.max }, (_, i) => h("i", { class: `${i < job.members ? "on" : ""} ${i < job.min ? "min" : ""}` })));
+      ...Array.from({ length: max }, (_, i) => h("i", { class: `${i < members ? "on" : ""} ${i < min ? "min" : ""}` })));
   }
   const fill = h("i");
-  fill.style.width = `${Math.min(100, 100 * job.members / job.max)}%`;
+  fill.style.width = `${Math.min(100, 100 * members / max)}%`;
   return h("span", { class: "meter", role: "img", "aria-label": label }, fill);
 }
 
