@@ -282,7 +282,9 @@ TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
     const struct msg_exited failed = {.epoch = 4, .local_rank = 1, .tail = "Traceback"};
     log_relay_exited(r, 1, &failed);
     log_relay_exited(r, 1, &failed); /* said again, on a new connection */
-    log_relay_exited(r, 1, &(struct msg_exited){.epoch = 5, .stopped = true, .tail = "killed"});
+    const struct msg_exited stopped = {
+        .epoch = 5, .local_rank = 1, .stopped = true, .tail = "killed"};
+    log_relay_exited(r, 1, &stopped); /* no failure of its own */
     struct rows *rows = ask((struct msg_logs){.lines = 1});
     assert_true(done(0));
     assert_true(done(1));
