@@ -15,7 +15,7 @@ endif()
 include(Hardening)
 
 # --- the table ----------------------------------------------------------------------------------
-set(TFE_PRODUCT tfe_base tfe_wire tfe_net tfe_rows tfe_client rdzv_core agent_core agent_rooms server_store
+set(TFE_PRODUCT tfe_base tfe_wire tfe_net tfe_rows tfe_client rdzv_core placement agent_core agent_rooms server_store
     tfe-rdzv tfe-agent tfe-ctl web_parts tfe-web)
 set(TFE_TARGETS ${TFE_PRODUCT})
 set(LAYER_tfe_base "")
@@ -24,6 +24,7 @@ set(LAYER_tfe_net tfe_wire PkgConfig::libevent PkgConfig::libcurl)
 set(LAYER_tfe_rows tfe_net PkgConfig::jansson)
 set(LAYER_tfe_client tfe_rows)
 set(LAYER_rdzv_core tfe_base)
+set(LAYER_placement tfe_base)
 set(LAYER_agent_core tfe_base)
 set(LAYER_server_store rdzv_core tfe_net tfe_rows PkgConfig::sqlite3)
 set(LAYER_tfe-rdzv server_store PkgConfig::seccomp)

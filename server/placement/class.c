@@ -1,0 +1,134 @@
+/* server/placement/class.c: nodes by their labels, and what those allow. */
+#include <string.h>
+
+#include "server/placement/part.h"
+
+static bool is_label(const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    const char *value = n > 0 ? strchr(text, '=') : NULL;
+    bool is_ok = n <= PLACEMENT_LABEL_MAX && value && value != text;
+    for (size_t i = 0; is_ok && i < n; i++) {
+        is_ok = (unsigned char)text[i] > 0x20 && text[i] != 0x7f;
+    }
+    return is_ok;
+}
+
+int labels_gather(const struct tfe_mem *mem, const char *const *labels, size_t n, char **ret,
+                  size_t *ret_bytes)
+{
+    const char *sorted[PLACEMENT_LABELS_MAX];
+    size_t bytes = 1; /* never none: NULL is a class that is not in use */
+    if (n > PLACEMENT_LABELS_MAX) {
+        return TFE_EINVAL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!is_label(labels[i])) {
+            return TFE_EINVAL;
+        }
+        size_t at = i;
+        for (; at > 0 && strcmp(labels[i], sorted[at - 1]) < 0; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = labels[i];
+        bytes += strlen(labels[i]) + 1;
+    }
+    char *all = mem_new(mem, bytes, 1);
+    if (!all) {
+        return TFE_ENOMEM;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t one = strlen(sorted[i]) + 1;
+        memcpy(all + used, sorted[i], one);
+        used += one;
+    }
+    *ret = all;
+    *ret_bytes = used;
+    return 0;
+}
+
+static bool has_label(const struct place_class *class, const char *text)
+{
+    for (size_t at = 0; at < class->n_bytes; at += strlen(class->labels + at) + 1) {
+        if (strcmp(class->labels + at, text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint8_t kind_of(const struct place_job *job, const struct place_class *class)
+{
+    uint8_t kind = (1u << PLACEMENT_TASKS) - 1;
+    for (size_t at = 0; at < job->n_bytes; at += strlen(job->labels + at + 1) + 2) {
+        if (!has_label(class, job->labels + at + 1)) {
+            kind &= (uint8_t) ~(uint8_t)job->labels[at];
+        }
+    }
+    return kind;
+}
+
+int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret)
+{
+    uint32_t unused = CLASS_NONE;
+    for (uint32_t i = 0; i < PLACEMENT_CLASSES_MAX; i++) {
+        const struct place_class *c = &p->classes[i];
+        if (c->labels && c->n_bytes == n_bytes && memcmp(c->labels, labels, n_bytes) == 0) {
+            mem_free(p->mem, labels);
+            *ret = i;
+            return 0;
+        }
+        if (unused == CLASS_NONE && c->n_nodes == 0) {
+            unused = i;
+        }
+    }
+    if (unused == CLASS_NONE) {
+        mem_free(p->mem, labels);
+        return TFE_EFULL;
+    }
+    struct place_class *class = &p->classes[unused];
+    mem_free(p->mem, class->labels);
+    class->labels = labels;
+    class->n_bytes = n_bytes;
+    class->is_durable = has_label(class, "spot=false");
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        p->jobs[i]->kinds[unused] = kind_of(p->jobs[i], class);
+    }
+    *ret = unused;
+    return 0;
+}
+
+int job_take_labels(struct placement *p, struct place_job *job, const struct placement_wish *wish)
+{
+    size_t bytes = 1;
+    if (wish->n_labels > PLACEMENT_LABELS_MAX) {
+        return TFE_EINVAL;
+    }
+    for (size_t i = 0; i < wish->n_labels; i++) {
+        if (!is_label(wish->labels[i].text) || wish->labels[i].tasks == 0 ||
+            wish->labels[i].tasks >= 1u << PLACEMENT_TASKS) {
+            return TFE_EINVAL;
+        }
+        bytes += strlen(wish->labels[i].text) + 2;
+    }
+    char *all = mem_new(p->mem, bytes, 1);
+    if (!all) {
+        return TFE_ENOMEM;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < wish->n_labels; i++) {
+        size_t one = strlen(wish->labels[i].text) + 1;
+        all[used] = (char)wish->labels[i].tasks;
+        memcpy(all + used + 1, wish->labels[i].text, one);
+        used += one + 1;
+    }
+    mem_free(p->mem, job->labels);
+    job->labels = all;
+    job->n_bytes = used;
+    for (uint32_t i = 0; i < PLACEMENT_CLASSES_MAX; i++) {
+        const struct place_class *class = &p->classes[i];
+        job->kinds[i] = class->labels ? kind_of(job, class) : 0;
+    }
+    return 0;
+}

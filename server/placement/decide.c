@@ -1,0 +1,338 @@
+/* server/placement/decide.c: what follows from all that is known: the rules of placement.h. */
+#include <string.h>
+
+#include "server/placement/match.h"
+#include "server/placement/part.h"
+
+_Static_assert(MATCH_TASKS == PLACEMENT_TASKS, "tasks of a job");
+_Static_assert(PLACEMENT_CLASSES_MAX <= 64, "classes fit a mask");
+
+/* Nodes by class that nobody before has a claim to. */
+struct supply {
+    uint32_t free[PLACEMENT_CLASSES_MAX];
+    uint32_t all[PLACEMENT_CLASSES_MAX]; /* … with those that are leaving and will be free */
+    uint32_t plan[PLACEMENT_TASKS][PLACEMENT_CLASSES_MAX];
+};
+
+static bool is_active(const struct place_job *job)
+{
+    return !job->is_over && !job->is_suspended;
+}
+
+static uint32_t sum_of(const uint32_t n[PLACEMENT_TASKS])
+{
+    return n[TASK_WORKER] + n[TASK_CHIEF] + n[TASK_PS] + n[TASK_EVALUATOR];
+}
+
+static struct match match_of(const struct place_job *job, const uint32_t nodes[])
+{
+    struct match m = {{0}, {0}};
+    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+        m.nodes[job->kinds[c]] += nodes[c];
+    }
+    for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
+        uint32_t held = job->held[task];
+        m.need[task] = job->min[task] > held ? job->min[task] - held : 0;
+    }
+    return m;
+}
+
+/* Which node has which task: machines that last go to chief and ps first, to the others last. All
+ * that is needed, or, where that cannot be had, what there is. */
+static void plan(struct placement *p, const struct place_job *job, struct match m,
+                 const uint32_t nodes[], struct supply *s)
+{
+    static const enum tfe_task order[] = {TASK_CHIEF, TASK_PS, TASK_EVALUATOR, TASK_WORKER};
+    bool is_enough = match_lacking(&m) == 0;
+    uint32_t left[PLACEMENT_CLASSES_MAX];
+    memcpy(left, nodes, sizeof(left));
+    memset(s->plan, 0, sizeof(s->plan));
+    for (unsigned i = 0; i < PLACEMENT_TASKS * 2; i++) {
+        enum tfe_task task = order[i / 2];
+        bool wants_durable = (task == TASK_CHIEF || task == TASK_PS) == (i % 2 == 0);
+        for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX && m.need[task] > 0; c++) {
+            uint8_t kind = job->kinds[c];
+            if (left[c] == 0 || p->classes[c].is_durable != wants_durable ||
+                !(kind & (1u << task))) {
+                continue;
+            }
+            uint32_t n = is_enough ? match_most(&m, task, kind) : m.need[task];
+            n = n < left[c] ? n : left[c];
+            match_take(&m, task, kind, n);
+            left[c] -= n;
+            s->plan[task][c] = n;
+        }
+    }
+}
+
+/* Nobody behind the job gets what is planned for it. */
+static void hold(struct supply *s)
+{
+    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+        uint32_t n = 0;
+        for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
+            n += s->plan[task][c];
+        }
+        s->all[c] -= n;
+        s->free[c] -= n < s->free[c] ? n : s->free[c];
+    }
+}
+
+static void assign(struct placement *p, struct place_job *job, const struct supply *s)
+{
+    for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
+        for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+            for (uint32_t n = 0; n < s->plan[task][c]; n++) {
+                act_assign(p, TAILQ_FIRST(&p->classes[c].free), job, (enum tfe_task)task);
+            }
+        }
+    }
+}
+
+/* --- taking ----------------------------------------------------------------------------------- */
+
+static void release_all(struct placement *p, struct place_job *job, enum placement_reason reason)
+{
+    struct place_node *node;
+    TAILQ_FOREACH(node, &job->nodes, beside)
+    {
+        if (node->state == PLACE_ASSIGNED) {
+            act_release(p, node, reason);
+        }
+    }
+}
+
+static bool may_take(const struct place_job *for_, const struct place_job *from, bool is_whole)
+{
+    return from != for_ && (is_whole ? for_->preempt && from->priority < for_->priority
+                                     : from->priority <= for_->priority);
+}
+
+/* Picks of the nodes of a job those that help, the newest first. */
+static void pick(struct placement *p, const struct place_job *for_, struct place_job *from,
+                 bool is_whole, struct match *m)
+{
+    uint32_t workers = from->held[TASK_WORKER];
+    uint32_t most = workers > from->min[TASK_WORKER] ? workers - from->min[TASK_WORKER] : 0;
+    most = is_whole ? UINT32_MAX : most;
+    struct place_node *node;
+    uint8_t lacking = match_lacking(m);
+    TAILQ_FOREACH_REVERSE(node, &from->nodes, place_list, beside)
+    {
+        if (most == 0 || lacking == 0) {
+            break;
+        }
+        bool is_there = node->state == PLACE_ASSIGNED && node->is_here && !node->is_picked;
+        uint8_t kind = is_there ? for_->kinds[node->class] : 0;
+        if ((is_whole || node->task == TASK_WORKER) && (kind & lacking)) {
+            node->is_picked = true;
+            p->picked[p->n_picked++] = node;
+            from->is_given_up = is_whole;
+            m->nodes[kind]++;
+            lacking = match_lacking(m);
+            most--;
+        }
+    }
+}
+
+/* Takes what the job lacks from others, or nothing. */
+static bool take(struct placement *p, const struct place_job *job, struct supply *s)
+{
+    struct match m = match_of(job, s->all);
+    p->n_picked = 0;
+    for (unsigned whole = 0; whole < 2; whole++) {
+        for (size_t i = p->n_jobs; i-- > 0 && match_lacking(&m) != 0;) {
+            if (may_take(job, p->jobs[i], whole == 1)) {
+                pick(p, job, p->jobs[i], whole == 1, &m);
+            }
+        }
+    }
+    bool is_enough = match_lacking(&m) == 0;
+    for (size_t i = 0; i < p->n_picked; i++) {
+        struct place_node *node = p->picked[i];
+        node->is_picked = false;
+        if (is_enough) {
+            s->all[node->class]++;
+            act_release(p, node, PLACEMENT_TAKEN);
+        }
+    }
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        if (p->jobs[i]->is_given_up && is_enough) {
+            release_all(p, p->jobs[i], PLACEMENT_TAKEN);
+        }
+        p->jobs[i]->is_given_up = false;
+    }
+    return is_enough;
+}
+
+/* --- the turns -------------------------------------------------------------------------------- */
+
+static void shrink(struct placement *p, struct place_job *job)
+{
+    if (!is_active(job)) {
+        release_all(p, job, job->is_over ? PLACEMENT_OVER : PLACEMENT_SUSPENDED);
+        return;
+    }
+    struct place_node *node;
+    TAILQ_FOREACH_REVERSE(node, &job->nodes, place_list, beside)
+    {
+        if (node->state == PLACE_ASSIGNED && job->held[node->task] > job->max[node->task]) {
+            act_release(p, node, PLACEMENT_TOO_MANY);
+        }
+    }
+}
+
+static bool is_ever_enough(const struct placement *p, const struct place_job *job)
+{
+    uint32_t here[PLACEMENT_CLASSES_MAX];
+    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+        here[c] = p->classes[c].n_here;
+    }
+    struct match m = match_of(job, here);
+    memcpy(m.need, job->min, sizeof(m.need));
+    return match_lacking(&m) == 0;
+}
+
+static void fill_minimum(struct placement *p, struct place_job *job, struct supply *s)
+{
+    struct match now = match_of(job, s->free);
+    if (sum_of(now.need) == 0) {
+        return;
+    }
+    if (match_lacking(&now) == 0) {
+        plan(p, job, now, s->free, s);
+        hold(s);
+        assign(p, job, s);
+        return;
+    }
+    job->is_too_large = !is_ever_enough(p, job);
+    struct match soon = match_of(job, s->all);
+    if (match_lacking(&soon) != 0 && take(p, job, s)) {
+        soon = match_of(job, s->all);
+    }
+    job->lacks = match_lacks(&soon);
+    if (!job->is_too_large || job->lacks == 0) {
+        plan(p, job, soon, s->all, s);
+        hold(s);
+    }
+}
+
+/* --- growth ----------------------------------------------------------------------------------- */
+
+static uint32_t class_for_worker(const struct placement *p, const struct place_job *job,
+                                 const struct supply *s)
+{
+    uint32_t found = CLASS_NONE;
+    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+        if (s->free[c] > 0 && (job->kinds[c] & (1u << TASK_WORKER))) {
+            if (!p->classes[c].is_durable) {
+                return c;
+            }
+            found = found == CLASS_NONE ? c : found;
+        }
+    }
+    return found;
+}
+
+static bool may_grow(const struct place_job *job)
+{
+    return job->state == PLACEMENT_JOB_PLACED && job->held[TASK_WORKER] < job->max[TASK_WORKER];
+}
+
+/* One more worker of n adds a share of gain / n to what the job does. */
+static bool helps_more(const struct place_job *a, const struct place_job *b)
+{
+    return (uint64_t)a->gain_milli * b->held[TASK_WORKER] >
+           (uint64_t)b->gain_milli * a->held[TASK_WORKER];
+}
+
+static bool grow(struct placement *p, struct supply *s)
+{
+    for (unsigned n = 0; n < PLACEMENT_GROWTH_MAX; n++) {
+        struct place_job *best = NULL;
+        for (size_t i = 0; i < p->n_jobs; i++) {
+            struct place_job *job = p->jobs[i];
+            if (may_grow(job) && (!best || helps_more(job, best)) &&
+                class_for_worker(p, job, s) != CLASS_NONE) {
+                best = job;
+            }
+        }
+        if (!best) {
+            return false;
+        }
+        uint32_t class = class_for_worker(p, best, s);
+        s->free[class]--;
+        s->all[class]--;
+        act_assign(p, TAILQ_FIRST(&p->classes[class].free), best, TASK_WORKER);
+    }
+    return true;
+}
+
+/* --- what each is then ------------------------------------------------------------------------ */
+
+static void settle(struct placement *p, struct place_job *job)
+{
+    uint32_t none[PLACEMENT_CLASSES_MAX] = {0};
+    struct match m = match_of(job, none);
+    enum placement_job_state state = job->is_over            ? PLACEMENT_JOB_IS_OVER
+                                     : job->is_suspended     ? PLACEMENT_JOB_PAUSED
+                                     : sum_of(m.need) == 0   ? PLACEMENT_JOB_PLACED
+                                     : sum_of(job->held) > 0 ? PLACEMENT_JOB_SHORT
+                                                             : PLACEMENT_JOB_QUEUED;
+    if (state != job->state) {
+        job->state = state;
+        job->since = p->now;
+    }
+    job->lacks = state == PLACEMENT_JOB_SHORT || state == PLACEMENT_JOB_QUEUED ? job->lacks : 0;
+}
+
+/* Two jobs that each hold a part of what one of them needs would both wait for ever. */
+static struct tfe_mono give_up(struct placement *p)
+{
+    struct tfe_mono next = TFE_MONO_NEVER;
+    struct place_job *last = NULL;
+    size_t n_lacking = 0;
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        struct place_job *job = p->jobs[i];
+        n_lacking += job->lacks > 0;
+        if (job->state == PLACEMENT_JOB_SHORT && job->lacks > 0) {
+            struct tfe_mono until = tfe_mono_add(job->since, p->config.gang_wait_ms);
+            last = tfe_mono_before(p->now, until) ? last : job;
+            next = tfe_mono_before(p->now, until) ? tfe_mono_min(next, until) : next;
+        }
+    }
+    if (n_lacking < 2) {
+        return TFE_MONO_NEVER;
+    }
+    if (last) {
+        release_all(p, last, PLACEMENT_TOO_FEW);
+        settle(p, last);
+        return p->now; /* who waits finds them */
+    }
+    return next;
+}
+
+struct tfe_mono decide(struct placement *p)
+{
+    struct supply s;
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        p->jobs[i]->lacks = 0;
+        p->jobs[i]->is_too_large = false;
+        shrink(p, p->jobs[i]);
+    }
+    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+        s.free[c] = p->classes[c].n_free;
+        s.all[c] = p->classes[c].n_free + p->classes[c].n_coming;
+    }
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        if (is_active(p->jobs[i])) {
+            fill_minimum(p, p->jobs[i], &s);
+        }
+    }
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        settle(p, p->jobs[i]);
+    }
+    bool has_more = grow(p, &s);
+    struct tfe_mono next = give_up(p);
+    return has_more ? p->now : next;
+}

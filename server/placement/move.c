@@ -1,0 +1,113 @@
+/* server/placement/move.c: a node goes from one hand to another. */
+#include "server/placement/part.h"
+
+static struct place_class *class_of(struct placement *p, const struct place_node *node)
+{
+    return node->class == CLASS_NONE ? NULL : &p->classes[node->class];
+}
+
+/* Counts a node where it stands, or (by -1 as unsigned) takes it out. */
+static void count(struct placement *p, const struct place_node *node, uint32_t by)
+{
+    struct place_class *class = class_of(p, node);
+    if (class && node->is_here) {
+        class->n_here += by;
+        class->n_free += node->state == PLACE_FREE ? by : 0;
+        class->n_coming += node->state == PLACE_LEAVING ? by : 0;
+    }
+}
+
+void node_set_here(struct placement *p, struct place_node *node, bool is_here)
+{
+    count(p, node, UINT32_MAX);
+    node->is_here = is_here;
+    count(p, node, 1);
+}
+
+void node_unset(struct placement *p, struct place_node *node)
+{
+    count(p, node, UINT32_MAX);
+    if (node->state == PLACE_FREE) {
+        TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
+    } else if (node->job) {
+        TAILQ_REMOVE(&node->job->nodes, node, beside);
+        node->job->held[node->task] -= node->state == PLACE_ASSIGNED;
+        node->job->n_leaving -= node->state == PLACE_LEAVING;
+    }
+    node->job = NULL;
+    node->assignment = 0;
+    node->state = PLACE_LEAVING;
+    count(p, node, 1);
+}
+
+void node_set_free(struct placement *p, struct place_node *node)
+{
+    node_unset(p, node);
+    count(p, node, UINT32_MAX);
+    node->state = PLACE_FREE;
+    TAILQ_INSERT_TAIL(&class_of(p, node)->free, node, beside);
+    count(p, node, 1);
+}
+
+void node_set_assigned(struct placement *p, struct place_node *node, struct place_job *job,
+                       enum tfe_task task, uint64_t assignment)
+{
+    node_unset(p, node);
+    count(p, node, UINT32_MAX);
+    node->state = PLACE_ASSIGNED;
+    node->job = job;
+    node->task = task;
+    node->assignment = assignment;
+    job->held[task]++;
+    TAILQ_INSERT_TAIL(&job->nodes, node, beside);
+    count(p, node, 1);
+}
+
+void node_set_leaving(struct placement *p, struct place_node *node)
+{
+    count(p, node, UINT32_MAX);
+    if (node->state == PLACE_ASSIGNED) {
+        node->job->held[node->task]--;
+        node->job->n_leaving++;
+    }
+    node->state = PLACE_LEAVING;
+    count(p, node, 1);
+}
+
+static void act(struct placement *p, const struct placement_action *action)
+{
+    p->actions[p->n_actions++] = *action;
+}
+
+void act_assign(struct placement *p, struct place_node *node, struct place_job *job,
+                enum tfe_task task)
+{
+    node_set_assigned(p, node, job, task, ++p->last_assignment);
+    act(p, &(struct placement_action){.type = PLACEMENT_ASSIGN,
+                                      .node = node->id.text,
+                                      .job = job->name.text,
+                                      .assignment = node->assignment,
+                                      .task = task});
+}
+
+void act_release(struct placement *p, struct place_node *node, enum placement_reason reason)
+{
+    node_set_leaving(p, node);
+    act(p, &(struct placement_action){.type = PLACEMENT_RELEASE,
+                                      .node = node->id.text,
+                                      .job = node->job ? node->job->name.text : "",
+                                      .assignment = node->assignment,
+                                      .task = node->task,
+                                      .reason = reason});
+}
+
+void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment)
+{
+    act(p,
+        &(struct placement_action){.type = PLACEMENT_RELEASE,
+                                   .node = node->id.text,
+                                   .job = node->job ? node->job->name.text : "",
+                                   .assignment = assignment,
+                                   .task = node->task,
+                                   .reason = node->job ? PLACEMENT_NO_REASON : PLACEMENT_UNKNOWN});
+}

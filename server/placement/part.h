@@ -1,0 +1,118 @@
+/* server/placement/part.h: what placement remembers. Only for the files of this room. */
+#ifndef TFE_SERVER_PLACEMENT_PART_H
+#define TFE_SERVER_PLACEMENT_PART_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+
+#include "common/base/id.h"
+#include "server/placement/placement.h"
+
+#define CLASS_NONE PLACEMENT_CLASSES_MAX
+
+enum place_state {
+    PLACE_FREE,
+    PLACE_ASSIGNED,
+    PLACE_LEAVING, /* released, and not yet freed */
+};
+
+struct place_node {
+    RB_ENTRY(place_node) by_id;
+    TAILQ_ENTRY(place_node) beside; /* free: of its class; assigned: of its job, the newest last */
+    struct tfe_id id;
+    enum place_state state;
+    bool is_here;
+    bool is_picked;        /* during a step: to be taken from its job */
+    uint32_t class;        /* CLASS_NONE: not heard since the restart */
+    uint64_t assignment;   /* 0: none */
+    struct place_job *job; /* NULL: none, or nobody knows it */
+    enum tfe_task task;
+};
+
+TAILQ_HEAD(place_list, place_node);
+RB_HEAD(place_tree, place_node);
+
+/* Nodes with the same labels. */
+struct place_class {
+    char *labels; /* sorted, each with its NUL; NULL: not in use */
+    size_t n_bytes;
+    bool is_durable; /* spot=false */
+    uint32_t n_nodes;
+    uint32_t n_here;
+    uint32_t n_free;
+    uint32_t n_coming; /* here and leaving */
+    struct place_list free;
+};
+
+struct place_job {
+    struct tfe_id name;
+    uint64_t age; /* smaller is older */
+    uint32_t priority;
+    bool preempt;
+    bool is_suspended;
+    bool is_over;
+    bool is_given_up; /* during a step: all its nodes are taken */
+    bool is_too_large;
+    uint32_t lacks;
+    uint32_t min[PLACEMENT_TASKS], max[PLACEMENT_TASKS];
+    uint32_t held[PLACEMENT_TASKS];
+    uint32_t n_leaving;
+    uint32_t gain_milli;
+    enum placement_job_state state;
+    struct tfe_mono since;
+    struct place_list nodes;
+    char *labels; /* per label: a byte of tasks, the text, its NUL */
+    size_t n_bytes;
+    uint8_t kinds[PLACEMENT_CLASSES_MAX]; /* what nodes of each class may do in it */
+};
+
+struct placement {
+    const struct tfe_mem *mem;
+    struct placement_config config;
+    struct tfe_mono now;
+    uint64_t last_assignment;
+    uint64_t last_age;
+    struct place_tree nodes;
+    size_t n_nodes;
+    struct place_job **jobs; /* in order */
+    size_t n_jobs, cap_jobs;
+    struct place_class classes[PLACEMENT_CLASSES_MAX];
+    struct placement_action *actions; /* room for one of each node */
+    size_t n_actions, cap_actions;
+    struct place_node **picked; /* likewise */
+    size_t n_picked, cap_picked;
+};
+
+int place_node_compare(const struct place_node *a, const struct place_node *b);
+RB_PROTOTYPE(place_tree, place_node, by_id, place_node_compare)
+
+/* --- class.c: labels */
+/* Sorted, in memory of mem's. TFE_EINVAL: not K=V, too long, or too many. */
+int labels_gather(const struct tfe_mem *mem, const char *const *labels, size_t n, char **ret,
+                  size_t *ret_bytes) TFE_MUST_CHECK;
+/* The class with these labels, made if there is none; the labels are its own then, else freed, also
+ * on an error. TFE_EFULL. */
+int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret) TFE_MUST_CHECK;
+/* Takes the job's labels and works out what each class may do in it. TFE_EINVAL, TFE_ENOMEM. */
+int job_take_labels(struct placement *p, struct place_job *job,
+                    const struct placement_wish *wish) TFE_MUST_CHECK;
+
+/* --- move.c: a node from one hand to another; all counts are kept here */
+void node_set_free(struct placement *p, struct place_node *node);
+void node_set_assigned(struct placement *p, struct place_node *node, struct place_job *job,
+                       enum tfe_task task, uint64_t assignment);
+void node_set_leaving(struct placement *p, struct place_node *node);
+void node_set_here(struct placement *p, struct place_node *node, bool is_here);
+/* Out of every hand: to be freed, or moved on. */
+void node_unset(struct placement *p, struct place_node *node);
+void act_assign(struct placement *p, struct place_node *node, struct place_job *job,
+                enum tfe_task task);
+void act_release(struct placement *p, struct place_node *node, enum placement_reason reason);
+/* Says so once more: the one before may be lost. */
+void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment);
+
+/* --- decide.c */
+/* What follows from all that is known. Returns when to look again. */
+struct tfe_mono decide(struct placement *p);
+
+#endif

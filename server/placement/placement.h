@@ -1,0 +1,152 @@
+/* server/placement/placement.h: which node of the pool works for which submitted job. Pure: no I/O,
+ * no clock; the same events give the same actions. The core of jobs and epochs (server/core) knows
+ * nothing of it: an assigned node joins its job like one that was started by hand.
+ *
+ * Rules. Jobs stand in order of priority, then of age. In that order each gets what its tasks lack
+ * of their minimum, all at once or nothing. A job that has to wait keeps hold of what it can use,
+ * where the pool could ever be enough for it: nobody behind it overtakes it for good. For a minimum
+ * (not to grow) workers above another job's minimum are taken, of the same priority or below, the
+ * last in order first; all of a job of lower priority where the one that waits has preempt. What is
+ * left grows jobs where one more worker helps most. Chief and ps take nodes with spot=false first,
+ * workers and evaluators those without. A node that was released is nobody's until it is freed, or
+ * its lease and fence are over. */
+#ifndef TFE_SERVER_PLACEMENT_PLACEMENT_H
+#define TFE_SERVER_PLACEMENT_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/mem.h"
+#include "common/base/msg.h"
+#include "common/base/time.h"
+
+struct placement;
+
+#define PLACEMENT_TASKS 4u       /* enum tfe_task: worker, chief, ps, evaluator */
+#define PLACEMENT_LABEL_MAX 128u /* bytes of a K=V */
+#define PLACEMENT_LABELS_MAX 32u /* of a node, or of a job */
+#define PLACEMENT_PRIORITY_MAX 1000u
+/* Different sets of labels: for each, every job remembers what such nodes may do. */
+#define PLACEMENT_CLASSES_MAX 64u
+/* Nodes that one step gives to jobs beyond their minima; the rest comes with the next, at once. */
+#define PLACEMENT_GROWTH_MAX 1024u
+
+struct placement_config {
+    /* A job that has lost nodes and lacks some of its minimum gives the others up after this long,
+     * if another one waits. */
+    int64_t gang_wait_ms;
+};
+
+/* A node must carry it to have one of these tasks: bit 1 << enum tfe_task. */
+struct placement_label {
+    uint8_t tasks;
+    const char *text; /* K=V */
+};
+
+/* What a job wants of the pool. */
+struct placement_wish {
+    uint32_t priority;             /* more is earlier; at most PLACEMENT_PRIORITY_MAX */
+    bool preempt;                  /* for its minimum it ends jobs of lower priority */
+    bool is_suspended;             /* has no node meanwhile */
+    uint32_t min[PLACEMENT_TASKS]; /* nodes; at least one in all */
+    uint32_t max[PLACEMENT_TASKS]; /* above min for workers only */
+    const struct placement_label *labels;
+    size_t n_labels;
+};
+
+enum placement_event_type {
+    PLACEMENT_NODE_CAME,     /* node, labels, assignment: what it works for, 0 nothing */
+    PLACEMENT_NODE_LOST,     /* node: its connection is gone */
+    PLACEMENT_NODE_GONE,     /* node: so are its lease and its fence */
+    PLACEMENT_NODE_FREED,    /* node, assignment: nothing of it is left there */
+    PLACEMENT_JOB_SUBMITTED, /* job, wish; again once it is over: another run, as new */
+    PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, another priority */
+    PLACEMENT_JOB_TOLD,      /* job, gain_milli */
+    PLACEMENT_JOB_OVER,      /* job: ended, or cancelled */
+    PLACEMENT_JOB_FORGOTTEN, /* job: over, and no node works for it any more */
+    PLACEMENT_RESTORED, /* node, job, assignment, task: as it was before the server's restart */
+    PLACEMENT_TICK,
+};
+
+struct placement_event {
+    enum placement_event_type type;
+    struct tfe_mono now;
+    const char *node;
+    const char *job;
+    uint64_t assignment;
+    enum tfe_task task;
+    const char *const *labels; /* of a node */
+    size_t n_labels;
+    const struct placement_wish *wish;
+    /* How much of a whole worker the last one that came brought, in thousandths, at most 1000. */
+    uint32_t gain_milli;
+};
+
+enum placement_action_type { PLACEMENT_ASSIGN, PLACEMENT_RELEASE };
+
+/* Why a node is released. */
+enum placement_reason {
+    PLACEMENT_NO_REASON,
+    PLACEMENT_TOO_MANY, /* the job's maximum is smaller now */
+    PLACEMENT_TAKEN,    /* for the minimum of a job that is earlier, or equal */
+    PLACEMENT_SUSPENDED,
+    PLACEMENT_OVER,
+    PLACEMENT_TOO_FEW, /* the job lacks some of its minimum, and others wait */
+    PLACEMENT_UNKNOWN, /* it works for something that nobody here knows */
+};
+
+/* Texts are borrowed until the next step. An ASSIGN is to be durable before it is sent. */
+struct placement_action {
+    enum placement_action_type type;
+    const char *node;
+    const char *job; /* "" where nobody knows it */
+    uint64_t assignment;
+    enum tfe_task task;
+    enum placement_reason reason;
+};
+
+struct placement_actions {
+    const struct placement_action *v; /* placement's own, until the next step */
+    size_t n;
+    struct tfe_mono deadline; /* a TICK is due then; TFE_MONO_NEVER none */
+};
+
+enum placement_job_state {
+    PLACEMENT_JOB_QUEUED, /* lacks its minimum */
+    PLACEMENT_JOB_PLACED,
+    PLACEMENT_JOB_SHORT,  /* had it, and has lost some */
+    PLACEMENT_JOB_PAUSED, /* suspended */
+    PLACEMENT_JOB_IS_OVER,
+};
+
+struct placement_view {
+    const char *job;
+    enum placement_job_state state;
+    struct tfe_mono since;
+    uint32_t priority;
+    uint32_t held[PLACEMENT_TASKS];
+    uint32_t lacks; /* of its minimum, beyond what was free or on its way at its turn */
+    uint32_t releasing;
+    bool is_too_large; /* the whole pool, empty, would not be enough */
+};
+
+/* mem is borrowed. NULL: out of memory. */
+struct placement *placement_new(const struct tfe_mem *mem, const struct placement_config *config,
+                                uint64_t last_assignment);
+void placement_free(struct placement *p);
+
+/* Takes an event in. All or nothing: on an error nothing has changed and there is no action.
+ * TFE_EINVAL: not a legal value; TFE_ENOENT: no such job, node or assignment; TFE_EEXIST: the job
+ * is there and not over, or the assignment is; TFE_ESTATE: a job that is not over, or has nodes, is
+ * not forgotten; TFE_EFULL: too many different sets of labels; TFE_ENOMEM. */
+int placement_step(struct placement *p, const struct placement_event *event,
+                   struct placement_actions *ret) TFE_MUST_CHECK;
+
+size_t placement_jobs(const struct placement *p);
+size_t placement_nodes(const struct placement *p);
+/* The job that is at-th in order. Precondition: at < placement_jobs. */
+void placement_job_view(const struct placement *p, size_t at, struct placement_view *ret);
+
+#endif

@@ -1,0 +1,629 @@
+/* tests/unit/placement/test_placement.c: who gets which node, and who has to give it back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/placement/placement.h"
+#include "tests/unit/story.h"
+
+#define MANY 64
+
+/* A pool whose nodes do what they are told, when the story says so. */
+struct pool {
+    struct tfe_mem mem;
+    unsigned fail_in; /* 0: never */
+    struct placement *p;
+    struct placement_actions last;
+    int64_t now;
+    struct {
+        char node[16];
+        char job[16];
+        uint64_t assignment;
+        enum tfe_task task;
+        bool is_leaving;
+    } held[MANY];
+    size_t n_held;
+};
+
+static struct pool pool;
+
+static void *resize(void *ctx, void *p, size_t n)
+{
+    struct pool *all = ctx;
+    if (n == 0) {
+        free(p);
+        return NULL;
+    }
+    if (all->fail_in && --all->fail_in == 0) {
+        return NULL;
+    }
+    return realloc(p, n);
+}
+
+static int set_up(void **state __attribute__((unused)))
+{
+    memset(&pool, 0, sizeof(pool));
+    pool.mem = (struct tfe_mem){.resize = resize, .ctx = &pool};
+    pool.p = placement_new(&pool.mem, &(struct placement_config){.gang_wait_ms = 60000}, 0);
+    return pool.p ? 0 : -1;
+}
+
+static int tear_down(void **state __attribute__((unused)))
+{
+    placement_free(pool.p);
+    return 0;
+}
+
+#define FIXTURE set_up, tear_down
+
+static size_t find(uint64_t assignment)
+{
+    size_t i = 0;
+    while (i < pool.n_held && pool.held[i].assignment != assignment) {
+        i++;
+    }
+    return i;
+}
+
+/* No node is given away twice: it must be nobody's. */
+static void take_in(const struct placement_action *a)
+{
+    if (a->type == PLACEMENT_RELEASE) {
+        size_t at = find(a->assignment);
+        if (at < pool.n_held) {
+            pool.held[at].is_leaving = true;
+        }
+        return;
+    }
+    for (size_t i = 0; i < pool.n_held; i++) {
+        assert_string_not_equal(pool.held[i].node, a->node);
+        assert_true(pool.held[i].assignment < a->assignment);
+    }
+    assert_true(pool.n_held < MANY);
+    (void)snprintf(pool.held[pool.n_held].node, 16, "%s", a->node);
+    (void)snprintf(pool.held[pool.n_held].job, 16, "%s", a->job);
+    pool.held[pool.n_held].assignment = a->assignment;
+    pool.held[pool.n_held].is_leaving = false;
+    pool.held[pool.n_held++].task = a->task;
+}
+
+static int step(struct placement_event event)
+{
+    event.now.ms = pool.now;
+    int error = placement_step(pool.p, &event, &pool.last);
+    for (size_t i = 0; !error && i < pool.last.n; i++) {
+        take_in(&pool.last.v[i]);
+    }
+    return error;
+}
+
+static void came(const char *node, const char *label)
+{
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CAME,
+                                                   .node = node,
+                                                   .labels = &label,
+                                                   .n_labels = label ? 1 : 0}),
+                     0);
+}
+
+static void come(unsigned from, unsigned n)
+{
+    for (unsigned i = from; i < from + n; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "n%02u", i);
+        came(name, NULL);
+    }
+}
+
+static void forget(size_t at)
+{
+    pool.n_held--;
+    memmove(&pool.held[at], &pool.held[at + 1], (pool.n_held - at) * sizeof(pool.held[0]));
+}
+
+static void freed(size_t at)
+{
+    char node[16];
+    memcpy(node, pool.held[at].node, sizeof(node));
+    uint64_t assignment = pool.held[at].assignment;
+    forget(at);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_FREED, .node = node, .assignment = assignment}),
+                     0);
+}
+
+/* All that were released are freed. */
+static void free_released(void)
+{
+    for (size_t i = 0; i < pool.n_held;) {
+        if (pool.held[i].is_leaving) {
+            freed(i);
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+}
+
+static struct placement_wish workers(uint32_t min, uint32_t max, uint32_t priority)
+{
+    return (struct placement_wish){
+        .priority = priority, .min = {[TASK_WORKER] = min}, .max = {[TASK_WORKER] = max}};
+}
+
+static void wish(enum placement_event_type type, const char *job, struct placement_wish w)
+{
+    assert_int_equal(step((struct placement_event){.type = type, .job = job, .wish = &w}), 0);
+}
+
+static void submit(const char *job, struct placement_wish w)
+{
+    wish(PLACEMENT_JOB_SUBMITTED, job, w);
+}
+
+static void change(const char *job, struct placement_wish w)
+{
+    wish(PLACEMENT_JOB_CHANGED, job, w);
+}
+
+static void about(enum placement_event_type type, const char *node, const char *job)
+{
+    assert_int_equal(step((struct placement_event){.type = type, .node = node, .job = job}), 0);
+}
+
+/* Nodes that work for a job and were not asked to leave. */
+static unsigned has(const char *job)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < pool.n_held; i++) {
+        n += strcmp(pool.held[i].job, job) == 0 && !pool.held[i].is_leaving;
+    }
+    return n;
+}
+
+static unsigned leaving(void)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < pool.n_held; i++) {
+        n += pool.held[i].is_leaving;
+    }
+    return n;
+}
+
+static struct placement_view view(const char *job)
+{
+    struct placement_view v = {.job = ""};
+    for (size_t i = 0; i < placement_jobs(pool.p) && strcmp(v.job, job) != 0; i++) {
+        placement_job_view(pool.p, i, &v);
+    }
+    assert_string_equal(v.job, job);
+    return v;
+}
+
+/* --- minima ----------------------------------------------------------------------------------- */
+
+TEST_IN(placement, minimum_comes_all_at_once_or_not_at_all)
+{
+    submit("a", workers(3, 3, 500));
+    come(0, 2);
+    assert_int_equal(has("a"), 0);
+    assert_int_equal(view("a").state, PLACEMENT_JOB_QUEUED);
+    assert_int_equal(view("a").lacks, 1);
+    come(2, 1);
+    assert_int_equal(has("a"), 3);
+    assert_int_equal(view("a").state, PLACEMENT_JOB_PLACED);
+}
+
+TEST_IN(placement, priority_goes_before_age)
+{
+    submit("old", workers(2, 2, 500));
+    submit("high", workers(2, 2, 600));
+    come(0, 2);
+    assert_int_equal(has("high"), 2);
+    assert_int_equal(has("old"), 0);
+}
+
+TEST_IN(placement, equal_jobs_go_by_age_though_the_younger_would_fit)
+{
+    come(0, 4);
+    submit("runs", workers(3, 3, 500));
+    submit("large", workers(4, 4, 500));
+    submit("small", workers(1, 1, 500));
+    assert_int_equal(has("small"), 0); /* else large would never have its turn */
+    about(PLACEMENT_JOB_OVER, NULL, "runs");
+    free_released();
+    assert_int_equal(has("large"), 4);
+    assert_int_equal(has("small"), 0);
+}
+
+TEST_IN(placement, job_that_the_pool_is_too_small_for_holds_nobody_up)
+{
+    come(0, 2);
+    submit("huge", workers(40, 40, 900));
+    submit("small", workers(2, 2, 500));
+    assert_int_equal(has("small"), 2);
+    assert_true(view("huge").is_too_large);
+    about(PLACEMENT_TICK, NULL, NULL);
+    assert_int_equal(view("huge").lacks, 40);
+}
+
+/* --- labels and tasks ------------------------------------------------------------------------- */
+
+TEST_IN(placement, chief_and_ps_have_the_machines_that_last)
+{
+    came("s1", "spot=true");
+    came("d1", "spot=false");
+    came("s2", "spot=true");
+    came("d2", "spot=false");
+    struct placement_wish w = {.priority = 500,
+                               .min = {[TASK_WORKER] = 2, [TASK_CHIEF] = 1, [TASK_PS] = 1},
+                               .max = {[TASK_WORKER] = 2, [TASK_CHIEF] = 1, [TASK_PS] = 1}};
+    submit("a", w);
+    assert_int_equal(has("a"), 4);
+    for (size_t i = 0; i < 4; i++) {
+        bool is_server = pool.held[i].task == TASK_CHIEF || pool.held[i].task == TASK_PS;
+        assert_int_equal(pool.held[i].node[0], is_server ? 'd' : 's');
+    }
+}
+
+TEST_IN(placement, labels_hold_for_the_tasks_they_are_for)
+{
+    static const struct placement_label gpu = {1u << TASK_WORKER, "gpu=a100"};
+    struct placement_wish w = {.priority = 500,
+                               .min = {[TASK_WORKER] = 1, [TASK_PS] = 1},
+                               .max = {[TASK_WORKER] = 1, [TASK_PS] = 1},
+                               .labels = &gpu,
+                               .n_labels = 1};
+    submit("a", w);
+    came("g1", "gpu=a100");
+    assert_int_equal(has("a"), 0);
+    came("c1", "gpu=none");
+    assert_int_equal(has("a"), 2);
+    for (size_t i = 0; i < 2; i++) {
+        /* The ps does not take the only node that a worker can have. */
+        assert_string_equal(pool.held[i].node, pool.held[i].task == TASK_PS ? "c1" : "g1");
+    }
+}
+
+/* --- growth ----------------------------------------------------------------------------------- */
+
+TEST_IN(placement, what_is_left_is_shared_evenly_up_to_each_maximum)
+{
+    submit("a", workers(1, 3, 500));
+    submit("b", workers(1, 9, 400));
+    come(0, 6);
+    assert_int_equal(has("a"), 3);
+    assert_int_equal(has("b"), 3);
+    come(6, 2);
+    assert_int_equal(has("a"), 3);
+    assert_int_equal(has("b"), 5);
+}
+
+TEST_IN(placement, node_goes_where_it_helps_most)
+{
+    submit("a", workers(2, 9, 500));
+    submit("b", workers(2, 9, 500));
+    come(0, 4);
+    assert_int_equal(
+        step((struct placement_event){.type = PLACEMENT_JOB_TOLD, .job = "a", .gain_milli = 100}),
+        0);
+    come(4, 3);
+    assert_int_equal(has("a"), 2);
+    assert_int_equal(has("b"), 5);
+}
+
+/* --- taking ----------------------------------------------------------------------------------- */
+
+TEST_IN(placement, equal_job_gets_its_minimum_from_what_another_has_above_its_own)
+{
+    come(0, 4);
+    submit("a", workers(1, 4, 500));
+    submit("b", workers(2, 4, 500));
+    assert_int_equal(has("a"), 2);
+    assert_int_equal(has("b"), 0); /* not before they are freed */
+    free_released();
+    assert_int_equal(has("b"), 2);
+}
+
+TEST_IN(placement, no_minimum_is_taken_without_preempt)
+{
+    come(0, 3);
+    submit("low", workers(2, 3, 100));
+    submit("high", workers(2, 2, 900));
+    assert_int_equal(leaving(), 0); /* the one above the minimum would not be enough */
+    assert_int_equal(has("low"), 3);
+    assert_int_equal(view("high").lacks, 2);
+}
+
+TEST_IN(placement, preempt_ends_lower_jobs_the_last_in_order_first)
+{
+    come(0, 4);
+    submit("low", workers(2, 2, 100));
+    submit("lower", workers(2, 2, 50));
+    struct placement_wish w = workers(1, 1, 900);
+    w.preempt = true;
+    submit("high", w);
+    assert_int_equal(has("low"), 2);
+    assert_int_equal(has("lower"), 0); /* a part of it would be of no use to it */
+    free_released();
+    assert_int_equal(has("high"), 1);
+    assert_int_equal(view("lower").state, PLACEMENT_JOB_QUEUED);
+}
+
+TEST_IN(placement, what_is_on_its_way_is_not_taken_twice)
+{
+    come(0, 4);
+    submit("a", workers(1, 4, 500));
+    submit("b", workers(1, 1, 500));
+    assert_int_equal(leaving(), 1);
+    about(PLACEMENT_TICK, NULL, NULL);
+    about(PLACEMENT_TICK, NULL, NULL);
+    assert_int_equal(leaving(), 1);
+    assert_int_equal(view("b").lacks, 0);
+}
+
+TEST_IN(placement, nothing_is_taken_for_growth)
+{
+    come(0, 4);
+    submit("low", workers(1, 4, 100));
+    submit("high", workers(1, 4, 900));
+    free_released();
+    assert_int_equal(has("high"), 1);
+    assert_int_equal(has("low"), 3);
+    about(PLACEMENT_TICK, NULL, NULL);
+    assert_int_equal(leaving(), 0);
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+TEST_IN(placement, suspended_job_gives_all_back_and_resumes_at_its_age)
+{
+    come(0, 2);
+    submit("a", workers(2, 2, 500));
+    struct placement_wish w = workers(2, 2, 500);
+    w.is_suspended = true;
+    change("a", w);
+    assert_int_equal(leaving(), 2);
+    free_released();
+    assert_int_equal(view("a").state, PLACEMENT_JOB_PAUSED);
+    submit("b", workers(2, 2, 500));
+    assert_int_equal(has("b"), 2);
+    submit("c", workers(2, 2, 500));
+    change("a", workers(2, 2, 500));
+    about(PLACEMENT_JOB_OVER, NULL, "b");
+    free_released();
+    assert_int_equal(has("a"), 2);
+    assert_int_equal(has("c"), 0);
+}
+
+TEST_IN(placement, smaller_maximum_gives_the_newest_back)
+{
+    come(0, 4);
+    submit("a", workers(1, 4, 500));
+    uint64_t oldest = pool.held[0].assignment;
+    change("a", workers(1, 1, 500));
+    assert_int_equal(has("a"), 1);
+    assert_false(pool.held[find(oldest)].is_leaving);
+}
+
+TEST_IN(placement, job_is_forgotten_once_it_is_over_and_has_no_node)
+{
+    come(0, 1);
+    submit("a", workers(1, 1, 500));
+    struct placement_event forgotten = {.type = PLACEMENT_JOB_FORGOTTEN, .job = "a"};
+    assert_int_equal(step(forgotten), TFE_ESTATE);
+    about(PLACEMENT_JOB_OVER, NULL, "a");
+    assert_int_equal(step(forgotten), TFE_ESTATE);
+    free_released();
+    assert_int_equal(step(forgotten), 0);
+    assert_int_equal(placement_jobs(pool.p), 0);
+}
+
+TEST_IN(placement, job_that_is_over_can_be_submitted_again)
+{
+    come(0, 1);
+    submit("a", workers(1, 1, 500));
+    struct placement_wish w = workers(1, 1, 500);
+    struct placement_event again = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &w};
+    assert_int_equal(step(again), TFE_EEXIST);
+    about(PLACEMENT_JOB_OVER, NULL, "a");
+    free_released();
+    assert_int_equal(step(again), 0);
+    assert_int_equal(has("a"), 1);
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+TEST_IN(placement, node_whose_connection_is_gone_is_nobody_elses_before_its_fence_is_over)
+{
+    come(0, 1);
+    submit("a", workers(1, 1, 500));
+    submit("b", workers(1, 1, 500));
+    about(PLACEMENT_NODE_LOST, "n00", NULL);
+    about(PLACEMENT_JOB_OVER, NULL, "a");
+    assert_int_equal(has("b"), 0);
+    /* It is back, and its job is over: it is told so once more. */
+    assert_int_equal(
+        step((struct placement_event){.type = PLACEMENT_NODE_CAME, .node = "n00", .assignment = 1}),
+        0);
+    assert_int_equal(pool.last.n, 1);
+    assert_int_equal(pool.last.v[0].type, PLACEMENT_RELEASE);
+    freed(0);
+    assert_int_equal(has("b"), 1);
+}
+
+TEST_IN(placement, gone_node_is_replaced)
+{
+    come(0, 3);
+    submit("a", workers(2, 2, 500));
+    about(PLACEMENT_NODE_LOST, "n00", NULL);
+    assert_int_equal(has("a"), 2);
+    forget(find(1));
+    about(PLACEMENT_NODE_GONE, "n00", NULL);
+    assert_int_equal(has("a"), 2);
+    assert_int_equal(placement_nodes(pool.p), 2);
+}
+
+TEST_IN(placement, assignment_that_got_lost_is_given_anew)
+{
+    come(0, 1);
+    submit("a", workers(1, 1, 500));
+    about(PLACEMENT_NODE_LOST, "n00", NULL);
+    forget(0); /* it never heard of it */
+    about(PLACEMENT_NODE_CAME, "n00", NULL);
+    assert_int_equal(has("a"), 1);
+    assert_int_equal(pool.held[0].assignment, 2);
+}
+
+TEST_IN(placement, freed_of_an_earlier_assignment_frees_nothing)
+{
+    come(0, 1);
+    submit("a", workers(1, 1, 500));
+    about(PLACEMENT_JOB_OVER, NULL, "a");
+    free_released();
+    submit("b", workers(1, 1, 500));
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_FREED, .node = "n00", .assignment = 1}),
+                     TFE_ENOENT);
+    assert_int_equal(has("b"), 1);
+}
+
+TEST_IN(placement, two_parts_of_jobs_do_not_wait_for_each_other_for_ever)
+{
+    come(0, 10);
+    submit("a", workers(6, 6, 500));
+    submit("b", workers(4, 4, 500));
+    forget(find(1));
+    about(PLACEMENT_NODE_GONE, "n00", NULL);
+    forget(find(10));
+    about(PLACEMENT_NODE_GONE, "n09", NULL);
+    assert_int_equal(view("a").state, PLACEMENT_JOB_SHORT);
+    assert_int_equal(view("b").state, PLACEMENT_JOB_SHORT);
+    assert_int_equal(pool.last.deadline.ms, 60000);
+    pool.now = 60000;
+    about(PLACEMENT_TICK, NULL, NULL);
+    assert_int_equal(leaving(), 3);
+    free_released();
+    assert_int_equal(has("a"), 6);
+    assert_int_equal(view("b").state, PLACEMENT_JOB_QUEUED);
+    assert_int_equal(view("b").lacks, 2);
+}
+
+TEST_IN(placement, one_part_of_a_job_alone_keeps_what_it_has)
+{
+    come(0, 2);
+    submit("a", workers(2, 2, 500));
+    forget(find(1));
+    about(PLACEMENT_NODE_GONE, "n00", NULL);
+    pool.now = 1000000;
+    about(PLACEMENT_TICK, NULL, NULL);
+    assert_int_equal(has("a"), 1);
+    assert_true(tfe_mono_is_never(pool.last.deadline));
+}
+
+/* --- a restart of the server ------------------------------------------------------------------ */
+
+TEST_IN(placement, restored_node_goes_on_and_no_number_is_used_twice)
+{
+    submit("a", workers(1, 2, 500));
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_RESTORED,
+                                                   .node = "n00",
+                                                   .job = "a",
+                                                   .assignment = 41,
+                                                   .task = TASK_WORKER}),
+                     0);
+    assert_int_equal(view("a").state, PLACEMENT_JOB_PLACED);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_CAME, .node = "n00", .assignment = 41}),
+                     0);
+    assert_int_equal(pool.last.n, 0);
+    come(1, 1);
+    assert_int_equal(pool.last.v[0].assignment, 42);
+}
+
+TEST_IN(placement, node_that_works_for_something_unknown_is_released)
+{
+    submit("a", workers(1, 1, 500));
+    assert_int_equal(
+        step((struct placement_event){.type = PLACEMENT_NODE_CAME, .node = "n00", .assignment = 7}),
+        0);
+    assert_int_equal(pool.last.n, 1);
+    assert_int_equal(pool.last.v[0].reason, PLACEMENT_UNKNOWN);
+    assert_int_equal(pool.last.v[0].assignment, 7);
+    assert_int_equal(has("a"), 0);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_FREED, .node = "n00", .assignment = 7}),
+                     0);
+    assert_int_equal(has("a"), 1);
+}
+
+/* --- values and memory ------------------------------------------------------------------------ */
+
+TEST_IN(placement, refuses_what_cannot_be)
+{
+    struct placement_wish w = workers(2, 1, 500);
+    struct placement_event event = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &w};
+    assert_int_equal(step(event), TFE_EINVAL);
+    w = workers(0, 4, 500); /* nothing is nobody's minimum */
+    assert_int_equal(step(event), TFE_EINVAL);
+    w = workers(1, 1, PLACEMENT_PRIORITY_MAX + 1);
+    assert_int_equal(step(event), TFE_EINVAL);
+    w = workers(1, 1, 500);
+    w.min[TASK_PS] = 1;
+    w.max[TASK_PS] = 2;
+    assert_int_equal(step(event), TFE_EINVAL);
+    static const char *const bad[] = {"=v", "k", "", "k=v w"};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(
+            step((struct placement_event){
+                .type = PLACEMENT_NODE_CAME, .node = "n00", .labels = &bad[i], .n_labels = 1}),
+            TFE_EINVAL);
+    }
+    assert_int_equal(placement_jobs(pool.p) + placement_nodes(pool.p), 0);
+}
+
+TEST_IN(placement, too_many_sets_of_labels_are_refused_until_one_is_gone)
+{
+    char node[16];
+    char label[16];
+    const char *one = label;
+    for (unsigned i = 0; i <= PLACEMENT_CLASSES_MAX; i++) {
+        (void)snprintf(node, sizeof(node), "n%u", i);
+        (void)snprintf(label, sizeof(label), "k=%u", i);
+        assert_int_equal(
+            step((struct placement_event){
+                .type = PLACEMENT_NODE_CAME, .node = node, .labels = &one, .n_labels = 1}),
+            i < PLACEMENT_CLASSES_MAX ? 0 : TFE_EFULL);
+    }
+    assert_int_equal(placement_nodes(pool.p), PLACEMENT_CLASSES_MAX);
+    about(PLACEMENT_NODE_GONE, "n3", NULL);
+    came(node, label);
+}
+
+TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
+{
+    struct placement_wish w = workers(1, 2, 500);
+    const char *label = "k=v";
+    struct placement_event events[] = {
+        {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &w},
+        {.type = PLACEMENT_NODE_CAME, .node = "n00", .labels = &label, .n_labels = 1},
+        {.type = PLACEMENT_JOB_CHANGED, .job = "a", .wish = &w},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        int error = TFE_ENOMEM;
+        for (unsigned at = 1; error == TFE_ENOMEM; at++) {
+            size_t jobs = placement_jobs(pool.p);
+            size_t nodes = placement_nodes(pool.p);
+            pool.fail_in = at;
+            error = step(events[i]);
+            assert_true(error == TFE_ENOMEM ||
+                        (error == 0 && pool.fail_in > 0)); /* none was asked for in vain */
+            if (error) {
+                assert_int_equal(placement_jobs(pool.p), jobs);
+                assert_int_equal(placement_nodes(pool.p), nodes);
+            }
+        }
+        pool.fail_in = 0;
+    }
+    assert_int_equal(has("a"), 1);
+}
