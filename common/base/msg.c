@@ -39,6 +39,11 @@ NAMES(msg_rotation_name, tfe_rotation, TFE_ROTATIONS)
 NAMES(msg_stream_name, tfe_stream, TFE_STREAMS)
 NAMES(msg_standby_name, tfe_standby, TFE_STANDBYS)
 NAMES(msg_event_level_name, tfe_event_level, TFE_EVENT_LEVELS)
+NAMES(msg_source_name, tfe_source, TFE_SOURCES)
+NAMES(msg_restart_policy_name, tfe_restart_policy, TFE_RESTART_POLICIES)
+NAMES(msg_clean_policy_name, tfe_clean_policy, TFE_CLEAN_POLICIES)
+NAMES(msg_success_policy_name, tfe_success_policy, TFE_SUCCESS_POLICIES)
+NAMES(msg_environment_name, tfe_environment, TFE_ENVIRONMENTS)
 
 const char *msg_job(const struct tfe_msg *msg)
 {
@@ -63,6 +68,20 @@ const char *msg_job(const struct tfe_msg *msg)
         return msg->u.forget.job;
     case MSG_RESIZE:
         return msg->u.resize.job;
+    case MSG_SUBMIT:
+        return msg->u.submit.spec.name;
+    case MSG_DESCRIBE:
+        return msg->u.describe.job;
+    case MSG_SCALE:
+        return msg->u.scale.job;
+    case MSG_SUSPEND:
+        return msg->u.suspend.job;
+    case MSG_RESUME:
+        return msg->u.resume.job;
+    case MSG_CANCEL:
+        return msg->u.cancel.job;
+    case MSG_RERUN:
+        return msg->u.rerun.job;
     }
     return NULL;
 }

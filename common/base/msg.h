@@ -9,6 +9,7 @@
 
 #include "common/base/job_spec.h"
 #include "common/base/range.h"
+#include "common/base/submission.h"
 #include "common/base/time.h"
 
 /* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
@@ -32,6 +33,8 @@
     X(FACTS, facts, 16, A)                                                                         \
     X(VITALS, vitals, 17, A)                                                                       \
     X(METRICS, metrics, 18, A)                                                                     \
+    X(POOL, pool, 21, A)                                                                           \
+    X(FREED, freed, 22, A)                                                                         \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
     X(PREPARE, prepare, 34, S)                                                                     \
@@ -49,6 +52,8 @@
     X(LOG_CREDIT, log_credit, 49, S)                                                               \
     X(LOG_STOP, log_stop, 50, S)                                                                   \
     X(RESTART, restart, 45, S)                                                                     \
+    X(ASSIGN, assign, 52, S)                                                                       \
+    X(RELEASE, release, 53, S)                                                                     \
     X(STATUS, status, 64, Q)                                                                       \
     X(STATUS_JOB, status_job, 65, S)                                                               \
     X(STATUS_NODE, status_node, 66, S)                                                             \
@@ -85,16 +90,25 @@
     X(EVENTS, events, 94, Q)                                                                       \
     X(EVENT_ROW, event_row, 95, S)                                                                 \
     X(SERIES, series, 96, Q)                                                                       \
-    X(SERIES_ROW, series_row, 97, S)
+    X(SERIES_ROW, series_row, 97, S)                                                               \
+    X(SUBMIT, submit, 110, O)                                                                      \
+    X(JOBS, jobs, 111, Q)                                                                          \
+    X(JOB_ROW, job_row, 112, S)                                                                    \
+    X(DESCRIBE, describe, 113, Q)                                                                  \
+    X(CONDITION_ROW, condition_row, 114, S)                                                        \
+    X(POOL_NODES, pool_nodes, 115, Q)                                                              \
+    X(POOL_ROW, pool_row, 116, S)                                                                  \
+    X(SCALE, scale, 117, O)                                                                        \
+    X(SUSPEND, suspend, 118, O)                                                                    \
+    X(RESUME, resume, 119, O)                                                                      \
+    X(CANCEL, cancel, 120, O)                                                                      \
+    X(RERUN, rerun, 121, O)
 
 enum tfe_msg_type {
 #define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),
     TFE_MSGS(TFE_MSG_ENUM)
 #undef TFE_MSG_ENUM
 };
-
-/* A row of each list below: the enumerator, its number, its name. */
-#define TFE_ENUMERATOR(NAME, number, name) NAME = (number),
 
 /* Why the server refuses. Stable numbers; the name is what logs and PROTOCOL.md say. */
 #define TFE_REFUSALS(X)                                                                            \
@@ -939,6 +953,129 @@ struct msg_series_row {
     double value;
 };
 
+/* --- the pool --- */
+
+/* First message of a node that has no job of its own and waits for one. Idempotent by node.
+ * Answered by WELCOME, whose run means nothing; RENEW and FACTS follow, as after a JOIN. */
+struct msg_pool {
+    const char *const *labels; /* K=V */
+    size_t n_labels;
+    uint32_t slot;         /* of several of one machine, from 0 */
+    uint64_t assignment;   /* that it still works for; 0: nothing, and nothing of any is left */
+    uint32_t idle_exit_ms; /* it leaves once it has had no job for so long; 0: it does not */
+    const char *node_name;
+    const char *host;        /* NULL: not said */
+    const char *node;        /* as in JOIN, … */
+    const char *node_secret; /* … and its proof */
+};
+
+/* Nothing of that assignment runs, or is left, on this node. */
+struct msg_freed {
+    uint64_t assignment;
+    uint32_t code;    /* how its agent ended: exit status 0..255, or 128 + signal */
+    const char *says; /* a sentence; "" none */
+};
+
+/* Work for this job: be an agent of it. */
+struct msg_assign {
+    uint64_t assignment; /* from 1; no two are the same */
+    struct msg_spec spec;
+    bool has_role; /* the job has several; the node is for this one */
+    enum tfe_task role;
+    const char *run_key; /* as JOIN tells it */
+};
+
+/* Work for it no more: leave the job in an orderly way, and say FREED. */
+struct msg_release {
+    uint64_t assignment;
+    uint32_t within_ms; /* what still runs then is ended; 0: as the agent thinks fit */
+    const char *says;   /* why, a sentence; "" none */
+};
+
+/* Hands a job in. DONE comes once it is durable. */
+struct msg_submit {
+    struct msg_spec spec;
+};
+
+/* Asks for all jobs that were handed in. Answered by JOB_ROWs and STATUS_END. */
+struct msg_jobs {
+    char nothing;
+};
+
+/* A job that was handed in. */
+struct msg_job_row {
+    const char *job;
+    const char *state; /* the condition that holds now, a word in lower case */
+    uint32_t priority;
+    uint32_t min_nodes, max_nodes;
+    uint32_t n_ps;
+    bool chief;
+    bool evaluator;
+    uint32_t nodes; /* of the pool that it has now */
+    struct tfe_wall created;
+    struct tfe_wall since; /* it is in its state */
+    const char *waits;     /* what it waits for, a sentence; NULL: for nothing */
+    const char *source;    /* "" none */
+    const char *command;   /* cut to a sentence */
+};
+
+/* Asks for one. Answered by its JOB_ROW, CONDITION_ROWs, the POOL_ROWs of its nodes, STATUS_END. */
+struct msg_describe {
+    const char *job;
+};
+
+struct msg_condition_row {
+    const char *name; /* "Created", "Queued", … */
+    bool status;
+    const char *reason; /* a word */
+    struct tfe_wall at; /* it became so */
+    const char *says;   /* a sentence */
+};
+
+/* Asks for the nodes of the pool. Answered by POOL_ROWs and STATUS_END. */
+struct msg_pool_nodes {
+    char nothing;
+};
+
+struct msg_pool_row {
+    const char *node;
+    const char *name;   /* label */
+    const char *labels; /* with commas */
+    const char *host;   /* NULL: not known */
+    const char *state;  /* a word: "free", "assigned", "leaving", "away", "resting" */
+    struct tfe_wall since;
+    uint64_t assignment; /* 0: none */
+    const char *job;     /* "" none */
+    bool has_role;
+    enum tfe_task role;
+    struct msg_facts facts;
+};
+
+/* So many nodes of that role from now on; min and max differ for workers only. */
+struct msg_scale {
+    const char *job;
+    enum tfe_task role;
+    uint32_t min_nodes;
+    uint32_t max_nodes;
+};
+
+struct msg_suspend {
+    const char *job;
+};
+
+struct msg_resume {
+    const char *job;
+};
+
+struct msg_cancel {
+    const char *job;
+};
+
+/* The next run of one that is over. */
+struct msg_rerun {
+    const char *job;
+};
+
 /* One message. */
 struct tfe_msg {
     enum tfe_msg_type type;
@@ -965,6 +1102,11 @@ const char *msg_rotation_name(enum tfe_rotation step);
 const char *msg_stream_name(enum tfe_stream stream);
 const char *msg_standby_name(enum tfe_standby state);
 const char *msg_event_level_name(enum tfe_event_level level);
+const char *msg_source_name(enum tfe_source kind);
+const char *msg_restart_policy_name(enum tfe_restart_policy policy);
+const char *msg_clean_policy_name(enum tfe_clean_policy policy);
+const char *msg_success_policy_name(enum tfe_success_policy policy);
+const char *msg_environment_name(enum tfe_environment environment);
 
 /* The job that a message of an agent, an observer or an admin names; NULL: none. */
 const char *msg_job(const struct tfe_msg *msg);

@@ -43,4 +43,7 @@
 /* "Nobody has a wish about it": the setting of whoever reads it counts. */
 #define MSG_UNSET UINT32_MAX
 
+/* A row of a list of words: the enumerator, its number, its name. */
+#define TFE_ENUMERATOR(NAME, number, name) NAME = (number),
+
 #endif

@@ -166,7 +166,7 @@ static bool put_text(const struct codec_field *row, const ProtobufCFieldDescript
         return row->absent == CODEC_NULL;
     }
     size_t n = strnlen(text, row->max + 1);
-    if (n > 0 || row->absent == CODEC_NULL || field->label == PROTOBUF_C_LABEL_REQUIRED) {
+    if (n > 0 || row->absent == CODEC_NULL || field->label != PROTOBUF_C_LABEL_OPTIONAL) {
         put_tag(out, field, WIRE_LENGTH);
         put_varint(out, n);
         put_bytes(out, text, n);
@@ -197,6 +197,12 @@ static bool put_list(const struct codec_field *row, const ProtobufCFieldDescript
     if (n == 0 || row->part) {
         for (size_t i = 0; is_legal && !row->is_late && i < n; i++) {
             is_legal = put_part(row->part, field, list + i * row->size, out);
+        }
+        return is_legal;
+    }
+    if (field->type == PROTOBUF_C_TYPE_BYTES) {
+        for (size_t i = 0; is_legal && i < n; i++) {
+            is_legal = put_text(row, field, pointer_at(list + i * row->size), out);
         }
         return is_legal;
     }
@@ -346,16 +352,11 @@ static bool take_number(const struct codec_field *row, const ProtobufCFieldDescr
     return is_legal_number(row, field, number);
 }
 
-/* Left out it has no bytes in protobuf-c's struct. */
-static bool take_text(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
-                      const char *pb, char *m)
+/* *at becomes the text. */
+static bool take_bytes(const struct codec_field *row, const ProtobufCBinaryData *bytes, void *at)
 {
-    if (row->absent == CODEC_NULL && !is_there(field, pb)) {
-        return true;
-    }
-    const ProtobufCBinaryData *bytes = (const void *)(pb + field->offset);
     const char *text = bytes->len ? (const char *)bytes->data : "";
-    set_pointer(m + row->at, text);
+    set_pointer(at, text);
     if (memchr(text, 0, bytes->len)) {
         return false;
     }
@@ -365,6 +366,14 @@ static bool take_text(const struct codec_field *row, const ProtobufCFieldDescrip
         bytes->data[i] = is_control ? '?' : c;
     }
     return is_legal_text(row, text, bytes->len);
+}
+
+/* Left out it has no bytes in protobuf-c's struct. */
+static bool take_text(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                      const char *pb, char *m)
+{
+    return (row->absent == CODEC_NULL && !is_there(field, pb)) ||
+           take_bytes(row, (const void *)(pb + field->offset), m + row->at);
 }
 
 /* n structs in the arena, from as many of protobuf-c's; pointers to those lie at pbs. */
@@ -389,6 +398,8 @@ static int take_list(const struct codec_field *row, const ProtobufCFieldDescript
 {
     const void *elements = pointer_at(pb + field->offset);
     const uint32_t *numbers = elements;
+    const ProtobufCBinaryData *texts = elements;
+    bool has_texts = field->type == PROTOBUF_C_TYPE_BYTES;
     size_t n = *(const size_t *)(pb + field->quantifier_offset);
     if (n < row->few || n > row->many) {
         return TFE_EPROTO;
@@ -399,7 +410,10 @@ static int take_list(const struct codec_field *row, const ProtobufCFieldDescript
     }
     char *list = arena_take(arena, n * row->size);
     bool are_legal = true;
-    for (size_t i = 0; list && i < n; i++) {
+    for (size_t i = 0; list && has_texts && i < n; i++) {
+        are_legal &= take_bytes(row, &texts[i], list + i * row->size);
+    }
+    for (size_t i = 0; list && !has_texts && i < n; i++) {
         are_legal &= is_legal_number(row, field, numbers[i]);
         set_number(list + i * row->size, row->size, numbers[i]);
     }

@@ -47,6 +47,32 @@ static bool is_file_name(const char *text)
     return text[0] != '.' && id_is_valid(text);
 }
 
+/* As the kernel hands it to a program: nothing is replaced. */
+static bool is_any(const char *text)
+{
+    (void)text;
+    return true;
+}
+
+/* K=V, of visible characters. */
+static bool is_label(const char *text)
+{
+    const char *at = text;
+    while ((unsigned char)*at > 0x20 && *at != 0x7f) {
+        at++;
+    }
+    return *at == '\0' && *text != '=' && strchr(text, '=');
+}
+
+/* ROLE:K=V. */
+static bool is_role_label(const char *text)
+{
+    size_t n = strcspn(text, ":");
+#define IS_ROLE(NAME, number, name) (n == strlen(name) && strncmp(text, name, n) == 0) ||
+    return text[n] == ':' && (TFE_TASKS(IS_ROLE) false) && is_label(text + n + 1);
+#undef IS_ROLE
+}
+
 /* --- what a row is made of -------------------------------------------------------------------- */
 
 /* A field of struct msg_MESSAGE: its number in tfe.proto, its member, what it may hold, and then
@@ -105,6 +131,8 @@ static bool is_file_name(const char *text)
 
 #define TEXT(least, most, is_legal_)                                                               \
     .kind = CODEC_TEXT, .is_legal = (is_legal_), FROM_TO(least, most)
+/* … of each text of a list. */
+#define TEXT_OF(least, most, is_legal_) .is_legal = (is_legal_), FROM_TO(least, most)
 #define ID TEXT(1, TFE_ID_MAX, id_is_valid)
 #define HOST TEXT(1, TFE_HOST_MAX, is_host)
 #define LABEL TEXT(0, TFE_LABEL_MAX, is_line)
@@ -648,6 +676,118 @@ FIELDS(series_row) = {
     FIELD(series_row, 8, value, REAL),
 };
 
+/* --- the pool --------------------------------------------------------------------------------- */
+
+#define WORDS(message, number, member, few)                                                        \
+    LIST(message, number, member, few, MSG_WORDS_MAX, TEXT_OF(0, MSG_WORD_MAX, is_any))
+#define LABELS(message, number, member, most, is_legal_)                                           \
+    LIST(message, number, member, 0, MSG_POOL_LABELS_MAX, TEXT_OF(1, most, is_legal_))
+FIELDS(spec) = {
+    FIELD(spec, 1, name, ID),
+    FIELD(spec, 2, priority, UP_TO(MSG_PRIORITY_MAX), OR_UNSET),
+    FIELD(spec, 3, min_nodes, NODES),
+    FIELD(spec, 4, max_nodes, NODES),
+    FIELD(spec, 5, n_ps, UP_TO(MSG_NODES_MAX)),
+    FIELD(spec, 6, chief, FLAG),
+    FIELD(spec, 7, evaluator, FLAG),
+    FIELD(spec, 8, nproc, NPROC),
+    WORDS(spec, 9, argv, 1),
+    WORDS(spec, 10, env, 0),
+    LABELS(spec, 11, labels, MSG_POOL_LABEL_MAX, is_label),
+    LABELS(spec, 12, role_labels, MSG_ROLE_LABEL_MAX, is_role_label),
+    FIELD(spec, 13, source_kind, ENUM),
+    FIELD(spec, 14, source, TEXT(0, MSG_WORD_MAX, is_line)),
+    LABELS(spec, 15, options, MSG_WORD_MAX, is_line),
+    FIELD(spec, 16, preempt, FLAG),
+    FIELD(spec, 17, restart_policy, ENUM),
+    FIELD(spec, 18, backoff_limit, UP_TO(MSG_BACKOFF_MAX), OR_UNSET),
+    FIELD(spec, 19, active_deadline_ms, DURATION),
+    FIELD(spec, 20, ttl_after_finished_ms, DURATION, OR_UNSET),
+    FIELD(spec, 21, clean_policy, ENUM),
+    FIELD(spec, 22, success_policy, ENUM),
+    FIELD(spec, 23, suspend, FLAG),
+    FIELD(spec, 24, environment, ENUM),
+    FIELD(spec, 25, work_dir, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
+};
+PART_LAYOUT(spec);
+
+FIELDS(pool) = {
+    LABELS(pool, 1, labels, MSG_POOL_LABEL_MAX, is_label),
+    FIELD(pool, 2, slot, UP_TO(MSG_NODES_MAX)),
+    FIELD(pool, 3, assignment, COUNTED_OR_0),
+    FIELD(pool, 4, idle_exit_ms, DURATION),
+    FIELD(pool, 5, node_name, LABEL),
+    FIELD(pool, 6, host, HOST, OR_NULL),
+    FIELD(pool, 7, node, ID),
+    FIELD(pool, 8, node_secret, TEXT(MSG_NODE_SECRET_CHARS, MSG_NODE_SECRET_CHARS, id_is_valid)),
+};
+FIELDS(freed) = {
+    FIELD(freed, 1, assignment, COUNTED),
+    FIELD(freed, 2, code, UP_TO(CODE_MAX)),
+    FIELD(freed, 3, says, SENTENCE),
+};
+FIELDS(assign) = {
+    FIELD(assign, 1, assignment, COUNTED),
+    PART(assign, 3, spec),
+    FIELD(assign, 4, role, ENUM, TOLD_BY(assign, has_role)),
+    FIELD(assign, 5, run_key, ID),
+};
+FIELDS(release) = {
+    FIELD(release, 1, assignment, COUNTED),
+    FIELD(release, 2, within_ms, DURATION),
+    FIELD(release, 3, says, SENTENCE),
+};
+
+FIELDS(submit) = {PART(submit, 1, spec)};
+FIELDS(jobs) = {{.name = NULL}};
+FIELDS(job_row) = {
+    FIELD(job_row, 1, job, ID),
+    FIELD(job_row, 2, state, TEXT(1, STATE_MAX, is_line)),
+    FIELD(job_row, 3, priority, UP_TO(MSG_PRIORITY_MAX)),
+    FIELD(job_row, 4, min_nodes, NODES),
+    FIELD(job_row, 5, max_nodes, NODES),
+    FIELD(job_row, 6, n_ps, UP_TO(MSG_NODES_MAX)),
+    FIELD(job_row, 7, chief, FLAG),
+    FIELD(job_row, 8, evaluator, FLAG),
+    FIELD(job_row, 9, nodes, NUMBER_32),
+    MOMENT(job_row, 10, created),
+    MOMENT(job_row, 11, since),
+    FIELD(job_row, 12, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(job_row, 13, source, TEXT(0, MSG_WORD_MAX, is_line)),
+    FIELD(job_row, 14, command, SENTENCE),
+};
+FIELDS(describe) = {FIELD(describe, 1, job, ID)};
+FIELDS(condition_row) = {
+    FIELD(condition_row, 1, name, TEXT(1, STATE_MAX, is_line)),
+    FIELD(condition_row, 2, status, FLAG),
+    FIELD(condition_row, 3, reason, TEXT(1, STATE_MAX, is_line)),
+    MOMENT(condition_row, 4, at),
+    FIELD(condition_row, 5, says, SENTENCE),
+};
+FIELDS(pool_nodes) = {{.name = NULL}};
+FIELDS(pool_row) = {
+    FIELD(pool_row, 1, node, ID),
+    FIELD(pool_row, 2, name, LABEL),
+    FIELD(pool_row, 3, labels, TEXT(0, MSG_POOL_LABELS_MAX *(MSG_POOL_LABEL_MAX + 1), is_line)),
+    FIELD(pool_row, 4, host, HOST, OR_NULL),
+    FIELD(pool_row, 5, state, TEXT(1, STATE_MAX, is_line)),
+    MOMENT(pool_row, 6, since),
+    FIELD(pool_row, 7, assignment, COUNTED_OR_0),
+    FIELD(pool_row, 8, job, TEXT(0, TFE_ID_MAX, is_line)),
+    FIELD(pool_row, 9, role, ENUM, TOLD_BY(pool_row, has_role)),
+    PART(pool_row, 50, facts),
+};
+FIELDS(scale) = {
+    FIELD(scale, 1, job, ID),
+    FIELD(scale, 2, role, ENUM),
+    FIELD(scale, 3, min_nodes, UP_TO(MSG_NODES_MAX)),
+    FIELD(scale, 4, max_nodes, UP_TO(MSG_NODES_MAX)),
+};
+FIELDS(suspend) = {FIELD(suspend, 1, job, ID)};
+FIELDS(resume) = {FIELD(resume, 1, job, ID)};
+FIELDS(cancel) = {FIELD(cancel, 1, job, ID)};
+FIELDS(rerun) = {FIELD(rerun, 1, job, ID)};
+
 /* --- by number -------------------------------------------------------------------------------- */
 
 const struct codec_layout *codec_layout_of(enum tfe_msg_type type)
@@ -671,6 +811,11 @@ static bool is_sound_join(const struct msg_join *m)
            (!exited || exited->signal == 0 || exited->code == 0) &&
            (!running || ((m->running_epoch >= 1 || exited) && running->rank < running->world &&
                          running->nodes <= running->world && running->n_ports == m->spec.nproc));
+}
+
+static bool is_sound_spec(const struct msg_spec *m)
+{
+    return m->min_nodes <= m->max_nodes && (m->source_kind == SOURCE_NONE) == (*m->source == '\0');
 }
 
 static bool is_sound_table(const struct msg_table *m)
@@ -697,6 +842,14 @@ bool codec_is_sound(const struct tfe_msg *msg)
                start->nodes <= start->world;
     case MSG_RESIZE:
         return msg->u.resize.min_nodes <= msg->u.resize.max_nodes;
+    case MSG_SUBMIT:
+        return is_sound_spec(&msg->u.submit.spec);
+    case MSG_ASSIGN:
+        return is_sound_spec(&msg->u.assign.spec);
+    case MSG_SCALE:
+        return msg->u.scale.min_nodes <= msg->u.scale.max_nodes;
+    case MSG_JOB_ROW:
+        return msg->u.job_row.min_nodes <= msg->u.job_row.max_nodes;
     case MSG_STATUS_JOB:
         return msg->u.status_job.min_nodes <= msg->u.status_job.max_nodes;
     }

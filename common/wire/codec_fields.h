@@ -30,7 +30,7 @@ struct codec_field {
     uint16_t few;    /* a list has so many elements … */
     uint16_t many;   /* … up to so many */
     bool is_late;    /* the elements of a list of messages travel behind all else (put_row) */
-    uint64_t min;    /* of a number, of a list's numbers, of the length of a text */
+    uint64_t min;    /* of a number, of the length of a text, of those of a list */
     uint64_t max;
     bool (*is_legal)(const char *text); /* NULL: prose, of any characters (codec.h) */
     const struct codec_layout *part;    /* the part, or each element of a list of messages */

@@ -52,6 +52,24 @@ static void fill_texts(void)
 
 static const struct msg_metric many_metrics[] = {{"loss", 0.25}, {"val/acc-1.0_x", -1e300}};
 
+static const char *const many_labels[] = {"gpu=a100", "zone=", "k=v=w"};
+static const char *const role_labels[] = {"chief:spot=false", "ps:a=b"};
+/* A program is handed them as they are. */
+static const char *const words[] = {"python", "", "a\nb\x01\x7f", long_tail};
+static const char *const options[] = {"gather=1s", "no-hooks"};
+#define FULL_SPEC                                                                                  \
+    {                                                                                              \
+        long_id, 1000, 1, 65536, 65536, true, true, 64, words, COUNT(words), words, COUNT(words),  \
+            many_labels, COUNT(many_labels), role_labels, COUNT(role_labels), SOURCE_GIT,          \
+            "https://h/r@1", options, COUNT(options), true, RESTART_EXIT_CODE, 1000000, D, D,      \
+            CLEAN_ALL, SUCCESS_ALL_WORKERS, true, ENVIRONMENT_KUBEFLOW_MASTER, "src"               \
+    }
+#define LEAST_SPEC                                                                                 \
+    {                                                                                              \
+        .name = "j", .priority = U, .min_nodes = 1, .max_nodes = 1, .nproc = 1, .argv = words,     \
+        .n_argv = 1, .source = "", .backoff_limit = U, .ttl_after_finished_ms = U                  \
+    }
+
 static const struct tfe_msg samples[] = {
     M(JOIN, join, long_id, long_id, long_label,
       {65536, 65536, 64, 1000000, D, 0, 1, D, D, true, 6, 65536, true, true}, true, long_id, true,
@@ -212,6 +230,36 @@ static const struct tfe_msg samples[] = {
       UINT64_MAX, UINT64_MAX),
     M(LOG_CHUNK, log_chunk, 0, 1, 0, STREAM_STDERR, {0}, "", 0),
     M(LOG_DONE, log_done, 1),
+    M(POOL, pool, many_labels, COUNT(many_labels), 65536, MSG_NUMBER_MAX, D, long_label, long_host,
+      long_id, NODE_SECRET),
+    M(POOL, pool, NULL, 0, 0, 0, 0, "", NULL, "n", NODE_SECRET),
+    M(FREED, freed, MSG_NUMBER_MAX, 255, long_sentence),
+    M(FREED, freed, 1, 0, ""),
+    M(ASSIGN, assign, MSG_NUMBER_MAX, FULL_SPEC, true, TASK_EVALUATOR, long_id),
+    M(ASSIGN, assign, 1, LEAST_SPEC, true, TASK_WORKER, "r"),
+    M(ASSIGN, assign, 1, LEAST_SPEC, false, TASK_WORKER, "r"),
+    M(RELEASE, release, MSG_NUMBER_MAX, D, long_sentence),
+    M(RELEASE, release, 1, 0, ""),
+    M(SUBMIT, submit, FULL_SPEC),
+    M(SUBMIT, submit, LEAST_SPEC),
+    M(JOBS, jobs, 0),
+    M(JOB_ROW, job_row, long_id, "running", 1000, 1, 65536, 65536, true, true, UINT32_MAX,
+      {INT64_MAX}, {INT64_MAX}, long_sentence, "/a", long_sentence),
+    M(JOB_ROW, job_row, "j", "queued", 0, 1, 1, 0, false, false, 0, {0}, {0}, NULL, "", ""),
+    M(DESCRIBE, describe, long_id),
+    M(CONDITION_ROW, condition_row, "Queued", true, "NodesLacking", {INT64_MAX}, long_sentence),
+    M(CONDITION_ROW, condition_row, "c", false, "r", {0}, ""),
+    M(POOL_NODES, pool_nodes, 0),
+    M(POOL_ROW, pool_row, long_id, long_label, "a=b,c=d", long_host, "assigned", {INT64_MAX},
+      MSG_NUMBER_MAX, long_id, true, TASK_PS,
+      {64, 1 << 20, 8, long_label, 81920, "2.21.0", "gce", "z", "n2", true, true}),
+    M(POOL_ROW, pool_row, "n", "", "", NULL, "free", {0}, 0, "", false, TASK_WORKER),
+    M(SCALE, scale, long_id, TASK_PS, 65536, 65536),
+    M(SCALE, scale, "j", TASK_WORKER, 0, 0),
+    M(SUSPEND, suspend, long_id),
+    M(RESUME, resume, long_id),
+    M(CANCEL, cancel, long_id),
+    M(RERUN, rerun, long_id),
 };
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -260,7 +308,10 @@ static void assert_same_struct(const struct codec_layout *layout, const void *a,
         for (size_t k = 0; k < n && row->part; k++) {
             assert_same_struct(row->part, x + k * row->part->size, y + k * row->part->size);
         }
-        if (n > 0 && !row->part) {
+        for (size_t k = 0; k < n && row->is_legal; k++) {
+            assert_same_text(pointer_at(x + k * row->size), pointer_at(y + k * row->size));
+        }
+        if (n > 0 && !row->part && !row->is_legal) {
             assert_memory_equal(x, y, n * row->size);
         }
         memset(left + row->at, 0, is_pointer ? sizeof(x) : 0);

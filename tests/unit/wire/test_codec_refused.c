@@ -14,6 +14,17 @@ static const uint32_t zero_pid[] = {0}, negative_pid[] = {0x80000000u};
 static const struct msg_metric not_finite = {"n", NAN}, no_name = {"", 1}, odd_name = {"a b", 1};
 static const struct msg_metric many_metrics[MSG_METRICS_MAX + 1] = {{"n", 1}};
 static char too_long[MSG_TAIL_MAX + 2];
+static const char *const words[] = {"no-label"}, *const long_word = too_long;
+static const char *const odd_role = "master:a=b", *const odd_option = "a\nb";
+static const char *many_labels[MSG_POOL_LABELS_MAX + 1];
+/* A spec that is right but for these. */
+#define SPEC(name_, priority_, min, nproc_, argv_, n, kind, source_, ...)                          \
+    {                                                                                              \
+        .name = (name_), .priority = (priority_), .min_nodes = (min), .max_nodes = 1,              \
+        .nproc = (nproc_), .argv = (argv_), .n_argv = (n), .source_kind = (enum tfe_source)(kind), \
+        .source = (source_), __VA_ARGS__                                                           \
+    }
+#define LIKE_THIS(...) SPEC("j", 0, 1, 1, words, 1, 0, "", __VA_ARGS__)
 static const struct msg_exited bad_exited = {.epoch = 0, .tail = ""};
 static const struct msg_exited two_ends = {.epoch = 1, .code = 1, .signal = 9, .tail = ""};
 
@@ -247,6 +258,33 @@ static const struct tfe_msg out_of_range[] = {
     M(BACKUP, backup, ".hidden"),
     M(BACKUP, backup, "with\ncontrol"),
     M(STOP_JOB, stop_job, "a/b"),
+    M(POOL, pool, words, 1, 0, 0, 0, "", NULL, "n", NODE_SECRET),
+    M(POOL, pool, NULL, 1, 0, 0, 0, "", NULL, "n", NODE_SECRET),
+    M(POOL, pool, many_labels, MSG_POOL_LABELS_MAX + 1, 0, 0, 0, "", NULL, "n", NODE_SECRET),
+    M(POOL, pool, NULL, 0, 0, 0, 0, "", NULL, "n", "short"),
+    M(FREED, freed, 0, 0, ""),
+    M(FREED, freed, 1, 256, ""),
+    M(RELEASE, release, 1, D + 1, ""),
+    M(ASSIGN, assign, 0, LIKE_THIS(.n_ps = 0), false, TASK_WORKER, "r"),
+    M(ASSIGN, assign, 1, SPEC("j", 0, 1, 0, words, 1, 0, "", .n_ps = 0), false, TASK_WORKER, "r"),
+    M(ASSIGN, assign, 1, LIKE_THIS(.n_ps = 0), true, (enum tfe_task)4, "r"),
+    M(SUBMIT, submit, SPEC("a/b", 0, 1, 1, words, 1, 0, "", .n_ps = 0)),
+    M(SUBMIT, submit, SPEC("j", 1001, 1, 1, words, 1, 0, "", .n_ps = 0)),
+    M(SUBMIT, submit, SPEC("j", 0, 2, 1, words, 1, 0, "", .n_ps = 0)),
+    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 0, 0, "", .n_ps = 0)),
+    M(SUBMIT, submit, SPEC("j", 0, 1, 1, &long_word, 1, 0, "", .n_ps = 0)),
+    M(SUBMIT, submit, LIKE_THIS(.labels = words, .n_labels = 1)),
+    M(SUBMIT, submit, LIKE_THIS(.role_labels = many_labels, .n_role_labels = 1)),
+    M(SUBMIT, submit, LIKE_THIS(.role_labels = &odd_role, .n_role_labels = 1)),
+    M(SUBMIT, submit, LIKE_THIS(.options = &odd_option, .n_options = 1)),
+    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, SOURCE_PATH, "", .n_ps = 0)),
+    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, 0, "/a", .n_ps = 0)),
+    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, 4, "/a", .n_ps = 0)),
+    M(SUBMIT, submit, LIKE_THIS(.restart_policy = (enum tfe_restart_policy)4)),
+    M(SUBMIT, submit, LIKE_THIS(.work_dir = "")),
+    M(SCALE, scale, "j", TASK_WORKER, 2, 1),
+    M(SCALE, scale, "j", (enum tfe_task)4, 1, 1),
+    M(CONDITION_ROW, condition_row, "", false, "r", {0}, ""),
 };
 
 TEST(codec, no_value_out_of_range_is_encoded)
@@ -370,5 +408,8 @@ int main(void)
     memset(too_long, 'x', sizeof(too_long) - 1);
     memset(many_ports, 1, sizeof(many_ports));
     memset(many_pids, 1, sizeof(many_pids));
+    for (size_t i = 0; i < COUNT(many_labels); i++) {
+        many_labels[i] = "a=b";
+    }
     return stories_run(set_up, tear_down);
 }

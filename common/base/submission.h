@@ -1,0 +1,89 @@
+/* common/base/submission.h: what a job that is handed in wants of the pool: SPEC of the protocol,
+ * as SUBMIT brings it, ASSIGN hands it on and the store keeps it. Pure. */
+#ifndef TFE_COMMON_BASE_SUBMISSION_H
+#define TFE_COMMON_BASE_SUBMISSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/range.h"
+
+#define MSG_WORDS_MAX 256u      /* of a command; variables of an environment */
+#define MSG_WORD_MAX 4096u      /* bytes of one of them */
+#define MSG_POOL_LABELS_MAX 32u /* of a node; of a job, of all roles together; options */
+#define MSG_POOL_LABEL_MAX 128u /* bytes of K=V */
+#define MSG_ROLE_LABEL_MAX 140u /* … with "ROLE:" in front of it */
+#define MSG_SPEC_MAX                                                                               \
+    (12u * 1024u) /* bytes of an encoded SPEC: it fits a frame with what is around it */
+#define MSG_PRIORITY_MAX 1000u
+#define MSG_PRIORITY_DEFAULT 500u
+#define MSG_BACKOFF_MAX 1000000u
+
+/* Where the job's files are. */
+#define TFE_SOURCES(X)                                                                             \
+    X(SOURCE_NONE, 0, "none")                                                                      \
+    X(SOURCE_PATH, 1, "path")     /* a directory that each node has */                             \
+    X(SOURCE_BUNDLE, 2, "bundle") /* the digest of what was handed in */                           \
+    X(SOURCE_GIT, 3, "git")       /* URL@COMMIT */
+
+/* Words of Kubeflow's documentation; docs/operations.md says what they mean here. */
+#define TFE_RESTART_POLICIES(X)                                                                    \
+    X(RESTART_ON_FAILURE, 0, "OnFailure")                                                          \
+    X(RESTART_NEVER, 1, "Never")                                                                   \
+    X(RESTART_ALWAYS, 2, "Always")                                                                 \
+    X(RESTART_EXIT_CODE, 3, "ExitCode")
+#define TFE_CLEAN_POLICIES(X)                                                                      \
+    X(CLEAN_RUNNING, 0, "Running")                                                                 \
+    X(CLEAN_NONE, 1, "None")                                                                       \
+    X(CLEAN_ALL, 2, "All")
+#define TFE_SUCCESS_POLICIES(X)                                                                    \
+    X(SUCCESS_DEFAULT, 0, "Default")                                                               \
+    X(SUCCESS_ALL_WORKERS, 1, "AllWorkers")
+
+/* Whose habits TF_CONFIG follows. */
+#define TFE_ENVIRONMENTS(X)                                                                        \
+    X(ENVIRONMENT_TFE, 0, "tfe")                                                                   \
+    X(ENVIRONMENT_KUBEFLOW, 1, "kubeflow")                                                         \
+    X(ENVIRONMENT_KUBEFLOW_MASTER, 2, "kubeflow-master")
+
+enum tfe_source { TFE_SOURCES(TFE_ENUMERATOR) };
+enum tfe_restart_policy { TFE_RESTART_POLICIES(TFE_ENUMERATOR) };
+enum tfe_clean_policy { TFE_CLEAN_POLICIES(TFE_ENUMERATOR) };
+enum tfe_success_policy { TFE_SUCCESS_POLICIES(TFE_ENUMERATOR) };
+enum tfe_environment { TFE_ENVIRONMENTS(TFE_ENUMERATOR) };
+
+struct msg_spec {
+    const char *name;   /* tfe_id, the job's */
+    uint32_t priority;  /* more is earlier; MSG_UNSET: MSG_PRIORITY_DEFAULT */
+    uint32_t min_nodes; /* that work … */
+    uint32_t max_nodes; /* … and, where they are there, up to so many */
+    uint32_t n_ps;      /* one more node each, as chief and evaluator */
+    bool chief;
+    bool evaluator;
+    uint32_t nproc;          /* trainers of a node that works */
+    const char *const *argv; /* the command; 1 to MSG_WORDS_MAX */
+    size_t n_argv;
+    const char *const *env; /* NAME=VALUE */
+    size_t n_env;
+    const char *const *labels; /* K=V, that a node must carry for any role */
+    size_t n_labels;
+    const char *const *role_labels; /* ROLE:K=V, … for that one */
+    size_t n_role_labels;
+    enum tfe_source source_kind;
+    const char *source;         /* "" none */
+    const char *const *options; /* of tfe-agent: NAME=VALUE, or NAME of a flag */
+    size_t n_options;
+    bool preempt; /* for its minimum it ends jobs of lower priority */
+    enum tfe_restart_policy restart_policy;
+    uint32_t backoff_limit;         /* MSG_UNSET: the server's setting */
+    uint32_t active_deadline_ms;    /* 0: none */
+    uint32_t ttl_after_finished_ms; /* MSG_UNSET: it is remembered until it is forgotten */
+    enum tfe_clean_policy clean_policy;
+    enum tfe_success_policy success_policy;
+    bool suspend;
+    enum tfe_environment environment;
+    const char *work_dir; /* below the files, or absolute; NULL: the files' own */
+};
+
+#endif
