@@ -19,6 +19,7 @@ check common/net "$q"'common/(base|wire|net)/'
 check common/rows "$q"'common/(base|net|rows)/'
 check common/client "$q"'common/(base|net|rows|client)/'
 check server/core "$q"'(common/base|server/core)/'
+check server/placement "$q"'(common/base|server/placement)/'
 check agent/core "$q"'(common/base|agent/core)/'
 # The rooms of the agent's shell: agent/CMakeLists.txt draws them. None of them includes the shell itself.
 check agent/reach "$q"'(common/(base|net)|agent/reach)/'

@@ -46,11 +46,19 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
     case MSG_PARDON:
         return order->u.pardon.node;
     case MSG_STOP_JOB:
-        return order->u.stop_job.job;
     case MSG_GROW:
-        return order->u.grow.job;
     case MSG_FORGET:
-        return order->u.forget.job;
+    case MSG_SUBMIT:
+    case MSG_SUSPEND:
+    case MSG_RESUME:
+    case MSG_CANCEL:
+    case MSG_RERUN:
+        return msg_job(order);
+    case MSG_SCALE:
+        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s to %u:%u %s", order->u.scale.job,
+                       (unsigned)order->u.scale.min_nodes, (unsigned)order->u.scale.max_nodes,
+                       msg_task_name(order->u.scale.role));
+        return room;
     case MSG_RESIZE:
         (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s to %u:%u", order->u.resize.job,
                        (unsigned)order->u.resize.min_nodes, (unsigned)order->u.resize.max_nodes);

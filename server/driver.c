@@ -17,6 +17,7 @@
 #include "common/net/timer.h"
 #include "server/event_words.h"
 #include "server/gauges.h"
+#include "server/pool.h"
 
 /* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
  * least this often. */
@@ -171,7 +172,7 @@ static int on_order(void *ctx, const struct rdzv_event *event)
 }
 
 const struct session_ops driver_session_ops = {
-    .message = on_message, .closed = on_closed, .order = on_order};
+    .message = on_message, .closed = on_closed, .pool_left = pool_left, .order = on_order};
 
 /* writer_ops: a record's fate. */
 static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)

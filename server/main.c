@@ -22,6 +22,7 @@
 #include "server/event_words.h"
 #include "server/gauges.h"
 #include "server/keys.h"
+#include "server/pool.h"
 #include "server/process.h"
 #include "server/reports.h"
 #include "server/rights.h"
@@ -59,6 +60,7 @@ struct server {
     struct events *events;
     struct series *series;
     struct reports *reports;
+    struct pool *pool;
     struct driver *driver;
     struct sessions *sessions;
     struct listener *listener;
@@ -270,6 +272,25 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_w
     return rc;
 }
 
+/* Jobs that were handed in, behind the core, which knows how they do. */
+static int start_pool(struct server *server, struct store *store, struct tfe_why *why)
+{
+    const struct pool_config config = {.base = server->base,
+                                       .core = driver_core(server->driver),
+                                       .ops = &driver_session_ops,
+                                       .ops_ctx = server->driver,
+                                       .events = server->events,
+                                       .incarnation = server->config.incarnation,
+                                       .ttl_ms = server->config.ttl_ms,
+                                       .max_restarts = server->config.wishes.max_restarts};
+    if (pool_new(&config, &server->pool) != 0) {
+        why_set(why, "no memory for the pool");
+        return TFE_ENOMEM;
+    }
+    driver_listen(server->driver, pool_trace, server->pool);
+    return pool_load(server->pool, store, why);
+}
+
 /* The core, as the store remembers it. */
 static int start_driver(struct server *server, struct tfe_why *why)
 {
@@ -297,6 +318,9 @@ static int start_driver(struct server *server, struct tfe_why *why)
         rc = start_seeing(server, store, why);
     }
     if (rc == 0) {
+        rc = start_pool(server, store, why);
+    }
+    if (rc == 0) {
         rc = driver_set_store(server->driver, store, server->settings.keep_history_ms, why);
     }
     if (rc != 0) {
@@ -304,6 +328,7 @@ static int start_driver(struct server *server, struct tfe_why *why)
     } else {
         events_keep(server->events, driver_writer(server->driver));
         series_keep(server->series, driver_writer(server->driver));
+        pool_keep(server->pool, driver_writer(server->driver));
     }
     return rc;
 }
@@ -318,6 +343,7 @@ static int start_sessions(struct server *server, struct tfe_why *why)
         .events = server->events,
         .series = server->series,
         .reports = server->reports,
+        .pool = server->pool,
         .facts = {.version_min = PROTOCOL_VERSION,
                   .version_max = PROTOCOL_VERSION,
                   .boot_nonce = server->config.incarnation},
@@ -405,6 +431,7 @@ static void finish(struct server *server)
     if (!driver_free(server->driver, STORE_WAIT_MS)) {
         log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
     }
+    pool_free(server->pool);
     series_free(server->series);
     events_free(server->events);
     trace_log_free(server->traces);

@@ -138,8 +138,16 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     if (msg->type == MSG_DEATH && death_hash_of(msg->u.death.certificate, &hash) == 0) {
         msg = &hashed;
     }
-    if (msg->type == MSG_ENROL && known) {
+    if (msg->type == MSG_ENROL && (known || s->pooled)) {
         session_enrol(s, &msg->u.enrol);
+        return;
+    }
+    if (s->pooled || (msg->type == MSG_POOL && !known)) {
+        pool_take(s->all->pool, s, msg);
+        if (s->pooled && msg->type == MSG_POOL) {
+            channel_expect(s->channel, 0);
+            session_idle(s, false);
+        }
         return;
     }
     if (msg->type == MSG_LOG_CHUNK || msg->type == MSG_LOG_DONE) {

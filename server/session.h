@@ -25,6 +25,7 @@
 #include "server/keys.h"
 #include "server/log_relay.h"
 #include "server/peer.h"
+#include "server/pool.h"
 #include "server/reports.h"
 #include "server/sessions.h"
 #include "server/table_stream.h"
@@ -50,6 +51,7 @@ struct session {
     uint32_t number;            /* agents */
     enum session_phase phase;
     const struct principal *by; /* who speaks; once open, and as long as there is a channel */
+    struct pool_node *pooled;   /* it is of a node of the pool; NULL: it is not */
     bool known;                 /* the core holds this number */
     bool busy;                  /* in a callback of its own: not to be freed */
     bool asks;                  /* it counts as one of n_queries */
@@ -79,6 +81,7 @@ struct sessions {
     struct events *events;
     struct series *series;
     struct reports *reports;
+    struct pool *pool;
     struct event judging;      /* when a key ends, or has ended */
     struct tfe_wall judged_by; /* ms 0: no key that ends is in use */
     const struct session_ops *ops;

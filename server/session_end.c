@@ -100,6 +100,9 @@ static void session_leave(struct session *s)
     half_open_leave(all->half_open, &s->place);
     reports_drop(all->reports, &s->report);
     session_idle(s, s->channel != NULL);
+    if (s->pooled) {
+        all->ops->pool_left(s);
+    }
     if (s->known) {
         if (all->stopping) {
             s->known = false;

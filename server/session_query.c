@@ -138,6 +138,9 @@ static int obey(struct session *s, const struct tfe_msg *msg)
     } else {
         operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, msg, &done);
     }
+    if (msg->type == MSG_FORGET && pool_forget(s->all->pool, msg->u.forget.job) == 0) {
+        done.msg.type = MSG_DONE; /* the core may never have known it */
+    }
     if (done.msg.type == MSG_REFUSED) {
         session_ordered(s, &done.msg);
         session_refuse(s, done.msg.u.refused.code, done.msg.u.refused.sentence);
@@ -192,8 +195,12 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
         return rows_gauges(all, ret);
     case MSG_BANS:
         return rows_bans(all->bans, s->by, ret);
+    case MSG_JOBS:
+    case MSG_DESCRIBE:
+    case MSG_POOL_NODES:
+        return rows_pool(all->pool, s->by, msg, ret);
     }
-    return 0;
+    return rows_pool_order(all->pool, s->by, msg, ret);
 }
 
 /* The job that an order is about; NULL: none, or not one alone. Lives until the next step. */

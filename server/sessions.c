@@ -163,6 +163,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->events = config->events;
     all->series = config->series;
     all->reports = config->reports;
+    all->pool = config->pool;
     all->ops = config->ops;
     all->ops_ctx = config->ops_ctx;
     all->max = config->max_sessions;

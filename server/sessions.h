@@ -14,10 +14,12 @@
 struct bans;
 struct event_base;
 struct keys;
+struct pool;
 struct principal;
 struct addresses;
 struct rdzv;
 struct rdzv_event;
+struct session;
 struct sessions;
 struct events;
 struct reports;
@@ -35,6 +37,8 @@ struct session_ops {
     /* The connection of a session that has joined is over; sessions_forgotten is the answer, at
      * once or later. May come from inside sessions_send. */
     void (*closed)(void *ctx, uint32_t session);
+    /* The connection of a node of the pool is over. Steps nothing. */
+    void (*pool_left)(struct session *s);
     /* An event of an operator's order, but for its time. What rdzv_step returns. */
     int (*order)(void *ctx, const struct rdzv_event *event);
 };
@@ -53,6 +57,7 @@ struct sessions_config {
     struct events *events;      /* for people, as the next two; borrowed */
     struct series *series;
     struct reports *reports;
+    struct pool *pool;               /* borrowed */
     uint32_t max_sessions;           /* of agents */
     uint32_t max_connections;        /* of everybody, as descriptors allow */
     const struct addresses *allowed; /* where agents may be reached; borrowed */

@@ -467,6 +467,91 @@ const struct row_kind kind_point = {.name = "point",
                                     .size = sizeof(struct msg_series_row),
                                     .given = sizeof(struct msg_series_row)};
 
+/* --- the pool, and jobs that were handed in --- */
+
+#define HANDED_IN(...) FIELD(msg_job_row, __VA_ARGS__)
+
+static const struct row_field submission_fields[] = {
+    {HANDED_IN(job, ROW_TEXT, "job", "JOB")},
+    {HANDED_IN(state, ROW_TEXT, "state", "STATE")},
+    {HANDED_IN(priority, ROW_U32, "priority", "PRIORITY")},
+    {HANDED_IN(min_nodes, ROW_U32, "min", "MIN")},
+    {HANDED_IN(max_nodes, ROW_U32, "max", "MAX")},
+    {HANDED_IN(n_ps, ROW_U32, "ps", "PS")},
+    {HANDED_IN(chief, ROW_BOOL, "chief", NULL)},
+    {HANDED_IN(evaluator, ROW_BOOL, "evaluator", NULL)},
+    {HANDED_IN(nodes, ROW_U32, "nodes", "NODES")},
+    {HANDED_IN(created, ROW_MOMENT, "created_ms", "CREATED")},
+    {HANDED_IN(since, ROW_MOMENT, "since_ms", "SINCE")},
+    {HANDED_IN(waits, ROW_TEXT, "waits", "WAITS FOR")},
+    {HANDED_IN(source, ROW_TEXT, "source", "SOURCE")},
+    {HANDED_IN(command, ROW_TEXT, "command", "COMMAND")},
+};
+
+const struct row_kind kind_submission = {.name = "submission",
+                                         .fields = submission_fields,
+                                         .n_fields = COUNT(submission_fields),
+                                         .size = sizeof(struct msg_job_row),
+                                         .given = sizeof(struct msg_job_row)};
+
+#define CONDITION(...) FIELD(msg_condition_row, __VA_ARGS__)
+
+static const struct row_field condition_fields[] = {
+    {CONDITION(name, ROW_TEXT, "condition", "CONDITION")},
+    {CONDITION(status, ROW_BOOL, "status", "STATUS")},
+    {CONDITION(reason, ROW_TEXT, "reason", "REASON")},
+    {CONDITION(at, ROW_MOMENT, "at_ms", "AT")},
+    {CONDITION(says, ROW_TEXT, "says", "SAYS")},
+};
+
+const struct row_kind kind_condition = {.name = "condition",
+                                        .fields = condition_fields,
+                                        .n_fields = COUNT(condition_fields),
+                                        .size = sizeof(struct msg_condition_row),
+                                        .given = sizeof(struct msg_condition_row)};
+
+#define POOLED(...) FIELD(msg_pool_row, __VA_ARGS__)
+
+static const char *pool_task(const void *row, char *room)
+{
+    const struct msg_pool_row *node = row;
+    return node->has_role ? msg_task_name(node->role) : NULL;
+}
+
+static const char *pool_job(const void *row, char room[ROW_ROOM])
+{
+    return text_or_null(((const struct msg_pool_row *)row)->job);
+}
+
+static const struct row_field pool_node_fields[] = {
+    {POOLED(node, ROW_TEXT, "node", "NODE")},
+    {POOLED(name, ROW_TEXT, "name", "NAME")},
+    {POOLED(state, ROW_TEXT, "state", "STATE")},
+    {POOLED(job, ROW_TEXT, NULL, NULL)}, /* … or "" */
+    {.key = "job", .head = "JOB", .type = ROW_TEXT, .text = pool_job},
+    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = pool_task},
+    {POOLED(assignment, ROW_U64, "assignment", NULL), OR_0},
+    {POOLED(since, ROW_MOMENT, "since_ms", "SINCE")},
+    {POOLED(labels, ROW_TEXT, "labels", "LABELS")},
+    {POOLED(host, ROW_TEXT, "host", "HOST")},
+    {POOLED(facts.cores, ROW_U32, "cores", "CORES"), OR_0},
+    {POOLED(facts.memory_mib, ROW_U64, "memory_mib", NULL), OR_0},
+    {POOLED(facts.gpus, ROW_U32, "gpus", "GPUS"), OR_0},
+    {POOLED(facts.gpu, ROW_TEXT, "gpu", "GPU")},
+    {POOLED(facts.gpu_memory_mib, ROW_U64, "gpu_memory_mib", NULL), OR_0},
+    {POOLED(facts.tensorflow, ROW_TEXT, "tensorflow", NULL)},
+    {POOLED(facts.cloud, ROW_TEXT, "cloud", NULL)},
+    {POOLED(facts.zone, ROW_TEXT, "zone", "ZONE")},
+    {POOLED(facts.instance, ROW_TEXT, "instance", "TYPE")},
+    {POOLED(facts.is_spot, ROW_BOOL, "spot", "SPOT"), HAS(msg_pool_row, facts.has_spot)},
+};
+
+const struct row_kind kind_pool_node = {.name = "pool_node",
+                                        .fields = pool_node_fields,
+                                        .n_fields = COUNT(pool_node_fields),
+                                        .size = sizeof(struct msg_pool_row),
+                                        .given = sizeof(struct msg_pool_row)};
+
 /* --- which message is which --- */
 
 const struct row_kind *kind_of(enum tfe_msg_type type)
@@ -482,6 +567,8 @@ const struct row_kind *kind_of(enum tfe_msg_type type)
         {MSG_HEALTH, &kind_health},       {MSG_GAUGE, &kind_gauge},
         {MSG_LOG_LINES, &kind_log_lines}, {MSG_HEALTH, &kind_health},
         {MSG_EVENT_ROW, &kind_event},     {MSG_SERIES_ROW, &kind_point},
+        {MSG_JOB_ROW, &kind_submission},  {MSG_CONDITION_ROW, &kind_condition},
+        {MSG_POOL_ROW, &kind_pool_node},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

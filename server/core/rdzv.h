@@ -267,6 +267,10 @@ void rdzv_view_node_waits(const struct rdzv *r, const char *job, struct msg_stat
 int rdzv_find_job(const struct rdzv *r, const char *name,
                   struct msg_status_job *ret_job) TFE_MUST_CHECK;
 
+/* How the agents of the job name its run; "": they do not, or there is no such job. Lives until the
+ * next rdzv_step. */
+const char *rdzv_run_key(const struct rdzv *r, const char *job);
+
 /* The node of the job whose id is the first above `after`; members and spares alike. */
 int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
                    struct msg_status_node *ret_node) TFE_MUST_CHECK;

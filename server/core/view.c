@@ -94,6 +94,12 @@ int rdzv_find_job(const struct rdzv *r, const char *name, struct msg_status_job 
     return TFE_ENOENT;
 }
 
+const char *rdzv_run_key(const struct rdzv *r, const char *name)
+{
+    const struct job *job = job_find(r, name);
+    return job ? job->run.key.text : "";
+}
+
 struct tfe_mono rdzv_view_late(const struct rdzv *r)
 {
     return r->late_at;

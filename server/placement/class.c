@@ -1,6 +1,7 @@
 /* server/placement/class.c: nodes by their labels, and what those allow. */
 #include <string.h>
 
+#include "common/base/principal.h"
 #include "server/placement/part.h"
 
 static bool is_label(const char *text)
@@ -58,9 +59,22 @@ static bool has_label(const struct place_class *class, const char *text)
     return false;
 }
 
+/* Whether the token that these nodes came with is for the job. */
+static bool is_in_scope(const struct place_class *class, const char *job)
+{
+    static const size_t n = sizeof(PLACEMENT_SCOPE) - 1;
+    for (size_t at = 0; at < class->n_bytes; at += strlen(class->labels + at) + 1) {
+        if (strncmp(class->labels + at, PLACEMENT_SCOPE, n) == 0) {
+            const struct principal of = {.role = PRINCIPAL_AGENT, .scope = class->labels + at + n};
+            return !principal_fault(&of, MSG_JOIN, job);
+        }
+    }
+    return true;
+}
+
 static uint8_t kind_of(const struct place_job *job, const struct place_class *class)
 {
-    uint8_t kind = (1u << PLACEMENT_TASKS) - 1;
+    uint8_t kind = is_in_scope(class, job->name.text) ? (1u << PLACEMENT_TASKS) - 1 : 0;
     for (size_t at = 0; at < job->n_bytes; at += strlen(job->labels + at + 1) + 2) {
         if (!has_label(class, job->labels + at + 1)) {
             kind &= (uint8_t) ~(uint8_t)job->labels[at];

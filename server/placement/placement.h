@@ -26,7 +26,9 @@ struct placement;
 
 #define PLACEMENT_TASKS 4u       /* enum tfe_task: worker, chief, ps, evaluator */
 #define PLACEMENT_LABEL_MAX 128u /* bytes of a K=V */
-#define PLACEMENT_LABELS_MAX 32u /* of a node, or of a job */
+#define PLACEMENT_LABELS_MAX 33u /* of a node, or of a job */
+/* A node with a label PLACEMENT_SCOPE PATTERN is for jobs of that pattern only. */
+#define PLACEMENT_SCOPE "@jobs="
 #define PLACEMENT_PRIORITY_MAX 1000u
 /* Different sets of labels: for each, every job remembers what such nodes may do. */
 #define PLACEMENT_CLASSES_MAX 64u

@@ -123,6 +123,7 @@ static int copy_all(struct recovery *r, struct tfe_why *why)
         {"keys", "key", "key DESC"},
         {"audit", "number", "number DESC"},
         {"bans", "node, job", "node DESC, job DESC"},
+        {"submissions", "job", "job DESC"},
         {"events", "number", "number DESC"},
         {"series", "id", "id DESC"},
     };

@@ -107,6 +107,9 @@ bool sqlite_sync_directory(const char *path);
 int sqlite_keep_seen(struct store *s, enum tfe_msg_type type, const void *row,
                      struct tfe_why *why) TFE_MUST_CHECK;
 
+/* Keeps a struct store_submission, or removes it. */
+int sqlite_keep_submission(struct store *s, const void *row, struct tfe_why *why) TFE_MUST_CHECK;
+
 /* Removes at most max of each that are older, the oldest first; *ret_n: of whichever were more. */
 int sqlite_prune_seen(struct store *s, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
                       struct tfe_why *why) TFE_MUST_CHECK;

@@ -80,6 +80,13 @@ static const char *const steps[] = {
     " name TEXT NOT NULL, ord INTEGER NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL,"
     " at INTEGER NOT NULL, value REAL NOT NULL);"
     "CREATE UNIQUE INDEX series_points ON series(job, run, name, ord);",
+    /* 12. Jobs that were handed in. number: in their order; run_key: of their run; spec: SUBMIT as
+       it travels, in hexadecimal; conditions: a line "NAME STATUS AT_MS REASON SENTENCE" each;
+       nodes: of the pool, a line "NODE ASSIGNMENT TASK" each; started: it ran first, since it was
+       handed in or resumed. */
+    "CREATE TABLE submissions(job TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL,"
+    " run_key TEXT NOT NULL, spec TEXT NOT NULL, conditions TEXT NOT NULL, nodes TEXT NOT NULL,"
+    " started INTEGER NOT NULL) WITHOUT ROWID;",
 };
 
 int sqlite_schema_newest(void)

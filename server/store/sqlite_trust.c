@@ -107,6 +107,9 @@ int store_keep(struct store *s, enum tfe_msg_type type, const void *row, struct 
     if (type == MSG_EVENT_ROW || type == MSG_SERIES_ROW) {
         return sqlite_keep_seen(s, type, row, why);
     }
+    if (type == STORE_SUBMISSION) {
+        return sqlite_keep_submission(s, row, why);
+    }
     const struct row_kind *k = kept_of(type);
     return type == MSG_AUDIT_ROW ? append(s, k, row, why) : insert(s, k, row, why);
 }

@@ -12,6 +12,7 @@
 #include "common/net/why.h"
 #include "server/core/rdzv.h"
 
+struct row_kind;
 struct store;
 
 /* Takes one job as it was last recorded; the record is borrowed for the call. TFE_EINVAL and
@@ -78,9 +79,10 @@ int store_read_rows(struct store *store, const char *job, uint64_t after, uint32
 int store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
                 struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Keeps a row of this type (TOKEN_ROW, BAN_ROW), in place of what is kept of the same key, but what
- * was revoked stays it; an AUDIT_ROW gets its number and hash, behind the last one; an EVENT_ROW or
- * SERIES_ROW that is there already stays as it is. Errors and precondition as store_put_row. */
+/* Keeps a row of this type (TOKEN_ROW, BAN_ROW, STORE_SUBMISSION), in place of what is kept of the
+ * same key, but what was revoked stays it; an AUDIT_ROW gets its number and hash, behind the last
+ * one; an EVENT_ROW or SERIES_ROW that is there already stays as it is. Errors and precondition as
+ * store_put_row. */
 int store_keep(struct store *store, enum tfe_msg_type type, const void *row,
                struct tfe_why *why) TFE_MUST_CHECK;
 
@@ -88,6 +90,26 @@ int store_keep(struct store *store, enum tfe_msg_type type, const void *row,
  * `after`; one that makes no sense is passed over. fn's error; TFE_EDISK; TFE_ENOMEM. */
 int store_read_kept(struct store *store, enum tfe_msg_type type, uint64_t after, uint32_t max,
                     store_kept_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* What is kept of a job that was handed in (sqlite_schema.c, step 12). */
+struct store_submission {
+    const char *job;
+    uint64_t number;
+    const char *run_key;
+    const char *spec;
+    const char *conditions;
+    const char *nodes;
+    struct tfe_wall started; /* 0: it has not */
+    bool is_gone;            /* it is to be forgotten; nothing but job counts */
+};
+extern const struct row_kind store_submission_kind;
+/* In place of a message's type: a row of these. */
+#define STORE_SUBMISSION ((enum tfe_msg_type)256)
+
+/* Each of them, by number, borrowed for the call. As store_read_kept. */
+int store_read_submissions(struct store *store,
+                           int (*fn)(void *ctx, const struct store_submission *row), void *ctx,
+                           struct tfe_why *why) TFE_MUST_CHECK;
 
 /* What is asked of the events, or of the series. */
 struct store_page {

@@ -230,6 +230,25 @@ uint32_t writer_n_rows(struct writer *w)
     return n;
 }
 
+static int keep(struct writer *w, enum tfe_msg_type type, const struct row_kind *kind,
+                const void *row, writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+{
+    struct writer_ask ask = {.fn = fn, .ctx = ctx};
+    ask.work.type = type;
+    ask.work.row = row_copy(kind, row);
+    int rc = ask.work.row ? ask_for(w, &ask, NULL, ret) : TFE_ENOMEM;
+    if (rc != 0) {
+        free(ask.work.row);
+    }
+    return rc;
+}
+
+int writer_keep_submission(struct writer *w, const struct store_submission *row,
+                           writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+{
+    return keep(w, STORE_SUBMISSION, &store_submission_kind, row, fn, ctx, ret);
+}
+
 int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
                 struct writer_ask **ret)
 {
@@ -239,14 +258,7 @@ int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn
                                                         : NULL;
         return note(w, row->type, job, &row->u);
     }
-    struct writer_ask ask = {.fn = fn, .ctx = ctx};
-    ask.work.type = row->type;
-    ask.work.row = row_copy(kind_of(row->type), &row->u);
-    int rc = ask.work.row ? ask_for(w, &ask, NULL, ret) : TFE_ENOMEM;
-    if (rc != 0) {
-        free(ask.work.row);
-    }
-    return rc;
+    return keep(w, row->type, kind_of(row->type), &row->u, fn, ctx, ret);
 }
 
 int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why), void *run_ctx,

@@ -66,6 +66,10 @@ typedef void (*writer_answer_fn)(void *ctx, int rc, struct row_list *page, const
 int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
                 struct writer_ask **ret) TFE_MUST_CHECK;
 
+/* The same of a job that was handed in. Precondition: fn is not NULL. */
+int writer_keep_submission(struct writer *w, const struct store_submission *row,
+                           writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+
 /* Runs something else that has to wait for the disk, on the thread; what it returns is the answer's
  * rc. TFE_ENOMEM. */
 int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why), void *run_ctx,

@@ -469,6 +469,7 @@ TEST_IN(sqlite, a_file_of_an_older_schema_is_brought_forward_and_keeps_what_is_i
     struct fixture *f = *state;
     static const char *const to_4 = "DROP TABLE keys; DROP TABLE bans; DROP TABLE audit;"
                                     "DROP TABLE events; DROP TABLE series;"
+                                    "DROP TABLE submissions;"
                                     "ALTER TABLE members DROP COLUMN fixed_ports;"
                                     "ALTER TABLE members DROP COLUMN death_hash;"
                                     "ALTER TABLE members DROP COLUMN guard_port;"

@@ -1,0 +1,67 @@
+/* server/pool.h: nodes that wait for a job, and jobs that were handed in: placement's shell.
+ * Sessions and orders go in; ASSIGN, RELEASE and orders to the core come out.
+ *
+ *   POOL, FREED, RENEW ──► pool.c ──► placement ──► ASSIGN (once it is durable), RELEASE
+ *   SUBMIT, SCALE, … ────► pool_orders.c ──┘  └──► pool_jobs.c: conditions, the store's rows
+ *   the core's traces ───► pool_jobs.c: is the job running, over?
+ *
+ * The core knows nothing of it: an assigned node joins its job like one that was started by hand.
+ */
+#ifndef TFE_SERVER_POOL_H
+#define TFE_SERVER_POOL_H
+
+#include "common/base/msg.h"
+#include "common/net/why.h"
+#include "server/core/rdzv.h"
+#include "server/events.h"
+#include "server/sessions.h"
+#include "server/store/store.h"
+
+struct event_base;
+struct pool;
+struct rows;
+struct session;
+
+struct pool_config {
+    struct event_base *base;
+    const struct rdzv *core; /* borrowed, as all that follows */
+    const struct session_ops *ops;
+    void *ops_ctx;
+    struct events *events;
+    uint64_t incarnation;
+    uint32_t ttl_ms;       /* of a node's lease */
+    uint32_t max_restarts; /* of jobs that say nothing */
+};
+
+/* TFE_ENOMEM. */
+int pool_new(const struct pool_config *config, struct pool **ret) TFE_MUST_CHECK;
+/* The writer answers no more. NULL is allowed. */
+void pool_free(struct pool *p);
+
+/* Takes in what is kept. Before the store is the writer's. As store_read_submissions. */
+int pool_load(struct pool *p, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+/* From here on it is written there; before the first session. Outlives p's last turn. */
+void pool_keep(struct pool *p, struct writer *writer);
+
+/* What the core tells of itself. A trace_fn; ctx is a struct pool. */
+void pool_trace(void *ctx, const struct rdzv_trace *trace);
+
+/* A POOL, or whatever else an agent says in a session that began with one (s->pooled). Answers what
+ * makes no sense, and ends the session then. The caller releases s. */
+void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg);
+/* The session of a node is no more. Nothing follows before the loop's next turn. */
+void pool_left(struct session *s);
+
+/* An order about jobs that were handed in, which `by` may give: DONE once it is durable, or
+ * REFUSED. *ret NULL: it is none. by outlives the source. TFE_ENOMEM. */
+int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe_msg *order,
+                    struct rows **ret) TFE_MUST_CHECK;
+/* What JOBS, DESCRIBE or POOL_NODES asks for, as far as `by` may see it. As above. */
+int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *asked,
+              struct rows **ret) TFE_MUST_CHECK;
+
+/* Forgets a job that is over and has no node any more. TFE_ENOENT: it was not handed in;
+ * TFE_ESTATE. */
+int pool_forget(struct pool *p, const char *job) TFE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,281 @@
+/* server/pool_orders.c: orders about jobs that were handed in: each is answered once it is durable.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/net/clock.h"
+#include "common/wire/codec.h"
+#include "common/wire/seal.h"
+#include "server/operator.h"
+#include "server/pool_private.h"
+
+static int order_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct pool_order *order = (struct pool_order *)rows;
+    if (order->job) {
+        return TFE_EMORE;
+    }
+    *ret = order->refusal != 0 ? (struct tfe_msg){.type = MSG_REFUSED,
+                                                  .u.refused = {order->refusal, order->sentence}}
+                               : (struct tfe_msg){.type = MSG_DONE};
+    return 0;
+}
+
+static void order_free(struct rows *rows)
+{
+    struct pool_order *order = (struct pool_order *)rows;
+    if (order->job) {
+        LIST_REMOVE(order, link);
+    }
+    free(order);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct pool_order *order, enum tfe_refusal code, const char *format, ...)
+{
+    va_list args;
+    order->refusal = code;
+    va_start(args, format);
+    (void)vsnprintf(order->sentence, sizeof(order->sentence), format, args);
+    va_end(args);
+}
+
+static void refuse_memory(struct pool_order *order)
+{
+    refuse(order, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+}
+
+/* Answered once all that the job is now is durable. */
+static void wait_for(struct pool_order *order, struct pool_job *job)
+{
+    pool_job_touch(job);
+    order->job = job;
+    order->version = job->version;
+    LIST_INSERT_HEAD(&job->orders, order, link);
+}
+
+/* --- handed in -------------------------------------------------------------------------------- */
+
+/* What nobody here can honour is refused by its name, not dropped. */
+static const char *unhonoured(const struct msg_spec *spec)
+{
+    if (spec->n_labels + spec->n_role_labels > MSG_POOL_LABELS_MAX) {
+        return "labels: more than 32 of all roles together";
+    }
+    if (spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT) {
+        return "source: this server takes a path that each node has, no bundle and no git";
+    }
+    if (spec->restart_policy == RESTART_ALWAYS || spec->restart_policy == RESTART_EXIT_CODE) {
+        return "restart_policy: OnFailure and Never are honoured, Always and ExitCode are not";
+    }
+    if (spec->clean_policy == CLEAN_NONE) {
+        return "clean_policy: all trainers end with their job; Running and All mean the same, "
+               "None is not honoured";
+    }
+    if (spec->success_policy == SUCCESS_ALL_WORKERS) {
+        return "success_policy: a job succeeds with its chief or worker 0; AllWorkers is not "
+               "honoured";
+    }
+    return NULL;
+}
+
+static bool fits(const struct msg_spec *spec)
+{
+    uint8_t bytes[SEAL_PLAIN_MAX];
+    const struct tfe_msg msg = {.type = MSG_SUBMIT, .u.submit.spec = *spec};
+    size_t n = 0;
+    return codec_encode(&msg, bytes, sizeof(bytes), &n) == 0 && n <= MSG_SPEC_MAX;
+}
+
+/* Agents that were started by hand have that name. */
+static bool is_taken(const struct pool *p, const char *name)
+{
+    struct msg_status_job row;
+    return rdzv_find_job(p->config.core, name, &row) == 0 && strcmp(row.state, "succeeded") != 0 &&
+           strcmp(row.state, "failed") != 0 && strcmp(row.state, "stopped") != 0;
+}
+
+static void begin(struct pool *p, struct pool_order *order, const struct msg_spec *spec,
+                  const char *event)
+{
+    struct pool_job *job;
+    const struct msg_event_row row = {.kind = "submitted", .job = spec->name};
+    int rc = pool_job_begin(p, spec->name, &job);
+    rc = rc == 0 ? pool_job_set(job, spec) : rc;
+    if (rc == TFE_EFULL) {
+        refuse(order, REFUSAL_LIMIT_REACHED,
+               "the server remembers %u jobs that were handed in, as many as it takes: forget some "
+               "that are over",
+               POOL_JOBS_MAX);
+        return;
+    }
+    if (rc != 0) {
+        refuse_memory(order);
+        return;
+    }
+    pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was handed in");
+    events_addf(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
+                (unsigned)job->min_nodes, (unsigned)job->max_nodes, (unsigned)job->priority);
+    wait_for(order, job);
+}
+
+static void submit(struct pool *p, struct pool_order *order, const struct msg_spec *spec)
+{
+    const char *name = spec->name;
+    const struct pool_job *job = pool_job_find(p, name);
+    const char *fault = unhonoured(spec);
+    if (fault) {
+        refuse(order, REFUSAL_BAD_REQUEST, "%s", fault);
+    } else if (!fits(spec)) {
+        refuse(order, REFUSAL_BAD_REQUEST,
+               "the job needs more than %u bytes: put what is long into its files", MSG_SPEC_MAX);
+    } else if (job && !job->is_over) {
+        refuse(order, REFUSAL_BAD_REQUEST,
+               "job \"%s\" is not over: cancel it, or take another name", name);
+    } else if (is_taken(p, name)) {
+        refuse(order, REFUSAL_BAD_REQUEST,
+               "agents that were started by hand work for a job \"%s\": take another name", name);
+    } else {
+        begin(p, order, spec, "was handed in");
+    }
+}
+
+static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job)
+{
+    struct msg_spec spec;
+    if (!job->is_over) {
+        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" is not over: cancel it first",
+               job->name.text);
+    } else if (is_taken(p, job->name.text)) {
+        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has not ended yet: try again at once",
+               job->name.text);
+    } else if (pool_job_spec(job, &spec) != 0) {
+        refuse_memory(order);
+    } else {
+        spec.suspend = false;
+        begin(p, order, &spec, "begins anew");
+    }
+}
+
+/* --- changed ---------------------------------------------------------------------------------- */
+
+/* Says so to the core, as an operator would. False: it does not take it; answered. */
+static bool tell_core(struct pool *p, struct pool_order *order, const struct principal *by,
+                      const struct tfe_msg *msg)
+{
+    struct operator_answer answer;
+    operator_obey(p->config.core, p->config.ops->order, p->config.ops_ctx, by, msg, &answer);
+    if (answer.msg.type == MSG_REFUSED) {
+        refuse(order, answer.msg.u.refused.code, "%s", answer.msg.u.refused.sentence);
+    }
+    return answer.msg.type != MSG_REFUSED;
+}
+
+/* The job wants this from now on. */
+static void change(struct pool *p, struct pool_order *order, struct pool_job *job,
+                   const struct msg_spec *spec)
+{
+    if (pool_job_set(job, spec) != 0 || (job->is_placed && pool_place(p, job) != 0)) {
+        refuse_memory(order);
+    } else {
+        wait_for(order, job);
+    }
+}
+
+static void scale(struct pool *p, struct pool_order *order, const struct principal *by,
+                  struct pool_job *job, const struct msg_scale *wish)
+{
+    struct msg_spec spec;
+    const bool is_ps = wish->role == TASK_PS;
+    struct tfe_msg resize = {.type = MSG_RESIZE,
+                             .u.resize = {wish->job, is_ps ? job->min_nodes : wish->min_nodes,
+                                          is_ps ? job->max_nodes : wish->max_nodes,
+                                          is_ps ? wish->min_nodes : MSG_UNSET}};
+    if (wish->role != TASK_WORKER && !is_ps) {
+        refuse(order, REFUSAL_BAD_REQUEST, "a job has one chief and one evaluator at most");
+    } else if (wish->min_nodes == 0 || (is_ps && wish->min_nodes != wish->max_nodes)) {
+        refuse(order, REFUSAL_BAD_REQUEST,
+               is_ps ? "a job has as many ps as it says: N, at least 1"
+                     : "a job needs one node that works at least; to stop it for now, suspend it");
+    } else if (is_ps && job->n_ps == 0) {
+        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has no ps", job->name.text);
+    } else if (!pool_job_in_core(job) || tell_core(p, order, by, &resize)) {
+        if (pool_job_spec(job, &spec) != 0) {
+            refuse_memory(order);
+            return;
+        }
+        spec.min_nodes = resize.u.resize.min_nodes;
+        spec.max_nodes = resize.u.resize.max_nodes;
+        spec.n_ps = is_ps ? wish->min_nodes : spec.n_ps;
+        change(p, order, job, &spec);
+    }
+}
+
+static void suspend(struct pool *p, struct pool_order *order, struct pool_job *job, bool is_on)
+{
+    const struct msg_event_row row = {.kind = is_on ? "suspended" : "resumed",
+                                      .job = job->name.text};
+    struct msg_spec spec;
+    if (job->suspend == is_on) {
+        return; /* as it is */
+    }
+    if (pool_job_spec(job, &spec) != 0) {
+        refuse_memory(order);
+        return;
+    }
+    spec.suspend = is_on;
+    job->started.ms = 0;
+    job->ends = TFE_MONO_NEVER;
+    events_addf(p->config.events, &row,
+                is_on ? "the job is suspended: its nodes go back to the pool"
+                      : "the job is resumed, and waits for nodes");
+    change(p, order, job, &spec);
+}
+
+static void cancel(struct pool *p, struct pool_order *order, const struct principal *by,
+                   struct pool_job *job)
+{
+    const struct tfe_msg stop = {.type = MSG_STOP_JOB, .u.stop_job.job = job->name.text};
+    if (!pool_job_in_core(job) || tell_core(p, order, by, &stop)) {
+        pool_end(p, job, CONDITION_FAILED, "JobCancelled", "it was cancelled by an operator");
+        wait_for(order, job);
+    }
+}
+
+int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe_msg *msg,
+                    struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = order_next, .free = order_free};
+    const char *name = msg_job(msg);
+    const int type = (int)msg->type;
+    *ret = NULL;
+    if (type != MSG_SUBMIT && type != MSG_SCALE && type != MSG_SUSPEND && type != MSG_RESUME &&
+        type != MSG_CANCEL && type != MSG_RERUN) {
+        return 0;
+    }
+    struct pool_order *order = calloc(1, sizeof(*order));
+    if (!order) {
+        return TFE_ENOMEM;
+    }
+    order->rows.ops = &ops;
+    *ret = &order->rows;
+    struct pool_job *job = pool_job_find(p, name);
+    if (type == MSG_SUBMIT) {
+        submit(p, order, &msg->u.submit.spec);
+    } else if (!job) {
+        refuse(order, REFUSAL_NO_SUCH_JOB, "no job \"%s\" was handed in to this server", name);
+    } else if (type == MSG_RERUN) {
+        rerun(p, order, job);
+    } else if (job->is_over) {
+        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" is over", name);
+    } else if (type == MSG_SCALE) {
+        scale(p, order, by, job, &msg->u.scale);
+    } else if (type == MSG_CANCEL) {
+        cancel(p, order, by, job);
+    } else {
+        suspend(p, order, job, type == MSG_SUSPEND);
+    }
+    pool_wake(p, clock_mono()); /* written then */
+    return 0;
+}

@@ -1,0 +1,169 @@
+/* server/pool_private.h: the inside of the pool, for the files that make it up: pool.c (nodes, and
+ * the steps of placement), pool_orders.c, pool_rows.c, pool_jobs.c (jobs that were handed in). */
+#ifndef TFE_SERVER_POOL_PRIVATE_H
+#define TFE_SERVER_POOL_PRIVATE_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include <event2/event_struct.h>
+
+#include "common/base/id.h"
+#include "common/wire/arena.h"
+#include "server/placement/placement.h"
+#include "server/pool.h"
+#include "server/rows.h"
+#include "server/store/writer.h"
+
+/* Jobs that are remembered, each with its spec. */
+#define POOL_JOBS_MAX 1000u
+
+/* Kubeflow's, but for Queued. One of all but Created holds at a time. */
+#define POOL_CONDITIONS(X)                                                                         \
+    X(CREATED, "Created", "created")                                                               \
+    X(QUEUED, "Queued", "queued")                                                                  \
+    X(RUNNING, "Running", "running")                                                               \
+    X(RESTARTING, "Restarting", "restarting")                                                      \
+    X(SUSPENDED, "Suspended", "suspended")                                                         \
+    X(SUCCEEDED, "Succeeded", "succeeded")                                                         \
+    X(FAILED, "Failed", "failed")
+enum pool_condition_name {
+#define POOL_CONDITION_ENUM(NAME, name, state) CONDITION_##NAME,
+    POOL_CONDITIONS(POOL_CONDITION_ENUM)
+#undef POOL_CONDITION_ENUM
+        CONDITION__COUNT
+};
+
+struct pool_condition {
+    bool status;
+    struct tfe_wall at; /* 0: it never changed */
+    char reason[40];
+    char says[256];
+};
+
+struct pool_node;
+
+/* Somebody waits until what he has ordered is durable. */
+struct pool_order {
+    struct rows rows;
+    LIST_ENTRY(pool_order) link;
+    struct pool_job *job;     /* NULL: it is, or was refused */
+    uint64_t version;         /* of the job */
+    enum tfe_refusal refusal; /* 0: none */
+    char sentence[MSG_SENTENCE_MAX];
+};
+
+TAILQ_HEAD(pool_job_nodes, pool_node);
+LIST_HEAD(pool_job_orders, pool_order);
+
+struct pool_job {
+    TAILQ_ENTRY(pool_job) link; /* by number */
+    struct pool *pool;
+    struct tfe_id name;
+    struct tfe_id run_key;
+    uint64_t number;
+    uint8_t *bytes; /* SUBMIT, encoded … */
+    size_t n_bytes;
+    uint32_t priority, min_nodes, max_nodes, n_ps; /* … and some of it */
+    bool chief, evaluator, suspend;
+    uint32_t limit; /* starts of nodes that may fail in a row */
+    uint32_t active_deadline_ms;
+    uint32_t ttl_ms; /* after its end; MSG_UNSET: for ever */
+    struct pool_condition conditions[CONDITION__COUNT];
+    struct tfe_wall started; /* 0: it has not run since it was handed in, or resumed */
+    struct tfe_mono ends;    /* its active deadline, or its ttl after its end; NEVER */
+    uint32_t failures;       /* starts of nodes that failed since it last ran */
+    bool is_over;
+    bool is_placed; /* placement knows it: it was durable once */
+    bool is_gone;   /* to be freed once that is durable */
+    bool is_stale;  /* the core knows more of it than its conditions */
+    /* Changes are counted: what is written is `written` or more. */
+    uint64_t version, writing, written;
+    struct writer_ask *ask; /* the writer owes an answer */
+    struct tfe_mono again;  /* after a write that failed */
+    struct pool_job_nodes nodes;
+    struct pool_job_orders orders; /* that wait for it to be durable */
+};
+TAILQ_HEAD(pool_jobs, pool_job);
+
+struct pool_node {
+    RB_ENTRY(pool_node) by_id;
+    TAILQ_ENTRY(pool_node) by_lease, of_job;
+    struct tfe_id id;
+    struct msg_pool_row *row; /* what it said of itself */
+    struct session *session;  /* NULL: it is away */
+    bool is_lost;             /* placement is to hear that it went away */
+    struct tfe_mono lease;
+    struct tfe_mono rests; /* its place is not given away until then; NEVER: it does not rest */
+    struct tfe_wall since;
+    uint64_t assignment;  /* 0: none */
+    struct pool_job *job; /* NULL: none, or nobody knows it */
+    enum tfe_task task;
+    bool is_told;
+    bool is_leaving;
+    uint32_t failures; /* agents in a row that failed at once */
+    uint64_t version;  /* of the job, that it is to be told at */
+};
+RB_HEAD(pool_tree, pool_node);
+TAILQ_HEAD(pool_leases, pool_node);
+
+struct pool {
+    struct pool_config config;
+    struct placement *placement;
+    struct writer *writer; /* NULL: nothing is written yet */
+    struct arena arena;    /* of one spec at a time */
+    struct pool_tree nodes;
+    struct pool_leases leases; /* who renewed longest ago comes first */
+    struct pool_jobs jobs;
+    uint32_t n_jobs;
+    uint64_t last_number;
+    struct event timer;
+    struct tfe_mono fires;
+    struct tfe_mono deadline; /* placement's */
+};
+
+int pool_node_compare(const struct pool_node *a, const struct pool_node *b);
+RB_PROTOTYPE(pool_tree, pool_node, by_id, pool_node_compare)
+
+/* --- pool.c --- */
+
+/* Has placement take the event in, and carries out what follows. What placement_step returned. */
+int pool_step(struct pool *p, struct placement_event event);
+/* Places a job that is durable, or tells placement what it wishes now. */
+int pool_place(struct pool *p, struct pool_job *job);
+/* It ends: CONDITION_SUCCEEDED or CONDITION_FAILED. */
+void pool_end(struct pool *p, struct pool_job *job, enum pool_condition_name how,
+              const char *reason, const char *says);
+/* The loop's timer fires then at the latest. */
+void pool_wake(struct pool *p, struct tfe_mono when);
+
+/* --- pool_jobs.c --- */
+
+struct pool_job *pool_job_find(const struct pool *p, const char *name);
+/* A new one, or the next run of one that is over. TFE_ENOMEM, TFE_EFULL. */
+int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret) TFE_MUST_CHECK;
+void pool_job_free(struct pool_job *job);
+/* What it wants. TFE_ENOMEM; TFE_ETOOBIG. */
+int pool_job_set(struct pool_job *job, const struct msg_spec *spec) TFE_MUST_CHECK;
+/* … read back; texts live until the next call. TFE_ENOMEM. */
+int pool_job_spec(struct pool_job *job, struct msg_spec *ret) TFE_MUST_CHECK;
+/* This one holds from now on, and of the others but Created none. */
+void pool_job_is(struct pool_job *job, enum pool_condition_name what, const char *reason,
+                 const char *says);
+enum pool_condition_name pool_job_state(const struct pool_job *job);
+/* Something of it has changed, and is to be written. */
+void pool_job_touch(struct pool_job *job);
+/* Writes it, if there is something to write and no write under way. */
+void pool_job_write(struct pool_job *job, writer_answer_fn done);
+/* What was written last is durable (rc 0), or was not taken: those who wait hear of it. */
+void pool_job_settle(struct pool_job *job, int rc, const char *why);
+/* placement's view of it. False: placement does not know it. */
+bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
+/* What it waits for; NULL: nothing. In room. */
+const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MAX]);
+/* Whether the core's job of that name is this run of it; its state. NULL: it is not, or not yet. */
+const char *pool_job_in_core(const struct pool_job *job);
+/* Of a row of the store. TFE_ENOMEM; TFE_EINVAL: it makes no sense. */
+int pool_job_load(struct pool *p, const struct store_submission *row,
+                  struct pool_job **ret) TFE_MUST_CHECK;
+
+#endif

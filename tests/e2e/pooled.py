@@ -1,0 +1,69 @@
+"""What speaks for the pool without programs of ours: nodes that wait, and an operator who hands jobs in."""
+
+from raw_client import RawClient, decode, encode, node_id, node_secret
+
+
+def spec(name, *argv, sizes=(1, 1), source="/srv/code", **more):
+    """A SPEC as fields; more: f2=700 is field 2, a list is repeated."""
+    fields = [(1, name), (3, sizes[0]), (4, sizes[1]), (8, 1), *((9, word) for word in argv or ("python", "train.py"))]
+    fields += [(13, 1), (14, source)] if source else []
+    for key, value in more.items():
+        fields += [(int(key[1:]), v) for v in (value if isinstance(value, list) else [value])]
+    return encode(fields)
+
+
+class Waiting(RawClient):
+    """A node of the pool."""
+
+    def __init__(self, port, token, name, labels=(), assignment=0, timeout=20):
+        super().__init__(port, token, timeout=timeout)
+        self.send("POOL", [*((1, label) for label in labels), (3, assignment), (5, "label-" + name), (7, node_id(name)),
+                           (8, node_secret(name).hex())])
+
+    def assigned(self):
+        """The next ASSIGN, as (assignment, job, fields)."""
+        _, fields = self.receive_until("ASSIGN")
+        return fields[1][0], decode(fields[3][0])[1][0].decode(), fields
+
+    def released(self):
+        return self.receive_until("RELEASE")[1][1][0]
+
+    def freed(self, assignment, code=0, says=""):
+        self.send("FREED", {1: assignment, 2: code, 3: says})
+
+
+def order(server, name, fields, role="admin"):
+    """DONE, or REFUSED with its sentence."""
+    with RawClient(server.port, server.token(role), timeout=20) as ctl:
+        ctl.send(name, fields)
+        answer, got = ctl.receive_until("DONE", "REFUSED", "STATUS_END")
+        return answer if answer != "REFUSED" else got[2][0].decode()
+
+
+def rows(server, name, fields=(), role="observer"):
+    """What answers a question, as (name of the row, its fields)."""
+    with RawClient(server.port, server.token(role), timeout=20) as ctl:
+        ctl.send(name, fields)
+        got = []
+        while True:
+            row, fields = ctl.receive()
+            if row in ("STATUS_END", "REFUSED"):
+                return got if row == "STATUS_END" else fields[2][0].decode()
+            got.append((row, fields))
+
+
+def jobs(server):
+    """{job: (state, nodes)}"""
+    return {f[1][0].decode(): (f[2][0].decode(), f.get(9, [0])[0]) for _, f in rows(server, "JOBS")}
+
+
+def pool(server):
+    """{label without its "label-": (state, job)}"""
+    return {f[2][0].decode()[6:]: (f[5][0].decode(), f.get(8, [b""])[0].decode()) for _, f in rows(server, "POOL_NODES")}
+
+
+def conditions(server, job):
+    """{condition: (holds, reason)}"""
+    return {f[1][0].decode(): (bool(f.get(2, [0])[0]), f[3][0].decode())
+            for row, f in rows(server, "DESCRIBE", {1: job}) if row == "CONDITION_ROW"}
+

@@ -1,0 +1,225 @@
+"""The server's side of the pool: who is told to work for which job, and what outlives the server. Nodes and agents are
+independent clients here; programs of ours are in test_pool.py."""
+
+import pytest
+
+from conftest import wait_until
+from pooled import Waiting, conditions, jobs, order, pool, rows, spec
+from raw_client import RawClient
+
+
+def agent_of(server, fields, name, nodes=(1, 1)):
+    """Joins as the child that a node of the pool starts for an ASSIGN would."""
+    child = RawClient(server.port, server.token("agent"), timeout=20)
+    child.join(name, job="train", nodes=nodes, f19=fields[5][0])
+    _, prepare = child.receive_until("PREPARE")
+    child.ready(prepare[1][0])
+    return child
+
+
+def starts(child):
+    """Follows to START; its epoch."""
+    while True:
+        name, fields = child.receive_until("PREPARE", "START")
+        if name == "START":
+            return fields[1][0]
+        child.ready(fields[1][0])
+
+
+def test_a_job_starts_ends_and_frees_its_node(server):
+    server = server()
+    with Waiting(server.port, server.token("agent"), "a") as node:
+        assert order(server, "SUBMIT", {1: spec("train", "python", "train.py", f10=["A=b\n"])}) == "DONE"
+        assignment, job, fields = node.assigned()
+        assert job == "train"
+        assert pool(server) == {"a": ("assigned", "train")}
+        with agent_of(server, fields, "child") as child:
+            epoch = starts(child)
+            wait_until(lambda: jobs(server) == {"train": ("running", 1)}, what="the job to run")
+            child.send("EXITED", {1: epoch})
+            child.receive_until("FINISH")
+        wait_until(lambda: jobs(server)["train"][0] == "succeeded", what="its success")
+        assert node.released() == assignment
+        node.freed(assignment)
+        wait_until(lambda: pool(server) == {"a": ("free", "")}, what="a free node")
+        held = conditions(server, "train")
+        assert held["Created"] == (True, "JobCreated") and held["Running"] == (False, "JobRunning")
+        assert held["Succeeded"] == (True, "JobSucceeded")
+        # Its next run is another one, and so is one of its name that is handed in anew.
+        assert order(server, "RERUN", {1: "train"}) == "DONE"
+        again, _, more = node.assigned()
+        assert again > assignment and more[5] != fields[5]
+
+
+def test_minima_come_all_at_once_by_priority_then_age(server):
+    server = server()
+    token = server.token("agent")
+    assert order(server, "SUBMIT", {1: spec("old", sizes=(2, 2))}) == "DONE"
+    assert order(server, "SUBMIT", {1: spec("young", sizes=(2, 2))}) == "DONE"
+    assert order(server, "SUBMIT", {1: spec("first", sizes=(1, 1), f2=900)}) == "DONE"
+    with Waiting(server.port, token, "a") as a, Waiting(server.port, token, "b") as b, Waiting(server.port, token, "c") as c:
+        got = sorted(node.assigned()[1] for node in (a, b, c))
+        assert got == ["first", "old", "old"]
+        assert [f[1][0].decode() for _, f in rows(server, "JOBS")] == ["first", "old", "young"]
+        assert jobs(server)["young"] == ("queued", 0)
+
+
+def test_labels_say_who_may_work_for_what(server):
+    server = server()
+    token = server.token("agent")
+    with Waiting(server.port, token, "plain") as _, Waiting(server.port, token, "fast", ["gpu=a100", "zone=b"]) as fast:
+        assert order(server, "SUBMIT", {1: spec("train", f11=["gpu=a100"])}) == "DONE"
+        assert fast.assigned()[1] == "train"
+        assert order(server, "SUBMIT", {1: spec("more", f11=["gpu=h100"])}) == "DONE"
+        waits = wait_until(lambda: [f.get(12) for _, f in rows(server, "JOBS") if f[1] == [b"more"]][0], what="a sentence")
+        assert b"too few" in waits[0]
+        assert pool(server)["plain"] == ("free", "")
+
+
+def test_a_killed_server_goes_on_with_what_it_had_told(server):
+    first = server()
+    port, token = first.port, first.token("agent")
+    with Waiting(port, token, "a") as node, Waiting(port, token, "b"):
+        assert order(first, "SUBMIT", {1: spec("train")}) == "DONE"
+        assignment, _, fields = node.assigned()
+        assert order(first, "SUBMIT", {1: spec("later", sizes=(9, 9))}) == "DONE"
+        first.kill()
+    again = server(port=port)
+    assert jobs(again) == {"train": ("queued", 1), "later": ("queued", 0)}
+    with Waiting(port, token, "b") as b, Waiting(port, token, "a", assignment=assignment) as a:
+        wait_until(lambda: pool(again) == {"a": ("assigned", "train"), "b": ("free", "")}, what="both to be back")
+        with agent_of(again, fields, "child") as child:
+            starts(child)
+            wait_until(lambda: jobs(again)["train"] == ("running", 1), what="the job to run")
+            assert order(again, "CANCEL", {1: "train"}) == "DONE"
+            child.receive_until("FINISH")
+        assert a.released() == assignment
+        a.freed(assignment, 1)
+        assert order(again, "SCALE", {1: "later", 3: 2, 4: 2}) == "DONE"
+        assert {a.assigned()[1], b.assigned()[1]} == {"later"}
+        assert conditions(again, "train")["Failed"] == (True, "JobCancelled")
+
+
+def test_what_a_node_says_counts_above_what_the_server_knows(server):
+    server = server()
+    token = server.token("agent")
+    with Waiting(server.port, token, "a") as node:
+        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        first = node.assigned()[0]
+    # The ASSIGN was lost with the connection: the node works for nothing, and is told again.
+    with Waiting(server.port, token, "a") as node:
+        second = node.assigned()[0]
+        assert second > first
+    # It works for something that nobody knows here.
+    with Waiting(server.port, token, "a", assignment=7) as node:
+        assert node.released() == 7
+        node.freed(7)
+        assert node.assigned()[1] == "train"
+
+
+def test_a_node_that_renews_no_more_is_nobodys(server):
+    server = server("--ttl", "3s")
+    token = server.token("agent")
+    with Waiting(server.port, token, "mute") as mute:
+        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        mute.assigned()
+        with Waiting(server.port, token, "b") as b:
+            b.receive_until("WELCOME")
+            for n in range(40):
+                b.send("RENEW", {1: n})
+                if b.receive_until("RENEWED", "ASSIGN")[0] == "ASSIGN":
+                    break
+                b.sock.settimeout(0.5)
+                try:
+                    assert b.assigned()[1] == "train"
+                    break
+                except TimeoutError:
+                    b.sock.settimeout(20)
+            wait_until(lambda: pool(server) == {"b": ("assigned", "train")}, what="the mute node to be gone")
+        assert mute.is_closed()
+
+
+def test_suspended_and_resumed(server):
+    server = server()
+    with Waiting(server.port, server.token("agent"), "a") as node:
+        assert order(server, "SUBMIT", {1: spec("train", f23=1)}) == "DONE"
+        wait_until(lambda: jobs(server) == {"train": ("suspended", 0)}, what="it to be suspended")
+        assert order(server, "RESUME", {1: "train"}) == "DONE"
+        first = node.assigned()[0]
+        assert order(server, "SUSPEND", {1: "train"}) == "DONE"
+        assert node.released() == first
+        wait_until(lambda: jobs(server) == {"train": ("suspended", 1)}, what="it to be suspended again")
+        node.freed(first, 143)
+        wait_until(lambda: pool(server) == {"a": ("free", "")}, what="a free node")
+        assert order(server, "RESUME", {1: "train"}) == "DONE"
+        assert node.assigned()[0] > first
+
+
+def test_starts_that_fail_at_once_rest_their_node_and_fail_the_job(server):
+    server = server()
+    with Waiting(server.port, server.token("agent"), "a") as node:
+        assert order(server, "SUBMIT", {1: spec("train", f18=1)}) == "DONE"
+        node.freed(node.assigned()[0], 127, "no command of that name")
+        assert pool(server) == {"a": ("resting", "train")}
+        node.freed(node.assigned()[0], 127, "no command of that name")
+        wait_until(lambda: jobs(server)["train"][0] == "failed", what="its failure")
+        assert conditions(server, "train")["Failed"] == (True, "BackoffLimitExceeded")
+        wait_until(lambda: pool(server) == {"a": ("free", "")}, what="a free node")
+
+
+def test_deadline_and_ttl(server):
+    server = server()
+    with Waiting(server.port, server.token("agent"), "a") as node:
+        assert order(server, "SUBMIT", {1: spec("train", f19=300, f20=500)}) == "DONE"
+        assignment, _, fields = node.assigned()
+        with agent_of(server, fields, "child") as child:
+            starts(child)
+            child.receive_until("FINISH")
+        held = wait_until(lambda: conditions(server, "train"), what="its conditions")
+        assert held["Failed"] == (True, "DeadlineExceeded")
+        assert node.released() == assignment
+        node.freed(assignment, 1)
+        wait_until(lambda: jobs(server) == {}, what="the job to be forgotten")
+        assert "no job" in rows(server, "DESCRIBE", {1: "train"})
+
+
+@pytest.mark.parametrize(("fields", "word"), [
+    ({"f17": 2}, "restart_policy"), ({"f17": 3}, "restart_policy"), ({"f21": 1}, "clean_policy"), ({"f22": 1}, "success_policy"),
+    ({"f10": ["A=" + "x" * 4090] * 3}, "12288"), ({"source": None, "f13": 2, "f14": "abc"}, "bundle"),
+])
+def test_what_cannot_be_honoured_is_refused_by_name(server, fields, word):
+    server = server()
+    assert word in order(server, "SUBMIT", {1: spec("train", **fields)})
+    assert jobs(server) == {}
+
+
+def test_who_may_hand_in_what(server, token):
+    server = server()
+    agents, admins = token("--role=agent", "--job=team-a-*"), token("--role=admin", "--job=team-a-*")
+    assert "agent's token" in order(server, "SUBMIT", {1: spec("train")}, role="agent")
+    assert "observer" in order(server, "SUBMIT", {1: spec("train")}, role="observer")
+    assert order(server, "SUBMIT", {1: spec("team-b-1")}) == "DONE"
+    with RawClient(server.port, admins) as ctl:
+        ctl.send("SUBMIT", {1: spec("team-b-2")})
+        assert b"not for that job" in ctl.receive_until("DONE", "REFUSED")[1][2][0]
+        ctl.send("SUBMIT", {1: spec("team-a-1")})
+        assert ctl.receive_until("DONE", "REFUSED")[0] == "DONE"
+        ctl.send("JOBS")
+        assert ctl.receive()[1][1] == [b"team-a-1"]
+        assert ctl.receive()[0] == "STATUS_END"
+    with Waiting(server.port, agents, "a") as node:
+        assert node.assigned()[1] == "team-a-1"  # the other one came first, but its token is not for that
+
+
+def test_a_name_that_is_taken(server):
+    server = server()
+    with RawClient(server.port, server.token("agent")) as agent:
+        agent.join("n", job="train")
+        assert "started by hand" in order(server, "SUBMIT", {1: spec("train")})
+    assert order(server, "SUBMIT", {1: spec("other")}) == "DONE"
+    assert "not over" in order(server, "SUBMIT", {1: spec("other")})
+    assert "no job" in order(server, "CANCEL", {1: "nobody"})
+    assert order(server, "CANCEL", {1: "other"}) == "DONE"
+    assert "over" in order(server, "SCALE", {1: "other", 3: 1, 4: 1})
+    assert order(server, "FORGET", {1: "other"}) == "DONE"
+    wait_until(lambda: jobs(server) == {}, what="it to be forgotten")
