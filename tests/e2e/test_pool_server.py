@@ -1,5 +1,5 @@
 """The server's side of the pool: who is told to work for which job, and what outlives the server. Nodes and agents are
-independent clients here; programs of ours are in test_pool.py."""
+independent clients here."""
 
 import pytest
 
