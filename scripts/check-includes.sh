@@ -30,6 +30,7 @@ check agent/notice "$q"'(common/(base|net)|agent/(notice|core))/'
 check agent/trainers "$q"'(common/(base|net)|agent/(trainers|core|guard|output|reach))/'
 check 'agent/*.[ch]' "$q"'(common/(base|net)|agent(/[a-z]+)?)/'
 check server/ctl "$q"'(common/(base|wire|net|rows|client)|server/ctl)/'
+check server/ctl/jobs "$q"'(common/(base|net)|server/ctl/jobs)/'
 check server/web "$q"'(common/(base|wire|net|rows|client)|server/web)/'
 bad=$(find server -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -not -path '*/web/*' -exec grep -nHE '^#include "' {} + |
     grep -vE "$q(common/(base|wire|net|rows)|server)/" || true)
@@ -48,6 +49,7 @@ bad=$(grep -rlE --include='*.[ch]' 'tfe\.pb-c\.h' common/base common/net server 
 bad=$bad$(grep -rlE --include='*.[ch]' '<event2/' common/base common/wire server/core agent/core || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<curl/' common/base common/wire server agent || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<jansson\.h>' common/base common/wire common/net server/core agent/core || true)
+bad=$bad$(grep -rlE --include='*.[ch]' '<yaml\.h>' common server agent | grep -v '^server/ctl/jobs/' || true)
 if [ -n "$bad" ]; then
     echo "layers: library headers in the wrong room: $bad" >&2
     fail=1

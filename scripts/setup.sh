@@ -39,6 +39,7 @@ find_missing() {
     need libcurl4-openssl-dev pkg-config --exists 'libcurl >= 7.87'
     need libsqlite3-dev pkg-config --exists 'sqlite3 >= 3.40'
     need libjansson-dev pkg-config --exists 'jansson >= 2.14'
+    need libyaml-dev pkg-config --exists 'yaml-0.1 >= 0.2.5'
     need libncurses-dev pkg-config --exists 'ncursesw >= 6'
     need libcairo2-dev pkg-config --exists 'cairo >= 1.16'
     need libssl-dev pkg-config --exists 'openssl >= 3.0' 'libevent_openssl >= 2.1.12'

@@ -16,7 +16,7 @@ include(Hardening)
 
 # --- the table ----------------------------------------------------------------------------------
 set(TFE_PRODUCT tfe_base tfe_wire tfe_net tfe_rows tfe_client rdzv_core placement agent_core agent_rooms server_store
-    tfe-rdzv tfe-agent tfe-ctl web_parts tfe-web)
+    tfe-rdzv tfe-agent ctl_jobs tfe-ctl web_parts tfe-web)
 set(TFE_TARGETS ${TFE_PRODUCT})
 set(LAYER_tfe_base "")
 set(LAYER_tfe_wire tfe_base tfe_proto PkgConfig::sodium PkgConfig::protobuf_c)
@@ -30,7 +30,8 @@ set(LAYER_server_store rdzv_core tfe_net tfe_rows PkgConfig::sqlite3)
 set(LAYER_tfe-rdzv server_store placement PkgConfig::seccomp)
 set(LAYER_agent_rooms agent_core tfe_net PkgConfig::jansson)
 set(LAYER_tfe-agent agent_rooms)
-set(LAYER_tfe-ctl tfe_client PkgConfig::ncursesw PkgConfig::cairo)
+set(LAYER_ctl_jobs tfe_net PkgConfig::jansson PkgConfig::yaml)
+set(LAYER_tfe-ctl ctl_jobs tfe_client PkgConfig::ncursesw PkgConfig::cairo)
 set(LAYER_web_parts tfe_client PkgConfig::libevent_openssl PkgConfig::openssl)
 set(LAYER_tfe-web web_parts)
 if(TFE_TESTS)

@@ -1,0 +1,29 @@
+/* server/ctl/jobs/job_file.h: what a submitted job wants, as our own job file says it. It is a JSON
+ * object; its fields stand in one table, and docs/job-file.schema.json describes them for others.
+ * The canonical form has every field, in the table's order: what is not said has its default, or is
+ * null. It is a job file itself, and its own canonical form. */
+#ifndef TFE_SERVER_CTL_JOBS_JOB_FILE_H
+#define TFE_SERVER_CTL_JOBS_JOB_FILE_H
+
+#include <jansson.h>
+
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+#define JOB_FILE_WORDS_MAX 256u          /* of a command; variables of an environment */
+#define JOB_FILE_WORD_MAX 4096u          /* bytes of one of them */
+#define JOB_FILE_LABELS_MAX 32u          /* of all roles together */
+#define JOB_FILE_LABEL_MAX 128u          /* bytes of K=V */
+#define JOB_FILE_BYTES_MAX (48u * 1024u) /* of the canonical form: it travels in few frames */
+#define JOB_FILE_PRIORITY_MAX 1000u
+
+/* Reads a tree of our own form and gives its canonical one, which is the caller's.
+ * TFE_EINVAL: why names the field ("workers.min: …"); TFE_ENOMEM. */
+int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Text of a job file, YAML or JSON, ours or a TFJob manifest, to the canonical form. warning is one
+ * sentence for the user, or "". As job_file_read. */
+int job_file_parse(const char *text, size_t n, json_t **ret, struct tfe_why *warning,
+                   struct tfe_why *why) TFE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,273 @@
+/* server/ctl/jobs/yaml_tree.c: a YAML text as a JSON tree, by libyaml's events. */
+#include "server/ctl/jobs/yaml_tree.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+/* A mapping or sequence that is not closed yet. */
+struct level {
+    json_t *node; /* borrowed: of the level above, or the root */
+    char *key;    /* of a mapping: read, and its value is to come; ours */
+};
+
+struct reader {
+    struct level levels[YAML_TREE_DEPTH_MAX];
+    size_t depth;
+    size_t nodes;
+    json_t *root;
+    struct tfe_why *why;
+};
+
+static int refuse(const struct reader *r, const yaml_event_t *event, const char *what)
+{
+    why_set(r->why, "line %zu: %s", event->start_mark.line + 1, what);
+    return TFE_EINVAL;
+}
+
+static size_t digits(const char *s)
+{
+    return strspn(s, "0123456789");
+}
+
+/* [-+]? (0 | [1-9][0-9]*): other forms are octal in some readers and decimal in others. */
+static bool is_whole(const char *s)
+{
+    s += *s == '-' || *s == '+';
+    size_t n = digits(s);
+    return n > 0 && s[n] == '\0' && (n == 1 || s[0] != '0');
+}
+
+/* [-+]? [0-9]* (. [0-9]*)? ([eE] [-+]? [0-9]+)?, with one digit, and with a point or an exponent.
+ */
+static bool is_real(const char *s)
+{
+    s += *s == '-' || *s == '+';
+    size_t before = digits(s);
+    s += before;
+    size_t behind = 0;
+    bool has_point = *s == '.';
+    if (has_point) {
+        behind = digits(++s);
+        s += behind;
+    }
+    if (before + behind == 0) {
+        return false;
+    }
+    if (*s == 'e' || *s == 'E') {
+        s++;
+        s += *s == '-' || *s == '+';
+        size_t n = digits(s);
+        return n > 0 && s[n] == '\0';
+    }
+    return has_point && *s == '\0';
+}
+
+static bool is_one_of(const char *s, const char *a, const char *b, const char *c)
+{
+    return strcmp(s, a) == 0 || strcmp(s, b) == 0 || strcmp(s, c) == 0;
+}
+
+/* NULL: no memory, or no number that a machine holds (*ret_is_huge). */
+static json_t *plain(const char *s, bool *ret_is_huge)
+{
+    *ret_is_huge = false;
+    if (*s == '\0' || strcmp(s, "~") == 0 || is_one_of(s, "null", "Null", "NULL")) {
+        return json_null();
+    }
+    if (is_one_of(s, "true", "True", "TRUE")) {
+        return json_true();
+    }
+    if (is_one_of(s, "false", "False", "FALSE")) {
+        return json_false();
+    }
+    if (is_whole(s)) {
+        errno = 0;
+        long long value = strtoll(s, NULL, 10);
+        *ret_is_huge = errno != 0;
+        return errno ? NULL : json_integer(value);
+    }
+    if (is_real(s)) {
+        double value = strtod(s, NULL);
+        *ret_is_huge = !isfinite(value);
+        return *ret_is_huge ? NULL : json_real(value);
+    }
+    return json_string(s);
+}
+
+static int scalar(struct reader *r, const yaml_event_t *event, json_t **ret)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    size_t n = event->data.scalar.length;
+    bool is_huge = false;
+    if (memchr(text, '\0', n)) {
+        return refuse(r, event, "a text with a NUL in it");
+    }
+    *ret = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain(text, &is_huge)
+                                                               : json_stringn(text, n);
+    if (is_huge) {
+        return refuse(r, event, "a number that is too large");
+    }
+    return *ret ? 0 : TFE_ENOMEM;
+}
+
+static int take_key(struct reader *r, const yaml_event_t *event)
+{
+    struct level *top = &r->levels[r->depth - 1];
+    if (event->type != YAML_SCALAR_EVENT) {
+        return refuse(r, event, "a key that is no text");
+    }
+    const char *key = (const char *)event->data.scalar.value;
+    if (memchr(key, '\0', event->data.scalar.length)) {
+        return refuse(r, event, "a text with a NUL in it");
+    }
+    if (strcmp(key, "<<") == 0) {
+        return refuse(r, event, "\"<<\": mappings are not merged here");
+    }
+    if (json_object_get(top->node, key)) {
+        why_set(r->why, "line %zu: \"%.64s\" stands twice in its mapping",
+                event->start_mark.line + 1, key);
+        return TFE_EINVAL;
+    }
+    top->key = strdup(key);
+    return top->key ? 0 : TFE_ENOMEM;
+}
+
+/* Puts node where the text is; it is taken also on an error. */
+static int put(struct reader *r, json_t *node)
+{
+    if (r->depth == 0) {
+        r->root = node;
+        return 0;
+    }
+    struct level *top = &r->levels[r->depth - 1];
+    if (!top->key) {
+        return json_array_append_new(top->node, node) ? TFE_ENOMEM : 0;
+    }
+    int failed = json_object_set_new(top->node, top->key, node);
+    free(top->key);
+    top->key = NULL;
+    return failed ? TFE_ENOMEM : 0;
+}
+
+static bool has_extras(const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return event->data.scalar.anchor || event->data.scalar.tag;
+    case YAML_SEQUENCE_START_EVENT:
+        return event->data.sequence_start.anchor || event->data.sequence_start.tag;
+    case YAML_MAPPING_START_EVENT:
+        return event->data.mapping_start.anchor || event->data.mapping_start.tag;
+    default:
+        return event->type == YAML_ALIAS_EVENT;
+    }
+}
+
+static int take_node(struct reader *r, const yaml_event_t *event)
+{
+    json_t *node = NULL;
+    if (++r->nodes > YAML_TREE_NODES_MAX) {
+        (void)refuse(r, event, "more values than a job needs");
+        return TFE_ETOOBIG;
+    }
+    if (has_extras(event)) {
+        return refuse(r, event, "anchors, aliases and tags are not read: write it out");
+    }
+    if (r->depth > 0 && json_is_object(r->levels[r->depth - 1].node) &&
+        !r->levels[r->depth - 1].key) {
+        return take_key(r, event);
+    }
+    if (event->type == YAML_SCALAR_EVENT) {
+        int rc = scalar(r, event, &node);
+        return rc ? rc : put(r, node);
+    }
+    if (r->depth == YAML_TREE_DEPTH_MAX) {
+        (void)refuse(r, event, "nested deeper than a job needs");
+        return TFE_ETOOBIG;
+    }
+    node = event->type == YAML_MAPPING_START_EVENT ? json_object() : json_array();
+    if (!node || put(r, node)) {
+        return TFE_ENOMEM;
+    }
+    r->levels[r->depth++] = (struct level){.node = node};
+    return 0;
+}
+
+static int take(struct reader *r, const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        return r->root ? refuse(r, event, "a second document: one job a file") : 0;
+    case YAML_ALIAS_EVENT:
+    case YAML_SCALAR_EVENT:
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        return take_node(r, event);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        r->depth--;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int read_all(struct reader *r, yaml_parser_t *parser)
+{
+    bool is_over = false;
+    while (!is_over) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(parser, &event)) {
+            if (parser->error == YAML_MEMORY_ERROR) {
+                return TFE_ENOMEM;
+            }
+            why_set(r->why, "line %zu: %s", parser->problem_mark.line + 1,
+                    parser->problem ? parser->problem : "this is no YAML");
+            return TFE_EINVAL;
+        }
+        is_over = event.type == YAML_STREAM_END_EVENT;
+        int rc = take(r, &event);
+        yaml_event_delete(&event);
+        if (rc) {
+            return rc;
+        }
+    }
+    if (!r->root) {
+        why_set(r->why, "it is empty");
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+int yaml_tree_read(const char *text, size_t n, json_t **ret, struct tfe_why *why)
+{
+    struct reader r = {.why = why};
+    yaml_parser_t parser;
+    if (n > YAML_TREE_BYTES_MAX) {
+        why_set(why, "it is longer than %u bytes", YAML_TREE_BYTES_MAX);
+        return TFE_ETOOBIG;
+    }
+    if (!yaml_parser_initialize(&parser)) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
+    int rc = read_all(&r, &parser);
+    yaml_parser_delete(&parser);
+    for (size_t i = 0; i < r.depth; i++) {
+        free(r.levels[i].key);
+    }
+    if (rc) {
+        if (rc == TFE_ENOMEM) {
+            why_set(why, "out of memory");
+        }
+        json_decref(r.root);
+        return rc;
+    }
+    *ret = r.root;
+    return 0;
+}

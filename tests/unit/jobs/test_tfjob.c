@@ -1,0 +1,395 @@
+/* tests/unit/jobs/test_tfjob.c: Kubeflow's manifests: fields and values as people write them, what
+ * comes of them here, and what is refused by its name. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ctl/jobs/job_file.h"
+#include "tests/unit/jobs/reading.h"
+#include "tests/unit/story.h"
+
+static int done(void **state)
+{
+    reading_done();
+    return 0;
+}
+#define FIXTURE NULL, done
+
+/* A pod with one container, as it stands behind a replica's "template: ". */
+#define POD_WITH(more)                                                                             \
+    "{spec: {containers: [{name: tensorflow, image: org/x:1, command: [python, t.py]" more "}]}}"
+#define POD POD_WITH("")
+#define HEAD "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: j}\nspec:\n"
+
+TEST_IN(tfjob, parameter_servers_and_workers)
+{
+    const json_t *job = reads("apiVersion: kubeflow.org/v1\n"
+                              "kind: TFJob\n"
+                              "metadata:\n"
+                              "  name: dist-mnist\n"
+                              "  namespace: kubeflow\n"
+                              "spec:\n"
+                              "  runPolicy:\n"
+                              "    cleanPodPolicy: None\n"
+                              "  tfReplicaSpecs:\n"
+                              "    PS:\n"
+                              "      replicas: 2\n"
+                              "      restartPolicy: OnFailure\n"
+                              "      template:\n"
+                              "        metadata:\n"
+                              "          annotations:\n"
+                              "            sidecar.istio.io/inject: \"false\"\n"
+                              "        spec:\n"
+                              "          containers:\n"
+                              "          - name: tensorflow\n"
+                              "            image: org/mnist:1\n"
+                              "            command:\n"
+                              "            - python\n"
+                              "            - -m\n"
+                              "            - trainer.task\n"
+                              "            - --batch_size=32\n"
+                              "            ports:\n"
+                              "            - {containerPort: 2222, name: tfjob-port}\n"
+                              "    Worker:\n"
+                              "      replicas: 4\n"
+                              "      restartPolicy: OnFailure\n"
+                              "      template:\n"
+                              "        spec:\n"
+                              "          containers:\n"
+                              "          - name: tensorflow\n"
+                              "            image: org/mnist:1\n"
+                              "            command: [python, -m, trainer.task, --batch_size=32]\n"
+                              "            resources:\n"
+                              "              limits:\n"
+                              "                nvidia.com/gpu: 1\n");
+    assert_true(has(job, "name", "'dist-mnist'"));
+    assert_true(has(job, "workers", "{'min':4,'max':4}"));
+    assert_true(has(job, "ps", "2"));
+    assert_true(has(job, "chief", "false"));
+    assert_true(has(job, "evaluator", "false"));
+    assert_true(has(job, "command", "['python','-m','trainer.task','--batch_size=32']"));
+    assert_true(has(job, "role_labels", "{'worker':{'nvidia.com/gpu':'1'}}"));
+    assert_true(has(job, "restart_policy", "'OnFailure'"));
+    assert_true(has(job, "clean_policy", "'None'"));
+    assert_true(has(job, "environment", "'kubeflow'"));
+    assert_string_equal(reading_warned(),
+                        "image org/mnist:1 is not run: the command finds what each node has");
+}
+
+TEST_IN(tfjob, all_roles_and_policies)
+{
+    const json_t *job = reads(
+        HEAD "  successPolicy: AllWorkers\n"
+             "  runPolicy: {cleanPodPolicy: All, backoffLimit: 4, activeDeadlineSeconds: 7200,\n"
+             "    ttlSecondsAfterFinished: 600, suspend: true}\n"
+             "  tfReplicaSpecs:\n"
+             "    Chief: {replicas: 1, restartPolicy: ExitCode, template: " POD "}\n"
+             "    Worker: {replicas: 3, restartPolicy: ExitCode, template: " POD "}\n"
+             "    PS: {replicas: 2, restartPolicy: ExitCode, template: " POD "}\n"
+             "    Evaluator: {restartPolicy: ExitCode, template: " POD "}\n");
+    assert_true(has(job, "workers", "{'min':3,'max':3}"));
+    assert_true(has(job, "ps", "2"));
+    assert_true(has(job, "chief", "true"));
+    assert_true(has(job, "evaluator", "true"));
+    assert_true(has(job, "success_policy", "'AllWorkers'"));
+    assert_true(has(job, "clean_policy", "'All'"));
+    assert_true(has(job, "backoff_limit", "4"));
+    assert_true(has(job, "active_deadline_s", "7200"));
+    assert_true(has(job, "ttl_after_finished_s", "600"));
+    assert_true(has(job, "suspend", "true"));
+    assert_true(has(job, "restart_policy", "'ExitCode'"));
+    assert_true(has(job, "environment", "'kubeflow'"));
+}
+
+TEST_IN(tfjob, what_is_not_said_has_kubeflows_default)
+{
+    const json_t *job = reads(HEAD "  tfReplicaSpecs: {Worker: {template: " POD "}}\n");
+    assert_true(has(job, "workers", "{'min':1,'max':1}"));
+    assert_true(has(job, "restart_policy", "'Never'"));
+    assert_true(has(job, "clean_policy", "'Running'"));
+    assert_true(has(job, "success_policy", "'Default'"));
+    assert_true(has(job, "backoff_limit", "null"));
+    assert_true(has(job, "suspend", "false"));
+    job = reads(HEAD "  successPolicy: ''\n  tfReplicaSpecs: {worker: {template: " POD "}}\n");
+    assert_true(has(job, "success_policy", "'Default'"));
+}
+
+TEST_IN(tfjob, older_versions_have_policies_beside_replicas)
+{
+    const json_t *job =
+        reads("apiVersion: kubeflow.org/v1beta2\nkind: TFJob\nmetadata: {name: j}\nspec:\n"
+              "  cleanPodPolicy: All\n  backoffLimit: 1\n"
+              "  tfReplicaSpecs: {Worker: {replicas: 2, template: " POD "}}\n");
+    assert_true(has(job, "clean_policy", "'All'"));
+    assert_true(has(job, "backoff_limit", "1"));
+    job = reads("apiVersion: kubeflow.org/v1alpha2\nkind: TFJob\nmetadata: {name: j}\nspec:\n"
+                "  ttlSecondsAfterFinishing: 5\n"
+                "  tfReplicaSpecs: {Worker: {replicas: 2, template: " POD "}}\n");
+    assert_true(has(job, "ttl_after_finished_s", "5"));
+    assert_true(is_refused(HEAD "  backoffLimit: 1\n  runPolicy: {backoffLimit: 2}\n"
+                                "  tfReplicaSpecs: {Worker: {template: " POD "}}\n",
+                           "spec.runPolicy.backoffLimit: it is said twice"));
+}
+
+#define LIST "apiVersion: kubeflow.org/v1alpha1\nkind: TFJob\nmetadata: {name: old}\nspec:\n"
+
+TEST_IN(tfjob, the_old_list_with_a_master)
+{
+    const json_t *job =
+        reads(LIST "  replicaSpecs:\n"
+                   "  - replicas: 1\n    tfReplicaType: MASTER\n    template: " POD
+                   "\n  - replicas: 2\n    tfReplicaType: WORKER\n    template: " POD
+                   "\n  - replicas: 3\n    tfReplicaType: PS\n    template: " POD "\n");
+    assert_true(has(job, "workers", "{'min':2,'max':2}"));
+    assert_true(has(job, "ps", "3"));
+    assert_true(has(job, "chief", "true"));
+    assert_true(has(job, "environment", "'kubeflow-master'"));
+    assert_true(has(job, "restart_policy", "'OnFailure'"));
+}
+
+TEST_IN(tfjob, an_old_job_ends_with_its_chief)
+{
+    const char worker[] =
+        LIST "  terminationPolicy: {chief: {replicaName: WORKER, replicaIndex: 0}}\n"
+             "  replicaSpecs: [{replicas: 2, tfReplicaType: WORKER, template: " POD "}]\n";
+    assert_true(has(reads(worker), "workers", "{'min':2,'max':2}"));
+    assert_true(is_refused(
+        LIST "  terminationPolicy: {chief: {replicaName: WORKER, replicaIndex: 1}}\n"
+             "  replicaSpecs: [{replicas: 2, tfReplicaType: WORKER, template: " POD "}]\n",
+        "spec.terminationPolicy: it cannot be honoured: Worker 0"));
+    assert_true(is_refused(LIST
+                           "  terminationPolicy: {chief: {replicaName: WORKER, replicaIndex: 0}}\n"
+                           "  replicaSpecs: [{template: " POD "},\n"
+                           "    {tfReplicaType: WORKER, template: " POD "}]\n",
+                           "Master 0"));
+}
+
+TEST_IN(tfjob, a_chief_alone_is_a_worker_with_its_labels)
+{
+    const json_t *job = reads(LIST "  replicaSpecs: [{template: " POD_WITH(
+        ", resources: {requests: {cpu: 500m}, limits: {cpu: '1', memory: 2Gi}}") "}]\n");
+    assert_true(has(job, "workers", "{'min':1,'max':1}"));
+    assert_true(has(job, "chief", "false"));
+    assert_true(has(job, "environment", "'kubeflow'"));
+    /* What is requested counts; a limit does where nothing is. */
+    assert_true(has(job, "role_labels", "{'worker':{'cpu':'500m','memory':'2Gi'}}"));
+}
+
+TEST_IN(tfjob, a_chief_beside_an_evaluator_is_not_alone)
+{
+    assert_true(is_refused(HEAD "  tfReplicaSpecs: {Chief: {template: " POD
+                                "}, Evaluator: {template: " POD "}}\n",
+                           "without a Worker"));
+}
+
+TEST_IN(tfjob, variables_in_commands_are_expanded_as_kubernetes_does)
+{
+    const json_t *job = reads(HEAD "  tfReplicaSpecs: {Worker: {template: " POD_WITH(
+        ", args: ['--dir=$(DIR)/m', '$(NONE)', '$$(DIR)', '$', '$(', 'a$b'],\n"
+        "  env: [{name: ROOT, value: /data}, {name: DIR, value: $(ROOT)/x},\n"
+        "  {name: LATE, value: $(LATER)}, {name: LATER, value: z}, {name: EMPTY}]") "}}\n");
+    assert_true(has(job, "command",
+                    "['python','t.py','--dir=/data/x/m','$(NONE)','$(DIR)','$','$(','a$b']"));
+    assert_true(has(job, "env",
+                    "{'ROOT':'/data','DIR':'/data/x','LATE':'$(LATER)','LATER':'z','EMPTY':''}"));
+}
+
+TEST_IN(tfjob, the_node_and_its_grace)
+{
+    const json_t *job = reads(
+        HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {nodeSelector: {gpu: a100},\n"
+             "   hostNetwork: true, restartPolicy: Always, terminationGracePeriodSeconds: 20,\n"
+             "   containers: [{name: tensorflow, command: [a], workingDir: /opt/x}]}}}}\n");
+    assert_true(has(job, "role_labels", "{'worker':{'gpu':'a100'}}"));
+    assert_true(has(job, "options", "{'stop-grace':'20s'}"));
+    assert_true(has(job, "work_dir", "'/opt/x'"));
+    assert_true(has(job, "restart_policy", "'Always'"));
+    assert_string_equal(reading_warned(), ""); /* it names no image */
+}
+
+TEST_IN(tfjob, annotations_say_what_kubeflow_has_no_field_for)
+{
+    const json_t *job =
+        reads("apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata:\n  name: j\n  annotations:\n"
+              "    tfe/workers: '2:8'\n    tfe/priority: '700'\n    tfe/preempt: 'true'\n"
+              "    tfe/nproc: '2'\n    tfe/git: https://example.org/x\n    tfe/ref: v1\n"
+              "    example.org/other: x\n"
+              "spec: {tfReplicaSpecs: {Worker: {replicas: 4, template: " POD "}}}\n");
+    assert_true(has(job, "workers", "{'min':2,'max':8}"));
+    assert_true(has(job, "priority", "700"));
+    assert_true(has(job, "preempt", "true"));
+    assert_true(has(job, "nproc", "2"));
+    assert_true(has(job, "source", "{'git':'https://example.org/x','ref':'v1'}"));
+}
+
+TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
+{
+#define WORKER(more) HEAD "  tfReplicaSpecs: {Worker: {template: " POD_WITH(more) "}}\n"
+#define SPEC(more) HEAD more "  tfReplicaSpecs: {Worker: {template: " POD "}}\n"
+#define IN_POD(more)                                                                               \
+    HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {" more                                     \
+         ", containers: [{name: tensorflow, command: [a]}]}}}}\n"
+#define META(more)                                                                                 \
+    "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {" more                                   \
+    "}\nspec: {tfReplicaSpecs: {Worker: {template: " POD "}}}\n"
+    static const struct {
+        const char *text, *part;
+    } bad[] = {
+        {"kind: TFJob\n", "apiVersion: "},
+        {"apiVersion: v1\nkind: Pod\n", "kind: of Kubernetes' kinds TFJob"},
+        {"apiVersion: kubeflow.org/v2\nkind: TFJob\n", "apiVersion: "},
+        {HEAD "  x: 1\n", "spec.x: it cannot be honoured"},
+        {HEAD "  {}\n", "spec.tfReplicaSpecs: it is missing"},
+        {HEAD "  replicaSpecs: []\n", "spec.replicaSpecs: it cannot be honoured"},
+        {LIST "  tfReplicaSpecs: {}\n", "spec.tfReplicaSpecs: it cannot be honoured"},
+        {LIST "  replicaSpecs: {}\n", "spec.replicaSpecs: it is missing"},
+        {LIST "  replicaSpecs: [{tfReplicaType: TB, template: " POD "}]\n",
+         "spec.replicaSpecs[0]: \"TB\" is none of"},
+        {HEAD "  tfReplicaSpecs: {}\n", "without a Worker"},
+        {HEAD "  tfReplicaSpecs: {PS: {template: " POD "}}\n", "without a Worker"},
+        {HEAD "  tfReplicaSpecs: {Master: {template: " POD "}, Chief: {template: " POD
+              "}, Worker: {template: " POD "}}\n",
+         "two names for one"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: " POD "}, worker: {template: " POD "}}\n",
+         "spec.tfReplicaSpecs.worker: it is there twice"},
+        {HEAD "  tfReplicaSpecs: {Chief: {replicas: 2, template: " POD "}}\n",
+         "spec.tfReplicaSpecs.Chief: replicas: a whole number from 1 to 1"},
+        {HEAD "  tfReplicaSpecs: {Evaluator: {replicas: 2, template: " POD "}}\n", "from 1 to 1"},
+        {HEAD "  tfReplicaSpecs: {Worker: {replicas: 0, template: " POD "}}\n", "replicas: "},
+        {HEAD "  tfReplicaSpecs: {Worker: {replicas: '2', template: " POD "}}\n", "replicas: "},
+        {HEAD "  tfReplicaSpecs: {Worker: {elastic: 1, template: " POD "}}\n",
+         "spec.tfReplicaSpecs.Worker: elastic: it cannot be honoured"},
+        {HEAD "  tfReplicaSpecs: {Worker: {}}\n", "template.spec.containers: one container"},
+        {HEAD "  tfReplicaSpecs: {Worker: 5}\n", "spec.tfReplicaSpecs.Worker: a mapping"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: " POD
+              "}, PS: {template: " POD_WITH(", args: [--ps]") "}}\n",
+         "spec.tfReplicaSpecs.PS: its command is not the one of Worker"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: " POD
+              "}, PS: {template: " POD_WITH(", env: [{name: A, value: b}]") "}}\n",
+         "its env is not the one of Worker"},
+        {HEAD "  tfReplicaSpecs: {Worker: {restartPolicy: Never, template: " POD
+              "}, PS: {template: " POD "}}\n",
+         "its restart_policy is not the one of Worker"},
+        {HEAD "  tfReplicaSpecs: {Worker: {restartPolicy: Never, template: {spec: {restartPolicy: "
+              "Always, containers: [{name: tensorflow, command: [a]}]}}}}\n",
+         "template.spec.restartPolicy: it is not the one of its replica"},
+        {HEAD "  tfReplicaSpecs: {Worker: {restartPolicy: Maybe, template: " POD "}}\n",
+         "restart_policy: \"Maybe\""},
+        {SPEC("  enableDynamicWorker: true\n"), "spec.enableDynamicWorker: it cannot"},
+        {SPEC("  runPolicy: {schedulingPolicy: {minAvailable: 1}}\n"),
+         "spec.runPolicy.schedulingPolicy: it cannot be honoured: a job gets its minimum"},
+        {SPEC("  runPolicy: {managedBy: x}\n"), "spec.runPolicy.managedBy: it cannot"},
+        {SPEC("  runPolicy: {backoffLimit: -1}\n"), "backoff_limit: "},
+        {SPEC("  successPolicy: Some\n"), "success_policy: \"Some\""},
+        {IN_POD("volumes: []"), "template.spec.volumes: it cannot be honoured: nothing is mounted"},
+        {IN_POD("initContainers: []"), "template.spec.initContainers: it cannot"},
+        {IN_POD("affinity: {}"), "template.spec.affinity: it cannot"},
+        {IN_POD("serviceAccountName: x"), "template.spec.serviceAccountName: it cannot"},
+        {IN_POD("terminationGracePeriodSeconds: -1"), "terminationGracePeriodSeconds: 0 to"},
+        {IN_POD("nodeSelector: [a]"), "template.spec.nodeSelector: a mapping"},
+        {IN_POD("nodeSelector: {a: 1.5}"), "template.spec.nodeSelector: a: a text"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflow, "
+              "command: [a]}, {name: sidecar}]}}}}\n",
+         "template.spec.containers: one container"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: main}]}}}}\n",
+         "template.spec.containers[0]: name: the container of a TFJob"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflow, "
+              "args: [a]}]}}}}\n",
+         "command: it is missing, and the image's own"},
+        {WORKER(", volumeMounts: []"), "containers[0]: volumeMounts: it cannot be honoured"},
+        {WORKER(", envFrom: []"), "envFrom: it cannot"},
+        {WORKER(", livenessProbe: {}"), "livenessProbe: it cannot be honoured"},
+        {WORKER(", env: [{name: A, valueFrom: {}}]"), "env[0]: valueFrom: it cannot"},
+        {WORKER(", env: [{name: A, value: 1}]"), "env[0]: A: a text is wanted"},
+        {WORKER(", env: [{value: a}]"), "env[0]: it has no name"},
+        {WORKER(", env: [{name: A}, {name: A}]"), "env[1]: A: it is there twice"},
+        {WORKER(", env: {A: b}"), "env: a list"},
+        {WORKER(", env: [{name: TF_CONFIG, value: '{}'}]"), "env: TF_CONFIG: the agent sets it"},
+        {WORKER(", args: [1]"), "args[0]: a text"},
+        {WORKER(", args: x"), "args: a list"},
+        {WORKER(", ports: [{containerPort: 80, name: web}]"), "ports: only tfjob-port"},
+        {WORKER(", ports: [{containerPort: 80, hostPort: 80}]"), "ports.hostPort: it cannot"},
+        {WORKER(", resources: {claims: []}"), "resources.claims: it cannot"},
+        {WORKER(", resources: {limits: {cpu: [1]}}"), "resources.limits: cpu: a text"},
+        {META("namespace: x"), "metadata.name: it is missing"},
+        {META("generateName: x"), "metadata.generateName: it cannot be honoured: no names"},
+        {META("name: j, ownerReferences: []"), "metadata.ownerReferences: it cannot"},
+        {META("name: 'a b'"), "name: 1 to 64"},
+        {META("name: j, annotations: {tfe/wrkers: '2'}"), "tfe/wrkers: no such annotation"},
+        {META("name: j, annotations: {tfe/priority: 5}"), "tfe/priority: a text"},
+        {META("name: j, annotations: {tfe/priority: high}"), "priority: a whole number"},
+        {META("name: j, annotations: {tfe/workers: '8:2'}"), "workers: N, "},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_true(is_refused(bad[i].text, bad[i].part));
+    }
+}
+
+TEST(tfjob, one_node_cannot_have_two_values_of_a_label)
+{
+    assert_true(is_refused(
+        HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {nodeSelector: {cpu: '4'}, containers: "
+             "[{name: tensorflow, command: [a], resources: {requests: {cpu: 2}}}]}}}}\n",
+        "template.spec.nodeSelector: cpu: 2 and 4 are wanted of one node"));
+}
+
+TEST(tfjob, an_expanded_word_is_bounded)
+{
+    char text[8192];
+    char value[2101];
+    memset(value, 'v', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    (void)snprintf(text, sizeof(text), WORKER(", env: [{name: A, value: %s}], args: ['%s']"), value,
+                   "$(A)$(A)");
+    assert_true(is_refused(text, "args[0]: it is longer than 4096 bytes"));
+}
+
+/* jansson's memory: the n-th piece from here on is refused, all others are given. */
+static size_t pieces_left;
+static bool is_out_of_memory;
+
+static void *scarce_malloc(size_t n)
+{
+    if (pieces_left == 0) {
+        return malloc(n);
+    }
+    is_out_of_memory = --pieces_left == 0;
+    return is_out_of_memory ? NULL : malloc(n);
+}
+
+TEST(tfjob, each_piece_of_memory_may_fail)
+{
+    static const char text[] =
+        "apiVersion: kubeflow.org/v1alpha1\nkind: TFJob\nmetadata: {name: j, annotations: "
+        "{tfe/priority: '7', tfe/path: /x}}\nspec:\n  replicaSpecs:\n  - {template: " POD_WITH(
+            ", args: [$(A)], env: [{name: A, value: b}, {name: B}], "
+            "resources: {limits: {cpu: 1}}") "}\n";
+    size_t n = 0;
+    size_t failures = 0;
+    json_set_alloc_funcs(scarce_malloc, free);
+    do {
+        struct tfe_why why = {""};
+        struct tfe_why warning;
+        json_t *job = NULL;
+        pieces_left = ++n;
+        is_out_of_memory = false;
+        int rc = job_file_parse(text, strlen(text), &job, &warning, &why);
+        pieces_left = 0;
+        /* No job comes without a part of it. */
+        if (rc) {
+            assert_null(job);
+            if (rc != TFE_ENOMEM) {
+                print_message("piece %zu: %s\n", n, why.text);
+            }
+            assert_int_equal(rc, TFE_ENOMEM);
+            assert_string_equal(why.text, "out of memory");
+            failures++;
+        } else {
+            assert_true(has(job, "command", "['python','t.py','b']"));
+            assert_true(has(job, "role_labels", "{'worker':{'cpu':'1'}}"));
+            json_decref(job);
+        }
+    } while (is_out_of_memory);
+    json_set_alloc_funcs(malloc, free);
+    assert_true(failures > 100);
+}
