@@ -1,0 +1,35 @@
+/* tests/fuzz/fuzz_job_file.c: whatever is taken for a job has a canonical form within its bound,
+ * and that is its own canonical form. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ctl/jobs/job_file.h"
+#include "tests/fuzz/fuzz.h"
+
+/* NULL: refused, with a sentence. The caller frees it. */
+static char *canonical(const char *text, size_t n)
+{
+    struct tfe_why why = {""};
+    struct tfe_why warning;
+    json_t *job = NULL;
+    if (job_file_parse(text, n, &job, &warning, &why) != 0) {
+        MUST(!job && *why.text);
+        return NULL;
+    }
+    char *out = json_dumps(job, JSON_COMPACT);
+    json_decref(job);
+    MUST(out && strlen(out) <= JOB_FILE_BYTES_MAX);
+    return out;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *first = canonical((const char *)data, size);
+    if (first) {
+        char *second = canonical(first, strlen(first));
+        MUST(second && strcmp(first, second) == 0);
+        free(second);
+    }
+    free(first);
+    return 0;
+}
