@@ -183,7 +183,7 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
         return CTL_USAGE;
     }
     struct tfe_id only;
-    int status = request_find_server(settings, verb);
+    int status = verb->asks_nobody ? EXIT_SUCCESS : request_find_server(settings, verb);
     if (status == EXIT_SUCCESS && verb->finds_job && !operand) {
         status = find_job(settings, &only, &operand);
     }

@@ -43,6 +43,9 @@ struct ctl_settings {
     uint32_t lines; /* MSG_UNSET: all */
     struct tfe_wall since;
     bool progress; /* wait */
+    /* submit */
+    const char *file; /* NULL: none */
+    bool dry_run;
     struct join_info server;
 };
 
@@ -70,7 +73,8 @@ struct ctl_verb {
     bool finds_job;     /* … where the server has one job only, or one that is not over */
     enum ctl_operand operand;
 
-    bool is_order; /* a question that takes an admin's token, too; without show: always */
+    bool asks_nobody; /* it needs no server and no token; it has run */
+    bool is_order;    /* a question that takes an admin's token, too; without show: always */
 
     /* What is said to the server, where the operand stands in it (CTL_SAYS; 0: nowhere), and what
      * else is said; NULL: nothing. */
@@ -107,6 +111,7 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
     X(logs)                                                                                        \
     X(watch)                                                                                       \
     X(wait)                                                                                        \
+    X(submit)                                                                                      \
     X(epochs)                                                                                      \
     X(events)                                                                                      \
     X(drain)                                                                                       \
