@@ -31,6 +31,8 @@ static const char *const replaced[] = {
 /* Of root, and no business of another user. */
 static const char *const roots[] = {"HOME", "USER", "LOGNAME", "MAIL", "XDG_*"};
 #define OWN_MAX 32
+/* TFE_SET_NAME=value: NAME=value for trainers, and not for the agent itself. */
+#define SET_PREFIX "TFE_SET_"
 
 struct list {
     char **strings;
@@ -66,6 +68,23 @@ static bool entry_is_one_of(const char *entry, const char *const *names, size_t 
     bool is = false;
     for (size_t i = 0; i < n && !is; i++) {
         is = entry_is(entry, names[i]);
+    }
+    return is;
+}
+
+static bool entry_is_set(const char *entry)
+{
+    return strncmp(entry, SET_PREFIX, sizeof SET_PREFIX - 1) == 0 &&
+           entry[sizeof SET_PREFIX - 1] != '=';
+}
+
+/* Whether another entry of base takes its place. */
+static bool entry_is_overruled(const char *const *base, const char *entry)
+{
+    const size_t n = strcspn(entry, "=") + 1;
+    bool is = false;
+    for (; *base && !is; base++) {
+        is = entry_is_set(*base) && strncmp(*base + sizeof SET_PREFIX - 1, entry, n) == 0;
     }
     return is;
 }
@@ -173,15 +192,21 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
     size_t n_base = 0;
     bool unbuffered = false;
     for (; base[n_base]; n_base++) {
-        unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED");
+        unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED") ||
+                     entry_is(base[n_base], SET_PREFIX "PYTHONUNBUFFERED");
     }
     struct list list = {.strings = calloc(n_base + OWN_MAX + 2, sizeof(*list.strings))};
     if (!list.strings) {
         return TFE_ENOMEM;
     }
     for (size_t i = 0; i < n_base; i++) {
-        if (!entry_is_one_of(base[i], replaced, sizeof replaced / sizeof replaced[0]) &&
-            !(user->name && entry_is_one_of(base[i], roots, sizeof roots / sizeof roots[0]))) {
+        const char *set = entry_is_set(base[i]) ? base[i] + sizeof SET_PREFIX - 1 : NULL;
+        if (set && !entry_is_one_of(set, replaced, sizeof replaced / sizeof replaced[0])) {
+            list_add(&list, "%s", set);
+        } else if (!entry_is_one_of(base[i], replaced, sizeof replaced / sizeof replaced[0]) &&
+                   !entry_is_overruled(base, base[i]) &&
+                   !(user->name &&
+                     entry_is_one_of(base[i], roots, sizeof roots / sizeof roots[0]))) {
             list_add(&list, "%s", base[i]);
         }
     }

@@ -81,6 +81,11 @@ struct job_spec_field {
 #define JOB_SPEC_N (0 JOB_SPEC_FIELDS(JOB_SPEC_PLUS_ONE))
 extern const struct job_spec_field job_spec_fields[JOB_SPEC_N];
 
+/* Whether a job that is handed in may set the option of tfe-agent with these n bytes as its name:
+ * what it wishes, and no place or person of the machine that it comes to. Sizes and roles are
+ * fields of such a job, and no options. */
+bool job_option_is_free(const char *name, size_t n);
+
 /* One of one trainer on one node; nobody has a wish. */
 void job_spec_init(struct job_spec *spec);
 /* Wishes that are open take the value that they have in settings. */

@@ -12,6 +12,7 @@
 
 #include "common/net/clock.h"
 #include "common/net/heap.h"
+#include "common/net/hidden.h"
 #include "common/net/limits.h"
 #include "common/net/log.h"
 #include "common/net/state_dir.h"
@@ -25,14 +26,13 @@
 #define ASK_AGAIN_MS (10 * 60 * 1000)
 
 #define FILE_FORMAT "tfe-agent-key 1\n%s %s %s %s %s %lld\n"
-#define FILE_MAX 1024
 
 /* In sodium_malloc memory. */
 struct secrets {
     struct token key; /* its node_key is the next, or NULL: there is none */
     struct node_key node_key;
     uint8_t asked[32]; /* the secret of the key that was asked for */
-    char text[FILE_MAX];
+    char text[ENROLMENT_TEXT_MAX];
     char hex[5][2 * CERTIFICATE_MAX + 1];
 };
 
@@ -83,51 +83,86 @@ static bool set_key(struct enrolment *e, const char *id, const char *secret, con
     return true;
 }
 
-/* A file that is damaged, or of another server, is as good as none: the token makes a new one. */
-static void read_file(struct enrolment *e)
+/* Takes the key of what is in secrets->text, if it is our server's. False: there is none in it. */
+static bool take_text(struct enrolment *e)
 {
-    struct tfe_why why;
     struct secrets *s = e->secrets;
     char server[65];
     char(*hex)[2 * CERTIFICATE_MAX + 1] = s->hex;
     char expires[20] = "";
-    int rc = state_dir_read_secret(e->path, s->text, sizeof(s->text), &why);
+    sodium_bin2hex(server, sizeof(server), e->token->server_public_key, TOKEN_PUBLIC_KEY_BYTES);
+    bool is_key = sscanf(s->text, "tfe-agent-key 1 %64s %226s %226s %226s %226s %19s", hex[0],
+                         hex[1], hex[2], hex[3], hex[4], expires) == 6 &&
+                  (strcmp(hex[0], server) != 0 || set_key(e, hex[1], hex[2], hex[3], hex[4]));
+    if (is_key && s->key.node_key) {
+        e->expires.ms = strtoll(expires, NULL, 10);
+    }
+    sodium_memzero(s->text, sizeof(s->text));
+    sodium_memzero(s->hex, sizeof(s->hex));
+    return is_key;
+}
+
+/* A file that is damaged, or of another server, is as good as none: the token makes a new one. */
+static void read_file(struct enrolment *e)
+{
+    struct tfe_why why;
+    int rc = state_dir_read_secret(e->path, e->secrets->text, sizeof(e->secrets->text), &why);
     if (rc == TFE_ENOENT) {
         return;
     }
-    sodium_bin2hex(server, sizeof(server), e->token->server_public_key, TOKEN_PUBLIC_KEY_BYTES);
-    if (rc == 0 && (sscanf(s->text, "tfe-agent-key 1 %64s %226s %226s %226s %226s %19s", hex[0],
-                           hex[1], hex[2], hex[3], hex[4], expires) != 6 ||
-                    (strcmp(hex[0], server) == 0 && !set_key(e, hex[1], hex[2], hex[3], hex[4])))) {
+    if (rc == 0 && !take_text(e)) {
         why_set(&why, "%s holds no key", e->path);
         rc = TFE_EINVAL;
     }
     if (rc) {
         log_warn("agent_key_not_read", LOG_S("why", why.text));
-    } else if (s->key.node_key) {
-        e->expires.ms = strtoll(expires, NULL, 10);
     }
-    sodium_memzero(s->text, sizeof(s->text));
-    sodium_memzero(s->hex, sizeof(s->hex));
 }
 
-static void write_file(struct enrolment *e, const struct msg_enrolled *enrolled)
+/* Where an agent of the pool has started this one with its key. */
+static void read_variable(struct enrolment *e)
+{
+    const char *text = getenv(ENROLMENT_VARIABLE);
+    if (text) {
+        (void)snprintf(e->secrets->text, sizeof(e->secrets->text), "%s", text);
+        if (!take_text(e)) {
+            log_warn("agent_key_not_read", LOG_S("why", ENROLMENT_VARIABLE " holds no key"));
+        }
+        hidden_variable(ENROLMENT_VARIABLE);
+    }
+}
+
+size_t enrolment_text(struct enrolment *e, char ret[ENROLMENT_TEXT_MAX])
+{
+    struct secrets *s = e->secrets;
+    if (!s->key.node_key) {
+        ret[0] = '\0';
+        return 0;
+    }
+    sodium_bin2hex(s->hex[0], 65, s->key.server_public_key, TOKEN_PUBLIC_KEY_BYTES);
+    token_id_text(s->key.key_id, s->hex[1]);
+    sodium_bin2hex(s->hex[2], 65, s->key.secret, sizeof(s->key.secret));
+    sodium_bin2hex(s->hex[3], 65, s->node_key.secret, sizeof(s->node_key.secret));
+    sodium_bin2hex(s->hex[4], sizeof(s->hex[4]), s->node_key.certificate.bytes,
+                   s->node_key.certificate.n);
+    int n = snprintf(ret, ENROLMENT_TEXT_MAX, FILE_FORMAT, s->hex[0], s->hex[1], s->hex[2],
+                     s->hex[3], s->hex[4], (long long)e->expires.ms);
+    sodium_memzero(s->hex, sizeof(s->hex));
+    return (size_t)n;
+}
+
+static void write_file(struct enrolment *e)
 {
     struct tfe_why why;
     struct secrets *s = e->secrets;
     if (e->lock_fd < 0) {
         return;
     }
-    sodium_bin2hex(s->hex[0], 65, s->key.server_public_key, TOKEN_PUBLIC_KEY_BYTES);
-    sodium_bin2hex(s->hex[1], 65, s->node_key.secret, sizeof(s->node_key.secret));
-    int n =
-        snprintf(s->text, sizeof(s->text), FILE_FORMAT, s->hex[0], enrolled->key, enrolled->secret,
-                 s->hex[1], enrolled->certificate, (long long)enrolled->expires.ms);
-    if (state_dir_write(e->path, s->text, (size_t)n, &why)) {
+    size_t n = enrolment_text(e, s->text);
+    if (state_dir_write(e->path, s->text, n, &why)) {
         log_warn("agent_key_not_kept", LOG_S("why", why.text));
     }
     sodium_memzero(s->text, sizeof(s->text));
-    sodium_memzero(s->hex, sizeof(s->hex));
 }
 
 /* Of the agents of a machine the first keeps its key. */
@@ -174,6 +209,7 @@ struct enrolment *enrolment_new(struct event_base *base, const struct token *tok
     if (state_dir) {
         open_file(e, state_dir);
     }
+    read_variable(e);
     return e;
 }
 
@@ -234,7 +270,7 @@ void enrolment_take(struct enrolment *e, const struct msg_enrolled *enrolled)
         return;
     }
     e->expires = enrolled->expires;
-    write_file(e, enrolled);
+    write_file(e);
     enrolment_begin(e);
     log_debug("enrolled", LOG_S("key", enrolled->key));
 }

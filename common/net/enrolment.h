@@ -8,6 +8,11 @@
 #include "common/base/msg.h"
 #include "common/wire/token.h"
 
+/* An agent's key as a text, as its file has it, and where one is handed to an agent that is started
+ * with it. It is read once, and hidden then. */
+#define ENROLMENT_TEXT_MAX 1024
+#define ENROLMENT_VARIABLE "TFE_AGENT_KEY"
+
 struct event_base;
 struct enrolment;
 
@@ -20,6 +25,10 @@ void enrolment_free(struct enrolment *e);
 
 /* What to open the next session with; until the next call of something here. */
 const struct token *enrolment_token(const struct enrolment *e);
+
+/* The key as a text, for another agent of this machine; its length, 0 and "": there is none. The
+ * caller wipes it. */
+size_t enrolment_text(struct enrolment *e, char ret[ENROLMENT_TEXT_MAX]);
 
 /* A session was opened: due comes when it is time. */
 void enrolment_begin(struct enrolment *e);

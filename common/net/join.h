@@ -30,9 +30,10 @@ struct join_info {
  * endpoint: --rdzv-endpoint (also from $TFE_RDZV_ENDPOINT, by the option table), the state
  * directory's endpoint file, else localhost:5556. TFE_EINVAL: the endpoint is malformed (exit 2).
  * TFE_EAUTH: no token found, not a token, of a role that will not do, or expired by this machine's
- * clock (exit 77). why is one sentence that says what to do. After sodium_init. Whatever comes of
- * it, the token's text is gone from argv and the environment afterwards (join_forget), so where it
- * came from there is one such call in a process. The caller ends what was found with join_done. */
+ * clock (exit 77), unless the environment has a key of the agent's own, too. why is one sentence
+ * that says what to do. After sodium_init. Whatever comes of it, the token's text is gone from argv
+ * and the environment afterwards (join_forget), so where it came from there is one such call in a
+ * process. The caller ends what was found with join_done. */
 int join_find(const struct join_wish *wish, struct join_info *ret,
               struct tfe_why *why) TFE_MUST_CHECK;
 

@@ -3,9 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/shown.h"
+
+/* -1: nobody asks. */
+static int words_fd(void)
+{
+    const char *text = getenv(STDIO_WORDS);
+    return text && *text >= '0' && *text <= '9' ? (int)strtol(text, NULL, 10) : -1;
+}
 
 int stdio_hold(struct tfe_why *why)
 {
@@ -17,11 +25,17 @@ int stdio_hold(struct tfe_why *why)
             return TFE_ESYS;
         }
     }
+    if (words_fd() >= 0) {
+        (void)fcntl(words_fd(), F_SETFD, FD_CLOEXEC);
+    }
     return 0;
 }
 
 void stdio_say(const char *program, const char *sentence)
 {
+    if (words_fd() >= 0) {
+        (void)dprintf(words_fd(), "%s\n", sentence);
+    }
     (void)fprintf(stderr, "%s: ", program);
     for (size_t used, left = strlen(sentence); left > 0; sentence += used, left -= used) {
         char unit[SHOWN_UNIT_MAX];

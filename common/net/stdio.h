@@ -8,12 +8,17 @@
 #include "common/base/error.h"
 #include "common/net/why.h"
 
+/* Descriptor, as a number, for whoever has started this process and wants to know what it says at
+ * its end: an agent of the pool. */
+#define STDIO_WORDS "TFE_WORDS_FD"
+
 /* Puts /dev/null where 0, 1 or 2 is closed; first thing in main. Else the next socket gets that
- * number, and what is meant for a person goes into it. TFE_ESYS. */
+ * number, and what is meant for a person goes into it. What STDIO_WORDS names is not handed on.
+ * TFE_ESYS. */
 int stdio_hold(struct tfe_why *why) TFE_MUST_CHECK;
 
-/* "program: sentence" on stderr. The sentence may be from elsewhere: it is shown as
- * common/base/shown.h says, but for line feeds and tabs. */
+/* "program: sentence" on stderr, and the sentence into what STDIO_WORDS names. The sentence may be
+ * from elsewhere: it is shown as common/base/shown.h says, but for line feeds and tabs. */
 void stdio_say(const char *program, const char *sentence);
 
 /* Whether all that was printed to out has been taken; false: a program that was asked to print has

@@ -126,6 +126,32 @@ TEST(environment, options_and_above_all_tokens_stay_with_the_agent)
     environment_free(env);
 }
 
+TEST(environment, what_is_set_for_trainers_takes_the_place_of_the_agents_own)
+{
+    const char *const base[] = {"LD_PRELOAD=agents.so",
+                                "TFE_SET_LD_PRELOAD=jobs.so",
+                                "A=agents",
+                                "AB=kept",
+                                "TFE_SET_A=",
+                                "TFE_SET_RANK=99",
+                                "TFE_SET_TFE_TOKEN=x",
+                                "TFE_SET_PYTHONUNBUFFERED=0",
+                                "TFE_SET_=x",
+                                NULL};
+    struct seat seat;
+    seat_of(&seat, 0);
+    char **env;
+    assert_int_equal(environment_new(base, &seat.place, &env), 0);
+    assert_string_equal(value_of(env, "LD_PRELOAD"), "jobs.so");
+    assert_string_equal(value_of(env, "A"), "");
+    assert_string_equal(value_of(env, "AB"), "kept");
+    assert_string_equal(value_of(env, "RANK"), "0");
+    assert_string_equal(value_of(env, "PYTHONUNBUFFERED"), "0");
+    assert_null(value_of(env, "TFE_TOKEN"));
+    assert_null(value_of(env, "TFE_SET_A"));
+    environment_free(env);
+}
+
 TEST(environment, everything_else_stays_as_it_was)
 {
     const char *const base[] = {
