@@ -13,6 +13,8 @@
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_death.h"
+#include "agent/pool/pool.h"
+#include "agent/pool/slots.h"
 #include "agent/reach/ports.h"
 #include "agent/reach/proc.h"
 #include "agent/reach/trainer_user.h"
@@ -119,15 +121,62 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         int rc = standalone_start(standalone, why);
         return rc ? rc : standalone_find(standalone, ret, why);
     }
+    const bool is_of_pool = settings->assignment != 0; /* which has put the token into TFE_TOKEN */
     struct join_wish wish = {
         .endpoint = settings->endpoint,
-        .token = settings->token,
-        .token_file = settings->token_file,
+        .token = is_of_pool ? NULL : settings->token,
+        .token_file = is_of_pool ? NULL : settings->token_file,
         .state_dir = settings->state_dir,
         .roles = {PRINCIPAL_AGENT},
         .n_roles = 1,
     };
     return join_find(&wish, ret, why);
+}
+
+/* Of a server that was not found. */
+static int code_of(int rc)
+{
+    return rc == TFE_EAUTH  ? AGENT_EXIT_UNAUTHORISED
+           : rc == TFE_ESYS ? AGENT_EXIT_FAILED
+                            : AGENT_EXIT_USAGE;
+}
+
+/* --pool; the n options are all that was said. */
+static int run_pool(const struct agent_settings *settings, char **options, int n, int n_operands)
+{
+    struct tfe_why why;
+    struct join_info info;
+    struct rlimit cores;
+    uint32_t slot = 0;
+    int code;
+    if (pool_check(settings, n_operands, &why) ||
+        (settings->trainer_user && trainer_user_set(settings->trainer_user, &why)) ||
+        check_address(settings, &why)) {
+        return fail(AGENT_EXIT_USAGE, &why);
+    }
+    if (n > 0 && strcmp(options[n - 1], "--") == 0) {
+        options[n - 1] = NULL; /* more options follow for its agents */
+    }
+    signal(SIGPIPE, SIG_IGN);
+    if (getrlimit(RLIMIT_CORE, &cores) == 0) { /* its agents get the user's back */
+        cores.rlim_cur = 0;
+        setrlimit(RLIMIT_CORE, &cores);
+    }
+    if (settings->slots > 1 && !slots_fork(settings->slots, &slot, &code)) {
+        return code;
+    }
+    int rc = sodium_init() >= 0 ? find_server(settings, NULL, &info, &why) : TFE_ESYS;
+    if (rc) {
+        return fail(code_of(rc), &why);
+    }
+    code = AGENT_EXIT_FAILED;
+    if (proc_become_subreaper(&why)) {
+        (void)fail(code, &why);
+    } else {
+        code = pool_run(settings, &info, options, slot);
+    }
+    join_done(&info);
+    return code;
 }
 
 /* With the guard forked and the server known: ports, then the loop. */
@@ -138,10 +187,7 @@ static int run(const struct agent_settings *settings, const struct command *comm
     struct join_info info;
     int rc = find_server(settings, standalone, &info, &why);
     if (rc) {
-        return fail(rc == TFE_EAUTH  ? AGENT_EXIT_UNAUTHORISED
-                    : rc == TFE_ESYS ? AGENT_EXIT_FAILED
-                                     : AGENT_EXIT_USAGE,
-                    &why);
+        return fail(code_of(rc), &why);
     }
     struct ports *ports;
     if (ports_new(settings->agent.spec.nproc, settings->address_port, &ports, &why)) {
@@ -191,6 +237,9 @@ int main(int argc, char **argv)
     log_init("tfe-agent", settings.log_level, settings.log_format);
     if (ignored[0]) {
         log_warn("options_ignored", LOG_S("options", ignored));
+    }
+    if (settings.pool && !settings.assignment) {
+        return run_pool(&settings, argv + 1, operand - 1, argc - operand);
     }
     struct command command;
     int rc = command_new(argv + operand, argc - operand, settings.python, settings.module,

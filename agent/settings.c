@@ -166,6 +166,41 @@ static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_why *wh
     return 0;
 }
 
+/* K=V of visible characters; several with commas between them, as a variable holds them. */
+static int parse_label(void *labels, const char *value, struct tfe_why *why)
+{
+    struct pool_labels *ret = labels;
+    for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t n = strcspn(at, ",");
+        size_t key = strcspn(at, "=");
+        bool is_sound = n <= MSG_POOL_LABEL_MAX && key > 0 && key < n;
+        for (size_t i = 0; i < n && is_sound; i++) {
+            is_sound = (unsigned char)at[i] > 0x20 && at[i] != 0x7f;
+        }
+        if (!is_sound || ret->n == MSG_POOL_LABELS_MAX) {
+            why_set(why, "KEY=VALUE is wanted, of at most %u visible characters, %u times at most",
+                    MSG_POOL_LABEL_MAX, MSG_POOL_LABELS_MAX);
+            return TFE_EINVAL;
+        }
+        memcpy(ret->text[ret->n], at, n);
+        ret->text[ret->n][n] = '\0';
+        ret->v[ret->n] = ret->text[ret->n];
+        ret->n++;
+    }
+    return 0;
+}
+
+/* By the agent of the pool that has started this one. */
+static int parse_assignment(void *assignment, const char *value, struct tfe_why *why)
+{
+    const char *at = value;
+    if (!options_digits(&at, MSG_NUMBER_MAX, assignment) || *at) {
+        why_set(why, "\"%s\" is no assignment", value);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
 /* A number of bytes, with K, M or G for powers of 1024. False: it is none, or more than most. */
 static bool read_size(const char *value, uint64_t most, uint64_t *ret)
 {
@@ -240,6 +275,16 @@ static const struct option_spec specs[] = {
     TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
          "the server (default: the one of this machine)"),
     FLAG("standalone", standalone, "start a private server, for a job on this machine alone"),
+    FLAG("pool", pool, "wait for jobs that are handed in, and work for them; takes no SCRIPT"),
+    PARSE_FIELD("label", labels, parse_label, "K=V", NULL,
+                "with --pool: what jobs may ask this node to be, as gpu=a100; may be repeated"),
+    NUMBER("slots", slots, "N", 1, 64, "1", "with --pool: this machine is so many nodes"),
+    {.name = "assignment",
+     .kind = OPTION_PARSE,
+     .argument = "N",
+     .hidden = true,
+     .parse = parse_assignment,
+     .offset = FIELD(assignment)},
     TEXT("token-file", token_file, "FILE", NULL,
          "file with the join token (default: the state directory's agent.token)"),
     TEXT("token", token, "TOKEN", NULL,
@@ -326,7 +371,7 @@ static const struct option_spec specs[] = {
 
 const struct option_table agent_options = {
     .program = "tfe-agent",
-    .usage = "tfe-agent [OPTIONS] SCRIPT [ARGUMENTS...]",
+    .usage = "tfe-agent [OPTIONS] SCRIPT [ARGUMENTS...], or tfe-agent --pool [OPTIONS]",
     .about = "joins an elastic TensorFlow job and keeps this node's trainers running",
     .specs = specs,
     .n = sizeof(specs) / sizeof(specs[0]),

@@ -14,11 +14,22 @@
 #include "common/net/log.h"
 #include "common/net/options.h"
 
+/* Labels of a node of the pool, each K=V. */
+struct pool_labels {
+    const char *v[MSG_POOL_LABELS_MAX];
+    size_t n;
+    char text[MSG_POOL_LABELS_MAX][MSG_POOL_LABEL_MAX + 1];
+};
+
 /* Texts are borrowed from argv and the environment. Durations in ms; MSG_UNSET: the server decides.
  */
 struct agent_settings {
     struct agent_config agent; /* what the core has to know, as far as options say it */
     bool standalone;
+    bool pool; /* wait for jobs that are handed in … */
+    struct pool_labels labels;
+    uint32_t slots;
+    uint64_t assignment; /* … and this agent works for one, 0: it was started by hand */
     const char *endpoint;
     char *token;
     const char *token_file;

@@ -12,7 +12,6 @@
 #include "agent/reach/prober.h"
 #include "common/net/channel.h"
 #include "common/net/clock.h"
-#include "common/net/enrolment.h"
 #include "common/net/heap.h"
 #include "common/net/limits.h"
 
@@ -163,6 +162,11 @@ static void hang_up(struct uplink *u, const char *why)
 void uplink_hang_up(struct uplink *u)
 {
     hang_up(u, "no answer");
+}
+
+void uplink_key(struct uplink *u, char ret[ENROLMENT_TEXT_MAX])
+{
+    (void)enrolment_text(u->enrolment, ret);
 }
 
 bool uplink_is_loopback(const struct uplink *u)

@@ -3,6 +3,7 @@
 #define TFE_AGENT_UPLINK_H
 
 #include "agent/core/agent.h"
+#include "common/net/enrolment.h"
 #include "common/net/join.h"
 
 struct event_base;
@@ -18,6 +19,9 @@ struct uplink *uplink_new(struct event_base *base, const struct join_info *info,
                           const char *state_dir, const char *address_host,
                           uplink_event_fn *on_event, void *ctx);
 void uplink_free(struct uplink *u);
+
+/* The agent's own key as a text (enrolment_text), "" if it has none. The caller wipes it. */
+void uplink_key(struct uplink *u, char ret[ENROLMENT_TEXT_MAX]);
 
 /* Whether the server, as last connected to, is on this machine's loopback: the job may be too. */
 bool uplink_is_loopback(const struct uplink *u);

@@ -1,0 +1,259 @@
+/* agent/pool/child.c: see child.h. */
+#include "agent/pool/child.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/pool/scratch.h"
+#include "agent/reach/proc.h"
+#include "common/base/backoff.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
+#include "common/net/stdio.h"
+#include "common/net/timer.h"
+
+/* An agent that is told to end at once kills what it has and says goodbye: two seconds, design 9;
+ * its guard ends by itself when this one is killed. */
+#define AT_ONCE_MS 10000
+/* What an agent that was killed has left is looked for so often. */
+#define LOOK_FIRST_MS 10
+#define LOOK_LAST_MS 500
+/* Where the shell says that it found no program. */
+#define NOT_STARTED 126
+
+struct pool_child {
+    struct pool_child_wish wish;
+    pid_t pid;   /* 0: reaped */
+    bool clears; /* that is a process that clears away behind the agent */
+    int words;   /* what it says at its end comes here */
+    struct event *died, *stop, *look;
+    uint32_t look_ms;
+    bool is_asked, is_hurried; /* SIGTERM, SIGINT are sent */
+    struct pool_end end;
+};
+
+/* --- starting --------------------------------------------------------------------------------- */
+
+static _Noreturn void give_up(int words, const char *what, const char *name)
+{
+    struct tfe_why why;
+    why_errno(&why, "%s %s", what, name);
+    (void)!write(words, why.text, strlen(why.text));
+    _exit(NOT_STARTED);
+}
+
+/* In the child. */
+static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_t parent)
+{
+    static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
+    sigset_t none;
+    struct rlimit cores;
+    setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
+        _exit(NOT_STARTED);
+    }
+    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
+        (void)signal(handled[i], SIG_DFL);
+    }
+    sigemptyset(&none);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0 ||
+        fcntl(words, F_SETFD, 0) != 0 || scratch_keep(wish->scratch)) {
+        give_up(words, "start", wish->argv[0]);
+    }
+    if (getrlimit(RLIMIT_CORE, &cores) == 0) {
+        cores.rlim_cur = cores.rlim_max; /* trainers have the user's limit */
+        (void)setrlimit(RLIMIT_CORE, &cores);
+    }
+    if (chdir(wish->directory) != 0) {
+        give_up(words, "enter", wish->directory);
+    }
+    execve(wish->argv[0], wish->argv, wish->envp);
+    give_up(words, "start", wish->argv[0]);
+}
+
+/* envp with the descriptor's number behind it. NULL: no memory. */
+static char **with_words(char *const *envp, char variable[40], int words)
+{
+    size_t n = 0;
+    while (envp[n]) {
+        n++;
+    }
+    char **all = calloc(n + 2, sizeof *all);
+    if (all) {
+        memcpy(all, envp, n * sizeof *all);
+        snprintf(variable, 40, STDIO_WORDS "=%d", words);
+        all[n] = variable;
+    }
+    return all;
+}
+
+/* --- ending ----------------------------------------------------------------------------------- */
+
+static void take_words(struct pool_child *c)
+{
+    ssize_t n = read(c->words, c->end.says, sizeof c->end.says - 1);
+    c->end.says[n > 0 ? n : 0] = '\0';
+    c->end.says[strcspn(c->end.says, "\n")] = '\0';
+}
+
+static bool is_guard(pid_t pid)
+{
+    char path[40];
+    char name[16] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    bool is = file && fgets(name, sizeof name, file) && strcmp(name, "tfe-guard\n") == 0;
+    if (file) {
+        (void)fclose(file);
+    }
+    return is;
+}
+
+static bool is_left(void *ctx, pid_t pid, pid_t session)
+{
+    return !is_guard(pid);
+}
+
+/* What an agent and its guard, both killed, have left: it is this process's now. A guard that
+ * lives ends what is below it by itself. */
+static bool is_orphan(void *ctx, pid_t pid, pid_t session)
+{
+    return is_left(ctx, pid, session) && proc_parent(pid) == getpid();
+}
+
+/* In a process of its own, as files may be many. */
+static void clear_away(struct pool_child *c)
+{
+    c->clears = true;
+    c->pid = fork();
+    if (c->pid == 0) {
+        scratch_clear(c->wish.scratch);
+        _exit(0);
+    }
+    if (c->pid < 0) {
+        c->pid = 0;
+        c->wish.ended(c->wish.ctx, &c->end);
+    }
+}
+
+static void on_look(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool_child *c = ctx;
+    size_t n = 0;
+    size_t killed;
+    pid_t stuck;
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
+    int rc = proc_signal_descendants(getpid(), SIGKILL, is_orphan, NULL, &killed, &stuck);
+    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, NULL, &n, &stuck);
+    if (rc == 0 && n == 0) {
+        clear_away(c);
+        return;
+    }
+    c->look_ms = backoff_next(c->look_ms, LOOK_FIRST_MS, LOOK_LAST_MS);
+    timer_after(c->look, c->look_ms);
+}
+
+static void on_died(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool_child *c = ctx;
+    int status;
+    if (!c->pid || waitpid(c->pid, &status, WNOHANG) != c->pid) {
+        return;
+    }
+    if (c->clears) {
+        c->pid = 0;
+        c->wish.ended(c->wish.ctx, &c->end);
+        return;
+    }
+    c->end.code =
+        WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 128 + (uint32_t)WTERMSIG(status);
+    c->pid = 0;
+    evtimer_del(c->stop);
+    take_words(c);
+    on_look(-1, 0, c);
+}
+
+static void on_stop(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool_child *c = ctx;
+    kill(c->pid, c->is_hurried ? SIGKILL : SIGINT);
+    if (!c->is_hurried) {
+        c->is_hurried = true;
+        timer_after(c->stop, AT_ONCE_MS);
+    }
+}
+
+void pool_child_stop(struct pool_child *c, uint32_t within_ms)
+{
+    if (!c->pid || c->clears) {
+        return;
+    }
+    if (!c->is_asked) {
+        kill(c->pid, SIGTERM);
+    }
+    if (!c->is_hurried) {
+        timer_after(c->stop, c->is_asked ? 0 : within_ms);
+    }
+    c->is_asked = true;
+}
+
+/* --- from start to end ------------------------------------------------------------------------ */
+
+int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
+                     struct tfe_why *why)
+{
+    struct pool_child *c = part_new(sizeof *c);
+    int ends[2] = {-1, -1};
+    char variable[40];
+    *c = (struct pool_child){.wish = *wish,
+                             .words = -1,
+                             .stop = evtimer_new(wish->base, on_stop, c),
+                             .look = evtimer_new(wish->base, on_look, c),
+                             .died = evsignal_new(wish->base, SIGCHLD, on_died, c)};
+    part_must(c->stop && c->look && c->died && event_add(c->died, NULL) == 0);
+    bool is_open = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
+    char **envp = with_words(wish->envp, variable, ends[1]);
+    part_must(envp);
+    pid_t parent = getpid();
+    c->wish.envp = envp;
+    c->pid = is_open ? fork() : -1;
+    if (c->pid == 0) {
+        become(&c->wish, ends[1], parent);
+    }
+    free(envp);
+    c->words = ends[0];
+    fd_drop(&ends[1]);
+    if (c->pid < 0) {
+        why_errno(why, "start an agent");
+        pool_child_free(c);
+        return TFE_ESYS;
+    }
+    *ret = c;
+    return 0;
+}
+
+pid_t pool_child_pid(const struct pool_child *c)
+{
+    return c->pid;
+}
+
+void pool_child_free(struct pool_child *c)
+{
+    if (c) {
+        event_drop(&c->stop);
+        event_drop(&c->look);
+        event_drop(&c->died);
+        fd_drop(&c->words);
+        free(c);
+    }
+}

@@ -1,0 +1,53 @@
+/* agent/pool/child.h: the agent that works for an assignment: a tfe-agent as by hand, below this
+ * process. */
+#ifndef TFE_AGENT_POOL_CHILD_H
+#define TFE_AGENT_POOL_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/base/error.h"
+#include "common/base/msg.h"
+#include "common/net/why.h"
+
+struct event_base;
+struct pool_child;
+struct scratch;
+
+/* How it ended: its exit status, 128 and the number where a signal killed it, and what it said of
+ * it, "" nothing. */
+struct pool_end {
+    uint32_t code;
+    char says[MSG_SENTENCE_MAX];
+};
+
+/* All is borrowed, for the call if nothing else is said. */
+struct pool_child_wish {
+    struct event_base *base;
+    char *const *argv;             /* NULL ends them; argv[0] is the program's path */
+    char *const *envp;             /* likewise */
+    const char *directory;         /* to work in */
+    const struct scratch *scratch; /* it keeps that alive, too; for the child's life */
+    /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
+     * that has its death certificate to give, and scratch is cleared: the child may be freed then.
+     */
+    void (*ended)(void *ctx, const struct pool_end *end);
+    void *ctx;
+};
+
+/* Starts it. It gets SIGTERM when this process dies, whatever ends that: it leaves its job then.
+ * One child at a time. TFE_ESYS with why. */
+int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
+                     struct tfe_why *why) TFE_MUST_CHECK;
+
+pid_t pool_child_pid(const struct pool_child *c);
+
+/* SIGTERM, by which it leaves its job in an orderly way; the signal for at once in within_ms (0:
+ * with it), and SIGKILL where that has not helped. Called again, it is at once. */
+void pool_child_stop(struct pool_child *c, uint32_t within_ms);
+
+/* It must have ended. NULL is allowed. */
+void pool_child_free(struct pool_child *c);
+
+#endif

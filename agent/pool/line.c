@@ -1,0 +1,225 @@
+/* agent/pool/line.c: see line.h. */
+#include "agent/pool/line.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/net/enrolment.h"
+#include "common/net/hidden.h"
+
+/* Strings of its own, with a NULL behind them. */
+struct strings {
+    char **v;
+    size_t n, cap;
+    bool failed;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct strings *s, const char *format, ...)
+{
+    if (s->n + 1 >= s->cap && !s->failed) {
+        size_t cap = s->cap ? 2 * s->cap : 32;
+        char **v = realloc(s->v, cap * sizeof *v);
+        s->failed = !v;
+        s->v = v ? v : s->v;
+        s->cap = v ? cap : s->cap;
+    }
+    if (s->failed) {
+        return;
+    }
+    va_list values;
+    va_start(values, format);
+    s->failed = vasprintf(&s->v[s->n], format, values) < 0;
+    va_end(values);
+    s->n += !s->failed;
+    s->v[s->n] = NULL;
+}
+
+static void add_all(struct strings *s, const char *const *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        add(s, "%s", v[i]);
+    }
+}
+
+/* --- the command line ------------------------------------------------------------------------- */
+
+static void add_sizes(struct strings *s, const struct msg_assign *assign)
+{
+    const struct msg_spec *spec = &assign->spec;
+    add(s, "--nnodes=%" PRIu32 ":%" PRIu32, spec->min_nodes, spec->max_nodes);
+    add(s, "--nproc-per-node=%" PRIu32, spec->nproc);
+    add(s, "--ps=%" PRIu32, spec->n_ps);
+    add(s, "--chief=%s", spec->chief ? "true" : "false");
+    add(s, "--evaluator=%s", spec->evaluator ? "true" : "false");
+    if (assign->has_role) {
+        add(s, "--role=%s", msg_task_name(assign->role));
+    }
+}
+
+static bool is_option(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(text, name, n) == 0 && (text[n] == '\0' || text[n] == '=');
+}
+
+/* What a job may not set is the machine's owner's business: under whom trainers run, above all. */
+static int add_options(struct strings *s, const struct msg_spec *spec, bool *ret_says_kind,
+                       struct tfe_why *why)
+{
+    for (size_t i = 0; i < spec->n_options; i++) {
+        const char *option = spec->options[i];
+        if (!job_option_is_free(option, strcspn(option, "="))) {
+            why_set(why, "a job may not set tfe-agent's option %.64s", option);
+            return TFE_EINVAL;
+        }
+        *ret_says_kind =
+            *ret_says_kind || is_option(option, "module") || is_option(option, "no-python");
+        add(s, "--%s", option);
+    }
+    return 0;
+}
+
+static bool is_python(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+    const char *name = slash ? slash + 1 : word;
+    return strncmp(name, "python", 6) == 0 && name[6 + strspn(name + 6, "0123456789.")] == '\0';
+}
+
+/* "python train.py" is the script train.py, so that it starts warm. Words that mean something else
+ * to Python are left to it. */
+static void add_command(struct strings *s, const struct msg_spec *spec, bool says_kind)
+{
+    const char *const *v = spec->argv;
+    size_t n = spec->n_argv;
+    size_t at = 0;
+    if (!says_kind && is_python(v[0])) {
+        at = n > 1 && strcmp(v[1], "-u") == 0 ? 2 : 1; /* trainers are unbuffered anyway */
+        bool is_module = n > at + 1 && strcmp(v[at], "-m") == 0;
+        if (at < n && (is_module || v[at][0] != '-')) {
+            if (strchr(v[0], '/')) {
+                add(s, "--python=%s", v[0]);
+            }
+            if (is_module) {
+                add(s, "--module");
+                at++;
+            }
+        } else {
+            at = 0;
+        }
+    }
+    if (!says_kind && at == 0) {
+        add(s, "--no-python");
+    }
+    add(s, "--");
+    add_all(s, v + at, n - at);
+}
+
+static int make_argv(const struct pool_line_wish *wish, struct strings *s, struct tfe_why *why)
+{
+    const struct msg_assign *assign = wish->assign;
+    bool says_kind = false;
+    add(s, "%s", wish->program);
+    for (char *const *option = wish->options; *option; option++) {
+        add(s, "%s", *option);
+    }
+    add(s, "--assignment=%" PRIu64, assign->assignment);
+    add(s, "--rdzv-endpoint=%s", wish->endpoint);
+    add(s, "--node-name=%s", wish->node_name);
+    add(s, "--job=%s", assign->spec.name);
+    add(s, "--run=%s", assign->run_key);
+    add_sizes(s, assign);
+    int rc = add_options(s, &assign->spec, &says_kind, why);
+    if (rc == 0) {
+        add_command(s, &assign->spec, says_kind);
+    }
+    return rc;
+}
+
+/* --- environment and directory ---------------------------------------------------------------- */
+
+static void make_envp(const struct pool_line_wish *wish, struct strings *s)
+{
+    const struct msg_spec *spec = &wish->assign->spec;
+    static const char *const kinds[] = {
+        [ENVIRONMENT_TFE] = NULL,
+        [ENVIRONMENT_KUBEFLOW] = "kubeflow",
+        [ENVIRONMENT_KUBEFLOW_MASTER] = "kubeflow-master",
+    };
+    for (const char *const *entry = wish->environment; *entry; entry++) {
+        add(s, "%s", *entry);
+    }
+    for (size_t i = 0; i < spec->n_env; i++) {
+        add(s, "TFE_SET_%s", spec->env[i]);
+    }
+    if (kinds[spec->environment]) {
+        add(s, "TFE_ENVIRONMENT=%s", kinds[spec->environment]);
+    }
+    add(s, "TFE_TOKEN=%s", wish->token);
+    if (wish->key[0]) {
+        add(s, ENROLMENT_VARIABLE "=%s", wish->key);
+    }
+}
+
+static int find_directory(const struct pool_line_wish *wish, char **ret, struct tfe_why *why)
+{
+    const struct msg_spec *spec = &wish->assign->spec;
+    const char *files = spec->source_kind == SOURCE_PATH ? spec->source : wish->directory;
+    const char *below = spec->work_dir ? spec->work_dir : "";
+    if (spec->source_kind != SOURCE_NONE && spec->source_kind != SOURCE_PATH) {
+        why_set(why, "this agent fetches no files by %s", msg_source_name(spec->source_kind));
+        return TFE_EINVAL;
+    }
+    bool is_whole = below[0] == '/';
+    if (asprintf(ret, "%s%s%s", is_whole ? "" : files, is_whole || !below[0] ? "" : "/", below) <
+        0) {
+        *ret = NULL;
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    return 0;
+}
+
+int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret, struct tfe_why *why)
+{
+    struct strings argv = {.v = NULL};
+    struct strings envp = {.v = NULL};
+    struct pool_line line = {.argv = NULL};
+    int rc = find_directory(wish, &line.directory, why);
+    rc = rc ? rc : make_argv(wish, &argv, why);
+    if (rc == 0) {
+        make_envp(wish, &envp);
+    }
+    if (rc == 0 && (argv.failed || envp.failed)) {
+        why_set(why, "out of memory");
+        rc = TFE_ENOMEM;
+    }
+    line.argv = argv.v;
+    line.envp = envp.v;
+    if (rc) {
+        pool_line_done(&line);
+        return rc;
+    }
+    *ret = line;
+    return 0;
+}
+
+static void strings_done(char **v)
+{
+    for (char **at = v; at && *at; at++) {
+        hidden_text(*at);
+        free(*at);
+    }
+    free(v);
+}
+
+void pool_line_done(struct pool_line *line)
+{
+    strings_done(line->argv);
+    strings_done(line->envp);
+    free(line->directory);
+    *line = (struct pool_line){.argv = NULL};
+}

@@ -1,0 +1,37 @@
+/* agent/pool/line.h: an assignment as the command line and environment of an agent: as somebody
+ * would start it by hand for that job. */
+#ifndef TFE_AGENT_POOL_LINE_H
+#define TFE_AGENT_POOL_LINE_H
+
+#include "common/base/error.h"
+#include "common/base/msg.h"
+#include "common/net/why.h"
+
+/* All is borrowed for the call. */
+struct pool_line_wish {
+    const char *program;            /* path of tfe-agent */
+    char *const *options;           /* those that the pool was started with; NULL ends them */
+    const char *const *environment; /* … and its environment; likewise */
+    const char *endpoint;           /* HOST:PORT of the server */
+    const char *token, *key;        /* what opens sessions, as texts; key "": there is none */
+    const char *node_name;
+    const char *directory; /* fresh, for a job without files of its own */
+    const struct msg_assign *assign;
+};
+
+/* NULL-terminated lists. */
+struct pool_line {
+    char **argv;
+    char **envp;
+    char *directory; /* to work in */
+};
+
+/* TFE_EINVAL: the job wants what an agent of the pool does not do; why is one sentence. TFE_ENOMEM
+ * with why. *ret is the caller's to end. */
+int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
+                   struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Wipes the environment, as there are secrets in it. A zeroed one is allowed. */
+void pool_line_done(struct pool_line *line);
+
+#endif

@@ -1,0 +1,501 @@
+/* agent/pool/pool.c: see pool.h.
+ *
+ *   IDLE ──ASSIGN──► WORKING ──its agent has ended, and is cleared away──► IDLE, FREED is said
+ *
+ * The connection comes and goes meanwhile: POOL says what this node works for, and its agent has a
+ * connection of its own. */
+#include "agent/pool/pool.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/pool/child.h"
+#include "agent/pool/line.h"
+#include "agent/pool/scratch.h"
+#include "agent/reach/private_dir.h"
+#include "agent/report.h"
+#include "agent/uplink.h"
+#include "common/base/backoff.h"
+#include "common/net/clock.h"
+#include "common/net/endpoint.h"
+#include "common/net/enrolment.h"
+#include "common/net/heap.h"
+#include "common/net/hidden.h"
+#include "common/net/log.h"
+#include "common/net/node_id.h"
+#include "common/net/notify.h"
+#include "common/net/quit.h"
+#include "common/net/stdio.h"
+#include "common/net/timer.h"
+
+/* As the agent's own core does it (link.c). */
+#define RETRY_FIRST_MS 100
+#define RETRY_LAST_MS 5000
+#define UNAUTHORISED_TRIES 3
+#define UNAUTHORISED_GAP_MS 1000
+#define WELCOME_WAIT_MS 10000
+#define SAY_EVERY_MS 10000
+/* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
+#define LEAVE_MORE_MS 15000
+/* How an assignment ends that no agent could be started for, as a shell says it. */
+#define CODE_NOT_STARTED 126
+
+struct pool {
+    const struct agent_settings *settings;
+    const struct join_info *info;
+    char *const *options;
+    uint32_t slot;
+    char program[PATH_MAX];
+    char node_name[TFE_LABEL_MAX + 1];
+    struct tfe_id node;
+    char node_secret[MSG_NODE_SECRET_CHARS + 1];
+    char host[TFE_HOST_MAX + 1];
+
+    struct event_base *base;
+    struct event *due; /* while up the next RENEW, else the next try */
+    struct event *silent;
+    struct event *quit[QUIT_SIGNALS];
+    struct event *watchdog;
+    struct uplink *uplink;
+    struct report *report;
+    struct rng rng;
+    bool is_up; /* WELCOME has come */
+    bool token_worked;
+    uint32_t unauthorised;
+    uint32_t retry_ms, renew_ms, ttl_ms, spread_ms;
+    uint64_t renewals;
+    struct tfe_mono since;   /* it is not up */
+    struct tfe_mono said_at; /* … and that was said */
+    char why[MSG_SENTENCE_MAX];
+
+    uint64_t assignment; /* 0: idle */
+    struct tfe_id job;
+    struct scratch *scratch;
+    struct pool_child *child;
+    struct pool_end end; /* once there is no child, and FREED is still to be said */
+    int leaves;          /* the signal */
+    int exit_code;
+};
+
+/* --- the connection --------------------------------------------------------------------------- */
+
+static uint32_t between(struct pool *p, uint32_t low, uint32_t high)
+{
+    return (uint32_t)rng_between(&p->rng, low, high > low ? high : low);
+}
+
+static void leave(struct pool *p, int code)
+{
+    p->exit_code = code;
+    event_base_loopbreak(p->base);
+}
+
+static void give_up(struct pool *p, int code, const char *sentence)
+{
+    stdio_say("tfe-agent", sentence);
+    leave(p, code);
+}
+
+static void renew_later(struct pool *p)
+{
+    uint32_t every = p->renew_ms;
+    const uint32_t most = p->settings->agent.monitor_interval_ms;
+    every = most && most < every ? most : every;
+    timer_after(p->due, between(p, every * 8 / 10, every));
+}
+
+static void say_freed(struct pool *p)
+{
+    struct tfe_msg msg = {
+        .type = MSG_FREED,
+        .u.freed = {.assignment = p->assignment, .code = p->end.code, .says = p->end.says}};
+    log_info("freed", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
+             LOG_U("status", p->end.code), LOG_S("why", p->end.says[0] ? p->end.says : NULL));
+    uplink_send(p->uplink, &msg);
+    p->assignment = 0;
+}
+
+static void on_connected(struct pool *p, const char *host)
+{
+    snprintf(p->host, sizeof p->host, "%s", host ? host : "");
+    struct tfe_msg msg = {.type = MSG_POOL,
+                          .u.pool = {.labels = p->settings->labels.v,
+                                     .n_labels = p->settings->labels.n,
+                                     .slot = p->slot,
+                                     .assignment = p->assignment,
+                                     .node_name = p->node_name,
+                                     .host = host,
+                                     .node = p->node.text,
+                                     .node_secret = p->node_secret}};
+    p->token_worked = true;
+    uplink_send(p->uplink, &msg);
+    timer_after(p->silent, WELCOME_WAIT_MS);
+}
+
+static void on_welcome(struct pool *p, const struct msg_welcome *welcome)
+{
+    p->is_up = true;
+    p->renew_ms = welcome->renew_ms;
+    p->ttl_ms = welcome->ttl_ms;
+    p->spread_ms = welcome->spread_ms;
+    p->retry_ms = 0;
+    p->why[0] = '\0';
+    log_info("joined", LOG_S("pool", "yes"), LOG_S("node", p->node.text),
+             LOG_S("name", p->node_name), LOG_U("ttl_ms", welcome->ttl_ms));
+    timer_after(p->silent, p->ttl_ms);
+    renew_later(p);
+    report_up(p->report);
+    if (p->assignment && !p->child) {
+        say_freed(p);
+    }
+}
+
+static void on_disconnected(struct pool *p, enum agent_link how, const char *why)
+{
+    evtimer_del(p->silent);
+    report_down(p->report);
+    if (p->leaves && !p->child) {
+        leave(p, 128 + p->leaves);
+        return;
+    }
+    if (!p->why[0]) {
+        snprintf(p->why, sizeof p->why, "%s", why ? why : "no answer");
+    }
+    uint32_t wait = RETRY_FIRST_MS;
+    if (p->is_up) {
+        log_warn("connection_lost", LOG_S("why", p->why));
+        p->is_up = false;
+        p->since = p->said_at = clock_mono();
+        wait = p->spread_ms;
+    } else {
+        p->retry_ms = backoff_next(p->retry_ms, RETRY_FIRST_MS, RETRY_LAST_MS);
+        wait = backoff_jitter(&p->rng, p->retry_ms);
+    }
+    if (how == AGENT_LINK_UNAUTHORISED && !p->token_worked) {
+        if (++p->unauthorised >= UNAUTHORISED_TRIES) {
+            give_up(p, AGENT_EXIT_UNAUTHORISED,
+                    "the server does not accept this token, or is of another version");
+            return;
+        }
+        wait = UNAUTHORISED_GAP_MS;
+    }
+    int64_t waited = tfe_mono_sub(clock_mono(), p->since);
+    if (!p->assignment && waited >= p->settings->agent.join_timeout_ms) {
+        char sentence[MSG_SENTENCE_MAX + 64];
+        snprintf(sentence, sizeof sentence, "the server was not reached within --join-timeout: %s",
+                 p->why);
+        give_up(p, AGENT_EXIT_UNREACHED, sentence);
+        return;
+    }
+    if (tfe_mono_sub(clock_mono(), p->said_at) >= SAY_EVERY_MS) {
+        p->said_at = clock_mono();
+        log_warn("connecting", LOG_I("waited_ms", waited), LOG_S("why", p->why));
+    }
+    timer_after(p->due, wait);
+}
+
+static void on_due(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool *p = ctx;
+    if (!p->is_up) {
+        p->why[0] = '\0';
+        uplink_connect(p->uplink);
+        return;
+    }
+    struct tfe_msg msg = {.type = MSG_RENEW, .u.renew = {.number = ++p->renewals}};
+    uplink_send(p->uplink, &msg);
+    renew_later(p);
+}
+
+static void on_silent(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool *p = ctx;
+    uplink_hang_up(p->uplink);
+}
+
+static void say_goodbye(struct pool *p)
+{
+    struct tfe_msg msg = {.type = MSG_GOODBYE, .u.goodbye = {.drained = true}};
+    if (p->is_up) {
+        uplink_send(p->uplink, &msg);
+    }
+    uplink_finish(p->uplink);
+}
+
+/* --- assignments ------------------------------------------------------------------------------ */
+
+static void on_ended(void *ctx, const struct pool_end *end)
+{
+    struct pool *p = ctx;
+    p->end = *end;
+    pool_child_free(p->child);
+    p->child = NULL;
+    scratch_free(p->scratch);
+    p->scratch = NULL;
+    private_dir_clean_up(); /* of an agent that was killed */
+    if (p->is_up) {
+        say_freed(p);
+    }
+    if (p->leaves) {
+        say_goodbye(p);
+    }
+}
+
+static void not_started(struct pool *p, const struct tfe_why *why)
+{
+    struct pool_end end = {.code = CODE_NOT_STARTED};
+    snprintf(end.says, sizeof end.says, "%s", why->text);
+    log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
+    on_ended(p, &end);
+}
+
+/* With what opens sessions as texts, for as long as it takes. */
+static int start(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+{
+    char token[TOKEN_TEXT_MAX];
+    char key[ENROLMENT_TEXT_MAX];
+    char endpoint[ENDPOINT_TEXT_MAX];
+    struct pool_line line = {.argv = NULL};
+    extern char **environ;
+    token_format(p->info->token, token);
+    uplink_key(p->uplink, key);
+    const struct pool_line_wish wish = {
+        .program = p->program,
+        .options = p->options,
+        .environment = (const char *const *)environ,
+        .endpoint = endpoint_format(endpoint, p->info->host, p->info->port),
+        .token = token,
+        .key = key,
+        .node_name = p->node_name,
+        .directory = scratch_path(p->scratch),
+        .assign = assign,
+    };
+    int rc = pool_line_make(&wish, &line, why);
+    if (rc == 0) {
+        const struct pool_child_wish child = {.base = p->base,
+                                              .argv = line.argv,
+                                              .envp = line.envp,
+                                              .directory = line.directory,
+                                              .scratch = p->scratch,
+                                              .ended = on_ended,
+                                              .ctx = p};
+        rc = pool_child_start(&child, &p->child, why);
+    }
+    pool_line_done(&line);
+    explicit_bzero(token, sizeof token);
+    explicit_bzero(key, sizeof key);
+    return rc;
+}
+
+static void on_assign(struct pool *p, const struct msg_assign *assign)
+{
+    struct tfe_why why;
+    if (p->assignment) {
+        if (p->assignment != assign->assignment) {
+            log_warn("assigned_twice", LOG_U("assignment", assign->assignment),
+                     LOG_U("has", p->assignment));
+        }
+        return;
+    }
+    p->assignment = assign->assignment;
+    (void)id_set(&p->job, assign->spec.name);
+    log_info("assigned", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
+             LOG_S("role", assign->has_role ? msg_task_name(assign->role) : NULL));
+    int rc = 0;
+    if (p->leaves) {
+        why_set(&why, "this node leaves the pool");
+        rc = TFE_ESTATE;
+    }
+    rc = rc ? rc : scratch_new(&p->scratch, &why);
+    rc = rc ? rc : start(p, assign, &why);
+    if (rc) {
+        not_started(p, &why);
+    } else {
+        log_info("agent_started", LOG_S("job", p->job.text),
+                 LOG_I("pid", pool_child_pid(p->child)));
+    }
+}
+
+static uint32_t leave_ms(const struct pool *p)
+{
+    const uint32_t grace_ms = p->settings->agent.preempt_grace_ms;
+    return grace_ms < UINT32_MAX - LEAVE_MORE_MS ? grace_ms + LEAVE_MORE_MS : UINT32_MAX;
+}
+
+static void on_release(struct pool *p, const struct msg_release *release)
+{
+    if (p->child && release->assignment == p->assignment) {
+        log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
+                 LOG_S("why", release->says[0] ? release->says : NULL));
+        pool_child_stop(p->child, release->within_ms ? release->within_ms : leave_ms(p));
+    }
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static void on_message(struct pool *p, const struct tfe_msg *msg)
+{
+    switch ((int)msg->type) {
+    case MSG_WELCOME:
+        on_welcome(p, &msg->u.welcome);
+        break;
+    case MSG_RENEWED:
+        p->renew_ms = msg->u.renewed.ttl_ms / 3;
+        p->ttl_ms = msg->u.renewed.ttl_ms;
+        p->spread_ms = msg->u.renewed.spread_ms ? msg->u.renewed.spread_ms : p->spread_ms;
+        timer_after(p->silent, p->ttl_ms);
+        break;
+    case MSG_ASSIGN:
+        on_assign(p, &msg->u.assign);
+        break;
+    case MSG_RELEASE:
+        on_release(p, &msg->u.release);
+        break;
+    case MSG_REFUSED:
+        snprintf(p->why, sizeof p->why, "%s", msg->u.refused.sentence);
+        log_error("refused", LOG_S("why", p->why));
+        break;
+    case MSG_LEASE_ENDED:
+        snprintf(p->why, sizeof p->why, "the lease has ended");
+        break;
+    default: /* of other agents */
+        break;
+    }
+}
+
+static void on_event(void *ctx, const struct agent_event *event)
+{
+    struct pool *p = ctx;
+    switch ((int)event->type) {
+    case AGENT_CONNECTED:
+        on_connected(p, event->host);
+        break;
+    case AGENT_DISCONNECTED:
+        on_disconnected(p, event->lost.how, event->lost.why);
+        break;
+    case AGENT_MESSAGE:
+        on_message(p, event->msg);
+        break;
+    default: /* none comes from a connection */
+        break;
+    }
+}
+
+static void on_signal(evutil_socket_t signo, short what, void *ctx)
+{
+    struct pool *p = ctx;
+    char name[SIGNAL_NAME_MAX];
+    p->leaves = p->leaves ? p->leaves : (int)signo;
+    log_info("leaving", LOG_S("signal", signal_name((int)signo, name)));
+    if (p->child) {
+        pool_child_stop(p->child, leave_ms(p));
+    } else if (p->is_up) {
+        say_goodbye(p);
+    } else {
+        leave(p, 128 + p->leaves);
+    }
+}
+
+static void report_say(void *ctx, const struct tfe_msg *msg)
+{
+    struct pool *p = ctx;
+    uplink_offer(p->uplink, msg);
+}
+
+static enum tfe_standby report_asks(void *ctx)
+{
+    return WARMTH_NONE;
+}
+
+/* --- from start to end ------------------------------------------------------------------------ */
+
+int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_why *why)
+{
+    const char *other = settings->standalone       ? "--standalone"
+                        : settings->agent.run_key  ? "--run"
+                        : settings->agent.new_run  ? "--new-run"
+                        : settings->agent.has_role ? "--role"
+                        : n_operands > 0           ? "a script, which its jobs bring"
+                        : settings->slots > 1 && settings->address_port
+                            ? "--slots and a port in --address"
+                            : NULL;
+    if (other) {
+        why_set(why, "--pool waits for jobs that are handed in: it does not go with %s", other);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+static void make_names(struct pool *p)
+{
+    const char *name = p->settings->agent.node_name;
+    char host[TFE_LABEL_MAX + 1] = "?";
+    if (!name) {
+        (void)gethostname(host, sizeof host - 1);
+        name = host;
+    }
+    if (p->slot > 0) {
+        snprintf(p->node_name, sizeof p->node_name, "%.*s-%" PRIu32, (int)(TFE_LABEL_MAX - 12),
+                 name, p->slot);
+    } else {
+        snprintf(p->node_name, sizeof p->node_name, "%s", name);
+    }
+    node_secret_make(p->node_secret);
+    (void)node_id_of(p->node_secret, &p->node);
+}
+
+static void make_parts(struct pool *p)
+{
+    const struct agent_settings *s = p->settings;
+    p->base = event_base_new();
+    part_must(p->base);
+    p->due = evtimer_new(p->base, on_due, p);
+    p->silent = evtimer_new(p->base, on_silent, p);
+    part_must(p->due && p->silent);
+    quit_watch(p->base, on_signal, p, 0, p->quit);
+    p->watchdog = notify_watchdog(p->base);
+    p->report = report_new(&(struct report_wish){
+        .base = p->base, .nproc = 1, .send = report_say, .standby = report_asks, .ctx = p});
+    p->uplink = uplink_new(p->base, p->info,
+                           s->no_persist  ? NULL
+                           : s->state_dir ? s->state_dir
+                                          : "",
+                           s->address_host, on_event, p);
+}
+
+int pool_run(const struct agent_settings *settings, const struct join_info *info,
+             char *const *options, uint32_t slot)
+{
+    struct pool p = {.settings = settings,
+                     .info = info,
+                     .options = options,
+                     .slot = slot,
+                     .since = clock_mono(),
+                     .said_at = clock_mono(),
+                     .exit_code = AGENT_EXIT_FAILED};
+    uint64_t seed;
+    ssize_t n = readlink("/proc/self/exe", p.program, sizeof p.program - 1);
+    p.program[n > 0 ? n : 0] = '\0';
+    randombytes_buf(&seed, sizeof seed);
+    rng_init(&p.rng, seed);
+    make_names(&p);
+    make_parts(&p);
+    timer_after(p.due, 0);
+    notify_say("READY=1"); /* to wait for a server is its work, too */
+    event_base_dispatch(p.base);
+    notify_say("STOPPING=1");
+    report_free(p.report);
+    uplink_free(p.uplink);
+    event_drop(&p.due);
+    event_drop(&p.silent);
+    quit_forget(p.quit);
+    event_drop(&p.watchdog);
+    event_base_free(p.base);
+    return p.exit_code;
+}

@@ -1,0 +1,21 @@
+/* agent/pool/pool.h: --pool: this machine works for jobs that are handed in, one after the other;
+ * for each an agent is started below this process. */
+#ifndef TFE_AGENT_POOL_POOL_H
+#define TFE_AGENT_POOL_POOL_H
+
+#include "agent/settings.h"
+#include "common/base/error.h"
+#include "common/net/join.h"
+#include "common/net/why.h"
+
+/* Whether --pool fits the other options: a job's own do not. TFE_EINVAL with one sentence. */
+int pool_check(const struct agent_settings *settings, int n_operands,
+               struct tfe_why *why) TFE_MUST_CHECK;
+
+/* Waits for work and does it until a signal ends that. options: the command line that settings are
+ * of, without the program; NULL ends it. slot: of several on this machine, from 0. Everything is
+ * borrowed. Exit code of the program. */
+int pool_run(const struct agent_settings *settings, const struct join_info *info,
+             char *const *options, uint32_t slot);
+
+#endif

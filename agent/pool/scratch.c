@@ -1,0 +1,155 @@
+/* agent/pool/scratch.c: see scratch.h. */
+#include "agent/pool/scratch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/reach/entries.h"
+#include "agent/reach/private_dir.h"
+#include "agent/reach/trainer_user.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
+#include "common/net/log.h"
+
+#define SHARED_MEMORY "/dev/shm"
+/* More of either kind, and what is new is not known: it stays then. */
+#define SEEN_MAX 4096
+
+/* What there was: files of shared memory by their inodes, segments by their ids. */
+struct seen {
+    uint64_t v[SEEN_MAX];
+    size_t n;
+};
+
+struct scratch {
+    struct private_dir dir;
+    char path[PRIVATE_DIR_MAX + sizeof PRIVATE_DIR_TMP + 1];
+    struct seen files, segments;
+};
+
+static bool was_seen(const struct seen *seen, uint64_t id)
+{
+    bool was = seen->n == SEEN_MAX;
+    for (size_t i = 0; i < seen->n && !was; i++) {
+        was = seen->v[i] == id;
+    }
+    return was;
+}
+
+static void see(struct seen *seen, uint64_t id)
+{
+    if (seen->n < SEEN_MAX) {
+        seen->v[seen->n++] = id;
+    }
+}
+
+/* Removes it if nobody has it open or mapped: the kernel gives a lease for writing then only. */
+static void file_remove(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0) {
+        log_info("shared_memory_removed", LOG_S("name", name));
+        (void)unlinkat(dir, name, 0);
+    }
+    fd_drop(&fd);
+}
+
+/* Of the trainers' user. What was not seen goes; with a place to note it, it is seen now. */
+static void files_each(const struct seen *before, struct seen *now)
+{
+    struct stat st;
+    DIR *dir = opendir(SHARED_MEMORY);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(st.st_mode) || st.st_uid != trainer_user_uid()) {
+            continue;
+        }
+        if (now) {
+            see(now, st.st_ino);
+        } else if (!was_seen(before, st.st_ino)) {
+            file_remove(dirfd(dir), entry->d_name);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+static void segments_each(const struct seen *before, struct seen *now)
+{
+    struct shmid_ds about;
+    int last = shmctl(0, SHM_INFO, &about);
+    for (int i = 0; i <= last; i++) {
+        int id = shmctl(i, SHM_STAT, &about);
+        if (id < 0 || about.shm_perm.uid != trainer_user_uid()) {
+            continue;
+        }
+        if (now) {
+            see(now, (uint64_t)id);
+        } else if (!was_seen(before, (uint64_t)id) && about.shm_nattch == 0) {
+            log_info("shared_memory_removed", LOG_I("id", id));
+            (void)shmctl(id, IPC_RMID, NULL);
+        }
+    }
+}
+
+int scratch_new(struct scratch **ret, struct tfe_why *why)
+{
+    struct scratch *s = part_new(sizeof *s);
+    int rc = private_dir_new(NULL, &s->dir, why);
+    if (rc) {
+        free(s);
+        return rc;
+    }
+    snprintf(s->path, sizeof s->path, "%s/%s", s->dir.path, PRIVATE_DIR_TMP);
+    int fd = mkdirat(s->dir.fd, PRIVATE_DIR_TMP, 0700) == 0
+                 ? openat(s->dir.fd, PRIVATE_DIR_TMP, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                 : -1;
+    if (fd < 0 || trainer_user_give(s->dir.fd) || trainer_user_give(fd)) {
+        why_errno(why, "make a working directory in %s", s->dir.path);
+        rc = TFE_ESYS;
+    }
+    fd_drop(&fd);
+    if (rc) {
+        private_dir_done(&s->dir);
+        free(s);
+        return rc;
+    }
+    files_each(NULL, &s->files);
+    segments_each(NULL, &s->segments);
+    *ret = s;
+    return 0;
+}
+
+const char *scratch_path(const struct scratch *s)
+{
+    return s->path;
+}
+
+int scratch_keep(const struct scratch *s)
+{
+    return fcntl(s->dir.fd, F_SETFD, 0) == 0 ? 0 : TFE_ESYS;
+}
+
+void scratch_clear(const struct scratch *s)
+{
+    size_t all = SIZE_MAX;
+    (void)entries_remove(s->dir.fd, PRIVATE_DIR_TMP, &all);
+    if (trainer_user_become() == 0) { /* who may remove what is theirs */
+        files_each(&s->files, NULL);
+        segments_each(&s->segments, NULL);
+    }
+}
+
+void scratch_free(struct scratch *s)
+{
+    if (s) {
+        private_dir_done(&s->dir);
+        free(s);
+    }
+}

@@ -1,0 +1,30 @@
+/* agent/pool/scratch.h: the place that a job has on a machine of the pool: a working directory of
+ * its own, and the end of what it has left behind. */
+#ifndef TFE_AGENT_POOL_SCRATCH_H
+#define TFE_AGENT_POOL_SCRATCH_H
+
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+struct scratch;
+
+/* Makes the directory, empty and of the trainers' user, and notes which shared memory there is.
+ * TFE_ESYS, TFE_ETOOBIG with why; *ret is the caller's. */
+int scratch_new(struct scratch **ret, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* The working directory. */
+const char *scratch_path(const struct scratch *s);
+
+/* Between fork and exec: the directory is this process's, too, for as long as it lives, so that
+ * nobody takes it for a dead agent's. TFE_ESYS with errno. */
+int scratch_keep(const struct scratch *s) TFE_MUST_CHECK;
+
+/* Removes all that is in the directory, and the shared memory (POSIX and System V) of the trainers'
+ * user that was not there before and that no process has open. For a process of its own: it may
+ * take its time, and it becomes the trainers' user. */
+void scratch_clear(const struct scratch *s);
+
+/* Removes the directory, and what is in it still. NULL is allowed. */
+void scratch_free(struct scratch *s);
+
+#endif
