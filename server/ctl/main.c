@@ -38,7 +38,7 @@ static const struct option_spec options[] = {
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
 /* Of one verb alone. */
-#define OPTIONS_MAX 8
+#define OPTIONS_MAX 24
 
 static const struct option_table no_verb = {
     .program = "tfe-ctl",
@@ -112,7 +112,10 @@ static bool parse(const struct option_table *table, int argc, char **argv,
     char ignored[64];
     *ret_at = argc;
     *ret_status = EXIT_SUCCESS;
-    *settings = (struct ctl_settings){.in_ms = MSG_UNSET, .rank = MSG_UNSET, .n_ps = MSG_UNSET};
+    *settings = (struct ctl_settings){.in_ms = MSG_UNSET,
+                                      .rank = MSG_UNSET,
+                                      .n_ps = MSG_UNSET,
+                                      .submit = {.priority = MSG_UNSET, .strategy = MSG_UNSET}};
     if (options_parse(table, argc, argv, settings, &result, ret_at, ignored, sizeof(ignored),
                       &why) != 0) {
         *ret_status = usage_error(why.text);
@@ -135,6 +138,8 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
     struct option_table table = no_verb;
     struct ctl_settings settings;
     const char *operands[2] = {NULL, NULL};
+    char *const *command = NULL;
+    size_t n_command = 0;
     int n_operands = 0;
     int at;
     int status;
@@ -160,7 +165,15 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
                 stdio_say("tfe-ctl", why.text);
                 return CTL_USAGE;
             }
+            settings.submit.command = command;
+            settings.submit.n_command = n_command;
             return verb_run(verb, &settings, operands[0]);
+        }
+        if (verb->takes_command && strcmp(argv[at - 1], "--") == 0) {
+            command = argv + at;
+            n_command = (size_t)(argc - at);
+            argc = at - 1;
+            continue;
         }
         operands[n_operands < 1 ? 0 : 1] = argv[at];
         if (strcmp(argv[at - 1], "--") == 0) {

@@ -1,16 +1,22 @@
-/* server/ctl/submit.c: tfe-ctl submit: what a job file hands in. */
+/* server/ctl/submit.c: tfe-ctl submit: hands a job in, as a job file or the command line say it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
+#include "common/rows/kinds.h"
 #include "server/ctl/jobs/job_file.h"
+#include "server/ctl/jobs/job_message.h"
 #include "server/ctl/jobs/yaml_tree.h"
+#include "server/ctl/request.h"
 #include "server/ctl/verb.h"
 
-#define FIELD(name) offsetof(struct ctl_settings, name)
+#define FIELD(name) offsetof(struct ctl_settings, submit.name)
+/* Between two looks at the job. */
+#define LOOK_NS 200000000L
 
 /* The file's bytes, one more than a job file may have at most; the caller frees *ret. */
 static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_why *why)
@@ -64,42 +70,263 @@ static int read_job(const char *name, json_t **ret, struct tfe_why *why)
     return rc;
 }
 
+/* --- what the command line adds to the file ----------------------------------------------------
+ */
+
+static const char *const strategies[] = {"AllReduce", "ParameterServer", NULL};
+
+static int no_memory(struct tfe_why *why)
+{
+    why_set(why, "out of memory");
+    return TFE_ENOMEM;
+}
+
+/* Members of the job's field, over those that the file has. */
+static bool put_pairs(json_t *job, const char *field, const struct submit_pairs *pairs)
+{
+    json_t *object = json_object_get(job, field);
+    bool is_put = true;
+    if (pairs->n > 0 && !json_is_object(object)) {
+        object = json_object();
+        is_put = json_object_set_new(job, field, object) == 0;
+    }
+    for (size_t i = 0; i < pairs->n && is_put; i++) {
+        const char *text = pairs->v[i];
+        size_t n = strcspn(text, "=");
+        json_t *value = text[n] ? json_string(text + n + 1) : json_true();
+        is_put = json_object_setn_new(object, text, n, value) == 0;
+    }
+    return is_put;
+}
+
+static bool put(json_t *job, const char *field, bool is_said, json_t *value)
+{
+    if (!is_said) {
+        json_decref(value);
+        return true;
+    }
+    return json_object_set_new(job, field, value) == 0;
+}
+
+static bool put_command(json_t *job, const struct submit_wish *wish)
+{
+    json_t *words = json_array();
+    bool is_put = words;
+    for (size_t i = 0; i < wish->n_command && is_put; i++) {
+        is_put = json_array_append_new(words, json_string(wish->command[i])) == 0;
+    }
+    return put(job, "command", wish->command != NULL, words) && is_put;
+}
+
+/* TFE_EINVAL: what is said does not go together. */
+static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_why *why)
+{
+    const bool is_ps = wish->strategy == 1;
+    if (wish->strategy == 0 && wish->n_ps > 0) {
+        why_set(why, "--ps: an AllReduce job has no parameter servers");
+        return TFE_EINVAL;
+    }
+    bool is_put =
+        put(job, "name", wish->name, json_string(wish->name ? wish->name : "")) &&
+        put(job, "priority", wish->priority != MSG_UNSET, json_integer(wish->priority)) &&
+        put(job, "workers", wish->min_nodes > 0,
+            json_pack("{sIsI}", "min", (json_int_t)wish->min_nodes, "max",
+                      (json_int_t)wish->max_nodes)) &&
+        put(job, "ps", wish->n_ps > 0 || (is_ps && !json_integer_value(json_object_get(job, "ps"))),
+            json_integer(wish->n_ps > 0 ? wish->n_ps : 1)) &&
+        put(job, "chief", wish->chief || is_ps, json_true()) &&
+        put(job, "evaluator", wish->evaluator, json_true()) &&
+        put(job, "nproc", wish->nproc > 0, json_integer(wish->nproc)) &&
+        put(job, "source", wish->path, json_pack("{ss}", "path", wish->path ? wish->path : "")) &&
+        put(job, "work_dir", wish->work_dir, json_string(wish->work_dir ? wish->work_dir : "")) &&
+        put(job, "preempt", wish->preempt, json_true()) &&
+        put(job, "suspend", wish->suspend, json_true()) && put_pairs(job, "env", &wish->env) &&
+        put_pairs(job, "labels", &wish->labels) && put_pairs(job, "options", &wish->options) &&
+        put_command(job, wish);
+    return is_put ? 0 : no_memory(why);
+}
+
+/* The canonical form of what file and command line say together. */
+static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why *why)
+{
+    json_t *job = NULL;
+    int rc = 0;
+    if (wish->file) {
+        rc = read_job(wish->file, &job, why);
+    } else {
+        job = json_object();
+    }
+    rc = rc || job ? rc : no_memory(why);
+    rc = rc ? rc : put_wish(job, wish, why);
+    rc = rc ? rc : job_file_read(job, ret, why);
+    json_decref(job);
+    return rc;
+}
+
+/* --- handing in ------------------------------------------------------------------------------- */
+
+static const struct msg_job_row *row_of(const struct row_list *rows)
+{
+    return rows->n > 0 && rows->v[0].kind == &kind_submission ? rows->v[0].at : NULL;
+}
+
+/* Until the job is over; exit code of the program. */
+static int wait_for(const struct ctl_settings *settings, const char *name)
+{
+    static const char *const ends[] = {"succeeded", "failed"};
+    for (;;) {
+        struct row_list rows = {.v = NULL};
+        int status = verb_ask(&ctl_verb_describe, settings, name, &rows);
+        const struct msg_job_row *job = status == EXIT_SUCCESS ? row_of(&rows) : NULL;
+        size_t i = 0;
+        while (job && i < sizeof(ends) / sizeof(ends[0]) && strcmp(job->state, ends[i]) != 0) {
+            i++;
+        }
+        bool is_over = !job || i < sizeof(ends) / sizeof(ends[0]);
+        if (job && is_over) {
+            status = i == 0 ? EXIT_SUCCESS : CTL_FAILED;
+            if (settings->json) {
+                int rc = verb_print_json(json_pack("{ssss}", "job", name, "state", job->state));
+                status = rc ? CTL_FAILED : status;
+            } else {
+                (void)printf("job %s: %s\n", name, job->state);
+            }
+        }
+        row_list_done(&rows);
+        if (is_over) {
+            return status;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
+}
+
+static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, const json_t *job)
+{
+    struct tfe_why why;
+    struct tfe_msg message = {.type = MSG_SUBMIT};
+    struct row_list rows = {.v = NULL};
+    if (job_message_make(job, &message.u.submit.spec, &why)) {
+        stdio_say("tfe-ctl", why.text);
+        return CTL_FAILED;
+    }
+    const char *name = message.u.submit.spec.name;
+    int status = request_find_server(settings, verb);
+    if (status == EXIT_SUCCESS) {
+        status = request_run(settings, verb, &message, &rows);
+    }
+    if (status == EXIT_SUCCESS && !settings->json) {
+        (void)printf("job %s is handed in\n", name);
+    } else if (status == EXIT_SUCCESS && !settings->wait &&
+               verb_print_json(json_pack("{ssss}", "done", verb->name, "job", name)) != 0) {
+        status = CTL_FAILED;
+    }
+    if (status == EXIT_SUCCESS && settings->wait) {
+        (void)fflush(stdout);
+        status = wait_for(settings, name);
+    }
+    row_list_done(&rows);
+    job_message_done(&message.u.submit.spec);
+    return status;
+}
+
 static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand)
 {
     struct tfe_why why;
+    struct ctl_settings own = *settings; /* the server is found here, for orders alone */
     json_t *job;
-    if (!settings->file) {
-        stdio_say("tfe-ctl", "submit: which job? --file FILE names it, - is stdin");
+    if (!settings->submit.file && !settings->submit.command) {
+        stdio_say("tfe-ctl", "submit: which job? --file FILE names one, - is stdin; or say its "
+                             "command behind --");
         return CTL_USAGE;
     }
-    if (!settings->dry_run) {
-        stdio_say("tfe-ctl", "submit: servers take no jobs yet; --dry-run shows what this one is");
-        return CTL_USAGE;
-    }
-    if (read_job(settings->file, &job, &why)) {
+    int rc = make_job(&settings->submit, &job, &why);
+    if (rc) {
         stdio_say("tfe-ctl", why.text);
-        return CTL_FAILED;
+        return settings->submit.file ? CTL_FAILED : CTL_USAGE;
     }
-    bool is_printed = json_dumpf(job, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
+    int status;
+    if (settings->submit.dry_run) {
+        bool is_printed = json_dumpf(job, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
+        status = is_printed ? EXIT_SUCCESS : CTL_FAILED;
+    } else {
+        status = hand_in(verb, &own, job);
+    }
     json_decref(job);
-    return is_printed ? EXIT_SUCCESS : CTL_FAILED;
+    join_done(&own.server);
+    return status;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* What it means is the job file's business. */
+static int parse_pair(void *pairs, const char *value, struct tfe_why *why)
+{
+    struct submit_pairs *ret = pairs;
+    if (ret->n == MSG_WORDS_MAX || value[0] == '=' || value[0] == '\0') {
+        why_set(why, "NAME=VALUE is wanted, at most %u times", MSG_WORDS_MAX);
+        return TFE_EINVAL;
+    }
+    ret->v[ret->n++] = value;
+    return 0;
+}
+
+static int parse_full_pair(void *pairs, const char *value, struct tfe_why *why)
+{
+    if (!strchr(value, '=')) {
+        why_set(why, "\"%.64s\" is not NAME=VALUE", value);
+        return TFE_EINVAL;
+    }
+    return parse_pair(pairs, value, why);
+}
+
+static int parse_workers(void *wish, const char *value, struct tfe_why *why)
+{
+    struct submit_wish *ret = wish;
+    return options_nodes(value, &ret->min_nodes, &ret->max_nodes, why);
 }
 
 static const struct option_spec options[] = {
     OPTION_ROW(OPTION_TEXT, "file", "FILE", NULL,
                "the job: a job file, or a manifest of Kubeflow's TFJob; - is stdin", .letter = 'f',
                .offset = FIELD(file)),
+    TEXT("name", name, "JOB", NULL, "the job's name; this and what follows overrule the file"),
+    OPTION_ROW(OPTION_PARSE, "workers", "MIN:MAX", NULL,
+               "nodes that work: how many it needs, and takes at most", .parse = parse_workers,
+               .offset = offsetof(struct ctl_settings, submit)),
+    {.name = "worker-num", .alias_of = "workers"},
+    NUMBER("ps", n_ps, "N", 1, MSG_NODES_MAX, NULL, "parameter servers, each on one more node"),
+    FLAG("chief", chief, "one more node is the chief"),
+    FLAG("evaluator", evaluator, "one more node evaluates"),
+    WORD("strategy", strategy, strategies, "NAME", NULL,
+         "AllReduce, or ParameterServer: a chief, and one ps if none is named"),
+    NUMBER("nproc-per-node", nproc, "N", 1, MSG_NPROC_MAX, NULL, "trainers on each node"),
+    TEXT("path", path, "DIR", NULL, "the job's files: a directory that every node has"),
+    TEXT("work-dir", work_dir, "DIR", NULL, "where it runs, below its files or absolute"),
+    PARSE_FIELD("env", env, parse_full_pair, "K=V", NULL,
+                "a variable of its trainers; may be repeated"),
+    PARSE_FIELD("label", labels, parse_full_pair, "K=V", NULL,
+                "a label that its nodes must carry; may be repeated"),
+    PARSE_FIELD("option", options, parse_pair, "NAME=VALUE", NULL,
+                "an option of tfe-agent that jobs may set; may be repeated"),
+    NUMBER("priority", priority, "N", 0, MSG_PRIORITY_MAX, NULL,
+           "0 to 1000, more is earlier (default: the file's, else 500)"),
+    FLAG("preempt", preempt, "for its minimum it ends jobs of lower priority"),
+    FLAG("suspend", suspend, "it waits for tfe-ctl resume"),
     FLAG("dry-run", dry_run, "print the job with all its fields, as JSON, and ask nobody"),
+    OPTION_ROW(OPTION_FLAG, "wait", NULL, NULL, "until it is over; exit 0 if it succeeded, else 1",
+               .offset = offsetof(struct ctl_settings, wait)),
 };
 
 const struct ctl_verb ctl_verb_submit = {
     .name = "submit",
-    .usage = "tfe-ctl submit --dry-run --file FILE",
-    .about = "show what a job file or a TFJob manifest asks for",
+    .usage = "tfe-ctl submit [OPTIONS] [--file FILE] [-- COMMAND...]",
+    .about = "hand a job in for the pool: a job file, a TFJob manifest, or a command",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_NONE,
+    .takes_command = true,
     .asks_nobody = true,
+    .is_order = true,
     .run = run,
 };

@@ -42,10 +42,24 @@ struct ctl_settings {
     bool follow;
     uint32_t lines; /* MSG_UNSET: all */
     struct tfe_wall since;
-    bool progress; /* wait */
-    /* submit */
-    const char *file; /* NULL: none */
-    bool dry_run;
+    bool progress;        /* wait */
+    uint32_t scales;      /* scale: which of its words */
+    struct submit_wish {  /* submit */
+        const char *file; /* NULL: none */
+        bool dry_run;
+        const char *name, *path, *work_dir; /* NULL: not said */
+        uint32_t min_nodes, max_nodes;      /* 0: not said, as the next */
+        uint32_t n_ps, nproc;
+        uint32_t strategy; /* which of its words */
+        uint32_t priority; /* MSG_UNSET: not said */
+        bool chief, evaluator, preempt, suspend;
+        struct submit_pairs { /* K=V */
+            const char *v[MSG_WORDS_MAX];
+            size_t n;
+        } env, labels, options;
+        char *const *command; /* of what stands behind "--"; NULL: nothing does */
+        size_t n_command;
+    } submit;
     struct join_info server;
 };
 
@@ -70,6 +84,7 @@ struct ctl_verb {
     size_t n_options;
     bool needs_operand; /* else it may be left out */
     bool takes_sizes;   /* MIN:MAX follow it */
+    bool takes_command; /* … behind "--", and there is nothing else that is no option */
     bool finds_job;     /* … where the server has one job only, or one that is not over */
     enum ctl_operand operand;
 
@@ -112,6 +127,14 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
     X(watch)                                                                                       \
     X(wait)                                                                                        \
     X(submit)                                                                                      \
+    X(jobs)                                                                                        \
+    X(describe)                                                                                    \
+    X(pool)                                                                                        \
+    X(scale)                                                                                       \
+    X(suspend)                                                                                     \
+    X(resume)                                                                                      \
+    X(cancel)                                                                                      \
+    X(restart)                                                                                     \
     X(epochs)                                                                                      \
     X(events)                                                                                      \
     X(drain)                                                                                       \

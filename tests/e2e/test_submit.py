@@ -1,4 +1,5 @@
-"""tfe-ctl submit --dry-run: a job file or a manifest of Kubeflow's comes out with every field, as its schema says."""
+"""tfe-ctl submit --dry-run: a job file, a manifest of Kubeflow's, a command line: each comes out with every field, as the
+schema says."""
 
 import copy
 import json
@@ -69,7 +70,7 @@ CHANGES = [
     ("workers", {"min": 1}), ("ps", -1), ("chief", "yes"), ("nproc", 65), ("source", {"path": "code"}), ("source", {}),
     ("source", {"path": "/a", "git": "b"}), ("source", {"path": "/a", "ref": "b"}), ("source", {"git": "--upload-pack=x"}),
     ("command", []), ("command", "python"), ("command", [""]), ("env", {"1": "x"}), ("env", {"TF_CONFIG": "x"}),
-    ("env", {"TFE_RANK": "1"}), ("env", {"A": 1}), ("environment", "cloud"), ("labels", {"a=b": "c"}), ("labels", {"": "c"}),
+    ("env", {"TFE_RANK": "1"}), ("env", {"A": 1}), ("environment", "cloud"), ("labels", {"a=b": "c"}), ("labels", {"": "c"}), ("labels", {"a": "b c"}), ("work_dir", ""),
     ("role_labels", {"master": {}}), ("role_labels", {"ps": {"a": 1}}), ("options", {"token": "x"}), ("options", {"ps": "1"}),
     ("options", {"gather": 3}), ("preempt", 1), ("restart_policy", "Sometimes"), ("backoff_limit", -1),
     ("active_deadline_s", 0), ("active_deadline_s", 2592001), ("clean_policy", "none"), ("success_policy", ""), ("color", 1),
@@ -102,7 +103,8 @@ def test_it_asks_nobody_and_wants_a_file(tmp_path):
     done = submit("--dry-run", f"--file={path}", "--state-dir", str(tmp_path / "none"))
     assert (done.returncode, json.loads(done.stdout)["workers"]) == (0, {"min": 2, "max": 4})
     assert submit("--dry-run").returncode == 2
-    assert submit("-f", str(path)).returncode == 2
+    done = submit("-f", str(path), "--state-dir", str(tmp_path / "none"))
+    assert (done.returncode, "no token" in done.stderr) == (77, True)
     done = submit("--dry-run", "-f", str(tmp_path / "missing"))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"tfe-ctl: open {tmp_path}/missing: no such file or directory\n"
@@ -110,3 +112,32 @@ def test_it_asks_nobody_and_wants_a_file(tmp_path):
     assert (done.returncode, done.stdout) == (1, "") and "is a directory" in done.stderr
     path.write_text("a: [1\n")
     assert submit("--dry-run", "-f", str(path)).stderr.startswith(f"tfe-ctl: {path}: line ")
+
+
+def test_the_command_line_says_a_job_too_and_overrules_the_file():
+    done = submit("--dry-run", "--name=x", "--worker-num", "2:4", "--env=A=1", "--env", "B=c=d", "--label", "gpu=a100", "--path=/code",
+                  "--option=grow-wait=2m", "--option=no-hooks", "--priority=0", "--preempt", "--", "python", "train.py", "--name=y")
+    job = json.loads(done.stdout)
+    VALIDATOR.validate(job)
+    assert (job["name"], job["workers"], job["env"], job["labels"]) == ("x", {"min": 2, "max": 4}, {"A": "1", "B": "c=d"},
+                                                                       {"gpu": "a100"})
+    assert (job["source"], job["options"]) == ({"path": "/code"}, {"grow-wait": "2m", "no-hooks": True})
+    assert (job["priority"], job["preempt"], job["command"]) == (0, True, ["python", "train.py", "--name=y"])
+    done = submit("--dry-run", "-f", "-", "--name=other", "--env=A=2", "--", "a", stdin=json.dumps(FULL))
+    assert json.loads(done.stdout) == {**FULL, "name": "other", "env": {"A": "2"}, "command": ["a"]}
+
+
+def test_a_strategy_says_which_roles_there_are():
+    def roles(*words):
+        job = json.loads(submit("--dry-run", "--name=x", *words, "--", "a").stdout)
+        return job["ps"], job["chief"]
+    assert roles() == roles("--strategy=AllReduce") == (0, False)
+    assert (roles("--strategy=ParameterServer"), roles("--strategy=ParameterServer", "--ps=2")) == ((1, True), (2, True))
+    assert submit("--dry-run", "--name=x", "--strategy=AllReduce", "--ps=1", "--", "a").returncode == 2
+
+
+@pytest.mark.parametrize("words", [["--name=x", "operand", "--", "a"], ["--", "a"], ["--name=x", "--env=A", "--", "a"],
+                                   ["--name=x", "--path=code", "--", "a"], ["--name=x", "--label=a=b c", "--", "a"]])
+def test_a_command_line_that_makes_no_job_is_refused_in_a_sentence(words):
+    done = submit("--dry-run", *words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

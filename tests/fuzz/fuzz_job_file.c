@@ -18,7 +18,7 @@ static char *canonical(const char *text, size_t n)
     }
     char *out = json_dumps(job, JSON_COMPACT);
     json_decref(job);
-    MUST(out && strlen(out) <= JOB_FILE_BYTES_MAX);
+    MUST(out && strlen(out) <= MSG_SPEC_MAX);
     return out;
 }
 

@@ -101,9 +101,13 @@ static int read_work_dir(const struct field *field, const json_t *value, json_t 
                          struct tfe_why *why)
 {
     const char *text = json_string_value(value);
-    int rc = check_text(value, JOB_FILE_WORD_MAX, why);
+    int rc = check_text(value, MSG_WORD_MAX, why);
     if (rc) {
         return rc;
+    }
+    if (!*text) {
+        why_set(why, "it is empty");
+        return TFE_EINVAL;
     }
     for (const char *at = text; at; at = strchr(at, '/')) {
         at += *at == '/';
@@ -119,12 +123,12 @@ static int read_words(const struct field *field, const json_t *value, json_t **r
                       struct tfe_why *why)
 {
     size_t n = json_array_size(value);
-    if (!json_is_array(value) || n == 0 || n > JOB_FILE_WORDS_MAX) {
-        why_set(why, "a list of 1 to %u texts is wanted", JOB_FILE_WORDS_MAX);
+    if (!json_is_array(value) || n == 0 || n > MSG_WORDS_MAX) {
+        why_set(why, "a list of 1 to %u texts is wanted", MSG_WORDS_MAX);
         return TFE_EINVAL;
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = check_text(json_array_get(value, i), JOB_FILE_WORD_MAX, why);
+        int rc = check_text(json_array_get(value, i), MSG_WORD_MAX, why);
         if (rc) {
             why_prefix(why, "[%zu]", i);
             return rc;
@@ -149,17 +153,26 @@ static int check_variable(const char *key, const json_t *value, struct tfe_why *
         why_set(why, "the agent sets it for each trainer");
         return TFE_EINVAL;
     }
-    return check_text(value, JOB_FILE_WORD_MAX - strlen(key) - 1, why);
+    return check_text(value, MSG_WORD_MAX - strlen(key) - 1, why);
+}
+
+static bool is_visible(const char *text)
+{
+    while ((unsigned char)*text > 0x20 && *text != 0x7f) {
+        text++;
+    }
+    return *text == '\0';
 }
 
 /* Agents' labels look like this, too. */
 static int check_label(const char *key, const json_t *value, struct tfe_why *why)
 {
-    int rc = check_text(value, JOB_FILE_LABEL_MAX, why);
-    if (rc == 0 && (!*key || strchr(key, '=') ||
-                    strlen(key) + 1 + json_string_length(value) > JOB_FILE_LABEL_MAX)) {
-        why_set(why, "KEY=VALUE of at most %u bytes is wanted, without '=' in KEY",
-                JOB_FILE_LABEL_MAX);
+    int rc = check_text(value, MSG_POOL_LABEL_MAX, why);
+    if (rc == 0 &&
+        (!*key || strchr(key, '=') || !is_visible(key) || !is_visible(json_string_value(value)) ||
+         strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
+        why_set(why, "KEY=VALUE of at most %u visible characters is wanted, without '=' in KEY",
+                MSG_POOL_LABEL_MAX);
         rc = TFE_EINVAL;
     }
     return rc;
@@ -169,21 +182,6 @@ static int check_label(const char *key, const json_t *value, struct tfe_why *why
  * machine that it comes to. */
 static int check_option(const char *key, const json_t *value, struct tfe_why *why)
 {
-#define OPTION_NAME(n, type, kind, who, least, most, setting, tag, text, option, ...) option,
-    static const char *const names[] = {
-        JOB_SPEC_OPTIONS(OPTION_NAME) "grow",
-        "checkpoint-dir",
-        "progress-regex",
-        "exit-grace",
-        "start-timeout",
-        "progress-timeout",
-        "no-hooks",
-        "preload",
-        "state-memory",
-        "module",
-        "no-python",
-    };
-#undef OPTION_NAME
     static const char *const fields[] = {"nproc-per-node", "ps", "chief", "evaluator"};
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if (strcmp(key, fields[i]) == 0) {
@@ -191,10 +189,8 @@ static int check_option(const char *key, const json_t *value, struct tfe_why *wh
             return TFE_EINVAL;
         }
     }
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(key, names[i]) == 0) {
-            return json_is_true(value) ? 0 : check_text(value, JOB_FILE_WORD_MAX, why);
-        }
+    if (job_option_is_free(key, strlen(key))) {
+        return json_is_true(value) ? 0 : check_text(value, MSG_WORD_MAX, why);
     }
     why_set(why, "no option of tfe-agent that a job may set");
     return TFE_EINVAL;
@@ -224,19 +220,19 @@ static int read_map(const json_t *value, size_t most,
 static int read_env(const struct field *field, const json_t *value, json_t **ret,
                     struct tfe_why *why)
 {
-    return read_map(value, JOB_FILE_WORDS_MAX, check_variable, ret, why);
+    return read_map(value, MSG_WORDS_MAX, check_variable, ret, why);
 }
 
 static int read_labels(const struct field *field, const json_t *value, json_t **ret,
                        struct tfe_why *why)
 {
-    return read_map(value, JOB_FILE_LABELS_MAX, check_label, ret, why);
+    return read_map(value, MSG_POOL_LABELS_MAX, check_label, ret, why);
 }
 
 static int read_options(const struct field *field, const json_t *value, json_t **ret,
                         struct tfe_why *why)
 {
-    return read_map(value, JOB_FILE_LABELS_MAX, check_option, ret, why);
+    return read_map(value, MSG_POOL_LABELS_MAX, check_option, ret, why);
 }
 
 static int check_role(const char *key, const json_t *value, struct tfe_why *why)
@@ -271,7 +267,7 @@ static int read_member(const json_t *value, const char *name, bool (*is_sound)(c
     if (!member || json_is_null(member)) {
         return 0;
     }
-    int rc = check_text(member, JOB_FILE_WORD_MAX, why);
+    int rc = check_text(member, MSG_WORD_MAX, why);
     if (rc == 0 && !is_sound(json_string_value(member))) {
         why_set(why, "%s is wanted", wanted);
         rc = TFE_EINVAL;
@@ -384,7 +380,7 @@ static const char *const environment_words[] = {"tfe", "kubeflow", "kubeflow-mas
 
 static const struct field fields[] = {
     {"name", read_name, NULL, 0, 0, NULL},
-    {"priority", read_count, "500", 0, JOB_FILE_PRIORITY_MAX, NULL},
+    {"priority", read_count, "500", 0, MSG_PRIORITY_MAX, NULL},
     {"workers", read_sizes, "1", 0, 0, NULL},
     {"ps", read_count, "0", 0, MSG_NODES_MAX, NULL},
     {"chief", read_flag, "false", 0, 0, NULL},
@@ -442,17 +438,17 @@ static int check_whole(const json_t *job, struct tfe_why *why)
     {
         n_labels += json_object_size(labels);
     }
-    if (n_labels > JOB_FILE_LABELS_MAX) {
-        why_set(why, "labels and role_labels: more than %u in all", JOB_FILE_LABELS_MAX);
+    if (n_labels > MSG_POOL_LABELS_MAX) {
+        why_set(why, "labels and role_labels: more than %u in all", MSG_POOL_LABELS_MAX);
         return TFE_EINVAL;
     }
     size_t n_bytes = json_dumpb(job, NULL, 0, JSON_COMPACT);
     if (n_bytes == 0) {
         return no_memory(why);
     }
-    if (n_bytes > JOB_FILE_BYTES_MAX) {
+    if (n_bytes > MSG_SPEC_MAX) {
         why_set(why, "the job needs more than %u bytes: put what is long into its files",
-                JOB_FILE_BYTES_MAX);
+                MSG_SPEC_MAX);
         return TFE_EINVAL;
     }
     return 0;

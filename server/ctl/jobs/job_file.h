@@ -8,14 +8,8 @@
 #include <jansson.h>
 
 #include "common/base/error.h"
+#include "common/base/submission.h"
 #include "common/net/why.h"
-
-#define JOB_FILE_WORDS_MAX 256u          /* of a command; variables of an environment */
-#define JOB_FILE_WORD_MAX 4096u          /* bytes of one of them */
-#define JOB_FILE_LABELS_MAX 32u          /* of all roles together */
-#define JOB_FILE_LABEL_MAX 128u          /* bytes of K=V */
-#define JOB_FILE_BYTES_MAX (48u * 1024u) /* of the canonical form: it travels in few frames */
-#define JOB_FILE_PRIORITY_MAX 1000u
 
 /* Reads a tree of our own form and gives its canonical one, which is the caller's.
  * TFE_EINVAL: why names the field ("workers.min: …"); TFE_ENOMEM. */

@@ -99,13 +99,13 @@ int tfjob_put(json_t *object, const char *key, json_t *value, struct tfe_why *wh
 
 /* A text that grows up to what a word of a job may have. */
 struct word {
-    char text[JOB_FILE_WORD_MAX + 1];
+    char text[MSG_WORD_MAX + 1];
     size_t n;
 };
 
 static bool word_add(struct word *word, const char *text, size_t n)
 {
-    if (n > JOB_FILE_WORD_MAX - word->n) {
+    if (n > MSG_WORD_MAX - word->n) {
         return false;
     }
     memcpy(word->text + word->n, text, n);
@@ -151,7 +151,7 @@ static int expand(const json_t *value, const json_t *env, json_t **ret, struct t
         }
     }
     if (!is_added) {
-        why_set(why, "it is longer than %u bytes", JOB_FILE_WORD_MAX);
+        why_set(why, "it is longer than %u bytes", MSG_WORD_MAX);
         return TFE_EINVAL;
     }
     *ret = json_string(word.text);

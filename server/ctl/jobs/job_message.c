@@ -1,0 +1,203 @@
+/* server/ctl/jobs/job_message.c: see job_message.h. */
+#include "server/ctl/jobs/job_message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A list whose texts are its own; NULL ends it, for job_message_done. */
+struct texts {
+    char **v;
+    size_t n;
+};
+
+static int no_memory(struct tfe_why *why)
+{
+    why_set(why, "out of memory");
+    return TFE_ENOMEM;
+}
+
+/* Room for n more. */
+static int texts_grow(struct texts *t, size_t n)
+{
+    char **v = realloc(t->v, (t->n + n + 1) * sizeof *v);
+    if (!v) {
+        return TFE_ENOMEM;
+    }
+    t->v = v;
+    t->v[t->n] = NULL;
+    return 0;
+}
+
+/* PREFIX KEY=VALUE of each member; KEY where the value is true. */
+static int add_members(struct texts *t, const char *prefix, const json_t *object)
+{
+    const char *key;
+    json_t *value;
+    if (texts_grow(t, json_object_size(object))) {
+        return TFE_ENOMEM;
+    }
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        const char *text = json_string_value(value);
+        if (asprintf(&t->v[t->n], "%s%s%s%s", prefix, key, text ? "=" : "", text ? text : "") < 0) {
+            t->v[t->n] = NULL;
+            return TFE_ENOMEM;
+        }
+        t->v[++t->n] = NULL;
+    }
+    return 0;
+}
+
+static int add_role_labels(struct texts *t, const json_t *roles)
+{
+    const char *role;
+    json_t *labels;
+    int rc = 0;
+    json_object_foreach((json_t *)(uintptr_t)roles, role, labels)
+    {
+        char prefix[32];
+        (void)snprintf(prefix, sizeof prefix, "%.30s:", role);
+        rc = rc ? rc : add_members(t, prefix, labels);
+    }
+    return rc;
+}
+
+static int add_words(struct texts *t, const json_t *words)
+{
+    size_t i;
+    json_t *word;
+    if (texts_grow(t, json_array_size(words))) {
+        return TFE_ENOMEM;
+    }
+    json_array_foreach((json_t *)(uintptr_t)words, i, word)
+    {
+        t->v[t->n] = strdup(json_string_value(word));
+        if (!t->v[t->n]) {
+            return TFE_ENOMEM;
+        }
+        t->v[++t->n] = NULL;
+    }
+    return 0;
+}
+
+static uint32_t number_of(const json_t *job, const char *field, uint32_t scale, uint32_t absent)
+{
+    const json_t *value = json_object_get(job, field);
+    return json_is_integer(value) ? (uint32_t)json_integer_value(value) * scale : absent;
+}
+
+static bool flag_of(const json_t *job, const char *field)
+{
+    return json_is_true(json_object_get(job, field));
+}
+
+/* The number that has this word; the file's words are the protocol's. */
+#define WORD_OF(job, field, type, name_of)                                                         \
+    ((enum type)word_of(json_string_value(json_object_get(job, field)), name_of##_at))
+#define NAME_AT(type, name_of)                                                                     \
+    static const char *name_of##_at(unsigned number)                                               \
+    {                                                                                              \
+        return name_of((enum type)number);                                                         \
+    }
+NAME_AT(tfe_restart_policy, msg_restart_policy_name)
+NAME_AT(tfe_clean_policy, msg_clean_policy_name)
+NAME_AT(tfe_success_policy, msg_success_policy_name)
+NAME_AT(tfe_environment, msg_environment_name)
+
+static unsigned word_of(const char *word, const char *(*name_at)(unsigned number))
+{
+    unsigned number = 0;
+    while (number < 16 && strcmp(word, name_at(number)) != 0) {
+        number++;
+    }
+    return number;
+}
+
+static int set_source(const json_t *job, struct msg_spec *spec, struct tfe_why *why)
+{
+    const json_t *source = json_object_get(job, "source");
+    const char *path = json_string_value(json_object_get(source, "path"));
+    spec->source = path ? path : "";
+    spec->source_kind = path ? SOURCE_PATH : SOURCE_NONE;
+    if (json_is_object(source) && !path) {
+        why_set(why, "source: servers take a path so far, that each node has, and no %s",
+                json_object_get(source, "git") ? "git" : "bundle");
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *why)
+{
+    struct texts argv = {.v = NULL};
+    struct texts env = {.v = NULL};
+    struct texts labels = {.v = NULL};
+    struct texts role_labels = {.v = NULL};
+    struct texts options = {.v = NULL};
+    const json_t *workers = json_object_get(job, "workers");
+    struct msg_spec spec = {
+        .name = json_string_value(json_object_get(job, "name")),
+        .priority = number_of(job, "priority", 1, MSG_UNSET),
+        .min_nodes = number_of(workers, "min", 1, 1),
+        .max_nodes = number_of(workers, "max", 1, 1),
+        .n_ps = number_of(job, "ps", 1, 0),
+        .chief = flag_of(job, "chief"),
+        .evaluator = flag_of(job, "evaluator"),
+        .nproc = number_of(job, "nproc", 1, 1),
+        .preempt = flag_of(job, "preempt"),
+        .restart_policy =
+            WORD_OF(job, "restart_policy", tfe_restart_policy, msg_restart_policy_name),
+        .backoff_limit = number_of(job, "backoff_limit", 1, MSG_UNSET),
+        .active_deadline_ms = number_of(job, "active_deadline_s", 1000, 0),
+        .ttl_after_finished_ms = number_of(job, "ttl_after_finished_s", 1000, MSG_UNSET),
+        .clean_policy = WORD_OF(job, "clean_policy", tfe_clean_policy, msg_clean_policy_name),
+        .success_policy =
+            WORD_OF(job, "success_policy", tfe_success_policy, msg_success_policy_name),
+        .suspend = flag_of(job, "suspend"),
+        .environment = WORD_OF(job, "environment", tfe_environment, msg_environment_name),
+        .work_dir = json_string_value(json_object_get(job, "work_dir")),
+    };
+    int rc = set_source(job, &spec, why);
+    if (rc) {
+        return rc;
+    }
+    bool failed = add_words(&argv, json_object_get(job, "command")) ||
+                  add_members(&env, "", json_object_get(job, "env")) ||
+                  add_members(&labels, "", json_object_get(job, "labels")) ||
+                  add_role_labels(&role_labels, json_object_get(job, "role_labels")) ||
+                  add_members(&options, "", json_object_get(job, "options"));
+    spec.argv = (const char *const *)argv.v;
+    spec.n_argv = argv.n;
+    spec.env = (const char *const *)env.v;
+    spec.n_env = env.n;
+    spec.labels = (const char *const *)labels.v;
+    spec.n_labels = labels.n;
+    spec.role_labels = (const char *const *)role_labels.v;
+    spec.n_role_labels = role_labels.n;
+    spec.options = (const char *const *)options.v;
+    spec.n_options = options.n;
+    if (failed) {
+        job_message_done(&spec);
+        return no_memory(why);
+    }
+    *ret = spec;
+    return 0;
+}
+
+static void texts_free(const char *const *v)
+{
+    for (const char *const *at = v; at && *at; at++) {
+        free((void *)(uintptr_t)*at);
+    }
+    free((void *)(uintptr_t)v);
+}
+
+void job_message_done(struct msg_spec *spec)
+{
+    texts_free(spec->argv);
+    texts_free(spec->env);
+    texts_free(spec->labels);
+    texts_free(spec->role_labels);
+    texts_free(spec->options);
+}

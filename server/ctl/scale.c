@@ -1,0 +1,73 @@
+/* server/ctl/scale.c: tfe-ctl scale, suspend, resume, cancel, restart: orders about jobs that were
+ * handed in. */
+#include "common/net/option_table.h"
+#include "server/ctl/verb.h"
+
+#define FIELD(name) offsetof(struct ctl_settings, name)
+
+static void say_sizes(const struct ctl_settings *settings, struct tfe_msg *message)
+{
+    static const enum tfe_task tasks[] = {TASK_WORKER, TASK_PS};
+    message->u.scale.role = tasks[settings->scales];
+    message->u.scale.min_nodes = settings->min_nodes;
+    message->u.scale.max_nodes = settings->max_nodes;
+}
+
+static const char *const scaled[] = {"worker", "ps", NULL};
+static const struct option_spec scale_options[] = {
+    WORD("role", scales, scaled, "ROLE", "worker", "whose number: worker or ps"),
+};
+
+const struct ctl_verb ctl_verb_scale = {
+    .name = "scale",
+    .usage = "tfe-ctl scale [OPTIONS] JOB MIN:MAX",
+    .about = "let a job that was handed in have so many nodes from now on",
+    .options = scale_options,
+    .n_options = sizeof(scale_options) / sizeof(scale_options[0]),
+    .needs_operand = true,
+    .takes_sizes = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_SCALE, scale.job),
+    .say_more = say_sizes,
+    .done = "is scaled",
+};
+
+const struct ctl_verb ctl_verb_suspend = {
+    .name = "suspend",
+    .usage = "tfe-ctl suspend [OPTIONS] JOB",
+    .about = "take all nodes from a job that was handed in; it keeps its place in the queue",
+    .needs_operand = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_SUSPEND, suspend.job),
+    .done = "is suspended",
+};
+
+const struct ctl_verb ctl_verb_resume = {
+    .name = "resume",
+    .usage = "tfe-ctl resume [OPTIONS] JOB",
+    .about = "let a suspended job have nodes again",
+    .needs_operand = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_RESUME, resume.job),
+    .done = "goes on as soon as there are nodes for it",
+};
+
+const struct ctl_verb ctl_verb_cancel = {
+    .name = "cancel",
+    .usage = "tfe-ctl cancel [OPTIONS] JOB",
+    .about = "end a job that was handed in, whether it runs or waits",
+    .needs_operand = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_CANCEL, cancel.job),
+    .done = "is cancelled",
+};
+
+const struct ctl_verb ctl_verb_restart = {
+    .name = "restart",
+    .usage = "tfe-ctl restart [OPTIONS] JOB",
+    .about = "begin the next run of a job that was handed in and is over",
+    .needs_operand = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_RERUN, rerun.job),
+    .done = "waits for nodes, for another run",
+};
