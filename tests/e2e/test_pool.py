@@ -1,0 +1,260 @@
+"""Jobs that are handed in run on the nodes of a pool, one after the other, and leave nothing there: real agents, a real server."""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+import pytest
+from agents import TRAINER, fleet, gone_soon  # noqa: F401 (a fixture)
+from conftest import wait_until
+from programs import children, is_alive, program
+
+# What a job can leave behind, and what it finds of others: all goes into one line of a file, with the process's id.
+LEAVES = """
+import json, os, pathlib, subprocess, sys, time
+folder, name = pathlib.Path(sys.argv[1]), sys.argv[2]
+facts = {"pid": os.getpid(), "cwd": os.getcwd(), "found": sorted(os.listdir(".")), "env": dict(os.environ),
+         "shm": sorted(os.listdir("/dev/shm")), "tmp": os.environ["TMPDIR"]}
+pathlib.Path("left").mkdir()
+pathlib.Path("left/file").write_text("x")
+pathlib.Path(os.environ["TMPDIR"], "left").write_text("x")
+pathlib.Path(f"/dev/shm/{name}-{os.getpid()}").write_text("x")
+child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"],
+                         start_new_session=True)
+facts["child"] = child.pid
+out = folder / f".{name}.{os.getpid()}"
+out.write_text(json.dumps(facts))
+out.rename(folder / f"{name}.{os.getpid()}.json")
+while not (folder / f"{name}.end").exists():
+    time.sleep(0.01)
+"""
+
+
+class Pool:
+    """Agents of a pool, and what is handed in for them."""
+
+    def __init__(self, fleet, ctl):
+        self.fleet, self.ctl = fleet, ctl
+
+    def start(self, n, *options, env=None):
+        return [self.fleet.start_program([program("tfe-agent"), "--pool", "--python", sys.executable, "--preempt-grace=2s",
+                                          f"--node-name=m{len(self.fleet.agents)}", *options], env=env) for _ in range(n)]
+
+    def nodes(self, state=None):
+        done = self.ctl("pool", "--json")
+        assert done.returncode == 0, done.stderr
+        return [n for n in json.loads(done.stdout)["pool"] if state in (None, n["state"])]
+
+    def wait_free(self, n):
+        return wait_until(lambda: len(found := self.nodes("free")) == n and found, what=f"{n} free nodes")
+
+    def submit(self, name, *options, command=None):
+        trainer = [sys.executable, TRAINER, str(self.folder(name))]
+        done = self.ctl("submit", f"--name={name}", "--option=gather=10s", *options, "--", *(command or trainer))
+        assert done.returncode == 0, done.stderr
+
+    def folder(self, name):
+        folder = self.fleet.folder / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def job(self, name):
+        done = self.ctl("describe", "--json", name)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def wait_state(self, name, state):
+        return wait_until(lambda: (job := self.job(name))["state"] == state and job, what=f"{name} {state}")
+
+    def order(self, verb, *operands):
+        done = self.ctl(verb, *operands)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def pool(server, fleet, ctl):
+    server()
+    return Pool(fleet, ctl)
+
+
+def leavers(folder, name, n):
+    """What n trainers of LEAVES have found."""
+    def look():
+        found = [json.loads(path.read_text()) for path in folder.glob(f"{name}.*.json")]
+        return len(found) == n and found
+    return wait_until(look, what=f"{n} trainers of {name}")
+
+
+def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
+    code = tmp_path / "leaves.py"
+    code.write_text(LEAVES)
+    pool.start(2, "--no-standby", env={"MACHINE": "kept"})
+    pool.wait_free(2)
+    agents = [children(agent.pid) for agent in pool.fleet.agents]
+    assert agents == [[], []]
+    for name, secret in (("one", {"--env=SECRET=of one", "--env=TF_X=1"}), ("two", set())):
+        pool.submit(name, "--workers=2", *secret, command=["python", str(code), str(tmp_path), name])
+        facts = leavers(tmp_path, name, 2)
+        pool.wait_state(name, "running")
+        assert len({f["cwd"] for f in facts}) == 2
+        for f in facts:
+            assert f["found"] == [] and f["env"]["MACHINE"] == "kept" and "TFE_TOKEN" not in f["env"]
+            assert ("SECRET" in f["env"], "TF_X" in f["env"]) == (name == "one", name == "one")
+            assert not [left for left in f["shm"] if left.startswith("one-")] or name == "one"
+        (tmp_path / f"{name}.end").write_text("")
+        pool.wait_state(name, "succeeded")
+        pool.wait_free(2)
+        for f in facts:
+            assert not pathlib.Path(f["cwd"]).parent.exists() and not pathlib.Path(f["tmp"]).exists()
+            assert not is_alive(f["pid"]) and not is_alive(f["child"])
+            assert not pathlib.Path(f"/dev/shm/{name}-{f['pid']}").exists()
+        assert [children(agent.pid) for agent in pool.fleet.agents] == [[], []]
+
+
+def test_it_starts_with_its_minimum_and_a_cancelled_job_gives_its_nodes_back(pool):
+    pool.start(1)
+    pool.wait_free(1)
+    pool.submit("big", "--workers=2:3")
+    assert "1 more node" in wait_until(lambda: pool.job("big")["waits"], what="a reason")
+    assert not pool.fleet.starts(folder=pool.folder("big"))
+    pool.start(2)
+    pool.fleet.wait_world(3, folder=pool.folder("big"))
+    pids = [start["pid"] for start in pool.fleet.starts(folder=pool.folder("big"))]
+    pool.order("cancel", "big")
+    pool.wait_free(3)
+    assert pool.job("big")["state"] == "failed"
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_a_suspended_job_gives_its_nodes_to_another_and_goes_on_later(pool):
+    pool.start(2)
+    pool.wait_free(2)
+    pool.submit("first", "--workers=2")
+    epoch = pool.fleet.wait_world(2, folder=pool.folder("first"))
+    pool.order("suspend", "first")
+    pool.wait_state("first", "suspended")
+    pool.submit("second", "--workers=2")
+    pool.fleet.wait_world(2, folder=pool.folder("second"))
+    pool.fleet.order("exit 0", folder=pool.folder("second"))
+    pool.wait_state("second", "succeeded")
+    pool.order("resume", "first")
+    pool.fleet.wait_world(2, above=epoch, folder=pool.folder("first"))
+    pool.fleet.order("exit 0", folder=pool.folder("first"))
+    pool.wait_state("first", "succeeded")
+    pool.wait_free(2)
+    assert {start["env"]["TFE_RUN"] for start in pool.fleet.starts(folder=pool.folder("first"))} == {"1"}
+
+
+def test_a_server_that_is_killed_finds_its_jobs_and_nodes_as_they_were(server, fleet, ctl, state_dir):
+    first = server()
+    pool = Pool(fleet, ctl)
+    pool.start(2)
+    pool.wait_free(2)
+    pool.submit("runs", "--workers=2")
+    pool.submit("waits", "--workers=2")
+    epoch = fleet.wait_world(2, folder=pool.folder("runs"))
+    pool.wait_state("runs", "running")
+    first.kill()
+    server(port=first.port)
+    wait_until(lambda: len(pool.nodes("assigned")) == 2, what="both nodes again")
+    assert (pool.job("runs")["state"], pool.job("waits")["state"]) == ("running", "queued")
+    assert fleet.last_epoch(pool.folder("runs")) == epoch
+    fleet.order("exit 0", folder=pool.folder("runs"))
+    pool.wait_state("runs", "succeeded")
+    fleet.wait_world(2, folder=pool.folder("waits"))
+    fleet.order("exit 0", folder=pool.folder("waits"))
+    pool.wait_state("waits", "succeeded")
+
+
+def test_a_pool_agent_that_is_killed_leaves_no_trainer_and_another_takes_over(pool):
+    first, = pool.start(1)
+    pool.wait_free(1)
+    pool.submit("job")
+    epoch = pool.fleet.wait_world(1, folder=pool.folder("job"))
+    trainer = pool.fleet.starts(epoch, folder=pool.folder("job"))[0]["pid"]
+    agent, = children(first.pid)
+    first.process.send_signal(signal.SIGKILL)
+    first.wait()
+    assert gone_soon(agent, 20) and gone_soon(trainer)
+    pool.start(1)
+    pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+
+
+def test_an_agent_below_it_that_is_killed_frees_its_node(pool):
+    first, = pool.start(1)
+    pool.wait_free(1)
+    pool.submit("job")
+    epoch = pool.fleet.wait_world(1, folder=pool.folder("job"))
+    start, = pool.fleet.starts(epoch, folder=pool.folder("job"))
+    agent, = children(first.pid)
+    os.kill(agent, signal.SIGKILL)
+    assert gone_soon(start["pid"])
+    pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    pool.wait_free(1)
+
+
+def test_what_an_agent_had_to_say_of_its_end_is_in_the_description(pool, tmp_path):
+    pool.start(1)
+    pool.wait_free(1)
+    pool.submit("typo", "--option=max-restarts=0", command=["python", str(tmp_path / "no.py")])
+    said = f"script {tmp_path}/no.py: no such file or directory"
+    wait_until(lambda: said in json.dumps(pool.job("typo")), what="the sentence")
+    pool.wait_state("typo", "failed")
+    pool.wait_free(1)
+
+
+def test_sigterm_leaves_the_job_and_then_the_pool(pool):
+    leaver, stayer = pool.start(2)
+    pool.wait_free(2)
+    pool.submit("job", "--workers=1:2")
+    epoch = pool.fleet.wait_world(2, folder=pool.folder("job"))
+    leaver.send(signal.SIGTERM)
+    assert leaver.wait() == 143
+    pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
+    wait_until(lambda: len(pool.nodes()) == 1, what="the node to be gone")
+    assert is_alive(stayer.pid)
+
+
+def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool):
+    agent, = pool.start(1, "--slots=2", "--label=gpu=none,disk=fast")
+    nodes = pool.wait_free(2)
+    assert sorted(node["name"] for node in nodes) == ["m0", "m0-1"]
+    assert {node["labels"] for node in nodes} == {"gpu=none,disk=fast"}
+    pool.submit("job", "--workers=2", "--label=disk=fast")
+    pool.fleet.wait_world(2, folder=pool.folder("job"))
+    os.kill(children(agent.pid)[0], signal.SIGKILL)  # it is started again, and the job goes on
+    wait_until(lambda: len(pool.nodes("free") + pool.nodes("assigned")) == 2, what="two nodes")
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    agent.send(signal.SIGTERM)
+    assert agent.wait() == 143
+
+
+def test_a_node_works_on_when_its_token_has_expired(pool, token, tmp_path):
+    secret = token("--ttl=5s")
+    end = time.time() + 5
+    agent, = pool.start(1, f"--token={secret}")
+    pool.wait_free(1)
+    wait_until(lambda: any(node["name"] == "m0" for node in json.loads(pool.ctl("agents", "--json").stdout)["agents"]) or
+               time.time() > end, what="its own key")
+    wait_until(lambda: time.time() > end, what="the token's end")
+    pool.submit("job")
+    pool.fleet.wait_world(1, folder=pool.folder("job"))
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    assert is_alive(agent.pid)
+
+
+@pytest.mark.parametrize("words", [["--pool", "train.py"], ["--pool", "--standalone"], ["--pool", "--role=ps"],
+                                   ["--pool", "--label=x"], ["--pool", "--slots=0"], ["--pool", "--run=k"]])
+def test_what_does_not_go_with_a_pool_is_refused(words, fleet):
+    agent = fleet.start_program([program("tfe-agent"), *words])
+    assert agent.wait() == 2
+    assert agent.stderr().count("\n") == 1
