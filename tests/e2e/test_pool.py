@@ -169,6 +169,7 @@ def test_a_server_that_is_killed_finds_its_jobs_and_nodes_as_they_were(server, f
     pool.wait_state("waits", "succeeded")
 
 
+@pytest.mark.heavy
 def test_a_pool_agent_that_is_killed_leaves_no_trainer_and_another_takes_over(pool):
     first, = pool.start(1)
     pool.wait_free(1)
@@ -200,6 +201,7 @@ def test_an_agent_below_it_that_is_killed_frees_its_node(pool):
     pool.wait_free(1)
 
 
+@pytest.mark.heavy
 def test_what_an_agent_had_to_say_of_its_end_is_in_the_description(pool, tmp_path):
     pool.start(1)
     pool.wait_free(1)
@@ -222,6 +224,7 @@ def test_sigterm_leaves_the_job_and_then_the_pool(pool):
     assert is_alive(stayer.pid)
 
 
+@pytest.mark.heavy
 def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool):
     agent, = pool.start(1, "--slots=2", "--label=gpu=none,disk=fast")
     nodes = pool.wait_free(2)
@@ -237,6 +240,7 @@ def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool):
     assert agent.wait() == 143
 
 
+@pytest.mark.heavy
 def test_a_node_works_on_when_its_token_has_expired(pool, token, tmp_path):
     secret = token("--ttl=5s")
     end = time.time() + 5

@@ -104,7 +104,7 @@ TEST(pool_line, roles_options_and_variables_are_the_jobs)
 TEST(pool_line, a_job_may_not_set_what_is_the_machines)
 {
     static const char *const refused[] = {"trainer-user=root", "notice=cmd:x", "token=x", "ps=3",
-                                          "no-hook", "grow-wait-=1"};
+                                          "no-hook",           "grow-wait-=1"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct msg_assign assign = assignment(python, 2);
         struct pool_line line;
