@@ -229,6 +229,6 @@ TEST_IN(job_file, its_bytes_are_bounded)
     assert_true(is_refused(word, "command: [0]: it is longer than 4096"));
     free(word);
     char *all = long_words(13, 4096);
-    assert_true(is_refused(all, "more than 49152 bytes"));
+    assert_true(is_refused(all, "more than 12288 bytes"));
     free(all);
 }
