@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "agent/core/agent.h"
@@ -43,6 +44,8 @@
 #define PRINTED_AT_ONCE 20
 /* An import that takes longer is said, and again. */
 #define IMPORT_SAY_MS 1000
+/* A program that is killed is gone, with all its threads, within this. */
+#define ONE_SIGNAL_MS 1000
 
 struct runner {
     const struct runner_wish *wish;
@@ -50,6 +53,7 @@ struct runner {
     struct event *timer;
     struct event *watchdog;
     struct event *quit[QUIT_SIGNALS];
+    struct tfe_mono one_until; /* another SIGTERM is the same one */
     struct agent *core;
     struct uplink *uplink;
     struct trainers *trainers;
@@ -477,10 +481,26 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     on_event(ctx, &(struct agent_event){.type = AGENT_TICK, .now = clock_mono()});
 }
 
+/* An agent of the pool gets its signal once for each thread of the program that started it, when
+ * that dies: it is asked to leave, and not twice. */
+static bool is_said_again(struct runner *r, int signo)
+{
+    const struct tfe_mono now = clock_mono();
+    int at_death = 0;
+    if (prctl(PR_GET_PDEATHSIG, &at_death) == 0 && at_death == signo) {
+        (void)prctl(PR_SET_PDEATHSIG, 0);
+        r->one_until = tfe_mono_add(now, ONE_SIGNAL_MS);
+        return false;
+    }
+    return signo == SIGTERM && tfe_mono_before(now, r->one_until);
+}
+
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
-    on_event(ctx, &(struct agent_event){
-                      .type = AGENT_SIGNAL, .now = clock_mono(), .signo = (uint32_t)signo});
+    if (!is_said_again(ctx, (int)signo)) {
+        on_event(ctx, &(struct agent_event){
+                          .type = AGENT_SIGNAL, .now = clock_mono(), .signo = (uint32_t)signo});
+    }
 }
 
 static void make_config(struct runner *r)
