@@ -333,6 +333,15 @@ void pool_end(struct pool *p, struct pool_job *job, enum pool_condition_name how
     (void)pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = job->name.text});
 }
 
+/* Ends what is there of it in the core. */
+static void stop_in_core(const struct pool *p, const struct pool_job *job)
+{
+    if (pool_job_in_core(job)) {
+        (void)p->config.ops->order(
+            p->config.ops_ctx, &(struct rdzv_event){.type = RDZV_STOP_JOB, .job = job->name.text});
+    }
+}
+
 /* By the server itself: its trainers end as by STOP_JOB. */
 static void fail(struct pool *p, struct pool_job *job, const char *reason, const char *says)
 {
@@ -592,7 +601,11 @@ static bool is_failed_start(const struct pool_node *node, uint32_t code)
 static void freed(struct pool *p, struct pool_node *node)
 {
     const uint64_t assignment = node->assignment;
+    const struct pool_job *job = node->job;
     detach(node);
+    if (job && job->is_over && TAILQ_EMPTY(&job->nodes)) {
+        stop_in_core(p, job); /* one that was about to come in has opened it */
+    }
     int rc = pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_FREED,
                                                    .node = node->id.text,
                                                    .assignment = assignment});

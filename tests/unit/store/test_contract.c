@@ -623,6 +623,36 @@ TEST_BOTH(keys, what_was_revoked_stays_it)
     assert_string_equal(said, "aa 1 *  0 3 n1 10 0 30\n");
 }
 
+static int hear_submission(void *ctx, const struct store_submission *row)
+{
+    char *said = ctx;
+    size_t n = strlen(said);
+    (void)snprintf(said + n, 512 - n, "%s %llu %s %s %s %s %lld\n", row->job,
+                   (unsigned long long)row->number, row->run_key, row->spec, row->conditions,
+                   row->nodes, (long long)row->started.ms);
+    return 0;
+}
+
+TEST_BOTH(submissions, the_last_of_each_is_kept_in_their_order)
+{
+    struct fixture *f = *state;
+    char said[512] = "";
+    struct store_submission rows[] = {
+        {"a", 7, "key", "00ff", "Created 1 5 r s", "n 1 0", {9}, false},
+        {"b", 3, "other", "01", "", "", {0}, false},
+        {"c", 4, "gone", "02", "", "", {0}, false},
+        {"c", 4, "gone", "02", "", "", {0}, true},
+        {"b", 8, "again", "03", "", "", {0}, false},
+    };
+    assert_int_equal(store_begin(f->store, &f->why), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(store_keep(f->store, STORE_SUBMISSION, &rows[i], &f->why), 0);
+    }
+    assert_int_equal(store_commit(f->store, &f->why), 0);
+    assert_int_equal(store_read_submissions(f->store, hear_submission, said, &f->why), 0);
+    assert_string_equal(said, "a 7 key 00ff Created 1 5 r s n 1 0 9\nb 8 again 03   0\n");
+}
+
 static int hear_ban(void *ctx, const struct tfe_msg *msg)
 {
     (void)strcat(ctx, msg->u.ban_row.node);
