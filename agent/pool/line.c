@@ -144,19 +144,18 @@ static int make_argv(const struct pool_line_wish *wish, struct strings *s, struc
 static void make_envp(const struct pool_line_wish *wish, struct strings *s)
 {
     const struct msg_spec *spec = &wish->assign->spec;
-    static const char *const kinds[] = {
-        [ENVIRONMENT_TFE] = NULL,
-        [ENVIRONMENT_KUBEFLOW] = "kubeflow",
-        [ENVIRONMENT_KUBEFLOW_MASTER] = "kubeflow-master",
-    };
+    /* For good: an epoch of one, in a job that may have more, is a cluster. */
+    const bool is_alone = spec->max_nodes == 1 && spec->nproc == 1 && spec->n_ps == 0 &&
+                          !spec->chief && !spec->evaluator;
     for (const char *const *entry = wish->environment; *entry; entry++) {
         add(s, "%s", *entry);
     }
     for (size_t i = 0; i < spec->n_env; i++) {
         add(s, "TFE_SET_%s", spec->env[i]);
     }
-    if (kinds[spec->environment]) {
-        add(s, "TFE_ENVIRONMENT=%s", kinds[spec->environment]);
+    if (spec->environment != ENVIRONMENT_TFE) {
+        add(s, "TFE_ENVIRONMENT=%s",
+            is_alone ? "kubeflow-alone" : msg_environment_name(spec->environment));
     }
     add(s, "TFE_TOKEN=%s", wish->token);
     if (wish->key[0]) {

@@ -89,17 +89,43 @@ static bool entry_is_overruled(const char *const *base, const char *entry)
     return is;
 }
 
+/* Whose habits TF_CONFIG follows: TFE_ENVIRONMENT says it. */
+#define ENVIRONMENT_VARIABLE "TFE_ENVIRONMENT="
+/* … and a job that is one trainer for good has none, which is Kubeflow's habit, too. */
+#define ENVIRONMENT_ALONE "kubeflow-alone"
+
+static const char *habit_of(const char *const *base)
+{
+    const size_t n = sizeof ENVIRONMENT_VARIABLE - 1;
+    const char *habit = "";
+    for (; *base; base++) {
+        habit = strncmp(*base, ENVIRONMENT_VARIABLE, n) == 0 ? *base + n : habit;
+    }
+    return habit;
+}
+
+static bool is_habit(const char *habit, enum tfe_environment environment)
+{
+    return strcmp(habit, msg_environment_name(environment)) == 0;
+}
+
+static const char *task_name(enum tfe_task task, const char *habit)
+{
+    return task == TASK_CHIEF && is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER) ? "master"
+                                                                              : msg_task_name(task);
+}
+
 /* {"worker":["host:port",…],…}; NULL: no memory. */
-static json_t *cluster_new(const struct msg_row *rows, size_t n)
+static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *habit)
 {
     json_t *cluster = json_object();
     bool good = cluster;
     for (size_t i = 0; good && i < n; i++) {
         char endpoint[ENDPOINT_TEXT_MAX];
-        json_t *places = json_object_get(cluster, msg_task_name(rows[i].role));
+        json_t *places = json_object_get(cluster, task_name(rows[i].role, habit));
         if (!places) {
             places = json_array();
-            good = json_object_set_new(cluster, msg_task_name(rows[i].role), places) == 0;
+            good = json_object_set_new(cluster, task_name(rows[i].role, habit), places) == 0;
         }
         endpoint_format(endpoint, rows[i].host, rows[i].port);
         good = good && json_array_append_new(places, json_string(endpoint)) == 0;
@@ -111,26 +137,34 @@ static json_t *cluster_new(const struct msg_row *rows, size_t n)
     return cluster;
 }
 
-char *environment_tf_config(const struct msg_row *rows, size_t n, const struct msg_row *own)
+static char *tf_config_text(const struct msg_row *rows, size_t n, const struct msg_row *own,
+                            const char *habit)
 {
-    json_t *cluster = cluster_new(rows, n);
-    json_t *config =
-        cluster ? json_pack("{s:o, s:{s:s, s:I}}", "cluster", cluster, "task", "type",
-                            msg_task_name(own->role), "index", (json_int_t)(own->rank - own->first))
-                : NULL;
-    char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
+    const bool is_cloud =
+        is_habit(habit, ENVIRONMENT_KUBEFLOW) || is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER);
+    json_t *cluster = cluster_new(rows, n, habit);
+    json_t *config = cluster ? json_pack("{s:o, s:{s:s, s:I}}", "cluster", cluster, "task", "type",
+                                         task_name(own->role, habit), "index",
+                                         (json_int_t)(own->rank - own->first))
+                             : NULL;
+    bool good = config && (!is_cloud ||
+                           json_object_set_new(config, "environment", json_string("cloud")) == 0);
+    char *text = good ? json_dumps(config, JSON_COMPACT) : NULL;
     json_decref(config);
     return text;
 }
 
-/* As the others have it; an evaluator is alone in its own (tf.estimator's rule, and Kubeflow's). */
-static char *tf_config_of(const struct agent_place *node, uint32_t local_rank)
+/* As the others have it; an evaluator is alone in its own (tf.estimator's rule), but for Kubeflow:
+ * there it sees the cluster, which it is no part of. */
+static char *tf_config_of(const struct agent_place *node, uint32_t local_rank, const char *habit)
 {
     struct msg_row own = node->own;
     if (own.role == TASK_EVALUATOR) {
-        return environment_tf_config(&own, 1, &own);
+        const bool is_alone = *habit == '\0' || is_habit(habit, ENVIRONMENT_TFE);
+        return is_alone ? tf_config_text(&own, 1, &own, habit)
+                        : tf_config_text(node->rows, node->n_rows, &own, habit);
     }
-    return environment_tf_config(node->rows, node->n_rows, &node->rows[own.rank + local_rank]);
+    return tf_config_text(node->rows, node->n_rows, &node->rows[own.rank + local_rank], habit);
 }
 
 static void list_add_role(struct list *list, const struct trainer_place *place)
@@ -139,7 +173,7 @@ static void list_add_role(struct list *list, const struct trainer_place *place)
     list_add(list, "TFE_ROLE=%s", msg_task_name(node->own.role));
     list_add(list, "TFE_ROLE_INDEX=%" PRIu32, node->rank + place->local_rank - node->own.first);
     if (node->has_roles) {
-        json_t *cluster = cluster_new(node->rows, node->n_rows);
+        json_t *cluster = cluster_new(node->rows, node->n_rows, "");
         char *text = cluster ? json_dumps(cluster, JSON_COMPACT) : NULL;
         json_decref(cluster);
         list->failed = list->failed || !text;
@@ -150,17 +184,23 @@ static void list_add_role(struct list *list, const struct trainer_place *place)
     }
 }
 
+static void list_add_tf_config(struct list *list, const struct trainer_place *place,
+                               const char *habit)
+{
+    if (strcmp(habit, ENVIRONMENT_ALONE) != 0) {
+        char *tf_config = tf_config_of(place->node, place->local_rank, habit);
+        list->failed = list->failed || !tf_config;
+        if (tf_config) {
+            list_add(list, "TF_CONFIG=%s", tf_config);
+        }
+        free(tf_config);
+    }
+}
+
 static void list_add_place(struct list *list, const struct trainer_place *place)
 {
     const struct agent_place *node = place->node;
     uint32_t rank = node->rank + place->local_rank;
-    char *tf_config = tf_config_of(node, place->local_rank);
-    if (!tf_config) {
-        list->failed = true;
-        return;
-    }
-    list_add(list, "TF_CONFIG=%s", tf_config);
-    free(tf_config);
     /* The agent holds the port with SO_REUSEPORT until TensorFlow listens on it. */
     list_add(list, "TF_GRPC_REUSE_PORT=true");
     list_add(list, "TFE_JOB=%s", place->job);
@@ -219,6 +259,7 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
         list_add(&list, "LOGNAME=%s", user->name);
     }
     if (place) {
+        list_add_tf_config(&list, place, habit_of(base));
         list_add_place(&list, place);
     }
     if (list.failed) {

@@ -29,8 +29,4 @@ int environment_new(const char *const *base, const struct trainer_place *place,
                     char ***ret) TFE_MUST_CHECK;
 void environment_free(char **env);
 
-/* TF_CONFIG for the trainer of the row `own`: rows of one role in the order of their indices. The
- * caller frees it; NULL: no memory. */
-char *environment_tf_config(const struct msg_row *rows, size_t n, const struct msg_row *own);
-
 #endif

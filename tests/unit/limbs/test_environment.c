@@ -182,6 +182,64 @@ TEST(environment, a_cluster_of_one_has_a_tf_config_too)
     environment_free(env);
 }
 
+/* What Kubeflow's training operator makes of the same cluster. */
+TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
+{
+    static const struct msg_row places[] = {
+        {.rank = 0, .host = "c", .port = 1, .role = TASK_CHIEF},
+        {.rank = 1, .host = "p", .port = 2, .role = TASK_PS, .first = 1},
+        {.rank = 2, .host = "w", .port = 3, .role = TASK_WORKER, .first = 2},
+        {.rank = 3, .host = "w", .port = 4, .role = TASK_WORKER, .first = 2},
+        {.rank = 4, .host = "e", .port = 5, .role = TASK_EVALUATOR, .first = 4},
+    };
+    static const char kubeflow[] = "TFE_ENVIRONMENT=kubeflow";
+    static const char master[] = "TFE_ENVIRONMENT=kubeflow-master";
+    static const char alone[] = "TFE_ENVIRONMENT=kubeflow-alone";
+#define CLUSTER "\"ps\":[\"p:2\"],\"worker\":[\"w:3\",\"w:4\"]}"
+    static const struct {
+        const char *habit;
+        uint32_t rank;
+        const char *wanted;
+    } configs[] = {
+        {kubeflow, 3,
+         "{\"cluster\":{\"chief\":[\"c:1\"]," CLUSTER ",\"task\":{\"type\":\"worker\",\"index\":1},"
+         "\"environment\":\"cloud\"}"},
+        {master, 0,
+         "{\"cluster\":{\"master\":[\"c:1\"]," CLUSTER
+         ",\"task\":{\"type\":\"master\",\"index\":0},"
+         "\"environment\":\"cloud\"}"},
+        {kubeflow, 4,
+         "{\"cluster\":{\"chief\":[\"c:1\"]," CLUSTER
+         ",\"task\":{\"type\":\"evaluator\",\"index\":0},\"environment\":\"cloud\"}"},
+        {"TFE_ENVIRONMENT=tfe", 4,
+         "{\"cluster\":{\"evaluator\":[\"e:5\"]},\"task\":{\"type\":\"evaluator\",\"index\":0}}"},
+        {alone, 3, NULL},
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        const char *const base[] = {configs[i].habit, NULL};
+        struct agent_place node = {.epoch = 1,
+                                   .run = 1,
+                                   .rank = configs[i].rank,
+                                   .n = 1,
+                                   .has_roles = true,
+                                   .rows = places,
+                                   .n_rows = 4,
+                                   .own = places[configs[i].rank]};
+        struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
+        char **env;
+        assert_int_equal(environment_new(base, &place, &env), 0);
+        const char *config = value_of(env, "TF_CONFIG");
+        if (configs[i].wanted) {
+            assert_non_null(config);
+            assert_string_equal(config, configs[i].wanted);
+        } else {
+            assert_null(config);
+        }
+        assert_null(value_of(env, "TFE_ENVIRONMENT"));
+        environment_free(env);
+    }
+}
+
 TEST(environment, thousands_of_members_fit)
 {
     enum { MANY = 6000 };

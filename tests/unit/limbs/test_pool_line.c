@@ -101,6 +101,20 @@ TEST(pool_line, roles_options_and_variables_are_the_jobs)
     pool_line_done(&line);
 }
 
+TEST(pool_line, a_kubeflow_job_of_one_trainer_has_no_cluster)
+{
+    struct msg_assign assign = assignment(python, 2);
+    assign.spec.min_nodes = assign.spec.max_nodes = 1;
+    assign.spec.environment = ENVIRONMENT_KUBEFLOW_MASTER;
+    struct pool_line line = made(&assign);
+    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-alone "));
+    pool_line_done(&line);
+    assign.spec.max_nodes = 2;
+    line = made(&assign);
+    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master "));
+    pool_line_done(&line);
+}
+
 TEST(pool_line, a_job_may_not_set_what_is_the_machines)
 {
     static const char *const refused[] = {"trainer-user=root", "notice=cmd:x", "token=x", "ps=3",
