@@ -328,8 +328,14 @@ static uint32_t leave_ms(const struct pool *p)
     return grace_ms < UINT32_MAX - LEAVE_MORE_MS ? grace_ms + LEAVE_MORE_MS : UINT32_MAX;
 }
 
+/* Nothing is left of an assignment that this node does not have, whether it had it or not. */
 static void on_release(struct pool *p, const struct msg_release *release)
 {
+    if (release->assignment != p->assignment) {
+        struct tfe_msg msg = {.type = MSG_FREED,
+                              .u.freed = {.assignment = release->assignment, .says = ""}};
+        uplink_send(p->uplink, &msg);
+    }
     if (p->child && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
                  LOG_S("why", release->says[0] ? release->says : NULL));
