@@ -681,8 +681,11 @@ void pool_left(struct session *s)
 {
     struct pool_node *node = s->pooled;
     s->pooled = NULL;
-    if (node && !s->all->stopping) {
-        node->session = NULL;
+    if (!node) {
+        return;
+    }
+    node->session = NULL;
+    if (!s->all->stopping) {
         node->is_lost = true;
         node->since = clock_wall();
         pool_wake(s->all->pool, clock_mono());
