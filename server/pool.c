@@ -430,7 +430,10 @@ static void on_written(void *ctx, int rc, struct row_list *page, const char *why
         return;
     }
     if (rc == 0 && !job->is_placed && !job->is_gone && !job->is_over) {
-        (void)pool_place(p, job);
+        const int fault = pool_place(p, job);
+        if (fault != 0) {
+            pool_end(p, job, CONDITION_FAILED, "NotPlaced", tfe_error_sentence(fault));
+        }
     }
     tell_job(job);
     write_all(p);
@@ -851,6 +854,12 @@ static int load_job(void *ctx, const struct store_submission *row)
         return 0;
     }
     rc = rc == 0 ? pool_place(p, job) : rc;
+    if (rc != 0 && rc != TFE_ENOMEM) { /* a server that does not start helps nobody */
+        log_error("submission_set_aside", LOG_S("job", row->job),
+                  LOG_S("why", tfe_error_sentence(rc)));
+        pool_job_free(job);
+        return 0;
+    }
     for (const char *line = row->nodes; rc == 0 && line; line = strchr(line, '\n')) {
         char id[TFE_ID_MAX + 1];
         unsigned long long assignment;

@@ -69,7 +69,8 @@ static bool is_role_label(const char *text)
 {
     size_t n = strcspn(text, ":");
 #define IS_ROLE(NAME, number, name) (n == strlen(name) && strncmp(text, name, n) == 0) ||
-    return text[n] == ':' && (TFE_TASKS(IS_ROLE) false) && is_label(text + n + 1);
+    return text[n] == ':' && (TFE_TASKS(IS_ROLE) false) && is_label(text + n + 1) &&
+           strlen(text + n + 1) <= MSG_POOL_LABEL_MAX;
 #undef IS_ROLE
 }
 

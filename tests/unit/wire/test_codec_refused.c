@@ -16,6 +16,8 @@ static const struct msg_metric many_metrics[MSG_METRICS_MAX + 1] = {{"n", 1}};
 static char too_long[MSG_TAIL_MAX + 2];
 static const char *const words[] = {"no-label"}, *const long_word = too_long;
 static const char *const odd_role = "master:a=b", *const odd_option = "a\nb";
+#define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+static const char *const long_role_label = "ps:a=" X32 X32 X32 X32; /* K=V alone is too long */
 static const char *many_labels[MSG_POOL_LABELS_MAX + 1];
 /* A spec that is right but for these. */
 #define SPEC(name_, priority_, min, nproc_, argv_, n, kind, source_, ...)                          \
@@ -276,6 +278,7 @@ static const struct tfe_msg out_of_range[] = {
     M(SUBMIT, submit, LIKE_THIS(.labels = words, .n_labels = 1)),
     M(SUBMIT, submit, LIKE_THIS(.role_labels = many_labels, .n_role_labels = 1)),
     M(SUBMIT, submit, LIKE_THIS(.role_labels = &odd_role, .n_role_labels = 1)),
+    M(SUBMIT, submit, LIKE_THIS(.role_labels = &long_role_label, .n_role_labels = 1)),
     M(SUBMIT, submit, LIKE_THIS(.options = &odd_option, .n_options = 1)),
     M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, SOURCE_PATH, "", .n_ps = 0)),
     M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, 0, "/a", .n_ps = 0)),
