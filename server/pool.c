@@ -199,13 +199,15 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
                                               .within_ms = RELEASE_MS,
                                               .says = why_released(reason)}};
     char says[128];
+    /* It was not durable yet: an agent does not answer for what it never heard of. */
+    const bool is_unheard = node->session && !node->is_told && assignment == node->assignment;
     if (assignment == node->assignment && !node->is_leaving) {
         node->is_leaving = true;
         node->since = clock_wall();
         (void)snprintf(says, sizeof(says), "is released: %s", why_released(reason));
         tell_event(p, "released", node, says);
     }
-    if (!tfe_mono_is_never(node->rests)) {
+    if (is_unheard || !tfe_mono_is_never(node->rests)) {
         node->rests = clock_mono(); /* nothing of it is left there */
         pool_wake(p, node->rests);
     } else {

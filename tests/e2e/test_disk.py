@@ -13,6 +13,7 @@ import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import BIN_DIR, wait_until
+from pooled import Waiting, pool, spec
 from raw_client import RawClient
 from programs import is_alive
 
@@ -127,6 +128,18 @@ def test_a_slow_disk_delays_no_renewal_and_loses_no_lease(server, disk, record_p
             pytest.fail(f"p99 {fast:.2f} ms without, {slow:.2f} ms with the delay")
         node.send("GOODBYE", {1: 1})
     assert not [e for e in s.events("node_lost") if e.get("job") == "measured"]
+
+
+def test_a_node_of_the_pool_is_free_again_though_its_assignment_never_was_on_the_disk(server, disk):
+    s = server(env=disk.env)
+    with Waiting(s.port, s.token("agent"), "a") as node, RawClient(s.port, s.token("admin"), timeout=60) as ctl:
+        node.receive_until("WELCOME")
+        disk.does("delay 2000")
+        for name, fields in (("SUBMIT", {1: spec("train")}), ("SUSPEND", {1: "train"})):
+            ctl.send(name, fields)
+            assert ctl.receive_until("DONE", "REFUSED")[0] == "DONE"
+        disk.does("none")
+        wait_until(lambda: pool(s) == {"a": ("free", "")}, what="a free node, which was told nothing")
 
 
 def test_a_server_with_a_hanging_disk_still_ends_in_time(server, disk):
