@@ -577,6 +577,9 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
                                                   .spread_ms = p->config.ttl_ms / 10}};
     say(node, &welcome);
     if (s->pooled && came(p, node, s, msg) != 0) {
+        /* It may have been here before: placement is to give nobody a node that is no more. */
+        (void)pool_step(
+            p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         node_drop(p, node);
         turn_away(s, REFUSAL_LIMIT_REACHED,
                   "the pool has too many different sets of labels, or no memory");

@@ -1,9 +1,11 @@
 """The server's side of the pool: who is told to work for which job, and what outlives the server. Nodes and agents are
 independent clients here."""
 
+import contextlib
+
 import pytest
 
-from conftest import wait_until
+from conftest import on_disk, wait_until
 from pooled import Waiting, conditions, jobs, order, pool, rows, spec
 from raw_client import RawClient
 
@@ -74,6 +76,19 @@ def test_labels_say_who_may_work_for_what(server):
         waits = wait_until(lambda: [f.get(12) for _, f in rows(server, "JOBS") if f[1] == [b"more"]][0], what="a sentence")
         assert b"too few" in waits[0]
         assert pool(server)["plain"] == ("free", "")
+
+
+def test_a_node_that_finds_no_place_for_its_new_labels_gets_no_work(server):
+    server = server()
+    token = server.token("agent")
+    with contextlib.ExitStack() as stack:
+        changed, *others = [stack.enter_context(Waiting(server.port, token, f"n{i}", [f"set={i}"])) for i in range(64)]
+        for node in (changed, *others):
+            node.receive_until("WELCOME")
+        again = stack.enter_context(Waiting(server.port, token, "n0", ["set=64"]))
+        assert b"too many different sets" in again.receive_until("REFUSED")[1][2][0]
+        assert order(server, "SUBMIT", {1: spec("train", sizes=(63, 63))}) == "DONE"
+        assert {node.assigned()[1] for node in others} == {"train"}
 
 
 def test_a_killed_server_goes_on_with_what_it_had_told(server):
