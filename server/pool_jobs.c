@@ -146,6 +146,9 @@ void pool_job_is(struct pool_job *job, enum pool_condition_name what, const char
         if (is_it) {
             (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
             (void)snprintf(c->says, sizeof(c->says), "%s", says);
+            for (char *at = c->says; *at != '\0'; at++) {
+                *at = *at == '\n' ? ' ' : *at; /* one line of the row, whoever wrote it */
+            }
         }
         pool_job_touch(job);
     }
