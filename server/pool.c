@@ -61,6 +61,13 @@ static struct tfe_mono lease_end(const struct pool *p)
     return tfe_mono_add(clock_mono(), ttl + ttl * 106 / 1000 + 50);
 }
 
+static void renew_lease(struct pool *p, struct pool_node *node)
+{
+    node->lease = lease_end(p);
+    TAILQ_REMOVE(&p->leases, node, by_lease);
+    TAILQ_INSERT_TAIL(&p->leases, node, by_lease);
+}
+
 static struct pool_node *node_new(struct pool *p, const char *id)
 {
     struct pool_node *node = calloc(1, sizeof(*node));
@@ -562,6 +569,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
     node->session = s;
     node->is_lost = false;
     s->pooled = node;
+    renew_lease(p, node);
     if (msg->assignment != node->assignment) {
         detach(node); /* an ASSIGN was lost, or a FREED; or a server that knew more */
         node->assignment = msg->assignment;
@@ -592,9 +600,7 @@ static void take_renew(struct pool *p, struct pool_node *node, const struct msg_
                                     .u.renewed = {.number = msg->number,
                                                   .ttl_ms = p->config.ttl_ms,
                                                   .fence_ms = p->config.ttl_ms}};
-    node->lease = lease_end(p);
-    TAILQ_REMOVE(&p->leases, node, by_lease);
-    TAILQ_INSERT_TAIL(&p->leases, node, by_lease);
+    renew_lease(p, node);
     say(node, &renewed);
 }
 
