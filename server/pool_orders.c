@@ -218,7 +218,8 @@ static void suspend(struct pool *p, struct pool_order *order, struct pool_job *j
                                       .job = job->name.text};
     struct msg_spec spec;
     if (job->suspend == is_on) {
-        return; /* as it is */
+        wait_for(order, job); /* as it is, once that is durable */
+        return;
     }
     if (pool_job_spec(job, &spec) != 0) {
         refuse_memory(order);
