@@ -20,6 +20,8 @@
 #include "agent/guard/guard_state.h"
 #include "agent/reach/private_dir.h"
 #include "agent/reach/proc.h"
+#include "common/net/enrolment.h"
+#include "common/net/hidden.h"
 #include "common/net/join.h"
 
 /* An agent that is killed lets go of its end of the pair before it is gone. */
@@ -144,6 +146,7 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
     setsid();
     title_set("tfe-guard");
     join_forget(NULL);
+    hidden_variable(ENROLMENT_VARIABLE);
     signals_arrange();
     if (proc_become_subreaper(&why) != 0) {
         fail("tfe-guard: cannot become a subreaper\n");

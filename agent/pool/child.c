@@ -14,9 +14,11 @@
 
 #include "agent/pool/scratch.h"
 #include "agent/reach/proc.h"
+#include "agent/reach/trainer_user.h"
 #include "common/base/backoff.h"
 #include "common/net/fd.h"
 #include "common/net/heap.h"
+#include "common/net/log.h"
 #include "common/net/stdio.h"
 #include "common/net/timer.h"
 
@@ -26,6 +28,7 @@
 /* What an agent that was killed has left is looked for so often. */
 #define LOOK_FIRST_MS 10
 #define LOOK_LAST_MS 500
+#define LOOKS_BEFORE_WORDS 16 /* some five seconds */
 /* Where the shell says that it found no program. */
 #define NOT_STARTED 126
 
@@ -35,7 +38,7 @@ struct pool_child {
     bool clears; /* that is a process that clears away behind the agent */
     int words;   /* what it says at its end comes here */
     struct event *died, *stop, *look;
-    uint32_t look_ms;
+    uint32_t look_ms, looked;
     bool is_asked, is_hurried; /* SIGTERM, SIGINT are sent */
     struct pool_end end;
 };
@@ -56,6 +59,9 @@ static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
     sigset_t none;
     struct rlimit cores;
+    if (trainer_user_enter(wish->directory)) {
+        give_up(words, "enter", wish->directory);
+    }
     setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
         _exit(NOT_STARTED);
@@ -72,9 +78,6 @@ static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_
     if (getrlimit(RLIMIT_CORE, &cores) == 0) {
         cores.rlim_cur = cores.rlim_max; /* trainers have the user's limit */
         (void)setrlimit(RLIMIT_CORE, &cores);
-    }
-    if (chdir(wish->directory) != 0) {
-        give_up(words, "enter", wish->directory);
     }
     execve(wish->argv[0], wish->argv, wish->envp);
     give_up(words, "start", wish->argv[0]);
@@ -150,14 +153,20 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     struct pool_child *c = ctx;
     size_t n = 0;
     size_t killed;
-    pid_t stuck;
+    pid_t stuck = 0;
+    pid_t unasked;
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
     int rc = proc_signal_descendants(getpid(), SIGKILL, is_orphan, NULL, &killed, &stuck);
-    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, NULL, &n, &stuck);
+    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, NULL, &n, &unasked);
     if (rc == 0 && n == 0) {
         clear_away(c);
         return;
+    }
+    c->looked++;
+    if (c->looked == LOOKS_BEFORE_WORDS) {
+        log_warn("descendants_left", LOG_S("of", "an agent that has ended"), LOG_U("n", n),
+                 LOG_I("stuck", stuck));
     }
     c->look_ms = backoff_next(c->look_ms, LOOK_FIRST_MS, LOOK_LAST_MS);
     timer_after(c->look, c->look_ms);

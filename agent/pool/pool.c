@@ -312,7 +312,7 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
         why_set(&why, "this node leaves the pool");
         rc = TFE_ESTATE;
     }
-    rc = rc ? rc : scratch_new(&p->scratch, &why);
+    rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &why);
     rc = rc ? rc : start(p, assign, &why);
     if (rc) {
         not_started(p, &why);
@@ -427,6 +427,8 @@ int pool_check(const struct agent_settings *settings, int n_operands, struct tfe
                         : settings->agent.run_key  ? "--run"
                         : settings->agent.new_run  ? "--new-run"
                         : settings->agent.has_role ? "--role"
+                        : settings->no_python      ? "--no-python"
+                        : settings->module         ? "--module"
                         : n_operands > 0           ? "a script, which its jobs bring"
                         : settings->slots > 1 && settings->address_port
                             ? "--slots and a port in --address"

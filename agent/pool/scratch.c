@@ -98,7 +98,7 @@ static void segments_each(const struct seen *before, struct seen *now)
     }
 }
 
-int scratch_new(struct scratch **ret, struct tfe_why *why)
+int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why)
 {
     struct scratch *s = part_new(sizeof *s);
     int rc = private_dir_new(NULL, &s->dir, why);
@@ -122,6 +122,9 @@ int scratch_new(struct scratch **ret, struct tfe_why *why)
     }
     files_each(NULL, &s->files);
     segments_each(NULL, &s->segments);
+    if (has_neighbours) {
+        s->files.n = s->segments.n = SEEN_MAX;
+    }
     *ret = s;
     return 0;
 }

@@ -65,6 +65,28 @@ int trainer_user_become(void)
     return other.name ? user_become(other.uid, other.gid, other.groups, (size_t)other.n_groups) : 0;
 }
 
+int trainer_user_enter(const char *directory)
+{
+    gid_t groups[NGROUPS_MAX];
+    const uid_t uid = geteuid();
+    const gid_t gid = getegid();
+    const int n = getgroups(NGROUPS_MAX, groups);
+    if (!other.name) {
+        return chdir(directory) == 0 ? 0 : TFE_ESYS;
+    }
+    if (n < 0 || setgroups((size_t)other.n_groups, other.groups) != 0 || setegid(other.gid) != 0 ||
+        seteuid(other.uid) != 0) {
+        return TFE_ESYS;
+    }
+    const bool is_in = chdir(directory) == 0;
+    const int error = errno;
+    if (seteuid(uid) != 0 || setegid(gid) != 0 || setgroups((size_t)n, groups) != 0) {
+        return TFE_ESYS;
+    }
+    errno = error;
+    return is_in ? 0 : TFE_ESYS;
+}
+
 /* What is to be made later needs the nearest folder above it. */
 static bool can(const struct trainer_need *need)
 {

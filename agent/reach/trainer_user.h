@@ -45,4 +45,9 @@ int trainer_user_give(int fd) TFE_MUST_CHECK;
 /* Between fork and exec. TFE_ESYS with errno. */
 int trainer_user_become(void) TFE_MUST_CHECK;
 
+/* Makes the directory this process's, as that user finds it: no way that is closed to him leads
+ * there. Between fork and exec; what is to be sent to this process at its parent's death is set
+ * anew afterwards (prctl(2)). TFE_ESYS with errno. */
+int trainer_user_enter(const char *directory) TFE_MUST_CHECK;
+
 #endif

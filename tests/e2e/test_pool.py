@@ -9,7 +9,7 @@ import time
 
 import pytest
 from agents import TRAINER, fleet, gone_soon  # noqa: F401 (a fixture)
-from conftest import wait_until
+from conftest import as_root, wait_until
 from programs import children, is_alive, program
 
 # What a job can leave behind, and what it finds of others: all goes into one line of a file, with the process's id.
@@ -160,7 +160,8 @@ def test_a_server_that_is_killed_finds_its_jobs_and_nodes_as_they_were(server, f
     first.kill()
     server(port=first.port)
     wait_until(lambda: len(pool.nodes("assigned")) == 2, what="both nodes again")
-    assert (pool.job("runs")["state"], pool.job("waits")["state"]) == ("running", "queued")
+    pool.wait_state("runs", "running")
+    pool.wait_state("waits", "queued")
     assert fleet.last_epoch(pool.folder("runs")) == epoch
     fleet.order("exit 0", folder=pool.folder("runs"))
     pool.wait_state("runs", "succeeded")
@@ -199,6 +200,21 @@ def test_an_agent_below_it_that_is_killed_frees_its_node(pool):
     pool.fleet.order("exit 0", folder=pool.folder("job"))
     pool.wait_state("job", "succeeded")
     pool.wait_free(1)
+
+
+@as_root
+@pytest.mark.heavy
+def test_trainers_of_another_user_come_nowhere_that_is_closed_to_him(pool, commons, tmp_path):
+    pool.start(1, "--trainer-user=nobody")
+    pool.wait_free(1)
+    closed = tmp_path / "closed" / "open"
+    closed.mkdir(parents=True)
+    closed.parent.chmod(0o700)
+    pool.submit("one", f"--path={closed}", "--option=max-restarts=0", command=["true"])
+    wait_until(lambda: f"enter {closed}: permission denied" in json.dumps(pool.job("one")), what="the sentence")
+    pool.submit("two", "--priority=900", command=["sh", "-c", f"touch mine && stat -c %U mine . > {commons}/said"])
+    pool.wait_state("two", "succeeded")
+    assert (commons / "said").read_text() == "nobody\nnobody\n"
 
 
 @pytest.mark.heavy
@@ -242,8 +258,8 @@ def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool):
 
 @pytest.mark.heavy
 def test_a_node_works_on_when_its_token_has_expired(pool, token, tmp_path):
-    secret = token("--ttl=5s")
-    end = time.time() + 5
+    secret = token("--ttl=15s")
+    end = time.time() + 15
     agent, = pool.start(1, f"--token={secret}")
     pool.wait_free(1)
     wait_until(lambda: any(node["name"] == "m0" for node in json.loads(pool.ctl("agents", "--json").stdout)["agents"]) or
@@ -256,8 +272,8 @@ def test_a_node_works_on_when_its_token_has_expired(pool, token, tmp_path):
     assert is_alive(agent.pid)
 
 
-@pytest.mark.parametrize("words", [["--pool", "train.py"], ["--pool", "--standalone"], ["--pool", "--role=ps"],
-                                   ["--pool", "--label=x"], ["--pool", "--slots=0"], ["--pool", "--run=k"]])
+@pytest.mark.parametrize("words", [["--pool", "train.py"], ["--pool", "--standalone"], ["--pool", "--role=ps"], ["--pool", "--label=x"],
+                                   ["--pool", "--slots=0"], ["--pool", "--run=k"], ["--pool", "--no-python"], ["--pool", "-m"]])
 def test_what_does_not_go_with_a_pool_is_refused(words, fleet):
     agent = fleet.start_program([program("tfe-agent"), *words])
     assert agent.wait() == 2
