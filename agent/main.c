@@ -162,12 +162,14 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
         cores.rlim_cur = 0;
         setrlimit(RLIMIT_CORE, &cores);
     }
-    if (settings->slots > 1 && !slots_fork(settings->slots, &slot, &code)) {
-        return code;
-    }
+    /* Before the slots: their keeper has the token on its command line, too, until it is read. */
     int rc = sodium_init() >= 0 ? find_server(settings, NULL, &info, &why) : TFE_ESYS;
     if (rc) {
         return fail(code_of(rc), &why);
+    }
+    if (settings->slots > 1 && !slots_fork(settings->slots, &slot, &code)) {
+        join_done(&info);
+        return code;
     }
     code = AGENT_EXIT_FAILED;
     if (proc_become_subreaper(&why)) {
