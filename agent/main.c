@@ -158,10 +158,11 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
         options[n - 1] = NULL; /* more options follow for its agents */
     }
     signal(SIGPIPE, SIG_IGN);
-    if (getrlimit(RLIMIT_CORE, &cores) == 0) { /* its agents get the user's back */
-        cores.rlim_cur = 0;
-        setrlimit(RLIMIT_CORE, &cores);
+    if (getrlimit(RLIMIT_CORE, &cores) != 0) {
+        why_errno(&why, "getrlimit");
+        return fail(AGENT_EXIT_FAILED, &why);
     }
+    setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_max = cores.rlim_max});
     /* Before the slots: their keeper has the token on its command line, too, until it is read. */
     int rc = sodium_init() >= 0 ? find_server(settings, NULL, &info, &why) : TFE_ESYS;
     if (rc) {
@@ -175,7 +176,7 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
     if (proc_become_subreaper(&why)) {
         (void)fail(code, &why);
     } else {
-        code = pool_run(settings, &info, options, slot);
+        code = pool_run(settings, &info, options, slot, &cores);
     }
     join_done(&info);
     return code;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,7 +57,6 @@ static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_
 {
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
     sigset_t none;
-    struct rlimit cores;
     if (trainer_user_enter(wish->directory)) {
         give_up(words, "enter", wish->directory);
     }
@@ -75,10 +73,7 @@ static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_
         fcntl(words, F_SETFD, 0) != 0 || scratch_keep(wish->scratch)) {
         give_up(words, "start", wish->argv[0]);
     }
-    if (getrlimit(RLIMIT_CORE, &cores) == 0) {
-        cores.rlim_cur = cores.rlim_max; /* trainers have the user's limit */
-        (void)setrlimit(RLIMIT_CORE, &cores);
-    }
+    (void)setrlimit(RLIMIT_CORE, wish->cores);
     execve(wish->argv[0], wish->argv, wish->envp);
     give_up(words, "start", wish->argv[0]);
 }

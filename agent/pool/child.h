@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "common/base/error.h"
@@ -29,6 +30,7 @@ struct pool_child_wish {
     char *const *envp;             /* likewise */
     const char *directory;         /* to work in */
     const struct scratch *scratch; /* it keeps that alive, too; for the child's life */
+    const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
     /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.
      */

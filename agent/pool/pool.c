@@ -51,6 +51,7 @@ struct pool {
     const struct join_info *info;
     char *const *options;
     uint32_t slot;
+    const struct rlimit *cores;
     char program[PATH_MAX];
     char node_name[TFE_LABEL_MAX + 1];
     struct tfe_id node;
@@ -283,6 +284,7 @@ static int start(struct pool *p, const struct msg_assign *assign, struct tfe_why
                                               .envp = line.envp,
                                               .directory = line.directory,
                                               .scratch = p->scratch,
+                                              .cores = p->cores,
                                               .ended = on_ended,
                                               .ctx = p};
         rc = pool_child_start(&child, &p->child, why);
@@ -478,12 +480,13 @@ static void make_parts(struct pool *p)
 }
 
 int pool_run(const struct agent_settings *settings, const struct join_info *info,
-             char *const *options, uint32_t slot)
+             char *const *options, uint32_t slot, const struct rlimit *cores)
 {
     struct pool p = {.settings = settings,
                      .info = info,
                      .options = options,
                      .slot = slot,
+                     .cores = cores,
                      .since = clock_mono(),
                      .said_at = clock_mono(),
                      .exit_code = AGENT_EXIT_FAILED};

@@ -3,6 +3,8 @@
 #ifndef TFE_AGENT_POOL_POOL_H
 #define TFE_AGENT_POOL_POOL_H
 
+#include <sys/resource.h>
+
 #include "agent/settings.h"
 #include "common/base/error.h"
 #include "common/net/join.h"
@@ -13,9 +15,9 @@ int pool_check(const struct agent_settings *settings, int n_operands,
                struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Waits for work and does it until a signal ends that. options: the command line that settings are
- * of, without the program; NULL ends it. slot: of several on this machine, from 0. Everything is
- * borrowed. Exit code of the program. */
+ * of, without the program; NULL ends it. slot: of several on this machine, from 0. cores: the limit
+ * of core dumps that its agents get. Everything is borrowed. Exit code of the program. */
 int pool_run(const struct agent_settings *settings, const struct join_info *info,
-             char *const *options, uint32_t slot);
+             char *const *options, uint32_t slot, const struct rlimit *cores);
 
 #endif

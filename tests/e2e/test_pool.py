@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import sys
 import time
@@ -14,10 +15,10 @@ from programs import children, is_alive, program
 
 # What a job can leave behind, and what it finds of others: all goes into one line of a file, with the process's id.
 LEAVES = """
-import json, os, pathlib, subprocess, sys, time
+import json, os, pathlib, resource, subprocess, sys, time
 folder, name = pathlib.Path(sys.argv[1]), sys.argv[2]
 facts = {"pid": os.getpid(), "cwd": os.getcwd(), "found": sorted(os.listdir(".")), "env": dict(os.environ),
-         "shm": sorted(os.listdir("/dev/shm")), "tmp": os.environ["TMPDIR"]}
+         "shm": sorted(os.listdir("/dev/shm")), "tmp": os.environ["TMPDIR"], "cores": resource.getrlimit(resource.RLIMIT_CORE)}
 pathlib.Path("left").mkdir()
 pathlib.Path("left/file").write_text("x")
 pathlib.Path(os.environ["TMPDIR"], "left").write_text("x")
@@ -91,7 +92,10 @@ def leavers(folder, name, n):
 def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
     code = tmp_path / "leaves.py"
     code.write_text(LEAVES)
+    cores = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, cores[1]))
     pool.start(2, "--no-standby", env={"MACHINE": "kept"})
+    resource.setrlimit(resource.RLIMIT_CORE, cores)
     pool.wait_free(2)
     agents = [children(agent.pid) for agent in pool.fleet.agents]
     assert agents == [[], []]
@@ -101,6 +105,7 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
         pool.wait_state(name, "running")
         assert len({f["cwd"] for f in facts}) == 2
         for f in facts:
+            assert f["cores"] == [0, cores[1]]
             assert f["found"] == [] and f["env"]["MACHINE"] == "kept" and "TFE_TOKEN" not in f["env"]
             assert ("SECRET" in f["env"], "TF_X" in f["env"]) == (name == "one", name == "one")
             assert not [left for left in f["shm"] if left.startswith("one-")] or name == "one"
