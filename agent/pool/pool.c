@@ -79,6 +79,7 @@ struct pool {
     struct tfe_id job;
     struct scratch *scratch;
     struct pool_child *child;
+    bool is_stopped;     /* the child was told to end */
     struct pool_end end; /* once there is no child, and FREED is still to be said */
     int leaves;          /* the signal */
     int exit_code;
@@ -306,6 +307,7 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
         return;
     }
     p->assignment = assign->assignment;
+    p->is_stopped = false;
     (void)id_set(&p->job, assign->spec.name);
     log_info("assigned", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
              LOG_S("role", assign->has_role ? msg_task_name(assign->role) : NULL));
@@ -330,6 +332,15 @@ static uint32_t leave_ms(const struct pool *p)
     return grace_ms < UINT32_MAX - LEAVE_MORE_MS ? grace_ms + LEAVE_MORE_MS : UINT32_MAX;
 }
 
+/* What is said again, or of two sides, hurries nobody: a second signal alone does. */
+static void stop(struct pool *p, uint32_t within_ms, bool hurries)
+{
+    if (!p->is_stopped || hurries) {
+        pool_child_stop(p->child, within_ms);
+    }
+    p->is_stopped = true;
+}
+
 /* Nothing is left of an assignment that this node does not have, whether it had it or not. */
 static void on_release(struct pool *p, const struct msg_release *release)
 {
@@ -341,7 +352,7 @@ static void on_release(struct pool *p, const struct msg_release *release)
     if (p->child && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
                  LOG_S("why", release->says[0] ? release->says : NULL));
-        pool_child_stop(p->child, release->within_ms ? release->within_ms : leave_ms(p));
+        stop(p, release->within_ms ? release->within_ms : leave_ms(p), false);
     }
 }
 
@@ -399,10 +410,11 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
     struct pool *p = ctx;
     char name[SIGNAL_NAME_MAX];
+    const bool is_second = p->leaves != 0;
     p->leaves = p->leaves ? p->leaves : (int)signo;
     log_info("leaving", LOG_S("signal", signal_name((int)signo, name)));
     if (p->child) {
-        pool_child_stop(p->child, leave_ms(p));
+        stop(p, leave_ms(p), is_second);
     } else if (p->is_up) {
         say_goodbye(p);
     } else {

@@ -33,6 +33,21 @@ while not (folder / f"{name}.end").exists():
     time.sleep(0.01)
 """
 
+# Saves what it has when it is told to end, and takes until it may.
+SAVES = """
+import os, pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+(folder / "runs").touch()
+while not told and not os.path.exists(os.environ["TFE_PREEMPT_FILE"]):
+    time.sleep(0.01)
+(folder / "saves").touch()
+while not (folder / "go").exists():
+    time.sleep(0.01)
+(folder / "saved").touch()
+"""
+
 
 class Pool:
     """Agents of a pool, and what is handed in for them."""
@@ -173,6 +188,28 @@ def test_a_server_that_is_killed_finds_its_jobs_and_nodes_as_they_were(server, f
     fleet.wait_world(2, folder=pool.folder("waits"))
     fleet.order("exit 0", folder=pool.folder("waits"))
     pool.wait_state("waits", "succeeded")
+
+
+def test_a_job_that_saves_is_not_hurried_by_a_server_that_comes_back(server, fleet, ctl, tmp_path):
+    code = tmp_path / "saves.py"
+    code.write_text(SAVES)
+    first = server()
+    pool = Pool(fleet, ctl)
+    agent, = pool.start(1, "--preempt-grace=50s", "--stop-grace=50s", "--no-standby")
+    pool.wait_free(1)
+    pool.submit("job", command=["python", str(code), str(tmp_path)])
+    wait_until((tmp_path / "runs").exists, what="a trainer")
+    pool.wait_state("job", "running")
+    pool.order("suspend", "job")
+    wait_until((tmp_path / "saves").exists, what="a trainer that saves")
+    first.kill()
+    server(port=first.port)
+    wait_until(lambda: agent.stderr().count("event=joined pool=yes") == 2, what="the node again")
+    agent.send(signal.SIGTERM)
+    wait_until(lambda: "event=leaving signal=SIGTERM" in agent.stderr(), what="its signal")
+    (tmp_path / "go").touch()
+    wait_until((tmp_path / "saved").exists, what="what was saved")
+    assert agent.wait() == 143
 
 
 @pytest.mark.heavy
