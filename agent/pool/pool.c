@@ -18,7 +18,6 @@
 #include "agent/pool/child.h"
 #include "agent/pool/line.h"
 #include "agent/pool/scratch.h"
-#include "agent/reach/private_dir.h"
 #include "agent/report.h"
 #include "agent/uplink.h"
 #include "common/base/backoff.h"
@@ -240,7 +239,6 @@ static void on_ended(void *ctx, const struct pool_end *end)
     p->child = NULL;
     scratch_free(p->scratch);
     p->scratch = NULL;
-    private_dir_clean_up(); /* of an agent that was killed */
     if (p->is_up) {
         say_freed(p);
     }

@@ -139,10 +139,19 @@ int scratch_keep(const struct scratch *s)
     return fcntl(s->dir.fd, F_SETFD, 0) == 0 ? 0 : TFE_ESYS;
 }
 
-void scratch_clear(const struct scratch *s)
+/* Whatever a job has called it: the directory above its own is its user's, too. */
+static void entry_remove(int dir, const char *name)
 {
     size_t all = SIZE_MAX;
-    (void)entries_remove(s->dir.fd, PRIVATE_DIR_TMP, &all);
+    if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+        (void)entries_remove(dir, name, &all);
+    }
+}
+
+void scratch_clear(const struct scratch *s)
+{
+    entries_each(s->dir.fd, "", entry_remove);
+    private_dir_clean_up(); /* of an agent that was killed */
     if (trainer_user_become() == 0) { /* who may remove what is theirs */
         files_each(&s->files, NULL);
         segments_each(&s->segments, NULL);

@@ -22,9 +22,9 @@ const char *scratch_path(const struct scratch *s);
  * nobody takes it for a dead agent's. TFE_ESYS with errno. */
 int scratch_keep(const struct scratch *s) TFE_MUST_CHECK;
 
-/* Removes all that is in the directory, and the shared memory (POSIX and System V) of the trainers'
- * user that was not there before and that no process has open. For a process of its own: it may
- * take its time, and it becomes the trainers' user. */
+/* Removes all that is in the directory, what agents that were killed have left, and the shared
+ * memory (POSIX and System V) of the trainers' user that was not there before and that no process
+ * has open. For a process of its own: it may take its time, and it becomes the trainers' user. */
 void scratch_clear(const struct scratch *s);
 
 /* Removes the directory, and what is in it still. NULL is allowed. */

@@ -21,6 +21,7 @@ facts = {"pid": os.getpid(), "cwd": os.getcwd(), "found": sorted(os.listdir(".")
          "shm": sorted(os.listdir("/dev/shm")), "tmp": os.environ["TMPDIR"], "cores": resource.getrlimit(resource.RLIMIT_CORE)}
 pathlib.Path("left").mkdir()
 pathlib.Path("left/file").write_text("x")
+pathlib.Path("../left").write_text("x")
 pathlib.Path(os.environ["TMPDIR"], "left").write_text("x")
 pathlib.Path(f"/dev/shm/{name}-{os.getpid()}").write_text("x")
 child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"],
