@@ -11,12 +11,13 @@
 #include "common/net/log.h"
 #include "common/net/notify.h"
 
-/* Between two looks: for systemd's watchdog, and before what has died is started again. */
+/* Between two looks, for systemd's watchdog, and at least between two starts of a slot. */
 #define TURN_S 1
 
 struct slots {
     pid_t pid[SLOTS_MAX]; /* 0: none runs */
     bool is_over[SLOTS_MAX];
+    time_t started[SLOTS_MAX]; /* on the monotonic clock */
     uint32_t n;
     int signo; /* that ends them; 0: none yet */
     int code;
@@ -60,6 +61,19 @@ static void reap(struct slots *s)
     }
 }
 
+/* A slot that dies as it begins is not forked all the time. */
+static bool may_start(struct slots *s, uint32_t slot)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    if (s->pid[slot] != 0 || s->is_over[slot] ||
+        (s->started[slot] != 0 && now.tv_sec <= s->started[slot] + TURN_S)) {
+        return false;
+    }
+    s->started[slot] = now.tv_sec;
+    return true;
+}
+
 static bool all_are_over(const struct slots *s)
 {
     uint32_t i = 0;
@@ -83,7 +97,7 @@ bool slots_fork(uint32_t n, uint32_t *ret_slot, int *ret_code)
     while (!all_are_over(&s)) {
         for (uint32_t i = 0; i < n; i++) {
             *ret_slot = i;
-            if (s.pid[i] == 0 && !s.is_over[i] && start(&s, i)) {
+            if (may_start(&s, i) && start(&s, i)) {
                 return true;
             }
         }
