@@ -284,10 +284,13 @@ def test_sigterm_leaves_the_job_and_then_the_pool(pool):
 
 
 @pytest.mark.heavy
-def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool):
-    agent, = pool.start(1, "--slots=2", "--label=gpu=none,disk=fast")
+def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool, token):
+    secret = token()
+    agent, = pool.start(1, f"--token={secret}", "--slots=2", "--label=gpu=none,disk=fast")
     nodes = pool.wait_free(2)
     assert sorted(node["name"] for node in nodes) == ["m0", "m0-1"]
+    for pid in (agent.pid, *children(agent.pid)):
+        assert secret not in pathlib.Path(f"/proc/{pid}/cmdline").read_text()
     assert {node["labels"] for node in nodes} == {"gpu=none,disk=fast"}
     pool.submit("job", "--workers=2", "--label=disk=fast")
     pool.fleet.wait_world(2, folder=pool.folder("job"))
