@@ -43,6 +43,7 @@ struct pool_child_wish {
 int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
                      struct tfe_why *why) TFE_MUST_CHECK;
 
+/* 0: it has ended, and something that it has started lives yet. */
 pid_t pool_child_pid(const struct pool_child *c);
 
 /* SIGTERM, by which it leaves its job in an orderly way; the signal for at once in within_ms (0:

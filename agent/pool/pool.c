@@ -411,7 +411,9 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     const bool is_second = p->leaves != 0;
     p->leaves = p->leaves ? p->leaves : (int)signo;
     log_info("leaving", LOG_S("signal", signal_name((int)signo, name)));
-    if (p->child) {
+    if (p->child && is_second && !pool_child_pid(p->child)) {
+        leave(p, 128 + p->leaves); /* something below it does not die, and was named */
+    } else if (p->child) {
         stop(p, leave_ms(p), is_second);
     } else if (p->is_up) {
         say_goodbye(p);

@@ -151,7 +151,7 @@ static void entry_remove(int dir, const char *name)
 void scratch_clear(const struct scratch *s)
 {
     entries_each(s->dir.fd, "", entry_remove);
-    private_dir_clean_up(); /* of an agent that was killed */
+    private_dir_clean_up();           /* of an agent that was killed */
     if (trainer_user_become() == 0) { /* who may remove what is theirs */
         files_each(&s->files, NULL);
         segments_each(&s->segments, NULL);
