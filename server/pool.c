@@ -391,6 +391,8 @@ static void refresh(struct pool *p, struct pool_job *job)
             pool_job_touch(job);
             set_end(job);
         }
+    } else if (was == CONDITION_RUNNING && state && strcmp(state, "rebuilding") == 0) {
+        /* After a restart of this server, until its agents are back: it runs meanwhile. */
     } else if (was == CONDITION_RUNNING) {
         pool_job_is(job, CONDITION_RESTARTING, "JobRestarting", "another epoch is about to begin");
     } else if (was == CONDITION_CREATED || was == CONDITION_SUSPENDED) {
