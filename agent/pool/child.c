@@ -1,6 +1,7 @@
 /* agent/pool/child.c: see child.h. */
 #include "agent/pool/child.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -43,6 +44,23 @@ struct pool_child {
 };
 
 /* --- starting --------------------------------------------------------------------------------- */
+
+/* No handler of this process's may run in the other one: it would write into this one's descriptors,
+ * as if the signal had been sent here. That one begins with all of them blocked. */
+static pid_t fork_blocked(void)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid != 0) {
+        const int error = errno;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        errno = error;
+    }
+    return pid;
+}
 
 static _Noreturn void give_up(int words, const char *what, const char *name)
 {
@@ -132,7 +150,7 @@ static bool is_orphan(void *ctx, pid_t pid, pid_t session)
 static void clear_away(struct pool_child *c)
 {
     c->clears = true;
-    c->pid = fork();
+    c->pid = fork_blocked();
     if (c->pid == 0) {
         scratch_clear(c->wish.scratch);
         _exit(0);
@@ -230,7 +248,7 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
     part_must(envp);
     pid_t parent = getpid();
     c->wish.envp = envp;
-    c->pid = is_open ? fork() : -1;
+    c->pid = is_open ? fork_blocked() : -1;
     if (c->pid == 0) {
         become(&c->wish, ends[1], parent);
     }
