@@ -11,7 +11,6 @@
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
-#include "common/net/node_id.h"
 #include "common/net/timer.h"
 #include "common/rows/kinds.h"
 #include "server/operator.h"
@@ -264,8 +263,17 @@ int pool_step(struct pool *p, struct placement_event event)
         carry_out(p, &actions);
         pool_wake(p, p->deadline);
     }
-    write_all(p);
+    if (!event.is_more_to_come) {
+        write_all(p);
+    }
     return rc;
+}
+
+/* Of a node: thousands may come or go in one turn of the loop, and the timer decides on all. */
+static int take_in(struct pool *p, struct placement_event event)
+{
+    event.is_more_to_come = true;
+    return pool_step(p, event);
 }
 
 /* --- jobs ------------------------------------------------------------------------------------- */
@@ -522,11 +530,11 @@ static int came(struct pool *p, struct pool_node *node, const struct session *s,
         (void)snprintf(scope, sizeof(scope), PLACEMENT_SCOPE "%s", s->by->scope);
         labels[n++] = scope;
     }
-    return pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_CAME,
-                                                 .node = node->id.text,
-                                                 .assignment = msg->assignment,
-                                                 .labels = labels,
-                                                 .n_labels = n});
+    return take_in(p, (struct placement_event){.type = PLACEMENT_NODE_CAME,
+                                               .node = node->id.text,
+                                               .assignment = msg->assignment,
+                                               .labels = labels,
+                                               .n_labels = n});
 }
 
 static bool has_reserved_label(const struct msg_pool *msg)
@@ -542,10 +550,6 @@ static bool has_reserved_label(const struct msg_pool *msg)
 static void take_pool(struct pool *p, struct session *s, const struct msg_pool *msg)
 {
     struct pool_node *node = find_node(p, msg->node);
-    if (!node_id_is_proved(msg->node, msg->node_secret)) {
-        session_dismiss(s, "this POOL does not prove its node's id");
-        return;
-    }
     if (has_reserved_label(msg) || (s->pooled && s->pooled != node)) {
         turn_away(s, REFUSAL_BAD_REQUEST,
                   s->pooled ? "a session is one node's alone" : "no label begins with '@'");
@@ -610,8 +614,8 @@ static void take_renew(struct pool *p, struct pool_node *node, const struct msg_
  * found no command, or was not let in. Its node rests. */
 static bool is_failed_start(const struct pool_node *node, uint32_t code)
 {
-    return node->job && !node->job->is_over && !node->is_leaving && code != 0 && code != 1 &&
-           code != 130 && code != 143;
+    return node->job && !node->job->is_over && !node->is_leaving && code != 0 && code != 130 &&
+           code != 143;
 }
 
 static void freed(struct pool *p, struct pool_node *node)
@@ -622,9 +626,9 @@ static void freed(struct pool *p, struct pool_node *node)
     if (job && job->is_over && TAILQ_EMPTY(&job->nodes)) {
         stop_in_core(p, job); /* one that was about to come in has opened it */
     }
-    int rc = pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_FREED,
-                                                   .node = node->id.text,
-                                                   .assignment = assignment});
+    int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_FREED,
+                                                 .node = node->id.text,
+                                                 .assignment = assignment});
     if (rc == TFE_ENOMEM && node->session) {
         session_finish(node->session); /* it says so again on its next connection */
     }
@@ -693,6 +697,17 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
     turn_away(s, REFUSAL_BAD_REQUEST, "a node of the pool does not say this");
 }
 
+const char *pool_node_id(const struct pool_node *node)
+{
+    return node->id.text;
+}
+
+bool pool_holds(const struct pool *p, const char *name)
+{
+    const struct pool_job *job = pool_job_find(p, name);
+    return job && (!job->is_over || !TAILQ_EMPTY(&job->nodes));
+}
+
 void pool_left(struct session *s)
 {
     struct pool_node *node = s->pooled;
@@ -736,8 +751,8 @@ static void end_leases(struct pool *p)
     while ((node = TAILQ_FIRST(&p->leases)) && !tfe_mono_before(clock_mono(), node->lease)) {
         struct session *s = node->session;
         log_warn("pool_node_gone", LOG_S("node", node->id.text), LOG_S("name", label_of(node)));
-        (void)pool_step(
-            p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
+        (void)take_in(p,
+                      (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         node_drop(p, node);
         if (s && s->phase == SESSION_OPEN) {
             session_finish(s);
@@ -748,6 +763,15 @@ static void end_leases(struct pool *p)
     }
 }
 
+/* Its run is over there, and nothing that it ran may live; or it never came there. */
+static bool core_forgets(const struct pool *p, const struct pool_job *job)
+{
+    return !pool_job_in_core(job) ||
+           p->config.ops->order(p->config.ops_ctx,
+                                &(struct rdzv_event){.type = RDZV_FORGET, .job = job->name.text}) ==
+               0;
+}
+
 static void look_at_jobs(struct pool *p)
 {
     for (struct pool_job *job = TAILQ_FIRST(&p->jobs), *next; job; job = next) {
@@ -755,15 +779,12 @@ static void look_at_jobs(struct pool *p)
         if (job->is_stale) {
             refresh(p, job);
         }
-        const char *name = job->name.text;
         if (job->is_gone || tfe_mono_before(clock_mono(), job->ends)) {
             pool_wake(p, job->ends);
         } else if (!job->is_over) {
             fail(p, job, "DeadlineExceeded", "it was active longer than its active deadline");
-        } else if (pool_forget(p, name) == 0) {
-            (void)p->config.ops->order(p->config.ops_ctx,
-                                       &(struct rdzv_event){.type = RDZV_FORGET, .job = name});
-        } else {
+        } else if (!TAILQ_EMPTY(&job->nodes) || !core_forgets(p, job) ||
+                   pool_forget(p, job->name.text) != 0) {
             job->ends = tfe_mono_add(clock_mono(), LOOK_MS);
             pool_wake(p, job->ends);
         }

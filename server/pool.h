@@ -19,6 +19,7 @@
 
 struct event_base;
 struct pool;
+struct pool_node;
 struct rows;
 struct session;
 
@@ -46,9 +47,11 @@ void pool_keep(struct pool *p, struct writer *writer);
 /* What the core tells of itself. A trace_fn; ctx is a struct pool. */
 void pool_trace(void *ctx, const struct rdzv_trace *trace);
 
-/* A POOL, or whatever else an agent says in a session that began with one (s->pooled). Answers what
- * makes no sense, and ends the session then. The caller releases s. */
+/* A POOL that proves its node's id, or whatever else an agent says in a session that began with one
+ * (s->pooled). Answers what makes no sense, and ends the session then. The caller releases s. */
 void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg);
+/* Borrowed from it. */
+const char *pool_node_id(const struct pool_node *node);
 /* The session of a node is no more. Nothing follows before the loop's next turn. */
 void pool_left(struct session *s);
 
@@ -60,6 +63,8 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
 int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *asked,
               struct rows **ret) TFE_MUST_CHECK;
 
+/* Whether a job was handed in and is not over, or has nodes of the pool. */
+bool pool_holds(const struct pool *p, const char *job);
 /* Forgets a job that is over and has no node any more. TFE_ENOENT: it was not handed in;
  * TFE_ESTATE. */
 int pool_forget(struct pool *p, const char *job) TFE_MUST_CHECK;

@@ -89,9 +89,19 @@ static const char *take_use(struct session *s, const char *node)
     return fault;
 }
 
-/* Whether as many nodes as its token is for are here, by that or by keys that came of it. One that
- * is on its way out makes room. */
-static bool is_one_too_many(const struct session *s, const char *node)
+/* The node that a session is about, of the pool or of a job; NULL: none. */
+static const char *node_of(const struct session *s, bool is_pool, struct rdzv_found *room)
+{
+    if (is_pool) {
+        return s->pooled ? pool_node_id(s->pooled) : NULL;
+    }
+    return rdzv_node_of(s->all->rdzv, s->number, room) == 0 ? room->v[0].node : NULL;
+}
+
+/* Whether as many nodes as its token is for are here, by that or by keys that came of it: in jobs,
+ * or in the pool, whose nodes' agents come to jobs as others. One that is on its way out makes
+ * room. */
+static bool is_one_too_many(const struct session *s, const char *node, bool is_pool)
 {
     const struct sessions *all = s->all;
     const uint32_t most = token_uses(s->by->origin);
@@ -99,30 +109,33 @@ static bool is_one_too_many(const struct session *s, const char *node)
     uint32_t n = 0;
     for (uint32_t i = 0; most > 0 && i < all->n_fresh; i++) {
         const struct session *other = all->by_number[i];
-        n += other && other->phase == SESSION_OPEN &&
-             memcmp(other->by->origin, s->by->origin, sizeof(s->by->origin)) == 0 &&
-             rdzv_node_of(all->rdzv, other->number, &found) == 0 &&
-             strcmp(found.v[0].node, node) != 0;
+        const char *of =
+            other && other->phase == SESSION_OPEN &&
+                    memcmp(other->by->origin, s->by->origin, sizeof(s->by->origin)) == 0
+                ? node_of(other, is_pool, &found)
+                : NULL;
+        n += of && strcmp(of, node) != 0;
     }
     return most > 0 && n >= most;
 }
 
-/* Whether this node may not come in; answered then. */
-static bool is_turned_away(struct session *s, const struct msg_join *join)
+/* Whether this node may not come in; answered then. join NULL: to the pool. */
+static bool is_turned_away(struct session *s, const char *node, const char *secret,
+                           const struct msg_join *join)
 {
     const char *fault = NULL;
-    if (!node_id_is_proved(join->node, join->node_secret)) {
-        fault = "this JOIN does not prove its node's id";
-    } else if (is_banned(s, join)) {
+    if (!node_id_is_proved(node, secret)) {
+        fault = "it does not prove its node's id";
+    } else if (join && is_banned(s, join)) {
         session_refuse(s, REFUSAL_EVICTED, "an operator has evicted this node, and keeps it out");
         session_finish(s);
         return true;
     } else {
-        fault = take_use(s, join->node);
+        fault = take_use(s, node);
     }
     if (fault) {
         session_dismiss(s, fault);
-    } else if (is_one_too_many(s, join->node)) {
+    } else if (is_one_too_many(s, node, !join)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "as many nodes as this token is for are here");
         session_finish(s);
         return true;
@@ -143,6 +156,10 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
         return;
     }
     if (s->pooled || (msg->type == MSG_POOL && !known)) {
+        const struct msg_pool *pool = &msg->u.pool;
+        if (msg->type == MSG_POOL && is_turned_away(s, pool->node, pool->node_secret, NULL)) {
+            return;
+        }
         pool_take(s->all->pool, s, msg);
         if (s->pooled && msg->type == MSG_POOL) {
             channel_expect(s->channel, 0);
@@ -160,7 +177,9 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
         reports_take(s->all->reports, s->number, &s->report, msg);
         return;
     }
-    if (refused_for_address(s, msg) || (msg->type == MSG_JOIN && is_turned_away(s, &msg->u.join))) {
+    if (refused_for_address(s, msg) ||
+        (msg->type == MSG_JOIN &&
+         is_turned_away(s, msg->u.join.node, msg->u.join.node_secret, &msg->u.join))) {
         return;
     }
     /* Before the step: it may close the session, and that forgets it. */

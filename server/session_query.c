@@ -121,6 +121,26 @@ static int revoke_key(struct session *s, const struct principal *of)
     return rc != 0 ? rc : answer(s, rows);
 }
 
+/* The core first, which may say no; one that was handed in it may never have known. */
+static void forget(struct session *s, const struct tfe_msg *order, struct operator_answer *ret)
+{
+    const char *job = order->u.forget.job;
+    if (pool_holds(s->all->pool, job)) {
+        *ret = (struct operator_answer){
+            .msg = {
+                .type = MSG_REFUSED,
+                .u.refused = {REFUSAL_BAD_REQUEST,
+                              "the job was handed in and is not over, or has nodes of the pool: "
+                              "cancel it, and try again once they are free"}}};
+        return;
+    }
+    operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, order, ret);
+    if ((ret->msg.type == MSG_DONE || ret->msg.u.refused.code == REFUSAL_NO_SUCH_JOB) &&
+        pool_forget(s->all->pool, job) == 0) {
+        ret->msg.type = MSG_DONE;
+    }
+}
+
 static int obey(struct session *s, const struct tfe_msg *msg)
 {
     struct operator_answer done;
@@ -135,11 +155,10 @@ static int obey(struct session *s, const struct tfe_msg *msg)
         pardon(s, msg->u.pardon.node, &done);
     } else if (msg->type == MSG_REVOKE_AGENT) {
         revoke_agent(s, name, has_key, is_enrolled, &done);
+    } else if (msg->type == MSG_FORGET) {
+        forget(s, msg, &done);
     } else {
         operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, msg, &done);
-    }
-    if (msg->type == MSG_FORGET && pool_forget(s->all->pool, msg->u.forget.job) == 0) {
-        done.msg.type = MSG_DONE; /* the core may never have known it */
     }
     if (done.msg.type == MSG_REFUSED) {
         session_ordered(s, &done.msg);

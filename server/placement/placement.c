@@ -331,7 +331,7 @@ int placement_step(struct placement *p, const struct placement_event *event,
     if (error) {
         return error;
     }
-    struct tfe_mono deadline = decide(p);
+    struct tfe_mono deadline = event->is_more_to_come ? p->now : decide(p);
     *ret = (struct placement_actions){.v = p->actions, .n = p->n_actions, .deadline = deadline};
     return 0;
 }

@@ -82,6 +82,9 @@ struct placement_event {
     const char *const *labels; /* of a node */
     size_t n_labels;
     const struct placement_wish *wish;
+    /* Nothing is decided before a step without it, which is due at once: so that what comes
+     * together is decided on together. */
+    bool is_more_to_come;
     /* How much of a whole worker the last one that came brought, in thousandths, at most 1000. */
     uint32_t gain_milli;
 };

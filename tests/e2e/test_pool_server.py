@@ -197,20 +197,42 @@ def test_what_a_node_says_of_its_end_is_no_condition(server, state_dir):
     assert jobs(again)["train"][0] == "failed"
 
 
-def test_deadline_and_ttl(server):
+def test_a_job_that_is_active_for_too_long_fails(server):
     server = server()
     with Waiting(server.port, server.token("agent"), "a") as node:
-        assert order(server, "SUBMIT", {1: spec("train", f19=300, f20=500)}) == "DONE"
+        assert order(server, "SUBMIT", {1: spec("train", f19=300)}) == "DONE"
         assignment, _, fields = node.assigned()
         with agent_of(server, fields, "child") as child:
             starts(child)
             child.receive_until("FINISH")
-        held = wait_until(lambda: conditions(server, "train"), what="its conditions")
-        assert held["Failed"] == (True, "DeadlineExceeded")
+        wait_until(lambda: conditions(server, "train").get("Failed") == (True, "DeadlineExceeded"), what="its failure")
         assert node.released() == assignment
-        node.freed(assignment, 1)
+
+
+def test_a_job_is_forgotten_so_long_after_its_end_once_its_nodes_are_free(server, ctl):
+    server = server()
+    with Waiting(server.port, server.token("agent"), "a") as node:
+        assert order(server, "SUBMIT", {1: spec("train", f20=1)}) == "DONE"
+        assignment, _, fields = node.assigned()
+        with agent_of(server, fields, "child") as child:
+            child.send("EXITED", {1: starts(child)})
+            child.receive_until("FINISH")
+        wait_until(lambda: jobs(server) == {"train": ("succeeded", 1)}, what="its success")
+        assert "nodes of the pool" in order(server, "FORGET", {1: "train"})
+        assert node.released() == assignment
+        node.freed(assignment)
         wait_until(lambda: jobs(server) == {}, what="the job to be forgotten")
         assert "no job" in rows(server, "DESCRIBE", {1: "train"})
+        assert ctl("status", "train").returncode == 1  # the core has forgotten it, too
+
+
+def test_a_token_for_so_many_nodes_is_for_as_many_of_the_pool(server, token):
+    server = server()
+    one = token("--uses=1")
+    with Waiting(server.port, one, "a") as a, Waiting(server.port, one, "b") as b:
+        assert a.receive()[0] == "WELCOME"
+        assert b"as many nodes" in b.receive_until("REFUSED")[1][2][0]
+        assert b.is_closed()
 
 
 @pytest.mark.parametrize(("fields", "word"), [

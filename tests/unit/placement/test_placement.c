@@ -214,6 +214,21 @@ TEST_IN(placement, minimum_comes_all_at_once_or_not_at_all)
     assert_int_equal(view("a").state, PLACEMENT_JOB_PLACED);
 }
 
+TEST_IN(placement, what_comes_together_is_decided_on_together)
+{
+    submit("two", workers(2, 2, 500));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CAME,
+                                                       .node = i ? "b" : "a",
+                                                       .is_more_to_come = true}),
+                         0);
+        assert_int_equal(pool.last.n, 0);
+        assert_int_equal(pool.last.deadline.ms, pool.now); /* at once */
+    }
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_TICK}), 0);
+    assert_int_equal(pool.last.n, 2);
+}
+
 TEST_IN(placement, priority_goes_before_age)
 {
     submit("old", workers(2, 2, 500));
