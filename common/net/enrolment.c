@@ -202,14 +202,14 @@ struct enrolment *enrolment_new(struct event_base *base, const struct token *tok
                             .due = due,
                             .ctx = ctx,
                             .lock_fd = -1};
+    part_must(e->secrets && e->timer);
     if (e->secrets) {
         *e->secrets = (struct secrets){.key = {.node_key = NULL}};
+        if (state_dir) {
+            open_file(e, state_dir);
+        }
+        read_variable(e);
     }
-    part_must(e->secrets && e->timer);
-    if (state_dir) {
-        open_file(e, state_dir);
-    }
-    read_variable(e);
     return e;
 }
 

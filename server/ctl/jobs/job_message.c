@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* More than any of the protocol's lists of words has. */
+#define WORDS_AT_MOST 8u
+
 /* A list whose texts are its own; NULL ends it, for job_message_done. */
 struct texts {
     char **v;
@@ -92,23 +95,32 @@ static bool flag_of(const json_t *job, const char *field)
     return json_is_true(json_object_get(job, field));
 }
 
-/* The number that has this word; the file's words are the protocol's. */
-#define WORD_OF(job, field, type, name_of)                                                         \
-    ((enum type)word_of(json_string_value(json_object_get(job, field)), name_of##_at))
-#define NAME_AT(type, name_of)                                                                     \
-    static const char *name_of##_at(unsigned number)                                               \
-    {                                                                                              \
-        return name_of((enum type)number);                                                         \
-    }
-NAME_AT(tfe_restart_policy, msg_restart_policy_name)
-NAME_AT(tfe_clean_policy, msg_clean_policy_name)
-NAME_AT(tfe_success_policy, msg_success_policy_name)
-NAME_AT(tfe_environment, msg_environment_name)
-
-static unsigned word_of(const char *word, const char *(*name_at)(unsigned number))
+static const char *restart_at(unsigned number)
 {
+    return msg_restart_policy_name((enum tfe_restart_policy)number);
+}
+
+static const char *clean_at(unsigned number)
+{
+    return msg_clean_policy_name((enum tfe_clean_policy)number);
+}
+
+static const char *success_at(unsigned number)
+{
+    return msg_success_policy_name((enum tfe_success_policy)number);
+}
+
+static const char *environment_at(unsigned number)
+{
+    return msg_environment_name((enum tfe_environment)number);
+}
+
+/* The number that has the field's word; the file's words are the protocol's. */
+static unsigned word_of(const json_t *job, const char *field, const char *(*name_at)(unsigned))
+{
+    const char *word = json_string_value(json_object_get(job, field));
     unsigned number = 0;
-    while (number < 16 && strcmp(word, name_at(number)) != 0) {
+    while (number < WORDS_AT_MOST && strcmp(word, name_at(number)) != 0) {
         number++;
     }
     return number;
@@ -146,16 +158,14 @@ int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *wh
         .evaluator = flag_of(job, "evaluator"),
         .nproc = number_of(job, "nproc", 1, 1),
         .preempt = flag_of(job, "preempt"),
-        .restart_policy =
-            WORD_OF(job, "restart_policy", tfe_restart_policy, msg_restart_policy_name),
+        .restart_policy = (enum tfe_restart_policy)word_of(job, "restart_policy", restart_at),
         .backoff_limit = number_of(job, "backoff_limit", 1, MSG_UNSET),
         .active_deadline_ms = number_of(job, "active_deadline_s", 1000, 0),
         .ttl_after_finished_ms = number_of(job, "ttl_after_finished_s", 1000, MSG_UNSET),
-        .clean_policy = WORD_OF(job, "clean_policy", tfe_clean_policy, msg_clean_policy_name),
-        .success_policy =
-            WORD_OF(job, "success_policy", tfe_success_policy, msg_success_policy_name),
+        .clean_policy = (enum tfe_clean_policy)word_of(job, "clean_policy", clean_at),
+        .success_policy = (enum tfe_success_policy)word_of(job, "success_policy", success_at),
         .suspend = flag_of(job, "suspend"),
-        .environment = WORD_OF(job, "environment", tfe_environment, msg_environment_name),
+        .environment = (enum tfe_environment)word_of(job, "environment", environment_at),
         .work_dir = json_string_value(json_object_get(job, "work_dir")),
     };
     int rc = set_source(job, &spec, why);
