@@ -140,16 +140,6 @@ static void say(struct pool_node *node, const struct tfe_msg *msg)
 
 /* --- what placement has decided --------------------------------------------------------------- */
 
-static void tell_event(const struct pool *p, const char *kind, const struct pool_node *node,
-                       const char *says)
-{
-    const struct msg_event_row row = {.kind = kind,
-                                      .job = node->job ? node->job->name.text : NULL,
-                                      .node = node->id.text,
-                                      .name = label_of(node)};
-    events_addf(p->config.events, &row, "%s %s", label_of(node), says);
-}
-
 static void tell_assign(struct pool_node *node)
 {
     struct pool_job *job = node->job;
@@ -197,6 +187,27 @@ static const char *why_released(enum placement_reason reason)
     return "";
 }
 
+/* One event a job, of however many nodes. */
+static void tell_moves(struct pool *p)
+{
+    struct pool_job *job;
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        const struct msg_event_row given = {.kind = "assigned", .job = job->name.text};
+        const struct msg_event_row taken = {.kind = "released", .job = job->name.text};
+        if (job->n_given > 0) {
+            events_addf(p->config.events, &given, "the job gets %u %s of the pool",
+                        (unsigned)job->n_given, job->n_given == 1 ? "node" : "nodes");
+        }
+        if (job->n_taken > 0) {
+            events_addf(p->config.events, &taken, "%u %s of the job %s released: %s",
+                        (unsigned)job->n_taken, job->n_taken == 1 ? "node" : "nodes",
+                        job->n_taken == 1 ? "is" : "are", job->taken_for);
+        }
+        job->n_given = job->n_taken = 0;
+    }
+}
+
 static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
                     enum placement_reason reason)
 {
@@ -204,14 +215,15 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
                                 .u.release = {.assignment = assignment,
                                               .within_ms = RELEASE_MS,
                                               .says = why_released(reason)}};
-    char says[128];
     /* It was not durable yet: an agent does not answer for what it never heard of. */
     const bool is_unheard = node->session && !node->is_told && assignment == node->assignment;
     if (assignment == node->assignment && !node->is_leaving) {
         node->is_leaving = true;
         node->since = clock_wall();
-        (void)snprintf(says, sizeof(says), "is released: %s", why_released(reason));
-        tell_event(p, "released", node, says);
+        if (node->job) {
+            node->job->n_taken++;
+            node->job->taken_for = why_released(reason);
+        }
     }
     if (is_unheard || !tfe_mono_is_never(node->rests)) {
         node->rests = clock_mono(); /* nothing of it is left there */
@@ -223,10 +235,13 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
 
 static void carry_out(struct pool *p, const struct placement_actions *actions)
 {
+    struct pool_job *job = NULL;
     for (size_t i = 0; i < actions->n; i++) {
         const struct placement_action *a = &actions->v[i];
         struct pool_node *node = find_node(p, a->node);
-        struct pool_job *job = pool_job_find(p, a->job);
+        if (!job || strcmp(job->name.text, a->job) != 0) { /* those of a job come together */
+            job = pool_job_find(p, a->job);
+        }
         if (!node) {
             continue;
         }
@@ -234,8 +249,11 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
             release(p, node, a->assignment, a->reason);
         } else if (job) {
             attach(node, job, a->assignment, a->task);
-            tell_event(p, "assigned", node, "gets work of this job");
+            job->n_given++;
         }
+    }
+    if (actions->n > 0) {
+        tell_moves(p);
     }
 }
 
@@ -444,7 +462,7 @@ static void on_written(void *ctx, int rc, struct row_list *page, const char *why
         }
     }
     pool_job_settle(job, rc, why);
-    if (rc == 0 && job->is_gone && job->written == job->version) {
+    if (job->is_gone && (job->is_replaced || (rc == 0 && job->written == job->version))) {
         pool_job_free(job);
         return;
     }
@@ -592,8 +610,8 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
     say(node, &welcome);
     if (s->pooled && came(p, node, s, msg) != 0) {
         /* It may have been here before: placement is to give nobody a node that is no more. */
-        (void)pool_step(
-            p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
+        (void)take_in(p,
+                      (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         node_drop(p, node);
         turn_away(s, REFUSAL_LIMIT_REACHED,
                   "the pool has too many different sets of labels, or no memory");
@@ -732,7 +750,7 @@ static void lose_some(struct pool *p)
         next = RB_NEXT(pool_tree, &p->nodes, node);
         if (node->is_lost) {
             node->is_lost = false;
-            (void)pool_step(
+            (void)take_in(
                 p, (struct placement_event){.type = PLACEMENT_NODE_LOST, .node = node->id.text});
             if (node->assignment == 0) {
                 node_drop(p, node);
@@ -856,10 +874,15 @@ void pool_free(struct pool *p)
 static int restore_node(struct pool *p, struct pool_job *job, const char *id, uint64_t assignment,
                         enum tfe_task task)
 {
-    if (!id_is_valid(id) || find_node(p, id)) {
+    struct pool_node *node = id_is_valid(id) ? find_node(p, id) : NULL;
+    if (!id_is_valid(id) || (node && node->assignment > assignment)) {
         return 0;
     }
-    struct pool_node *node = node_new(p, id);
+    if (node) { /* the row of the job that it has left was not written any more */
+        (void)pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = id});
+        node_drop(p, node);
+    }
+    node = node_new(p, id);
     if (!node) {
         return TFE_ENOMEM;
     }

@@ -43,10 +43,25 @@ static struct pool_job *job_new(struct pool *p, const char *name)
     return job;
 }
 
+/* One of this name that is about to be forgotten must not take the row of the one that comes. */
+static void give_up_row(struct pool *p, const char *name)
+{
+    for (struct pool_job *job = TAILQ_FIRST(&p->jobs), *next; job; job = next) {
+        next = TAILQ_NEXT(job, link);
+        if (job->is_gone && strcmp(job->name.text, name) == 0) {
+            job->is_replaced = true;
+            if (!job->ask) {
+                pool_job_free(job);
+            }
+        }
+    }
+}
+
 int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
 {
     struct pool_job *job = pool_job_find(p, name);
     uint64_t random;
+    give_up_row(p, name);
     if (!job && p->n_jobs >= POOL_JOBS_MAX) {
         return TFE_EFULL;
     }
@@ -272,7 +287,7 @@ static char *nodes_text(const struct pool_job *job)
 
 void pool_job_write(struct pool_job *job, writer_answer_fn done)
 {
-    if (!job->pool->writer || job->ask || job->version == job->written ||
+    if (!job->pool->writer || job->ask || job->is_replaced || job->version == job->written ||
         tfe_mono_before(clock_mono(), job->again)) {
         return;
     }

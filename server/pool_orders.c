@@ -99,7 +99,7 @@ static bool is_taken(const struct pool *p, const char *name)
 static void begin(struct pool *p, struct pool_order *order, const struct msg_spec *spec,
                   const char *event)
 {
-    struct pool_job *job;
+    struct pool_job *job = NULL;
     const struct msg_event_row row = {.kind = "submitted", .job = spec->name};
     int rc = pool_job_begin(p, spec->name, &job);
     rc = rc == 0 ? pool_job_set(job, spec) : rc;
@@ -112,6 +112,12 @@ static void begin(struct pool *p, struct pool_order *order, const struct msg_spe
     }
     if (rc != 0) {
         refuse_memory(order);
+        if (job && job->bytes) {
+            pool_job_is(job, CONDITION_FAILED, "NotStored", "the server was out of memory");
+            job->is_over = true;
+        } else if (job) {
+            pool_job_free(job);
+        }
         return;
     }
     pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was handed in");
@@ -120,11 +126,27 @@ static void begin(struct pool *p, struct pool_order *order, const struct msg_spe
     wait_for(order, job);
 }
 
-static void submit(struct pool *p, struct pool_order *order, const struct msg_spec *spec)
+/* Who hands in some jobs only may not push others aside. */
+static const char *presumed(const struct principal *by, const struct msg_spec *spec)
+{
+    if (strcmp(by->scope, PRINCIPAL_EVERY_JOB) == 0) {
+        return NULL;
+    }
+    if (spec->preempt) {
+        return "preempt: it ends jobs of others, and takes a token for all jobs";
+    }
+    return spec->priority != MSG_UNSET && spec->priority > MSG_PRIORITY_DEFAULT
+               ? "priority: more than 500 takes a token for all jobs"
+               : NULL;
+}
+
+static void submit(struct pool *p, struct pool_order *order, const struct principal *by,
+                   const struct msg_spec *spec)
 {
     const char *name = spec->name;
     const struct pool_job *job = pool_job_find(p, name);
     const char *fault = unhonoured(spec);
+    fault = fault ? fault : presumed(by, spec);
     if (fault) {
         refuse(order, REFUSAL_BAD_REQUEST, "%s", fault);
     } else if (!fits(spec)) {
@@ -263,7 +285,7 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     *ret = &order->rows;
     struct pool_job *job = pool_job_find(p, name);
     if (type == MSG_SUBMIT) {
-        submit(p, order, &msg->u.submit.spec);
+        submit(p, order, by, &msg->u.submit.spec);
     } else if (!job) {
         refuse(order, REFUSAL_NO_SUCH_JOB, "no job \"%s\" was handed in to this server", name);
     } else if (type == MSG_RERUN) {

@@ -69,13 +69,16 @@ struct pool_job {
     uint32_t active_deadline_ms;
     uint32_t ttl_ms; /* after its end; MSG_UNSET: for ever */
     struct pool_condition conditions[CONDITION__COUNT];
-    struct tfe_wall started; /* 0: it has not run since it was handed in, or resumed */
-    struct tfe_mono ends;    /* its active deadline, or its ttl after its end; NEVER */
-    uint32_t failures;       /* starts of nodes that failed since it last ran */
+    struct tfe_wall started;   /* 0: it has not run since it was handed in, or resumed */
+    struct tfe_mono ends;      /* its active deadline, or its ttl after its end; NEVER */
+    uint32_t n_given, n_taken; /* nodes, in this step */
+    const char *taken_for;     /* the last of them */
+    uint32_t failures;         /* starts of nodes that failed since it last ran */
     bool is_over;
-    bool is_placed; /* placement knows it: it was durable once */
-    bool is_gone;   /* to be freed once that is durable */
-    bool is_stale;  /* the core knows more of it than its conditions */
+    bool is_placed;   /* placement knows it: it was durable once */
+    bool is_gone;     /* to be freed once that is durable */
+    bool is_replaced; /* gone, and another one of its name is there: its row is that one's */
+    bool is_stale;    /* the core knows more of it than its conditions */
     /* Changes are counted: what is written is `written` or more. */
     uint64_t version, writing, written;
     struct writer_ask *ask; /* the writer owes an answer */

@@ -74,6 +74,20 @@ static bool is_banned(const struct session *s, const struct msg_join *join)
                    strcmp(found.v[0].node, join->node) != 0);
 }
 
+/* Whether a node of the pool is here by the token that s came with, and so may start agents. */
+static bool has_pooled(const struct session *s)
+{
+    const struct sessions *all = s->all;
+    for (uint32_t i = 0; token_uses(s->by->origin) > 0 && i < all->n_fresh; i++) {
+        const struct session *other = all->by_number[i];
+        if (other && other->pooled &&
+            memcmp(other->by->origin, s->by->origin, sizeof(s->by->origin)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One of the token's uses, if they are counted. Why it has none; NULL: the node may come in. */
 static const char *take_use(struct session *s, const char *node)
 {
@@ -130,7 +144,7 @@ static bool is_turned_away(struct session *s, const char *node, const char *secr
         session_refuse(s, REFUSAL_EVICTED, "an operator has evicted this node, and keeps it out");
         session_finish(s);
         return true;
-    } else {
+    } else if (!join || !has_pooled(s)) { /* an agent of the pool's has no use of its own */
         fault = take_use(s, node);
     }
     if (fault) {

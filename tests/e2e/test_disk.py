@@ -131,10 +131,10 @@ def test_a_slow_disk_delays_no_renewal_and_loses_no_lease(server, disk, record_p
 
 
 def test_a_node_of_the_pool_is_free_again_though_its_assignment_never_was_on_the_disk(server, disk):
-    s = server(env=disk.env)
+    s = server("--ttl", "2m", env=disk.env)
     with Waiting(s.port, s.token("agent"), "a") as node, RawClient(s.port, s.token("admin"), timeout=60) as ctl:
         node.receive_until("WELCOME")
-        disk.does("delay 2000")
+        disk.does("delay 1000")
         for name, fields in (("SUBMIT", {1: spec("train")}), ("SUSPEND", {1: "train"})):
             ctl.send(name, fields)
             assert ctl.receive_until("DONE", "REFUSED")[0] == "DONE"

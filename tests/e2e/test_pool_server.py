@@ -8,7 +8,7 @@ import pytest
 
 from conftest import on_disk, wait_until
 from pooled import Waiting, conditions, jobs, order, pool, rows, spec
-from raw_client import RawClient
+from raw_client import RawClient, encode, node_id, node_secret
 
 
 def agent_of(server, fields, name, nodes=(1, 1)):
@@ -80,7 +80,7 @@ def test_labels_say_who_may_work_for_what(server):
 
 
 def test_a_node_that_finds_no_place_for_its_new_labels_gets_no_work(server):
-    server = server()
+    server = server("--ttl", "2m")
     token = server.token("agent")
     with contextlib.ExitStack() as stack:
         changed, *others = [stack.enter_context(Waiting(server.port, token, f"n{i}", [f"set={i}"])) for i in range(64)]
@@ -88,8 +88,8 @@ def test_a_node_that_finds_no_place_for_its_new_labels_gets_no_work(server):
             node.receive_until("WELCOME")
         again = stack.enter_context(Waiting(server.port, token, "n0", ["set=64"]))
         assert b"too many different sets" in again.receive_until("REFUSED")[1][2][0]
-        assert order(server, "SUBMIT", {1: spec("train", sizes=(63, 63))}) == "DONE"
-        assert {node.assigned()[1] for node in others} == {"train"}
+        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        assert others[0].assigned()[1] == "train"
 
 
 def test_a_killed_server_goes_on_with_what_it_had_told(server):
@@ -114,6 +114,13 @@ def test_a_killed_server_goes_on_with_what_it_had_told(server):
         assert order(again, "SCALE", {1: "later", 3: 2, 4: 2}) == "DONE"
         assert {a.assigned()[1], b.assigned()[1]} == {"later"}
         assert conditions(again, "train")["Failed"] == (True, "JobCancelled")
+
+
+def test_a_server_stops_with_a_node_that_is_there(server):
+    server = server()
+    with Waiting(server.port, server.token("agent"), "a") as node:
+        node.receive_until("WELCOME")
+        assert server.stop() == 0
 
 
 def test_what_a_node_says_counts_above_what_the_server_knows(server):
@@ -226,13 +233,22 @@ def test_a_job_is_forgotten_so_long_after_its_end_once_its_nodes_are_free(server
         assert ctl("status", "train").returncode == 1  # the core has forgotten it, too
 
 
-def test_a_token_for_so_many_nodes_is_for_as_many_of_the_pool(server, token):
+def test_a_token_for_one_node_brings_one_to_the_pool(server, token):
     server = server()
-    one = token("--uses=1")
-    with Waiting(server.port, one, "a") as a, Waiting(server.port, one, "b") as b:
-        assert a.receive()[0] == "WELCOME"
-        assert b"as many nodes" in b.receive_until("REFUSED")[1][2][0]
-        assert b.is_closed()
+    once = token("--role=agent", "--uses=1")
+    with Waiting(server.port, once, "a") as a:
+        a.receive_until("WELCOME")
+        a.send("POOL", [(7, node_id("a")), (8, node_secret("a").hex())])  # again the same one
+        a.receive_until("WELCOME")
+        with Waiting(server.port, once, "b") as b:
+            assert b"used by as many nodes" in b.receive_until("WELCOME", "REFUSED")[1][2][0]
+            assert b.is_closed()
+        with RawClient(server.port, once) as child:  # of a, which has no key of its own yet
+            assert child.join("child", job="train")[0] == "WELCOME"
+            with RawClient(server.port, once) as another:
+                assert another.join("another", job="train")[0] == "REFUSED"
+    with Waiting(server.port, once, "a") as a:
+        a.receive_until("WELCOME")
 
 
 @pytest.mark.parametrize(("fields", "word"), [
@@ -256,6 +272,9 @@ def test_who_may_hand_in_what(server, token):
         assert b"not for that job" in ctl.receive_until("DONE", "REFUSED")[1][2][0]
         ctl.send("SUBMIT", {1: spec("team-a-1")})
         assert ctl.receive_until("DONE", "REFUSED")[0] == "DONE"
+        for more, word in (((2, 501),), b"priority"), (((16, 1),), b"preempt"):
+            ctl.send("SUBMIT", {1: spec("team-a-2") + encode(more)})
+            assert word in ctl.receive_until("DONE", "REFUSED")[1][2][0]
         ctl.send("JOBS")
         assert ctl.receive()[1][1] == [b"team-a-1"]
         assert ctl.receive()[0] == "STATUS_END"
