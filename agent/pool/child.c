@@ -45,8 +45,8 @@ struct pool_child {
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* No handler of this process's may run in the other one: it would write into this one's descriptors,
- * as if the signal had been sent here. That one begins with all of them blocked. */
+/* No handler of this process's may run in the other one: it would write into this one's
+ * descriptors, as if the signal had been sent here. That one begins with all of them blocked. */
 static pid_t fork_blocked(void)
 {
     sigset_t all;

@@ -23,7 +23,7 @@ pathlib.Path("left").mkdir()
 pathlib.Path("left/file").write_text("x")
 pathlib.Path("../left").write_text("x")
 pathlib.Path(os.environ["TMPDIR"], "left").write_text("x")
-pathlib.Path(f"/dev/shm/{name}-{os.getpid()}").write_text("x")
+pathlib.Path(f"/dev/shm/{sys.argv[3]}-{name}-{os.getpid()}").write_text("x")
 child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"],
                          start_new_session=True)
 facts["child"] = child.pid
@@ -106,7 +106,7 @@ def leavers(folder, name, n):
 
 
 def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
-    code = tmp_path / "leaves.py"
+    code, mark = tmp_path / "leaves.py", f"tfe-test-{os.getpid()}"  # others run the same story
     code.write_text(LEAVES)
     cores = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, cores[1]))
@@ -116,7 +116,7 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
     agents = [children(agent.pid) for agent in pool.fleet.agents]
     assert agents == [[], []]
     for name, secret in (("one", {"--env=SECRET=of one", "--env=TF_X=1"}), ("two", set())):
-        pool.submit(name, "--workers=2", *secret, command=["python", str(code), str(tmp_path), name])
+        pool.submit(name, "--workers=2", *secret, command=["python", str(code), str(tmp_path), name, mark])
         facts = leavers(tmp_path, name, 2)
         pool.wait_state(name, "running")
         assert len({f["cwd"] for f in facts}) == 2
@@ -124,14 +124,14 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
             assert f["cores"] == [0, cores[1]]
             assert f["found"] == [] and f["env"]["MACHINE"] == "kept" and "TFE_TOKEN" not in f["env"]
             assert ("SECRET" in f["env"], "TF_X" in f["env"]) == (name == "one", name == "one")
-            assert not [left for left in f["shm"] if left.startswith("one-")] or name == "one"
+            assert not [left for left in f["shm"] if left.startswith(f"{mark}-one-")] or name == "one"
         (tmp_path / f"{name}.end").write_text("")
         pool.wait_state(name, "succeeded")
         pool.wait_free(2)
         for f in facts:
             assert not pathlib.Path(f["cwd"]).parent.exists() and not pathlib.Path(f["tmp"]).exists()
             assert not is_alive(f["pid"]) and not is_alive(f["child"])
-            assert not pathlib.Path(f"/dev/shm/{name}-{f['pid']}").exists()
+            assert not pathlib.Path(f"/dev/shm/{mark}-{name}-{f['pid']}").exists()
         assert [children(agent.pid) for agent in pool.fleet.agents] == [[], []]
 
 
