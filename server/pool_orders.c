@@ -236,8 +236,7 @@ static void scale(struct pool *p, struct pool_order *order, const struct princip
 
 static void suspend(struct pool *p, struct pool_order *order, struct pool_job *job, bool is_on)
 {
-    const struct msg_event_row row = {.kind = is_on ? "suspended" : "resumed",
-                                      .job = job->name.text};
+    struct msg_event_row row = {.kind = "resumed", .job = job->name.text};
     struct msg_spec spec;
     if (job->suspend == is_on) {
         wait_for(order, job); /* as it is, once that is durable */
@@ -248,6 +247,9 @@ static void suspend(struct pool *p, struct pool_order *order, struct pool_job *j
         return;
     }
     spec.suspend = is_on;
+    if (is_on) {
+        row.kind = "suspended";
+    }
     job->started.ms = 0;
     job->ends = TFE_MONO_NEVER;
     events_addf(p->config.events, &row,
