@@ -139,14 +139,14 @@ def test_it_starts_with_its_minimum_and_a_cancelled_job_gives_its_nodes_back(poo
     pool.start(1)
     pool.wait_free(1)
     pool.submit("big", "--workers=2:3")
-    assert "1 more node" in wait_until(lambda: pool.job("big")["waits"], what="a reason")
+    wait_until(lambda: "1 more node" in (pool.job("big")["waits"] or ""), what="a reason")
     assert not pool.fleet.starts(folder=pool.folder("big"))
     pool.start(2)
     pool.fleet.wait_world(3, folder=pool.folder("big"))
     pids = [start["pid"] for start in pool.fleet.starts(folder=pool.folder("big"))]
     pool.order("cancel", "big")
     pool.wait_free(3)
-    assert pool.job("big")["state"] == "failed"
+    pool.wait_state("big", "failed")
     assert not [pid for pid in pids if is_alive(pid)]
 
 
