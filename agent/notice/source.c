@@ -30,10 +30,7 @@ void source_works(struct source *s)
         s->in_trouble = false;
         log_info("notice_source_works_again", LOG_S("source", s->ops->name));
     }
-    if (!s->has_worked) {
-        s->has_worked = true;
-        s->found(s->all, s);
-    }
+    s->found(s->all, s);
 }
 
 bool source_failed(struct source *s, const char *what, const char *why)

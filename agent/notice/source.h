@@ -68,7 +68,7 @@ struct source {
     struct notices *all;
     /* It says something else of this kind than before. */
     void (*weigh)(struct notices *all, enum tfe_notice kind);
-    /* Its service works; comes once. */
+    /* Its service works; comes again and again. */
     void (*found)(struct notices *all, struct source *s);
     struct event_base *base;
     const struct notice_wish *wish;
@@ -78,7 +78,6 @@ struct source {
     struct source_poll poll;
     void *own;
     bool is_found; /* it has answered once, or was asked for by name */
-    bool has_worked;
     bool is_over;
     bool in_trouble;
     struct tfe_mono say_next; /* no complaint before */
