@@ -919,11 +919,15 @@ static int load_job(void *ctx, const struct store_submission *row)
     }
     for (const char *line = row->nodes; rc == 0 && line; line = strchr(line, '\n')) {
         char id[TFE_ID_MAX + 1];
-        unsigned long long assignment;
-        unsigned task;
+        char assignment[24];
+        char task[4];
         line += *line == '\n';
-        if (sscanf(line, "%64s %llu %u", id, &assignment, &task) == 3) {
-            rc = restore_node(p, job, id, assignment, (enum tfe_task)task);
+        const char *rest = line;
+        if (pool_job_word(&rest, id, sizeof(id)) &&
+            pool_job_word(&rest, assignment, sizeof(assignment)) &&
+            pool_job_word(&rest, task, sizeof(task))) {
+            rc = restore_node(p, job, id, strtoull(assignment, NULL, 10),
+                              (enum tfe_task)strtoul(task, NULL, 10));
         }
     }
     if (rc == 0 && job->is_over) {

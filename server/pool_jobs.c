@@ -241,7 +241,10 @@ void pool_job_touch(struct pool_job *job)
 static char *spec_text(const struct pool_job *job)
 {
     char *text = malloc(2 * job->n_bytes + 1);
-    return text ? sodium_bin2hex(text, 2 * job->n_bytes + 1, job->bytes, job->n_bytes) : NULL;
+    if (text) {
+        (void)sodium_bin2hex(text, 2 * job->n_bytes + 1, job->bytes, job->n_bytes);
+    }
+    return text;
 }
 
 static char *conditions_text(const struct pool_job *job)
@@ -330,6 +333,19 @@ void pool_job_settle(struct pool_job *job, int rc, const char *why)
     }
 }
 
+bool pool_job_word(const char **at, char *ret, size_t cap)
+{
+    *at += strspn(*at, " ");
+    const size_t n = strcspn(*at, " \n");
+    if (n == 0 || n >= cap) {
+        return false;
+    }
+    memcpy(ret, *at, n);
+    ret[n] = '\0';
+    *at += n;
+    return true;
+}
+
 /* A line that makes no sense is passed over. */
 static void load_conditions(struct pool_job *job, const char *text)
 {
@@ -340,15 +356,21 @@ static void load_conditions(struct pool_job *job, const char *text)
     };
     for (const char *line = text; line; line = strchr(line, '\n')) {
         char name[16];
-        long long at;
-        int status;
+        char status[4];
+        char at[24];
         struct pool_condition c = {.status = false};
         line += *line == '\n';
-        int n = sscanf(line, "%15s %d %lld %39s %255[^\n]", name, &status, &at, c.reason, c.says);
-        for (int i = 0; n >= 4 && i < CONDITION__COUNT; i++) {
+        const char *rest = line;
+        bool is_sound = pool_job_word(&rest, name, sizeof(name)) &&
+                        pool_job_word(&rest, status, sizeof(status)) &&
+                        pool_job_word(&rest, at, sizeof(at)) &&
+                        pool_job_word(&rest, c.reason, sizeof(c.reason));
+        rest += strspn(rest, " ");
+        (void)snprintf(c.says, sizeof(c.says), "%.*s", (int)strcspn(rest, "\n"), rest);
+        c.status = is_sound && strcmp(status, "1") == 0;
+        c.at.ms = is_sound ? strtoll(at, NULL, 10) : 0;
+        for (int i = 0; is_sound && i < CONDITION__COUNT; i++) {
             if (strcmp(names[i], name) == 0) {
-                c.status = status != 0;
-                c.at.ms = at;
                 job->conditions[i] = c;
             }
         }

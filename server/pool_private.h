@@ -165,6 +165,8 @@ bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
 const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MAX]);
 /* Whether the core's job of that name is this run of it; its state. NULL: it is not, or not yet. */
 const char *pool_job_in_core(const struct pool_job *job);
+/* The next word of a line of a row. False: there is none, or it is longer than cap - 1. */
+bool pool_job_word(const char **at, char *ret, size_t cap);
 /* Of a row of the store. TFE_ENOMEM; TFE_EINVAL: it makes no sense. */
 int pool_job_load(struct pool *p, const struct store_submission *row,
                   struct pool_job **ret) TFE_MUST_CHECK;
