@@ -268,6 +268,9 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
     uint32_t n = 0;
     const struct node *other = NULL;
     struct node *node;
+    if (!newcomer->has_role || job->n_nodes <= places) {
+        return; /* ten thousand that come would look at ten thousand each */
+    }
     RB_FOREACH(node, node_tree, &job->nodes)
     {
         if (node->has_role && node->role == newcomer->role && !node->is_gone) {
@@ -275,7 +278,7 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
             other = node == newcomer ? other : node;
         }
     }
-    if (newcomer->has_role && n > places && other) {
+    if (n > places && other) {
         const char *role = msg_task_name(newcomer->role);
         text_addf(text,
                   "%s--role %s: job %s has %u of them, and %u nodes are pinned to that, %s among "

@@ -276,6 +276,10 @@ TEST(pinned, a_second_chief_is_told_what_becomes_of_it)
     assert_saw(w, "--role chief: job j has 1 of them, and 2 nodes are pinned to that, a among "
                   "them: who has no place waits as a spare until one of the others is lost");
     w->join.has_role = false;
+    forget(w);
+    join(w, 2, "c"); /* which is pinned to nothing */
+    assert_saw(w, "2:WELCOME");
+    assert_not_saw(w, "--role");
     world_free(w);
 }
 
