@@ -55,7 +55,7 @@ def main():
     def heard():
         """What the agent has said to a chief that listens; None: nothing."""
         try:
-            return json.loads(agent.recv(8192)) if listens else None
+            return json.loads(agent.recv(8192, socket.MSG_DONTWAIT)) if listens else None
         except BlockingIOError:
             return None
 
@@ -72,7 +72,6 @@ def main():
     listens, partitioned, idle = (leads and (folder / name).exists() for name in ("listens", "partitioned", "idle"))
     if listens:
         agent.bind(os.path.join(os.path.dirname(os.environ["TFE_SOCKET"]), f"script-{os.getpid()}"))
-        agent.setblocking(False)
     if listens or partitioned:
         tell("hello", pid=os.getpid(), listens=listens, partitioned=partitioned)
     print(f"{place} of epoch {epoch}", flush=True)
