@@ -1,6 +1,5 @@
 """What the hooks tell from more than one thread."""
 import threading
-import time
 
 import tfe_hooks
 
@@ -10,17 +9,21 @@ def test_what_two_threads_send_comes_once_and_the_newest_comes(peer, monkeypatch
     hooks = tfe_hooks.Hooks()
     hooks.begin()
 
+    entered, go = threading.Event(), threading.Event()
+
     class Slow(tfe_hooks._Datagram):
         def __enter__(self):
-            time.sleep(0.1)
+            entered.set()
+            go.wait(1)
             return super().__enter__()
     monkeypatch.setattr(tfe_hooks, "_Datagram", Slow)
 
     first = threading.Thread(target=hooks.tell, args=("checkpoint", '"seen":true,"step":10'))
     first.start()
-    time.sleep(0.05)
+    assert entered.wait(10)
     hooks.flush()                                   # as the thread that looks now and then
     hooks.tell("checkpoint", '"seen":true,"step":20')
+    go.set()
     first.join()
     assert [peer.take()["step"] for _ in range(2)] == [10, 20]
     assert not hooks.unsent and peer.is_quiet()
