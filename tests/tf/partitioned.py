@@ -37,10 +37,12 @@ def say(event):
 
 checkpointer.restore()
 say("restored")
-while os.path.exists(hold):
+holds = True
+while holds:  # once at least: who reads "restored" may take it away at once
     coordinator.schedule(train_step, args=(tf.constant(int(step)),))
     step.assign_add(1)
     checkpointer.after_step()
     time.sleep(0.01)
+    holds = os.path.exists(hold)
 checkpointer.save()
 say("end")

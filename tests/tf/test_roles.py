@@ -218,7 +218,7 @@ def after_steps(number):
 @pytest.mark.heavy
 def test_an_operator_changes_the_number_of_ps_and_nothing_is_lost(make_fleet):
     """1, 2, and again 1: what each epoch goes on from is what the one before had, cut over as many ps as there are."""
-    fleet = make_fleet()
+    fleet = make_fleet("--ttl", "30")  # nobody is lost here, however long a busy machine stands still
     hold = fleet.directory / "hold"
     hold.touch()
     for name in "abcd":
