@@ -85,6 +85,9 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
     }
     if (!node_is_ready(node)) {
         text_addf(text, "getting ready, while %u node%s", n, n == 1 ? " trains" : "s train");
+    } else if (node->has_role && node->role == TASK_PS && job->epoch.n_ps < job->spec.n_ps) {
+        text_addf(text, "spare: %u ps serve, and %u from the job's next checkpoint on",
+                  job->epoch.n_ps, job->spec.n_ps);
     } else if (node->has_role && node->role != TASK_WORKER) {
         uint32_t places = roster_places_of(&job->spec, node->role);
         text_addf(text,

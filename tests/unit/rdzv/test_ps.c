@@ -295,6 +295,10 @@ TEST(pinned, who_is_one_too_many_waits_for_a_place_of_its_role)
     assert_string_equal(node.waits, "spare: the job has the 1 ps that it wants, and this node "
                                     "(--role) is nothing else: it has a place once one of them "
                                     "is lost");
+    fits(w, 1);
+    assert_int_equal(want_ps(w, 2), 0);
+    rdzv_view_node_waits(w->r, "j", &node, room);
+    assert_string_equal(node.waits, "spare: 1 ps serve, and 2 from the job's next checkpoint on");
     world_free(w);
 }
 
