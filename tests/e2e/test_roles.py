@@ -56,6 +56,11 @@ class Job:
         above = len(self.steps()) if above is None else above
         return wait_until(lambda: next((s for s in self.steps()[above:] if what(s)), None), what="a step")
 
+    def wait_begun(self, epoch):
+        """Until both workers are used, and the server has heard of it: who is lost before that ends the epoch."""
+        step = self.wait_step(lambda s: s["epoch"] == epoch and s["used"] == [0, 1])["step"]
+        wait_until(lambda: (self.status()[0]["step"] or 0) >= step, what=f"word of step {step} at the server")
+
     def order(self, place, words):
         hidden = self.fleet.folder / f".do.{place}"
         hidden.write_text(words)
@@ -112,7 +117,7 @@ def test_a_lost_machine_leaves_the_workers_place_empty_until_a_spare_is_taken_in
     server(*CALM, "--grow-wait", "1")
     job = Job(fleet, status, 4, "--nnodes=1:2", "--ps=1", "--chief")
     epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
-    job.wait_step(lambda s: s["used"] == [0, 1])
+    job.wait_begun(epoch)
     job.agent_of("worker-0").send(signal.SIGKILL)
     job.wait_step(lambda s: s["used"] == [1])
     assert status()[0]["epoch"] == epoch
@@ -132,7 +137,7 @@ def test_a_killed_machine_of_any_role_is_known_dead_at_once(server, fleet, statu
     job = Job(fleet, status, 7, "--nnodes=1:2", "--ps=1", "--chief")
     epoch = job.wait_starts(places)
     for place in ("worker-1", "ps-0", "chief-0"):
-        job.wait_step(lambda s: s["epoch"] == epoch and s["used"] == [0, 1])  # noqa: B023
+        job.wait_begun(epoch)
         wait_until(lambda: all(n["trainer_pids"] for n in job.places().values()), what="all trainers")
         node, killed, told = job.places()[place]["node"], job.agent_of(place), "place_empty" if place == "worker-1" else "switch"
         before, began = len(s.events(told)), time.monotonic()
