@@ -113,16 +113,16 @@ class Hooks:
                 self.flushing.release()
 
     def send_all(self):
-        for kind, text in list(self.unsent.items()):
+        for kind in list(self.unsent):
+            text = self.unsent.pop(kind)      # what is told meanwhile is another one
             try:
                 with _Datagram() as sock:
                     sock.sendto(text, _socket.MSG_DONTWAIT, self.socket)
             except (BlockingIOError, InterruptedError):
+                self.unsent.setdefault(kind, text)
                 return            # its queue is full: with the next one, or the next look
             except OSError:
                 pass              # it is not there: nobody to tell
-            if self.unsent.get(kind) is text:
-                del self.unsent[kind]
 
     # --- a handler of SIGTERM ----------------------------------------------------------------------------
 
