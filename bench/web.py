@@ -66,9 +66,11 @@ def pages(figures, agents, seconds, turns):
         for _ in range(turns):
             found["without"].append(look(server, load, seconds))
             shown = Pages(server)
-            load("run 3")  # all that there is, to pages that have just come
-            found["with"].append(look(server, load, seconds))
-            read = shown.close()
+            try:
+                load("run 3")  # all that there is, to pages that have just come
+                found["with"].append(look(server, load, seconds))
+            finally:
+                read = shown.close()
             if not all(read):
                 figures.beyond.append(f"{case}: a page was told nothing: {read}")
             load("run 2")
