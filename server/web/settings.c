@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/net/endpoint.h"
 #include "common/net/option_table.h"
@@ -64,6 +65,16 @@ int web_settings_find(const struct web_settings *settings, struct join_info *ret
                                    .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
                                    .n_roles = 2};
     return join_find(&wish, ret, why);
+}
+
+bool web_settings_is_lasting(const struct web_settings *settings)
+{
+    struct stat file;
+    if (settings->token) {
+        return false;
+    }
+    return !settings->token_file ||
+           (stat(settings->token_file, &file) == 0 && S_ISREG(file.st_mode));
 }
 
 bool web_settings_is_local(const struct web_settings *settings)

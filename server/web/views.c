@@ -196,8 +196,9 @@ static void renew_own(struct views *all)
     struct view *old = web->own;
     struct join_info found = {.port = 0};
     struct tfe_why why;
-    if (web->settings->token || web_settings_find(web->settings, &found, &why) != 0) {
-        return; /* given by its text; or there is none at this moment */
+    if (!web_settings_is_lasting(web->settings) ||
+        web_settings_find(web->settings, &found, &why) != 0) {
+        return; /* where it came from is gone; or there is none at this moment */
     }
     if (!is_same(found.token, web->server.token)) {
         const struct join_info before = web->server;

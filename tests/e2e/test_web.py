@@ -422,6 +422,19 @@ def test_a_page_that_talks_on_is_not_listened_to(web):
         assert web.gauges()["tfe_web_pages"] == 1
 
 
+def test_a_token_that_came_through_a_pipe_is_not_waited_for_again(server, state_dir, tmp_path, ctl):
+    """tfe-web opened the pipe anew when the server refused the token, and answered nobody until somebody wrote to it."""
+    s, pipe = server(), tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    threading.Thread(target=pipe.write_text, args=(s.token("observer"),), daemon=True).start()
+    with start(state_dir, tmp_path, f"--token-file={pipe}") as web:
+        assert web.ask("/api/v1/jobs").code == 200
+        for step in ((), ("--remove",)):
+            assert ctl("token", "rotate", *step).returncode == 0
+        wait_until(lambda: web.ask("/api/v1/jobs").code == 401, what="the refusal of its token")
+        assert web.get("/healthz") == {"status": "ok"}
+
+
 def test_who_closes_while_an_answer_is_on_its_way_is_let_go(web):
     """It was noticed when the answer's time was up: 8 s, in which 256 of them kept everybody else out."""
     assert web.server.stop() == 0
