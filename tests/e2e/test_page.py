@@ -146,6 +146,33 @@ def test_everybody_can_use_it_and_roles_have_their_colours(server, fleet, state_
         assert page.said() == []
 
 
+FOUND = """
+const now = Date.now(), seen = new Map([["n", {name: "n", rank: 0, spans: [{role: "member", from: now - 1000, to: null}]}]]);
+const epoch = {run: 1, epoch: 1, cause: "start", detected_ms: now - 100000, started_ms: now - 90000, ended_ms: null, over: false, ...arguments[0]};
+const epochs = new Map([[1, epoch], [2, {...epoch, epoch: 2, detected_ms: now - 500, started_ms: null, over: false}]]);
+return import("/timeline.js").then(({timeline}) => {
+    const time = timeline();
+    time.draw({seen, epochs, events: []}, {job: "j", run: 1, state: "running"});
+    return time.picture({useful: null, standstill: 0});
+});
+"""
+
+
+def test_who_is_found_in_an_epoch_has_been_in_it_since_it_began(server, state_dir, tmp_path):
+    """What is not known is null, and that is less than any time: members of the epoch that runs began with the page."""
+    server()
+    with start(state_dir, tmp_path) as web, browser() as page:
+        page.open(f"{web.url}#/job/none")
+        page.wait("/There is no job of this name/.test(document.getElementById('main').innerText)", what="that there is none")
+        assert page.js("return [...document.querySelectorAll('button')].find(b => b.textContent === 'Save picture').hidden")
+        for ended, least, most in ((None, 900, 1200), (1, 0, 100)):
+            picture = page.js(FOUND, {"ended_ms": ended, "over": ended is not None})
+            bars = [float(e.get("width")) for e in xml.etree.ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}rect")
+                    if e.get("height") == "19.0"]
+            assert len(bars) == 1 and least < bars[0] < most, (ended, bars)
+        assert page.said() == []
+
+
 LOAD = BIN_DIR / "bench" / "tfe-bench-load"
 
 

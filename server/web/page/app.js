@@ -254,8 +254,8 @@ function jobScreen(name) {
     tilesOf(tiles, [["Nodes", `${job.members}`, `of ${sizeOf(job).text}`], ["Epochs", `${total.epochs.length}`, `in run ${job.run}`], ["Useful time", total.useful === null ? "–" : percent(total.useful)],
       ["Stood still", span(total.standstill)], ["Steps/s", job.steps_per_s != null ? number(job.steps_per_s) : "–"], ["Step", job.step != null ? number(job.step) : "–", job.total ? `of ${number(job.total)}` : ""],
       ["Restarts left", `${job.restarts_left}`]]);
-    const words = filter.value.trim().toLowerCase();
-    const list = [...store.nodes.values()].filter(n => `${n.name} ${n.node} ${n.role} ${n.address}`.toLowerCase().includes(words));
+    const sought = filter.value.trim().toLowerCase();
+    const list = [...store.nodes.values()].filter(n => `${n.name} ${n.node} ${n.role} ${n.address}`.toLowerCase().includes(sought));
     const value = n => n[sort.by];
     list.sort((a, b) => { const x = value(a), y = value(b); const d = x == null ? (y == null ? 0 : 1) : y == null ? -1 : typeof x === "number" ? x - y : String(x).localeCompare(String(y)); return sort.up || x == null || y == null ? d : -d; });
     rows(list.slice(0, limit).map(n => [n.node, n, n.told_ms]));
@@ -265,15 +265,15 @@ function jobScreen(name) {
     epochRows(epochs.slice(0, 100).map(e => [e.epoch, e, `${e.told_ms}`]));
     text(counted, store.rows.nodes > store.nodes.size ? `${store.nodes.size} of ${store.rows.nodes} shown` : `${store.nodes.size}`);
     const roles = ROLES.filter(r => r === "worker" ? job.ps || job.chief || job.evaluator : job[r]);
-    if (legend.childElementCount !== 4 + Math.max(1, roles.length)) {
-      legend.replaceChildren(...[...(roles.length ? roles : ["training"]), "standby", "joining", "notice", "lost"].map(w => h("span", { class: w }, w)));
-    }
+    const words = [...(roles.length ? roles : ["training"]), "standby", "joining", "notice", "lost"];
+    if ([...legend.children].map(c => c.className).join() !== words.join()) legend.replaceChildren(...words.map(w => h("span", { class: w }, w)));
     time.draw(store, job);
+    keep.hidden = false; // something is seen
     size.draw(epochs);
     curves.draw(store.points, epochs);
   }
   const counted = h("span", { class: "sub" });
-  const keep = h("button", { type: "button", class: "small", onclick: () => save(time.picture(totals(store.jobs.get(name))), "image/svg+xml", `${name}.svg`) }, "Save picture");
+  const keep = h("button", { type: "button", class: "small", hidden: true, onclick: () => save(time.picture(totals(store.jobs.get(name))), "image/svg+xml", `${name}.svg`) }, "Save picture");
   const card = (label, ...content) => h("section", { class: "card" }, h("header", {}, h("h2", {}, label)), ...content);
   main.replaceChildren(head, why, waits, tiles,
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Timeline"), legend, keep), h("div", { class: "body" }, time.node)),

@@ -142,8 +142,8 @@ export function timeline() {
   function look(store, job) {
     const now = Date.now(), rows = rowsOf(store, now), epochs = [...store.epochs.values()].filter(e => e.run === job.run).sort((a, b) => a.epoch - b.epoch);
     for (const { spans: [span] } of rows) { // whom the page has found in an epoch has been in it since it began
-      const epoch = ["member", "chief", "worker", "ps"].includes(span?.role) ? epochs.findLast(e => e.started_ms <= span.from) : null;
-      if (epoch && !(epoch.ended_ms < span.from)) span.from = epoch.started_ms;
+      const epoch = ["member", "chief", "worker", "ps"].includes(span?.role) ? epochs.findLast(e => e.started_ms !== null && e.started_ms <= span.from) : null;
+      if (epoch && (epoch.ended_ms === null ? !epoch.over : epoch.ended_ms >= span.from)) span.from = epoch.started_ms; // null is less than any time
     }
     return { rows, epochs, now, job, first: Math.min(now - 2000, ...epochs.map(e => e.detected_ms ?? e.started_ms ?? now), ...rows.map(r => r.spans[0]?.from ?? now)) };
   }
