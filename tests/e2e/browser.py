@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -120,6 +121,8 @@ def browser():
                 if "started successfully on port" in words:
                     port = int(words.rsplit("port", 1)[1].strip(" .\n"))
                     break
+            if port is None:  # it is the page that is judged
+                pytest.skip(f"chromedriver does not start here: {pathlib.Path(folder, 'driver.log').read_text(errors='replace')[-200:]}")
             base = f"http://127.0.0.1:{port}"
             body = json.dumps({"capabilities": {"alwaysMatch": {
                 "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"},
@@ -128,7 +131,7 @@ def browser():
             try:
                 with urllib.request.urlopen(request, timeout=120) as answer:
                     window = Browser(base, json.load(answer)["value"]["sessionId"])
-            except OSError as error:  # it is the page that is judged
+            except OSError as error:
                 said = error.read().decode() if isinstance(error, urllib.error.HTTPError) else str(error)
                 pytest.skip(f"chromium does not start here: {said[:200]}")
             window.call("/timeouts", {"script": 60000, "pageLoad": 60000})
@@ -137,6 +140,7 @@ def browser():
             if window:
                 with contextlib.suppress(Exception):
                     window.call("", method="DELETE")
-            driver.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)  # and a chromium that did not hear of the end
             driver.wait(DEADLINE)
             driver.stdout.close()
