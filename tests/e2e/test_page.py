@@ -13,6 +13,7 @@ import pytest
 
 from agents import TOGETHER, Fleet
 from browser import browser, needs_browser
+from bystander import noise  # noqa: F401 (a fixture)
 from conftest import BIN_DIR, DEADLINE, wait_until
 from programs import clean_environment
 from raw_client import Fixed64, RawClient, encode
@@ -228,10 +229,10 @@ def script_ms(page, updates, cause):
 
 
 @pytest.mark.skipif(not LOAD.exists(), reason="needs tfe-bench-load")
-def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_path, capsys):
+def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_path, noise, capsys):  # noqa: F811
     """The goals: first paint below 1 s, an update below 50 ms of script. Time of a processor, so that what else runs here does
-    not count; of the first paint the best of three."""
-    s = server("--ttl=60s")
+    not count; of the first paint, which is the clock's, the best of three, and as much later as what else runs makes it."""
+    s = server("--ttl=5m")  # nobody renews: a busy machine takes more than a minute for all of this
     with contextlib.ExitStack() as held, Crowd(state_dir, "big", 901) as crowd, start(state_dir, tmp_path) as web, browser() as page:
         crowd("connect 0 901")
         crowd("started 901 60")
@@ -266,6 +267,7 @@ def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_p
             print(f"\n  first paint {min(f[0] for f in first):.0f} ms, with its jobs {min(f[1] for f in first):.0f} (of {first})")
             for name, (used, middle, longest) in (("fleet", fleet_of), ("job of 901", job_of)):
                 print(f"  an update, {name}: {used:.1f} ms of a processor; by the clock {middle:.1f}, longest {longest:.1f}")
-        assert min(f[0] for f in first) < 1000 and min(f[1] for f in first) < 1000, first
         for used, _, _ in (fleet_of, job_of):
             assert used < 50
+        best = min(max(f) for f in first)
+        assert best < 1000 or best < noise.bound(1) * 1000, first
