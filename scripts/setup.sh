@@ -83,7 +83,7 @@ fi
 # --- a browser -----------------------------------------------------------------------------------------
 
 # For the page's tests, which are skipped by name where there is none. Only from Debian, as root: Ubuntu's package brings
-# a snap. Tried once; whatever becomes of it, all else goes on.
+# a snap. Tried once, and not waited for longer than some minutes; whatever becomes of it, all else goes on.
 tried=$build_dir/browser-tried
 if ! { command -v chromium && command -v chromedriver; } >/dev/null && [ ! -e "$tried" ] && [ "$(id -u)" = 0 ] &&
     grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
@@ -91,8 +91,10 @@ if ! { command -v chromium && command -v chromedriver; } >/dev/null && [ ! -e "$
     touch "$tried"
     logged "installing chromium for the page's tests" setup-browser.log sh -c '
         export DEBIAN_FRONTEND=noninteractive
-        apt-get update -o Acquire::http::Timeout=20
-        apt-get install -y --no-install-recommends -o Acquire::http::Timeout=20 chromium chromium-driver fonts-dejavu-core' ||
+        apt_get() { limit=$1; shift; timeout "$limit" apt-get -o Acquire::http::Timeout=20 -o Acquire::Retries=1 "$@"; }
+        apt_get 120 update
+        set -- install -y --no-install-recommends chromium chromium-driver fonts-dejavu-core
+        apt_get 600 --download-only "$@" && apt-get "$@"' ||
         say "no browser: the page's tests in one are skipped"
 fi
 
