@@ -189,7 +189,8 @@ void view_leave(struct view *view)
 }
 
 /* The file that our own token came from may have another one by now: tfe-ctl token rotate writes
- * it. Where it has not, the next refusal looks again. */
+ * it. Where it has not, the next refusal looks again. One of another role is none of ours: without
+ * observer.token it would be the admin's, and everybody who looks would see as much as he. */
 static void renew_own(struct views *all)
 {
     struct web *web = all->web;
@@ -200,7 +201,7 @@ static void renew_own(struct views *all)
         web_settings_find(web->settings, &found, &why) != 0) {
         return; /* where it came from is gone; or there is none at this moment */
     }
-    if (!is_same(found.token, web->server.token)) {
+    if (found.token->role == view_role(old) && !is_same(found.token, web->server.token)) {
         const struct join_info before = web->server;
         web->server = found;
         found = before;

@@ -435,6 +435,21 @@ def test_a_token_that_came_through_a_pipe_is_not_waited_for_again(server, state_
         assert web.get("/healthz") == {"status": "ok"}
 
 
+def test_a_page_whose_token_is_taken_away_does_not_become_an_admins(server, state_dir, tmp_path, ctl):
+    """observer.token gone and what it held refused, tfe-web took admin.token, and showed everybody here the audit."""
+    server()
+    with start(state_dir, tmp_path) as web:
+        assert web.get("/api/v1/session")["role"] == "observer"
+        for step in ((), ("--remove",)):
+            assert ctl("token", "rotate", *step).returncode == 0
+        (state_dir / "observer.token").rename(tmp_path / "observer.token")
+        wait_until(lambda: web.ask("/api/v1/jobs").code == 401, what="the refusal of its token")
+        assert web.get("/api/v1/session")["role"] == "observer"
+        assert web.ask("/api/v1/audit").code == 403
+        (tmp_path / "observer.token").rename(state_dir / "observer.token")
+        wait_until(lambda: web.ask("/api/v1/jobs").code == 200, what="the page with its new token")
+
+
 def test_who_closes_while_an_answer_is_on_its_way_is_let_go(web):
     """It was noticed when the answer's time was up: 8 s, in which 256 of them kept everybody else out."""
     assert web.server.stop() == 0
