@@ -38,6 +38,8 @@ class Crowd:
         self.port, self.held = port, []
 
     def __enter__(self):
+        self.files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.files[1], self.files[1]))
         return self
 
     def come(self, n):
@@ -70,6 +72,7 @@ class Crowd:
     def __exit__(self, *_):
         for one in self.held:
             one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, self.files)
 
 
 @pytest.mark.parametrize("crowd,places", [(10000, 512) if FULL else (600, 64)])
