@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Usage: setup.sh [--no-venv]
+# Usage: setup.sh [--no-venv | --browser]
 # Installs what building, testing and the demo need: system packages (as root, with apt) and a virtual
-# environment in .venv (not with --no-venv). Asks for nothing when nothing is missing. test.sh and demo.sh call it.
+# environment in .venv (not with --no-venv); with --browser, what the page's tests need, too. Asks for nothing when nothing
+# is missing. test.sh and demo.sh call it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -82,10 +83,11 @@ fi
 
 # --- a browser -----------------------------------------------------------------------------------------
 
-# For the page's tests, which are skipped by name where there is none. Only from Debian, as root: Ubuntu's package brings
-# a snap. Tried once, and not waited for longer than some minutes; whatever becomes of it, all else goes on.
+# The page's tests are skipped by name where there is none. Only from Debian, as root: Ubuntu's package brings a snap. Tried
+# once, and not waited for longer than some minutes; whatever becomes of it, all else goes on.
 tried=$build_dir/browser-tried
-if ! { command -v chromium && command -v chromedriver; } >/dev/null && [ ! -e "$tried" ] && [ "$(id -u)" = 0 ] &&
+have_browser() { command -v chromium && command -v chromedriver; }
+if [ "${1:-}" = --browser ] && ! have_browser >/dev/null && [ ! -e "$tried" ] && [ "$(id -u)" = 0 ] &&
     grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
     mkdir -p "$build_dir"
     touch "$tried"

@@ -275,6 +275,7 @@ needs=--no-venv
 for stage in ${chosen[*]//,/ }; do
     case $stage in
         install | unit | unit-asan | tidy | sim | explore | speed | bugs | fuzz) ;;
+        e2e-heavy) needs=--browser && break ;;
         *) needs= ;;
     esac
 done
