@@ -52,6 +52,9 @@ struct pool_order {
     char sentence[MSG_SENTENCE_MAX];
 };
 
+/* The loop's timers stand still while the machine is suspended: look at least this often. */
+#define POOL_LOOK_MS 1000
+
 TAILQ_HEAD(pool_job_nodes, pool_node);
 LIST_HEAD(pool_job_orders, pool_order);
 
@@ -127,7 +130,7 @@ struct pool {
 int pool_node_compare(const struct pool_node *a, const struct pool_node *b);
 RB_PROTOTYPE(pool_tree, pool_node, by_id, pool_node_compare)
 
-/* --- pool.c --- */
+/* --- pool_place.c --- */
 
 /* Has placement take the event in, and carries out what follows. What placement_step returned. */
 int pool_step(struct pool *p, struct placement_event event);
@@ -136,6 +139,37 @@ int pool_place(struct pool *p, struct pool_job *job);
 /* It ends: CONDITION_SUCCEEDED or CONDITION_FAILED. */
 void pool_end(struct pool *p, struct pool_job *job, enum pool_condition_name how,
               const char *reason, const char *says);
+/* The core knows more of it: its conditions follow. */
+void pool_refresh(struct pool *p, struct pool_job *job);
+/* It ends as failed. */
+void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says);
+void pool_stop_in_core(const struct pool *p, const struct pool_job *job);
+/* When it ends by itself, as it is now: by its active deadline, or its ttl. */
+void pool_set_end(struct pool_job *job);
+/* What has changed of jobs is written. */
+void pool_write(struct pool *p);
+
+/* --- pool_said.c --- */
+
+/* Those who went, whose lease has ended, or who have rested: placement hears of it. */
+void pool_nodes_look(struct pool *p);
+
+/* --- pool_nodes.c --- */
+
+/* NULL: there is none, or this is no id. */
+struct pool_node *pool_node_find(struct pool *p, const char *id);
+/* NULL: no memory. Placement does not know it yet. */
+struct pool_node *pool_node_new(struct pool *p, const char *id);
+void pool_node_renew(struct pool *p, struct pool_node *node);
+/* It works for nothing. */
+void pool_node_detach(struct pool_node *node);
+/* It works for the job from now on, and for no other. */
+void pool_node_attach(struct pool_node *node, struct pool_job *job, uint64_t assignment,
+                      enum tfe_task task);
+/* Placement knows it no more. */
+void pool_node_drop(struct pool *p, struct pool_node *node);
+/* To who is there; what its session cannot take for want of memory it must not miss. */
+void pool_node_say(struct pool_node *node, const struct tfe_msg *msg);
 /* The loop's timer fires then at the latest. */
 void pool_wake(struct pool *p, struct tfe_mono when);
 
