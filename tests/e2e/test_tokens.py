@@ -78,7 +78,7 @@ def test_a_token_is_good_after_a_restart_and_not_once_its_row_is_lost(server, to
 
 
 @pytest.mark.parametrize("options, status", [
-    (["--role", "king"], 2), (["--job", "a/b"], 1), (["--uses", "101"], 2), (["--ttl", "31d"], 2), (["--label", "x" * 65], 1),
+    (["--role", "king"], 2), (["--job", "a/b"], 2), (["--uses", "101"], 2), (["--ttl", "31d"], 2), (["--label", "x" * 65], 2),
     (["--role", "admin", "--uses", "1"], 2), (["operand"], 2)])
 def test_what_makes_no_sense_makes_no_token(server, ctl, keys, options, status):
     server(*QUICK)
