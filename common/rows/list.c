@@ -18,6 +18,11 @@ int row_list_add(struct row_list *list, const struct row_kind *kind, const void 
     return 0;
 }
 
+const void *row_list_head(const struct row_list *list, const struct row_kind *kind)
+{
+    return list->n > 0 && list->v[0].kind == kind ? list->v[0].at : NULL;
+}
+
 void row_list_done(struct row_list *list)
 {
     for (size_t i = 0; i < list->n; i++) {

@@ -18,6 +18,9 @@ struct row_list {
 int row_list_add(struct row_list *list, const struct row_kind *kind,
                  const void *row) TFE_MUST_CHECK;
 
+/* The first row, if it is of this kind; else NULL. */
+const void *row_list_head(const struct row_list *list, const struct row_kind *kind);
+
 /* Empties it; it can be used again. */
 void row_list_done(struct row_list *list);
 

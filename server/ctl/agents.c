@@ -1,10 +1,6 @@
 /* server/ctl/agents.c: tfe-ctl agents, revoke-agent: whose session is opened with what, and the end
  * of an agent's own key. */
-#include <stdio.h>
-
-#include "common/rows/json.h"
 #include "common/rows/kinds.h"
-#include "common/rows/table.h"
 #include "server/ctl/verb.h"
 
 static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
@@ -12,13 +8,7 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
     static const char *const heads[] = {"JOB", "NAME", "NODE", "KEY", "LABEL", "FROM", "EXPIRES"};
     static const struct row_table agents = {&kind_agent_row, heads,
                                             sizeof(heads) / sizeof(heads[0])};
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", "agents", row_list_json(rows, &kind_agent_row)));
-    }
-    if (row_table_print(&agents, rows->v, rows->n, 0, stdout) == 0) {
-        (void)puts("no agent is connected");
-    }
-    return 0;
+    return verb_show_table(settings, "agents", &agents, rows, "no agent is connected");
 }
 
 const struct ctl_verb ctl_verb_agents = {

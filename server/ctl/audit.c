@@ -5,9 +5,7 @@
 
 #include "common/net/audit_chain.h"
 #include "common/net/option_table.h"
-#include "common/rows/json.h"
 #include "common/rows/kinds.h"
-#include "common/rows/table.h"
 #include "server/ctl/verb.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -52,11 +50,7 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
     if (settings->verify) {
         return verify(rows);
     }
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", "audit", row_list_json(rows, &kind_audit_row)));
-    }
-    (void)row_table_print(&audit, rows->v, rows->n, 0, stdout);
-    return 0;
+    return verb_show_table(settings, "audit", &audit, rows, NULL);
 }
 
 #define FIELD(name) offsetof(struct ctl_settings, name)

@@ -3,7 +3,6 @@
 
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
-#include "common/rows/table.h"
 #include "server/ctl/verb.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -21,24 +20,13 @@ static const struct row_table node_table = {&kind_pool_node, node_heads, COUNT(n
 static int show_jobs(const struct ctl_settings *settings, const char *operand,
                      struct row_list *rows)
 {
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", "jobs", row_list_json(rows, &kind_submission)));
-    }
-    if (row_table_print(&job_table, rows->v, rows->n, 0, stdout) == 0) {
-        (void)puts("no job was handed in");
-    }
-    return 0;
-}
-
-static const struct msg_job_row *job_of(const struct row_list *rows)
-{
-    return rows->n > 0 && rows->v[0].kind == &kind_submission ? rows->v[0].at : NULL;
+    return verb_show_table(settings, "jobs", &job_table, rows, "no job was handed in");
 }
 
 static int show_describe(const struct ctl_settings *settings, const char *operand,
                          struct row_list *rows)
 {
-    const struct msg_job_row *job = job_of(rows);
+    const struct msg_job_row *job = row_list_head(rows, &kind_submission);
     if (!job) {
         return TFE_ESTATE;
     }
@@ -65,13 +53,8 @@ static int show_describe(const struct ctl_settings *settings, const char *operan
 static int show_pool(const struct ctl_settings *settings, const char *operand,
                      struct row_list *rows)
 {
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", "pool", row_list_json(rows, &kind_pool_node)));
-    }
-    if (row_table_print(&node_table, rows->v, rows->n, 0, stdout) == 0) {
-        (void)puts("no node waits in the pool (tfe-agent --pool)");
-    }
-    return 0;
+    return verb_show_table(settings, "pool", &node_table, rows,
+                           "no node waits in the pool (tfe-agent --pool)");
 }
 
 const struct ctl_verb ctl_verb_jobs = {

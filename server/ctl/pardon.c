@@ -1,10 +1,6 @@
 /* server/ctl/pardon.c: tfe-ctl bans, pardon: who was evicted and is kept out, and who not any more.
  */
-#include <stdio.h>
-
-#include "common/rows/json.h"
 #include "common/rows/kinds.h"
-#include "common/rows/table.h"
 #include "server/ctl/verb.h"
 
 const struct ctl_verb ctl_verb_pardon = {
@@ -23,13 +19,7 @@ static int bans_show(const struct ctl_settings *settings, const char *operand,
     static const char *const heads[] = {"JOB", "NAME", "NODE", "KEY", "UNTIL"};
     static const struct row_table bans = {&kind_ban_row, heads, sizeof(heads) / sizeof(heads[0])};
     (void)operand;
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", "bans", row_list_json(rows, &kind_ban_row)));
-    }
-    if (row_table_print(&bans, rows->v, rows->n, 0, stdout) == 0) {
-        (void)puts("nobody is kept out");
-    }
-    return 0;
+    return verb_show_table(settings, "bans", &bans, rows, "nobody is kept out");
 }
 
 const struct ctl_verb ctl_verb_bans = {

@@ -165,11 +165,6 @@ static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why
 
 /* --- handing in ------------------------------------------------------------------------------- */
 
-static const struct msg_job_row *row_of(const struct row_list *rows)
-{
-    return rows->n > 0 && rows->v[0].kind == &kind_submission ? rows->v[0].at : NULL;
-}
-
 /* Until the job is over; exit code of the program. */
 static int wait_for(const struct ctl_settings *settings, const char *name)
 {
@@ -177,7 +172,8 @@ static int wait_for(const struct ctl_settings *settings, const char *name)
     for (;;) {
         struct row_list rows = {.v = NULL};
         int status = verb_ask(&ctl_verb_describe, settings, name, &rows);
-        const struct msg_job_row *job = status == EXIT_SUCCESS ? row_of(&rows) : NULL;
+        const struct msg_job_row *job =
+            status == EXIT_SUCCESS ? row_list_head(&rows, &kind_submission) : NULL;
         size_t i = 0;
         while (job && i < sizeof(ends) / sizeof(ends[0]) && strcmp(job->state, ends[i]) != 0) {
             i++;

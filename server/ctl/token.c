@@ -4,9 +4,7 @@
 
 #include "common/base/principal.h"
 #include "common/net/option_table.h"
-#include "common/rows/json.h"
 #include "common/rows/kinds.h"
-#include "common/rows/table.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
@@ -84,11 +82,7 @@ static int list_show(const struct ctl_settings *settings, const char *operand,
                                         "ROOT", "USES", "EXPIRES", "STATE"};
     static const struct row_table keys = {&kind_token_row, heads, COUNT(heads)};
     (void)operand;
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", "keys", row_list_json(rows, &kind_token_row)));
-    }
-    (void)row_table_print(&keys, rows->v, rows->n, 0, stdout);
-    return 0;
+    return verb_show_table(settings, "keys", &keys, rows, NULL);
 }
 
 const struct ctl_verb ctl_verb_token_list = {

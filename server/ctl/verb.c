@@ -103,6 +103,18 @@ int verb_print_json(json_t *value)
     return 0;
 }
 
+int verb_show_table(const struct ctl_settings *settings, const char *name,
+                    const struct row_table *table, const struct row_list *rows, const char *nothing)
+{
+    if (settings->json) {
+        return verb_print_json(json_pack("{s:o}", name, row_list_json(rows, table->kind)));
+    }
+    if (row_table_print(table, rows->v, rows->n, 0, stdout) == 0 && nothing) {
+        (void)puts(nothing);
+    }
+    return 0;
+}
+
 static int confirm(const struct ctl_verb *verb, const struct ctl_settings *settings,
                    const char *operand)
 {

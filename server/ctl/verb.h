@@ -8,6 +8,7 @@
 #include "common/net/join.h"
 #include "common/net/options.h"
 #include "common/rows/list.h"
+#include "common/rows/table.h"
 
 /* Texts are borrowed from argv and the environment. */
 struct ctl_settings {
@@ -169,5 +170,11 @@ int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, c
 /* Prints one value, whose reference it takes, as a line. TFE_ENOMEM, also where value is NULL:
  * nothing was printed. */
 int verb_print_json(json_t *value) TFE_MUST_CHECK;
+
+/* Shows the rows of the table's kind: as {name: [...]}, or as the table; nothing is said where
+ * there are none, NULL: no word. TFE_ENOMEM. */
+int verb_show_table(const struct ctl_settings *settings, const char *name,
+                    const struct row_table *table, const struct row_list *rows,
+                    const char *nothing) TFE_MUST_CHECK;
 
 #endif
