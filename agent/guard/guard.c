@@ -188,19 +188,12 @@ int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_
         why_errno(why, "guard: socketpair");
         return TFE_ESYS;
     }
-    /* No handler of the agent's may run in the child: it would write into the agent's descriptors.
-     */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
     pid_t agent = getpid();
-    pid_t pid = fork();
+    pid_t pid = proc_fork_blocked();
     if (pid == 0) {
         guard_run(pair[1], death, agent);
     }
     int error = errno;
-    sigprocmask(SIG_SETMASK, &before, NULL);
     close(pair[1]);
     if (pid < 0) {
         close(pair[0]);

@@ -1,7 +1,6 @@
 /* agent/pool/child.c: see child.h. */
 #include "agent/pool/child.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,8 +28,6 @@
 #define LOOK_FIRST_MS 10
 #define LOOK_LAST_MS 500
 #define LOOKS_BEFORE_WORDS 16 /* some five seconds */
-/* Where the shell says that it found no program. */
-#define NOT_STARTED 126
 
 struct pool_child {
     struct pool_child_wish wish;
@@ -45,29 +42,12 @@ struct pool_child {
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* No handler of this process's may run in the other one: it would write into this one's
- * descriptors, as if the signal had been sent here. That one begins with all of them blocked. */
-static pid_t fork_blocked(void)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
-    pid_t pid = fork();
-    if (pid != 0) {
-        const int error = errno;
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        errno = error;
-    }
-    return pid;
-}
-
 static _Noreturn void give_up(int words, const char *what, const char *name)
 {
     struct tfe_why why;
     why_errno(&why, "%s %s", what, name);
     (void)!write(words, why.text, strlen(why.text));
-    _exit(NOT_STARTED);
+    _exit(POOL_NOT_STARTED);
 }
 
 /* In the child. */
@@ -80,7 +60,7 @@ static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_
     }
     setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
-        _exit(NOT_STARTED);
+        _exit(POOL_NOT_STARTED);
     }
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
         (void)signal(handled[i], SIG_DFL);
@@ -150,7 +130,7 @@ static bool is_orphan(void *ctx, pid_t pid, pid_t session)
 static void clear_away(struct pool_child *c)
 {
     c->clears = true;
-    c->pid = fork_blocked();
+    c->pid = proc_fork_blocked();
     if (c->pid == 0) {
         scratch_clear(c->wish.scratch);
         _exit(0);
@@ -248,7 +228,7 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
     part_must(envp);
     pid_t parent = getpid();
     c->wish.envp = envp;
-    c->pid = is_open ? fork_blocked() : -1;
+    c->pid = is_open ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
         become(&c->wish, ends[1], parent);
     }

@@ -23,6 +23,9 @@ struct pool_end {
     char says[MSG_SENTENCE_MAX];
 };
 
+/* … of an assignment that no agent could be started for, as a shell says it. */
+#define POOL_NOT_STARTED 126
+
 /* All is borrowed, for the call if nothing else is said. */
 struct pool_child_wish {
     struct event_base *base;

@@ -42,8 +42,6 @@
 #define SAY_EVERY_MS 10000
 /* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
 #define LEAVE_MORE_MS 15000
-/* How an assignment ends that no agent could be started for, as a shell says it. */
-#define CODE_NOT_STARTED 126
 
 struct pool {
     const struct agent_settings *settings;
@@ -55,7 +53,6 @@ struct pool {
     char node_name[TFE_LABEL_MAX + 1];
     struct tfe_id node;
     char node_secret[MSG_NODE_SECRET_CHARS + 1];
-    char host[TFE_HOST_MAX + 1];
 
     struct event_base *base;
     struct event *due; /* while up the next RENEW, else the next try */
@@ -124,7 +121,6 @@ static void say_freed(struct pool *p)
 
 static void on_connected(struct pool *p, const char *host)
 {
-    snprintf(p->host, sizeof p->host, "%s", host ? host : "");
     struct tfe_msg msg = {.type = MSG_POOL,
                           .u.pool = {.labels = p->settings->labels.v,
                                      .n_labels = p->settings->labels.n,
@@ -249,7 +245,7 @@ static void on_ended(void *ctx, const struct pool_end *end)
 
 static void not_started(struct pool *p, const struct tfe_why *why)
 {
-    struct pool_end end = {.code = CODE_NOT_STARTED};
+    struct pool_end end = {.code = POOL_NOT_STARTED};
     snprintf(end.says, sizeof end.says, "%s", why->text);
     log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
     on_ended(p, &end);

@@ -309,6 +309,21 @@ int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx
     return rc;
 }
 
+pid_t proc_fork_blocked(void)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid != 0) {
+        const int error = errno;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        errno = error;
+    }
+    return pid;
+}
+
 pid_t proc_parent(pid_t pid)
 {
     struct row row;

@@ -15,6 +15,10 @@
 /* Makes this process adopt what its descendants leave behind. TFE_ESYS with why. */
 int proc_become_subreaper(struct tfe_why *why) TFE_MUST_CHECK;
 
+/* As fork(), but the child begins with all signals blocked: no handler of this process's may run
+ * there, it would write into this one's descriptors, as if the signal had been sent here. */
+pid_t proc_fork_blocked(void);
+
 /* -1: there is no such process any more, or it cannot be read. */
 pid_t proc_parent(pid_t pid);
 
