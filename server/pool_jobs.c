@@ -16,6 +16,12 @@
 /* A node's line in a row: an id, a number and a digit. */
 #define NODE_LINE_MAX (TFE_ID_MAX + 32)
 
+const char *const pool_condition_names[CONDITION__COUNT] = {
+#define CONDITION_NAME(NAME, name, state) name,
+    POOL_CONDITIONS(CONDITION_NAME)
+#undef CONDITION_NAME
+};
+
 struct pool_job *pool_job_find(const struct pool *p, const char *name)
 {
     struct pool_job *job;
@@ -169,6 +175,11 @@ void pool_job_is(struct pool_job *job, enum pool_condition_name what, const char
     }
 }
 
+bool pool_job_has_roles(const struct pool_job *job)
+{
+    return job->n_ps > 0 || job->chief || job->evaluator;
+}
+
 enum pool_condition_name pool_job_state(const struct pool_job *job)
 {
     for (int i = CONDITION__COUNT; --i > CONDITION_CREATED;) {
@@ -249,11 +260,6 @@ static char *spec_text(const struct pool_job *job)
 
 static char *conditions_text(const struct pool_job *job)
 {
-    static const char *const names[] = {
-#define CONDITION_NAME(NAME, name, state) name,
-        POOL_CONDITIONS(CONDITION_NAME)
-#undef CONDITION_NAME
-    };
     const size_t cap = CONDITION__COUNT * (sizeof(struct pool_condition) + 64);
     char *text = malloc(cap);
     size_t n = 0;
@@ -261,8 +267,8 @@ static char *conditions_text(const struct pool_job *job)
         const struct pool_condition *c = &job->conditions[i];
         text[n] = '\0';
         if (c->at.ms != 0) {
-            n += (size_t)snprintf(text + n, cap - n, "%s %d %lld %s %s\n", names[i], c->status,
-                                  (long long)c->at.ms, c->reason, c->says);
+            n += (size_t)snprintf(text + n, cap - n, "%s %d %lld %s %s\n", pool_condition_names[i],
+                                  c->status, (long long)c->at.ms, c->reason, c->says);
         }
     }
     return text;
@@ -349,11 +355,6 @@ bool pool_job_word(const char **at, char *ret, size_t cap)
 /* A line that makes no sense is passed over. */
 static void load_conditions(struct pool_job *job, const char *text)
 {
-    static const char *const names[] = {
-#define CONDITION_NAME(NAME, name, state) name,
-        POOL_CONDITIONS(CONDITION_NAME)
-#undef CONDITION_NAME
-    };
     for (const char *line = text; line; line = strchr(line, '\n')) {
         char name[16];
         char status[4];
@@ -370,7 +371,7 @@ static void load_conditions(struct pool_job *job, const char *text)
         c.status = is_sound && strcmp(status, "1") == 0;
         c.at.ms = is_sound ? strtoll(at, NULL, 10) : 0;
         for (int i = 0; is_sound && i < CONDITION__COUNT; i++) {
-            if (strcmp(names[i], name) == 0) {
+            if (strcmp(pool_condition_names[i], name) == 0) {
                 job->conditions[i] = c;
             }
         }

@@ -15,7 +15,7 @@ static void tell_assign(struct pool_node *node)
     struct pool_job *job = node->job;
     struct tfe_msg msg = {.type = MSG_ASSIGN,
                           .u.assign = {.assignment = node->assignment,
-                                       .has_role = job->n_ps > 0 || job->chief || job->evaluator,
+                                       .has_role = pool_job_has_roles(job),
                                        .role = node->task,
                                        .run_key = job->run_key.text}};
     if (node->session && pool_job_spec(job, &msg.u.assign.spec) == 0) {
@@ -245,10 +245,7 @@ void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const c
 {
     const struct msg_event_row row = {
         .kind = "finished", .level = EVENT_ERROR, .job = job->name.text};
-    if (pool_job_in_core(job)) {
-        (void)p->config.ops->order(
-            p->config.ops_ctx, &(struct rdzv_event){.type = RDZV_STOP_JOB, .job = job->name.text});
-    }
+    pool_stop_in_core(p, job);
     events_addf(p->config.events, &row, "the job has failed: %s", says);
     pool_end(p, job, CONDITION_FAILED, reason, says);
 }

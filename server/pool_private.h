@@ -175,6 +175,8 @@ void pool_wake(struct pool *p, struct tfe_mono when);
 
 /* --- pool_jobs.c --- */
 
+extern const char *const pool_condition_names[CONDITION__COUNT];
+
 struct pool_job *pool_job_find(const struct pool *p, const char *name);
 /* A new one, or the next run of one that is over. TFE_ENOMEM, TFE_EFULL. */
 int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret) TFE_MUST_CHECK;
@@ -187,6 +189,8 @@ int pool_job_spec(struct pool_job *job, struct msg_spec *ret) TFE_MUST_CHECK;
 void pool_job_is(struct pool_job *job, enum pool_condition_name what, const char *reason,
                  const char *says);
 enum pool_condition_name pool_job_state(const struct pool_job *job);
+/* Whether its nodes have roles; else all of them work alike. */
+bool pool_job_has_roles(const struct pool_job *job);
 /* Something of it has changed, and is to be written. */
 void pool_job_touch(struct pool_job *job);
 /* Writes it, if there is something to write and no write under way. */

@@ -93,11 +93,6 @@ static int show_job(struct pool_rows *r, struct pool_job *job, struct tfe_msg *r
 
 static bool show_condition(struct pool_rows *r, const struct pool_job *job, struct tfe_msg *ret)
 {
-    static const char *const names[] = {
-#define CONDITION_NAME(NAME, name, state) name,
-        POOL_CONDITIONS(CONDITION_NAME)
-#undef CONDITION_NAME
-    };
     while (r->condition < CONDITION__COUNT && job->conditions[r->condition].at.ms == 0) {
         r->condition++;
     }
@@ -106,7 +101,7 @@ static bool show_condition(struct pool_rows *r, const struct pool_job *job, stru
     }
     const struct pool_condition *c = &job->conditions[r->condition];
     *ret = (struct tfe_msg){.type = MSG_CONDITION_ROW,
-                            .u.condition_row = {.name = names[r->condition++],
+                            .u.condition_row = {.name = pool_condition_names[r->condition++],
                                                 .status = c->status,
                                                 .reason = c->reason,
                                                 .at = c->at,
@@ -141,7 +136,7 @@ static bool show_node(struct pool_rows *r, const struct pool_job *of, struct tfe
     row->since = node->since;
     row->assignment = node->assignment;
     row->job = node->job ? node->job->name.text : "";
-    row->has_role = node->job && (node->job->n_ps > 0 || node->job->chief || node->job->evaluator);
+    row->has_role = node->job && pool_job_has_roles(node->job);
     row->role = node->task;
     return true;
 }
