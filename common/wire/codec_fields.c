@@ -1,9 +1,8 @@
 /* common/wire/codec_fields.c: the rows (PROTOCOL.md section 5), message by message. */
 #include "common/wire/codec_fields.h"
 
-#include <string.h>
-
 #include "common/base/id.h"
+#include "common/wire/codec_texts.h"
 #include "tfe.pb-c.h"
 
 /* Every trainer of every node. */
@@ -11,68 +10,6 @@
 #define CODE_MAX 255   /* of an exit status */
 #define SIGNAL_MAX 128 /* no system numbers them higher */
 #define STATE_MAX 64   /* a word */
-#define HOST_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:[]%"
-
-#define METRIC_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-"
-#define SCOPE_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_*"
-
-/* Names and addresses, IPv6 with zone included. Nothing that would need quoting in TF_CONFIG's
- * JSON. */
-static bool is_host(const char *text)
-{
-    return text[strspn(text, HOST_CHARACTERS)] == '\0';
-}
-
-static bool is_line(const char *text)
-{
-    while ((unsigned char)*text >= 0x20 && *text != 0x7f) {
-        text++;
-    }
-    return *text == '\0';
-}
-
-/* A pattern of jobs: an id in which '*' is any run of characters. */
-static bool is_scope(const char *text)
-{
-    return text[strspn(text, SCOPE_CHARACTERS)] == '\0';
-}
-
-static bool is_metric_name(const char *text)
-{
-    return text[strspn(text, METRIC_CHARACTERS)] == '\0';
-}
-
-static bool is_file_name(const char *text)
-{
-    return text[0] != '.' && id_is_valid(text);
-}
-
-/* As the kernel hands it to a program: nothing is replaced. */
-static bool is_any(const char *text)
-{
-    (void)text;
-    return true;
-}
-
-/* K=V, of visible characters. */
-static bool is_label(const char *text)
-{
-    const char *at = text;
-    while ((unsigned char)*at > 0x20 && *at != 0x7f) {
-        at++;
-    }
-    return *at == '\0' && *text != '=' && strchr(text, '=');
-}
-
-/* ROLE:K=V. */
-static bool is_role_label(const char *text)
-{
-    size_t n = strcspn(text, ":");
-#define IS_ROLE(NAME, number, name) (n == strlen(name) && strncmp(text, name, n) == 0) ||
-    return text[n] == ':' && (TFE_TASKS(IS_ROLE) false) && is_label(text + n + 1) &&
-           strlen(text + n + 1) <= MSG_POOL_LABEL_MAX;
-#undef IS_ROLE
-}
 
 /* --- what a row is made of -------------------------------------------------------------------- */
 
@@ -161,11 +98,6 @@ static bool is_role_label(const char *text)
 
 FIELDS(renew) = {FIELD(renew, 1, number, NUMBER)};
 FIELDS(listening) = {FIELD(listening, 1, epoch, EPOCH)};
-static bool is_hex(const char *text)
-{
-    size_t n = strspn(text, "0123456789abcdef");
-    return text[n] == '\0' && n % 2 == 0;
-}
 
 #define HEX(least, most) TEXT(2 * (least), 2 * (most), is_hex)
 #define PORT_OR_0 UP_TO(UINT16_MAX)
@@ -800,59 +732,4 @@ const struct codec_layout *codec_layout_of(enum tfe_msg_type type)
     };
     bool is_known = (size_t)type < sizeof(layouts) / sizeof(layouts[0]) && layouts[type].size > 0;
     return is_known ? &layouts[type] : NULL;
-}
-
-/* --- what no row can say alone ---------------------------------------------------------------- */
-
-static bool is_sound_join(const struct msg_join *m)
-{
-    const struct msg_exited *exited = m->exited;
-    const struct msg_running *running = m->running;
-    return m->spec.min_nodes <= m->spec.max_nodes &&
-           (!exited || exited->signal == 0 || exited->code == 0) &&
-           (!running || ((m->running_epoch >= 1 || exited) && running->rank < running->world &&
-                         running->nodes <= running->world && running->n_ports == m->spec.nproc));
-}
-
-static bool is_sound_spec(const struct msg_spec *m)
-{
-    return m->min_nodes <= m->max_nodes && (m->source_kind == SOURCE_NONE) == (*m->source == '\0');
-}
-
-static bool is_sound_table(const struct msg_table *m)
-{
-    size_t i = 0;
-    while (i < m->n_rows && m->rows[i].rank < m->world) {
-        i++;
-    }
-    return i == m->n_rows;
-}
-
-bool codec_is_sound(const struct tfe_msg *msg)
-{
-    const struct msg_start *start = &msg->u.start;
-    switch ((int)msg->type) {
-    case MSG_JOIN:
-        return is_sound_join(&msg->u.join);
-    case MSG_EXITED:
-        return msg->u.exited.signal == 0 || msg->u.exited.code == 0;
-    case MSG_TABLE:
-        return is_sound_table(&msg->u.table);
-    case MSG_START:
-        return (start->evaluates ? start->rank == start->world : start->rank < start->world) &&
-               start->nodes <= start->world;
-    case MSG_RESIZE:
-        return msg->u.resize.min_nodes <= msg->u.resize.max_nodes;
-    case MSG_SUBMIT:
-        return is_sound_spec(&msg->u.submit.spec);
-    case MSG_ASSIGN:
-        return is_sound_spec(&msg->u.assign.spec);
-    case MSG_SCALE:
-        return msg->u.scale.min_nodes <= msg->u.scale.max_nodes;
-    case MSG_JOB_ROW:
-        return msg->u.job_row.min_nodes <= msg->u.job_row.max_nodes;
-    case MSG_STATUS_JOB:
-        return msg->u.status_job.min_nodes <= msg->u.status_job.max_nodes;
-    }
-    return true;
 }

@@ -1,0 +1,136 @@
+/* common/base/msg_pool.h: the messages of the pool, and of jobs that are handed in; msg.h says what
+ * holds for all. Pure. */
+#ifndef TFE_COMMON_BASE_MSG_POOL_H
+#define TFE_COMMON_BASE_MSG_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/facts.h"
+#include "common/base/msg_words.h"
+#include "common/base/submission.h"
+#include "common/base/time.h"
+
+/* First message of a node that has no job of its own and waits for one. Idempotent by node.
+ * Answered by WELCOME, whose run means nothing; RENEW and FACTS follow, as after a JOIN. */
+struct msg_pool {
+    const char *const *labels; /* K=V */
+    size_t n_labels;
+    uint32_t slot;         /* of several of one machine, from 0 */
+    uint64_t assignment;   /* that it still works for; 0: nothing, and nothing of any is left */
+    uint32_t idle_exit_ms; /* it leaves once it has had no job for so long; 0: it does not */
+    const char *node_name;
+    const char *host;        /* NULL: not said */
+    const char *node;        /* as in JOIN, … */
+    const char *node_secret; /* … and its proof */
+};
+
+/* Nothing of that assignment runs, or is left, on this node. */
+struct msg_freed {
+    uint64_t assignment;
+    uint32_t code;    /* how its agent ended: exit status 0..255, or 128 + signal */
+    const char *says; /* a sentence; "" none */
+};
+
+/* Work for this job: be an agent of it. */
+struct msg_assign {
+    uint64_t assignment; /* from 1; no two are the same */
+    struct msg_spec spec;
+    bool has_role; /* the job has several; the node is for this one */
+    enum tfe_task role;
+    const char *run_key; /* as JOIN tells it */
+};
+
+/* Work for it no more: leave the job in an orderly way, and say FREED. */
+struct msg_release {
+    uint64_t assignment;
+    uint32_t within_ms; /* what still runs then is ended; 0: as the agent thinks fit */
+    const char *says;   /* why, a sentence; "" none */
+};
+
+/* Hands a job in. DONE comes once it is durable. */
+struct msg_submit {
+    struct msg_spec spec;
+};
+
+/* Asks for all jobs that were handed in. Answered by JOB_ROWs and STATUS_END. */
+struct msg_jobs {
+    char nothing;
+};
+
+/* A job that was handed in. */
+struct msg_job_row {
+    const char *job;
+    const char *state; /* the condition that holds now, a word in lower case */
+    uint32_t priority;
+    uint32_t min_nodes, max_nodes;
+    uint32_t n_ps;
+    bool chief;
+    bool evaluator;
+    uint32_t nodes; /* of the pool that it has now */
+    struct tfe_wall created;
+    struct tfe_wall since; /* it is in its state */
+    const char *waits;     /* what it waits for, a sentence; NULL: for nothing */
+    const char *source;    /* "" none */
+    const char *command;   /* cut to a sentence */
+};
+
+/* Asks for one. Answered by its JOB_ROW, CONDITION_ROWs, the POOL_ROWs of its nodes, STATUS_END. */
+struct msg_describe {
+    const char *job;
+};
+
+struct msg_condition_row {
+    const char *name; /* "Created", "Queued", … */
+    bool status;
+    const char *reason; /* a word */
+    struct tfe_wall at; /* it became so */
+    const char *says;   /* a sentence */
+};
+
+/* Asks for the nodes of the pool. Answered by POOL_ROWs and STATUS_END. */
+struct msg_pool_nodes {
+    char nothing;
+};
+
+struct msg_pool_row {
+    const char *node;
+    const char *name;   /* label */
+    const char *labels; /* with commas */
+    const char *host;   /* NULL: not known */
+    const char *state;  /* a word: "free", "assigned", "leaving", "away", "resting" */
+    struct tfe_wall since;
+    uint64_t assignment; /* 0: none */
+    const char *job;     /* "" none */
+    bool has_role;
+    enum tfe_task role;
+    struct msg_facts facts;
+};
+
+/* So many nodes of that role from now on; min and max differ for workers only. */
+struct msg_scale {
+    const char *job;
+    enum tfe_task role;
+    uint32_t min_nodes;
+    uint32_t max_nodes;
+};
+
+struct msg_suspend {
+    const char *job;
+};
+
+struct msg_resume {
+    const char *job;
+};
+
+struct msg_cancel {
+    const char *job;
+};
+
+/* The next run of one that is over. */
+struct msg_rerun {
+    const char *job;
+};
+
+#endif
