@@ -9,24 +9,20 @@ first step of the new epoch, with all that is in between; the snapshot in it is 
 Two floors, by hand as in bench/recovery.py, take turns with it: `floor` ends the trainers, starts two warm ones and lets
 them restore the same checkpoint with TensorFlow's own means; `bare` does the same with the same script and restores nothing.
 """
-import argparse
-import json
-import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
 import busy  # noqa: E402
 from fleet import Failed, program, wait_for  # noqa: E402
-from recovery import PARTS, Agents, HandMade, keep_logs, median, take_turns, wait_steps  # noqa: E402
+from recovery import PARTS, Agents, HandMade, arguments, median, rows_of, take_turns, wait_steps  # noqa: E402
 
 LOOP = HERE / "preempt_loop.py"
 LIMIT_MS = 150
+CASE = "notice_to_rank_0"
 MARKS = ("import", "strategy", "variables", "restore", "first step")
 
 
@@ -133,7 +129,7 @@ def run(folder, rounds, source, say):
 def summary(samples):
     middle = {name: median([sample.get(name, 0.0) for sample in samples]) for name in samples[0]}
     totals = sorted(sample["total"] for sample in samples)
-    return {"case": "notice_to_rank_0", "n": len(samples), "median_ms": middle["total"], "min_ms": round(totals[0], 1),
+    return {"case": CASE, "n": len(samples), "median_ms": middle["total"], "min_ms": round(totals[0], 1),
             "max_ms": round(totals[-1], 1), "p90_ms": round(totals[int(0.9 * (len(totals) - 1) + 0.5)], 1),
             "save_ms": middle["save"],
             "others_save_ms": middle["others"], "floor_ms": middle["floor"], "bare_floor_ms": middle["bare"], "limit_ms": LIMIT_MS,
@@ -154,28 +150,14 @@ def show(row):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 rounds in place of 10")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--source", choices=("file", "sigterm", "drain"), default="file", help="how the node is warned")
-    parser.add_argument("--strict", action="store_true", help="exit 3 if the median is above its limit")
-    parser.add_argument("--loose", action="store_true", help="exit 3 if it is above twice its floor and limit")
-    parser.add_argument("--out", default=str(HERE.parent / "build" / "bench" / "preempt.json"))
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-preempt-"))
-    out = pathlib.Path(options.out)
+    options = arguments("preempt", __doc__.splitlines()[0], 10, [CASE], source={"choices": ("file", "sigterm", "drain"),
+                                                                               "default": "file", "help": "how the node is warned"})
     excuse = busy.Excuse(not options.loose)
-    try:
-        samples = run(folder, options.rounds or (3 if options.quick else 10), options.source, lambda text: print(text, flush=True))
-    except Failed as error:
-        keep_logs(folder, out, error)
+    rows = rows_of("preempt", options, lambda folder, rounds, _, say: {CASE: run(folder, rounds, options.source, say)},
+                   lambda _, samples: summary(samples) | {"source": options.source})
+    if rows is None:
         return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    row = summary(samples) | {"source": options.source}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps([row], indent=1) + "\n")
+    row = rows[0]
     show(row)
     is_late = row["overhead_ms"] > LIMIT_MS
     print(f"  {row['overhead_ms']} ms above the floor ({row['bare_overhead_ms']} above the one that restores nothing); "

@@ -433,32 +433,50 @@ def keep_logs(folder, out, error):
     print(f"{out.stem}: {error}; logs are in {kept}", file=sys.stderr)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 rounds in place of 10")
+def arguments(name, description, rounds, cases, **more):
+    """The command line of a benchmark that takes turns with the same by hand, with options of its own; only: the cases that are
+    wanted, [] all."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help=f"3 rounds in place of {rounds}")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--strict", action="store_true", help="exit 3 if a median is above its limit")
     parser.add_argument("--loose", action="store_true", help="exit 3 if a median is above twice its floor and limit")
     parser.add_argument("--only", default="", help="cases, separated by commas")
-    parser.add_argument("--out", default=str(HERE.parent / "build" / "bench" / "recovery.json"))
+    parser.add_argument("--out", type=pathlib.Path, default=HERE.parent / "build" / "bench" / f"{name}.json")
+    for option, words in more.items():
+        parser.add_argument(f"--{option}", **words)
     args = parser.parse_args()
-    only = [case for case in args.only.split(",") if case]
-    if unknown := set(only) - set(CASES):
-        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    args.only = [case for case in args.only.split(",") if case]
+    args.rounds = args.rounds or (3 if args.quick else rounds)
+    if unknown := set(args.only) - set(cases):
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
+    return args
+
+
+def rows_of(name, args, run, summary):
+    """What the benchmark has found: a row for each case that run(folder, rounds, cases, say) gives samples of, written to its
+    file. None: it failed, and its logs are kept."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-recovery-"))
-    out = pathlib.Path(args.out)
-    excuse = busy.Excuse(not args.loose)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"tfe-{name}-"))
     try:
-        samples = run(folder, args.rounds or (3 if args.quick else 10), only, lambda text: print(text, flush=True))
+        samples = run(folder, args.rounds, args.only, lambda text: print(text, flush=True))
     except Failed as error:
-        keep_logs(folder, out, error)
-        return 1
+        keep_logs(folder, args.out, error)
+        return None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     rows = [summary(case, found) for case, found in samples.items()]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(rows, indent=1) + "\n")
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(rows, indent=1) + "\n")
+    return rows
+
+
+def main():
+    args = arguments("recovery", __doc__.splitlines()[0], 10, CASES)
+    excuse = busy.Excuse(not args.loose)
+    rows = rows_of("recovery", args, run, summary)
+    if rows is None:
+        return 1
     print(table(rows))
     late = [row for row in rows if row["overhead_ms"] > row["limit_ms"]]
     for row in late:

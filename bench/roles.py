@@ -7,21 +7,17 @@ how long it had no step meanwhile. The ps's or the chief's is killed: until the 
 nothing to the first step. The floor is the same by hand: kill -9 whom it takes, reap, hand TF_CONFIG to processes that have imported
 TensorFlow (at a first start: start python), servers first, the chief once they listen. Floors and cases take turns.
 """
-import argparse
-import json
 import os
 import pathlib
-import shutil
 import signal
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
 import busy  # noqa: E402
-from fleet import Failed, wait_for  # noqa: E402
+from fleet import wait_for  # noqa: E402
 from programs import ROOT, comes  # noqa: E402
-from recovery import Agents, HandMade, keep_logs, listens, median, now, take_turns  # noqa: E402
+from recovery import Agents, HandMade, arguments, listens, median, now, rows_of, take_turns  # noqa: E402
 
 LOOP = HERE / "roles_loop.py"
 PLACES = ("chief-0", "worker-0", "worker-1", "ps-0")  # by rank
@@ -268,31 +264,11 @@ def missed(row, loose):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 rounds in place of 7")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--strict", action="store_true", help="exit 3 if a median is above its limit")
-    parser.add_argument("--loose", action="store_true", help="exit 3 if a median is above twice its floor and limit")
-    parser.add_argument("--only", default="", help="cases, separated by commas")
-    parser.add_argument("--out", default=str(HERE.parent / "build" / "bench" / "roles.json"))
-    args = parser.parse_args()
-    only = [case for case in args.only.split(",") if case]
-    if unknown := set(only) - set(CASES):
-        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-roles-"))
-    out = pathlib.Path(args.out)
+    args = arguments("roles", __doc__.splitlines()[0], 7, CASES)
     excuse = busy.Excuse(not args.loose)
-    try:
-        samples = run(folder, args.rounds or (3 if args.quick else 7), only, lambda text: print(text, flush=True))
-    except Failed as error:
-        keep_logs(folder, out, error)
+    rows = rows_of("roles", args, run, summary)
+    if rows is None:
         return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    rows = [summary(case, pairs) for case, pairs in samples.items()]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(rows, indent=1) + "\n")
     for row in rows:
         show(row)
     late = [sentence for row in rows for sentence in missed(row, args.loose)]
