@@ -62,7 +62,10 @@ def train_step(data):
 data = iter(coordinator.create_per_worker_dataset(who))
 while True:
     for value in [coordinator.schedule(train_step, args=(data,)) for _ in range(4)]:
-        by = value.fetch()
+        try:
+            by = value.fetch()
+        except tf.errors.UnavailableError:  # killed between its work and this: TensorFlow does the former again, not this
+            continue
         say(step=now(), by=float(by))
     number += 4
     step.assign(number)
