@@ -10,6 +10,15 @@ struct world *a_served_job(uint32_t min, uint32_t max)
     return w;
 }
 
+void all_stop(struct world *w, uint32_t n)
+{
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    ready(w, 0, 2);
+    for (uint32_t i = 1; i < n; i++) {
+        stopped_and_ready(w, i, 1);
+    }
+}
+
 void progress(struct world *w, uint32_t session, uint64_t epoch, uint64_t step_)
 {
     assert_int_equal(say(w, session,

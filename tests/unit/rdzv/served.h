@@ -11,6 +11,9 @@ struct world *a_served_job(uint32_t min, uint32_t max);
 struct world *a_serving_job(uint32_t min, uint32_t max);
 /* The nodes of sessions 1 to n - 1: all but the chief. */
 void all_listen(struct world *w, uint32_t n, uint64_t epoch);
+/* Sessions 0 to n - 1 stop as they were asked to in epoch 1, the chief first, and are ready for the
+ * next. */
+void all_stop(struct world *w, uint32_t n);
 /* The chief, or who else speaks in that session, has made and saved this step. */
 void progress(struct world *w, uint32_t session, uint64_t epoch, uint64_t step_);
 /* Its trainer of epoch 1 is killed, so many restarts after its first. */

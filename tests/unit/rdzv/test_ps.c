@@ -100,11 +100,7 @@ TEST(resize, to_fewer_nodes_and_other_ps_comes_without_a_checkpoint_as_fewer_nod
     assert_not_saw(w, "STOP");
     pass(w, 1);
     assert_saw(w, "0:STOP epoch=1 planned\n");
-    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
-    ready(w, 0, 2);
-    for (uint32_t i = 1; i < 5; i++) {
-        stopped_and_ready(w, i, 1);
-    }
+    all_stop(w, 5);
     assert_saw(w, "START epoch=2 rank=4 world=5"); /* chief, two workers, two ps */
     world_free(w);
 }
@@ -120,11 +116,7 @@ TEST(resize, to_other_ps_comes_with_the_next_checkpoint_and_not_before)
     assert_not_saw(w, "STOP");
     fits(w, 2);
     assert_saw(w, "0:STOP epoch=1 planned\n");
-    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
-    ready(w, 0, 2);
-    for (uint32_t i = 1; i < 4; i++) {
-        stopped_and_ready(w, i, 1);
-    }
+    all_stop(w, 4);
     assert_saw(w, "START epoch=2 rank=4 world=5"); /* chief, two workers, two ps */
     world_free(w);
 }
