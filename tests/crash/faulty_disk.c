@@ -3,8 +3,8 @@
  *
  * FAULTY_DISK_KILL_AT=N   the process kills itself in the middle of its Nth write or sync
  * FAULTY_DISK_CONTROL=F   what the file F says holds from the next write or sync on:
- *                         "delay MS": every sync takes so much longer, and a byte more in F.met
- * says that it has begun; "full": no write succeeds */
+ *                         "delay MS": every sync takes so much longer; "hold": it ends when F says
+ * something else; a byte more in F.met says that such a one has begun; "full": no write succeeds */
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -104,6 +104,12 @@ static int file_sync(sqlite3_file *file, int flags)
     if (told("delay", &delay_ms)) {
         say_met();
         (void)usleep((useconds_t)delay_ms * 1000);
+    }
+    if (told("hold", &delay_ms)) {
+        say_met();
+        while (told("hold", &delay_ms)) {
+            (void)usleep(5000);
+        }
     }
     return real(file)->pMethods->xSync(real(file), flags);
 }
