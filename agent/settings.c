@@ -89,6 +89,37 @@ static int parse_role(void *config, const char *value, struct tfe_why *why)
     return 0;
 }
 
+/* POLICY of all roles, or ROLE:POLICY of one, and others behind commas. */
+static int parse_restart_policy(void *policies, const char *value, struct tfe_why *why)
+{
+    uint32_t ret = 0;
+    for (const char *at = value; at; at = *at == ',' ? at + 1 : NULL) {
+        const size_t n = strcspn(at, ",");
+        bool is_known = false;
+        for (unsigned i = 0; i < 5 * 4; i++) {
+            const uint32_t task = i / 4;
+            char word[32];
+            snprintf(word, sizeof word, "%s%s%s",
+                     task < 4 ? msg_task_name((enum tfe_task)task) : "", task < 4 ? ":" : "",
+                     msg_restart_policy_name((enum tfe_restart_policy)(i % 4)));
+            if (strlen(word) == n && strncmp(word, at, n) == 0) {
+                ret = task < 4 ? job_restart_set(ret, task, i % 4) : JOB_RESTART_ALL(i % 4);
+                is_known = true;
+            }
+        }
+        if (!is_known) {
+            why_set(why,
+                    "\"%s\": OnFailure, Never, Always or ExitCode is wanted, or ROLE:POLICY, "
+                    "separated by commas",
+                    value);
+            return TFE_EINVAL;
+        }
+        at += n;
+    }
+    *(uint32_t *)policies = ret;
+    return 0;
+}
+
 static int parse_job(void *job, const char *value, struct tfe_why *why)
 {
     if (id_set(job, value)) {
@@ -270,6 +301,9 @@ static const struct option_spec specs[] = {
                 "what this node is to be: any, chief, worker, ps or evaluator"),
     PARSE_FIELD("grow", agent.spec, parse_grow, "WHEN", NULL,
                 "when a running epoch takes more nodes in: auto, now or never (default: auto)"),
+    PARSE_FIELD("restart-policy", agent.spec.restart_policies, parse_restart_policy, "POLICY",
+                "OnFailure",
+                "where a trainer ends: OnFailure, Never, Always, ExitCode, or ROLE:POLICY,..."),
     PARSE_FIELD("job", agent.job, parse_job, "NAME", "default", "the job to join"),
     {.name = "rdzv-id", .alias_of = "job"},
     TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,

@@ -41,6 +41,8 @@ static const struct words {
                           "the next epoch waits up to %d, until the trainers of a lost node must "
                           "have ended"},
     [TRACE_MASS_LOSS] = {"mass_loss", EVENT_ERROR, "nothing is decided for %d: %T"},
+    [TRACE_LINGERS] = {"lingers", EVENT_INFO,
+                       "the job has succeeded, and what still runs goes on until it ends"},
     [TRACE_WRITE_FAILED] = {"store", EVENT_ERROR,
                             "what the next epoch needs could not be written; again in %d"},
     [TRACE_NODE_STAYS] = {"stays", EVENT_INFO, "%N does not go away after all"},

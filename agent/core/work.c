@@ -225,16 +225,17 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
     if (w->state == WORK_SWEEPING) {
         return true;
     }
-    if (status == 0 && end->local_rank == 0) {
+    bool takes_all = t->config.spec.all_workers && !t->config.spec.chief;
+    if (status == 0 && end->local_rank == 0 && !takes_all) {
         w->first_ended_well = true;
     }
     bool is_good = w->first_ended_well || (w->has_come_to_end && end->local_rank != 0);
     if (status != 0 && !is_good) {
         decide(w, *end);
     } else if (w->alive == 0) {
-        /* After the first ended well the others' codes do not matter. */
+        /* After the first ended well the others' codes do not matter, where it alone counts. */
         decide(w, (struct msg_exited){.code = 0});
-    } else if (tfe_mono_is_never(w->exit_deadline)) {
+    } else if (!takes_all && tfe_mono_is_never(w->exit_deadline)) {
         w->exit_deadline = turn_in(t, t->config.exit_grace_ms);
     }
     if (w->is_decided) {

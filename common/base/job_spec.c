@@ -29,7 +29,8 @@ bool job_option_is_free(const char *name, size_t n)
         "no-python",
     };
 #undef OPTION_NAME
-    static const char *const fields[] = {"nproc-per-node", "ps", "chief", "evaluator"};
+    static const char *const fields[] = {"nproc-per-node", "ps",     "chief",
+                                         "evaluator",      "linger", "all-workers"};
     bool is_free = false;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !is_free; i++) {
         is_free = strlen(names[i]) == n && strncmp(names[i], name, n) == 0;
@@ -38,6 +39,16 @@ bool job_option_is_free(const char *name, size_t n)
         is_free = strlen(fields[i]) != n || strncmp(fields[i], name, n) != 0;
     }
     return is_free;
+}
+
+uint32_t job_restart_policy(uint32_t policies, uint32_t task)
+{
+    return policies >> (2 * task) & 3u;
+}
+
+uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy)
+{
+    return (policies & ~(3u << (2 * task))) | policy << (2 * task);
 }
 
 static bool flag_of(const struct job_spec *spec, const struct job_spec_field *field)

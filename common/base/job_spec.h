@@ -10,6 +10,12 @@
 
 #include "common/base/range.h"
 
+/* What follows where a trainer ends, by its role, each an enum tfe_restart_policy: two bits for
+ * enum tfe_task 0, the lowest, and so on. */
+#define JOB_RESTART_MAX 0xffu
+/* … the same one for all roles. */
+#define JOB_RESTART_ALL(policy) ((uint32_t)(policy)*0x55u)
+
 /* How a field is kept, said and checked. */
 enum job_spec_kind {
     JOB_SPEC_COUNT,    /* uint32_t */
@@ -51,13 +57,19 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     X(chief, bool, FLAG, SAME, 0, 1, 0, 41, NULL, "chief", NULL,                                   \
       "one more node is the chief, in a job of its own in TF_CONFIG")                              \
     X(evaluator, bool, FLAG, SAME, 0, 1, 0, 42, NULL, "evaluator", NULL,                           \
-      "one more node evaluates, outside of the cluster")
+      "one more node evaluates, outside of the cluster")                                           \
+    X(all_workers, bool, FLAG, FIRST, 0, 1, 0, 61, NULL, "all-workers", NULL,                      \
+      "success is that of all workers, not of worker 0 alone; not where there is a chief")         \
+    X(linger, bool, FLAG, FIRST, 0, 1, 0, 62, NULL, "linger", NULL,                                \
+      "after the job's success what still runs goes on until it ends by itself")
 #define JOB_SPEC_FIELDS(X)                                                                         \
     X(min_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 4, NULL)                              \
     X(max_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 5, NULL)                              \
     JOB_SPEC_OPTIONS(X)                                                                            \
     /* --grow now: at once, and without a checkpoint. no_grow is never, neither of them auto. */   \
     X(grow_now, bool, FLAG, FIRST, 0, 1, 0, 26, NULL)                                              \
+    /* --restart-policy, of each role: job_restart_policy. */                                      \
+    X(restart_policies, uint32_t, COUNT, FIRST, 0, JOB_RESTART_MAX, 0, 63, NULL)                   \
     /* Of script and arguments: tells a late node from a new run. */                               \
     X(script_digest, uint64_t, DIGEST, FIRST, 0, 0, 0, 13, NULL)
 
@@ -85,6 +97,10 @@ extern const struct job_spec_field job_spec_fields[JOB_SPEC_N];
  * what it wishes, and no place or person of the machine that it comes to. Sizes and roles are
  * fields of such a job, and no options. */
 bool job_option_is_free(const char *name, size_t n);
+
+/* Of one role; and policies with this one for it. */
+uint32_t job_restart_policy(uint32_t policies, uint32_t task);
+uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy);
 
 /* One of one trainer on one node; nobody has a wish. */
 void job_spec_init(struct job_spec *spec);

@@ -84,6 +84,8 @@ struct msg_spec {
     bool suspend;
     enum tfe_environment environment;
     const char *work_dir; /* below the files, or absolute; NULL: the files' own */
+    /* Of each role, as in job_spec.h; MSG_UNSET: all have restart_policy. */
+    uint32_t restart_policies;
 };
 
 #endif

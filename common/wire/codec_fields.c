@@ -641,6 +641,7 @@ FIELDS(spec) = {
     FIELD(spec, 23, suspend, FLAG),
     FIELD(spec, 24, environment, ENUM),
     FIELD(spec, 25, work_dir, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
+    FIELD(spec, 26, restart_policies, UP_TO(JOB_RESTART_MAX), OR_UNSET),
 };
 PART_LAYOUT(spec);
 

@@ -59,7 +59,7 @@ static void start_again(struct rdzv *r, struct job *job)
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
 {
     struct evaluator *e = &job->evaluator;
-    if (job->success.is_here && evaluator_judges(job) && !e->is_judging &&
+    if (job->success.is_here && !job->spec.linger && evaluator_judges(job) && !e->is_judging &&
         node_is_connected(e->node)) {
         e->is_judging = true;
         send_node(r, e->node, MSG_STOP)->u.stop =
@@ -106,7 +106,11 @@ bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exit
     }
     e->runs = false;
     e->n_restarts = exited->restart;
-    e->is_done = verdict_is_good(exited);
+    /* It is nobody's success nor fault, so a policy says no more than whether it goes on. */
+    e->is_done = verdict_is_good(exited)
+                     ? !verdict_is_again(job, TASK_EVALUATOR, exited)
+                     : verdict_is_permanent(job, TASK_EVALUATOR, exited,
+                                            verdict_find(r, node, exited, false));
     bool was_steady = tfe_mono_sub(r->now, e->since) >= STEADY_MS || exited->stopped;
     e->pause_ms = was_steady ? 0 : backoff_next(e->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
     e->due = tfe_mono_add(r->now, e->pause_ms);

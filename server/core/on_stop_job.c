@@ -10,6 +10,11 @@ void on_stop_job(struct rdzv *r, struct job *job)
         return; /* it has ended, or is about to: so it stays */
     }
     send_trace(r, TRACE_JOB_STOPPING, job, NULL, 0, NULL);
+    if (job->state == JOB_RUNNING && job->success.is_here && job->spec.linger) {
+        success_end_wait(r, job); /* it has succeeded: what was let run goes */
+        job_touch(job);
+        return;
+    }
     if (job->state == JOB_RUNNING && job->epoch.n_accounted == 0) {
         /* Their trainers' end is told before FINISH closes the connections. */
         for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {

@@ -445,7 +445,7 @@ static bool has_room(const struct job *job)
 /* A trainer has ended well, or has begun to: another epoch would do the end again. */
 static bool is_at_its_end(const struct job *job)
 {
-    return job->told.ends || !tfe_mono_is_never(job->success.until);
+    return job->told.ends || job->success.has_begun;
 }
 
 bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text *text)

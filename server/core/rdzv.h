@@ -106,6 +106,7 @@ enum rdzv_action_type {
     X(END, "end", INFO, "fruitless", "how")            /* epochs in a row; peer_caused, … */     \
     X(RESTARTS, "restarts", INFO, "used", "why")       /* … there are less than before */        \
     X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL)                                    \
+    X(LINGERS, "lingers", INFO, NULL, NULL) /* the job has succeeded, and what runs goes on */     \
     X(JOB_FINISHED, "job_finished", INFO, NULL, "why")                                             \
     X(NODE_DRAINING, "node_draining", INFO, NULL, "name")        /* an operator's order */         \
     X(NODE_EVICTED, "node_evicted", WARN, NULL, "name")          /* likewise */                    \
@@ -270,6 +271,14 @@ int rdzv_find_job(const struct rdzv *r, const char *name,
 /* How the agents of the job name its run; "": they do not, or there is no such job. Lives until the
  * next rdzv_step. */
 const char *rdzv_run_key(const struct rdzv *r, const char *job);
+
+/* How the job's run has ended. Lives until the next rdzv_step. */
+struct rdzv_outcome {
+    bool lingers;         /* it has succeeded, and what still runs goes on: it has not ended yet */
+    bool is_used_up;      /* failed: one restart too many was charged */
+    const char *sentence; /* "": it has not ended */
+};
+struct rdzv_outcome rdzv_outcome(const struct rdzv *r, const char *job);
 
 /* The node of the job whose id is the first above `after`; members and spares alike. */
 int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,

@@ -48,13 +48,17 @@ bool roster_is_named(const struct job_spec *spec);
 bool roster_begins(const struct job *job, const struct node *node);
 bool roster_may_follow(const struct job *job);
 uint32_t roster_head_start_ms(const struct job *job);
-/* Who writes checkpoints, and whose exit 0 is the job's success. */
+/* Who writes checkpoints. */
 bool roster_is_chief(const struct job *job, const struct node *node);
 struct node *roster_chief(const struct job *job);
-/* Whether the others end by themselves once the chief has ended well. */
+/* Whether the member's exit 0 counts for the job's success, and how many such members it takes: the
+ * chief; where the job says so and has no chief by role, all workers. */
+bool roster_counts(const struct job *job, const struct node *node);
+uint32_t roster_needed(const struct job *job);
+/* Whether it is waited for after that: the others end by themselves, or are let run. */
 bool roster_follows(const struct job *job, const struct node *node);
 /* Whether the epoch can go on without this member's trainers, as long as min others work: a worker
- * that is served. */
+ * that is served, where its success is not needed. */
 bool roster_can_miss(const struct job *job, const struct node *node);
 
 /* Whether enough of the old cluster is accounted for that it cannot complete another step, whatever

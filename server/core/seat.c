@@ -39,6 +39,13 @@ void seat_account(struct node *node)
     }
 }
 
+bool seat_count_success(struct node *node)
+{
+    bool is_news = !node->seat.has_counted; /* one that was taken over may say so twice */
+    node->seat.has_counted = true;
+    return is_news;
+}
+
 void seat_prove_dead(struct node *node)
 {
     seat_account(node);

@@ -14,6 +14,7 @@ struct node;
 struct seat {
     uint32_t index;    /* in the epoch, or NO_SEAT */
     bool is_accounted; /* nothing of its trainers of this epoch runs any more */
+    bool has_counted;  /* it has ended well, for the job's success */
     bool is_started;   /* it has been told START, or will be when it comes back */
     bool is_listening; /* its trainers could be reached */
     bool is_restored;  /* of a record: whether its process was told of the epoch is not known */
@@ -52,6 +53,8 @@ void seat_restore(struct node *node, uint32_t index);
 
 /* Nothing of its trainers of the current epoch runs any more: by its own word … */
 void seat_account(struct node *node);
+/* They have ended well, for the job's success. False: that was known. */
+bool seat_count_success(struct node *node);
 /* … or by others' who found its ports closed. */
 void seat_prove_dead(struct node *node);
 /* It is here again: what proved it dead did not, and what it was told may be lost. */

@@ -482,12 +482,17 @@ static bool all_members_done(struct job *job)
 
 /* The record is kept up while the epoch runs: what failed is tried again, what a restarted server
  * must not hold against the job is told. */
-static void keep_record(struct rdzv *r, struct job *job)
+static void keep_written(struct rdzv *r, struct job *job)
 {
     write_again(r, job);
     if (!job->write.is_open && lease_wanted_ms(r) > job->write.durable_ttl_ms) {
         write_job(r, job); /* a longer lease is granted once a restarted server would know of it */
     }
+}
+
+static void keep_record(struct rdzv *r, struct job *job)
+{
+    keep_written(r, job);
     if (is_past(r, job->epoch.leader_until)) {
         epoch_tell_rest(r, job);
     }
@@ -503,7 +508,8 @@ static bool settle_running(struct rdzv *r, struct job *job)
         /* TensorFlow has no barrier at its end: the others get their time, and their exit codes no
          * longer matter. */
         if ((!all_members_done(job) || evaluator_judges(job)) && !is_past(r, job->success.until)) {
-            return wait_until(r, job, job->success.until);
+            keep_written(r, job);
+            return wait_until(r, job, tfe_mono_min(job->success.until, job->write.again));
         }
         succeed(r, job);
         return true;

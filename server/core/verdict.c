@@ -57,10 +57,20 @@ static void back_off(struct rdzv *r, struct job *job)
     b->not_before = tfe_mono_add(r->now, b->backoff_ms);
 }
 
-static void charge(struct rdzv *r, struct job *job, const struct node *node)
+/* One more restart, or (for good) all that there are: nobody starts it again. */
+static void use_up(struct job *job, bool for_good)
 {
     struct budget *b = &job->budget;
-    b->used++;
+    b->used_was = b->used;
+    b->used =
+        for_good && b->used < job->spec.max_restarts ? job->spec.max_restarts + 1 : b->used + 1;
+    b->is_used_up = !for_good && b->used > job->spec.max_restarts;
+}
+
+static void charge(struct rdzv *r, struct job *job, const struct node *node, bool for_good)
+{
+    struct budget *b = &job->budget;
+    use_up(job, for_good);
     b->is_open = true;
     /* A member that was lost with it is known to be so after a lease. Alone nobody was. */
     b->verdict_at = job->epoch.n_seats > 1 ? lease_end_from(r, job, r->now) : r->now;
@@ -133,7 +143,7 @@ static void add_words(struct text *text, const char *tail)
 
 /* How the job would fail by this end. */
 static void write_sentence(struct job *job, const struct node *node,
-                           const struct msg_exited *exited, enum verdict verdict)
+                           const struct msg_exited *exited, enum verdict verdict, bool for_good)
 {
     uint32_t max = job->spec.max_restarts;
     struct text text;
@@ -143,6 +153,14 @@ static void write_sentence(struct job *job, const struct node *node,
         add_blame(&text, node, exited);
         text_addf(&text, "%s at once, before it had begun to train (--retry-start tries again)",
                   job->epoch.n_seats > 1 ? ", as all others did," : "");
+    } else if (for_good) {
+        enum tfe_task task = roster_task(job, node->seat.index);
+        add_blame(&text, node, exited);
+        text_addf(&text,
+                  "%s, after which a %s of this job does not start again (restart policy %s)",
+                  verdict_effects[verdict].words, msg_task_name(task),
+                  msg_restart_policy_name((enum tfe_restart_policy)job_restart_policy(
+                      job->spec.restart_policies, task)));
     } else if (verdict_effects[verdict].is_charged) {
         add_blame(&text, node, exited);
         text_addf(&text, "%s after %u %s", verdict_effects[verdict].words, max,
@@ -167,6 +185,13 @@ static enum tfe_cause cause_after(const struct node *node, const struct verdict_
     const struct plan *plan = &node->job->plan;
     return effect->next == CAUSE_PREEMPTED && plan->n_leaving > 0 ? plan->leave_cause
                                                                   : effect->next;
+}
+
+static bool is_for_good(const struct node *node, const struct msg_exited *exited,
+                        enum verdict verdict)
+{
+    const struct job *job = node->job;
+    return verdict_is_permanent(job, roster_task(job, node->seat.index), exited, verdict);
 }
 
 /* A trainer of the running epoch, or of the one that is being left, ended badly. */
@@ -197,9 +222,10 @@ static void take_fault(struct rdzv *r, struct node *node, const struct msg_exite
         quarantine_begin(r, node, effect->name);
         return;
     }
-    write_sentence(job, node, exited, verdict);
+    bool for_good = is_for_good(node, exited, verdict);
+    write_sentence(job, node, exited, verdict, for_good);
     if (effect->is_charged && !first_start_has_failed(job)) {
-        charge(r, job, node);
+        charge(r, job, node, for_good);
     }
     send_trace(r, TRACE_END, job, node, b->fruitless, effect->name);
 }
@@ -211,8 +237,9 @@ static void take_place_end(struct rdzv *r, struct node *node, const struct msg_e
     struct job *job = node->job;
     bool is_charged = verdict_effects[verdict].is_charged;
     if (is_charged) {
-        job->budget.used++;
-        write_sentence(job, node, exited, verdict);
+        bool for_good = is_for_good(node, exited, verdict);
+        use_up(job, for_good);
+        write_sentence(job, node, exited, verdict, for_good);
         send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
     }
     send_trace(r, TRACE_END, job, node, job->budget.fruitless, verdict_effects[verdict].name);
@@ -234,7 +261,9 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
 {
     struct job *job = node->job;
     uint64_t status = exited->signal ? 128 + (uint64_t)exited->signal : exited->code;
-    bool is_good = verdict_is_good(exited);
+    /* Well, for what it is to the job. */
+    bool is_again = verdict_is_again(job, roster_task(job, node->seat.index), exited);
+    bool is_good = verdict_is_good(exited) && !is_again;
     /* In an epoch that is being left, the one that the others died of may report last. */
     bool is_judged = !is_good && !is_settled(job) &&
                      ((job->state == JOB_RUNNING && !job->success.is_here) ||
@@ -256,13 +285,11 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
         take_fault(r, node, exited, verdict);
     } else if (is_start && first_start_has_failed(job)) {
         job->budget.used = 0; /* nothing was started again */
-        write_sentence(job, node, exited, verdict);
-    } else if (is_good && job->state == JOB_RUNNING) {
+        write_sentence(job, node, exited, verdict, false);
+    } else if (is_good) {
+        /* Also where it crossed the STOP: where the chief leaves, its peers' collectives fail at
+         * once, and their word may be here first. */
         success_take(r, job, node);
-    } else if (is_good && roster_is_chief(job, node)) {
-        /* It crossed the STOP. Where the chief leaves, its peers' collectives fail at once, and
-         * their word may be here first. */
-        success_want(job);
     }
 }
 
@@ -283,6 +310,7 @@ void verdict_take_hang(struct rdzv *r, struct job *job)
 {
     struct msg_exited exited = {.epoch = job->epoch.number,
                                 .code = 1,
+                                .end = ENDING_PROGRESS_TIMEOUT, /* no exit of its own */
                                 .tail = "rank 0 did not end after another rank had ended well"};
     take_fault(r, roster_chief(job), &exited, verdict_find_hang(r, job));
 }
@@ -304,7 +332,8 @@ void verdict_excuse(struct rdzv *r, const struct node *node)
     b->is_open = false;
     b->backoff_ms = 0;
     b->not_before = r->now;
-    b->used--;
+    b->used = b->used_was;
+    b->is_used_up = false;
     send_trace(r, TRACE_RESTARTS, job, NULL, b->used, "a lost node explains it")->epoch = b->epoch;
 }
 

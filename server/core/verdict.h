@@ -18,6 +18,7 @@ struct rdzv;
 
 enum verdict {
     VERDICT_FINISHED,
+    VERDICT_AGAIN,       /* well, and it starts again all the same */
     VERDICT_STOPPED,     /* by us: the agent did it itself, for it lost its guard, say */
     VERDICT_COORDINATOR, /* … because the server was not there for longer than the fence */
     VERDICT_LOST_NODE,
@@ -44,7 +45,9 @@ extern const struct verdict_effect verdict_effects[VERDICT__COUNT];
 /* The restarts that a job has, and what is known of the last epoch that ended by its trainers'
  * exits. Written by verdict.c. */
 struct budget {
-    uint32_t used;
+    uint32_t used;              /* above the job's max_restarts: it fails */
+    uint32_t used_was;          /* before this epoch's charge */
+    bool is_used_up;            /* that is by its last charge, and not because one was for good */
     bool has_progressed;        /* an earlier epoch of this run has */
     uint64_t epoch;             /* the epoch that the following is about */
     bool is_settled;            /* the exit that explains its end is known */
@@ -68,6 +71,11 @@ struct budget {
 bool verdict_has_progressed(const struct rdzv *r, const struct job *job);
 /* Of its own accord, with exit status 0. */
 bool verdict_is_good(const struct msg_exited *exited);
+/* Whether this role's trainer starts again after it has ended so, or well; and whether it never
+ * does after a fault of this verdict. By the job's restart policy for the role. */
+bool verdict_is_again(const struct job *job, enum tfe_task task, const struct msg_exited *exited);
+bool verdict_is_permanent(const struct job *job, enum tfe_task task,
+                          const struct msg_exited *exited, enum verdict verdict);
 /* Where the exception that ended a Python program is told: the first line after its last traceback
  * that is not indented. NULL: there is none. */
 const char *verdict_exception(const char *tail);

@@ -13,14 +13,15 @@ enum evidence {
     SAW_SILENT = 1u << 4,  /* a peer has missed its last renewal */
     SAW_PREEMPTION =
         1u << 5, /* 42, 143, SIGTERM: TensorFlow's PreemptionCheckpointHandler, and clouds */
-    SAW_MEMORY = 1u << 6,      /* the kernel killed it for its memory */
-    SAW_NO_START = 1u << 7,    /* not started up in time */
-    SAW_ABORT = 1u << 8,       /* aborted before its cluster was whole */
-    SAW_EXCEPTION = 1u << 9,   /* its last exception is the script's own */
-    SAW_COLLECTIVE = 1u << 10, /* its last words are a collective's that a peer has broken */
-    SAW_LEAVING = 1u << 11,    /* its machine is going away, and its trainers may go first */
-    SAW_FAREWELL = 1u << 12,   /* a peer's is, which breaks the collectives */
-    SAW_NO_PROGRESS = 1u << 13 /* ended for its silence */
+    SAW_MEMORY = 1u << 6,       /* the kernel killed it for its memory */
+    SAW_NO_START = 1u << 7,     /* not started up in time */
+    SAW_ABORT = 1u << 8,        /* aborted before its cluster was whole */
+    SAW_EXCEPTION = 1u << 9,    /* its last exception is the script's own */
+    SAW_COLLECTIVE = 1u << 10,  /* its last words are a collective's that a peer has broken */
+    SAW_LEAVING = 1u << 11,     /* its machine is going away, and its trainers may go first */
+    SAW_FAREWELL = 1u << 12,    /* a peer's is, which breaks the collectives */
+    SAW_NO_PROGRESS = 1u << 13, /* ended for its silence */
+    SAW_ALWAYS = 1u << 14       /* its restart policy is Always */
 };
 
 /* What it takes no look at peers for: their rules come before those of SAW_MISSING and SAW_SILENT.
@@ -32,6 +33,7 @@ static const struct {
     unsigned saw;
     enum verdict verdict;
 } rules[] = {
+    {SAW_SUCCESS | SAW_ALWAYS, VERDICT_AGAIN},
     {SAW_SUCCESS, VERDICT_FINISHED},
     {SAW_LEAVING, VERDICT_PREEMPTED},
     {SAW_STOPPED | SAW_AWAY, VERDICT_COORDINATOR},
@@ -56,6 +58,7 @@ const struct verdict_effect verdict_effects[VERDICT__COUNT] = {
     /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch,
        words */
     [VERDICT_FINISHED] = {"finished", false, true, CAUSE_JOINED, NULL},
+    [VERDICT_AGAIN] = {"again", false, false, CAUSE_TRAINER_FAILED, NULL},
     [VERDICT_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST, NULL},
     [VERDICT_COORDINATOR] = {"coordinator", false, true, CAUSE_SERVER_LOST, NULL},
     [VERDICT_LOST_NODE] = {"lost_node", false, true, CAUSE_NODE_LOST, NULL},
@@ -142,6 +145,25 @@ bool verdict_is_good(const struct msg_exited *exited)
     return !exited->stopped && exited->code == 0 && exited->signal == 0;
 }
 
+static enum tfe_restart_policy policy_of(const struct job *job, enum tfe_task task)
+{
+    return (enum tfe_restart_policy)job_restart_policy(job->spec.restart_policies, task);
+}
+
+bool verdict_is_again(const struct job *job, enum tfe_task task, const struct msg_exited *exited)
+{
+    return verdict_is_good(exited) && policy_of(job, task) == RESTART_ALWAYS;
+}
+
+bool verdict_is_permanent(const struct job *job, enum tfe_task task,
+                          const struct msg_exited *exited, enum verdict verdict)
+{
+    enum tfe_restart_policy policy = policy_of(job, task);
+    bool is_its_code = exited->end == ENDING_EXITED && exited->signal == 0 && exited->code < 128;
+    return verdict_effects[verdict].is_charged &&
+           (policy == RESTART_NEVER || (policy == RESTART_EXIT_CODE && is_its_code));
+}
+
 static const unsigned by_ending[] = {
     [ENDING_EXITED] = 0,
     [ENDING_OUT_OF_MEMORY] = SAW_MEMORY,
@@ -158,6 +180,9 @@ static unsigned evidence_of(const struct node *node, const struct msg_exited *ex
     saw |= job->plan.n_leaving > 0 ? SAW_FAREWELL : 0;
     saw |= exited->stopped ? SAW_STOPPED : 0;
     saw |= verdict_is_good(exited) ? SAW_SUCCESS : 0;
+    saw |= node_is_member(node) && verdict_is_again(job, roster_task(job, node->seat.index), exited)
+               ? SAW_ALWAYS
+               : 0;
     if (exited->code == 42 || exited->code == 143 || exited->signal == 15) {
         saw |= SAW_PREEMPTION;
     }

@@ -100,6 +100,16 @@ const char *rdzv_run_key(const struct rdzv *r, const char *name)
     return job ? job->run.key.text : "";
 }
 
+struct rdzv_outcome rdzv_outcome(const struct rdzv *r, const char *name)
+{
+    const struct job *job = job_find(r, name);
+    bool is_over = job && job_is_over(job);
+    return (struct rdzv_outcome){
+        .lingers = job && job->state == JOB_RUNNING && job->spec.linger && job->success.is_here,
+        .is_used_up = is_over && job->state == JOB_FAILED && job->budget.is_used_up,
+        .sentence = is_over ? job->run.sentence : ""};
+}
+
 struct tfe_mono rdzv_view_late(const struct rdzv *r)
 {
     return r->late_at;

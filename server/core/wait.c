@@ -113,6 +113,23 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
     return true;
 }
 
+/* Of trainers that nobody hurries. */
+static bool for_the_end(const struct job *job, struct text *text)
+{
+    const struct success *success = &job->success;
+    uint32_t needed = roster_needed(job);
+    if (success->is_here && job->spec.linger) {
+        text_add(text, "the job has succeeded, and waits until what still runs has ended");
+        return true;
+    }
+    if (success->n_counted > 0 && success->n_counted < needed) {
+        text_addf(text, "%u of %u workers have ended well, and it takes all of them",
+                  success->n_counted, needed);
+        return true;
+    }
+    return false;
+}
+
 bool wait_describe(const struct rdzv *r, const struct job *job, const struct node *node,
                    char ret[MSG_SENTENCE_MAX], uint32_t *ret_ms)
 {
@@ -134,6 +151,9 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
         text_addf(&text, "waiting for the nodes from before this server's start");
         return true;
     case JOB_RUNNING:
+        if (for_the_end(job, &text)) {
+            return true;
+        }
         return node ? !node_is_member(node) && for_a_place(r, job, node, &text, ret_ms)
                     : plan_describe_hold(r, job, &text);
     case JOB_COMMITTING:

@@ -45,19 +45,34 @@ void success_clear(struct job *job)
     job->success = (struct success){.until = TFE_MONO_NEVER};
 }
 
-void success_take(struct rdzv *r, struct job *job, const struct node *node)
+void success_take(struct rdzv *r, struct job *job, struct node *node)
 {
     struct success *success = &job->success;
-    bool is_chief = roster_is_chief(job, node);
-    success->is_here = success->is_here || is_chief;
-    if (is_chief || tfe_mono_is_never(success->until)) {
+    bool counts = roster_counts(job, node) && seat_count_success(node);
+    success->n_counted += counts;
+    bool is_last = counts && success->n_counted == roster_needed(job);
+    if (job->state != JOB_RUNNING) {
+        success->is_due = success->is_due || is_last;
+        return;
+    }
+    /* The chief is waited for so long, too; where it takes all workers, nobody is hurried. */
+    bool is_timed =
+        is_last ? !job->spec.linger
+                : roster_needed(job) == 1 && tfe_mono_is_never(success->until) && !success->is_here;
+    success->has_begun = true;
+    success->is_here = success->is_here || is_last;
+    if (is_timed) {
         success->until = tfe_mono_add(r->now, r->config.exit_grace_ms);
+    }
+    if (is_last && job->spec.linger) {
+        success->until = TFE_MONO_NEVER; /* also where another one had ended before */
+        send_trace(r, TRACE_LINGERS, job, node, 0, NULL);
     }
 }
 
-void success_want(struct job *job)
+void success_end_wait(struct rdzv *r, struct job *job)
 {
-    job->success.is_due = true;
+    job->success.until = r->now;
 }
 
 void success_done(struct job *job)

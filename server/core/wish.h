@@ -32,17 +32,20 @@ void switch_clear(struct job *job);
 
 /* Written by wish.c. */
 struct success {
-    bool is_here;          /* the chief has ended well: the others' exit codes no longer matter */
-    bool is_due;           /* … while its epoch was being left: the job has to end now */
-    struct tfe_mono until; /* the others have so long; NEVER: nobody has ended well */
+    bool has_begun;        /* somebody has ended well */
+    bool is_here;          /* whose success counts have: the others' exit codes no longer matter */
+    bool is_due;           /* … while their epoch was being left: the job has to end now */
+    uint32_t n_counted;    /* of those whose success counts, who have ended well */
+    struct tfe_mono until; /* the others have so long; NEVER: nobody is waited for so */
 };
 
 /* Nobody has. */
 void success_clear(struct job *job);
-/* The trainers of this member have. */
-void success_take(struct rdzv *r, struct job *job, const struct node *node);
-/* The chief has, and its STOP crossed that: a wish that states.c settles. */
-void success_want(struct job *job);
+/* The trainers of this member have, while its epoch runs, or while it is being left: where they are
+ * the last of those that it takes, that is a wish which states.c settles. */
+void success_take(struct rdzv *r, struct job *job, struct node *node);
+/* The others' time is over, where they were let run. */
+void success_end_wait(struct rdzv *r, struct job *job);
 /* The wish is settled. */
 void success_done(struct job *job);
 

@@ -16,7 +16,8 @@
     X(LISTED, listed, "a table lists nobody who was not ready for its epoch")                      \
     X(ONE_CHIEF, one_chief, "no chief with ps begins while an earlier one may still write")        \
     X(OWN_PLACE, own_place, "each trainer listens where the table of its epoch says")              \
-    X(SUCCEEDS, succeeds, "a job succeeds by its chief's end, and by nobody else's")               \
+    X(SUCCEEDS, succeeds,                                                                          \
+      "a job succeeds by the end of whose success counts, and by nobody else's")                   \
     X(FENCE_HELD, fence_held, "nobody trains past its fence while its guard can run")              \
     X(FENCE_GRANTED, fence_granted, "an agent sets no fence later than it was granted")            \
     X(LEASE_KEPT, lease_kept, "no lease ends before its time on the holder's clock")               \

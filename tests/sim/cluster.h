@@ -39,6 +39,7 @@ struct cluster {
     uint32_t n_lives;
     uint32_t n_up;
     uint32_t n_blocked;
+    uint32_t n_well; /* have ended well */
     uint32_t n_stood;
     uint32_t block_tag; /* counts the stretches in which somebody did not answer */
     uint64_t first_step;

@@ -44,7 +44,8 @@ struct job {
     bool no_grow, grow_now;
     uint32_t n_ps, chief;        /* among min and max, which count nodes of every role here … */
     bool evaluator;              /* … but this one */
-    uint64_t done[JOB_DONE_MAX]; /* epochs whose chief has ended well, the last ones */
+    bool all_workers, linger;    /* as in struct job_spec; the first of jobs without roles */
+    uint64_t done[JOB_DONE_MAX]; /* epochs that have succeeded, the last ones */
     uint32_t n_done;
     uint64_t vain_epoch;       /* in which a place was given up that was started in vain */
     uint32_t chief_grace_ms;   /* wish or MSG_UNSET */

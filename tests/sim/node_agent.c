@@ -356,6 +356,8 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     config.spec.chief = j->chief != 0;
     config.spec.evaluator = j->evaluator;
     config.spec.grow_now = j->grow_now;
+    config.spec.all_workers = j->all_workers;
+    config.spec.linger = j->linger;
     config.spec.script_digest = j->script;
     config.job = j->name;
     memset(config.node_secret, '0', MSG_NODE_SECRET_CHARS); /* the shell's business */

@@ -629,10 +629,14 @@ static void leave(struct world *w, struct node *node, uint32_t local, uint32_t c
     node_trainer_gone(w, node->index, local, code, signal, is_own);
 }
 
-static void note_chief(struct world *w, const struct trainer *t, bool ended_well)
+/* The epoch has succeeded with its chief, or with the last of all. */
+static void note_well(struct world *w, const struct trainer *t)
 {
-    if (ended_well && t->rank == 0 && !t->cluster->evaluates) {
-        job_note_done(jobs_get(w, t->cluster->job), t->cluster->epoch);
+    struct cluster *c = t->cluster;
+    struct job *job = jobs_get(w, c->job);
+    c->n_well++;
+    if (job->all_workers ? c->n_well == c->world : t->rank == 0 && !c->evaluates) {
+        job_note_done(job, c->epoch);
     }
 }
 
@@ -645,7 +649,9 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
     struct cluster *c = t->cluster;
     const struct trainer_spec *spec = cluster_spec(w, c);
     c->planned = c->calm = false; /* this end is its own */
-    note_chief(w, t, code == 0 && signal == 0);
+    if (code == 0 && signal == 0) {
+        note_well(w, t);
+    }
     check_own_fault(w->check, c->era, c->job, c->epoch);
     cluster_lose(w, t, spec->peers_lo, spec->peers_hi, node->name);
     leave(w, node, local, code, signal, true);
@@ -660,7 +666,7 @@ static void on_own_end(struct world *w, const struct sim_event *event)
         if (t->blocked) {
             t->cluster->n_blocked--;
         }
-        note_chief(w, t, true);
+        note_well(w, t);
         leave(w, &w->nodes[event->who], (uint32_t)event->arg, 0, 0, true);
     }
 }

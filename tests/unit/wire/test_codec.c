@@ -62,19 +62,21 @@ static const char *const options[] = {"gather=1s", "no-hooks"};
         long_id, 1000, 1, 65536, 65536, true, true, 64, words, COUNT(words), words, COUNT(words),  \
             many_labels, COUNT(many_labels), role_labels, COUNT(role_labels), SOURCE_GIT,          \
             "https://h/r@1", options, COUNT(options), true, RESTART_EXIT_CODE, 1000000, D, D,      \
-            CLEAN_ALL, SUCCESS_ALL_WORKERS, true, ENVIRONMENT_KUBEFLOW_MASTER, "src"               \
+            CLEAN_ALL, SUCCESS_ALL_WORKERS, true, ENVIRONMENT_KUBEFLOW_MASTER, "src", 255          \
     }
 #define LEAST_SPEC                                                                                 \
     {                                                                                              \
         .name = "j", .priority = U, .min_nodes = 1, .max_nodes = 1, .nproc = 1, .argv = words,     \
-        .n_argv = 1, .source = "", .backoff_limit = U, .ttl_after_finished_ms = U                  \
+        .n_argv = 1, .source = "", .backoff_limit = U, .ttl_after_finished_ms = U,                 \
+        .restart_policies = U                                                                      \
     }
 
 static const struct tfe_msg samples[] = {
     M(JOIN, join, long_id, long_id, long_label,
-      {65536, 65536, 64, 1000000, D, 0, 1, D, D, true, 6, 65536, true, true}, true, long_id, true,
-      INT32_MAX, MSG_NUMBER_MAX, 5, &full_exited, &full_running, NODE_SECRET, true, long_id,
-      NODE_SECRET, 65535, long_host, true, TASK_EVALUATOR, true, MSG_NUMBER_MAX),
+      {65536, 65536, 64, 1000000, D, 0, 1, D, D, true, 6, 65536, true, true, true, true, true,
+       JOB_RESTART_MAX, 6},
+      true, long_id, true, INT32_MAX, MSG_NUMBER_MAX, 5, &full_exited, &full_running, NODE_SECRET,
+      true, long_id, NODE_SECRET, 65535, long_host, true, TASK_EVALUATOR, true, MSG_NUMBER_MAX),
     M(JOIN, join, "j", "n", "", {1, 1, 1, U, U, U, U, U, U, false, 0}, false, NULL, false, 0, 0, 0,
       NULL, NULL, NODE_SECRET, false, NULL, NULL, 0, NULL, true, TASK_WORKER),
     M(JOIN, join, "j", "n", "", {1, 1, 1, U, U, U, U, U, U, false, 0}, false, NULL, false, 0, 0, 0,

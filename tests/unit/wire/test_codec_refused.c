@@ -285,6 +285,7 @@ static const struct tfe_msg out_of_range[] = {
     M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, 4, "/a", .n_ps = 0)),
     M(SUBMIT, submit, LIKE_THIS(.restart_policy = (enum tfe_restart_policy)4)),
     M(SUBMIT, submit, LIKE_THIS(.work_dir = "")),
+    M(SUBMIT, submit, LIKE_THIS(.restart_policies = 256)),
     M(SCALE, scale, "j", TASK_WORKER, 2, 1),
     M(SCALE, scale, "j", (enum tfe_task)4, 1, 1),
     M(CONDITION_ROW, condition_row, "", false, "r", {0}, ""),
