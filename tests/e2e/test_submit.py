@@ -57,6 +57,9 @@ def test_what_it_prints_is_a_job_file_by_its_schema_and_comes_out_as_it_went_in(
         assert list(job) == list(SCHEMA["properties"])
         assert shown(json.dumps(job)) == (job, "")
     assert shown(json.dumps(FULL))[0] == FULL
+    of_roles = {**FULL, "restart_policy": {"ps": "Always", "worker": "ExitCode"}}
+    VALIDATOR.validate(of_roles)
+    assert shown(json.dumps(of_roles))[0] == of_roles
 
 
 def test_a_manifest_becomes_a_job_and_its_image_is_named():
@@ -72,7 +75,7 @@ CHANGES = [
     ("command", []), ("command", "python"), ("command", [""]), ("env", {"1": "x"}), ("env", {"TF_CONFIG": "x"}),
     ("env", {"TFE_RANK": "1"}), ("env", {"A": 1}), ("environment", "cloud"), ("labels", {"a=b": "c"}), ("labels", {"": "c"}), ("labels", {"a": "b c"}), ("work_dir", ""),
     ("role_labels", {"master": {}}), ("role_labels", {"ps": {"a": 1}}), ("options", {"token": "x"}), ("options", {"ps": "1"}),
-    ("options", {"gather": 3}), ("preempt", 1), ("restart_policy", "Sometimes"), ("backoff_limit", -1),
+    ("options", {"gather": 3}), ("preempt", 1), ("restart_policy", "Sometimes"), ("restart_policy", {"master": "Never"}), ("restart_policy", {"ps": "never"}), ("backoff_limit", -1),
     ("active_deadline_s", 0), ("active_deadline_s", 2592001), ("clean_policy", "none"), ("success_policy", ""), ("color", 1),
 ]
 

@@ -235,27 +235,51 @@ static int read_options(const struct field *field, const json_t *value, json_t *
     return read_map(value, MSG_POOL_LABELS_MAX, check_option, ret, why);
 }
 
-static int check_role(const char *key, const json_t *value, struct tfe_why *why)
+static int check_role(const char *key, struct tfe_why *why)
 {
     static const char *const roles[] = {"worker", "chief", "ps", "evaluator"};
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
         if (strcmp(key, roles[i]) == 0) {
-            json_t *copy;
-            int rc = read_labels(NULL, value, &copy, why);
-            if (rc == 0) {
-                json_decref(copy);
-            }
-            return rc;
+            return 0;
         }
     }
     why_set(why, "none of worker, chief, ps, evaluator");
     return TFE_EINVAL;
 }
 
+static int check_labels_of(const char *key, const json_t *value, struct tfe_why *why)
+{
+    json_t *copy = NULL;
+    int rc = check_role(key, why);
+    rc = rc ? rc : read_labels(NULL, value, &copy, why);
+    json_decref(copy);
+    return rc;
+}
+
 static int read_role_labels(const struct field *field, const json_t *value, json_t **ret,
                             struct tfe_why *why)
 {
-    return read_map(value, 4, check_role, ret, why);
+    return read_map(value, 4, check_labels_of, ret, why);
+}
+
+static const struct field restart_field = {
+    .words = (const char *const[]){"Never", "OnFailure", "Always", "ExitCode", NULL}};
+
+static int check_restart_of(const char *key, const json_t *value, struct tfe_why *why)
+{
+    json_t *copy = NULL;
+    int rc = check_role(key, why);
+    rc = rc ? rc : read_word(&restart_field, value, &copy, why);
+    json_decref(copy);
+    return rc;
+}
+
+/* One for all roles, or for each its own. */
+static int read_restart(const struct field *field, const json_t *value, json_t **ret,
+                        struct tfe_why *why)
+{
+    return json_is_object(value) ? read_map(value, 4, check_restart_of, ret, why)
+                                 : read_word(&restart_field, value, ret, why);
 }
 
 /* A member of a field's mapping; *ret is borrowed, NULL where it is not said. */
@@ -373,7 +397,6 @@ static int read_sizes(const struct field *field, const json_t *value, json_t **r
     return give(json_pack("{sIsI}", "min", size[0], "max", size[1]), ret, why);
 }
 
-static const char *const restart_words[] = {"Never", "OnFailure", "Always", "ExitCode", NULL};
 static const char *const clean_words[] = {"None", "Running", "All", NULL};
 static const char *const success_words[] = {"Default", "AllWorkers", NULL};
 static const char *const environment_words[] = {"tfe", "kubeflow", "kubeflow-master", NULL};
@@ -396,7 +419,7 @@ static const struct field fields[] = {
     {"options", read_options, "{}", 0, 0, NULL},
     {"preempt", read_flag, "false", 0, 0, NULL},
     {"suspend", read_flag, "false", 0, 0, NULL},
-    {"restart_policy", read_word, "\"OnFailure\"", 0, 0, restart_words},
+    {"restart_policy", read_restart, "\"OnFailure\"", 0, 0, NULL},
     {"backoff_limit", read_count, "null", 0, 1000000, NULL},
     {"active_deadline_s", read_count, "null", 1, SECONDS_MAX, NULL},
     {"ttl_after_finished_s", read_count, "null", 0, SECONDS_MAX, NULL},

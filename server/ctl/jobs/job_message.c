@@ -126,6 +126,20 @@ static unsigned word_of(const json_t *job, const char *field, const char *(*name
     return number;
 }
 
+/* Of each role; what is not said is OnFailure, the first. */
+static uint32_t restarts_of(const json_t *job)
+{
+    const json_t *roles = json_object_get(job, "restart_policy");
+    uint32_t policies = 0;
+    for (uint32_t task = 0; task < 4; task++) {
+        const char *name = msg_task_name((enum tfe_task)task);
+        if (json_object_get(roles, name)) {
+            policies = job_restart_set(policies, task, word_of(roles, name, restart_at));
+        }
+    }
+    return json_is_object(roles) ? policies : MSG_UNSET;
+}
+
 static int set_source(const json_t *job, struct msg_spec *spec, struct tfe_why *why)
 {
     const json_t *source = json_object_get(job, "source");
@@ -158,7 +172,7 @@ int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *wh
         .evaluator = flag_of(job, "evaluator"),
         .nproc = number_of(job, "nproc", 1, 1),
         .preempt = flag_of(job, "preempt"),
-        .restart_policy = (enum tfe_restart_policy)word_of(job, "restart_policy", restart_at),
+        .restart_policies = restarts_of(job),
         .backoff_limit = number_of(job, "backoff_limit", 1, MSG_UNSET),
         .active_deadline_ms = number_of(job, "active_deadline_s", 1000, 0),
         .ttl_after_finished_ms = number_of(job, "ttl_after_finished_s", 1000, MSG_UNSET),
@@ -168,6 +182,9 @@ int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *wh
         .environment = (enum tfe_environment)word_of(job, "environment", environment_at),
         .work_dir = json_string_value(json_object_get(job, "work_dir")),
     };
+    if (spec.restart_policies == MSG_UNSET) {
+        spec.restart_policy = (enum tfe_restart_policy)word_of(job, "restart_policy", restart_at);
+    }
     int rc = set_source(job, &spec, why);
     if (rc) {
         return rc;

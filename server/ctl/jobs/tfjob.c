@@ -27,6 +27,7 @@ static const struct {
 struct manifest {
     json_t *out;         /* the job file that comes of it */
     json_t *role_labels; /* of out */
+    json_t *restarts;    /* of each role that is there, by ours */
     json_t *shape;       /* what all roles have in common: the first one's; NULL: none yet */
     const char *shaped;  /* whose it is */
     json_int_t n[N_ROLES];
@@ -131,8 +132,7 @@ static int find_role(const char *name, enum role *ret, struct tfe_why *why)
     return TFE_EINVAL;
 }
 
-/* A job has one command, one environment and one policy: *shape is the caller's until it is taken
- * in. */
+/* A job has one command and one environment: *shape is the caller's until it is taken in. */
 static int take_shape(struct manifest *m, enum role role, json_t *shape, struct tfe_why *why)
 {
     const char *key;
@@ -151,6 +151,18 @@ static int take_shape(struct manifest *m, enum role role, json_t *shape, struct 
         }
     }
     return 0;
+}
+
+/* Each role has its own. */
+static int take_restart(struct manifest *m, enum role role, json_t *shape, struct tfe_why *why)
+{
+    json_t *said = json_incref(json_object_get(shape, "restart_policy"));
+    (void)json_object_del(shape, "restart_policy");
+    if (json_is_null(said)) {
+        json_decref(said);
+        said = json_string(m->is_list ? "OnFailure" : "Never");
+    }
+    return tfjob_put(m->restarts, roles[role].ours, said, why);
 }
 
 static int read_replica(struct manifest *m, enum role role, const json_t *replica,
@@ -180,7 +192,8 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
     m->is_there[role] = true;
     m->n[role] = n;
     m->image = m->image ? m->image : image;
-    rc = take_shape(m, role, shape, why);
+    rc = take_restart(m, role, shape, why);
+    rc = rc ? rc : take_shape(m, role, shape, why);
     json_decref(shape);
     if (rc || json_object_size(labels) == 0) {
         json_decref(labels);
@@ -242,6 +255,15 @@ static int read_termination(const struct manifest *m, const json_t *policy, stru
     return 0;
 }
 
+/* What is there of the chief is the worker's. */
+static int make_worker(json_t *by_role, struct tfe_why *why)
+{
+    json_t *chiefs = json_object_get(by_role, "chief");
+    int rc = chiefs ? tfjob_put(by_role, "worker", json_incref(chiefs), why) : 0;
+    (void)json_object_del(by_role, "chief");
+    return rc;
+}
+
 /* One alone is a worker: it has no cluster that could call it something else. */
 static int put_roles(struct manifest *m, struct tfe_why *why)
 {
@@ -251,13 +273,11 @@ static int put_roles(struct manifest *m, struct tfe_why *why)
         return invalid(why, "Chief and Master are two names for one: there can be only one");
     }
     if (m->is_there[chief] && !m->is_there[WORKER] && !m->is_there[PS] && !m->is_there[EVALUATOR]) {
-        json_t *labels = json_object_get(m->role_labels, "chief");
         m->is_there[WORKER] = true;
         m->n[WORKER] = 1;
         m->is_there[chief] = false;
-        if (labels && ((rc = tfjob_put(m->role_labels, "worker", json_incref(labels), why)) ||
-                       json_object_del(m->role_labels, "chief"))) {
-            return rc ? rc : TFE_ENOMEM;
+        if ((rc = make_worker(m->role_labels, why)) || (rc = make_worker(m->restarts, why))) {
+            return rc;
         }
     }
     if (!m->is_there[WORKER]) {
@@ -314,9 +334,24 @@ static int put_policies(struct manifest *m, const json_t *from, const char *path
     return 0;
 }
 
+/* One word, where all roles have the same. */
+static int put_restarts(struct manifest *m, struct tfe_why *why)
+{
+    const json_t *first = json_object_iter_value(json_object_iter(m->restarts));
+    const char *role;
+    json_t *policy;
+    bool is_one = true;
+    json_object_foreach(m->restarts, role, policy)
+    {
+        is_one = is_one && json_equal(policy, first);
+    }
+    return tfjob_put(m->out, "restart_policy",
+                     is_one ? json_deep_copy(first) : json_incref(m->restarts), why);
+}
+
 static int put_shape(struct manifest *m, struct tfe_why *why)
 {
-    static const char *const same[] = {"command", "env", "work_dir", "restart_policy"};
+    static const char *const same[] = {"command", "env", "work_dir"};
     json_t *grace = json_object_get(m->shape, "stop_grace");
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
         int rc = tfjob_put(m->out, same[i], json_incref(json_object_get(m->shape, same[i])), why);
@@ -324,14 +359,9 @@ static int put_shape(struct manifest *m, struct tfe_why *why)
             return rc;
         }
     }
-    if (json_is_null(json_object_get(m->out, "restart_policy"))) {
-        int rc = tfjob_put(m->out, "restart_policy",
-                           json_string(m->is_list ? "OnFailure" : "Never"), why);
-        if (rc) {
-            return rc;
-        }
-    }
-    return json_is_null(grace)
+    int rc = put_restarts(m, why);
+    return rc ? rc
+           : json_is_null(grace)
                ? 0
                : tfjob_put(m->out, "options", json_pack("{sO}", "stop-grace", grace), why);
 }
@@ -444,8 +474,9 @@ static int read_whole(struct manifest *m, const json_t *tree, struct tfe_why *wh
 
 int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *warning, struct tfe_why *why)
 {
-    struct manifest m = {.out = json_object(), .role_labels = json_object()};
-    int rc = m.out && m.role_labels ? read_whole(&m, tree, why) : TFE_ENOMEM;
+    struct manifest m = {
+        .out = json_object(), .role_labels = json_object(), .restarts = json_object()};
+    int rc = m.out && m.role_labels && m.restarts ? read_whole(&m, tree, why) : TFE_ENOMEM;
     if (rc == 0) {
         rc = tfjob_put(m.out, "role_labels", json_incref(m.role_labels), why);
     }
@@ -455,6 +486,7 @@ int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *warning, struct
     }
     json_decref(m.shape);
     json_decref(m.role_labels);
+    json_decref(m.restarts);
     if (rc) {
         json_decref(m.out);
         return rc;

@@ -154,6 +154,8 @@ TEST(job_file, each_bad_value_is_named)
         {"options: {ps: '1'}", "options: ps: it is a field"},
         {"options: {gather: 3}", "options: gather: a text"},
         {"options: {no-grow: false}", "options: no-grow: a text"},
+        {"restart_policy: {master: Never}", "restart_policy: master: none of worker"},
+        {"restart_policy: {ps: 5}", "restart_policy: ps: \"\": one of Never, OnFailure"},
         {"restart_policy: Sometimes", "restart_policy: \"Sometimes\": one of Never, OnFailure"},
         {"clean_policy: 5", "clean_policy: \"\": one of None, Running, All"},
         {"backoff_limit: -1", "backoff_limit: "},
