@@ -39,6 +39,9 @@ static void look_at_jobs(struct pool *p)
             pool_wake(p, job->ends);
         } else if (!job->is_over) {
             pool_fail(p, job, "DeadlineExceeded", "it was active longer than its active deadline");
+        } else if (job->lingers) {
+            pool_let_go(p, job);
+            pool_wake(p, clock_mono());
         } else if (!TAILQ_EMPTY(&job->nodes) || !core_forgets(p, job) ||
                    pool_forget(p, job->name.text) != 0) {
             job->ends = tfe_mono_add(clock_mono(), POOL_LOOK_MS);
@@ -168,8 +171,12 @@ static int load_job(void *ctx, const struct store_submission *row)
         }
     }
     if (rc == 0 && job->is_over) {
-        rc = pool_step(p,
-                       (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = job->name.text});
+        const char *state = pool_job_in_core(job);
+        job->lingers = pool_job_state(job) == CONDITION_SUCCEEDED && job->may_linger && state &&
+                       strcmp(state, "running") == 0;
+        rc = pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
+                                                   .job = job->name.text,
+                                                   .lets_run = job->lingers});
     }
     if (rc == 0) {
         job->written = job->version;

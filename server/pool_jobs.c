@@ -82,7 +82,7 @@ int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
     (void)snprintf(job->run_key.text, sizeof(job->run_key.text), "pool-%016llx",
                    (unsigned long long)random);
     memset(job->conditions, 0, sizeof(job->conditions));
-    job->is_over = false;
+    job->is_over = job->lingers = false;
     job->is_placed = false;
     job->started.ms = 0;
     job->failures = 0;
@@ -110,6 +110,7 @@ static void take_some(struct pool_job *job, const struct msg_spec *spec)
     job->chief = spec->chief;
     job->evaluator = spec->evaluator;
     job->suspend = spec->suspend;
+    job->may_linger = spec->clean_policy == CLEAN_NONE;
     job->limit = spec->restart_policy == RESTART_NEVER ? 0
                  : spec->backoff_limit == MSG_UNSET    ? job->pool->config.max_restarts
                                                        : spec->backoff_limit;

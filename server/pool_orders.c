@@ -66,17 +66,6 @@ static const char *unhonoured(const struct msg_spec *spec)
     if (spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT) {
         return "source: this server takes a path that each node has, no bundle and no git";
     }
-    if (spec->restart_policy == RESTART_ALWAYS || spec->restart_policy == RESTART_EXIT_CODE) {
-        return "restart_policy: OnFailure and Never are honoured, Always and ExitCode are not";
-    }
-    if (spec->clean_policy == CLEAN_NONE) {
-        return "clean_policy: all trainers end with their job; Running and All mean the same, "
-               "None is not honoured";
-    }
-    if (spec->success_policy == SUCCESS_ALL_WORKERS) {
-        return "success_policy: a job succeeds with its chief or worker 0; AllWorkers is not "
-               "honoured";
-    }
     return NULL;
 }
 
@@ -152,7 +141,7 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
     } else if (!fits(spec)) {
         refuse(order, REFUSAL_BAD_REQUEST,
                "the job needs more than %u bytes: put what is long into its files", MSG_SPEC_MAX);
-    } else if (job && !job->is_over) {
+    } else if (job && (!job->is_over || job->lingers)) {
         refuse(order, REFUSAL_BAD_REQUEST,
                "job \"%s\" is not over: cancel it, or take another name", name);
     } else if (is_taken(p, name)) {
@@ -166,7 +155,7 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
 static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job)
 {
     struct msg_spec spec;
-    if (!job->is_over) {
+    if (!job->is_over || job->lingers) {
         refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" is not over: cancel it first",
                job->name.text);
     } else if (is_taken(p, job->name.text)) {
@@ -262,7 +251,10 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
                    struct pool_job *job)
 {
     const struct tfe_msg stop = {.type = MSG_STOP_JOB, .u.stop_job.job = job->name.text};
-    if (!pool_job_in_core(job) || tell_core(p, order, by, &stop)) {
+    if (job->lingers) {
+        pool_let_go(p, job);
+        wait_for(order, job);
+    } else if (!pool_job_in_core(job) || tell_core(p, order, by, &stop)) {
         pool_end(p, job, CONDITION_FAILED, "JobCancelled", "it was cancelled by an operator");
         wait_for(order, job);
     }
@@ -292,7 +284,7 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
         refuse(order, REFUSAL_NO_SUCH_JOB, "no job \"%s\" was handed in to this server", name);
     } else if (type == MSG_RERUN) {
         rerun(p, order, job);
-    } else if (job->is_over) {
+    } else if (job->is_over && !(job->lingers && type == MSG_CANCEL)) {
         refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" is over", name);
     } else if (type == MSG_SCALE) {
         scale(p, order, by, job, &msg->u.scale);

@@ -1,6 +1,7 @@
 /* server/pool_place.c: placement's steps, what follows of them, and the conditions of jobs. */
 #include <string.h>
 
+#include "common/base/text.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
 #include "server/pool_private.h"
@@ -222,13 +223,40 @@ void pool_set_end(struct pool_job *job)
     }
 }
 
+static void tell_over(struct pool *p, const struct pool_job *job)
+{
+    (void)pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
+                                                .job = job->name.text,
+                                                .lets_run = job->lingers});
+}
+
 void pool_end(struct pool *p, struct pool_job *job, enum pool_condition_name how,
               const char *reason, const char *says)
 {
     pool_job_is(job, how, reason, says);
     job->is_over = true;
     pool_set_end(job);
-    (void)pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = job->name.text});
+    tell_over(p, job);
+}
+
+void pool_let_go(struct pool *p, struct pool_job *job)
+{
+    job->lingers = false;
+    pool_stop_in_core(p, job);
+    tell_over(p, job);
+}
+
+/* The core's sentence, without what the trainer had printed last. */
+static void end_as_failed(struct pool *p, struct pool_job *job, const struct rdzv_outcome *outcome)
+{
+    char says[sizeof(job->conditions[0].says)];
+    struct text text;
+    const char *tail = strstr(outcome->sentence, "; its last lines were:");
+    text_init(&text, says, sizeof(says));
+    text_add_head(&text, outcome->sentence,
+                  tail ? (size_t)(tail - outcome->sentence) : sizeof(says) - 1);
+    pool_end(p, job, CONDITION_FAILED, outcome->is_used_up ? "BackoffLimitExceeded" : "JobFailed",
+             says);
 }
 
 /* Ends what is there of it in the core. */
@@ -250,22 +278,37 @@ void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const c
     pool_end(p, job, CONDITION_FAILED, reason, says);
 }
 
+/* Also after a restart of this server, until its agents are back: it runs meanwhile. */
+static bool goes_on(const char *state)
+{
+    return strcmp(state, "running") == 0 || strcmp(state, "rebuilding") == 0;
+}
+
 /* What the core knows of it becomes its condition. */
 void pool_refresh(struct pool *p, struct pool_job *job)
 {
     const char *state = pool_job_in_core(job);
     struct placement_view view;
+    const struct rdzv_outcome outcome = rdzv_outcome(p->config.core, job->name.text);
     job->is_stale = false;
+    if (job->lingers && (!state || !goes_on(state))) {
+        pool_let_go(p, job); /* all of it has ended, or would begin again */
+    }
     if (job->is_over || !job->is_placed) {
         return;
     }
     const enum pool_condition_name was = pool_job_state(job);
     if (state && strcmp(state, "succeeded") == 0) {
         pool_end(p, job, CONDITION_SUCCEEDED, "JobSucceeded", "the job has succeeded");
-    } else if (state && (strcmp(state, "failed") == 0 || strcmp(state, "stopped") == 0)) {
-        bool is_failed = state[0] == 'f';
-        pool_end(p, job, CONDITION_FAILED, is_failed ? "JobFailed" : "JobStopped",
-                 is_failed ? "the job has failed" : "the job was stopped by an operator");
+    } else if (state && outcome.lingers) {
+        job->lingers = true;
+        pool_end(p, job, CONDITION_SUCCEEDED, "JobSucceeded",
+                 "the job has succeeded; what still runs goes on until it ends, is cancelled or "
+                 "the job's ttl is over");
+    } else if (state && strcmp(state, "failed") == 0) {
+        end_as_failed(p, job, &outcome);
+    } else if (state && strcmp(state, "stopped") == 0) {
+        pool_end(p, job, CONDITION_FAILED, "JobStopped", "the job was stopped by an operator");
     } else if (job->suspend) {
         pool_job_is(job, CONDITION_SUSPENDED, "JobSuspended",
                     "it has no nodes until it is resumed");
@@ -277,8 +320,8 @@ void pool_refresh(struct pool *p, struct pool_job *job)
             pool_job_touch(job);
             pool_set_end(job);
         }
-    } else if (was == CONDITION_RUNNING && state && strcmp(state, "rebuilding") == 0) {
-        /* After a restart of this server, until its agents are back: it runs meanwhile. */
+    } else if (was == CONDITION_RUNNING && state && goes_on(state)) {
+        /* it is running as before */
     } else if (was == CONDITION_RUNNING) {
         pool_job_is(job, CONDITION_RESTARTING, "JobRestarting", "another epoch is about to begin");
     } else if (was == CONDITION_CREATED || was == CONDITION_SUSPENDED) {
@@ -294,7 +337,8 @@ void pool_refresh(struct pool *p, struct pool_job *job)
 void pool_trace(void *ctx, const struct rdzv_trace *trace)
 {
     struct pool *p = ctx;
-    if ((trace->kind == TRACE_JOB_STATE || trace->kind == TRACE_JOB_FINISHED) && trace->job) {
+    if (trace->job && (trace->kind == TRACE_JOB_STATE || trace->kind == TRACE_JOB_FINISHED ||
+                       trace->kind == TRACE_LINGERS)) {
         struct pool_job *job = pool_job_find(p, trace->job);
         if (job) {
             job->is_stale = true; /* the core is not to be asked, nor stepped, from here */

@@ -68,7 +68,8 @@ struct pool_job {
     size_t n_bytes;
     uint32_t priority, min_nodes, max_nodes, n_ps; /* … and some of it */
     bool chief, evaluator, suspend;
-    uint32_t limit; /* starts of nodes that may fail in a row */
+    bool may_linger; /* clean_policy None */
+    uint32_t limit;  /* starts of nodes that may fail in a row */
     uint32_t active_deadline_ms;
     uint32_t ttl_ms; /* after its end; MSG_UNSET: for ever */
     struct pool_condition conditions[CONDITION__COUNT];
@@ -78,6 +79,7 @@ struct pool_job {
     const char *taken_for;     /* the last of them */
     uint32_t failures;         /* starts of nodes that failed since it last ran */
     bool is_over;
+    bool lingers;     /* it is over, and what still runs of it goes on (clean_policy None) */
     bool is_placed;   /* placement knows it: it was durable once */
     bool is_gone;     /* to be freed once that is durable */
     bool is_replaced; /* gone, and another one of its name is there: its row is that one's */
@@ -141,6 +143,8 @@ void pool_end(struct pool *p, struct pool_job *job, enum pool_condition_name how
               const char *reason, const char *says);
 /* The core knows more of it: its conditions follow. */
 void pool_refresh(struct pool *p, struct pool_job *job);
+/* What lingers of it ends. */
+void pool_let_go(struct pool *p, struct pool_job *job);
 /* It ends as failed. */
 void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says);
 void pool_stop_in_core(const struct pool *p, const struct pool_job *job);

@@ -3,6 +3,7 @@
 #include "agent/output/log_prune.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <regex.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,21 +64,57 @@ static void prune(struct pruning *p, DIR *entries, enum level level)
     closedir(entries);
 }
 
+static bool has_patterns(struct pruning *p, size_t *ret)
+{
+    size_t n = 0;
+    while (n < LEVELS && regcomp(&p->names[n], patterns[n], REG_EXTENDED | REG_NOSUB) == 0) {
+        n++;
+    }
+    *ret = n;
+    return n == LEVELS; /* else there is no memory; the next time will do */
+}
+
+static void drop_patterns(struct pruning *p, size_t n)
+{
+    while (n > 0) {
+        regfree(&p->names[--n]);
+    }
+}
+
 bool log_prune(const char *root, struct tfe_wall before, unsigned budget)
 {
     struct pruning p = {.before_s = before.ms / 1000, .budget = budget};
     DIR *entries = opendir(root);
-    size_t n = 0;
-    while (n < LEVELS && regcomp(&p.names[n], patterns[n], REG_EXTENDED | REG_NOSUB) == 0) {
-        n++;
-    }
-    if (entries && n == LEVELS) {
+    size_t n;
+    if (has_patterns(&p, &n) && entries) {
         prune(&p, entries, JOBS);
     } else if (entries) {
-        closedir(entries); /* no memory; the next time will do */
+        closedir(entries);
     }
-    while (n > 0) {
-        regfree(&p.names[--n]);
-    }
+    drop_patterns(&p, n);
     return !p.budget;
+}
+
+void log_prune_job(const char *root, const char *job)
+{
+    struct pruning p = {.before_s = INT64_MAX, .budget = UINT_MAX};
+    DIR *jobs = opendir(root);
+    DIR *runs = NULL;
+    size_t n;
+    if (has_patterns(&p, &n) && jobs && is_ours(&p, JOBS, job)) {
+        runs = entries_open(dirfd(jobs), job);
+    }
+    if (runs) {
+        prune(&p, runs, RUNS);
+        int folder = openat(dirfd(jobs), job, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder >= 0) {
+            (void)unlinkat(folder, LOG_LATEST, 0);
+            (void)close(folder);
+        }
+        (void)unlinkat(dirfd(jobs), job, AT_REMOVEDIR);
+    }
+    if (jobs) {
+        closedir(jobs);
+    }
+    drop_patterns(&p, n);
 }

@@ -13,4 +13,7 @@
  * followed. True: there is more to remove. */
 bool log_prune(const char *root, struct tfe_wall before, unsigned budget);
 
+/* Removes all that the agent has kept there of the job, likewise. */
+void log_prune_job(const char *root, const char *job);
+
 #endif

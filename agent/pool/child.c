@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/core/agent.h"
+#include "agent/output/log_prune.h"
 #include "agent/pool/scratch.h"
 #include "agent/reach/proc.h"
 #include "agent/reach/trainer_user.h"
@@ -132,6 +134,9 @@ static void clear_away(struct pool_child *c)
     c->clears = true;
     c->pid = proc_fork_blocked();
     if (c->pid == 0) {
+        if (c->wish.log_root && c->end.code <= AGENT_EXIT_FAILED) { /* the job is over */
+            log_prune_job(c->wish.log_root, c->wish.log_job);
+        }
         scratch_clear(c->wish.scratch);
         _exit(0);
     }

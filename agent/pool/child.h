@@ -34,6 +34,9 @@ struct pool_child_wish {
     const char *directory;         /* to work in */
     const struct scratch *scratch; /* it keeps that alive, too; for the child's life */
     const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
+    /* Where the end of its job takes its logs along (clean_policy All): --log-dir, and the job, for
+     * the child's life. NULL: they stay. */
+    const char *log_root, *log_job;
     /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.
      */

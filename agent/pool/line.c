@@ -59,6 +59,27 @@ static void add_sizes(struct strings *s, const struct msg_assign *assign)
     }
 }
 
+static const char *policy_name(uint32_t policies, enum tfe_task task)
+{
+    return msg_restart_policy_name((enum tfe_restart_policy)job_restart_policy(policies, task));
+}
+
+/* Also where nobody has wished anything: the machine's owner wishes nothing for a job. */
+static void add_policies(struct strings *s, const struct msg_spec *spec)
+{
+    const uint32_t policies = spec->restart_policies != MSG_UNSET
+                                  ? spec->restart_policies
+                                  : JOB_RESTART_ALL(spec->restart_policy);
+    if (spec->backoff_limit != MSG_UNSET) {
+        add(s, "--max-restarts=%" PRIu32, spec->backoff_limit);
+    }
+    add(s, "--restart-policy=worker:%s,chief:%s,ps:%s,evaluator:%s",
+        policy_name(policies, TASK_WORKER), policy_name(policies, TASK_CHIEF),
+        policy_name(policies, TASK_PS), policy_name(policies, TASK_EVALUATOR));
+    add(s, "--all-workers=%s", spec->success_policy == SUCCESS_ALL_WORKERS ? "true" : "false");
+    add(s, "--linger=%s", spec->clean_policy == CLEAN_NONE ? "true" : "false");
+}
+
 static bool is_option(const char *text, const char *name)
 {
     size_t n = strlen(name);
@@ -131,6 +152,7 @@ static int make_argv(const struct pool_line_wish *wish, struct strings *s, struc
     add(s, "--node-name=%s", wish->node_name);
     add(s, "--job=%s", assign->spec.name);
     add(s, "--run=%s", assign->run_key);
+    add_policies(s, &assign->spec);
     add_sizes(s, assign);
     int rc = add_options(s, &assign->spec, &says_kind, why);
     if (rc == 0) {

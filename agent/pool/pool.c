@@ -274,14 +274,17 @@ static int start(struct pool *p, const struct msg_assign *assign, struct tfe_why
     };
     int rc = pool_line_make(&wish, &line, why);
     if (rc == 0) {
-        const struct pool_child_wish child = {.base = p->base,
-                                              .argv = line.argv,
-                                              .envp = line.envp,
-                                              .directory = line.directory,
-                                              .scratch = p->scratch,
-                                              .cores = p->cores,
-                                              .ended = on_ended,
-                                              .ctx = p};
+        const struct pool_child_wish child = {
+            .base = p->base,
+            .argv = line.argv,
+            .envp = line.envp,
+            .directory = line.directory,
+            .scratch = p->scratch,
+            .cores = p->cores,
+            .log_root = assign->spec.clean_policy == CLEAN_ALL ? p->settings->logs.root : NULL,
+            .log_job = p->job.text,
+            .ended = on_ended,
+            .ctx = p};
         rc = pool_child_start(&child, &p->child, why);
     }
     pool_line_done(&line);

@@ -169,6 +169,9 @@ static bool take(struct placement *p, const struct place_job *job, struct supply
 
 static void shrink(struct placement *p, struct place_job *job)
 {
+    if (job->is_over && job->lets_run) {
+        return;
+    }
     if (!is_active(job)) {
         release_all(p, job, job->is_over ? PLACEMENT_OVER : PLACEMENT_SUSPENDED);
         return;

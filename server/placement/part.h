@@ -51,6 +51,7 @@ struct place_job {
     bool preempt;
     bool is_suspended;
     bool is_over;
+    bool lets_run;    /* … and keeps what it has */
     bool is_given_up; /* during a step: all its nodes are taken */
     bool is_too_large;
     uint32_t lacks;

@@ -260,7 +260,7 @@ static int take_wish(struct placement *p, const struct placement_event *event)
     memcpy(job->max, wish->max, sizeof(job->max));
     if (is_submitted) {
         job->age = ++p->last_age;
-        job->is_over = false;
+        job->is_over = job->lets_run = false;
         job->gain_milli = 1000;
     }
     put_in(p, job);
@@ -276,6 +276,7 @@ static int take_job(struct placement *p, const struct placement_event *event)
     }
     if (event->type == PLACEMENT_JOB_OVER) {
         job->is_over = true;
+        job->lets_run = event->lets_run;
     } else if (event->type == PLACEMENT_JOB_TOLD) {
         if (event->gain_milli > 1000) {
             return TFE_EINVAL;

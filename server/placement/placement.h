@@ -66,7 +66,7 @@ enum placement_event_type {
     PLACEMENT_JOB_SUBMITTED, /* job, wish; again once it is over: another run, as new */
     PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, another priority */
     PLACEMENT_JOB_TOLD,      /* job, gain_milli */
-    PLACEMENT_JOB_OVER,      /* job: ended, or cancelled */
+    PLACEMENT_JOB_OVER,      /* job, lets_run: ended, or cancelled */
     PLACEMENT_JOB_FORGOTTEN, /* job: over, and no node works for it any more */
     PLACEMENT_RESTORED, /* node, job, assignment, task: as it was before the server's restart */
     PLACEMENT_TICK,
@@ -82,6 +82,7 @@ struct placement_event {
     const char *const *labels; /* of a node */
     size_t n_labels;
     const struct placement_wish *wish;
+    bool lets_run; /* its nodes stay its own until they are freed, or it is over without this */
     /* Nothing is decided before a step without it, which is due at once: so that what comes
      * together is decided on together. */
     bool is_more_to_come;

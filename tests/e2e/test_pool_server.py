@@ -252,7 +252,6 @@ def test_a_token_for_one_node_brings_one_to_the_pool(server, token):
 
 
 @pytest.mark.parametrize(("fields", "word"), [
-    ({"f17": 2}, "restart_policy"), ({"f17": 3}, "restart_policy"), ({"f21": 1}, "clean_policy"), ({"f22": 1}, "success_policy"),
     ({"f10": ["A=" + "x" * 4090] * 3}, "12288"), ({"source": None, "f13": 2, "f14": "abc"}, "bundle"),
 ])
 def test_what_cannot_be_honoured_is_refused_by_name(server, fields, word):

@@ -19,7 +19,9 @@ static struct msg_assign assignment(const char *const *argv, size_t n)
                                         .nproc = 1,
                                         .argv = argv,
                                         .n_argv = n,
-                                        .source = ""}};
+                                        .source = "",
+                                        .backoff_limit = MSG_UNSET,
+                                        .restart_policies = MSG_UNSET}};
 }
 
 static int make(const struct msg_assign *assign, struct pool_line *ret, struct tfe_why *why)
@@ -65,6 +67,25 @@ static void ends_with(char **v, const char *tail)
     assert_string_equal(all + strlen(all) - strlen(tail), tail);
 }
 
+TEST(pool_line, policies_are_wishes)
+{
+    struct msg_assign assign = assignment(python, 2);
+    assign.spec.restart_policy = RESTART_EXIT_CODE;
+    assign.spec.backoff_limit = 7;
+    assign.spec.success_policy = SUCCESS_ALL_WORKERS;
+    assign.spec.clean_policy = CLEAN_NONE;
+    struct pool_line line = made(&assign);
+    assert_non_null(strstr(joined(line.argv),
+                           " --max-restarts=7 --restart-policy=worker:ExitCode,chief:ExitCode,"
+                           "ps:ExitCode,evaluator:ExitCode --all-workers=true --linger=true "));
+    pool_line_done(&line);
+    assign.spec.restart_policies = job_restart_set(0, TASK_PS, RESTART_ALWAYS);
+    line = made(&assign);
+    assert_non_null(strstr(joined(line.argv),
+                           "=worker:OnFailure,chief:OnFailure,ps:Always,evaluator:OnFailure "));
+    pool_line_done(&line);
+}
+
 TEST(pool_line, it_is_what_would_have_been_typed)
 {
     struct msg_assign assign = assignment(python, 4);
@@ -72,7 +93,9 @@ TEST(pool_line, it_is_what_would_have_been_typed)
     assert_string_equal(
         joined(line.argv),
         "/bin/tfe-agent --pool --log-dir=/logs --assignment=7 --rdzv-endpoint=10.0.0.1:5556 "
-        "--node-name=host-1 --job=mnist --run=key-1 --nnodes=2:4 --nproc-per-node=1 --ps=0 "
+        "--node-name=host-1 --job=mnist --run=key-1 "
+        "--restart-policy=worker:OnFailure,chief:OnFailure,ps:OnFailure,evaluator:OnFailure "
+        "--all-workers=false --linger=false --nnodes=2:4 --nproc-per-node=1 --ps=0 "
         "--chief=false --evaluator=false -- train.py --lr 0.1");
     assert_string_equal(line.directory, "/tmp/fresh");
     assert_string_equal(joined(line.envp), "PATH=/bin A=machine TFE_TOKEN=secret");
