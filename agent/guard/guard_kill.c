@@ -1,5 +1,7 @@
 /* agent/guard/guard_kill.c: the walks of tfe-guard: kill, signal, and see who is left. */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +9,7 @@
 #include "agent/reach/proc.h"
 #include "common/base/backoff.h"
 #include "common/net/clock.h"
+#include "common/net/fd.h"
 
 /* Between two looks for survivors. TensorFlow takes 32 to 90 ms from SIGKILL to the grave, a
  * process that forks while it is looked at shows at the next look; what is left after PATIENT_US is
@@ -17,7 +20,7 @@
 #define PAUSE_PATIENT_US 200000
 /* Beside a main process that dies: its end calls for a look anyway, and two have met what was
  * forked before. Where many nodes share few cores the looks would hold up the dying. */
-#define PAUSE_DYING_US 50000
+#define PAUSE_DYING_US 200000
 
 /* A slot's end is told after this long though others of its session still die: they are killed. */
 #define ENDING_LONGEST_US 200000
@@ -121,6 +124,50 @@ static void next_look(struct guard *g, bool trainers_left)
     g->pause_us = backoff_next(g->pause_us, PAUSE_FIRST_US, longest);
 }
 
+/* Longer than the children of any guard; a list that fills it is no shortcut. */
+#define CHILDREN_TEXT_MAX 512
+
+static bool is_standby(const struct guard *g, long pid)
+{
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        if (g->slots[i].is_standby && slot_has_process(&g->slots[i]) && g->slots[i].pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether nobody is left but standbys and what they started. What the dead leave behind becomes
+ * ours, so our own children tell, and no walk over all of the machine's processes holds up the next
+ * epoch. False also where the kernel does not say, or it is not known whether it does. */
+static bool only_standbys_are_left(const struct guard *g)
+{
+    char text[CHILDREN_TEXT_MAX + 1];
+    int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, CHILDREN_TEXT_MAX);
+    fd_drop(&fd);
+    if (n <= 0 || n == CHILDREN_TEXT_MAX) {
+        return false;
+    }
+    text[n] = '\0';
+    bool only = true;
+    char *end = text;
+    for (long pid = strtol(text, &end, 10); pid > 0 && only; pid = strtol(end, &end, 10)) {
+        only = is_standby(g, pid);
+    }
+    return only && end != text;
+}
+
+static bool trainers_are_left(const struct guard *g)
+{
+    for (size_t i = 0; i < GUARD_SLOTS; i++) {
+        if (slot_has_process(&g->slots[i]) && !g->slots[i].is_standby) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void survivors_kill(struct guard *g)
 {
     struct look look = {.g = g};
@@ -130,16 +177,15 @@ void survivors_kill(struct guard *g)
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         g->slots[i].others_live = false;
     }
-    if (!g->childless) {
+    bool trainers_left = trainers_are_left(g);
+    if (!g->childless && (g->closed || trainers_left || !only_standbys_are_left(g))) {
         int rc = proc_signal_descendants(getpid(), SIGKILL, look_pick, &look, &alive, &refused);
         seen = rc == 0;
     }
     bool ending = false;
-    bool trainers_left = false;
     int64_t now = clock_us();
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         struct slot *slot = &g->slots[i];
-        trainers_left = trainers_left || (slot_has_process(slot) && !slot->is_standby);
         if (slot->state != SLOT_ENDING) {
             continue;
         }

@@ -24,9 +24,12 @@
 #include "common/net/log.h"
 #include "common/net/timer.h"
 
-/* A trainer that imports TensorFlow listens after seconds, one that was imported before after 100
- * ms: look often at first, then seldom. */
-#define LISTEN_LOOK_FIRST_MS 25
+/* A trainer that imports TensorFlow listens after seconds, one that was imported before after 15 to
+ * 40 ms, and the others of its cluster wait for that: look often at first, then seldom. Where only
+ * the table in /proc tells, a look takes as long as some of the pauses, and there are fewer. */
+#define LISTEN_LOOK_FIRST_MS 4
+#define LISTEN_LOOK_OFTEN 16
+#define LISTEN_LOOK_PROC_MS 25
 #define LISTEN_LOOK_LAST_MS 1000
 /* Something still accepts on an old port although nothing of ours is left: look again. */
 #define QUIET_LOOK_MS 100
@@ -52,8 +55,9 @@ struct trainers {
     const char *how[MSG_NPROC_MAX]; /* it was started; static */
     struct tfe_mono fence;
     struct event *listen_timer;
-    uint32_t listen_look_ms; /* 0: not looking */
-    int listen_diag;         /* proc_descendant_listens's, while it looks; -1 */
+    uint32_t listen_look_ms;
+    uint32_t listen_looks; /* of this spawn */
+    int listen_diag;       /* proc_descendant_listens's, while it looks; -1 */
     struct event *quiet_timer;
     struct event *grace_timer;
     bool sweeping;
@@ -276,6 +280,18 @@ static void listen_look_end(struct trainers *t)
     fd_drop(&t->listen_diag);
 }
 
+/* How long until the next look. */
+static uint32_t listen_pause(struct trainers *t)
+{
+    uint32_t next = t->listen_look_ms;
+    if (t->listen_diag < 0 && next < LISTEN_LOOK_PROC_MS) {
+        next = LISTEN_LOOK_PROC_MS;
+    } else if (++t->listen_looks >= LISTEN_LOOK_OFTEN) {
+        next += next / 4;
+    }
+    return next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
+}
+
 static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct trainers *t = ctx;
@@ -292,8 +308,7 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
         all = all && t->listens[i];
     }
     if (!all) {
-        uint32_t next = t->listen_look_ms + t->listen_look_ms / 4;
-        t->listen_look_ms = next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
+        t->listen_look_ms = listen_pause(t);
         timer_after(t->listen_timer, t->listen_look_ms);
         return;
     }
@@ -385,6 +400,7 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     memset(t->listens, 0, sizeof t->listens);
     watch_begin(t->watch, place);
     t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
+    t->listen_looks = 0;
     timer_after(t->listen_timer, t->listen_look_ms);
 }
 

@@ -184,6 +184,22 @@ TEST_IN(guard, a_walk_that_meets_nobody_does_not_end_a_sweep_alone)
     assert_false(rig_is_gone(rig->slots[STANDBY].pid));
 }
 
+/* The next epoch waits for the answer, and each walk asks every process of the machine. */
+TEST_IN(guard, where_standbys_alone_are_left_a_sweep_ends_without_a_walk)
+{
+    struct rig *rig = *state;
+    if (access("/proc/thread-self/children", R_OK) != 0) {
+        skip(); /* this kernel does not tell */
+    }
+    start_standby(rig, "printf W >&3; sleep 1000; :");
+    orders_taken(rig);
+    int walks = fate->walks[SIGKILL];
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_int_equal(fate->walks[SIGKILL], walks);
+    assert_false(rig_is_gone(rig->slots[STANDBY].pid));
+}
+
 TEST_IN(guard, a_sweep_beside_a_standby_is_answered_after_the_end_of_every_trainer)
 {
     struct rig *rig = *state;
