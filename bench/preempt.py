@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
 import busy  # noqa: E402
 from fleet import Failed, program, wait_for  # noqa: E402
-from recovery import PARTS, Agents, HandMade, arguments, median, rows_of, take_turns, wait_steps  # noqa: E402
+from recovery import LOOK_S, PARTS, Agents, HandMade, arguments, median, rows_of, take_turns, wait_steps  # noqa: E402
 
 LOOP = HERE / "preempt_loop.py"
 LIMIT_MS = 150
@@ -57,7 +57,7 @@ class Noticed(Agents):
         old = self.settle(3)
         leader = next(node["name"] for node in self.nodes() if node["rank"] == 0)
         self.warn(leader)
-        wait_for("an epoch without the warned node", lambda: self.log.last_epoch() > old, 120)
+        wait_for("an epoch without the warned node", lambda: self.log.last_epoch() > old, 120, pause_s=LOOK_S)
         new = self.log.last_epoch()
         wait_steps(self.log, new, 2)
         last = max(line["number"] for line in self.lines(old, "step"))

@@ -57,6 +57,9 @@ CASES = {
 ALONE = {"agent_kill_alone": 2, "agent_again_no_standby": 1}
 
 
+# Between two looks at the logs while something is timed: a look takes a processor for some milliseconds, and the times are in them.
+LOOK_S = 0.2
+
 # Counted from the last step of the old epoch, by hand as well: the loop rests between two steps.
 STANDSTILLS = ("join", "drain")
 
@@ -194,7 +197,7 @@ class HandMade:
             if any(process.poll() is not None for process in self.running):
                 raise Failed("a worker started by hand has ended")
             return self.log.steps(self.epoch)
-        first = wait_for("the first all-reduce by hand", look, 120)
+        first = wait_for("the first all-reduce by hand", look, 120, pause_s=LOOK_S)
         wait_steps(self.log, self.epoch, count)
         last = max(self.log.steps(self.epoch - 1), default=last)
         self.log.forget()
@@ -335,7 +338,7 @@ class Agents:
         elif kind == "drain":
             self.fleet.agents[victim].terminate()
             gone = [victim]
-        wait_for("the next epoch's first step", lambda: self.log.last_epoch() > old, 120)
+        wait_for("the next epoch's first step", lambda: self.log.last_epoch() > old, 120, pause_s=LOOK_S)
         new = self.log.last_epoch()
         wait_steps(self.log, new, count)
         first = min(self.log.steps(new))

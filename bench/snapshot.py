@@ -145,7 +145,7 @@ def main():
         values, floors, ram, own, disk = [], [], [], [], []
         directory = tempfile.mkdtemp(prefix="tfe-bench-")
         try:
-            for turn in range(options.turns + 2):
+            for turn in range(options.turns * (1 if options.quick or megabytes > 10 else 5) + 2):
                 values.append(size / took(lambda: buffers.write(1, turn, objects.parts())) / 1e9)
                 floors.append(size / took(np.copyto, targets[turn % 2], source) / 1e9)
                 own.append(took(lambda: others.put_back(buffers.whole()[0].parts)) * 1e3)

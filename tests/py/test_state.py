@@ -48,6 +48,24 @@ def test_the_two_newest_are_there_for_the_next_trainer():
     assert held(memory) == [(8, 6), (8, 5)]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_threads_copy_every_byte_and_find_the_sums_that_one_finds(seed, monkeypatch):
+    chance = random.Random(seed)
+    sizes = [chance.randrange(0, 700) for _ in range(chance.randrange(1, 9))]
+    memory = memory_for(parts_of(3, sizes))
+
+    def written(threads):
+        monkeypatch.setattr(_state, "_threads", threads)
+        memory[:] = bytes(len(memory))
+        _state.Buffers(memory, RUN).write(7, 3, parts_of(3, sizes))
+        return bytes(memory)
+    alone = written(1)
+    monkeypatch.setattr(_state, "SLICE", 64)
+    monkeypatch.setattr(_state, "_pool", None)
+    assert written(chance.randrange(2, 5)) == alone
+    assert [bytes(part.data) for part in _state.Buffers(memory, RUN).whole()[0].parts] == [bytes(part.data) for part in parts_of(3, sizes)]
+
+
 def test_another_run_sees_nothing():
     memory = memory_for(parts_of(1))
     _state.Buffers(memory, RUN).write(7, 3, parts_of(3))

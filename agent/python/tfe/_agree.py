@@ -29,7 +29,7 @@ THERE_S = 60.0
 GIVE_UP_S, GIVE_UP_STEPS = 30.0, 20
 """Some rank cannot be asked: rank 0 forgets the wish after so long, and so many steps."""
 GO_ON, SAVE = "on", "save"
-SHARE = 0.015
+SHARE = 0.012
 """Snapshots in memory are to cost this part of the time: at most 2 %, less what is not seen of their cost."""
 LOOK_S = 1.0
 """So often it is found out anew how many steps lie between two of them."""

@@ -29,10 +29,10 @@ and where they are, and of each the sum. Before that lie the values."""
 SUM = struct.Struct("<Q")
 MAGIC = b"tfestat2"
 ALIGN = 64
-CHUNK = 1 << 20
+CHUNK = 2 << 20
 """Bytes that are copied and then added up while they are still in the processor's cache. In smaller ones the calls cost more than
 that saves."""
-SLICE = 32 << 20
+SLICE = 4 << 20
 """Bytes that are worth a thread of their own."""
 
 
@@ -139,27 +139,41 @@ _pool: Optional[concurrent.futures.ThreadPoolExecutor] = None
 _threads = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
 
 
-def _over(function: Callable[..., int], pieces: "list[tuple[Any, ...]]") -> "list[int]":
-    """The function's results, found on several threads where there is much to do."""
+def _shares(parts: "Sequence[tuple[Any, ...]]", n: int, total: int) -> "list[list[tuple[Any, ...]]]":
+    """Parts of so many bytes in all, in n lists that have about the same of them: (which part, slices)."""
+    share = _up(-(-total // n))
+    shares: "list[list[tuple[Any, ...]]]" = [[] for _ in range(n)]
+    filled = 0
+    for index, arrays in enumerate(parts):
+        start = 0
+        while start < len(arrays[0]):
+            size = _up(share - filled % share)  # by whole eights, which a sum is made of
+            slices = [array[start:start + size] for array in arrays]
+            shares[filled // share].append((index, *slices))
+            filled += len(slices[0])
+            start += size
+    return shares
+
+
+def _sums(function: Callable[..., int], parts: "Sequence[tuple[Any, ...]]") -> "list[int]":
+    """What the function finds for each, arrays of one length. Where there is much to do several threads share it, this one too: to
+    hand over is what costs, so each gets all of its share at once."""
     global _pool
-    if _threads == 1 or sum(len(piece[0]) for piece in pieces) < SLICE:
-        return [function(*piece) for piece in pieces]
+    total = sum(len(arrays[0]) for arrays in parts)
+    n = min(_threads, total // SLICE)
+    if n < 2:
+        return [function(*arrays) for arrays in parts]
     if _pool is None:
-        _pool = concurrent.futures.ThreadPoolExecutor(_threads, thread_name_prefix="tfe-state")
-    return list(_pool.map(lambda piece: function(*piece), pieces))
+        _pool = concurrent.futures.ThreadPoolExecutor(_threads - 1, thread_name_prefix="tfe-state")
 
-
-def _cut(parts: "list[tuple[Any, ...]]") -> "list[tuple[int, tuple[Any, ...]]]":
-    """Arrays of one length, side by side, in slices: (which part, slices)."""
-    return [(index, tuple(array[start:start + SLICE] for array in arrays))
-            for index, arrays in enumerate(parts) for start in range(0, max(1, len(arrays[0])), SLICE)]
-
-
-def _sums(function: Callable[..., int], parts: "list[tuple[Any, ...]]") -> "list[int]":
+    def find(share: "list[tuple[Any, ...]]") -> "list[tuple[int, int]]":
+        return [(index, function(*arrays)) for index, *arrays in share]
+    shares = _shares(parts, n, total)
+    others = [_pool.submit(find, share) for share in shares[1:]]
     sums = [0] * len(parts)
-    pieces = _cut(parts)
-    for (index, _), found in zip(pieces, _over(function, [arrays for _, arrays in pieces])):
-        sums[index] = (sums[index] + found) % 2**64
+    for found in (find(shares[0]), *(other.result() for other in others)):
+        for index, one in found:
+            sums[index] = (sums[index] + one) % 2**64
     return sums
 
 

@@ -108,8 +108,11 @@ def _reader(name: str, cut: str, made: Any, value: Any) -> Reader:
     def read_as_tensorflow() -> _state.Part:
         tensor = value() if callable(value) else value
         return _part(name, cut, getattr(tensor, "tensor", tensor))
+    if made is None:  # the same until the next walk
+        graph = read_as_tensorflow()
+        return Reader(name, cut, lambda: graph, True)
     is_call = callable(value) or callable(getattr(value, "_tensor", None))
-    return Reader(name, cut, read_as_tensorflow, made is None or (is_call and isinstance(made, tf.Variable)))
+    return Reader(name, cut, read_as_tensorflow, is_call and isinstance(made, tf.Variable))
 
 
 class Seen(NamedTuple):
