@@ -3,7 +3,7 @@
 # Builds, runs the benchmark NAME (bench/NAME.py or bench/NAME/NAME.py), prints a table and writes
 # build/bench/NAME.json. Every figure stands beside its floor, measured in the same run. Common options:
 #   --quick    a twentieth of the size, one turn, what is timed judged by a factor of 2: whether it still works
-#   --strict   exit 3 where a figure misses its goal; core, flood, handover, scale, soak, web and wire do so in any case
+#   --strict   exit 3 where a figure misses its goal; core, flood, handover, placement, scale, soak, web and wire do so in any case
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 

@@ -190,7 +190,7 @@ stage_chaos-tf() { chaos $((full ? 180 : 45)) --tensorflow; }
 stage_py() { run_pytest py; }
 stage_bench() {
     local name failed=0
-    for name in core wire scale flood handover churn; do
+    for name in core placement wire scale flood handover churn; do
         twice quick_bench "$name" || failed=1
     done
     return $failed
@@ -198,7 +198,7 @@ stage_bench() {
 stage_soak() { twice quick_bench soak; }
 stage_strict() {
     local name failed=0
-    for name in core wire scale web flood handover soak churn recovery preempt roles; do
+    for name in core placement wire scale web flood handover soak churn recovery preempt roles; do
         nested "$root/scripts/bench.sh" "$name" --strict || failed=1
     done
     return $failed

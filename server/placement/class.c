@@ -83,6 +83,17 @@ static uint8_t kind_of(const struct place_job *job, const struct place_class *cl
     return kind;
 }
 
+/* What nodes of the class may do in the job. */
+static void admit(const struct placement *p, struct place_job *job, uint32_t class)
+{
+    const struct place_class *c = &p->classes[class];
+    const uint64_t bit = (uint64_t)1 << class;
+    const uint8_t kind = c->labels ? kind_of(job, c) : 0;
+    job->kinds[class] = kind;
+    job->for_workers =
+        kind & (1u << TASK_WORKER) ? job->for_workers | bit : job->for_workers & ~bit;
+}
+
 int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret)
 {
     uint32_t unused = CLASS_NONE;
@@ -106,8 +117,9 @@ int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret)
     class->labels = labels;
     class->n_bytes = n_bytes;
     class->is_durable = has_label(class, "spot=false");
+    p->n_classes = unused < p->n_classes ? p->n_classes : unused + 1;
     for (size_t i = 0; i < p->n_jobs; i++) {
-        p->jobs[i]->kinds[unused] = kind_of(p->jobs[i], class);
+        admit(p, p->jobs[i], unused);
     }
     *ret = unused;
     return 0;
@@ -141,8 +153,7 @@ int job_take_labels(struct placement *p, struct place_job *job, const struct pla
     job->labels = all;
     job->n_bytes = used;
     for (uint32_t i = 0; i < PLACEMENT_CLASSES_MAX; i++) {
-        const struct place_class *class = &p->classes[i];
-        job->kinds[i] = class->labels ? kind_of(job, class) : 0;
+        admit(p, job, i);
     }
     return 0;
 }

@@ -24,15 +24,27 @@ static uint32_t sum_of(const uint32_t n[PLACEMENT_TASKS])
     return n[TASK_WORKER] + n[TASK_CHIEF] + n[TASK_PS] + n[TASK_EVALUATOR];
 }
 
-static struct match match_of(const struct place_job *job, const uint32_t nodes[])
+static uint32_t needs(const struct place_job *job, unsigned task)
+{
+    return job->min[task] > job->held[task] ? job->min[task] - job->held[task] : 0;
+}
+
+static bool lacks_some(const struct place_job *job)
+{
+    return needs(job, TASK_WORKER) + needs(job, TASK_CHIEF) + needs(job, TASK_PS) +
+               needs(job, TASK_EVALUATOR) >
+           0;
+}
+
+static struct match match_of(const struct placement *p, const struct place_job *job,
+                             const uint32_t nodes[])
 {
     struct match m = {{0}, {0}};
-    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+    for (uint32_t c = 0; c < p->n_classes; c++) {
         m.nodes[job->kinds[c]] += nodes[c];
     }
     for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
-        uint32_t held = job->held[task];
-        m.need[task] = job->min[task] > held ? job->min[task] - held : 0;
+        m.need[task] = needs(job, task);
     }
     return m;
 }
@@ -50,7 +62,7 @@ static void plan(struct placement *p, const struct place_job *job, struct match 
     for (unsigned i = 0; i < PLACEMENT_TASKS * 2; i++) {
         enum tfe_task task = order[i / 2];
         bool wants_durable = (task == TASK_CHIEF || task == TASK_PS) == (i % 2 == 0);
-        for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX && m.need[task] > 0; c++) {
+        for (uint32_t c = 0; c < p->n_classes && m.need[task] > 0; c++) {
             uint8_t kind = job->kinds[c];
             if (left[c] == 0 || p->classes[c].is_durable != wants_durable ||
                 !(kind & (1u << task))) {
@@ -66,9 +78,9 @@ static void plan(struct placement *p, const struct place_job *job, struct match 
 }
 
 /* Nobody behind the job gets what is planned for it. */
-static void hold(struct supply *s)
+static void hold(const struct placement *p, struct supply *s)
 {
-    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+    for (uint32_t c = 0; c < p->n_classes; c++) {
         uint32_t n = 0;
         for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
             n += s->plan[task][c];
@@ -81,7 +93,7 @@ static void hold(struct supply *s)
 static void assign(struct placement *p, struct place_job *job, const struct supply *s)
 {
     for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
-        for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+        for (uint32_t c = 0; c < p->n_classes; c++) {
             for (uint32_t n = 0; n < s->plan[task][c]; n++) {
                 act_assign(p, TAILQ_FIRST(&p->classes[c].free), job, (enum tfe_task)task);
             }
@@ -108,15 +120,62 @@ static bool may_take(const struct place_job *for_, const struct place_job *from,
                                      : from->priority <= for_->priority);
 }
 
+/* Workers that the job can do without. */
+static uint32_t above_minimum(const struct place_job *job)
+{
+    const uint32_t workers = job->held[TASK_WORKER];
+    return workers > job->min[TASK_WORKER] ? workers - job->min[TASK_WORKER] : 0;
+}
+
+/* Adds to m what may be taken of a job's nodes, counted as far as they have one of the tasks. */
+static uint32_t takeable(const struct placement *p, const struct place_job *for_,
+                         const struct place_job *from, uint8_t tasks)
+{
+    const bool is_whole = may_take(for_, from, true);
+    const uint32_t most = is_whole ? UINT32_MAX : above_minimum(from);
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < p->n_classes && most > 0; c++) {
+        if (for_->kinds[c] & tasks) {
+            n += from->workers_here[c] + (is_whole ? from->others_here[c] : 0);
+        }
+    }
+    return n < most ? n : most;
+}
+
+/* Whether all that may be taken would be enough. A cut between the jobs that give and the tasks:
+ * each set of tasks needs as many as the jobs together can give it. Nearly always this says no
+ * before a node is looked at. */
+static bool would_be_enough(const struct placement *p, const struct place_job *job,
+                            const struct match *m)
+{
+    uint8_t needed = 0;
+    for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
+        needed |= (uint8_t)((m->need[task] > 0) << task);
+    }
+    for (uint8_t set = needed; set != 0; set = (uint8_t)((set - 1) & needed)) {
+        int64_t spare = match_spare(m, set);
+        for (size_t i = p->n_jobs; i-- > 0 && spare < 0;) {
+            if (may_take(job, p->jobs[i], false) || may_take(job, p->jobs[i], true)) {
+                spare += takeable(p, job, p->jobs[i], set);
+            }
+        }
+        if (spare < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Picks of the nodes of a job those that help, the newest first. */
 static void pick(struct placement *p, const struct place_job *for_, struct place_job *from,
                  bool is_whole, struct match *m)
 {
-    uint32_t workers = from->held[TASK_WORKER];
-    uint32_t most = workers > from->min[TASK_WORKER] ? workers - from->min[TASK_WORKER] : 0;
-    most = is_whole ? UINT32_MAX : most;
+    uint32_t most = is_whole ? UINT32_MAX : above_minimum(from);
     struct place_node *node;
     uint8_t lacking = match_lacking(m);
+    if (takeable(p, for_, from, lacking) == 0) {
+        return;
+    }
     TAILQ_FOREACH_REVERSE(node, &from->nodes, place_list, beside)
     {
         if (most == 0 || lacking == 0) {
@@ -138,8 +197,11 @@ static void pick(struct placement *p, const struct place_job *for_, struct place
 /* Takes what the job lacks from others, or nothing. */
 static bool take(struct placement *p, const struct place_job *job, struct supply *s)
 {
-    struct match m = match_of(job, s->all);
+    struct match m = match_of(p, job, s->all);
     p->n_picked = 0;
+    if (!would_be_enough(p, job, &m)) {
+        return false;
+    }
     for (unsigned whole = 0; whole < 2; whole++) {
         for (size_t i = p->n_jobs; i-- > 0 && match_lacking(&m) != 0;) {
             if (may_take(job, p->jobs[i], whole == 1)) {
@@ -173,7 +235,16 @@ static void shrink(struct placement *p, struct place_job *job)
         return;
     }
     if (!is_active(job)) {
-        release_all(p, job, job->is_over ? PLACEMENT_OVER : PLACEMENT_SUSPENDED);
+        if (sum_of(job->held) > 0) {
+            release_all(p, job, job->is_over ? PLACEMENT_OVER : PLACEMENT_SUSPENDED);
+        }
+        return;
+    }
+    bool has_too_many = false;
+    for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
+        has_too_many = has_too_many || job->held[task] > job->max[task];
+    }
+    if (!has_too_many) {
         return;
     }
     struct place_node *node;
@@ -188,54 +259,39 @@ static void shrink(struct placement *p, struct place_job *job)
 static bool is_ever_enough(const struct placement *p, const struct place_job *job)
 {
     uint32_t here[PLACEMENT_CLASSES_MAX];
-    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+    for (uint32_t c = 0; c < p->n_classes; c++) {
         here[c] = p->classes[c].n_here;
     }
-    struct match m = match_of(job, here);
+    struct match m = match_of(p, job, here);
     memcpy(m.need, job->min, sizeof(m.need));
     return match_lacking(&m) == 0;
 }
 
 static void fill_minimum(struct placement *p, struct place_job *job, struct supply *s)
 {
-    struct match now = match_of(job, s->free);
-    if (sum_of(now.need) == 0) {
+    if (!lacks_some(job)) {
         return;
     }
+    struct match now = match_of(p, job, s->free);
     if (match_lacking(&now) == 0) {
         plan(p, job, now, s->free, s);
-        hold(s);
+        hold(p, s);
         assign(p, job, s);
         return;
     }
     job->is_too_large = !is_ever_enough(p, job);
-    struct match soon = match_of(job, s->all);
+    struct match soon = match_of(p, job, s->all);
     if (match_lacking(&soon) != 0 && take(p, job, s)) {
-        soon = match_of(job, s->all);
+        soon = match_of(p, job, s->all);
     }
     job->lacks = match_lacks(&soon);
     if (!job->is_too_large || job->lacks == 0) {
         plan(p, job, soon, s->all, s);
-        hold(s);
+        hold(p, s);
     }
 }
 
 /* --- growth ----------------------------------------------------------------------------------- */
-
-static uint32_t class_for_worker(const struct placement *p, const struct place_job *job,
-                                 const struct supply *s)
-{
-    uint32_t found = CLASS_NONE;
-    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
-        if (s->free[c] > 0 && (job->kinds[c] & (1u << TASK_WORKER))) {
-            if (!p->classes[c].is_durable) {
-                return c;
-            }
-            found = found == CLASS_NONE ? c : found;
-        }
-    }
-    return found;
-}
 
 static bool may_grow(const struct place_job *job)
 {
@@ -251,35 +307,41 @@ static bool helps_more(const struct place_job *a, const struct place_job *b)
 
 static bool grow(struct placement *p, struct supply *s)
 {
-    for (unsigned n = 0; n < PLACEMENT_GROWTH_MAX; n++) {
+    uint64_t idle = 0; /* bit 1 << class, as in for_workers */
+    uint64_t durable = 0;
+    for (uint32_t c = 0; c < p->n_classes; c++) {
+        idle |= (uint64_t)(s->free[c] > 0) << c;
+        durable |= (uint64_t)p->classes[c].is_durable << c;
+    }
+    for (unsigned n = 0; n < PLACEMENT_GROWTH_MAX && idle != 0; n++) {
         struct place_job *best = NULL;
         for (size_t i = 0; i < p->n_jobs; i++) {
             struct place_job *job = p->jobs[i];
-            if (may_grow(job) && (!best || helps_more(job, best)) &&
-                class_for_worker(p, job, s) != CLASS_NONE) {
+            if ((job->for_workers & idle) && may_grow(job) && (!best || helps_more(job, best))) {
                 best = job;
             }
         }
         if (!best) {
             return false;
         }
-        uint32_t class = class_for_worker(p, best, s);
-        s->free[class]--;
-        s->all[class]--;
+        const uint64_t fits = best->for_workers & idle;
+        const uint64_t first = fits & ~durable ? fits & ~durable : fits;
+        const uint32_t class = (uint32_t)__builtin_ctzll(first);
+        if (--s->free[class] == 0) {
+            idle &= ~((uint64_t)1 << class);
+        }
         act_assign(p, TAILQ_FIRST(&p->classes[class].free), best, TASK_WORKER);
     }
-    return true;
+    return idle != 0;
 }
 
 /* --- what each is then ------------------------------------------------------------------------ */
 
 static void settle(struct placement *p, struct place_job *job)
 {
-    uint32_t none[PLACEMENT_CLASSES_MAX] = {0};
-    struct match m = match_of(job, none);
     enum placement_job_state state = job->is_over            ? PLACEMENT_JOB_IS_OVER
                                      : job->is_suspended     ? PLACEMENT_JOB_PAUSED
-                                     : sum_of(m.need) == 0   ? PLACEMENT_JOB_PLACED
+                                     : !lacks_some(job)      ? PLACEMENT_JOB_PLACED
                                      : sum_of(job->held) > 0 ? PLACEMENT_JOB_SHORT
                                                              : PLACEMENT_JOB_QUEUED;
     if (state != job->state) {
@@ -323,7 +385,7 @@ struct tfe_mono decide(struct placement *p)
         p->jobs[i]->is_too_large = false;
         shrink(p, p->jobs[i]);
     }
-    for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
+    for (uint32_t c = 0; c < p->n_classes; c++) {
         s.free[c] = p->classes[c].n_free;
         s.all[c] = p->classes[c].n_free + p->classes[c].n_coming;
     }

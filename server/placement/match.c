@@ -1,7 +1,7 @@
 /* server/placement/match.c: sums over sets of tasks. */
 #include "server/placement/match.h"
 
-static int64_t spare(const struct match *m, unsigned set)
+int64_t match_spare(const struct match *m, unsigned set)
 {
     int64_t sum = 0;
     for (unsigned kind = 1; kind < MATCH_SETS; kind++) {
@@ -20,7 +20,7 @@ static int64_t worst(const struct match *m, unsigned *ret_set)
     int64_t least = 0;
     unsigned smallest = 0;
     for (unsigned set = 1; set < MATCH_SETS; set++) {
-        int64_t has = spare(m, set);
+        int64_t has = match_spare(m, set);
         if (has < least) {
             least = has;
             smallest = set;
@@ -53,7 +53,7 @@ uint32_t match_most(const struct match *m, unsigned task, uint8_t kind)
     int64_t most = m->need[task] < m->nodes[kind] ? m->need[task] : m->nodes[kind];
     for (unsigned set = 1; set < MATCH_SETS; set++) {
         bool loses = (kind & set) && !(set & (1u << task));
-        int64_t has = loses ? spare(m, set) : most;
+        int64_t has = loses ? match_spare(m, set) : most;
         most = has < most ? has : most;
     }
     return most > 0 ? (uint32_t)most : 0;

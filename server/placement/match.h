@@ -18,6 +18,10 @@ struct match {
     uint32_t need[MATCH_TASKS];
 };
 
+/* How many more nodes there are that may have one of the set's tasks than it needs; below 0: it
+ * lacks as many. */
+int64_t match_spare(const struct match *m, unsigned set);
+
 /* The smallest set of tasks that lacks the most nodes; 0: nothing is lacking. One more node helps
  * exactly if its kind meets this set. A kind that does not help now never will, by more nodes. */
 uint8_t match_lacking(const struct match *m);

@@ -10,10 +10,20 @@ static struct place_class *class_of(struct placement *p, const struct place_node
 static void count(struct placement *p, const struct place_node *node, uint32_t by)
 {
     struct place_class *class = class_of(p, node);
-    if (class && node->is_here) {
-        class->n_here += by;
-        class->n_free += node->state == PLACE_FREE ? by : 0;
-        class->n_coming += node->state == PLACE_LEAVING ? by : 0;
+    if (!class || !node->is_here) {
+        return;
+    }
+    const bool was_idle = class->n_free > 0;
+    class->n_here += by;
+    class->n_free += node->state == PLACE_FREE ? by : 0;
+    class->n_coming += node->state == PLACE_LEAVING ? by : 0;
+    if (was_idle != (class->n_free > 0)) {
+        class->idle_since = was_idle ? TFE_MONO_NEVER : p->now;
+    }
+    if (node->state == PLACE_ASSIGNED) {
+        uint32_t *here =
+            node->task == TASK_WORKER ? node->job->workers_here : node->job->others_here;
+        here[node->class] += by;
     }
 }
 

@@ -40,7 +40,9 @@ struct place_class {
     uint32_t n_nodes;
     uint32_t n_here;
     uint32_t n_free;
-    uint32_t n_coming; /* here and leaving */
+    uint32_t n_coming;          /* here and leaving */
+    uint64_t n_came;            /* that were not known before; ever */
+    struct tfe_mono idle_since; /* some are free; NEVER: none */
     struct place_list free;
 };
 
@@ -57,6 +59,8 @@ struct place_job {
     uint32_t lacks;
     uint32_t min[PLACEMENT_TASKS], max[PLACEMENT_TASKS];
     uint32_t held[PLACEMENT_TASKS];
+    /* … of those that are here, by class: what others may take can be counted, not walked. */
+    uint32_t workers_here[PLACEMENT_CLASSES_MAX], others_here[PLACEMENT_CLASSES_MAX];
     uint32_t n_leaving;
     uint32_t gain_milli;
     enum placement_job_state state;
@@ -64,7 +68,8 @@ struct place_job {
     struct place_list nodes;
     char *labels; /* per label: a byte of tasks, the text, its NUL */
     size_t n_bytes;
-    uint8_t kinds[PLACEMENT_CLASSES_MAX]; /* what nodes of each class may do in it */
+    uint8_t kinds[PLACEMENT_CLASSES_MAX]; /* what nodes of each class may do in it … */
+    uint64_t for_workers;                 /* … bit 1 << class: it may work */
 };
 
 struct placement {
@@ -78,6 +83,7 @@ struct placement {
     struct place_job **jobs; /* in order */
     size_t n_jobs, cap_jobs;
     struct place_class classes[PLACEMENT_CLASSES_MAX];
+    uint32_t n_classes;               /* all that are in use come before */
     struct placement_action *actions; /* room for one of each node */
     size_t n_actions, cap_actions;
     struct place_node **picked; /* likewise */

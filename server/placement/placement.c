@@ -105,6 +105,7 @@ static int take_came(struct placement *p, const struct placement_event *event)
         p->classes[class].n_nodes++;
     }
     node_set_here(p, node, true);
+    p->classes[class].n_came += is_new;
     if (event->assignment == 0) {
         if (node->state != PLACE_FREE) {
             node_set_free(p, node);
@@ -281,7 +282,7 @@ static int take_job(struct placement *p, const struct placement_event *event)
         if (event->gain_milli > 1000) {
             return TFE_EINVAL;
         }
-        job->gain_milli = event->gain_milli;
+        job->gain_milli = event->gain_milli > 0 ? event->gain_milli : 1;
     } else if (!job->is_over || !TAILQ_EMPTY(&job->nodes)) {
         return TFE_ESTATE;
     } else {
@@ -350,6 +351,7 @@ struct placement *placement_new(const struct tfe_mem *mem, const struct placemen
     RB_INIT(&p->nodes);
     for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
         TAILQ_INIT(&p->classes[c].free);
+        p->classes[c].idle_since = TFE_MONO_NEVER;
     }
     return p;
 }

@@ -138,6 +138,24 @@ struct placement_view {
     bool is_too_large; /* the whole pool, empty, would not be enough */
 };
 
+/* What an active job wants for those of its tasks whose nodes must carry the same labels. */
+struct placement_demand {
+    const char *job;
+    uint32_t priority;
+    uint8_t tasks; /* bit 1 << enum tfe_task */
+    uint32_t min, max, held;
+};
+
+/* Nodes with the same labels. */
+struct placement_supply {
+    const char *labels; /* n_bytes: each with its NUL, in order */
+    size_t n_bytes;
+    uint64_t came;       /* ever, that were not known before */
+    uint32_t here, idle; /* with a connection; without work, also those that are kept for a gang */
+    struct tfe_mono idle_since; /* some are; NEVER: none */
+    bool is_wanted;             /* a job that has less than its maximum may have such nodes */
+};
+
 /* mem is borrowed. NULL: out of memory. */
 struct placement *placement_new(const struct tfe_mem *mem, const struct placement_config *config,
                                 uint64_t last_assignment);
@@ -154,5 +172,14 @@ size_t placement_jobs(const struct placement *p);
 size_t placement_nodes(const struct placement *p);
 /* The job that is at-th in order. Precondition: at < placement_jobs. */
 void placement_job_view(const struct placement *p, size_t at, struct placement_view *ret);
+/* What the job that is at-th in order wants; how many rows of *ret. None of one that is suspended
+ * or over. */
+size_t placement_demand(const struct placement *p, size_t at,
+                        struct placement_demand ret[PLACEMENT_TASKS]);
+/* The labels that nodes for these of its tasks must carry, one after the other: *cursor begins at
+ * 0. NULL: no more. */
+const char *placement_label(const struct placement *p, size_t at, uint8_t tasks, size_t *cursor);
+/* The nodes of a class below PLACEMENT_CLASSES_MAX. False: there are none. */
+bool placement_supply(const struct placement *p, uint32_t class, struct placement_supply *ret);
 
 #endif

@@ -1,0 +1,140 @@
+/* tests/unit/placement/test_demand.c: what jobs want and what there is, for who orders machines. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/placement/placement.h"
+#include "tests/unit/story.h"
+
+static struct placement *p;
+
+static void *resize(void *ctx __attribute__((unused)), void *old, size_t n)
+{
+    if (n == 0) {
+        free(old);
+        return NULL;
+    }
+    return realloc(old, n);
+}
+
+static int set_up(void **state __attribute__((unused)))
+{
+    static const struct tfe_mem mem = {.resize = resize};
+    p = placement_new(&mem, &(struct placement_config){.gang_wait_ms = 60000}, 0);
+    return p ? 0 : -1;
+}
+
+static int tear_down(void **state __attribute__((unused)))
+{
+    placement_free(p);
+    return 0;
+}
+
+#define FIXTURE set_up, tear_down
+
+static uint64_t step(int64_t now_ms, struct placement_event event)
+{
+    struct placement_actions actions;
+    event.now.ms = now_ms;
+    assert_int_equal(placement_step(p, &event, &actions), 0);
+    return actions.n > 0 ? actions.v[actions.n - 1].assignment : 0;
+}
+
+static uint64_t come(int64_t now_ms, const char *node, const char *label)
+{
+    return step(now_ms,
+                (struct placement_event){
+                    .type = PLACEMENT_NODE_CAME, .node = node, .labels = &label, .n_labels = 1});
+}
+
+/* Two to five workers anywhere, a chief and two ps on machines that last, ps with room. */
+static const struct placement_label labels[] = {{0x6, "spot=false"}, {0x4, "memory=much"}};
+static const struct placement_wish served = {
+    .priority = 700, .min = {2, 1, 2, 0}, .max = {5, 1, 2, 0}, .labels = labels, .n_labels = 2};
+
+TEST_IN(demand, tasks_whose_nodes_must_be_alike_are_one)
+{
+    struct placement_demand rows[PLACEMENT_TASKS];
+    struct placement_wish plain = {.min = {1, 1, 1, 1}, .max = {3, 1, 1, 1}};
+    size_t cursor = 0;
+    step(0,
+         (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = "plain", .wish = &plain});
+    step(0, (struct placement_event){
+                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .wish = &served});
+    assert_int_equal(placement_demand(p, 0, rows), 3);
+    assert_string_equal(rows[0].job, "served");
+    assert_int_equal(rows[0].priority, 700);
+    assert_int_equal(rows[0].tasks, 1 << TASK_WORKER);
+    assert_int_equal(rows[0].min, 2);
+    assert_int_equal(rows[0].max, 5);
+    assert_null(placement_label(p, 0, rows[0].tasks, &cursor));
+    assert_int_equal(rows[1].tasks, 1 << TASK_CHIEF);
+    cursor = 0;
+    assert_string_equal(placement_label(p, 0, rows[1].tasks, &cursor), "spot=false");
+    assert_null(placement_label(p, 0, rows[1].tasks, &cursor));
+    assert_int_equal(rows[2].tasks, 1 << TASK_PS);
+    cursor = 0;
+    assert_string_equal(placement_label(p, 0, rows[2].tasks, &cursor), "spot=false");
+    assert_string_equal(placement_label(p, 0, rows[2].tasks, &cursor), "memory=much");
+    assert_int_equal(placement_demand(p, 1, rows), 1);
+    assert_int_equal(rows[0].tasks, 0xf);
+    assert_int_equal(rows[0].min, 4);
+    assert_int_equal(rows[0].max, 6);
+}
+
+TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
+{
+    struct placement_demand rows[PLACEMENT_TASKS];
+    struct placement_wish wish = {.is_suspended = true, .min = {1}, .max = {1}};
+    step(0, (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &wish});
+    assert_int_equal(placement_demand(p, 0, rows), 0);
+    wish.is_suspended = false;
+    step(0, (struct placement_event){.type = PLACEMENT_JOB_CHANGED, .job = "a", .wish = &wish});
+    assert_int_equal(placement_demand(p, 0, rows), 1);
+    step(0, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a"});
+    assert_int_equal(placement_demand(p, 0, rows), 0);
+}
+
+TEST_IN(demand, nodes_are_told_by_their_labels_with_the_time_since_when_some_are_idle)
+{
+    struct placement_supply supply;
+    struct placement_demand rows[PLACEMENT_TASKS];
+    struct placement_wish wish = {.min = {1}, .max = {2}};
+    assert_false(placement_supply(p, 0, &supply));
+    (void)come(1000, "a", "gpu=t4");
+    (void)come(2000, "b", "gpu=t4");
+    assert_true(placement_supply(p, 0, &supply));
+    assert_string_equal(supply.labels, "gpu=t4");
+    assert_int_equal(supply.came, 2);
+    assert_int_equal(supply.here, 2);
+    assert_int_equal(supply.idle, 2);
+    assert_int_equal(supply.idle_since.ms, 1000);
+    assert_false(supply.is_wanted);
+    uint64_t last = step(
+        3000, (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &wish});
+    assert_true(placement_supply(p, 0, &supply));
+    assert_int_equal(supply.idle, 0);
+    assert_true(tfe_mono_is_never(supply.idle_since));
+    assert_int_equal(placement_demand(p, 0, rows), 1);
+    assert_int_equal(rows[0].held, 2);
+    step(4000, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a"});
+    step(5000,
+         (struct placement_event){.type = PLACEMENT_NODE_FREED, .node = "b", .assignment = last});
+    assert_true(placement_supply(p, 0, &supply));
+    assert_int_equal(supply.idle, 1);
+    assert_int_equal(supply.idle_since.ms, 5000);
+    assert_int_equal(supply.came, 2);
+}
+
+TEST_IN(demand, nodes_that_a_job_may_grow_by_are_wanted)
+{
+    struct placement_supply supply;
+    (void)come(0, "a", "memory=much"); /* too few for its minimum: it is kept for it */
+    step(0, (struct placement_event){
+                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .wish = &served});
+    assert_true(placement_supply(p, 0, &supply));
+    assert_int_equal(supply.idle, 1);
+    assert_true(supply.is_wanted);
+    step(0, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "served"});
+    assert_true(placement_supply(p, 0, &supply));
+    assert_false(supply.is_wanted);
+}
