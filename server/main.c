@@ -280,6 +280,7 @@ static int start_pool(struct server *server, struct store *store, struct tfe_why
                                        .ops = &driver_session_ops,
                                        .ops_ctx = server->driver,
                                        .events = server->events,
+                                       .reports = server->reports,
                                        .incarnation = server->config.incarnation,
                                        .ttl_ms = server->config.ttl_ms,
                                        .max_restarts = server->config.wishes.max_restarts};

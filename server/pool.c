@@ -9,6 +9,7 @@
 #include "common/net/heap.h"
 #include "common/net/log.h"
 #include "server/pool_private.h"
+#include "server/reports.h"
 #include "server/session.h"
 
 /* A job that lacks some of its minimum gives the rest up after so long, if others wait. */
@@ -16,6 +17,9 @@
 /* Assignments are never numbered as those of a server before were, whatever its disk has kept: by
  * the civil clock, with room for so many a millisecond. */
 #define ASSIGNMENTS_EACH_MS 1000u
+/* How often it is looked how fast jobs are, and what change of that placement hears of. */
+#define PACE_LOOK_MS 2000
+#define GAIN_NEWS_MILLI 50u
 
 /* --- time ------------------------------------------------------------------------------------- */
 
@@ -28,6 +32,48 @@ static bool core_forgets(const struct pool *p, const struct pool_job *job)
                0;
 }
 
+/* How fast a job that may grow is: placement grows those first that a node helps most. Whether
+ * each worker has a batch of its own nobody says: where only steps are told, those of workers who
+ * wait for each other count as one of each. */
+static void look_at_pace(struct pool *p, struct pool_job *job)
+{
+    struct msg_status_job row = {.job = job->name.text};
+    if (job->is_over || job->min_nodes == job->max_nodes ||
+        pool_job_state(job) != CONDITION_RUNNING) {
+        return;
+    }
+    if (tfe_mono_before(clock_mono(), job->gain_at)) {
+        pool_wake(p, job->gain_at);
+        return;
+    }
+    job->gain_at = tfe_mono_add(clock_mono(), PACE_LOOK_MS);
+    pool_wake(p, job->gain_at);
+    if (!pool_job_in_core(job) || rdzv_find_job(p->config.core, job->name.text, &row) != 0) {
+        return;
+    }
+    reports_show_job(p->config.reports, &row);
+    const uint32_t others = job->n_ps + job->chief + job->evaluator;
+    if (row.members <= others || !(row.has_samples_per_s || row.has_steps_per_s)) {
+        return;
+    }
+    if (row.has_samples_per_s != job->by_samples) {
+        job->by_samples = row.has_samples_per_s;
+        job->gain = (struct gain){.now.workers = 0};
+    }
+    const uint32_t workers = row.members - others;
+    const uint32_t at_once = job->n_ps > 0 ? 1 : workers;
+    gain_take(&job->gain, workers, job->by_samples ? row.samples_per_s : row.steps_per_s * at_once);
+    const uint32_t milli = gain_milli(&job->gain);
+    log_debug("job_pace", LOG_S("job", job->name.text), LOG_U("workers", workers),
+              LOG_U("gain_milli", milli));
+    const uint32_t by = milli > job->gain_told ? milli - job->gain_told : job->gain_told - milli;
+    if (by >= GAIN_NEWS_MILLI && pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_TOLD,
+                                                                       .job = job->name.text,
+                                                                       .gain_milli = milli}) == 0) {
+        job->gain_told = milli;
+    }
+}
+
 static void look_at_jobs(struct pool *p)
 {
     for (struct pool_job *job = TAILQ_FIRST(&p->jobs), *next; job; job = next) {
@@ -35,6 +81,7 @@ static void look_at_jobs(struct pool *p)
         if (job->is_stale) {
             pool_refresh(p, job);
         }
+        look_at_pace(p, job);
         if (job->is_gone || tfe_mono_before(clock_mono(), job->ends)) {
             pool_wake(p, job->ends);
         } else if (!job->is_over) {
@@ -89,6 +136,11 @@ int pool_new(const struct pool_config *config, struct pool **ret)
     }
     *ret = p;
     return 0;
+}
+
+const struct placement *pool_placement(const struct pool *p)
+{
+    return p->placement;
 }
 
 void pool_free(struct pool *p)

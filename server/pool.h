@@ -18,8 +18,10 @@
 #include "server/store/store.h"
 
 struct event_base;
+struct placement;
 struct pool;
 struct pool_node;
+struct reports;
 struct rows;
 struct session;
 
@@ -29,6 +31,7 @@ struct pool_config {
     const struct session_ops *ops;
     void *ops_ctx;
     struct events *events;
+    const struct reports *reports; /* how fast jobs are */
     uint64_t incarnation;
     uint32_t ttl_ms;       /* of a node's lease */
     uint32_t max_restarts; /* of jobs that say nothing */
@@ -62,6 +65,9 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
 /* What JOBS, DESCRIBE or POOL_NODES asks for, as far as `by` may see it. As above. */
 int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *asked,
               struct rows **ret) TFE_MUST_CHECK;
+
+/* What jobs want and what there is. Borrowed, as it is until the loop's next turn. */
+const struct placement *pool_placement(const struct pool *p);
 
 /* Whether a job was handed in and is not over, or has nodes of the pool. */
 bool pool_holds(const struct pool *p, const char *job);

@@ -41,6 +41,7 @@ static struct pool_job *job_new(struct pool *p, const char *name)
         job->pool = p;
         (void)id_set(&job->name, name); /* was checked */
         job->ends = TFE_MONO_NEVER;
+        job->gain_told = GAIN_WHOLE_MILLI;
         TAILQ_INIT(&job->nodes);
         LIST_INIT(&job->orders);
         TAILQ_INSERT_TAIL(&p->jobs, job, link);
@@ -86,6 +87,8 @@ int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
     job->is_placed = false;
     job->started.ms = 0;
     job->failures = 0;
+    job->gain = (struct gain){.now.workers = 0};
+    job->gain_told = GAIN_WHOLE_MILLI;
     job->ends = TFE_MONO_NEVER;
     *ret = job;
     return 0;

@@ -9,6 +9,7 @@
 
 #include "common/base/id.h"
 #include "common/wire/arena.h"
+#include "server/placement/gain.h"
 #include "server/placement/placement.h"
 #include "server/pool.h"
 #include "server/rows.h"
@@ -86,6 +87,10 @@ struct pool_job {
     bool is_stale;    /* the core knows more of it than its conditions */
     /* Changes are counted: what is written is `written` or more. */
     uint64_t version, writing, written;
+    struct gain gain; /* what a node was seen to bring it … */
+    bool by_samples;  /* … in samples a second, else in steps */
+    uint32_t gain_told;
+    struct tfe_mono gain_at;
     struct writer_ask *ask; /* the writer owes an answer */
     struct tfe_mono again;  /* after a write that failed */
     struct pool_job_nodes nodes;

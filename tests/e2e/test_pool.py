@@ -13,6 +13,8 @@ from agents import TRAINER, fleet, gone_soon  # noqa: F401 (a fixture)
 from conftest import as_root, wait_until
 from programs import children, is_alive, program
 
+TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
+
 # What a job can leave behind, and what it finds of others: all goes into one line of a file, with the process's id.
 LEAVES = """
 import json, os, pathlib, resource, subprocess, sys, time
@@ -211,6 +213,85 @@ def test_a_job_that_saves_is_not_hurried_by_a_server_that_comes_back(server, fle
     (tmp_path / "go").touch()
     wait_until((tmp_path / "saved").exists, what="what was saved")
     assert agent.wait() == 143
+
+
+def test_an_urgent_job_takes_nodes_by_a_planned_switch_down_to_the_others_minimum(pool):
+    low, urgent, now = (pool.folder(name) for name in ("low", "urgent", "now"))
+    pool.start(3, "--preempt-grace=50s")
+    pool.wait_free(3)
+    pool.submit("low", "--workers=1:3", command=["python", TALKER, str(low)])
+    first = pool.fleet.wait_world(3, folder=low)
+    wait_until(lambda: pool.fleet.lines("checkpoint", low), what="a first checkpoint")
+    pool.submit("urgent", "--workers=2", "--priority=900")
+    second = pool.fleet.wait_world(1, above=first, folder=low)
+    numbers = {line["number"] for line in pool.fleet.lines("save", low) if line["epoch"] == first}
+    assert numbers & {line["answers"] for line in pool.fleet.lines("checkpoint", low) if line["epoch"] == first}
+    pool.fleet.wait_world(2, folder=urgent)
+    # Nobody goes below a minimum for one that may only wait …
+    pool.submit("waits", "--workers=2", "--priority=950")
+    wait_until(lambda: "2 more nodes" in (pool.job("waits")["waits"] or ""), what="a reason")
+    assert pool.fleet.last_epoch(low) == second and len(pool.nodes("assigned")) == 3
+    pool.order("cancel", "waits")
+    # … but for one with preempt, which takes the least urgent ones, whole.
+    pool.submit("now", "--workers=2", "--priority=950", "--preempt")
+    pool.fleet.wait_world(2, folder=now)
+    assert pool.job("low")["state"] != "running" and pool.job("urgent")["state"] != "running"
+    pool.fleet.order("exit 0", folder=now)
+    pool.wait_state("now", "succeeded")
+    for name, size in ("urgent", 2), ("low", 1):
+        folder = pool.folder(name)
+        pool.fleet.wait_world(size, above=second if name == "low" else 1, folder=folder)
+        pool.fleet.order("exit 0", folder=folder)
+        pool.wait_state(name, "succeeded")
+
+
+def test_a_job_is_scaled_up_and_down_and_begins_anew_when_it_is_over(pool):
+    folder = pool.folder("job")
+    pool.start(3)
+    pool.wait_free(3)
+    pool.submit("job", "--workers=1")
+    epoch = pool.fleet.wait_world(1, folder=folder)
+    pool.order("scale", "job", "3")
+    epoch = pool.fleet.wait_world(3, above=epoch, folder=folder)
+    pool.order("scale", "job", "1:2")
+    epoch = pool.fleet.wait_world(2, above=epoch, folder=folder)
+    pool.wait_free(1)
+    pool.fleet.order("exit 0", folder=folder)
+    pool.wait_state("job", "succeeded")
+    pool.wait_free(3)
+    (folder / "do.all").unlink()
+    pool.order("restart", "job")
+    epoch = pool.fleet.wait_world(2, above=epoch, folder=folder)
+    assert {start["env"]["TFE_RUN"] for start in pool.fleet.starts(epoch, folder=folder)} == {"2"}
+    pool.fleet.order("exit 0", folder=folder)
+    pool.wait_state("job", "succeeded")
+
+
+@pytest.mark.heavy
+def test_growth_goes_where_one_more_node_was_seen_to_help(server, fleet, ctl):
+    """Steps of `flat` take longer with two nodes, those of `scales` do not."""
+    s = server()
+    pool = Pool(fleet, ctl)
+
+    def paced(job, workers):
+        return wait_until(lambda: [e for e in s.events("job_pace") if (e["job"], e["workers"]) == (job, workers)],
+                          what=f"how fast {job} is with {workers}", deadline=60)
+
+    pool.start(2)
+    pool.wait_free(2)
+    for job, pace in ("flat", "0.$((WORLD_SIZE * 15 + 10))"), ("scales", "0.25"):
+        pool.submit(job, "--workers=1:4", command=["sh", "-c", f"exec {sys.executable} {TALKER} {pool.folder(job)} --pace {pace}"])
+    for job in "flat", "scales":
+        paced(job, 1)
+    pool.start(2)
+    wait_until(lambda: sorted(node["job"] for node in pool.nodes("assigned")) == ["flat"] * 2 + ["scales"] * 2, what="one more each")
+    paced("scales", 2)
+    wait_until(lambda: paced("flat", 2)[-1]["gain_milli"] < 500, what="little help")
+    pool.start(2)
+    wait_until(lambda: sorted(node["job"] for node in pool.nodes("assigned")) == ["flat"] * 2 + ["scales"] * 4, what="two for scales")
+    for job in "flat", "scales":
+        fleet.order("exit 0", folder=pool.folder(job))
+        pool.wait_state(job, "succeeded")
 
 
 @pytest.mark.heavy
