@@ -386,13 +386,13 @@ static bool is_settled(struct explore *x, int64_t since)
     return settled;
 }
 
-/* Epochs that scripts have ended by themselves: faults that come with the jobs, at their own times.
- * Each puts its node into quarantine for longer. */
+/* Epochs and places that scripts have ended by themselves: faults that come with the jobs, at their
+ * own times. Each puts its node into quarantine for longer, or makes the job's back-off longer. */
 static uint32_t script_faults(struct world *w)
 {
     uint32_t n = 0;
     for (uint32_t job = 0; job < jobs_count(w); job++) {
-        n += jobs_get(w, job)->failed;
+        n += jobs_get(w, job)->failed + jobs_get(w, job)->failed_up;
     }
     return n;
 }

@@ -56,6 +56,7 @@ struct job {
     uint64_t checkpoint; /* step that the next cluster begins with */
     uint64_t reached;    /* the highest step any cluster has made */
     uint32_t failed;     /* epochs that ended by fail_rank */
+    uint32_t failed_up;  /* processes that ended by fail_start */
     bool over;           /* the server has said so */
 };
 

@@ -364,8 +364,10 @@ void script_confirmed(struct world *w, uint32_t job, uint64_t epoch)
     if (!c) {
         return;
     }
-    /* Who goes on before it can hear of the switch loses what it does then. */
-    bool is_late = c->stands ? c->stands_until < w->now + HEED_MS : c->frail;
+    /* Who goes on before it can hear of the switch loses what it does then; and what a late turn of
+     * the server's loop reads after this was said before it. */
+    bool is_late = (c->stands ? c->stands_until < w->now + HEED_MS : c->frail) ||
+                   server_late_until(w) >= w->now;
     c->confirmed_at = !is_late && is_calm(w, c, HEED_MS) ? w->now : 0;
 }
 

@@ -601,6 +601,7 @@ static void on_up(struct world *w, const struct sim_event *event)
     }
     struct cluster *c = t->cluster;
     if (cluster_spec(w, c)->fail_start) {
+        jobs_get(w, c->job)->failed_up++;
         trainer_end(w, &w->nodes[event->who], (uint32_t)event->arg, cluster_spec(w, c)->fail_start,
                     0);
         return;
