@@ -35,6 +35,7 @@ struct pool_config {
     uint64_t incarnation;
     uint32_t ttl_ms;       /* of a node's lease */
     uint32_t max_restarts; /* of jobs that say nothing */
+    uint32_t max_jobs;     /* of the names that a token for some jobs is for */
 };
 
 /* TFE_ENOMEM. */

@@ -129,6 +129,22 @@ static const char *presumed(const struct principal *by, const struct msg_spec *s
                : NULL;
 }
 
+/* Nor take all the places that there are: what is remembered of its names counts, whoever has
+ * handed it in. */
+static bool has_enough(const struct pool *p, const struct principal *by)
+{
+    const struct pool_job *job;
+    uint32_t n = 0;
+    if (strcmp(by->scope, PRINCIPAL_EVERY_JOB) == 0) {
+        return false;
+    }
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        n += !job->is_gone && !principal_fault(by, MSG_SUBMIT, job->name.text);
+    }
+    return n >= p->config.max_jobs;
+}
+
 static void submit(struct pool *p, struct pool_order *order, const struct principal *by,
                    const struct msg_spec *spec)
 {
@@ -147,6 +163,12 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
     } else if (is_taken(p, name)) {
         refuse(order, REFUSAL_BAD_REQUEST,
                "agents that were started by hand work for a job \"%s\": take another name", name);
+    } else if (!job && has_enough(p, by)) {
+        refuse(
+            order, REFUSAL_LIMIT_REACHED,
+            "the server remembers %u jobs of the names that this token is for, as many as it may "
+            "have (--max-submitted-per-scope): forget some that are over",
+            (unsigned)p->config.max_jobs);
     } else {
         begin(p, order, spec, "was handed in");
     }

@@ -59,17 +59,35 @@ static bool has_label(const struct place_class *class, const char *text)
     return false;
 }
 
-/* Whether the token that these nodes came with is for the job. */
-static bool is_in_scope(const struct place_class *class, const char *job)
+/* The pattern of the token that nodes with these labels came with; NULL: it is for all jobs. */
+static const char *scope_of(const char *labels, size_t n_bytes)
 {
     static const size_t n = sizeof(PLACEMENT_SCOPE) - 1;
-    for (size_t at = 0; at < class->n_bytes; at += strlen(class->labels + at) + 1) {
-        if (strncmp(class->labels + at, PLACEMENT_SCOPE, n) == 0) {
-            const struct principal of = {.role = PRINCIPAL_AGENT, .scope = class->labels + at + n};
-            return !principal_fault(&of, MSG_JOIN, job);
+    for (size_t at = 0; at < n_bytes; at += strlen(labels + at) + 1) {
+        if (strncmp(labels + at, PLACEMENT_SCOPE, n) == 0) {
+            return labels + at + n;
         }
     }
-    return true;
+    return NULL;
+}
+
+static bool is_in_scope(const struct place_class *class, const char *job)
+{
+    const struct principal of = {.role = PRINCIPAL_AGENT,
+                                 .scope = scope_of(class->labels, class->n_bytes)};
+    return !of.scope || !principal_fault(&of, MSG_JOIN, job);
+}
+
+/* One token must not take all the sets that there are. */
+static bool has_enough(const struct placement *p, const char *scope)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; scope && i < PLACEMENT_CLASSES_MAX; i++) {
+        const struct place_class *c = &p->classes[i];
+        const char *its = c->n_nodes > 0 ? scope_of(c->labels, c->n_bytes) : NULL;
+        n += its && strcmp(its, scope) == 0;
+    }
+    return n >= PLACEMENT_CLASSES_OF_SCOPE;
 }
 
 static uint8_t kind_of(const struct place_job *job, const struct place_class *class)
@@ -108,7 +126,7 @@ int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret)
             unused = i;
         }
     }
-    if (unused == CLASS_NONE) {
+    if (unused == CLASS_NONE || has_enough(p, scope_of(labels, n_bytes))) {
         mem_free(p->mem, labels);
         return TFE_EFULL;
     }

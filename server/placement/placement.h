@@ -32,6 +32,8 @@ struct placement;
 #define PLACEMENT_PRIORITY_MAX 1000u
 /* Different sets of labels: for each, every job remembers what such nodes may do. */
 #define PLACEMENT_CLASSES_MAX 64u
+/* … of the nodes of one token for some jobs. */
+#define PLACEMENT_CLASSES_OF_SCOPE 16u
 /* Nodes that one step gives to jobs beyond their minima; the rest comes with the next, at once. */
 #define PLACEMENT_GROWTH_MAX 1024u
 

@@ -615,6 +615,32 @@ TEST_IN(placement, too_many_sets_of_labels_are_refused_until_one_is_gone)
     came(node, label);
 }
 
+TEST_IN(placement, one_tokens_nodes_leave_sets_of_labels_for_others)
+{
+    char node[16];
+    char label[16];
+    const char *labels[] = {label, PLACEMENT_SCOPE "team-a-*"};
+    for (unsigned i = 0; i <= PLACEMENT_CLASSES_OF_SCOPE; i++) {
+        (void)snprintf(node, sizeof(node), "n%u", i);
+        (void)snprintf(label, sizeof(label), "k=%u", i);
+        assert_int_equal(
+            step((struct placement_event){
+                .type = PLACEMENT_NODE_CAME, .node = node, .labels = labels, .n_labels = 2}),
+            i < PLACEMENT_CLASSES_OF_SCOPE ? 0 : TFE_EFULL);
+    }
+    labels[1] = PLACEMENT_SCOPE "team-b-*";
+    assert_int_equal(
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_CAME, .node = node, .labels = labels, .n_labels = 2}),
+        0);
+    (void)snprintf(label, sizeof(label), "k=0"); /* what is there already takes no more of them */
+    labels[1] = PLACEMENT_SCOPE "team-a-*";
+    assert_int_equal(
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_CAME, .node = "again", .labels = labels, .n_labels = 2}),
+        0);
+}
+
 TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
 {
     struct placement_wish w = workers(1, 2, 500);
