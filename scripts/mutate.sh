@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# Usage: mutate.sh [--only PATTERN] [--sample N [--seed S]] [--jobs N] [--keep DIR] [--quick | --e2e]
+# Usage: mutate.sh [--only PATTERN] [--sample N [--seed S]] [--jobs N] [--keep DIR] [--quick]
 #        mutate.sh --list [--only PATTERN] [--sample N [--seed S]]
 # How much do the fast tests see? Makes careless one-line changes to the product, one at a time, in scratch copies of the
 # tree, and looks which test notices: those nearest to the room first, then all others of ctest, then the simulator's
-# scenarios, then its explorer with fixed seeds. The changes are in tests/mutations, a file for each room; the first of them
-# says how one is written.
+# scenarios, then its explorer with fixed seeds, and, where there is a .venv, the end-to-end tests that the room names, but for
+# the heavy ones. The changes are in tests/mutations, a file for each room; the first of them says how one is written.
 #   --only P   those whose "room name file" contains this regular expression
 #   --sample N of those N, of each room its share, chosen by --seed S (0)
 #   --jobs N   so many at a time (as many as processors)
 #   --keep DIR has its copies there and leaves them: the next run builds only what has changed
 #   --quick    only the room's own tests and the scenarios: what survives there may still be killed by the rest
-#   --e2e      last of all the end-to-end tests that the room names (needs .venv)
 #   --list     builds nothing: says which there are, and sees that each still fits its file
 # Ends with one line, mutated total=… killed=… survived=… equivalent=…; exit 1 when less than 95 % of what is not
 # equivalent was killed, when a change does not fit or compile, or when one said to be equivalent was noticed.
@@ -32,7 +31,6 @@ while [ $# -gt 0 ]; do
             ;;
         --list) list=1 ;;
         --quick) export MUTATE_STAGES="near scenarios" ;;
-        --e2e) export MUTATE_STAGES="near ctest scenarios explorer e2e" ;;
         -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
         *) say "mutate.sh: unknown option $1" >&2; exit 2 ;;
     esac

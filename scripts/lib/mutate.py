@@ -29,7 +29,7 @@ GOAL = 0.95
 # The same tests as users' builds have; no debug information, which is half of each link.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]
 EXPLORE = ["--seed", "70000", "--events", "50000", "--count", "100"]  # with ctest's, what 20 s of the explorer come to
-STAGES = os.environ.get("MUTATE_STAGES", "near ctest scenarios explorer").split()
+STAGES = os.environ.get("MUTATE_STAGES", "near ctest scenarios explorer" + " e2e" * PYTHON.exists()).split()
 
 
 @dataclasses.dataclass
@@ -182,7 +182,7 @@ class Copy:
             for path in sorted((self.tree / "tests/e2e").glob("test_*.py")):
                 tests.append(Test(f"e2e_{path.stem[5:]}", "e2e",
                                   [str(PYTHON), "-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", "-m", "not heavy", "TREE/"
-                                   + str(path.relative_to(self.tree))], "TREE", -1, ["tfe-rdzv", "tfe-agent", "tfe-ctl"]))
+                                   + str(path.relative_to(self.tree))], "TREE", -1, ["tfe-rdzv", "tfe-agent", "tfe-ctl", "tfe-web"]))
         return tests
 
     def test(self, name, stage, command, folder, skip):

@@ -2,13 +2,15 @@
 independent clients here."""
 
 import contextlib
+import os
+import signal
 import time
 
 import pytest
 
 from conftest import on_disk, wait_until
 from pooled import Waiting, conditions, jobs, order, pool, rows, spec
-from raw_client import RawClient, encode, node_id, node_secret
+from raw_client import NODE_REPLACED, RawClient, encode, node_id, node_secret
 
 
 def agent_of(server, fields, name, nodes=(1, 1)):
@@ -312,3 +314,31 @@ def test_a_name_that_is_taken(server):
     assert "over" in order(server, "SCALE", {1: "other", 3: 1, 4: 1})
     assert order(server, "FORGET", {1: "other"}) == "DONE"
     wait_until(lambda: jobs(server) == {}, what="it to be forgotten")
+
+
+def test_a_session_is_one_nodes_and_no_label_is_the_servers(server):
+    server = server()
+    with Waiting(server.port, server.token("agent"), "a", ["@scope=team"]) as node:
+        assert b"'@'" in node.receive_until("REFUSED")[1][2][0] and node.is_closed()
+    with Waiting(server.port, server.token("agent"), "a") as node:
+        node.receive_until("WELCOME")
+        node.send("POOL", [(7, node_id("b")), (8, node_secret("b").hex())])
+        assert b"one node" in node.receive_until("REFUSED")[1][2][0] and node.is_closed()
+
+
+def test_a_newer_session_of_a_node_counts_though_the_older_ends_in_the_same_moment(server):
+    server = server()
+    token = server.token("agent")
+    with Waiting(server.port, token, "a") as first, RawClient(server.port, token) as second, RawClient(server.port, token) as third:
+        first.receive_until("WELCOME")
+        me = [(7, node_id("a")), (8, node_secret("a").hex())]
+        second.send("POOL", me)
+        second.receive_until("WELCOME")
+        assert first.receive_until("REFUSED")[1][1][0] == NODE_REPLACED and first.is_closed()
+        os.kill(server.pid, signal.SIGSTOP)
+        second.sock.close()
+        third.send("POOL", me)
+        os.kill(server.pid, signal.SIGCONT)
+        third.receive_until("WELCOME")
+        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        assert third.receive_until("ASSIGN")

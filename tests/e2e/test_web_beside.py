@@ -23,9 +23,10 @@ def port():
 
 @pytest.fixture
 def beside(server, port):
-    """A server with a page, from a launcher that hears of no child."""
+    """A server with a page, from a launcher that hears of no child, and with settings that are no page's."""
     where = os.path.dirname(program("tfe-web"))  # not beside tfe-rdzv in a build tree
-    return server("--ttl=3s", f"--web={port}", env={"PATH": os.pathsep.join([where, os.environ["PATH"]]), "TFE_BIND": "127.0.0.1"},
+    return server("--ttl=3s", f"--web={port}", env={"PATH": os.pathsep.join([where, os.environ["PATH"]]), "TFE_BIND": "127.0.0.1",
+                                                            "TFE_TLS_CERT": "/nonexistent"},
                   preexec=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
 
@@ -70,6 +71,22 @@ def test_page_answers_as_an_observer(beside, port, state_dir):
     code, problem = ask(port, "/api/v1/jobs/none/stop", body={})
     assert code in (401, 403), problem
     assert len(pages(state_dir)) == 1
+    keeper, = keepers(beside)
+    assert os.getsid(keeper) == keeper, "a terminal's Ctrl-C is the server's alone"
+
+
+def test_page_ends_with_its_keeper(beside, port, state_dir, ctl):
+    wait_until(lambda: is_ready(port), what="a page")
+    os.kill(*keepers(beside), signal.SIGKILL)
+    wait_until(lambda: not pages(state_dir), what="nobody")
+    assert ctl("status").returncode == 0
+
+
+def test_page_that_hangs_ends_with_its_server(beside, port, state_dir):
+    wait_until(lambda: is_ready(port), what="a page")
+    os.kill(*pages(state_dir), signal.SIGSTOP)
+    assert beside.stop() == 0
+    wait_until(lambda: not pages(state_dir), what="nobody")
 
 
 def test_page_that_ends_comes_again(beside, port, state_dir):
@@ -128,7 +145,8 @@ def test_page_whose_port_is_taken_does_not_hold_the_server_up(server, port, stat
         taken.listen()
         where = os.path.dirname(program("tfe-web"))
         s = server(f"--web={port}", env={"PATH": os.pathsep.join([where, os.environ["PATH"]])})
-        wait_until(lambda: s.events("web_ended"), what="a page that cannot start")
+        ends = wait_until(lambda: s.events("web_ended"), what="a page that cannot start")
+        assert ends[0]["again_ms"] >= 1000
         assert ctl("status").returncode == 0
     wait_until(lambda: is_ready(port), what="a page, once its port is free")
 
