@@ -34,12 +34,28 @@ def processes_of(directory):
     return found
 
 
-def test_demo_json(tmp_path, noise):  # noqa: F811
+def test_demo_whose_page_is_kept_until_it_is_interrupted(tmp_path, noise):  # noqa: F811
     result_file = tmp_path / "result.json"
     (tmp_path / "tmp").mkdir()
-    demo = subprocess.run([DEMO, "--json", "result.json"], cwd=tmp_path, stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, timeout=600, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
-    assert demo.returncode == 0, demo.stdout + demo.stderr
+    with open(tmp_path / "out", "wb") as out:
+        demo = subprocess.Popen([DEMO, "--keep", "--json", "result.json"], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=out,
+                                stderr=out, start_new_session=True, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
+
+    def said():
+        return (tmp_path / "out").read_text()
+    try:
+        def kept():
+            assert demo.poll() is None, said()
+            return re.search(r"the page stays at (http://127\.0\.0\.1:\d+/)", said())
+        url = fl.wait_for("the demo to keep its page up", kept, 600)[1]
+        with urllib.request.urlopen(f"{url}api/v1/jobs", timeout=30) as answer:
+            assert [job["state"] for job in json.load(answer)["jobs"]] == ["succeeded"]
+        os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it
+        assert demo.wait(60) == 130
+    finally:
+        if demo.poll() is None:
+            demo.terminate()
+            demo.wait(30)
 
     result = json.loads(result_file.read_text())
     assert set(result) == {"accuracy", "wall_s", "epochs", "trainer_restarts"}
@@ -54,10 +70,10 @@ def test_demo_json(tmp_path, noise):  # noqa: F811
     assert all(ms > 0 for ms in standstills[1:])
     assert result["trainer_restarts"] == 4  # two survivors, twice
 
-    assert f"test accuracy {result['accuracy']:.4f}" in demo.stdout
+    assert f"test accuracy {result['accuracy']:.4f}" in said()
     for epoch in result["epochs"]:
         assert any(line.split() == [str(epoch["epoch"]), str(epoch["members"]), epoch["cause"],
-                                    str(epoch["standstill_ms"]), "ms"] for line in demo.stdout.splitlines())
+                                    str(epoch["standstill_ms"]), "ms"] for line in said().splitlines())
     assert not list((tmp_path / "tmp").iterdir())
     assert not processes_of(tmp_path)
     # Last, as a machine that is too busy for it skips it.
@@ -65,30 +81,20 @@ def test_demo_json(tmp_path, noise):  # noqa: F811
     assert max(standstills) < noise.bound(30) * 1000
 
 
-def test_demo_that_is_kept_has_a_page_until_it_is_interrupted(tmp_path):
+@pytest.mark.heavy  # the kept one is the same, and ends otherwise
+def test_demo_that_ends_by_itself(tmp_path):
     (tmp_path / "tmp").mkdir()
-    with open(tmp_path / "out", "wb") as out:
-        demo = subprocess.Popen([DEMO, "--keep"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                                env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
-    try:
-        def kept():
-            assert demo.poll() is None, (tmp_path / "out").read_text()
-            return re.search(r"the page stays at (http://127\.0\.0\.1:\d+/)", (tmp_path / "out").read_text())
-        url = fl.wait_for("the demo to keep its page up", kept, 300)[1]
-        with urllib.request.urlopen(f"{url}api/v1/jobs", timeout=30) as answer:
-            assert [job["state"] for job in json.load(answer)["jobs"]] == ["succeeded"]
-        os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it
-        assert demo.wait(60) == 130
-        assert not processes_of(tmp_path)
-        assert not list((tmp_path / "tmp").iterdir())
-    finally:
-        if demo.poll() is None:
-            demo.terminate()
-            demo.wait(30)
+    subprocess.run([DEMO], stdin=subprocess.DEVNULL, check=True, timeout=600, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
+    assert not processes_of(tmp_path)
+    assert not list((tmp_path / "tmp").iterdir())
 
 
-@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.5, 1, 2, 4, 8, "training"])
-@pytest.mark.parametrize("how", ["SIGTERM", "Ctrl-C"])
+MOMENTS, WAYS = (0.05, 0.2, 0.5, 1, 2, 4, 8, "training"), ("SIGTERM", "Ctrl-C")
+
+
+@pytest.mark.parametrize(("after_s", "how"), [
+    pytest.param(after_s, how, marks=[] if (moment + way) % 2 else pytest.mark.heavy)  # the others with --full
+    for moment, after_s in enumerate(MOMENTS) for way, how in enumerate(WAYS)])
 def test_interrupted_demo_leaves_nothing(tmp_path, after_s, how):
     """At any moment: while it looks for what is missing, builds, starts or trains."""
     number, status = {"SIGTERM": (signal.SIGTERM, 143), "Ctrl-C": (signal.SIGINT, 130)}[how]

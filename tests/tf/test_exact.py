@@ -12,8 +12,8 @@ import pytest
 pytestmark = pytest.mark.xdist_group("exact")  # one undisturbed training for all of them
 
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
-KILLS = 20 if FULL else 3
-STEPS = 1500 if FULL else 360
+KILLS = 20 if FULL else 2
+STEPS = 1500 if FULL else 240
 SEED = int(os.environ.get("TFE_TEST_SEED") or time.time())
 PATIENCE_S = 120
 

@@ -12,7 +12,7 @@ PATIENCE_S = 150
 def test_a_notice_makes_the_handler_save_and_the_others_go_on_there(make_fleet, watches):
     fleet = make_fleet()
     for name in "ab":
-        fleet.start_agent(name, fl.EXAMPLES / "preemption_handler.py", "--steps", 400, "--save-every", 150, "--pace", 0.04,
+        fleet.start_agent(name, fl.EXAMPLES / "preemption_handler.py", "--steps", 300, "--save-every", 150, "--pace", 0.04,
                           "--checkpoint-dir", fleet.checkpoints, *watches,
                           options=("--nnodes=1:2", f"--checkpoint-dir={fleet.checkpoints}", "--preempt-grace=60s"))
     fl.wait_for("a few steps", lambda: any("[0] step 160 " in fleet.output(name) for name in "ab"), PATIENCE_S)

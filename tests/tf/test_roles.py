@@ -170,7 +170,7 @@ def test_a_tutorials_script_in_all_roles(make_fleet):
     fleet = make_fleet()
     for name in "abc":
         fleet.start_agent(name, fl.EXAMPLES / "parameter_server_tutorial.py", fleet.checkpoints, 12,
-                          options=("--nnodes=1:1", "--ps=1", "--chief"))
+                          options=("--no-standby", "--nnodes=1:1", "--ps=1", "--chief"))
     assert fleet.wait_agents("abc", PATIENCE_S) == dict.fromkeys("abc", 0)
     assert sum("done: [1.0, 1.0, 1.0, 1.0]" in fleet.output(name) for name in "abc") == 1
     assert len(fleet.epochs()) == 1
@@ -180,7 +180,7 @@ def test_fit_under_parameter_servers_with_an_evaluator(make_fleet):
     fleet = make_fleet()
     for name in "abcd":
         fleet.start_agent(name, fl.EXAMPLES / "parameter_server_fit.py", "--steps", 200, "--checkpoint-dir", fleet.checkpoints,
-                          options=("--nnodes=1:1", "--ps=1", "--chief", "--evaluator"))
+                          options=("--no-standby", "--nnodes=1:1", "--ps=1", "--chief", "--evaluator"))
     assert fleet.wait_agents("abcd", PATIENCE_S) == dict.fromkeys("abcd", 0)
     said = "".join(fleet.output(name) for name in "abcd")
     assert "step 200 of 200: loss" in said
