@@ -113,8 +113,11 @@ def test_interrupted_demo_leaves_nothing(tmp_path, after_s, how):
         else:
             demo.send_signal(number)
         # Before bash has read so far that it takes signals, the signal itself ends it.
-        assert demo.wait(60) in (status, -number)
+        ended = demo.wait(60)
+        assert ended in (status, -number)
         assert time.monotonic() - began < 20
+        if ended == -number:  # what it had just forked dies of that, too, but need not have by now
+            fl.wait_for("nobody", lambda: not processes_of(tmp_path), 20)
         assert not processes_of(tmp_path)
         assert not list(tmp_path.glob("tfe-demo-*"))
     finally:
