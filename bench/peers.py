@@ -3,10 +3,12 @@
     peers.py [--rounds N] [--seconds S] [--only torchrun,etcd] [--out FILE]
 
 Loss and growth: three agents with one trainer each, all-reduces without end. trainer_kill, agent_kill and join are timed from
-the event to the first all-reduce of the next group; coordinator_kill is the longest time without one after the process that
+the event to the first all-reduce of the next group (agent_kill takes torchrun's trainer along: it would go on as an orphan, and
+no next group would come); coordinator_kill is the longest time without one after the process that
 keeps the membership was killed (ours is started again at once; torchrun's is one of its agents). torchrun runs as it comes
 (c10d) and with its waits set short (last call and keep-alive 1 s, monitor 100 ms), PyTorch on gloo; ours runs TensorFlow, as
-it comes but for a --gather of 1 s. A case that has not come back in 90 s never does.
+it comes but for a --gather of 1 s. A case that has not come back in 90 s never does. Two settings of torchrun's are needed to
+have any group here, and after the first change: see Torch.
 
 Leases: renewals per second of the server's own processor time, of 1,000 leases, 50 under way: etcd's LeaseKeepAlive on 50
 streams of gRPC, ours on a sealed connection each. scripts/bench.sh installs both peers: 7 GB, most of it for graphics cards.
@@ -58,7 +60,10 @@ def longest_pause(log, began, seconds):
 
 
 class Torch:
-    """Three torchruns on this machine; the first keeps the membership of all."""
+    """Three torchruns on this machine; the first keeps the membership of all. Its trainers get a store of their own for each
+    group (TORCH_DISABLE_SHARE_RDZV_TCP_STORE): in the one that agents share they meet under a count of restarts that each agent
+    has for itself, so that after a failure of one they never meet again (pytorch#135712). --local-addr, as that store is sought
+    by the host's name else, which need not lead to it."""
 
     def __init__(self, folder, python, options):
         self.folder, self.python, self.options, self.agents = folder, python, options, []
@@ -75,10 +80,11 @@ class Torch:
         with open(self.folder / "torchrun.log", "ab") as said:
             self.agents.append(subprocess.Popen(
                 [self.python, "-m", "torch.distributed.run", "--nnodes=1:4", "--nproc-per-node=1", "--max-restarts=1000",
-                 "--rdzv-backend=c10d", f"--rdzv-endpoint={self.endpoint}", "--rdzv-id=peers", *self.options,
+                 "--rdzv-backend=c10d", f"--rdzv-endpoint={self.endpoint}", "--rdzv-id=peers", "--local-addr=127.0.0.1", *self.options,
                  str(HERE / "peers_loop.py"), str(self.log.folder)],
                 stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
-                env=clean_environment(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")))
+                env=clean_environment(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
+                                      TMPDIR=str(self.folder))))
 
     def settle(self, count):
         wait_for(f"{count} workers of torchrun", lambda: self.log.read() and
@@ -91,7 +97,6 @@ class Torch:
     def measure(self, case):
         self.settle(3)
         old, victim, began = self.log.last_epoch(), self.agents[-1], recovery.now()
-        orphans = []
         if case == "trainer_kill":
             os.kill(self.trainers(victim)[0], signal.SIGKILL)
         elif case == "join":
@@ -99,8 +104,8 @@ class Torch:
             began = None
         else:
             gone = victim if case == "agent_kill" else self.agents[0]
-            orphans = self.trainers(gone)
-            gone.kill()
+            for pid in (*self.trainers(gone), gone.pid):
+                os.kill(pid, signal.SIGKILL)
             gone.wait()
             self.agents.remove(gone)
         try:
@@ -110,12 +115,6 @@ class Torch:
             return min(self.log.steps(self.log.last_epoch())) - (began or max(self.log.steps(old)))
         except Failed:
             return None
-        finally:
-            for pid in orphans:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
 
     def end(self):
         for agent in self.agents:
