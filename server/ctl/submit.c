@@ -5,11 +5,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/jobs/job_file.h"
+#include "common/jobs/job_message.h"
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
 #include "common/rows/kinds.h"
-#include "server/ctl/jobs/job_file.h"
-#include "server/ctl/jobs/job_message.h"
+#include "server/ctl/jobs/job_text.h"
 #include "server/ctl/jobs/yaml_tree.h"
 #include "server/ctl/request.h"
 #include "server/ctl/verb.h"
@@ -60,7 +61,7 @@ static int read_job(const char *name, json_t **ret, struct tfe_why *why)
     if (rc) {
         return rc;
     }
-    rc = job_file_parse(text, n, ret, &warning, why);
+    rc = job_text_read(text, n, ret, &warning, why);
     free(text);
     if (rc) {
         why_prefix(why, "%s", name);

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ctl/jobs/job_file.h"
+#include "common/base/submission.h"
+#include "server/ctl/jobs/job_text.h"
 #include "tests/fuzz/fuzz.h"
 
 /* NULL: refused, with a sentence. The caller frees it. */
@@ -12,7 +13,7 @@ static char *canonical(const char *text, size_t n)
     struct tfe_why why = {""};
     struct tfe_why warning;
     json_t *job = NULL;
-    if (job_file_parse(text, n, &job, &warning, &why) != 0) {
+    if (job_text_read(text, n, &job, &warning, &why) != 0) {
         MUST(!job && *why.text);
         return NULL;
     }

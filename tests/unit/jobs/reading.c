@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ctl/jobs/job_file.h"
+#include "server/ctl/jobs/job_text.h"
 #include "tests/unit/story.h"
 
 static json_t *last;
@@ -20,7 +20,7 @@ const json_t *reads(const char *text)
 {
     struct tfe_why why = {""};
     reading_done();
-    if (job_file_parse(text, strlen(text), &last, &warned, &why)) {
+    if (job_text_read(text, strlen(text), &last, &warned, &why)) {
         print_message("refused: %s\n", why.text);
         fail();
     }
@@ -37,7 +37,7 @@ bool is_refused(const char *text, const char *part)
     struct tfe_why why = {""};
     struct tfe_why warning;
     json_t *job = NULL;
-    if (job_file_parse(text, strlen(text), &job, &warning, &why) == 0) {
+    if (job_text_read(text, strlen(text), &job, &warning, &why) == 0) {
         print_message("not refused, for: %s\n", part);
         json_decref(job);
         return false;

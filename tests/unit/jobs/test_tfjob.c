@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ctl/jobs/job_file.h"
+#include "server/ctl/jobs/job_text.h"
 #include "tests/unit/jobs/reading.h"
 #include "tests/unit/story.h"
 
@@ -433,7 +433,7 @@ TEST(tfjob, each_piece_of_memory_may_fail)
         json_t *job = NULL;
         pieces_left = ++n;
         is_out_of_memory = false;
-        int rc = job_file_parse(text, strlen(text), &job, &warning, &why);
+        int rc = job_text_read(text, strlen(text), &job, &warning, &why);
         pieces_left = 0;
         /* No job comes without a part of it. */
         if (rc) {

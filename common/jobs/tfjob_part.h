@@ -1,6 +1,6 @@
-/* server/ctl/jobs/tfjob_part.h: what the two files that read a manifest share; nobody else's. */
-#ifndef TFE_SERVER_CTL_JOBS_TFJOB_PART_H
-#define TFE_SERVER_CTL_JOBS_TFJOB_PART_H
+/* common/jobs/tfjob_part.h: what the two files that read a manifest share; nobody else's. */
+#ifndef TFE_COMMON_JOBS_TFJOB_PART_H
+#define TFE_COMMON_JOBS_TFJOB_PART_H
 
 #include <jansson.h>
 #include <stdbool.h>

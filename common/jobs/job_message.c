@@ -1,5 +1,5 @@
-/* server/ctl/jobs/job_message.c: see job_message.h. */
-#include "server/ctl/jobs/job_message.h"
+/* common/jobs/job_message.c: see job_message.h. */
+#include "common/jobs/job_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* server/ctl/jobs/tfjob_template.c: what a replica's pod template says: container, environment,
+/* common/jobs/tfjob_template.c: what a replica's pod template says: container, environment,
  * resources. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ctl/jobs/job_file.h"
-#include "server/ctl/jobs/tfjob_part.h"
+#include "common/jobs/job_file.h"
+#include "common/jobs/tfjob_part.h"
 
 #define NO_CONTAINER "no container is run here"
 #define NO_VOLUMES "nothing is mounted here: name a path that the nodes have"

@@ -1,6 +1,6 @@
-/* server/ctl/jobs/job_message.h: a job file as what is said to the server. */
-#ifndef TFE_SERVER_CTL_JOBS_JOB_MESSAGE_H
-#define TFE_SERVER_CTL_JOBS_JOB_MESSAGE_H
+/* common/jobs/job_message.h: a job file as what is said to the server. */
+#ifndef TFE_COMMON_JOBS_JOB_MESSAGE_H
+#define TFE_COMMON_JOBS_JOB_MESSAGE_H
 
 #include <jansson.h>
 

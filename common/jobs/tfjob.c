@@ -1,5 +1,5 @@
-/* server/ctl/jobs/tfjob.c: a TFJob's replicas, policies and annotations. */
-#include "server/ctl/jobs/tfjob.h"
+/* common/jobs/tfjob.c: a TFJob's replicas, policies and annotations. */
+#include "common/jobs/tfjob.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 #include <strings.h>
 
 #include "common/base/range.h"
-#include "server/ctl/jobs/tfjob_part.h"
-#include "server/ctl/jobs/yaml_tree.h"
+#include "common/jobs/tfjob_part.h"
 
 enum role { WORKER, CHIEF, MASTER, PS, EVALUATOR, N_ROLES };
 
@@ -366,6 +365,17 @@ static int put_shape(struct manifest *m, struct tfe_why *why)
                : tfjob_put(m->out, "options", json_pack("{sO}", "stop-grace", grace), why);
 }
 
+/* What is neither stays a text, which its field refuses. NULL: no memory. */
+static json_t *scalar(const char *text)
+{
+    const size_t n = strspn(text, "0123456789");
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
+        return json_boolean(text[0] == 't');
+    }
+    return n > 0 && n < 10 && text[n] == '\0' ? json_integer(strtol(text, NULL, 10))
+                                              : json_string(text);
+}
+
 static int put_annotation(struct manifest *m, const char *key, const char *text,
                           struct tfe_why *why)
 {
@@ -384,12 +394,8 @@ static int put_annotation(struct manifest *m, const char *key, const char *text,
         if (strcmp(key, names[i].name) != 0) {
             continue;
         }
-        json_t *value = NULL;
-        int rc = names[i].is_scalar ? yaml_tree_read(text, strlen(text), &value, why) : 0;
-        if (rc) {
-            return rc;
-        }
-        value = value ? value : json_string(text);
+        int rc = 0;
+        json_t *value = names[i].is_scalar ? scalar(text) : json_string(text);
         json_t *source = json_object_get(m->out, "source");
         if (names[i].is_source && !source) {
             source = json_object();

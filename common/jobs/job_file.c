@@ -1,5 +1,5 @@
-/* server/ctl/jobs/job_file.c: the table of a job file's fields, and what is checked of each. */
-#include "server/ctl/jobs/job_file.h"
+/* common/jobs/job_file.c: the table of a job file's fields, and what is checked of each. */
+#include "common/jobs/job_file.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,8 +9,7 @@
 #include "common/base/id.h"
 #include "common/base/job_spec.h"
 #include "common/base/range.h"
-#include "server/ctl/jobs/tfjob.h"
-#include "server/ctl/jobs/yaml_tree.h"
+#include "common/jobs/tfjob.h"
 
 #define SECONDS_MAX (MSG_DURATION_MAX_MS / 1000u)
 
@@ -527,23 +526,14 @@ int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why)
     return 0;
 }
 
-int job_file_parse(const char *text, size_t n, json_t **ret, struct tfe_why *warning,
-                   struct tfe_why *why)
+int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning, struct tfe_why *why)
 {
-    json_t *tree;
     json_t *own = NULL;
     why_set(warning, "%s", "");
-    int rc = yaml_tree_read(text, n, &tree, why);
-    if (rc) {
-        return rc;
-    }
-    if (tfjob_is(tree)) {
-        rc = tfjob_read(tree, &own, warning, why);
-    }
+    int rc = tfjob_is(tree) ? tfjob_read(tree, &own, warning, why) : 0;
     if (rc == 0) {
         rc = job_file_read(own ? own : tree, ret, why);
     }
     json_decref(own);
-    json_decref(tree);
     return rc == TFE_ENOMEM ? no_memory(why) : rc;
 }

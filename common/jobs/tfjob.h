@@ -1,8 +1,8 @@
-/* server/ctl/jobs/tfjob.h: a Kubeflow TFJob manifest as a job file of ours. What cannot be honoured
+/* common/jobs/tfjob.h: a Kubeflow TFJob manifest as a job file of ours. What cannot be honoured
  * is refused by its name, and nothing but the image is left out: docs/operations.md has the table.
  */
-#ifndef TFE_SERVER_CTL_JOBS_TFJOB_H
-#define TFE_SERVER_CTL_JOBS_TFJOB_H
+#ifndef TFE_COMMON_JOBS_TFJOB_H
+#define TFE_COMMON_JOBS_TFJOB_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
-/* server/ctl/jobs/job_file.h: what a submitted job wants, as our own job file says it. It is a JSON
+/* common/jobs/job_file.h: what a submitted job wants, as our own job file says it. It is a JSON
  * object; its fields stand in one table, and docs/job-file.schema.json describes them for others.
  * The canonical form has every field, in the table's order: what is not said has its default, or is
  * null. It is a job file itself, and its own canonical form. */
-#ifndef TFE_SERVER_CTL_JOBS_JOB_FILE_H
-#define TFE_SERVER_CTL_JOBS_JOB_FILE_H
+#ifndef TFE_COMMON_JOBS_JOB_FILE_H
+#define TFE_COMMON_JOBS_JOB_FILE_H
 
 #include <jansson.h>
 
@@ -15,9 +15,9 @@
  * TFE_EINVAL: why names the field ("workers.min: …"); TFE_ENOMEM. */
 int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Text of a job file, YAML or JSON, ours or a TFJob manifest, to the canonical form. warning is one
- * sentence for the user, or "". As job_file_read. */
-int job_file_parse(const char *text, size_t n, json_t **ret, struct tfe_why *warning,
-                   struct tfe_why *why) TFE_MUST_CHECK;
+/* What a job file says, ours or a TFJob manifest, to the canonical form. warning is one sentence
+ * for the user, or "". As job_file_read. */
+int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning,
+                  struct tfe_why *why) TFE_MUST_CHECK;
 
 #endif

@@ -1,0 +1,15 @@
+/* server/ctl/jobs/job_text.h: the text of a job file, YAML or JSON. */
+#ifndef TFE_SERVER_CTL_JOBS_JOB_TEXT_H
+#define TFE_SERVER_CTL_JOBS_JOB_TEXT_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+/* To its canonical form, as job_file_take. TFE_EINVAL, TFE_ETOOBIG, TFE_ENOMEM with why. */
+int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_why *warning,
+                  struct tfe_why *why) TFE_MUST_CHECK;
+
+#endif
