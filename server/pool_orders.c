@@ -158,10 +158,10 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
         refuse(order, REFUSAL_BAD_REQUEST,
                "the job needs more than %u bytes: put what is long into its files", MSG_SPEC_MAX);
     } else if (job && (!job->is_over || job->lingers)) {
-        refuse(order, REFUSAL_BAD_REQUEST,
-               "job \"%s\" is not over: cancel it, or take another name", name);
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it, or take another name",
+               name);
     } else if (is_taken(p, name)) {
-        refuse(order, REFUSAL_BAD_REQUEST,
+        refuse(order, REFUSAL_CONFLICT,
                "agents that were started by hand work for a job \"%s\": take another name", name);
     } else if (!job && has_enough(p, by)) {
         refuse(
@@ -178,10 +178,9 @@ static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job
 {
     struct msg_spec spec;
     if (!job->is_over || job->lingers) {
-        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" is not over: cancel it first",
-               job->name.text);
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it first", job->name.text);
     } else if (is_taken(p, job->name.text)) {
-        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has not ended yet: try again at once",
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" has not ended yet: try again at once",
                job->name.text);
     } else if (pool_job_spec(job, &spec) != 0) {
         refuse_memory(order);
@@ -307,7 +306,7 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     } else if (type == MSG_RERUN) {
         rerun(p, order, job);
     } else if (job->is_over && !(job->lingers && type == MSG_CANCEL)) {
-        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" is over", name);
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is over", name);
     } else if (type == MSG_SCALE) {
         scale(p, order, by, job, &msg->u.scale);
     } else if (type == MSG_CANCEL) {

@@ -129,6 +129,7 @@ static void on_refused(struct agent *a, const struct msg_refused *refused)
     case REFUSAL_NODE_REPLACED:
     case REFUSAL_NO_SUCH_NODE:
     case REFUSAL_NO_SUCH_KEY:
+    case REFUSAL_CONFLICT:
     case REFUSAL_EVICTED:
         turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_FAILED, refused->sentence);
         return;

@@ -117,7 +117,8 @@ enum tfe_msg_type {
     X(REFUSAL_ADDRESS_UNREACHABLE, 10, "address_unreachable")                                      \
     X(REFUSAL_STORE, 11, "store")                                                                  \
     X(REFUSAL_NO_SUCH_KEY, 14, "no_such_key")                                                      \
-    X(REFUSAL_VERSION_MISMATCH, 15, "version_mismatch")
+    X(REFUSAL_VERSION_MISMATCH, 15, "version_mismatch")                                            \
+    X(REFUSAL_CONFLICT, 16, "conflict")
 
 enum tfe_refusal { TFE_REFUSALS(TFE_ENUMERATOR) };
 

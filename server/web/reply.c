@@ -139,6 +139,7 @@ int reply_code_of(enum tfe_refusal code)
     case REFUSAL_JOB_FINISHED:
     case REFUSAL_NODE_REPLACED:
     case REFUSAL_EVICTED:
+    case REFUSAL_CONFLICT:
         return 409;
     case REFUSAL_LIMIT_REACHED:
     case REFUSAL_STORE:
