@@ -70,6 +70,12 @@ int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *
 /* What jobs want and what there is. Borrowed, as it is until the loop's next turn. */
 const struct placement *pool_placement(const struct pool *p);
 
+/* Takes a number of the pool, and one label of it; key NULL: it has none. */
+typedef void pool_gauge_fn(void *ctx, const char *name, const char *key, const char *of,
+                           uint64_t value);
+/* The pool and its queue in numbers, as they are now. */
+void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx);
+
 /* Whether a job was handed in and is not over, or has nodes of the pool. */
 bool pool_holds(const struct pool *p, const char *job);
 /* Forgets a job that is over and has no node any more. TFE_ENOENT: it was not handed in;

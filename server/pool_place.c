@@ -91,6 +91,7 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
     if (assignment == node->assignment && !node->is_leaving) {
         node->is_leaving = true;
         node->since = clock_wall();
+        p->n_released++;
         if (node->job) {
             node->job->n_taken++;
             node->job->taken_for = why_released(reason);
@@ -121,6 +122,7 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
         } else if (job) {
             pool_node_attach(node, job, a->assignment, a->task);
             job->n_given++;
+            p->n_assigned++;
         }
     }
     if (actions->n > 0) {

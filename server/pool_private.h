@@ -129,6 +129,7 @@ struct pool {
     struct pool_jobs jobs;
     uint32_t n_jobs;
     uint64_t last_number;
+    uint64_t n_assigned, n_released; /* nodes, since this server's start */
     struct event timer;
     struct tfe_mono fires;
     struct tfe_mono deadline; /* placement's */

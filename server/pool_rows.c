@@ -56,13 +56,21 @@ static uint32_t n_nodes(const struct pool_job *job)
     return n;
 }
 
+static const char *const states[] = {
+#define CONDITION_STATE(NAME, name, state) state,
+    POOL_CONDITIONS(CONDITION_STATE)
+#undef CONDITION_STATE
+};
+
+/* What it is for people: one that was handed in waits. */
+static enum pool_condition_name shown_as(const struct pool_job *job)
+{
+    const enum pool_condition_name state = pool_job_state(job);
+    return state == CONDITION_CREATED ? CONDITION_QUEUED : state;
+}
+
 static int show_job(struct pool_rows *r, struct pool_job *job, struct tfe_msg *ret)
 {
-    static const char *const states[] = {
-#define CONDITION_STATE(NAME, name, state) state,
-        POOL_CONDITIONS(CONDITION_STATE)
-#undef CONDITION_STATE
-    };
     struct msg_spec spec;
     struct text command;
     const enum pool_condition_name state = pool_job_state(job);
@@ -72,22 +80,21 @@ static int show_job(struct pool_rows *r, struct pool_job *job, struct tfe_msg *r
         text_add(&command, i > 0 ? " " : "");
         text_add(&command, spec.argv[i]);
     }
-    *ret = (struct tfe_msg){
-        .type = MSG_JOB_ROW,
-        .u.job_row = {.job = job->name.text,
-                      .state = states[state == CONDITION_CREATED ? CONDITION_QUEUED : state],
-                      .priority = job->priority,
-                      .min_nodes = job->min_nodes,
-                      .max_nodes = job->max_nodes,
-                      .n_ps = job->n_ps,
-                      .chief = job->chief,
-                      .evaluator = job->evaluator,
-                      .nodes = n_nodes(job),
-                      .created = job->conditions[CONDITION_CREATED].at,
-                      .since = job->conditions[state].at,
-                      .waits = pool_job_waits(job, r->room),
-                      .source = rc == 0 ? spec.source : "",
-                      .command = r->command}};
+    *ret = (struct tfe_msg){.type = MSG_JOB_ROW,
+                            .u.job_row = {.job = job->name.text,
+                                          .state = states[shown_as(job)],
+                                          .priority = job->priority,
+                                          .min_nodes = job->min_nodes,
+                                          .max_nodes = job->max_nodes,
+                                          .n_ps = job->n_ps,
+                                          .chief = job->chief,
+                                          .evaluator = job->evaluator,
+                                          .nodes = n_nodes(job),
+                                          .created = job->conditions[CONDITION_CREATED].at,
+                                          .since = job->conditions[state].at,
+                                          .waits = pool_job_waits(job, r->room),
+                                          .source = rc == 0 ? spec.source : "",
+                                          .command = r->command}};
     return rc;
 }
 
@@ -109,6 +116,21 @@ static bool show_condition(struct pool_rows *r, const struct pool_job *job, stru
     return true;
 }
 
+enum node_state { NODE_FREE, NODE_ASSIGNED, NODE_LEAVING, NODE_AWAY, NODE_RESTING, NODE__COUNT };
+static const char *const node_states[NODE__COUNT] = {
+    [NODE_FREE] = "free", [NODE_ASSIGNED] = "assigned", [NODE_LEAVING] = "leaving",
+    [NODE_AWAY] = "away", [NODE_RESTING] = "resting",
+};
+
+static enum node_state state_of(const struct pool_node *node)
+{
+    return !tfe_mono_is_never(node->rests) ? NODE_RESTING
+           : !node->session                ? NODE_AWAY
+           : node->is_leaving              ? NODE_LEAVING
+           : node->assignment != 0         ? NODE_ASSIGNED
+                                           : NODE_FREE;
+}
+
 static bool show_node(struct pool_rows *r, const struct pool_job *of, struct tfe_msg *ret)
 {
     struct pool_node key = {.id = r->node};
@@ -128,11 +150,7 @@ static bool show_node(struct pool_rows *r, const struct pool_job *of, struct tfe
         row->name = row->labels = "";
     }
     row->node = node->id.text;
-    row->state = !tfe_mono_is_never(node->rests) ? "resting"
-                 : !node->session                ? "away"
-                 : node->is_leaving              ? "leaving"
-                 : node->assignment != 0         ? "assigned"
-                                                 : "free";
+    row->state = node_states[state_of(node)];
     row->since = node->since;
     row->assignment = node->assignment;
     row->job = node->job ? node->job->name.text : "";
@@ -221,4 +239,41 @@ int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *
     }
     *ret = &r->rows;
     return 0;
+}
+
+/* --- in numbers ------------------------------------------------------------------------------- */
+
+void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx)
+{
+    const int64_t now = clock_wall().ms;
+    uint64_t nodes[NODE__COUNT] = {0};
+    uint64_t jobs[CONDITION__COUNT] = {0};
+    int64_t oldest_ms = 0;
+    const struct pool_job *job;
+    struct pool_node *node;
+    RB_FOREACH(node, pool_tree, &p->nodes)
+    {
+        nodes[state_of(node)]++;
+    }
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        if (job->is_gone) {
+            continue;
+        }
+        const enum pool_condition_name state = shown_as(job);
+        jobs[state]++;
+        if (state == CONDITION_QUEUED) {
+            const int64_t ms = now - job->conditions[pool_job_state(job)].at.ms;
+            oldest_ms = ms > oldest_ms ? ms : oldest_ms;
+        }
+    }
+    for (int i = 0; i < NODE__COUNT; i++) {
+        add(ctx, "pool_nodes", "state", node_states[i], nodes[i]);
+    }
+    for (int i = CONDITION_QUEUED; i < CONDITION__COUNT; i++) {
+        add(ctx, "pool_jobs", "state", states[i], jobs[i]);
+    }
+    add(ctx, "pool_queue_oldest_ms", NULL, NULL, (uint64_t)oldest_ms);
+    add(ctx, "pool_assigned_total", NULL, NULL, p->n_assigned);
+    add(ctx, "pool_released_total", NULL, NULL, p->n_released);
 }

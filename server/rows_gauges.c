@@ -7,6 +7,7 @@
 
 #include "common/net/channel.h"
 #include "server/gauges.h"
+#include "server/pool.h"
 #include "server/session.h"
 
 #define REFUSAL_FITS(NAME, number, name)                                                           \
@@ -31,9 +32,10 @@ struct gauge_rows {
     bool failed; /* no memory */
 };
 
-static void add(struct gauge_rows *s, const char *name, const char *key, const char *of,
-                uint64_t value)
+/* A pool_gauge_fn. */
+static void add(void *ctx, const char *name, const char *key, const char *of, uint64_t value)
 {
+    struct gauge_rows *s = ctx;
     if (s->n == s->cap) {
         size_t cap = s->cap > 0 ? s->cap * 2 : 128;
         struct one *v = realloc(s->v, cap * sizeof(*v));
@@ -187,6 +189,7 @@ int rows_gauges(const struct sessions *all, struct rows **ret)
     s->rows.ops = &ops;
     add_sessions(s, all);
     add_jobs(s, all->rdzv);
+    pool_count(all->pool, add, s);
     add_counts(s, all->gauges);
     add_store(s, all->writer);
     add_process(s);
