@@ -108,3 +108,16 @@ json_t *answer_events(const struct row_list *rows, uint64_t after)
     return json_pack("{s:o, s:I}", "events", row_list_json(rows, &kind_event), "newest",
                      (json_int_t)(last ? last->number : after));
 }
+
+json_t *answer_describe(const struct row_list *rows)
+{
+    const struct msg_job_row *job = row_list_head(rows, &kind_submission);
+    json_t *object = job ? row_json(&kind_submission, job) : NULL;
+    if (object &&
+        (json_object_set_new(object, "conditions", row_list_json(rows, &kind_condition)) != 0 ||
+         json_object_set_new(object, "nodes", row_list_json(rows, &kind_pool_node)) != 0)) {
+        json_decref(object);
+        object = NULL;
+    }
+    return object;
+}

@@ -20,4 +20,7 @@ json_t *answer_events(const struct row_list *rows, uint64_t after) TFE_MUST_CHEC
 /* Of STATUS: {"nodes": […]}, each with its job. Changes the rows' kinds. */
 json_t *answer_nodes(struct row_list *rows) TFE_MUST_CHECK;
 
+/* Of DESCRIBE: the job, with {"conditions": […], "nodes": […]}. NULL for no job, too. */
+json_t *answer_describe(const struct row_list *rows) TFE_MUST_CHECK;
+
 #endif

@@ -1,7 +1,7 @@
 /* server/ctl/jobs.c: tfe-ctl jobs, describe, pool: what was handed in, and who works for it. */
 #include <stdio.h>
 
-#include "common/rows/json.h"
+#include "common/rows/answers.h"
 #include "common/rows/kinds.h"
 #include "server/ctl/verb.h"
 
@@ -31,14 +31,7 @@ static int show_describe(const struct ctl_settings *settings, const char *operan
         return TFE_ESTATE;
     }
     if (settings->json) {
-        json_t *object = row_json(&kind_submission, job);
-        if (!object ||
-            json_object_set_new(object, "conditions", row_list_json(rows, &kind_condition)) != 0 ||
-            json_object_set_new(object, "nodes", row_list_json(rows, &kind_pool_node)) != 0) {
-            json_decref(object);
-            return TFE_ENOMEM;
-        }
-        return verb_print_json(object);
+        return verb_print_json(answer_describe(rows));
     }
     (void)row_table_print(&job_table, rows->v, rows->n, 0, stdout);
     (void)printf("\n  runs %s%s%s\n\n", job->command, job->source[0] ? " in " : "", job->source);

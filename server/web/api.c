@@ -177,6 +177,45 @@ void api_epochs(struct request *r)
     }
 }
 
+static void answer_with_queue(struct call *call)
+{
+    answer(call, json_pack("{s:o}", "jobs", row_list_json(&call->ask.list, &kind_submission)));
+}
+
+static void answer_with_pool(struct call *call)
+{
+    answer(call, json_pack("{s:o}", "pool", row_list_json(&call->ask.list, &kind_pool_node)));
+}
+
+static void answer_with_conditions(struct call *call)
+{
+    answer(call, answer_describe(&call->ask.list));
+}
+
+void api_queue(struct request *r)
+{
+    ask_simple(r, MSG_JOBS, MSG_JOB_ROW, answer_with_queue);
+}
+
+void api_pool(struct request *r)
+{
+    ask_simple(r, MSG_POOL_NODES, MSG_POOL_ROW, answer_with_pool);
+}
+
+void api_conditions(struct request *r)
+{
+    struct call *call = is_job(r->req, r->name) ? call_new(r->web, r->view, r->req) : NULL;
+    if (call) {
+        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
+        call->message = (struct tfe_msg){.type = MSG_DESCRIBE, .u.describe.job = call->name};
+        call->ask.rows[0] = MSG_JOB_ROW;
+        call->ask.rows[1] = MSG_CONDITION_ROW;
+        call->ask.rows[2] = MSG_POOL_ROW;
+        call->answer = answer_with_conditions;
+        call_ask(call);
+    }
+}
+
 void api_gauges(struct request *r)
 {
     ask_simple(r, MSG_GAUGES, MSG_GAUGE, answer_with_gauges);
@@ -276,124 +315,21 @@ void api_stream(struct request *r)
     if (job && !is_job(r->req, job)) {
         return;
     }
+    const char *pool = request_query(r, "pool");
     struct stream *stream = begin_stream(r);
     if (stream) {
         stream_join(stream, TOPIC_FLEET, "");
         stream_join(stream, TOPIC_EVENTS, job ? job : "");
     }
+    if (stream && pool && strcmp(pool, "0") != 0) {
+        stream_join(stream, TOPIC_QUEUE, "");
+        stream_join(stream, TOPIC_POOL, "");
+    }
     if (stream && job) {
+        stream_join(stream, TOPIC_CONDITIONS, job);
         stream_join(stream, TOPIC_NODES, job);
         stream_join(stream, TOPIC_EPOCHS, job);
         stream_join(stream, TOPIC_POINTS, job);
-    }
-}
-
-/* --- what is ordered --- */
-
-static void answer_done(struct call *call)
-{
-    json_t *done = json_pack("{s:s, s:o}", "done", call->other, "name", row_json_text(call->name));
-    answer(call, done);
-}
-
-/* word: what JSON says was done. The order's operand is name. */
-static struct call *order_new(struct request *r, enum tfe_msg_type type, const char *word)
-{
-    struct call *call = call_new(r->web, r->view, r->req);
-    if (call) {
-        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
-        (void)snprintf(call->other, sizeof(call->other), "%s", word);
-        call->message = (struct tfe_msg){.type = type};
-        call->ask.is_order = true;
-        call->answer = answer_done;
-    }
-    return call;
-}
-
-/* A number of the body. False: it is none of the range; answered. It stays as it is if absent. */
-static bool read_number(struct request *r, const char *key, uint32_t least, uint32_t most,
-                        uint32_t *ret)
-{
-    json_t *value = json_object_get(r->body, key);
-    json_int_t number = json_integer_value(value);
-    char sentence[128];
-    if (!value || json_is_null(value)) {
-        return true;
-    }
-    if (!json_is_integer(value) || number < (json_int_t)least || number > (json_int_t)most) {
-        (void)snprintf(sentence, sizeof(sentence), "%s is a number from %u to %u", key,
-                       (unsigned)least, (unsigned)most);
-        reply_problem(r->req, 400, "bad_request", sentence);
-        return false;
-    }
-    *ret = (uint32_t)number;
-    return true;
-}
-
-void api_drain(struct request *r)
-{
-    uint32_t within_ms = MSG_UNSET;
-    if (!read_number(r, "within_ms", 0, MSG_DURATION_MAX_MS, &within_ms)) {
-        return;
-    }
-    struct call *call = order_new(r, MSG_DRAIN, "drain");
-    if (call) {
-        call->message.u.drain = (struct msg_drain){.node = call->name, .within_ms = within_ms};
-        call_ask(call);
-    }
-}
-
-void api_evict(struct request *r)
-{
-    uint32_t for_ms = 0;
-    if (!read_number(r, "for_ms", 0, MSG_DURATION_MAX_MS, &for_ms)) {
-        return;
-    }
-    struct call *call = order_new(r, MSG_EVICT, "evict");
-    if (call) {
-        call->message.u.evict = (struct msg_evict){.node = call->name, .for_ms = for_ms};
-        call_ask(call);
-    }
-}
-
-void api_stop(struct request *r)
-{
-    struct call *call = is_job(r->req, r->name) ? order_new(r, MSG_STOP_JOB, "stop") : NULL;
-    if (call) {
-        call->message.u.stop_job.job = call->name;
-        call_ask(call);
-    }
-}
-
-void api_grow(struct request *r)
-{
-    struct call *call = is_job(r->req, r->name) ? order_new(r, MSG_GROW, "grow") : NULL;
-    if (call) {
-        call->message.u.grow.job = call->name;
-        call_ask(call);
-    }
-}
-
-void api_resize(struct request *r)
-{
-    uint32_t min = 0;
-    uint32_t max = 0;
-    uint32_t n_ps = MSG_UNSET;
-    if (!is_job(r->req, r->name) || !read_number(r, "min", 1, MSG_NODES_MAX, &min) ||
-        !read_number(r, "max", 1, MSG_NODES_MAX, &max) ||
-        !read_number(r, "ps", 1, MSG_NODES_MAX, &n_ps)) {
-        return;
-    }
-    if (min == 0 || max < min) {
-        reply_problem(r->req, 400, "bad_request",
-                      "min and max are numbers, and min is not above max");
-        return;
-    }
-    struct call *call = order_new(r, MSG_RESIZE, "resize");
-    if (call) {
-        call->message.u.resize = (struct msg_resize){
-            .job = call->name, .min_nodes = min, .max_nodes = max, .n_ps = n_ps};
-        call_ask(call);
     }
 }
 

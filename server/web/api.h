@@ -12,17 +12,27 @@ void api_jobs(struct request *r);
 void api_job(struct request *r);
 void api_nodes(struct request *r);
 void api_epochs(struct request *r);
+void api_queue(struct request *r);
+void api_conditions(struct request *r);
+void api_pool(struct request *r);
 void api_gauges(struct request *r);
 void api_audit(struct request *r);
 void api_events(struct request *r);
 void api_series(struct request *r);
 void api_stream(struct request *r);
 
+/* orders.c */
 void api_drain(struct request *r);
 void api_evict(struct request *r);
 void api_stop(struct request *r);
 void api_grow(struct request *r);
 void api_resize(struct request *r);
+void api_submit(struct request *r);
+void api_scale(struct request *r);
+void api_suspend(struct request *r);
+void api_resume(struct request *r);
+void api_cancel(struct request *r);
+void api_restart(struct request *r);
 
 void api_session(struct request *r);
 void api_login(struct request *r);

@@ -18,9 +18,9 @@ struct evhttp_request;
 struct http;
 struct web_settings;
 
-/* Headers, and the body of an order: both are short. */
+/* Headers, and the body of an order: a job of MSG_SPEC_MAX bytes, however it is written. */
 #define HTTP_HEADERS_MAX 8192
-#define HTTP_BODY_MAX 8192
+#define HTTP_BODY_MAX 65536
 
 /* From the beginning of a connection, or its last answer, to the end of a request; and for an
  * answer to be read. */
@@ -31,7 +31,7 @@ struct web_settings;
 #define HTTP_ANSWERS_BYTES (64u << 20)
 
 /* Read of a connection and not taken by evhttp, which goes on reading while it answers. */
-#define HTTP_UNREAD_MAX (4 * (HTTP_HEADERS_MAX + HTTP_BODY_MAX))
+#define HTTP_UNREAD_MAX 65536
 
 /* The kernel holds so much for a page that does not read, and no more. */
 #define HTTP_STREAM_BYTES (64 * 1024)

@@ -96,18 +96,26 @@ static void drop_ages(json_t *object, bool is_over)
     }
 }
 
+static const char *name_of(const struct row *row)
+{
+    return row->kind == &kind_job          ? ((const struct msg_status_job *)row->at)->job
+           : row->kind == &kind_submission ? ((const struct msg_job_row *)row->at)->job
+           : row->kind == &kind_health     ? ((const struct msg_health *)row->at)->what
+           : row->kind == &kind_node       ? ((const struct msg_status_node *)row->at)->node
+           : row->kind == &kind_pool_node  ? ((const struct msg_pool_row *)row->at)->node
+           : row->kind == &kind_condition  ? ((const struct msg_condition_row *)row->at)->name
+           : row->kind == &kind_point      ? ((const struct msg_series_row *)row->at)->name
+                                           : NULL;
+}
+
 static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
 {
-    if (row->kind == &kind_job) {
-        (void)snprintf(ret, TFE_ID_MAX + 32, "job/%s",
-                       ((const struct msg_status_job *)row->at)->job);
-    } else if (row->kind == &kind_health) {
-        (void)snprintf(ret, TFE_ID_MAX + 32, "health/%.32s",
-                       ((const struct msg_health *)row->at)->what);
-    } else if (row->kind == &kind_node) {
-        (void)snprintf(ret, TFE_ID_MAX + 32, "%s", ((const struct msg_status_node *)row->at)->node);
-    } else if (row->kind == &kind_point) {
-        (void)snprintf(ret, TFE_ID_MAX + 32, "%s", ((const struct msg_series_row *)row->at)->name);
+    const char *name = name_of(row);
+    if (name) {
+        const char *folder = row->kind == &kind_job || row->kind == &kind_submission ? "job/"
+                             : row->kind == &kind_health                             ? "health/"
+                                                                                     : "";
+        (void)snprintf(ret, TFE_ID_MAX + 32, "%s%s", folder, name);
     } else {
         uint64_t number = row->kind == &kind_event ? ((const struct msg_event_row *)row->at)->number
                                                    : ((const struct msg_epoch_row *)row->at)->epoch;
@@ -134,8 +142,8 @@ static int make_item(const struct row *row, const struct row *end, struct item *
     key_of(row, key);
     ret->key = strdup(key);
     ret->text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    if (object) {
-        drop_ages(object, is_over);
+    if (object && row->kind != &kind_submission && row->kind != &kind_pool_node) {
+        drop_ages(object, is_over); /* theirs are moments */
     }
     char *same = object ? json_dumps(object, JSON_COMPACT) : NULL;
     ret->mark = same ? mark_of(same) : 0;
@@ -168,6 +176,12 @@ static bool is_shown(const struct topic *topic, const struct row *row)
         return row->kind == &kind_event;
     case TOPIC_POINTS:
         return row->kind == &kind_point;
+    case TOPIC_CONDITIONS:
+        return row->kind == &kind_submission || row->kind == &kind_condition;
+    case TOPIC_QUEUE:
+        return row->kind == &kind_submission;
+    case TOPIC_POOL:
+        return row->kind == &kind_pool_node;
     case TOPIC__COUNT:
         break;
     }
@@ -456,6 +470,20 @@ static void prepare(struct topic *topic)
     case TOPIC_POINTS:
         *msg = (struct tfe_msg){.type = MSG_SERIES, .u.series = {.job = topic->job.text}};
         ask->rows[0] = MSG_SERIES_ROW;
+        break;
+    case TOPIC_CONDITIONS:
+        *msg = (struct tfe_msg){.type = MSG_DESCRIBE, .u.describe.job = topic->job.text};
+        ask->rows[0] = MSG_JOB_ROW;
+        ask->rows[1] = MSG_CONDITION_ROW;
+        ask->rows[2] = MSG_POOL_ROW;
+        break;
+    case TOPIC_QUEUE:
+        *msg = (struct tfe_msg){.type = MSG_JOBS};
+        ask->rows[0] = MSG_JOB_ROW;
+        break;
+    case TOPIC_POOL:
+        *msg = (struct tfe_msg){.type = MSG_POOL_NODES};
+        ask->rows[0] = MSG_POOL_ROW;
         break;
     case TOPIC__COUNT:
         break;

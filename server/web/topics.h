@@ -15,11 +15,14 @@ struct stream;
 
 /* Name of the event, the least time between two questions. */
 #define TOPIC_KINDS(X)                                                                             \
-    X(FLEET, "fleet", 400)    /* all jobs, and what is not well with the server */                 \
-    X(NODES, "nodes", 1000)   /* of a job */                                                       \
-    X(EPOCHS, "epochs", 5000) /* of a job */                                                       \
-    X(EVENTS, "events", 400)  /* of a job, or of all */                                            \
-    X(POINTS, "points", 1000) /* of a job: the newest of each of its curves */
+    X(FLEET, "fleet", 400)            /* all jobs, and what is not well with the server */         \
+    X(NODES, "nodes", 1000)           /* of a job */                                               \
+    X(EPOCHS, "epochs", 5000)         /* of a job */                                               \
+    X(EVENTS, "events", 400)          /* of a job, or of all */                                    \
+    X(POINTS, "points", 1000)         /* of a job: the newest of each of its curves */             \
+    X(CONDITIONS, "conditions", 1000) /* of a job that was handed in, and what it wants */         \
+    X(QUEUE, "queue", 1000)           /* jobs that were handed in */                               \
+    X(POOL, "pool", 2000)             /* nodes of the pool */
 
 enum topic_kind {
 #define TOPIC_ENUM(NAME, name, ms) TOPIC_##NAME,

@@ -67,3 +67,20 @@ def conditions(server, job):
     return {f[1][0].decode(): (bool(f.get(2, [0])[0]), f[3][0].decode())
             for row, f in rows(server, "DESCRIBE", {1: job}) if row == "CONDITION_ROW"}
 
+
+def agent_of(server, fields, name, nodes=(1, 1)):
+    """Joins as the child that a node of the pool starts for an ASSIGN would."""
+    child = RawClient(server.port, server.token("agent"), timeout=20)
+    child.join(name, job="train", nodes=nodes, f19=fields[5][0])
+    _, prepare = child.receive_until("PREPARE")
+    child.ready(prepare[1][0])
+    return child
+
+
+def starts(child):
+    """Follows to START; its epoch."""
+    while True:
+        name, fields = child.receive_until("PREPARE", "START")
+        if name == "START":
+            return fields[1][0]
+        child.ready(fields[1][0])

@@ -9,26 +9,8 @@ import time
 import pytest
 
 from conftest import on_disk, wait_until
-from pooled import Waiting, conditions, jobs, order, pool, rows, spec
+from pooled import Waiting, agent_of, conditions, jobs, order, pool, rows, spec, starts
 from raw_client import NODE_REPLACED, RawClient, encode, node_id, node_secret
-
-
-def agent_of(server, fields, name, nodes=(1, 1)):
-    """Joins as the child that a node of the pool starts for an ASSIGN would."""
-    child = RawClient(server.port, server.token("agent"), timeout=20)
-    child.join(name, job="train", nodes=nodes, f19=fields[5][0])
-    _, prepare = child.receive_until("PREPARE")
-    child.ready(prepare[1][0])
-    return child
-
-
-def starts(child):
-    """Follows to START; its epoch."""
-    while True:
-        name, fields = child.receive_until("PREPARE", "START")
-        if name == "START":
-            return fields[1][0]
-        child.ready(fields[1][0])
 
 
 def test_a_job_starts_ends_and_frees_its_node(server):

@@ -76,7 +76,7 @@ def test_problems_are_told_as_problems(web):
     for path, method, code, word in (
             ("/nothing", "GET", 404, "no_such_path"), ("/api/v1/jobs/none", "GET", 404, "no_such_job"),
             ("/api/v1/jobs/none/epochs", "GET", 404, "no_such_job"), ("/api/v1/jobs/a%20b", "GET", 400, "bad_request"),
-            ("/api/v1/jobs", "POST", 405, "method"), ("/api/v1/nodes/x/drain", "POST", 401, "not_authorised"),
+            ("/api/v1/jobs", "POST", 401, "not_authorised"), ("/api/v1/queue", "POST", 405, "method"), ("/api/v1/nodes/x/drain", "POST", 401, "not_authorised"),
             ("/api/v1/audit", "GET", 403, "not_authorised"), ("/api/v1/stream?job=%2e%2f", "GET", 400, "bad_request")):
         answer = web.ask(path, method)
         assert (answer.code, answer.json["code"]) == (code, word), path
@@ -585,7 +585,9 @@ def test_jobs_beyond_the_bound_are_added_up(web):
 def test_every_path_of_the_description_answers_as_it_says(web):
     """Web.ask holds each answer to its schema; what needs more than a client to succeed was asked for above."""
     s = web.server
-    more = {"/api/v1/jobs/{name}/resize": {"min": 1, "max": 3}, "/api/v1/login": {"token": s.token("admin")}}
+    more = {"/api/v1/jobs/{name}/resize": {"min": 1, "max": 3}, "/api/v1/jobs/{name}/scale": {"min": 1, "max": 3},
+            "/api/v1/login": {"token": s.token("admin")}, "/api/v1/jobs": {"name": "handed-in", "command": ["true"]}}
+    of_handed_in = ("/conditions", "/scale", "/suspend", "/resume", "/cancel", "/restart")
     web.login(s.token("admin"))
     with RawClient(s.port, s.token("agent")) as agent:
         agent.join("n1", job="j")
@@ -594,8 +596,8 @@ def test_every_path_of_the_description_answers_as_it_says(web):
             if path.endswith(("/stop", "/drain", "/evict", "/logout", "/stream", "/logs")):
                 continue
             for method in of:
-                name = "j" if "/jobs/" in path else node_id("n1")
-                web.ask(path.replace("{name}", name), method.upper(), more.get(path))
+                name = "handed-in" if path.endswith(of_handed_in) else "j" if "/jobs/" in path else node_id("n1")
+                web.ask(path.replace("{name}", name), method.upper(), more.get(path) if method == "post" else None)
         for order in (f"/api/v1/nodes/{node_id('n1')}/drain", "/api/v1/jobs/j/stop", "/api/v1/logout"):
             web.order(order)
     wanted = {(path, method) for path, of in OPENAPI["paths"].items() for method in of}

@@ -1,0 +1,214 @@
+/* server/web/orders.c: the handlers of /api/v1 that change something; see api.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/jobs/job_file.h"
+#include "common/jobs/job_message.h"
+#include "common/rows/json.h"
+#include "server/web/api.h"
+#include "server/web/calls.h"
+#include "server/web/reply.h"
+
+static void answer_done(struct call *call)
+{
+    json_t *done = json_pack("{s:s, s:o}", "done", call->other, "name", row_json_text(call->name));
+    reply_json(call_end(call), 200, done);
+}
+
+/* word: what JSON says was done. The order's operand is name. */
+static struct call *order_new(struct request *r, enum tfe_msg_type type, const char *word)
+{
+    struct call *call = call_new(r->web, r->view, r->req);
+    if (call) {
+        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
+        (void)snprintf(call->other, sizeof(call->other), "%s", word);
+        call->message = (struct tfe_msg){.type = type};
+        call->ask.is_order = true;
+        call->answer = answer_done;
+    }
+    return call;
+}
+
+/* A number of the body. False: it is none of the range; answered. It stays as it is if absent. */
+static bool read_number(struct request *r, const char *key, uint32_t least, uint32_t most,
+                        uint32_t *ret)
+{
+    json_t *value = json_object_get(r->body, key);
+    json_int_t number = json_integer_value(value);
+    char sentence[128];
+    if (!value || json_is_null(value)) {
+        return true;
+    }
+    if (!json_is_integer(value) || number < (json_int_t)least || number > (json_int_t)most) {
+        (void)snprintf(sentence, sizeof(sentence), "%s is a number from %u to %u", key,
+                       (unsigned)least, (unsigned)most);
+        reply_problem(r->req, 400, "bad_request", sentence);
+        return false;
+    }
+    *ret = (uint32_t)number;
+    return true;
+}
+
+void api_drain(struct request *r)
+{
+    uint32_t within_ms = MSG_UNSET;
+    if (!read_number(r, "within_ms", 0, MSG_DURATION_MAX_MS, &within_ms)) {
+        return;
+    }
+    struct call *call = order_new(r, MSG_DRAIN, "drain");
+    if (call) {
+        call->message.u.drain = (struct msg_drain){.node = call->name, .within_ms = within_ms};
+        call_ask(call);
+    }
+}
+
+void api_evict(struct request *r)
+{
+    uint32_t for_ms = 0;
+    if (!read_number(r, "for_ms", 0, MSG_DURATION_MAX_MS, &for_ms)) {
+        return;
+    }
+    struct call *call = order_new(r, MSG_EVICT, "evict");
+    if (call) {
+        call->message.u.evict = (struct msg_evict){.node = call->name, .for_ms = for_ms};
+        call_ask(call);
+    }
+}
+
+/* Of one that names its job and nothing else. job: where the message has it. */
+static void order_job(struct request *r, enum tfe_msg_type type, const char *word, size_t job)
+{
+    struct call *call = api_is_job(r) ? order_new(r, type, word) : NULL;
+    if (call) {
+        const char *name = call->name;
+        memcpy((char *)&call->message + job, &name, sizeof(name));
+        call_ask(call);
+    }
+}
+
+#define ORDER_JOB(word, TYPE, member)                                                              \
+    void api_##word(struct request *r)                                                             \
+    {                                                                                              \
+        order_job(r, TYPE, #word, offsetof(struct tfe_msg, u.member.job));                         \
+    }
+ORDER_JOB(stop, MSG_STOP_JOB, stop_job)
+ORDER_JOB(grow, MSG_GROW, grow)
+ORDER_JOB(suspend, MSG_SUSPEND, suspend)
+ORDER_JOB(resume, MSG_RESUME, resume)
+ORDER_JOB(cancel, MSG_CANCEL, cancel)
+ORDER_JOB(restart, MSG_RERUN, rerun)
+#undef ORDER_JOB
+
+/* min and max of the body. False: answered. */
+static bool read_sizes(struct request *r, uint32_t *ret_min, uint32_t *ret_max)
+{
+    *ret_min = *ret_max = 0;
+    if (!read_number(r, "min", 1, MSG_NODES_MAX, ret_min) ||
+        !read_number(r, "max", 1, MSG_NODES_MAX, ret_max)) {
+        return false;
+    }
+    if (*ret_min == 0 || *ret_max < *ret_min) {
+        reply_problem(r->req, 400, "bad_request",
+                      "min and max are numbers, and min is not above max");
+        return false;
+    }
+    return true;
+}
+
+void api_scale(struct request *r)
+{
+    const json_t *value = json_object_get(r->body, "role");
+    const char *role = value ? json_string_value(value) : msg_task_name(TASK_WORKER);
+    const bool is_ps = role && strcmp(role, msg_task_name(TASK_PS)) == 0;
+    uint32_t min;
+    uint32_t max;
+    if (!role || (!is_ps && strcmp(role, msg_task_name(TASK_WORKER)) != 0)) {
+        reply_problem(r->req, 400, "bad_request", "role is worker or ps");
+        return;
+    }
+    if (!api_is_job(r) || !read_sizes(r, &min, &max)) {
+        return;
+    }
+    struct call *call = order_new(r, MSG_SCALE, "scale");
+    if (call) {
+        call->message.u.scale = (struct msg_scale){.job = call->name,
+                                                   .role = is_ps ? TASK_PS : TASK_WORKER,
+                                                   .min_nodes = min,
+                                                   .max_nodes = max};
+        call_ask(call);
+    }
+}
+
+void api_resize(struct request *r)
+{
+    uint32_t min;
+    uint32_t max;
+    uint32_t n_ps = MSG_UNSET;
+    if (!api_is_job(r) || !read_number(r, "ps", 1, MSG_NODES_MAX, &n_ps) ||
+        !read_sizes(r, &min, &max)) {
+        return;
+    }
+    struct call *call = order_new(r, MSG_RESIZE, "resize");
+    if (call) {
+        call->message.u.resize = (struct msg_resize){
+            .job = call->name, .min_nodes = min, .max_nodes = max, .n_ps = n_ps};
+        call_ask(call);
+    }
+}
+
+/* --- handed in --- */
+
+/* What the message points to, and what is to be said of it. */
+struct handed_in {
+    json_t *job;
+    struct msg_spec spec;
+    struct tfe_why warning;
+};
+
+static void handed_in_free(void *own)
+{
+    struct handed_in *in = own;
+    job_message_done(&in->spec);
+    json_decref(in->job);
+    free(in);
+}
+
+static void answer_handed_in(struct call *call)
+{
+    const struct handed_in *in = call->own;
+    const char *warning = in->warning.text[0] != '\0' ? in->warning.text : NULL;
+    json_t *done = json_pack("{s:s, s:s}", "done", "submit", "name", call->name);
+    if (done && warning && json_object_set_new(done, "warning", row_json_text(warning)) != 0) {
+        json_decref(done);
+        done = NULL;
+    }
+    reply_json(call_end(call), 200, done);
+}
+
+void api_submit(struct request *r)
+{
+    struct tfe_why why = {.text = ""};
+    struct handed_in *in = calloc(1, sizeof(*in));
+    int rc = in ? job_file_take(r->body, &in->job, &in->warning, &why) : TFE_ENOMEM;
+    rc = rc == 0 ? job_message_make(in->job, &in->spec, &why) : rc;
+    if (rc == 0) {
+        (void)snprintf(r->name, sizeof(r->name), "%s", in->spec.name);
+        struct call *call = order_new(r, MSG_SUBMIT, "submit");
+        if (call) {
+            call->own = in;
+            call->own_free = handed_in_free;
+            call->answer = answer_handed_in;
+            call->message.u.submit.spec = in->spec;
+            call_ask(call);
+            return;
+        }
+    } else if (rc == TFE_EINVAL) {
+        reply_problem(r->req, 400, "bad_request", why.text);
+    } else {
+        reply_problem(r->req, 503, "no_memory", "out of memory");
+    }
+    if (in) {
+        handed_in_free(in);
+    }
+}
