@@ -16,6 +16,7 @@ from browser import browser, needs_browser
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import BIN_DIR, DEADLINE, wait_until
 from programs import clean_environment
+from pooled import Waiting, agent_of, starts
 from raw_client import Fixed64, RawClient, encode
 from web import start
 
@@ -271,3 +272,57 @@ def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_p
             assert used < 50
         best = min(max(f) for f in first)
         assert best < 1000 or best < noise.bound(1) * 1000, first
+
+
+def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_dir, tmp_path):
+    """Who waits for what since when, which nodes there are, and what a job has gone through; orders with a question first."""
+    s = server("--ttl=5m")  # clients that do not renew stay
+    job = {"source": {"path": "/srv/code"}, "command": ["python", "train.py", "--epochs=3"]}
+    with start(state_dir, tmp_path) as web, browser() as page, Waiting(s.port, s.token("agent"), "a", ["gpu=a100", "zone=b"]) as node, \
+            Waiting(s.port, s.token("agent"), "b"):
+        page.size(1400, 1000)
+        page.open(f"{web.url}#/pool")
+        page.wait("document.querySelectorAll('#pool tbody tr').length === 2 && /No job was handed in/.test(main.innerText)", what="a pool that waits")
+        for name, more in (("train", {"labels": {"gpu": "a100"}}), ("urgent", {"priority": 900, "workers": 9}), ("later", {"suspend": True})):
+            assert web.ask("/api/v1/jobs", "POST", {"name": name, **job, **more}, bearer=s.token("admin")).code == 200
+        assignment, _, fields = node.assigned()
+        with agent_of(s, fields, "child") as child:
+            starts(child)
+            page.wait("[...document.querySelectorAll('#queue tbody tr')].map(tr => tr.innerText.split('\\n')[0]).join() === 'urgent,train,later'")
+            page.wait("tfe.queue.get('job/train').state === 'running' && /more nodes/.test(tfe.queue.get('job/urgent').waits)")
+            page.wait("[...document.querySelectorAll('#pool .badge')].map(b => b.innerText).join() === 'assigned,free'")
+            found = looked_at(page, "pool", tmp_path, "document.querySelectorAll('#queue tbody tr').length === 3")
+            page.click("//table[@id='queue']//a[text()='train']")
+            page.wait("document.querySelectorAll('#conditions tbody tr').length >= 3 && document.querySelectorAll('#nodes tbody tr').length === 1")
+            found |= looked_at(page, "conditions", tmp_path, "/python train.py --epochs=3/.test(document.getElementById('conditions').innerText)")
+            page.click("//section[@id='conditions']//button[text()='Suspend']")
+            page.wait("document.querySelector('dialog[open] textarea') !== null", what="the question for a token")
+            page.type("dialog textarea", s.token("admin"))
+            confirm(page, "dialog button[type=submit]")
+            page.wait("/Take all nodes from train/.test(document.getElementById('dialog').innerText)", what="the question before an order")
+            confirm(page, "dialog button[type=submit]")
+            assert node.released() == assignment
+        page.wait("[...document.querySelectorAll('#conditions button')].map(b => b.innerText).join() === 'Resume,Cancel'", what="what is to be ordered now")
+        page.open(f"{web.url}#/job/urgent")  # no node has ever worked for it
+        page.wait("/of 9/.test(document.getElementById('conditions').innerText) && !/There is no job/.test(main.innerText)")
+        found |= looked_at(page, "queued", tmp_path, "document.querySelectorAll('#conditions tbody tr').length >= 2")
+        assert found == {}
+        assert page.said() == []
+
+
+def test_a_page_that_stays_open_keeps_no_node_for_ever(server, state_dir, tmp_path):
+    """Ten thousand machines come and go, two stay: those that went longest ago are forgotten, and of each what it was first."""
+    server()
+    with start(state_dir, tmp_path) as web, browser() as page:
+        page.open(web.url)
+        kept = page.js("""return import("/timeline.js").then(({track}) => {
+            const seen = new Map(), row = (name, role) => ({name, role, place: null, rank: null});
+            for (const stays of ["first", "second"]) track(seen, stays, row(stays, "member"), 0);
+            for (let i = 1; i <= 10000; i++) {
+                track(seen, `n${i}`, row(`n${i}`, "spare"), i);
+                track(seen, `n${i}`, null, i);
+                track(seen, "second", row("second", i % 2 ? "spare" : "member"), i);
+            }
+            return [seen.size, seen.has("first"), seen.has("n1"), seen.has("n10000"), seen.get("second").spans.length, seen.get("second").spans.at(-1).from];
+        })""")
+        assert kept[1:4] == [True, False, True] and kept[0] <= 4000 and kept[4] <= 200 and kept[5] == 10000

@@ -4,18 +4,19 @@ import { phases, series, members } from "/plots.js";
 import { timeline, track, save, roleOf, ROLES } from "/timeline.js";
 import { order, login, logout, session, history } from "/orders.js";
 import { logs } from "/logs.js";
+import { pool, conditions } from "/pool.js";
 
 export const store = {
   session: null, up: null, why: "", route: { view: "fleet" }, job: null,
   jobs: new Map(), health: new Map(), nodes: new Map(), epochs: new Map(), events: [], seen: new Map(),
-  points: new Map(), at: 0, rows: {}, first_ms: null, busy_ms: 0, took: [], // what looking costs, for tests
+  points: new Map(), conditions: new Map(), queue: new Map(), pool: new Map(), at: 0, rows: {}, first_ms: null, busy_ms: 0, took: [], // what looking costs, for tests
 };
 const main = document.getElementById("main");
 let source = null, screen = null, pending = false;
 
 // --- the stream -----------------------------------------------------------------------------------------------------
 
-const into = { nodes: "nodes", epochs: "epochs" };
+const into = { nodes: "nodes", epochs: "epochs", conditions: "conditions", queue: "queue", pool: "pool" };
 
 function apply(kind, data) {
   store.at = data.at_ms;
@@ -78,9 +79,9 @@ function remember(row, at) {
 
 function listen() {
   source?.close();
-  const query = store.route.job ? `?job=${encodeURIComponent(store.route.job)}` : "";
+  const query = store.route.job ? `?job=${encodeURIComponent(store.route.job)}` : store.route.view === "pool" ? "?pool=1" : "";
   source = new EventSource(`/api/v1/stream${query}`);
-  for (const kind of ["fleet", "nodes", "epochs", "events", "points"]) {
+  for (const kind of ["fleet", "events", "points", ...Object.keys(into)]) {
     source.addEventListener(kind, e => { const began = performance.now(); apply(kind, JSON.parse(e.data)); store.busy_ms += performance.now() - began; changed(); });
   }
   source.addEventListener("state", e => { const s = JSON.parse(e.data); store.up = s.up; store.why = s.why; live(); });
@@ -177,7 +178,7 @@ function fleet() {
   return { update: () => { update(); drawEvents(); } };
 }
 
-function tilesOf(list, pairs) {
+export function tilesOf(list, pairs) {
   if (list.childElementCount !== pairs.length) list.replaceChildren(...pairs.map(() => h("div", { class: "tile" }, h("dt"), h("dd"))));
   pairs.forEach(([name, value, unit], i) => {
     const tile = list.children[i];
@@ -209,7 +210,8 @@ function jobScreen(name) {
   const tiles = h("dl", { class: "tiles" }), body = h("tbody"), epochBody = h("tbody");
   const why = h("p", { class: "empty", hidden: true }, "There is no job of this name on the server.");
   const act = (verb, label, css, extra) => h("button", { type: "button", class: css, onclick: () => order(verb, name, extra?.()) }, label);
-  const head = h("div", { class: "head" }, title, state, sub, h("div", { class: "acts" }, act("grow", "Grow now", ""), act("resize", "Resize", "", () => store.jobs.get(name)), act("stop", "Stop", "danger")));
+  const acts = h("div", { class: "acts" }, act("grow", "Grow now", ""), act("resize", "Resize", "", () => store.jobs.get(name)), act("stop", "Stop", "danger"));
+  const head = h("div", { class: "head" }, title, state, sub, acts);
   let sort = { by: "rank", up: true }, limit = 100;
   const heads = [["name", "Name"], ["role", "State"], ["rank", "Rank"], ["step_ms", "Step time"], ["address", "Address"], ["tensorflow", "Machine"], [null, "Orders"]];
   const header = h("tr", {}, ...heads.map(([key, label]) => h("th", { scope: "col", class: ["rank", "step_ms"].includes(key) ? "num" : "" },
@@ -240,7 +242,9 @@ function jobScreen(name) {
   function update() {
     const job = store.jobs.get(name);
     const known = Boolean(job);
-    why.hidden = known || store.jobs.size === 0 && store.at === 0;
+    wanted.draw();
+    why.hidden = known || wanted.known() || store.jobs.size === 0 && store.at === 0;
+    for (const part of trains) part.hidden = !known;
     if (!known) return;
     state.replaceChildren(stateBadge(job));
     text(sub, `run ${job.run}, epoch ${job.epoch}${job.slow ? ` · slow: ${job.slow}` : ""}`);
@@ -275,17 +279,19 @@ function jobScreen(name) {
   const counted = h("span", { class: "sub" });
   const keep = h("button", { type: "button", class: "small", hidden: true, onclick: () => save(time.picture(totals(store.jobs.get(name))), "image/svg+xml", `${name}.svg`) }, "Save picture");
   const card = (label, ...content) => h("section", { class: "card" }, h("header", {}, h("h2", {}, label)), ...content);
-  main.replaceChildren(head, why, waits, tiles,
+  const wanted = conditions(name);
+  const trains = [acts, tiles,
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Timeline"), legend, keep), h("div", { class: "body" }, time.node)),
     card("Steps, metrics and nodes", h("div", { class: "body" }, curves.node)),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Nodes"), counted, filter), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nodes" }, h("table", { class: "wraps", id: "nodes" }, h("caption", { class: "sr" }, "Nodes"), h("thead", {}, header), body)), more),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Epochs"), h("div", { class: "legend" }, ...["noticed", "stopped", "ready", "written", "first step"].map((w, i) => h("span", { class: `p${i}` }, w)))),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Epochs"), h("thead", {}, h("tr", {}, ...["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"].map(t => h("th", { scope: "col", class: ["Nodes", "Steps again"].includes(t) ? "num" : null }, t)))), epochBody))),
-    prints.node, events(name));
+    prints.node];
+  main.replaceChildren(head, why, waits, wanted.node, ...trains.slice(1), events(name));
   return { update: () => { update(); prints.update(store.nodes); drawEvents(); }, close: () => { curves.close(); size.close(); prints.close(); } };
 }
 
-const machine = n => {
+export const machine = n => {
   const parts = [n.instance, n.zone, n.gpus ? `${n.gpus} × ${n.gpu ?? "GPU"}` : null, n.cores ? `${n.cores} cores` : null, n.spot ? "spot" : null].filter(Boolean);
   return parts.length ? h("span", {}, parts.join(" · ")) : h("span", { class: "sub" }, n.pid ? `process ${n.pid}` : "–");
 };
@@ -351,6 +357,7 @@ function parse() {
   } catch { // a link that was cut off
     return { view: "fleet" };
   }
+  if (parts[0] === "pool") return { view: "pool" };
   if (parts[0] === "job" && parts[1]) return parts[2] === "node" && parts[3] ? { view: "node", job: parts[1], node: parts[3] } : { view: "job", job: parts[1] };
   return { view: "fleet" };
 }
@@ -363,7 +370,8 @@ function show() {
   screen = null;
   drawEvents = () => {};
   const { view, job, node } = store.route;
-  const crumbs = [["#/", "Jobs"]];
+  const crumbs = view === "pool" ? [["#/pool", "Pool"]] : [["#/", "Jobs"]];
+  document.querySelectorAll("header .views a").forEach(a => a.hidden = a.hash === crumbs[0][0]);
   if (job) crumbs.push([`#/job/${encodeURIComponent(job)}`, job]);
   if (node) crumbs.push([location.hash, store.nodes.get(node)?.name || node.slice(0, 12)]);
   document.getElementById("crumbs").replaceChildren(...crumbs.map(([href, name], i) => h("li", {}, h("a", i === crumbs.length - 1 ? { href, "aria-current": "page" } : { href }, name))));
@@ -375,11 +383,16 @@ function show() {
     login(() => start());
     return;
   }
-  if (before.job !== job || !source || source.readyState === EventSource.CLOSED) {
-    if (before.job !== job) { store.nodes.clear(); store.epochs.clear(); store.events = []; store.seen.clear(); store.points.clear(); }
+  const is_other = before.job !== job || (before.view === "pool") !== (view === "pool");
+  if (is_other || !source || source.readyState === EventSource.CLOSED) {
+    if (is_other) {
+      for (const map of [store.nodes, store.epochs, store.seen, store.points, store.conditions, store.queue, store.pool]) map.clear();
+      store.events = [];
+      store.rows = {};
+    }
     listen();
   }
-  screen = view === "fleet" ? fleet() : view === "job" ? jobScreen(job) : nodeScreen(job, node);
+  screen = view === "fleet" ? fleet() : view === "pool" ? pool(main, () => ({ node: events(null), draw: () => drawEvents() })) : view === "job" ? jobScreen(job) : nodeScreen(job, node);
   screen.update();
 }
 

@@ -58,6 +58,10 @@ const QUESTIONS = {
   evict: n => ["Evict", `Take ${n.name || n.node} out of its job at once, saved or not?`, "Evict", true],
   stop: (_, name) => ["Stop", `End job ${name}? All its trainers end, and its agents exit 1. This cannot be taken back.`, "Stop the job", true],
   grow: (_, name) => ["Grow", `Take all ready nodes of ${name} in now? What was done since the last checkpoint may be done again.`, "Grow", false],
+  suspend: (_, name) => ["Suspend", `Take all nodes from ${name}? Its scripts are asked to save first; it keeps its place in the queue.`, "Suspend", false],
+  resume: (_, name) => ["Resume", `Let ${name} have nodes again?`, "Resume", false],
+  cancel: (_, name) => ["Cancel", `End job ${name}, whether it runs or waits? What was not saved is lost.`, "Cancel the job", true],
+  restart: (_, name) => ["Run again", `Begin the next run of ${name}?`, "Run again", false],
   resize: (_, name) => ["Resize", `Nodes of ${name} from now on:`, "Resize", false],
 };
 

@@ -7,6 +7,9 @@ export const ROLES = ["chief", "worker", "ps", "evaluator"];
 export const roleOf = place => place ? place.replace(/-\d+$/, "") : null;
 const hue = state => `--g-${ROLES.includes(state) ? state : STATES[state] ?? "joining"}`;
 
+// What a page that stays open keeps: nodes, beside those that are there those that went last; of each what it was last.
+const SEEN_MAX = 4000, SPANS_MAX = 200;
+
 // What a node was since when.
 export function track(seen, key, row, at) {
   const node = seen.get(key) ?? { name: row?.name || key, spans: [] };
@@ -14,7 +17,12 @@ export function track(seen, key, row, at) {
   const last = node.spans.at(-1);
   if (row) { node.name = row.name || row.node; node.rank = row.rank; node.place = row.place; }
   if (!last || last.role !== role) { if (last) last.to = at; node.spans.push({ role, from: at, to: null }); }
+  if (node.spans.length > SPANS_MAX) node.spans.shift();
+  if (!row) seen.delete(key); // who went last stands last
   seen.set(key, node);
+  for (const [old, { spans }] of seen.size > SEEN_MAX ? seen : []) {
+    if (spans.at(-1).role === "lost" && seen.delete(old) && seen.size <= SEEN_MAX) break;
+  }
 }
 
 // What happened before the page was open, as far as the events tell.

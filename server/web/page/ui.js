@@ -34,6 +34,14 @@ export function span(ms) {
   return `${Math.floor(ms / 86400000)} d ${Math.floor(ms % 86400000 / 3600000)} h`;
 }
 
+// How long since, as coarse as people say it.
+export function ago(ms) {
+  const s = Math.max(0, Math.floor((Date.now() - ms) / 1000)), m = Math.floor(s / 60);
+  if (s < 60) return `${s} s`;
+  if (m < 60) return `${m} min`;
+  return m < 1440 ? `${Math.floor(m / 60)} h ${m % 60} min` : `${Math.floor(m / 1440)} d ${Math.floor(m % 1440 / 60)} h`;
+}
+
 const clocks = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const numbers = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
