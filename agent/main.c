@@ -13,6 +13,8 @@
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_death.h"
+#include "agent/pool/await.h"
+#include "agent/pool/child.h"
 #include "agent/pool/pool.h"
 #include "agent/pool/slots.h"
 #include "agent/reach/ports.h"
@@ -182,9 +184,11 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
     return code;
 }
 
-/* With the guard forked and the server known: ports, then the loop. */
+/* With the guard forked and the server known: ports, then the loop. awaited: NULL, or what there is
+ * already. */
 static int run(const struct agent_settings *settings, const struct command *command,
-               const struct guard_process *guard, struct standalone *standalone)
+               const struct guard_process *guard, struct standalone *standalone,
+               const struct awaited *awaited)
 {
     struct tfe_why why;
     struct join_info info;
@@ -201,12 +205,81 @@ static int run(const struct agent_settings *settings, const struct command *comm
                                .command = command,
                                .info = &info,
                                .guard = guard,
+                               .base = awaited ? awaited->base : NULL,
+                               .ready = awaited ? &awaited->ready : NULL,
                                .ports = ports,
                                .standalone = standalone};
     int code = runner_run(&wish);
     ports_free(ports);
     join_done(&info);
     return code;
+}
+
+/* An agent of one job. awaited: as above. */
+static int run_job(struct agent_settings *settings, char **operands, int n_operands,
+                   const struct awaited *awaited)
+{
+    struct tfe_why why;
+    struct command command;
+    int rc = command_new(operands, n_operands, settings->python, settings->module,
+                         settings->no_python, &command, &why);
+    if (rc) {
+        return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &why);
+    }
+    command.directory = awaited ? awaited->directory : NULL;
+    int code = AGENT_EXIT_FAILED;
+    struct guard_process guard;
+    struct standalone *standalone = NULL;
+    const bool has_sodium = sodium_init() >= 0;
+    struct guard_death death;
+    const bool has_death = has_sodium && !settings->standalone; /* its server is gone with it */
+    if (awaited) {
+        guard = awaited->guard;
+        *guard.death_job = settings->agent.job;
+    } else if (has_death) {
+        guard_death_make(&death, settings->agent.job.text);
+    }
+    notice_choice_settle(&settings->notice, "/sys");
+    if (check_role(settings, &why) || check_address(settings, &why) ||
+        check_trainer_user(settings, &command, &why) ||
+        (settings->standalone && standalone_check(settings, &why))) {
+        code = fail(AGENT_EXIT_USAGE, &why);
+    } else if (!awaited && ((settings->standalone && standalone_new(settings, &standalone, &why)) ||
+                            proc_become_subreaper(&why) ||
+                            guard_fork(&guard, has_death ? &death : NULL, &why))) {
+        code = fail(AGENT_EXIT_FAILED, &why);
+    } else {
+        /* The token is in this process's memory from here on: no core dump of it, by this limit
+         * either. The guard was forked before, trainers keep the user's limits. */
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        signal(SIGPIPE, SIG_IGN);
+        code =
+            has_sodium ? run(settings, &command, &guard, standalone, awaited) : AGENT_EXIT_FAILED;
+    }
+    standalone_free(standalone);
+    command_done(&command);
+    return code;
+}
+
+/* Below a pool: waits for a job, then is its agent. */
+static int run_awaiting(const struct agent_settings *settings)
+{
+    struct tfe_why why;
+    struct awaited awaited;
+    struct agent_settings own;
+    enum options_result result;
+    int operand;
+    char ignored[256];
+    if (await_job(settings, &awaited, &why)) {
+        return why.text[0] ? fail(POOL_NOT_STARTED, &why) : AGENT_EXIT_FAILED;
+    }
+    agent_settings_init(&own);
+    if (options_parse(&agent_options, awaited.argc, awaited.argv, &own, &result, &operand, ignored,
+                      sizeof(ignored), &why)) {
+        return fail(AGENT_EXIT_USAGE, &why);
+    }
+    log_init("tfe-agent", own.log_level, own.log_format);
+    return run_job(&own, awaited.argv + operand, awaited.argc - operand, &awaited);
 }
 
 int main(int argc, char **argv)
@@ -241,41 +314,10 @@ int main(int argc, char **argv)
     if (ignored[0]) {
         log_warn("options_ignored", LOG_S("options", ignored));
     }
-    if (settings.pool && !settings.assignment) {
+    if (settings.pool && !settings.assignment && !settings.await_fd) {
         return run_pool(&settings, argv + 1, operand - 1, argc - operand);
     }
-    struct command command;
-    int rc = command_new(argv + operand, argc - operand, settings.python, settings.module,
-                         settings.no_python, &command, &why);
-    if (rc) {
-        return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &why);
-    }
-    int code = AGENT_EXIT_FAILED;
-    struct guard_process guard;
-    struct standalone *standalone = NULL;
     guard_title_area(argc, argv);
-    const bool has_sodium = sodium_init() >= 0;
-    struct guard_death death;
-    const bool has_death = has_sodium && !settings.standalone; /* its server is gone with it */
-    if (has_death) {
-        guard_death_make(&death, settings.agent.job.text);
-    }
-    notice_choice_settle(&settings.notice, "/sys");
-    if (check_role(&settings, &why) || check_address(&settings, &why) ||
-        check_trainer_user(&settings, &command, &why) ||
-        (settings.standalone && standalone_check(&settings, &why))) {
-        code = fail(AGENT_EXIT_USAGE, &why);
-    } else if ((settings.standalone && standalone_new(&settings, &standalone, &why)) ||
-               proc_become_subreaper(&why) || guard_fork(&guard, has_death ? &death : NULL, &why)) {
-        code = fail(AGENT_EXIT_FAILED, &why);
-    } else {
-        /* The token is in this process's memory from here on: no core dump of it, by this limit
-         * either. The guard was forked before, trainers keep the user's limits. */
-        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-        signal(SIGPIPE, SIG_IGN);
-        code = has_sodium ? run(&settings, &command, &guard, standalone) : AGENT_EXIT_FAILED;
-    }
-    standalone_free(standalone);
-    command_done(&command);
-    return code;
+    return settings.await_fd ? run_awaiting(&settings)
+                             : run_job(&settings, argv + operand, argc - operand, NULL);
 }

@@ -570,6 +570,7 @@ static int make_parts(struct runner *r)
     r->trainers = trainers_new(&(struct trainers_wish){
         .base = r->base,
         .guard = r->wish->guard,
+        .ready = r->wish->ready,
         .command = r->wish->command,
         .ports = r->wish->ports,
         .job = &r->config.job,
@@ -668,7 +669,7 @@ int runner_run(const struct runner_wish *wish)
     make_config(&r);
     struct tfe_why why = {.text = ""};
     kept_init(&r.kept, KEPT_BYTES_MAX);
-    r.base = event_base_new();
+    r.base = wish->base ? wish->base : event_base_new();
     part_must(r.base);
     int rc = script_line_new(wish->settings->progress_regex, &r.lines, &why);
     if (rc) {

@@ -8,6 +8,7 @@
 #include "agent/settings.h"
 #include "agent/standalone.h"
 #include "agent/trainers/command.h"
+#include "agent/trainers/trainers.h"
 #include "common/net/join.h"
 
 /* All borrowed for the call; guard's descriptor is taken over. */
@@ -16,6 +17,8 @@ struct runner_wish {
     const struct command *command;
     const struct join_info *info;
     const struct guard_process *guard;
+    struct event_base *base;            /* taken over; NULL: one is made … */
+    const struct trainers_ready *ready; /* … and the guard's descriptor is taken over, not these */
     struct ports *ports;
     struct standalone *standalone; /* NULL: the server is not ours */
 };

@@ -29,7 +29,11 @@ struct agent_settings {
     bool pool; /* wait for jobs that are handed in … */
     struct pool_labels labels;
     uint32_t slots;
-    uint64_t assignment; /* … and this agent works for one, 0: it was started by hand */
+    uint32_t idle_exit_ms; /* 0: it stays … */
+    uint32_t floor;        /* … and so it does where no more nodes than that are left */
+    const char *on_finish; /* what is run then; NULL: nothing */
+    uint64_t assignment;   /* … and this agent works for one, 0: it was started by hand … */
+    uint32_t await_fd;     /* … or waits for one, which comes here; 0: it does not */
     const char *endpoint;
     char *token;
     const char *token_file;

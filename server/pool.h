@@ -14,6 +14,7 @@
 #include "common/net/why.h"
 #include "server/core/rdzv.h"
 #include "server/events.h"
+#include "server/operator.h"
 #include "server/sessions.h"
 #include "server/store/store.h"
 
@@ -69,6 +70,17 @@ int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *
 
 /* What jobs want and what there is. Borrowed, as it is until the loop's next turn. */
 const struct placement *pool_placement(const struct pool *p);
+/* The node of the pool that DRAIN, EVICT or REVOKE_AGENT mean: by its id, its label, or the id of
+ * the agent that works below it. NULL: none; unclear: several, or one that is no node of the pool,
+ * too.
+ */
+struct pool_node *pool_meant(struct pool *p, const struct principal *by, const char *name,
+                             bool *ret_is_unclear);
+/* NULL: it is away. Borrowed. */
+const struct session *pool_node_session(const struct pool_node *node);
+/* It leaves its job and the pool: in an orderly way (DRAIN), or at once. */
+void pool_obey(struct pool *p, struct pool_node *node, const struct tfe_msg *order,
+               struct operator_answer *ret);
 
 /* Takes a number of the pool, and one label of it; key NULL: it has none. */
 typedef void pool_gauge_fn(void *ctx, const char *name, const char *key, const char *of,

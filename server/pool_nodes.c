@@ -3,6 +3,7 @@
 
 #include "common/net/channel.h"
 #include "common/net/clock.h"
+#include "common/net/log.h"
 #include "common/net/timer.h"
 #include "server/pool_private.h"
 #include "server/session.h"
@@ -108,4 +109,19 @@ void pool_node_say(struct pool_node *node, const struct tfe_msg *msg)
             session_cut(s);
         }
     }
+}
+
+void pool_node_say_out(struct pool_node *node, uint32_t within_ms)
+{
+    static const char *const says[] = {[OUT_NOT] = "",
+                                       [OUT_IDLE] = "no job has needed it for long enough",
+                                       [OUT_DRAINED] = "an operator has drained it",
+                                       [OUT_EVICTED] = "an operator has evicted it"};
+    const struct tfe_msg msg = {.type = MSG_RELEASE,
+                                .u.release = {.assignment = node->assignment,
+                                              .within_ms = within_ms,
+                                              .says = says[node->out],
+                                              .out = node->out}};
+    log_info("pool_node_out", LOG_S("node", node->id.text), LOG_S("why", msg_out_name(node->out)));
+    pool_node_say(node, &msg);
 }

@@ -54,6 +54,8 @@ static const char *why_released(enum placement_reason reason)
         return "the job lacks nodes, and others wait";
     case PLACEMENT_UNKNOWN:
         return "the server does not know what it works for";
+    case PLACEMENT_OUT:
+        return "it leaves the pool";
     }
     return "";
 }
@@ -100,7 +102,7 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
     if (is_unheard || !tfe_mono_is_never(node->rests)) {
         node->rests = clock_mono(); /* nothing of it is left there */
         pool_wake(p, node->rests);
-    } else {
+    } else if (reason != PLACEMENT_OUT) { /* which is said by who wants it */
         pool_node_say(node, &msg);
     }
 }
@@ -119,6 +121,9 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
         }
         if (a->type == PLACEMENT_RELEASE) {
             release(p, node, a->assignment, a->reason);
+        } else if (a->type == PLACEMENT_LEAVE) {
+            node->out = OUT_IDLE;
+            pool_node_say_out(node, 0);
         } else if (job) {
             pool_node_attach(node, job, a->assignment, a->task);
             job->n_given++;

@@ -113,6 +113,7 @@ struct pool_node {
     enum tfe_task task;
     bool is_told;
     bool is_leaving;
+    enum tfe_out out;  /* it is to leave the pool */
     uint32_t failures; /* agents in a row that failed at once */
     uint64_t version;  /* of the job, that it is to be told at */
 };
@@ -164,7 +165,14 @@ void pool_write(struct pool *p);
 /* Those who went, whose lease has ended, or who have rested: placement hears of it. */
 void pool_nodes_look(struct pool *p);
 
+/* --- pool_out.c --- */
+
+/* It leaves the pool: is told so, and why. */
+void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out why, uint32_t within_ms);
 /* --- pool_nodes.c --- */
+
+/* Says that it is out; once more where that may be lost. */
+void pool_node_say_out(struct pool_node *node, uint32_t within_ms);
 
 /* NULL: there is none, or this is no id. */
 struct pool_node *pool_node_find(struct pool *p, const char *id);

@@ -126,7 +126,7 @@ static enum node_state state_of(const struct pool_node *node)
 {
     return !tfe_mono_is_never(node->rests) ? NODE_RESTING
            : !node->session                ? NODE_AWAY
-           : node->is_leaving              ? NODE_LEAVING
+           : node->is_leaving || node->out ? NODE_LEAVING
            : node->assignment != 0         ? NODE_ASSIGNED
                                            : NODE_FREE;
 }

@@ -84,7 +84,9 @@ static int came(struct pool *p, struct pool_node *node, const struct session *s,
                                                .node = node->id.text,
                                                .assignment = msg->assignment,
                                                .labels = labels,
-                                               .n_labels = n});
+                                               .n_labels = n,
+                                               .idle_exit_ms = msg->idle_exit_ms,
+                                               .floor = msg->floor});
 }
 
 static bool has_reserved_label(const struct msg_pool *msg)
@@ -147,6 +149,8 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
         pool_node_drop(p, node);
         turn_away(s, REFUSAL_LIMIT_REACHED,
                   "the pool has too many different sets of labels, or no memory");
+    } else if (s->pooled && node->out != OUT_NOT) {
+        pool_node_say_out(node, 0);
     }
 }
 
@@ -236,6 +240,7 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
         take_facts(node, &msg->u.facts);
         return;
     case MSG_VITALS:
+        node->row->standby = msg->u.vitals.standby;
         return;
     case MSG_GOODBYE:
         session_finish(s);
@@ -278,7 +283,7 @@ static void lose_some(struct pool *p)
             node->is_lost = false;
             (void)take_in(
                 p, (struct placement_event){.type = PLACEMENT_NODE_LOST, .node = node->id.text});
-            if (node->assignment == 0) {
+            if (node->assignment == 0 && node->out == OUT_NOT) {
                 pool_node_drop(p, node);
             }
         } else if (!tfe_mono_before(clock_mono(), node->rests)) {

@@ -70,15 +70,44 @@ static void pardon(struct session *s, const char *node, struct operator_answer *
 static bool speaker_of(const struct session *s, const char *name, struct principal *ret)
 {
     struct rdzv_found found;
-    if (rdzv_find_node(s->all->rdzv, s->by, name, &found) != 0 ||
-        found.v[0].session >= s->all->max) {
-        return false;
+    bool is_unclear;
+    const struct pool_node *pooled = pool_meant(s->all->pool, s->by, name, &is_unclear);
+    const struct session *of_node = pooled ? pool_node_session(pooled) : NULL;
+    if (!pooled && rdzv_find_node(s->all->rdzv, s->by, name, &found) == 0 &&
+        found.v[0].session < s->all->max) {
+        of_node = s->all->by_number[found.v[0].session];
     }
-    const struct session *of_node = s->all->by_number[found.v[0].session];
     if (!of_node || of_node->phase != SESSION_OPEN) {
         return false;
     }
     *ret = *of_node->by;
+    return true;
+}
+
+/* A node of the pool, and the agent that works below it. False: no such node is meant. */
+static bool obey_pool(struct session *s, const struct tfe_msg *order, const char *node,
+                      struct operator_answer *ret)
+{
+    const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict = {.node = node}};
+    bool is_unclear;
+    struct pool_node *pooled = pool_meant(s->all->pool, s->by, node, &is_unclear);
+    if (is_unclear) {
+        *ret = (struct operator_answer){
+            .msg = {.type = MSG_REFUSED,
+                    .u.refused = {REFUSAL_BAD_REQUEST,
+                                  "this may mean several nodes of the pool, or one of the pool and "
+                                  "another one: name one by its id, as tfe-ctl pool and nodes "
+                                  "show them"}}};
+        return true;
+    }
+    if (!pooled) {
+        return false;
+    }
+    *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
+    if (order->type != MSG_DRAIN) { /* it has no place in its job from now on */
+        operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
+    }
+    pool_obey(s->all->pool, pooled, order, ret);
     return true;
 }
 
@@ -88,7 +117,10 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
 {
     const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict = {.node = node, .for_ms = 0}};
     struct rdzv_found found;
-    if (!is_enrolled && rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1) {
+    bool is_unclear;
+    if (!is_enrolled &&
+        (pool_meant(s->all->pool, s->by, node, &is_unclear) ||
+         (rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1))) {
         *ret = (struct operator_answer){
             .msg = {.type = MSG_REFUSED,
                     .u.refused = {REFUSAL_NO_SUCH_KEY,
@@ -99,7 +131,9 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
                                            "the audit has"}}};
         return;
     }
-    operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
+    if (!obey_pool(s, &evict, node, ret)) {
+        operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
+    }
 }
 
 /* --- orders and questions --- */
@@ -149,6 +183,7 @@ static int obey(struct session *s, const struct tfe_msg *msg)
     const char *name = msg->type == MSG_EVICT          ? msg->u.evict.node
                        : msg->type == MSG_REVOKE_AGENT ? msg->u.revoke_agent.node
                                                        : NULL;
+    const char *node = msg->type == MSG_DRAIN ? msg->u.drain.node : name;
     bool has_key = name && speaker_of(s, name, &of);
     bool is_enrolled = has_key && of.kind == PRINCIPAL_BY_NODE_KEY;
     if (msg->type == MSG_PARDON) {
@@ -157,7 +192,7 @@ static int obey(struct session *s, const struct tfe_msg *msg)
         revoke_agent(s, name, has_key, is_enrolled, &done);
     } else if (msg->type == MSG_FORGET) {
         forget(s, msg, &done);
-    } else {
+    } else if (!node || !obey_pool(s, msg, node, &done)) {
         operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, msg, &done);
     }
     if (done.msg.type == MSG_REFUSED) {

@@ -205,6 +205,7 @@ int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_
     if (death) {
         ret->death_hash = death->hash;
         ret->death_port = death->port;
+        ret->death_job = death->job;
         guard_death_forget(death);
     }
     return 0;

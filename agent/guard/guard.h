@@ -22,6 +22,7 @@ struct guard_process {
     /* What JOIN says of the death certificate that this guard has; "" and 0: it has none. */
     struct tfe_id death_hash;
     uint16_t death_port;
+    struct tfe_id *death_job; /* of which it is, where that is known after the fork; NULL */
 };
 
 /* What a trainer is started with. Borrowed for the call. */

@@ -141,3 +141,24 @@ bool guard_send(int socket, const void *words, size_t n, const int fds[GUARD_FDS
     memcpy(CMSG_DATA(head), fds, GUARD_FDS * sizeof(int));
     return sendmsg(socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;
 }
+
+ssize_t guard_receive(int socket, void *words, size_t n, int ret_fds[GUARD_FDS], size_t *ret_n)
+{
+    union {
+        char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } rights;
+    struct iovec part = {.iov_base = words, .iov_len = n};
+    struct msghdr msg = {.msg_iov = &part,
+                         .msg_iovlen = 1,
+                         .msg_control = rights.bytes,
+                         .msg_controllen = sizeof rights.bytes};
+    *ret_n = 0;
+    ssize_t got = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        *ret_n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(ret_fds, CMSG_DATA(head), *ret_n * sizeof(int));
+    }
+    return got;
+}

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_proto.h"
@@ -28,5 +29,9 @@ bool guard_block_open(const struct guard_words *words, int fd, struct guard_prog
 /* Sends n bytes, no more than an order has, with the descriptors. False: the socket takes nothing
  * now. */
 bool guard_send(int socket, const void *words, size_t n, const int fds[GUARD_FDS]);
+
+/* As recvmsg(2), without waiting: at most n bytes of one packet, and its *ret_n descriptors (on an
+ * error, or at the end, none), which are the caller's. */
+ssize_t guard_receive(int socket, void *words, size_t n, int ret_fds[GUARD_FDS], size_t *ret_n);
 
 #endif

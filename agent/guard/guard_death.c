@@ -8,12 +8,14 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/net/clock.h"
 #include "common/net/fd.h"
+#include "common/net/heap.h"
 
 /* Three ask at a time (server/core/probe.c); who comes beyond them may come again. */
 #define BACKLOG 16
@@ -55,8 +57,11 @@ void guard_death_make(struct guard_death *death, const char *job)
     char certificate[DEATH_CHARS + 1];
     death_make(certificate);
     (void)death_hash_of(certificate, &death->hash);
-    (void)snprintf(death->line, sizeof death->line, DEATH_LINE_PREFIX "%s\n", certificate);
-    death_file_plan(&death->file, &death->hash, certificate, job);
+    death_file_plan(&death->file, &death->hash, certificate);
+    death->job =
+        mmap(NULL, sizeof *death->job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    part_must(death->job != MAP_FAILED);
+    (void)snprintf(death->job->text, sizeof death->job->text, "%s", job);
     sodium_memzero(certificate, sizeof certificate);
     death->port = 0;
     death->fd = bind_port(&death->port);
@@ -71,7 +76,7 @@ void guard_death_forget(struct guard_death *death)
 void guard_death_tell(const struct guard_death *death, int fd)
 {
     (void)listen(fd, BACKLOG);
-    death_file_write(&death->file);
+    death_file_write(&death->file, death->job->text);
 }
 
 /* Nothing of the agent's terminal, pipes or file systems may wait for this process. */
@@ -102,7 +107,7 @@ void guard_death_serve(const struct guard_death *death, int fd, int64_t until_ms
         int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (peer >= 0) {
             /* The line fits every send buffer; nothing is read, and nobody is waited for. */
-            (void)!send(peer, death->line, strlen(death->line), MSG_NOSIGNAL);
+            (void)!send(peer, death->file.line, strlen(death->file.line), MSG_NOSIGNAL);
             close(peer);
         }
         nanosleep(&pause, NULL);

@@ -12,10 +12,11 @@ struct guard_death {
     uint16_t port;
     int fd; /* bound to it, refusing until it listens; -1: to none */
     struct death_file file;
-    char line[DEATH_LINE_MAX];
+    struct tfe_id *job; /* shared with the agent, who may learn it later */
 };
 
-/* Makes one. Where no port can be had there is still the file. Precondition: sodium_init. */
+/* Makes one; job "": guard_process has where it is to be put. Where no port can be had there is
+ * still the file. Precondition: sodium_init. */
 void guard_death_make(struct guard_death *death, const char *job);
 /* The agent's copy, once its guard has its own. */
 void guard_death_forget(struct guard_death *death);

@@ -76,6 +76,13 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     (void)proc_each_of(to->pid, "task", priority_restore, g);
 }
 
+void hand_ask(struct slot *slot, const struct guard_order *order, const int fds[GUARD_FDS])
+{
+    if (slot->is_standby && slot_has_process(slot) && slot->control >= 0) {
+        (void)guard_send(slot->control, &order->words, sizeof order->words, fds);
+    }
+}
+
 void hand_listen(struct slot *slot)
 {
     while (slot->control >= 0) {

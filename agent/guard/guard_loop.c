@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_block.h"
 #include "agent/guard/guard_proto.h"
 #include "agent/guard/guard_state.h"
 #include "common/net/clock.h"
@@ -154,7 +155,9 @@ static void order_take(struct guard *g, const struct guard_order *order, const i
     }
     switch (order->word) {
     case GUARD_SPAWN:
-        if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS && order->from != order->slot) {
+        if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS && order->from == order->slot) {
+            hand_ask(&g->slots[order->slot], order, fds);
+        } else if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS) {
             order_spawn(g, order, fds);
         }
         break;
@@ -184,16 +187,9 @@ static void order_take(struct guard *g, const struct guard_order *order, const i
 static bool order_receive(struct guard *g)
 {
     struct guard_order order;
-    union {
-        char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
-    struct msghdr msg = {.msg_iov = &part,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof control.bytes};
-    ssize_t n = recvmsg(PAIR_FD, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int fds[GUARD_FDS];
+    size_t n_fds;
+    ssize_t n = guard_receive(PAIR_FD, &order, sizeof order, fds, &n_fds);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return false;
     }
@@ -201,13 +197,6 @@ static bool order_receive(struct guard *g)
         g->closed = true;
         /* Said once where the agent had left events unread; its orders come behind. */
         return n < 0 && errno == ECONNRESET;
-    }
-    int fds[GUARD_FDS];
-    size_t n_fds = 0;
-    const struct cmsghdr *part_of = CMSG_FIRSTHDR(&msg);
-    if (part_of && part_of->cmsg_level == SOL_SOCKET && part_of->cmsg_type == SCM_RIGHTS) {
-        n_fds = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(fds, CMSG_DATA(part_of), n_fds * sizeof(int));
     }
     if (n == (ssize_t)sizeof order) {
         order_take(g, &order, fds, n_fds);

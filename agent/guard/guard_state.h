@@ -104,6 +104,9 @@ bool hand_may_renice(void);
 /* A trainer's start: into a standby if there is one that can take it, else the plain way. */
 void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct guard_order *order,
                const int fds[GUARD_FDS]);
+/* The standby, which was made for no script, is told of one: it says WARM once more, or COLD. One
+ * that has died meanwhile tells that. */
+void hand_ask(struct slot *slot, const struct guard_order *order, const int fds[GUARD_FDS]);
 /* Reads what the process of the slot says on its socket. */
 void hand_listen(struct slot *slot);
 /* Its process ended before it had taken what it was handed: starts the trainer the plain way. */

@@ -1,6 +1,7 @@
 /* agent/pool/child.c: see child.h. */
 #include "agent/pool/child.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/core/agent.h"
+#include "agent/guard/guard_block.h"
 #include "agent/output/log_prune.h"
+#include "agent/pool/await.h"
 #include "agent/pool/scratch.h"
 #include "agent/reach/proc.h"
 #include "agent/reach/trainer_user.h"
@@ -33,10 +37,13 @@
 
 struct pool_child {
     struct pool_child_wish wish;
-    pid_t pid;   /* 0: reaped */
-    bool clears; /* that is a process that clears away behind the agent */
-    int words;   /* what it says at its end comes here */
+    pid_t pid;                      /* 0: reaped */
+    bool clears;                    /* that is a process that clears away behind the agent */
+    int words;                      /* what it says at its end comes here */
+    const char *log_root, *log_job; /* NULL: see pool_child_log */
+    int job;                        /* what it works for goes there, while it waits; -1 */
     struct event *died, *stop, *look;
+    struct event *hear; /* of job */
     uint32_t look_ms, looked;
     bool is_asked, is_hurried; /* SIGTERM, SIGINT are sent */
     struct pool_end end;
@@ -52,12 +59,20 @@ static _Noreturn void give_up(int words, const char *what, const char *name)
     _exit(POOL_NOT_STARTED);
 }
 
+/* Descriptors that exec leaves to it. */
+struct handed {
+    int words, job; /* job -1: none */
+};
+
 /* In the child. */
-static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_t parent)
+static _Noreturn void become(const struct pool_child_wish *wish, const struct handed *handed,
+                             pid_t parent)
 {
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
+    const int words = handed->words;
+    const int kept = handed->job >= 0 ? handed->job : scratch_fd(wish->scratch);
     sigset_t none;
-    if (trainer_user_enter(wish->directory)) {
+    if (wish->directory && trainer_user_enter(wish->directory)) {
         give_up(words, "enter", wish->directory);
     }
     setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
@@ -70,7 +85,7 @@ static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_
     sigemptyset(&none);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0 ||
-        fcntl(words, F_SETFD, 0) != 0 || scratch_keep(wish->scratch)) {
+        fcntl(words, F_SETFD, 0) != 0 || fcntl(kept, F_SETFD, 0) != 0) {
         give_up(words, "start", wish->argv[0]);
     }
     (void)setrlimit(RLIMIT_CORE, wish->cores);
@@ -78,19 +93,16 @@ static _Noreturn void become(const struct pool_child_wish *wish, int words, pid_
     give_up(words, "start", wish->argv[0]);
 }
 
-/* envp with the descriptor's number behind it. NULL: no memory. */
-static char **with_words(char *const *envp, char variable[40], int words)
+/* The list and one more. */
+static char **with_one(char *const *list, char *one)
 {
     size_t n = 0;
-    while (envp[n]) {
+    while (list[n]) {
         n++;
     }
-    char **all = calloc(n + 2, sizeof *all);
-    if (all) {
-        memcpy(all, envp, n * sizeof *all);
-        snprintf(variable, 40, STDIO_WORDS "=%d", words);
-        all[n] = variable;
-    }
+    char **all = part_new((n + 2) * sizeof *all);
+    memcpy(all, list, n * sizeof *all);
+    all[n] = one;
     return all;
 }
 
@@ -132,10 +144,10 @@ static bool is_orphan(void *ctx, pid_t pid, pid_t session)
 static void clear_away(struct pool_child *c)
 {
     c->clears = true;
-    c->pid = proc_fork_blocked();
+    c->pid = c->wish.scratch ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
-        if (c->wish.log_root && c->end.code <= AGENT_EXIT_FAILED) { /* the job is over */
-            log_prune_job(c->wish.log_root, c->wish.log_job);
+        if (c->log_root && c->end.code <= AGENT_EXIT_FAILED) { /* the job is over */
+            log_prune_job(c->log_root, c->log_job);
         }
         scratch_clear(c->wish.scratch);
         _exit(0);
@@ -200,6 +212,36 @@ static void on_stop(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
+static void on_hear(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool_child *c = ctx;
+    struct await_said said;
+    ssize_t n = recv(fd, &said, sizeof said, MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof said) {
+        c->wish.said(c->wish.ctx, &said);
+    } else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
+        event_drop(&c->hear); /* its job has come, or it ends */
+        fd_drop(&c->job);
+    }
+}
+
+int pool_child_give(struct pool_child *c, char *const *argv, char *const *envp,
+                    const char *directory, const struct scratch *scratch)
+{
+    const struct spawn_spec spec = {.argv = (const char *const *)argv,
+                                    .envp = (const char *const *)envp,
+                                    .directory = directory};
+    struct guard_words words;
+    int fds[GUARD_FDS] = {-1, scratch_fd(scratch), scratch_fd(scratch)};
+    if (c->job < 0 || !c->pid || guard_block_new(&spec, &words, &fds[GUARD_FD_BLOCK])) {
+        return TFE_ESYS;
+    }
+    bool is_given = guard_send(c->job, &words, sizeof words, fds);
+    fd_drop(&fds[GUARD_FD_BLOCK]);
+    c->wish.scratch = is_given ? scratch : NULL;
+    return is_given ? 0 : TFE_ESYS;
+}
+
 void pool_child_stop(struct pool_child *c, uint32_t within_ms)
 {
     if (!c->pid || c->clears) {
@@ -221,25 +263,41 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
 {
     struct pool_child *c = part_new(sizeof *c);
     int ends[2] = {-1, -1};
+    int jobs[2] = {-1, -1};
     char variable[40];
+    char option[40];
     *c = (struct pool_child){.wish = *wish,
                              .words = -1,
+                             .job = -1,
                              .stop = evtimer_new(wish->base, on_stop, c),
                              .look = evtimer_new(wish->base, on_look, c),
                              .died = evsignal_new(wish->base, SIGCHLD, on_died, c)};
     part_must(c->stop && c->look && c->died && event_add(c->died, NULL) == 0);
-    bool is_open = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
-    char **envp = with_words(wish->envp, variable, ends[1]);
-    part_must(envp);
+    bool is_open =
+        pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 &&
+        (wish->scratch || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, jobs) == 0);
+    snprintf(variable, sizeof variable, STDIO_WORDS "=%d", ends[1]);
+    snprintf(option, sizeof option, "--await=%d", jobs[1]);
+    char **envp = with_one(wish->envp, variable);
+    char **argv = with_one(wish->argv, wish->scratch ? NULL : option);
+    const struct handed handed = {.words = ends[1], .job = jobs[1]};
     pid_t parent = getpid();
     c->wish.envp = envp;
+    c->wish.argv = argv;
     c->pid = is_open ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
-        become(&c->wish, ends[1], parent);
+        become(&c->wish, &handed, parent);
     }
     free(envp);
+    free(argv);
     c->words = ends[0];
+    c->job = jobs[0];
     fd_drop(&ends[1]);
+    fd_drop(&jobs[1]);
+    if (c->job >= 0) {
+        c->hear = event_new(wish->base, c->job, EV_READ | EV_PERSIST, on_hear, c);
+        part_must(c->hear && event_add(c->hear, NULL) == 0);
+    }
     if (c->pid < 0) {
         why_errno(why, "start an agent");
         pool_child_free(c);
@@ -247,6 +305,12 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
     }
     *ret = c;
     return 0;
+}
+
+void pool_child_log(struct pool_child *c, const char *root, const char *job)
+{
+    c->log_root = root;
+    c->log_job = job;
 }
 
 pid_t pool_child_pid(const struct pool_child *c)
@@ -260,6 +324,8 @@ void pool_child_free(struct pool_child *c)
         event_drop(&c->stop);
         event_drop(&c->look);
         event_drop(&c->died);
+        event_drop(&c->hear);
+        fd_drop(&c->job);
         fd_drop(&c->words);
         free(c);
     }

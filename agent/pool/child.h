@@ -26,17 +26,18 @@ struct pool_end {
 /* … of an assignment that no agent could be started for, as a shell says it. */
 #define POOL_NOT_STARTED 126
 
+struct await_said;
+
 /* All is borrowed, for the call if nothing else is said. */
 struct pool_child_wish {
     struct event_base *base;
     char *const *argv;             /* NULL ends them; argv[0] is the program's path */
     char *const *envp;             /* likewise */
-    const char *directory;         /* to work in */
-    const struct scratch *scratch; /* it keeps that alive, too; for the child's life */
+    const char *directory;         /* to work in; NULL: it waits for pool_child_give */
+    const struct scratch *scratch; /* it keeps that alive, too; for the child's life. NULL: waits */
     const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
-    /* Where the end of its job takes its logs along (clean_policy All): --log-dir, and the job, for
-     * the child's life. NULL: they stay. */
-    const char *log_root, *log_job;
+    /* What one that waits says of its standby, from the loop. */
+    void (*said)(void *ctx, const struct await_said *said);
     /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.
      */
@@ -48,6 +49,15 @@ struct pool_child_wish {
  * One child at a time. TFE_ESYS with why. */
 int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
                      struct tfe_why *why) TFE_MUST_CHECK;
+
+/* The one that waits works from now on for what these are of, as if it had been started with them.
+ * TFE_ESYS: it ends, and has not begun. */
+int pool_child_give(struct pool_child *c, char *const *argv, char *const *envp,
+                    const char *directory, const struct scratch *scratch) TFE_MUST_CHECK;
+
+/* The end of its job takes its logs along (clean_policy All): --log-dir, NULL: they stay; and the
+ * job. Borrowed for the child's life. */
+void pool_child_log(struct pool_child *c, const char *root, const char *job);
 
 /* 0: it has ended, and something that it has started lives yet. */
 pid_t pool_child_pid(const struct pool_child *c);

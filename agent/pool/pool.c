@@ -2,6 +2,9 @@
  *
  *   IDLE ──ASSIGN──► WORKING ──its agent has ended, and is cleared away──► IDLE, FREED is said
  *
+ * While it is idle an agent waits below it with a warm standby (await.c) and takes the assignment;
+ * where there is none, one is started then.
+ *
  * The connection comes and goes meanwhile: POOL says what this node works for, and its agent has a
  * connection of its own. */
 #include "agent/pool/pool.h"
@@ -9,13 +12,16 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/pool/await.h"
 #include "agent/pool/child.h"
+#include "agent/pool/finish.h"
 #include "agent/pool/line.h"
 #include "agent/pool/scratch.h"
 #include "agent/report.h"
@@ -42,6 +48,9 @@
 #define SAY_EVERY_MS 10000
 /* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
 #define LEAVE_MORE_MS 15000
+/* A child that waits and does not live is started again after so long, doubling. */
+#define WARM_AGAIN_MS 1000
+#define WARM_LAST_MS 60000
 
 struct pool {
     const struct agent_settings *settings;
@@ -74,10 +83,17 @@ struct pool {
     uint64_t assignment; /* 0: idle */
     struct tfe_id job;
     struct scratch *scratch;
-    struct pool_child *child;
-    bool is_stopped;     /* the child was told to end */
-    struct pool_end end; /* once there is no child, and FREED is still to be said */
-    int leaves;          /* the signal */
+    struct pool_child *child; /* works, or waits for the next assignment */
+    const char *log_root;     /* of the assignment: see pool_child_log */
+    struct pool_line line;    /* what is to be begun, once there is no other child; argv NULL */
+    bool is_stopped;          /* the child was told to end */
+    struct event *warm;       /* another child is to wait */
+    uint32_t warm_ms;         /* … after so long: the last one did not live */
+    bool is_cold;             /* none can wait here, and has said why */
+    enum tfe_standby standby; /* of the child that waits */
+    struct pool_end end;      /* once there is no child, and FREED is still to be said */
+    int leaves;               /* the signal, or SIGTERM where the server wants it … */
+    enum tfe_out out;         /* … and why */
     int exit_code;
 };
 
@@ -92,6 +108,11 @@ static void leave(struct pool *p, int code)
 {
     p->exit_code = code;
     event_base_loopbreak(p->base);
+}
+
+static int leave_code(const struct pool *p)
+{
+    return p->out != OUT_NOT ? AGENT_EXIT_OK : 128 + p->leaves;
 }
 
 static void give_up(struct pool *p, int code, const char *sentence)
@@ -126,6 +147,8 @@ static void on_connected(struct pool *p, const char *host)
                                      .n_labels = p->settings->labels.n,
                                      .slot = p->slot,
                                      .assignment = p->assignment,
+                                     .idle_exit_ms = p->settings->idle_exit_ms,
+                                     .floor = p->settings->floor,
                                      .node_name = p->node_name,
                                      .host = host,
                                      .node = p->node.text,
@@ -148,7 +171,7 @@ static void on_welcome(struct pool *p, const struct msg_welcome *welcome)
     timer_after(p->silent, p->ttl_ms);
     renew_later(p);
     report_up(p->report);
-    if (p->assignment && !p->child) {
+    if (p->assignment && !p->scratch) {
         say_freed(p);
     }
 }
@@ -158,7 +181,7 @@ static void on_disconnected(struct pool *p, enum agent_link how, const char *why
     evtimer_del(p->silent);
     report_down(p->report);
     if (p->leaves && !p->child) {
-        leave(p, 128 + p->leaves);
+        leave(p, leave_code(p));
         return;
     }
     if (!p->why[0]) {
@@ -227,19 +250,54 @@ static void say_goodbye(struct pool *p)
 
 /* --- assignments ------------------------------------------------------------------------------ */
 
-static void on_ended(void *ctx, const struct pool_end *end)
+static void begin(struct pool *p);
+
+static void set_standby(struct pool *p, enum tfe_standby standby, const char *tensorflow)
+{
+    p->standby = standby;
+    report_standby(p->report, tensorflow);
+}
+
+static void on_said(void *ctx, const struct await_said *said)
 {
     struct pool *p = ctx;
+    p->warm_ms = 0;
+    set_standby(p, (enum tfe_standby)said->standby,
+                said->tensorflow.text[0] ? said->tensorflow.text : NULL);
+}
+
+static void free_now(struct pool *p, const struct pool_end *end)
+{
     p->end = *end;
-    pool_child_free(p->child);
-    p->child = NULL;
+    pool_line_done(&p->line);
     scratch_free(p->scratch);
     p->scratch = NULL;
     if (p->is_up) {
         say_freed(p);
     }
-    if (p->leaves) {
+}
+
+static void on_ended(void *ctx, const struct pool_end *end)
+{
+    struct pool *p = ctx;
+    pool_child_free(p->child);
+    p->child = NULL;
+    p->is_cold = p->is_cold || (!p->assignment && end->code == POOL_NOT_STARTED);
+    set_standby(p, WARMTH_NONE, NULL);
+    if (p->line.argv && !p->is_stopped && !p->leaves) {
+        begin(p); /* that one never did */
+        return;
+    }
+    p->is_stopped = false;
+    if (p->assignment) {
+        free_now(p, end);
+    }
+    if (p->leaves && !p->is_up) {
+        leave(p, leave_code(p));
+    } else if (p->leaves) {
         say_goodbye(p);
+    } else {
+        timer_after(p->warm, p->warm_ms);
     }
 }
 
@@ -248,16 +306,79 @@ static void not_started(struct pool *p, const struct tfe_why *why)
     struct pool_end end = {.code = POOL_NOT_STARTED};
     snprintf(end.says, sizeof end.says, "%s", why->text);
     log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
-    on_ended(p, &end);
+    free_now(p, &end);
+}
+
+/* What the child and the one that waits have in common. */
+static struct pool_child_wish child_wish(struct pool *p)
+{
+    return (struct pool_child_wish){
+        .base = p->base, .cores = p->cores, .said = on_said, .ended = on_ended, .ctx = p};
+}
+
+/* A child that waits: it has by then what an agent needs seconds for. */
+static void on_warm(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool *p = ctx;
+    struct tfe_why why;
+    extern char **environ;
+    size_t n = 0;
+    if (p->child || p->leaves || p->is_cold || p->settings->standby.is_off) {
+        return;
+    }
+    while (p->options[n]) {
+        n++;
+    }
+    char **argv = part_new((n + 2) * sizeof *argv);
+    argv[0] = p->program;
+    memcpy(argv + 1, p->options, n * sizeof *argv);
+    struct pool_child_wish wish = child_wish(p);
+    wish.argv = argv;
+    wish.envp = environ;
+    p->warm_ms = backoff_next(p->warm_ms, WARM_AGAIN_MS, WARM_LAST_MS);
+    if (pool_child_start(&wish, &p->child, &why)) {
+        log_warn("no_standby", LOG_S("why", why.text));
+        p->child = NULL;
+        timer_after(p->warm, p->warm_ms);
+    }
+    free(argv);
+}
+
+/* The line of the assignment becomes an agent: the one that waits, or a new one. One that waited
+ * and has died is not yet cleared away: that calls again. */
+static void begin(struct pool *p)
+{
+    const struct pool_line *line = &p->line;
+    struct tfe_why why;
+    int rc = 0;
+    if (!p->child) {
+        struct pool_child_wish wish = child_wish(p);
+        wish.argv = line->argv;
+        wish.envp = line->envp;
+        wish.directory = line->directory;
+        wish.scratch = p->scratch;
+        rc = pool_child_start(&wish, &p->child, &why);
+    } else if (pool_child_give(p->child, line->argv, line->envp, line->directory, p->scratch)) {
+        pool_child_stop(p->child, 0);
+        return;
+    }
+    if (rc) {
+        p->child = NULL;
+        not_started(p, &why);
+        return;
+    }
+    pool_child_log(p->child, p->log_root, p->job.text);
+    pool_line_done(&p->line);
+    set_standby(p, WARMTH_NONE, NULL);
+    log_info("agent_started", LOG_S("job", p->job.text), LOG_I("pid", pool_child_pid(p->child)));
 }
 
 /* With what opens sessions as texts, for as long as it takes. */
-static int start(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+static int make_line(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
 {
     char token[TOKEN_TEXT_MAX];
     char key[ENROLMENT_TEXT_MAX];
     char endpoint[ENDPOINT_TEXT_MAX];
-    struct pool_line line = {.argv = NULL};
     extern char **environ;
     token_format(p->info->token, token);
     uplink_key(p->uplink, key);
@@ -272,22 +393,8 @@ static int start(struct pool *p, const struct msg_assign *assign, struct tfe_why
         .directory = scratch_path(p->scratch),
         .assign = assign,
     };
-    int rc = pool_line_make(&wish, &line, why);
-    if (rc == 0) {
-        const struct pool_child_wish child = {
-            .base = p->base,
-            .argv = line.argv,
-            .envp = line.envp,
-            .directory = line.directory,
-            .scratch = p->scratch,
-            .cores = p->cores,
-            .log_root = assign->spec.clean_policy == CLEAN_ALL ? p->settings->logs.root : NULL,
-            .log_job = p->job.text,
-            .ended = on_ended,
-            .ctx = p};
-        rc = pool_child_start(&child, &p->child, why);
-    }
-    pool_line_done(&line);
+    p->log_root = assign->spec.clean_policy == CLEAN_ALL ? p->settings->logs.root : NULL;
+    int rc = pool_line_make(&wish, &p->line, why);
     explicit_bzero(token, sizeof token);
     explicit_bzero(key, sizeof key);
     return rc;
@@ -314,12 +421,11 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
         rc = TFE_ESTATE;
     }
     rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &why);
-    rc = rc ? rc : start(p, assign, &why);
+    rc = rc ? rc : make_line(p, assign, &why);
     if (rc) {
         not_started(p, &why);
     } else {
-        log_info("agent_started", LOG_S("job", p->job.text),
-                 LOG_I("pid", pool_child_pid(p->child)));
+        begin(p);
     }
 }
 
@@ -338,18 +444,39 @@ static void stop(struct pool *p, uint32_t within_ms, bool hurries)
     p->is_stopped = true;
 }
 
+/* Once nothing runs below it. */
+static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
+{
+    if (p->child) {
+        stop(p, within_ms, hurries);
+    } else if (p->is_up) {
+        say_goodbye(p);
+    } else {
+        leave(p, leave_code(p));
+    }
+}
+
 /* Nothing is left of an assignment that this node does not have, whether it had it or not. */
 static void on_release(struct pool *p, const struct msg_release *release)
 {
-    if (release->assignment != p->assignment) {
+    const uint32_t within_ms = release->within_ms ? release->within_ms : leave_ms(p);
+    if (release->out != OUT_NOT && !p->leaves &&
+        (release->assignment == p->assignment || !p->assignment)) {
+        p->leaves = SIGTERM;
+        p->out = release->out;
+        log_info("leaving", LOG_S("why", release->says[0] ? release->says : NULL));
+        leave_pool(p, within_ms, false);
+        return;
+    }
+    if (release->assignment && release->assignment != p->assignment) {
         struct tfe_msg msg = {.type = MSG_FREED,
                               .u.freed = {.assignment = release->assignment, .says = ""}};
         uplink_send(p->uplink, &msg);
     }
-    if (p->child && release->assignment == p->assignment) {
+    if (p->child && p->assignment && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
                  LOG_S("why", release->says[0] ? release->says : NULL));
-        stop(p, release->within_ms ? release->within_ms : leave_ms(p), false);
+        stop(p, within_ms, false);
     }
 }
 
@@ -411,13 +538,9 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     p->leaves = p->leaves ? p->leaves : (int)signo;
     log_info("leaving", LOG_S("signal", signal_name((int)signo, name)));
     if (p->child && is_second && !pool_child_pid(p->child)) {
-        leave(p, 128 + p->leaves); /* something below it does not die, and was named */
-    } else if (p->child) {
-        stop(p, leave_ms(p), is_second);
-    } else if (p->is_up) {
-        say_goodbye(p);
+        leave(p, leave_code(p)); /* something below it does not die, and was named */
     } else {
-        leave(p, 128 + p->leaves);
+        leave_pool(p, leave_ms(p), is_second);
     }
 }
 
@@ -429,7 +552,8 @@ static void report_say(void *ctx, const struct tfe_msg *msg)
 
 static enum tfe_standby report_asks(void *ctx)
 {
-    return WARMTH_NONE;
+    const struct pool *p = ctx;
+    return p->standby;
 }
 
 /* --- from start to end ------------------------------------------------------------------------ */
@@ -445,6 +569,8 @@ int pool_check(const struct agent_settings *settings, int n_operands, struct tfe
                         : n_operands > 0           ? "a script, which its jobs bring"
                         : settings->slots > 1 && settings->address_port
                             ? "--slots and a port in --address"
+                        : settings->slots > 1 && settings->on_finish
+                            ? "--slots and --on-finish, as each of them leaves by itself"
                             : NULL;
     if (other) {
         why_set(why, "--pool waits for jobs that are handed in: it does not go with %s", other);
@@ -478,7 +604,8 @@ static void make_parts(struct pool *p)
     part_must(p->base);
     p->due = evtimer_new(p->base, on_due, p);
     p->silent = evtimer_new(p->base, on_silent, p);
-    part_must(p->due && p->silent);
+    p->warm = evtimer_new(p->base, on_warm, p);
+    part_must(p->due && p->silent && p->warm);
     quit_watch(p->base, on_signal, p, 0, p->quit);
     p->watchdog = notify_watchdog(p->base);
     p->report = report_new(&(struct report_wish){
@@ -509,6 +636,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     make_names(&p);
     make_parts(&p);
     timer_after(p.due, 0);
+    timer_after(p.warm, 0);
     notify_say("READY=1"); /* to wait for a server is its work, too */
     event_base_dispatch(p.base);
     notify_say("STOPPING=1");
@@ -516,8 +644,12 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     uplink_free(p.uplink);
     event_drop(&p.due);
     event_drop(&p.silent);
+    event_drop(&p.warm);
     quit_forget(p.quit);
     event_drop(&p.watchdog);
     event_base_free(p.base);
+    if (settings->on_finish && (p.out == OUT_IDLE || p.out == OUT_DRAINED)) {
+        finish_run(settings->on_finish, p.node_name, msg_out_name(p.out));
+    }
     return p.exit_code;
 }

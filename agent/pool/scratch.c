@@ -134,9 +134,9 @@ const char *scratch_path(const struct scratch *s)
     return s->path;
 }
 
-int scratch_keep(const struct scratch *s)
+int scratch_fd(const struct scratch *s)
 {
-    return fcntl(s->dir.fd, F_SETFD, 0) == 0 ? 0 : TFE_ESYS;
+    return s->dir.fd;
 }
 
 /* Whatever a job has called it: the directory above its own is its user's, too. */

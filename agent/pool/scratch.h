@@ -18,9 +18,8 @@ int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why) 
 /* The working directory. */
 const char *scratch_path(const struct scratch *s);
 
-/* Between fork and exec: the directory is this process's, too, for as long as it lives, so that
- * nobody takes it for a dead agent's. TFE_ESYS with errno. */
-int scratch_keep(const struct scratch *s) TFE_MUST_CHECK;
+/* Borrowed: for as long as a process has it, nobody takes the directory for a dead agent's. */
+int scratch_fd(const struct scratch *s);
 
 /* Removes all that is in the directory, what agents that were killed have left, and the shared
  * memory (POSIX and System V) of the trainers' user that was not there before and that no process

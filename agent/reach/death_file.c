@@ -26,8 +26,7 @@ static void bases(const char *ret[BASES])
     ret[1] = runtime && runtime[0] == '/' ? runtime : NULL;
 }
 
-void death_file_plan(struct death_file *file, const struct tfe_id *hash, const char *certificate,
-                     const char *job)
+void death_file_plan(struct death_file *file, const struct tfe_id *hash, const char *certificate)
 {
     const char *base[BASES];
     bases(base);
@@ -39,17 +38,18 @@ void death_file_plan(struct death_file *file, const struct tfe_id *hash, const c
             file->path[0] = '\0';
         }
     }
-    (void)snprintf(file->text, sizeof(file->text), DEATH_LINE_PREFIX "%s\njob %s\n", certificate,
-                   job);
+    (void)snprintf(file->line, sizeof(file->line), DEATH_LINE_PREFIX "%s\n", certificate);
 }
 
-void death_file_write(const struct death_file *file)
+void death_file_write(const struct death_file *file, const char *job)
 {
+    char text[DEATH_FILE_TEXT_MAX];
+    int n = snprintf(text, sizeof(text), "%sjob %s\n", file->line, job);
     int fd = file->path[0]
                  ? open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                  : -1;
     if (fd >= 0) {
-        (void)!write(fd, file->text, strlen(file->text)); /* half of it is no certificate */
+        (void)!write(fd, text, (size_t)n); /* half of it is no certificate */
         close(fd);
     }
 }

@@ -17,14 +17,13 @@
  * look up and decide nothing by the time it is written. */
 struct death_file {
     char path[DEATH_FILE_PATH_MAX];
-    char text[DEATH_FILE_TEXT_MAX];
+    char line[DEATH_LINE_MAX];
 };
 
-void death_file_plan(struct death_file *file, const struct tfe_id *hash, const char *certificate,
-                     const char *job);
+void death_file_plan(struct death_file *file, const struct tfe_id *hash, const char *certificate);
 
 /* 0600, and never over something that is there. Whoever does not find it waits as before. */
-void death_file_write(const struct death_file *file);
+void death_file_write(const struct death_file *file, const char *job);
 void death_file_remove(const struct death_file *file);
 
 /* More agents of a job than were killed on one machine within a fence. */

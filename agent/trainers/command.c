@@ -176,7 +176,9 @@ static int argv_make(struct command *command, char *program, char *option, char 
     if (option) {
         command->argv[at++] = option;
     }
-    memcpy(command->argv + at, rest, n * sizeof *rest);
+    for (size_t i = 0; i < n; i++) {
+        command->argv[at++] = rest[i];
+    }
     return 0;
 }
 
@@ -197,6 +199,29 @@ static int digest_kind(crypto_generichash_state *state, enum kind kind, char **o
     return TFE_EINVAL;
 }
 
+/* Borrowed. */
+static const char *python_name(const char *python)
+{
+    const char *given = python && *python ? python : getenv("PYTHON_EXEC");
+    return given && *given ? given : "python3";
+}
+
+int command_new_python(const char *python, struct command *ret, struct tfe_why *why)
+{
+    struct command command = {.is_python = true};
+    char *program = NULL;
+    int rc = program_find(python_name(python), "python", &program, why);
+    if (rc == 0 && argv_make(&command, program, NULL, NULL, 0) != 0) {
+        free(program);
+        why_set(why, "out of memory");
+        rc = TFE_ENOMEM;
+    }
+    if (rc == 0) {
+        *ret = command;
+    }
+    return rc;
+}
+
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
                 struct command *ret, struct tfe_why *why)
 {
@@ -213,8 +238,7 @@ int command_new(char **operands, int count, const char *python, bool module, boo
             return rc;
         }
     } else {
-        const char *given = python && *python ? python : getenv("PYTHON_EXEC");
-        name = given && *given ? given : "python3";
+        name = python_name(python);
     }
     /* The script first: a mistyped name is the likelier mistake, and has the clearer sentence. */
     struct stat st;

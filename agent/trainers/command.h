@@ -10,8 +10,9 @@
 #include "common/net/why.h"
 
 struct command {
-    char **argv;     /* NULL-terminated */
-    bool is_python;  /* argv is python, then a script or -m and a module */
+    char **argv;           /* NULL-terminated */
+    const char *directory; /* to work in; NULL: the agent's own. Borrowed */
+    bool is_python;        /* argv is python, then a script or -m and a module */
     uint64_t digest; /* of the script's bytes and the arguments (BLAKE2b, first 8 bytes); same on
                         every node that runs the same thing, so no absolute path goes into it */
 };
@@ -23,6 +24,8 @@ struct command {
  * TFE_ENOENT: command (or python) not found: exit 127. why is one sentence. */
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
                 struct command *ret, struct tfe_why *why) TFE_MUST_CHECK;
+/* … for no script yet: Python alone. Errors as above. */
+int command_new_python(const char *python, struct command *ret, struct tfe_why *why) TFE_MUST_CHECK;
 void command_done(struct command *command);
 
 #endif

@@ -372,6 +372,7 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
     struct spawn_spec spec = {
         .argv = (const char *const *)t->wish.command->argv,
         .envp = (const char *const *)env,
+        .directory = t->wish.command->directory,
     };
     rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->how[local]);
     close(out);
@@ -511,21 +512,29 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
                                                     .on_line = wish->on_line,
                                                     .on_line_ctx = wish->ctx,
                                                     .job = wish->job});
-    t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
-    t->standbys = standbys_new(&(struct standbys_wish){.base = wish->base,
-                                                       .command = wish->command,
-                                                       .settings = wish->standby,
-                                                       .nproc = wish->nproc,
-                                                       .told = on_standby_told,
-                                                       .settled = on_standbys_settled,
-                                                       .ctx = t});
+    const struct standbys_wish standbys = {.base = wish->base,
+                                           .command = wish->command,
+                                           .settings = wish->standby,
+                                           .nproc = wish->nproc,
+                                           .told = on_standby_told,
+                                           .settled = on_standbys_settled,
+                                           .ctx = t};
+    if (wish->ready) {
+        t->guard = wish->ready->guard;
+        guard_link_tell(t->guard, on_guard_event, t);
+        t->standbys = wish->ready->standbys;
+        standbys_take_over(t->standbys, &standbys);
+    } else {
+        t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
+        t->standbys = standbys_new(&standbys);
+        standbys_guard(t->standbys, t->guard);
+    }
     t->watch = watch_new(&(struct watch_wish){.base = wish->base,
                                               .settings = wish->watch,
                                               .nproc = wish->nproc,
                                               .printed = printed,
                                               .late = on_late,
                                               .ctx = t});
-    standbys_guard(t->standbys, t->guard);
     return t;
 }
 

@@ -24,10 +24,17 @@ struct trainers;
  * What it points to is borrowed for the call. */
 typedef void trainers_event_fn(void *ctx, const struct agent_event *event);
 
+/* What was there before the job was known, on the loop of the wish; taken over. */
+struct trainers_ready {
+    struct guard_link *guard;
+    struct standbys *standbys;
+};
+
 /* Borrows all it is given, for its life; guard's descriptor is taken over. */
 struct trainers_wish {
     struct event_base *base;
     const struct guard_process *guard;
+    const struct trainers_ready *ready; /* instead of guard's descriptor; NULL */
     const struct command *command;
     struct ports *ports;
     const struct tfe_id *job;

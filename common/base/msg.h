@@ -711,6 +711,7 @@ const char *msg_ending_name(enum tfe_ending ending);
 const char *msg_rotation_name(enum tfe_rotation step);
 const char *msg_stream_name(enum tfe_stream stream);
 const char *msg_standby_name(enum tfe_standby state);
+const char *msg_out_name(enum tfe_out why);
 const char *msg_event_level_name(enum tfe_event_level level);
 const char *msg_source_name(enum tfe_source kind);
 const char *msg_restart_policy_name(enum tfe_restart_policy policy);

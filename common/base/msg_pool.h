@@ -19,7 +19,8 @@ struct msg_pool {
     size_t n_labels;
     uint32_t slot;         /* of several of one machine, from 0 */
     uint64_t assignment;   /* that it still works for; 0: nothing, and nothing of any is left */
-    uint32_t idle_exit_ms; /* it leaves once it has had no job for so long; 0: it does not */
+    uint32_t idle_exit_ms; /* it leaves once it has had no job for so long; 0: it does not … */
+    uint32_t floor;        /* … nor where the pool would have fewer nodes than that */
     const char *node_name;
     const char *host;        /* NULL: not said */
     const char *node;        /* as in JOIN, … */
@@ -44,9 +45,10 @@ struct msg_assign {
 
 /* Work for it no more: leave the job in an orderly way, and say FREED. */
 struct msg_release {
-    uint64_t assignment;
-    uint32_t within_ms; /* what still runs then is ended; 0: as the agent thinks fit */
-    const char *says;   /* why, a sentence; "" none */
+    uint64_t assignment; /* 0: none; it leaves */
+    uint32_t within_ms;  /* what still runs then is ended; 0: as the agent thinks fit */
+    const char *says;    /* why, a sentence; "" none */
+    enum tfe_out out;    /* not OUT_NOT: it leaves the pool then */
 };
 
 /* Hands a job in. DONE comes once it is durable. */
@@ -106,6 +108,7 @@ struct msg_pool_row {
     bool has_role;
     enum tfe_task role;
     struct msg_facts facts;
+    enum tfe_standby standby; /* that waits for its next job */
 };
 
 /* So many nodes of that role from now on; min and max differ for workers only. */

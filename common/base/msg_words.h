@@ -175,6 +175,15 @@ enum tfe_result { TFE_RESULTS(TFE_ENUMERATOR) };
 
 enum tfe_standby { TFE_STANDBYS(TFE_ENUMERATOR) };
 
+/* Why a node of the pool is to leave it. */
+#define TFE_OUTS(X)                                                                                \
+    X(OUT_NOT, 0, "stays")                                                                         \
+    X(OUT_IDLE, 1, "idle")       /* it had no job for as long as it wished */                      \
+    X(OUT_DRAINED, 2, "drained") /* an operator said so … */                                     \
+    X(OUT_EVICTED, 3, "evicted") /* … and that it is to be at once */
+
+enum tfe_out { TFE_OUTS(TFE_ENUMERATOR) };
+
 /* How much an event is somebody's business. */
 #define TFE_EVENT_LEVELS(X)                                                                        \
     X(EVENT_INFO, 0, "info")                                                                       \

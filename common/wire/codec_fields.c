@@ -654,6 +654,7 @@ FIELDS(pool) = {
     FIELD(pool, 6, host, HOST, OR_NULL),
     FIELD(pool, 7, node, ID),
     FIELD(pool, 8, node_secret, TEXT(MSG_NODE_SECRET_CHARS, MSG_NODE_SECRET_CHARS, id_is_valid)),
+    FIELD(pool, 25, floor, UP_TO(MSG_NODES_MAX)),
 };
 FIELDS(freed) = {
     FIELD(freed, 1, assignment, COUNTED),
@@ -667,9 +668,10 @@ FIELDS(assign) = {
     FIELD(assign, 5, run_key, ID),
 };
 FIELDS(release) = {
-    FIELD(release, 1, assignment, COUNTED),
+    FIELD(release, 1, assignment, COUNTED_OR_0),
     FIELD(release, 2, within_ms, DURATION),
     FIELD(release, 3, says, SENTENCE),
+    FIELD(release, 4, out, ENUM),
 };
 
 FIELDS(submit) = {PART(submit, 1, spec)};
@@ -710,6 +712,7 @@ FIELDS(pool_row) = {
     FIELD(pool_row, 8, job, TEXT(0, TFE_ID_MAX, is_line)),
     FIELD(pool_row, 9, role, ENUM, TOLD_BY(pool_row, has_role)),
     PART(pool_row, 50, facts),
+    FIELD(pool_row, 51, standby, ENUM),
 };
 FIELDS(scale) = {
     FIELD(scale, 1, job, ID),

@@ -1,4 +1,6 @@
 /* server/ctl/logs.c: tfe-ctl logs: what the trainers of a job print, wherever they run. */
+#include "server/ctl/logs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +37,9 @@ struct logs {
     bool sorts;
     struct heard *heard;
     size_t n_heard, cap_heard;
+    bool (*is_over)(void *ctx); /* asked, with ctx, where somebody waits for that */
+    void *ctx;
+    bool is_quiet; /* nothing came since it said so */
 };
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -234,6 +239,7 @@ static bool on_row(void *ctx, const struct tfe_msg *msg)
 {
     struct logs *l = ctx;
     const struct msg_log_lines *row = &msg->u.log_lines;
+    l->is_quiet = false;
     struct heard *heard = heard_of(l, row->node);
     if (heard && l->resumes && row->at.ms > 0 && row->at.ms <= heard->last.ms) {
         return true;
@@ -286,11 +292,23 @@ static void sort_rows(struct row_list *rows)
     }
 }
 
-static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *job)
+/* What was printed before a job's end was on its way to us before the end was told: once nothing
+ * more comes, that was all. */
+static bool goes_on(void *ctx)
 {
-    struct logs l = {.settings = settings, .has_colour = terminal_has_colour()};
-    const struct request_stream stream = {.row = on_row, .lost = on_lost, .ctx = &l};
-    l.message =
+    struct logs *l = ctx;
+    const bool was_quiet = l->is_quiet;
+    l->is_quiet = l->is_over(l->ctx);
+    return !(was_quiet && l->is_quiet);
+}
+
+static int show(struct logs *l, const char *job)
+{
+    const struct ctl_settings *settings = l->settings;
+    const struct request_stream stream = {
+        .row = on_row, .lost = on_lost, .goes_on = l->is_over ? goes_on : NULL, .ctx = l};
+    l->has_colour = terminal_has_colour();
+    l->message =
         (struct tfe_msg){.type = MSG_LOGS,
                          .u.logs = {.job = job,
                                     .has_rank = settings->rank != MSG_UNSET,
@@ -301,15 +319,33 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                                     .lines = settings->lines,
                                     .since = settings->since}};
     /* All of a file may be more than memory holds. */
-    l.sorts = !settings->follow && settings->lines != MSG_UNSET;
-    int status = request_stream(settings, verb, &l.message, &stream);
-    sort_rows(&l.rows);
-    for (size_t i = 0; i < l.rows.n; i++) {
-        put_row(&l, l.rows.v[i].at);
+    l->sorts = !settings->follow && settings->lines != MSG_UNSET;
+    int status = request_stream(settings, &ctl_verb_logs, &l->message, &stream);
+    sort_rows(&l->rows);
+    for (size_t i = 0; i < l->rows.n; i++) {
+        put_row(l, l->rows.v[i].at);
     }
-    row_list_done(&l.rows);
-    free(l.heard);
+    row_list_done(&l->rows);
+    free(l->heard);
     return status;
+}
+
+static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *job)
+{
+    struct logs l = {.settings = settings};
+    (void)verb;
+    return show(&l, job);
+}
+
+int logs_follow(const struct ctl_settings *settings, const char *job, bool (*is_over)(void *ctx),
+                void *ctx)
+{
+    struct ctl_settings own = *settings;
+    struct logs l = {.settings = &own, .is_over = is_over, .ctx = ctx};
+    own.follow = true;
+    own.lines = MSG_UNSET;
+    own.rank = MSG_UNSET;
+    return show(&l, job);
 }
 
 #define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)

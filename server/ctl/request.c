@@ -26,6 +26,7 @@ struct attempt {
     const struct ctl_settings *settings;
     struct event_base *base;
     struct event *deadline;
+    struct event *look; /* whether a stream goes on; NULL: nobody asks */
     struct client *client;
     struct client_ask ask;
     const struct request_stream *stream; /* NULL: rows are listed */
@@ -125,6 +126,16 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     fail(a, CTL_UNREACHED, sentence);
 }
 
+static void on_look(evutil_socket_t fd, short what, void *ctx)
+{
+    struct attempt *a = ctx;
+    if (a->status < 0 && !a->stream->goes_on(a->stream->ctx)) {
+        end(a, EXIT_SUCCESS);
+    } else {
+        (void)timer_after(a->look, REQUEST_LOOK_MS);
+    }
+}
+
 static int run_attempts(struct attempt *a)
 {
     struct client_config config = {.join = &a->settings->server,
@@ -136,7 +147,12 @@ static int run_attempts(struct attempt *a)
     if (a->base) {
         a->deadline = evtimer_new(a->base, on_deadline, a);
     }
-    if (!a->deadline || timer_after(a->deadline, a->settings->timeout_ms) != 0 ||
+    const bool is_asked = a->stream && a->stream->goes_on;
+    if (a->base && is_asked) {
+        a->look = evtimer_new(a->base, on_look, a);
+    }
+    if (!a->deadline || (is_asked && (!a->look || timer_after(a->look, REQUEST_LOOK_MS) != 0)) ||
+        timer_after(a->deadline, a->settings->timeout_ms) != 0 ||
         client_new(&config, &a->client) != 0) {
         (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
         return CTL_FAILED;
@@ -180,6 +196,7 @@ static int run(struct attempt *a, const struct ctl_verb *verb)
     int status = run_attempts(a);
     client_free(a->client);
     event_drop(&a->deadline);
+    event_drop(&a->look);
     if (a->base) {
         event_base_free(a->base);
     }

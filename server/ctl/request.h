@@ -15,12 +15,16 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
 int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
                 const struct tfe_msg *message, struct row_list *rows);
 
+#define REQUEST_LOOK_MS 500
+
 struct request_stream {
     /* Takes a row, which lives until it returns. False: no more, the program fails. */
     bool (*row)(void *ctx, const struct tfe_msg *row);
     /* The connection has ended in the middle; the message, which may be changed now, is said again
      * once there is another one. */
     void (*lost)(void *ctx);
+    /* Asked every REQUEST_LOOK_MS, whether more is wanted; NULL: all that comes is. */
+    bool (*goes_on)(void *ctx);
     void *ctx;
 };
 

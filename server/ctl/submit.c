@@ -7,11 +7,13 @@
 
 #include "common/jobs/job_file.h"
 #include "common/jobs/job_message.h"
+#include "common/net/clock.h"
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
 #include "common/rows/kinds.h"
 #include "server/ctl/jobs/job_text.h"
 #include "server/ctl/jobs/yaml_tree.h"
+#include "server/ctl/logs.h"
 #include "server/ctl/request.h"
 #include "server/ctl/verb.h"
 
@@ -166,35 +168,81 @@ static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why
 
 /* --- handing in ------------------------------------------------------------------------------- */
 
+/* A job that somebody waits for. */
+struct watched {
+    const struct ctl_settings *settings;
+    const char *name;
+    char state[MSG_SENTENCE_MAX]; /* "" not known */
+    bool has_run;
+    int status; /* of the question */
+};
+
+static void look(struct watched *w)
+{
+    struct row_list rows = {.v = NULL};
+    w->status = verb_ask(&ctl_verb_describe, w->settings, w->name, &rows);
+    const struct msg_job_row *job =
+        w->status == EXIT_SUCCESS ? row_list_head(&rows, &kind_submission) : NULL;
+    (void)snprintf(w->state, sizeof(w->state), "%s", job ? job->state : "");
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct msg_condition_row *c = rows.v[i].at;
+        w->has_run =
+            w->has_run || (rows.v[i].kind == &kind_condition && strcmp(c->name, "Running") == 0);
+    }
+    row_list_done(&rows);
+}
+
+static bool is_good(const struct watched *w)
+{
+    return strcmp(w->state, "succeeded") == 0;
+}
+
+/* Over, or nobody knows more of it. ctx is a struct watched, as of the next. */
+static bool is_over(void *ctx)
+{
+    struct watched *w = ctx;
+    look(w);
+    return is_good(w) || strcmp(w->state, "failed") == 0 || w->state[0] == '\0';
+}
+
+static bool has_begun(void *ctx)
+{
+    struct watched *w = ctx;
+    return is_over(w) || w->has_run;
+}
+
+static void wait_until(bool (*is_so)(void *ctx), struct watched *w)
+{
+    while (!is_so(w)) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
+}
+
 /* Until the job is over; exit code of the program. */
 static int wait_for(const struct ctl_settings *settings, const char *name)
 {
-    static const char *const ends[] = {"succeeded", "failed"};
-    for (;;) {
-        struct row_list rows = {.v = NULL};
-        int status = verb_ask(&ctl_verb_describe, settings, name, &rows);
-        const struct msg_job_row *job =
-            status == EXIT_SUCCESS ? row_list_head(&rows, &kind_submission) : NULL;
-        size_t i = 0;
-        while (job && i < sizeof(ends) / sizeof(ends[0]) && strcmp(job->state, ends[i]) != 0) {
-            i++;
-        }
-        bool is_over = !job || i < sizeof(ends) / sizeof(ends[0]);
-        if (job && is_over) {
-            status = i == 0 ? EXIT_SUCCESS : CTL_FAILED;
-            if (settings->json) {
-                int rc = verb_print_json(json_pack("{ssss}", "job", name, "state", job->state));
-                status = rc ? CTL_FAILED : status;
-            } else {
-                (void)printf("job %s: %s\n", name, job->state);
-            }
-        }
-        row_list_done(&rows);
-        if (is_over) {
-            return status;
-        }
-        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    struct watched w = {.settings = settings, .name = name};
+    wait_until(is_over, &w);
+    if (w.state[0] == '\0') {
+        return w.status == EXIT_SUCCESS ? CTL_FAILED : w.status;
     }
+    if (!settings->json) {
+        (void)printf("job %s: %s\n", name, w.state);
+    } else if (verb_print_json(json_pack("{ssss}", "job", name, "state", w.state)) != 0) {
+        return CTL_FAILED;
+    }
+    return is_good(&w) ? EXIT_SUCCESS : CTL_FAILED;
+}
+
+/* What its trainers print, from their first line to their last. */
+static int show_logs(const struct ctl_settings *settings, const char *name)
+{
+    struct watched w = {.settings = settings, .name = name};
+    wait_until(has_begun, &w);
+    if (w.status != EXIT_SUCCESS || !w.has_run) {
+        return w.status; /* of one that never ran describe tells why */
+    }
+    return logs_follow(settings, name, is_over, &w);
 }
 
 static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, const json_t *job)
@@ -208,6 +256,7 @@ static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, c
     }
     const char *name = message.u.submit.spec.name;
     int status = request_find_server(settings, verb);
+    settings->since = clock_wall(); /* what an earlier job of that name printed is no business */
     if (status == EXIT_SUCCESS) {
         status = request_run(settings, verb, &message, &rows);
     }
@@ -217,8 +266,11 @@ static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, c
                verb_print_json(json_pack("{ssss}", "done", verb->name, "job", name)) != 0) {
         status = CTL_FAILED;
     }
+    (void)fflush(stdout);
+    if (status == EXIT_SUCCESS && settings->submit.logs) {
+        status = show_logs(settings, name);
+    }
     if (status == EXIT_SUCCESS && settings->wait) {
-        (void)fflush(stdout);
         status = wait_for(settings, name);
     }
     row_list_done(&rows);
@@ -310,6 +362,7 @@ static const struct option_spec options[] = {
            "0 to 1000, more is earlier (default: the file's, else 500)"),
     FLAG("preempt", preempt, "for its minimum it ends jobs of lower priority"),
     FLAG("suspend", suspend, "it waits for tfe-ctl resume"),
+    FLAG("logs", logs, "show what its trainers print until it is over, as logs --follow"),
     FLAG("dry-run", dry_run, "print the job with all its fields, as JSON, and ask nobody"),
     OPTION_ROW(OPTION_FLAG, "wait", NULL, NULL, "until it is over; exit 0 if it succeeded, else 1",
                .offset = offsetof(struct ctl_settings, wait)),

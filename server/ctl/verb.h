@@ -54,6 +54,7 @@ struct ctl_settings {
         uint32_t strategy; /* which of its words */
         uint32_t priority; /* MSG_UNSET: not said */
         bool chief, evaluator, preempt, suspend;
+        bool logs;
         struct submit_pairs { /* K=V */
             const char *v[MSG_WORDS_MAX];
             size_t n;

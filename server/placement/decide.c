@@ -377,6 +377,53 @@ static struct tfe_mono give_up(struct placement *p)
     return next;
 }
 
+/* Nodes that leave in one step; the rest comes with the next, at once. */
+#define LEAVE_MAX 64u
+
+/* --- leaving ---------------------------------------------------------------------------------- */
+
+/* Of those that nobody has a claim to, the one that is to leave first, and may. */
+static struct place_node *idlest(struct placement *p, const struct supply *s, uint32_t n_nodes)
+{
+    struct place_node *found = NULL;
+    struct tfe_mono when = TFE_MONO_NEVER;
+    for (uint32_t c = 0; c < p->n_classes; c++) {
+        struct place_node *node = NULL;
+        TAILQ_FOREACH(node, &p->classes[c].free, beside)
+        {
+            struct tfe_mono at = tfe_mono_add(node->idle_since, node->idle_exit_ms);
+            if (s->free[c] > 0 && node->idle_exit_ms > 0 && n_nodes > node->floor &&
+                (!found || tfe_mono_before(at, when))) {
+                found = node;
+                when = at;
+            }
+        }
+    }
+    return found;
+}
+
+/* One after the other, so that the floor of the next is seen. Returns when another one is due. */
+static struct tfe_mono let_go(struct placement *p, struct supply *s)
+{
+    uint32_t n_nodes = 0;
+    for (uint32_t c = 0; c < p->n_classes; c++) {
+        n_nodes += p->classes[c].n_here;
+    }
+    const uint32_t most = n_nodes;
+    for (struct place_node *node; p->n_idle_exit > 0 && (node = idlest(p, s, n_nodes)); n_nodes--) {
+        struct tfe_mono at = tfe_mono_add(node->idle_since, node->idle_exit_ms);
+        if (tfe_mono_before(p->now, at)) {
+            return at;
+        }
+        if (most - n_nodes == LEAVE_MAX) {
+            return p->now;
+        }
+        s->free[node->class]--;
+        act_leave(p, node);
+    }
+    return TFE_MONO_NEVER;
+}
+
 struct tfe_mono decide(struct placement *p)
 {
     struct supply s;
@@ -399,5 +446,5 @@ struct tfe_mono decide(struct placement *p)
     }
     bool has_more = grow(p, &s);
     struct tfe_mono next = give_up(p);
-    return has_more ? p->now : next;
+    return has_more ? p->now : tfe_mono_min(next, let_go(p, &s));
 }

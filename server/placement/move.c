@@ -10,7 +10,7 @@ static struct place_class *class_of(struct placement *p, const struct place_node
 static void count(struct placement *p, const struct place_node *node, uint32_t by)
 {
     struct place_class *class = class_of(p, node);
-    if (!class || !node->is_here) {
+    if (!class || !node->is_here || node->is_out) {
         return;
     }
     const bool was_idle = class->n_free > 0;
@@ -34,6 +34,15 @@ void node_set_here(struct placement *p, struct place_node *node, bool is_here)
     count(p, node, 1);
 }
 
+void node_set_out(struct placement *p, struct place_node *node)
+{
+    if (node->state == PLACE_FREE) {
+        node_unset(p, node);
+    }
+    count(p, node, UINT32_MAX);
+    node->is_out = true;
+}
+
 void node_unset(struct placement *p, struct place_node *node)
 {
     count(p, node, UINT32_MAX);
@@ -53,8 +62,12 @@ void node_unset(struct placement *p, struct place_node *node)
 void node_set_free(struct placement *p, struct place_node *node)
 {
     node_unset(p, node);
+    if (node->is_out) {
+        return;
+    }
     count(p, node, UINT32_MAX);
     node->state = PLACE_FREE;
+    node->idle_since = p->now;
     TAILQ_INSERT_TAIL(&class_of(p, node)->free, node, beside);
     count(p, node, 1);
 }
@@ -109,6 +122,13 @@ void act_release(struct placement *p, struct place_node *node, enum placement_re
                                       .assignment = node->assignment,
                                       .task = node->task,
                                       .reason = reason});
+}
+
+void act_leave(struct placement *p, struct place_node *node)
+{
+    node_set_out(p, node);
+    act(p, &(struct placement_action){
+               .type = PLACEMENT_LEAVE, .node = node->id.text, .job = "", .reason = PLACEMENT_OUT});
 }
 
 void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment)

@@ -13,7 +13,7 @@
 enum place_state {
     PLACE_FREE,
     PLACE_ASSIGNED,
-    PLACE_LEAVING, /* released, and not yet freed */
+    PLACE_LEAVING, /* released, and not yet freed; or out */
 };
 
 struct place_node {
@@ -22,11 +22,15 @@ struct place_node {
     struct tfe_id id;
     enum place_state state;
     bool is_here;
+    bool is_out;           /* it is to leave: nobody's any more, and no part of the pool */
     bool is_picked;        /* during a step: to be taken from its job */
     uint32_t class;        /* CLASS_NONE: not heard since the restart */
     uint64_t assignment;   /* 0: none */
     struct place_job *job; /* NULL: none, or nobody knows it */
     enum tfe_task task;
+    struct tfe_mono idle_since; /* free */
+    int64_t idle_exit_ms;       /* 0: it stays */
+    uint32_t floor;
 };
 
 TAILQ_HEAD(place_list, place_node);
@@ -80,6 +84,7 @@ struct placement {
     uint64_t last_age;
     struct place_tree nodes;
     size_t n_nodes;
+    size_t n_idle_exit;      /* nodes that leave when they are idle */
     struct place_job **jobs; /* in order */
     size_t n_jobs, cap_jobs;
     struct place_class classes[PLACEMENT_CLASSES_MAX];
@@ -110,11 +115,13 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
                        enum tfe_task task, uint64_t assignment);
 void node_set_leaving(struct placement *p, struct place_node *node);
 void node_set_here(struct placement *p, struct place_node *node, bool is_here);
+void node_set_out(struct placement *p, struct place_node *node);
 /* Out of every hand: to be freed, or moved on. */
 void node_unset(struct placement *p, struct place_node *node);
 void act_assign(struct placement *p, struct place_node *node, struct place_job *job,
                 enum tfe_task task);
 void act_release(struct placement *p, struct place_node *node, enum placement_reason reason);
+void act_leave(struct placement *p, struct place_node *node);
 /* Says so once more: the one before may be lost. */
 void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment);
 

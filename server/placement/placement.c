@@ -34,8 +34,16 @@ static struct place_job *find_job(struct placement *p, const char *name, size_t 
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
+static void set_idle_exit(struct placement *p, struct place_node *node, int64_t ms)
+{
+    p->n_idle_exit -= node->idle_exit_ms > 0;
+    node->idle_exit_ms = ms;
+    p->n_idle_exit += node->idle_exit_ms > 0;
+}
+
 static void drop_node(struct placement *p, struct place_node *node)
 {
+    set_idle_exit(p, node, 0);
     node_set_here(p, node, false);
     node_unset(p, node);
     if (node->class != CLASS_NONE) {
@@ -106,6 +114,8 @@ static int take_came(struct placement *p, const struct placement_event *event)
     }
     node_set_here(p, node, true);
     p->classes[class].n_came += is_new;
+    set_idle_exit(p, node, event->idle_exit_ms);
+    node->floor = event->floor;
     if (event->assignment == 0) {
         if (node->state != PLACE_FREE) {
             node_set_free(p, node);
@@ -125,6 +135,13 @@ static int take_node(struct placement *p, const struct placement_event *event)
     struct place_node *node = find_node(p, event->node);
     if (!node) {
         return TFE_ENOENT;
+    }
+    if (event->type == PLACEMENT_NODE_OUT) {
+        if (node->state == PLACE_ASSIGNED) {
+            act_release(p, node, PLACEMENT_OUT);
+        }
+        node_set_out(p, node);
+        return 0;
     }
     if (event->type == PLACEMENT_NODE_FREED) {
         /* An earlier assignment's is repeated, or came on a connection that is gone. */
@@ -302,6 +319,7 @@ static int take(struct placement *p, const struct placement_event *event)
     case PLACEMENT_NODE_LOST:
     case PLACEMENT_NODE_GONE:
     case PLACEMENT_NODE_FREED:
+    case PLACEMENT_NODE_OUT:
         return take_node(p, event);
     case PLACEMENT_RESTORED:
         return take_restored(p, event);

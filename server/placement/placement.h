@@ -9,7 +9,9 @@
  * last in order first; all of a job of lower priority where the one that waits has preempt. What is
  * left grows jobs where one more worker helps most. Chief and ps take nodes with spot=false first,
  * workers and evaluators those without. A node that was released is nobody's until it is freed, or
- * its lease and fence are over. */
+ * its lease and fence are over. One that nobody has a claim to for as long as it wished leaves, the
+ * longest idle first, where its floor of nodes stays. One that was put out works for nothing more.
+ */
 #ifndef TFE_SERVER_PLACEMENT_PLACEMENT_H
 #define TFE_SERVER_PLACEMENT_PLACEMENT_H
 
@@ -65,6 +67,7 @@ enum placement_event_type {
     PLACEMENT_NODE_LOST,     /* node: its connection is gone */
     PLACEMENT_NODE_GONE,     /* node: so are its lease and its fence */
     PLACEMENT_NODE_FREED,    /* node, assignment: nothing of it is left there */
+    PLACEMENT_NODE_OUT,      /* node: somebody wants it to leave */
     PLACEMENT_JOB_SUBMITTED, /* job, wish; again once it is over: another run, as new */
     PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, another priority */
     PLACEMENT_JOB_TOLD,      /* job, gain_milli */
@@ -83,6 +86,8 @@ struct placement_event {
     enum tfe_task task;
     const char *const *labels; /* of a node */
     size_t n_labels;
+    int64_t idle_exit_ms; /* of a node: it leaves once it has been idle for so long; 0: never … */
+    uint32_t floor;       /* … nor where fewer nodes than that would be left */
     const struct placement_wish *wish;
     bool lets_run; /* its nodes stay its own until they are freed, or it is over without this */
     /* Nothing is decided before a step without it, which is due at once: so that what comes
@@ -92,7 +97,11 @@ struct placement_event {
     uint32_t gain_milli;
 };
 
-enum placement_action_type { PLACEMENT_ASSIGN, PLACEMENT_RELEASE };
+enum placement_action_type {
+    PLACEMENT_ASSIGN,
+    PLACEMENT_RELEASE,
+    PLACEMENT_LEAVE, /* node: it is idle, and is to leave */
+};
 
 /* Why a node is released. */
 enum placement_reason {
@@ -103,6 +112,7 @@ enum placement_reason {
     PLACEMENT_OVER,
     PLACEMENT_TOO_FEW, /* the job lacks some of its minimum, and others wait */
     PLACEMENT_UNKNOWN, /* it works for something that nobody here knows */
+    PLACEMENT_OUT,     /* somebody wants the node to leave */
 };
 
 /* Texts are borrowed until the next step. An ASSIGN is to be durable before it is sent. */

@@ -11,7 +11,7 @@ import time
 import pytest
 from agents import TRAINER, fleet, gone_soon  # noqa: F401 (a fixture)
 from conftest import as_root, wait_until
-from programs import children, is_alive, program
+from programs import children, descendants, is_alive, parents, program
 
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
 
@@ -59,13 +59,24 @@ class Pool:
         self.fleet, self.ctl = fleet, ctl
 
     def start(self, n, *options, env=None):
-        return [self.fleet.start_program([program("tfe-agent"), "--pool", "--python", sys.executable, "--preempt-grace=2s",
+        return [self.fleet.start_program([program("tfe-agent"), "--pool", "--python", sys.executable, "--preempt-grace=2s", "--preload=json",
                                           f"--node-name=m{len(self.fleet.agents)}", *options], env=env) for _ in range(n)]
 
     def nodes(self, state=None):
         done = self.ctl("pool", "--json")
         assert done.returncode == 0, done.stderr
         return [n for n in json.loads(done.stdout)["pool"] if state in (None, n["state"])]
+
+    def wait_waiting(self, is_warm=True):
+        """Pids of the standbys that wait for a job, one below each agent; or that there is nothing at all."""
+        def look():
+            table = parents()
+            below = [[(pid, table[pid][1]) for pid in descendants(agent.pid) if pid in table] for agent in self.fleet.agents]
+            found = [pid for names in below for pid, name in names if name == "tfe-standby"]
+            if not is_warm:
+                return below == [[] for _ in below] and [-1]
+            return {node["standby"] for node in self.nodes("free")} == {"warm"} and len(found) == len(below) and found
+        return wait_until(look, what="the standbys")
 
     def wait_free(self, n):
         return wait_until(lambda: len(found := self.nodes("free")) == n and found, what=f"{n} free nodes")
@@ -107,16 +118,17 @@ def leavers(folder, name, n):
     return wait_until(look, what=f"{n} trainers of {name}")
 
 
-def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
+@pytest.mark.parametrize("how", ["--no-standby", "--preload=json"])
+def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path, how):
     code, mark = tmp_path / "leaves.py", f"tfe-test-{os.getpid()}"  # others run the same story
     code.write_text(LEAVES)
     cores = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, cores[1]))
-    pool.start(2, "--no-standby", env={"MACHINE": "kept"})
+    pool.start(2, how, env={"MACHINE": "kept"})
     resource.setrlimit(resource.RLIMIT_CORE, cores)
     pool.wait_free(2)
-    agents = [children(agent.pid) for agent in pool.fleet.agents]
-    assert agents == [[], []]
+    is_warm = how != "--no-standby"
+    waiting = pool.wait_waiting(is_warm)
     for name, secret in (("one", {"--env=SECRET=of one", "--env=TF_X=1"}), ("two", set())):
         pool.submit(name, "--workers=2", *secret, command=["python", str(code), str(tmp_path), name, mark])
         facts = leavers(tmp_path, name, 2)
@@ -125,6 +137,7 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
         for f in facts:
             assert f["cores"] == [0, cores[1]]
             assert f["found"] == [] and f["env"]["MACHINE"] == "kept" and "TFE_TOKEN" not in f["env"]
+            assert (f["pid"] in waiting) == is_warm, "the standby that waited is the trainer"
             assert ("SECRET" in f["env"], "TF_X" in f["env"]) == (name == "one", name == "one")
             assert not [left for left in f["shm"] if left.startswith(f"{mark}-one-")] or name == "one"
         (tmp_path / f"{name}.end").write_text("")
@@ -134,7 +147,60 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
             assert not pathlib.Path(f["cwd"]).parent.exists() and not pathlib.Path(f["tmp"]).exists()
             assert not is_alive(f["pid"]) and not is_alive(f["child"])
             assert not pathlib.Path(f"/dev/shm/{mark}-{name}-{f['pid']}").exists()
-        assert [children(agent.pid) for agent in pool.fleet.agents] == [[], []]
+        waiting, before = pool.wait_waiting(is_warm), waiting
+        assert not is_warm or not set(waiting) & set(before), "a standby serves one job"
+
+
+# What of the interpreter and its modules a job finds.
+FINDS = """
+import json, os, pathlib, sys
+facts = {"pid": os.getpid(), "json": json.__file__, "seed": os.environ.get("PYTHONHASHSEED"), "hashes": sys.flags.hash_randomization,
+         "hash": hash("a word"), "cwd": os.getcwd(), "path": sys.path[0], "argv": sys.argv, "name": __name__, "file": __file__}
+out = pathlib.Path(sys.argv[1])
+(out.parent / f".{out.name}").write_text(repr(facts))
+(out.parent / f".{out.name}").rename(out)
+"""
+
+
+@pytest.mark.parametrize("how", ["as it is", "hash seed", "own module", "subfolder", "command"])
+def test_a_standby_that_is_not_what_the_job_needs_begins_anew(pool, tmp_path, how):
+    """As if nothing had waited for it: variables that an interpreter reads as it starts, modules of the job's own under a name that
+    was imported before, a working directory below its files."""
+    pool.start(1)
+    pool.wait_free(1)
+    pid, = pool.wait_waiting()
+    code = tmp_path / "code"
+    (code / "sub").mkdir(parents=True)
+    (code / "finds.py").write_text(FINDS)
+    if how == "own module":
+        (code / "json.py").write_text("mine = True\n")
+    options = {"hash seed": ["--env=PYTHONHASHSEED=0"], "subfolder": ["--work-dir=sub"]}.get(how, [])
+    script = "../finds.py" if how == "subfolder" else "finds.py"
+    command = [sys.executable, script] if how != "command" else [sys.executable, "-S", script]
+    pool.submit("job", f"--path={code}", *options, command=[*command, str(tmp_path / "out")])
+    found = eval(wait_until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text(), what="a trainer"))  # pylint: disable=eval-used
+    assert (found["pid"] == pid) == (how != "command")
+    assert (found["json"] == str(code / "json.py")) == (how == "own module")
+    assert (found["seed"], found["hashes"]) == (("0", 0) if how == "hash seed" else (None, 1))
+    assert found["cwd"] == str(code / "sub" if how == "subfolder" else code) and found["path"] == str(code)
+    assert found["argv"] == [script, str(tmp_path / "out")] and found["name"] == "__main__"
+    pool.wait_state("job", "succeeded")
+    assert pool.wait_waiting() != [pid]
+
+
+def test_a_machine_whose_standby_was_killed_takes_the_job_all_the_same(pool):
+    agent, = pool.start(1)
+    pool.wait_free(1)
+    pid, = pool.wait_waiting()
+    waiter, = children(agent.pid)
+    os.kill(waiter, signal.SIGKILL)
+    pool.submit("job")
+    pool.fleet.wait_world(1, folder=pool.folder("job"))
+    assert gone_soon(pid) and gone_soon(waiter)
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    agent.send(signal.SIGTERM)
+    assert agent.wait() == 143
 
 
 def test_it_starts_with_its_minimum_and_a_cancelled_job_gives_its_nodes_back(pool):
@@ -350,6 +416,67 @@ def test_what_an_agent_had_to_say_of_its_end_is_in_the_description(pool, tmp_pat
     wait_until(lambda: said in json.dumps(pool.job("typo")), what="the sentence")
     pool.wait_state("typo", "failed")
     pool.wait_free(1)
+
+
+def test_an_idle_machine_is_given_back_but_for_the_floor(pool, tmp_path):
+    given = tmp_path / "given"
+    busy, = pool.start(1, "--label=kind=busy")
+    pool.wait_free(1)
+    pool.submit("job", "--label=kind=busy")
+    pool.fleet.wait_world(1, folder=pool.folder("job"))
+    idle = pool.start(2, "--idle-exit=1s", "--floor=2", f"--on-finish=echo $TFE_FINISH $TFE_NODE_NAME >> {given}; exit 3")
+    gone = wait_until(lambda: next((agent for agent in idle if agent.process.poll() is not None), None), what="one to leave")
+    assert gone.wait() == 0
+    stays, = (agent for agent in idle if agent is not gone)
+    assert given.read_text() == f"idle m{pool.fleet.agents.index(gone)}\n"
+    assert "event=on_finish of=idle status=3" in gone.stderr()
+    # A floor of two is met by the one that works.
+    wait_until(lambda: sorted(node["state"] for node in pool.nodes()) == ["assigned", "free"], what="two nodes")
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    pool.start(1)
+    assert stays.wait() == 0, "with a third one it is one too many"
+    assert len(given.read_text().splitlines()) == 2 and is_alive(busy.pid)
+
+
+@pytest.mark.parametrize("verb", ["drain", "evict"])
+def test_a_machine_that_is_taken_out_leaves_its_job_and_stays_out(pool, verb):
+    leaver, _ = pool.start(2)
+    pool.wait_free(2)
+    pool.submit("job", "--workers=1:2")
+    epoch = pool.fleet.wait_world(2, folder=pool.folder("job"))
+    pool.order(verb, "m0")
+    assert leaver.wait() == 0
+    wait_until(lambda: [node["name"] for node in pool.nodes()] == ["m1"], what="the node to be gone")
+    pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    pool.wait_free(1)
+    pool.order(verb, pool.nodes()[0]["node"])
+    wait_until(lambda: not pool.nodes(), what="an empty pool")
+
+
+def test_the_key_of_a_machine_is_revoked(pool):
+    agent, = pool.start(1)
+    pool.wait_free(1)
+    wait_until(lambda: any(row["enrolled"] for row in json.loads(pool.ctl("agents", "--json").stdout)["agents"]), what="its own key")
+    pool.order("revoke-agent", "m0")
+    assert agent.wait() in (0, 77)  # whichever it heard first
+    wait_until(lambda: not pool.nodes(), what="an empty pool")
+
+
+def test_what_a_job_prints_is_shown_until_it_is_over(pool):
+    pool.start(2)
+    pool.wait_free(2)
+    for name, code in (("good", 0), ("bad", 7)):
+        script = f'for i in 1 2 3; do echo "{name} $i of $TFE_RANK"; sleep 0.3; done; echo last >&2; exit {code}'
+        done = pool.ctl("submit", f"--name={name}", "--workers=2", "--option=max-restarts=0", "--logs", "--wait", "--", "sh", "-c", script)
+        assert done.returncode == (1 if code else 0), done.stderr
+        for rank in (0,) if code else (0, 1):  # who lives on is ended when the first one fails
+            for i in (1, 2, 3):
+                assert done.stdout.count(f"{name} {i} of {rank}\n") == 1, done.stdout
+            assert done.stdout.count(f"[{rank} err] last\n") == 1, done.stdout
+        assert done.stdout.endswith(f"job {name}: {'failed' if code else 'succeeded'}\n")
 
 
 def test_sigterm_leaves_the_job_and_then_the_pool(pool):

@@ -10,20 +10,20 @@
 /* A job that no other run's files are about. */
 static char job[40];
 
-static void make(struct death_file *file, const char *of)
+static void make(struct death_file *file)
 {
     char certificate[DEATH_CHARS + 1];
     struct tfe_id hash;
     death_make(certificate);
     assert_int_equal(death_hash_of(certificate, &hash), 0);
-    death_file_plan(file, &hash, certificate, of);
+    death_file_plan(file, &hash, certificate);
     assert_true(strncmp(file->path, "/tmp/tfe-dead-", 14) == 0);
 }
 
 static void leave(struct death_file *file)
 {
-    make(file, job);
-    death_file_write(file);
+    make(file);
+    death_file_write(file, job);
 }
 
 /* Moves the file's time into the past. */
@@ -45,7 +45,7 @@ static size_t find(void)
 static bool has(const struct death_file *file)
 {
     for (size_t i = 0; i < DEATH_FILES_MAX; i++) {
-        if (found[i][0] && strstr(file->text, found[i])) {
+        if (found[i][0] && strstr(file->line, found[i])) {
             return true;
         }
     }
@@ -83,9 +83,9 @@ TEST(death_file, is_never_written_over_something)
 {
     struct death_file file;
     struct stat st;
-    make(&file, job);
+    make(&file);
     folder_write(file.path, "somebody's");
-    death_file_write(&file);
+    death_file_write(&file, job);
     assert_int_equal(stat(file.path, &st), 0);
     assert_int_equal(st.st_size, strlen("somebody's"));
     death_file_remove(&file);
@@ -93,7 +93,7 @@ TEST(death_file, is_never_written_over_something)
     char elsewhere[FOLDER_BYTES];
     folder_make(elsewhere);
     assert_int_equal(symlink(folder_path(elsewhere, "target"), file.path), 0);
-    death_file_write(&file);
+    death_file_write(&file, job);
     assert_int_equal(access(folder_path(elsewhere, "target"), F_OK), -1);
     death_file_remove(&file);
     folder_remove(elsewhere);
@@ -123,10 +123,10 @@ TEST(death_file, is_believed_only_as_a_guard_leaves_it)
     assert_int_equal(unlink(longer), 0);
     /* Cut off, or with a line more. */
     char text[DEATH_FILE_TEXT_MAX + 8];
-    snprintf(text, sizeof text, "%.40s", file.text);
+    snprintf(text, sizeof text, "%.40s", file.line);
     folder_write(file.path, text);
     assert_int_equal(find(), 0);
-    snprintf(text, sizeof text, "%s.\n", file.text);
+    snprintf(text, sizeof text, "%sjob %s\n.\n", file.line, job);
     folder_write(file.path, text);
     assert_int_equal(find(), 0);
     death_file_remove(&file);

@@ -68,6 +68,9 @@ static size_t find(uint64_t assignment)
 /* No node is given away twice: it must be nobody's. */
 static void take_in(const struct placement_action *a)
 {
+    if (a->type == PLACEMENT_LEAVE) {
+        return;
+    }
     if (a->type == PLACEMENT_RELEASE) {
         size_t at = find(a->assignment);
         if (at < pool.n_held) {
@@ -667,4 +670,90 @@ TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
         pool.fail_in = 0;
     }
     assert_int_equal(has("a"), 1);
+}
+
+static void idle(const char *node, int64_t exit_ms, uint32_t floor)
+{
+    assert_int_equal(
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_CAME, .node = node, .idle_exit_ms = exit_ms, .floor = floor}),
+        0);
+}
+
+static void pass(int64_t ms)
+{
+    pool.now += ms;
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_TICK}), 0);
+}
+
+static unsigned n_left(void)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < pool.last.n; i++) {
+        n += pool.last.v[i].type == PLACEMENT_LEAVE;
+    }
+    return n;
+}
+
+TEST_IN(placement, idle_nodes_leave_the_longest_idle_first_and_never_below_their_floor)
+{
+    idle("a", 1000, 2);
+    pass(100);
+    idle("b", 1000, 2);
+    idle("c", 1000, 2);
+    assert_int_equal(pool.last.deadline.ms, 1000);
+    pass(899);
+    assert_int_equal(n_left(), 0);
+    pass(1);
+    assert_int_equal(n_left(), 1);
+    assert_string_equal(pool.last.v[0].node, "a");
+    /* Two that are due at once do not both go. */
+    pass(5000);
+    assert_int_equal(n_left(), 0);
+    assert_true(tfe_mono_is_never(pool.last.deadline));
+    idle("d", 0, 0);
+    assert_int_equal(n_left(), 1);
+    assert_string_equal(pool.last.v[0].node, "b");
+    /* Who leaves gets nothing any more, whatever it says of itself. */
+    submit("job", workers(1, 8, 500));
+    idle("a", 1000, 2);
+    assert_int_equal(has("job"), 2);
+}
+
+TEST_IN(placement, node_that_works_or_is_waited_for_is_not_idle)
+{
+    idle("a", 1000, 0);
+    idle("b", 1000, 0);
+    submit("one", workers(1, 1, 500));
+    submit("two", workers(2, 2, 500));
+    pass(60000);
+    assert_int_equal(n_left(), 0);
+    about(PLACEMENT_JOB_OVER, NULL, "one");
+    free_released();
+    assert_int_equal(has("two"), 2);
+    about(PLACEMENT_JOB_OVER, NULL, "two");
+    free_released();
+    pass(999);
+    assert_int_equal(n_left(), 0);
+    pass(1);
+    assert_int_equal(n_left(), 2);
+}
+
+TEST_IN(placement, node_that_is_put_out_leaves_its_job_and_gets_no_other)
+{
+    come(0, 2);
+    submit("job", workers(1, 2, 500));
+    about(PLACEMENT_NODE_OUT, "n00", NULL);
+    assert_int_equal(pool.last.n, 1);
+    assert_int_equal(pool.last.v[0].type, PLACEMENT_RELEASE);
+    assert_int_equal(pool.last.v[0].reason, PLACEMENT_OUT);
+    free_released();
+    assert_int_equal(has("job"), 1);
+    /* Its connection comes and goes meanwhile. */
+    about(PLACEMENT_NODE_LOST, "n00", NULL);
+    about(PLACEMENT_NODE_CAME, "n00", NULL);
+    assert_int_equal(has("job"), 1);
+    about(PLACEMENT_NODE_GONE, "n00", NULL);
+    come(2, 1);
+    assert_int_equal(has("job"), 2);
 }

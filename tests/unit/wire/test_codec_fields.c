@@ -29,6 +29,7 @@ VALUES(probe_results, TFE_PROBE_RESULTS);
 VALUES(rotations, TFE_ROTATIONS);
 VALUES(streams, TFE_STREAMS);
 VALUES(standbys, TFE_STANDBYS);
+VALUES(outs, TFE_OUTS);
 VALUES(event_levels, TFE_EVENT_LEVELS);
 VALUES(sources, TFE_SOURCES);
 VALUES(restart_policies, TFE_RESTART_POLICIES);
@@ -45,6 +46,7 @@ static const struct {
     {&tfe__refusal__descriptor, "REFUSAL_", refusals, COUNT(refusals)},
     {&tfe__stream__descriptor, "STREAM_", streams, COUNT(streams)},
     {&tfe__standby__descriptor, "WARMTH_", standbys, COUNT(standbys)},
+    {&tfe__out__descriptor, "OUT_", outs, COUNT(outs)},
     {&tfe__event_level__descriptor, "EVENT_", event_levels, COUNT(event_levels)},
     {&tfe__source__descriptor, "SOURCE_", sources, COUNT(sources)},
     {&tfe__restart_policy__descriptor, "RESTART_", restart_policies, COUNT(restart_policies)},
