@@ -330,6 +330,33 @@ TEST_IN(placement, node_goes_where_it_helps_most)
     assert_int_equal(has("b"), 5);
 }
 
+TEST_IN(placement, a_worker_that_brought_nothing_still_counts_for_more_among_few)
+{
+    submit("a", workers(2, 9, 500));
+    submit("b", workers(1, 9, 500));
+    come(0, 3);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(step((struct placement_event){.type = PLACEMENT_JOB_TOLD,
+                                                       .job = i == 0 ? "a" : "b",
+                                                       .gain_milli = 0}),
+                         0);
+    }
+    come(3, 1);
+    assert_int_equal(has("b"), 2);
+}
+
+TEST_IN(placement, workers_beyond_the_minimum_leave_machines_that_last_to_others)
+{
+    came("lasts", "spot=false");
+    came("n00", "spot=true");
+    came("n01", "spot=true");
+    submit("a", workers(1, 2, 500));
+    assert_int_equal(has("a"), 2);
+    for (size_t i = 0; i < pool.n_held; i++) {
+        assert_string_not_equal(pool.held[i].node, "lasts");
+    }
+}
+
 /* --- taking ----------------------------------------------------------------------------------- */
 
 TEST_IN(placement, equal_job_gets_its_minimum_from_what_another_has_above_its_own)
