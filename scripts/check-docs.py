@@ -22,7 +22,7 @@ import sys
 
 # Names that look like files of ours and are none: examples, and headers of the system.
 FOREIGN = {
-    "train.py", "script.py", "x.py", "run.sh", "./run.sh",  # of users
+    "train.py", "script.py", "x.py", "run.sh", "./run.sh", "exec.py",  # of users
     "a.c",                                                  # usage texts
     "tree.h", "sys/tree.h",                                 # libbsd
 }

@@ -41,6 +41,7 @@ find_missing() {
     need libsqlite3-dev pkg-config --exists 'sqlite3 >= 3.40'
     need libjansson-dev pkg-config --exists 'jansson >= 2.14'
     need libyaml-dev pkg-config --exists 'yaml-0.1 >= 0.2.5'
+    need libzstd-dev pkg-config --exists 'libzstd >= 1.4'
     need libncurses-dev pkg-config --exists 'ncursesw >= 6'
     need libcairo2-dev pkg-config --exists 'cairo >= 1.16'
     need libssl-dev pkg-config --exists 'openssl >= 3.0' 'libevent_openssl >= 2.1.12'
@@ -53,6 +54,7 @@ find_missing() {
     need clang-format-14 have_clang clang-format
     need clang-tidy-14 have_clang clang-tidy
     need valgrind command -v valgrind # counts instructions
+    need git command -v git # tfe-ctl's and the agents', for --bundle and --git
     need tmux command -v tmux # a terminal for tfe-ctl watch
     need python3-venv have_python
 }

@@ -1,0 +1,151 @@
+/* common/archive/archive_read.c: the way out of a bundle, whoever has made it. */
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "common/archive/archive.h"
+#include "common/archive/tar_header.h"
+
+/* The packer's level needs 2 MiB to look back in; a frame that wants more is not ours. */
+#define WINDOW_LOG_MAX 23
+#define OUT_BYTES (64u * 1024)
+
+struct archive_reader {
+    struct archive_sink sink;
+    ZSTD_DCtx *zstd;
+    bool is_over;     /* the frame */
+    uint64_t packed;  /* bytes that have come */
+    uint64_t written; /* bytes of files that are told of */
+    uint32_t n_files;
+    struct tar_file file; /* the last one */
+    uint64_t left;        /* of its bytes */
+    uint32_t padding;     /* zeros behind it */
+    uint32_t n_ends;      /* blocks of zeros at the end */
+    size_t n_block;       /* of the next header */
+    uint8_t block[TAR_BLOCK];
+    uint8_t out[OUT_BYTES];
+};
+
+int archive_reader_new(const struct archive_sink *sink, struct archive_reader **ret)
+{
+    struct archive_reader *r = calloc(1, sizeof(*r));
+    if (!r) {
+        return TFE_ENOMEM;
+    }
+    r->sink = *sink;
+    r->zstd = ZSTD_createDCtx();
+    if (!r->zstd ||
+        ZSTD_isError(ZSTD_DCtx_setParameter(r->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) {
+        archive_reader_free(r);
+        return TFE_ENOMEM;
+    }
+    *ret = r;
+    return 0;
+}
+
+static int strange(struct tfe_why *why, const char *what)
+{
+    why_set(why, "this is no bundle: %s", what);
+    return TFE_EPROTO;
+}
+
+static bool is_zeros(const uint8_t *bytes, size_t n)
+{
+    size_t i = 0;
+    while (i < n && bytes[i] == 0) {
+        i++;
+    }
+    return i == n;
+}
+
+static int take_header(struct archive_reader *r, struct tfe_why *why)
+{
+    struct tar_file file;
+    r->n_block = 0;
+    if (is_zeros(r->block, TAR_BLOCK)) {
+        return ++r->n_ends > 2 ? strange(why, "something stands behind its end") : 0;
+    }
+    if (r->n_ends > 0 || !tar_header_read(r->block, &file)) {
+        return strange(why, "an entry is no regular file, or not as tfe-ctl packs it");
+    }
+    if (!archive_name_is_sound(file.name) ||
+        (r->n_files > 0 && strcmp(r->file.name, file.name) >= 0)) {
+        return strange(why, "a file has a name that leads elsewhere, or that comes too late");
+    }
+    if (r->n_files == ARCHIVE_FILES_MAX || file.size > ARCHIVE_UNPACKED_MAX - r->written) {
+        why_set(why, "the bundle has more than %u files, or than 1 GiB of them", ARCHIVE_FILES_MAX);
+        return TFE_ETOOBIG;
+    }
+    r->file = file;
+    r->n_files++;
+    r->written += file.size;
+    r->left = file.size;
+    r->padding = tar_padding(file.size);
+    return r->sink.file(r->sink.ctx, file.name, file.size, file.is_executable, why);
+}
+
+/* Unpacked bytes, as they come. */
+static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct tfe_why *why)
+{
+    int rc = 0;
+    while (rc == 0 && n > 0) {
+        size_t some = n;
+        if (r->left > 0) {
+            some = some < r->left ? some : (size_t)r->left;
+            r->left -= some;
+            rc = r->sink.bytes(r->sink.ctx, bytes, some, why);
+        } else if (r->padding > 0) {
+            some = some < r->padding ? some : r->padding;
+            r->padding -= (uint32_t)some;
+            rc = is_zeros(bytes, some) ? 0 : strange(why, "there is something between two files");
+        } else {
+            some = some < TAR_BLOCK - r->n_block ? some : TAR_BLOCK - r->n_block;
+            memcpy(r->block + r->n_block, bytes, some);
+            r->n_block += some;
+            rc = r->n_block == TAR_BLOCK ? take_header(r, why) : 0;
+        }
+        bytes += some;
+        n -= some;
+    }
+    return rc;
+}
+
+int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n, struct tfe_why *why)
+{
+    ZSTD_inBuffer in = {.src = bytes, .size = n};
+    bool has_more = n > 0; /* what came in may still be inside */
+    int rc = 0;
+    r->packed += n;
+    while (rc == 0 && has_more) {
+        if (r->is_over) {
+            return strange(why, "something stands behind its end");
+        }
+        ZSTD_outBuffer out = {.dst = r->out, .size = sizeof(r->out)};
+        const size_t left = ZSTD_decompressStream(r->zstd, &out, &in);
+        if (ZSTD_isError(left)) {
+            return strange(why, ZSTD_getErrorName(left));
+        }
+        r->is_over = left == 0;
+        rc = take(r, r->out, out.pos, why);
+        has_more = in.pos < in.size || (out.pos == out.size && !r->is_over);
+        if (rc == 0 && r->written > ARCHIVE_RATIO_FREE &&
+            (r->written - r->left) / ARCHIVE_RATIO_MAX > r->packed) {
+            why_set(why, "the bundle unpacks to more than %u times itself", ARCHIVE_RATIO_MAX);
+            rc = TFE_ETOOBIG;
+        }
+    }
+    return rc;
+}
+
+int archive_read_end(struct archive_reader *r, struct tfe_why *why)
+{
+    return r->is_over && r->n_ends == 2 && r->n_block == 0 ? 0 : strange(why, "it is cut off");
+}
+
+void archive_reader_free(struct archive_reader *r)
+{
+    if (r) {
+        (void)ZSTD_freeDCtx(r->zstd);
+        free(r);
+    }
+}
