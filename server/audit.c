@@ -63,6 +63,8 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
         (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s to %u:%u", order->u.resize.job,
                        (unsigned)order->u.resize.min_nodes, (unsigned)order->u.resize.max_nodes);
         return room;
+    case MSG_BUNDLE_HAVE:
+        return order->u.bundle_have.digest;
     case MSG_BACKUP:
         return order->u.backup.name;
     case MSG_TOKEN_REVOKE:

@@ -8,6 +8,7 @@
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
+#include "server/bundles.h"
 #include "server/pool_private.h"
 #include "server/reports.h"
 #include "server/session.h"
@@ -114,6 +115,20 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* --- its beginning and end -------------------------------------------------------------------- */
 
+/* Of a job that is over, too: it may begin anew. */
+static bool is_named(void *ctx, const char *digest)
+{
+    const struct pool *p = ctx;
+    const struct pool_job *job;
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        if (strcmp(job->bundle, digest) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int pool_new(const struct pool_config *config, struct pool **ret)
 {
     static const struct placement_config settings = {.gang_wait_ms = GANG_WAIT_MS};
@@ -122,6 +137,7 @@ int pool_new(const struct pool_config *config, struct pool **ret)
         return TFE_ENOMEM;
     }
     p->config = *config;
+    LIST_INIT(&p->shares);
     p->fires = TFE_MONO_NEVER;
     p->deadline = TFE_MONO_NEVER;
     RB_INIT(&p->nodes);
@@ -129,7 +145,10 @@ int pool_new(const struct pool_config *config, struct pool **ret)
     TAILQ_INIT(&p->jobs);
     p->placement =
         placement_new(&heap_mem, &settings, (uint64_t)clock_wall().ms * ASSIGNMENTS_EACH_MS);
-    if (!p->placement || arena_init(&p->arena, ARENA_CAP) != 0 ||
+    const struct bundles_config bundles = {
+        .base = config->base, .directory = config->bundle_dir, .is_named = is_named, .ctx = p};
+    if (!p->placement || bundles_new(&bundles, &p->bundles) != 0 ||
+        arena_init(&p->arena, ARENA_CAP) != 0 ||
         evtimer_assign(&p->timer, config->base, on_timer, p) != 0) {
         pool_free(p);
         return TFE_ENOMEM;
@@ -157,6 +176,7 @@ void pool_free(struct pool *p)
     if (event_initialized(&p->timer)) {
         (void)event_del(&p->timer);
     }
+    bundles_free(p->bundles);
     placement_free(p->placement);
     arena_done(&p->arena);
     free(p);
@@ -187,7 +207,7 @@ static int restore_node(struct pool *p, struct pool_job *job, const char *id, ui
         pool_node_drop(p, node);
         return rc == TFE_ENOMEM ? rc : 0;
     }
-    pool_node_attach(node, job, assignment, task);
+    pool_node_attach(p, node, job, assignment, task);
     node->is_told = true;
     return 0;
 }

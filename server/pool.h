@@ -1,6 +1,7 @@
 /* server/pool.h: nodes that wait for a job, and jobs that were handed in: placement's shell.
  * Sessions and orders go in; ASSIGN, RELEASE and orders to the core come out.
  *
+ *   BUNDLE_HAVE, BUNDLE_PUT ► bundles.c ──► pool_files.c: who gets it from whom ◄── FETCH
  *   POOL, FREED, RENEW ──► pool.c ──► placement ──► ASSIGN (once it is durable), RELEASE
  *   SUBMIT, SCALE, … ────► pool_orders.c ──┘  └──► pool_jobs.c: conditions, the store's rows
  *   the core's traces ───► pool_jobs.c: is the job running, over?
@@ -33,6 +34,7 @@ struct pool_config {
     void *ops_ctx;
     struct events *events;
     const struct reports *reports; /* how fast jobs are */
+    const char *bundle_dir; /* for what jobs bring along */
     uint64_t incarnation;
     uint32_t ttl_ms;       /* of a node's lease */
     uint32_t max_restarts; /* of jobs that say nothing */
@@ -59,6 +61,9 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg);
 const char *pool_node_id(const struct pool_node *node);
 /* The session of a node is no more. Nothing follows before the loop's next turn. */
 void pool_left(struct session *s);
+
+/* BUNDLE_PUT. False: nobody has asked for it. */
+bool pool_take_bundle(struct pool *p, const struct principal *by, const struct msg_bundle_put *put);
 
 /* An order about jobs that were handed in, which `by` may give: DONE once it is durable, or
  * REFUSED. *ret NULL: it is none. by outlives the source. TFE_ENOMEM. */

@@ -114,6 +114,8 @@ static void take_some(struct pool_job *job, const struct msg_spec *spec)
     job->evaluator = spec->evaluator;
     job->suspend = spec->suspend;
     job->may_linger = spec->clean_policy == CLEAN_NONE;
+    (void)snprintf(job->bundle, sizeof(job->bundle), "%s",
+                   spec->source_kind == SOURCE_BUNDLE ? spec->source : "");
     job->limit = spec->restart_policy == RESTART_NEVER ? 0
                  : spec->backoff_limit == MSG_UNSET    ? job->pool->config.max_restarts
                                                        : spec->backoff_limit;

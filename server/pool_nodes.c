@@ -1,7 +1,6 @@
 /* server/pool_nodes.c: the nodes of the pool, and when the pool looks at them next. */
 #include <stdlib.h>
 
-#include "common/net/channel.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
@@ -61,8 +60,9 @@ struct pool_node *pool_node_new(struct pool *p, const char *id)
 }
 
 /* It works for nothing. */
-void pool_node_detach(struct pool_node *node)
+void pool_node_detach(struct pool *p, struct pool_node *node)
 {
+    pool_files_leave(p, node);
     if (node->job) {
         TAILQ_REMOVE(&node->job->nodes, node, of_job);
         pool_job_touch(node->job);
@@ -74,10 +74,10 @@ void pool_node_detach(struct pool_node *node)
     node->since = clock_wall();
 }
 
-void pool_node_attach(struct pool_node *node, struct pool_job *job, uint64_t assignment,
-                      enum tfe_task task)
+void pool_node_attach(struct pool *p, struct pool_node *node, struct pool_job *job,
+                      uint64_t assignment, enum tfe_task task)
 {
-    pool_node_detach(node);
+    pool_node_detach(p, node);
     node->job = job;
     node->assignment = assignment;
     node->task = task;
@@ -89,7 +89,7 @@ void pool_node_attach(struct pool_node *node, struct pool_job *job, uint64_t ass
 
 void pool_node_drop(struct pool *p, struct pool_node *node)
 {
-    pool_node_detach(node);
+    pool_node_detach(p, node);
     if (node->session) {
         node->session->pooled = NULL;
     }
@@ -97,18 +97,6 @@ void pool_node_drop(struct pool *p, struct pool_node *node)
     RB_REMOVE(pool_tree, &p->nodes, node);
     free(node->row);
     free(node);
-}
-
-/* What its session cannot take for want of memory it must not miss. */
-void pool_node_say(struct pool_node *node, const struct tfe_msg *msg)
-{
-    struct session *s = node->session;
-    if (s && s->phase == SESSION_OPEN && s->channel) {
-        const int rc = channel_send(s->channel, msg);
-        if (rc != 0 && !channel_ends_itself(rc)) {
-            session_cut(s);
-        }
-    }
 }
 
 void pool_node_say_out(struct pool_node *node, uint32_t within_ms)

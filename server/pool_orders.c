@@ -7,6 +7,7 @@
 #include "common/net/clock.h"
 #include "common/wire/codec.h"
 #include "common/wire/seal.h"
+#include "server/bundles.h"
 #include "server/operator.h"
 #include "server/pool_private.h"
 
@@ -63,8 +64,11 @@ static const char *unhonoured(const struct msg_spec *spec)
     if (spec->n_labels + spec->n_role_labels > MSG_POOL_LABELS_MAX) {
         return "labels: more than 32 of all roles together";
     }
-    if (spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT) {
-        return "source: this server takes a path that each node has, no bundle and no git";
+    if (spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(spec->source)) {
+        return "source: a bundle is named by its digest, 64 digits";
+    }
+    if (spec->source_kind == SOURCE_GIT && !submission_commit(spec->source)) {
+        return "source: git is URL@COMMIT, with all digits of the commit";
     }
     return NULL;
 }
@@ -154,6 +158,11 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
     fault = fault ? fault : presumed(by, spec);
     if (fault) {
         refuse(order, REFUSAL_BAD_REQUEST, "%s", fault);
+    } else if (spec->source_kind == SOURCE_BUNDLE && !bundles_has(p->bundles, spec->source, by)) {
+        refuse(order, REFUSAL_BAD_REQUEST,
+               "the server has no bundle %s of who hands this job in: tfe-ctl submit --bundle "
+               "brings it",
+               spec->source);
     } else if (!fits(spec)) {
         refuse(order, REFUSAL_BAD_REQUEST,
                "the job needs more than %u bytes: put what is long into its files", MSG_SPEC_MAX);
@@ -281,6 +290,11 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
     }
 }
 
+bool pool_take_bundle(struct pool *p, const struct principal *by, const struct msg_bundle_put *put)
+{
+    return bundles_put(p->bundles, by, put);
+}
+
 int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe_msg *msg,
                     struct rows **ret)
 {
@@ -288,6 +302,9 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     const char *name = msg_job(msg);
     const int type = (int)msg->type;
     *ret = NULL;
+    if (type == MSG_BUNDLE_HAVE) {
+        return rows_bundle(p->bundles, by, &msg->u.bundle_have, ret);
+    }
     if (type != MSG_SUBMIT && type != MSG_SCALE && type != MSG_SUSPEND && type != MSG_RESUME &&
         type != MSG_CANCEL && type != MSG_RERUN) {
         return 0;

@@ -125,7 +125,7 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
             node->out = OUT_IDLE;
             pool_node_say_out(node, 0);
         } else if (job) {
-            pool_node_attach(node, job, a->assignment, a->task);
+            pool_node_attach(p, node, job, a->assignment, a->task);
             job->n_given++;
             p->n_assigned++;
         }

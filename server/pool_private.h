@@ -13,6 +13,7 @@
 #include "server/placement/placement.h"
 #include "server/pool.h"
 #include "server/rows.h"
+#include "server/session.h"
 #include "server/store/writer.h"
 
 /* Jobs that are remembered, each with its spec. */
@@ -69,8 +70,9 @@ struct pool_job {
     size_t n_bytes;
     uint32_t priority, min_nodes, max_nodes, n_ps; /* … and some of it */
     bool chief, evaluator, suspend;
-    bool may_linger; /* clean_policy None */
-    uint32_t limit;  /* starts of nodes that may fail in a row */
+    bool may_linger;                 /* clean_policy None */
+    char bundle[MSG_BUNDLE_HEX + 1]; /* its digest; "": it brings none */
+    uint32_t limit;                  /* starts of nodes that may fail in a row */
     uint32_t active_deadline_ms;
     uint32_t ttl_ms; /* after its end; MSG_UNSET: for ever */
     struct pool_condition conditions[CONDITION__COUNT];
@@ -98,7 +100,31 @@ struct pool_job {
 };
 TAILQ_HEAD(pool_jobs, pool_job);
 
+struct bundle_reading;
+struct bundles;
+struct pool_share;
+
+/* How a node comes by the bundle of its job; pool_files.c's. */
+struct pool_getter {
+    struct pool_share *share; /* NULL: it has asked for none */
+    TAILQ_ENTRY(pool_node) of_share;
+    TAILQ_ENTRY(pool_node) in_list; /* of those who wait, or who have room for others */
+    enum { NOT_THERE, WAITS, GETS, HAS } state;
+    bool is_server;          /* who gives it, or gave it last … */
+    struct pool_node *giver; /* … or this node gives it now */
+    uint32_t offset, length; /* what it asked for, while it waits */
+    unsigned n_failed;       /* givers that it could not get it from */
+    unsigned n_strikes;      /* who could not get it from this one */
+    uint32_t n_takers;       /* who get it from this one now */
+    bool is_offered;         /* others may be sent to it … */
+    bool is_listed;          /* … and it has room for one more */
+    uint16_t port;
+    char token[MSG_PEER_TOKEN_MAX + 1];
+    struct bundle_reading *reading[2]; /* pieces that the disk has been asked for */
+};
+
 struct pool_node {
+    struct pool_getter getter;
     RB_ENTRY(pool_node) by_id;
     TAILQ_ENTRY(pool_node) by_lease, of_job;
     struct tfe_id id;
@@ -119,12 +145,16 @@ struct pool_node {
 };
 RB_HEAD(pool_tree, pool_node);
 TAILQ_HEAD(pool_leases, pool_node);
+TAILQ_HEAD(pool_getters, pool_node);
+LIST_HEAD(pool_shares, pool_share);
 
 struct pool {
     struct pool_config config;
     struct placement *placement;
     struct writer *writer; /* NULL: nothing is written yet */
     struct arena arena;    /* of one spec at a time */
+    struct bundles *bundles;
+    struct pool_shares shares;
     struct pool_tree nodes;
     struct pool_leases leases; /* who renewed longest ago comes first */
     struct pool_jobs jobs;
@@ -169,6 +199,13 @@ void pool_nodes_look(struct pool *p);
 
 /* It leaves the pool: is told so, and why. */
 void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out why, uint32_t within_ms);
+/* --- pool_files.c --- */
+
+/* FETCH of a node. */
+void pool_files_take(struct pool *p, struct pool_node *node, const struct msg_fetch *fetch);
+/* It works for its job no more, or is no more. */
+void pool_files_leave(struct pool *p, struct pool_node *node);
+
 /* --- pool_nodes.c --- */
 
 /* Says that it is out; once more where that may be lost. */
@@ -180,14 +217,19 @@ struct pool_node *pool_node_find(struct pool *p, const char *id);
 struct pool_node *pool_node_new(struct pool *p, const char *id);
 void pool_node_renew(struct pool *p, struct pool_node *node);
 /* It works for nothing. */
-void pool_node_detach(struct pool_node *node);
+void pool_node_detach(struct pool *p, struct pool_node *node);
 /* It works for the job from now on, and for no other. */
-void pool_node_attach(struct pool_node *node, struct pool_job *job, uint64_t assignment,
-                      enum tfe_task task);
+void pool_node_attach(struct pool *p, struct pool_node *node, struct pool_job *job,
+                      uint64_t assignment, enum tfe_task task);
 /* Placement knows it no more. */
 void pool_node_drop(struct pool *p, struct pool_node *node);
-/* To who is there; what its session cannot take for want of memory it must not miss. */
-void pool_node_say(struct pool_node *node, const struct tfe_msg *msg);
+/* To who is there. */
+static inline void pool_node_say(struct pool_node *node, const struct tfe_msg *msg)
+{
+    if (node->session) {
+        session_say(node->session, msg);
+    }
+}
 /* The loop's timer fires then at the latest. */
 void pool_wake(struct pool *p, struct tfe_mono when);
 

@@ -129,7 +129,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
     s->pooled = node;
     pool_node_renew(p, node);
     if (msg->assignment != node->assignment) {
-        pool_node_detach(node); /* an ASSIGN was lost, or a FREED; or a server that knew more */
+        pool_node_detach(p, node); /* an ASSIGN was lost, or a FREED; or a server that knew more */
         node->assignment = msg->assignment;
     }
     node->is_told = node->assignment != 0;
@@ -176,7 +176,7 @@ static void freed(struct pool *p, struct pool_node *node)
 {
     const uint64_t assignment = node->assignment;
     const struct pool_job *job = node->job;
-    pool_node_detach(node);
+    pool_node_detach(p, node);
     if (job && job->is_over && TAILQ_EMPTY(&job->nodes)) {
         pool_stop_in_core(p, job); /* one that was about to come in has opened it */
     }
@@ -235,6 +235,9 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
         return;
     case MSG_FREED:
         take_freed(p, node, &msg->u.freed);
+        return;
+    case MSG_FETCH:
+        pool_files_take(p, node, &msg->u.fetch);
         return;
     case MSG_FACTS:
         take_facts(node, &msg->u.facts);

@@ -277,7 +277,18 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         s->busy = false; /* asked for, and no more than that: it counts to no rate */
         return;
     }
-    if (msg->type != MSG_RENEW &&
+    if (!fault && msg->type == MSG_BUNDLE_PUT) { /* likewise */
+        channel_expect(ch, LIMIT_SILENCE_MS);
+        if (!pool_take_bundle(s->all->pool, s->by, &msg->u.bundle_put)) {
+            session_refuse(s, REFUSAL_BAD_REQUEST, "nobody has asked for these bytes");
+            session_finish(s);
+        }
+        s->busy = false;
+        session_release(s);
+        return;
+    }
+    /* A node that fetches asks for the next piece when it has one. */
+    if (msg->type != MSG_RENEW && !(msg->type == MSG_FETCH && s->pooled) &&
         !rate_pass(&s->said, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "too many messages a second");
         session_finish(s);

@@ -124,6 +124,9 @@ void session_finish(struct session *s);
 /* Its token is not good (any more): says so, and as session_finish. */
 void session_dismiss(struct session *s, const char *sentence);
 
+/* To who is there; what it cannot take for want of memory it must not miss: it ends then. */
+void session_say(struct session *s, const struct tfe_msg *msg);
+
 /* Answers REFUSED; the session goes on. */
 void session_refuse(struct session *s, enum tfe_refusal code, const char *sentence);
 

@@ -116,6 +116,16 @@ static void session_leave(struct session *s)
     }
 }
 
+void session_say(struct session *s, const struct tfe_msg *msg)
+{
+    if (s->phase == SESSION_OPEN && s->channel) {
+        const int rc = channel_send(s->channel, msg);
+        if (rc != 0 && !channel_ends_itself(rc)) {
+            session_cut(s);
+        }
+    }
+}
+
 void session_break(struct session *s)
 {
     session_leave(s); /* who it was is known as long as there is a channel */

@@ -92,7 +92,10 @@ static int check_directory(const char *dir, struct tfe_why *why)
 static int open_backup_dir(struct state *state, const char *backups, struct tfe_why *why)
 {
     const bool is_ours = !backups || backups[0] == '\0';
-    int rc = 0;
+    int rc = state_dir_path(state->bundle_dir, state->dir, STATE_DIR_BUNDLES, why);
+    if (rc != 0) {
+        return rc;
+    }
     if (is_ours) {
         rc = state_dir_path(state->backup_dir, state->dir, STATE_DIR_BACKUPS, why);
     } else if (strlen(backups) >= PATH_MAX) {

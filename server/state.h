@@ -13,6 +13,7 @@
 struct state {
     char dir[PATH_MAX];               /* absolute; so is the next */
     char backup_dir[PATH_MAX];        /* room for a '/' and a name of TFE_ID_MAX is left */
+    char bundle_dir[PATH_MAX];        /* made when it is needed, too */
     int lock_fd;                      /* -1: not held */
     char endpoint[ENDPOINT_TEXT_MAX]; /* what we wrote; "" nothing yet */
 };

@@ -190,10 +190,6 @@ static int find_directory(const struct pool_line_wish *wish, char **ret, struct 
     const struct msg_spec *spec = &wish->assign->spec;
     const char *files = spec->source_kind == SOURCE_PATH ? spec->source : wish->directory;
     const char *below = spec->work_dir ? spec->work_dir : "";
-    if (spec->source_kind != SOURCE_NONE && spec->source_kind != SOURCE_PATH) {
-        why_set(why, "this agent fetches no files by %s", msg_source_name(spec->source_kind));
-        return TFE_EINVAL;
-    }
     bool is_whole = below[0] == '/';
     if (asprintf(ret, "%s%s%s", is_whole ? "" : files, is_whole || !below[0] ? "" : "/", below) <
         0) {

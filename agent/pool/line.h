@@ -15,7 +15,7 @@ struct pool_line_wish {
     const char *endpoint;           /* HOST:PORT of the server */
     const char *token, *key;        /* what opens sessions, as texts; key "": there is none */
     const char *node_name;
-    const char *directory; /* fresh, for a job without files of its own */
+    const char *directory; /* the job's own, with what it brings, if it names none */
     const struct msg_assign *assign;
 };
 

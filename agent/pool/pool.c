@@ -21,6 +21,7 @@
 
 #include "agent/pool/await.h"
 #include "agent/pool/child.h"
+#include "agent/pool/files.h"
 #include "agent/pool/finish.h"
 #include "agent/pool/line.h"
 #include "agent/pool/scratch.h"
@@ -83,6 +84,8 @@ struct pool {
     uint64_t assignment; /* 0: idle */
     struct tfe_id job;
     struct scratch *scratch;
+    struct files *files;      /* that the job brings; NULL: none */
+    bool is_laid;             /* … and they are there */
     struct pool_child *child; /* works, or waits for the next assignment */
     const char *log_root;     /* of the assignment: see pool_child_log */
     struct pool_line line;    /* what is to be begun, once there is no other child; argv NULL */
@@ -96,6 +99,12 @@ struct pool {
     enum tfe_out out;         /* … and why */
     int exit_code;
 };
+
+/* The files of its job are on their way: nothing of it runs. */
+static bool is_laying(const struct pool *p)
+{
+    return p->files && !p->is_laid;
+}
 
 /* --- the connection --------------------------------------------------------------------------- */
 
@@ -171,6 +180,9 @@ static void on_welcome(struct pool *p, const struct msg_welcome *welcome)
     timer_after(p->silent, p->ttl_ms);
     renew_later(p);
     report_up(p->report);
+    if (p->files) {
+        files_welcome(p->files);
+    }
     if (p->assignment && !p->scratch) {
         say_freed(p);
     }
@@ -180,7 +192,7 @@ static void on_disconnected(struct pool *p, enum agent_link how, const char *why
 {
     evtimer_del(p->silent);
     report_down(p->report);
-    if (p->leaves && !p->child) {
+    if (p->leaves && !p->child && !p->scratch) {
         leave(p, leave_code(p));
         return;
     }
@@ -270,6 +282,8 @@ static void free_now(struct pool *p, const struct pool_end *end)
 {
     p->end = *end;
     pool_line_done(&p->line);
+    files_free(p->files);
+    p->files = NULL;
     scratch_free(p->scratch);
     p->scratch = NULL;
     if (p->is_up) {
@@ -286,6 +300,10 @@ static void on_ended(void *ctx, const struct pool_end *end)
     set_standby(p, WARMTH_NONE, NULL);
     if (p->line.argv && !p->is_stopped && !p->leaves) {
         begin(p); /* that one never did */
+        return;
+    }
+    if (is_laying(p)) { /* it waited beside them */
+        timer_after(p->warm, p->warm_ms);
         return;
     }
     p->is_stopped = false;
@@ -400,6 +418,58 @@ static int make_line(struct pool *p, const struct msg_assign *assign, struct tfe
     return rc;
 }
 
+static void on_files(void *ctx, const struct msg_assign *assign)
+{
+    struct pool *p = ctx;
+    struct tfe_why why;
+    p->is_laid = true;
+    if (make_line(p, assign, &why)) {
+        not_started(p, &why);
+    } else {
+        begin(p);
+    }
+}
+
+static uint32_t leave_ms(const struct pool *p);
+static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
+
+static void on_no_files(void *ctx, const char *sentence)
+{
+    struct pool *p = ctx;
+    struct tfe_why why;
+    why_set(&why, "%s", sentence);
+    p->is_stopped = false;
+    not_started(p, &why);
+    if (p->leaves) {
+        leave_pool(p, leave_ms(p), false);
+    }
+}
+
+static void say_of_files(void *ctx, const struct tfe_msg *msg)
+{
+    struct pool *p = ctx;
+    if (p->is_up) { /* else it is said again once it is */
+        uplink_send(p->uplink, msg);
+    }
+}
+
+static int lay_files(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+{
+    const struct agent_settings *s = p->settings;
+    const struct files_wish wish = {.base = p->base,
+                                    .assign = assign,
+                                    .scratch = p->scratch,
+                                    .state_dir = s->no_persist  ? NULL
+                                                 : s->state_dir ? s->state_dir
+                                                                : "",
+                                    .send = say_of_files,
+                                    .ready = on_files,
+                                    .failed = on_no_files,
+                                    .ctx = p};
+    p->is_laid = false;
+    return files_new(&wish, &p->files, why);
+}
+
 static void on_assign(struct pool *p, const struct msg_assign *assign)
 {
     struct tfe_why why;
@@ -421,10 +491,14 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
         rc = TFE_ESTATE;
     }
     rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &why);
-    rc = rc ? rc : make_line(p, assign, &why);
+    if (rc == 0 && files_are_wanted(&assign->spec)) {
+        rc = lay_files(p, assign, &why);
+    } else {
+        rc = rc ? rc : make_line(p, assign, &why);
+    }
     if (rc) {
         not_started(p, &why);
-    } else {
+    } else if (!p->files) {
         begin(p);
     }
 }
@@ -438,7 +512,9 @@ static uint32_t leave_ms(const struct pool *p)
 /* What is said again, or of two sides, hurries nobody: a second signal alone does. */
 static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 {
-    if (!p->is_stopped || hurries) {
+    if (is_laying(p)) {
+        files_stop(p->files); /* who waits beside them may wait on */
+    } else if (p->child && (!p->is_stopped || hurries)) {
         pool_child_stop(p->child, within_ms);
     }
     p->is_stopped = true;
@@ -447,7 +523,7 @@ static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 /* Once nothing runs below it. */
 static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
 {
-    if (p->child) {
+    if (p->child || is_laying(p)) {
         stop(p, within_ms, hurries);
     } else if (p->is_up) {
         say_goodbye(p);
@@ -473,7 +549,7 @@ static void on_release(struct pool *p, const struct msg_release *release)
                               .u.freed = {.assignment = release->assignment, .says = ""}};
         uplink_send(p->uplink, &msg);
     }
-    if (p->child && p->assignment && release->assignment == p->assignment) {
+    if (p->scratch && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
                  LOG_S("why", release->says[0] ? release->says : NULL));
         stop(p, within_ms, false);
@@ -499,6 +575,11 @@ static void on_message(struct pool *p, const struct tfe_msg *msg)
         break;
     case MSG_RELEASE:
         on_release(p, &msg->u.release);
+        break;
+    case MSG_CHUNK:
+        if (p->files) {
+            files_take(p->files, &msg->u.chunk);
+        }
         break;
     case MSG_REFUSED:
         snprintf(p->why, sizeof p->why, "%s", msg->u.refused.sentence);

@@ -51,6 +51,52 @@ struct msg_release {
     enum tfe_out out;    /* not OUT_NOT: it leaves the pool then */
 };
 
+/* Of the bundle that its assignment names, or, to a peer, that the peer has offered. */
+struct msg_fetch {
+    const char *digest; /* MSG_BUNDLE_HEX characters */
+    uint32_t offset;
+    uint32_t length;   /* bytes that are asked for */
+    bool has_all;      /* it asks for nothing, and gives it to others … */
+    uint16_t port;     /* … there; 0: it does not … */
+    const char *token; /* … to who shows this; NULL: nobody */
+    bool failed;       /* who was named before could not give it */
+};
+
+/* Some of its bytes; or who has it: a node, by its address and the token that it wants; or neither:
+ * it is not to be had. */
+struct msg_chunk {
+    const char *digest;
+    uint32_t offset;
+    uint32_t total; /* bytes of the bundle; 0: not said */
+    const uint8_t *data;
+    size_t n_data;
+    const char *host; /* NULL: no node is named */
+    uint16_t port;
+    const char *token;
+    const char *says; /* why it is not to be had, a sentence; "": it is */
+};
+
+/* Who hands a job in has this bundle for it. DONE: the server has it, too; else BUNDLE_WANTs say
+ * what it wants. */
+struct msg_bundle_have {
+    const char *digest;
+    uint32_t total;
+};
+
+/* The bytes from offset on, up to until, may come now. */
+struct msg_bundle_want {
+    const char *digest;
+    uint32_t offset;
+    uint32_t until;
+};
+
+struct msg_bundle_put {
+    const char *digest;
+    uint32_t offset;
+    const uint8_t *data;
+    size_t n_data;
+};
+
 /* Hands a job in. DONE comes once it is durable. */
 struct msg_submit {
     struct msg_spec spec;

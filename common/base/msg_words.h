@@ -28,6 +28,7 @@
     X(METRICS, metrics, 18, A)                                                                     \
     X(POOL, pool, 21, A)                                                                           \
     X(FREED, freed, 22, A)                                                                         \
+    X(FETCH, fetch, 23, A)                                                                         \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
     X(PREPARE, prepare, 34, S)                                                                     \
@@ -47,6 +48,7 @@
     X(RESTART, restart, 45, S)                                                                     \
     X(ASSIGN, assign, 52, S)                                                                       \
     X(RELEASE, release, 53, S)                                                                     \
+    X(CHUNK, chunk, 54, S)                                                                         \
     X(STATUS, status, 64, Q)                                                                       \
     X(STATUS_JOB, status_job, 65, S)                                                               \
     X(STATUS_NODE, status_node, 66, S)                                                             \
@@ -95,7 +97,10 @@
     X(SUSPEND, suspend, 118, O)                                                                    \
     X(RESUME, resume, 119, O)                                                                      \
     X(CANCEL, cancel, 120, O)                                                                      \
-    X(RERUN, rerun, 121, O)
+    X(RERUN, rerun, 121, O)                                                                        \
+    X(BUNDLE_PUT, bundle_put, 122, O)                                                              \
+    X(BUNDLE_HAVE, bundle_have, 123, O)                                                            \
+    X(BUNDLE_WANT, bundle_want, 124, S)
 
 enum tfe_msg_type {
 #define TFE_MSG_ENUM(NAME, name, number, sender) MSG_##NAME = (number),

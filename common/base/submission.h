@@ -19,6 +19,11 @@
 #define MSG_PRIORITY_MAX 1000u
 #define MSG_PRIORITY_DEFAULT 500u
 #define MSG_BACKOFF_MAX 1000000u
+#define MSG_BUNDLE_HEX 64u                 /* characters of a bundle's digest */
+#define MSG_BUNDLE_MAX (64u * 1024 * 1024) /* bytes of a bundle: code, no data */
+#define MSG_CHUNK_MAX (12u * 1024)         /* … of a piece of it: it fits a frame */
+#define MSG_PEER_TOKEN_MAX 159u            /* characters of a token's text */
+#define MSG_FETCH_MAX (8u * MSG_CHUNK_MAX) /* … that are asked for at once */
 
 /* Where the job's files are. */
 #define TFE_SOURCES(X)                                                                             \
@@ -87,5 +92,33 @@ struct msg_spec {
     /* Of each role, as in job_spec.h; MSG_UNSET: all have restart_policy. */
     uint32_t restart_policies;
 };
+
+/* The commit of a source of git, URL@COMMIT: 40 or 64 digits; NULL: it is none. */
+static inline const char *submission_commit(const char *source)
+{
+    const char *at = source;
+    const char *last = 0;
+    size_t n = 0;
+    for (; *at != '\0'; at++) {
+        last = *at == '@' ? at : last;
+    }
+    if (!last || last == source || *source == '-') {
+        return 0;
+    }
+    for (at = last + 1; (*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'f'); at++) {
+        n++;
+    }
+    return *at == '\0' && (n == 40 || n == 64) ? last + 1 : 0;
+}
+
+/* Whether it may be the digest of a bundle. */
+static inline bool submission_is_digest(const char *source)
+{
+    size_t n = 0;
+    while ((source[n] >= '0' && source[n] <= '9') || (source[n] >= 'a' && source[n] <= 'f')) {
+        n++;
+    }
+    return n == MSG_BUNDLE_HEX && source[n] == '\0';
+}
 
 #endif

@@ -113,15 +113,14 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     }
 }
 
-/* The kind of a row that may answer the question, or NULL. */
-static const struct row_kind *kind_of_answer(const struct client_ask *ask, enum tfe_msg_type type)
+/* Whether it may answer the question. */
+static bool is_answer(const struct client_ask *ask, enum tfe_msg_type type)
 {
-    for (size_t i = 0; i < CLIENT_ASK_ROWS; i++) {
-        if (ask->rows[i] == type) {
-            return kind_of(type);
-        }
+    size_t i = 0;
+    while (i < CLIENT_ASK_ROWS && ask->rows[i] != type) {
+        i++;
     }
-    return NULL;
+    return i < CLIENT_ASK_ROWS;
 }
 
 static bool is_end(bool is_order, enum tfe_msg_type type)
@@ -152,13 +151,12 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         end_first(c, CLIENT_ANSWERED, 0, "");
         return;
     }
-    const struct row_kind *kind = kind_of_answer(ask, msg->type);
-    if (!kind) {
+    if (!is_answer(ask, msg->type)) {
         orphan(c, ask);
         end_first(c, CLIENT_STRANGE, 0, CLIENT_STRANGE_SENTENCE);
     } else if (ask->row) {
         ask->row(ask, msg);
-    } else if (row_list_add(&ask->list, kind, &msg->u) != 0) {
+    } else if (row_list_add(&ask->list, kind_of(msg->type), &msg->u) != 0) {
         orphan(c, ask);
         end_first(c, CLIENT_FAILED, 0, "out of memory");
     }
@@ -313,6 +311,11 @@ void client_take_back(struct client *c, struct client_ask *ask)
         turn_soon(c);
     }
     row_list_done(&ask->list);
+}
+
+int client_say(struct client *c, const struct tfe_msg *msg)
+{
+    return c->is_asked ? channel_send(c->channel, msg) : TFE_ESTATE;
 }
 
 bool client_is_connected(const struct client *c)

@@ -64,6 +64,10 @@ void client_ask(struct client *c, struct client_ask *ask);
  * alone. */
 void client_take_back(struct client *c, struct client_ask *ask);
 
+/* From inside a question's row(): says more of what it asks, as the protocol has it. As
+ * channel_send. */
+int client_say(struct client *c, const struct tfe_msg *msg) TFE_MUST_CHECK;
+
 bool client_is_connected(const struct client *c);
 
 /* Ends the connection; questions that are open end without a word. NULL is allowed. */

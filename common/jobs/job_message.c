@@ -142,13 +142,23 @@ static uint32_t restarts_of(const json_t *job)
 
 static int set_source(const json_t *job, struct msg_spec *spec, struct tfe_why *why)
 {
+    static const char *const names[] = {
+        [SOURCE_PATH] = "path", [SOURCE_BUNDLE] = "bundle", [SOURCE_GIT] = "git"};
     const json_t *source = json_object_get(job, "source");
-    const char *path = json_string_value(json_object_get(source, "path"));
-    spec->source = path ? path : "";
-    spec->source_kind = path ? SOURCE_PATH : SOURCE_NONE;
-    if (json_is_object(source) && !path) {
-        why_set(why, "source: servers take a path so far, that each node has, and no %s",
-                json_object_get(source, "git") ? "git" : "bundle");
+    const char *ref = json_string_value(json_object_get(source, "ref"));
+    char *text = NULL;
+    for (unsigned kind = SOURCE_PATH; kind <= SOURCE_GIT && !text; kind++) {
+        const char *said = json_string_value(json_object_get(source, names[kind]));
+        if (said && asprintf(&text, "%s%s%s", said, ref ? "@" : "", ref ? ref : "") < 0) {
+            return no_memory(why);
+        }
+        spec->source_kind = said ? (enum tfe_source)kind : SOURCE_NONE;
+    }
+    spec->source = text ? text : "";
+    if ((spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(text)) ||
+        (spec->source_kind == SOURCE_GIT && !submission_commit(text))) {
+        why_set(why, "source: a digest, or a whole commit, is wanted here");
+        free(text);
         return TFE_EINVAL;
     }
     return 0;
@@ -222,6 +232,9 @@ static void texts_free(const char *const *v)
 
 void job_message_done(struct msg_spec *spec)
 {
+    if (spec->source_kind != SOURCE_NONE) {
+        free((void *)(uintptr_t)spec->source);
+    }
     texts_free(spec->argv);
     texts_free(spec->env);
     texts_free(spec->labels);

@@ -68,6 +68,22 @@
 /* Ends of trainers that failed, whose last lines are kept for when their machine is gone. */
 #define LIMIT_LOG_TAILS 128
 
+/* Bundles of jobs, all together: 64 of the largest, beside what else the disk of a small machine
+ * holds; and what is left of that for the ledger, which is the server's own work. */
+#define LIMIT_BUNDLES_BYTES (UINT64_C(4) << 30)
+#define LIMIT_DISK_LEFT_BYTES (UINT64_C(128) << 20)
+
+/* Bundles that come at a time: each has some 200 KiB on its way. */
+#define LIMIT_UPLOADS 8u
+
+/* Copies of a bundle that leave the server, and as many at a time: the nodes that have them give
+ * them to the others. */
+#define LIMIT_BUNDLE_COPIES 3u
+
+/* Nodes that one node gives a bundle to at a time: more would each wait longer for theirs, and be
+ * givers themselves later. */
+#define LIMIT_BUNDLE_TAKERS 2u
+
 /* Bytes queued for a peer that does not read: some 2,000 renewal answers, or a few chunks of a
  * table. What is longer (tables, the answers to tfe-ctl) is produced as it is read. */
 #define LIMIT_QUEUE_BYTES (256 * 1024)

@@ -18,6 +18,7 @@
 #define STATE_DIR_AGENT_LOCK "agent.lock"
 #define STATE_DIR_STORE "rdzv.db"
 #define STATE_DIR_BACKUPS "backups"
+#define STATE_DIR_BUNDLES "bundles"
 
 /* The state directory: chosen (--state-dir) if not NULL and not empty, else $TFE_STATE_DIR, else
  * /var/lib/tfe for root, else $XDG_STATE_HOME/tfe, else ~/.local/state/tfe. Not created.

@@ -174,6 +174,23 @@ static bool put_text(const struct codec_field *row, const ProtobufCFieldDescript
     return is_legal_text(row, text, n);
 }
 
+/* Any bytes; none at all is absence. */
+static bool put_blob(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                     const char *m, struct out *out)
+{
+    size_t n = *(const size_t *)(m + row->beside);
+    const void *bytes = pointer_at(m + row->at);
+    if (n < row->min || n > row->max || (n > 0 && !bytes)) {
+        return false;
+    }
+    if (n > 0) {
+        put_tag(out, field, WIRE_LENGTH);
+        put_varint(out, n);
+        put_bytes(out, bytes, n);
+    }
+    return true;
+}
+
 static bool put(const struct codec_layout *layout, const char *m, struct out *out);
 
 static bool put_part(const struct codec_layout *part, const ProtobufCFieldDescriptor *field,
@@ -225,6 +242,8 @@ static bool put_field(const struct codec_field *row, const ProtobufCFieldDescrip
         return put_number(row, field, m, out);
     case CODEC_TEXT:
         return put_text(row, field, pointer_at(from), out);
+    case CODEC_BYTES:
+        return put_blob(row, field, m, out);
     case CODEC_PART:
         from = row->absent == CODEC_NULL ? pointer_at(from) : from;
         return !from || put_part(row->part, field, from, out);
@@ -376,6 +395,15 @@ static bool take_text(const struct codec_field *row, const ProtobufCFieldDescrip
            take_bytes(row, (const void *)(pb + field->offset), m + row->at);
 }
 
+static bool take_blob(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                      const char *pb, char *m)
+{
+    const ProtobufCBinaryData *bytes = (const void *)(pb + field->offset);
+    set_pointer(m + row->at, bytes->len > 0 ? bytes->data : NULL);
+    *(size_t *)(m + row->beside) = bytes->len;
+    return bytes->len >= row->min && bytes->len <= row->max;
+}
+
 /* n structs in the arena, from as many of protobuf-c's; pointers to those lie at pbs. */
 static int take_parts(const struct codec_layout *part, struct arena *arena, const char *pbs,
                       size_t n, void *ret)
@@ -429,6 +457,8 @@ static int take_field(const struct codec_field *row, const ProtobufCFieldDescrip
         return take_number(row, field, pb, m) ? 0 : TFE_EPROTO;
     case CODEC_TEXT:
         return take_text(row, field, pb, m) ? 0 : TFE_EPROTO;
+    case CODEC_BYTES:
+        return take_blob(row, field, pb, m) ? 0 : TFE_EPROTO;
     case CODEC_PART:
         if (!pointer_at(pb + field->offset)) {
             return 0;

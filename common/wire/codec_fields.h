@@ -11,7 +11,7 @@
 #include "common/base/msg.h"
 
 /* A number is also a flag, an enum or a time. A part is a message inside this one. */
-enum codec_kind { CODEC_NUMBER, CODEC_TEXT, CODEC_PART, CODEC_LIST };
+enum codec_kind { CODEC_NUMBER, CODEC_TEXT, CODEC_BYTES, CODEC_PART, CODEC_LIST };
 
 /* What the struct says of an optional field that is absent: 0, "", a part of zeros; MSG_UNSET; a
  * pointer that is NULL. Whatever holds this is not sent, but for a part of zeros. A part that may
@@ -25,7 +25,8 @@ struct codec_field {
     enum codec_kind kind;
     enum codec_absent absent;
     uint16_t at;     /* offset in the struct of msg.h */
-    uint16_t beside; /* offset of a list's count, or of the flag that tells absence; 0: neither */
+    uint16_t beside; /* offset of a count of elements or bytes, or of the flag that tells absence;
+                        0: neither */
     uint16_t size;   /* of a number, of a part, of a list's element */
     uint16_t few;    /* a list has so many elements … */
     uint16_t many;   /* … up to so many */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/client/client.h"
+#include "common/net/channel.h"
 #include "common/net/clock.h"
 #include "common/net/endpoint.h"
 #include "common/net/join.h"
@@ -79,8 +80,15 @@ static void on_connected(void *ctx)
 static void on_row(struct client_ask *ask, const struct tfe_msg *row)
 {
     struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
+    struct tfe_msg reply;
     if (a->status < 0 && !a->stream->row(a->stream->ctx, row)) {
         end(a, CTL_FAILED);
+    }
+    while (a->status < 0 && a->stream->reply && a->stream->reply(a->stream->ctx, &reply)) {
+        const int rc = client_say(a->client, &reply);
+        if (rc != 0 && !channel_ends_itself(rc)) {
+            fail(a, CTL_FAILED, tfe_error_sentence(rc));
+        }
     }
 }
 
@@ -218,9 +226,10 @@ int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb
 int request_stream(const struct ctl_settings *settings, const struct ctl_verb *verb,
                    const struct tfe_msg *message, const struct request_stream *stream)
 {
-    struct attempt a = {.settings = settings,
-                        .stream = stream,
-                        .ask = {.message = message, .row = on_row, .ended = on_ended},
-                        .status = -1};
+    struct attempt a = {
+        .settings = settings,
+        .stream = stream,
+        .ask = {.message = message, .is_order = stream->is_order, .row = on_row, .ended = on_ended},
+        .status = -1};
     return run(&a, verb);
 }

@@ -25,6 +25,9 @@ struct request_stream {
     void (*lost)(void *ctx);
     /* Asked every REQUEST_LOOK_MS, whether more is wanted; NULL: all that comes is. */
     bool (*goes_on)(void *ctx);
+    /* The next message that answers the row, after each of them until it is false. NULL: none. */
+    bool (*reply)(void *ctx, struct tfe_msg *ret);
+    bool is_order; /* DONE ends it, no STATUS_END */
     void *ctx;
 };
 

@@ -1,5 +1,6 @@
 /* server/ctl/submit.c: tfe-ctl submit: hands a job in, as a job file or the command line say it. */
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
 #include "common/rows/kinds.h"
+#include "server/ctl/bundle.h"
+#include "server/ctl/git.h"
 #include "server/ctl/jobs/job_text.h"
 #include "server/ctl/jobs/yaml_tree.h"
 #include "server/ctl/logs.h"
@@ -121,12 +124,38 @@ static bool put_command(json_t *job, const struct submit_wish *wish)
     return put(job, "command", wish->command != NULL, words) && is_put;
 }
 
+/* Where "URL@REF" is parted: the '@' of "git@host:path" or "https://me@host/path" is the URL's. */
+static size_t url_length(const char *git)
+{
+    const char *path = strstr(git, "://");
+    path = path ? strchr(path + 3, '/') : strpbrk(git, ":/");
+    const char *at = path ? strrchr(path, '@') : strrchr(git, '@');
+    return at ? (size_t)(at - git) : strlen(git);
+}
+
+/* Where the files are, as one of the three options says it. */
+static json_t *source_of(const struct submit_wish *wish)
+{
+    if (wish->path || wish->bundle) {
+        return json_pack("{ss}", wish->path ? "path" : "bundle",
+                         wish->path ? wish->path : wish->bundle);
+    }
+    const char *git = wish->git ? wish->git : "";
+    const size_t n = url_length(git);
+    return json_pack("{ss%ss*}", "git", git, n, "ref",
+                     git[n] != '\0' && git[n + 1] != '\0' ? git + n + 1 : NULL);
+}
+
 /* TFE_EINVAL: what is said does not go together. */
 static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_why *why)
 {
     const bool is_ps = wish->strategy == 1;
     if (wish->strategy == 0 && wish->n_ps > 0) {
         why_set(why, "--ps: an AllReduce job has no parameter servers");
+        return TFE_EINVAL;
+    }
+    if (!!wish->path + !!wish->bundle + !!wish->git > 1) {
+        why_set(why, "one of --path, --bundle and --git says where the files are");
         return TFE_EINVAL;
     }
     bool is_put =
@@ -140,7 +169,7 @@ static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_why 
         put(job, "chief", wish->chief || is_ps, json_true()) &&
         put(job, "evaluator", wish->evaluator, json_true()) &&
         put(job, "nproc", wish->nproc > 0, json_integer(wish->nproc)) &&
-        put(job, "source", wish->path, json_pack("{ss}", "path", wish->path ? wish->path : "")) &&
+        put(job, "source", wish->path || wish->bundle || wish->git, source_of(wish)) &&
         put(job, "work_dir", wish->work_dir, json_string(wish->work_dir ? wish->work_dir : "")) &&
         put(job, "preempt", wish->preempt, json_true()) &&
         put(job, "suspend", wish->suspend, json_true()) && put_pairs(job, "env", &wish->env) &&
@@ -164,6 +193,32 @@ static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why
     rc = rc ? rc : job_file_read(job, ret, why);
     json_decref(job);
     return rc;
+}
+
+/* What the files are now, whatever becomes of the directory or the branch: the job's source names a
+ * digest or a commit then. A directory that was packed is in *ret. */
+static int fix_source(json_t *job, bool dry_run, struct bundle *ret, struct tfe_why *why)
+{
+    json_t *source = json_object_get(job, "source");
+    const char *bundle = json_string_value(json_object_get(source, "bundle"));
+    const char *git = json_string_value(json_object_get(source, "git"));
+    const char *ref = json_string_value(json_object_get(source, "ref"));
+    char commit[GIT_COMMIT_HEX_MAX + 1];
+    int rc = 0;
+    bool is_put = true;
+    if (bundle && !submission_is_digest(bundle)) {
+        rc = bundle_pack(bundle, ret, why);
+        if (rc == 0 && dry_run) {
+            (void)fprintf(stderr, "tfe-ctl: bundle %s: %u files, %zu bytes, %s\n", bundle,
+                          (unsigned)ret->n_files, ret->n, ret->digest);
+        }
+        is_put = rc != 0 || dry_run ||
+                 json_object_set_new(source, "bundle", json_string(ret->digest)) == 0;
+    } else if (git && !dry_run) {
+        rc = git_resolve(git, ref ? ref : "", commit, why);
+        is_put = rc != 0 || json_object_set_new(source, "ref", json_string(commit)) == 0;
+    }
+    return is_put ? rc : no_memory(why);
 }
 
 /* --- handing in ------------------------------------------------------------------------------- */
@@ -245,7 +300,8 @@ static int show_logs(const struct ctl_settings *settings, const char *name)
     return logs_follow(settings, name, is_over, &w);
 }
 
-static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, const json_t *job)
+static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, const json_t *job,
+                   const struct bundle *bundle)
 {
     struct tfe_why why;
     struct tfe_msg message = {.type = MSG_SUBMIT};
@@ -256,6 +312,9 @@ static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, c
     }
     const char *name = message.u.submit.spec.name;
     int status = request_find_server(settings, verb);
+    if (status == EXIT_SUCCESS && bundle->n > 0) {
+        status = bundle_put(settings, bundle);
+    }
     settings->since = clock_wall(); /* what an earlier job of that name printed is no business */
     if (status == EXIT_SUCCESS) {
         status = request_run(settings, verb, &message, &rows);
@@ -283,24 +342,32 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
 {
     struct tfe_why why;
     struct ctl_settings own = *settings; /* the server is found here, for orders alone */
+    const struct submit_wish *wish = &settings->submit;
+    struct bundle bundle = {.bytes = NULL};
     json_t *job;
-    if (!settings->submit.file && !settings->submit.command) {
+    if (!wish->file && !wish->command && !wish->bundle && !wish->git && !wish->path) {
         stdio_say("tfe-ctl", "submit: which job? --file FILE names one, - is stdin; or say its "
-                             "command behind --");
+                             "command behind --, or where its files are");
         return CTL_USAGE;
     }
-    int rc = make_job(&settings->submit, &job, &why);
+    int rc = make_job(wish, &job, &why);
     if (rc) {
         stdio_say("tfe-ctl", why.text);
-        return settings->submit.file ? CTL_FAILED : CTL_USAGE;
+        return wish->file ? CTL_FAILED : CTL_USAGE;
+    }
+    if (sodium_init() < 0 || fix_source(job, wish->dry_run, &bundle, &why)) {
+        stdio_say("tfe-ctl", why.text);
+        json_decref(job);
+        return CTL_FAILED;
     }
     int status;
-    if (settings->submit.dry_run) {
+    if (wish->dry_run) {
         bool is_printed = json_dumpf(job, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
         status = is_printed ? EXIT_SUCCESS : CTL_FAILED;
     } else {
-        status = hand_in(verb, &own, job);
+        status = hand_in(verb, &own, job, &bundle);
     }
+    bundle_done(&bundle);
     json_decref(job);
     join_done(&own.server);
     return status;
@@ -351,6 +418,10 @@ static const struct option_spec options[] = {
          "AllReduce, or ParameterServer: a chief, and one ps if none is named"),
     NUMBER("nproc-per-node", nproc, "N", 1, MSG_NPROC_MAX, NULL, "trainers on each node"),
     TEXT("path", path, "DIR", NULL, "the job's files: a directory that every node has"),
+    TEXT("bundle", bundle, "DIR", NULL,
+         "the job's files: this directory, without what .gitignore names"),
+    TEXT("git", git, "URL@REF", NULL,
+         "the job's files: a repository, at the commit that REF is now (default: its HEAD)"),
     TEXT("work-dir", work_dir, "DIR", NULL, "where it runs, below its files or absolute"),
     PARSE_FIELD("env", env, parse_full_pair, "K=V", NULL,
                 "a variable of its trainers; may be repeated"),

@@ -15,10 +15,11 @@ def spec(name, *argv, sizes=(1, 1), source="/srv/code", **more):
 class Waiting(RawClient):
     """A node of the pool."""
 
-    def __init__(self, port, token, name, labels=(), assignment=0, timeout=20):
+    def __init__(self, port, token, name, labels=(), assignment=0, timeout=20, host=None):
         super().__init__(port, token, timeout=timeout)
         self.send("POOL", [*((1, label) for label in labels), (3, assignment), (5, "label-" + name), (7, node_id(name)),
-                           (8, node_secret(name).hex())])
+                           (8, node_secret(name).hex()),
+                           *([(6, host)] if host else [])])
 
     def assigned(self):
         """The next ASSIGN, as (assignment, job, fields)."""

@@ -200,25 +200,17 @@ TEST(pool_line, it_works_where_the_jobs_files_are)
         {"/shared/code", "src/a", "/shared/code/src/a"},
         {"/shared/code", "/data", "/data"},
         {NULL, "out", "/tmp/fresh/out"},
+        {"https://example.org/x.git@1", NULL, "/tmp/fresh"}, /* laid out there */
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct msg_assign assign = assignment(python, 2);
-        assign.spec.source_kind = places[i].path ? SOURCE_PATH : SOURCE_NONE;
+        assign.spec.source_kind = !places[i].path            ? SOURCE_NONE
+                                  : places[i].path[0] == '/' ? SOURCE_PATH
+                                                             : SOURCE_GIT;
         assign.spec.source = places[i].path ? places[i].path : "";
         assign.spec.work_dir = places[i].work_dir;
         struct pool_line line = made(&assign);
         assert_string_equal(line.directory, places[i].directory);
         pool_line_done(&line);
     }
-}
-
-TEST(pool_line, files_that_it_cannot_fetch_are_refused)
-{
-    struct msg_assign assign = assignment(python, 2);
-    struct pool_line line;
-    struct tfe_why why;
-    assign.spec.source_kind = SOURCE_GIT;
-    assign.spec.source = "https://example.org/x.git@1";
-    assert_int_equal(make(&assign, &line, &why), TFE_EINVAL);
-    assert_string_equal(why.text, "this agent fetches no files by git");
 }

@@ -11,6 +11,9 @@
 
 static char long_id[TFE_ID_MAX + 1], long_label[TFE_LABEL_MAX + 1], long_host[TFE_HOST_MAX + 1];
 static char long_tail[MSG_TAIL_MAX + 1], long_sentence[MSG_SENTENCE_MAX + 1];
+static char long_token[MSG_PEER_TOKEN_MAX + 1];
+static uint8_t many_bytes[MSG_CHUNK_MAX]; /* any: a NUL, too */
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 static uint16_t many_ports[MSG_NPROC_MAX];
 static uint32_t many_pids[MSG_PIDS_MAX];
 
@@ -41,6 +44,10 @@ static void fill_texts(void)
     memset(long_label, 'l', TFE_LABEL_MAX);
     memset(long_host, 'h', TFE_HOST_MAX);
     memset(long_tail, 't', MSG_TAIL_MAX);
+    memset(long_token, 'k', MSG_PEER_TOKEN_MAX);
+    for (size_t i = 0; i < MSG_CHUNK_MAX; i++) {
+        many_bytes[i] = (uint8_t)i;
+    }
     memset(long_sentence, 's', MSG_SENTENCE_MAX);
     for (size_t i = 0; i < MSG_NPROC_MAX; i++) {
         many_ports[i] = (uint16_t)(65535 - i);
@@ -256,6 +263,18 @@ static const struct tfe_msg samples[] = {
       MSG_NUMBER_MAX, long_id, true, TASK_PS,
       {64, 1 << 20, 8, long_label, 81920, "2.21.0", "gce", "z", "n2", true, true}, WARMTH_COLD),
     M(POOL_ROW, pool_row, "n", "", "", NULL, "free", {0}, 0, "", false, TASK_WORKER),
+    M(FETCH, fetch, DIGEST, MSG_BUNDLE_MAX, MSG_FETCH_MAX, true, 65535, long_token, true),
+    M(FETCH, fetch, DIGEST, 0, 1, false, 0, NULL, false),
+    M(FETCH, fetch, DIGEST, 0, 0, true, 0, NULL, false),
+    M(CHUNK, chunk, DIGEST, MSG_BUNDLE_MAX - MSG_CHUNK_MAX, MSG_BUNDLE_MAX, many_bytes,
+      MSG_CHUNK_MAX, NULL, 0, NULL, ""),
+    M(CHUNK, chunk, DIGEST, 0, 0, NULL, 0, long_host, 65535, long_token, ""),
+    M(CHUNK, chunk, DIGEST, 0, 0, NULL, 0, NULL, 0, NULL, long_sentence),
+    M(BUNDLE_HAVE, bundle_have, DIGEST, MSG_BUNDLE_MAX),
+    M(BUNDLE_WANT, bundle_want, DIGEST, MSG_BUNDLE_MAX - 1, MSG_BUNDLE_MAX),
+    M(BUNDLE_WANT, bundle_want, DIGEST, 0, 1),
+    M(BUNDLE_PUT, bundle_put, DIGEST, MSG_BUNDLE_MAX, many_bytes, MSG_CHUNK_MAX),
+    M(BUNDLE_PUT, bundle_put, DIGEST, 0, many_bytes, 1),
     M(SCALE, scale, long_id, TASK_PS, 65536, 65536),
     M(SCALE, scale, "j", TASK_WORKER, 0, 0),
     M(SUSPEND, suspend, long_id),
@@ -298,6 +317,11 @@ static void assert_same_struct(const struct codec_layout *layout, const void *a,
         } else if (row->kind == CODEC_LIST) {
             memcpy(&n, left + row->beside, sizeof(n));
             assert_memory_equal(left + row->beside, right + row->beside, sizeof(n));
+        } else if (row->kind == CODEC_BYTES) {
+            memcpy(&n, left + row->beside, sizeof(n));
+            assert_memory_equal(left + row->beside, right + row->beside, sizeof(n));
+            assert_true(n == 0 || memcmp(x, y, n) == 0);
+            n = 0;
         } else if (row->kind == CODEC_PART && row->absent == CODEC_NULL) {
             assert_int_equal(!x, !y);
             n = x ? 1 : 0;

@@ -139,6 +139,9 @@ static void check_kind(const char *message, const struct codec_field *row,
     case CODEC_TEXT:
         MUST(field->type == PROTOBUF_C_TYPE_BYTES);
         break;
+    case CODEC_BYTES:
+        MUST(field->type == PROTOBUF_C_TYPE_BYTES && row->beside > 0 && row->size == 0);
+        break;
     case CODEC_PART:
         MUST(is_message);
         break;
@@ -159,7 +162,8 @@ static void check_absence(const char *message, const struct codec_field *row,
 {
     MUST(row->min <= row->max);
     if (field->label != PROTOBUF_C_LABEL_OPTIONAL) {
-        MUST(row->absent == CODEC_ZERO && (row->beside == 0 || row->kind == CODEC_LIST));
+        MUST(row->absent == CODEC_ZERO &&
+             (row->beside == 0 || row->kind == CODEC_LIST || row->kind == CODEC_BYTES));
         return;
     }
     MUST(!field->default_value || *(const uint32_t *)field->default_value == 0);

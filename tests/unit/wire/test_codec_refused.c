@@ -14,6 +14,9 @@ static const uint32_t zero_pid[] = {0}, negative_pid[] = {0x80000000u};
 static const struct msg_metric not_finite = {"n", NAN}, no_name = {"", 1}, odd_name = {"a b", 1};
 static const struct msg_metric many_metrics[MSG_METRICS_MAX + 1] = {{"n", 1}};
 static char too_long[MSG_TAIL_MAX + 2];
+static const uint8_t some_bytes[MSG_CHUNK_MAX + 1] = {1};
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define ODD_DIGEST "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
 static const char *const words[] = {"no-label"}, *const long_word = too_long;
 static const char *const odd_role = "master:a=b", *const odd_option = "a\nb";
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
@@ -288,6 +291,27 @@ static const struct tfe_msg out_of_range[] = {
     M(SUBMIT, submit, LIKE_THIS(.restart_policy = (enum tfe_restart_policy)4)),
     M(SUBMIT, submit, LIKE_THIS(.work_dir = "")),
     M(SUBMIT, submit, LIKE_THIS(.restart_policies = 256)),
+    M(FETCH, fetch, DIGEST, 0, 0, false, 0, NULL, false),
+    M(FETCH, fetch, "ab", 0, 1, false, 0, NULL, false),
+    M(FETCH, fetch, ODD_DIGEST, 0, 1, false, 0, NULL, false),
+    M(FETCH, fetch, DIGEST, MSG_BUNDLE_MAX + 1, 1, false, 0, NULL, false),
+    M(FETCH, fetch, DIGEST, 0, MSG_FETCH_MAX + 1, false, 0, NULL, false),
+    M(FETCH, fetch, DIGEST, 0, 0, true, 1, NULL, false),
+    M(FETCH, fetch, DIGEST, 0, 0, true, 0, "t", false),
+    M(FETCH, fetch, DIGEST, 0, 0, true, 1, "", false),
+    M(CHUNK, chunk, DIGEST, 0, 0, NULL, 0, NULL, 0, NULL, ""),
+    M(CHUNK, chunk, DIGEST, 2, 2, some_bytes, 1, NULL, 0, NULL, ""),
+    M(CHUNK, chunk, DIGEST, 0, 9, some_bytes, 1, "h", 1, "t", ""),
+    M(CHUNK, chunk, DIGEST, 0, 9, some_bytes, 1, NULL, 0, NULL, "why"),
+    M(CHUNK, chunk, DIGEST, 0, 0, NULL, 0, "h", 0, "t", ""),
+    M(CHUNK, chunk, DIGEST, 0, 0, NULL, 0, "h", 1, NULL, ""),
+    M(CHUNK, chunk, DIGEST, 0, MSG_BUNDLE_MAX, some_bytes, MSG_CHUNK_MAX + 1, NULL, 0, NULL, ""),
+    M(CHUNK, chunk, DIGEST, 0, 9, NULL, 1, NULL, 0, NULL, ""),
+    M(BUNDLE_HAVE, bundle_have, DIGEST, 0),
+    M(BUNDLE_HAVE, bundle_have, DIGEST, MSG_BUNDLE_MAX + 1),
+    M(BUNDLE_WANT, bundle_want, DIGEST, 1, 1),
+    M(BUNDLE_PUT, bundle_put, DIGEST, 0, NULL, 0),
+    M(BUNDLE_PUT, bundle_put, DIGEST, 0, some_bytes, MSG_CHUNK_MAX + 1),
     M(SCALE, scale, "j", TASK_WORKER, 2, 1),
     M(SCALE, scale, "j", (enum tfe_task)4, 1, 1),
     M(CONDITION_ROW, condition_row, "", false, "r", {0}, ""),

@@ -1,0 +1,405 @@
+/* agent/pool/files.c: see files.h. */
+#include "agent/pool/files.h"
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/pool/fetch.h"
+#include "agent/pool/scratch.h"
+#include "agent/pool/unpack.h"
+#include "agent/reach/proc.h"
+#include "agent/reach/trainer_user.h"
+#include "common/archive/archive.h"
+#include "common/net/fd.h"
+#include "common/net/heap.h"
+#include "common/net/log.h"
+#include "common/net/timer.h"
+#include "common/wire/codec.h"
+#include "common/wire/seal.h"
+
+/* A clone of a large repository over a slow line; what takes longer hangs. */
+#define GIT_MS 600000
+#define UNPACK_MS 300000
+#define WORDS_MAX 512
+
+struct files {
+    struct files_wish wish;
+    uint8_t *assign; /* as it came */
+    size_t n_assign;
+    char digest[MSG_BUNDLE_HEX + 1];
+    struct fetch *fetch; /* NULL: no bundle */
+    pid_t pid;           /* 0: no process */
+    int words;           /* what it has to say comes here */
+    struct event *died, *late;
+    bool clears; /* the process does */
+    bool is_ready;
+    struct tfe_why why; /* it has failed; "": not yet */
+};
+
+/* --- in the process ----------------------------------------------------------------------------
+ */
+
+/* $1 is the repository, $2 the commit. A server that gives no single commit gives all. */
+static const char git_script[] =
+    "git init -q --template= . && "
+    "{ git fetch -q --depth 1 --no-tags --no-recurse-submodules -- \"$1\" \"$2\" || "
+    "git fetch -q --no-tags --no-recurse-submodules -- \"$1\" '+refs/*:refs/origin/*'; } && "
+    "git checkout -q --detach \"$2\" --";
+
+/* The machine's own way to repositories, and nothing of this agent's. */
+static bool is_for_git(const char *entry)
+{
+    static const char *const fronts[] = {
+        "PATH=",        "LANG=",       "LC_",          "SSH_",       "GIT_SSH",
+        "GIT_SSL_",     "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=",
+        "HTTPS_PROXY=", "ALL_PROXY=",  "NO_PROXY=",    "SSL_CERT_"};
+    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++) {
+        if (strncmp(entry, fronts[i], strlen(fronts[i])) == 0) {
+            return true;
+        }
+    }
+    return strncmp(entry, "HOME=", 5) == 0 && !trainer_user()->name;
+}
+
+static _Noreturn void become_git(const char *source, const char *commit)
+{
+    static const char *const own[] = {
+        "GIT_TERMINAL_PROMPT=0",
+        "GIT_ASKPASS=true",
+        "GIT_ALLOW_PROTOCOL=https:http:ssh:file",
+        "GIT_LFS_SKIP_SMUDGE=1",
+        "GIT_CONFIG_COUNT=4",
+        "GIT_CONFIG_KEY_0=core.hooksPath",
+        "GIT_CONFIG_VALUE_0=/dev/null",
+        "GIT_CONFIG_KEY_1=submodule.recurse",
+        "GIT_CONFIG_VALUE_1=false",
+        "GIT_CONFIG_KEY_2=gc.auto",
+        "GIT_CONFIG_VALUE_2=0",
+        "GIT_CONFIG_KEY_3=maintenance.auto",
+        "GIT_CONFIG_VALUE_3=false",
+    };
+    enum { N_OWN = sizeof own / sizeof own[0], OTHERS_MAX = 64 };
+    extern char **environ;
+    char *envp[N_OWN + OTHERS_MAX + 2] = {NULL};
+    char home[PATH_MAX];
+    size_t n = 0;
+    for (; n < N_OWN; n++) {
+        envp[n] = (char *)(uintptr_t)own[n];
+    }
+    if (trainer_user()->name) {
+        snprintf(home, sizeof home, "HOME=%s", trainer_user()->home);
+        envp[n++] = home;
+    }
+    for (char **entry = environ; *entry && n < N_OWN + OTHERS_MAX; entry++) {
+        if (is_for_git(*entry)) {
+            envp[n++] = *entry;
+        }
+    }
+    char *url = strndup(source, (size_t)(commit - 1 - source));
+    char *const argv[] = {
+        "sh", "-c", (char *)(uintptr_t)git_script, "git", url, (char *)(uintptr_t)commit, NULL};
+    execve("/bin/sh", argv, envp);
+    _exit(127);
+}
+
+static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec, int bundle,
+                              int words, pid_t parent)
+{
+    const struct rlimit none = {0};
+    const struct rlimit size = {.rlim_cur = ARCHIVE_UNPACKED_MAX, .rlim_max = ARCHIVE_UNPACKED_MAX};
+    struct tfe_why why = {.text = ""};
+    static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+    sigset_t signals;
+    setsid();
+    if (trainer_user_enter(scratch_path(f->wish.scratch)) || trainer_user_become() ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
+        why_errno(&why, "enter the job's directory");
+        (void)!write(words, why.text, strlen(why.text));
+        _exit(1);
+    }
+    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
+        (void)signal(handled[i], SIG_DFL);
+    }
+    sigemptyset(&signals);
+    (void)sigprocmask(SIG_SETMASK, &signals, NULL);
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)setrlimit(RLIMIT_FSIZE, &size);
+    umask(022);
+    if (spec->source_kind == SOURCE_GIT) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+            dup2(words, STDERR_FILENO) < 0) {
+            _exit(1);
+        }
+        become_git(spec->source, submission_commit(spec->source));
+    }
+    int rc = unpack(bundle, f->digest, &why);
+    (void)!write(words, why.text, strlen(why.text));
+    _exit(rc ? 1 : 0);
+}
+
+/* --- its life --------------------------------------------------------------------------------- */
+
+static void finish_failed(struct files *f)
+{
+    f->wish.failed(f->wish.ctx, f->why.text);
+}
+
+/* In a process of its own, as files may be many. */
+static void fail(struct files *f)
+{
+    fetch_free(f->fetch);
+    f->fetch = NULL;
+    f->clears = true;
+    f->pid = proc_fork_blocked();
+    if (f->pid == 0) {
+        scratch_clear(f->wish.scratch);
+        _exit(0);
+    }
+    if (f->pid < 0) {
+        f->pid = 0;
+        finish_failed(f);
+    }
+}
+
+/* What it was told. The arena is the caller's to end. */
+static bool read_assign(const struct files *f, struct arena *arena, struct tfe_msg *ret)
+{
+    if (arena_init(arena, ARENA_CAP) != 0) {
+        return false;
+    }
+    return codec_decode(arena, f->assign, f->n_assign, ret) == 0;
+}
+
+static void begin_process(struct files *f, int bundle)
+{
+    struct arena arena = {0};
+    struct tfe_msg msg;
+    int ends[2] = {-1, -1};
+    pid_t parent = getpid();
+    bool is_begun = read_assign(f, &arena, &msg) && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
+    f->pid = is_begun ? proc_fork_blocked() : -1;
+    if (f->pid == 0) {
+        lay_out(f, &msg.u.assign.spec, bundle, ends[1], parent);
+    }
+    arena_done(&arena);
+    fd_drop(&ends[1]);
+    f->words = ends[0];
+    if (f->pid < 0) {
+        why_errno(&f->why, "start a process");
+        f->pid = 0;
+        fail(f);
+        return;
+    }
+    timer_after(f->late, bundle < 0 ? GIT_MS : UNPACK_MS);
+}
+
+static void finish_ready(struct files *f)
+{
+    struct arena arena = {0};
+    struct tfe_msg msg;
+    f->is_ready = true;
+    if (f->fetch) {
+        fetch_offer(f->fetch);
+    }
+    if (read_assign(f, &arena, &msg)) {
+        f->wish.ready(f->wish.ctx, &msg.u.assign);
+    } else {
+        why_set(&f->why, "out of memory");
+        fail(f);
+    }
+    arena_done(&arena);
+}
+
+/* What it had to say last, of git its last complaint: good advice follows that. */
+static void take_words(struct files *f, int status)
+{
+    char text[WORDS_MAX] = "";
+    char line[WORDS_MAX];
+    char c;
+    size_t n = 0;
+    while (read(f->words, &c, 1) == 1) {
+        if (c != '\n') {
+            line[n] = c;
+            n += n < sizeof line - 1;
+            continue;
+        }
+        line[n] = '\0';
+        if (strncmp(text, "fatal: ", 7) != 0 || strncmp(line, "fatal: ", 7) == 0) {
+            memcpy(text, line, n + 1);
+        }
+        n = 0;
+    }
+    line[n] = '\0';
+    if (n > 0) {
+        memcpy(text, line, n + 1);
+    }
+    if (f->why.text[0] == '\0' && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        why_set(&f->why, "%s", text[0] ? text : "its files could not be laid out");
+        if (f->fetch) {
+            fetch_spoilt(f->fetch);
+        } else {
+            why_prefix(&f->why, "git");
+        }
+    }
+}
+
+static void on_died(evutil_socket_t fd, short what, void *ctx)
+{
+    struct files *f = ctx;
+    siginfo_t info = {.si_pid = 0};
+    int status = 0;
+    if (!f->pid ||
+        (waitid(P_PID, (id_t)f->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && !info.si_pid)) {
+        return;
+    }
+    const pid_t group = f->pid;
+    kill(-group, SIGKILL); /* what it has started, while its number is still its own */
+    if (waitpid(f->pid, &status, 0) != f->pid) {
+        status = SIGKILL; /* somebody else has reaped it: how it ended nobody knows */
+    }
+    while (waitpid(-group, NULL, WNOHANG) > 0) {
+    }
+    f->pid = 0;
+    evtimer_del(f->late);
+    if (f->clears) {
+        finish_failed(f);
+        return;
+    }
+    take_words(f, status);
+    fd_drop(&f->words);
+    if (f->why.text[0]) {
+        fail(f);
+    } else {
+        finish_ready(f);
+    }
+}
+
+static void on_late(evutil_socket_t fd, short what, void *ctx)
+{
+    struct files *f = ctx;
+    if (f->pid && !f->clears) {
+        why_set(&f->why, "%s took longer than %d s", f->digest[0] ? "unpacking" : "git",
+                (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
+        kill(-f->pid, SIGKILL);
+        kill(f->pid, SIGKILL);
+    }
+}
+
+/* The bundle is at hand. */
+static void on_fetched(void *ctx, int bundle, const char *why)
+{
+    struct files *f = ctx;
+    if (bundle >= 0) {
+        begin_process(f, bundle);
+    } else {
+        why_set(&f->why, "%s", why);
+        fail(f);
+    }
+}
+
+bool files_are_wanted(const struct msg_spec *spec)
+{
+    return spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT;
+}
+
+static int keep_assign(struct files *f, const struct msg_assign *assign, struct tfe_why *why)
+{
+    uint8_t bytes[SEAL_PLAIN_MAX];
+    const struct msg_spec *spec = &assign->spec;
+    const struct tfe_msg msg = {.type = MSG_ASSIGN, .u.assign = *assign};
+    if (codec_encode(&msg, bytes, sizeof bytes, &f->n_assign) != 0 ||
+        (spec->source_kind == SOURCE_GIT && !submission_commit(spec->source)) ||
+        (spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(spec->source))) {
+        why_set(why, "the job's files have a name that makes no sense");
+        return TFE_EINVAL;
+    }
+    f->assign = part_new(f->n_assign);
+    memcpy(f->assign, bytes, f->n_assign);
+    if (spec->source_kind == SOURCE_BUNDLE) {
+        snprintf(f->digest, sizeof f->digest, "%s", spec->source);
+    }
+    return 0;
+}
+
+int files_new(const struct files_wish *wish, struct files **ret, struct tfe_why *why)
+{
+    struct files *f = part_new(sizeof *f);
+    *f = (struct files){.wish = *wish, .words = -1};
+    f->died = evsignal_new(wish->base, SIGCHLD, on_died, f);
+    f->late = evtimer_new(wish->base, on_late, f);
+    part_must(f->died && f->late && event_add(f->died, NULL) == 0);
+    int rc = keep_assign(f, wish->assign, why);
+    f->wish.assign = NULL;
+    if (rc == 0 && f->digest[0]) {
+        const struct fetch_wish fetch = {.base = wish->base,
+                                         .digest = f->digest,
+                                         .state_dir = wish->state_dir,
+                                         .send = wish->send,
+                                         .send_ctx = wish->ctx,
+                                         .ended = on_fetched,
+                                         .ctx = f};
+        rc = fetch_new(&fetch, &f->fetch, why);
+    }
+    if (rc) {
+        files_free(f);
+        return rc;
+    }
+    *ret = f;
+    if (!f->digest[0]) {
+        begin_process(f, -1);
+    }
+    return 0;
+}
+
+void files_free(struct files *f)
+{
+    if (f) {
+        fetch_free(f->fetch);
+        event_drop(&f->died);
+        event_drop(&f->late);
+        fd_drop(&f->words);
+        free(f->assign);
+        free(f);
+    }
+}
+
+void files_welcome(struct files *f)
+{
+    if (f->fetch) {
+        fetch_welcome(f->fetch);
+    }
+}
+
+void files_take(struct files *f, const struct msg_chunk *chunk)
+{
+    if (f->fetch) {
+        fetch_take(f->fetch, chunk);
+    }
+}
+
+void files_stop(struct files *f)
+{
+    if (f->clears || f->is_ready) {
+        return;
+    }
+    if (!f->why.text[0]) {
+        why_set(&f->why, "it was released while its files were fetched");
+    }
+    if (f->pid) {
+        kill(-f->pid, SIGKILL);
+        kill(f->pid, SIGKILL);
+    } else {
+        fail(f);
+    }
+}

@@ -1,0 +1,140 @@
+/* agent/pool/unpack.c: see unpack.h. */
+#include "agent/pool/unpack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/archive/archive.h"
+#include "common/base/submission.h"
+#include "common/net/fd.h"
+
+#define READ_BYTES (64u * 1024)
+
+struct unpacking {
+    int file; /* -1: none */
+    uint64_t left;
+    char name[ARCHIVE_NAME_MAX + 1];
+};
+
+static int failed(const struct unpacking *u, const char *what, struct tfe_why *why)
+{
+    why_errno(why, "%s %.200s", what, u->name);
+    return TFE_ESYS;
+}
+
+/* The directory that it is in, made where it is not there; no link is followed. -1: errno. */
+static int open_above(const char *name, const char **ret_leaf)
+{
+    int at = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (const char *slash; at >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
+        char part[ARCHIVE_NAME_MAX + 1];
+        (void)snprintf(part, sizeof part, "%.*s", (int)(slash - name), name);
+        int next = mkdirat(at, part, 0755) == 0 || errno == EEXIST
+                       ? openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                       : -1;
+        fd_drop(&at);
+        at = next;
+    }
+    *ret_leaf = name;
+    return at;
+}
+
+static int begin_file(void *ctx, const char *name, uint64_t size, bool is_executable,
+                      struct tfe_why *why)
+{
+    struct unpacking *u = ctx;
+    const char *leaf;
+    snprintf(u->name, sizeof u->name, "%s", name);
+    int above = open_above(name, &leaf);
+    u->file = above >= 0 ? openat(above, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                  is_executable ? 0755 : 0644)
+                         : -1;
+    fd_drop(&above);
+    if (u->file < 0) {
+        return failed(u, "make", why);
+    }
+    u->left = size;
+    if (size == 0) {
+        fd_drop(&u->file);
+    }
+    return 0;
+}
+
+static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why)
+{
+    struct unpacking *u = ctx;
+    u->left -= n;
+    while (n > 0) {
+        const ssize_t some = write(u->file, bytes, n);
+        if (some < 0 && errno != EINTR) {
+            return failed(u, "write", why);
+        }
+        bytes += some > 0 ? some : 0;
+        n -= some > 0 ? (size_t)some : 0;
+    }
+    if (u->left == 0) {
+        fd_drop(&u->file);
+    }
+    return 0;
+}
+
+/* Unpacks what it reads, and hashes that. */
+static int read_through(int fd, struct archive_reader *reader, crypto_generichash_state *hash,
+                        struct tfe_why *why)
+{
+    uint8_t bytes[READ_BYTES];
+    off_t at = 0;
+    for (;;) {
+        const ssize_t n = pread(fd, bytes, sizeof bytes, at);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            why_errno(why, "read the bundle");
+            return TFE_ESYS;
+        }
+        if (n == 0) {
+            return archive_read_end(reader, why);
+        }
+        (void)crypto_generichash_update(hash, bytes, (size_t)n);
+        int rc = archive_read(reader, bytes, (size_t)n, why);
+        if (rc) {
+            return rc;
+        }
+        at += n;
+    }
+}
+
+int unpack(int fd, const char *digest, struct tfe_why *why)
+{
+    struct unpacking u = {.file = -1};
+    const struct archive_sink sink = {.file = begin_file, .bytes = add_bytes, .ctx = &u};
+    struct archive_reader *reader;
+    crypto_generichash_state hash;
+    uint8_t sum[MSG_BUNDLE_HEX / 2];
+    char hex[MSG_BUNDLE_HEX + 1];
+    int rc = archive_reader_new(&sink, &reader);
+    if (rc) {
+        why_set(why, "out of memory");
+        return rc;
+    }
+    (void)crypto_generichash_init(&hash, NULL, 0, sizeof sum);
+    rc = read_through(fd, reader, &hash, why);
+    archive_reader_free(reader);
+    fd_drop(&u.file);
+    (void)crypto_generichash_final(&hash, sum, sizeof sum);
+    (void)sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
+    if (rc == 0 && strcmp(hex, digest) != 0) {
+        why_set(why, "the bundle is not the one that its digest says");
+        rc = TFE_EPROTO;
+    }
+    if (rc) {
+        why_prefix(why, "unpack");
+    }
+    return rc;
+}

@@ -1,0 +1,177 @@
+/* server/ctl/git.c: what tfe-ctl asks git. */
+#include "server/ctl/git.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/net/fd.h"
+
+#define WORDS_MAX 16u
+/* The names of 20,000 files, of 255 bytes each, and more refs than a repository has. */
+#define PRINTED_MAX (16u * 1024 * 1024)
+
+extern char **environ;
+
+/* All that comes, in memory of its own. */
+static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_why *why)
+{
+    size_t n = 0;
+    size_t cap = 64 * 1024;
+    char *text = malloc(cap + 1);
+    for (;;) {
+        if (text && n == cap && cap < PRINTED_MAX) {
+            char *more = realloc(text, 2 * cap + 1);
+            if (!more) {
+                free(text);
+            }
+            text = more;
+            cap *= 2;
+        }
+        if (!text || n == cap) {
+            why_set(why, text ? "git prints more than 16 MiB" : "out of memory");
+            free(text);
+            return text ? TFE_ETOOBIG : TFE_ENOMEM;
+        }
+        const ssize_t got = read(fd, text + n, cap - n);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            text[n] = '\0';
+            *ret = text;
+            *ret_n = n;
+            return 0;
+        }
+        n += (size_t)got;
+    }
+}
+
+/* The last line that it had to say. */
+static void take_words(int fd, struct tfe_why *why)
+{
+    char text[400];
+    const off_t n = lseek(fd, 0, SEEK_END);
+    const off_t from = n > (off_t)sizeof(text) - 1 ? n - (off_t)sizeof(text) + 1 : 0;
+    const ssize_t got = pread(fd, text, sizeof(text) - 1, from);
+    text[got > 0 ? got : 0] = '\0';
+    for (size_t end = strlen(text); end > 0 && text[end - 1] == '\n'; end--) {
+        text[end - 1] = '\0';
+    }
+    const char *line = strrchr(text, '\n');
+    line = line ? line + 1 : text;
+    why_set(why, "%s", *line != '\0' ? line : "git has failed");
+}
+
+static int spawn(char *const *argv, int out, int words, pid_t *ret)
+{
+    posix_spawn_file_actions_t actions;
+    (void)setenv("GIT_TERMINAL_PROMPT", "0", 1);
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    (void)posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, words, STDERR_FILENO);
+    const int error = posix_spawnp(ret, "git", &actions, NULL, argv, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_why *why)
+{
+    char *argv[WORDS_MAX + 2] = {"git"};
+    int ends[2] = {-1, -1};
+    int said = memfd_create("git", MFD_CLOEXEC);
+    int status = 0;
+    pid_t pid;
+    for (size_t i = 0; i < WORDS_MAX && words[i]; i++) {
+        argv[i + 1] = (char *)(uintptr_t)words[i];
+    }
+    int error = said < 0 || pipe2(ends, O_CLOEXEC) != 0 ? errno : spawn(argv, ends[1], said, &pid);
+    fd_drop(&ends[1]);
+    int rc = 0;
+    if (error) {
+        errno = error;
+        why_errno(why, "run git");
+        rc = TFE_ESYS;
+    } else {
+        rc = read_all(ends[0], ret, ret_n, why);
+        fd_drop(&ends[0]); /* who prints on ends by that */
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+        }
+        if (rc == 0 && status != 0) {
+            take_words(said, why);
+            free(*ret);
+            rc = TFE_ESYS;
+        }
+    }
+    fd_drop(&ends[0]);
+    fd_drop(&said);
+    return rc;
+}
+
+static bool is_commit(const char *text)
+{
+    const size_t n = strspn(text, "0123456789abcdef");
+    return text[n] == '\0' && (n == GIT_COMMIT_HEX || n == GIT_COMMIT_HEX_MAX);
+}
+
+/* Of "COMMIT\tNAME" lines the best one: a tag's own commit (^{}), a tag, a branch, as git has it.
+ */
+static bool find_ref(char *lines, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1])
+{
+    static const char *const forms[] = {"%s", "refs/%s", "refs/tags/%s^{}", "refs/tags/%s",
+                                        "refs/heads/%s"};
+    size_t best = sizeof(forms) / sizeof(forms[0]);
+    char *rest = NULL;
+    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *name = strchr(line, '\t');
+        if (!name) {
+            continue;
+        }
+        *name++ = '\0';
+        for (size_t i = 0; i < best && is_commit(line); i++) {
+            const char *hole = strstr(forms[i], "%s");
+            const size_t front = (size_t)(hole - forms[i]);
+            const size_t n = strlen(ref);
+            if (strncmp(name, forms[i], front) == 0 && strncmp(name + front, ref, n) == 0 &&
+                strcmp(name + front + n, hole + 2) == 0) {
+                best = i;
+                memcpy(ret, line, strlen(line) + 1);
+            }
+        }
+    }
+    return best < sizeof(forms) / sizeof(forms[0]);
+}
+
+int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1],
+                struct tfe_why *why)
+{
+    const char *name = *ref != '\0' ? ref : "HEAD";
+    const char *const words[] = {"ls-remote", "--", url, NULL};
+    char *lines;
+    size_t n;
+    if (is_commit(ref)) {
+        memcpy(ret, ref, strlen(ref) + 1);
+        return 0;
+    }
+    int rc = git_run(words, &lines, &n, why);
+    if (rc) {
+        why_prefix(why, "git: %.200s", url);
+        return rc;
+    }
+    if (!find_ref(lines, name, ret)) {
+        why_set(why, "git: %.200s has no branch or tag \"%.100s\", and that is no whole commit",
+                url, name);
+        rc = TFE_EINVAL;
+    }
+    free(lines);
+    return rc;
+}
