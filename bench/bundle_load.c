@@ -1,0 +1,262 @@
+/* bench/bundle_load.c: nodes of a pool that fetch a bundle as agents do (agent/pool/fetch.c), on
+ * one loop, and one that only renews. All their copies lie in the same memory.
+ *
+ * Usage: tfe-bench-bundle --state-dir DIR --first N --nodes N      (label set=load)
+ *        tfe-bench-bundle --state-dir DIR --probe MS               (renews so often)
+ * The first prints {"ready": N} once all are in the pool, and {"done": N, "server_bytes": …,
+ * "ms": …} once all have the bundle, and gives it until its stdin ends. The second
+ * prints {"ready": 1}, and when its stdin ends how long its renewals took: {"n": …, "p50_us": …,
+ * "p99_us": …, "max_us": …}. */
+#include <event2/event.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/pool/fetch.h"
+#include "bench/machine.h"
+#include "common/net/channel.h"
+#include "common/net/heap.h"
+#include "common/net/join.h"
+#include "common/net/limits.h"
+#include "common/net/log.h"
+#include "common/net/node_id.h"
+#include "common/net/timer.h"
+
+#define RENEW_MS 15000
+#define SAMPLES_MAX 1000000u
+
+struct node {
+    struct load *load;
+    struct channel *channel;
+    struct fetch *fetch;
+    struct event *renew;
+    struct tfe_id id;
+    char secret[MSG_NODE_SECRET_CHARS + 1];
+    char name[32];
+    char digest[MSG_BUNDLE_HEX + 1];
+    uint64_t renewals, said_us;
+};
+
+struct load {
+    struct event_base *base;
+    struct join_info info;
+    struct hello_facts facts;
+    struct node *nodes;
+    uint32_t n, n_in, n_done;
+    uint64_t server_bytes, began_us;
+    uint32_t probe_ms; /* 0: it fetches */
+    uint32_t *samples, n_samples;
+};
+
+/* One memory for all: whoever writes there writes the same bytes. */
+static int shared = -1;
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+    if (shared < 0) {
+        shared = __real_memfd_create(name, flags);
+    }
+    return dup(shared);
+}
+
+static void die(const char *what)
+{
+    (void)fprintf(stderr, "tfe-bench-bundle: %s\n", what);
+    exit(1);
+}
+
+static void say(void *ctx, const struct tfe_msg *msg)
+{
+    struct node *node = ctx;
+    if (channel_send(node->channel, msg) != 0) {
+        die("a message was not sent");
+    }
+}
+
+static void renew_later(struct node *node)
+{
+    (void)timer_after(node->renew, node->load->probe_ms ? node->load->probe_ms : RENEW_MS);
+}
+
+static void on_renew(evutil_socket_t fd, short what, void *ctx)
+{
+    struct node *node = ctx;
+    const struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = ++node->renewals};
+    node->said_us = machine_us();
+    say(node, &msg);
+    if (!node->load->probe_ms) {
+        renew_later(node);
+    }
+}
+
+static void on_renewed(struct node *node)
+{
+    struct load *load = node->load;
+    if (load->probe_ms && load->n_samples < SAMPLES_MAX) {
+        load->samples[load->n_samples++] = (uint32_t)(machine_us() - node->said_us);
+        renew_later(node);
+    }
+}
+
+static void on_ended(void *ctx, int fd, const char *why)
+{
+    struct node *node = ctx;
+    struct load *load = node->load;
+    if (fd < 0) {
+        die(why);
+    }
+    fetch_offer(node->fetch);
+    if (++load->n_done == load->n) {
+        (void)printf("{\"done\": %" PRIu32 ", \"server_bytes\": %" PRIu64 ", \"ms\": %" PRIu64
+                     "}\n",
+                     load->n, load->server_bytes, (machine_us() - load->began_us) / 1000);
+        (void)fflush(stdout);
+    }
+}
+
+static void on_assign(struct node *node, const struct msg_assign *assign)
+{
+    struct tfe_why why;
+    const struct fetch_wish wish = {.base = node->load->base,
+                                    .digest = node->digest,
+                                    .send = say,
+                                    .send_ctx = node,
+                                    .ended = on_ended,
+                                    .ctx = node};
+    (void)snprintf(node->digest, sizeof(node->digest), "%s", assign->spec.source);
+    node->load->began_us = node->load->began_us ? node->load->began_us : machine_us();
+    if (fetch_new(&wish, &node->fetch, &why) != 0) {
+        die(why.text);
+    }
+}
+
+static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
+{
+    struct node *node = ctx;
+    struct load *load = node->load;
+    switch ((int)msg->type) {
+    case MSG_WELCOME:
+        renew_later(node);
+        if (++load->n_in == load->n) {
+            (void)printf("{\"ready\": %" PRIu32 "}\n", load->n);
+            (void)fflush(stdout);
+        }
+        break;
+    case MSG_RENEWED:
+        on_renewed(node);
+        break;
+    case MSG_ASSIGN:
+        on_assign(node, &msg->u.assign);
+        break;
+    case MSG_CHUNK:
+        load->server_bytes += msg->u.chunk.n_data;
+        fetch_take(node->fetch, &msg->u.chunk);
+        break;
+    case MSG_REFUSED:
+        die(msg->u.refused.sentence);
+        break;
+    }
+}
+
+static void on_established(void *ctx, struct channel *ch, const struct principal *by)
+{
+    static const char *const labels[] = {"set=load"};
+    struct node *node = ctx;
+    const struct tfe_msg msg = {.type = MSG_POOL,
+                                .u.pool = {.labels = labels,
+                                           .n_labels = node->load->probe_ms ? 0 : 1,
+                                           .node_name = node->name,
+                                           .host = "127.0.0.1",
+                                           .node = node->id.text,
+                                           .node_secret = node->secret}};
+    say(node, &msg);
+}
+
+static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const char *detail)
+{
+    die(detail);
+}
+
+static void begin(struct load *load, struct node *node, uint32_t number)
+{
+    static const struct channel_ops ops = {
+        .established = on_established, .message = on_message, .closed = on_closed};
+    node->load = load;
+    node->renew = evtimer_new(load->base, on_renew, node);
+    part_must(node->renew);
+    node_secret_make(node->secret);
+    (void)node_id_of(node->secret, &node->id);
+    (void)snprintf(node->name, sizeof(node->name), "%s%" PRIu32, load->probe_ms ? "probe" : "n",
+                   number);
+    if (channel_connect(load->base, load->info.host, load->info.port, load->info.token,
+                        &load->facts, 60000, &ops, node, &node->channel) != 0) {
+        die("no connection");
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void on_stdin(evutil_socket_t fd, short what, void *ctx)
+{
+    struct load *load = ctx;
+    const uint32_t n = load->n_samples;
+    if (load->probe_ms && n > 0) {
+        qsort(load->samples, n, sizeof(*load->samples), compare);
+        (void)printf("{\"n\": %" PRIu32 ", \"p50_us\": %" PRIu32 ", \"p99_us\": %" PRIu32
+                     ", \"max_us\": %" PRIu32 "}\n",
+                     n, load->samples[n / 2], load->samples[n - 1 - n / 100], load->samples[n - 1]);
+    }
+    (void)fflush(stdout);
+    _exit(0); /* the kernel is quicker with thousands of connections */
+}
+
+int main(int argc, char **argv)
+{
+    struct load load = {.facts = {.version_min = PROTOCOL_VERSION,
+                                  .version_max = PROTOCOL_VERSION,
+                                  .boot_nonce = 1}};
+    struct join_wish wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
+    struct tfe_why why;
+    uint32_t first = 0;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const uint32_t number = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        if (strcmp(argv[i], "--state-dir") == 0) {
+            wish.state_dir = argv[i + 1];
+        } else if (strcmp(argv[i], "--first") == 0) {
+            first = number;
+        } else if (strcmp(argv[i], "--nodes") == 0) {
+            load.n = number;
+        } else {
+            load.probe_ms = number;
+        }
+    }
+    load.n = load.probe_ms ? 1 : load.n;
+    (void)signal(SIGPIPE, SIG_IGN);
+    machine_raise_files();
+    log_init("tfe-bench-bundle", LOG_ERROR_, LOG_AUTO);
+    if (sodium_init() < 0 || join_find(&wish, &load.info, &why) != 0) {
+        die(why.text);
+    }
+    load.base = event_base_new();
+    load.nodes = part_new((load.n + 1) * sizeof(*load.nodes));
+    load.samples = part_new(SAMPLES_MAX * sizeof(*load.samples));
+    struct event *ended = event_new(load.base, STDIN_FILENO, EV_READ, on_stdin, &load);
+    part_must(load.base && ended && event_add(ended, NULL) == 0);
+    for (uint32_t i = 0; i < load.n; i++) {
+        begin(&load, &load.nodes[i], first + i);
+    }
+    (void)event_base_dispatch(load.base);
+    return 1;
+}
