@@ -34,7 +34,7 @@ struct pool_config {
     void *ops_ctx;
     struct events *events;
     const struct reports *reports; /* how fast jobs are */
-    const char *bundle_dir; /* for what jobs bring along */
+    const char *bundle_dir;        /* for what jobs bring along */
     uint64_t incarnation;
     uint32_t ttl_ms;       /* of a node's lease */
     uint32_t max_restarts; /* of jobs that say nothing */
