@@ -26,7 +26,6 @@ def say(**fields):
 
 
 say(begin=began)
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()

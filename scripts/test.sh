@@ -215,7 +215,7 @@ stage_bench() {
 stage_soak() { twice quick_bench soak; }
 stage_strict() {
     local name failed=0
-    for name in core placement wire scale web flood handover soak churn recovery preempt roles; do
+    for name in core placement wire scale web flood handover soak churn recovery preempt roles pool; do
         nested "$root/scripts/bench.sh" "$name" --strict || failed=1
     done
     return $failed
