@@ -6,6 +6,7 @@ import sys
 
 import exact
 import fleet as fl
+import pytest
 
 STEPS = 60
 PATIENCE_S = 300
@@ -15,9 +16,15 @@ class Pool:
     def __init__(self, fleet, n):
         self.fleet = fleet
         for number in range(n):
-            name = f"m{number}"
-            fleet.agents[name] = fleet._spawn(name, [fl.program("tfe-agent"), "--pool", f"--node-name={name}",
-                                                     f"--python={sys.executable}", "--notice=none"])
+            self.add(f"m{number}")
+
+    def add(self, name):
+        self.fleet.agents[name] = self.fleet._spawn(name, [fl.program("tfe-agent"), "--pool", f"--node-name={name}",
+                                                           f"--python={sys.executable}", "--notice=none"])
+
+    def states(self):
+        """Of the nodes that are there."""
+        return [node["state"] for node in json.loads(self.ctl("pool", "--json"))["pool"] if node["state"] != "away"]
 
     def ctl(self, *words):
         told = subprocess.run([fl.program("tfe-ctl"), *words, "--state-dir", str(self.fleet.state)], capture_output=True, text=True,
@@ -68,3 +75,52 @@ def test_an_urgent_job_of_another_kind_takes_machines_and_both_come_to_their_end
     assert epochs[0]["members"] == 4 and min(epoch["members"] for epoch in epochs) == 1
     fl.wait_for("four free machines",
                 lambda: [node["state"] for node in json.loads(pool.ctl("pool", "--json"))["pool"]] == ["free"] * 4, PATIENCE_S)
+
+
+@pytest.mark.heavy
+def test_three_jobs_of_three_priorities_outlive_what_befalls_four_machines(make_fleet):
+    """Each is scaled, or suspended, or loses a machine; one comes in its place; all come to their end, and each sample of the
+    synchronous one is seen once."""
+    fleet = make_fleet("--ttl", "30")  # who is killed is proven dead
+    pool = Pool(fleet, 4)
+    holds = {name: fleet.directory / f"hold-{name}" for name in ("all", "served")}
+    for hold in holds.values():
+        hold.touch()
+    fl.wait_for("four machines", lambda: pool.states() == ["free"] * 4, PATIENCE_S)
+    pool.submit("all", "--workers=1:4", "--priority=100", script="digits.py",
+                arguments=["--steps", STEPS, "--save-every", 5, "--pace", 0.05, "--log-ids", "--hold", holds["all"],
+                           "--step-log", fleet.step_logs, "--checkpoint-dir", fleet.checkpoints])
+    fl.wait_for("a first step", lambda: fleet.steps(), PATIENCE_S)
+    served = fleet.directory / "steps-served"
+    pool.submit("served", "--priority=500", "--strategy=ParameterServer", "--workers=1:2", "--ps=1",
+                script="parameter_server.py",
+                arguments=["--steps", 40, "--save-every", 10, "--pace", 0.05, "--hold", holds["served"], "--step-log", served,
+                           "--checkpoint-dir", fleet.directory / "served"])
+
+    def steps_of(log):
+        lines = [json.loads(line) for path in log.glob("*.jsonl") for line in path.read_text().splitlines() if line.endswith("}")]
+        return [line["step"] for line in lines if "step" in line]
+    fl.wait_for("its first step", lambda: steps_of(served), PATIENCE_S)
+    assert pool.nodes("all") == 1 and pool.nodes("served") == 3
+    urgent = fleet.directory / "steps-urgent"
+    pool.ctl("suspend", "all")  # its machine goes to whoever wants it next
+    pool.submit("urgent", "--priority=900", "--workers=1", script="digits.py",
+                arguments=["--steps", 10, "--step-log", urgent, "--checkpoint-dir", fleet.directory / "urgent"])
+    pool.ends_well("urgent")
+    pool.ctl("scale", "served", "1")
+    victim = next(node["name"] for node in json.loads(pool.ctl("pool", "--json"))["pool"]
+                  if node["job"] == "served" and node["role"] == "worker")
+    seen = max(steps_of(served))
+    fleet.agents[victim].kill()
+    fleet.agents[victim].wait()
+    pool.add("m4")
+    pool.ctl("resume", "all")
+    holds["served"].unlink()
+    pool.ends_well("served")
+    assert max(steps_of(served)) == 40 >= seen
+    pool.ctl("scale", "all", "2:3")
+    fl.wait_for("two machines for it", lambda: 2 <= pool.nodes("all") <= 3, PATIENCE_S)
+    holds["all"].unlink()
+    pool.ends_well("all")
+    exact.check_samples(fleet, STEPS)
+    fl.wait_for("four free machines", lambda: sorted(pool.states()) == ["free"] * 4, PATIENCE_S)
