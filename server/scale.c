@@ -38,7 +38,7 @@ struct pending {
     const char *labels[PLACEMENT_LABELS_MAX]; /* in order; in text */
     size_t n_labels;
     uint32_t nodes, left; /* ordered; not there yet */
-    uint64_t came;        /* such nodes that had come before */
+    uint64_t came;        /* such nodes that have come, as counted last */
     struct tfe_wall until;
 };
 
@@ -206,8 +206,10 @@ static void drop_pending(struct scale *s, bool all)
         struct pending *p = &s->pending[i];
         uint32_t idle;
         const uint64_t now = all ? 0 : came(s->placement, p->labels, p->n_labels, &idle);
+        /* Less than before: labels that no node has any more were forgotten with their count. */
         const uint64_t since = now > p->came ? now - p->came : 0;
-        p->left = since < p->nodes ? p->nodes - (uint32_t)since : 0;
+        p->left -= since < p->left ? (uint32_t)since : p->left;
+        p->came = now;
         if (!all && p->left > 0 && clock_wall().ms < p->until.ms) {
             s->pending[kept++] = *p;
         } else {
@@ -306,7 +308,7 @@ static json_t *nodes_json(const struct scale *s)
     json_t *array = json_array();
     struct placement_supply nodes;
     for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
-        if (!placement_supply(s->placement, c, &nodes)) {
+        if (!placement_supply(s->placement, c, &nodes) || nodes.here == 0) {
             continue;
         }
         json_t *labels = json_array();
@@ -386,7 +388,8 @@ static bool take_pending(struct scale *s, json_t *of)
         !json_is_integer(until) || s->n_pending == PENDING_MAX) {
         return false;
     }
-    struct pending p = {.nodes = (uint32_t)n, .until.ms = json_integer_value(until)};
+    struct pending p = {
+        .nodes = (uint32_t)n, .left = (uint32_t)n, .until.ms = json_integer_value(until)};
     p.until.ms = p.until.ms < latest ? p.until.ms : latest;
     const bool is_read = take_labels(&p, labels);
     p.came = is_read ? came(s->placement, p.labels, p.n_labels, &idle) : 0;

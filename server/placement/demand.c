@@ -54,7 +54,7 @@ size_t placement_demand(const struct placement *p, size_t at,
 bool placement_supply(const struct placement *p, uint32_t class, struct placement_supply *ret)
 {
     const struct place_class *c = &p->classes[class];
-    if (c->n_here == 0) {
+    if (!c->labels) {
         return false;
     }
     *ret = (struct placement_supply){.labels = c->labels,

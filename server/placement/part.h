@@ -45,7 +45,7 @@ struct place_class {
     uint32_t n_here;
     uint32_t n_free;
     uint32_t n_coming;          /* here and leaving */
-    uint64_t n_came;            /* that were not known before; ever */
+    uint64_t n_came;            /* that were not known before; since the class has these labels */
     struct tfe_mono idle_since; /* some are free; NEVER: none */
     struct place_list free;
 };

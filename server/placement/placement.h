@@ -191,7 +191,7 @@ size_t placement_demand(const struct placement *p, size_t at,
 /* The labels that nodes for these of its tasks must carry, one after the other: *cursor begins at
  * 0. NULL: no more. */
 const char *placement_label(const struct placement *p, size_t at, uint8_t tasks, size_t *cursor);
-/* The nodes of a class below PLACEMENT_CLASSES_MAX. False: there are none. */
+/* The nodes of a class below PLACEMENT_CLASSES_MAX. False: there never were any. */
 bool placement_supply(const struct placement *p, uint32_t class, struct placement_supply *ret);
 
 #endif

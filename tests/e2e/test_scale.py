@@ -10,7 +10,7 @@ import time
 import pytest
 
 from conftest import ROOT, wait_until
-from pooled import Waiting, jobs, order, spec
+from pooled import Waiting, jobs, order, pool, spec
 from programs import is_alive, parents
 
 # Keeps what it was told, says what the file `answer` says, and is held up as long as `hold` is there.
@@ -103,6 +103,25 @@ def test_it_is_told_who_lacks_what_and_its_answer_counts_until_the_machines_are_
             told = wait_until(lambda: [t for n in range(1, s.runs() + 1) if sets(t := s.told(n)).get("gpu=a100", {}).get("want") == 6],
                               what="a run with one more")[0]
             assert sets(told)["gpu=a100"] == {"min": 4, "want": 6, "have": 2, "idle": 0, "pending": 3}
+
+
+def test_machines_that_came_and_went_before_are_none_of_those_on_their_way(scaled):
+    """In a pool of none at all the first to come counted as all that had ever come: the rest of the order was forgotten."""
+    s = scaled()
+    token = s.server.token("agent")
+    for name in "ab":
+        with Waiting(s.server.port, token, name, ["gpu=a100"]) as earlier:
+            earlier.receive_until("WELCOME")
+        wait_until(lambda: pool(s.server) == {}, what="nobody")
+    s.say([{"labels": ["gpu=a100"], "nodes": 3, "until_ms": "SOON"}])
+    assert order(s.server, "SUBMIT", {1: spec("train", sizes=(3, 3), f11=["gpu=a100"])}) == "DONE"
+    wait_until(lambda: [e for e in s.server.events("scale_ran") if e["pending"] == 3], what="three on their way")
+    with Waiting(s.server.port, token, "c", ["gpu=a100"]) as c:
+        c.receive_until("WELCOME")
+        assert order(s.server, "SCALE", {1: "train", 3: 3, 4: 4}) == "DONE"
+        told = wait_until(lambda: [t for n in range(1, s.runs() + 1) if sets(t := s.told(n)).get("gpu=a100", {}).get("want") == 4],
+                          what="a run with one more")[0]
+        assert sets(told) == {"gpu=a100": {"min": 3, "want": 4, "have": 0, "idle": 1, "pending": 2}}
 
 
 def test_what_does_not_come_in_time_is_asked_for_again(scaled):

@@ -125,6 +125,28 @@ TEST_IN(demand, nodes_are_told_by_their_labels_with_the_time_since_when_some_are
     assert_int_equal(supply.came, 2);
 }
 
+/* A machine that came where there was none any more was as many as had come before: what was
+ * ordered and on its way counted as there. */
+TEST_IN(demand, nodes_that_have_gone_are_counted_as_come_until_their_labels_are_forgotten)
+{
+    struct placement_supply supply;
+    (void)come(0, "a", "gpu=t4");
+    (void)come(0, "b", "gpu=t4");
+    step(1000, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = "a"});
+    step(1000, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = "b"});
+    assert_true(placement_supply(p, 0, &supply));
+    assert_int_equal(supply.here, 0);
+    assert_int_equal(supply.came, 2);
+    (void)come(2000, "c", "gpu=t4");
+    assert_true(placement_supply(p, 0, &supply));
+    assert_int_equal(supply.came, 3);
+    step(3000, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = "c"});
+    (void)come(4000, "d", "gpu=a100"); /* its place is theirs now */
+    assert_true(placement_supply(p, 0, &supply));
+    assert_string_equal(supply.labels, "gpu=a100");
+    assert_int_equal(supply.came, 1);
+}
+
 TEST_IN(demand, nodes_that_a_job_may_grow_by_are_wanted)
 {
     struct placement_supply supply;
