@@ -114,10 +114,12 @@ static void release_all(struct placement *p, struct place_job *job, enum placeme
     }
 }
 
+/* What a job that is over has kept is its own. */
 static bool may_take(const struct place_job *for_, const struct place_job *from, bool is_whole)
 {
-    return from != for_ && (is_whole ? for_->preempt && from->priority < for_->priority
-                                     : from->priority <= for_->priority);
+    return from != for_ && !from->is_over &&
+           (is_whole ? for_->preempt && from->priority < for_->priority
+                     : from->priority <= for_->priority);
 }
 
 /* Workers that the job can do without. */

@@ -395,6 +395,26 @@ TEST_IN(placement, preempt_ends_lower_jobs_the_last_in_order_first)
     assert_int_equal(view("lower").state, PLACEMENT_JOB_QUEUED);
 }
 
+/* What ran on after its job's success lost what was above a minimum that it needed no more. */
+TEST_IN(placement, job_that_is_over_and_runs_on_keeps_its_nodes)
+{
+    come(0, 3);
+    submit("low", workers(1, 3, 100));
+    assert_int_equal(
+        step((struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "low", .lets_run = true}),
+        0);
+    struct placement_wish w = workers(1, 1, 900);
+    submit("high", w);
+    assert_int_equal(has("low"), 3);
+    w.preempt = true;
+    change("high", w);
+    assert_int_equal(has("low"), 3);
+    assert_int_equal(view("high").lacks, 1);
+    about(PLACEMENT_JOB_OVER, NULL, "low");
+    free_released();
+    assert_int_equal(has("high"), 1);
+}
+
 TEST_IN(placement, what_is_on_its_way_is_not_taken_twice)
 {
     come(0, 4);
