@@ -135,7 +135,7 @@ class Copy:
                 shutil.copyfile(source, target)
                 shutil.copymode(source, target)
         shutil.copytree(ROOT, self.tree, symlinks=True, dirs_exist_ok=True, copy_function=copy,
-                        ignore=lambda folder, names: {"build", ".git", ".venv", ".venv-peers", "shared", "__pycache__"} & set(names))
+                        ignore=lambda folder, names: {"build", ".git", ".venv", ".venv-peers", ".venv-aws", "shared", "__pycache__"} & set(names))
         for path in self.tree.rglob("*"):
             if path.is_file() and not (ROOT / path.relative_to(self.tree)).exists():
                 path.unlink()
