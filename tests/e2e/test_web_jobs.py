@@ -126,6 +126,17 @@ def test_what_tfe_ctl_refuses_is_refused_with_its_sentence(web, ctl, tmp_path):
     assert queue(web) == {}
 
 
+def test_files_of_this_machine_are_nobody_s_who_hands_a_job_in_over_http(web, tmp_path):
+    """A directory is packed by tfe-ctl where it is, a branch looked up there; here a digest or a commit says what it was then."""
+    web.login(web.server.token("admin"))
+    (tmp_path / "train.py").touch()
+    for source in ({"bundle": str(tmp_path)}, {"bundle": "."}, {"git": f"file://{tmp_path}"}, {"git": str(tmp_path), "ref": "main"}):
+        refused = web.order("/api/v1/jobs", {**JOB, "source": source})
+        assert (refused.code, refused.json["detail"]) == (400, "source: a digest, or a whole commit, is wanted here"), source
+    assert "tfe-ctl submit --bundle" in web.order("/api/v1/jobs", {**JOB, "source": {"bundle": "0" * 64}}).json["detail"]
+    assert queue(web) == {}
+
+
 def test_a_manifest_of_kubeflow_s_is_taken_as_json(web):
     web.login(web.server.token("admin"))
     pod = {"spec": {"containers": [{"name": "tensorflow", "image": "org/mnist:1", "command": ["python", "mnist.py"]}]}}
