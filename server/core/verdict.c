@@ -285,6 +285,7 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
         take_fault(r, node, exited, verdict);
     } else if (is_start && first_start_has_failed(job)) {
         job->budget.used = 0; /* nothing was started again */
+        job->budget.is_used_up = false;
         write_sentence(job, node, exited, verdict, false);
     } else if (is_good) {
         /* Also where it crossed the STOP: where the chief leaves, its peers' collectives fail at

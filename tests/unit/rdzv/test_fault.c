@@ -511,6 +511,22 @@ TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
     world_free(w);
 }
 
+/* Where no restart was to be had, the charge for the first rank's word was still called the end. */
+TEST(start, that_fails_uses_no_budget_up)
+{
+    struct world *w = a_world(2, 2);
+    w->holds_leader = true;
+    w->join.spec.retry_start = false;
+    w->join.spec.max_restarts = 0;
+    come(w, 2);
+    pass(w, 400);
+    exited_as(w, 0, no_module);
+    exited_as(w, 1, no_module);
+    assert_saw(w, "exited with code 1, as all others did, at once");
+    assert_false(rdzv_outcome(w->r, "j").is_used_up);
+    world_free(w);
+}
+
 TEST(start, that_fails_on_one_rank_or_otherwise_on_the_other_is_tried_again_after_a_second)
 {
     struct world *w = a_first_start(2);
