@@ -1,9 +1,8 @@
 /* server/scale.h: --scale-command: when jobs want other machines than the pool has, a command of
  * the operator's is told so, and says what is on its way.
  *
- *   placement's demand and supply ──► scale.c ──JSON──► scale_beside.c (its process) ──► the
- * command ▲                                                  │ └──────────── {"pending": […]}
- * ◄───────────────────┘
+ *     placement's demand and supply -> scale.c -> scale_beside.c (its process) -> the command,
+ *     and its answer {"pending": [...]} back by the same way, as JSON.
  *
  * Never two at once; late, failing or talking nonsense it is tried again later, and later still. */
 #ifndef TFE_SERVER_SCALE_H
