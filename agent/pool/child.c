@@ -130,7 +130,9 @@ static bool is_guard(pid_t pid)
 
 static bool is_left(void *ctx, pid_t pid, pid_t session)
 {
-    return !is_guard(pid);
+    const struct pool_child *c = ctx;
+    const pid_t beside = c->wish.beside(c->wish.ctx);
+    return !(beside && (pid == beside || session == beside)) && !is_guard(pid);
 }
 
 /* What an agent and its guard, both killed, have left: it is this process's now. A guard that
@@ -138,6 +140,17 @@ static bool is_left(void *ctx, pid_t pid, pid_t session)
 static bool is_orphan(void *ctx, pid_t pid, pid_t session)
 {
     return is_left(ctx, pid, session) && proc_parent(pid) == getpid();
+}
+
+/* How the one beside has ended is its owner's to ask: until then others stay, too. */
+static void reap_left(const struct pool_child *c)
+{
+    siginfo_t info = {.si_pid = 0};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
+           info.si_pid != c->wish.beside(c->wish.ctx)) {
+        (void)waitpid(info.si_pid, NULL, 0);
+        info.si_pid = 0;
+    }
 }
 
 /* In a process of its own, as files may be many. */
@@ -165,10 +178,9 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     size_t killed;
     pid_t stuck = 0;
     pid_t unasked;
-    while (waitpid(-1, NULL, WNOHANG) > 0) {
-    }
-    int rc = proc_signal_descendants(getpid(), SIGKILL, is_orphan, NULL, &killed, &stuck);
-    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, NULL, &n, &unasked);
+    reap_left(c);
+    int rc = proc_signal_descendants(getpid(), SIGKILL, is_orphan, c, &killed, &stuck);
+    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, c, &n, &unasked);
     if (rc == 0 && n == 0) {
         clear_away(c);
         return;

@@ -38,6 +38,8 @@ struct pool_child_wish {
     const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
     /* What one that waits says of its standby, from the loop. */
     void (*said)(void *ctx, const struct await_said *said);
+    /* A process of this one's that is none of its own, and leads its session if it has more; 0. */
+    pid_t (*beside)(void *ctx);
     /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.
      */

@@ -327,11 +327,21 @@ static void not_started(struct pool *p, const struct tfe_why *why)
     free_now(p, &end);
 }
 
+static pid_t laying_pid(void *ctx)
+{
+    const struct pool *p = ctx;
+    return p->files ? files_pid(p->files) : 0;
+}
+
 /* What the child and the one that waits have in common. */
 static struct pool_child_wish child_wish(struct pool *p)
 {
-    return (struct pool_child_wish){
-        .base = p->base, .cores = p->cores, .said = on_said, .ended = on_ended, .ctx = p};
+    return (struct pool_child_wish){.base = p->base,
+                                    .cores = p->cores,
+                                    .said = on_said,
+                                    .beside = laying_pid,
+                                    .ended = on_ended,
+                                    .ctx = p};
 }
 
 /* A child that waits: it has by then what an agent needs seconds for. */
@@ -498,7 +508,7 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
     }
     if (rc) {
         not_started(p, &why);
-    } else if (!p->files) {
+    } else if (p->line.argv) { /* else with the files, which may have failed by now */
         begin(p);
     }
 }

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import tarfile
@@ -14,6 +15,7 @@ import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import wait_until
 from pooled import Waiting, order, spec
+from programs import parents
 from raw_client import RawClient
 from test_pool import Pool, pool  # noqa: F401 (a fixture)
 
@@ -167,6 +169,32 @@ def test_a_repository_that_a_node_does_not_reach_is_a_sentence_of_the_job(pool, 
     job = wait_until(lambda: (job := pool.job("one"))["state"] == "failed" and job, what="its end")
     assert "git: fatal:" in json.dumps(job)
     pool.wait_free(1)
+
+
+def test_who_waits_beside_the_files_may_die_meanwhile(pool, code, tmp_path):  # noqa: F811
+    git(code, "init", "-q")
+    git(code, "add", ".")
+    git(code, "commit", "-qm", "first")
+    began, go = tmp_path / "began", tmp_path / "go"
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho >> {began}\nwhile [ ! -e {go} ]; do sleep 0.05; done\nexec sh -c "$2"\n')
+    ssh.chmod(0o755)
+    agent, = pool.start(1, env={"GIT_SSH": str(ssh), "GIT_SSH_VARIANT": "simple"})
+    pool.wait_free(1)
+    pool.wait_waiting()
+
+    def waiters():
+        return [pid for pid, (parent, name) in parents().items() if parent == agent.pid and name == "tfe-agent"]
+
+    waiter, = waiters()
+    out = submit(pool, "one", tmp_path, f"--git=ssh://far{code}@{git(code, 'rev-parse', 'HEAD')}")
+    wait_until(began.exists, what="git")
+    os.kill(waiter, signal.SIGKILL)
+    wait_until(lambda: (now := waiters()) and now != [waiter], what="another that waits")
+    go.touch()
+    assert names(said(out, 1)[0]) == WITHOUT_IGNORED
+    pool.wait_state("one", "succeeded")
+    assert began.read_text() == "\n", "its files were fetched once"
 
 
 # --- what others might bring ----------------------------------------------------------------------
