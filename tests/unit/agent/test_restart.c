@@ -141,10 +141,11 @@ TEST(evaluator, that_is_told_to_end_has_the_exit_grace)
 }
 
 /* The first of a job with a ps: its chief, or worker 0 and those beside it. */
-static struct bench *a_served_bench(uint32_t nproc)
+static struct bench *a_served_bench(uint32_t nproc, bool all_workers)
 {
     struct bench *b = bench_new(nproc, 1);
     b->config.spec.n_ps = 1;
+    b->config.spec.all_workers = all_workers;
     begin(b);
     connected(b);
     welcome(b);
@@ -181,7 +182,7 @@ static void comes_to_its_end(struct bench *b, uint32_t local)
  * it still writes the last checkpoint: that has all of the exit grace. */
 TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
 {
-    struct bench *b = a_served_bench(1);
+    struct bench *b = a_served_bench(1, false);
     comes_to_its_end(b, 0);
     pass_answered(b, 59999);
     assert_not_saw(b, "SWEEP");
@@ -196,7 +197,7 @@ TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
 /* Killed while it wrote the last checkpoint, it was taken for a success. */
 TEST(chief, that_fails_on_its_way_out_has_failed)
 {
-    struct bench *b = a_served_bench(1);
+    struct bench *b = a_served_bench(1, false);
     comes_to_its_end(b, 0);
     trainer_exited(b, 0, 0, 9);
     swept(b);
@@ -207,7 +208,7 @@ TEST(chief, that_fails_on_its_way_out_has_failed)
 /* The job ended well when a worker's script did that has its trainer beside the chief's. */
 TEST(chief, is_not_who_works_beside_it)
 {
-    struct bench *b = a_served_bench(2);
+    struct bench *b = a_served_bench(2, false);
     comes_to_its_end(b, 1);
     trainer_exited(b, 1, 0, 0);
     pass_answered(b, 59999);
@@ -221,12 +222,26 @@ TEST(chief, is_not_who_works_beside_it)
 
 TEST(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
 {
-    struct bench *b = a_served_bench(2);
+    struct bench *b = a_served_bench(2, false);
     comes_to_its_end(b, 0);
     trainer_exited(b, 1, 3, 0);
     assert_not_saw(b, "SWEEP");
     trainer_exited(b, 0, 0, 0);
     swept(b);
     assert_saw(b, "code=0");
+    bench_free(b);
+}
+
+/* They had the exit grace from then on, and were a success however they ended. */
+TEST(chief, is_nobody_where_all_workers_count)
+{
+    struct bench *b = a_served_bench(2, true);
+    comes_to_its_end(b, 0);
+    trainer_exited(b, 0, 0, 0);
+    pass_answered(b, 61000);
+    assert_not_saw(b, "SWEEP");
+    trainer_exited(b, 1, 3, 0);
+    swept(b);
+    assert_saw(b, "EXITED 1 local=1 code=3 signal=0");
     bench_free(b);
 }
