@@ -65,7 +65,7 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     }
     *to = *from;
     to->is_standby = false;
-    to->owes_warm = false;
+    to->owes_warm = 0;
     to->owes_pid = to->state == SLOT_RUNNING;
     hand_keep(&to->hand, order, fds);
     /* All it owned is the other slot's now. */
@@ -102,8 +102,8 @@ void hand_listen(struct slot *slot)
             size_t length = (size_t)n - 1 < GUARD_TEXT_MAX - 1 ? (size_t)n - 1 : GUARD_TEXT_MAX - 1;
             memcpy(slot->why, words + 1, length);
             slot->why[length] = '\0';
-            slot->owes_warm = words[0] == GUARD_SAYS_WARM && slot->is_standby;
             slot->owes_cold = words[0] == GUARD_SAYS_COLD;
+            slot->owes_warm += !slot->owes_cold && slot->is_standby && slot->owes_warm < WARM_MAX;
         }
     }
 }

@@ -234,8 +234,8 @@ static bool slot_tell(struct guard *g, uint32_t at)
     if (slot->owes_pid && event_send(g, GUARD_SPAWNED, at, slot->pid, 0)) {
         slot->owes_pid = false;
     }
-    if (!g->blocked && slot->owes_warm && event_send(g, GUARD_WARM, at, slot->pid, 0)) {
-        slot->owes_warm = false;
+    while (!g->blocked && slot->owes_warm && event_send(g, GUARD_WARM, at, slot->pid, 0)) {
+        slot->owes_warm--;
     }
     if (!g->blocked && slot->owes_cold && event_send(g, GUARD_COLD, at, slot->pid, 0)) {
         slot->owes_cold = false;

@@ -33,6 +33,8 @@ struct hand {
     int fds[GUARD_FDS];
 };
 
+#define WARM_MAX 2u
+
 struct slot {
     enum slot_state state;
     pid_t pid;        /* and session */
@@ -47,7 +49,7 @@ struct slot {
     /* Of what runs the bootstrap (guard_hand.c). */
     bool is_standby; /* imports or waits: neither a sweep nor the fence is about it */
     int control;     /* our end of its socket; -1: it has none, or closed it */
-    bool owes_warm;
+    unsigned owes_warm; /* so many times, up to WARM_MAX: one of the pool says it twice */
     bool owes_cold;
     char why[GUARD_TEXT_MAX]; /* owes_cold */
     struct hand hand;
