@@ -47,8 +47,8 @@ struct slot {
     uint64_t signals; /* bit n-1: signal n is still to be sent */
 
     /* Of what runs the bootstrap (guard_hand.c). */
-    bool is_standby; /* imports or waits: neither a sweep nor the fence is about it */
-    int control;     /* our end of its socket; -1: it has none, or closed it */
+    bool is_standby;    /* imports or waits: neither a sweep nor the fence is about it */
+    int control;        /* our end of its socket; -1: it has none, or closed it */
     unsigned owes_warm; /* so many times, up to WARM_MAX: one of the pool says it twice */
     bool owes_cold;
     char why[GUARD_TEXT_MAX]; /* owes_cold */
