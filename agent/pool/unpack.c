@@ -118,7 +118,12 @@ int unpack(int fd, const char *digest, struct tfe_why *why)
     crypto_generichash_state hash;
     uint8_t sum[MSG_BUNDLE_HEX / 2];
     char hex[MSG_BUNDLE_HEX + 1];
-    int rc = archive_reader_new(&sink, &reader);
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        why_errno(why, "look at the bundle");
+        return TFE_ESYS;
+    }
+    int rc = archive_reader_new(&sink, (uint64_t)st.st_size, &reader);
     if (rc) {
         why_set(why, "out of memory");
         return rc;

@@ -60,8 +60,9 @@ struct archive_sink {
     void *ctx;
 };
 
-/* sink is copied. TFE_ENOMEM. */
-int archive_reader_new(const struct archive_sink *sink, struct archive_reader **ret) TFE_MUST_CHECK;
+/* Of a bundle of so many bytes, packed: what it may unpack to. sink is copied. TFE_ENOMEM. */
+int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
+                       struct archive_reader **ret) TFE_MUST_CHECK;
 /* The next packed bytes, in pieces of any length. TFE_EPROTO: no bundle, or none of this form;
  * TFE_ETOOBIG: it unpacks to more than it may; TFE_ENOMEM. Nothing may follow an error. */
 int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,

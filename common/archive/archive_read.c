@@ -14,7 +14,7 @@ struct archive_reader {
     struct archive_sink sink;
     ZSTD_DCtx *zstd;
     bool is_over;     /* the frame */
-    uint64_t packed;  /* bytes that have come */
+    uint64_t packed;  /* bytes of the whole */
     uint64_t written; /* bytes of files that are told of */
     uint32_t n_files;
     struct tar_file file; /* the last one */
@@ -26,13 +26,15 @@ struct archive_reader {
     uint8_t out[OUT_BYTES];
 };
 
-int archive_reader_new(const struct archive_sink *sink, struct archive_reader **ret)
+int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
+                       struct archive_reader **ret)
 {
     struct archive_reader *r = calloc(1, sizeof(*r));
     if (!r) {
         return TFE_ENOMEM;
     }
     r->sink = *sink;
+    r->packed = packed;
     r->zstd = ZSTD_createDCtx();
     if (!r->zstd ||
         ZSTD_isError(ZSTD_DCtx_setParameter(r->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) {
@@ -115,7 +117,6 @@ int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n, struc
     ZSTD_inBuffer in = {.src = bytes, .size = n};
     bool has_more = n > 0; /* what came in may still be inside */
     int rc = 0;
-    r->packed += n;
     while (rc == 0 && has_more) {
         if (r->is_over) {
             return strange(why, "something stands behind its end");

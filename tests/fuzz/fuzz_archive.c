@@ -41,7 +41,7 @@ static void read_all(const uint8_t *data, size_t size, size_t piece)
     const struct archive_sink sink = {on_file, on_bytes, &seen};
     struct archive_reader *r;
     int rc = 0;
-    MUST(archive_reader_new(&sink, &r) == 0);
+    MUST(archive_reader_new(&sink, size, &r) == 0);
     for (size_t at = 0; at < size && rc == 0; at += piece) {
         rc = archive_read(r, data + at, size - at < piece ? size - at : piece, &why);
         MUST(rc == 0 || why.text[0]);

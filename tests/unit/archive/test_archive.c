@@ -86,7 +86,7 @@ static int read_back(struct bytes in, size_t piece, struct shown *shown, struct 
     int rc = 0;
     *shown = (struct shown){.bytes = 0};
     *why = (struct tfe_why){""};
-    assert_int_equal(archive_reader_new(&sink, &r), 0);
+    assert_int_equal(archive_reader_new(&sink, in.n, &r), 0);
     for (size_t at = 0; at < in.n && rc == 0; at += piece) {
         rc = archive_read(r, in.v + at, in.n - at < piece ? in.n - at : piece, why);
     }
@@ -163,6 +163,34 @@ TEST(archive, who_packs_is_told_what_nobody_would_unpack)
     assert_int_equal(archive_pack_end(p, &why), 0);
     archive_packer_free(p);
     free(out.v);
+}
+
+/* What nodes refuse is refused where it is packed, and nothing else is: much that packs to nothing
+ * comes first here, and what it takes of the whole is seen only at the end. */
+TEST(archive, much_that_packs_well_may_come_before_what_does_not)
+{
+    enum { ZEROS = 64 * 1024 * 1024, NOISE = 512 * 1024 };
+    uint8_t *content = calloc(1, ZEROS);
+    uint32_t noise = 1;
+    struct bytes out = {NULL};
+    struct shown shown;
+    struct tfe_why why = {""};
+    struct archive_packer *p;
+    assert_int_equal(archive_packer_new(add_bytes, &out, &p), 0);
+    assert_int_equal(archive_pack_file(p, "a", ZEROS, false, &why), 0);
+    assert_int_equal(archive_pack(p, content, ZEROS, &why), 0);
+    for (size_t i = 0; i < NOISE; i++) {
+        noise = noise * 1664525 + 1013904223;
+        content[i] = (uint8_t)(noise >> 24);
+    }
+    assert_int_equal(archive_pack_file(p, "b", NOISE, false, &why), 0);
+    assert_int_equal(archive_pack(p, content, NOISE, &why), 0);
+    assert_int_equal(archive_pack_end(p, &why), 0);
+    archive_packer_free(p);
+    assert_int_equal(read_back(out, 64 * 1024, &shown, &why), 0);
+    assert_int_equal(shown.bytes, ZEROS + NOISE);
+    free(out.v);
+    free(content);
 }
 
 /* --- what others might make ------------------------------------------------------------------- */
