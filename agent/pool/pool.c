@@ -319,9 +319,12 @@ static void on_ended(void *ctx, const struct pool_end *end)
     }
 }
 
-static void not_started(struct pool *p, const struct tfe_why *why)
+/* What ended for a signal's sake, or did not begin for one, has not failed: LEFT. */
+#define LEFT (128 + SIGTERM)
+
+static void not_started(struct pool *p, uint32_t code, const struct tfe_why *why)
 {
-    struct pool_end end = {.code = POOL_NOT_STARTED};
+    struct pool_end end = {.code = code};
     snprintf(end.says, sizeof end.says, "%s", why->text);
     log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
     free_now(p, &end);
@@ -392,7 +395,7 @@ static void begin(struct pool *p)
     }
     if (rc) {
         p->child = NULL;
-        not_started(p, &why);
+        not_started(p, POOL_NOT_STARTED, &why);
         return;
     }
     pool_child_log(p->child, p->log_root, p->job.text);
@@ -434,7 +437,7 @@ static void on_files(void *ctx, const struct msg_assign *assign)
     struct tfe_why why;
     p->is_laid = true;
     if (make_line(p, assign, &why)) {
-        not_started(p, &why);
+        not_started(p, POOL_NOT_STARTED, &why);
     } else {
         begin(p);
     }
@@ -446,10 +449,11 @@ static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
 static void on_no_files(void *ctx, const char *sentence)
 {
     struct pool *p = ctx;
+    const uint32_t code = p->is_stopped ? LEFT : POOL_NOT_STARTED;
     struct tfe_why why;
     why_set(&why, "%s", sentence);
     p->is_stopped = false;
-    not_started(p, &why);
+    not_started(p, code, &why);
     if (p->leaves) {
         leave_pool(p, leave_ms(p), false);
     }
@@ -507,7 +511,7 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
         rc = rc ? rc : make_line(p, assign, &why);
     }
     if (rc) {
-        not_started(p, &why);
+        not_started(p, p->leaves ? LEFT : POOL_NOT_STARTED, &why);
     } else if (p->line.argv) { /* else with the files, which may have failed by now */
         begin(p);
     }
@@ -522,12 +526,13 @@ static uint32_t leave_ms(const struct pool *p)
 /* What is said again, or of two sides, hurries nobody: a second signal alone does. */
 static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 {
+    const bool is_told = p->is_stopped;
+    p->is_stopped = true;
     if (is_laying(p)) {
         files_stop(p->files); /* who waits beside them may wait on */
-    } else if (p->child && (!p->is_stopped || hurries)) {
+    } else if (p->child && (!is_told || hurries)) {
         pool_child_stop(p->child, within_ms);
     }
-    p->is_stopped = true;
 }
 
 /* Once nothing runs below it. */

@@ -197,6 +197,19 @@ def test_who_waits_beside_the_files_may_die_meanwhile(pool, code, tmp_path):  # 
     assert began.read_text() == "\n", "its files were fetched once"
 
 
+def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fleet, ctl, slow, tmp_path):
+    """A job of no second try failed with the first machine that was taken away meanwhile."""
+    source, env = slow
+    one = server()
+    pool = Pool(fleet, ctl)
+    agent, = pool.start(1, "--no-standby", env=env)
+    assert order(one, "SUBMIT", {1: spec("one", source=None, f13=3, f14=source, f18=0)}) == "DONE"
+    wait_until((tmp_path / "asked").exists, what="git")
+    agent.send(signal.SIGTERM)
+    assert agent.wait() == 143
+    assert pool.job("one")["state"] == "queued"
+
+
 # --- what others might bring ----------------------------------------------------------------------
 
 
