@@ -262,8 +262,8 @@ static void take_offer(struct pool_node *node, const struct session *s,
 {
     struct pool_getter *g = &node->getter;
     const char *host = node->row->host;
+    g->share->n_has += g->state != HAS; /* it may say so again */
     leave_giver(node);
-    g->share->n_has += g->state != HAS;
     g->state = HAS;
     take_back_offer(node);
     if (fetch->port > 0 && host && addresses_allow(s->all->allowed, host, &s->peer) &&

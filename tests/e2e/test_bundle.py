@@ -301,6 +301,15 @@ def test_a_digest_is_no_key_to_what_others_have_brought(server, token):
         assert chunk[4][0] == b"x" * 1000 and chunk[3][0] == 5000
 
 
+def waits(node, other, digest):
+    """What the node has asked for does not come, though what the other, whom the server gives it, asks for after that does."""
+    for number in (1, 2):
+        node.send("RENEW", {1: number})
+        assert node.receive_until("RENEWED", "CHUNK")[0] == "RENEWED"
+        other.send("FETCH", {1: digest, 3: 5000})
+        other.receive_until("CHUNK")
+
+
 def test_nodes_that_cannot_give_it_are_passed_over(server):
     """Independent nodes of one job: who is sent where, and what follows where that comes to nothing."""
     one = server()
@@ -318,8 +327,7 @@ def test_nodes_that_cannot_give_it_are_passed_over(server):
             fetch(node)
             assert node.receive_until("CHUNK")[1][4][0] == b"x" * 5000
         fetch(nodes[3])  # waits: three copies have left, and nobody has said that it has one
-        nodes[3].send("RENEW", {1: 1})
-        assert nodes[3].receive_until("RENEWED", "CHUNK")[0] == "RENEWED"
+        waits(nodes[3], nodes[0], digest)
         fetch(nodes[0], f4=1, f5=4711, f6="tfe1_agent_x")
         named = nodes[3].receive_until("CHUNK")[1]
         assert (named[5][0], named[6][0], named[7][0]) == (b"127.0.0.1", 4711, b"tfe1_agent_x")
@@ -332,3 +340,20 @@ def test_nodes_that_cannot_give_it_are_passed_over(server):
         nodes[0].sock.close()
         fetch(nodes[4])
         assert nodes[4].receive_until("CHUNK")[1][6][0] in (4711, 4712)
+
+
+def test_who_says_twice_that_it_has_one_counts_once(server):
+    """It says so on each connection, and each time it counted: the server gave more copies once it had none any more."""
+    one = server()
+    _, digest = put(one, b"x" * 5000)
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Waiting(one.port, one.token("agent"), f"n{i}")) for i in range(3)]
+        assert order(one, "SUBMIT", {1: spec("job", sizes=(3, 3), source=None, f13=2, f14=digest)}) == "DONE"
+        for node in nodes:
+            node.assigned()
+            node.send("FETCH", {1: digest, 3: 5000})
+            assert node.receive_until("CHUNK")[1][4][0] == b"x" * 5000
+        for _ in range(2):
+            nodes[0].send("FETCH", {1: digest, 4: 1})
+        nodes[0].send("FETCH", {1: digest, 3: 5000})  # three copies have left, and nobody says that it has one
+        waits(nodes[0], nodes[1], digest)
