@@ -85,6 +85,7 @@ void disk_free(struct disk *d)
     worker_unlock(d->worker);
     worker_wake(d->worker);
     if (worker_free(d->worker, END_MS)) { /* else the thread has a task, and the process ends */
+        d->worker = NULL;
         settle(&d->done);
         settle(&d->asked);
         free(d);
@@ -93,6 +94,10 @@ void disk_free(struct disk *d)
 
 void disk_put(struct disk *d, struct disk_task *task)
 {
+    if (!d->worker) { /* asked for by the done() of another, at the end: its own comes then */
+        STAILQ_INSERT_TAIL(&d->asked, task, link);
+        return;
+    }
     worker_lock(d->worker);
     STAILQ_INSERT_TAIL(&d->asked, task, link);
     worker_unlock(d->worker);

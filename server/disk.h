@@ -23,6 +23,7 @@ int disk_new(struct event_base *base, struct disk **ret) TFE_MUST_CHECK;
  * allowed. */
 void disk_free(struct disk *d);
 
+/* From a done() of disk_free's, too. */
 void disk_put(struct disk *d, struct disk_task *task);
 
 #endif

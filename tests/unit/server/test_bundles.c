@@ -1,0 +1,202 @@
+/* tests/unit/server/test_bundles.c: the server's bundles: what goes and when, what has no room, and
+ * the end in the middle of one. */
+#include <sodium.h>
+
+#include "common/base/principal.h"
+#include "common/net/clock.h"
+#include "common/net/limits.h"
+#include "common/net/worker.h"
+#include "server/bundles.h"
+#include "server/disk.h"
+#include "server/rows.h"
+#include "tests/unit/folder.h"
+
+#define HOUR_MS (INT64_C(3600) * 1000)
+#define SCOPE "-0123456789abcdef"
+
+/* The civil clock goes on by hand, and the timer fires so, too; nobody takes a worker's lock that
+ * is no more. */
+struct tfe_wall __wrap_clock_wall(void);
+int __wrap_event_add(struct event *event, const struct timeval *after);
+int __real_event_add(struct event *event, const struct timeval *after);
+bool __wrap_worker_free(struct worker *w, uint32_t wait_ms);
+bool __real_worker_free(struct worker *w, uint32_t wait_ms);
+void __wrap_worker_lock(struct worker *w);
+void __real_worker_lock(struct worker *w);
+static struct tfe_wall now;
+static struct event *look;
+static bool has_worker;
+
+struct tfe_wall __wrap_clock_wall(void)
+{
+    return now;
+}
+
+int __wrap_event_add(struct event *event, const struct timeval *after)
+{
+    look = after ? event : look;
+    return after ? 0 : __real_event_add(event, after);
+}
+
+bool __wrap_worker_free(struct worker *w, uint32_t wait_ms)
+{
+    has_worker = !__real_worker_free(w, wait_ms); /* its own thread takes it until then */
+    return !has_worker;
+}
+
+void __wrap_worker_lock(struct worker *w)
+{
+    assert_true(has_worker);
+    __real_worker_lock(w);
+}
+
+static char dir[FOLDER_BYTES];
+static struct event_base *base;
+static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
+static const struct principal team = {.role = PRINCIPAL_ADMIN, .scope = "team-*"};
+static const char *named; /* a job's */
+
+static int set_up(void **state)
+{
+    folder_make(dir);
+    base = event_base_new();
+    now.ms = (int64_t)time(NULL) * 1000;
+    named = "";
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    event_base_free(base);
+    folder_remove(dir);
+    return 0;
+}
+#define FIXTURE set_up, tear_down
+
+static bool is_named(void *ctx, const char *digest)
+{
+    return strcmp(named, digest) == 0;
+}
+
+static struct bundles *open_it(void)
+{
+    const struct bundles_config config = {.base = base, .directory = dir, .is_named = is_named};
+    struct bundles *b;
+    has_worker = true;
+    assert_int_equal(bundles_new(&config, &b), 0);
+    return b;
+}
+
+static const char *digest_of(unsigned n)
+{
+    static char digests[4][MSG_BUNDLE_HEX + 1];
+    static unsigned at;
+    char *digest = digests[at++ % 4];
+    (void)snprintf(digest, sizeof(digests[0]), "%064x", n);
+    return digest;
+}
+
+/* A server before this one has kept it. */
+static void keep(unsigned n, off_t size)
+{
+    char name[MSG_BUNDLE_HEX + sizeof(SCOPE)];
+    (void)snprintf(name, sizeof(name), "%s" SCOPE, digest_of(n));
+    const char *path = folder_path(dir, name);
+    folder_write(path, "x");
+    assert_int_equal(truncate(path, size), 0);
+}
+
+static bool is_file(unsigned n)
+{
+    char name[MSG_BUNDLE_HEX + sizeof(SCOPE)];
+    (void)snprintf(name, sizeof(name), "%s" SCOPE, digest_of(n));
+    return access(folder_path(dir, name), F_OK) == 0;
+}
+
+static void look_now(void)
+{
+    event_active(look, EV_TIMEOUT, 0);
+    assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+}
+
+/* What BUNDLE_HAVE is answered by first. */
+static struct rows *ask(struct bundles *b, const char *digest, uint32_t total, struct tfe_msg *ret)
+{
+    const struct msg_bundle_have have = {.digest = digest, .total = total};
+    struct rows *rows;
+    assert_int_equal(rows_bundle(b, &team, &have, &rows), 0);
+    assert_int_equal(rows_next(rows, ret), 0);
+    return rows;
+}
+
+TEST_IN(bundles, what_no_job_names_goes_an_hour_later_and_what_one_names_stays)
+{
+    keep(1, 10);
+    keep(2, 10);
+    keep(3, 10);
+    struct bundles *b = open_it();
+    named = digest_of(2);
+    now.ms += HOUR_MS / 2;
+    look_now();
+    assert_true(bundles_has(b, digest_of(1), &admin) && bundles_has(b, digest_of(3), &admin));
+    now.ms += HOUR_MS / 2 + 10000;
+    look_now();
+    assert_false(bundles_has(b, digest_of(1), &admin) || bundles_has(b, digest_of(3), &admin));
+    assert_true(bundles_has(b, digest_of(2), &admin));
+    TURN_UNTIL(base, !is_file(1) && !is_file(3));
+    named = ""; /* its hour begins where it was named last */
+    now.ms += HOUR_MS - 10000;
+    look_now();
+    assert_true(bundles_has(b, digest_of(2), &admin) && is_file(2));
+    now.ms += 20000;
+    look_now();
+    assert_false(bundles_has(b, digest_of(2), &admin));
+    bundles_free(b);
+}
+
+TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_else_it_is_refused)
+{
+    const unsigned n = (unsigned)(LIMIT_BUNDLES_BYTES / MSG_BUNDLE_MAX);
+    struct tfe_msg msg;
+    for (unsigned i = 0; i < n; i++) {
+        keep(i, MSG_BUNDLE_MAX);
+    }
+    struct bundles *b = open_it();
+    struct rows *rows = ask(b, digest_of(1000), 1, &msg);
+    assert_int_equal(msg.type, MSG_REFUSED); /* the submit of each may be on its way */
+    assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
+    rows_free(rows);
+    now.ms += 90000;
+    named = digest_of(0);
+    rows = ask(b, digest_of(1000), 1, &msg);
+    assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+    unsigned left = 0;
+    for (unsigned i = 0; i < n; i++) {
+        left += bundles_has(b, digest_of(i), &admin);
+    }
+    assert_int_equal(left, n - 1);
+    assert_true(bundles_has(b, digest_of(0), &admin));
+    rows_free(rows);
+    bundles_free(b);
+}
+
+TEST_IN(bundles, a_server_ends_while_one_comes_whose_bringer_has_gone)
+{
+    static uint8_t bytes[MSG_CHUNK_MAX];
+    struct tfe_msg msg;
+    struct bundles *b = open_it();
+    struct rows *rows = ask(b, digest_of(1), 10 * MSG_CHUNK_MAX, &msg);
+    for (uint32_t i = 0; i < 10; i++) {
+        const struct msg_bundle_put put = {.digest = digest_of(1),
+                                           .offset = i * MSG_CHUNK_MAX,
+                                           .data = bytes,
+                                           .n_data = sizeof(bytes)};
+        assert_true(bundles_put(b, &team, &put));
+    }
+    rows_free(rows); /* the loop does not turn any more: the disk has all of it to answer */
+    bundles_free(b);
+    b = open_it();
+    assert_false(bundles_has(b, digest_of(1), &admin));
+    assert_int_not_equal(access(folder_path(dir, "part-1"), F_OK), 0);
+    bundles_free(b);
+}
