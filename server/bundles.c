@@ -183,27 +183,33 @@ static void forget(struct bundles *b, struct stored *s)
     free(s);
 }
 
-/* Of those that no job names, and that are older, the oldest. NULL: there is none. */
-static struct stored *find_oldest(const struct bundles *b, int64_t older_than_ms)
+/* That no job names, for longer than that. */
+static bool is_old(const struct bundles *b, struct stored *s, struct tfe_wall now, int64_t than_ms)
+{
+    char digest[MSG_BUNDLE_HEX + 1];
+    (void)snprintf(digest, sizeof(digest), "%.*s", (int)MSG_BUNDLE_HEX, s->name);
+    if (b->config.is_named(b->config.ctx, digest)) {
+        s->used = now;
+    }
+    return now.ms - s->used.ms > than_ms;
+}
+
+/* The oldest of those that may go. NULL: there is none. */
+static struct stored *find_oldest(const struct bundles *b)
 {
     const struct tfe_wall now = clock_wall();
     struct stored *oldest = NULL;
     struct stored *s;
     LIST_FOREACH(s, &b->stored, link)
     {
-        char digest[MSG_BUNDLE_HEX + 1];
-        (void)snprintf(digest, sizeof(digest), "%.*s", (int)MSG_BUNDLE_HEX, s->name);
-        if (b->config.is_named(b->config.ctx, digest)) {
-            s->used = now;
-        } else if (now.ms - s->used.ms > older_than_ms &&
-                   (!oldest || s->used.ms < oldest->used.ms)) {
+        if (is_old(b, s, now, GRACE_LEAST_MS) && (!oldest || s->used.ms < oldest->used.ms)) {
             oldest = s;
         }
     }
     return oldest;
 }
 
-static void drop_oldest(struct bundles *b, struct stored *s)
+static void drop(struct bundles *b, struct stored *s)
 {
     log_info("bundle_removed", LOG_S("digest", s->name), LOG_U("bytes", s->size));
     remove_file(b, s->name);
@@ -438,8 +444,8 @@ static void make_room(struct upload *u)
     {
         coming += other->total;
     }
-    while (b->size + coming > LIMIT_BUNDLES_BYTES && (oldest = find_oldest(b, GRACE_LEAST_MS))) {
-        drop_oldest(b, oldest);
+    while (b->size + coming > LIMIT_BUNDLES_BYTES && (oldest = find_oldest(b))) {
+        drop(b, oldest);
     }
     if (b->size + coming > LIMIT_BUNDLES_BYTES) {
         refuse(u, REFUSAL_LIMIT_REACHED,
@@ -567,12 +573,15 @@ void bundles_let_go(struct bundle_reading *reading)
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct bundles *b = ctx;
-    struct stored *old;
+    const struct tfe_wall now = clock_wall();
     struct upload *u;
     (void)fd;
     (void)what;
-    while ((old = find_oldest(b, GRACE_MS))) {
-        drop_oldest(b, old);
+    for (struct stored *s = LIST_FIRST(&b->stored), *next; s; s = next) {
+        next = LIST_NEXT(s, link);
+        if (is_old(b, s, now, GRACE_MS)) {
+            drop(b, s);
+        }
     }
     LIST_FOREACH(u, &b->uploads, link)
     {
