@@ -197,6 +197,20 @@ def test_who_waits_beside_the_files_may_die_meanwhile(pool, code, tmp_path):  # 
     assert began.read_text() == "\n", "its files were fetched once"
 
 
+@pytest.fixture
+def slow(code, tmp_path):
+    """A commit by a way to its repository that waits for the file "go": (URL@COMMIT, environment of its node)."""
+    git(code, "init", "-q")
+    git(code, "add", ".")
+    git(code, "commit", "-qm", "first")
+    way = tmp_path / "way"
+    way.write_text(f"#!/bin/sh\necho x >>{tmp_path}/asked\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.02; done\n"
+                   'for word; do :; done\nexec sh -c "$word"\n')
+    way.chmod(0o755)
+    commit = git(code, "rev-parse", "HEAD")
+    return f"ssh://host{code}@{commit}", {"GIT_SSH": str(way), "GIT_SSH_VARIANT": "simple"}
+
+
 def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fleet, ctl, slow, tmp_path):
     """A job of no second try failed with the first machine that was taken away meanwhile."""
     source, env = slow
