@@ -291,12 +291,13 @@ static void free_now(struct pool *p, const struct pool_end *end)
     }
 }
 
-static void on_ended(void *ctx, const struct pool_end *end)
+static void on_ended(void *ctx, const struct pool_end *how)
 {
     struct pool *p = ctx;
+    const struct pool_end end = *how; /* it is the child's */
     pool_child_free(p->child);
     p->child = NULL;
-    p->is_cold = p->is_cold || (!p->assignment && end->code == POOL_NOT_STARTED);
+    p->is_cold = p->is_cold || (!p->assignment && end.code == POOL_NOT_STARTED);
     set_standby(p, WARMTH_NONE, NULL);
     if (p->line.argv && !p->is_stopped && !p->leaves) {
         begin(p); /* that one never did */
@@ -308,7 +309,7 @@ static void on_ended(void *ctx, const struct pool_end *end)
     }
     p->is_stopped = false;
     if (p->assignment) {
-        free_now(p, end);
+        free_now(p, &end);
     }
     if (p->leaves && !p->is_up) {
         leave(p, leave_code(p));

@@ -90,7 +90,7 @@ int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_why 
     int ends[2] = {-1, -1};
     int said = memfd_create("git", MFD_CLOEXEC);
     int status = 0;
-    pid_t pid;
+    pid_t pid = -1;
     for (size_t i = 0; i < WORDS_MAX && words[i]; i++) {
         argv[i + 1] = (char *)(uintptr_t)words[i];
     }

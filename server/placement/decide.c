@@ -428,7 +428,7 @@ static struct tfe_mono let_go(struct placement *p, struct supply *s)
 
 struct tfe_mono decide(struct placement *p)
 {
-    struct supply s;
+    struct supply s = {.plan = {{0}}};
     for (size_t i = 0; i < p->n_jobs; i++) {
         p->jobs[i]->lacks = 0;
         p->jobs[i]->is_too_large = false;

@@ -69,7 +69,7 @@ def test_rank_that_never_connects_is_named(server, fleet, after):
     nobody was named where the trainers took longer than --start-timeout to listen."""
     server(*CALM)
     agents = meet(fleet, 3, "absent=2", f"after={after}", options=[f"--start-timeout={LONG_S}"])
-    assert [agent.wait() for agent in agents] == [1, 1, 1]
+    assert [agent.wait(90) for agent in agents] == [1, 1, 1]
     said = late(agents)
     assert len(said) == 1 and "rank 2 never connected to rank 0" in said[0], said
     told = verdict(agents[0])
@@ -106,7 +106,7 @@ def test_peers_whose_connections_come_from_other_addresses_are_not_late(server, 
 def test_missing_rank_is_noticed_where_addresses_do_not_name_it(server, fleet, addresses):
     server(*CALM)
     agents = meet(fleet, 3, "absent=2", options=[f"--start-timeout={LONG_S}"], addresses=addresses)
-    assert [agent.wait() for agent in agents] == [1, 1, 1]
+    assert [agent.wait(90) for agent in agents] == [1, 1, 1]
     said = late(agents)
     # A second time where the machine stood still, so that nobody could be blamed for the first.
     assert said and all("rank 0 has connections from only 1 of 2 ranks of other nodes" in line for line in said), said
@@ -116,7 +116,7 @@ def test_missing_rank_is_noticed_where_addresses_do_not_name_it(server, fleet, a
 def test_rank_0_that_never_listens_is_what_the_others_lack(server, fleet):
     server(*CALM)
     agents = meet(fleet, 3, "deaf=0", options=["--start-timeout=1"])
-    assert [agent.wait() for agent in agents] == [1, 1, 1]
+    assert [agent.wait(90) for agent in agents] == [1, 1, 1]
     said = late(agents)
     assert said and all(re.search("rank [12] has no connection to rank 0", line) for line in said), said
 
