@@ -87,7 +87,8 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
     const struct tfe_msg msg = {.type = MSG_RELEASE,
                                 .u.release = {.assignment = assignment,
                                               .within_ms = RELEASE_MS,
-                                              .says = why_released(reason)}};
+                                              .says = why_released(reason),
+                                              .over = reason == PLACEMENT_OVER}};
     /* It was not durable yet: an agent does not answer for what it never heard of. */
     const bool is_unheard = node->session && !node->is_told && assignment == node->assignment;
     if (assignment == node->assignment && !node->is_leaving) {

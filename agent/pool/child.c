@@ -41,6 +41,7 @@ struct pool_child {
     bool clears;                    /* that is a process that clears away behind the agent */
     int words;                      /* what it says at its end comes here */
     const char *log_root, *log_job; /* NULL: see pool_child_log */
+    bool is_over;                   /* the job, by the server's word */
     int job;                        /* what it works for goes there, while it waits; -1 */
     struct event *died, *stop, *look;
     struct event *hear; /* of job */
@@ -159,7 +160,7 @@ static void clear_away(struct pool_child *c)
     c->clears = true;
     c->pid = c->wish.scratch ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
-        if (c->log_root && c->end.code <= AGENT_EXIT_FAILED) { /* the job is over */
+        if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) { /* the job is over */
             log_prune_job(c->log_root, c->log_job);
         }
         scratch_clear(c->wish.scratch);
@@ -323,6 +324,11 @@ void pool_child_log(struct pool_child *c, const char *root, const char *job)
 {
     c->log_root = root;
     c->log_job = job;
+}
+
+void pool_child_over(struct pool_child *c)
+{
+    c->is_over = true;
 }
 
 pid_t pool_child_pid(const struct pool_child *c)

@@ -63,6 +63,8 @@ void pool_child_log(struct pool_child *c, const char *root, const char *job);
 
 /* 0: it has ended, and something that it has started lives yet. */
 pid_t pool_child_pid(const struct pool_child *c);
+/* Its job is over, even where it is ended before it has heard so. */
+void pool_child_over(struct pool_child *c);
 
 /* SIGTERM, by which it leaves its job in an orderly way; the signal for at once in within_ms (0:
  * with it), and SIGKILL where that has not helped. Called again, it is at once. */

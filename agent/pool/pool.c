@@ -568,6 +568,9 @@ static void on_release(struct pool *p, const struct msg_release *release)
     if (p->scratch && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
                  LOG_S("why", release->says[0] ? release->says : NULL));
+        if (p->child && release->over) {
+            pool_child_over(p->child);
+        }
         stop(p, within_ms, false);
     }
 }

@@ -49,6 +49,7 @@ struct msg_release {
     uint32_t within_ms;  /* what still runs then is ended; 0: as the agent thinks fit */
     const char *says;    /* why, a sentence; "" none */
     enum tfe_out out;    /* not OUT_NOT: it leaves the pool then */
+    bool over;           /* the job is over: what it has printed goes by its clean_policy */
 };
 
 /* Of the bundle that its assignment names, or, to a peer, that the peer has offered. */

@@ -672,6 +672,7 @@ FIELDS(release) = {
     FIELD(release, 2, within_ms, DURATION),
     FIELD(release, 3, says, SENTENCE),
     FIELD(release, 4, out, ENUM),
+    FIELD(release, 5, over, FLAG),
 };
 
 #define DIGEST TEXT(MSG_BUNDLE_HEX, MSG_BUNDLE_HEX, is_hex)
