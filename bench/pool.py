@@ -7,12 +7,11 @@ START, until the last of the four scripts has begun, and until the first all-red
 floor is the same by hand: TF_CONFIG is handed to four processes that have imported TensorFlow, leader first. They take turns.
 """
 import json
-import subprocess
 import sys
 import time
 
-from recovery import LOOP, Failed, HandMade, StepLog, arguments, median, now, rows_of
-from fleet import Fleet, program, wait_for  # recovery.py knows where it is
+from recovery import LOOP, HandMade, StepLog, arguments, median, now, rows_of
+from fleet import Fleet, wait_for  # recovery.py knows where it is
 
 NODES = 4
 PATIENCE_S = 120
@@ -29,20 +28,11 @@ class Pool:
         self.fleet.__enter__()
         self.offset = time.time() * 1000 - now()
         for number in range(NODES):
-            name = f"m{number}"
-            self.fleet.agents[name] = self.fleet._spawn(name, [program("tfe-agent"), "--pool", f"--node-name={name}",
-                                                               f"--python={sys.executable}", "--notice=none"])
-
-    def ctl(self, verb, *words):
-        done = subprocess.run([program("tfe-ctl"), verb, "--state-dir", str(self.fleet.state), *words], capture_output=True, text=True,
-                              timeout=60)
-        if done.returncode != 0:
-            raise Failed(f"tfe-ctl {verb}: {done.stderr}")
-        return done.stdout
+            self.fleet.start_pool_node(f"m{number}")
 
     def wait_warm(self):
         def warm():
-            nodes = json.loads(self.ctl("pool", "--json"))["pool"]
+            nodes = json.loads(self.fleet.ctl("pool", "--json"))["pool"]
             return len(nodes) == NODES and all(node["state"] == "free" and node["standby"] == "warm" for node in nodes)
         wait_for("four warm nodes", warm, PATIENCE_S)
 
@@ -52,10 +42,10 @@ class Pool:
         job, log = f"job{self.turn}", StepLog(self.folder / f"loop{self.turn}")
         self.wait_warm()
         began = now()
-        self.ctl("submit", f"--name={job}", f"--workers={NODES}:{NODES}", f"--path={LOOP.parent}", "--", "python", LOOP.name, str(log.folder))
+        self.fleet.ctl("submit", f"--name={job}", f"--workers={NODES}:{NODES}", f"--path={LOOP.parent}", "--", "python", LOOP.name, str(log.folder))
         took = measured(log, 1, began)
-        took["start"] = json.loads(self.ctl("epochs", "--json", job))["epochs"][0]["started_ms"] - self.offset - began
-        self.ctl("cancel", job)
+        took["start"] = json.loads(self.fleet.ctl("epochs", "--json", job))["epochs"][0]["started_ms"] - self.offset - began
+        self.fleet.ctl("cancel", job)
         return took
 
     def end(self):

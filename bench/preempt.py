@@ -11,13 +11,12 @@ them restore the same checkpoint with TensorFlow's own means; `bare` does the sa
 """
 import pathlib
 import signal
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "scripts" / "lib")]
 import busy  # noqa: E402
-from fleet import Failed, program, wait_for  # noqa: E402
+from fleet import Failed, wait_for  # noqa: E402
 from recovery import LOOK_S, PARTS, Agents, HandMade, arguments, median, rows_of, take_turns, wait_steps  # noqa: E402
 
 LOOP = HERE / "preempt_loop.py"
@@ -46,8 +45,7 @@ class Noticed(Agents):
         elif self.source == "sigterm":
             self.fleet.agents[name].send_signal(signal.SIGTERM)
         else:
-            subprocess.run([program("tfe-ctl"), "drain", name, "--state-dir", str(self.fleet.state)], check=True, timeout=60,
-                           stdout=subprocess.DEVNULL)
+            self.fleet.ctl("drain", name)
 
     def lines(self, epoch, word):
         return [line for line in self.log.read() if line["epoch"] == epoch and word in line]

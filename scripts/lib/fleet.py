@@ -110,6 +110,20 @@ class Fleet:
             str(script), *map(str, arguments)], **environment)
         return self.agents[name]
 
+    def start_pool_node(self, name):
+        """A node that waits for jobs that are handed in."""
+        self.agents[name] = self._spawn(name, [program("tfe-agent"), "--pool", f"--node-name={name}", f"--python={sys.executable}",
+                                               "--notice=none"])
+        return self.agents[name]
+
+    def ctl(self, verb, *words):
+        """What tfe-ctl prints; Failed where it does not end well."""
+        done = subprocess.run([program("tfe-ctl"), verb, "--state-dir", str(self.state), *map(str, words)], capture_output=True,
+                              text=True, timeout=60)
+        if done.returncode != 0:
+            raise Failed(f"tfe-ctl {verb}: {done.stderr}")
+        return done.stdout
+
     def standbys(self):
         """Processor time of each node's warm interpreters, by its label; a node without one is not there."""
         told = subprocess.run([program("tfe-ctl"), "status", "--json", "--state-dir", str(self.state)],

@@ -171,32 +171,6 @@ def test_a_repository_that_a_node_does_not_reach_is_a_sentence_of_the_job(pool, 
     pool.wait_free(1)
 
 
-def test_who_waits_beside_the_files_may_die_meanwhile(pool, code, tmp_path):  # noqa: F811
-    git(code, "init", "-q")
-    git(code, "add", ".")
-    git(code, "commit", "-qm", "first")
-    began, go = tmp_path / "began", tmp_path / "go"
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f'#!/bin/sh\necho >> {began}\nwhile [ ! -e {go} ]; do sleep 0.05; done\nexec sh -c "$2"\n')
-    ssh.chmod(0o755)
-    agent, = pool.start(1, env={"GIT_SSH": str(ssh), "GIT_SSH_VARIANT": "simple"})
-    pool.wait_free(1)
-    pool.wait_waiting()
-
-    def waiters():
-        return [pid for pid, (parent, name) in parents().items() if parent == agent.pid and name == "tfe-agent"]
-
-    waiter, = waiters()
-    out = submit(pool, "one", tmp_path, f"--git=ssh://far{code}@{git(code, 'rev-parse', 'HEAD')}")
-    wait_until(began.exists, what="git")
-    os.kill(waiter, signal.SIGKILL)
-    wait_until(lambda: (now := waiters()) and now != [waiter], what="another that waits")
-    go.touch()
-    assert names(said(out, 1)[0]) == WITHOUT_IGNORED
-    pool.wait_state("one", "succeeded")
-    assert began.read_text() == "\n", "its files were fetched once"
-
-
 @pytest.fixture
 def slow(code, tmp_path):
     """A commit by a way to its repository that waits for the file "go": (URL@COMMIT, environment of its node)."""
@@ -209,6 +183,26 @@ def slow(code, tmp_path):
     way.chmod(0o755)
     commit = git(code, "rev-parse", "HEAD")
     return f"ssh://host{code}@{commit}", {"GIT_SSH": str(way), "GIT_SSH_VARIANT": "simple"}
+
+
+def test_who_waits_beside_the_files_may_die_meanwhile(pool, slow, tmp_path):  # noqa: F811
+    source, env = slow
+    agent, = pool.start(1, env=env)
+    pool.wait_free(1)
+    pool.wait_waiting()
+
+    def waiters():
+        return [pid for pid, (parent, name) in parents().items() if parent == agent.pid and name == "tfe-agent"]
+
+    waiter, = waiters()
+    out = submit(pool, "one", tmp_path, f"--git={source}")
+    wait_until((tmp_path / "asked").exists, what="git")
+    os.kill(waiter, signal.SIGKILL)
+    wait_until(lambda: (now := waiters()) and now != [waiter], what="another that waits")
+    (tmp_path / "go").touch()
+    assert names(said(out, 1)[0]) == WITHOUT_IGNORED
+    pool.wait_state("one", "succeeded")
+    assert (tmp_path / "asked").read_text() == "x\n", "its files were fetched once"
 
 
 def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fleet, ctl, slow, tmp_path):

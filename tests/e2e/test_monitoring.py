@@ -100,9 +100,7 @@ def test_alerts_come_when_they_should():
 
 @pytest.fixture
 def web(server, state_dir, tmp_path):
-    s = server("--ttl=120s")  # a node that never renews stays
-    with start(state_dir, tmp_path) as running:
-        running.server = s
+    with start(state_dir, tmp_path, server=server("--ttl=120s")) as running:  # a node that never renews stays
         yield running
 
 

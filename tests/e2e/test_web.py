@@ -20,9 +20,7 @@ from web import COVERED, OPENAPI, descriptors, start, until, until_all
 @pytest.fixture
 def web(server, state_dir, tmp_path):
     """A server and its page: web.server is the server."""
-    s = server("--ttl=3s")
-    with start(state_dir, tmp_path) as running:
-        running.server = s
+    with start(state_dir, tmp_path, server=server("--ttl=3s")) as running:
         yield running
 
 

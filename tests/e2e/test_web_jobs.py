@@ -18,9 +18,7 @@ JOB = {"name": "train", "workers": {"min": 1, "max": 2}, "source": {"path": "/sr
 
 @pytest.fixture
 def web(server, state_dir, tmp_path):
-    s = server("--ttl=2m")  # clients that do not renew stay
-    with start(state_dir, tmp_path) as running:
-        running.server = s
+    with start(state_dir, tmp_path, server=server("--ttl=2m")) as running:  # clients that do not renew stay
         yield running
 
 

@@ -152,11 +152,12 @@ class Web:
         return status
 
 
-def start(state_dir, folder, *options, **more):
-    """As a context: with start(…) as web."""
+def start(state_dir, folder, *options, server=None, **more):
+    """As a context: with start(…) as web; web.server is the one that it shows."""
     class Running:
         def __enter__(self):
             self.web = Web(state_dir, folder / f"web.{len(list(folder.glob('web.*.log')))}.log", *options, **more)
+            self.web.server = server
             return self.web
 
         def __exit__(self, kind, *_):

@@ -2,7 +2,6 @@
 import json
 import re
 import signal
-import subprocess
 
 import fleet as fl
 
@@ -67,9 +66,7 @@ def test_a_notice_in_the_middle_of_fit_loses_no_step(make_fleet):
     assert fleet.wait_agents([other], PATIENCE_S) == {other: 0}
     assert fits.passes(leader)[-1] < 59 and fits.passes(other)[-1] == 60  # it left from fit(), not from the hold
 
-    told = subprocess.run([fl.program("tfe-ctl"), "epochs", "default", "--json", f"--state-dir={fleet.state}"], check=True,
-                          capture_output=True, text=True, timeout=30)
-    before, after = json.loads(told.stdout)["epochs"]
+    before, after = json.loads(fleet.ctl("epochs", "default", "--json"))["epochs"]
     assert (after["cause"], after["planned"], after["blamed"]) == ("preempted", True, leader)
     assert before["lost_steps"] == 0
     first, second = fits.begins(other)

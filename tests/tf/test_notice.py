@@ -2,7 +2,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 
 import exact
@@ -80,7 +79,7 @@ class File(Aws):
 
 class Drain(Sigterm):
     def tell(self):
-        subprocess.run([fl.program("tfe-ctl"), "drain", self.name, f"--state-dir={self.fleet.state}"], check=True, timeout=30)
+        self.fleet.ctl("drain", self.name)
 
     def check(self):
         assert self.fleet.agents[self.name].wait(PATIENCE_S) == 0
@@ -117,8 +116,6 @@ def test_the_leader_leaves_and_no_step_is_lost(make_fleet, source):
     assert set(first) == set(range(1, max(first) + 1))
     assert min(second) == max(first) + 1  # the next whole number: nothing was done that is lost
 
-    told = subprocess.run([fl.program("tfe-ctl"), "epochs", "default", "--json", f"--state-dir={fleet.state}"], check=True,
-                          capture_output=True, text=True, timeout=30)
-    before, after = json.loads(told.stdout)["epochs"]
+    before, after = json.loads(fleet.ctl("epochs", "default", "--json"))["epochs"]
     assert before["lost_steps"] == 0
     assert (after["cause"], after["planned"], after["blamed"]) == ("drained" if source is Drain else "preempted", True, leader)

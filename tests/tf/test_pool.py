@@ -1,8 +1,6 @@
 """Jobs of real TensorFlow on a pool of four machines: one that takes what there is, and a more urgent one of another kind that
 takes three of them away in the middle. Both come to their end, and each sample of the first is seen once."""
 import json
-import subprocess
-import sys
 
 import exact
 import fleet as fl
@@ -16,30 +14,17 @@ class Pool:
     def __init__(self, fleet, n):
         self.fleet = fleet
         for number in range(n):
-            self.add(f"m{number}")
-
-    def add(self, name):
-        self.fleet.agents[name] = self.fleet._spawn(name, [fl.program("tfe-agent"), "--pool", f"--node-name={name}",
-                                                           f"--python={sys.executable}", "--notice=none"])
+            fleet.start_pool_node(f"m{number}")
 
     def states(self):
         """Of the nodes that are there."""
-        return [node["state"] for node in json.loads(self.ctl("pool", "--json"))["pool"] if node["state"] != "away"]
-
-    def ctl(self, *words):
-        told = subprocess.run([fl.program("tfe-ctl"), *words, "--state-dir", str(self.fleet.state)], capture_output=True, text=True,
-                              timeout=60)
-        assert told.returncode == 0, told.stderr
-        return told.stdout
+        return [node["state"] for node in json.loads(self.fleet.ctl("pool", "--json"))["pool"] if node["state"] != "away"]
 
     def submit(self, name, *options, script, arguments):
-        told = subprocess.run([fl.program("tfe-ctl"), "submit", "--state-dir", str(self.fleet.state), f"--name={name}",
-                               f"--path={fl.EXAMPLES}", *options, "--", "python", script, *map(str, arguments)],
-                              capture_output=True, text=True, timeout=60)
-        assert told.returncode == 0, told.stderr
+        self.fleet.ctl("submit", f"--name={name}", f"--path={fl.EXAMPLES}", *options, "--", "python", script, *arguments)
 
     def job(self, name):
-        return json.loads(self.ctl("describe", "--json", name))
+        return json.loads(self.fleet.ctl("describe", "--json", name))
 
     def nodes(self, name):
         return sum(1 for node in self.job(name)["nodes"] if node["state"] == "assigned")
@@ -57,7 +42,7 @@ def test_an_urgent_job_of_another_kind_takes_machines_and_both_come_to_their_end
     pool = Pool(fleet, 4)
     hold = fleet.directory / "hold"
     hold.touch()
-    fl.wait_for("four machines", lambda: len(json.loads(pool.ctl("pool", "--json"))["pool"]) == 4, PATIENCE_S)
+    fl.wait_for("four machines", lambda: len(json.loads(fleet.ctl("pool", "--json"))["pool"]) == 4, PATIENCE_S)
     pool.submit("all", "--workers=1:4", script="digits.py",
                 arguments=["--steps", STEPS, "--save-every", 10, "--pace", 0.05, "--log-ids", "--hold", hold,
                            "--step-log", fleet.step_logs, "--checkpoint-dir", fleet.checkpoints])
@@ -74,7 +59,7 @@ def test_an_urgent_job_of_another_kind_takes_machines_and_both_come_to_their_end
     epochs = fleet.epochs("all")
     assert epochs[0]["members"] == 4 and min(epoch["members"] for epoch in epochs) == 1
     fl.wait_for("four free machines",
-                lambda: [node["state"] for node in json.loads(pool.ctl("pool", "--json"))["pool"]] == ["free"] * 4, PATIENCE_S)
+                lambda: [node["state"] for node in json.loads(fleet.ctl("pool", "--json"))["pool"]] == ["free"] * 4, PATIENCE_S)
 
 
 @pytest.mark.heavy
@@ -103,22 +88,22 @@ def test_three_jobs_of_three_priorities_outlive_what_befalls_four_machines(make_
     fl.wait_for("its first step", lambda: steps_of(served), PATIENCE_S)
     assert pool.nodes("all") == 1 and pool.nodes("served") == 3
     urgent = fleet.directory / "steps-urgent"
-    pool.ctl("suspend", "all")  # its machine goes to whoever wants it next
+    fleet.ctl("suspend", "all")  # its machine goes to whoever wants it next
     pool.submit("urgent", "--priority=900", "--workers=1", script="digits.py",
                 arguments=["--steps", 10, "--step-log", urgent, "--checkpoint-dir", fleet.directory / "urgent"])
     pool.ends_well("urgent")
-    pool.ctl("scale", "served", "1")
-    victim = next(node["name"] for node in json.loads(pool.ctl("pool", "--json"))["pool"]
+    fleet.ctl("scale", "served", "1")
+    victim = next(node["name"] for node in json.loads(fleet.ctl("pool", "--json"))["pool"]
                   if node["job"] == "served" and node["role"] == "worker")
     seen = max(steps_of(served))
     fleet.agents[victim].kill()
     fleet.agents[victim].wait()
-    pool.add("m4")
-    pool.ctl("resume", "all")
+    fleet.start_pool_node("m4")
+    fleet.ctl("resume", "all")
     holds["served"].unlink()
     pool.ends_well("served")
     assert max(steps_of(served)) == 40 >= seen
-    pool.ctl("scale", "all", "2:3")
+    fleet.ctl("scale", "all", "2:3")
     fl.wait_for("two machines for it", lambda: 2 <= pool.nodes("all") <= 3, PATIENCE_S)
     holds["all"].unlink()
     pool.ends_well("all")
