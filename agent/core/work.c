@@ -214,12 +214,6 @@ static uint32_t status_of(uint32_t code, uint32_t signal)
     return signal ? 128 + signal : code;
 }
 
-/* The job has succeeded with all of its workers, and not with the first. */
-static bool takes_all(const struct turn *t)
-{
-    return t->config.spec.all_workers && !t->config.spec.chief;
-}
-
 bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited *end)
 {
     if (w->state == WORK_IDLE || end->local_rank >= w->n || w->alive == 0) {
@@ -231,7 +225,7 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
     if (w->state == WORK_SWEEPING) {
         return true;
     }
-    if (status == 0 && end->local_rank == 0 && !takes_all(t)) {
+    if (status == 0 && end->local_rank == 0 && !job_takes_all(&t->config.spec)) {
         w->first_ended_well = true;
     }
     bool is_good = w->first_ended_well || (w->has_come_to_end && end->local_rank != 0);
@@ -240,7 +234,7 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
     } else if (w->alive == 0) {
         /* After the first ended well the others' codes do not matter, where it alone counts. */
         decide(w, (struct msg_exited){.code = 0});
-    } else if (!takes_all(t) && tfe_mono_is_never(w->exit_deadline)) {
+    } else if (!job_takes_all(&t->config.spec) && tfe_mono_is_never(w->exit_deadline)) {
         w->exit_deadline = turn_in(t, t->config.exit_grace_ms);
     }
     if (w->is_decided) {
@@ -251,7 +245,8 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
 
 void work_ends(struct work *w, struct turn *t, uint32_t local_rank)
 {
-    const bool others_count = takes_all(t) && w->n > 1; /* who are neither hurried nor pardoned */
+    /* … who are neither hurried nor pardoned. */
+    const bool others_count = job_takes_all(&t->config.spec) && w->n > 1;
     if (w->state == WORK_RUNNING && w->is_served && local_rank == 0 && !w->has_come_to_end &&
         !others_count) {
         w->has_come_to_end = true;

@@ -72,6 +72,11 @@ static bool is_number(const struct job_spec_field *field)
     return field->kind == JOB_SPEC_COUNT || field->kind == JOB_SPEC_DURATION;
 }
 
+bool job_takes_all(const struct job_spec *spec)
+{
+    return spec->all_workers && !spec->chief;
+}
+
 void job_spec_init(struct job_spec *spec)
 {
     memset(spec, 0, sizeof(*spec));

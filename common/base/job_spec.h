@@ -102,6 +102,9 @@ bool job_option_is_free(const char *name, size_t n);
 uint32_t job_restart_policy(uint32_t policies, uint32_t task);
 uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy);
 
+/* The job succeeds with all of its workers, and not with its first trainer. */
+bool job_takes_all(const struct job_spec *spec);
+
 /* One of one trainer on one node; nobody has a wish. */
 void job_spec_init(struct job_spec *spec);
 /* Wishes that are open take the value that they have in settings. */

@@ -181,20 +181,15 @@ bool roster_is_chief(const struct job *job, const struct node *node)
     return node->seat.index == 0;
 }
 
-static bool takes_all(const struct job *job)
-{
-    return job->spec.all_workers && !job->spec.chief;
-}
-
 bool roster_counts(const struct job *job, const struct node *node)
 {
-    return takes_all(job) ? roster_task(job, node->seat.index) == TASK_WORKER
-                          : roster_is_chief(job, node);
+    return job_takes_all(&job->spec) ? roster_task(job, node->seat.index) == TASK_WORKER
+                                     : roster_is_chief(job, node);
 }
 
 uint32_t roster_needed(const struct job *job)
 {
-    return takes_all(job) ? shape_now(job).n_workers : 1;
+    return job_takes_all(&job->spec) ? shape_now(job).n_workers : 1;
 }
 
 bool roster_follows(const struct job *job, const struct node *node)
@@ -204,7 +199,7 @@ bool roster_follows(const struct job *job, const struct node *node)
 
 bool roster_can_miss(const struct job *job, const struct node *node)
 {
-    return roster_has_servers(job) && !takes_all(job) && node_is_member(node) &&
+    return roster_has_servers(job) && !job_takes_all(&job->spec) && node_is_member(node) &&
            !roster_is_chief(job, node) && roster_task(job, node->seat.index) == TASK_WORKER;
 }
 
