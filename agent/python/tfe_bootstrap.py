@@ -322,6 +322,11 @@ def preload(listed, script, is_module):
 # --- before there is a script --------------------------------------------------------------------
 
 
+def modules_of(listed):
+    """Of PRELOAD."""
+    return [word for word in listed.split(",") if word]
+
+
 def reads_early(name):
     return name.startswith(READ_EARLY)
 
@@ -350,7 +355,7 @@ def fits(words, new, old, own):
     first = path_first(script, is_module)
     sys.path[:0] = first
     try:
-        reader = script_read([word for word in listed.split(",") if word], script, is_module)
+        reader = script_read(modules_of(listed), script, is_module)
     finally:
         del sys.path[:len(first)]
     for how, name, value in reader.settings:
@@ -368,7 +373,7 @@ def pool_wait(control, own):
     python, listed = own
     old = dict(os.environ)
     title_set(["tfe-standby"], "tfe-standby")
-    changes = modules_import([word for word in listed.split(",") if word] or POOL)
+    changes = modules_import(modules_of(listed) or POOL)
     control.send(b"W" + tensorflow_version())
     start = receive(control)
     if start is None:
@@ -576,7 +581,7 @@ def main():
             sys.argv[:] = [OPTION_M, *before[6:]] if is_module else before[4:]
             first = path_first(script, is_module)
             sys.path[:0] = first
-            added, removed = preload([word for word in listed.split(",") if word], script, is_module)
+            added, removed = preload(modules_of(listed), script, is_module)
             changes = ({**changes[0], **added}, changes[1] + removed)
             if first and sys.path[:1] == first:
                 del sys.path[0]
