@@ -44,7 +44,7 @@ struct pool_child {
     bool is_over;                   /* the job, by the server's word */
     int job;                        /* what it works for goes there, while it waits; -1 */
     struct event *died, *stop, *look;
-    struct event *hear; /* of job */
+    struct event *hear; /* of job, until that has gone there */
     uint32_t look_ms, looked;
     bool is_asked, is_hurried; /* SIGTERM, SIGINT are sent */
     struct pool_end end;
@@ -233,7 +233,7 @@ static void on_hear(evutil_socket_t fd, short what, void *ctx)
     if (n == (ssize_t)sizeof said) {
         c->wish.said(c->wish.ctx, &said);
     } else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
-        event_drop(&c->hear); /* its job has come, or it ends */
+        event_drop(&c->hear); /* it ends */
         fd_drop(&c->job);
     }
 }
@@ -252,6 +252,11 @@ int pool_child_give(struct pool_child *c, char *const *argv, char *const *envp,
     bool is_given = guard_send(c->job, &words, sizeof words, fds);
     fd_drop(&fds[GUARD_FD_BLOCK]);
     c->wish.scratch = is_given ? scratch : NULL;
+    if (is_given) {
+        /* What it has said meanwhile is of the past. The socket stays: were it closed with that
+         * unread, the job could be lost on its way. */
+        event_drop(&c->hear);
+    }
     return is_given ? 0 : TFE_ESYS;
 }
 
