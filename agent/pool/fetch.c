@@ -56,8 +56,9 @@ struct fetch {
     crypto_generichash_state hash;
     struct channel *peer;
     struct hello_facts facts;
-    struct event *soon; /* ends in the next turn of the loop */
-    struct offer *offer;
+    struct event *soon;  /* ends in the next turn of the loop */
+    struct offer *offer; /* NULL, too, where no port is to be had */
+    bool has_all;        /* fetch_offer: that is said on every connection */
 };
 
 static void begin_anew(struct fetch *f)
@@ -411,7 +412,7 @@ void fetch_welcome(struct fetch *f)
     if (f->state == ASKING || f->state == FROM_SERVER) {
         f->state = ASKING;
         ask_first(f, false);
-    } else if (f->offer) {
+    } else if (f->has_all) {
         say_offer(f);
     }
 }
@@ -431,5 +432,6 @@ void fetch_offer(struct fetch *f)
     if (rc) {
         log_warn("bundle_not_offered", LOG_S("why", tfe_error_sentence(rc)));
     }
+    f->has_all = true;
     say_offer(f);
 }
