@@ -33,7 +33,7 @@ static int list_alone(const char *directory, char **ret, size_t *ret_n, struct t
     char tree[PATH_MAX];
     char *printed;
     size_t n;
-    if (!mkdtemp(made) || !realpath(directory, tree)) {
+    if (!realpath(directory, tree) || !mkdtemp(made)) {
         why_errno(why, "make a directory in /tmp for %.200s", directory);
         return TFE_ESYS;
     }
