@@ -84,7 +84,7 @@ struct upload_task {
     struct upload *upload;
     int error; /* errno; -1: these are not its bytes */
     uint32_t offset, n;
-    uint8_t bytes[MSG_CHUNK_MAX];
+    uint8_t bytes[];
 };
 
 struct bundle_reading {
@@ -349,10 +349,11 @@ static void finished(struct disk_task *task)
     upload_release(u);
 }
 
-static struct upload_task *task_new(struct upload *u, void (*work)(struct disk_task *task),
+static struct upload_task *task_new(struct upload *u, size_t n_bytes,
+                                    void (*work)(struct disk_task *task),
                                     void (*done)(struct disk_task *task))
 {
-    struct upload_task *t = malloc(sizeof(*t));
+    struct upload_task *t = malloc(sizeof(*t) + n_bytes);
     if (t) {
         t->task = (struct disk_task){.work = work, .done = done};
         t->upload = u;
@@ -371,7 +372,7 @@ static void written(struct disk_task *task)
     u->written += t->n;
     settle(t);
     if (!u->is_ended && u->written == u->total) {
-        struct upload_task *last = task_new(u, do_finish, finished);
+        struct upload_task *last = task_new(u, 0, do_finish, finished);
         if (last) {
             disk_put(u->all->disk, &last->task);
         }
@@ -396,7 +397,7 @@ bool bundles_put(struct bundles *b, const struct principal *by, const struct msg
         strcmp(put->digest, u->digest) != 0) {
         return false;
     }
-    struct upload_task *t = task_new(u, do_write, written);
+    struct upload_task *t = task_new(u, put->n_data, do_write, written);
     if (t) {
         t->offset = u->at;
         t->n = (uint32_t)put->n_data;
