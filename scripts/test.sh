@@ -18,7 +18,7 @@
 #   crash     kill -9 on a server whose agents come and go; the trainers' logs judge
 #   chaos     random faults on agents, trainers, standbys and the server; training must end exact
 #   soak      a minute of agents that come and go: memory and descriptors
-#   bench     every other benchmark of the server, at a twentieth of its size and judged loosely; half a minute of spot machines
+#   bench     core, placement, wire, scale, flood and handover at a twentieth of their size, judged loosely; half a minute of spot machines (churn)
 #   recovery  how long TensorFlow's training stands still at a loss, beside what it takes by hand
 #   preempt   the same for a machine that is warned, and that no step is lost
 #   tidy      the few fatal checks of clang-tidy over the product
