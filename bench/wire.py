@@ -108,8 +108,8 @@ def main():
     figures = Figures(options)
     scale = 20 if options.quick else 1
     seconds = 2 if options.quick else 4
-    for agents in (1000, 10000):
-        renewals(figures, agents // scale, seconds, options.turns)
+    for agents in (500,) if options.quick else (1000, 10000):
+        renewals(figures, agents, seconds, options.turns)
     handshakes(figures, 20000 // scale, options.turns)
     connection(figures, 3000 if options.quick else 10000, options.turns)
     idle(figures, 10000 // scale, options.turns)

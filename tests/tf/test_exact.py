@@ -70,6 +70,7 @@ def undisturbed(tmp_path_factory):
         yield fleet
 
 
+@pytest.mark.heavy  # test_kills does more than this with three
 def test_random_kills_change_no_bit(make_fleet, undisturbed):
     print(f"TFE_TEST_SEED={SEED}")
     fleet = make_fleet("--fence", "9")
@@ -77,7 +78,7 @@ def test_random_kills_change_no_bit(make_fleet, undisturbed):
     assert exact.result(fleet)["weights"] == exact.result(undisturbed)["weights"]
 
 
-@pytest.mark.heavy  # test_kills does more than this with three
+@pytest.mark.heavy  # as the one above
 def test_from_memory_alone_no_bit_changes_either(make_fleet, undisturbed):
     """Nothing is on disk before the end: the survivor has the state, and the newcomer gets it from there."""
     print(f"TFE_TEST_SEED={SEED}")

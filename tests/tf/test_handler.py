@@ -8,7 +8,9 @@ import pytest
 PATIENCE_S = 150
 
 
-@pytest.mark.parametrize("watches", [[], ["--only-file"]], ids=["tfe", "TFE_PREEMPT_FILE"])
+@pytest.mark.parametrize("watches", [
+    pytest.param([], id="tfe"),
+    pytest.param(["--only-file"], id="TFE_PREEMPT_FILE", marks=pytest.mark.heavy)])  # the agent writes the file in any case
 def test_a_notice_makes_the_handler_save_and_the_others_go_on_there(make_fleet, watches):
     fleet = make_fleet()
     for name in "ab":
