@@ -12,7 +12,7 @@
 #   bugs      bugs that are planted in the cores: the simulator finds each, by the rule that is meant to
 #   e2e-heavy the tests that e2e left out
 #   e2e-asan  e2e with sanitizers
-#   user      unit, and a part of e2e, as a user without any privilege
+#   user      unit, and a part of e2e, as a user without any privilege (as sim, py and train, where root runs the gate)
 #   explore   the simulator for a minute more
 #   speed     what an event of the simulator costs, in instructions
 #   crash     kill -9 on a server whose agents come and go; the trainers' logs judge
@@ -41,11 +41,11 @@ all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
 chosen=()
 default=("${quick[@]}")
-full=
+full= gate_runs=
 for argument in "$@"; do
     case $argument in
-        --gate) default=("${quick[@]}" "${gate[@]}") ;;
-        --full) default=("${all[@]}") full=1 ;;
+        --gate) default=("${quick[@]}" "${gate[@]}") gate_runs=1 ;;
+        --full) default=("${all[@]}") full=1 gate_runs=1 ;;
         -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
         *)
             for stage in ${argument//,/ }; do
@@ -68,10 +68,31 @@ export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktra
 # What the stages' runners say goes to a file as well: what they skipped is named at the end.
 said=$build_dir/said.log
 
+nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs
+    env PATH=/usr/local/bin:/usr/bin:/bin)
+# As a user without any privilege, in a home that goes with it.
+as_nobody() { # COMMAND…
+    local home status=0
+    home=$(mktemp -d)
+    chown 65534:65534 "$home"
+    supervised "${nobody[@]}" "HOME=$home" "TMPDIR=$home" "TFE_BIN_DIR=${TFE_BIN_DIR:-}" "$@" || status=$?
+    rm -rf "$home"
+    return "$status"
+}
+# What people run as themselves runs in root's gate without any privilege.
+as_people() { # COMMAND…
+    if [ -n "$gate_runs" ] && [ "$(id -u)" = 0 ]; then
+        as_nobody "$@"
+    else
+        supervised "$@"
+    fi
+}
+
+pytest=("$venv_python" -m pytest -p no:cacheprovider -ra --durations=5)
 run_pytest() { # folder, options…
     local folder=$1
     shift
-    supervised "$venv_python" -m pytest -p no:cacheprovider -ra --durations=5 "$@" "$root/tests/$folder"
+    supervised "${pytest[@]}" "$@" "$root/tests/$folder"
 }
 # Tests with processes wait three quarters of their time, so three for each processor; those of ctest that are long wait
 # for grace times and disks with a tenth of one.
@@ -129,14 +150,16 @@ stage_unit-asan() { run_ctest asan -LE house; } # sources have no sanitizer
 stage_tidy() {
     supervised nice ctest --test-dir "$build_dir/default" -C tidy -L tidy -j "$(nproc)" --output-on-failure --no-tests=error
 }
-explore() { # seconds, seed
-    nested nice "$root/scripts/explore.sh" --seconds "$1" --seed "$2" --explorer "$build_dir/default/tests/sim/sim_explore"
+explorer=$build_dir/default/tests/sim/sim_explore
+stage_sim() {
+    as_people nice "$root/scripts/explore.sh" --seconds 20 --seed "$(commit_seed 10 1)" --explorer "$explorer"
 }
-stage_sim() { explore 20 "$(commit_seed 10 1)"; }
 # Its seeds begin far behind those of sim; it has what others leave of the processors.
-stage_explore() { explore $((full ? 600 : 70)) $(($(commit_seed 10 1) + 500000)); }
+stage_explore() {
+    nested nice "$root/scripts/explore.sh" --seconds $((full ? 600 : 70)) --seed $(($(commit_seed 10 1) + 500000)) --explorer "$explorer"
+}
 stage_speed() {
-    nested nice "$root/scripts/explore.sh" --speed --explorer "$build_dir/default/tests/sim/sim_explore"
+    nested nice "$root/scripts/explore.sh" --speed --explorer "$explorer"
 }
 # Which rules notice a bug besides its own depends on the seed; --full takes others each time, five for each bug.
 stage_bugs() {
@@ -164,25 +187,22 @@ stage_e2e-asan() {
         run_e2e asan -m "not heavy" --ignore-glob '*/test_bootstrap.py' --ignore-glob '*/test_docs.py' --ignore-glob '*/test_hooks.py'
     fi
 }
-nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs
-    env PATH=/usr/local/bin:/usr/bin:/bin)
 stage_user() {
     if [ "$(id -u)" != 0 ]; then
         say "SKIPPED user: all of this ran as user $(id -un), who is not root"
         return 0
     fi
-    local home status=0
-    home=$(mktemp -d)
+    local tests status=0
+    tests=$(mktemp -d)
     # The descriptions of the tests alone: their logs go beside them, the programs stay where they are.
-    (cd "$build_dir/default" && find . -name 'CTest*.cmake' -print0 | tar --null -cT - | tar -xC "$home")
-    chown -R 65534:65534 "$home"
+    (cd "$build_dir/default" && find . -name 'CTest*.cmake' -print0 | tar --null -cT - | tar -xC "$tests")
+    chown -R 65534:65534 "$tests"
     # What asks the system for nothing is the same for any user.
-    supervised "${nobody[@]}" "HOME=$home" "TMPDIR=$home" ctest --test-dir "$home" -LE house -E '^(sim|fuzz|unit_(base|wire|agent|rdzv))_' "${ctests[@]}" ||
-        status=1
-    grep -h '^SKIPPED ' "$home/Testing/Temporary/LastTest.log" || true
-    TFE_BIN_DIR=$build_dir/default supervised "${nobody[@]}" "HOME=$home" "TMPDIR=$home" "$venv_python" -m pytest -p no:cacheprovider -ra \
-        "${beside[@]}" -m "not heavy" "$root"/tests/e2e/test_{membership,standalone,supervision,standby}.py || status=1
-    rm -rf "$home"
+    as_nobody ctest --test-dir "$tests" -LE house -E '^(sim|fuzz|unit_(base|wire|agent|rdzv))_' "${ctests[@]}" || status=1
+    grep -h '^SKIPPED ' "$tests/Testing/Temporary/LastTest.log" || true
+    rm -rf "$tests"
+    TFE_BIN_DIR=$build_dir/default as_nobody "${pytest[@]}" "${beside[@]}" -m "not heavy" \
+        "$root"/tests/e2e/test_{membership,standalone,supervision,standby}.py || status=1
     return "$status"
 }
 stage_crash() {
@@ -193,16 +213,10 @@ chaos() { # seconds, options…
 }
 stage_chaos() { chaos $((full ? 900 : 30)); }
 stage_chaos-tf() { chaos $((full ? 180 : 45)) --tensorflow; }
-stage_py() { run_pytest py; }
+stage_py() { as_people "${pytest[@]}" "$root/tests/py"; }
 # The load has no priority over others there.
 bench_as_nobody() { # name
-    local home status=0
-    home=$(mktemp -d)
-    chown 65534:65534 "$home"
-    TFE_BIN_DIR=$build_dir/default supervised "${nobody[@]}" "HOME=$home" "TMPDIR=$home" "$venv_python" "$root/bench/$1.py" \
-        --quick --out "$home/$1.json" || status=$?
-    rm -rf "$home"
-    return "$status"
+    TFE_BIN_DIR=$build_dir/default as_nobody "$venv_python" "$root/bench/$1.py" --quick --out /dev/null
 }
 stage_bench() {
     local name failed=0
@@ -235,7 +249,7 @@ stage_preempt() {
     [ -n "$full" ] || options=(--rounds 1)
     twice trained_bench preempt "${options[@]}"
 }
-stage_train() { TFE_BIN_DIR=$build_dir/default run_pytest tf/test_training.py; }
+stage_train() { TFE_BIN_DIR=$build_dir/default as_people "${pytest[@]}" "$root/tests/tf/test_training.py"; }
 # Two files at a time: importing TensorFlow is most of the work, and waiting for trainers a third of the time.
 stage_tf() {
     local options=() status=0

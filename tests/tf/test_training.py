@@ -7,7 +7,7 @@ STEPS, SAVE_EVERY, ENOUGH, PATIENCE_S = 1500, 20, 50, 90
 
 
 def test_leader_is_killed_and_a_newcomer_arrives(make_fleet, tmp_path):
-    fleet = make_fleet()
+    fleet = make_fleet("--fence", "9")  # no guard gives a certificate for longer, whoever may end it
     hold = tmp_path / "hold"
     hold.touch()
 
