@@ -23,7 +23,7 @@ struct log_source {
     char *name;
     uint32_t left;   /* of its window */
     uint32_t owed;   /* was pulled, and is to be given back */
-    uint64_t behind; /* lines that it still had when its trainers ended */
+    uint64_t behind; /* lines that it still had when its trainers ended, and has not told of */
     bool heard;      /* since the last look */
     bool done;
 };
@@ -425,6 +425,11 @@ static uint64_t count_lines(const char *text)
     return lines;
 }
 
+static uint64_t less(uint64_t from, uint64_t by)
+{
+    return by < from ? from - by : 0;
+}
+
 /* Within its window, or it is not taken. */
 static bool take_chunk(struct log_ask *ask, struct log_source *source,
                        const struct msg_log_chunk *chunk)
@@ -445,8 +450,8 @@ static bool take_chunk(struct log_ask *ask, struct log_source *source,
     if (cost > source->left) {
         return false;
     }
-    uint64_t lines = count_lines(chunk->text);
-    source->behind -= lines < source->behind ? lines : source->behind;
+    /* Lines that it still had as its trainers ended, and has lost since, are told with this. */
+    source->behind = less(less(source->behind, chunk->lost), count_lines(chunk->text));
     source->left -= cost;
     if (hold(ask, source, cost, &row) != 0) {
         log_debug("log_row_lost", LOG_S("node", source->node.text));

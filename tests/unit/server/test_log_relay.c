@@ -98,11 +98,17 @@ static struct rows *ask(struct msg_logs wish)
     return rows;
 }
 
+static bool chunk_behind_lost(uint32_t session, const char *text, uint64_t behind, uint64_t lost)
+{
+    const struct tfe_msg msg = {
+        .type = MSG_LOG_CHUNK,
+        .u.log_chunk = {.ask = 1, .text = text, .lost = lost, .behind = behind}};
+    return log_relay_take(r, session, &msg);
+}
+
 static bool chunk(uint32_t session, const char *text, uint64_t behind)
 {
-    const struct tfe_msg msg = {.type = MSG_LOG_CHUNK,
-                                .u.log_chunk = {.ask = 1, .text = text, .behind = behind}};
-    return log_relay_take(r, session, &msg);
+    return chunk_behind_lost(session, text, behind, 0);
 }
 
 static bool done(uint32_t session)
@@ -201,6 +207,25 @@ TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counte
     assert_string_equal(pull(rows), "3 lost");
     assert_string_equal(pull(rows), ".");
     assert_string_equal(said, ""); /* nobody is there to be given credit */
+    rows_free(rows);
+}
+
+/* What an agent had lost when it said how many lines wait was told with the next line, and told
+ * again when it left. */
+TEST_IN(logs, that_were_lost_are_told_once_though_their_agent_leaves)
+{
+    struct rows *rows = ask((struct msg_logs){.follow = true});
+    assert_false(chunk(0, "", 9)); /* as its trainers end: four are lost, five wait for credit */
+    assert_true(chunk_behind_lost(0, "a\nb", 0, 4));
+    log_relay_left(r, 0);
+    assert_string_equal(pull(rows), "a\nb");
+    assert_string_equal(pull(rows), "3 lost");
+    assert_string_equal(pull(rows), "…");
+    assert_false(chunk(1, "", 2));
+    assert_true(chunk_behind_lost(1, "c", 0, 7)); /* more than there were: some came since */
+    log_relay_left(r, 1);
+    assert_string_equal(pull(rows), "c");
+    assert_string_equal(pull(rows), "…");
     rows_free(rows);
 }
 
