@@ -188,7 +188,7 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
  * already. */
 static int run(const struct agent_settings *settings, const struct command *command,
                const struct guard_process *guard, struct standalone *standalone,
-               const struct awaited *awaited)
+               struct awaited *awaited)
 {
     struct tfe_why why;
     struct join_info info;
@@ -209,6 +209,9 @@ static int run(const struct agent_settings *settings, const struct command *comm
                                .ready = awaited ? &awaited->ready : NULL,
                                .ports = ports,
                                .standalone = standalone};
+    if (awaited) {
+        awaited->is_taken = true;
+    }
     int code = runner_run(&wish);
     ports_free(ports);
     join_done(&info);
@@ -217,7 +220,7 @@ static int run(const struct agent_settings *settings, const struct command *comm
 
 /* An agent of one job. awaited: as above. */
 static int run_job(struct agent_settings *settings, char **operands, int n_operands,
-                   const struct awaited *awaited)
+                   struct awaited *awaited)
 {
     struct tfe_why why;
     struct command command;
@@ -276,10 +279,13 @@ static int run_awaiting(const struct agent_settings *settings)
     agent_settings_init(&own);
     if (options_parse(&agent_options, awaited.argc, awaited.argv, &own, &result, &operand, ignored,
                       sizeof(ignored), &why)) {
+        awaited_let_go(&awaited);
         return fail(AGENT_EXIT_USAGE, &why);
     }
     log_init("tfe-agent", own.log_level, own.log_format);
-    return run_job(&own, awaited.argv + operand, awaited.argc - operand, &awaited);
+    int code = run_job(&own, awaited.argv + operand, awaited.argc - operand, &awaited);
+    awaited_let_go(&awaited);
+    return code;
 }
 
 int main(int argc, char **argv)

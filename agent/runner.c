@@ -632,6 +632,9 @@ static void free_parts(struct runner *r)
     uplink_free(r->uplink);
     responder_free(r->responder);
     prober_free(r->prober);
+    if (!r->trainers && r->wish->ready) { /* they were not made of it */
+        trainers_ready_free(r->wish->ready);
+    }
     trainers_free(r->trainers);
     log_writer_free(r->logs, LOGS_END_MS);
     kept_done(&r->kept);

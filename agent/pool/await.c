@@ -28,6 +28,7 @@ struct wait {
     struct event_base *base;
     struct standbys *standbys;
     int fd;
+    int kept; /* see awaited; -1 */
     bool has_come;
     struct guard_program job;
 };
@@ -74,7 +75,9 @@ static void on_job(evutil_socket_t fd, short what, void *ctx)
     w->has_come = n == (ssize_t)sizeof words && n_fds == GUARD_FDS &&
                   guard_block_open(&words, fds[GUARD_FD_BLOCK], &w->job);
     for (size_t i = 0; i < n_fds; i++) {
-        if (i != GUARD_FD_STDOUT) {
+        if (i == GUARD_FD_STDOUT) {
+            w->kept = fds[i];
+        } else {
             close(fds[i]);
         }
     }
@@ -127,19 +130,33 @@ static int prepare(const struct agent_settings *settings, struct awaited *ret, s
     return rc;
 }
 
+void awaited_let_go(struct awaited *a)
+{
+    if (!a->is_taken) {
+        fd_drop(&a->kept);
+        trainers_ready_free(&a->ready);
+        event_base_free(a->base);
+    }
+}
+
 int await_job(const struct agent_settings *settings, struct awaited *ret, struct tfe_why *why)
 {
-    struct wait w = {.fd = (int)settings->await_fd};
+    struct wait w = {.fd = (int)settings->await_fd, .kept = -1};
     struct command python;
     why->text[0] = '\0';
     (void)fcntl(w.fd, F_SETFD, FD_CLOEXEC);
     int rc = command_new_python(settings->python, &python, why);
-    rc = rc ? rc : prepare(settings, ret, why);
     if (rc) {
+        return rc;
+    }
+    rc = prepare(settings, ret, why);
+    if (rc) {
+        command_done(&python);
         return rc;
     }
     w.base = event_base_new();
     part_must(w.base);
+    ret->is_taken = false;
     struct event *job = event_new(w.base, w.fd, EV_READ | EV_PERSIST, on_job, &w);
     part_must(job && event_add(job, NULL) == 0);
     ret->base = w.base;
@@ -157,7 +174,11 @@ int await_job(const struct agent_settings *settings, struct awaited *ret, struct
     event_base_dispatch(w.base);
     event_drop(&job);
     fd_drop(&w.fd); /* its peer sees that the job has come */
+    ret->kept = w.kept;
     rc = w.has_come ? become(&w, ret, why) : TFE_ESYS;
+    if (rc) {
+        awaited_let_go(ret);
+    }
     command_done(&python); /* nothing begins until the script's takes its place */
     return rc;
 }

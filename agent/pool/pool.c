@@ -97,6 +97,7 @@ struct pool {
     struct pool_end end;      /* once there is no child, and FREED is still to be said */
     int leaves;               /* the signal, or SIGTERM where the server wants it … */
     enum tfe_out out;         /* … and why */
+    int given_up;             /* … or no server takes it: with this; 0 */
     int exit_code;
 };
 
@@ -121,13 +122,18 @@ static void leave(struct pool *p, int code)
 
 static int leave_code(const struct pool *p)
 {
-    return p->out != OUT_NOT ? AGENT_EXIT_OK : 128 + p->leaves;
+    return p->given_up ? p->given_up : p->out != OUT_NOT ? AGENT_EXIT_OK : 128 + p->leaves;
 }
 
+static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
+
+/* Who waits for a job below it ends before. */
 static void give_up(struct pool *p, int code, const char *sentence)
 {
     stdio_say("tfe-agent", sentence);
-    leave(p, code);
+    p->given_up = code;
+    p->leaves = p->leaves ? p->leaves : SIGTERM;
+    leave_pool(p, 0, true);
 }
 
 static void renew_later(struct pool *p)
@@ -445,7 +451,6 @@ static void on_files(void *ctx, const struct msg_assign *assign)
 }
 
 static uint32_t leave_ms(const struct pool *p);
-static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
 
 static void on_no_files(void *ctx, const char *sentence)
 {
@@ -740,6 +745,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     notify_say("READY=1"); /* to wait for a server is its work, too */
     event_base_dispatch(p.base);
     notify_say("STOPPING=1");
+    pool_child_free(p.child); /* what does not die, and was named */
     report_free(p.report);
     uplink_free(p.uplink);
     event_drop(&p.due);

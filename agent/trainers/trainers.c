@@ -550,18 +550,23 @@ static void await_end(pid_t pid)
     (void)waitpid(pid, NULL, WNOHANG);
 }
 
+void trainers_ready_free(const struct trainers_ready *ready)
+{
+    standbys_free(ready->standbys);
+    if (ready->guard) {
+        pid_t pid = guard_link_pid(ready->guard);
+        guard_link_free(ready->guard);
+        await_end(pid);
+    }
+}
+
 void trainers_free(struct trainers *t)
 {
     if (!t) {
         return;
     }
-    standbys_free(t->standbys);
     watch_free(t->watch);
-    if (t->guard) {
-        pid_t pid = guard_link_pid(t->guard);
-        guard_link_free(t->guard);
-        await_end(pid);
-    }
+    trainers_ready_free(&(struct trainers_ready){.guard = t->guard, .standbys = t->standbys});
     end_outputs(t);
     output_sink_free(t->sink, 1000);
     listen_look_end(t);

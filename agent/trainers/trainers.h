@@ -30,6 +30,10 @@ struct trainers_ready {
     struct standbys *standbys;
 };
 
+/* Of who makes no trainers of it: everything is killed, and the guard's end waited for, as in
+ * trainers_free. What is NULL is passed over. */
+void trainers_ready_free(const struct trainers_ready *ready);
+
 /* Borrows all it is given, for its life; guard's descriptor is taken over. */
 struct trainers_wish {
     struct event_base *base;
