@@ -30,7 +30,7 @@ check agent/guard "$q"'(common/(base|net)|agent/(guard|reach))/|agent/core/death
 check agent/scripts "$q"'(common/(base|net)|agent/(scripts|reach))/'
 check agent/notice "$q"'(common/(base|net)|agent/(notice|core))/'
 check agent/trainers "$q"'(common/(base|net)|agent/(trainers|core|guard|output|reach))/'
-check agent/pool "$q"'(common/(base|wire|net|archive)|agent/(pool|trainers|guard|core|output|reach))/|agent/(settings|report|uplink)\.h'
+check agent/pool "$q"'(common/(base|wire|net|archive)|agent/(pool|notice|trainers|guard|core|output|reach))/|agent/(settings|report|uplink)\.h'
 check 'agent/*.[ch]' "$q"'(common/(base|net)|agent(/[a-z]+)?)/'
 check server/ctl "$q"'(common/(base|wire|net|rows|client|jobs|archive)|server/ctl)/'
 check server/ctl/jobs "$q"'(common/(base|net|jobs)|server/ctl/jobs)/'

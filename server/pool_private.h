@@ -139,6 +139,7 @@ struct pool_node {
     enum tfe_task task;
     bool is_told;
     bool is_leaving;
+    bool says_spot;    /* one of its own labels does: the cloud's word is for people alone */
     enum tfe_out out;  /* it is to leave the pool */
     uint32_t failures; /* agents in a row that failed at once */
     uint64_t version;  /* of the job, that it is to be told at */

@@ -66,27 +66,47 @@ static bool keep_pool(struct pool_node *node, const struct msg_pool *msg)
     return keep_row(node, &row);
 }
 
-/* Its labels, and the jobs that its token is for. */
+/* What the cloud has said of the node, as a label; NULL: nothing, or its own labels say it. */
+static const char *spot_label(const struct pool_node *node)
+{
+    const struct msg_facts *facts = &node->row->facts;
+    return node->says_spot || !facts->has_spot ? NULL : facts->is_spot ? "spot=true" : "spot=false";
+}
+
+/* Its labels, the cloud's word and the jobs that its token is for. */
 static int came(struct pool *p, struct pool_node *node, const struct session *s,
                 const struct msg_pool *msg)
 {
-    const char *labels[MSG_POOL_LABELS_MAX + 1];
+    const char *labels[MSG_POOL_LABELS_MAX + 2];
+    _Static_assert(MSG_POOL_LABELS_MAX + 2 <= PLACEMENT_LABELS_MAX, "they fit");
     char scope[sizeof(PLACEMENT_SCOPE) + MSG_SCOPE_MAX];
     size_t n = msg->n_labels;
+    node->says_spot = false;
     for (size_t i = 0; i < n; i++) {
         labels[i] = msg->labels[i];
+        node->says_spot = node->says_spot || strncmp(labels[i], "spot=", 5) == 0;
     }
     if (strcmp(s->by->scope, PRINCIPAL_EVERY_JOB) != 0) {
         (void)snprintf(scope, sizeof(scope), PLACEMENT_SCOPE "%s", s->by->scope);
         labels[n++] = scope;
     }
-    return take_in(p, (struct placement_event){.type = PLACEMENT_NODE_CAME,
-                                               .node = node->id.text,
-                                               .assignment = msg->assignment,
-                                               .labels = labels,
-                                               .n_labels = n,
-                                               .idle_exit_ms = msg->idle_exit_ms,
-                                               .floor = msg->floor});
+    const char *spot = spot_label(node);
+    if (spot) {
+        labels[n++] = spot;
+    }
+    struct placement_event event = {.type = PLACEMENT_NODE_CAME,
+                                    .node = node->id.text,
+                                    .assignment = msg->assignment,
+                                    .labels = labels,
+                                    .n_labels = n,
+                                    .idle_exit_ms = msg->idle_exit_ms,
+                                    .floor = msg->floor};
+    int rc = take_in(p, event);
+    if (rc == TFE_EFULL && spot) { /* as if the cloud had said nothing */
+        event.n_labels--;
+        rc = take_in(p, event);
+    }
+    return rc;
 }
 
 static bool has_reserved_label(const struct msg_pool *msg)
@@ -216,11 +236,23 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
     }
 }
 
-static void take_facts(struct pool_node *node, const struct msg_facts *facts)
+static void take_facts(struct pool *p, struct pool_node *node, const struct msg_facts *facts)
 {
     struct msg_pool_row row = *node->row;
+    const char *before = spot_label(node);
     row.facts = *facts;
-    (void)keep_row(node, &row); /* what there is no memory for is not known */
+    if (!keep_row(node, &row)) { /* what there is no memory for is not known */
+        return;
+    }
+    const char *spot = spot_label(node);
+    if (spot && (!before || strcmp(spot, before) != 0) &&
+        take_in(p, (struct placement_event){.type = PLACEMENT_NODE_TOLD,
+                                            .node = node->id.text,
+                                            .labels = &spot,
+                                            .n_labels = 1}) != 0) {
+        log_warn("pool_node_spot_not_known", LOG_S("node", node->id.text),
+                 LOG_S("why", "there are too many different sets of labels, or no memory"));
+    }
 }
 
 void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
@@ -240,7 +272,7 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
         pool_files_take(p, node, &msg->u.fetch);
         return;
     case MSG_FACTS:
-        take_facts(node, &msg->u.facts);
+        take_facts(p, node, &msg->u.facts);
         return;
     case MSG_VITALS:
         node->row->standby = msg->u.vitals.standby;

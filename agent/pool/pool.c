@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/notice/cloud_once.h"
 #include "agent/pool/await.h"
 #include "agent/pool/child.h"
 #include "agent/pool/files.h"
@@ -71,6 +72,7 @@ struct pool {
     struct event *watchdog;
     struct uplink *uplink;
     struct report *report;
+    struct cloud_once *cloud;
     struct rng rng;
     bool is_up; /* WELCOME has come */
     bool token_worked;
@@ -661,6 +663,12 @@ static enum tfe_standby report_asks(void *ctx)
     return p->standby;
 }
 
+static void on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    const struct pool *p = ctx;
+    report_cloud(p->report, facts);
+}
+
 /* --- from start to end ------------------------------------------------------------------------ */
 
 int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_why *why)
@@ -715,6 +723,7 @@ static void make_parts(struct pool *p)
     p->watchdog = notify_watchdog(p->base);
     p->report = report_new(&(struct report_wish){
         .base = p->base, .nproc = 1, .send = report_say, .standby = report_asks, .ctx = p});
+    p->cloud = cloud_once_new(p->base, &s->notice, on_cloud, p);
     p->uplink = uplink_new(p->base, p->info,
                            s->no_persist  ? NULL
                            : s->state_dir ? s->state_dir
@@ -746,6 +755,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     event_base_dispatch(p.base);
     notify_say("STOPPING=1");
     pool_child_free(p.child); /* what does not die, and was named */
+    cloud_once_free(p.cloud);
     report_free(p.report);
     uplink_free(p.uplink);
     event_drop(&p.due);

@@ -13,8 +13,9 @@ static const struct row_table job_table = {&kind_submission, job_heads, COUNT(jo
 static const char *const condition_heads[] = {"CONDITION", "STATUS", "REASON", "AT", "SAYS"};
 static const struct row_table condition_table = {&kind_condition, condition_heads,
                                                  COUNT(condition_heads)};
-static const char *const node_heads[] = {"NAME", "NODE", "STATE", "SINCE", "JOB",
-                                         "ROLE", "HOST", "CORES", "GPUS",  "LABELS"};
+static const char *const node_heads[] = {"NAME", "NODE", "STATE", "STANDBY", "SINCE",
+                                         "JOB",  "ROLE", "HOST",  "CORES",   "GPUS",
+                                         "ZONE", "TYPE", "SPOT",  "LABELS"};
 static const struct row_table node_table = {&kind_pool_node, node_heads, COUNT(node_heads)};
 
 static int show_jobs(const struct ctl_settings *settings, const char *operand,

@@ -49,6 +49,35 @@ int labels_gather(const struct tfe_mem *mem, const char *const *labels, size_t n
     return 0;
 }
 
+static bool has_key_of(const char *label, const char *other)
+{
+    const size_t n = strcspn(other, "=");
+    return strncmp(label, other, n) == 0 && label[n] == '=';
+}
+
+int labels_replace(const struct tfe_mem *mem, const struct place_class *class,
+                   const char *const *labels, size_t n, char **ret, size_t *ret_bytes)
+{
+    const char *all[2 * PLACEMENT_LABELS_MAX];
+    if (n > PLACEMENT_LABELS_MAX) {
+        return TFE_EINVAL;
+    }
+    size_t n_all = 0;
+    for (; n_all < n; n_all++) {
+        all[n_all] = labels[n_all];
+    }
+    for (size_t at = 0; at < class->n_bytes; at += strlen(class->labels + at) + 1) {
+        bool stays = true;
+        for (size_t i = 0; i < n; i++) {
+            stays = stays && !has_key_of(class->labels + at, labels[i]);
+        }
+        if (stays) {
+            all[n_all++] = class->labels + at;
+        }
+    }
+    return labels_gather(mem, all, n_all, ret, ret_bytes);
+}
+
 static bool has_label(const struct place_class *class, const char *text)
 {
     for (size_t at = 0; at < class->n_bytes; at += strlen(class->labels + at) + 1) {

@@ -34,6 +34,37 @@ void node_set_here(struct placement *p, struct place_node *node, bool is_here)
     count(p, node, 1);
 }
 
+/* The one that is idle for the longest comes first. */
+static void free_insert(struct place_class *class, struct place_node *node)
+{
+    struct place_node *before = TAILQ_LAST(&class->free, place_list);
+    while (before && tfe_mono_before(node->idle_since, before->idle_since)) {
+        before = TAILQ_PREV(before, place_list, beside);
+    }
+    if (before) {
+        TAILQ_INSERT_AFTER(&class->free, before, node, beside);
+    } else {
+        TAILQ_INSERT_HEAD(&class->free, node, beside);
+    }
+}
+
+void node_set_class(struct placement *p, struct place_node *node, uint32_t class)
+{
+    struct place_class *from = class_of(p, node);
+    struct place_class *to = &p->classes[class];
+    count(p, node, UINT32_MAX);
+    if (node->state == PLACE_FREE) {
+        TAILQ_REMOVE(&from->free, node, beside);
+        free_insert(to, node);
+    }
+    from->n_nodes--;
+    from->n_came -= node->is_counted;
+    node->class = class;
+    to->n_nodes++;
+    to->n_came += node->is_counted;
+    count(p, node, 1);
+}
+
 void node_set_out(struct placement *p, struct place_node *node)
 {
     if (node->state == PLACE_FREE) {

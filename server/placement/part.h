@@ -24,6 +24,7 @@ struct place_node {
     bool is_here;
     bool is_out;           /* it is to leave: nobody's any more, and no part of the pool */
     bool is_picked;        /* during a step: to be taken from its job */
+    bool is_counted;       /* it is one of its class's n_came */
     uint32_t class;        /* CLASS_NONE: not heard since the restart */
     uint64_t assignment;   /* 0: none */
     struct place_job *job; /* NULL: none, or nobody knows it */
@@ -109,7 +110,14 @@ int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret)
 int job_take_labels(struct placement *p, struct place_job *job,
                     const struct placement_wish *wish) TFE_MUST_CHECK;
 
+/* The class's labels but for those with the keys of these, and these; else as labels_gather. */
+int labels_replace(const struct tfe_mem *mem, const struct place_class *class,
+                   const char *const *labels, size_t n, char **ret,
+                   size_t *ret_bytes) TFE_MUST_CHECK;
+
 /* --- move.c: a node from one hand to another; all counts are kept here */
+/* Stays in whose hand it is, and as idle as it was. */
+void node_set_class(struct placement *p, struct place_node *node, uint32_t class);
 void node_set_free(struct placement *p, struct place_node *node);
 void node_set_assigned(struct placement *p, struct place_node *node, struct place_job *job,
                        enum tfe_task task, uint64_t assignment);

@@ -114,6 +114,7 @@ static int take_came(struct placement *p, const struct placement_event *event)
     }
     node_set_here(p, node, true);
     p->classes[class].n_came += is_new;
+    node->is_counted = is_new || (node->is_counted && is_same);
     set_idle_exit(p, node, event->idle_exit_ms);
     node->floor = event->floor;
     if (event->assignment == 0) {
@@ -126,6 +127,28 @@ static int take_came(struct placement *p, const struct placement_event *event)
         act_release_again(p, node, event->assignment);
     } else if (node->state == PLACE_LEAVING) {
         act_release_again(p, node, event->assignment);
+    }
+    return 0;
+}
+
+/* What is not known of a node as it comes. */
+static int take_told(struct placement *p, const struct placement_event *event)
+{
+    char *labels = NULL;
+    size_t n_bytes = 0;
+    uint32_t class = CLASS_NONE;
+    struct place_node *node = find_node(p, event->node);
+    if (!node || node->class == CLASS_NONE) {
+        return TFE_ENOENT;
+    }
+    int error = labels_replace(p->mem, &p->classes[node->class], event->labels, event->n_labels,
+                               &labels, &n_bytes);
+    error = error ? error : class_find(p, labels, n_bytes, &class);
+    if (error) {
+        return error;
+    }
+    if (node->class != class) {
+        node_set_class(p, node, class);
     }
     return 0;
 }
@@ -316,6 +339,8 @@ static int take(struct placement *p, const struct placement_event *event)
     switch (event->type) {
     case PLACEMENT_NODE_CAME:
         return take_came(p, event);
+    case PLACEMENT_NODE_TOLD:
+        return take_told(p, event);
     case PLACEMENT_NODE_LOST:
     case PLACEMENT_NODE_GONE:
     case PLACEMENT_NODE_FREED:

@@ -8,9 +8,10 @@
  * (not to grow) workers above another job's minimum are taken, of the same priority or below, the
  * last in order first; all of a job of lower priority where the one that waits has preempt. What is
  * left grows jobs where one more worker helps most. Chief and ps take nodes with spot=false first,
- * workers and evaluators those without. A node that was released is nobody's until it is freed, or
- * its lease and fence are over. One that nobody has a claim to for as long as it wished leaves, the
- * longest idle first, where its floor of nodes stays. One that was put out works for nothing more.
+ * workers and evaluators those without; a node that is told its labels later keeps what it has. A
+ * node that was released is nobody's until it is freed, or its lease and fence are over. One that
+ * nobody has a claim to for as long as it wished leaves, the longest idle first, where its floor of
+ * nodes stays. One that was put out works for nothing more.
  */
 #ifndef TFE_SERVER_PLACEMENT_PLACEMENT_H
 #define TFE_SERVER_PLACEMENT_PLACEMENT_H
@@ -28,7 +29,7 @@ struct placement;
 
 #define PLACEMENT_TASKS 4u       /* enum tfe_task: worker, chief, ps, evaluator */
 #define PLACEMENT_LABEL_MAX 128u /* bytes of a K=V */
-#define PLACEMENT_LABELS_MAX 33u /* of a node, or of a job */
+#define PLACEMENT_LABELS_MAX 34u /* of a node, or of a job */
 /* A node with a label PLACEMENT_SCOPE PATTERN is for jobs of that pattern only. */
 #define PLACEMENT_SCOPE "@jobs="
 #define PLACEMENT_PRIORITY_MAX 1000u
@@ -64,6 +65,7 @@ struct placement_wish {
 
 enum placement_event_type {
     PLACEMENT_NODE_CAME,     /* node, labels, assignment: what it works for, 0 nothing */
+    PLACEMENT_NODE_TOLD,     /* node, labels: each in place of those with its key */
     PLACEMENT_NODE_LOST,     /* node: its connection is gone */
     PLACEMENT_NODE_GONE,     /* node: so are its lease and its fence */
     PLACEMENT_NODE_FREED,    /* node, assignment: nothing of it is left there */

@@ -8,6 +8,12 @@ import threading
 import time
 from email.utils import formatdate
 
+import pytest
+
+CLOUDS = ("aws", "gce", "azure")
+# Cloud, zone and type, as an agent reads them there.
+MACHINES = {"aws": ("aws", "eu-west-1b", "p4d.24xlarge"), "gce": ("gce", "us-central1-a", "a2-highgpu-1g"),
+            "azure": ("azure", "westeurope-2", "Standard_NC24ads_A100_v4")}
 HUGE = b"x" * (1 << 20)
 # What kind of machine it is; of Azure that comes with its name.
 ABOUT = ("/latest/dynamic/instance-identity/document", "/latest/meta-data/instance-life-cycle",
@@ -76,6 +82,20 @@ class Metadata:
         self.ended.set()
         self.set(failure="status")
         self.close()
+
+
+@pytest.fixture
+def clouds():
+    """Makes metadata services, one per machine; ends them."""
+    made = []
+
+    def make():
+        made.append(Metadata())
+        return made[-1]
+
+    yield make
+    for metadata in made:
+        metadata.end()
 
 
 def handler_for(metadata):

@@ -12,27 +12,12 @@ import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
-from metadata import ABOUT, Metadata
+from metadata import ABOUT, CLOUDS, MACHINES, clouds  # noqa: F401 (a fixture)
 from programs import is_alive
 from test_operator import agent_at
 
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
 QUICK = ("--gather", "0.3")
-CLOUDS = ("aws", "gce", "azure")
-
-
-@pytest.fixture
-def clouds():
-    """Makes metadata services, one per machine; ends them."""
-    made = []
-
-    def make():
-        made.append(Metadata())
-        return made[-1]
-
-    yield make
-    for metadata in made:
-        metadata.end()
 
 
 def start(fleet, *options, talker=()):
@@ -303,10 +288,6 @@ def test_auto_finds_the_cloud_that_it_is_in(server, fleet, clouds):
     agent = start(fleet, "--notice=auto", metadata.option())
     fleet.wait_world(1)
     wait_until(lambda: agent.stderr().count("event=notice_source ") == 3, what="all three")
-
-
-MACHINES = {"aws": ("aws", "eu-west-1b", "p4d.24xlarge"), "gce": ("gce", "us-central1-a", "a2-highgpu-1g"),
-            "azure": ("azure", "westeurope-2", "Standard_NC24ads_A100_v4")}
 
 
 def told(node):

@@ -11,6 +11,7 @@ import time
 import pytest
 from agents import TRAINER, fleet, gone_soon  # noqa: F401 (a fixture)
 from conftest import as_root, wait_until
+from metadata import CLOUDS, MACHINES, clouds  # noqa: F401 (a fixture)
 from programs import children, descendants, is_alive, parents, program
 
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
@@ -201,6 +202,25 @@ def test_a_machine_whose_standby_was_killed_takes_the_job_all_the_same(pool):
     pool.wait_state("job", "succeeded")
     agent.send(signal.SIGTERM)
     assert agent.wait() == 143
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_what_the_cloud_says_of_a_node_is_shown_and_the_chief_has_a_machine_that_lasts(pool, clouds, ctl, cloud):
+    """The first node that comes is a spot machine, which nobody but its cloud says."""
+    for name in ("spot", "lasts"):
+        metadata = clouds()
+        metadata.set(spot=name == "spot")
+        pool.start(1, "--no-standby", f"--notice={cloud}", metadata.option(), f"--node-name={name}")
+        nodes = wait_until(lambda of=name: of in (found := {n["name"]: n for n in pool.nodes() if n["spot"] is not None}) and found,
+                           what="the cloud's word")
+    assert {name: node["spot"] for name, node in nodes.items()} == {"spot": True, "lasts": False}
+    assert all((node["cloud"], node["zone"], node["instance"]) == MACHINES[cloud] and node["labels"] == "" for node in nodes.values())
+    assert all(word in ctl("pool").stdout for word in ("ZONE", "TYPE", "SPOT", *MACHINES[cloud][1:]))
+    pool.submit("job", "--chief", "--workers=1")
+    wait_until(lambda: len(pool.fleet.starts(folder=pool.folder("job"))) == 2, what="both trainers")
+    assert {n["name"]: n["role"] for n in pool.nodes()} == {"spot": "worker", "lasts": "chief"}
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
 
 
 def test_it_starts_with_its_minimum_and_a_cancelled_job_gives_its_nodes_back(pool):

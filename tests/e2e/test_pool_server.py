@@ -10,7 +10,7 @@ import pytest
 
 from conftest import on_disk, wait_until
 from pooled import Waiting, agent_of, conditions, jobs, order, pool, rows, spec, starts
-from raw_client import NODE_REPLACED, RawClient, encode, node_id, node_secret
+from raw_client import NODE_REPLACED, RawClient, decode, encode, node_id, node_secret
 
 
 def test_a_job_starts_ends_and_frees_its_node(server):
@@ -61,6 +61,56 @@ def test_labels_say_who_may_work_for_what(server):
         waits = wait_until(lambda: [f.get(12) for _, f in rows(server, "JOBS") if f[1] == [b"more"]][0], what="a sentence")
         assert b"too few" in waits[0]
         assert pool(server)["plain"] == ("free", "")
+
+
+def facts(node, spot):
+    node.send("FACTS", {7: "gce", 8: "us-central1-a", 10: spot})
+
+
+def wait_spots(server, **expected):
+    """Of nodes: 1, 0, or None where the cloud has said nothing."""
+    def look():
+        known = {f[2][0].decode()[6:]: decode(f[50][0]).get(10, [None])[0] if 50 in f else None for _, f in rows(server, "POOL_NODES")}
+        return {name: known[name] for name in expected} == expected
+    wait_until(look, what="what the cloud says")
+
+
+def test_the_clouds_word_of_spot_is_a_label_where_a_node_has_none(server):
+    """It comes after the node, or with it; of a node whose own label says otherwise that one counts."""
+    server = server()
+    token = server.token("agent")
+    with contextlib.ExitStack() as stack:
+        labels = {"spot": (), "lasts": (), "own": ["spot=false"], "mum": ()}
+        nodes = {name: stack.enter_context(Waiting(server.port, token, name, own)) for name, own in labels.items()}
+        for name, is_spot in ("spot", 1), ("lasts", 0), ("own", 1):
+            facts(nodes[name], is_spot)
+        wait_spots(server, spot=1, lasts=0, own=1, mum=None)
+        assert order(server, "SUBMIT", {1: spec("lasting", sizes=(2, 2), f11=["spot=false"])}) == "DONE"
+        assert nodes["lasts"].assigned()[1] == nodes["own"].assigned()[1] == "lasting"
+        assert order(server, "SUBMIT", {1: spec("cheap", f11=["spot=true"])}) == "DONE"
+        assert nodes["spot"].assigned()[1] == "cheap"
+        # What was said on a connection of before holds on the next one; not so a label that is gone.
+        again = stack.enter_context(Waiting(server.port, token, "mum", ["spot=false"]))
+        again.receive_until("WELCOME")
+        facts(again, 1)
+        wait_spots(server, mum=1)
+        once_more = stack.enter_context(Waiting(server.port, token, "mum"))
+        assert order(server, "SUBMIT", {1: spec("more", f11=["spot=true"])}) == "DONE"
+        assert once_more.assigned()[1] == "more"
+
+
+def test_a_node_that_finds_no_place_for_the_clouds_word_works_without(server):
+    server = server("--ttl", "2m")
+    token = server.token("agent")
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Waiting(server.port, token, f"n{i}", [f"set={i}"])) for i in range(64)]
+        for node in nodes:
+            node.receive_until("WELCOME")
+        facts(nodes[0], 1)
+        wait_until(lambda: server.events("pool_node_spot_not_known"), what="a word of it")
+        again = stack.enter_context(Waiting(server.port, token, "n0", ["set=0"]))
+        assert order(server, "SUBMIT", {1: spec("train", f11=["set=0"])}) == "DONE"
+        assert again.assigned()[1] == "train"
 
 
 def test_a_node_that_finds_no_place_for_its_new_labels_gets_no_work(server):

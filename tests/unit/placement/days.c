@@ -28,7 +28,7 @@ static const char *const label_texts[LABELS] = {NULL, "gpu=a", "gpu=b"};
 struct node {
     int state;
     bool is_here;
-    bool is_durable;
+    bool is_durable, is_told;
     uint8_t label; /* ANY: none */
     uint32_t job;
     enum tfe_task task;
@@ -369,7 +369,9 @@ static void step(struct placement_event event)
             judge_release(&actions.v[i]);
         }
     }
-    judge();
+    if (!event.is_more_to_come) {
+        judge();
+    }
     w.tick = tfe_mono_is_never(actions.deadline) ? NEVER : actions.deadline.ms;
     if (w.told->n_steps++ % WALK_EACH == 0) {
         walk();
@@ -386,11 +388,17 @@ static void come(uint32_t n, uint64_t assignment)
                              label_texts[node->label]};
     (void)snprintf(name, sizeof(name), "n%05u", n);
     set(node, node->state == AWAY ? IDLE : node->state, true);
+    const bool is_told = node->is_told; /* its cloud says it, once it is there */
     step((struct placement_event){.type = PLACEMENT_NODE_CAME,
                                   .node = name,
-                                  .labels = labels,
-                                  .n_labels = node->label == ANY ? 1 : 2,
-                                  .assignment = assignment});
+                                  .labels = labels + is_told,
+                                  .n_labels = (node->label == ANY ? 1u : 2u) - is_told,
+                                  .assignment = assignment,
+                                  .is_more_to_come = is_told && once_in(2)});
+    if (is_told) {
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_TOLD, .node = name, .labels = labels, .n_labels = 1});
+    }
 }
 
 static void hear_of(enum placement_event_type type, uint32_t n, uint64_t assignment)
@@ -581,6 +589,7 @@ void days_run(const struct days *days, struct days_told *ret)
     }
     for (uint32_t n = 0; n < days->n_nodes; n++) {
         w.nodes[n].is_durable = once_in(5);
+        w.nodes[n].is_told = once_in(2);
         w.nodes[n].label = (uint8_t)(once_in(2) ? ANY : rng_between(&w.rng, GPU_A, GPU_B));
     }
     for (uint32_t j = 0; j < days->n_jobs; j++) {
