@@ -29,7 +29,9 @@ class Disk:
         if not library.is_file():
             pytest.fail(f"{library} is not built")
         asan = os.environ.get("ASAN_OPTIONS", "")
-        self.env = {"LD_PRELOAD": str(library), "FAULTY_DISK_CONTROL": str(self.control),
+        # A thread that hangs to the end has what it works on nowhere but on its stack.
+        self.env = {"LSAN_OPTIONS": "use_stacks=1:use_registers=1",
+                    "LD_PRELOAD": str(library), "FAULTY_DISK_CONTROL": str(self.control),
                     "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0"}
 
     def does(self, words):
