@@ -10,8 +10,9 @@ itself; it is never made smaller: machines without work leave by themselves (`tf
 that takes them out of their group).
 
 How large a group is to be is what the cloud says, so that nothing is ordered twice, whoever forgot what. The clouds are asked by
-their own command-line tools (aws, gcloud, az), with what those find of credentials and region; $TFE_SCALE_SIZE_MAX bounds groups
-of gcp and azure, which have no maximum of their own (default 100).
+their own command-line tools (aws, gcloud, az), with what those find of credentials and place: $CLOUDSDK_COMPUTE_ZONE, or _REGION, and
+$AZURE_DEFAULTS_GROUP, where their configuration does not say it. $SCALE_OUT_SIZE_MAX bounds groups of gcp and azure, which have no
+maximum of their own (default 100); variables that begin with TFE_ do not come here.
 """
 import json
 import os
@@ -21,7 +22,7 @@ import time
 
 # As long as a machine takes to start: what has not come by then is looked for again.
 PATIENCE_MS = 10 * 60 * 1000
-SIZE_MAX = int(os.environ.get("TFE_SCALE_SIZE_MAX", "100"))
+SIZE_MAX = int(os.environ.get("SCALE_OUT_SIZE_MAX", "100"))
 
 
 def ask(*words):
@@ -59,8 +60,6 @@ class Gcp:
 
 
 class Azure:
-    """$AZURE_DEFAULTS_GROUP, or `az configure`, says the resource group."""
-
     def __init__(self, group):
         self.group = group
 
