@@ -1,0 +1,84 @@
+"""Manifests of Kubeflow's on their way to TF_CONFIG: handed in as they are, run by nodes of a pool, and what each trainer finds is
+what Kubeflow's operator would have given it, but for where the others are (tests/vectors/tfjob)."""
+
+import json
+import re
+import sys
+
+import pytest
+from agents import fleet  # noqa: F401 (a fixture)
+from conftest import ROOT, wait_until
+from test_pool import pool  # noqa: F401 (a fixture)
+
+VECTORS = ROOT / "tests" / "vectors" / "tfjob"
+FOLDER = "/var/tf_dist_mnist"  # of the images that the manifests name
+MANIFESTS = sorted(path.stem for path in VECTORS.glob("*.yaml"))
+
+# Prints what it finds, and ends when it may. Whoever may not end by itself is ended.
+TRAINER = """
+import json, os, pathlib, sys, time
+folder = pathlib.Path(__file__).parent
+print(json.dumps({"TF_CONFIG": json.loads(os.environ.get("TF_CONFIG", "null")), "argv": sys.argv[1:]}), flush=True)
+while not (folder / "end").exists():
+    time.sleep(0.01)
+"""
+
+
+def printed(pool, job, n):
+    """What n trainers of the job have printed, as tfe-ctl logs has it."""
+    def look():
+        told = pool.ctl("logs", "--json", job)
+        rows = [json.loads(line) for line in told.stdout.splitlines()]
+        texts = [json.loads(line) for row in rows for line in row["text"].splitlines() if line.startswith("{")]
+        return len(texts) == n and texts
+    return wait_until(look, what=f"the words of {n} trainers")
+
+
+def handed_in(pool, folder, text, n):
+    """Of a manifest whose image's folder is ours: the line that submit has printed, and what n trainers have found."""
+    for name in re.findall(rf"{FOLDER}/([^ ,\]\n]*)", text):
+        (folder / name).write_text(TRAINER)
+    file = folder / "job.yaml"
+    file.write_text(text.replace(FOLDER, str(folder)))
+    pool.start(n, "--no-standby")
+    pool.wait_free(n)
+    done = pool.ctl("submit", "-f", str(file))
+    assert done.returncode == 0, done.stderr
+    job, = (row["job"] for row in json.loads(pool.ctl("jobs", "--json").stdout)["jobs"])
+    return job, done.stderr, printed(pool, job, n)
+
+
+def named(config, names):
+    """As Kubeflow calls the places: names maps ours to its."""
+    places = {role: [names[address] for address in addresses] for role, addresses in config["cluster"].items()}
+    return {**config, "cluster": places}
+
+
+def by_task(configs):
+    return sorted(configs, key=lambda config: (config["task"]["type"], config["task"]["index"]))
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS)
+def test_each_trainer_of_a_manifest_finds_the_tf_config_of_kubeflows_operator(pool, tmp_path, manifest):
+    text = (VECTORS / f"{manifest}.yaml").read_text()
+    wanted = json.loads((VECTORS / f"{manifest}.json").read_text())
+    job, warning, found = handed_in(pool, tmp_path, text, len(wanted))
+    assert f"name: {job}\n" in text and "is not run: the command finds what each node has" in warning
+    configs = [one["TF_CONFIG"] for one in found]
+    if wanted != [None]:
+        clusters = configs[0]["cluster"], wanted[0]["cluster"]
+        ours, theirs = ([address for role in sorted(cluster) for address in cluster[role]] for cluster in clusters)
+        assert len(set(ours)) == len(ours) == len(theirs)
+        names = dict(zip(ours, theirs))
+        configs, wanted = by_task(named(config, names) for config in configs), by_task(wanted)
+    assert configs == wanted
+    (tmp_path / "end").touch()
+    pool.wait_state(job, "succeeded")
+
+
+def test_one_trainer_alone_has_a_tf_config_where_it_is_asked_for(pool, tmp_path):
+    """It is of a job file of ours, which says so."""
+    job, warning, found = handed_in(pool, tmp_path, f"name: one\nenvironment: tfe\ncommand: [{sys.executable}, {FOLDER}/one.py, --here]\n", 1)
+    config, = (one["TF_CONFIG"] for one in found)
+    assert config == {"cluster": {"worker": config["cluster"]["worker"]}, "task": {"type": "worker", "index": 0}}
+    assert (job, warning, len(config["cluster"]["worker"]), found[0]["argv"]) == ("one", "", 1, ["--here"])
