@@ -389,7 +389,8 @@ void reports_take(struct reports *all, uint32_t session, struct report **at,
                   const struct tfe_msg *msg)
 {
     struct rdzv_place place;
-    if (!reports_own(msg->type) && msg->type != MSG_PROGRESS && msg->type != MSG_NOTICE) {
+    if (!reports_own(msg->type) && msg->type != MSG_FACTS && msg->type != MSG_PROGRESS &&
+        msg->type != MSG_NOTICE) {
         return;
     }
     if (rdzv_place_of(all->core, session, &place) != 0) {

@@ -21,12 +21,12 @@ void reports_free(struct reports *all);
 /* Whether messages of this type are for reports alone, and not for the core. */
 static inline bool reports_own(enum tfe_msg_type type)
 {
-    return type == MSG_FACTS || type == MSG_VITALS || type == MSG_METRICS;
+    return type == MSG_VITALS || type == MSG_METRICS;
 }
 
-/* Takes in what a session, whose node the core knows, has said: those above, PROGRESS and NOTICE
- * (once the core has them), nothing of any other type. *at is the session's. What there is no
- * memory for is not known. */
+/* Takes in what a session, whose node the core knows, has said: those above, FACTS, PROGRESS and
+ * NOTICE (once the core has them), nothing of any other type. *at is the session's. What there is
+ * no memory for is not known. */
 void reports_take(struct reports *all, uint32_t session, struct report **at,
                   const struct tfe_msg *msg);
 /* The session ends; *at becomes NULL. */

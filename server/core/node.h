@@ -58,6 +58,8 @@ struct node {
     bool has_role; /* it takes places of that role and no other */
     enum tfe_task role;
     bool is_durable;          /* its machine is not one of those that go away */
+    bool is_spot;             /* the cloud says that it is; written by on_facts.c, forgotten with
+                                 the process */
     bool has_fixed_ports;     /* the same in every epoch */
     bool has_version;         /* its job's; written by version.c and presence.c */
     struct tfe_id death_hash; /* of its death certificate; "": it has none */

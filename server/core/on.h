@@ -35,6 +35,7 @@ int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice
 /* TFE_EINVAL: no such result. */
 int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed) TFE_MUST_CHECK;
 int on_death(struct rdzv *r, struct node *by, const struct msg_death *death);
+void on_facts(struct node *node, const struct msg_facts *facts);
 
 /* --- what happens to nodes by itself --- */
 

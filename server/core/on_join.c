@@ -476,6 +476,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         }
         seat_take_over(node, fence_end);
         notice_forget(node); /* of another machine */
+        node->is_spot = false;
         place_take_over(r, node);
         node->highest_epoch = 0;
         probe_forget(node);

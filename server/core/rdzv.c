@@ -137,6 +137,9 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
         return on_probed(r, node, &msg->u.probed);
     case MSG_DEATH:
         return on_death(r, node, &msg->u.death);
+    case MSG_FACTS:
+        on_facts(node, &msg->u.facts);
+        return 0;
     }
     return TFE_EINVAL;
 }

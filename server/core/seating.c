@@ -5,11 +5,24 @@
 
 #include "server/core/job.h"
 
+/* How surely a node's machine stays: by its agent's own word, else by the cloud's, which counts
+ * where there are a chief or ps to be lost (design 11). */
+enum hold { HOLD_SPOT, HOLD_UNKNOWN, HOLD_DURABLE };
+
+static enum hold hold_of(const struct node *node)
+{
+    const struct job_spec *spec = &node->job->spec;
+    bool has_spot_last = spec->chief || spec->n_ps > 0;
+    return node->is_durable                 ? HOLD_DURABLE
+           : node->is_spot && has_spot_last ? HOLD_SPOT
+                                            : HOLD_UNKNOWN;
+}
+
 /* design 4.5: index 0 belongs on a durable node, else on the one longest in the job. */
 static bool suits_before(const struct node *a, const struct node *b)
 {
-    if (a->is_durable != b->is_durable) {
-        return a->is_durable;
+    if (hold_of(a) != hold_of(b)) {
+        return hold_of(a) > hold_of(b);
     }
     if (a->join_order != b->join_order) {
         return a->join_order < b->join_order;
@@ -30,11 +43,12 @@ static bool leads_before(const struct node *a, const struct node *b)
     if (x->kind && x->deadline.ms != y->deadline.ms) {
         return tfe_mono_before(y->deadline, x->deadline);
     }
-    if (a->is_durable == b->is_durable && (a->seat.index == 0) != (b->seat.index == 0)) {
+    bool is_alike = hold_of(a) == hold_of(b);
+    if (is_alike && (a->seat.index == 0) != (b->seat.index == 0)) {
         return a->seat.index == 0;
     }
     /* By epochs: members tell of a step at different moments, and keep the same one. */
-    if (a->is_durable == b->is_durable && a->ready.memory.epoch != b->ready.memory.epoch) {
+    if (is_alike && a->ready.memory.epoch != b->ready.memory.epoch) {
         return a->ready.memory.epoch > b->ready.memory.epoch;
     }
     return suits_before(a, b);
@@ -128,8 +142,7 @@ static bool was_ps(const struct node *node, uint32_t first_ps)
 /* As leads_before; but of those alike no ps, which is one already. */
 static bool directs_before(const struct node *a, const struct node *b, uint32_t first_ps)
 {
-    bool is_alike =
-        a->is_durable == b->is_durable && (a->notice.kind == 0) == (b->notice.kind == 0);
+    bool is_alike = hold_of(a) == hold_of(b) && (a->notice.kind == 0) == (b->notice.kind == 0);
     bool was_a = was_ps(a, first_ps);
     return is_alike && was_a != was_ps(b, first_ps) ? !was_a : leads_before(a, b);
 }
@@ -142,8 +155,8 @@ static bool serves_before(const struct node *a, const struct node *b, uint32_t f
     if ((a->notice.kind == 0) != (b->notice.kind == 0)) {
         return a->notice.kind == 0;
     }
-    if (a->is_durable != b->is_durable) {
-        return a->is_durable;
+    if (hold_of(a) != hold_of(b)) {
+        return hold_of(a) > hold_of(b);
     }
     return was_a != was_b ? was_a : suits_before(a, b);
 }

@@ -16,6 +16,7 @@ from metadata import ABOUT, CLOUDS, MACHINES, clouds  # noqa: F401 (a fixture)
 from programs import is_alive
 from test_operator import agent_at
 
+SERVED = str(pathlib.Path(__file__).with_name("served.py"))
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
 QUICK = ("--gather", "0.3")
 
@@ -307,6 +308,26 @@ def test_what_the_cloud_says_of_the_machine_is_shown(server, fleet, clouds, node
     assert told(rows["spot"]) == told(rows["plain"]) == MACHINES[source]
     assert told(rows["own"]) == (None, None, None)
     assert all(word in ctl("nodes").stdout for word in ("ZONE", "TYPE", "SPOT", *MACHINES[source][1:]))
+
+
+def test_spot_machines_become_chief_and_ps_last(server, fleet, clouds, nodes):
+    """Two that came first, and of which the cloud says so, beside one of which it says nothing."""
+    server(*QUICK)
+
+    def join(name, *options):
+        fleet.start("--nnodes=1:1", "--chief", "--ps=1", f"--node-name={name}", *options, command=[SERVED, str(fleet.folder)])
+
+    def told():
+        return {n["name"]: n["spot"] for n in nodes()}
+
+    for name in ("first", "second"):
+        metadata = clouds()
+        metadata.set(spot=True)
+        join(name, "--notice=aws", metadata.option())
+        wait_until(lambda: told().get(name), what="the cloud's word at the server")
+    join("plain", "--notice=none")
+    places = wait_until(lambda: {n["place"]: n["name"] for n in nodes() if n["place"]}, what="an epoch")
+    assert places == {"chief-0": "plain", "ps-0": "first", "worker-0": "second"}
 
 
 @pytest.mark.parametrize("source", ["aws", "gce"])

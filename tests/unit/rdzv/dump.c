@@ -22,7 +22,7 @@ static void dump_node(FILE *f, const struct node *n)
 {
     DUMP("  node %s (%s) at %s", n->id.text, n->name, n->ready.host);
     DUMP_U(n, join_order), DUMP_U(n, highest_epoch), DUMP_U(n, pid), DUMP_U(n, is_gone);
-    DUMP_U(n, is_durable), DUMP_U(n, has_fixed_ports), DUMP_U(n, ready.epoch),
+    DUMP_U(n, is_durable), DUMP_U(n, is_spot), DUMP_U(n, has_fixed_ports), DUMP_U(n, ready.epoch),
         DUMP_U(n, ready.table_digest);
     dump_timer(f, "lease", &n->lease.timer);
     const struct lease *l = &n->lease;

@@ -15,6 +15,8 @@ static struct {
     struct gauges gauges;
     bool allows_addresses;
     unsigned joins;   /* that the core has heard of */
+    unsigned heard;   /* messages of any kind, likewise … */
+    unsigned shown;   /* … and what is for people */
     unsigned closed;  /* likewise */
     uint32_t session; /* of the last of them */
     enum tfe_refusal refused;
@@ -79,12 +81,21 @@ bool __wrap_addresses_allow(const struct addresses *a, const char *host, const s
     return f.allows_addresses;
 }
 
+void __wrap_reports_take(struct reports *all, uint32_t session, struct report **at,
+                         const struct tfe_msg *msg);
+void __wrap_reports_take(struct reports *all, uint32_t session, struct report **at,
+                         const struct tfe_msg *msg)
+{
+    f.shown += msg->type == MSG_FACTS || msg->type == MSG_VITALS;
+}
+
 /* --- the core, as far as sessions know it ----------------------------------------------------- */
 
 static int on_core_message(void *ctx, uint32_t session, const struct principal *by,
                            const struct tfe_msg *msg)
 {
     f.joins += msg->type == MSG_JOIN;
+    f.heard++;
     f.session = session;
     return 0;
 }
@@ -195,6 +206,20 @@ TEST_IN(sessions, that_have_joined_are_told_to_the_core_when_they_are_over)
     RUN_UNTIL(&f.world, f.all->n == 0);
     assert_int_equal(f.closed, 1);
     assert_int_equal(f.all->n_free, 1); /* its number is free */
+}
+
+TEST_IN(sessions, tell_people_and_the_core_what_a_machine_is_and_people_alone_how_it_does)
+{
+    joined();
+    const struct tfe_msg facts = {.type = MSG_FACTS,
+                                  .u.facts = {.has_spot = true, .is_spot = true}};
+    assert_int_equal(side_send(&f.world.client, facts), 0);
+    RUN_UNTIL(&f.world, f.shown == 1);
+    assert_int_equal(f.heard, 2); /* JOIN was the first */
+    const struct tfe_msg vitals = {.type = MSG_VITALS, .u.vitals = {.load_milli = 1}};
+    assert_int_equal(side_send(&f.world.client, vitals), 0);
+    RUN_UNTIL(&f.world, f.shown == 2);
+    assert_int_equal(f.heard, 2);
 }
 
 /* A table of this epoch, in several pieces. */
