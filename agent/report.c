@@ -112,11 +112,12 @@ static const char *known(const char *text)
 
 static void send_facts(struct report *r)
 {
-    if (!r->is_up || !r->has_facts) {
-        return;
+    if (!r->is_up || (!r->has_facts && !r->cloud.cloud)) {
+        return; /* what the cloud says waits for nothing: places may be given out by it */
     }
     struct tfe_msg msg = {.type = MSG_FACTS, .u.facts = r->facts};
-    msg.u.facts.gpu = known(r->machine.gpu); /* the thread has done with it */
+    /* The thread has done with it then. */
+    msg.u.facts.gpu = r->has_facts ? known(r->machine.gpu) : NULL;
     msg.u.facts.tensorflow = known(r->tensorflow.text);
     msg.u.facts.cloud = r->cloud.cloud;
     msg.u.facts.zone = known(r->cloud.zone);

@@ -1,6 +1,7 @@
-/* agent/report.h: what this node tells the server for people: FACTS of its machine, VITALS (how it
- * does), METRICS of its scripts. Gathered on a thread of its own, said rarely, and never in the way
- * of a lease or an epoch. */
+/* agent/report.h: what this node tells the server for people: FACTS of its machine (the server,
+ * too, goes by one of them: whether it is a spot machine), VITALS (how it does), METRICS of its
+ * scripts. Gathered on a thread of its own, said rarely, and never in the way of a lease or an
+ * epoch. */
 #ifndef TFE_AGENT_REPORT_H
 #define TFE_AGENT_REPORT_H
 

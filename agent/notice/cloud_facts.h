@@ -1,5 +1,5 @@
-/* agent/notice/cloud_facts.h: what the cloud says of this machine, for people: asked once, when its
- * metadata service has answered whoever watches for warnings, and in nobody's way. */
+/* agent/notice/cloud_facts.h: what the cloud says of this machine: asked once, when its metadata
+ * service has answered whoever watches for warnings, and in nobody's way. */
 #ifndef TFE_AGENT_NOTICE_CLOUD_FACTS_H
 #define TFE_AGENT_NOTICE_CLOUD_FACTS_H
 
