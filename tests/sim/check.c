@@ -709,6 +709,13 @@ void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node
          leader, node, why);
 }
 
+void check_spot(struct check *c, uint64_t epoch, uint32_t spot, uint32_t node)
+{
+    fail(c, CHECK_SPOT_LAST,
+         "in epoch %llu node %u is chief or ps, on a spot machine, node %u is none",
+         (unsigned long long)epoch, spot, node);
+}
+
 void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound)
 {
     fail(c, CHECK_SWITCH_SLOW,

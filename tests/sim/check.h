@@ -33,6 +33,7 @@
     X(RESTART_FREE, restart_free, "a server's restart restarts no trainer")                        \
     X(NEEDLESS, needless, "no epoch is stopped where nothing has happened to it")                  \
     X(LEADS, leads, "rank 0 is on a durable node, else where it was, else on the oldest")          \
+    X(SPOT_LAST, spot_last, "no spot machine is chief or ps where one that stays is a worker")     \
     X(SWITCH_SLOW, switch_slow, "a planned switch that nothing disturbs keeps its bound")          \
     X(STAYS_OVER, stays_over, "a finished job has no other epoch before its next run")             \
     X(LEDGER, ledger, "the ledger's times are those at which it happened")                         \
@@ -175,6 +176,8 @@ void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, ui
 void check_needless(struct check *c, uint64_t epoch, bool carried, const char *what);
 /* Another node than its leader should lead it. */
 void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node, const char *why);
+/* A spot machine has the place of a chief or ps, and this other node one of a worker. */
+void check_spot(struct check *c, uint64_t epoch, uint32_t spot, uint32_t node);
 void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound);
 void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, int64_t is);
 /* The lease of a node was taken for over, though it had to be spared. */

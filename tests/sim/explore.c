@@ -218,12 +218,16 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     static const uint32_t spreads[] = {0, 0, 5, 50, 300};
     uint32_t low = ONE_OF(x, 0, 1, 20);
     uint32_t spread = spreads[roll(x, 0, 4)];
+    /* Not in all worlds: what the kept seeds have seen they see again. */
+    bool has_spot = wish->roles && (wish->seed % 5 == 1 || wish->seed % 5 == 2);
     char name[NODE_NAME_MAX];
     for (uint32_t i = 0; i < n; i++) {
         snprintf(name, sizeof(name), "n%u", i);
         node_name(w, i, name);
         node_set_rate(w, i, (int64_t)roll(x, 950000, 1050000));
         w->nodes[i].durable = roll(x, 0, 3) == 0;
+        w->nodes[i].spot = has_spot && world_draw(w, i, 0, 15) % 3 == 0;
+        w->nodes[i].spot_after = (int64_t[]){0, 0, 2000, 60000}[world_draw(w, i, 0, 17) % 4];
         w->nodes[i].fixed = world_draw(w, 0, 0, 12) % 4 == 0;
         w->nodes[i].plain = world_draw(w, i, 0, 14) % 2 == 0;
         net_link(w, i)->latency_lo = low;

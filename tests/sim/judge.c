@@ -47,6 +47,7 @@ struct job_judge {
     struct times now, before;
     uint32_t era; /* of the highest … */
     uint64_t highest;
+    int64_t chosen_at;     /* … and when the server gave out its places */
     uint64_t told_to_stop; /* the last epoch */
     uint64_t massed;       /* the epoch in which the server has doubted itself */
     uint64_t switched;     /* the epoch that it is about to end: nobody waits for who is silent */
@@ -367,6 +368,32 @@ static void judge_leader(struct world *w, const struct cluster *c, const struct 
     j->leader_process = leader ? leader->process : 0;
 }
 
+/* What the server has heard before it gave the places out counts, and whoever is durable by its own
+ * word is no spot machine. */
+static void judge_spot(struct world *w, const struct cluster *c, const struct agent_place *place)
+{
+    struct job_judge *j = judge_of(w, c->job);
+    const struct msg_row *rows = place->rows;
+    bool has_roles = rows[0].role == TASK_CHIEF || rows[c->world - 1].role == TASK_PS;
+    if (!has_roles || j->highest != c->epoch || j->era != c->era) {
+        return; /* the latter: adopted, and chosen by a server that is gone */
+    }
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        bool is_worker = rank > 0 && rows[rank].role == TASK_WORKER;
+        const struct node *worker = is_worker ? member_of(w, c, &rows[rank]) : NULL;
+        if (!stays(worker) || worker->spot_heard_at <= j->chosen_at) {
+            continue;
+        }
+        for (uint32_t other = 0; other < c->world; other++) {
+            bool serves = other == 0 || rows[other].role == TASK_PS;
+            const struct node *n = serves ? member_of(w, c, &rows[other]) : NULL;
+            if (stays(n) && !n->durable && n->spot_heard_at < j->chosen_at) {
+                check_spot(w->check, c->epoch, n->index, worker->index);
+            }
+        }
+    }
+}
+
 void judge_forms(struct world *w, const struct cluster *c, const struct agent_place *place)
 {
     struct job_judge *j = judge_of(w, c->job);
@@ -383,6 +410,7 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
         }
     }
     judge_leader(w, c, place);
+    judge_spot(w, c, place);
     if (j->is_planned && j->stopped < c->epoch && j->members == members) {
         check_needless(w->check, j->stopped, false, "is stopped as planned, for the same nodes");
     }
@@ -398,6 +426,7 @@ void judge_chosen(struct world *w, uint32_t job, uint64_t epoch, int64_t now)
     if (era != j->era || epoch > j->highest) { /* else the job's end */
         j->era = era;
         j->highest = epoch;
+        j->chosen_at = w->now;
         j->before = j->now;
         j->now = (struct times){.epoch = epoch, .gathered = now};
         for (size_t i = 0; i < EPOCH__TIMES; i++) {

@@ -24,6 +24,8 @@ struct node {
     bool on;
     bool suspended;       /* nothing runs; the clock goes on, or stands (clock.stopped) */
     bool durable;         /* its machine is not one of those that go away */
+    bool spot;            /* the cloud may take it back, which its agent knows … */
+    int64_t spot_after;   /* … so long after it has begun; SIM_NEVER: it does not hear of it */
     bool plain;           /* asks for no run of its own, whatever its job's other agents do */
     bool fixed;           /* its trainers have the same ports in every epoch */
     bool peers_cut;       /* its trainers do not reach the others */
@@ -47,9 +49,12 @@ struct node {
     bool is_twin;      /* there is, or was, another process of this id */
     int64_t heard_at;  /* its last RENEW or JOIN, by the server; what it was granted then */
     uint32_t ttl_ms;
-    int64_t lease_until; /* … and by when all that it was granted is over on any clock */
-    int64_t joined_at;   /* as the server says */
-    uint64_t heard;      /* … and the order in which the server heard of them last */
+    int64_t lease_until;   /* … and by when all that it was granted is over on any clock */
+    int64_t joined_at;     /* as the server says */
+    uint64_t heard;        /* … and the order in which the server heard of them last */
+    bool is_welcome;       /* on this connection */
+    bool knows_spot;       /* the cloud has told it, … */
+    int64_t spot_heard_at; /* … and it the server, for the first time; SIM_NEVER */
     char run_key[16];
     bool outsider; /* its run has no room in the job that is there; it asks again */
     struct agent *core;
@@ -157,6 +162,8 @@ bool node_may_go(const struct world *w, const struct node *n);
  * that it will not after all. */
 void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,
                  bool withdrawn);
+/* The cloud tells its agent that it may take the machine back. */
+void node_told_spot(struct world *w, uint32_t node);
 void node_fail_memory(struct world *w, uint32_t node, uint64_t k);
 
 /* --- from the net --- */

@@ -331,6 +331,37 @@ void node_agent_end(struct world *w, struct node *n)
     n->timer.due = SIM_NEVER;
 }
 
+/* As agent/report.c: behind each WELCOME, and when it is news. */
+static void say_spot(struct world *w, const struct node *n)
+{
+    if (n->agent && n->is_welcome && n->knows_spot) {
+        net_agent_send(
+            w, n->index,
+            &(struct tfe_msg){.type = MSG_FACTS, .u.facts = {.has_spot = true, .is_spot = true}});
+    }
+}
+
+static void on_spot(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    if (event->tag != n->process || !n->agent) {
+        return;
+    }
+    if (!node_can_run(w, event->who)) {
+        node_wait(n, event);
+        return;
+    }
+    n->knows_spot = true;
+    say_spot(w, n);
+}
+
+void node_told_spot(struct world *w, uint32_t node)
+{
+    struct node *n = &w->nodes[node];
+    n->spot = true;
+    world_at(w, w->now, on_spot, node, n->process, 0);
+}
+
 void node_agent_begin(struct world *w, struct node *n, uint32_t job)
 {
     const struct job *j = jobs_get(w, job);
@@ -380,6 +411,8 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->noticed = 0;
     n->was_noticed = false;
     n->joined_at = SIM_NEVER;
+    n->is_welcome = n->knows_spot = false;
+    n->spot_heard_at = SIM_NEVER;
     n->signalled = false;
     n->outsider = false;
     n->epoch = 0;
@@ -400,6 +433,9 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     check_node_begins(w->check, n->index);
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD, .guard_pid = n->guard_pid});
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_BEGIN});
+    if (n->spot && n->spot_after != SIM_NEVER) {
+        world_at(w, w->now + n->spot_after, on_spot, n->index, n->process, 0);
+    }
 }
 
 /* --- from the net --- */
@@ -496,6 +532,7 @@ void node_connected(struct world *w, uint32_t node)
 {
     struct node *n = &w->nodes[node];
     char host[PROBING_HOST_MAX];
+    n->is_welcome = false;
     probing_host(node, host);
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_CONNECTED, .host = host});
 }
@@ -539,4 +576,8 @@ void node_receive(struct world *w, uint32_t node, const struct tfe_msg *msg)
     }
     judge_receive(w, n, msg);
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
+    if (msg->type == MSG_WELCOME) {
+        n->is_welcome = true;
+        say_spot(w, n);
+    }
 }

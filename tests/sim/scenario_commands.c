@@ -193,6 +193,9 @@ static void do_join(struct world *w, struct words *words, uint32_t node)
     uint32_t fixed = 0;
     (void)set_u32(words, "fixed", &fixed);
     w->nodes[node].fixed = fixed != 0;
+    uint32_t spot = 0;
+    (void)set_u32(words, "spot", &spot);
+    w->nodes[node].spot = spot != 0;
     uint32_t plain = 0;
     (void)set_u32(words, "plain", &plain);
     w->nodes[node].plain = plain != 0;
@@ -378,12 +381,18 @@ static void do_nomem(struct world *w, struct words *words, uint32_t node)
     node_fail_memory(w, node, k);
 }
 
+static void do_spot(struct world *w, struct words *words, uint32_t node)
+{
+    (void)words;
+    node_told_spot(w, node);
+}
+
 static const struct command {
     const char *words; /* of the command */
     size_t own;        /* words of its own behind them */
     void (*act)(struct world *w, struct words *words, uint32_t node);
 } commands[] = {
-    {"join", 0, do_join}, /* job= id= durable=1 fixed=1; plain=1: without the job's new_run */
+    {"join", 0, do_join}, /* job= id= durable=1 spot=1 fixed=1; plain=1: not the job's new_run */
     {"kill node", 0, do_kill_node},
     {"kill agent", 0, do_kill_agent},
     {"kill guard", 0, do_kill_guard},
@@ -411,6 +420,7 @@ static const struct command {
     {"rate", 1, do_rate},     /* +5% */
     {"stuck", 1, do_stuck},   /* for so long nothing can be killed there */
     {"hang", 0, do_hang},
+    {"spot", 0, do_spot},   /* the cloud says so only now */
     {"nomem", 1, do_nomem}, /* the k-th allocation from now on */
 };
 

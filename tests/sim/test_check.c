@@ -441,6 +441,12 @@ TEST_IN(leads, another_node_should)
     assert_broken(*state, "leads");
 }
 
+TEST_IN(spot_last, a_spot_machine_serves)
+{
+    check_spot(*state, 3, 0, 1);
+    assert_broken(*state, "spot_last");
+}
+
 TEST_IN(switch_slow, it_takes_too_long)
 {
     check_slow(*state, 3, 9000, 8000);
