@@ -129,6 +129,36 @@ def test_a_lost_machine_leaves_the_workers_place_empty_until_a_spare_is_taken_in
     assert sorted(agent.wait() for agent in job.agents) == [-9, 0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("by", ["operator", "machine"])
+def test_a_worker_that_has_to_go_leaves_its_place_empty_and_nobody_else_notices(server, fleet, status, ctl, by):  # noqa: F811
+    s = server(*CALM)
+    flag = fleet.folder / "flag"
+    job = Job(fleet, status, 3, "--nnodes=1:2", "--ps=1", "--chief")
+    leaver = job.start("--role=worker", f"--notice=file:{flag}")
+    job.agents.append(leaver)
+    places = ("chief-0", "worker-0", "worker-1", "ps-0")
+    epoch = job.wait_starts(places)
+    job.wait_begun(epoch)
+    place = next(place for place, node in job.places().items() if node["pid"] == leaver.pid)
+    stays = [i for i in (0, 1) if place != f"worker-{i}"]
+    pids = {at["place"]: at["pid"] for at in job.starts(epoch=epoch)}
+    if by == "operator":
+        assert ctl("drain", job.places()[place]["node"]).returncode == 0
+        assert leaver.wait() == 0
+    else:
+        flag.write_text("10\n")
+    job.wait_step(lambda step: step["used"] == stays)
+    wait_until(lambda: not is_alive(pids[place]), what="the end of what the machine ran")
+    for _ in range(2):
+        job.wait_step(lambda step: step["used"] == stays)
+    assert [n["role"] for n in job.nodes() if n["pid"] == leaver.pid] == ([] if by == "operator" else ["leaving"])
+    assert all(is_alive(pid) for at, pid in pids.items() if at != place)
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 4
+    assert [e["epoch"] for e in s.events("epoch")] == [epoch]
+    assert {at["place"]: at["pid"] for at in job.starts()} == pids, "somebody was started again"
+
+
 def test_a_killed_machine_of_any_role_is_known_dead_at_once(server, fleet, status, noise):  # noqa: F811
     """By its certificate, or by closed ports, or, of a ps, by what its chief says: leases and fences are long here, and nothing
     waits for them."""
