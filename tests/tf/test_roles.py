@@ -14,7 +14,7 @@ import time
 import fleet as fl
 import numpy as np
 import pytest
-from programs import children
+from programs import children, is_alive
 
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
 KILLS, AGENT_KILLS = (40, 20) if FULL else (3, 0)
@@ -25,7 +25,7 @@ PATIENCE_S = 300 if FULL else 120
 
 
 class Job:
-    """Its agents; hold: the last step is taken once end() was called."""
+    """Its agents; hold: the last step is taken once end() was called; kills: that hit somebody."""
 
     def __init__(self, fleet, steps, *options, script="parameter_server.py"):
         self.fleet, self.steps, self.script = fleet, steps, script
@@ -33,7 +33,7 @@ class Job:
         self.hold = fleet.directory / "hold"
         self.hold.touch()
         self.names = (f"m{number}" for number in itertools.count())
-        self.living = []
+        self.living, self.kills = [], 0
 
     def come(self):
         self.living.append(next(self.names))
@@ -47,9 +47,9 @@ class Job:
         jobs = json.loads(told.stdout)["jobs"] if told.returncode == 0 else []
         return jobs[0] if jobs else {"epoch": 0, "nodes": []}
 
-    def node_of(self, place):
+    def node_of(self, place, status=None):
         """Of the node whose trainer runs in this place: what status tells; None: nobody is there."""
-        return next((node for node in self.status()["nodes"] if node.get("place") == place and node["trainer_pids"] and
+        return next((node for node in (status or self.status())["nodes"] if node.get("place") == place and node["trainer_pids"] and
                      self.trainer_of(node)), None)
 
     def trainer_of(self, node):
@@ -65,20 +65,29 @@ class Job:
         fl.wait_for(f"step {goal}", lambda: self.step() >= goal, PATIENCE_S)
 
     def kill(self, place, whole_agent=False):
-        """The epoch in which it was, and the trainer it killed."""
-        node = fl.wait_for(f"a {place} to kill", lambda: self.node_of(place), PATIENCE_S)
-        trainer = self.trainer_of(node)
+        """The epoch in which it was, and the trainer it killed, alone or with its agent. Who has ended by itself before the
+        signal came was not killed: then it is whoever has the place next."""
+        def hit():
+            status = self.status()
+            node = self.node_of(place, status)
+            trainer = node and self.trainer_of(node)
+            victim = self.fleet.agents[node["name"]].pid if node and whole_agent else trainer
+            return (status["epoch"], node["name"], trainer) if trainer and ends(victim) else None
+        epoch, name, trainer = fl.wait_for(f"a {place} to kill", hit, PATIENCE_S)
+        self.kills += 1
         if whole_agent:
-            self.fleet.agents[node["name"]].kill()
-            self.living.remove(node["name"])
+            self.living.remove(name)
             self.come()
-        elif trainer:
-            os.kill(trainer, signal.SIGKILL)
-        return self.status()["epoch"], trainer
+        return epoch, trainer
+
+    def ledger(self):
+        """The epochs of the job as the server has written them down."""
+        return json.loads(self.fleet.ctl("epochs", "--json", "default"))["epochs"]
 
     def restored(self):
-        """[(epoch, step that it began from)]"""
-        return [(line["epoch"], line["step"]) for line in self.fleet.trainer_lines() if line.get("event") == "restored"]
+        """[(epoch, step that its chief began from)]"""
+        return [(line["epoch"], line["step"]) for line in self.fleet.trainer_lines() if line.get("event") == "restored" and
+                line.get("rank", 0) == 0]
 
     def redone(self):
         """Of each time that the chief has begun again: the steps that had been handed out by then, and were done again."""
@@ -93,6 +102,23 @@ class Job:
         self.hold.unlink()
         assert self.fleet.wait_agents(self.living, PATIENCE_S) == dict.fromkeys(self.living, 0)
         return next(line for line in self.fleet.trainer_lines() if line.get("event") == "end")
+
+
+def ends(pid):
+    """Kills this process with -9. False: it had ended before."""
+    try:
+        process = os.pidfd_open(pid)  # no other one that gets its number
+    except ProcessLookupError:
+        return False
+    try:
+        lives = is_alive(pid)
+        if lives:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        return lives
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(process)
 
 
 def loses(job, place, whole_agent=False):
@@ -142,20 +168,25 @@ def test_whoever_is_killed_no_more_is_done_again_than_lies_between_two_checkpoin
     else:
         victims = [(workers, False), (servers, False), (["chief-0"], False)]
     job.reach(SAVE_EVERY + 5)
-    expected = 0
+    expected = 0  # epochs, and so places to begin again from
+    alone = 0     # workers' trainers that start again in theirs
     for number, (places, whole_agent) in enumerate(victims):
         job.reach(chance.randint(3, 40))
         time.sleep(chance.random() * 0.1)
         place = chance.choice(places)
         epoch = loses(job, place, whole_agent)
         expected += whole_agent or place.startswith(("chief", "ps"))  # fewer than min workers are no epoch
+        alone += not whole_agent and place.startswith("worker")
         print(f"kill {number + 1}: {'agent of ' if whole_agent else ''}{place} at step {job.step()} in epoch {epoch}, now "
               f"{job.status()['epoch']}; done again {job.redone()}", flush=True)
         if not whole_agent and not place.startswith(("chief", "ps")):
             assert job.status()["epoch"] == epoch  # nobody else has noticed
     end = job.end()
     again = job.redone()
-    print(f"seed {SEED}: {len(victims)} kills, done again {again}, {end}; undisturbed {calm}")
+    ledger = job.ledger()
+    print(f"seed {SEED}: {job.kills} of {len(victims)} kills, done again {again}, {end}; undisturbed {calm}")
+    assert job.kills == len(victims) == (KILLS + AGENT_KILLS)
+    assert len(ledger) > expected and sum(epoch["restarts"] for epoch in ledger) >= alone, ledger  # the server has seen them, too
     assert end["step"] == steps
     assert end["accuracy"] > calm["accuracy"] - 0.02 and end["loss"] < calm["loss"] + 0.1
     assert all(0 <= count <= SAVE_EVERY for count in again), again
