@@ -234,6 +234,36 @@ def test_an_evaluator_beside_synchronous_workers(make_fleet):
     assert max(judged(fleet)) == 150
 
 
+@pytest.mark.heavy
+def test_a_chief_of_synchronous_workers_that_is_killed_goes_on_or_another_one_does(make_fleet):
+    """Without ps, all of an epoch end with any one of them. Its trainer is killed, and it is chief again; then its whole agent,
+    and the worker is chief."""
+    fleet = make_fleet("--ttl", "30")
+    job = Job(fleet, 200, "--nnodes=1:1", "--chief", script="digits.py")
+    for _ in range(2):
+        job.come()
+
+    def done(at=None):
+        return max((line["step"] for line in fleet.steps() if at is None or line["t_ms"] < at), default=0)
+    chiefs = []
+    for turn, whole_agent in enumerate((False, True)):
+        goal = done() + SAVE_EVERY + 5
+        fl.wait_for(f"step {goal}", lambda: done() >= goal, PATIENCE_S)  # noqa: B023
+        chiefs.append(job.node_of("chief-0")["name"])
+        loses(job, "chief-0", whole_agent)
+        fl.wait_for("the next epoch's steps", lambda: any(line["epoch"] == job.restored()[turn + 1][0] for line in fleet.steps()),  # noqa: B023
+                    PATIENCE_S)
+    chiefs.append(job.node_of("chief-0")["name"])
+    job.end()
+    assert chiefs[0] == chiefs[1] != chiefs[2]
+    assert job.kills == 2
+    assert [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()] == [(2, "start"), (2, "trainer_failed"), (2, "node_lost")]
+    begun = [line for line in fleet.trainer_lines() if line.get("event") == "restored" and line["rank"] == 0]
+    assert all(0 <= done(line["t_ms"]) - line["step"] <= SAVE_EVERY for line in begun), begun
+    assert {line["step"] for line in fleet.steps()} == set(range(1, 201))
+    assert {line["sum"] for line in fleet.steps()} == {2}  # chief and worker have part in each
+
+
 # --- another number of ps --------------------------------------------------------------------------
 
 
