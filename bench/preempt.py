@@ -20,7 +20,8 @@ from fleet import Failed, wait_for  # noqa: E402
 from recovery import LOOK_S, PARTS, Agents, HandMade, arguments, median, rows_of, take_turns, wait_steps  # noqa: E402
 
 LOOP = HERE / "preempt_loop.py"
-LIMIT_MS = 150
+LIMIT_MS, BARE_LIMIT_MS = 150, 50
+"""Above the floors: a leave may cost so much more than the same restored by hand, and, with no disk in its path, than nothing restored."""
 CASE = "notice_to_rank_0"
 MARKS = ("import", "strategy", "variables", "restore", "first step")
 
@@ -131,6 +132,7 @@ def summary(samples):
             "max_ms": round(totals[-1], 1), "p90_ms": round(totals[int(0.9 * (len(totals) - 1) + 0.5)], 1),
             "save_ms": middle["save"],
             "others_save_ms": middle["others"], "floor_ms": middle["floor"], "bare_floor_ms": middle["bare"], "limit_ms": LIMIT_MS,
+            "bare_limit_ms": BARE_LIMIT_MS,
             "overhead_ms": median([sample["total"] - sample["floor"] for sample in samples]),
             "bare_overhead_ms": median([sample["total"] - sample["bare"] for sample in samples]),
             "floor_reap_ms": middle["floor reap"], "parts_ms": {part: middle[part] for part in PARTS},
@@ -157,9 +159,10 @@ def main():
         return 1
     row = rows[0]
     show(row)
-    is_late = row["overhead_ms"] > LIMIT_MS
-    print(f"  {row['overhead_ms']} ms above the floor ({row['bare_overhead_ms']} above the one that restores nothing); "
-          f"at most {LIMIT_MS} are wanted: {'MISSED' if is_late else 'reached'}")
+    over = [(row["overhead_ms"], LIMIT_MS, "the floor"), (row["bare_overhead_ms"], BARE_LIMIT_MS, "the one that restores nothing")]
+    for took, limit, floor in over:
+        print(f"  {took} ms above {floor}; at most {limit} are wanted: {'MISSED' if took > limit else 'reached'}")
+    is_late = any(took > limit for took, limit, _ in over)
     if options.loose:
         is_late = row["median_ms"] > 2 * (row["floor_ms"] + LIMIT_MS)
         is_late = is_late and not excuse.holds(["preempt"])
