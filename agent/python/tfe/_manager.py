@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 
 import tensorflow as tf
 
-from . import _place
+from . import _place, _unmade
 from ._agree import awaited
 from ._asked import Orders
 from ._channel import channel
@@ -314,7 +314,7 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         self._restore(os.path.join(self._shared.path, name))
 
     def _restore(self, path: str) -> None:
-        self._checkpoint.restore(path).assert_existing_objects_matched()
+        _unmade.restore(self._checkpoint, path)
 
     def restore_or_initialize(self) -> Optional[str]:
         """Goes on from what is newest and whole, in memory or on disk, the same on all ranks; its path. None: there is nothing, and

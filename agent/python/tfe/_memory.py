@@ -65,7 +65,7 @@ class Memory:
     def restore(self, disk: "Callable[[], Optional[tuple[int, int]]]") -> Optional[_state.Choice]:
         """Goes on from the newest snapshot that any rank holds, if none on disk is newer; None: nothing was changed. All ranks call it,
         and get the same."""
-        existing = self._objects.parts()
+        existing = self._objects.existing()
         held = [snapshot for snapshot in self._left() if _state.fits(snapshot.parts, existing)]
         choice = _state.agree(self._keys, self._rank, self._world, next(_turns), _state.digest_of(existing),
                               [snapshot.held for snapshot in held], disk)

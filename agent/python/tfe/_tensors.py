@@ -7,15 +7,13 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from . import _place, _state
+from . import _place, _state, _unmade
 
 try:  # not public; without them every variable is read as TensorFlow's checkpoints do
     from tensorflow.python.distribute.values import MirroredVariable
     from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 except ImportError:
     MirroredVariable = ResourceVariable = None
-
-_prefixes = itertools.count()
 
 Row = Tuple[str, str, tf.Tensor]
 """Name, slice and value of a tensor in a checkpoint."""
@@ -134,6 +132,7 @@ class Objects:
     def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._seen: Optional[Seen] = None
+        self._unmade: Optional[_unmade.Unmade] = None
         self._tensors: Any = {}
         self._readers: "list[Reader]" = []
 
@@ -143,8 +142,15 @@ class Objects:
         self._walk()
         return [reader.read() for reader in self._readers]
 
+    def existing(self) -> "list[_state.Part]":
+        """parts(), without what was restored for variables that are still to be made."""
+        parts, unmade = self.parts(), _unmade.unmade_of(self._checkpoint)
+        names = unmade.names() if unmade is not None else set()
+        return [part for part in parts if part.name not in names]
+
     def put_back(self, parts: "list[_state.Part]") -> None:
         """What exists gets its values now, and what is made later gets its own then."""
+        _unmade.forget(self._checkpoint)
         self._walk()
         values = {(part.name, part.slice): part for part in parts}
         if {(reader.name, reader.slice) for reader in self._readers} == set(values):
@@ -157,15 +163,16 @@ class Objects:
             except NotImplementedError:  # an object that can be restored from files only
                 pass
         # TensorFlow knows how to wait for what is still to be made, given files: these are in this process's memory.
-        prefix = f"ram://tfe-state/{next(_prefixes)}"
+        prefix = _unmade.memory_prefix()
         write(prefix, copied(parts))
-        self._checkpoint.restore(prefix).assert_existing_objects_matched()
+        if _unmade.restore(self._checkpoint, prefix):
+            _unmade.remove(prefix)
 
     def _walk(self) -> None:
-        seen = self._look()
-        if seen is not None and seen.is_same(self._seen):
+        seen, unmade = self._look(), _unmade.unmade_of(self._checkpoint)
+        if seen is not None and unmade is self._unmade and seen.is_same(self._seen):
             return
-        self._seen = None
+        self._seen, self._unmade = None, unmade
         try:
             tensors, _, registered, _ = self._checkpoint._saver._gather_serialized_tensors()
         except AttributeError:

@@ -1,0 +1,163 @@
+"""What was restored for variables that are still to be made: an optimizer makes its own at the first step, say.
+
+TensorFlow gives them their values when they are made, and until then they are in nothing that it saves: a checkpoint between a
+restore and the first step would be without them, and whoever went on from that would begin them anew, unseen. Here they stay in
+whatever is saved, as they were, until they are made.
+"""
+from __future__ import annotations
+
+import itertools
+from typing import Any, Iterable, Optional
+
+import tensorflow as tf
+
+GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+"""In a checkpoint, and without a name in what TensorFlow gathers for one: the graph of the objects that are in it."""
+
+KNOWN = ("object_graph_proto", "object_by_proto_id", "save_path_string", "save_path_tensor")
+"""What is not public of a restore."""
+
+_prefixes = itertools.count()
+
+
+def memory_prefix() -> str:
+    """For a checkpoint in this process's memory, which is there until remove() takes it."""
+    return f"ram://tfe-state/{next(_prefixes)}"
+
+
+def remove(prefix: str) -> None:
+    for path in tf.io.gfile.glob(f"{prefix}.*"):
+        tf.io.gfile.remove(path)
+
+
+def restore(checkpoint: tf.train.Checkpoint, prefix: str) -> bool:
+    """checkpoint.restore(), where everything that exists must be in it. What is there for variables that do not exist is kept for
+    them. True: nothing is read from the files any more, whatever is made. Errors: those of TensorFlow."""
+    forget(checkpoint)
+    status = checkpoint.restore(prefix)
+    status.assert_existing_objects_matched()
+    saver, coordinator = getattr(checkpoint, "_saver", None), getattr(status, "_checkpoint", None)
+    if not hasattr(saver, "_gather_serialized_tensors") or not all(hasattr(coordinator, name) for name in KNOWN):
+        return False  # another version of TensorFlow: what is still to be made is its own affair
+    graph, made = coordinator.object_graph_proto, coordinator.object_by_proto_id
+    left = {index for index, node in enumerate(graph.nodes) if index not in made}
+    if any(graph.nodes[index].registered_saver.name for index in left):
+        return False  # of these only TensorFlow knows where they have their values
+    left = {index for index in left if graph.nodes[index].attributes}
+    if left:
+        unmade = Unmade(saver, graph, left, prefix)
+        # TensorFlow finds them there, too: the other files may be gone before the variables are made.
+        coordinator.save_path_string, coordinator.save_path_tensor = unmade.prefix, tf.constant(unmade.prefix)
+        saver._gather_serialized_tensors = unmade
+    return True
+
+
+def unmade_of(checkpoint: tf.train.Checkpoint) -> "Optional[Unmade]":
+    """None: nothing is still to be made, as far as is known. Another one after each restore."""
+    found = getattr(getattr(checkpoint, "_saver", None), "_gather_serialized_tensors", None)
+    return found if isinstance(found, Unmade) else None
+
+
+def forget(checkpoint: tf.train.Checkpoint) -> None:
+    """Before another restore: what was kept goes into nothing that is saved from now on."""
+    unmade = unmade_of(checkpoint)
+    if unmade is not None:
+        unmade.uninstall()
+
+
+class Unmade:
+    """Takes the place of TensorFlow's own gathering of what a checkpoint is to hold, and adds to it, until all is made."""
+
+    def __init__(self, saver: Any, graph: Any, left: "set[int]", prefix: str) -> None:
+        """graph: of the objects in the checkpoint at prefix. left: which of them do not exist."""
+        self._saver, self._gather = saver, saver._gather_serialized_tensors
+        self._graph, self._left = graph, left
+        dtypes = tf.compat.v1.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
+        self._dtypes = {name: dtypes[name] for name in self.names()}
+        self.prefix = memory_prefix()
+        values = self._read(self._dtypes, prefix)
+        tf.raw_ops.SaveV2(prefix=self.prefix, tensor_names=[*values], shape_and_slices=[""] * len(values), tensors=[*values.values()])
+
+    def names(self) -> "set[str]":
+        """Those in a checkpoint, of all values that are still to be put into something."""
+        return {value.checkpoint_key for index in self._left for value in self._graph.nodes[index].attributes}
+
+    def uninstall(self) -> None:
+        del self._saver._gather_serialized_tensors
+
+    def __call__(self, object_graph_tensor: Any = None) -> "tuple[Any, ...]":
+        tensors, additions, registered, graph = self._gather(object_graph_tensor)
+        if object_graph_tensor is None:  # else TensorFlow builds a graph, and reads none of it now
+            graph = self._merged(graph)
+            if self._left:
+                with tf.device("/device:CPU:0"):
+                    tensors[None][GRAPH] = tf.constant(graph.SerializeToString())
+                tensors[None].update(self._read(self.names(), self.prefix))
+            else:
+                self.uninstall()
+                remove(self.prefix)
+        return tensors, additions, registered, graph
+
+    def _read(self, names: "Iterable[str]", prefix: str) -> "dict[str, tf.Tensor]":
+        names = sorted(names)
+        with tf.device("/device:CPU:0"):
+            read = tf.raw_ops.RestoreV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names),
+                                        dtypes=[self._dtypes[name] for name in names])
+        return dict(zip(names, read))
+
+    def _merged(self, graph: Any) -> Any:
+        """The graph of what exists, with what is still to be made at the places where it was restored. What has been made since is
+        no more of that, whatever becomes of it."""
+        places = _places(self._graph, graph)
+        self._left.difference_update(places)
+        above = _above(self._graph, self._left)
+        for index in sorted(above - places.keys()):
+            places[index] = len(graph.nodes)
+            graph.nodes.add().attributes.extend(self._graph.nodes[index].attributes if index in self._left else ())
+        for index in above:
+            ours, node = self._graph.nodes[index], graph.nodes[places[index]]
+            node.has_checkpoint_values.value = True  # of all that is below it
+            names = {child.local_name for child in node.children}
+            for child in ours.children:
+                if child.local_name not in names and child.node_id in places:
+                    node.children.add(local_name=child.local_name, node_id=places[child.node_id])
+            for slot in ours.slot_variables:
+                if slot.slot_variable_node_id in self._left:
+                    node.slot_variables.add(slot_name=slot.slot_name, slot_variable_node_id=places[slot.slot_variable_node_id],
+                                            original_variable_node_id=places[slot.original_variable_node_id])
+        return graph
+
+
+def _places(graph: Any, existing: Any) -> "dict[int, int]":
+    """Which objects of a graph are where in another one: the same names lead to them from the root."""
+    places, order = {0: 0}, [0]
+    for index in order:  # which grows
+        there = {child.local_name: child.node_id for child in existing.nodes[places[index]].children}
+        for child in graph.nodes[index].children:
+            if child.local_name in there and child.node_id not in places:
+                places[child.node_id] = there[child.local_name]
+                order.append(child.node_id)
+    for index in order:
+        slots = {(slot.original_variable_node_id, slot.slot_name): slot.slot_variable_node_id
+                 for slot in existing.nodes[places[index]].slot_variables}
+        for slot in graph.nodes[index].slot_variables:
+            found = slots.get((places.get(slot.original_variable_node_id, -1), slot.slot_name))
+            if found is not None:
+                places[slot.slot_variable_node_id] = found
+    return places
+
+
+def _above(graph: Any, left: "set[int]") -> "set[int]":
+    """Those, and all from which they are reached."""
+    parents: "dict[int, set[int]]" = {}
+    for index, node in enumerate(graph.nodes):
+        for child in node.children:
+            parents.setdefault(child.node_id, set()).add(index)
+        for slot in node.slot_variables:
+            parents.setdefault(slot.slot_variable_node_id, set()).update((index, slot.original_variable_node_id))
+    above, order = set(left), list(left)
+    for index in order:  # which grows
+        for parent in parents.get(index, set()) - above:
+            above.add(parent)
+            order.append(parent)
+    return above

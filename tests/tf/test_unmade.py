@@ -1,0 +1,374 @@
+"""What was restored for variables that are still to be made is in whatever is saved until they are, on disk and in memory, bit for bit;
+and then they have it."""
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+import tensorflow as tf
+import tfe
+from tfe import _memory, _state, _tensors, _unmade
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    for name in ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TF_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Optimizer(tf.Module):
+    """Makes its variables at the first step."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = tf.Variable(0, dtype=tf.int64)
+        self.rows = []
+
+    def make(self, shapes):
+        self.rows.extend(tf.Variable(tf.zeros(shape)) for shape in shapes)
+
+
+class OldOptimizer(tf.Module):
+    """Keeps its variables where tf.compat.v1.train.Optimizer does: for each variable of the model, by a name, and nobody's child."""
+
+    def __init__(self):
+        super().__init__()
+        self._setattr_tracking = False
+        self.slots, self._waiting = {}, []
+
+    def get_slot_names(self):
+        return sorted({name for name, _ in self.slots})
+
+    def get_slot(self, variable, name):
+        return self.slots.get((name, variable.ref()))
+
+    def _create_or_restore_slot_variable(self, slot_variable_position, slot_name, variable):
+        if self.get_slot(variable, slot_name) is not None:
+            return self.get_slot(variable, slot_name)
+        self._waiting.append((slot_variable_position, slot_name, variable.ref()))
+
+    def make(self, variable, name):
+        slot = self.slots[name, variable.ref()] = tf.Variable(tf.zeros_like(variable))
+        for position, of, whose in sorted(self._waiting, key=lambda one: -one[0].restore_uid):
+            if (of, whose) == (name, variable.ref()):
+                position.restore(slot)
+
+
+class Training:
+    """One process's; what it makes late is made by make()."""
+
+    def __init__(self):
+        self.step = tf.Variable(0, dtype=tf.int64)
+        self.weights = tf.Variable([0.0, 0.0])
+        self.late, self.old = Optimizer(), OldOptimizer()
+        self.checkpoint = tf.train.Checkpoint(step=self.step, weights=self.weights, late=self.late, old=self.old)
+        self.checkpoint.save_counter  # noqa: B018
+
+    def make(self):
+        self.late.make([[3], [2, 2]])
+        self.late.note = tf.Variable("")
+        self.old.make(self.weights, "m")
+
+    def late_values(self):
+        return [*(one.numpy().tolist() for one in (*self.late.rows, self.old.get_slot(self.weights, "m"))), self.late.note.numpy()]
+
+    def train(self):
+        """To a state that cannot be taken for the beginning's."""
+        self.step.assign(7)
+        self.weights.assign([1.5, float("nan")])
+        self.late.rows[0].assign([0.1, -0.0, 3.0])
+        self.late.rows[1].assign([[4.0, 5.0], [6.0, 7.0]])
+        self.late.note.assign("fünf")
+        self.old.get_slot(self.weights, "m").assign([8.0, 9.0])
+
+
+LATE = [[np.float32(0.1).item(), -0.0, 3.0], [[4.0, 5.0], [6.0, 7.0]], [8.0, 9.0], "fünf".encode()]
+
+
+def whole():
+    made = Training()
+    made.make()
+    made.train()
+    return made
+
+
+def values_in(prefix):
+    """All that a checkpoint on disk holds, but the graph and what is counted for each file."""
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {name: (dtype.name, reader.get_tensor(name).tobytes() if dtype != tf.string else reader.get_tensor(name))
+            for name, dtype in reader.get_variable_to_dtype_map().items() if name != _unmade.GRAPH and "save_counter" not in name}
+
+
+def shown(parts):
+    return {part.name: (part.dtype, part.shape, bytes(part.data)) for part in parts if part.name != _unmade.GRAPH}
+
+
+def by_disk(made, directory, turn):
+    """The next process's; made's state goes by a checkpoint of TensorFlow's own writing."""
+    path = made.checkpoint.write(str(directory / f"ckpt-{turn}"))
+    after = Training()
+    _unmade.restore(after.checkpoint, path)
+    for file in directory.glob(f"ckpt-{turn}.*"):
+        file.unlink()  # as a manager does that has newer ones
+    return after
+
+
+def by_memory(made, _directory, _turn):
+    parts = _tensors.Objects(made.checkpoint).parts()
+    memory = bytearray(_state.size_of(parts))
+    buffers = _state.Buffers(memory, "run")
+    buffers.write(1, 7, parts)
+    after = Training()
+    objects = _tensors.Objects(after.checkpoint)
+    snapshot, = buffers.whole()
+    assert _state.fits(snapshot.parts, objects.existing())
+    objects.put_back(snapshot.parts)
+    memory[:] = bytes(len(memory))  # the next snapshots go there
+    return after
+
+
+def by_a_file_from_memory(made, directory, turn):
+    """Memory's, written to the disk."""
+    path = str(directory / f"ckpt-{turn}")
+    _tensors.write(path, _tensors.copied(_tensors.Objects(made.checkpoint).parts()))
+    after = Training()
+    _unmade.restore(after.checkpoint, path)
+    return after
+
+
+WAYS = {"disk": by_disk, "memory": by_memory, "file": by_a_file_from_memory}
+
+
+@pytest.mark.parametrize("ways", [["memory"], ["disk"], ["file"], ["memory", "memory", "disk", "file", "disk", "memory"],
+                                  ["disk", "file", "memory", "disk"]], ids="-".join)
+def test_processes_that_end_before_the_first_step_pass_on_what_they_were_given(tmp_path, ways):
+    made = whole()
+    for turn, way in enumerate(ways):
+        made = WAYS[way](made, tmp_path, turn)
+        assert shown(_tensors.Objects(made.checkpoint).parts()) == shown(_tensors.Objects(whole().checkpoint).parts())
+        assert values_in(made.checkpoint.write(str(tmp_path / "look"))) == values_in(whole().checkpoint.write(str(tmp_path / "other")))
+    made.make()
+    assert str(made.late_values()) == str(LATE)
+    assert int(made.step) == 7 and np.isnan(made.weights.numpy()[1])
+
+
+def test_a_snapshot_is_the_same_for_who_has_made_them_and_who_has_not(tmp_path):
+    """The structures are one, and whoever has everything puts it back as any other."""
+    early, made = by_memory(whole(), tmp_path, 0), whole()
+    parts = _tensors.Objects(early.checkpoint).parts()
+    assert _state.digest_of(parts) == _state.digest_of(_tensors.Objects(made.checkpoint).parts())
+    made.late.rows[0].assign([0.0, 0.0, 0.0])
+    made.old.get_slot(made.weights, "m").assign([0.0, 0.0])
+    objects = _tensors.Objects(made.checkpoint)
+    assert _state.fits(parts, objects.existing())
+    objects.put_back(parts)
+    assert str(made.late_values()) == str(LATE)
+    assert _unmade.unmade_of(made.checkpoint) is None
+
+
+def test_what_has_been_made_is_saved_as_it_is_and_never_as_it_was(tmp_path):
+    made = by_memory(whole(), tmp_path, 0)
+    objects = _tensors.Objects(made.checkpoint)
+    objects.parts()
+    made.late.make([[3]])
+    made.late.rows[0].assign([5.0, 5.0, 5.0])
+    part = shown(objects.parts())
+    assert part["late/rows/0/.ATTRIBUTES/VARIABLE_VALUE"][2] == np.float32([5, 5, 5]).tobytes()
+    assert part["late/rows/1/.ATTRIBUTES/VARIABLE_VALUE"][2] == np.float32([4, 5, 6, 7]).tobytes()
+    made.late.rows = []
+    assert "late/rows/0/.ATTRIBUTES/VARIABLE_VALUE" not in shown(objects.parts()), "it was made, and is gone"
+
+
+def test_when_all_is_made_nothing_is_left_of_it(tmp_path):
+    made = by_disk(whole(), tmp_path, 0)
+    unmade = _unmade.unmade_of(made.checkpoint)
+    objects = _tensors.Objects(made.checkpoint)
+    objects.parts()
+    assert _unmade.unmade_of(made.checkpoint) is unmade and tf.io.gfile.glob(f"{unmade.prefix}.*")
+    made.make()
+    objects.parts()
+    assert _unmade.unmade_of(made.checkpoint) is None and not tf.io.gfile.glob(f"{unmade.prefix}.*")
+    made.late.rows[0].assign([1.0, 2.0, 3.0])
+    assert shown(objects.parts()) == shown(_tensors.Objects(made.checkpoint).parts())
+
+
+def test_a_restore_that_lacks_nothing_leaves_tensorflow_alone(tmp_path):
+    path = whole().checkpoint.write(str(tmp_path / "ckpt"))
+    made = whole()
+    assert _unmade.restore(made.checkpoint, path)
+    assert _unmade.unmade_of(made.checkpoint) is None
+    assert "_gather_serialized_tensors" not in vars(made.checkpoint._saver)
+
+
+def test_the_last_restore_alone_says_what_is_to_be_made(tmp_path):
+    first, second = whole(), whole()
+    second.late.rows[0].assign([1.0, 2.0, 3.0])
+    del second.late.note
+    made = Training()
+    for turn, one in enumerate((first, second)):
+        _unmade.restore(made.checkpoint, one.checkpoint.write(str(tmp_path / f"ckpt-{turn}")))
+    found = shown(_tensors.Objects(made.checkpoint).parts())
+    assert found["late/rows/0/.ATTRIBUTES/VARIABLE_VALUE"][2] == np.float32([1, 2, 3]).tobytes()
+    assert "late/note/.ATTRIBUTES/VARIABLE_VALUE" not in found
+
+
+def test_a_checkpoint_that_is_damaged_where_nothing_exists_yet_is_passed_over(tmp_path, capsys):
+    made = whole()
+    manager = tfe.CheckpointManager(made.checkpoint, tmp_path)
+    manager.save(6)
+    path = manager.save(7)
+    data, = tmp_path.glob("ckpt-0-7.data*")
+    torn = data.read_bytes().replace(np.float32([4, 5, 6, 7]).tobytes(), np.float32([4, 5, 6, 8]).tobytes())
+    assert torn != data.read_bytes()
+    data.write_bytes(torn)
+    after = Training()
+    assert tfe.CheckpointManager(after.checkpoint, tmp_path).restore_newest() == str(tmp_path / "ckpt-0-6")
+    assert f"checkpoint {path} is damaged and passed over" in capsys.readouterr().err
+    after.make()
+    assert str(after.late_values()) == str(LATE)
+
+
+class Node(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows, self.names = [], {}
+
+
+def grow(chance, root, values, n):
+    """n objects of a script, the same for the same chance."""
+    nodes = [root]
+    for index in range(n):
+        node, kind = chance.choice(nodes), chance.randrange(4)
+        made = Node() if kind == 0 else chance.choice(list(root.variables) or [None]) if kind == 1 else None
+        if made is None:
+            made = tf.Variable([values.random()] * chance.randrange(1, 4))
+        if isinstance(made, Node):
+            nodes.append(made)
+        place = chance.randrange(3)
+        if place == 0:
+            node.rows.append(made)
+        elif place == 1:
+            node.names[f"k{index}"] = made
+        else:
+            setattr(node, f"v{index}", made)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_is_made_late_comes_out_as_if_it_had_been_there(tmp_path, seed):
+    """Scripts that make their objects in one order, each process but the last only some of them."""
+    def training(n, values):
+        root, step = Node(), tf.Variable(0)
+        grow(random.Random(seed), root, values, n)
+        checkpoint = tf.train.Checkpoint(step=step, root=root)
+        checkpoint.save_counter  # noqa: B018
+        return root, checkpoint
+    chance = random.Random(seed)
+    root, checkpoint = training(30, random.Random(seed))
+    expected = [one.numpy().tolist() for one in root.variables]
+    for turn in range(4):
+        objects = _tensors.Objects(checkpoint)
+        path, way = str(tmp_path / f"ckpt-{turn}"), chance.choice(["write", "rows", "memory"])
+        parts = [part._replace(data=part.data.copy()) for part in objects.parts()]
+        if way == "write":
+            checkpoint.write(path)
+        elif way == "rows":
+            _tensors.write(path, _tensors.copied(parts))
+        n = chance.randrange(30)
+        root, checkpoint = training(n, chance)
+        objects = _tensors.Objects(checkpoint)
+        if way == "memory" and _state.fits(parts, objects.existing()):
+            objects.put_back(parts)
+        else:
+            if way == "memory":  # a shorter way to something is yet to be made: the names differ, and the disk has it by its graph
+                _tensors.write(path, _tensors.copied(parts))
+            _unmade.restore(checkpoint, path)
+    last, everything = training(30, random.Random(seed + 1))
+    objects = _tensors.Objects(checkpoint)
+    _tensors.write(str(tmp_path / "last"), _tensors.copied(objects.parts()))
+    _unmade.restore(everything, str(tmp_path / "last"))
+    assert [one.numpy().tolist() for one in last.variables] == expected
+
+
+KERAS = '''
+import sys
+import tensorflow as tf
+import tf_keras
+from tfe import _memory, _state, _tensors, _unmade
+
+def training():
+    model = tf_keras.Sequential([tf_keras.layers.Dense(3, activation="relu", input_shape=(4,)), tf_keras.layers.Dense(2)])
+    optimizer = eval(sys.argv[1])
+    model.compile(optimizer, "mse", metrics=["mae"])
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    checkpoint.save_counter
+    return model, checkpoint
+
+def fit(model):
+    tf.random.set_seed(7)
+    model.fit(tf.random.normal([8, 4]), tf.random.normal([8, 2]), epochs=3, verbose=0)
+    return [one.numpy().tolist() for one in model.weights]
+
+def parts_of(checkpoint):
+    return [part._replace(data=part.data.copy()) for part in _tensors.Objects(checkpoint).parts()]
+
+model, checkpoint = training()
+fit(model)
+parts, seen = parts_of(checkpoint), []
+path = checkpoint.write(sys.argv[2] + "/first")
+expected = fit(model)
+for way in ("memory", "disk"):
+    for turn in range(3):
+        model, after = training()
+        if way == "memory":
+            objects = _tensors.Objects(after)
+            assert _state.fits(parts, objects.existing())
+            objects.put_back(parts)
+        else:
+            _unmade.restore(after, path)
+        seen.append(_unmade.unmade_of(after) is not None)
+        parts, path = parts_of(after), after.write(sys.argv[2] + f"/{way}-{turn}")
+    assert fit(model) == expected, way
+print("some are made late" if all(seen) else seen, flush=True)
+'''
+
+
+@pytest.mark.parametrize("optimizer", ["tf_keras.optimizers.Adam(0.05)", "tf_keras.optimizers.legacy.Adam(0.05)",
+                                       "tf_keras.optimizers.SGD(0.05, momentum=0.9)"])
+def test_a_keras_optimizer_goes_on_as_if_it_had_never_been_interrupted(tmp_path, optimizer):
+    """Three processes in a row end before their first step; the fourth trains."""
+    package = os.path.dirname(os.path.dirname(tfe.__file__))
+    done = subprocess.run([sys.executable, "-c", KERAS, optimizer, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False,
+                          env={**os.environ, "PYTHONPATH": package, "TF_USE_LEGACY_KERAS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "some are made late\n"
+
+
+def test_an_epoch_that_ends_before_its_first_step_hands_on_what_it_was_given(tmp_path, monkeypatch):
+    """Of memory, and of the disk, whoever goes on from it. The agent's memory is of this process."""
+    buffers = _state.Buffers(bytearray(100_000), "a run")
+    monkeypatch.setattr(_memory.Memory, "_left", lambda memory: (setattr(memory, "_buffers", buffers), buffers.whole())[1])
+    found = []
+    for epoch in (3, 4, 5, 6, 7):
+        monkeypatch.setattr(_memory, "_owner", None)
+        monkeypatch.setenv("TFE_EPOCH", str(epoch))
+        made = Training()
+        manager = tfe.CheckpointManager(made.checkpoint, tmp_path, 1, step_counter=made.step, checkpoint_interval=10)
+        found.append(manager.restore_or_initialize())
+        if epoch == 3:
+            made.make()
+            made.train()
+        if epoch == 5:
+            assert manager.save(check_interval=False) == str(tmp_path / "ckpt-5-7")
+            buffers.wipe()
+        else:
+            manager._memory.take(7)
+    assert found == [None, *(str(tmp_path / f"ckpt-{epoch}-7") for epoch in (3, 4, 5, 6))]
+    for file in tmp_path.glob("ckpt-*"):
+        file.unlink()
+    made.make()
+    assert str(made.late_values()) == str(LATE)
