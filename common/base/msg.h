@@ -338,6 +338,7 @@ struct msg_status_job {
     uint32_t waits_since_ms;   /* it has waited for that so long; 0: not known */
     const char *slow;          /* label of the node that the others wait for; NULL: none does so */
     uint32_t slow_times_milli; /* its step takes so many times the others', times 1000 */
+    uint64_t memory_bytes;     /* that its agents have given for the state of their trainers */
 };
 
 /* A node of the STATUS_JOB before it. */

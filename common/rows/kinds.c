@@ -48,6 +48,7 @@ static const struct row_field job_fields[] = {
      HAS(msg_status_job, has_samples_per_s)},
     {JOB(slow, ROW_TEXT, "slow", "SLOW")},
     {JOB(slow_times_milli, ROW_U32, "slow_times", NULL), TIMES(1e-3)},
+    {JOB(memory_bytes, ROW_U64, "memory_bytes", NULL)},
 };
 
 const struct row_kind kind_job = {.name = "job",

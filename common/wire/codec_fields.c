@@ -388,6 +388,7 @@ FIELDS(status_job) = {
     FIELD(status_job, 55, waits_since_ms, DURATION),
     FIELD(status_job, 56, slow, NODE, OR_NULL),
     FIELD(status_job, 57, slow_times_milli, NUMBER_32),
+    FIELD(status_job, 58, memory_bytes, NUMBER),
 };
 
 FIELDS(health) = {

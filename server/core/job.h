@@ -90,9 +90,10 @@ struct job {
     bool is_touched;         /* something of it has changed in this step */
 
     struct node_tree nodes;
-    uint32_t n_nodes;     /* in the tree */
-    uint32_t n_connected; /* with a session */
-    uint32_t n_ready;     /* READY for the next epoch */
+    uint32_t n_nodes;      /* in the tree */
+    uint32_t n_connected;  /* with a session */
+    uint32_t n_ready;      /* READY for the next epoch */
+    uint64_t memory_bytes; /* that its nodes have given for state (ready.h) */
     struct tfe_mono last_join;
     struct answering_tree answering; /* nodes whose READY said that they still answer */
     struct probe_tree probes;        /* nodes, by the id of the probe that is under way */

@@ -39,6 +39,7 @@ void node_remove(struct rdzv *r, struct node *node)
     probe_cancel(r, node);
     quarantine_end(r, node);
     lease_end(r, node);
+    ready_set_memory(node, &(struct msg_memory){0}); /* it dies with the agent */
     if (node->has_version) {
         node->has_version = false;
         version_leave(&job->version);

@@ -61,6 +61,7 @@ void ready_set_table(struct node *node, uint64_t digest)
 void ready_set_memory(struct node *node, const struct msg_memory *memory)
 {
     bool may_be = memory->has_kept && memory->epoch <= node->job->epoch.number;
+    node->job->memory_bytes += memory->bytes - node->ready.memory.bytes;
     node->ready.memory = (struct msg_memory){.bytes = memory->bytes,
                                              .has_kept = may_be,
                                              .epoch = may_be ? memory->epoch : 0,

@@ -39,7 +39,8 @@ void ready_done(struct rdzv *r, struct node *node);
 void ready_learn(struct node *node, const char *host, const uint16_t *ports, size_t n_ports);
 /* The table that it holds; 0: none, all of the next one has to be told. */
 void ready_set_table(struct node *node, uint64_t digest);
-/* What its memory keeps, by its own word: of an epoch to come nothing can be there. */
+/* What its memory keeps, by its own word: of an epoch to come nothing can be there. The job adds up
+ * how much it is. */
 void ready_set_memory(struct node *node, const struct msg_memory *memory);
 
 #endif

@@ -35,6 +35,7 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
         .nodes = job->n_nodes,
         .connected = job->n_connected,
         .ready = job->n_ready,
+        .memory_bytes = job->memory_bytes,
     };
 }
 

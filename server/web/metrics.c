@@ -244,6 +244,7 @@ enum of_job {
     JOB_RESTARTS_LEFT,
     JOB_STEP,
     JOB_STEPS_PER_S,
+    JOB_STATE_MEMORY,
     JOB_STANDSTILL,
     JOB_TRAINED,
     JOB_USEFUL,
@@ -266,6 +267,9 @@ static const struct {
     [JOB_STEP] = {"tfe_job_step", "Step that its scripts have told last.", true},
     [JOB_STEPS_PER_S] = {"tfe_job_steps_per_second", "Steps per second, where its scripts tell.",
                          false},
+    [JOB_STATE_MEMORY] = {"tfe_job_state_memory_bytes",
+                          "Memory that its agents have given for the state of their trainers.",
+                          false},
     [JOB_STANDSTILL] = {"tfe_job_standstill_seconds", "Time in which it stood still so far.",
                         false},
     [JOB_TRAINED] = {"tfe_job_trained_seconds", "Time in which it trained so far.", false},
@@ -312,6 +316,9 @@ static bool value_of(struct metrics *metrics, const struct msg_status_job *job, 
     case JOB_STEPS_PER_S:
         *ret = job->steps_per_s;
         return job->has_steps_per_s;
+    case JOB_STATE_MEMORY:
+        *ret = (double)job->memory_bytes;
+        return true;
     case JOB_STANDSTILL:
         *ret = has_sum ? (double)sum->standstill_ms / 1000 : 0;
         return has_sum;

@@ -68,6 +68,7 @@ def test_what_memory_keeps_is_shown_and_is_not_done_again(server, fleet, ctl, st
     fleet.wait_world(1)
     node = wait_until(lambda: (node := status()[0]["nodes"][0]) and (node["kept_step"] or 0) > 20 and node, what="what is kept")
     assert (node["memory_bytes"], node["kept_epoch"]) == (8192, 1)
+    assert status()[0]["memory_bytes"] == 8192
     heads, row = shown().splitlines()[-2:]  # behind what is said of the job
     assert heads.split()[-2:] == ["KEPT", "MEMORY"] and row.split()[-2:] == ["1", "MiB"]
     os.kill(node["trainer_pids"][0], signal.SIGKILL)

@@ -19,7 +19,7 @@ NODE_KEYS = {"node", "name", "role", "rank", "place", "address", "pid", "guard_p
              "notice_deadline_ms"}
 JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waits_since_ms", "waits_until_ms", "since_ms", "step", "total",
             "samples", "steps_per_s", "samples_per_s", "slow", "slow_times", "metrics", "nodes", "members",
-            "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator"}
+            "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator", "memory_bytes"}
 
 
 def test_no_jobs(server, ctl, shown, health):

@@ -13,7 +13,7 @@ import pytest
 from agents import TOGETHER, Fleet
 from browser import browser, needs_browser
 from conftest import DEADLINE, wait_until
-from raw_client import RawClient, node_id
+from raw_client import RawClient, encode, node_id, varints
 from web import COVERED, OPENAPI, descriptors, start, until, until_all
 
 
@@ -491,6 +491,17 @@ def test_what_is_too_long_or_no_http_is_refused(web):
                 said = one.recv(4096)
             assert said == b"" or said.split()[1][:1] in (b"4", b"5"), words[:40]
     assert web.get("/healthz") == {"status": "ok"}
+
+
+def test_metrics_add_up_the_memory_that_a_job_has_for_its_state(web):
+    s = web.server
+    with RawClient(s.port, s.token("agent")) as first, RawClient(s.port, s.token("agent")) as second:
+        for agent, name, mib in ((first, "n1", 100), (second, "n2", 20)):
+            agent.join(name, job="j", nodes=(3, 3))
+            agent.send("READY", {1: 1, 2: "127.0.0.1", 3: varints([4711]), 7: encode({1: mib << 20})})
+        wait_until(lambda: web.gauges()['tfe_job_state_memory_bytes{job="j"}'] == 120 << 20, what="both agents' memory")
+        first.send("GOODBYE", {1: 1})
+        wait_until(lambda: web.gauges()['tfe_job_state_memory_bytes{job="j"}'] == 20 << 20, what="the end of one's")
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (prometheus)")

@@ -111,6 +111,7 @@ static void dump_job(FILE *f, struct job *j)
     DUMP_U(j, wish.is_there), DUMP_U(j, wish.is_planned), DUMP_U(j, wish.cause);
     DUMP_U(j, success.is_here), DUMP_U(j, success.is_due), DUMP_T(j, success.until);
     DUMP_U(j, n_nodes), DUMP_U(j, n_connected), DUMP_U(j, n_ready), DUMP_T(j, last_join);
+    DUMP_U(j, memory_bytes);
     const struct job_phase *p = &j->phase;
     DUMP_T(p, waiting_since), DUMP_T(p, ready_since), DUMP_T(p, switch_began);
     DUMP_T(p, stop_began), DUMP_T(p, fence_until), DUMP_U(p, fence_seat),

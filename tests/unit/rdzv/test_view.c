@@ -96,6 +96,32 @@ TEST(view, says_since_when_a_running_job_waits_to_grow)
     world_free(w);
 }
 
+TEST(view, adds_up_the_memory_that_a_jobs_agents_have_given)
+{
+    struct world *w = a_world(2, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        w->memory[i].bytes = 1000 << i;
+        join(w, i, (const char[][2]){"a", "b", "c"}[i]);
+    }
+    assert_int_equal(job_row(w, NULL).memory_bytes, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        ready(w, i, 1);
+    }
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "running");
+    assert_int_equal(job_row(w, NULL).memory_bytes, 7000);
+    assert_int_equal(say(w, 1,
+                         &(struct tfe_msg){.type = MSG_PROGRESS,
+                                           .u.progress = {.epoch = 1, .memory = {.bytes = 500}}}),
+                     0);
+    assert_int_equal(job_row(w, NULL).memory_bytes, 5500);
+    cut(w, 1); /* it may have kept it, and come back */
+    assert_int_equal(job_row(w, NULL).memory_bytes, 5500);
+    goodbye(w, 2);
+    assert_int_equal(job_row(w, NULL).memory_bytes, 1500);
+    world_free(w);
+}
+
 TEST(view, says_when_the_server_was_late)
 {
     struct world *w = a_running_world(1, 2, 2);

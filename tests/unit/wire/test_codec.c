@@ -150,7 +150,7 @@ static const struct tfe_msg samples[] = {
     M(STATUS_JOB, status_job, long_id, "running", MSG_RUN_MAX, MSG_NUMBER_MAX, 1, 65536, 64,
       UINT32_MAX, long_sentence, D, D, 65536, 65536, 65536, 65536, UINT32_MAX, 65536, true, true,
       true, MSG_STEP_MAX, true, 12.5, true, 1e9, MSG_STEP_MAX, MSG_STEP_MAX, D, long_label,
-      UINT32_MAX),
+      UINT32_MAX, UINT64_MAX),
     M(STATUS_JOB, status_job, "j", "waiting", 0, 0, 1, 1, 1, 0),
     M(STATUS_NODE, status_node, long_id, long_label, ROLE_LEAVING, true, 0, long_host, 65535,
       INT32_MAX, {1, many_pids, MSG_PIDS_MAX, many_pids, MSG_PIDS_MAX}, long_sentence,
