@@ -81,6 +81,14 @@ def train_step(x, y):
     return loss
 
 
+def told(value):
+    """The result of a step may go with its worker, when that is killed amid it: the step is done again then, this is not."""
+    try:
+        return f"{float(value.fetch()):.4f}"
+    except tf.errors.UnavailableError:
+        return "unknown, its worker is lost"
+
+
 checkpointer = tfe.Checkpointer(args.checkpoint_dir, step=step, every_steps=args.save_every, weights=weights, data=data)
 done = checkpointer.restore()
 print(f"epoch {tfe.epoch()}: from step {done}", flush=True)
@@ -115,7 +123,7 @@ while done < args.steps:
         log(step=done, ids=share.ids.numpy().tolist())
         checkpointer.after_step()
         if done % 100 == 0:
-            print(f"step {done} of {args.steps}: loss {float(loss.fetch()):.4f}", flush=True)
+            print(f"step {done} of {args.steps}: loss {told(loss)}", flush=True)
         if not args.hold or os.path.exists(args.hold):
             time.sleep(max(0.0, args.pace - (time.monotonic() - began)))
         if done == args.steps:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import re
@@ -92,7 +93,10 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):  # type: ignore
     def schedule(self, fn: "Callable[..., Any]", args: Any = None, kwargs: Any = None) -> Any:
         """As ClusterCoordinator's, but waits while there are as many steps as in_flight allows."""
         while len(self._flying) >= self._most:
-            self._flying.popleft().fetch()
+            # Only waited for. The result of a step may go with its worker, which has it done again; what is wrong with a step
+            # TensorFlow tells below, or in join().
+            with contextlib.suppress(Exception):
+                self._flying.popleft().fetch()
         value = super().schedule(fn, args, kwargs)
         self._flying.append(value)
         return value
