@@ -1,6 +1,6 @@
 """What was restored for variables that are still to be made is in whatever is saved until they are, on disk and in memory, bit for bit;
 and then they have it."""
-import json
+import itertools
 import os
 import random
 import subprocess
@@ -19,6 +19,12 @@ from tfe import _memory, _state, _tensors, _unmade
 def alone(monkeypatch):
     for name in ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TF_CONFIG"):
         monkeypatch.delenv(name, raising=False)
+
+
+def checkpoint_of(**objects):
+    checkpoint = tf.train.Checkpoint(**objects)
+    checkpoint.save_counter  # noqa: B018
+    return checkpoint
 
 
 class Optimizer(tf.Module):
@@ -62,17 +68,18 @@ class OldOptimizer(tf.Module):
 class Training:
     """One process's; what it makes late is made by make()."""
 
-    def __init__(self):
+    def __init__(self, has_old=True):
         self.step = tf.Variable(0, dtype=tf.int64)
         self.weights = tf.Variable([0.0, 0.0])
-        self.late, self.old = Optimizer(), OldOptimizer()
-        self.checkpoint = tf.train.Checkpoint(step=self.step, weights=self.weights, late=self.late, old=self.old)
-        self.checkpoint.save_counter  # noqa: B018
+        self.late, self.old = Optimizer(), OldOptimizer() if has_old else None
+        objects = {"old": self.old} if has_old else {}
+        self.checkpoint = checkpoint_of(step=self.step, weights=self.weights, late=self.late, **objects)
 
     def make(self):
         self.late.make([[3], [2, 2]])
         self.late.note = tf.Variable("")
-        self.old.make(self.weights, "m")
+        if self.old:
+            self.old.make(self.weights, "m")
 
     def late_values(self):
         return [*(one.numpy().tolist() for one in (*self.late.rows, self.old.get_slot(self.weights, "m"))), self.late.note.numpy()]
@@ -84,14 +91,15 @@ class Training:
         self.late.rows[0].assign([0.1, -0.0, 3.0])
         self.late.rows[1].assign([[4.0, 5.0], [6.0, 7.0]])
         self.late.note.assign("fünf")
-        self.old.get_slot(self.weights, "m").assign([8.0, 9.0])
+        if self.old:
+            self.old.get_slot(self.weights, "m").assign([8.0, 9.0])
 
 
 LATE = [[np.float32(0.1).item(), -0.0, 3.0], [[4.0, 5.0], [6.0, 7.0]], [8.0, 9.0], "fünf".encode()]
 
 
-def whole():
-    made = Training()
+def whole(has_old=True):
+    made = Training(has_old)
     made.make()
     made.train()
     return made
@@ -239,10 +247,10 @@ class Node(tf.Module):
         self.rows, self.names = [], {}
 
 
-def grow(chance, root, values, n):
-    """n objects of a script, the same for the same chance."""
+def grow(chance, root, values):
+    """Makes one object of a script after the other, the same for the same chance."""
     nodes = [root]
-    for index in range(n):
+    for index in itertools.count():
         node, kind = chance.choice(nodes), chance.randrange(4)
         made = Node() if kind == 0 else chance.choice(list(root.variables) or [None]) if kind == 1 else None
         if made is None:
@@ -256,42 +264,100 @@ def grow(chance, root, values, n):
             node.names[f"k{index}"] = made
         else:
             setattr(node, f"v{index}", made)
+        yield
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_whatever_is_made_late_comes_out_as_if_it_had_been_there(tmp_path, seed):
-    """Scripts that make their objects in one order, each process but the last only some of them."""
-    def training(n, values):
-        root, step = Node(), tf.Variable(0)
-        grow(random.Random(seed), root, values, n)
-        checkpoint = tf.train.Checkpoint(step=step, root=root)
-        checkpoint.save_counter  # noqa: B018
-        return root, checkpoint
-    chance = random.Random(seed)
-    root, checkpoint = training(30, random.Random(seed))
-    expected = [one.numpy().tolist() for one in root.variables]
-    for turn in range(4):
-        objects = _tensors.Objects(checkpoint)
+    """Scripts that make their objects in one order, each process but the first and the last only some of them."""
+    chance, objects_of_all = random.Random(seed), 30
+
+    class Script:
+        def __init__(self, n, values):
+            self.root = Node()
+            self.rest = grow(random.Random(seed), self.root, values)
+            self.make(n)
+            self.checkpoint = checkpoint_of(root=self.root)
+
+        def make(self, n):
+            for _ in itertools.islice(self.rest, n):
+                pass
+
+    script = Script(objects_of_all, random.Random(seed))
+    expected = [one.numpy().tolist() for one in script.root.variables]
+    for turn in range(5):
         path, way = str(tmp_path / f"ckpt-{turn}"), chance.choice(["write", "rows", "memory"])
-        parts = [part._replace(data=part.data.copy()) for part in objects.parts()]
+        parts = [part._replace(data=part.data.copy()) for part in _tensors.Objects(script.checkpoint).parts()]
         if way == "write":
-            checkpoint.write(path)
-        elif way == "rows":
+            script.checkpoint.write(path)
+        else:
             _tensors.write(path, _tensors.copied(parts))
-        n = chance.randrange(30)
-        root, checkpoint = training(n, chance)
-        objects = _tensors.Objects(checkpoint)
+        n = chance.randrange(objects_of_all)
+        script = Script(n, chance)
+        objects = _tensors.Objects(script.checkpoint)
         if way == "memory" and _state.fits(parts, objects.existing()):
             objects.put_back(parts)
-        else:
-            if way == "memory":  # a shorter way to something is yet to be made: the names differ, and the disk has it by its graph
-                _tensors.write(path, _tensors.copied(parts))
-            _unmade.restore(checkpoint, path)
-    last, everything = training(30, random.Random(seed + 1))
-    objects = _tensors.Objects(checkpoint)
-    _tensors.write(str(tmp_path / "last"), _tensors.copied(objects.parts()))
-    _unmade.restore(everything, str(tmp_path / "last"))
-    assert [one.numpy().tolist() for one in last.variables] == expected
+        else:  # of memory: a shorter way to something is yet to be made, so that names differ; the graph has them
+            _unmade.restore(script.checkpoint, path)
+        graph = tensorflows_graph(script.checkpoint)
+        for node in graph.nodes:
+            assert len({child.local_name for child in node.children}) == len(node.children)
+    script.make(objects_of_all - n)
+    assert [one.numpy().tolist() for one in script.root.variables] == expected
+    _tensors.Objects(script.checkpoint).parts()
+    assert _unmade.unmade_of(script.checkpoint) is None
+
+
+def tensorflows_graph(checkpoint):
+    """Of all objects, as the next checkpoint would have it."""
+    return checkpoint._saver._gather_serialized_tensors()[3]
+
+
+def test_a_look_that_was_kept_says_nothing_of_what_a_restore_has_brought(tmp_path):
+    """And what it brings is not there, but for who saves."""
+    path = whole(has_old=False).checkpoint.write(str(tmp_path / "ckpt"))
+    made = Training(has_old=False)
+    objects = _tensors.Objects(made.checkpoint)
+    before = shown(objects.parts()).keys()
+    assert objects._seen is not None
+    _unmade.restore(made.checkpoint, path)
+    assert shown(objects.parts()).keys() > before == shown(objects.existing()).keys()
+
+
+def test_of_two_states_that_are_put_back_the_second_counts(tmp_path):
+    early, other = Training(), whole()
+    objects = _tensors.Objects(early.checkpoint)
+    objects.put_back([part._replace(data=part.data.copy()) for part in _tensors.Objects(other.checkpoint).parts()])
+    other.late.rows[0].assign([1.0, 2.0, 3.0])
+    parts = [part._replace(data=part.data.copy()) for part in _tensors.Objects(other.checkpoint).parts()]
+    objects.put_back(parts)
+    assert shown(objects.parts()) == shown(parts)
+    early.make()
+    assert early.late.rows[0].numpy().tolist() == [1, 2, 3]
+
+
+def test_a_snapshot_need_not_have_what_only_an_earlier_restore_has_brought(tmp_path, monkeypatch):
+    made, other = Training(), Training()
+    _unmade.restore(made.checkpoint, whole().checkpoint.write(str(tmp_path / "ckpt")))
+    other.step.assign(9)
+    memory = _memory.Memory(made.checkpoint, made.step, None, None)
+    memory._buffers = _state.Buffers(bytearray(100_000), "a run")
+    memory._buffers.write(1, 9, _tensors.Objects(other.checkpoint).parts())
+    monkeypatch.setattr(memory, "_left", memory._buffers.whole)
+    assert memory.restore(lambda: None).held.step == 9
+    assert int(made.step) == 9
+    assert shown(_tensors.Objects(made.checkpoint).parts()) == shown(_tensors.Objects(other.checkpoint).parts())
+
+
+def test_a_slot_waits_on_when_its_variable_is_made_and_gone(tmp_path):
+    made = Training()
+    del made.weights, made.checkpoint.weights
+    _unmade.restore(made.checkpoint, whole().checkpoint.write(str(tmp_path / "ckpt")))
+    made.checkpoint.weights = tf.Variable([0.0, 0.0])
+    _tensors.Objects(made.checkpoint).parts()
+    del made.checkpoint.weights
+    found = shown(_tensors.Objects(made.checkpoint).parts())
+    assert "weights/.ATTRIBUTES/VARIABLE_VALUE" not in found and "weights/.OPTIMIZER_SLOT/old/m/.ATTRIBUTES/VARIABLE_VALUE" in found
 
 
 KERAS = '''
