@@ -56,6 +56,8 @@ static const char *why_released(enum placement_reason reason)
         return "the server does not know what it works for";
     case PLACEMENT_OUT:
         return "it leaves the pool";
+    case PLACEMENT_ABOVE:
+        return "the job lacks nodes, and its minimum is above its quota";
     }
     return "";
 }

@@ -7,34 +7,14 @@
 _Static_assert(MATCH_TASKS == PLACEMENT_TASKS, "tasks of a job");
 _Static_assert(PLACEMENT_CLASSES_MAX <= 64, "classes fit a mask");
 
+#define ALL_QUOTAS (UINT64_MAX >> (64 - PLACEMENT_QUOTAS_MAX))
+
 /* Nodes by class that nobody before has a claim to. */
 struct supply {
     uint32_t free[PLACEMENT_CLASSES_MAX];
     uint32_t all[PLACEMENT_CLASSES_MAX]; /* … with those that are leaving and will be free */
     uint32_t plan[PLACEMENT_TASKS][PLACEMENT_CLASSES_MAX];
 };
-
-static bool is_active(const struct place_job *job)
-{
-    return !job->is_over && !job->is_suspended;
-}
-
-static uint32_t sum_of(const uint32_t n[PLACEMENT_TASKS])
-{
-    return n[TASK_WORKER] + n[TASK_CHIEF] + n[TASK_PS] + n[TASK_EVALUATOR];
-}
-
-static uint32_t needs(const struct place_job *job, unsigned task)
-{
-    return job->min[task] > job->held[task] ? job->min[task] - job->held[task] : 0;
-}
-
-static bool lacks_some(const struct place_job *job)
-{
-    return needs(job, TASK_WORKER) + needs(job, TASK_CHIEF) + needs(job, TASK_PS) +
-               needs(job, TASK_EVALUATOR) >
-           0;
-}
 
 static struct match match_of(const struct placement *p, const struct place_job *job,
                              const uint32_t nodes[])
@@ -44,7 +24,7 @@ static struct match match_of(const struct placement *p, const struct place_job *
         m.nodes[job->kinds[c]] += nodes[c];
     }
     for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
-        m.need[task] = needs(job, task);
+        m.need[task] = job_needs(job, task);
     }
     return m;
 }
@@ -114,12 +94,16 @@ static void release_all(struct placement *p, struct place_job *job, enum placeme
     }
 }
 
-/* What a job that is over has kept is its own. */
-static bool may_take(const struct place_job *for_, const struct place_job *from, bool is_whole)
+/* What a job that is over has kept is its own. For a share of its quotas a job gives up workers of
+ * its own, too. */
+static bool may_take(const struct place_job *for_, const struct place_job *from, bool for_share,
+                     bool is_whole)
 {
-    return from != for_ && !from->is_over &&
-           (is_whole ? for_->preempt && from->priority < for_->priority
-                     : from->priority <= for_->priority);
+    if (from == for_) {
+        return for_share && !is_whole;
+    }
+    return !from->is_over && (is_whole ? for_->preempt && from->priority < for_->priority
+                                       : from->priority <= for_->priority);
 }
 
 /* Workers that the job can do without. */
@@ -129,89 +113,150 @@ static uint32_t above_minimum(const struct place_job *job)
     return workers > job->min[TASK_WORKER] ? workers - job->min[TASK_WORKER] : 0;
 }
 
-/* Adds to m what may be taken of a job's nodes, counted as far as they have one of the tasks. */
+/* What a job lacks while its nodes are looked for with others. */
+struct taking {
+    struct match nodes;
+    uint64_t short_of;                    /* quotas … */
+    uint32_t share[PLACEMENT_QUOTAS_MAX]; /* … and how much of each */
+};
+
+/* Any node of a job is its share of a quota. */
+#define ANY_TASK 0u
+
+/* Of a job's nodes those that may be taken, counted as far as they can have one of the tasks. */
 static uint32_t takeable(const struct placement *p, const struct place_job *for_,
                          const struct place_job *from, uint8_t tasks)
 {
-    const bool is_whole = may_take(for_, from, true);
+    const bool is_whole = may_take(for_, from, false, true);
     const uint32_t most = is_whole ? UINT32_MAX : above_minimum(from);
     uint32_t n = 0;
     for (uint32_t c = 0; c < p->n_classes && most > 0; c++) {
-        if (for_->kinds[c] & tasks) {
+        if (tasks == ANY_TASK || (for_->kinds[c] & tasks)) {
             n += from->workers_here[c] + (is_whole ? from->others_here[c] : 0);
         }
     }
     return n < most ? n : most;
 }
 
+/* Whether others can give what is spare below 0: nodes for these tasks, or their share of a quota.
+ */
+static bool can_give(const struct placement *p, const struct place_job *job, uint8_t tasks,
+                     uint64_t quota, int64_t spare)
+{
+    for (size_t i = p->n_jobs; i-- > 0 && spare < 0;) {
+        const struct place_job *from = p->jobs[i];
+        if ((!quota || (from->quotas & quota)) &&
+            (may_take(job, from, quota != 0, false) || may_take(job, from, quota != 0, true))) {
+            spare += takeable(p, job, from, tasks);
+        }
+    }
+    return spare >= 0;
+}
+
 /* Whether all that may be taken would be enough. A cut between the jobs that give and the tasks:
  * each set of tasks needs as many as the jobs together can give it. Nearly always this says no
  * before a node is looked at. */
 static bool would_be_enough(const struct placement *p, const struct place_job *job,
-                            const struct match *m)
+                            const struct taking *t)
 {
     uint8_t needed = 0;
+    bool is_enough = true;
     for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
-        needed |= (uint8_t)((m->need[task] > 0) << task);
+        needed |= (uint8_t)((t->nodes.need[task] > 0) << task);
     }
-    for (uint8_t set = needed; set != 0; set = (uint8_t)((set - 1) & needed)) {
-        int64_t spare = match_spare(m, set);
-        for (size_t i = p->n_jobs; i-- > 0 && spare < 0;) {
-            if (may_take(job, p->jobs[i], false) || may_take(job, p->jobs[i], true)) {
-                spare += takeable(p, job, p->jobs[i], set);
-            }
-        }
-        if (spare < 0) {
-            return false;
+    for (uint8_t set = needed; set != 0 && is_enough; set = (uint8_t)((set - 1) & needed)) {
+        is_enough = can_give(p, job, set, 0, match_spare(&t->nodes, set));
+    }
+    for (uint64_t set = t->short_of; set != 0 && is_enough; set &= set - 1) {
+        const int64_t share = t->share[__builtin_ctzll(set)];
+        is_enough = can_give(p, job, ANY_TASK, set & -set, -share);
+    }
+    return is_enough;
+}
+
+/* What nodes are picked for, in this order: its share of a quota comes from jobs that have one, and
+ * what it then still lacks of nodes from anybody. What ends a job comes late. */
+static const struct pass {
+    bool for_share, for_nodes; /* what such a node brings */
+    bool is_whole;
+} passes[] = {
+    {.for_share = true, .for_nodes = true},
+    {.for_share = true},
+    {.for_share = true, .for_nodes = true, .is_whole = true},
+    {.for_share = true, .is_whole = true},
+    {.for_nodes = true},
+    {.for_nodes = true, .is_whole = true},
+};
+#define PASSES (sizeof(passes) / sizeof(passes[0]))
+
+static void take_share(struct taking *t, uint64_t quotas)
+{
+    for (uint64_t set = quotas & t->short_of; set != 0; set &= set - 1) {
+        const unsigned q = (unsigned)__builtin_ctzll(set);
+        if (--t->share[q] == 0) {
+            t->short_of &= ~((uint64_t)1 << q);
         }
     }
-    return true;
 }
 
 /* Picks of the nodes of a job those that help, the newest first. */
 static void pick(struct placement *p, const struct place_job *for_, struct place_job *from,
-                 bool is_whole, struct match *m)
+                 const struct pass *pass, struct taking *t)
 {
-    uint32_t most = is_whole ? UINT32_MAX : above_minimum(from);
+    const bool is_whole = pass->is_whole || from->is_given_up; /* what it has is there to be had */
+    uint32_t most = is_whole ? UINT32_MAX : above_minimum(from) - from->n_picked;
     struct place_node *node;
-    uint8_t lacking = match_lacking(m);
-    if (takeable(p, for_, from, lacking) == 0) {
+    uint8_t lacking = match_lacking(&t->nodes);
+    if (takeable(p, for_, from, pass->for_nodes ? lacking : ANY_TASK) == 0) {
         return;
     }
     TAILQ_FOREACH_REVERSE(node, &from->nodes, place_list, beside)
     {
-        if (most == 0 || lacking == 0) {
+        if (most == 0 || (pass->for_nodes && lacking == 0) ||
+            (pass->for_share && !(from->quotas & t->short_of))) {
             break;
         }
         bool is_there = node->state == PLACE_ASSIGNED && node->is_here && !node->is_picked;
         uint8_t kind = is_there ? for_->kinds[node->class] : 0;
-        if ((is_whole || node->task == TASK_WORKER) && (kind & lacking)) {
+        if (is_there && (is_whole || node->task == TASK_WORKER) &&
+            (!pass->for_nodes || (kind & lacking))) {
             node->is_picked = true;
             p->picked[p->n_picked++] = node;
+            from->n_picked++;
             from->is_given_up = is_whole;
-            m->nodes[kind]++;
-            lacking = match_lacking(m);
+            t->nodes.nodes[kind]++;
+            take_share(t, from->quotas);
+            lacking = match_lacking(&t->nodes);
             most--;
         }
     }
 }
 
-/* Takes what the job lacks from others, or nothing. */
-static bool take(struct placement *p, const struct place_job *job, struct supply *s)
+/* Takes what the job lacks from others, or nothing. n: nodes, in all. */
+static bool take(struct placement *p, struct place_job *job, uint32_t n, struct supply *s)
 {
-    struct match m = match_of(p, job, s->all);
+    struct taking t = {.nodes = match_of(p, job, s->all), .short_of = job->short_of};
+    for (uint64_t set = t.short_of; set != 0; set &= set - 1) {
+        const unsigned q = (unsigned)__builtin_ctzll(set);
+        t.share[q] = quota_lacks(&p->quotas[q], n, true);
+    }
     p->n_picked = 0;
-    if (!would_be_enough(p, job, &m)) {
+    if (!would_be_enough(p, job, &t)) {
         return false;
     }
-    for (unsigned whole = 0; whole < 2; whole++) {
-        for (size_t i = p->n_jobs; i-- > 0 && match_lacking(&m) != 0;) {
-            if (may_take(job, p->jobs[i], whole == 1)) {
-                pick(p, job, p->jobs[i], whole == 1, &m);
+    for (size_t pass = 0; pass < PASSES; pass++) {
+        const bool for_share = passes[pass].for_share;
+        for (size_t i = p->n_jobs; i-- > 0;) {
+            struct place_job *from = p->jobs[i];
+            if (for_share ? !t.short_of : match_lacking(&t.nodes) == 0) {
+                break;
+            }
+            if (may_take(job, from, for_share, passes[pass].is_whole)) {
+                pick(p, job, from, &passes[pass], &t);
             }
         }
     }
-    bool is_enough = match_lacking(&m) == 0;
+    bool is_enough = match_lacking(&t.nodes) == 0 && !t.short_of;
     for (size_t i = 0; i < p->n_picked; i++) {
         struct place_node *node = p->picked[i];
         node->is_picked = false;
@@ -225,6 +270,7 @@ static bool take(struct placement *p, const struct place_job *job, struct supply
             release_all(p, p->jobs[i], PLACEMENT_TAKEN);
         }
         p->jobs[i]->is_given_up = false;
+        p->jobs[i]->n_picked = 0;
     }
     return is_enough;
 }
@@ -236,8 +282,8 @@ static void shrink(struct placement *p, struct place_job *job)
     if (job->is_over && job->lets_run) {
         return;
     }
-    if (!is_active(job)) {
-        if (sum_of(job->held) > 0) {
+    if (!job_is_active(job)) {
+        if (task_sum(job->held) > 0) {
             release_all(p, job, job->is_over ? PLACEMENT_OVER : PLACEMENT_SUSPENDED);
         }
         return;
@@ -271,26 +317,41 @@ static bool is_ever_enough(const struct placement *p, const struct place_job *jo
 
 static void fill_minimum(struct placement *p, struct place_job *job, struct supply *s)
 {
-    if (!lacks_some(job)) {
+    const uint32_t n = job_lacks(job);
+    if (n == 0) {
         return;
     }
     struct match now = match_of(p, job, s->free);
-    if (match_lacking(&now) == 0) {
+    if (match_lacking(&now) == 0 && !quotas_below(p, job->quotas, n, false)) {
         plan(p, job, now, s->free, s);
         hold(p, s);
         assign(p, job, s);
         return;
     }
+    const struct place_quota *least = quota_least(p, job->quotas);
+    job->is_above = least && least->nodes < task_sum(job->min);
+    if (job->is_above) {
+        return; /* whatever comes: it holds nothing */
+    }
     job->is_too_large = !is_ever_enough(p, job);
     struct match soon = match_of(p, job, s->all);
-    if (match_lacking(&soon) != 0 && take(p, job, s)) {
+    job->short_of = quotas_below(p, job->quotas, n, true);
+    if ((match_lacking(&soon) != 0 || job->short_of) && take(p, job, n, s)) {
         soon = match_of(p, job, s->all);
+        job->short_of = 0;
     }
     job->lacks = match_lacks(&soon);
-    if (!job->is_too_large || job->lacks == 0) {
+    const struct place_quota *q = quota_least(p, job->short_of);
+    job->share = q ? quota_lacks(q, n, true) : 0;
+    if (job->is_too_large && job->lacks > 0) {
+        return;
+    }
+    /* Of nodes it has no use for before it has its share. */
+    if (!job->short_of) {
         plan(p, job, soon, s->all, s);
         hold(p, s);
     }
+    quotas_keep(p, job->short_of ? job->short_of : job->quotas, n);
 }
 
 /* --- growth ----------------------------------------------------------------------------------- */
@@ -315,11 +376,13 @@ static bool grow(struct placement *p, struct supply *s)
         idle |= (uint64_t)(s->free[c] > 0) << c;
         durable |= (uint64_t)p->classes[c].is_durable << c;
     }
+    uint64_t full = quotas_below(p, ALL_QUOTAS, 1, false);
     for (unsigned n = 0; n < PLACEMENT_GROWTH_MAX && idle != 0; n++) {
         struct place_job *best = NULL;
         for (size_t i = 0; i < p->n_jobs; i++) {
             struct place_job *job = p->jobs[i];
-            if ((job->for_workers & idle) && may_grow(job) && (!best || helps_more(job, best))) {
+            if ((job->for_workers & idle) && !(job->quotas & full) && may_grow(job) &&
+                (!best || helps_more(job, best))) {
                 best = job;
             }
         }
@@ -333,6 +396,7 @@ static bool grow(struct placement *p, struct supply *s)
             idle &= ~((uint64_t)1 << class);
         }
         act_assign(p, TAILQ_FIRST(&p->classes[class].free), best, TASK_WORKER);
+        full |= quotas_below(p, best->quotas, 1, false);
     }
     return idle != 0;
 }
@@ -341,16 +405,38 @@ static bool grow(struct placement *p, struct supply *s)
 
 static void settle(struct placement *p, struct place_job *job)
 {
-    enum placement_job_state state = job->is_over            ? PLACEMENT_JOB_IS_OVER
-                                     : job->is_suspended     ? PLACEMENT_JOB_PAUSED
-                                     : !lacks_some(job)      ? PLACEMENT_JOB_PLACED
-                                     : sum_of(job->held) > 0 ? PLACEMENT_JOB_SHORT
-                                                             : PLACEMENT_JOB_QUEUED;
+    enum placement_job_state state = job->is_over              ? PLACEMENT_JOB_IS_OVER
+                                     : job->is_suspended       ? PLACEMENT_JOB_PAUSED
+                                     : job_lacks(job) == 0     ? PLACEMENT_JOB_PLACED
+                                     : task_sum(job->held) > 0 ? PLACEMENT_JOB_SHORT
+                                                               : PLACEMENT_JOB_QUEUED;
     if (state != job->state) {
         job->state = state;
         job->since = p->now;
     }
-    job->lacks = state == PLACEMENT_JOB_SHORT || state == PLACEMENT_JOB_QUEUED ? job->lacks : 0;
+    const bool waits = state == PLACEMENT_JOB_SHORT || state == PLACEMENT_JOB_QUEUED;
+    job->lacks = waits ? job->lacks : 0;
+    const uint8_t is = (uint8_t)((job->short_of != 0) | job->is_above << 1);
+    if (job->told != is) {
+        job->told = is;
+        act_waits(p, job);
+    }
+}
+
+static bool waits_for_nodes(const struct place_job *job)
+{
+    return job->lacks > 0 && !job->short_of;
+}
+
+/* Whether another one waits for what it has: nodes, of whom n_waiting do, or a share. */
+static bool is_in_the_way(struct placement *p, const struct place_job *job, size_t n_waiting)
+{
+    size_t others = n_waiting - waits_for_nodes(job);
+    for (uint64_t set = job->quotas; set != 0; set &= set - 1) {
+        const unsigned q = (unsigned)__builtin_ctzll(set);
+        others += p->quotas[q].n_short - (job->short_of >> q & 1);
+    }
+    return others > 0;
 }
 
 /* Two jobs that each hold a part of what one of them needs would both wait for ever. */
@@ -358,21 +444,26 @@ static struct tfe_mono give_up(struct placement *p)
 {
     struct tfe_mono next = TFE_MONO_NEVER;
     struct place_job *last = NULL;
-    size_t n_lacking = 0;
+    size_t n_waiting = 0;
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        uint64_t set = p->jobs[i]->short_of;
+        struct place_quota *q;
+        n_waiting += waits_for_nodes(p->jobs[i]);
+        while ((q = quota_next(p, &set)) != NULL) {
+            q->n_short++;
+        }
+    }
     for (size_t i = 0; i < p->n_jobs; i++) {
         struct place_job *job = p->jobs[i];
-        n_lacking += job->lacks > 0;
-        if (job->state == PLACEMENT_JOB_SHORT && job->lacks > 0) {
+        const bool waits = (job->lacks > 0 || job->short_of) && is_in_the_way(p, job, n_waiting);
+        if (job->state == PLACEMENT_JOB_SHORT && (waits || job->is_above)) {
             struct tfe_mono until = tfe_mono_add(job->since, p->config.gang_wait_ms);
             last = tfe_mono_before(p->now, until) ? last : job;
             next = tfe_mono_before(p->now, until) ? tfe_mono_min(next, until) : next;
         }
     }
-    if (n_lacking < 2) {
-        return TFE_MONO_NEVER;
-    }
     if (last) {
-        release_all(p, last, PLACEMENT_TOO_FEW);
+        release_all(p, last, last->is_above ? PLACEMENT_ABOVE : PLACEMENT_TOO_FEW);
         settle(p, last);
         return p->now; /* who waits finds them */
     }
@@ -429,9 +520,13 @@ static struct tfe_mono let_go(struct placement *p, struct supply *s)
 struct tfe_mono decide(struct placement *p)
 {
     struct supply s = {.plan = {{0}}};
+    for (unsigned q = 0; q < PLACEMENT_QUOTAS_MAX; q++) {
+        p->quotas[q].kept = p->quotas[q].n_short = 0;
+    }
     for (size_t i = 0; i < p->n_jobs; i++) {
         p->jobs[i]->lacks = 0;
-        p->jobs[i]->is_too_large = false;
+        p->jobs[i]->short_of = 0;
+        p->jobs[i]->is_too_large = p->jobs[i]->is_above = false;
         shrink(p, p->jobs[i]);
     }
     for (uint32_t c = 0; c < p->n_classes; c++) {
@@ -439,7 +534,7 @@ struct tfe_mono decide(struct placement *p)
         s.all[c] = p->classes[c].n_free + p->classes[c].n_coming;
     }
     for (size_t i = 0; i < p->n_jobs; i++) {
-        if (is_active(p->jobs[i])) {
+        if (job_is_active(p->jobs[i])) {
             fill_minimum(p, p->jobs[i], &s);
         }
     }
@@ -448,5 +543,6 @@ struct tfe_mono decide(struct placement *p)
     }
     bool has_more = grow(p, &s);
     struct tfe_mono next = give_up(p);
+    quotas_share_out(p);
     return has_more ? p->now : tfe_mono_min(next, let_go(p, &s));
 }

@@ -27,13 +27,22 @@ static bool is_alike(const struct place_job *job, unsigned task, unsigned other)
     return is_same;
 }
 
+/* How many nodes may be ordered for the task, with those that are there. */
+static uint32_t wanted(const struct place_job *job, unsigned task)
+{
+    const uint32_t held = job->held[task];
+    const uint32_t least = job->hides || held > job->min[task] ? held : job->min[task];
+    return !job_is_active(job) ? 0 : task == TASK_WORKER ? least + job->may_add : least;
+}
+
 size_t placement_demand(const struct placement *p, size_t at,
                         struct placement_demand ret[PLACEMENT_TASKS])
 {
     const struct place_job *job = p->jobs[at];
     size_t n = 0;
-    for (unsigned task = 0; !job->is_over && !job->is_suspended && task < PLACEMENT_TASKS; task++) {
-        if (job->max[task] == 0) {
+    for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
+        const uint32_t most = wanted(job, task);
+        if (!job_is_active(job) || job->max[task] == 0) {
             continue;
         }
         size_t i = 0;
@@ -44,8 +53,8 @@ size_t placement_demand(const struct placement *p, size_t at,
             ret[n++] = (struct placement_demand){.job = job->name.text, .priority = job->priority};
         }
         ret[i].tasks |= (uint8_t)(1u << task);
-        ret[i].min += job->min[task];
-        ret[i].max += job->max[task];
+        ret[i].min += job->min[task] < most ? job->min[task] : most;
+        ret[i].max += most;
         ret[i].held += job->held[task];
     }
     return n;
@@ -66,9 +75,8 @@ bool placement_supply(const struct placement *p, uint32_t class, struct placemen
     for (size_t i = 0; i < p->n_jobs && !ret->is_wanted; i++) {
         const struct place_job *job = p->jobs[i];
         for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
-            ret->is_wanted = ret->is_wanted ||
-                             (!job->is_over && !job->is_suspended &&
-                              job->held[task] < job->max[task] && (job->kinds[class] >> task & 1));
+            ret->is_wanted = ret->is_wanted || (job->held[task] < wanted(job, task) &&
+                                                (job->kinds[class] >> task & 1));
         }
     }
     return true;

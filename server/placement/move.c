@@ -83,6 +83,7 @@ void node_unset(struct placement *p, struct place_node *node)
         TAILQ_REMOVE(&node->job->nodes, node, beside);
         node->job->held[node->task] -= node->state == PLACE_ASSIGNED;
         node->job->n_leaving -= node->state == PLACE_LEAVING;
+        quota_count(p, node->job, UINT32_MAX, node->state == PLACE_LEAVING ? UINT32_MAX : 0);
     }
     node->job = NULL;
     node->assignment = 0;
@@ -113,6 +114,7 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
     node->task = task;
     node->assignment = assignment;
     job->held[task]++;
+    quota_count(p, job, 1, 0);
     TAILQ_INSERT_TAIL(&job->nodes, node, beside);
     count(p, node, 1);
 }
@@ -123,6 +125,7 @@ void node_set_leaving(struct placement *p, struct place_node *node)
     if (node->state == PLACE_ASSIGNED) {
         node->job->held[node->task]--;
         node->job->n_leaving++;
+        quota_count(p, node->job, 0, 1);
     }
     node->state = PLACE_LEAVING;
     count(p, node, 1);
@@ -160,6 +163,11 @@ void act_leave(struct placement *p, struct place_node *node)
     node_set_out(p, node);
     act(p, &(struct placement_action){
                .type = PLACEMENT_LEAVE, .node = node->id.text, .job = "", .reason = PLACEMENT_OUT});
+}
+
+void act_waits(struct placement *p, const struct place_job *job)
+{
+    act(p, &(struct placement_action){.type = PLACEMENT_WAITS, .node = "", .job = job->name.text});
 }
 
 void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment)

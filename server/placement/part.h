@@ -51,6 +51,16 @@ struct place_class {
     struct place_list free;
 };
 
+/* Jobs of one pattern. */
+struct place_quota {
+    char pattern[MSG_SCOPE_MAX + 1]; /* "" not in use */
+    uint32_t nodes;                  /* that they may have together */
+    uint32_t used, leaving;          /* that they have; of those, that are leaving them */
+    /* During a step. */
+    uint32_t kept;    /* for those who wait: nobody behind them gets it */
+    uint32_t n_short; /* jobs that wait for a share of it */
+};
+
 struct place_job {
     struct tfe_id name;
     uint64_t age; /* smaller is older */
@@ -62,6 +72,16 @@ struct place_job {
     bool is_given_up; /* during a step: all its nodes are taken */
     bool is_too_large;
     uint32_t lacks;
+    uint64_t quotas;   /* bit 1 << quota: it is of the pattern … */
+    uint64_t short_of; /* … and waits for a share of it */
+    uint32_t share;    /* that it needs then */
+    bool is_above;     /* a quota is less than its minimum, of which it lacks some */
+    uint8_t told;      /* that it is: bits 1 short of a share, 2 above a quota */
+    /* What may be ordered for it: not its minimum; how many workers beyond that. */
+    bool hides;
+    uint32_t may_add;
+    uint32_t most; /* the largest minimum that could be its own */
+    uint32_t n_picked;
     uint32_t min[PLACEMENT_TASKS], max[PLACEMENT_TASKS];
     uint32_t held[PLACEMENT_TASKS];
     /* … of those that are here, by class: what others may take can be counted, not walked. */
@@ -89,6 +109,7 @@ struct placement {
     struct place_job **jobs; /* in order */
     size_t n_jobs, cap_jobs;
     struct place_class classes[PLACEMENT_CLASSES_MAX];
+    struct place_quota quotas[PLACEMENT_QUOTAS_MAX];
     uint32_t n_classes;               /* all that are in use come before */
     struct placement_action *actions; /* room for one of each node */
     size_t n_actions, cap_actions;
@@ -130,8 +151,51 @@ void act_assign(struct placement *p, struct place_node *node, struct place_job *
                 enum tfe_task task);
 void act_release(struct placement *p, struct place_node *node, enum placement_reason reason);
 void act_leave(struct placement *p, struct place_node *node);
+void act_waits(struct placement *p, const struct place_job *job);
 /* Says so once more: the one before may be lost. */
 void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment);
+
+/* --- quota.c */
+/* The next quota of a set, which it leaves; NULL: it is empty. */
+struct place_quota *quota_next(struct placement *p, uint64_t *set);
+/* TFE_EINVAL, TFE_EFULL. */
+int quota_take(struct placement *p, const char *pattern, uint32_t nodes) TFE_MUST_CHECK;
+/* Of which patterns a job is that has no node yet. */
+uint64_t quotas_of(const struct placement *p, const char *job);
+/* A node comes to a job, or (by -1 as unsigned) goes; likewise of those that are leaving it. */
+void quota_count(struct placement *p, const struct place_job *job, uint32_t by, uint32_t leaving);
+/* How many nodes too few a quota has left for n more; soon: once all have gone that are leaving. */
+uint32_t quota_lacks(const struct place_quota *q, uint32_t n, bool soon);
+/* Those of a set that have too few left. */
+uint64_t quotas_below(struct placement *p, uint64_t set, uint32_t n, bool soon);
+/* Nobody behind gets what is kept. */
+void quotas_keep(struct placement *p, uint64_t set, uint32_t n);
+/* The smallest of a set; NULL: it is empty. */
+const struct place_quota *quota_least(const struct placement *p, uint64_t set);
+/* What may be ordered for each job, and which minimum it could have. */
+void quotas_share_out(struct placement *p);
+
+/* What a job needs of nodes beyond those that it has. */
+static inline uint32_t job_needs(const struct place_job *job, unsigned task)
+{
+    return job->min[task] > job->held[task] ? job->min[task] - job->held[task] : 0;
+}
+
+static inline uint32_t task_sum(const uint32_t n[PLACEMENT_TASKS])
+{
+    return n[TASK_WORKER] + n[TASK_CHIEF] + n[TASK_PS] + n[TASK_EVALUATOR];
+}
+
+static inline uint32_t job_lacks(const struct place_job *job)
+{
+    return job_needs(job, TASK_WORKER) + job_needs(job, TASK_CHIEF) + job_needs(job, TASK_PS) +
+           job_needs(job, TASK_EVALUATOR);
+}
+
+static inline bool job_is_active(const struct place_job *job)
+{
+    return !job->is_over && !job->is_suspended;
+}
 
 /* --- decide.c */
 /* What follows from all that is known. Returns when to look again. */

@@ -261,6 +261,7 @@ static int new_job(struct placement *p, const char *name, struct place_job **ret
         return TFE_EINVAL;
     }
     TAILQ_INIT(&job->nodes);
+    job->quotas = quotas_of(p, name);
     job->state = PLACEMENT_JOB_QUEUED;
     job->since = p->now;
     *ret = job;
@@ -355,6 +356,8 @@ static int take(struct placement *p, const struct placement_event *event)
     case PLACEMENT_JOB_OVER:
     case PLACEMENT_JOB_FORGOTTEN:
         return take_job(p, event);
+    case PLACEMENT_QUOTA:
+        return quota_take(p, event->pattern, event->nodes);
     case PLACEMENT_TICK:
         return 0;
     }
@@ -364,8 +367,9 @@ static int take(struct placement *p, const struct placement_event *event)
 int placement_step(struct placement *p, const struct placement_event *event,
                    struct placement_actions *ret)
 {
-    /* A node has one action of a step, one that comes may have one more. */
-    size_t most = p->n_nodes + 2;
+    /* A node has one action of a step, one that comes may have one more; so has a job, one that
+     * gives up may have one more. */
+    size_t most = p->n_nodes + p->n_jobs + 4;
     if (mem_reserve(p->mem, &p->actions, &p->cap_actions, most, sizeof(*p->actions)) ||
         mem_reserve(p->mem, &p->picked, &p->cap_picked, most, sizeof(struct place_node *))) {
         return TFE_ENOMEM;
@@ -438,6 +442,13 @@ void placement_job_view(const struct placement *p, size_t at, struct placement_v
                                    .priority = job->priority,
                                    .lacks = job->lacks,
                                    .releasing = job->n_leaving,
-                                   .is_too_large = job->is_too_large};
+                                   .is_too_large = job->is_too_large,
+                                   .most = job->most};
+    const struct place_quota *q = quota_least(p, job->is_above ? job->quotas : job->short_of);
+    if (q) {
+        ret->quota = q->pattern;
+        ret->quota_nodes = q->nodes;
+        ret->quota_lacks = job->is_above ? 0 : job->share;
+    }
     memcpy(ret->held, job->held, sizeof(ret->held));
 }

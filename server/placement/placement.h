@@ -12,6 +12,13 @@
  * node that was released is nobody's until it is freed, or its lease and fence are over. One that
  * nobody has a claim to for as long as it wished leaves, the longest idle first, where its floor of
  * nodes stays. One that was put out works for nothing more.
+ *
+ * Quotas. Jobs of a pattern have at most so many nodes together: those that work for them, and
+ * those that have not left them yet. A job counts against each pattern that is its. For its minimum
+ * it takes of the share of others of the pattern (of its own, too: workers above its minimum) as it
+ * takes nodes, and nodes of whoever it may once it has its share. Who waits for a share holds it,
+ * so that nobody of the pattern overtakes, and holds up nobody else. A quota that is less than what
+ * jobs have takes nothing away; but who lacks some of a minimum above it gives the rest up.
  */
 #ifndef TFE_SERVER_PLACEMENT_PLACEMENT_H
 #define TFE_SERVER_PLACEMENT_PLACEMENT_H
@@ -37,12 +44,14 @@ struct placement;
 #define PLACEMENT_CLASSES_MAX 64u
 /* … of the nodes of one token for some jobs. */
 #define PLACEMENT_CLASSES_OF_SCOPE 16u
+/* Patterns whose jobs have a quota: for each, every job remembers whether it is of it. */
+#define PLACEMENT_QUOTAS_MAX 64u
 /* Nodes that one step gives to jobs beyond their minima; the rest comes with the next, at once. */
 #define PLACEMENT_GROWTH_MAX 1024u
 
 struct placement_config {
     /* A job that has lost nodes and lacks some of its minimum gives the others up after this long,
-     * if another one waits. */
+     * if another one waits, or it is above a quota. */
     int64_t gang_wait_ms;
 };
 
@@ -76,6 +85,7 @@ enum placement_event_type {
     PLACEMENT_JOB_OVER,      /* job, lets_run: ended, or cancelled */
     PLACEMENT_JOB_FORGOTTEN, /* job: over, and no node works for it any more */
     PLACEMENT_RESTORED, /* node, job, assignment, task: as it was before the server's restart */
+    PLACEMENT_QUOTA,    /* pattern, nodes: what its jobs may have together; 0: any number */
     PLACEMENT_TICK,
 };
 
@@ -91,6 +101,8 @@ struct placement_event {
     int64_t idle_exit_ms; /* of a node: it leaves once it has been idle for so long; 0: never … */
     uint32_t floor;       /* … nor where fewer nodes than that would be left */
     const struct placement_wish *wish;
+    const char *pattern; /* of jobs; at most MSG_SCOPE_MAX */
+    uint32_t nodes;
     bool lets_run; /* its nodes stay its own until they are freed, or it is over without this */
     /* Nothing is decided before a step without it, which is due at once: so that what comes
      * together is decided on together. */
@@ -103,6 +115,7 @@ enum placement_action_type {
     PLACEMENT_ASSIGN,
     PLACEMENT_RELEASE,
     PLACEMENT_LEAVE, /* node: it is idle, and is to leave */
+    PLACEMENT_WAITS, /* job: whether, or how, a quota is why it waits has changed (its view) */
 };
 
 /* Why a node is released. */
@@ -115,6 +128,7 @@ enum placement_reason {
     PLACEMENT_TOO_FEW, /* the job lacks some of its minimum, and others wait */
     PLACEMENT_UNKNOWN, /* it works for something that nobody here knows */
     PLACEMENT_OUT,     /* somebody wants the node to leave */
+    PLACEMENT_ABOVE,   /* the job lacks some of its minimum, which is above a quota */
 };
 
 /* Texts are borrowed until the next step. An ASSIGN is to be durable before it is sent. */
@@ -150,9 +164,21 @@ struct placement_view {
     uint32_t lacks; /* of its minimum, beyond what was free or on its way at its turn */
     uint32_t releasing;
     bool is_too_large; /* the whole pool, empty, would not be enough */
+    /* What it waits for a share of: the pattern, NULL: nothing; how many nodes the jobs of it may
+     * have together; how many of those it lacks. 0: its minimum is more than there are. */
+    const char *quota;
+    uint32_t quota_nodes, quota_lacks;
+    uint32_t most; /* the largest minimum that its quotas leave it now */
 };
 
-/* What an active job wants for those of its tasks whose nodes must carry the same labels. */
+/* How many nodes jobs of a pattern may have together. */
+struct placement_quota {
+    const char *pattern; /* NULL: there is none */
+    uint32_t nodes;
+};
+
+/* What an active job wants for those of its tasks whose nodes must carry the same labels, as far as
+ * its quotas let it have that. */
 struct placement_demand {
     const char *job;
     uint32_t priority;
@@ -178,7 +204,7 @@ void placement_free(struct placement *p);
 /* Takes an event in. All or nothing: on an error nothing has changed and there is no action.
  * TFE_EINVAL: not a legal value; TFE_ENOENT: no such job, node or assignment; TFE_EEXIST: the job
  * is there and not over, or the assignment is; TFE_ESTATE: a job that is not over, or has nodes, is
- * not forgotten; TFE_EFULL: too many different sets of labels; TFE_ENOMEM. */
+ * not forgotten; TFE_EFULL: too many different sets of labels, or quotas; TFE_ENOMEM. */
 int placement_step(struct placement *p, const struct placement_event *event,
                    struct placement_actions *ret) TFE_MUST_CHECK;
 
@@ -186,6 +212,8 @@ size_t placement_jobs(const struct placement *p);
 size_t placement_nodes(const struct placement *p);
 /* The job that is at-th in order. Precondition: at < placement_jobs. */
 void placement_job_view(const struct placement *p, size_t at, struct placement_view *ret);
+/* The smallest quota of a job of this name, which need not be there. */
+struct placement_quota placement_quota(const struct placement *p, const char *job);
 /* What the job that is at-th in order wants; how many rows of *ret. None of one that is suspended
  * or over. */
 size_t placement_demand(const struct placement *p, size_t at,

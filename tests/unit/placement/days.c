@@ -25,6 +25,10 @@ enum { AWAY, IDLE, BUSY, LEAVING };
 enum { ANY, GPU_A, GPU_B, LABELS };
 static const char *const label_texts[LABELS] = {NULL, "gpu=a", "gpu=b"};
 
+/* Of all jobs, two teams, two kinds; a job is of one of each. */
+enum { QUOTAS = 5 };
+static const char *const patterns[QUOTAS] = {"j*", "*-t0*", "*-t1*", "*k0", "*k1"};
+
 struct node {
     int state;
     bool is_here;
@@ -53,6 +57,11 @@ static struct world {
     struct placement *p;
     struct node nodes[DAYS_NODES_MAX];
     struct job jobs[DAYS_JOBS_MAX];
+    struct {
+        uint32_t nodes;      /* 0: there is none */
+        uint32_t busy, used; /* with those that are leaving */
+    } quotas[QUOTAS];
+    uint32_t given[DAYS_JOBS_MAX], n_given; /* jobs that got nodes in this step */
     /* By label; ANY: those without one. */
     uint32_t n_here[LABELS], n_idle[LABELS], n_leaving[LABELS];
     uint64_t highest, last_age;
@@ -162,9 +171,24 @@ static void count(const struct node *n, uint32_t by)
     }
 }
 
+static bool is_of(uint32_t j, int q)
+{
+    return q == 0 || q == 1 + (int)(j % 2) || q == 3 + (int)(j / 2 % 2);
+}
+
+static void count_quotas(const struct node *n, uint32_t by)
+{
+    for (int q = 0; q < QUOTAS; q++) {
+        const bool is_its = (n->state == BUSY || n->state == LEAVING) && is_of(n->job, q);
+        w.quotas[q].used += is_its ? by : 0;
+        w.quotas[q].busy += is_its && n->state == BUSY ? by : 0;
+    }
+}
+
 static void set(struct node *n, int state, bool is_here)
 {
     count(n, UINT32_MAX);
+    count_quotas(n, UINT32_MAX);
     if (n->state == BUSY && state != BUSY) {
         w.jobs[n->job].held[n->task]--;
     }
@@ -172,6 +196,7 @@ static void set(struct node *n, int state, bool is_here)
     n->is_here = is_here;
     n->assignment = state == BUSY || state == LEAVING ? n->assignment : 0;
     count(n, 1);
+    count_quotas(n, 1);
 }
 
 static uint32_t usable(const struct job *job, const uint32_t by_label[LABELS])
@@ -194,13 +219,46 @@ static bool waits(const struct job *job)
     return job->is_there && !job->is_over && !job->is_suspended && needs(job) > 0;
 }
 
+static uint32_t least(const struct job *job)
+{
+    return job->min[0] + job->min[1] + job->min[2] + job->min[3];
+}
+
 static bool is_too_large(const struct job *job)
 {
-    uint32_t least = 0;
-    for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
-        least += job->min[task];
+    return usable(job, w.n_here) < least(job);
+}
+
+/* Whether a quota is less than its minimum, whoever has what. */
+static bool is_above(const struct job *job)
+{
+    bool above = false;
+    for (int q = 0; q < QUOTAS; q++) {
+        const bool is_its = w.quotas[q].nodes > 0 && is_of((uint32_t)(job - w.jobs), q);
+        above = above || (is_its && least(job) > w.quotas[q].nodes);
     }
-    return usable(job, w.n_here) < least;
+    return above;
+}
+
+/* Its quotas that have less left than it needs: bit 1 << quota. */
+static unsigned short_of(const struct job *job, bool soon)
+{
+    unsigned set = 0;
+    for (int q = 0; q < QUOTAS; q++) {
+        const uint32_t gone = soon ? w.quotas[q].busy : w.quotas[q].used;
+        const bool is_its = w.quotas[q].nodes > 0 && is_of((uint32_t)(job - w.jobs), q);
+        set |= (unsigned)(is_its && gone + needs(job) > w.quotas[q].nodes) << q;
+    }
+    return set;
+}
+
+static unsigned quotas_of(const struct job *job)
+{
+    unsigned set = 0;
+    for (int q = 0; q < QUOTAS; q++) {
+        set |= (unsigned)(w.quotas[q].nodes > 0 && is_of((uint32_t)(job - w.jobs), q)) << q;
+    }
+    return set;
 }
 
 static bool is_before(const struct job *a, const struct job *b)
@@ -222,9 +280,13 @@ static void judge_assign(const struct placement_action *a)
     JUDGE(job->is_there && !job->is_over && !job->is_suspended, "%s is not active", a->job);
     JUDGE(job->label == ANY || job->label == n->label, "%s lacks a label of %s", a->node, a->job);
     w.highest = a->assignment;
-    set(n, BUSY, true);
     n->job = number_of(a->job);
     n->task = a->task;
+    set(n, BUSY, true);
+    for (int q = 0; q < QUOTAS; q++) {
+        JUDGE(w.quotas[q].nodes == 0 || !is_of(n->job, q) || w.quotas[q].used <= w.quotas[q].nodes,
+              "%s has a node above the quota of %s", a->job, patterns[q]);
+    }
     n->assignment = a->assignment;
     job->grown[n->label] += job->held[a->task] >= job->min[a->task];
     job->held[a->task]++;
@@ -247,7 +309,7 @@ static void judge_release(const struct placement_action *a)
     set_due(number_of(a->node), n->is_here && freed < n->dies ? freed : n->due);
     job->was_taken = job->was_taken || a->reason == PLACEMENT_TAKEN;
     job->was_ended = job->was_ended || (a->reason == PLACEMENT_TAKEN && n->task != TASK_WORKER);
-    job->gave_up = job->gave_up || a->reason == PLACEMENT_TOO_FEW;
+    job->gave_up = job->gave_up || a->reason == PLACEMENT_TOO_FEW || a->reason == PLACEMENT_ABOVE;
     w.told->taken += a->reason == PLACEMENT_TAKEN;
 }
 
@@ -262,8 +324,8 @@ static void judge_gang(uint32_t j)
     }
 }
 
-/* Taken is for a minimum that waits and then has enough: of the same priority or below, down to the
- * minimum; below that of a lower priority, by one with preempt. */
+/* Taken is for a minimum that waits and then has enough, of its quotas, too: of the same priority
+ * or below, down to the minimum; below that of a lower priority, by one with preempt. */
 static void judge_taken(uint32_t from)
 {
     const struct job *loser = &w.jobs[from];
@@ -274,49 +336,134 @@ static void judge_taken(uint32_t from)
         const struct job *job = &w.jobs[j];
         const bool may = is_below ? job->preempt && job->priority > loser->priority
                                   : job->priority >= loser->priority;
-        has_reason = j != from && may && waits(job) &&
+        has_reason = (j != from || (!is_below && w.days.has_quotas)) && may && waits(job) &&
+                     !short_of(job, true) &&
                      usable(job, w.n_idle) + usable(job, w.n_leaving) >= needs(job);
     }
     JUDGE(has_reason, "nodes of j%u are taken for nobody who may", from);
 }
 
+/* Of one job, what nobody that waits before it should have missed. */
+static const uint32_t *got_before(const struct job *other, const struct job *job)
+{
+    return is_before(other, job) ? other->grown : other->given;
+}
+
+/* One before it waits, and may keep hold of a quota of both. */
+static bool is_held_up(const struct job *job)
+{
+    bool is_so = false;
+    for (uint32_t j = 0; j < w.days.n_jobs; j++) {
+        const struct job *other = &w.jobs[j];
+        is_so = is_so ||
+                (waits(other) && is_before(other, job) && (quotas_of(other) & quotas_of(job)) != 0);
+    }
+    return is_so;
+}
+
+/* Nobody who comes later, and no growth, gets of a quota that one waits for; nor so much of another
+ * one that it would have to wait for that. */
+static void judge_overtaken_in_quotas(const struct job *job)
+{
+    const unsigned after = short_of(job, true);
+    unsigned before = 0; /* they got it */
+    unsigned used = 0;   /* by them */
+    for (int q = 0; q < QUOTAS; q++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < w.n_given; i++) {
+            const uint32_t *got = got_before(&w.jobs[w.given[i]], job);
+            n += is_of(w.given[i], q) ? got[ANY] + got[GPU_A] + got[GPU_B] : 0;
+        }
+        before |= (unsigned)(w.quotas[q].busy - n + needs(job) > w.quotas[q].nodes) << q;
+        used |= (unsigned)(n > 0) << q;
+    }
+    before &= quotas_of(job);
+    JUDGE(!(before & used) && (before || !after || is_held_up(job)),
+          "j%u waits for quotas %x, %x of which are given", (unsigned)(job - w.jobs), after, used);
+}
+
 /* Nobody who comes later, and no growth, gets what one that waits could use, unless enough of it
- * is left for that one. */
+ * is left for that one; nor one that waits for a quota. */
 static void judge_overtaken(uint32_t first)
 {
     const struct job *job = &w.jobs[first];
     const uint32_t left = usable(job, w.n_idle) + usable(job, w.n_leaving);
-    if (left >= needs(job) || is_too_large(job) || job->gave_up) {
+    if (is_too_large(job) || is_above(job) || job->gave_up) {
         return;
     }
+    judge_overtaken_in_quotas(job);
+    if (left >= needs(job) || short_of(job, true) || is_held_up(job)) {
+        return;
+    }
+    for (uint32_t i = 0; i < w.n_given; i++) {
+        const struct job *other = &w.jobs[w.given[i]];
+        JUDGE(usable(job, got_before(other, job)) == 0, "j%u overtakes j%u", (unsigned)w.given[i],
+              first);
+    }
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct job *const *x = a;
+    const struct job *const *y = b;
+    return is_before(*x, *y) ? -1 : 1;
+}
+
+static uint32_t gather_waiting(const struct job *ret[DAYS_JOBS_MAX])
+{
+    uint32_t n = 0;
     for (uint32_t j = 0; j < w.days.n_jobs; j++) {
-        const struct job *other = &w.jobs[j];
-        JUDGE(usable(job, is_before(other, job) ? other->grown : other->given) == 0,
-              "j%u overtakes j%u", j, first);
+        if (waits(&w.jobs[j])) {
+            ret[n++] = &w.jobs[j];
+        }
+    }
+    qsort(ret, n, sizeof(ret[0]), in_order);
+    return n;
+}
+
+/* The first that waits, but for those who wait for a quota, does not find what it needs: they hold
+ * up nobody but jobs of that quota. */
+static void judge_next(void)
+{
+    const struct job *waiting[DAYS_JOBS_MAX];
+    const uint32_t n = gather_waiting(waiting);
+    unsigned held_up = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct job *job = waiting[i];
+        const unsigned lacking = short_of(job, true);
+        if (is_above(job) || (is_too_large(job) && usable(job, w.n_idle) < needs(job))) {
+            continue;
+        }
+        if (!lacking) {
+            JUDGE((quotas_of(job) & held_up) || usable(job, w.n_idle) < needs(job) ||
+                      short_of(job, false) || job->gave_up,
+                  "j%u waits, and what it needs is idle", (unsigned)(job - w.jobs));
+            return;
+        }
+        held_up |= lacking;
     }
 }
 
 static void judge(void)
 {
-    const struct job *next = NULL;
-    bool is_one_given = false;
+    bool is_one_taken = false;
+    w.n_given = 0;
     for (uint32_t j = 0; j < w.days.n_jobs; j++) {
         const struct job *job = &w.jobs[j];
-        if (waits(job) && (!next || is_before(job, next))) {
-            next = job;
-        }
-        is_one_given = is_one_given || job->was_given;
+        is_one_taken = is_one_taken || job->was_taken || job->gave_up;
         if (job->was_given) {
+            w.given[w.n_given++] = j;
             judge_gang(j);
         }
         if (job->was_taken) {
             judge_taken(j);
         }
     }
-    JUDGE(!next || usable(next, w.n_idle) < needs(next) || next->gave_up,
-          "j%u waits, and what it needs is idle", (unsigned)(next - w.jobs));
+    if (!w.days.has_quotas || !is_one_taken) { /* who held up whom is seen no more, then */
+        judge_next();
+    }
     for (uint32_t j = 0; j < w.days.n_jobs; j++) {
-        if (is_one_given && waits(&w.jobs[j])) {
+        if (w.n_given > 0 && waits(&w.jobs[j])) {
             judge_overtaken(j);
         }
     }
@@ -365,7 +512,7 @@ static void step(struct placement_event event)
     for (size_t i = 0; i < actions.n; i++) {
         if (actions.v[i].type == PLACEMENT_ASSIGN) {
             judge_assign(&actions.v[i]);
-        } else {
+        } else if (actions.v[i].type != PLACEMENT_WAITS) {
             judge_release(&actions.v[i]);
         }
     }
@@ -452,14 +599,27 @@ static void machine(uint32_t n)
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
+static void name_job(char ret[16], uint32_t j)
+{
+    (void)snprintf(ret, 16, "j%u-t%uk%u", (unsigned)j, (unsigned)(j % 2), (unsigned)(j / 2 % 2));
+}
+
+static void change_quota(void)
+{
+    const int q = (int)rng_between(&w.rng, 0, QUOTAS - 1);
+    w.quotas[q].nodes = once_in(4) ? 0 : (uint32_t)rng_between(&w.rng, 1, w.days.n_nodes);
+    step((struct placement_event){
+        .type = PLACEMENT_QUOTA, .pattern = patterns[q], .nodes = w.quotas[q].nodes});
+}
+
 static void wish_for(uint32_t j, bool is_new)
 {
     char name[16];
     struct job *job = &w.jobs[j];
     const struct placement_label label = {0xf, label_texts[job->label]};
     const uint32_t size = once_in(20) ? 5 * w.days.largest : w.days.largest;
-    const uint32_t least = 1 + (uint32_t)rng_between(&w.rng, 0, size);
-    (void)snprintf(name, sizeof(name), "j%u", j);
+    const uint32_t workers = 1 + (uint32_t)rng_between(&w.rng, 0, size);
+    name_job(name, j);
     if (is_new) {
         memset(job->min, 0, sizeof(job->min));
         job->min[TASK_CHIEF] = once_in(3);
@@ -472,8 +632,8 @@ static void wish_for(uint32_t j, bool is_new)
     job->is_suspended = once_in(12);
     job->priority = 100 * (uint32_t)rng_between(&w.rng, 0, 3);
     job->preempt = once_in(4);
-    job->min[TASK_WORKER] = least;
-    job->max = least + (uint32_t)rng_between(&w.rng, 0, 2 * size);
+    job->min[TASK_WORKER] = workers;
+    job->max = workers + (uint32_t)rng_between(&w.rng, 0, 2 * size);
     struct placement_wish wish = {.priority = job->priority,
                                   .preempt = job->preempt,
                                   .is_suspended = job->is_suspended,
@@ -491,8 +651,11 @@ static void work(uint32_t j)
 {
     char name[16];
     struct job *job = &w.jobs[j];
-    (void)snprintf(name, sizeof(name), "j%u", j);
+    name_job(name, j);
     set_due(w.days.n_nodes + j, w.now + about(40 * MINUTE));
+    if (w.days.has_quotas && once_in(6)) {
+        change_quota();
+    }
     if (!job->is_there || job->is_over) {
         wish_for(j, true);
     } else if (once_in(4)) {
@@ -510,22 +673,45 @@ static void work(uint32_t j)
 
 /* --- days ------------------------------------------------------------------------------------- */
 
-/* The first job that waits does so because what is idle, and what may be taken for it, is too
- * little. */
-static void judge_served(void)
+/* What a job keeps, whoever of its priority needs nodes. */
+static uint32_t firm_of(const struct job *job)
 {
-    const struct job *next = NULL;
-    for (uint32_t j = 0; j < w.days.n_jobs; j++) {
-        const struct job *job = &w.jobs[j];
-        next = waits(job) && !is_too_large(job) && (!next || is_before(job, next)) ? job : next;
+    return least(job) - needs(job);
+}
+
+static uint32_t held_of(const struct job *job)
+{
+    return job->held[0] + job->held[1] + job->held[2] + job->held[3];
+}
+
+static bool is_whole_for(const struct job *next, const struct job *job)
+{
+    return next->preempt && job->priority < next->priority;
+}
+
+/* Its quotas that would be too little for it even if it took all that it may. */
+static unsigned short_for_good(const struct job *next)
+{
+    unsigned set = 0;
+    for (int q = 0; q < QUOTAS; q++) {
+        uint32_t gone = 0;
+        for (uint32_t j = 0; j < w.days.n_jobs; j++) {
+            const struct job *job = &w.jobs[j];
+            gone += !is_of(j, q) || is_whole_for(next, job) ? 0
+                    : job->priority <= next->priority       ? firm_of(job)
+                                                            : held_of(job);
+        }
+        set |= (unsigned)(gone + needs(next) > w.quotas[q].nodes) << q;
     }
-    if (!next) {
-        return;
-    }
+    return set & quotas_of(next);
+}
+
+static uint32_t n_to_have(const struct job *next)
+{
     uint32_t to_have = usable(next, w.n_idle);
     for (uint32_t j = 0; j < w.days.n_jobs; j++) {
         const struct job *job = &w.jobs[j];
-        const bool is_whole = next->preempt && job->priority < next->priority;
+        const bool is_whole = is_whole_for(next, job);
         uint32_t n = 0;
         for (uint32_t i = 0; job != next && i < w.days.n_nodes; i++) {
             const struct node *node = &w.nodes[i];
@@ -533,12 +719,87 @@ static void judge_served(void)
                  (next->label == ANY || node->label == next->label);
         }
         const uint32_t workers = job->held[TASK_WORKER];
-        const uint32_t least = job->min[TASK_WORKER];
-        const uint32_t above = workers > least ? workers - least : 0;
+        const uint32_t min = job->min[TASK_WORKER];
+        const uint32_t above = workers > min ? workers - min : 0;
         n = is_whole || n < above ? n : above;
         to_have += job->priority <= next->priority ? n : 0;
     }
-    JUDGE(to_have < needs(next), "j%u waits for ever", (unsigned)(next - w.jobs));
+    return to_have;
+}
+
+/* How many nodes may be ordered for it, with those that it has. */
+static uint32_t demand_of(const struct job *job)
+{
+    char name[16];
+    struct placement_demand rows[PLACEMENT_TASKS];
+    uint32_t n = 0;
+    name_job(name, (uint32_t)(job - w.jobs));
+    for (size_t at = 0; at < placement_jobs(w.p); at++) {
+        const size_t n_rows = placement_demand(w.p, at, rows);
+        for (size_t i = 0; i < n_rows && strcmp(rows[i].job, name) == 0; i++) {
+            n += rows[i].max;
+        }
+    }
+    return n;
+}
+
+/* The first job that waits, and has its share, does so because what is idle, and what may be taken
+ * for it, is too little; then it may be ordered. One that cannot run has nothing. */
+static void judge_served(void)
+{
+    const struct job *waiting[DAYS_JOBS_MAX];
+    const uint32_t n = gather_waiting(waiting);
+    unsigned held_up = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct job *job = waiting[i];
+        const unsigned j = (unsigned)(job - w.jobs);
+        if (is_above(job)) {
+            JUDGE(held_of(job) == 0, "j%u keeps nodes, and can never run", j);
+            continue;
+        }
+        const unsigned lacking = short_for_good(job);
+        const bool is_held_up = (quotas_of(job) & held_up) != 0;
+        held_up |= lacking ? lacking | short_of(job, true) : quotas_of(job);
+        if (lacking || is_held_up) {
+            continue;
+        }
+        JUDGE(demand_of(job) >= least(job), "j%u hides what it wants", j);
+        if (!is_too_large(job)) {
+            JUDGE(n_to_have(job) < needs(job), "j%u waits for ever", j);
+            return;
+        }
+    }
+}
+
+/* Whether somebody waits who may take all of it. */
+static bool is_below_one(const struct job *job)
+{
+    bool is_so = false;
+    for (uint32_t j = 0; j < w.days.n_jobs; j++) {
+        is_so = is_so || (waits(&w.jobs[j]) && is_whole_for(&w.jobs[j], job));
+    }
+    return is_so;
+}
+
+/* What is ordered for jobs of a quota is not more than it, but for what they take from each other
+ * then. */
+static void judge_orders(void)
+{
+    for (int q = 0; q < QUOTAS; q++) {
+        uint32_t n = 0;
+        uint32_t above = 0;
+        for (uint32_t j = 0; j < w.days.n_jobs; j++) {
+            const struct job *job = &w.jobs[j];
+            if (is_of(j, q) && job->is_there && !job->is_over && !job->is_suspended) {
+                n += demand_of(job);
+                above += is_below_one(job) ? held_of(job) : held_of(job) - firm_of(job);
+            }
+        }
+        const uint32_t most =
+            w.quotas[q].busy > w.quotas[q].nodes ? w.quotas[q].busy : w.quotas[q].nodes;
+        JUDGE(w.quotas[q].nodes == 0 || n <= most + above, "%u ordered for %s, of %u", n,
+              patterns[q], most);
+    }
 }
 
 static void go_on(int64_t until)
@@ -610,6 +871,7 @@ void days_run(const struct days *days, struct days_told *ret)
         JUDGE(w.nodes[n].state == IDLE || w.nodes[n].state == BUSY, "n%05u is not back", n);
     }
     judge_served();
+    judge_orders();
     placement_free(w.p);
     qsort(ret->step_us, ret->n_steps, sizeof(double), compare);
     qsort(ret->walk_us, ret->n_walks, sizeof(double), compare);

@@ -4,6 +4,7 @@
 #ifndef TFE_TESTS_UNIT_PLACEMENT_DAYS_H
 #define TFE_TESTS_UNIT_PLACEMENT_DAYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct days {
     int64_t ms;       /* virtual */
     int64_t life_ms;  /* of a spot machine, on average */
     uint32_t largest; /* minimum of a job, in nodes */
+    bool has_quotas;  /* of all jobs, of two teams and of two kinds, which come, change and go */
 };
 
 struct days_told {

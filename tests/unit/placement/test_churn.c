@@ -34,6 +34,24 @@ TEST(churn, no_rule_is_broken_in_small_pools)
     assert_true(taken > 500 && ended > 500);
 }
 
+TEST(churn, no_rule_is_broken_where_jobs_have_quotas)
+{
+    uint64_t taken = 0;
+    uint64_t ended = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        run(&(struct days){.seed = seed,
+                           .n_nodes = 12,
+                           .n_jobs = 6,
+                           .ms = 24 * HOUR,
+                           .life_ms = HOUR,
+                           .largest = 3,
+                           .has_quotas = true});
+        taken += told.taken;
+        ended += told.ended;
+    }
+    assert_true(taken > 500 && ended > 500);
+}
+
 TEST(churn, no_rule_is_broken_in_a_large_pool)
 {
     run(&(struct days){.seed = 7,
