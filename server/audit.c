@@ -73,9 +73,13 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
         return msg_rotation_name(order->u.token_rotate.step);
     case MSG_TOKEN_CREATE: {
         const struct msg_token_create *wish = &order->u.token_create;
-        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s for %s, label \"%s\"",
-                       principal_role_name((enum principal_role)wish->role), wish->scope,
-                       wish->label);
+        int n = snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s for %s, label \"%s\"",
+                         principal_role_name((enum principal_role)wish->role), wish->scope,
+                         wish->label);
+        if (wish->quota > 0 && n > 0 && (size_t)n < MSG_AUDIT_ABOUT_MAX) {
+            (void)snprintf(room + n, MSG_AUDIT_ABOUT_MAX - (size_t)n, ", quota %u",
+                           (unsigned)wish->quota);
+        }
         return room;
     }
     }

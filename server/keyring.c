@@ -11,11 +11,13 @@
 #include "common/base/id.h"
 #include "common/net/limits.h"
 #include "common/rows/kinds.h"
+#include "server/placement/placement.h"
 
 struct key {
     RB_ENTRY(key) link;
     uint8_t id[PRINCIPAL_KEY_ID_BYTES];
     struct msg_token_row *row;
+    bool has_word; /* its quota counts: it is the newest of its scope that brought one */
 };
 RB_HEAD(key_tree, key);
 
@@ -27,6 +29,8 @@ struct keyring {
     int64_t keep_ms;
     void (*on_change)(void *ctx);
     void *on_change_ctx;
+    keyring_quota_fn *on_quota;
+    void *on_quota_ctx;
 };
 
 _Static_assert(MSG_KEY_HEX == 2 * PRINCIPAL_KEY_ID_BYTES, "hexadecimal");
@@ -56,6 +60,73 @@ static bool read_id(const char *hex, uint8_t ret[PRINCIPAL_KEY_ID_BYTES])
            n == PRINCIPAL_KEY_ID_BYTES;
 }
 
+/* --- quotas --- */
+
+/* The key whose quota counts for this scope; NULL: none. */
+static struct key *word_of(struct keyring *ring, const char *scope)
+{
+    struct key *key;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        if (key->has_word && strcmp(key->row->scope, scope) == 0) {
+            return key;
+        }
+    }
+    return NULL;
+}
+
+static uint32_t nodes_of(const struct key *key)
+{
+    return key && key->row->quota < MSG_NODES_MAX ? key->row->quota : 0;
+}
+
+static void tell_quota(struct keyring *ring, const char *scope)
+{
+    if (ring->on_quota) {
+        ring->on_quota(ring->on_quota_ctx, scope, nodes_of(word_of(ring, scope)));
+    }
+}
+
+/* A key that is new here: has it the word? */
+static void weigh(struct keyring *ring, struct key *key)
+{
+    struct key *word = key->row->quota > 0 ? word_of(ring, key->row->scope) : NULL;
+    if (key->row->quota > 0 && (!word || word->row->made.ms < key->row->made.ms)) {
+        key->has_word = true;
+        if (word) {
+            word->has_word = false;
+        }
+        tell_quota(ring, key->row->scope);
+    }
+}
+
+static bool has_room_for_quota(struct keyring *ring, const struct msg_token_create *wish)
+{
+    unsigned n = 0;
+    struct key *key;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        n += key->has_word && nodes_of(key) > 0;
+    }
+    return wish->quota == 0 || wish->quota == MSG_NODES_MAX || n < PLACEMENT_QUOTAS_MAX ||
+           nodes_of(word_of(ring, wish->scope)) > 0;
+}
+
+void keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx)
+{
+    struct key *key;
+    ring->on_quota = fn;
+    ring->on_quota_ctx = ctx;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        if (fn && key->has_word && nodes_of(key) > 0) {
+            fn(ctx, key->row->scope, nodes_of(key));
+        }
+    }
+}
+
+/* --- keys --- */
+
 /* Adds a key; *ret_key is the one of this id in any case. */
 static int add(struct keyring *ring, const struct msg_token_row *row, struct key **ret_key)
 {
@@ -77,6 +148,7 @@ static int add(struct keyring *ring, const struct msg_token_row *row, struct key
     const struct key *other = RB_INSERT(key_tree, &ring->keys, key);
     TFE_ASSERT(!other);
     ring->n++;
+    weigh(ring, key);
     *ret_key = key;
     return 0;
 }
@@ -98,7 +170,7 @@ static void prune(struct keyring *ring, struct tfe_wall now)
         const int64_t revoked = token_is_kept(key->id) ? key->row->revoked.ms : 0;
         const int64_t expires = key->row->expires.ms;
         const int64_t before = now.ms - ring->keep_ms;
-        if (ring->keep_ms > 0 &&
+        if (ring->keep_ms > 0 && !key->has_word &&
             ((revoked != 0 && revoked < before) || (expires != 0 && expires < before))) {
             drop(ring, key);
         }
@@ -228,8 +300,14 @@ int keyring_make(struct keyring *ring, const struct msg_token_create *wish, stru
     if (ring->n >= KEYRING_MAX) {
         return TFE_EFULL;
     }
+    if (!has_room_for_quota(ring, wish)) {
+        return TFE_ETOOBIG;
+    }
     hello_server_mint(ring->hello, &token, ret);
     token_id_text(ret->key_id, hex);
+    const struct key *word = wish->quota > 0 ? word_of(ring, wish->scope) : NULL;
+    /* What is said last is the newest, whatever the clock did meanwhile. */
+    const bool is_newest = !word || word->row->made.ms < now.ms;
     const struct msg_token_row row = {.key = hex,
                                       .role = wish->role,
                                       .scope = wish->scope,
@@ -237,7 +315,8 @@ int keyring_make(struct keyring *ring, const struct msg_token_create *wish, stru
                                       .generation = token_generation(ret->key_id),
                                       .uses = wish->uses,
                                       .used_by = "",
-                                      .made = now,
+                                      .made.ms = is_newest ? now.ms : word->row->made.ms + 1,
+                                      .quota = wish->quota,
                                       .expires = token_expiry(ret->key_id)};
     int rc = add(ring, &row, &key);
     if (rc != 0) {
@@ -246,6 +325,33 @@ int keyring_make(struct keyring *ring, const struct msg_token_create *wish, stru
     }
     *ret_row = key->row;
     return 0;
+}
+
+void keyring_unmake(struct keyring *ring, const char *hex)
+{
+    uint8_t id[PRINCIPAL_KEY_ID_BYTES];
+    char scope[MSG_SCOPE_MAX + 1];
+    struct key *other, *newest = NULL;
+    struct key *key = read_id(hex, id) ? find(ring, id) : NULL;
+    if (!key) {
+        return;
+    }
+    const bool had_word = key->has_word;
+    (void)snprintf(scope, sizeof(scope), "%s", key->row->scope);
+    drop(ring, key);
+    RB_FOREACH(other, key_tree, &ring->keys)
+    {
+        if (other->row->quota > 0 && strcmp(other->row->scope, scope) == 0 &&
+            (!newest || newest->row->made.ms < other->row->made.ms)) {
+            newest = other;
+        }
+    }
+    if (had_word) {
+        if (newest) {
+            newest->has_word = true;
+        }
+        tell_quota(ring, scope);
+    }
 }
 
 /* How long the row of a token without one is good for: of node keys all that were renewed are

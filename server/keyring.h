@@ -33,10 +33,20 @@ void keyring_listen(struct keyring *ring, void (*on_change)(void *ctx), void *ct
  * already stays. TFE_ENOMEM; TFE_EINVAL: it is no key's. */
 int keyring_take(struct keyring *ring, const struct msg_token_row *row) TFE_MUST_CHECK;
 
+/* nodes: of the pool, which all jobs of the scope may have together; 0: any number. */
+typedef void keyring_quota_fn(void *ctx, const char *scope, uint32_t nodes);
+/* fn (NULL: nobody) hears each quota that there is, and from then on each that changes: what the
+ * newest token of a scope said that said anything, whether it is good any more or not. */
+void keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
+
 /* Makes a token. *ret_row lives until the next keyring_make or keyring_next, as all rows do.
- * TFE_ENOMEM; TFE_EFULL: KEYRING_MAX are known. */
+ * TFE_ENOMEM; TFE_EFULL: KEYRING_MAX are known; TFE_ETOOBIG: PLACEMENT_QUOTAS_MAX scopes have a
+ * quota. */
 int keyring_make(struct keyring *ring, const struct msg_token_create *wish, struct tfe_wall now,
                  struct token *ret, const struct msg_token_row **ret_row) TFE_MUST_CHECK;
+
+/* The token of this id was made, and nobody has got it: its row could not be kept. */
+void keyring_unmake(struct keyring *ring, const char *key);
 
 /* Takes the key of this id or label back; of an agent's own all that it was renewed from and to,
  * too. TFE_ENOENT; TFE_EEXIST: several have this label; TFE_ENOMEM, TFE_EFULL (an id that was not

@@ -3,6 +3,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/net/clock.h"
 #include "common/net/log.h"
@@ -51,6 +52,15 @@ static void fail(struct key_rows *s, enum tfe_refusal refusal, const char *sente
     (void)snprintf(s->sentence, sizeof(s->sentence), "%s", sentence);
 }
 
+/* Nobody has got the new token, nor will. */
+static void unmake(struct key_rows *s)
+{
+    if (s->has_token) {
+        s->has_token = false;
+        keyring_unmake(keys_ring(s->keys), s->key);
+    }
+}
+
 static void on_answer(void *ctx, int rc, struct row_list *page, const char *why)
 {
     struct key_rows *s = ctx;
@@ -59,6 +69,7 @@ static void on_answer(void *ctx, int rc, struct row_list *page, const char *why)
     s->waits = false;
     if (rc != 0) {
         fail(s, rc == TFE_EINVAL ? REFUSAL_BAD_REQUEST : REFUSAL_STORE, why);
+        unmake(s);
     }
     s->rows.wake(s->rows.wake_ctx);
 }
@@ -70,6 +81,7 @@ static void keep(struct key_rows *s, const struct msg_token_row *row)
     s->waits = writer_keep(s->writer, &msg, on_answer, s, &s->ask) == 0;
     if (!s->waits) {
         fail(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        unmake(s);
     }
 }
 
@@ -120,11 +132,19 @@ int rows_token_create(struct keys *keys, struct writer *writer, const struct msg
         fail(s, REFUSAL_BAD_REQUEST, "only an agent's token can be for so many uses");
         return 0;
     }
+    if (wish->quota > 0 &&
+        (wish->role != PRINCIPAL_ADMIN || strcmp(wish->scope, PRINCIPAL_EVERY_JOB) == 0)) {
+        fail(s, REFUSAL_BAD_REQUEST,
+             "a quota takes an admin's token for some jobs: name their pattern");
+        return 0;
+    }
     int rc = keyring_make(keys_ring(keys), wish, clock_wall(), &token, &row);
     if (rc != 0) {
         fail(s, REFUSAL_LIMIT_REACHED,
-             rc == TFE_EFULL ? "the server knows as many keys as it takes"
-                             : "the server is out of memory; try again later");
+             rc == TFE_EFULL     ? "the server knows as many keys as it takes"
+             : rc == TFE_ETOOBIG ? "jobs of as many patterns as there may be have a quota: let one "
+                                   "have any number, by --quota 65536"
+                                 : "the server is out of memory; try again later");
         return 0;
     }
     token_format(&token, s->text);

@@ -515,6 +515,9 @@ struct msg_token_create {
     uint32_t ttl_ms;   /* 0: for ever */
     uint32_t uses;     /* by so many nodes, at most MSG_KEY_USES_MAX; 0: any number */
     const char *label; /* at most MSG_KEY_LABEL_MAX */
+    /* Nodes of the pool that all jobs of the scope may have together from now on, an admin's only;
+     * MSG_NODES_MAX: any number; 0: as before. */
+    uint32_t quota;
 };
 
 /* The only time that anybody is told a token. */
@@ -539,7 +542,8 @@ struct msg_token_row {
     const char *used_by; /* ids of the nodes, with commas */
     struct tfe_wall made, expires, revoked;
     const char
-        *state; /* "good", or why it is not: "expired", "revoked", "used up", "root removed" */
+        *state;     /* "good", or why it is not: "expired", "revoked", "used up", "root removed" */
+    uint32_t quota; /* that it brought (TOKEN_CREATE); 0: none */
 };
 
 /* Takes a token back: its sessions end, too. */

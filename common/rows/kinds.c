@@ -261,6 +261,13 @@ static const char *key_uses(const void *row, char *room)
     return room;
 }
 
+static const char *key_quota(const void *row, char *room)
+{
+    const struct msg_token_row *key = row;
+    (void)snprintf(room, ROW_ROOM, "%u", (unsigned)key->quota);
+    return key->quota == 0 ? "-" : key->quota == MSG_NODES_MAX ? "any" : room;
+}
+
 static const struct row_field token_row_fields[] = {
     {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = KEY(key)},
     {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = key_role},
@@ -269,6 +276,8 @@ static const struct row_field token_row_fields[] = {
     {.key = "generation", .head = "ROOT", .type = ROW_U32, .offset = KEY(generation)},
     {.key = "uses", .type = ROW_U32, .offset = KEY(uses)},
     {.head = "USES", .type = ROW_WORD, .text = key_uses},
+    {.key = "quota", .type = ROW_U32, .offset = KEY(quota)},
+    {.head = "QUOTA", .type = ROW_WORD, .text = key_quota},
     {.key = "used_by", .type = ROW_TEXT, .offset = KEY(used_by)},
     {.key = "made_ms", .head = "MADE", .type = ROW_MOMENT, .offset = KEY(made)},
     {.key = "expires_ms", .head = "EXPIRES", .type = ROW_MOMENT, .offset = KEY(expires)},

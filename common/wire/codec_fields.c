@@ -450,6 +450,7 @@ FIELDS(token_create) = {
     FIELD(token_create, 3, ttl_ms, DURATION),
     FIELD(token_create, 4, uses, UP_TO(MSG_KEY_USES_MAX)),
     FIELD(token_create, 5, label, KEY_LABEL),
+    FIELD(token_create, 6, quota, UP_TO(MSG_NODES_MAX)),
 };
 
 FIELDS(token) = {FIELD(token, 1, key, KEY), FIELD(token, 2, text, TEXT(1, MSG_TOKEN_MAX, is_line))};
@@ -467,6 +468,7 @@ FIELDS(token_row) = {
     MOMENT(token_row, 9, expires),
     MOMENT(token_row, 10, revoked),
     FIELD(token_row, 11, state, TEXT(0, STATE_MAX, is_line)),
+    FIELD(token_row, 12, quota, UP_TO(MSG_NODES_MAX)),
 };
 
 FIELDS(enrolled) = {

@@ -32,7 +32,8 @@ static void create_say(const struct ctl_settings *settings, struct tfe_msg *mess
                                   .scope = settings->job,
                                   .ttl_ms = settings->ttl_ms,
                                   .uses = settings->uses,
-                                  .label = settings->label ? settings->label : ""};
+                                  .label = settings->label ? settings->label : "",
+                                  .quota = settings->quota};
 }
 
 static int create_show(const struct ctl_settings *settings, const char *operand,
@@ -58,6 +59,9 @@ static const struct option_spec create_options[] = {
     NUMBER("uses", uses, "N", 0, MSG_KEY_USES_MAX, "0",
            "an agent's: so many nodes may join with it; 0: any number"),
     TEXT("label", label, "LABEL", NULL, "what people call it"),
+    NUMBER("quota", quota, "N", 0, MSG_NODES_MAX, "0",
+           "an admin's: all jobs of --job together have at most N nodes of the pool from now on; "
+           "65536: any number; 0: as before"),
 };
 
 const struct ctl_verb ctl_verb_token_create = {
@@ -78,8 +82,8 @@ const struct ctl_verb ctl_verb_token_create = {
 static int list_show(const struct ctl_settings *settings, const char *operand,
                      struct row_list *rows)
 {
-    static const char *const heads[] = {"KEY",  "ROLE", "JOBS",    "LABEL",
-                                        "ROOT", "USES", "EXPIRES", "STATE"};
+    static const char *const heads[] = {"KEY",  "ROLE",  "JOBS",    "LABEL", "ROOT",
+                                        "USES", "QUOTA", "EXPIRES", "STATE"};
     static const struct row_table keys = {&kind_token_row, heads, COUNT(heads)};
     (void)operand;
     return verb_show_table(settings, "keys", &keys, rows, NULL);

@@ -35,6 +35,7 @@ struct ctl_settings {
     const char *label; /* NULL: none */
     uint32_t ttl_ms;
     uint32_t uses;
+    uint32_t quota;
     bool install, use, remove; /* token rotate */
     /* logs */
     uint32_t rank; /* MSG_UNSET: all */

@@ -87,6 +87,8 @@ static const char *const steps[] = {
     "CREATE TABLE submissions(job TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL,"
     " run_key TEXT NOT NULL, spec TEXT NOT NULL, conditions TEXT NOT NULL, nodes TEXT NOT NULL,"
     " started INTEGER NOT NULL) WITHOUT ROWID;",
+    /* 13. Of nodes, which the jobs of the key's scope may have together; 0 none was said. */
+    "ALTER TABLE keys ADD COLUMN quota INTEGER NOT NULL DEFAULT 0;",
 };
 
 int sqlite_schema_newest(void)

@@ -11,7 +11,7 @@ static const struct row_field key_columns[] = {
     {KEY(key, ROW_TEXT)},       {KEY(role, ROW_U32)},    {KEY(scope, ROW_TEXT)},
     {KEY(label, ROW_TEXT)},     {KEY(uses, ROW_U32)},    {KEY(used_by, ROW_TEXT)},
     {KEY(generation, ROW_U32)}, {KEY(made, ROW_MOMENT)}, {KEY(expires, ROW_MOMENT)},
-    {KEY(revoked, ROW_MOMENT)},
+    {KEY(revoked, ROW_MOMENT)}, {KEY(quota, ROW_U32)},
 };
 
 COLUMNS(keys, msg_token_row, key_columns);
@@ -66,14 +66,18 @@ static int insert(struct store *s, const struct row_kind *k, const void *row, st
     return rc;
 }
 
-/* A revoked key of which no row has to be there (token_is_kept) would be good again without one. */
+/* A revoked key of which no row has to be there (token_is_kept) would be good again without one. Of
+ * those that brought a quota the newest of a scope stays: its word counts. */
 int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why)
 {
-    char sql[256];
+    char sql[512];
     (void)sqlite3_snprintf(sizeof(sql), sql,
                            "DELETE FROM bans WHERE until < %lld; DELETE FROM keys WHERE"
-                           " (expires > 0 AND expires < %lld) OR"
-                           " (revoked > 0 AND revoked < %lld AND key LIKE '02%%')",
+                           " ((expires > 0 AND expires < %lld) OR"
+                           " (revoked > 0 AND revoked < %lld AND key LIKE '02%%')) AND"
+                           " (quota = 0 OR EXISTS (SELECT 1 FROM keys AS later WHERE"
+                           " later.scope = keys.scope AND later.quota > 0 AND"
+                           " later.made > keys.made))",
                            (long long)before.ms, (long long)before.ms, (long long)before.ms);
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? 0

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/keyring.h"
+#include "server/placement/placement.h"
 #include "tests/unit/story.h"
 
 #define DAY_MS INT64_C(86400000)
@@ -77,7 +78,7 @@ static int come(struct fixture *f, const struct token *token, struct tfe_wall no
 static const struct msg_token_row *make(struct fixture *f, const char *scope, const char *label,
                                         uint32_t ttl_ms, uint32_t uses, struct token *ret)
 {
-    const struct msg_token_create wish = {PRINCIPAL_AGENT, scope, ttl_ms, uses, label};
+    const struct msg_token_create wish = {PRINCIPAL_AGENT, scope, ttl_ms, uses, label, 0};
     const struct msg_token_row *row;
     assert_int_equal(keyring_make(f->ring, &wish, today, ret, &row), 0);
     return row;
@@ -393,7 +394,7 @@ TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
     struct fixture *f = *state;
     struct token token;
     const struct msg_token_row *row;
-    const struct msg_token_create wish = {PRINCIPAL_AGENT, "*", 1000, 0, ""};
+    const struct msg_token_create wish = {PRINCIPAL_AGENT, "*", 1000, 0, "", 0};
     for (unsigned i = 0; i < KEYRING_MAX; i++) {
         assert_int_equal(keyring_make(f->ring, &wish, today, &token, &row), 0);
     }
@@ -407,4 +408,151 @@ TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
     assert_int_equal(revoke(f, "01000300000000000000000000000002"), 0);
     /* Those that ended make room in time. */
     assert_int_equal(keyring_make(f->ring, &wish, later(DAY_MS + 2000), &token, &row), 0);
+}
+
+/* --- quotas ----------------------------------------------------------------------------------- */
+
+/* The last that was heard of. */
+static struct {
+    char scope[MSG_SCOPE_MAX + 1];
+    uint32_t nodes;
+    unsigned n;
+} heard;
+
+static void hear(void *ctx, const char *scope, uint32_t nodes)
+{
+    (void)ctx;
+    (void)snprintf(heard.scope, sizeof(heard.scope), "%s", scope);
+    heard.nodes = nodes;
+    heard.n++;
+}
+
+static void listen(struct fixture *f)
+{
+    memset(&heard, 0, sizeof(heard));
+    keyring_hear_quotas(f->ring, hear, f);
+}
+
+static int grant(struct fixture *f, const char *scope, uint32_t quota, struct tfe_wall now,
+                 char ret_key[MSG_KEY_HEX + 1])
+{
+    const struct msg_token_create wish = {PRINCIPAL_ADMIN, scope, 60000, 0, "", quota};
+    const struct msg_token_row *row;
+    struct token token;
+    int rc = keyring_make(f->ring, &wish, now, &token, &row);
+    if (rc == 0) {
+        (void)snprintf(ret_key, MSG_KEY_HEX + 1, "%s", row->key);
+    }
+    return rc;
+}
+
+static void assert_heard(const char *scope, uint32_t nodes, unsigned n)
+{
+    assert_string_equal(heard.scope, scope);
+    assert_int_equal(heard.nodes, nodes);
+    assert_int_equal(heard.n, n);
+    heard.n = 0;
+}
+
+TEST_IN(keyring, the_newest_quota_of_a_scope_counts_whatever_the_clock_does)
+{
+    struct fixture *f = *state;
+    char key[MSG_KEY_HEX + 1];
+    listen(f);
+    assert_int_equal(grant(f, "a-*", 5, later(2000), key), 0);
+    assert_heard("a-*", 5, 1);
+    assert_int_equal(grant(f, "a-*", 7, later(1000), key), 0);
+    assert_heard("a-*", 7, 1);
+    assert_int_equal(grant(f, "a-*", 0, later(3000), key), 0); /* says nothing of it */
+    assert_int_equal(heard.n, 0);
+    assert_int_equal(grant(f, "b-*", 3, later(1000), key), 0);
+    assert_heard("b-*", 3, 1);
+    listen(f);
+    assert_int_equal(heard.n, 2);
+    keyring_hear_quotas(f->ring, NULL, NULL);
+    assert_int_equal(grant(f, "a-*", 9, later(3000), key), 0);
+    assert_int_equal(heard.n, 2);
+}
+
+TEST_IN(keyring, a_quota_counts_when_its_token_has_ended_and_its_row_stays)
+{
+    struct fixture *f = *state;
+    char first[MSG_KEY_HEX + 1];
+    char second[MSG_KEY_HEX + 1];
+    assert_int_equal(grant(f, "a-*", 5, today, first), 0);
+    assert_int_equal(grant(f, "a-*", 6, later(1), second), 0);
+    assert_int_equal(revoke(f, second), 0);
+    const struct msg_token_row *row = keyring_next(f->ring, NULL, later(3 * DAY_MS));
+    assert_string_equal(row->key, second); /* the first one's was forgotten */
+    assert_int_equal(row->quota, 6);
+    assert_null(keyring_next(f->ring, row->key, today));
+    listen(f);
+    assert_heard("a-*", 6, 1);
+}
+
+TEST_IN(keyring, rows_that_are_kept_say_a_quota_in_any_order)
+{
+    struct fixture *f = *state;
+    struct msg_token_row row = {.role = PRINCIPAL_ADMIN,
+                                .scope = "a-*",
+                                .label = "",
+                                .used_by = "",
+                                .made = {20},
+                                .quota = 4};
+    row.key = "02000300000000000000000000000001";
+    assert_int_equal(keyring_take(f->ring, &row), 0);
+    row.key = "02000300000000000000000000000002";
+    row.made.ms = 10;
+    row.quota = 9;
+    assert_int_equal(keyring_take(f->ring, &row), 0);
+    listen(f);
+    assert_heard("a-*", 4, 1);
+}
+
+/* A quota whose token could not be kept counted on. */
+TEST_IN(keyring, what_a_token_said_that_nobody_got_is_what_was_said_before)
+{
+    struct fixture *f = *state;
+    char first[MSG_KEY_HEX + 1];
+    char second[MSG_KEY_HEX + 1];
+    char third[MSG_KEY_HEX + 1];
+    char last[MSG_KEY_HEX + 1];
+    listen(f);
+    assert_int_equal(grant(f, "a-*", 5, today, first), 0);
+    assert_int_equal(grant(f, "a-*", 6, today, second), 0);
+    assert_int_equal(grant(f, "a-*", 7, today, third), 0);
+    assert_int_equal(grant(f, "b-*", 3, later(9), last), 0);
+    assert_int_equal(grant(f, "a-*", 8, today, last), 0);
+    heard.n = 0;
+    keyring_unmake(f->ring, third);
+    assert_int_equal(heard.n, 0);
+    keyring_unmake(f->ring, last);
+    assert_heard("a-*", 6, 1);
+    keyring_unmake(f->ring, last);
+    assert_int_equal(heard.n, 0);
+    keyring_unmake(f->ring, second);
+    assert_heard("a-*", 5, 1);
+    keyring_unmake(f->ring, first);
+    assert_heard("a-*", 0, 1);
+    assert_string_equal(keyring_next(f->ring, NULL, today)->scope, "b-*");
+}
+
+TEST_IN(keyring, as_many_scopes_have_a_quota_as_placement_knows)
+{
+    struct fixture *f = *state;
+    char key[MSG_KEY_HEX + 1];
+    char scope[16];
+    listen(f);
+    for (unsigned i = 0; i < PLACEMENT_QUOTAS_MAX; i++) {
+        (void)snprintf(scope, sizeof(scope), "%u-*", i);
+        assert_int_equal(grant(f, scope, 1, today, key), 0);
+    }
+    assert_int_equal(grant(f, "more-*", 1, today, key), TFE_ETOOBIG);
+    assert_int_equal(grant(f, "more-*", 0, today, key), 0);
+    assert_int_equal(grant(f, "0-*", 2, today, key), 0);
+    assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key), 0); /* has none any more */
+    assert_int_equal(heard.nodes, 0);
+    assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key), 0);
+    assert_int_equal(grant(f, "more-*", 1, today, key), 0);
+    assert_int_equal(grant(f, "0-*", 1, today, key), TFE_ETOOBIG);
 }

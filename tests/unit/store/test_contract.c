@@ -579,10 +579,10 @@ static int hear_key(void *ctx, const struct tfe_msg *msg)
     char *said = ctx;
     const struct msg_token_row *k = &msg->u.token_row;
     size_t n = strlen(said);
-    (void)snprintf(said + n, 512 - n, "%s %u %s %s %u %u %s %lld %lld %lld\n", k->key,
+    (void)snprintf(said + n, 512 - n, "%s %u %s %s %u %u %s %lld %lld %lld %u\n", k->key,
                    (unsigned)k->role, k->scope, k->label, (unsigned)k->generation,
                    (unsigned)k->uses, k->used_by, (long long)k->made.ms, (long long)k->expires.ms,
-                   (long long)k->revoked.ms);
+                   (long long)k->revoked.ms, (unsigned)k->quota);
     return 0;
 }
 
@@ -597,8 +597,8 @@ TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
 {
     struct fixture *f = *state;
     char said[512] = "";
-    struct msg_token_row one = {"aa", 1, "team-*", "label", 2, 3, "", {10}, {20}, {0}, "good"};
-    const struct msg_token_row two = {"bb", 3, "*", "", 0, 0, "", {11}, {0}, {0}, "good"};
+    struct msg_token_row one = {"aa", 1, "team-*", "label", 2, 3, "", {10}, {20}, {0}, "good", 4};
+    const struct msg_token_row two = {"bb", 3, "*", "", 0, 0, "", {11}, {0}, {0}, "good", 0};
     keep_key(f, &one);
     keep_key(f, &two);
     one.used_by = "n1,n2";
@@ -606,7 +606,33 @@ TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
     keep_key(f, &one);
     assert_int_equal(
         store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
-    assert_string_equal(said, "aa 1 team-* label 2 3 n1,n2 10 20 30\nbb 3 *  0 0  11 0 0\n");
+    assert_string_equal(said, "aa 1 team-* label 2 3 n1,n2 10 20 30 4\nbb 3 *  0 0  11 0 0 0\n");
+}
+
+TEST_IN(sqlite, keys_of_a_file_without_quotas_are_kept_and_have_none)
+{
+    struct fixture *f = *state;
+    char command[512];
+    char said[512] = "";
+    const struct msg_token_row one = {"aa", 3,    "team-*", "label", 2,      0,
+                                      "",   {10}, {20},     {0},     "good", 4};
+    keep_key(f, &one);
+    store_close(f->store);
+    (void)snprintf(command, sizeof(command),
+                   "python3 -c \"import sqlite3; d = sqlite3.connect('%s'); "
+                   "d.executescript('ALTER TABLE keys DROP COLUMN quota; "
+                   "PRAGMA user_version=12')\"",
+                   f->path);
+    assert_int_equal(system(command), 0);
+    open_store(f);
+    assert_int_equal(
+        store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
+    assert_string_equal(said, "aa 3 team-* label 2 0  10 20 0 0\n");
+    keep_key(f, &(struct msg_token_row){"bb", 3, "b-*", "", 0, 0, "", {11}, {0}, {0}, "", 7});
+    said[0] = '\0';
+    assert_int_equal(
+        store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
+    assert_non_null(strstr(said, "bb 3 b-*  0 0  11 0 0 7\n"));
 }
 
 /* What was noted before comes later where the disk refused it at first. */
@@ -614,13 +640,13 @@ TEST_BOTH(keys, what_was_revoked_stays_it)
 {
     struct fixture *f = *state;
     char said[512] = "";
-    struct msg_token_row one = {"aa", 1, "*", "", 0, 3, "n1", {10}, {0}, {30}, "good"};
+    struct msg_token_row one = {"aa", 1, "*", "", 0, 3, "n1", {10}, {0}, {30}, "good", 0};
     keep_key(f, &one);
     one.revoked.ms = 0;
     keep_key(f, &one);
     assert_int_equal(
         store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
-    assert_string_equal(said, "aa 1 *  0 3 n1 10 0 30\n");
+    assert_string_equal(said, "aa 1 *  0 3 n1 10 0 30 0\n");
 }
 
 static int hear_submission(void *ctx, const struct store_submission *row)
@@ -665,12 +691,16 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
     char said[512] = "";
     uint32_t n;
     const struct msg_token_row rows[] = {
-        {"0201", 1, "*", "good", 0, 0, "", {10}, {0}, {0}, ""},
-        {"0202", 1, "*", "expires", 0, 0, "", {10}, {101}, {0}, ""},
-        {"0203", 1, "*", "expired", 0, 0, "", {10}, {99}, {0}, ""},
-        {"0204", 1, "*", "revoked late", 0, 0, "", {10}, {0}, {101}, ""},
-        {"0205", 1, "*", "revoked", 0, 0, "", {10}, {0}, {99}, ""},
-        {"0106", 1, "*", "good without a row", 0, 0, "", {10}, {0}, {99}, ""},
+        {"0201", 1, "*", "good", 0, 0, "", {10}, {0}, {0}, "", 0},
+        {"0202", 1, "*", "expires", 0, 0, "", {10}, {101}, {0}, "", 0},
+        {"0203", 1, "*", "expired", 0, 0, "", {10}, {99}, {0}, "", 0},
+        {"0204", 1, "*", "revoked late", 0, 0, "", {10}, {0}, {101}, "", 0},
+        {"0205", 1, "*", "revoked", 0, 0, "", {10}, {0}, {99}, "", 0},
+        {"0106", 1, "*", "good without a row", 0, 0, "", {10}, {0}, {99}, "", 0},
+        {"0207", 3, "a-*", "said before", 0, 0, "", {10}, {99}, {0}, "", 5},
+        {"0208", 3, "a-*", "said last", 0, 0, "", {11}, {99}, {0}, "", 4},
+        {"0209", 3, "a-*", "says nothing", 0, 0, "", {12}, {99}, {0}, "", 0},
+        {"020a", 3, "b-*", "revoked", 0, 0, "", {11}, {0}, {99}, "", 6},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         keep_key(f, &rows[i]);
@@ -684,10 +714,12 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
     assert_int_equal(store_prune(f->store, (struct tfe_wall){100}, 10, &n, &f->why), 0);
     assert_int_equal(
         store_read_kept(f->store, MSG_TOKEN_ROW, 0, UINT32_MAX, hear_key, said, &f->why), 0);
-    assert_string_equal(said, "0106 1 * good without a row 0 0  10 0 99\n"
-                              "0201 1 * good 0 0  10 0 0\n"
-                              "0202 1 * expires 0 0  10 101 0\n"
-                              "0204 1 * revoked late 0 0  10 0 101\n");
+    assert_string_equal(said, "0106 1 * good without a row 0 0  10 0 99 0\n"
+                              "0201 1 * good 0 0  10 0 0 0\n"
+                              "0202 1 * expires 0 0  10 101 0 0\n"
+                              "0204 1 * revoked late 0 0  10 0 101 0\n"
+                              "0208 3 a-* said last 0 0  11 99 0 4\n"
+                              "020a 3 b-* revoked 0 0  11 0 99 6\n");
     said[0] = '\0';
     assert_int_equal(store_read_kept(f->store, MSG_BAN_ROW, 0, UINT32_MAX, hear_ban, said, &f->why),
                      0);

@@ -242,6 +242,8 @@ static const struct tfe_msg out_of_range[] = {
     M(TOKEN_CREATE, token_create, 1, "*", D + 1, 0, ""),
     M(TOKEN_CREATE, token_create, 1, "*", 0, MSG_KEY_USES_MAX + 1, ""),
     M(TOKEN_CREATE, token_create, 1, "*", 0, 0, "a\nb"),
+    M(TOKEN_CREATE, token_create, 3, "a", 0, 0, "", MSG_NODES_MAX + 1),
+    M(TOKEN_ROW, token_row, "k", 3, "a", "", 0, 0, "", {0}, {0}, {0}, "", MSG_NODES_MAX + 1),
     M(TOKEN_REVOKE, token_revoke, ""),
     M(TOKEN_REVOKE, token_revoke, too_long),
     M(TOKEN_ROTATE, token_rotate, (enum tfe_rotation)0),
