@@ -290,6 +290,7 @@ static int start_pool(struct server *server, struct store *store, struct tfe_why
                                        .ops_ctx = server->driver,
                                        .events = server->events,
                                        .reports = server->reports,
+                                       .keys = keys_ring(server->keys),
                                        .bundle_dir = server->state.bundle_dir,
                                        .incarnation = server->config.incarnation,
                                        .ttl_ms = server->config.ttl_ms,

@@ -9,6 +9,7 @@
 #include "common/net/heap.h"
 #include "common/net/log.h"
 #include "server/bundles.h"
+#include "server/keyring.h"
 #include "server/pool_private.h"
 #include "server/reports.h"
 #include "server/session.h"
@@ -129,6 +130,17 @@ static bool is_named(void *ctx, const char *digest)
     return false;
 }
 
+/* keyring_quota_fn */
+static void take_quota(void *ctx, const char *scope, uint32_t nodes)
+{
+    struct pool *p = ctx;
+    const int rc = pool_step(
+        p, (struct placement_event){.type = PLACEMENT_QUOTA, .pattern = scope, .nodes = nodes});
+    if (rc != 0) {
+        log_error("quota_not_taken", LOG_S("jobs", scope), LOG_S("why", tfe_error_sentence(rc)));
+    }
+}
+
 int pool_new(const struct pool_config *config, struct pool **ret)
 {
     static const struct placement_config settings = {.gang_wait_ms = GANG_WAIT_MS};
@@ -153,6 +165,7 @@ int pool_new(const struct pool_config *config, struct pool **ret)
         pool_free(p);
         return TFE_ENOMEM;
     }
+    keyring_hear_quotas(config->keys, take_quota, p);
     *ret = p;
     return 0;
 }
@@ -167,6 +180,7 @@ void pool_free(struct pool *p)
     if (!p) {
         return;
     }
+    keyring_hear_quotas(p->config.keys, NULL, NULL);
     while (!RB_EMPTY(&p->nodes)) {
         pool_node_drop(p, RB_ROOT(&p->nodes));
     }

@@ -20,6 +20,7 @@
 #include "server/store/store.h"
 
 struct event_base;
+struct keyring;
 struct placement;
 struct pool;
 struct pool_node;
@@ -34,6 +35,7 @@ struct pool_config {
     void *ops_ctx;
     struct events *events;
     const struct reports *reports; /* how fast jobs are */
+    struct keyring *keys;          /* what quotas there are; outlives the pool */
     const char *bundle_dir;        /* for what jobs bring along */
     uint64_t incarnation;
     uint32_t ttl_ms;       /* of a node's lease */

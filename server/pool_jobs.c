@@ -218,6 +218,19 @@ const char *pool_job_in_core(const struct pool_job *job)
                : NULL;
 }
 
+static void say_quota(const struct placement_view *view, char room[MSG_SENTENCE_MAX])
+{
+    if (view->quota_lacks == 0) {
+        (void)snprintf(room, MSG_SENTENCE_MAX,
+                       "a larger quota: its minimum is above that of jobs %s, which is %u",
+                       view->quota, (unsigned)view->quota_nodes);
+    } else {
+        (void)snprintf(room, MSG_SENTENCE_MAX, "%u more %s of the quota of jobs %s, which is %u",
+                       (unsigned)view->quota_lacks, view->quota_lacks == 1 ? "node" : "nodes",
+                       view->quota, (unsigned)view->quota_nodes);
+    }
+}
+
 const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MAX])
 {
     struct placement_view view;
@@ -230,6 +243,10 @@ const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MA
         return "to be resumed";
     case PLACEMENT_JOB_QUEUED:
     case PLACEMENT_JOB_SHORT:
+        if (view.quota) {
+            say_quota(&view, room);
+            return room;
+        }
         (void)snprintf(room, MSG_SENTENCE_MAX,
                        view.is_too_large
                            ? "%u more nodes: the pool has too few that may work for it"

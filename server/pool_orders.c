@@ -149,6 +149,42 @@ static bool has_enough(const struct pool *p, const struct principal *by)
     return n >= p->config.max_jobs;
 }
 
+static uint32_t least_of(const struct msg_spec *spec)
+{
+    return spec->min_nodes + spec->n_ps + spec->chief + spec->evaluator;
+}
+
+/* It could never run. Answered, then. */
+static bool is_above_quota(const struct pool *p, struct pool_order *order,
+                           const struct msg_spec *spec)
+{
+    const struct placement_quota quota = placement_quota(p->placement, spec->name);
+    if (!quota.pattern || least_of(spec) <= quota.nodes) {
+        return false;
+    }
+    refuse(order, REFUSAL_BAD_REQUEST,
+           "nodes: it needs %u at least, and the quota of jobs %s is %u together",
+           (unsigned)least_of(spec), quota.pattern, (unsigned)quota.nodes);
+    return true;
+}
+
+/* It has its minimum, and would wait for a larger one, which others of its quota keep. Answered,
+ * then. */
+static bool would_wait(struct pool_order *order, const struct pool_job *job,
+                       const struct msg_spec *spec)
+{
+    const uint32_t now = job->min_nodes + job->n_ps + job->chief + job->evaluator;
+    struct placement_view view;
+    if (!pool_job_view(job, &view) || view.state != PLACEMENT_JOB_PLACED || least_of(spec) <= now ||
+        least_of(spec) <= view.most) {
+        return false;
+    }
+    refuse(order, REFUSAL_CONFLICT,
+           "nodes: it would need %u at least, and other jobs of its quota leave it %u now",
+           (unsigned)least_of(spec), (unsigned)view.most);
+    return true;
+}
+
 static void submit(struct pool *p, struct pool_order *order, const struct principal *by,
                    const struct msg_spec *spec)
 {
@@ -178,7 +214,7 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
             "the server remembers %u jobs of the names that this token is for, as many as it may "
             "have (--max-submitted-per-scope): forget some that are over",
             (unsigned)p->config.max_jobs);
-    } else {
+    } else if (!is_above_quota(p, order, spec)) {
         begin(p, order, spec, "was handed in");
     }
 }
@@ -193,7 +229,7 @@ static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job
                job->name.text);
     } else if (pool_job_spec(job, &spec) != 0) {
         refuse_memory(order);
-    } else {
+    } else if (!is_above_quota(p, order, &spec)) {
         spec.suspend = false;
         begin(p, order, &spec, "begins anew");
     }
@@ -241,15 +277,16 @@ static void scale(struct pool *p, struct pool_order *order, const struct princip
                      : "a job needs one node that works at least; to stop it for now, suspend it");
     } else if (is_ps && job->n_ps == 0) {
         refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has no ps", job->name.text);
-    } else if (!pool_job_in_core(job) || tell_core(p, order, by, &resize)) {
-        if (pool_job_spec(job, &spec) != 0) {
-            refuse_memory(order);
-            return;
-        }
+    } else if (pool_job_spec(job, &spec) != 0) {
+        refuse_memory(order);
+    } else {
         spec.min_nodes = resize.u.resize.min_nodes;
         spec.max_nodes = resize.u.resize.max_nodes;
         spec.n_ps = is_ps ? wish->min_nodes : spec.n_ps;
-        change(p, order, job, &spec);
+        if (!is_above_quota(p, order, &spec) && !would_wait(order, job, &spec) &&
+            (!pool_job_in_core(job) || tell_core(p, order, by, &resize))) {
+            change(p, order, job, &spec);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 /* server/pool_place.c: placement's steps, what follows of them, and the conditions of jobs. */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/text.h"
@@ -115,9 +116,13 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
     struct pool_job *job = NULL;
     for (size_t i = 0; i < actions->n; i++) {
         const struct placement_action *a = &actions->v[i];
-        struct pool_node *node = pool_node_find(p, a->node);
-        if (!job || strcmp(job->name.text, a->job) != 0) { /* those of a job come together */
+        struct pool_node *node = pool_node_find(p, a->node); /* NULL where a job alone is meant */
+        if (!job || strcmp(job->name.text, a->job) != 0) {   /* those of a job come together */
             job = pool_job_find(p, a->job);
+        }
+        if (a->type == PLACEMENT_WAITS && job) {
+            job->is_stale = true; /* its condition says so */
+            pool_wake(p, clock_mono());
         }
         if (!node) {
             continue;
@@ -294,6 +299,27 @@ static bool goes_on(const char *state)
     return strcmp(state, "running") == 0 || strcmp(state, "rebuilding") == 0;
 }
 
+/* It has no nodes, or too few: its condition says whether its quota is why. */
+static void set_waiting(struct pool_job *job, bool was_up)
+{
+    char says[sizeof(job->conditions[0].says)];
+    struct placement_view view;
+    const bool is_known = pool_job_view(job, &view);
+    if (is_known && view.quota) {
+        const bool is_above = view.quota_lacks == 0;
+        (void)snprintf(says, sizeof(says),
+                       is_above ? "its minimum is above the quota of jobs %s"
+                                : "it waits for nodes of the quota of jobs %s, which others have",
+                       view.quota);
+        pool_job_is(job, was_up ? CONDITION_RESTARTING : CONDITION_QUEUED,
+                    is_above ? "AboveQuota" : "WaitsForQuota", says);
+    } else if (was_up) {
+        pool_job_is(job, CONDITION_RESTARTING, "JobRestarting", "another epoch is about to begin");
+    } else {
+        pool_job_is(job, CONDITION_QUEUED, "WaitsForNodes", "it waits for its nodes");
+    }
+}
+
 /* What the core knows of it becomes its condition. */
 void pool_refresh(struct pool *p, struct pool_job *job)
 {
@@ -332,12 +358,11 @@ void pool_refresh(struct pool *p, struct pool_job *job)
         }
     } else if (was == CONDITION_RUNNING && state && goes_on(state)) {
         /* it is running as before */
-    } else if (was == CONDITION_RUNNING) {
-        pool_job_is(job, CONDITION_RESTARTING, "JobRestarting", "another epoch is about to begin");
-    } else if (was == CONDITION_CREATED || was == CONDITION_SUSPENDED) {
+    } else {
         const struct msg_event_row row = {.kind = "queued", .job = job->name.text};
-        pool_job_is(job, CONDITION_QUEUED, "WaitsForNodes", "it waits for its nodes");
-        if (pool_job_view(job, &view) && view.state == PLACEMENT_JOB_QUEUED) {
+        const bool is_new = was == CONDITION_CREATED || was == CONDITION_SUSPENDED;
+        set_waiting(job, was == CONDITION_RUNNING || was == CONDITION_RESTARTING);
+        if (is_new && pool_job_view(job, &view) && view.state == PLACEMENT_JOB_QUEUED) {
             events_addf(p->config.events, &row, "the job waits for nodes of the pool");
         }
     }

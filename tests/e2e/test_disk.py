@@ -13,7 +13,7 @@ import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import BIN_DIR, wait_until
-from pooled import Waiting, pool, spec
+from pooled import Waiting, order, pool, spec
 from raw_client import RawClient
 from programs import is_alive
 
@@ -181,6 +181,19 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     assert [a.wait() for a in agents] == [0] * 3
     s.stop()
     check_database(s.state_dir)
+
+
+def test_a_quota_that_the_disk_refused_is_that_of_before(server, disk, ctl):
+    s = server(env=disk.env)
+    quota = ("token", "create", "--role=admin", "--job=a-*")
+    assert ctl(*quota, "--quota=3").returncode == 0
+    disk.does("full")
+    done = ctl(*quota, "--quota=2", "--label=lost")
+    assert done.returncode != 0 and "full" in done.stderr, done.stderr
+    disk.does("none")
+    assert "lost" not in ctl("token", "list").stdout
+    assert order(s, "SUBMIT", {1: spec("a-1", sizes=(3, 3))}) == "DONE"
+    assert "quota of jobs a-* is 3" in order(s, "SUBMIT", {1: spec("a-2", sizes=(4, 4))})
 
 
 def test_a_server_that_came_late_says_so(server, fleet, ctl, health):

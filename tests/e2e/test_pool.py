@@ -353,6 +353,28 @@ def test_a_job_is_scaled_up_and_down_and_begins_anew_when_it_is_over(pool):
     pool.wait_state("job", "succeeded")
 
 
+def test_jobs_of_a_pattern_share_its_quota_and_leave_the_rest_to_others(pool, token):
+    token("--role=admin", "--job=team-*", "--quota=2")
+    pool.start(3)
+    pool.wait_free(3)
+    pool.submit("team-a", "--workers=1:3")
+    epoch = pool.fleet.wait_world(2, folder=pool.folder("team-a"))
+    pool.submit("team-b", "--workers=1")  # a planned switch, though one is free
+    pool.fleet.wait_world(1, above=epoch, folder=pool.folder("team-a"))
+    pool.fleet.wait_world(1, folder=pool.folder("team-b"))
+    pool.submit("team-c", "--workers=1")
+    wait_until(lambda: "of the quota of jobs team-*, which is 2" in (pool.job("team-c")["waits"] or ""), what="a reason")
+    pool.submit("other", "--workers=1")
+    pool.fleet.wait_world(1, folder=pool.folder("other"))
+    assert not pool.fleet.starts(folder=pool.folder("team-c"))
+    pool.fleet.order("exit 0", folder=pool.folder("team-a"))
+    pool.wait_state("team-a", "succeeded")
+    pool.fleet.wait_world(1, folder=pool.folder("team-c"))
+    for name in "team-b", "team-c", "other":
+        pool.fleet.order("exit 0", folder=pool.folder(name))
+        pool.wait_state(name, "succeeded")
+
+
 @pytest.mark.heavy
 def test_growth_goes_where_one_more_node_was_seen_to_help(server, fleet, ctl):
     """Steps of `flat` take longer with two nodes, those of `scales` do not."""

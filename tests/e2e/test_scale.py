@@ -106,6 +106,17 @@ def test_it_is_told_who_lacks_what_and_its_answer_counts_until_the_machines_are_
             assert sets(told)["gpu=a100"] == {"min": 4, "want": 6, "have": 2, "idle": 0, "pending": 3}
 
 
+def test_no_more_is_wanted_than_a_quota_lets_jobs_have(scaled, token):
+    s = scaled()
+    token("--role=admin", "--job=team-*", "--quota=3")
+    assert order(s.server, "SUBMIT", {1: spec("team-a", sizes=(1, 9))}) == "DONE"
+    assert sets(s.told(1)) == {"": {"min": 1, "want": 3, "have": 0, "idle": 0, "pending": 0}}
+    assert order(s.server, "SUBMIT", {1: spec("team-b", sizes=(2, 2))}) == "DONE"
+    told = wait_until(lambda: [t for n in range(1, s.runs() + 1) if sets(t := s.told(n))[""]["min"] == 3], what="a run with both")[0]
+    assert sets(told)[""]["want"] == 3
+    assert {job["job"]: job["want"] for job in told["told"]["sets"][0]["jobs"]} == {"team-a": 1, "team-b": 2}
+
+
 def test_machines_that_came_and_went_before_are_none_of_those_on_their_way(scaled):
     """In a pool of none at all the first to come counted as all that had ever come: the rest of the order was forgotten."""
     s = scaled()
