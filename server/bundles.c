@@ -57,7 +57,7 @@ struct upload {
     char part[32];
     int fd;
     crypto_generichash_state hash;
-    uint32_t total;
+    uint32_t total;   /* its bytes, or, until the last have come, as many as it may have */
     uint32_t at;      /* bytes that have come */
     uint32_t written; /* … and are on the disk's way */
     uint32_t told;    /* may come */
@@ -403,6 +403,9 @@ bool bundles_put(struct bundles *b, const struct principal *by, const struct msg
         t->n = (uint32_t)put->n_data;
         memcpy(t->bytes, put->data, put->n_data);
         u->at += t->n;
+        if (put->is_last) {
+            u->total = u->told = u->at; /* nobody may say more */
+        }
         u->heard = clock_mono();
         disk_put(b->disk, &t->task);
     }
@@ -420,7 +423,7 @@ static int upload_next(struct rows *rows, struct tfe_msg *ret)
     }
     const uint32_t most = u->total - u->written;
     const uint32_t until = u->written + (most < WINDOW ? most : WINDOW);
-    if (until == u->told || (until - u->told < WINDOW_STEP && until < u->total)) {
+    if (until <= u->told || (until - u->told < WINDOW_STEP && until < u->total)) {
         return TFE_EMORE;
     }
     *ret = (struct tfe_msg){.type = MSG_BUNDLE_WANT, .u.bundle_want = {u->digest, u->told, until}};

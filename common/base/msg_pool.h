@@ -81,7 +81,7 @@ struct msg_chunk {
  * what it wants. */
 struct msg_bundle_have {
     const char *digest;
-    uint32_t total;
+    uint32_t total; /* bytes, at most: the PUT that is_last may end it before */
 };
 
 /* The bytes from offset on, up to until, may come now. */
@@ -96,6 +96,7 @@ struct msg_bundle_put {
     uint32_t offset;
     const uint8_t *data;
     size_t n_data;
+    bool is_last; /* there are no more, whatever total was said */
 };
 
 /* Hands a job in. DONE comes once it is durable. */

@@ -716,6 +716,7 @@ FIELDS(bundle_put) = {
     FIELD(bundle_put, 1, digest, DIGEST),
     FIELD(bundle_put, 2, offset, BUNDLE_OFFSET),
     BLOB(bundle_put, 3, data, 1, MSG_CHUNK_MAX),
+    FIELD(bundle_put, 4, is_last, FLAG),
 };
 
 FIELDS(submit) = {PART(submit, 1, spec)};

@@ -1,6 +1,8 @@
 /* tests/unit/server/test_bundles.c: the server's bundles: what goes and when, what has no room, and
  * the end in the middle of one. */
+#include <dirent.h>
 #include <sodium.h>
+#include <sys/stat.h>
 
 #include "common/base/principal.h"
 #include "common/net/clock.h"
@@ -178,6 +180,44 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
     assert_true(bundles_has(b, digest_of(0), &admin));
     rows_free(rows);
     bundles_free(b);
+}
+
+TEST_IN(bundles, one_may_end_before_its_total_and_nothing_more_is_taken_then)
+{
+    static const uint8_t byte = 'x';
+    uint8_t sum[MSG_BUNDLE_HEX / 2];
+    char digest[MSG_BUNDLE_HEX + 1];
+    struct tfe_msg msg;
+    (void)crypto_generichash(sum, sizeof(sum), &byte, 1, NULL, 0);
+    (void)sodium_bin2hex(digest, sizeof(digest), sum, sizeof(sum));
+    for (uint32_t total = 1; total <= MSG_BUNDLE_MAX; total += MSG_BUNDLE_MAX - 1) {
+        struct bundles *b = open_it();
+        struct rows *rows = ask(b, digest, total, &msg);
+        assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+        struct msg_bundle_put put = {.digest = digest, .data = &byte, .n_data = 1, .is_last = true};
+        assert_true(bundles_put(b, &team, &put));
+        put.offset = 1;
+        assert_false(bundles_put(b, &team, &put));
+        TURN_UNTIL(base, rows_next(rows, &msg) == 0);
+        assert_int_equal(msg.type, MSG_DONE);
+        rows_free(rows);
+        struct stat st;
+        assert_true(bundles_has(b, digest, &team));
+        bundles_free(b);
+        b = open_it(); /* what is in the file */
+        assert_true(bundles_has(b, digest, &team));
+        bundles_free(b);
+        DIR *entries = opendir(dir);
+        for (const struct dirent *entry; (entry = readdir(entries));) {
+            if (entry->d_name[0] != '.') {
+                const char *path = folder_path(dir, entry->d_name);
+                assert_int_equal(stat(path, &st), 0);
+                assert_int_equal(st.st_size, 1);
+                assert_int_equal(unlink(path), 0);
+            }
+        }
+        (void)closedir(entries);
+    }
 }
 
 TEST_IN(bundles, a_server_ends_while_one_comes_whose_bringer_has_gone)
