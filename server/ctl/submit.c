@@ -195,10 +195,23 @@ static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why
     return rc;
 }
 
+static int write_bundle(const char *name, const struct bundle *bundle, struct tfe_why *why)
+{
+    FILE *file = fopen(name, "we");
+    bool is_written = file && fwrite(bundle->bytes, 1, bundle->n, file) == bundle->n;
+    is_written = file && fclose(file) == 0 && is_written;
+    if (!is_written) {
+        why_errno(why, "write %s", name);
+    }
+    return is_written ? 0 : TFE_ESYS;
+}
+
 /* What the files are now, whatever becomes of the directory or the branch: the job's source names a
  * digest or a commit then. A directory that was packed is in *ret. */
-static int fix_source(json_t *job, bool dry_run, struct bundle *ret, struct tfe_why *why)
+static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle *ret,
+                      struct tfe_why *why)
 {
+    const bool dry_run = wish->dry_run && !wish->bundle_out;
     json_t *source = json_object_get(job, "source");
     const char *bundle = json_string_value(json_object_get(source, "bundle"));
     const char *git = json_string_value(json_object_get(source, "git"));
@@ -212,11 +225,16 @@ static int fix_source(json_t *job, bool dry_run, struct bundle *ret, struct tfe_
             (void)fprintf(stderr, "tfe-ctl: bundle %s: %u files, %zu bytes, %s\n", bundle,
                           (unsigned)ret->n_files, ret->n, ret->digest);
         }
+        rc = rc == 0 && wish->bundle_out ? write_bundle(wish->bundle_out, ret, why) : rc;
         is_put = rc != 0 || dry_run ||
                  json_object_set_new(source, "bundle", json_string(ret->digest)) == 0;
     } else if (git && !dry_run) {
         rc = git_resolve(git, ref ? ref : "", commit, why);
         is_put = rc != 0 || json_object_set_new(source, "ref", json_string(commit)) == 0;
+    }
+    if (rc == 0 && wish->bundle_out && ret->n == 0) {
+        why_set(why, "--bundle-out: the job's files are no directory of this machine");
+        rc = TFE_EINVAL;
     }
     return is_put ? rc : no_memory(why);
 }
@@ -355,13 +373,13 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
         stdio_say("tfe-ctl", why.text);
         return wish->file ? CTL_FAILED : CTL_USAGE;
     }
-    if (sodium_init() < 0 || fix_source(job, wish->dry_run, &bundle, &why)) {
+    if (sodium_init() < 0 || fix_source(job, wish, &bundle, &why)) {
         stdio_say("tfe-ctl", why.text);
         json_decref(job);
         return CTL_FAILED;
     }
     int status;
-    if (wish->dry_run) {
+    if (wish->dry_run || wish->bundle_out) {
         bool is_printed = json_dumpf(job, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
         status = is_printed ? EXIT_SUCCESS : CTL_FAILED;
     } else {
@@ -435,6 +453,8 @@ static const struct option_spec options[] = {
     FLAG("suspend", suspend, "it waits for tfe-ctl resume"),
     FLAG("logs", logs, "show what its trainers print until it is over, as logs --follow"),
     FLAG("dry-run", dry_run, "print the job with all its fields, as JSON, and ask nobody"),
+    TEXT("bundle-out", bundle_out, "FILE", NULL,
+         "put the bundle into FILE, print the job that names it, and ask nobody: for HTTP"),
     OPTION_ROW(OPTION_FLAG, "wait", NULL, NULL, "until it is over; exit 0 if it succeeded, else 1",
                .offset = offsetof(struct ctl_settings, wait)),
 };

@@ -49,8 +49,9 @@ struct ctl_settings {
     struct submit_wish {  /* submit */
         const char *file; /* NULL: none */
         bool dry_run;
-        const char *name, *path, *bundle, *git, *work_dir; /* NULL: not said */
-        uint32_t min_nodes, max_nodes;                     /* 0: not said, as the next */
+        const char *name, *path, *bundle, *git, *work_dir; /* NULL: not said, as the next */
+        const char *bundle_out;
+        uint32_t min_nodes, max_nodes; /* 0: not said, as the next */
         uint32_t n_ps, nproc;
         uint32_t strategy; /* which of its words */
         uint32_t priority; /* MSG_UNSET: not said */
