@@ -64,7 +64,8 @@ void client_ask(struct client *c, struct client_ask *ask);
  * alone. */
 void client_take_back(struct client *c, struct client_ask *ask);
 
-/* From inside a question's row(): says more of what it asks, as the protocol has it. As
+/* Says more of what the first question asks, as the protocol has it, from its first row() on until
+ * it has ended. TFE_ESTATE: it is not asked now, as after a connection that was lost. As
  * channel_send. */
 int client_say(struct client *c, const struct tfe_msg *msg) TFE_MUST_CHECK;
 

@@ -21,7 +21,7 @@ void api_events(struct request *r);
 void api_series(struct request *r);
 void api_stream(struct request *r);
 
-/* orders.c */
+/* orders.c, submit.c */
 void api_drain(struct request *r);
 void api_evict(struct request *r);
 void api_stop(struct request *r);

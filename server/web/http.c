@@ -1,6 +1,7 @@
 /* server/web/http.c: see http.h. */
 #include "server/web/http.h"
 
+#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
@@ -18,20 +19,27 @@
 #include "common/net/endpoint.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
+#include "server/web/intake.h"
 #include "server/web/settings.h"
 
 /* Between two looks at the connections. */
 #define LOOK_MS 100
+
+/* Read of one that lingers, at each look. */
+#define LINGER_BYTES 16384
+#define LINGER_READS 256
 
 /* After accept(2) failed for want of descriptors. */
 #define PAUSE_MS 100
 
 struct connection {
     struct bufferevent *bev; /* a reference of ours: evhttp's may be gone */
-    struct tfe_mono since;   /* it began, or its last answer was over, or its request came */
-    bool is_asked;           /* a request is under way */
+    struct intake *intake; /* NULL: there was no memory, so it has no bodies that come in pieces */
+    struct tfe_mono since; /* it began, or its last answer was over, or its request came */
+    bool is_asked;         /* a request is under way */
     bool is_stream;
     bool is_shut;
+    bool lingers; /* evhttp is through with it, and was before its body had come */
 };
 
 struct http {
@@ -72,6 +80,7 @@ static void shut(struct http *h, struct connection *c)
 static void forget(struct http *h, uint32_t i)
 {
     (void)bufferevent_disable(h->v[i].bev, EV_READ | EV_WRITE);
+    intake_free(h->v[i].intake);
     (void)bufferevent_decref(h->v[i].bev); /* closes */
     h->v[i] = h->v[--h->n];
 }
@@ -79,7 +88,34 @@ static void forget(struct http *h, uint32_t i)
 static bool is_late(const struct connection *c, struct tfe_mono now)
 {
     int64_t ms = tfe_mono_sub(now, c->since);
+    if (c->intake && intake_is_taken(c->intake)) {
+        return false; /* whoever takes its body looks at the clock */
+    }
     return !c->is_stream && !c->is_shut && ms > (c->is_asked ? HTTP_ANSWER_MS : HTTP_REQUEST_MS);
+}
+
+/* The kernel throws an answer away where it has bytes that nobody read: who is told in the middle
+ * of his body that it is not wanted says the rest of it to nobody, for a while. */
+static bool lingers(struct connection *c, struct tfe_mono now)
+{
+    char nothing[LINGER_BYTES];
+    if (!c->lingers) {
+        c->lingers = true;
+        c->since = now;
+        (void)bufferevent_disable(c->bev, EV_READ);
+        if (c->intake) {
+            intake_pass(c->intake, evbuffer_get_length(bufferevent_get_input(c->bev)));
+        }
+    }
+    for (int i = 0; i < LINGER_READS && c->intake && intake_left(c->intake) > 0; i++) {
+        ssize_t n = recv(bufferevent_getfd(c->bev), nothing, sizeof(nothing), MSG_DONTWAIT);
+        if (n <= 0) {
+            return n < 0 && errno == EAGAIN && !c->is_shut &&
+                   tfe_mono_sub(now, c->since) <= HTTP_REQUEST_MS;
+        }
+        intake_pass(c->intake, (size_t)n);
+    }
+    return c->intake && intake_left(c->intake) > 0 && !c->is_shut;
 }
 
 /* The oldest of those whose answers wait to be read, while they are too much together. */
@@ -110,7 +146,11 @@ static void sweep(struct http *h)
     struct tfe_mono now = clock_mono();
     for (uint32_t i = 0; i < h->n;) {
         if (is_over(&h->v[i])) {
-            forget(h, i);
+            if (lingers(&h->v[i], now)) {
+                i++;
+            } else {
+                forget(h, i);
+            }
             continue;
         }
         if (is_late(&h->v[i], now)) {
@@ -173,7 +213,8 @@ static struct bufferevent *on_connection(struct event_base *base, void *ctx)
     }
     bufferevent_setwatermark(bev, EV_READ, 0, HTTP_UNREAD_MAX);
     bufferevent_incref(bev);
-    h->v[h->n++] = (struct connection){.bev = bev, .since = clock_mono()};
+    h->v[h->n++] =
+        (struct connection){.bev = bev, .intake = intake_new(bev), .since = clock_mono()};
     if (h->n == h->max) {
         make_room(h);
     }
@@ -199,6 +240,9 @@ static void on_answered(struct evhttp_request *req, void *ctx)
         c->is_asked = false;
         c->is_stream = false;
         c->since = clock_mono();
+        if (c->intake) {
+            intake_next(c->intake);
+        }
     }
 }
 
@@ -210,6 +254,9 @@ static void on_request(struct evhttp_request *req, void *ctx)
         c->is_asked = true;
         c->since = clock_mono();
         evhttp_request_set_on_complete_cb(req, on_answered, h);
+        if (c->intake && intake_left(c->intake) > 0) {
+            (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Connection", "close");
+        }
     }
     h->fn(h->ctx, req);
 }
@@ -237,6 +284,12 @@ void http_is_stream(struct http *h, struct evhttp_request *req)
         (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
         (void)bufferevent_set_timeouts(c->bev, NULL, NULL);
     }
+}
+
+struct intake *http_body(struct http *h, struct evhttp_request *req)
+{
+    struct connection *c = connection_of(h, req);
+    return c && c->intake && intake_left(c->intake) > 0 ? c->intake : NULL;
 }
 
 void http_is_answer(struct http *h, struct evhttp_request *req)

@@ -16,6 +16,7 @@
 struct event_base;
 struct evhttp_request;
 struct http;
+struct intake;
 struct web_settings;
 
 /* Headers, and the body of an order: a job of MSG_SPEC_MAX bytes, however it is written. */
@@ -50,6 +51,9 @@ void http_is_awaited(struct evhttp_request *req);
 
 /* The answer to this request goes on until one of both ends it. */
 void http_is_stream(struct http *h, struct evhttp_request *req);
+
+/* A body that evhttp did not take, which lasts as long as its connection. NULL: there is none. */
+struct intake *http_body(struct http *h, struct evhttp_request *req);
 
 /* … is over but for what is not read yet. */
 void http_is_answer(struct http *h, struct evhttp_request *req);

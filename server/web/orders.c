@@ -1,10 +1,7 @@
 /* server/web/orders.c: the handlers of /api/v1 that change something; see api.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/jobs/job_file.h"
-#include "common/jobs/job_message.h"
 #include "common/rows/json.h"
 #include "server/web/api.h"
 #include "server/web/calls.h"
@@ -154,61 +151,5 @@ void api_resize(struct request *r)
         call->message.u.resize = (struct msg_resize){
             .job = call->name, .min_nodes = min, .max_nodes = max, .n_ps = n_ps};
         call_ask(call);
-    }
-}
-
-/* --- handed in --- */
-
-/* What the message points to, and what is to be said of it. */
-struct handed_in {
-    json_t *job;
-    struct msg_spec spec;
-    struct tfe_why warning;
-};
-
-static void handed_in_free(void *own)
-{
-    struct handed_in *in = own;
-    job_message_done(&in->spec);
-    json_decref(in->job);
-    free(in);
-}
-
-static void answer_handed_in(struct call *call)
-{
-    const struct handed_in *in = call->own;
-    const char *warning = in->warning.text[0] != '\0' ? in->warning.text : NULL;
-    json_t *done = json_pack("{s:s, s:s}", "done", "submit", "name", call->name);
-    if (done && warning && json_object_set_new(done, "warning", row_json_text(warning)) != 0) {
-        json_decref(done);
-        done = NULL;
-    }
-    reply_json(call_end(call), 200, done);
-}
-
-void api_submit(struct request *r)
-{
-    struct tfe_why why = {.text = ""};
-    struct handed_in *in = calloc(1, sizeof(*in));
-    int rc = in ? job_file_take(r->body, &in->job, &in->warning, &why) : TFE_ENOMEM;
-    rc = rc == 0 ? job_message_make(in->job, &in->spec, &why) : rc;
-    if (rc == 0) {
-        (void)snprintf(r->name, sizeof(r->name), "%s", in->spec.name);
-        struct call *call = order_new(r, MSG_SUBMIT, "submit");
-        if (call) {
-            call->own = in;
-            call->own_free = handed_in_free;
-            call->answer = answer_handed_in;
-            call->message.u.submit.spec = in->spec;
-            call_ask(call);
-            return;
-        }
-    } else if (rc == TFE_EINVAL) {
-        reply_problem(r->req, 400, "bad_request", why.text);
-    } else {
-        reply_problem(r->req, 503, "no_memory", "out of memory");
-    }
-    if (in) {
-        handed_in_free(in);
     }
 }

@@ -9,6 +9,7 @@
 #include "common/base/id.h"
 #include "server/web/views.h"
 
+struct intake;
 struct login;
 
 /* A part of a path, decoded: a job's id or a node's id or label. */
@@ -21,7 +22,8 @@ struct request {
     struct login *login;             /* NULL: by another way */
     char name[REQUEST_NAME_MAX + 1]; /* the part of the path that stands for {name} */
     struct evkeyvalq query;
-    json_t *body; /* of an order: an object; NULL: none */
+    json_t *body;        /* of an order: an object; NULL: none */
+    struct intake *form; /* … or its body in pieces; NULL: it has none */
 };
 
 /* NULL: it is not there. */

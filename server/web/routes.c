@@ -15,6 +15,7 @@
 #include "server/web/logins.h"
 #include "server/web/logs.h"
 #include "server/web/metrics.h"
+#include "server/web/multipart.h"
 #include "server/web/reply.h"
 #include "server/web/settings.h"
 
@@ -227,12 +228,22 @@ static const struct route *find_route(struct request *r, const char *path,
 }
 
 /* The body of an order, if it has one. False: it is no JSON object; answered. A form of another
- * site cannot say that it is JSON. */
+ * site cannot say that it is JSON, nor show the mark of a login; one that comes in pieces is its
+ * handler's. */
 static bool read_body(struct request *r)
 {
     struct evbuffer *in = evhttp_request_get_input_buffer(r->req);
     const char *type = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Content-Type");
     size_t n = evbuffer_get_length(in);
+    r->form = http_body(r->web->http, r->req);
+    if (r->form) {
+        return true;
+    }
+    if (n > 0 && multipart_is(type)) {
+        reply_problem(r->req, 411, "length_required",
+                      "a form is for /api/v1/jobs, and says how long it is (Content-Length)");
+        return false;
+    }
     if (n == 0) {
         return true;
     }

@@ -32,6 +32,7 @@ struct web {
     struct view *own; /* of that token */
     bool asks_login;  /* nobody sees anything without a token of his own */
     uint32_t n_calls; /* see calls.h */
+    uint32_t n_forms; /* see submit.c */
     uint32_t n_streams;
     uint32_t n_logs; /* see logs.h */
     uint64_t n_cut;  /* streams that were not read */

@@ -138,6 +138,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     http_free(web.http);
     web.http = NULL;
     turn(); /* what was put off until it is over */
-    MUST(web.n_calls == 0 && web.n_streams == 0 && web.n_logs == 0);
+    MUST(web.n_calls == 0 && web.n_streams == 0 && web.n_logs == 0 && web.n_forms == 0);
     return 0;
 }
