@@ -226,6 +226,7 @@ static void put(struct client *c)
     int rc = channel_send(c->channel, c->first->message);
     if (rc == 0) {
         c->is_asked = true;
+        c->first->n_said++;
         channel_expect(c->channel, c->config.silence_ms);
     } else if (rc == TFE_EINVAL) {
         end_first(c, CLIENT_REFUSED, REFUSAL_BAD_REQUEST,
@@ -283,6 +284,7 @@ int client_new(const struct client_config *config, struct client **ret)
 void client_ask(struct client *c, struct client_ask *ask)
 {
     ask->next = NULL;
+    ask->n_said = 0;
     if (c->last) {
         c->last->next = ask;
     } else {

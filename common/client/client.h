@@ -37,6 +37,7 @@ struct client_ask {
     void (*ended)(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
                   const char *sentence);
     struct row_list list;
+    unsigned n_said; /* on so many connections; above 1 an answer may be about an earlier one */
     struct client_ask *next; /* the client's */
 };
 

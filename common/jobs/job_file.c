@@ -9,6 +9,7 @@
 #include "common/base/id.h"
 #include "common/base/job_spec.h"
 #include "common/base/range.h"
+#include "common/jobs/job_name.h"
 #include "common/jobs/tfjob.h"
 
 #define SECONDS_MAX (MSG_DURATION_MAX_MS / 1000u)
@@ -40,6 +41,18 @@ static int read_name(const struct field *field, const json_t *value, json_t **re
     if (!id_is_valid(json_string_value(value))) {
         why_set(why, "1 to %d characters of A-Z, a-z, 0-9, '.', '_' and '-' are a name",
                 TFE_ID_MAX);
+        return TFE_EINVAL;
+    }
+    return give(json_copy((json_t *)(uintptr_t)value), ret, why);
+}
+
+/* What a made name begins with; there is room for the rest. */
+static int read_beginning(const struct field *field, const json_t *value, json_t **ret,
+                          struct tfe_why *why)
+{
+    const size_t most = TFE_ID_MAX - JOB_NAME_RANDOM - 1;
+    if (!id_is_valid(json_string_value(value)) || json_string_length(value) > most) {
+        why_set(why, "1 to %zu characters of A-Z, a-z, 0-9, '.', '_' and '-' begin a name", most);
         return TFE_EINVAL;
     }
     return give(json_copy((json_t *)(uintptr_t)value), ret, why);
@@ -401,7 +414,8 @@ static const char *const success_words[] = {"Default", "AllWorkers", NULL};
 static const char *const environment_words[] = {"tfe", "kubeflow", "kubeflow-master", NULL};
 
 static const struct field fields[] = {
-    {"name", read_name, NULL, 0, 0, NULL},
+    {"name", read_name, "null", 0, 0, NULL},
+    {"generate_name", read_beginning, "null", 0, 0, NULL},
     {"priority", read_count, "500", 0, MSG_PRIORITY_MAX, NULL},
     {"workers", read_sizes, "1", 0, 0, NULL},
     {"ps", read_count, "0", 0, MSG_NODES_MAX, NULL},
@@ -432,11 +446,6 @@ static int read_field(const struct field *field, const json_t *said, json_t **re
 {
     json_t *fallback = NULL;
     if (!said || json_is_null(said)) {
-        if (!field->fallback) {
-            why_set(why, "it is missing");
-            why_prefix(why, "%s", field->name);
-            return TFE_EINVAL;
-        }
         fallback = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
         if (!fallback || json_is_null(fallback)) {
             return give(fallback, ret, why);
@@ -476,6 +485,23 @@ static int check_whole(const json_t *job, struct tfe_why *why)
     return 0;
 }
 
+static bool is_there(const json_t *tree, const char *field)
+{
+    const json_t *value = json_object_get(tree, field);
+    return value && !json_is_null(value);
+}
+
+/* A name is made of one of these; a job that has none of them says nothing at all. */
+static int check_named(const json_t *tree, struct tfe_why *why)
+{
+    if (!is_there(tree, "name") && !is_there(tree, "generate_name") && !is_there(tree, "command") &&
+        !is_there(tree, "source")) {
+        why_set(why, "name: it is missing, and so is what one could be made of");
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
 static int check_known(const json_t *tree, struct tfe_why *why)
 {
     const char *key;
@@ -501,6 +527,7 @@ static int check_known(const json_t *tree, struct tfe_why *why)
 int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why)
 {
     int rc = check_known(tree, why);
+    rc = rc ? rc : check_named(tree, why);
     if (rc) {
         return rc;
     }

@@ -42,18 +42,10 @@ static const struct tfjob_key top_keys[] = {
 
 /* There is one space of names; labels are for those who look; the rest is what a cluster adds. */
 static const struct tfjob_key metadata_keys[] = {
-    {"name", NULL},
-    {"namespace", NULL},
-    {"labels", NULL},
-    {"annotations", NULL},
-    {"creationTimestamp", NULL},
-    {"generation", NULL},
-    {"managedFields", NULL},
-    {"resourceVersion", NULL},
-    {"selfLink", NULL},
-    {"uid", NULL},
-    {"generateName", "no names are made here: give the job one"},
-    {NULL, NULL},
+    {"name", NULL},          {"namespace", NULL},         {"labels", NULL},
+    {"annotations", NULL},   {"creationTimestamp", NULL}, {"generation", NULL},
+    {"managedFields", NULL}, {"resourceVersion", NULL},   {"selfLink", NULL},
+    {"uid", NULL},           {"generateName", NULL},      {NULL, NULL},
 };
 
 #define POLICY_KEYS                                                                                \
@@ -464,14 +456,17 @@ static int read_whole(struct manifest *m, const json_t *tree, struct tfe_why *wh
 {
     const json_t *metadata = json_object_get(tree, "metadata");
     const json_t *name = json_object_get(metadata, "name");
+    const json_t *begins = json_object_get(metadata, "generateName");
     int rc = check_kind(tree, m, why);
     if (rc || (rc = tfjob_keys(metadata, "metadata", metadata_keys, why))) {
         return rc;
     }
-    if (!name) {
+    const bool is_named = name && !json_is_null(name);
+    if (!is_named && !begins) {
         return invalid(why, "metadata.name: it is missing");
     }
-    if ((rc = tfjob_put(m->out, "name", json_deep_copy(name), why)) ||
+    if ((rc = tfjob_put(m->out, is_named ? "name" : "generate_name",
+                        json_deep_copy(is_named ? name : begins), why)) ||
         (rc = read_spec(m, json_object_get(tree, "spec"), why))) {
         return rc;
     }

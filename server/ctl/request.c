@@ -32,6 +32,8 @@ struct attempt {
     struct client_ask ask;
     const struct request_stream *stream; /* NULL: rows are listed */
     struct tfe_mono began;
+    enum tfe_refusal but; /* is not told; 0: none */
+    bool is_but;
     bool told; /* that it is waiting */
     int status;
     char last[256]; /* why the last attempt failed */
@@ -115,7 +117,8 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
 {
     struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
     int status = status_of(how, code);
-    if (status == EXIT_SUCCESS) {
+    a->is_but = how == CLIENT_REFUSED && code == a->but && ask->n_said == 1;
+    if (status == EXIT_SUCCESS || a->is_but) {
         end(a, status);
     } else {
         fail(a, status, sentence);
@@ -211,16 +214,26 @@ static int run(struct attempt *a, const struct ctl_verb *verb)
     return status;
 }
 
-int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                const struct tfe_msg *message, struct row_list *rows)
+int request_run_but(const struct ctl_settings *settings, const struct ctl_verb *verb,
+                    const struct tfe_msg *message, struct row_list *rows, enum tfe_refusal but,
+                    bool *ret_is_but)
 {
     struct attempt a = {
         .settings = settings,
+        .but = but,
         .ask = {.message = message, .is_order = !verb->show, .list = *rows, .ended = on_ended},
         .status = -1};
     int status = run(&a, verb);
     *rows = a.ask.list;
+    *ret_is_but = a.is_but;
     return status;
+}
+
+int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
+                const struct tfe_msg *message, struct row_list *rows)
+{
+    bool is_but;
+    return request_run_but(settings, verb, message, rows, (enum tfe_refusal)0, &is_but);
 }
 
 int request_stream(const struct ctl_settings *settings, const struct ctl_verb *verb,

@@ -15,6 +15,12 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
 int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
                 const struct tfe_msg *message, struct row_list *rows);
 
+/* As request_run, but a refusal with the code `but` is not told: *ret_is_but, and the status is
+ * CTL_FAILED. One that may be of an answer that was lost (it was asked twice) is told. */
+int request_run_but(const struct ctl_settings *settings, const struct ctl_verb *verb,
+                    const struct tfe_msg *message, struct row_list *rows, enum tfe_refusal but,
+                    bool *ret_is_but);
+
 #define REQUEST_LOOK_MS 500
 
 struct request_stream {

@@ -8,6 +8,7 @@
 
 #include "common/jobs/job_file.h"
 #include "common/jobs/job_message.h"
+#include "common/jobs/job_name.h"
 #include "common/net/clock.h"
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
@@ -318,25 +319,44 @@ static int show_logs(const struct ctl_settings *settings, const char *name)
     return logs_follow(settings, name, is_over, &w);
 }
 
-static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, const json_t *job,
+/* Says SUBMIT; a name that is made, and that another job has, is made anew. Exit code. */
+static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *settings, json_t *job)
+{
+    const bool is_made = job_name_is_wanted(job);
+    bool is_taken = true;
+    int status = CTL_FAILED;
+    for (unsigned i = 0; i < JOB_NAME_TRIES && is_taken; i++) {
+        struct tfe_why why;
+        struct tfe_msg message = {.type = MSG_SUBMIT};
+        struct row_list rows = {.v = NULL};
+        uint8_t random[JOB_NAME_RANDOM];
+        randombytes_buf(random, sizeof(random));
+        if ((is_made && job_name_make(job, random, &why)) ||
+            job_message_make(job, &message.u.submit.spec, &why)) {
+            stdio_say("tfe-ctl", why.text);
+            return CTL_FAILED;
+        }
+        const bool is_last = !is_made || i + 1 == JOB_NAME_TRIES;
+        status = request_run_but(settings, verb, &message, &rows,
+                                 is_last ? (enum tfe_refusal)0 : REFUSAL_CONFLICT, &is_taken);
+        row_list_done(&rows);
+        job_message_done(&message.u.submit.spec);
+    }
+    return status;
+}
+
+static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, json_t *job,
                    const struct bundle *bundle)
 {
-    struct tfe_why why;
-    struct tfe_msg message = {.type = MSG_SUBMIT};
-    struct row_list rows = {.v = NULL};
-    if (job_message_make(job, &message.u.submit.spec, &why)) {
-        stdio_say("tfe-ctl", why.text);
-        return CTL_FAILED;
-    }
-    const char *name = message.u.submit.spec.name;
     int status = request_find_server(settings, verb);
     if (status == EXIT_SUCCESS && bundle->n > 0) {
         status = bundle_put(settings, bundle);
     }
     settings->since = clock_wall(); /* what an earlier job of that name printed is no business */
     if (status == EXIT_SUCCESS) {
-        status = request_run(settings, verb, &message, &rows);
+        status = say_submit(verb, settings, job);
     }
+    const char *name = json_string_value(json_object_get(job, "name"));
     if (status == EXIT_SUCCESS && !settings->json) {
         (void)printf("job %s is handed in\n", name);
     } else if (status == EXIT_SUCCESS && !settings->wait &&
@@ -350,8 +370,6 @@ static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, c
     if (status == EXIT_SUCCESS && settings->wait) {
         status = wait_for(settings, name);
     }
-    row_list_done(&rows);
-    job_message_done(&message.u.submit.spec);
     return status;
 }
 
@@ -424,7 +442,8 @@ static const struct option_spec options[] = {
     OPTION_ROW(OPTION_TEXT, "file", "FILE", NULL,
                "the job: a job file, or a manifest of Kubeflow's TFJob; - is stdin", .letter = 'f',
                .offset = FIELD(file)),
-    TEXT("name", name, "JOB", NULL, "the job's name; this and what follows overrule the file"),
+    TEXT("name", name, "JOB", NULL,
+         "the job's name (default: one is made); this and what follows overrule the file"),
     OPTION_ROW(OPTION_PARSE, "workers", "MIN:MAX", NULL,
                "nodes that work: how many it needs, and takes at most", .parse = parse_workers,
                .offset = offsetof(struct ctl_settings, submit)),

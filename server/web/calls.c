@@ -62,6 +62,9 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
         call->answer(call);
         return;
     case CLIENT_REFUSED: {
+        if (call->again && ask->n_said == 1 && call->again(call, code)) {
+            return;
+        }
         char copy[MSG_SENTENCE_MAX];
         (void)snprintf(copy, sizeof(copy), "%s", sentence);
         reply_problem(call_end(call), reply_code_of(code), msg_refusal_name(code), copy);

@@ -24,6 +24,8 @@ struct call {
     void (*answer)(struct call *call);
     /* … or says that there are none, as end tells; NULL: as a problem. */
     void (*failed)(struct call *call);
+    /* Whether it asks anew, though the server has refused that; NULL: never. */
+    bool (*again)(struct call *call, enum tfe_refusal code);
     enum client_end end; /* of the question */
     bool is_late;        /* its time is up: it asks no more */
     void *own;           /* the asker's; freed with the call by: */

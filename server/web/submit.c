@@ -8,6 +8,7 @@
 
 #include "common/jobs/job_file.h"
 #include "common/jobs/job_message.h"
+#include "common/jobs/job_name.h"
 #include "common/net/channel.h"
 #include "common/net/clock.h"
 #include "common/net/timer.h"
@@ -42,6 +43,7 @@ struct handed_in {
     json_t *job;
     struct msg_spec spec;
     struct tfe_why warning;
+    unsigned n_made; /* names for it */
 };
 
 enum part { PART_NONE, PART_JOB, PART_BUNDLE };
@@ -83,10 +85,19 @@ static void handed_in_free(void *own)
     free(own);
 }
 
+static int make_name(struct handed_in *in, struct tfe_why *why)
+{
+    uint8_t random[JOB_NAME_RANDOM];
+    randombytes_buf(random, sizeof(random));
+    in->n_made++;
+    return job_name_make(in->job, random, why);
+}
+
 /* As job_file_take. */
 static int take_job(struct handed_in *in, const json_t *tree, struct tfe_why *why)
 {
     int rc = job_file_take(tree, &in->job, &in->warning, why);
+    rc = rc == 0 && job_name_is_wanted(in->job) ? make_name(in, why) : rc;
     return rc ? rc : job_message_make(in->job, &in->spec, why);
 }
 
@@ -103,6 +114,8 @@ static void answer_handed_in(struct call *call)
     reply_json(call_end(call), 200, done);
 }
 
+static bool make_anew(struct call *call, enum tfe_refusal code);
+
 /* Asks the server to take it; call->own begins with a handed_in. */
 static void hand_in(struct call *call)
 {
@@ -112,7 +125,25 @@ static void hand_in(struct call *call)
     call->ask =
         (struct client_ask){.message = &call->message, .is_order = true, .ended = call->ask.ended};
     call->answer = answer_handed_in;
+    call->again = make_anew;
     call_ask(call);
+}
+
+/* Another job has the name that was made. */
+static bool make_anew(struct call *call, enum tfe_refusal code)
+{
+    struct handed_in *in = call->own;
+    struct tfe_why why;
+    if (code != REFUSAL_CONFLICT || in->n_made == 0 || in->n_made >= JOB_NAME_TRIES) {
+        return false;
+    }
+    job_message_done(&in->spec);
+    in->spec = (struct msg_spec){.name = NULL};
+    if (make_name(in, &why) != 0 || job_message_make(in->job, &in->spec, &why) != 0) {
+        return false;
+    }
+    hand_in(call);
+    return true;
 }
 
 static void refuse(struct evhttp_request *req, int rc, const char *sentence)

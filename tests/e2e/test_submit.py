@@ -25,7 +25,7 @@ spec:
 """.replace("&P", "{spec: {containers: [{name: tensorflow, image: org/mnist:1, command: [python, mnist.py]}]}}")
 
 FULL = {
-    "name": "big", "priority": 900, "workers": {"min": 2, "max": 8}, "ps": 2, "chief": True, "evaluator": True, "nproc": 4,
+    "name": "big", "generate_name": "big-", "priority": 900, "workers": {"min": 2, "max": 8}, "ps": 2, "chief": True, "evaluator": True, "nproc": 4,
     "source": {"git": "https://example.org/x.git", "ref": "main"}, "work_dir": "src", "command": ["python", "train.py"],
     "env": {"A": "1"}, "environment": "tfe", "labels": {"gpu": "a100"}, "role_labels": {"ps": {"spot": "false"}},
     "options": {"grow-wait": "60s", "no-grow": True}, "preempt": True, "suspend": True, "restart_policy": "ExitCode",
@@ -69,7 +69,7 @@ def test_a_manifest_becomes_a_job_and_its_image_is_named():
 
 
 CHANGES = [
-    ("name", "a b"), ("name", None), ("priority", 1001), ("priority", "5"), ("workers", 0), ("workers", "2"),
+    ("name", "a b"), ("name", 5), ("generate_name", "a b"), ("priority", 1001), ("priority", "5"), ("workers", 0), ("workers", "2"),
     ("workers", {"min": 1}), ("ps", -1), ("chief", "yes"), ("nproc", 65), ("source", {"path": "code"}), ("source", {}),
     ("source", {"path": "/a", "git": "b"}), ("source", {"path": "/a", "ref": "b"}), ("source", {"git": "--upload-pack=x"}),
     ("command", []), ("command", "python"), ("command", [""]), ("env", {"1": "x"}), ("env", {"TF_CONFIG": "x"}),
@@ -139,7 +139,7 @@ def test_a_strategy_says_which_roles_there_are():
     assert submit("--dry-run", "--name=x", "--strategy=AllReduce", "--ps=1", "--", "a").returncode == 2
 
 
-@pytest.mark.parametrize("words", [["--name=x", "operand", "--", "a"], ["--", "a"], ["--name=x", "--env=A", "--", "a"],
+@pytest.mark.parametrize("words", [["--name=x", "operand", "--", "a"], ["--name=x", "--env=A", "--", "a"],
                                    ["--name=x", "--path=code", "--", "a"], ["--name=x", "--label=a=b c", "--", "a"]])
 def test_a_command_line_that_makes_no_job_is_refused_in_a_sentence(words):
     done = submit("--dry-run", *words)

@@ -21,6 +21,21 @@ static int done(void **state)
 #define POD POD_WITH("")
 #define HEAD "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: j}\nspec:\n"
 
+TEST_IN(tfjob, whose_name_is_made_tells_what_it_begins_with)
+{
+#define NAMED(metadata)                                                                            \
+    "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {" metadata "}\nspec:\n"                  \
+    "  {tfReplicaSpecs: {Worker: {template: " POD "}}}\n"
+    const json_t *job = reads(NAMED("generateName: mnist-"));
+    assert_true(has(job, "generate_name", "'mnist-'"));
+    assert_true(has(job, "name", "null"));
+    assert_true(has(reads(NAMED("name: , generateName: mnist-")), "generate_name", "'mnist-'"));
+    job = reads(NAMED("name: j, generateName: mnist-"));
+    assert_true(has(job, "name", "'j'"));
+    assert_true(has(job, "generate_name", "null"));
+#undef NAMED
+}
+
 TEST_IN(tfjob, parameter_servers_and_workers)
 {
     const json_t *job = reads("apiVersion: kubeflow.org/v1\n"
@@ -372,7 +387,7 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {WORKER(", resources: {claims: []}"), "resources.claims: it cannot"},
         {WORKER(", resources: {limits: {cpu: [1]}}"), "resources.limits: cpu: a text"},
         {META("namespace: x"), "metadata.name: it is missing"},
-        {META("generateName: x"), "metadata.generateName: it cannot be honoured: no names"},
+        {META("generateName: 'a b'"), "generate_name: 1 to 58 characters"},
         {META("name: j, ownerReferences: []"), "metadata.ownerReferences: it cannot"},
         {META("name: 'a b'"), "name: 1 to 64"},
         {META("name: j, annotations: {tfe/wrkers: '2'}"), "tfe/wrkers: no such annotation"},
