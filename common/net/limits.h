@@ -73,6 +73,9 @@
 #define LIMIT_BUNDLES_BYTES (UINT64_C(4) << 30)
 #define LIMIT_DISK_LEFT_BYTES (UINT64_C(128) << 20)
 
+/* … and how many: two of each job that is remembered. They are looked through one by one. */
+#define LIMIT_BUNDLES 2000u
+
 /* Bundles that come at a time: each has some 200 KiB on its way. */
 #define LIMIT_UPLOADS 8u
 

@@ -127,7 +127,7 @@ static struct rows *ask(struct bundles *b, const char *digest, uint32_t total, s
     const struct msg_bundle_have have = {.digest = digest, .total = total};
     struct rows *rows;
     assert_int_equal(rows_bundle(b, &team, &have, &rows), 0);
-    assert_int_equal(rows_next(rows, ret), 0);
+    TURN_UNTIL(base, rows_next(rows, ret) == 0);
     return rows;
 }
 
@@ -180,6 +180,95 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
     assert_true(bundles_has(b, digest_of(0), &admin));
     rows_free(rows);
     bundles_free(b);
+}
+
+TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_it_is_refused)
+{
+    struct tfe_msg msg;
+    for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
+        keep(i, 1);
+    }
+    struct bundles *b = open_it();
+    struct rows *rows = ask(b, digest_of(3000), 1, &msg);
+    assert_int_equal(msg.type, MSG_REFUSED);
+    assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
+    assert_non_null(strstr(msg.u.refused.sentence, "keeps 2000 bundles"));
+    rows_free(rows);
+    now.ms += 90000;
+    named = digest_of(0);
+    rows = ask(b, digest_of(3000), 1, &msg);
+    assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+    unsigned left = 0;
+    for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
+        left += bundles_has(b, digest_of(i), &admin);
+    }
+    assert_int_equal(left, LIMIT_BUNDLES - 1);
+    assert_true(bundles_has(b, digest_of(0), &admin));
+    struct rows *second = ask(b, digest_of(3001), 1, &msg); /* what comes counts, too */
+    assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+    left = 0;
+    for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
+        left += bundles_has(b, digest_of(i), &admin);
+    }
+    assert_int_equal(left, LIMIT_BUNDLES - 2);
+    rows_free(rows);
+    rows_free(second);
+    bundles_free(b);
+}
+
+/* Descriptors of this process that lead into the directory. */
+static unsigned open_there(void)
+{
+    char path[64];
+    char to[PATH_MAX];
+    unsigned n = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        const ssize_t length = readlink(path, to, sizeof(to) - 1);
+        n += length > 0 && strncmp(to, dir, strlen(dir)) == 0;
+    }
+    return n;
+}
+
+TEST_IN(bundles, a_disk_that_makes_no_file_is_told_and_what_came_to_no_end_leaves_none)
+{
+    struct tfe_msg msg;
+    struct bundles *b = open_it();
+    struct rows *rows = ask(b, digest_of(1), 100, &msg);
+    assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+    assert_int_equal(access(folder_path(dir, "part-1"), F_OK), 0);
+    rows_free(rows);
+    TURN_UNTIL(base, access(folder_path(dir, "part-1"), F_OK) != 0 && open_there() == 0);
+    assert_int_equal(symlink("elsewhere", folder_path(dir, "part-2")), 0); /* it is not followed */
+    rows = ask(b, digest_of(1), 100, &msg);
+    assert_int_equal(msg.type, MSG_REFUSED);
+    assert_int_equal(msg.u.refused.code, REFUSAL_STORE);
+    assert_non_null(strstr(msg.u.refused.sentence, "cannot make a file for the bundle"));
+    rows_free(rows);
+    assert_int_equal(access(folder_path(dir, "elsewhere"), F_OK), -1);
+    bundles_free(b);
+}
+
+TEST_IN(bundles, whose_bringer_goes_before_the_disk_has_made_its_file_has_none)
+{
+    const struct msg_bundle_have have = {.digest = digest_of(1), .total = 100};
+    struct rows *rows;
+    struct tfe_msg msg;
+    struct bundles *b = open_it();
+    assert_int_equal(rows_bundle(b, &team, &have, &rows), 0);
+    assert_int_equal(rows_next(rows, &msg), TFE_EMORE); /* nothing may come before it is there */
+    const struct msg_bundle_put put = {
+        .digest = digest_of(1), .data = (const uint8_t *)"x", .n_data = 1};
+    assert_false(bundles_put(b, &team, &put));
+    rows_free(rows);
+    /* The disk works in its order: behind this one all of it is done. */
+    rows = ask(b, digest_of(2), 100, &msg);
+    rows_free(rows);
+    rows = ask(b, digest_of(3), 100, &msg);
+    assert_int_not_equal(access(folder_path(dir, "part-1"), F_OK), 0);
+    rows_free(rows);
+    bundles_free(b);
+    assert_int_equal(open_there(), 0);
 }
 
 TEST_IN(bundles, one_may_end_before_its_total_and_nothing_more_is_taken_then)

@@ -1,0 +1,281 @@
+/* server/bundles_kept.c: which bundles there are, how they are read, and when they go. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/principal.h"
+#include "common/net/clock.h"
+#include "common/net/fd.h"
+#include "common/net/limits.h"
+#include "common/net/log.h"
+#include "server/bundles_private.h"
+
+/* Nobody has named it for so long: submit names it at once. */
+#define GRACE_MS (INT64_C(3600) * 1000)
+/* … and so long it is kept whatever room others need: its submit may be on the way. */
+#define GRACE_LEAST_MS 60000
+
+struct bundle_reading {
+    struct disk_task task;
+    bundle_read_fn *done; /* NULL: nobody waits */
+    void *ctx;
+    uint32_t offset, asked, n, total;
+    char path[PATH_MAX];
+    uint8_t bytes[MSG_FETCH_MAX];
+};
+
+struct removal {
+    struct disk_task task;
+    int fd;              /* -1: none */
+    char path[PATH_MAX]; /* "" none */
+};
+
+/* --- which there are -------------------------------------------------------------------------- */
+
+void bundle_name(const char *digest, const struct principal *by, char ret[BUNDLE_NAME_MAX + 1])
+{
+    uint8_t tag[BUNDLE_TAG_HEX / 2];
+    char hex[BUNDLE_TAG_HEX + 1];
+    uint8_t sum[crypto_generichash_BYTES_MIN];
+    (void)crypto_generichash(sum, sizeof(sum), (const uint8_t *)by->scope, strlen(by->scope), NULL,
+                             0);
+    memcpy(tag, sum, sizeof(tag));
+    (void)sodium_bin2hex(hex, sizeof(hex), tag, sizeof(tag));
+    (void)snprintf(ret, BUNDLE_NAME_MAX + 1, "%.*s-%s", (int)MSG_BUNDLE_HEX, digest, hex);
+}
+
+struct stored *bundle_find(const struct bundles *b, const char *digest, const struct principal *by)
+{
+    const bool is_any = !by || strcmp(by->scope, PRINCIPAL_EVERY_JOB) == 0;
+    char name[BUNDLE_NAME_MAX + 1];
+    struct stored *s;
+    if (!is_any) {
+        bundle_name(digest, by, name);
+    }
+    LIST_FOREACH(s, &b->stored, link)
+    {
+        if (is_any ? strncmp(s->name, digest, MSG_BUNDLE_HEX) == 0 : strcmp(s->name, name) == 0) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+bool bundles_has(const struct bundles *b, const char *digest, const struct principal *by)
+{
+    return bundle_find(b, digest, by) != NULL;
+}
+
+void bundle_path(const struct bundles *b, const char *name, char ret[PATH_MAX])
+{
+    (void)snprintf(ret, PATH_MAX, "%s/%s", b->config.directory, name);
+}
+
+static void do_let_go(struct disk_task *task)
+{
+    struct removal *r = (struct removal *)task;
+    fd_drop(&r->fd);
+    if (r->path[0] != '\0') {
+        (void)unlink(r->path);
+    }
+}
+
+static void have_let_go(struct disk_task *task)
+{
+    struct removal *r = (struct removal *)task;
+    fd_drop(&r->fd); /* that the end came before */
+    free(r);
+}
+
+/* Without memory it is found again by the next server. */
+void bundle_let_go(struct bundles *b, int fd, const char *name)
+{
+    struct removal *r = calloc(1, sizeof(*r));
+    if (!r) {
+        fd_drop(&fd);
+        return;
+    }
+    r->task = (struct disk_task){.work = do_let_go, .done = have_let_go};
+    r->fd = fd;
+    if (name) {
+        bundle_path(b, name, r->path);
+    }
+    disk_put(b->disk, &r->task);
+}
+
+bool bundle_add(struct bundles *b, const char *name, uint32_t size, struct tfe_wall used)
+{
+    struct stored *s;
+    LIST_FOREACH(s, &b->stored, link)
+    {
+        if (strcmp(s->name, name) == 0) {
+            return true;
+        }
+    }
+    s = calloc(1, sizeof(*s));
+    if (s) {
+        (void)snprintf(s->name, sizeof(s->name), "%s", name);
+        s->size = size;
+        s->used = used;
+        b->size += size;
+        b->n_stored++;
+        LIST_INSERT_HEAD(&b->stored, s, link);
+    }
+    return s != NULL;
+}
+
+static void forget(struct bundles *b, struct stored *s)
+{
+    b->size -= s->size;
+    b->n_stored--;
+    LIST_REMOVE(s, link);
+    free(s);
+}
+
+/* That no job names, for longer than that. */
+static bool is_old(const struct bundles *b, struct stored *s, struct tfe_wall now, int64_t than_ms)
+{
+    char digest[MSG_BUNDLE_HEX + 1];
+    (void)snprintf(digest, sizeof(digest), "%.*s", (int)MSG_BUNDLE_HEX, s->name);
+    if (b->config.is_named(b->config.ctx, digest)) {
+        s->used = now;
+    }
+    return now.ms - s->used.ms > than_ms;
+}
+
+/* The oldest of those that may go. NULL: there is none. */
+static struct stored *find_oldest(const struct bundles *b)
+{
+    const struct tfe_wall now = clock_wall();
+    struct stored *oldest = NULL;
+    struct stored *s;
+    LIST_FOREACH(s, &b->stored, link)
+    {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was dropped is in the list no more */
+        bool may_go = is_old(b, s, now, GRACE_LEAST_MS);
+        if (may_go && (!oldest || s->used.ms < oldest->used.ms)) {
+            oldest = s;
+        }
+    }
+    return oldest;
+}
+
+static void drop(struct bundles *b, struct stored *s)
+{
+    log_info("bundle_removed", LOG_S("digest", s->name), LOG_U("bytes", s->size));
+    bundle_let_go(b, -1, s->name);
+    forget(b, s);
+}
+
+bool bundle_make_room(struct bundles *b)
+{
+    struct stored *oldest = find_oldest(b);
+    if (oldest) {
+        drop(b, oldest);
+    }
+    return oldest != NULL;
+}
+
+/* --- how they are read ------------------------------------------------------------------------ */
+
+static void do_read(struct disk_task *task)
+{
+    struct bundle_reading *r = (struct bundle_reading *)task;
+    struct stat st;
+    int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    uint32_t n = 0;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size <= (off_t)MSG_BUNDLE_MAX) {
+        r->total = (uint32_t)st.st_size;
+        while (n < r->asked) {
+            const ssize_t some = pread(fd, r->bytes + n, r->asked - n, (off_t)(r->offset + n));
+            if (some == 0 || (some < 0 && errno != EINTR)) {
+                break;
+            }
+            n += some > 0 ? (uint32_t)some : 0;
+        }
+    }
+    fd_drop(&fd);
+    r->n = n;
+}
+
+static void have_read(struct disk_task *task)
+{
+    struct bundle_reading *r = (struct bundle_reading *)task;
+    if (r->done) {
+        r->done(r->ctx, r, r->offset, r->bytes, r->n, r->total);
+    }
+    free(r);
+}
+
+struct bundle_reading *bundles_read(struct bundles *b, const char *digest, uint32_t offset,
+                                    uint32_t length, bundle_read_fn *done, void *ctx)
+{
+    const struct stored *s = bundle_find(b, digest, NULL);
+    struct bundle_reading *r = s && length <= MSG_FETCH_MAX ? malloc(sizeof(*r)) : NULL;
+    if (r) {
+        r->task = (struct disk_task){.work = do_read, .done = have_read};
+        r->done = done;
+        r->ctx = ctx;
+        r->offset = offset;
+        r->asked = length;
+        r->n = r->total = 0;
+        bundle_path(b, s->name, r->path);
+        disk_put(b->disk, &r->task);
+    }
+    return r;
+}
+
+void bundles_let_go(struct bundle_reading *reading)
+{
+    reading->done = NULL;
+}
+
+/* --- when they go ----------------------------------------------------------------------------- */
+
+void bundles_drop_old(struct bundles *b)
+{
+    const struct tfe_wall now = clock_wall();
+    for (struct stored *s = LIST_FIRST(&b->stored), *next; s; s = next) {
+        next = LIST_NEXT(s, link);
+        if (is_old(b, s, now, GRACE_MS)) {
+            drop(b, s);
+        }
+    }
+}
+
+void bundles_forget_all(struct bundles *b)
+{
+    while (!LIST_EMPTY(&b->stored)) {
+        forget(b, LIST_FIRST(&b->stored)); // NOLINT(clang-analyzer-unix.Malloc)
+    }
+}
+
+/* What a server before this one has kept, and what it did not finish: before the loop begins. */
+int bundles_find_kept(struct bundles *b)
+{
+    DIR *entries = opendir(b->config.directory);
+    bool has_memory = true;
+    for (const struct dirent *entry; entries && has_memory && (entry = readdir(entries));) {
+        const char *name = entry->d_name;
+        struct stat st;
+        if (strncmp(name, BUNDLE_PART, sizeof(BUNDLE_PART) - 1) == 0) {
+            (void)unlinkat(dirfd(entries), name, 0);
+        } else if (strlen(name) == BUNDLE_NAME_MAX && name[MSG_BUNDLE_HEX] == '-' &&
+                   fstatat(dirfd(entries), name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   S_ISREG(st.st_mode) && st.st_size <= (off_t)MSG_BUNDLE_MAX) {
+            has_memory = bundle_add(b, name, (uint32_t)st.st_size,
+                                    (struct tfe_wall){st.st_mtim.tv_sec * INT64_C(1000)});
+        }
+    }
+    if (entries) {
+        (void)closedir(entries);
+    }
+    return has_memory ? 0 : TFE_ENOMEM;
+}
