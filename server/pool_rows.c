@@ -94,7 +94,8 @@ static int show_job(struct pool_rows *r, struct pool_job *job, struct tfe_msg *r
                                           .since = job->conditions[state].at,
                                           .waits = pool_job_waits(job, r->room),
                                           .source = rc == 0 ? spec.source : "",
-                                          .command = r->command}};
+                                          .command = r->command,
+                                          .lingers = job->lingers}};
     return rc;
 }
 

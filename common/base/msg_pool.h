@@ -124,6 +124,7 @@ struct msg_job_row {
     const char *waits;     /* what it waits for, a sentence; NULL: for nothing */
     const char *source;    /* "" none */
     const char *command;   /* cut to a sentence */
+    bool lingers;          /* it has succeeded, and what still runs of it goes on */
 };
 
 /* Asks for one. Answered by its JOB_ROW, CONDITION_ROWs, the POOL_ROWs of its nodes, STATUS_END. */

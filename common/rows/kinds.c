@@ -496,6 +496,7 @@ static const struct row_field submission_fields[] = {
     {HANDED_IN(waits, ROW_TEXT, "waits", "WAITS FOR")},
     {HANDED_IN(source, ROW_TEXT, "source", "SOURCE")},
     {HANDED_IN(command, ROW_TEXT, "command", "COMMAND")},
+    {HANDED_IN(lingers, ROW_BOOL, "lingers", NULL)},
 };
 
 const struct row_kind kind_submission = {.name = "submission",

@@ -736,6 +736,7 @@ FIELDS(job_row) = {
     FIELD(job_row, 12, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     FIELD(job_row, 13, source, TEXT(0, MSG_WORD_MAX, is_line)),
     FIELD(job_row, 14, command, SENTENCE),
+    FIELD(job_row, 15, lingers, FLAG),
 };
 FIELDS(describe) = {FIELD(describe, 1, job, ID)};
 FIELDS(condition_row) = {

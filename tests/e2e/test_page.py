@@ -18,6 +18,8 @@ from conftest import BIN_DIR, DEADLINE, wait_until
 from programs import clean_environment
 from pooled import Waiting, agent_of, starts
 from raw_client import Fixed64, RawClient, encode
+from test_policy import hand_in
+from test_pool import Pool
 from web import start
 
 pytestmark = [needs_browser, pytest.mark.heavy]
@@ -307,6 +309,32 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
         page.wait("/of 9/.test(document.getElementById('conditions').innerText) && !/There is no job/.test(main.innerText)")
         found |= looked_at(page, "queued", tmp_path, "document.querySelectorAll('#conditions tbody tr').length >= 2")
         assert found == {}
+        assert page.said() == []
+
+
+def test_what_lingers_of_a_job_that_is_over_is_cancelled(server, fleet, ctl, state_dir, tmp_path):
+    """It had only "Run again", which such a job refuses: cancel it first."""
+    s = server()
+    fleet.folder.mkdir()
+    pool = Pool(fleet, ctl)
+    pool.start(2, "--no-standby")
+    pool.wait_free(2)
+    folder = hand_in(pool, "train", workers=2, clean_policy="None")
+    with start(state_dir, tmp_path) as web, browser() as page:
+        offered = "[...document.querySelectorAll('#conditions button')].map(b => b.innerText).join()"
+        page.open(f"{web.url}#/job/train")
+        page.wait(f"{offered} === 'Suspend,Cancel'")
+        epoch = fleet.wait_world(2, folder=folder)
+        fleet.order("exit 0", epoch, 0, folder=folder)
+        page.wait(f"/succeeded/.test(document.getElementById('conditions').innerText) && {offered} === 'Cancel'", what="what is to be ordered now")
+        page.click("//section[@id='conditions']//button[text()='Cancel']")
+        page.wait("document.querySelector('dialog[open] textarea') !== null", what="the question for a token")
+        page.type("dialog textarea", s.token("admin"))
+        confirm(page, "dialog button[type=submit]")
+        page.wait("/End job train/.test(document.getElementById('dialog').innerText)", what="the question before an order")
+        confirm(page, "dialog button[type=submit]")
+        pool.wait_free(2)
+        page.wait(f"{offered} === 'Run again'")
         assert page.said() == []
 
 

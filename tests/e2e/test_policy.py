@@ -110,10 +110,11 @@ def test_what_still_runs_is_let_run_after_a_success_until_it_ends_or_is_cancelle
     first.kill()
     server(port=first.port)
     wait_until(lambda: len(pool.nodes("assigned")) == 2, what="both nodes back")
-    assert is_alive(other)
+    assert is_alive(other) and pool.job("train")["lingers"]
     pool.order("cancel", "train")
     pool.wait_free(2)
-    assert gone_soon(other) and pool.job("train")["state"] == "succeeded"
+    assert gone_soon(other) and pool.job("train")["state"] == "succeeded" and not pool.job("train")["lingers"]
+    assert "is over" in ctl("cancel", "train").stderr
     # The next one ends by itself.
     folder = hand_in(pool, "next", workers=2, clean_policy="None")
     epoch = pool.fleet.wait_world(2, folder=folder)

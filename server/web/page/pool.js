@@ -85,16 +85,16 @@ export function conditions(name) {
   const node = h("section", { class: "card", hidden: true, id: "conditions" }, h("header", {}, h("h2", {}, "Handed in"), state, acts), h("div", { class: "body" }, wants),
     h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Conditions"), head(["Condition", "Now", "Since", "Reason", "Says"], []), body));
   const job = () => store.conditions.get(`job/${name}`);
-  let last = "";
+  let last = "", acted = "";
   function draw() {
     const is = job();
     node.hidden = !is;
     if (!is) return;
     const list = [["Runs", is.command], ["Files", is.source], ["Nodes", `${is.nodes} of ${sizes(is)}`], ["Priority", is.priority], ["Handed in", moment(is.created_ms)], ["Waits for", is.waits && `${is.waits} (${ago(is.since_ms)})`]].filter(([, v]) => v != null && v !== "");
     if (last !== (last = JSON.stringify(list))) wants.replaceChildren(...list.flatMap(([k, v]) => [h("dt", {}, k), h("dd", { class: k === "Runs" || k === "Files" ? "mono" : null }, String(v))]));
-    if (state.textContent !== is.state) {
+    if (acted !== (acted = `${is.state} ${is.lingers}`)) {
       state.replaceChildren(badge(is.state, JOBS[is.state] ?? ""));
-      acts.replaceChildren(...(OVER.has(is.state) ? [act("restart", "Run again", "")] : [is.state === "suspended" ? act("resume", "Resume", "") : act("suspend", "Suspend", ""), act("cancel", "Cancel", "danger")]));
+      acts.replaceChildren(...(is.lingers ? [act("cancel", "Cancel", "danger")] : OVER.has(is.state) ? [act("restart", "Run again", "")] : [is.state === "suspended" ? act("resume", "Resume", "") : act("suspend", "Suspend", ""), act("cancel", "Cancel", "danger")]));
     }
     rows([...store.conditions.values()].filter(c => c.condition).sort((a, b) => a.at_ms - b.at_ms).map(c => [c.condition, c, `${c.told_ms}`]));
   }
