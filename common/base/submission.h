@@ -22,6 +22,7 @@
 #define MSG_BUNDLE_HEX 64u                 /* characters of a bundle's digest */
 #define MSG_BUNDLE_MAX (64u * 1024 * 1024) /* bytes of a bundle: code, no data */
 #define MSG_CHUNK_MAX (12u * 1024)         /* … of a piece of it: it fits a frame */
+#define MSG_IMAGE_MAX 255u                 /* of the name of a container's image */
 #define MSG_PEER_TOKEN_MAX 159u            /* characters of a token's text */
 #define MSG_FETCH_MAX (8u * MSG_CHUNK_MAX) /* … that are asked for at once */
 
@@ -91,6 +92,7 @@ struct msg_spec {
     const char *work_dir; /* below the files, or absolute; NULL: the files' own */
     /* Of each role, as in job_spec.h; MSG_UNSET: all have restart_policy. */
     uint32_t restart_policies;
+    const char *image; /* of a container, whose files the trainers see; NULL: the node's own */
 };
 
 /* The commit of a source of git, URL@COMMIT: 40 or 64 digits; NULL: it is none. */
@@ -119,6 +121,54 @@ static inline bool submission_is_digest(const char *source)
         n++;
     }
     return n == MSG_BUNDLE_HEX && source[n] == '\0';
+}
+
+/* Whether text[0..n) is one of the words, which NULL ends. */
+static inline bool submission_is_word(const char *text, size_t n, const char *const *words)
+{
+    for (; *words; words++) {
+        size_t i = 0;
+        while (i < n && (*words)[i] == text[i]) {
+            i++;
+        }
+        if (i == n && (*words)[n] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether it may be the name of an image in a registry: no option of an engine, and none of the
+ * other places that one takes images from (dir:/etc), which are files of the machine. */
+static inline bool submission_is_image(const char *text)
+{
+    static const char *const places[] = {"atomic",
+                                         "containers-storage",
+                                         "dir",
+                                         "docker",
+                                         "docker-archive",
+                                         "docker-daemon",
+                                         "http",
+                                         "https",
+                                         "oci",
+                                         "oci-archive",
+                                         "ostree",
+                                         "sif",
+                                         "tarball",
+                                         0};
+    size_t n = 0;
+    size_t first = 0; /* characters in front of the first ':' */
+    for (; text[n] != '\0'; n++) {
+        const char c = text[n];
+        const bool is_word =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!is_word && (n == 0 || (c != '.' && c != '_' && c != '-' && c != '/' && c != ':' &&
+                                    c != '@' && c != '+'))) {
+            return false;
+        }
+        first = c == ':' && first == 0 ? n : first;
+    }
+    return n > 0 && n <= MSG_IMAGE_MAX && !submission_is_word(text, first, places);
 }
 
 #endif

@@ -131,6 +131,18 @@ static int read_work_dir(const struct field *field, const json_t *value, json_t 
     return give(json_string(text), ret, why);
 }
 
+static int read_image(const struct field *field, const json_t *value, json_t **ret,
+                      struct tfe_why *why)
+{
+    const char *text = json_string_value(value);
+    int rc = check_text(value, MSG_IMAGE_MAX, why);
+    if (rc == 0 && !submission_is_image(text)) {
+        why_set(why, "\"%.64s\" is no name of an image in a registry", text);
+        rc = TFE_EINVAL;
+    }
+    return rc ? rc : give(json_string(text), ret, why);
+}
+
 static int read_words(const struct field *field, const json_t *value, json_t **ret,
                       struct tfe_why *why)
 {
@@ -424,6 +436,7 @@ static const struct field fields[] = {
     {"nproc", read_count, "1", 1, MSG_NPROC_MAX, NULL},
     {"source", read_source, "null", 0, 0, NULL},
     {"work_dir", read_work_dir, "null", 0, 0, NULL},
+    {"image", read_image, "null", 0, 0, NULL},
     {"command", read_words, "[\"python\", \"exec.py\"]", 0, 0, NULL},
     {"env", read_env, "{}", 0, 0, NULL},
     {"environment", read_word, "\"tfe\"", 0, 0, environment_words},
@@ -553,13 +566,27 @@ int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why)
     return 0;
 }
 
+void job_file_warn(const json_t *job, struct tfe_why *warning)
+{
+    const char *image = json_string_value(json_object_get(job, "image"));
+    why_set(warning, "%s", "");
+    if (image) {
+        why_set(warning,
+                "image %.200s is run on nodes with --runtime; on others the command finds what "
+                "each has",
+                image);
+    }
+}
+
 int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning, struct tfe_why *why)
 {
     json_t *own = NULL;
-    why_set(warning, "%s", "");
-    int rc = tfjob_is(tree) ? tfjob_read(tree, &own, warning, why) : 0;
+    int rc = tfjob_is(tree) ? tfjob_read(tree, &own, why) : 0;
     if (rc == 0) {
         rc = job_file_read(own ? own : tree, ret, why);
+    }
+    if (rc == 0) {
+        job_file_warn(*ret, warning);
     }
     json_decref(own);
     return rc == TFE_ENOMEM ? no_memory(why) : rc;

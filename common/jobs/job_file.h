@@ -20,4 +20,7 @@ int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why) TFE_MUS
 int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning,
                   struct tfe_why *why) TFE_MUST_CHECK;
 
+/* What the user of a job in its canonical form has to know: one sentence, or "". */
+void job_file_warn(const json_t *job, struct tfe_why *warning);
+
 #endif

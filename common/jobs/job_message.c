@@ -191,6 +191,7 @@ int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *wh
         .suspend = flag_of(job, "suspend"),
         .environment = (enum tfe_environment)word_of(job, "environment", environment_at),
         .work_dir = json_string_value(json_object_get(job, "work_dir")),
+        .image = json_string_value(json_object_get(job, "image")),
     };
     if (spec.restart_policies == MSG_UNSET) {
         spec.restart_policy = (enum tfe_restart_policy)word_of(job, "restart_policy", restart_at);

@@ -31,8 +31,7 @@ struct manifest {
     const char *shaped;  /* whose it is */
     json_int_t n[N_ROLES];
     bool is_there[N_ROLES];
-    const char *image; /* NULL: none */
-    bool is_list;      /* the old form */
+    bool is_list; /* the old form */
 };
 
 static const struct tfjob_key top_keys[] = {
@@ -163,7 +162,6 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
     json_int_t n = said ? json_integer_value(said) : 1;
     json_t *shape;
     json_t *labels;
-    const char *image = NULL;
     int rc = tfjob_keys(replica, "", m->is_list ? list_replica_keys : map_replica_keys, why);
     if (rc) {
         return rc;
@@ -176,13 +174,12 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
                 (long long)roles[role].most);
         return TFE_EINVAL;
     }
-    rc = tfjob_template(replica, &shape, &labels, &image, why);
+    rc = tfjob_template(replica, &shape, &labels, why);
     if (rc) {
         return rc;
     }
     m->is_there[role] = true;
     m->n[role] = n;
-    m->image = m->image ? m->image : image;
     rc = take_restart(m, role, shape, why);
     rc = rc ? rc : take_shape(m, role, shape, why);
     json_decref(shape);
@@ -342,7 +339,7 @@ static int put_restarts(struct manifest *m, struct tfe_why *why)
 
 static int put_shape(struct manifest *m, struct tfe_why *why)
 {
-    static const char *const same[] = {"command", "env", "work_dir"};
+    static const char *const same[] = {"command", "env", "work_dir", "image"};
     json_t *grace = json_object_get(m->shape, "stop_grace");
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
         int rc = tfjob_put(m->out, same[i], json_incref(json_object_get(m->shape, same[i])), why);
@@ -473,17 +470,13 @@ static int read_whole(struct manifest *m, const json_t *tree, struct tfe_why *wh
     return put_annotations(m, json_object_get(metadata, "annotations"), why);
 }
 
-int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *warning, struct tfe_why *why)
+int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *why)
 {
     struct manifest m = {
         .out = json_object(), .role_labels = json_object(), .restarts = json_object()};
     int rc = m.out && m.role_labels && m.restarts ? read_whole(&m, tree, why) : TFE_ENOMEM;
     if (rc == 0) {
         rc = tfjob_put(m.out, "role_labels", json_incref(m.role_labels), why);
-    }
-    why_set(warning, "%s", "");
-    if (rc == 0 && m.image) {
-        why_set(warning, "image %.200s is not run: the command finds what each node has", m.image);
     }
     json_decref(m.shape);
     json_decref(m.role_labels);

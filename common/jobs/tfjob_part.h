@@ -22,11 +22,11 @@ int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *ke
 /* Takes the reference of value over. TFE_ENOMEM, for value NULL, too. */
 int tfjob_put(json_t *object, const char *key, json_t *value, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* What a replica's template says: {command, env, work_dir, restart_policy, stop_grace}, which all
- * roles of a job have in common, null where nothing is said, in *ret_shape; and its labels, an
- * object. Both are the caller's. *ret_image is borrowed from the template, NULL if there is none.
- * TFE_EINVAL: why names the field below the replica; TFE_ENOMEM. */
+/* What a replica's template says: {command, env, work_dir, image, restart_policy, stop_grace},
+ * which all roles of a job have in common, null where nothing is said, in *ret_shape; and its
+ * labels, an object. Both are the caller's. TFE_EINVAL: why names the field below the replica;
+ * TFE_ENOMEM. */
 int tfjob_template(const json_t *replica, json_t **ret_shape, json_t **ret_labels,
-                   const char **ret_image, struct tfe_why *why) TFE_MUST_CHECK;
+                   struct tfe_why *why) TFE_MUST_CHECK;
 
 #endif

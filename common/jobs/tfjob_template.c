@@ -336,9 +336,11 @@ static int read_container(const json_t *container, json_t *shape, json_t *labels
         return rc;
     }
     const json_t *dir = json_object_get(container, "workingDir");
+    const json_t *image = json_object_get(container, "image");
     if ((rc = read_env(json_object_get(container, "env"), env, why)) ||
         (rc = read_command(container, env, shape, why)) ||
         (rc = tfjob_put(shape, "work_dir", dir ? json_deep_copy(dir) : json_null(), why)) ||
+        (rc = tfjob_put(shape, "image", image ? json_deep_copy(image) : json_null(), why)) ||
         (rc = read_ports(json_object_get(container, "ports"), why))) {
         return rc;
     }
@@ -372,8 +374,7 @@ static int read_grace(const json_t *pod, json_t *shape, struct tfe_why *why)
     return tfjob_put(shape, "stop_grace", json_sprintf("%llds", (long long)seconds), why);
 }
 
-static int read_pod(const json_t *replica, json_t *shape, json_t *labels, const char **ret_image,
-                    struct tfe_why *why)
+static int read_pod(const json_t *replica, json_t *shape, json_t *labels, struct tfe_why *why)
 {
     const json_t *template = json_object_get(replica, "template");
     const json_t *pod = json_object_get(template, "spec");
@@ -395,7 +396,6 @@ static int read_pod(const json_t *replica, json_t *shape, json_t *labels, const 
         why_prefix(why, "template.spec.containers[0]");
         return rc;
     }
-    *ret_image = json_string_value(json_object_get(container, "image"));
     if ((rc = read_restart(replica, pod, shape, why)) || (rc = read_grace(pod, shape, why))) {
         return rc;
     }
@@ -404,7 +404,7 @@ static int read_pod(const json_t *replica, json_t *shape, json_t *labels, const 
 }
 
 int tfjob_template(const json_t *replica, json_t **ret_shape, json_t **ret_labels,
-                   const char **ret_image, struct tfe_why *why)
+                   struct tfe_why *why)
 {
     json_t *shape = json_object();
     json_t *labels = json_object();
@@ -412,7 +412,7 @@ int tfjob_template(const json_t *replica, json_t **ret_shape, json_t **ret_label
     if (rc) {
         why_set(why, "out of memory");
     } else {
-        rc = read_pod(replica, shape, labels, ret_image, why);
+        rc = read_pod(replica, shape, labels, why);
     }
     if (rc) {
         json_decref(shape);

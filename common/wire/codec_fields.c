@@ -645,6 +645,7 @@ FIELDS(spec) = {
     FIELD(spec, 24, environment, ENUM),
     FIELD(spec, 25, work_dir, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
     FIELD(spec, 26, restart_policies, UP_TO(JOB_RESTART_MAX), OR_UNSET),
+    FIELD(spec, 27, image, TEXT(1, MSG_IMAGE_MAX, submission_is_image), OR_NULL),
 };
 PART_LAYOUT(spec);
 

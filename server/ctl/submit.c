@@ -62,7 +62,7 @@ static int read_job(const char *name, json_t **ret, struct tfe_why *why)
 {
     char *text;
     size_t n;
-    struct tfe_why warning;
+    struct tfe_why warning; /* that comes once, of all that is said: make_job */
     int rc = read_file(name, &text, &n, why);
     if (rc) {
         return rc;
@@ -71,8 +71,6 @@ static int read_job(const char *name, json_t **ret, struct tfe_why *why)
     free(text);
     if (rc) {
         why_prefix(why, "%s", name);
-    } else if (*warning.text) {
-        stdio_say("tfe-ctl", warning.text);
     }
     return rc;
 }
@@ -172,6 +170,7 @@ static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_why 
         put(job, "nproc", wish->nproc > 0, json_integer(wish->nproc)) &&
         put(job, "source", wish->path || wish->bundle || wish->git, source_of(wish)) &&
         put(job, "work_dir", wish->work_dir, json_string(wish->work_dir ? wish->work_dir : "")) &&
+        put(job, "image", wish->image, json_string(wish->image ? wish->image : "")) &&
         put(job, "preempt", wish->preempt, json_true()) &&
         put(job, "suspend", wish->suspend, json_true()) && put_pairs(job, "env", &wish->env) &&
         put_pairs(job, "labels", &wish->labels) && put_pairs(job, "options", &wish->options) &&
@@ -193,6 +192,13 @@ static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why
     rc = rc ? rc : put_wish(job, wish, why);
     rc = rc ? rc : job_file_read(job, ret, why);
     json_decref(job);
+    if (rc == 0) {
+        struct tfe_why warning;
+        job_file_warn(*ret, &warning);
+        if (*warning.text) {
+            stdio_say("tfe-ctl", warning.text);
+        }
+    }
     return rc;
 }
 
@@ -460,6 +466,8 @@ static const struct option_spec options[] = {
     TEXT("git", git, "URL@REF", NULL,
          "the job's files: a repository, at the commit that REF is now (default: its HEAD)"),
     TEXT("work-dir", work_dir, "DIR", NULL, "where it runs, below its files or absolute"),
+    TEXT("image", image, "IMAGE", NULL,
+         "its trainers see this container image's files, on nodes with --runtime"),
     PARSE_FIELD("env", env, parse_full_pair, "K=V", NULL,
                 "a variable of its trainers; may be repeated"),
     PARSE_FIELD("label", labels, parse_full_pair, "K=V", NULL,

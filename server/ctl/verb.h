@@ -49,7 +49,7 @@ struct ctl_settings {
     struct submit_wish {  /* submit */
         const char *file; /* NULL: none */
         bool dry_run;
-        const char *name, *path, *bundle, *git, *work_dir; /* NULL: not said, as the next */
+        const char *name, *path, *bundle, *git, *work_dir, *image; /* NULL: not said, as the next */
         const char *bundle_out;
         uint32_t min_nodes, max_nodes; /* 0: not said, as the next */
         uint32_t n_ps, nproc;

@@ -141,7 +141,7 @@ def test_a_manifest_of_kubeflow_s_is_taken_as_json(web):
     done = web.order("/api/v1/jobs", {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "dist-mnist"}, "spec": {
         "tfReplicaSpecs": {"PS": {"replicas": 2, "template": pod}, "Worker": {"replicas": 4, "template": pod}}}})
     assert done.json == {"done": "submit", "name": "dist-mnist",
-                         "warning": "image org/mnist:1 is not run: the command finds what each node has"}
+                         "warning": "image org/mnist:1 is run on nodes with --runtime; on others the command finds what each has"}
     row = web.get("/api/v1/queue")["jobs"][0]
     assert (row["job"], row["min"], row["ps"], row["command"]) == ("dist-mnist", 4, 2, "python mnist.py")
 

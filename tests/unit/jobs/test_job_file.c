@@ -32,7 +32,8 @@ TEST_IN(job_file, every_field_is_taken)
     const json_t *job =
         reads("name: big\npriority: 900\nworkers: {min: 2, max: 8}\nps: 2\nchief: true\n"
               "evaluator: true\nnproc: 4\nsource: {git: 'https://example.org/x.git', ref: main}\n"
-              "work_dir: src\ncommand: [python, train.py, --steps, '10']\nenv: {A: '1', B: ''}\n"
+              "work_dir: src\nimage: 'localhost:5000/a/b:1'\ncommand: [python, train.py, --steps, "
+              "'10']\nenv: {A: '1', B: ''}\n"
               "labels: {gpu: a100}\nrole_labels: {ps: {spot: 'false'}}\n"
               "options: {grow-wait: 60s, no-grow: true}\npreempt: true\nsuspend: true\n"
               "restart_policy: ExitCode\nbackoff_limit: 3\nactive_deadline_s: 3600\n"
@@ -46,6 +47,7 @@ TEST_IN(job_file, every_field_is_taken)
     assert_true(has(job, "nproc", "4"));
     assert_true(has(job, "source", "{'git':'https://example.org/x.git','ref':'main'}"));
     assert_true(has(job, "work_dir", "'src'"));
+    assert_true(has(job, "image", "'localhost:5000/a/b:1'"));
     assert_true(has(job, "command", "['python','train.py','--steps','10']"));
     assert_true(has(job, "env", "{'A':'1','B':''}"));
     assert_true(has(job, "labels", "{'gpu':'a100'}"));
@@ -147,6 +149,9 @@ TEST(job_file, each_bad_value_is_named)
         {"source: {git: '--upload-pack=x'}", "source: git: a repository"},
         {"source: {git: a, ref: '-x'}", "source: ref: "},
         {"source: {path: /a, depth: '1'}", "source: depth: no such field"},
+        {"image: dir:/etc", "image: \"dir:/etc\" is no name of an image in a registry"},
+        {"image: --privileged", "image: \"--privileged\" is no name"},
+        {"image: 1", "image: a text is wanted"},
         {"work_dir: ../x", "work_dir: \"..\""},
         {"work_dir: a/..", "work_dir: \"..\""},
         {"work_dir: a/../b", "work_dir: \"..\""},

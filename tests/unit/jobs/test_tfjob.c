@@ -88,7 +88,9 @@ TEST_IN(tfjob, parameter_servers_and_workers)
     assert_true(has(job, "clean_policy", "'None'"));
     assert_true(has(job, "environment", "'kubeflow'"));
     assert_string_equal(reading_warned(),
-                        "image org/mnist:1 is not run: the command finds what each node has");
+                        "image org/mnist:1 is run on nodes with --runtime; on others the command "
+                        "finds what each has");
+    assert_true(has(job, "image", "'org/mnist:1'"));
 }
 
 TEST_IN(tfjob, all_roles_and_policies)
@@ -342,6 +344,10 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {HEAD "  tfReplicaSpecs: {Worker: {template: " POD
               "}, PS: {template: " POD_WITH(", args: [--ps]") "}}\n",
          "spec.tfReplicaSpecs.PS: its command is not the one of Worker"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: " POD "},\n"
+              "    PS: {template: {spec: {containers: [{name: tensorflow, image: org/y:1,\n"
+              "    command: [python, t.py]}]}}}}\n",
+         "spec.tfReplicaSpecs.PS: its image is not the one of Worker"},
         {HEAD "  tfReplicaSpecs: {Worker: {template: " POD
               "}, PS: {template: " POD_WITH(", env: [{name: A, value: b}]") "}}\n",
          "its env is not the one of Worker"},

@@ -69,7 +69,8 @@ static const char *const options[] = {"gather=1s", "no-hooks"};
         long_id, 1000, 1, 65536, 65536, true, true, 64, words, COUNT(words), words, COUNT(words),  \
             many_labels, COUNT(many_labels), role_labels, COUNT(role_labels), SOURCE_GIT,          \
             "https://h/r@1", options, COUNT(options), true, RESTART_EXIT_CODE, 1000000, D, D,      \
-            CLEAN_ALL, SUCCESS_ALL_WORKERS, true, ENVIRONMENT_KUBEFLOW_MASTER, "src", 255          \
+            CLEAN_ALL, SUCCESS_ALL_WORKERS, true, ENVIRONMENT_KUBEFLOW_MASTER, "src", 255,         \
+            "ghcr.io:443/o/x_y:1.0-a@sha256:0+f"                                                   \
     }
 #define LEAST_SPEC                                                                                 \
     {                                                                                              \

@@ -18,6 +18,9 @@ static const uint8_t some_bytes[MSG_CHUNK_MAX + 1] = {1};
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define ODD_DIGEST "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
 static const char *const words[] = {"no-label"}, *const long_word = too_long;
+#define LONG_16 "xxxxxxxxxxxxxxxx"
+#define LONG_64 LONG_16 LONG_16 LONG_16 LONG_16
+static const char long_image[] = LONG_64 LONG_64 LONG_64 LONG_64; /* one too many */
 static const char *const odd_role = "master:a=b", *const odd_option = "a\nb";
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 static const char *const long_role_label = "ps:a=" X32 X32 X32 X32; /* K=V alone is too long */
@@ -293,6 +296,14 @@ static const struct tfe_msg out_of_range[] = {
     M(SUBMIT, submit, LIKE_THIS(.restart_policy = (enum tfe_restart_policy)4)),
     M(SUBMIT, submit, LIKE_THIS(.work_dir = "")),
     M(SUBMIT, submit, LIKE_THIS(.restart_policies = 256)),
+    M(SUBMIT, submit, LIKE_THIS(.image = "")),
+    M(SUBMIT, submit, LIKE_THIS(.image = long_image)),
+    M(SUBMIT, submit, LIKE_THIS(.image = "-v/:/x")),
+    M(SUBMIT, submit, LIKE_THIS(.image = "/etc")),
+    M(SUBMIT, submit, LIKE_THIS(.image = "a b")),
+    M(SUBMIT, submit, LIKE_THIS(.image = "dir:/etc")),
+    M(SUBMIT, submit, LIKE_THIS(.image = "docker-archive:x")),
+    M(SUBMIT, submit, LIKE_THIS(.image = "tarball:x")),
     M(FETCH, fetch, DIGEST, 0, 0, false, 0, NULL, false),
     M(FETCH, fetch, "ab", 0, 1, false, 0, NULL, false),
     M(FETCH, fetch, ODD_DIGEST, 0, 1, false, 0, NULL, false),
