@@ -14,9 +14,11 @@
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_death.h"
 #include "agent/pool/await.h"
+#include "agent/pool/check.h"
 #include "agent/pool/child.h"
 #include "agent/pool/pool.h"
 #include "agent/pool/slots.h"
+#include "agent/reach/inside.h"
 #include "agent/reach/ports.h"
 #include "agent/reach/proc.h"
 #include "agent/reach/trainer_user.h"
@@ -24,6 +26,7 @@
 #include "agent/settings.h"
 #include "agent/standalone.h"
 #include "agent/trainers/command.h"
+#include "agent/trainers/image_command.h"
 #include "common/net/hidden.h"
 #include "common/net/join.h"
 #include "common/net/log.h"
@@ -218,18 +221,37 @@ static int run(const struct agent_settings *settings, const struct command *comm
     return code;
 }
 
+/* Where there is a container, in there. */
+static int find_command(const struct agent_settings *s, char **operands, int n_operands,
+                        struct command *ret, struct tfe_why *why)
+{
+    if (!s->inside.pid) {
+        return command_new(operands, n_operands, s->python, s->module, s->no_python, ret, why);
+    }
+    const struct image_command wish = {.operands = operands,
+                                       .count = n_operands,
+                                       .python = s->python,
+                                       .module = s->module,
+                                       .no_python = s->no_python,
+                                       .directory = s->inside.directory,
+                                       .shared = s->inside.base};
+    int rc = inside_set(s->inside.pid, s->inside.directory, why);
+    return rc ? rc : image_command_new(&wish, ret, why);
+}
+
 /* An agent of one job. awaited: as above. */
 static int run_job(struct agent_settings *settings, char **operands, int n_operands,
                    struct awaited *awaited)
 {
     struct tfe_why why;
     struct command command;
-    int rc = command_new(operands, n_operands, settings->python, settings->module,
-                         settings->no_python, &command, &why);
+    int rc = find_command(settings, operands, n_operands, &command, &why);
     if (rc) {
         return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &why);
     }
-    command.directory = awaited ? awaited->directory : NULL;
+    if (awaited) {
+        command.directory = awaited->directory;
+    }
     int code = AGENT_EXIT_FAILED;
     struct guard_process guard;
     struct standalone *standalone = NULL;

@@ -560,13 +560,15 @@ static int make_parts(struct runner *r)
     if (r->wish->standalone) {
         standalone_watch(r->wish->standalone, r->base);
     }
-    r->scripts = scripts_new(&(struct scripts_wish){.base = r->base,
-                                                    .nproc = r->config.spec.nproc,
-                                                    .checkpoint_dir = s->checkpoint_dir,
-                                                    .state_memory = s->state_memory,
-                                                    .on_news = on_script_news,
-                                                    .on_told = on_script_told,
-                                                    .ctx = r});
+    r->scripts =
+        scripts_new(&(struct scripts_wish){.base = r->base,
+                                           .nproc = r->config.spec.nproc,
+                                           .private_base = s->inside.pid ? s->inside.base : NULL,
+                                           .checkpoint_dir = s->checkpoint_dir,
+                                           .state_memory = s->state_memory,
+                                           .on_news = on_script_news,
+                                           .on_told = on_script_told,
+                                           .ctx = r});
     r->trainers = trainers_new(&(struct trainers_wish){
         .base = r->base,
         .guard = r->wish->guard,

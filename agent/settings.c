@@ -20,6 +20,9 @@
 #define LOG_BYTES_MIN 4096u
 #define LOG_BYTES_MAX (UINT64_C(1) << 50)
 
+const char *const runtimes[] = {
+    [RUNTIME_NONE] = "none", [RUNTIME_PODMAN] = "podman", [RUNTIME_DOCKER] = "docker", NULL};
+
 void agent_settings_init(struct agent_settings *settings)
 {
     *settings = (struct agent_settings){.endpoint = NULL};
@@ -232,6 +235,26 @@ static int parse_assignment(void *assignment, const char *value, struct tfe_why 
     return 0;
 }
 
+/* … which says by it where the job's container is. */
+static int parse_inside(void *inside, const char *value, struct tfe_why *why)
+{
+    struct inside_wish *ret = inside;
+    const char *at = value;
+    uint64_t pid = 0;
+    bool is_sound = options_digits(&at, INT_MAX, &pid) && pid > 0 && *at == ':';
+    const char *base = is_sound ? at + 1 : "";
+    const size_t n = strcspn(base, ":");
+    if (!is_sound || base[n] != ':' || n >= sizeof ret->base || base[n + 1] != '/') {
+        why_set(why, "\"%s\" is no container", value);
+        return TFE_EINVAL;
+    }
+    memcpy(ret->base, base, n);
+    ret->base[n] = '\0';
+    ret->pid = (pid_t)pid;
+    ret->directory = base + n + 1;
+    return 0;
+}
+
 /* A number of bytes, with K, M or G for powers of 1024. False: it is none, or more than most. */
 static bool read_size(const char *value, uint64_t most, uint64_t *ret)
 {
@@ -326,6 +349,16 @@ static const struct option_spec specs[] = {
      .hidden = true,
      .parse = parse_assignment,
      .offset = FIELD(assignment)},
+    WORD("runtime", runtime, runtimes, "ENGINE", "none",
+         "with --pool, as root: what runs the images that jobs name: podman, docker, or none"),
+    TEXT("runtime-options", runtime_options, "OPTIONS", NULL,
+         "with --runtime: more options of its run, parted by blanks: '--gpus all'"),
+    {.name = "inside",
+     .kind = OPTION_PARSE,
+     .argument = "PID:BASE:DIR",
+     .hidden = true,
+     .parse = parse_inside,
+     .offset = FIELD(inside)},
     {.name = "await",
      .kind = OPTION_NUMBER,
      .argument = "FD",

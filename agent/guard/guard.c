@@ -129,6 +129,7 @@ static void guard_leave(const struct guard_end *end, const struct guard_death *d
     if (end->was_left) {
         return; /* it has told the server, or comes to no harm by waiting */
     }
+    inside_leave();
     bool tells = death && end->fence_ms != GUARD_NEVER && agent_death_is_proven(&facts);
     int fd = tells && death->port != 0 ? DEATH_FD : -1;
     if (tells) {
@@ -163,8 +164,11 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
     place(high, PAIR_FD, "tfe-guard: cannot keep its pipe\n");
     if (has_port) {
         place(port, DEATH_FD, "tfe-guard: cannot keep its port\n");
+    } else {
+        close(DEATH_FD);
     }
-    closefrom(has_port ? DEATH_FD + 1 : DEATH_FD);
+    inside_keep(INSIDE_FD);
+    closefrom(INSIDE_FD + INSIDE_FDS);
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);

@@ -9,12 +9,21 @@
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_group.h"
 #include "agent/guard/guard_proto.h"
+#include "agent/reach/inside.h"
 
 #define GUARD_NEVER INT64_MAX
 
 /* The guard's own descriptors. stdin and stdout are /dev/null, so that what comes through the pair
- * is never mistaken for one of them; stderr stays the agent's. DEATH_FD: only with a port. */
-enum { PAIR_FD = 3, DEATH_FD, CHILD_FD, FENCE_FD, FIRST_FREE_FD };
+ * is never mistaken for one of them; stderr stays the agent's. DEATH_FD: only with a port;
+ * INSIDE_FD: see inside.h. */
+enum {
+    PAIR_FD = 3,
+    DEATH_FD,
+    INSIDE_FD,
+    CHILD_FD = INSIDE_FD + INSIDE_FDS,
+    FENCE_FD,
+    FIRST_FREE_FD
+};
 
 /* ioprio_set(2), which has no header for its numbers. */
 enum { GUARD_IOPRIO_WHO_PROCESS = 1, GUARD_IOPRIO_IDLE = 3 << 13 };

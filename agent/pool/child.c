@@ -86,7 +86,8 @@ static _Noreturn void become(const struct pool_child_wish *wish, const struct ha
     sigemptyset(&none);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0 ||
-        fcntl(words, F_SETFD, 0) != 0 || fcntl(kept, F_SETFD, 0) != 0) {
+        fcntl(words, F_SETFD, 0) != 0 || fcntl(kept, F_SETFD, 0) != 0 ||
+        (wish->container && fcntl(wish->container, F_SETFD, 0) != 0)) {
         give_up(words, "start", wish->argv[0]);
     }
     (void)setrlimit(RLIMIT_CORE, wish->cores);
@@ -129,11 +130,20 @@ static bool is_guard(pid_t pid)
     return is;
 }
 
+/* … or it is that one. */
+static bool is_below(pid_t pid, pid_t root)
+{
+    while (pid > 1 && pid != root) {
+        pid = proc_parent(pid);
+    }
+    return pid == root;
+}
+
 static bool is_left(void *ctx, pid_t pid, pid_t session)
 {
     const struct pool_child *c = ctx;
     const pid_t beside = c->wish.beside(c->wish.ctx);
-    return !(beside && (pid == beside || session == beside)) && !is_guard(pid);
+    return !(beside && (session == beside || is_below(pid, beside))) && !is_guard(pid);
 }
 
 /* What an agent and its guard, both killed, have left: it is this process's now. A guard that

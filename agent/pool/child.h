@@ -35,10 +35,12 @@ struct pool_child_wish {
     char *const *envp;             /* likewise */
     const char *directory;         /* to work in; NULL: it waits for pool_child_give */
     const struct scratch *scratch; /* it keeps that alive, too; for the child's life. NULL: waits */
+    int container;                 /* a descriptor that it keeps, too; 0: none */
     const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
     /* What one that waits says of its standby, from the loop. */
     void (*said)(void *ctx, const struct await_said *said);
-    /* A process of this one's that is none of its own, and leads its session if it has more; 0. */
+    /* A process of this one's that is none of its own, as what is below it, or leads its session,
+     * is not; 0. */
     pid_t (*beside)(void *ctx);
     /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.

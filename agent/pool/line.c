@@ -112,7 +112,8 @@ static bool is_python(const char *word)
 
 /* "python train.py" is the script train.py, so that it starts warm. Words that mean something else
  * to Python are left to it. */
-static void add_command(struct strings *s, const struct msg_spec *spec, bool says_kind)
+static void add_command(struct strings *s, const struct msg_spec *spec, bool says_kind,
+                        bool has_image)
 {
     const char *const *v = spec->argv;
     size_t n = spec->n_argv;
@@ -121,7 +122,7 @@ static void add_command(struct strings *s, const struct msg_spec *spec, bool say
         at = n > 1 && strcmp(v[1], "-u") == 0 ? 2 : 1; /* trainers are unbuffered anyway */
         bool is_module = n > at + 1 && strcmp(v[at], "-m") == 0;
         if (at < n && (is_module || v[at][0] != '-')) {
-            if (strchr(v[0], '/')) {
+            if (has_image || strchr(v[0], '/')) {
                 add(s, "--python=%s", v[0]);
             }
             if (is_module) {
@@ -155,8 +156,11 @@ static int make_argv(const struct pool_line_wish *wish, struct strings *s, struc
     add_policies(s, &assign->spec);
     add_sizes(s, assign);
     int rc = add_options(s, &assign->spec, &says_kind, why);
+    if (wish->has_image) {
+        add(s, "--python=python3"); /* the machine's is not there */
+    }
     if (rc == 0) {
-        add_command(s, &assign->spec, says_kind);
+        add_command(s, &assign->spec, says_kind, wish->has_image);
     }
     return rc;
 }
@@ -191,6 +195,10 @@ static int find_directory(const struct pool_line_wish *wish, char **ret, struct 
     const char *files = spec->source_kind == SOURCE_PATH ? spec->source : wish->directory;
     const char *below = spec->work_dir ? spec->work_dir : "";
     bool is_whole = below[0] == '/';
+    if (wish->has_image && is_whole) { /* which the machine need not have */
+        below = "";
+        is_whole = false;
+    }
     if (asprintf(ret, "%s%s%s", is_whole ? "" : files, is_whole || !below[0] ? "" : "/", below) <
         0) {
         *ret = NULL;
@@ -200,12 +208,29 @@ static int find_directory(const struct pool_line_wish *wish, char **ret, struct 
     return 0;
 }
 
+/* Of an image; what brings files, or names a directory, says so itself. */
+static int find_inside(const struct pool_line_wish *wish, const char *directory, char **ret,
+                       struct tfe_why *why)
+{
+    const struct msg_spec *spec = &wish->assign->spec;
+    const bool is_whole = spec->work_dir && spec->work_dir[0] == '/';
+    if (!wish->has_image || (spec->source_kind == SOURCE_NONE && !spec->work_dir)) {
+        return 0;
+    }
+    *ret = strdup(is_whole ? spec->work_dir : directory);
+    if (!*ret) {
+        why_set(why, "out of memory");
+    }
+    return *ret ? 0 : TFE_ENOMEM;
+}
+
 int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret, struct tfe_why *why)
 {
     struct strings argv = {.v = NULL};
     struct strings envp = {.v = NULL};
     struct pool_line line = {.argv = NULL};
     int rc = find_directory(wish, &line.directory, why);
+    rc = rc ? rc : find_inside(wish, line.directory, &line.inside, why);
     rc = rc ? rc : make_argv(wish, &argv, why);
     if (rc == 0) {
         make_envp(wish, &envp);
@@ -224,6 +249,43 @@ int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret, str
     return 0;
 }
 
+/* One more in front of v[at], which takes it over. False: no memory, and text is freed. */
+static bool put_in(char ***list, size_t at, char *text)
+{
+    size_t n = 0;
+    while ((*list)[n]) {
+        n++;
+    }
+    char **v = text ? realloc(*list, (n + 2) * sizeof *v) : NULL;
+    if (!v) {
+        free(text);
+        return false;
+    }
+    memmove(v + at + 1, v + at, (n + 1 - at) * sizeof *v);
+    v[at] = text;
+    *list = v;
+    return true;
+}
+
+int pool_line_enter(struct pool_line *line, const struct container_facts *facts, const char *base,
+                    struct tfe_why *why)
+{
+    const bool has_own = facts->directory[0] == '/' && facts->directory[1] != '\0';
+    const char *directory = line->inside ? line->inside
+                            : has_own    ? facts->directory
+                                         : line->directory;
+    char *text = NULL;
+    bool is_in = asprintf(&text, "--inside=%d:%s:%s", (int)facts->pid, base, directory) >= 0 &&
+                 put_in(&line->argv, 1, text);
+    for (const char *const *entry = facts->envp; is_in && *entry; entry++) {
+        is_in = asprintf(&text, "TFE_IMAGE_%s", *entry) >= 0 && put_in(&line->envp, 0, text);
+    }
+    if (!is_in) {
+        why_set(why, "out of memory");
+    }
+    return is_in ? 0 : TFE_ENOMEM;
+}
+
 static void strings_done(char **v)
 {
     for (char **at = v; at && *at; at++) {
@@ -238,5 +300,6 @@ void pool_line_done(struct pool_line *line)
     strings_done(line->argv);
     strings_done(line->envp);
     free(line->directory);
+    free(line->inside);
     *line = (struct pool_line){.argv = NULL};
 }

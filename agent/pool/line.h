@@ -3,6 +3,7 @@
 #ifndef TFE_AGENT_POOL_LINE_H
 #define TFE_AGENT_POOL_LINE_H
 
+#include "agent/pool/container.h"
 #include "common/base/error.h"
 #include "common/base/msg.h"
 #include "common/net/why.h"
@@ -16,6 +17,7 @@ struct pool_line_wish {
     const char *token, *key;        /* what opens sessions, as texts; key "": there is none */
     const char *node_name;
     const char *directory; /* the job's own, with what it brings, if it names none */
+    bool has_image;        /* what runs it is run in its image: pool_line_enter follows */
     const struct msg_assign *assign;
 };
 
@@ -24,12 +26,18 @@ struct pool_line {
     char **argv;
     char **envp;
     char *directory; /* to work in */
+    char *inside;    /* … in the image; NULL: as that one says, else as here */
 };
 
 /* TFE_EINVAL: the job wants what an agent of the pool does not do; why is one sentence. TFE_ENOMEM
  * with why. *ret is the caller's to end. */
 int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
                    struct tfe_why *why) TFE_MUST_CHECK;
+
+/* The line leads into a container: process pid is in there, and base is the directory above the
+ * job's own, which is shared with it. TFE_ENOMEM with why. */
+int pool_line_enter(struct pool_line *line, const struct container_facts *facts, const char *base,
+                    struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Wipes the environment, as there are secrets in it. A zeroed one is allowed. */
 void pool_line_done(struct pool_line *line);

@@ -21,9 +21,12 @@
 
 #include "agent/notice/cloud_once.h"
 #include "agent/pool/await.h"
+#include "agent/pool/check.h"
 #include "agent/pool/child.h"
+#include "agent/pool/container.h"
 #include "agent/pool/files.h"
 #include "agent/pool/finish.h"
+#include "agent/pool/image.h"
 #include "agent/pool/line.h"
 #include "agent/pool/scratch.h"
 #include "agent/report.h"
@@ -86,27 +89,28 @@ struct pool {
     uint64_t assignment; /* 0: idle */
     struct tfe_id job;
     struct scratch *scratch;
-    struct files *files;      /* that the job brings; NULL: none */
-    bool is_laid;             /* … and they are there */
-    struct pool_child *child; /* works, or waits for the next assignment */
-    const char *log_root;     /* of the assignment: see pool_child_log */
-    struct pool_line line;    /* what is to be begun, once there is no other child; argv NULL */
-    bool is_stopped;          /* the child was told to end */
-    struct event *warm;       /* another child is to wait */
-    uint32_t warm_ms;         /* … after so long: the last one did not live */
-    bool is_cold;             /* none can wait here, and has said why */
-    enum tfe_standby standby; /* of the child that waits */
-    struct pool_end end;      /* once there is no child, and FREED is still to be said */
-    int leaves;               /* the signal, or SIGTERM where the server wants it … */
-    enum tfe_out out;         /* … and why */
-    int given_up;             /* … or no server takes it: with this; 0 */
+    struct files *files;         /* that the job brings; NULL: none */
+    bool is_laid;                /* … and they are there */
+    struct container *container; /* of the image that it names; NULL: none */
+    struct pool_child *child;    /* works, or waits for the next assignment */
+    const char *log_root;        /* of the assignment: see pool_child_log */
+    struct pool_line line;       /* what is to be begun, once there is no other child; argv NULL */
+    bool is_stopped;             /* the child was told to end */
+    struct event *warm;          /* another child is to wait */
+    uint32_t warm_ms;            /* … after so long: the last one did not live */
+    bool is_cold;                /* none can wait here, and has said why */
+    enum tfe_standby standby;    /* of the child that waits */
+    struct pool_end end;         /* once there is no child, and FREED is still to be said */
+    int leaves;                  /* the signal, or SIGTERM where the server wants it … */
+    enum tfe_out out;            /* … and why */
+    int given_up;                /* … or no server takes it: with this; 0 */
     int exit_code;
 };
 
-/* The files of its job are on their way: nothing of it runs. */
+/* The files of its job, or its container, are on their way: nothing of it runs. */
 static bool is_laying(const struct pool *p)
 {
-    return p->files && !p->is_laid;
+    return (p->files && !p->is_laid) || (p->container && !container_is_up(p->container));
 }
 
 /* --- the connection --------------------------------------------------------------------------- */
@@ -271,6 +275,7 @@ static void say_goodbye(struct pool *p)
 /* --- assignments ------------------------------------------------------------------------------ */
 
 static void begin(struct pool *p);
+static void become_idle(struct pool *p);
 
 static void set_standby(struct pool *p, enum tfe_standby standby, const char *tensorflow)
 {
@@ -289,6 +294,8 @@ static void on_said(void *ctx, const struct await_said *said)
 static void free_now(struct pool *p, const struct pool_end *end)
 {
     p->end = *end;
+    container_free(p->container);
+    p->container = NULL;
     pool_line_done(&p->line);
     files_free(p->files);
     p->files = NULL;
@@ -307,14 +314,26 @@ static void on_ended(void *ctx, const struct pool_end *how)
     p->child = NULL;
     p->is_cold = p->is_cold || (!p->assignment && end.code == POOL_NOT_STARTED);
     set_standby(p, WARMTH_NONE, NULL);
-    if (p->line.argv && !p->is_stopped && !p->leaves) {
-        begin(p); /* that one never did */
-        return;
-    }
     if (is_laying(p)) { /* it waited beside them */
         timer_after(p->warm, p->warm_ms);
         return;
     }
+    if (p->line.argv && !p->is_stopped && !p->leaves) {
+        begin(p); /* that one never did */
+        return;
+    }
+    p->end = end;
+    if (p->container) {
+        container_stop(p->container);
+    } else {
+        become_idle(p);
+    }
+}
+
+/* Nothing of an assignment runs any more, or of what waited for one. */
+static void become_idle(struct pool *p)
+{
+    const struct pool_end end = p->end;
     p->is_stopped = false;
     if (p->assignment) {
         free_now(p, &end);
@@ -342,7 +361,7 @@ static void not_started(struct pool *p, uint32_t code, const struct tfe_why *why
 static pid_t laying_pid(void *ctx)
 {
     const struct pool *p = ctx;
-    return p->files ? files_pid(p->files) : 0;
+    return p->container ? container_pid(p->container) : p->files ? files_pid(p->files) : 0;
 }
 
 /* What the child and the one that waits have in common. */
@@ -397,8 +416,10 @@ static void begin(struct pool *p)
         wish.envp = line->envp;
         wish.directory = line->directory;
         wish.scratch = p->scratch;
+        wish.container = p->container ? container_fd(p->container) : 0;
         rc = pool_child_start(&wish, &p->child, &why);
-    } else if (pool_child_give(p->child, line->argv, line->envp, line->directory, p->scratch)) {
+    } else if (p->container ||
+               pool_child_give(p->child, line->argv, line->envp, line->directory, p->scratch)) {
         pool_child_stop(p->child, 0);
         return;
     }
@@ -414,7 +435,8 @@ static void begin(struct pool *p)
 }
 
 /* With what opens sessions as texts, for as long as it takes. */
-static int make_line(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+static int make_line(struct pool *p, const struct msg_assign *assign, bool has_image,
+                     struct tfe_why *why)
 {
     char token[TOKEN_TEXT_MAX];
     char key[ENROLMENT_TEXT_MAX];
@@ -431,6 +453,7 @@ static int make_line(struct pool *p, const struct msg_assign *assign, struct tfe
         .key = key,
         .node_name = p->node_name,
         .directory = scratch_path(p->scratch),
+        .has_image = has_image,
         .assign = assign,
     };
     p->log_root = assign->spec.clean_policy == CLEAN_ALL ? p->settings->logs.root : NULL;
@@ -440,19 +463,64 @@ static int make_line(struct pool *p, const struct msg_assign *assign, struct tfe
     return rc;
 }
 
-static void on_files(void *ctx, const struct msg_assign *assign)
+static uint32_t leave_ms(const struct pool *p);
+static void stop(struct pool *p, uint32_t within_ms, bool hurries);
+static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
+static void on_no_files(void *ctx, const char *sentence);
+
+static void on_container(void *ctx, const struct container_facts *facts)
 {
     struct pool *p = ctx;
     struct tfe_why why;
-    p->is_laid = true;
-    if (make_line(p, assign, &why)) {
-        not_started(p, POOL_NOT_STARTED, &why);
+    if (pool_line_enter(&p->line, facts, scratch_base(p->scratch), &why)) {
+        container_stop(p->container);
     } else {
         begin(p);
     }
 }
 
-static uint32_t leave_ms(const struct pool *p);
+static void on_container_ended(void *ctx, const char *why)
+{
+    struct pool *p = ctx;
+    const bool is_asked = container_fd(p->container) < 0;
+    container_free(p->container);
+    p->container = NULL;
+    if (p->line.argv) {
+        on_no_files(p, why[0] ? why : "it was released before its container stood");
+    } else if (is_asked) {
+        become_idle(p);
+    } else {
+        log_warn("container_ended", LOG_S("job", p->job.text), LOG_S("why", why));
+        stop(p, leave_ms(p), false);
+    }
+}
+
+/* Its files are there: what comes next is its container, or its agent. */
+static int go_on(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+{
+    const bool has_image = image_is_run(p->settings, &assign->spec);
+    int rc = make_line(p, assign, has_image, why);
+    if (rc == 0 && has_image) {
+        rc = image_open(
+            p->settings, &assign->spec, p->scratch,
+            &(struct container_wish){
+                .base = p->base, .ready = on_container, .ended = on_container_ended, .ctx = p},
+            &p->container, why);
+    } else if (rc == 0) {
+        begin(p);
+    }
+    return rc;
+}
+
+static void on_files(void *ctx, const struct msg_assign *assign)
+{
+    struct pool *p = ctx;
+    struct tfe_why why;
+    p->is_laid = true;
+    if (go_on(p, assign, &why)) {
+        not_started(p, POOL_NOT_STARTED, &why);
+    }
+}
 
 static void on_no_files(void *ctx, const char *sentence)
 {
@@ -516,12 +584,10 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
     if (rc == 0 && files_are_wanted(&assign->spec)) {
         rc = lay_files(p, assign, &why);
     } else {
-        rc = rc ? rc : make_line(p, assign, &why);
+        rc = rc ? rc : go_on(p, assign, &why);
     }
     if (rc) {
         not_started(p, p->leaves ? LEFT : POOL_NOT_STARTED, &why);
-    } else if (p->line.argv) { /* else with the files, which may have failed by now */
-        begin(p);
     }
 }
 
@@ -536,7 +602,9 @@ static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 {
     const bool is_told = p->is_stopped;
     p->is_stopped = true;
-    if (is_laying(p)) {
+    if (p->container && is_laying(p)) {
+        container_stop(p->container);
+    } else if (is_laying(p)) {
         files_stop(p->files); /* who waits beside them may wait on */
     } else if (p->child && (!is_told || hurries)) {
         pool_child_stop(p->child, within_ms);
@@ -546,7 +614,7 @@ static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 /* Once nothing runs below it. */
 static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
 {
-    if (p->child || is_laying(p)) {
+    if (p->child || p->container || is_laying(p)) {
         stop(p, within_ms, hurries);
     } else if (p->is_up) {
         say_goodbye(p);
@@ -671,41 +739,9 @@ static void on_cloud(void *ctx, const struct cloud_facts *facts)
 
 /* --- from start to end ------------------------------------------------------------------------ */
 
-int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_why *why)
-{
-    const char *other = settings->standalone       ? "--standalone"
-                        : settings->agent.run_key  ? "--run"
-                        : settings->agent.new_run  ? "--new-run"
-                        : settings->agent.has_role ? "--role"
-                        : settings->no_python      ? "--no-python"
-                        : settings->module         ? "--module"
-                        : n_operands > 0           ? "a script, which its jobs bring"
-                        : settings->slots > 1 && settings->address_port
-                            ? "--slots and a port in --address"
-                        : settings->slots > 1 && settings->on_finish
-                            ? "--slots and --on-finish, as each of them leaves by itself"
-                            : NULL;
-    if (other) {
-        why_set(why, "--pool waits for jobs that are handed in: it does not go with %s", other);
-        return TFE_EINVAL;
-    }
-    return 0;
-}
-
 static void make_names(struct pool *p)
 {
-    const char *name = p->settings->agent.node_name;
-    char host[TFE_LABEL_MAX + 1] = "?";
-    if (!name) {
-        (void)gethostname(host, sizeof host - 1);
-        name = host;
-    }
-    if (p->slot > 0) {
-        snprintf(p->node_name, sizeof p->node_name, "%.*s-%" PRIu32, (int)(TFE_LABEL_MAX - 12),
-                 name, p->slot);
-    } else {
-        snprintf(p->node_name, sizeof p->node_name, "%s", name);
-    }
+    pool_name(p->settings, p->slot, p->node_name);
     node_secret_make(p->node_secret);
     (void)node_id_of(p->node_secret, &p->node);
 }

@@ -6,13 +6,7 @@
 #include <sys/resource.h>
 
 #include "agent/settings.h"
-#include "common/base/error.h"
 #include "common/net/join.h"
-#include "common/net/why.h"
-
-/* Whether --pool fits the other options: a job's own do not. TFE_EINVAL with one sentence. */
-int pool_check(const struct agent_settings *settings, int n_operands,
-               struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Waits for work and does it until a signal ends that. options: the command line that settings are
  * of, without the program; NULL ends it. slot: of several on this machine, from 0. cores: the limit

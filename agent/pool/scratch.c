@@ -134,6 +134,11 @@ const char *scratch_path(const struct scratch *s)
     return s->path;
 }
 
+const char *scratch_base(const struct scratch *s)
+{
+    return s->dir.path;
+}
+
 int scratch_fd(const struct scratch *s)
 {
     return s->dir.fd;

@@ -18,6 +18,9 @@ int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why) 
 /* The working directory. */
 const char *scratch_path(const struct scratch *s);
 
+/* … and the one above it, which holds all that is of the job. */
+const char *scratch_base(const struct scratch *s);
+
 /* Borrowed: for as long as a process has it, nobody takes the directory for a dead agent's. */
 int scratch_fd(const struct scratch *s);
 

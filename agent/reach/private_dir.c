@@ -54,6 +54,7 @@ static void empty(int fd)
 {
     entries_each(fd, PRIVATE_DIR_GONE, remove_tree);
     remove_tree(fd, PRIVATE_DIR_TMP);
+    entries_each(fd, NAME_PREFIX, remove_tree); /* of an agent below a pool: see inside_wish */
     entries_each(fd, PRIVATE_DIR_SOCKET, remove_one);
     entries_each(fd, PRIVATE_DIR_PREEMPT, remove_one);
     entries_each(fd, PRIVATE_DIR_SCRIPT, remove_one);

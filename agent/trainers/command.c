@@ -259,23 +259,31 @@ int command_new(char **operands, int count, const char *python, bool module, boo
         digest_part(&state, operands[i], strlen(operands[i]));
     }
     crypto_generichash_final(&state, digest, sizeof digest);
-    struct command command = {.argv = NULL};
+    uint64_t number;
+    memcpy(&number, digest, sizeof number);
     if (rc == 0) {
-        /* A command's own name is replaced by the path it was found at. */
-        size_t skip = kind == KIND_COMMAND ? 1 : 0;
-        rc = argv_make(&command, program, kind == KIND_MODULE ? "-m" : NULL, operands + skip,
-                       (size_t)count - skip);
-        if (rc != 0) {
-            why_set(why, "out of memory");
-        }
+        rc = command_make(operands, count, module, no_python, program, ret, why);
     }
     if (rc != 0) {
         free(program);
         return rc;
     }
-    memcpy(&command.digest, digest, sizeof command.digest);
-    command.digest = le64toh(command.digest);
-    command.is_python = kind != KIND_COMMAND;
+    ret->digest = le64toh(number);
+    return 0;
+}
+
+int command_make(char **operands, int count, bool module, bool no_python, char *program,
+                 struct command *ret, struct tfe_why *why)
+{
+    struct command command = {.is_python = !no_python};
+    /* A command's own name is replaced by the path it was found at. */
+    size_t skip = no_python ? 1 : 0;
+    int rc = argv_make(&command, program, module && !no_python ? "-m" : NULL, operands + skip,
+                       (size_t)count - skip);
+    if (rc != 0) {
+        why_set(why, "out of memory");
+        return rc;
+    }
     *ret = command;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/reach/inside.h"
 #include "agent/reach/trainer_user.h"
 #include "common/net/endpoint.h"
 
@@ -33,6 +34,9 @@ static const char *const roots[] = {"HOME", "USER", "LOGNAME", "MAIL", "XDG_*"};
 #define OWN_MAX 32
 /* TFE_SET_NAME=value: NAME=value for trainers, and not for the agent itself. */
 #define SET_PREFIX "TFE_SET_"
+/* TFE_IMAGE_NAME=value: the image of the job says so; what of the machine's there is, is none of
+ * those who see an image's files. */
+#define IMAGE_PREFIX "TFE_IMAGE_"
 
 struct list {
     char **strings;
@@ -76,6 +80,16 @@ static bool entry_is_set(const char *entry)
 {
     return strncmp(entry, SET_PREFIX, sizeof SET_PREFIX - 1) == 0 &&
            entry[sizeof SET_PREFIX - 1] != '=';
+}
+
+/* What is there of it where nothing is set, as NAME=value; NULL: nothing. */
+static const char *entry_as_found(const char *entry)
+{
+    if (!inside_is_set()) {
+        return entry;
+    }
+    const size_t n = sizeof IMAGE_PREFIX - 1;
+    return strncmp(entry, IMAGE_PREFIX, n) == 0 && entry[n] != '=' ? entry + n : NULL;
 }
 
 /* Whether another entry of base takes its place. */
@@ -232,7 +246,8 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
     size_t n_base = 0;
     bool unbuffered = false;
     for (; base[n_base]; n_base++) {
-        unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED") ||
+        const char *found = entry_as_found(base[n_base]);
+        unbuffered = unbuffered || (found && entry_is(found, "PYTHONUNBUFFERED")) ||
                      entry_is(base[n_base], SET_PREFIX "PYTHONUNBUFFERED");
     }
     struct list list = {.strings = calloc(n_base + OWN_MAX + 2, sizeof(*list.strings))};
@@ -241,13 +256,14 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
     }
     for (size_t i = 0; i < n_base; i++) {
         const char *set = entry_is_set(base[i]) ? base[i] + sizeof SET_PREFIX - 1 : NULL;
+        const char *found = entry_as_found(base[i]);
         if (set && !entry_is_one_of(set, replaced, sizeof replaced / sizeof replaced[0])) {
             list_add(&list, "%s", set);
-        } else if (!entry_is_one_of(base[i], replaced, sizeof replaced / sizeof replaced[0]) &&
-                   !entry_is_overruled(base, base[i]) &&
-                   !(user->name &&
-                     entry_is_one_of(base[i], roots, sizeof roots / sizeof roots[0]))) {
-            list_add(&list, "%s", base[i]);
+        } else if (found &&
+                   !entry_is_one_of(found, replaced, sizeof replaced / sizeof replaced[0]) &&
+                   !entry_is_overruled(base, found) &&
+                   !(user->name && entry_is_one_of(found, roots, sizeof roots / sizeof roots[0]))) {
+            list_add(&list, "%s", found);
         }
     }
     if (!unbuffered) {

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,8 +70,7 @@ struct standbys {
 
 static void standby_schedule(struct standbys *s);
 
-/* Beside the program, as the build leaves it, or where it is installed. */
-static bool bootstrap_find(char ret[PATH_MAX])
+bool standby_bootstrap(char ret[PATH_MAX])
 {
     static const char *const places[] = {TFE_DATA_FROM_BIN "/python/tfe_bootstrap.py",
                                          "tfe_bootstrap.py"};
@@ -262,7 +260,7 @@ struct standbys *standbys_new(const struct standbys_wish *wish)
     }
     s->timer = evtimer_new(wish->base, on_timer, s);
     part_must(s->timer);
-    bool is_found = wish->command->is_python && bootstrap_find(s->bootstrap);
+    bool is_found = wish->command->is_python && standby_bootstrap(s->bootstrap);
     if (wish->command->is_python && !is_found) {
         log_warn("no_standby", LOG_S("why", "tfe_bootstrap.py was not found beside the program"));
     }

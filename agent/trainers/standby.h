@@ -2,6 +2,7 @@
 #ifndef TFE_AGENT_TRAINERS_STANDBY_H
 #define TFE_AGENT_TRAINERS_STANDBY_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -34,6 +35,10 @@ struct standbys_wish {
     void (*settled)(void *ctx);
     void *ctx;
 };
+
+/* The path of tfe_bootstrap.py, which is beside the program, or where it is installed. False: there
+ * is none. */
+bool standby_bootstrap(char ret[PATH_MAX]);
 
 /* Copies the wish, borrows what it points to. Finds the bootstrap; without it (said once), or for
  * what is no Python, there never is a standby. */

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "agent/reach/inside.h"
 #include "agent/trainers/environment.h"
 #include "tests/unit/story.h"
 
@@ -238,6 +240,42 @@ TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
         assert_null(value_of(env, "TFE_ENVIRONMENT"));
         environment_free(env);
     }
+}
+
+TEST(environment, an_image_has_its_own_and_nothing_of_the_machines)
+{
+    const char *const base[] = {"PATH=/bin",
+                                "TFE_IMAGE_PATH=/opt/bin",
+                                "A=machine",
+                                "TFE_IMAGE_B=image",
+                                "TFE_IMAGE_C=image",
+                                "TFE_SET_C=job",
+                                "TFE_IMAGE_TFE_RANK=9",
+                                "TFE_IMAGE_=x",
+                                "TFE_IMAGE_RANK=9",
+                                "PYTHONUNBUFFERED=0",
+                                "TFE_ENVIRONMENT=kubeflow",
+                                NULL};
+    struct seat seat;
+    struct tfe_why why;
+    char **env;
+    assert_int_equal(environment_new(base, &seat_of(&seat, 0)->place, &env), 0);
+    assert_string_equal(value_of(env, "PATH"), "/bin");
+    assert_null(value_of(env, "B"));
+    assert_string_equal(value_of(env, "PYTHONUNBUFFERED"), "0");
+    environment_free(env);
+    assert_int_equal(inside_set(getpid(), "/", &why), 0);
+    assert_int_equal(environment_new(base, &seat_of(&seat, 0)->place, &env), 0);
+    assert_string_equal(value_of(env, "PATH"), "/opt/bin");
+    assert_null(value_of(env, "A"));
+    assert_string_equal(value_of(env, "B"), "image");
+    assert_string_equal(value_of(env, "C"), "job");
+    assert_string_equal(value_of(env, "RANK"), "0");
+    assert_string_equal(value_of(env, "TFE_RANK"), "0");
+    assert_string_equal(value_of(env, "PYTHONUNBUFFERED"), "1");
+    assert_non_null(strstr(value_of(env, "TF_CONFIG"), "\"environment\":\"cloud\""));
+    environment_free(env);
+    inside_leave();
 }
 
 TEST(environment, thousands_of_members_fit)

@@ -191,6 +191,76 @@ TEST(pool_line, an_option_that_says_what_the_command_is_says_it_alone)
     pool_line_done(&line);
 }
 
+/* Made for a node that runs images, and then with a container that says this. */
+static struct pool_line entered(const struct msg_assign *assign, const char *directory)
+{
+    static char *const own[] = {"--pool", NULL};
+    static const char *const environment[] = {"PATH=/bin", NULL};
+    static const char *const image[] = {"PATH=/opt/bin", "A=1", NULL};
+    const struct pool_line_wish wish = {.program = "/bin/tfe-agent",
+                                        .options = own,
+                                        .environment = environment,
+                                        .endpoint = "10.0.0.1:5556",
+                                        .token = "secret",
+                                        .key = "",
+                                        .node_name = "host-1",
+                                        .directory = "/tmp/fresh/tmp",
+                                        .has_image = true,
+                                        .assign = assign};
+    const struct container_facts facts = {.pid = 4711, .directory = directory, .envp = image};
+    struct pool_line line;
+    struct tfe_why why;
+    assert_int_equal(pool_line_make(&wish, &line, &why), 0);
+    assert_int_equal(pool_line_enter(&line, &facts, "/tmp/fresh", &why), 0);
+    return line;
+}
+
+TEST(pool_line, an_image_has_its_own_python_and_variables)
+{
+    static const char *const module[] = {"python3.12", "-m", "trainer"};
+    struct msg_assign assign = assignment(python, 4);
+    struct pool_line line = entered(&assign, "");
+    assert_non_null(strstr(joined(line.argv),
+                           "/bin/tfe-agent --inside=4711:/tmp/fresh:/tmp/fresh/tmp --pool "));
+    ends_with(line.argv, "--python=python3 --python=python -- train.py --lr 0.1");
+    assert_non_null(strstr(joined(line.envp), "TFE_IMAGE_PATH=/opt/bin"));
+    assert_non_null(strstr(joined(line.envp), "TFE_IMAGE_A=1"));
+    assert_non_null(strstr(joined(line.envp), " PATH=/bin TFE_TOKEN=secret"));
+    pool_line_done(&line);
+    assign = assignment(module, 3);
+    line = entered(&assign, "");
+    ends_with(line.argv, "--python=python3 --python=python3.12 --module -- trainer");
+    pool_line_done(&line);
+}
+
+TEST(pool_line, an_image_says_where_to_work_if_the_job_does_not)
+{
+    static const struct {
+        const char *path, *work_dir, *own, *directory, *inside;
+    } places[] = {
+        {NULL, NULL, "/opt/x", "/tmp/fresh/tmp", "/opt/x"},
+        {NULL, NULL, "/", "/tmp/fresh/tmp", "/tmp/fresh/tmp"},
+        {NULL, NULL, "", "/tmp/fresh/tmp", "/tmp/fresh/tmp"},
+        {NULL, "/srv/y", "/opt/x", "/tmp/fresh/tmp", "/srv/y"},
+        {NULL, "out", "/opt/x", "/tmp/fresh/tmp/out", "/tmp/fresh/tmp/out"},
+        {"/shared/code", NULL, "/opt/x", "/shared/code", "/shared/code"},
+        {"/shared/code", "src", "/opt/x", "/shared/code/src", "/shared/code/src"},
+        {"/shared/code", "/srv/y", "/opt/x", "/shared/code", "/srv/y"},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char inside[128];
+        struct msg_assign assign = assignment(python, 2);
+        assign.spec.source_kind = places[i].path ? SOURCE_PATH : SOURCE_NONE;
+        assign.spec.source = places[i].path ? places[i].path : "";
+        assign.spec.work_dir = places[i].work_dir;
+        struct pool_line line = entered(&assign, places[i].own);
+        assert_string_equal(line.directory, places[i].directory);
+        snprintf(inside, sizeof inside, "--inside=4711:/tmp/fresh:%s", places[i].inside);
+        assert_string_equal(line.argv[1], inside);
+        pool_line_done(&line);
+    }
+}
+
 TEST(pool_line, it_works_where_the_jobs_files_are)
 {
     static const struct {
