@@ -136,6 +136,16 @@ TEST(pool_line, a_kubeflow_job_of_one_trainer_has_no_cluster)
     line = made(&assign);
     assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master "));
     pool_line_done(&line);
+    for (int i = 0; i < 4; i++) { /* whatever there is besides */
+        assign.spec.max_nodes = 1;
+        assign.spec.nproc = i == 0 ? 2 : 1;
+        assign.spec.n_ps = i == 1;
+        assign.spec.chief = i == 2;
+        assign.spec.evaluator = i == 3;
+        line = made(&assign);
+        assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master "));
+        pool_line_done(&line);
+    }
 }
 
 TEST(pool_line, a_job_may_not_set_what_is_the_machines)

@@ -1,0 +1,63 @@
+/* tests/unit/limbs/pool_node.h: a node of the pool, pool_run whole, but for the loop, whose place
+ * the story takes. The connection, the agents below it, the files and the directories of jobs are
+ * the story's, as is the clock; what is done to them is written down. */
+#ifndef TFE_TESTS_UNIT_LIMBS_POOL_NODE_H
+#define TFE_TESTS_UNIT_LIMBS_POOL_NODE_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/pool/await.h"
+#include "agent/pool/child.h"
+#include "agent/pool/files.h"
+#include "agent/settings.h"
+#include "agent/uplink.h"
+#include "tests/unit/story.h"
+
+extern struct pool_node_bench {
+    struct agent_settings settings; /* of the node */
+    struct event_base *base;
+    void (*story)(void);
+    char said[4096];
+    bool is_over; /* the loop was left */
+    uplink_event_fn *on_event;
+    event_callback_fn on_signal;
+    void *ctx;
+    struct pool_child_wish child; /* of the one that is there … */
+    bool has_child;
+    bool is_dead;             /* … and has ended, though what it left has not */
+    bool gives, starts, lays; /* whether that can be done */
+    bool has_scratch, has_files;
+    struct files_wish files;
+    unsigned neighbours; /* of the last scratch */
+    char job_root[64];
+} node;
+
+int node_begin(void **state);
+/* Nothing of a job is left. */
+int node_end(void **state);
+
+/* Runs the node in its slot; its exit code. */
+int node_run_slot(void (*story)(void), uint32_t slot);
+
+/* Time passes, and what is due on the way happens. */
+void node_pass(int64_t ms);
+void node_signal_comes(int signo);
+
+/* Of its connection. */
+void node_connected(void);
+void node_disconnected_by(enum agent_link how);
+void node_disconnected(void);
+
+/* What the server says. */
+void node_message(struct tfe_msg msg);
+void node_welcome(void);
+struct tfe_msg node_assign(uint64_t assignment);
+void node_assigned(uint64_t assignment);
+void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bool is_over);
+
+/* The agent below it has ended. */
+void node_ended(uint32_t code);
+
+#endif
