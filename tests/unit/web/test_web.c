@@ -1,0 +1,218 @@
+/* tests/unit/web/test_web.c: who is let in by tfe-web to what, and what every answer carries. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/web/logins.h"
+#include "server/web/request.h"
+#include "tests/unit/web/web_bench.h"
+
+#define FIXTURE web_begin, web_end
+
+/* --- who is let in ---------------------------------------------------------------------------- */
+
+TEST_IN(web, without_logins_only_names_of_this_machine_are_answered)
+{
+    static const char *const names[] = {"localhost",    "LocalHost:8080", "127.0.0.1",
+                                        "127.1.2.3:80", "[::1]",          "[::1]:8080"};
+    static const char *const others[] = {
+        "example.com", "localhost.example.com", "127.0.0.1.nip.io", "127.example", "[::2]",
+        "128.0.0.1",   "notlocalhost",          "127.0.0.1a:80",    "local:80",    "[::]"};
+    char header[128];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        (void)snprintf(header, sizeof header, "Host: %s\r\n", names[i]);
+        assert_int_equal(web_get_as("GET", "/api/v1/status", header), 200);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        (void)snprintf(header, sizeof header, "Host: %s\r\n", others[i]);
+        assert_int_equal(web_get_as("GET", "/api/v1/status", header), 421);
+    }
+    assert_int_equal(web_get_as("GET", "/api/v1/status", ""), 421);
+    bench.web.asks_login = true;
+    assert_int_equal(web_get_as("GET", "/api/v1/status", "Host: example.com\r\n"), 401);
+}
+
+TEST_IN(web, whoever_is_to_log_in_sees_nothing_without_a_token_of_this_server)
+{
+    assert_int_equal(web_get("/api/v1/status"), 200);
+    assert_true(web_has("{\"role\":\"observer\"}")); /* by our own */
+    bench.web.asks_login = true;
+    assert_int_equal(web_get("/api/v1/status"), 401);
+    assert_true(web_has("WWW-Authenticate: Bearer realm=\"tfe\""));
+    assert_true(web_has("application/problem+json"));
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.observer)), 200);
+    assert_true(web_has("{\"role\":\"observer\"}"));
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.admin)), 200);
+    assert_true(web_has("{\"role\":\"admin\"}"));
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.agent)), 401);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.foreign)), 401);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", LOCAL "Authorization: Bearer x\r\n"), 401);
+    struct token forged = bench.admin; /* who knows the id of a token does not have it */
+    forged.secret[0] ^= 1;
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&forged)), 200);
+    /* It is shown to the server as what it is. */
+    assert_memory_equal(bench.client.join->token->secret, forged.secret, TOKEN_SECRET_BYTES);
+}
+
+TEST_IN(web, orders_take_an_admins_token)
+{
+    assert_int_equal(web_order_as(LOCAL, NULL, ""), 401); /* who only looks has shown none */
+    assert_true(web_has("orders take an admin's token: log in with one"));
+    assert_int_equal(web_order_as(web_bearer(&bench.observer), NULL, ""), 403);
+    assert_int_equal(bench.orders, 0);
+    assert_int_equal(web_order_as(web_bearer(&bench.admin), NULL, ""), 200);
+    assert_int_equal(bench.orders, 1);
+    assert_true(web_has("{\"node\":\"n\"}"));
+}
+
+TEST_IN(web, orders_of_a_login_carry_its_mark)
+{
+    char csrf[LOGIN_TEXT_MAX];
+    char cookie[128];
+    char headers[512];
+    assert_int_equal(web_get_as("GET", "/api/v1/session", web_bearer(&bench.admin)), 200);
+    assert_int_equal(sscanf(strstr(bench.answer, "Set-Cookie: "), "Set-Cookie: %127[^;]", cookie),
+                     1);
+    assert_int_equal(sscanf(strstr(bench.answer, "\"csrf\":\""), "\"csrf\":\"%64[0-9a-f]", csrf),
+                     1);
+    (void)snprintf(headers, sizeof headers, LOCAL "Cookie: %s\r\n", cookie);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", headers), 200);
+    assert_true(web_has("{\"role\":\"admin\"}"));
+    assert_int_equal(web_order_as(headers, NULL, ""), 403);
+    (void)snprintf(headers, sizeof headers, LOCAL "Cookie: %s\r\nX-CSRF-Token: %s0\r\n", cookie,
+                   csrf);
+    assert_int_equal(web_order_as(headers, NULL, ""), 403);
+    assert_true(web_has("\"csrf\""));
+    assert_int_equal(bench.orders, 0);
+    (void)snprintf(headers, sizeof headers, LOCAL "Cookie: %s\r\nX-CSRF-Token: %s\r\n", cookie,
+                   csrf);
+    assert_int_equal(web_order_as(headers, NULL, ""), 200);
+    assert_int_equal(bench.orders, 1);
+    /* Its token is taken back: so is the login, and it is asked for again. */
+    struct view *view;
+    assert_int_equal(views_use(bench.web.views, &bench.admin, &view), 0);
+    view_reject(view);
+    view_leave(view);
+    bench.web.asks_login = true;
+    assert_int_equal(web_get_as("GET", "/api/v1/status", headers), 401);
+}
+
+TEST_IN(web, the_body_of_an_order_is_json_and_says_so)
+{
+    const char *headers = web_bearer(&bench.admin);
+    char own[512];
+    (void)snprintf(own, sizeof own, "%s", headers);
+    assert_int_equal(web_order_as(own, "application/json\r\n", "{\"within\":\"1m\"}"), 200);
+    assert_string_equal(bench.body, "{\"within\":\"1m\"}");
+    assert_int_equal(web_order_as(own, "text/plain\r\n", "{\"within\":\"1m\"}"), 400);
+    assert_int_equal(web_order_as(own, NULL, "{\"within\":\"1m\"}"), 400);
+    assert_int_equal(web_order_as(own, "application/json\r\n", "[1]"), 400);
+    assert_int_equal(web_order_as(own, "application/json\r\n", "{\"a\":1,\"a\":2}"), 400);
+    assert_int_equal(web_order_as(own, "application/json\r\n", "{"), 400);
+    assert_int_equal(bench.orders, 1);
+}
+
+TEST_IN(web, tokens_that_were_not_seen_before_are_so_many_at_once)
+{
+    unsigned n = 0;
+    bench.web.asks_login = true;
+    for (unsigned i = 0; i < 20; i++) {
+        struct token token = bench.observer;
+        token.key_id[TOKEN_KEY_ID_BYTES - 1] = (uint8_t)i;
+        const int answer = web_get_as("GET", "/api/v1/status", web_bearer(&token));
+        assert_true(answer == 200 || answer == 429);
+        n += answer == 200;
+    }
+    assert_in_range(n, 7, 13); /* our own was one of eight; 100 ms pass with each */
+    web_pass(500);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.observer)), 200);
+}
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+TEST_IN(web, a_path_is_a_route_or_nothing)
+{
+    static const struct {
+        const char *method, *path;
+        int code;
+    } asked[] = {
+        {"GET", "/api/v1/status", 200},
+        {"HEAD", "/api/v1/status", 200},
+        {"POST", "/api/v1/status", 405},
+        {"GET", "/api/v1/nodes/n/drain", 405},
+        {"PUT", "/api/v1/status", 501},
+        {"GET", "/api/v1/statu", 404},
+        {"GET", "/api/v1/status/", 404},
+        {"GET", "/api/v1/jobs/j", 200},
+        {"GET", "/api/v1/jobs/", 404},
+        {"GET", "/api/v1/jobs/j/nothing", 404},
+        {"GET", "/api/v1/jobs/j/epochsandmore", 404},
+        {"GET", "/api/v1/jobs/a%00b", 404},
+        {"GET", "/api/v1/jobs/a%0ab", 404},
+        {"GET", "/api/v1/jobs/a%7fb", 404},
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        if (web_get_as(asked[i].method, asked[i].path, LOCAL) != asked[i].code) {
+            fail_msg("%s %s: %d", asked[i].method, asked[i].path, web_code());
+        }
+    }
+    assert_int_equal(web_get("/api/v1/jobs/a%20b"), 200);
+    assert_true(web_has("{\"job\":\"a b\"}"));
+    char path[REQUEST_NAME_MAX + 32] = "/api/v1/jobs/";
+    memset(path + 13, 'x', REQUEST_NAME_MAX);
+    assert_int_equal(web_get(path), 200);
+    path[13 + REQUEST_NAME_MAX] = 'x';
+    assert_int_equal(web_get(path), 404);
+}
+
+TEST_IN(web, numbers_of_a_query_are_numbers_within_their_bounds)
+{
+    assert_int_equal(web_get("/api/v1/queue?bytes=2"), 200);
+    assert_true(web_has("\r\n\r\nxx"));
+    assert_int_equal(web_get("/api/v1/queue?bytes=0"), 400);
+    assert_int_equal(web_get("/api/v1/queue?bytes=2x"), 400);
+    assert_int_equal(web_get("/api/v1/queue?bytes=-1"), 400);
+    assert_int_equal(web_get("/api/v1/queue?bytes=1073741825"), 400);
+    assert_int_equal(web_get("/api/v1/queue"), 200);
+}
+
+TEST_IN(web, every_answer_guards_its_page)
+{
+    static const char *const headers[] = {
+        "Content-Security-Policy: default-src 'none'",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Referrer-Policy: no-referrer",
+        "Cross-Origin-Opener-Policy: same-origin",
+        "Cross-Origin-Resource-Policy: same-origin",
+        "Permissions-Policy: ",
+        "Cache-Control: no-store",
+    };
+    static const char *const paths[] = {"/api/v1/status", "/nothing", "/api/v1/jobs/a%00"};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        (void)web_get(paths[i]);
+        for (size_t h = 0; h < sizeof headers / sizeof headers[0]; h++) {
+            if (!web_has(headers[h])) {
+                fail_msg("%s: no %s", paths[i], headers[h]);
+            }
+        }
+        assert_false(web_has("Strict-Transport-Security"));
+    }
+    bench.settings.tls_cert = "it has one";
+    (void)web_get("/api/v1/status");
+    assert_true(web_has("Strict-Transport-Security: max-age=31536000"));
+}
+
+TEST_IN(web, the_page_is_the_same_until_it_is_another)
+{
+    char etag[128];
+    char headers[256];
+    assert_int_equal(web_get("/"), 200);
+    assert_true(web_has("<html"));
+    assert_true(web_has("Cache-Control: no-cache"));
+    assert_int_equal(sscanf(strstr(bench.answer, "ETag: "), "ETag: %127[^\r]", etag), 1);
+    (void)snprintf(headers, sizeof headers, LOCAL "If-None-Match: %s\r\n", etag);
+    assert_int_equal(web_get_as("GET", "/", headers), 304);
+    assert_false(web_has("<html"));
+    assert_int_equal(web_get_as("GET", "/", LOCAL "If-None-Match: \"other\"\r\n"), 200);
+    assert_int_equal(web_get_as("POST", "/", LOCAL "Content-Length: 0\r\n"), 404);
+}

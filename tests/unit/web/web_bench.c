@@ -1,0 +1,323 @@
+/* tests/unit/web/web_bench.c: see web_bench.h. */
+#include "tests/unit/web/web_bench.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/web/api.h"
+#include "server/web/logins.h"
+#include "server/web/reply.h"
+#include "server/web/routes.h"
+#include "server/web/streams.h"
+#include "tests/unit/limbs/hand_clock.h"
+
+struct web_bench bench;
+
+struct topic *const web_topic = (struct topic *)&bench;
+
+/* --- no server -------------------------------------------------------------------------------- */
+
+int __wrap_client_new(const struct client_config *config, struct client **ret);
+int __wrap_client_new(const struct client_config *config, struct client **ret)
+{
+    bench.client = *config;
+    *ret = NULL;
+    return 0;
+}
+
+void __wrap_client_free(struct client *c);
+void __wrap_client_free(struct client *c) {}
+
+bool __wrap_web_settings_is_lasting(const struct web_settings *settings);
+bool __wrap_web_settings_is_lasting(const struct web_settings *settings)
+{
+    return bench.found != NULL;
+}
+
+int __wrap_web_settings_find(const struct web_settings *settings, struct join_info *ret,
+                             struct tfe_why *why);
+int __wrap_web_settings_find(const struct web_settings *settings, struct join_info *ret,
+                             struct tfe_why *why)
+{
+    *ret = (struct join_info){.port = 1, .token = sodium_malloc(sizeof *ret->token)};
+    *ret->token = *bench.found;
+    return 0;
+}
+
+struct topic *__wrap_topic_join(struct view *view, enum topic_kind kind, const char *job,
+                                struct stream *stream);
+struct topic *__wrap_topic_join(struct view *view, enum topic_kind kind, const char *job,
+                                struct stream *stream)
+{
+    return web_topic;
+}
+
+void __wrap_topic_quit(struct topic *topic, struct stream *stream);
+void __wrap_topic_quit(struct topic *topic, struct stream *stream)
+{
+    bench.quits++;
+}
+
+void __wrap_topic_tell_all(struct topic *topic, struct stream *stream);
+void __wrap_topic_tell_all(struct topic *topic, struct stream *stream)
+{
+    bench.told_all++;
+}
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+static const char *role_of(const struct request *r)
+{
+    return r->view ? principal_role_name(view_role(r->view)) : "nobody";
+}
+
+void __wrap_api_status(struct request *r);
+void __wrap_api_status(struct request *r)
+{
+    reply_json(r->req, 200, json_pack("{s:s}", "role", role_of(r)));
+}
+
+void __wrap_api_job(struct request *r);
+void __wrap_api_job(struct request *r)
+{
+    reply_json(r->req, 200, json_pack("{s:s}", "job", r->name));
+}
+
+/* A login of whoever asks, and its mark. */
+void __wrap_api_session(struct request *r);
+void __wrap_api_session(struct request *r)
+{
+    char csrf[LOGIN_TEXT_MAX];
+    login_csrf(logins_begin(r->web->logins, r->view, r->req), csrf);
+    reply_json(r->req, 200, json_pack("{s:s}", "csrf", csrf));
+}
+
+void __wrap_api_drain(struct request *r);
+void __wrap_api_drain(struct request *r)
+{
+    char *body = r->body ? json_dumps(r->body, JSON_COMPACT) : NULL;
+    bench.orders++;
+    (void)snprintf(bench.body, sizeof bench.body, "%s", body ? body : "");
+    free(body);
+    reply_json(r->req, 200, json_pack("{s:s}", "node", r->name));
+}
+
+void __wrap_api_stream(struct request *r);
+void __wrap_api_stream(struct request *r)
+{
+    bench.stream = stream_new(r);
+    assert_non_null(bench.stream);
+    stream_join(bench.stream, TOPIC_FLEET, "");
+}
+
+/* An answer of these bytes. */
+void __wrap_api_queue(struct request *r);
+void __wrap_api_queue(struct request *r)
+{
+    uint64_t n = 0;
+    if (request_number(r, "bytes", 1, 1 << 30, &n)) {
+        struct evbuffer *out = evbuffer_new();
+        char *bytes = calloc(1, n + 1);
+        assert_non_null(bytes);
+        memset(bytes, 'x', n);
+        assert_int_equal(evbuffer_add(out, bytes, n), 0);
+        free(bytes);
+        reply_buffer(r->req, "text/plain", out);
+        evbuffer_free(out);
+    }
+}
+
+/* Asked, and not answered: the server has the question. */
+void __wrap_api_pool(struct request *r);
+void __wrap_api_pool(struct request *r)
+{
+    bench.waiting = r->req;
+}
+
+/* --- a browser -------------------------------------------------------------------------------- */
+
+void web_turn(void)
+{
+    for (int i = 0; i < 8; i++) {
+        (void)event_base_loop(bench.web.base, EVLOOP_NONBLOCK);
+    }
+}
+
+void web_pass(int64_t ms)
+{
+    hand_clock_pass(bench.web.base, ms);
+    web_turn();
+}
+
+int web_dial(void)
+{
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_port = htons(http_port(bench.web.http)),
+                                   .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int small = 4096;
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    assert_true(connect(fd, (const struct sockaddr *)&at, sizeof at) == 0 || errno == EINPROGRESS);
+    return fd;
+}
+
+int web_dialled(void)
+{
+    const uint32_t before = http_connections(bench.web.http);
+    const int fd = web_dial();
+    TURN_UNTIL(bench.web.base, http_connections(bench.web.http) == before + 1);
+    return fd;
+}
+
+void web_say(int fd, const char *text)
+{
+    size_t n = strlen(text);
+    while (n > 0) {
+        const ssize_t sent = send(fd, text, n, MSG_NOSIGNAL);
+        assert_true(sent > 0 || errno == EAGAIN);
+        n -= sent > 0 ? (size_t)sent : 0;
+        text += sent > 0 ? sent : 0;
+        web_turn();
+    }
+}
+
+/* Reads on; false: it is over. */
+bool web_hear(int fd)
+{
+    char rest[65536];
+    const ssize_t n = recv(fd, rest, sizeof rest, 0);
+    if (n > 0) {
+        const size_t room = ANSWER_MAX - 1 - bench.n_answer;
+        const size_t some = (size_t)n < room ? (size_t)n : room;
+        memcpy(bench.answer + bench.n_answer, rest, some);
+        bench.n_answer += some;
+        bench.answer[bench.n_answer] = '\0';
+    }
+    web_turn();
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
+bool web_is_shut(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+void web_hear_nothing(void)
+{
+    bench.n_answer = 0;
+    bench.answer[0] = '\0';
+}
+
+/* Its code; 0: none came. */
+int web_code(void)
+{
+    int number = 0;
+    return sscanf(bench.answer, "HTTP/1.1 %d ", &number) == 1 ? number : 0;
+}
+
+/* The answer to what is asked on a connection of its own. */
+int web_ask(const char *text)
+{
+    const int fd = web_dial();
+    web_hear_nothing();
+    TURN_UNTIL(bench.web.base, http_connections(bench.web.http) > 0);
+    web_say(fd, text);
+    TURN_UNTIL(bench.web.base, !web_hear(fd));
+    close(fd);
+    web_pass(100); /* its place is free */
+    return web_code();
+}
+
+int web_get_as(const char *method, const char *path, const char *headers)
+{
+    char text[4096];
+    (void)snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nConnection: close\r\n%s\r\n", method, path,
+                   headers);
+    return web_ask(text);
+}
+
+int web_get(const char *path)
+{
+    return web_get_as("GET", path, LOCAL);
+}
+
+const char *web_bearer(const struct token *token)
+{
+    static char header[TOKEN_TEXT_MAX + 64];
+    char text[TOKEN_TEXT_MAX];
+    token_format(token, text);
+    (void)snprintf(header, sizeof header, LOCAL "Authorization: Bearer %s\r\n", text);
+    return header;
+}
+
+int web_order_as(const char *headers, const char *type, const char *body)
+{
+    char text[4096];
+    (void)snprintf(text, sizeof text,
+                   "POST /api/v1/nodes/n/drain HTTP/1.1\r\nConnection: close\r\n%s%s%s"
+                   "Content-Length: %zu\r\n\r\n%s",
+                   headers, type ? "Content-Type: " : "", type ? type : "", strlen(body), body);
+    return web_ask(text);
+}
+
+bool web_has(const char *text)
+{
+    return strstr(bench.answer, text) != NULL;
+}
+
+/* --- its life --------------------------------------------------------------------------------- */
+
+int web_begin(void **state)
+{
+    static uint8_t root[TOKEN_ROOT_BYTES], key[TOKEN_PUBLIC_KEY_BYTES], other[sizeof key];
+    struct tfe_why why;
+    memset(&bench, 0, sizeof bench);
+    assert_true(sodium_init() >= 0);
+    randombytes_buf(root, sizeof root);
+    randombytes_buf(key, sizeof key);
+    randombytes_buf(other, sizeof other);
+    token_mint(&bench.own, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
+    token_mint(&bench.observer, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
+    token_mint(&bench.admin, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, key);
+    token_mint(&bench.agent, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, key);
+    token_mint(&bench.foreign, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, other);
+    (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
+    hand_clock_init();
+    bench.settings = (struct web_settings){.bind = "127.0.0.1", .max_connections = PLACES};
+    bench.web.settings = &bench.settings;
+    bench.web.base = event_base_new();
+    bench.web.server.token = sodium_malloc(sizeof bench.own);
+    *bench.web.server.token = bench.own;
+    assert_int_equal(views_new(&bench.web, &bench.web.views), 0);
+    assert_int_equal(logins_new(&bench.web, &bench.web.logins), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.own, &bench.web.own), 0);
+    assert_int_equal(http_new(bench.web.base, &bench.settings, routes_request, &bench.web,
+                              &bench.web.http, &why),
+                     0);
+    return 0;
+}
+
+int web_end(void **state)
+{
+    http_free(bench.web.http);
+    web_turn();
+    assert_int_equal(bench.web.n_streams, 0);
+    assert_int_equal(bench.web.own->users, 1);
+    logins_free(bench.web.logins);
+    view_leave(bench.web.own);
+    views_free(bench.web.views);
+    join_done(&bench.web.server);
+    event_base_free(bench.web.base);
+    return 0;
+}
