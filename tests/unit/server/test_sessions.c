@@ -458,6 +458,23 @@ TEST_IN(sessions, are_not_told_a_table_that_is_stopped)
     assert_int_equal(f.rows_before, 0);
 }
 
+TEST_IN(sessions, of_one_step_share_the_bytes_of_a_table_and_of_no_other)
+{
+    const struct msg_row row = {.host = "h", .role = TASK_WORKER, .port = 1};
+    struct msg_table table = {.epoch = 1, .world = 1, .rows = &row, .n_rows = 1};
+    struct table_cache cache = {.first = NULL};
+    struct table_chunks *first;
+    struct table_chunks *again;
+    struct table_chunks *next;
+    assert_int_equal(table_cache_get(&cache, &table, &first), 0);
+    assert_int_equal(table_cache_get(&cache, &table, &again), 0);
+    assert_ptr_equal(first, again);
+    table.epoch = 2; /* the same rows */
+    assert_int_equal(table_cache_get(&cache, &table, &next), 0);
+    assert_ptr_not_equal(first, next);
+    table_cache_done(&cache);
+}
+
 TEST_IN(sessions, take_a_table_that_waits_along)
 {
     waits_for_table();

@@ -209,6 +209,7 @@ TEST_IN(web, the_page_is_the_same_until_it_is_another)
     assert_int_equal(web_get("/"), 200);
     assert_true(web_has("<html"));
     assert_true(web_has("Cache-Control: no-cache"));
+    assert_false(web_has("no-store"));
     assert_int_equal(sscanf(strstr(bench.answer, "ETag: "), "ETag: %127[^\r]", etag), 1);
     (void)snprintf(headers, sizeof headers, LOCAL "If-None-Match: %s\r\n", etag);
     assert_int_equal(web_get_as("GET", "/", headers), 304);

@@ -141,6 +141,7 @@ void __wrap_api_pool(struct request *r);
 void __wrap_api_pool(struct request *r)
 {
     bench.waiting = r->req;
+    http_is_awaited(r->req);
 }
 
 /* --- a browser -------------------------------------------------------------------------------- */

@@ -423,6 +423,7 @@ TEST_IN(hello, a_range_that_was_not_offered_is_no_answer)
         assert_int_equal(
             hello_client_finish(m->client, m->response, m->response_n, &used, &session, &server),
             TFE_EPROTO);
+        assert_int_equal(finish_n(m, m->response_n, &session, &server), TFE_ESTATE);
     }
 }
 

@@ -1,0 +1,217 @@
+/* tests/unit/server/test_keeper.c: the process that keeps programs for the server: what it leaves
+ * behind of the server, and what is left of its programs when it or the server ends. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/net/clock.h"
+#include "server/keeper.h"
+#include "tests/unit/story.h"
+
+#define PATIENCE_MS 30000
+
+static int server; /* the socket to the keeper; -1 */
+static void (*on_child)(int signo);
+
+static int begin(void **state)
+{
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+    server = -1;
+    return 0;
+}
+
+/* Whoever is left ends with the socket, and is reaped. */
+static int end(void **state)
+{
+    keeper_bid(server);
+    keeper_await(&server, tfe_mono_add(clock_mono(), PATIENCE_MS));
+    while (waitpid(-1, NULL, 0) > 0) {
+    }
+    (void)signal(SIGCHLD, SIG_DFL);
+    return 0;
+}
+
+#define FIXTURE begin, end
+
+static void start(void (*keep)(const struct keeper *k, void *ctx))
+{
+    struct tfe_why why;
+    assert_int_equal(keeper_start("kept", SOCK_STREAM, keep, NULL, &server, &why), 0);
+}
+
+/* The next line that the keeper, or its program, has said. */
+static const char *hear(void)
+{
+    static char line[128];
+    size_t n = 0;
+    memset(line, 0, sizeof line);
+    while (n < sizeof line - 1) {
+        struct pollfd from = {.fd = server, .events = POLLIN};
+        assert_int_equal(poll(&from, 1, PATIENCE_MS), 1);
+        assert_int_equal(recv(server, line + n, 1, 0), 1);
+        if (line[n] == '\n') {
+            line[n] = '\0';
+            return line;
+        }
+        n++;
+    }
+    return line;
+}
+
+static int hear_number(void)
+{
+    return atoi(hear());
+}
+
+/* --- what it is ------------------------------------------------------------------------------- */
+
+static void says_what_it_has(const struct keeper *k, void *ctx)
+{
+    char name[32] = "";
+    (void)prctl(PR_GET_NAME, name);
+    (void)dprintf(k->server, "%s %d %d %s %s %s\n", name, getsid(0) == getpid(),
+                  fcntl(STDERR_FILENO + 1, F_GETFD) >= 0 && k->server != STDERR_FILENO + 1 &&
+                      k->signals != STDERR_FILENO + 1,
+                  getenv("NOTIFY_SOCKET") ? "notifies" : "-", getenv("TFE_PORT") ? "port" : "-",
+                  getenv("TFEX") ? "other" : "-");
+}
+
+TEST_IN(keeper, has_nothing_of_the_servers_but_its_socket)
+{
+    const int open = dup2(STDIN_FILENO, STDERR_FILENO + 1);
+    assert_int_equal(
+        setenv("NOTIFY_SOCKET", "/x", 1) | setenv("TFE_PORT", "1", 1) | setenv("TFEX", "1", 1), 0);
+    start(says_what_it_has);
+    (void)close(open);
+    assert_string_equal(hear(), "kept 1 0 - - other");
+    assert_non_null(getenv("TFE_PORT")); /* the server keeps its own */
+    assert_int_equal(unsetenv("NOTIFY_SOCKET") | unsetenv("TFE_PORT") | unsetenv("TFEX"), 0);
+}
+
+/* --- its programs ----------------------------------------------------------------------------- */
+
+static void exits_with_3(void *ctx)
+{
+    _exit(3);
+}
+
+static void waits_for_one(const struct keeper *k, void *ctx)
+{
+    int status = 0;
+    const pid_t child = keeper_spawn(SIGTERM, exits_with_3, NULL);
+    const bool is_there = keeper_waits(k, child, -1, &status);
+    (void)dprintf(k->server, "%d %d\n", is_there, WEXITSTATUS(status));
+    const bool is_late = keeper_waits(k, 0, 5, &status); /* nobody: so long */
+    (void)dprintf(k->server, "%d %d\n", is_late, status);
+    (void)dprintf(k->server, "%d\n", keeper_waits(k, 0, -1, &status)); /* the server's end */
+}
+
+TEST_IN(keeper, hears_of_its_programs_end_though_the_server_ignores_its_childrens)
+{
+    (void)signal(SIGCHLD, SIG_IGN);
+    start(waits_for_one);
+    assert_string_equal(hear(), "1 3");
+    assert_string_equal(hear(), "1 -1");
+    keeper_bid(server);
+    assert_string_equal(hear(), "0");
+}
+
+static int out; /* of the program */
+
+static void sleeps(void *ctx)
+{
+    sigset_t blocked;
+    (void)sigprocmask(SIG_BLOCK, NULL, &blocked);
+    if (on_child) {
+        (void)signal(SIGTERM, on_child);
+    }
+    const pid_t below = fork();
+    if (below == 0) {
+        (void)signal(SIGTERM, SIG_IGN);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    (void)dprintf(out, "%d\n%d\n%d\n%d\n", (int)getpid(), (int)below, getpgid(0) == getpid(),
+                  sigismember(&blocked, SIGTERM) | sigismember(&blocked, SIGCHLD));
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static void keeps_one(const struct keeper *k, void *ctx)
+{
+    int status;
+    out = k->server;
+    (void)dprintf(k->server, "%d\n", (int)getpid());
+    const pid_t child = keeper_spawn(SIGTERM, sleeps, NULL);
+    if (!keeper_waits(k, child, -1, &status)) {
+        keeper_end(child);
+    }
+}
+
+/* Reaps it; how it ended. */
+static int end_of(pid_t pid)
+{
+    int status = 0;
+    for (int ms = 0; waitpid(pid, &status, WNOHANG) == 0; ms += 2) {
+        assert_true(ms < PATIENCE_MS);
+        (void)usleep(2000);
+    }
+    return status;
+}
+
+TEST_IN(keeper, takes_its_program_along_whatever_ends_it)
+{
+    on_child = NULL;
+    start(keeps_one);
+    const pid_t keeper = hear_number();
+    const pid_t child = hear_number();
+    const pid_t below = hear_number();
+    assert_int_equal(hear_number(), 1); /* a group of its own */
+    assert_int_equal(hear_number(), 0); /* no signal is blocked */
+    assert_int_equal(kill(keeper, SIGKILL), 0);
+    assert_int_equal(end_of(keeper), SIGKILL);
+    assert_int_equal(end_of(child), SIGTERM);
+    assert_int_equal(kill(below, SIGKILL), 0); /* it did not know of that */
+}
+
+TEST_IN(keeper, ends_its_program_and_what_that_has_started_with_the_server)
+{
+    on_child = SIG_IGN; /* who does not leave in a second is killed */
+    start(keeps_one);
+    const pid_t keeper = hear_number();
+    (void)hear_number();
+    const pid_t below = hear_number();
+    (void)hear_number();
+    (void)hear_number();
+    keeper_bid(server);
+    assert_int_equal(end_of(keeper), 0);
+    assert_int_equal(end_of(below), SIGKILL);
+}
+
+static void leaves(int signo)
+{
+    _exit(0);
+}
+
+TEST_IN(keeper, leaves_nobody_behind_who_did_not_hear_of_the_end)
+{
+    on_child = leaves; /* at once, but not who is below it */
+    start(keeps_one);
+    const pid_t keeper = hear_number();
+    (void)hear_number();
+    const pid_t below = hear_number();
+    (void)hear_number();
+    (void)hear_number();
+    keeper_bid(server);
+    assert_int_equal(end_of(keeper), 0);
+    assert_int_equal(end_of(below), SIGKILL);
+}
