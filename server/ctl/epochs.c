@@ -85,6 +85,7 @@ static void print_csv(const struct row_list *ledger)
                                        "running_ms",
                                        "saved_step",
                                        "lost_steps",
+                                       "restarts",
                                        "over",
                                        "standstill_at_least"};
 #undef TIME_KEY

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import pathlib
 import signal
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from web import start
 
 pytestmark = [needs_browser, pytest.mark.heavy]
 
+SERVED = str(pathlib.Path(__file__).with_name("served.py"))
 TRAINS = """
 import os, time, tfe
 rank, step = os.environ["TFE_RANK"], 0
@@ -274,6 +276,27 @@ def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_p
             assert used < 50
         best = min(max(f) for f in first)
         assert best < 1000 or best < noise.bound(1) * 1000, first
+
+
+def test_restarts_within_an_epoch_are_its_own_count(server, fleet, state_dir, tmp_path):
+    """A served worker's trainer is killed twice: nobody else notices, and its epoch says so."""
+    server("--gather=10")
+    within = "document.querySelector('[aria-label=Epochs] tbody').innerText.match(/\\d+ restarts? within/g)?.join() ?? ''"
+    with start(state_dir, tmp_path) as web, browser() as page:
+        for _ in range(3):
+            fleet.start("--nnodes=1", "--ps=1", "--chief", command=[SERVED, str(fleet.folder)])
+        page.open(f"{web.url}#/job/default")
+        rows = "document.querySelectorAll('[aria-label=Epochs] tbody tr').length"
+        page.wait(f"{rows} === 1 && [...tfe.nodes.values()].some(n => n.place === 'worker-0')")
+        assert page.js(f"return {within}") == ""
+        for number in (1, 2):
+            wait_until(lambda: len([s for s in fleet.lines("step") if s["used"] == [0]]) > 5, what="steps with the worker")
+            hidden = fleet.folder / ".do"
+            hidden.write_text("kill 9")
+            hidden.rename(fleet.folder / "do.worker-0")
+            page.wait(f"{within} === arguments[0]", f"{number} {'restart' if number == 1 else 'restarts'} within")
+        assert page.js(f"return {rows}") == 1
+        assert page.said() == []
 
 
 def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_dir, tmp_path):

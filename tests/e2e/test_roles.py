@@ -1,5 +1,7 @@
 """Jobs with roles: chief, workers, ps, evaluator as real processes."""
 
+import csv
+import io
 import json
 import pathlib
 import signal
@@ -109,6 +111,8 @@ def test_a_worker_starts_again_where_it_was(server, fleet, status, ctl):  # noqa
     # The third may be in the ledger after its trainer has worked.
     wait_until(lambda: [e["epoch"] for e in json.loads(ctl("epochs", "default", "--json").stdout)["epochs"] if e["restarts"] == 3] == [epoch],
                what="three restarts in the ledger")
+    sheet = list(csv.DictReader(io.StringIO(ctl("epochs", "default", "--csv").stdout)))
+    assert [(int(row["epoch"]), row["restarts"]) for row in sheet] == [(epoch, "3")]
     job.order("chief-0", "exit 0")
     assert [agent.wait() for agent in job.agents] == [0] * 4
 

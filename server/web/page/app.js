@@ -233,7 +233,7 @@ function jobScreen(name) {
   const rows = keyed(body, row);
   const epochRow = e => ({
     cells: [[String(e.epoch)], [clock(e.started_ms ?? e.detected_ms)], [badge(e.cause.replace("_", " "), e.cause === "start" || e.cause === "joined" ? "info" : e.planned ? "warn" : "bad"), e.blamed ? h("div", { class: "sub" }, e.blamed) : ""],
-      [String(e.nodes)], [e.standstill_ms != null ? `${e.standstill_at_least ? "≥ " : ""}${span(e.standstill_ms)}` : "–"], [phases(e)], [e.over ? span(e.running_ms) : "now"], [e.lost_steps != null ? String(e.lost_steps) : "–"]],
+      [String(e.nodes)], [e.standstill_ms != null ? `${e.standstill_at_least ? "≥ " : ""}${span(e.standstill_ms)}` : "–"], [phases(e)], [e.over ? span(e.running_ms) : "now", e.restarts > 0 ? h("div", { class: "sub" }, `${e.restarts} ${e.restarts === 1 ? "restart" : "restarts"} within`) : ""], [e.lost_steps != null ? String(e.lost_steps) : "–"]],
     heads: ["Epoch", "Began", "Cause", "Nodes", "Standstill", "Phases", "Ran", "Steps again"], wide: [5], nums: [3, 7],
   });
   const epochRows = keyed(epochBody, epochRow);
