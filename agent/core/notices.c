@@ -56,6 +56,16 @@ static void tell(struct notices *n, struct turn *t, bool again)
     n->told_deadline = kind ? n->v[kind].deadline : TFE_MONO_NEVER;
 }
 
+/* What has not come true by its time is over. */
+static void drop_old(struct notices *n, const struct turn *t)
+{
+    for (int kind = NOTICE_PREEMPT; kind <= NOTICE_OPERATOR; kind++) {
+        if (n->stands[kind] && turn_is_past(t, n->back_at[kind])) {
+            n->stands[kind] = false;
+        }
+    }
+}
+
 static void stand(struct notices *n, const struct agent_notice *notice, struct tfe_mono back_at)
 {
     if (!n->stands[notice->kind] || !tfe_mono_is_never(notice->deadline)) {
@@ -74,6 +84,9 @@ int notices_take(struct notices *n, struct turn *t, const struct agent_notice *n
     if (notice->kind == NOTICE_SIGNAL && n->signal) {
         return 0; /* on the way out: nothing takes that back */
     }
+    /* Before the tick: a machine that was suspended hears of the next one first, whose time would
+     * be the old one's. */
+    drop_old(n, t);
     if (notice->withdrawn) {
         n->stands[notice->kind] = false;
     } else {
@@ -122,11 +135,7 @@ void notices_welcome(struct notices *n, struct turn *t)
 
 void notices_tick(struct notices *n, struct turn *t)
 {
-    for (int kind = NOTICE_PREEMPT; kind <= NOTICE_OPERATOR; kind++) {
-        if (n->stands[kind] && turn_is_past(t, n->back_at[kind])) {
-            n->stands[kind] = false;
-        }
-    }
+    drop_old(n, t);
     tell(n, t, false);
 }
 

@@ -336,6 +336,24 @@ TEST(notice, that_does_not_come_true_is_over_2_minutes_after_its_deadline)
     bench_free(b);
 }
 
+/* A machine that was suspended heard of it before its agent's clock was looked at: the next notice
+ * went with the last one, and nobody was told. */
+TEST(notice, that_comes_as_the_last_one_is_over_counts)
+{
+    struct bench *b = a_running_bench(1);
+    warned(b, NOTICE_PREEMPT, 30000);
+    pass_answered(b, 149999);
+    b->now++;
+    warned(b, NOTICE_PREEMPT, -1);
+    assert_saw(b, "~notice epoch=0 number=0 imds");
+    assert_saw(b, "NOTICE preempt\n");
+    pass_answered(b, 119999);
+    assert_not_saw(b, "withdrawn");
+    pass(b, 1);
+    assert_saw(b, "NOTICE preempt withdrawn\n");
+    bench_free(b);
+}
+
 static struct bench *a_graceful_bench_of(uint32_t grace_ms)
 {
     struct bench *b = bench_new(1, 1);
