@@ -56,6 +56,66 @@ static void start_again(struct rdzv *r, struct job *job)
         (struct msg_restart){.epoch = e->epoch, .number = e->n_restarts};
 }
 
+/* --- when its machine goes -------------------------------------------------------------------- */
+
+/* Somebody who is not needed for an epoch, on a machine that stays for all that is known. */
+static bool has_relief(struct job *job)
+{
+    const struct node *node =
+        job->state == JOB_RUNNING && !job->wish.is_there && tfe_mono_is_never(job->success.until)
+            ? seating_evaluator(job)
+            : NULL;
+    return node && node->notice.kind == 0;
+}
+
+static void tell_stop(struct rdzv *r, struct job *job)
+{
+    struct evaluator *e = &job->evaluator;
+    e->is_stopping = true;
+    send_node(r, e->node, MSG_STOP)->u.stop = (struct msg_stop){
+        .epoch = e->epoch, .planned = true, .cause = notice_cause(&e->node->notice)};
+}
+
+/* Its node does something else, if anything. */
+static void let_go(struct rdzv *r, struct job *job)
+{
+    struct node *node = job->evaluator.node;
+    evaluator_clear(&job->evaluator);
+    if (node_is_connected(node)) {
+        node_prepare(r, node);
+    }
+}
+
+void evaluator_leave(struct rdzv *r, struct job *job)
+{
+    struct evaluator *e = &job->evaluator;
+    if (!e->node || job_is_over(job)) {
+        return;
+    }
+    if (!e->runs && evaluator_is_leaving(job)) {
+        let_go(r, job); /* rather than start there again */
+        return;
+    }
+    if (e->is_stopping || e->is_judging || e->node->notice.kind == 0 ||
+        !node_is_connected(e->node)) {
+        return; /* who is away is told when it is back */
+    }
+    if (is_past(r, place_leaves_at(r, e->node)) || has_relief(job)) {
+        send_trace(r, TRACE_EVALUATOR, job, e->node, 0, "leaves");
+        tell_stop(r, job);
+    }
+}
+
+struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job)
+{
+    const struct evaluator *e = &job->evaluator;
+    bool is_due = e->node && e->runs && !e->is_stopping && !e->is_judging &&
+                  e->node->notice.is_leaving && node_is_connected(e->node);
+    return is_due ? place_leaves_at(r, e->node) : TFE_MONO_NEVER;
+}
+
+/* --- while it goes on ------------------------------------------------------------------------- */
+
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
 {
     struct evaluator *e = &job->evaluator;
@@ -117,8 +177,7 @@ bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exit
     send_trace(r, TRACE_EVALUATOR, job, node, exited->signal ? 128 + exited->signal : exited->code,
                "ended");
     if (e->is_done) {
-        evaluator_clear(e);
-        node_prepare(r, node);
+        let_go(r, job);
     }
     job_touch(job);
     return true;
@@ -153,6 +212,9 @@ bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_joi
     }
     if (tells && join->running_epoch == e->epoch) {
         e->runs = true;
+        if (e->is_stopping) {
+            tell_stop(r, job); /* lost with the connection */
+        }
         return true;
     }
     if (tells && exited && exited->epoch == e->epoch) {
@@ -166,7 +228,8 @@ bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_joi
         }
         return e->node == node;
     }
-    if (join->highest_epoch < e->epoch && e->told_visit != node->session.visit) {
+    if (join->highest_epoch < e->epoch && e->told_visit != node->session.visit &&
+        !evaluator_is_leaving(job)) {
         tell_start(r, job); /* lost with the connection */
         return true;
     }

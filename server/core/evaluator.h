@@ -21,6 +21,7 @@ struct evaluator {
     uint64_t n_restarts;   /* number of the last RESTART */
     bool runs;             /* it was told to, and has not said that it ended */
     bool is_judging;       /* the chief has ended well: it has been told that it may end, too */
+    bool is_stopping;      /* it has been told to end: its machine goes, or may */
     bool is_done;          /* it has ended well in this run: it does not start again */
     struct tfe_mono due;   /* not running: it starts again then */
     struct tfe_mono since; /* running: it does since then */
@@ -40,6 +41,11 @@ void evaluator_begin_run(struct job *job);
 /* Starts it where somebody can be spared, and again. Returns when there is more to do.
  * Precondition: RUNNING. */
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job);
+/* Has it end in time where its machine goes, or at once where another node can go on in its place:
+ * nobody does before it has ended. */
+void evaluator_leave(struct rdzv *r, struct job *job);
+/* When there is more of that to do. */
+struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job);
 /* Whether it is waited for at the job's end. */
 bool evaluator_judges(const struct job *job);
 /* An EXITED: true if it was the evaluator's. */

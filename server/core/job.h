@@ -146,6 +146,14 @@ static inline bool node_evaluates(const struct node *node)
     return node->job->evaluator.node == node;
 }
 
+/* Whether who evaluates will do so no more once it has ended: its machine goes, or it has been told
+ * to end for one that stays. */
+static inline bool evaluator_is_leaving(const struct job *job)
+{
+    const struct evaluator *e = &job->evaluator;
+    return e->node && (e->is_stopping || e->node->notice.is_leaving);
+}
+
 /* The number of its next epoch. */
 static inline uint64_t epoch_next(const struct job *job)
 {

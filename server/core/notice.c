@@ -106,6 +106,9 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
 static bool is_needed(const struct node *node)
 {
     const struct job *job = node->job;
+    if (node_evaluates(node) && job->evaluator.runs && !job_is_over(job)) {
+        return true; /* by who evaluates next */
+    }
     return node_is_member(node) && job->state != JOB_WAITING &&
            !(job->state == JOB_RUNNING && node->seat.is_accounted && !node->seat.is_due);
 }

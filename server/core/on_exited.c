@@ -9,6 +9,7 @@ int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited
     }
     if (evaluator_take_end(r, node, exited)) {
         send_noted(r, node, exited->epoch);
+        drain_end(r, node);
         return 0;
     }
     ending_take(r, node, exited, false);

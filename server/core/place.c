@@ -220,6 +220,15 @@ void place_take_over(struct rdzv *r, struct node *node)
     }
 }
 
+struct tfe_mono place_leaves_at(const struct rdzv *r, const struct node *node)
+{
+    struct tfe_mono by = node->notice.deadline;
+    int64_t early = (int64_t)node->job->spec.stop_grace_ms + MARGIN_MS;
+    return !node->notice.is_leaving ? TFE_MONO_NEVER
+           : tfe_mono_is_never(by)  ? r->now
+                                    : tfe_mono_max(r->now, tfe_mono_add(by, -early));
+}
+
 bool place_take_notice(struct rdzv *r, struct node *node)
 {
     if (!can_miss(r, node)) {
@@ -232,10 +241,7 @@ bool place_take_notice(struct rdzv *r, struct node *node)
     if (node->seat.is_accounted) {
         return false;
     }
-    struct tfe_mono by = node->notice.deadline;
-    int64_t early = (int64_t)node->job->spec.stop_grace_ms + MARGIN_MS;
-    seat_drain(node,
-               tfe_mono_is_never(by) ? r->now : tfe_mono_max(r->now, tfe_mono_add(by, -early)));
+    seat_drain(node, place_leaves_at(r, node));
     return true;
 }
 

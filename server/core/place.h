@@ -39,6 +39,9 @@ bool place_is_behind(const struct node *node, const struct msg_exited *exited);
 /* Another process has come with its id: it cannot start again what the first one had. */
 void place_take_over(struct rdzv *r, struct node *node);
 
+/* By when a node that leaves is stopped where it is waited for no checkpoint of its own: in time
+ * for the stop grace; NEVER: it does not leave. */
+struct tfe_mono place_leaves_at(const struct rdzv *r, const struct node *node);
 /* Its machine will go away: the place is drained, with no new epoch, in time before that. False: it
  * cannot be missed. */
 bool place_take_notice(struct rdzv *r, struct node *node);

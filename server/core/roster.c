@@ -229,7 +229,8 @@ bool roster_is_fenced(const struct job *job, uint32_t seat)
 
 bool roster_wants_evaluator(const struct job *job)
 {
-    return job->spec.evaluator && !job->evaluator.node && !job->evaluator.is_done;
+    bool has_one = job->evaluator.node && !evaluator_is_leaving(job);
+    return job->spec.evaluator && !has_one && !job->evaluator.is_done;
 }
 
 /* --- whether there are enough ----------------------------------------------------------------- */

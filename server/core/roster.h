@@ -81,7 +81,7 @@ bool roster_is_full(const struct job *job);
 uint32_t roster_lacking(const struct job *job);
 /* How many ready nodes could work in an epoch besides the present one's. */
 uint32_t roster_spares(const struct job *job);
-/* Nobody evaluates, and somebody could. */
+/* Nobody evaluates, or will for long, and somebody could. */
 bool roster_wants_evaluator(const struct job *job);
 /* What an epoch still lacks, for people: "1 ps and 2 workers". */
 void roster_lacks(const struct job *job, struct text *text);

@@ -297,6 +297,15 @@ uint32_t seating_fill(struct job *job, struct node **seats)
                                        : fill_with_workers(job, seats);
 }
 
+/* Who stays, then who can be nothing else, then who suits a place in the cluster least. */
+static bool evaluates_before(const struct node *a, const struct node *b)
+{
+    if ((a->notice.kind == 0) != (b->notice.kind == 0)) {
+        return a->notice.kind == 0;
+    }
+    return a->has_role != b->has_role ? a->has_role : suits_before(b, a);
+}
+
 struct node *seating_evaluator(struct job *job)
 {
     struct node *best = NULL;
@@ -304,8 +313,7 @@ struct node *seating_evaluator(struct job *job)
     RB_FOREACH(node, node_tree, &job->nodes)
     {
         if (node_is_ready(node) && may_be(node, TASK_EVALUATOR) &&
-            (!best ||
-             (node->has_role != best->has_role ? node->has_role : suits_before(best, node)))) {
+            (!best || evaluates_before(node, best))) {
             best = node;
         }
     }

@@ -91,7 +91,7 @@ static bool enter(struct rdzv *r, struct job *job, enum job_state state)
 
 static bool wait_until(struct rdzv *r, struct job *job, struct tfe_mono when)
 {
-    wheel_set(&r->wheel, &job->timer.wheel, when);
+    wheel_set(&r->wheel, &job->timer.wheel, tfe_mono_min(when, evaluator_leaves_at(r, job)));
     return false;
 }
 
@@ -561,6 +561,7 @@ void job_settle(struct rdzv *r, struct job *job)
         (void)wait_until(r, job, job->write.again);
         return;
     }
+    evaluator_leave(r, job);
     while (goes_on && job_states[job->state].settle) {
         if (job->success.is_due) {
             success_done(job);

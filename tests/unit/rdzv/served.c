@@ -53,3 +53,16 @@ void crashes(struct world *w, uint32_t session, uint64_t restart)
 {
     exited_as(w, session, (struct msg_exited){.epoch = 1, .signal = 9, .restart = restart});
 }
+
+struct world *an_evaluated_job(void)
+{
+    struct world *w = a_served_job(1, 1);
+    w->join.spec.evaluator = true;
+    come(w, 4); /* a chief, b ps, c worker */
+    ready(w, 3, 2);
+    assert_saw(w, "3:START epoch=2 rank=3 world=3 nodes=3 cause=start run=1 fence=0");
+    assert_saw(w, " evaluates\n");
+    all_listen(w, 3, 1);
+    progress(w, 0, 1, 1);
+    return w;
+}

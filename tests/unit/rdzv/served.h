@@ -9,6 +9,8 @@
 struct world *a_served_job(uint32_t min, uint32_t max);
 /* … and it trains: the chief has told its first step. */
 struct world *a_serving_job(uint32_t min, uint32_t max);
+/* … with one worker, c, and d evaluates, in the epoch of the number 2. */
+struct world *an_evaluated_job(void);
 /* The nodes of sessions 1 to n - 1: all but the chief. */
 void all_listen(struct world *w, uint32_t n, uint64_t epoch);
 /* Sessions 0 to n - 1 stop as they were asked to in epoch 1, the chief first, and are ready for the

@@ -796,19 +796,6 @@ TEST(served, a_worker_starts_again_above_what_it_has_followed_before_the_disk_wa
 
 /* --- the evaluator ---------------------------------------------------------------------------- */
 
-static struct world *an_evaluated_job(void)
-{
-    struct world *w = a_served_job(1, 1);
-    w->join.spec.evaluator = true;
-    come(w, 4); /* a chief, b ps, c worker */
-    ready(w, 3, 2);
-    assert_saw(w, "3:START epoch=2 rank=3 world=3 nodes=3 cause=start run=1 fence=0");
-    assert_saw(w, " evaluates\n");
-    all_listen(w, 3, 1);
-    progress(w, 0, 1, 1);
-    return w;
-}
-
 TEST(evaluator, has_a_number_of_its_own_and_goes_on_while_epochs_come_and_go)
 {
     struct world *w = an_evaluated_job();
