@@ -47,11 +47,12 @@ struct cluster {
     /* Scripts on the channel (script.c). */
     int64_t told_at;
     bool stop_sent;
-    bool calm;        /* nothing gives the server a reason to stop it */
-    int64_t leave_by; /* the end of the last notice … */
-    bool warned;      /* a notice was given while it was so, and nothing has come since */
-    bool carried;     /* … since it has started again */
-    bool planned;     /* nothing but planned STOPs is on its way to it, and nothing disturbs them */
+    bool calm;            /* nothing gives the server a reason to stop it */
+    int64_t leave_by;     /* the end of the last notice … */
+    bool warned;          /* a notice was given while it was so, and nothing has come since … */
+    int64_t warned_since; /* … this */
+    bool carried;         /* … since it has started again */
+    bool planned; /* nothing but planned STOPs is on its way to it, and nothing disturbs them */
     int64_t confirmed_at; /* the server said then that it has saved, and nothing disturbs that; 0:
                              not */
     bool save_wanted;

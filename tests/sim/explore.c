@@ -127,7 +127,10 @@ static void open_job(struct explore *x, uint32_t group)
     }
     spec->tell_ms = ONE_OF(x, 0, 500, 5000, 5000);
     spec->listens = spec->tell_ms && roll(x, 0, 2);
-    spec->deaf = roll(x, 0, 9) == 0;
+    spec->deaf = roll(x, 0, 4) == 0;
+    if (spec->deaf && job->script / 6 % 3) { /* else its own checkpoints answer for it */
+        spec->checkpoint_every = 0;
+    }
     spec->save_ms = ONE_OF(x, 0, 100, 1000, 8000);
     spec->memory_every = job->n_ps ? 0 : (uint32_t[]){0, 1, 20}[job->script / 2 % 3];
     /* Who hangs at the end is at fault: all have to be out well within the grace. */
@@ -360,10 +363,20 @@ static void count_live(struct explore *x)
     make_room(x);
     memset(x->live, 0, jobs_count(w) * sizeof(*x->live));
     for (uint32_t i = 0; i < w->n_nodes; i++) {
-        if (w->nodes[i].agent && !w->nodes[i].outsider) {
+        if (w->nodes[i].agent && !w->nodes[i].outsider && !node_leaves(w, i)) {
             x->live[w->nodes[i].job]++;
         }
     }
+}
+
+/* Which machines are to go: one that does, or stays after all, is news as a fault is. */
+static uint64_t leaving(const struct world *w)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < w->n_nodes; i++) {
+        sum = (sum * 31 + node_leaves(w, i)) % UINT64_C(0xfffffffffffffc5);
+    }
+    return sum;
 }
 
 /* Whether all jobs are at rest; a violation where one has been idle since `since`, or later, for
@@ -408,16 +421,19 @@ static bool settle(struct explore *x)
     struct world *w = &x->world;
     int64_t since = w->now;
     uint32_t faults = script_faults(w);
+    uint64_t leave = leaving(w);
     bool settled = false;
     make_room(x);
     forget_idle(x);
     while (!settled && !check_failed(w->check) && world_run(w, w->now + LOOK_MS)) {
-        if (faults != script_faults(w)) {
+        if (faults != script_faults(w) || leave != leaving(w)) {
             faults = script_faults(w);
+            leave = leaving(w);
             since = w->now;
             forget_idle(x);
         }
-        settled = is_settled(x, since);
+        bool is_left = !judge_leaving(w);
+        settled = is_settled(x, since) && is_left;
     }
     return settled;
 }

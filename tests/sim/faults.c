@@ -16,6 +16,9 @@
 /* One of so many faults, where the server's disk is rolled back; it is away for so long at most. */
 #define ROLL_BACK_EACH 16
 #define ROLL_BACK_MS 8000
+/* Of those that come as the faults end. */
+#define WARNED_LEAST_MS 20000
+#define WARNED_MOST_MS 90000
 
 struct faults {
     struct rng rng;
@@ -411,7 +414,8 @@ static void fault_drain(struct world *w, uint32_t node, int64_t ms)
 static void on_preempt(struct world *w, const struct sim_event *event)
 {
     struct node *n = &w->nodes[event->who];
-    if (n->process == event->tag && w->faults->on && w->faults->tag == event->arg) {
+    bool is_now = w->faults->on && w->faults->tag == event->arg;
+    if (n->process == event->tag && (is_now || node_leaves(w, event->who))) {
         script_disturb(w, event->who);
         judge_disturbed(w, event->who);
         world_trace(w, "--", "preempt", "%s", n->name);
@@ -637,6 +641,38 @@ void faults_begin(struct world *w)
     world_at(w, w->now, on_fault, 0, w->faults->tag, 0);
 }
 
+static void warn(struct world *w, uint32_t node, bool goes)
+{
+    struct node *n = &w->nodes[node];
+    int64_t ms = (int64_t)roll(w, WARNED_LEAST_MS, WARNED_MOST_MS);
+    if (n->agent && n->noticed == 0) {
+        node_notice(w, node, NOTICE_PREEMPT, (uint32_t)ms, false);
+        if (goes) {
+            world_at(w, w->now + ms, on_preempt, node, n->process, w->faults->tag);
+        }
+    }
+}
+
+/* One is warned just when all is well again, or some are: that is to be followed in time. */
+static void warn_some(struct world *w)
+{
+    bool goes = roll(w, 0, 2) == 0; /* where the first one does, the others are out with it */
+    switch (roll(w, 0, 3)) {
+    case 0:
+        return;
+    case 1:
+        for (uint32_t node = 0; node < w->n_nodes; node++) {
+            if (roll(w, 0, 3) == 0) {
+                warn(w, node, goes);
+            }
+        }
+        return;
+    default:
+        warn(w, victim(w), goes);
+        return;
+    }
+}
+
 void faults_end(struct world *w)
 {
     w->faults->on = false;
@@ -652,9 +688,11 @@ void faults_end(struct world *w)
         heal_link(w, node);
         node_resume(w, node);
         node_freeze_agent(w, node, false);
-        /* Behind the notices that it finds now. */
+        /* Of most that were warned the warning stands: their machines go in time, or stay after
+         * all. Behind the notices that it finds now. */
+        bool stands = roll(w, 0, 3) > 0;
         for (unsigned kind = NOTICE_REBALANCE; kind <= NOTICE_OPERATOR; kind++) {
-            if (n->agent && n->noticed & 1u << kind) {
+            if (n->agent && n->noticed & 1u << kind && !stands) {
                 node_notice(w, node, (enum tfe_notice)kind, MSG_UNSET, true);
             }
         }
@@ -663,4 +701,5 @@ void faults_end(struct world *w)
         }
     }
     server_fail_memory(w, 0);
+    warn_some(w);
 }

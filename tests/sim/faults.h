@@ -15,7 +15,9 @@ typedef uint32_t faults_job_fn(struct world *w, uint32_t node);
 struct faults *faults_new(struct world *w, uint64_t seed, uint32_t mean_ms, faults_job_fn *job_for);
 void faults_free(struct world *w);
 void faults_begin(struct world *w);
-/* No more faults; what is frozen, cut, stalled or down is whole again at once. */
+/* No more faults; what is frozen, cut, stalled or down is whole again at once. Three of four
+ * machines that were warned stay so, and others are warned now: they go when they are to, or come
+ * back. */
 void faults_end(struct world *w);
 /* Starts an agent on each idle machine, with so many percent of probability. */
 void faults_start_idle(struct world *w, uint32_t percent);

@@ -285,8 +285,9 @@ static void on_deadline(struct world *w, const struct sim_event *event)
     struct cluster *c = n->process == event->tag && n->agent && n->job != NAMES_NONE
                             ? cluster_on(w, event->who, event->arg)
                             : NULL;
-    if (c && n->epoch == event->arg && n->noticed && c->warned && c->leave_by == event->at &&
-        !c->stop_sent && c->state == CLUSTER_TRAINING && node_is_well(w, event->who)) {
+    if (c && n->epoch == event->arg && n->noticed && n->warned_at <= n->told_at && c->warned &&
+        c->leave_by == event->at && !c->stop_sent && c->state == CLUSTER_TRAINING &&
+        node_is_well(w, event->who)) {
         check_warned(w->check, c->epoch, event->who);
     }
 }
@@ -302,11 +303,78 @@ bool judge_can_follow(struct world *w, uint32_t node, int64_t ms)
 
 void judge_notice(struct world *w, uint32_t node, int64_t ms)
 {
-    const struct node *n = &w->nodes[node];
+    struct node *n = &w->nodes[node];
     struct cluster *c = cluster_on(w, node, n->epoch);
     c->warned = true;
+    c->warned_since = w->now;
     c->leave_by = w->now + ms - DEADLINE_MS;
+    n->told_at = w->now;
     world_at(w, c->leave_by, on_deadline, node, n->process, n->epoch);
+}
+
+/* What a deadline may be late by on a server's clock that runs slow, and another agent's. */
+#define CLOCKS_PERCENT 111
+
+/* The node's trainers of its last epoch, or its evaluator, while they train; NULL: they do not. */
+static struct cluster *training_on(struct world *w, uint32_t node)
+{
+    const struct node *n = &w->nodes[node];
+    const struct trainer *t = n->agent && n->cap_trainers ? &n->trainers[0] : NULL;
+    struct cluster *c = t && t->state == TRAINER_UP && !t->stopping ? t->cluster : NULL;
+    return c && c->epoch == n->epoch && c->state == CLUSTER_TRAINING && !c->stop_sent ? c : NULL;
+}
+
+/* Nothing keeps the server from hearing of it, and them from hearing of the end. */
+static bool can_leave(struct world *w, const struct cluster *c)
+{
+    bool can = c->n_blocked == 0 && !c->hangs && c->era == check_era(w->check, c->job) &&
+               !server_is_disturbed(w) && disk_is_well(w) &&
+               w->now - judge_of(w, c->job)->disturbed_at >= CALM_MS &&
+               (c->evaluates || server_epoch(w, jobs_get(w, c->job)->name.text) == c->epoch);
+    for (uint32_t rank = 0; can && rank < c->world; rank++) {
+        const struct member *m = &c->members[rank];
+        const struct node *n = &w->nodes[m->node];
+        can = cluster_can_miss(c, rank) || (m->lives && node_is_well(w, m->node) && !n->signalled &&
+                                            !n->is_twin && !check_lease_stood(w->check, m->node));
+    }
+    return can;
+}
+
+/* It had to be out by its deadline, whatever the clocks say of that. */
+static void on_left(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    struct cluster *c = n->process == event->tag ? training_on(w, event->who) : NULL;
+    if (c && c->warned && n->leave_by == event->at && n->judged_since >= c->warned_since &&
+        n->warned_at <= n->judged_since && node_leaves(w, event->who) && can_leave(w, c)) {
+        check_warned(w->check, c->epoch, event->who);
+    }
+}
+
+bool judge_leaving(struct world *w)
+{
+    bool is_in = false;
+    for (uint32_t node = 0; node < w->n_nodes; node++) {
+        struct node *n = &w->nodes[node];
+        int64_t by =
+            node_leaves(w, node) ? clock_when(&n->clock, node_goes_by(w, node)) : SIM_NEVER;
+        struct cluster *c = node_leaves(w, node) ? training_on(w, node) : NULL;
+        is_in = is_in || c;
+        if (!c || by == SIM_NEVER || by - w->now < NOTICE_MS || n->signalled || n->is_twin ||
+            !node_is_well(w, node) ||
+            (c->warned && n->leave_by > w->now && n->judged_since >= c->warned_since) ||
+            !can_leave(w, c)) {
+            continue;
+        }
+        if (!c->warned) {
+            c->warned = true;
+            c->warned_since = w->now;
+        }
+        n->judged_since = w->now;
+        n->leave_by = n->heeded_at + (by - n->heeded_at) * CLOCKS_PERCENT / 100 + DEADLINE_MS;
+        world_at(w, n->leave_by, on_left, node, n->process, 0);
+    }
+    return is_in;
 }
 
 /* --- who leads -------------------------------------------------------------------------------- */

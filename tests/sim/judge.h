@@ -35,6 +35,9 @@ void judge_massed(struct world *w, uint32_t job, uint64_t epoch);
 bool judge_can_follow(struct world *w, uint32_t node, int64_t ms);
 /* … and the node is told. */
 void judge_notice(struct world *w, uint32_t node, int64_t ms);
+/* While no fault comes: of all who are still to go, and whose epoch nothing disturbs. Whether any of
+ * them trains. */
+bool judge_leaving(struct world *w);
 /* The first trainer of an epoch begins, and knows its table. */
 void judge_forms(struct world *w, const struct cluster *c, const struct agent_place *place);
 

@@ -103,7 +103,13 @@ struct node {
     uint32_t noticed;   /* kinds of notices that stand, a bit each */
     struct tfe_mono noticed_until[NOTICE_OPERATOR + 1]; /* … and by when its agent drops them */
     bool was_noticed;                                   /* or drained */
-    int64_t warned_at;                                  /* … by one of these, last */
+    uint32_t heeded; /* … and those that its agent has heard, the last then, with their deadlines */
+    int64_t heeded_at;
+    struct tfe_mono goes_by[NOTICE_OPERATOR + 1];
+    int64_t leave_by;         /* the judge looks then whether it is out … */
+    int64_t told_at;          /* … of a notice that came then */
+    int64_t judged_since;     /* … of a cluster that is as it was then */
+    int64_t warned_at;        /* … by one of these, last */
     struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
     uint32_t cap_trainers;
 };
@@ -158,6 +164,10 @@ void node_set_rate(struct world *w, uint32_t node, int64_t ppm);
 void node_signal(struct world *w, uint32_t node, uint32_t signo);
 /* Whether its machine was said to go away, by whoever, and its agent still believes it. */
 bool node_may_go(const struct world *w, const struct node *n);
+/* Whether its agent says that its machine goes: it is in no epoch to come. By when that is, where
+ * it is known, on its own clock. */
+bool node_leaves(const struct world *w, uint32_t node);
+struct tfe_mono node_goes_by(const struct world *w, uint32_t node);
 /* Somebody tells its agent that the machine will go away: deadline_ms from now, MSG_UNSET none; or
  * that it will not after all. */
 void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,

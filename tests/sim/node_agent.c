@@ -408,7 +408,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->over = false;
     n->frozen = false;
     n->n_pending = 0;
-    n->noticed = 0;
+    n->noticed = n->heeded = 0;
     n->was_noticed = false;
     n->joined_at = SIM_NEVER;
     n->is_welcome = n->knows_spot = false;
@@ -472,6 +472,23 @@ void node_signal(struct world *w, uint32_t node, uint32_t signo)
 /* design 4.9: a machine that still lives so long after its deadline stays. */
 #define BACK_MS 120000
 #define NOTICE_DEADLINE_SHIFT 32
+/* Its source looks again. */
+#define NOTICE_AGAIN_MS 1000
+
+/* As agent/core/notices.c has it. */
+static void heed(struct world *w, struct node *n, enum tfe_notice kind, uint32_t ms, bool withdrawn)
+{
+    struct tfe_mono clock = node_clock(w, n->index);
+    bool stands = n->heeded & 1u << kind && tfe_mono_before(clock, n->noticed_until[kind]);
+    n->heeded = withdrawn ? n->heeded & ~(1u << kind) : n->heeded | 1u << kind;
+    n->heeded_at = w->now;
+    n->goes_by[kind] = ms == MSG_UNSET ? TFE_MONO_NEVER : tfe_mono_add(clock, ms);
+    if (kind == NOTICE_REBALANCE) {
+        n->noticed_until[kind] = TFE_MONO_NEVER;
+    } else if (!withdrawn && (!stands || ms != MSG_UNSET)) {
+        n->noticed_until[kind] = tfe_mono_add(clock, (ms == MSG_UNSET ? 0 : (int64_t)ms) + BACK_MS);
+    }
+}
 
 static void on_notice(struct world *w, const struct sim_event *event)
 {
@@ -484,6 +501,8 @@ static void on_notice(struct world *w, const struct sim_event *event)
         return;
     }
     uint32_t ms = (uint32_t)(event->arg >> NOTICE_DEADLINE_SHIFT);
+    bool may_fail = n->mem.fail_in != 0;
+    heed(w, n, (enum tfe_notice)(event->arg & 0xff), ms, event->arg >> NOTICE_WITHDRAWN_SHIFT & 1);
     node_agent_event(
         w, n,
         &(struct agent_event){
@@ -492,6 +511,9 @@ static void on_notice(struct world *w, const struct sim_event *event)
                        .deadline = ms == MSG_UNSET ? TFE_MONO_NEVER
                                                    : tfe_mono_add(node_clock(w, event->who), ms),
                        .withdrawn = event->arg >> NOTICE_WITHDRAWN_SHIFT & 1}});
+    if (may_fail && n->mem.fail_in == 0) {
+        world_again(w, event, w->now + NOTICE_AGAIN_MS); /* it had no memory to hear it */
+    }
 }
 
 bool node_may_go(const struct world *w, const struct node *n)
@@ -502,6 +524,32 @@ bool node_may_go(const struct world *w, const struct node *n)
                             tfe_mono_before(node_clock(w, n->index), n->noticed_until[kind]));
     }
     return may_go;
+}
+
+static bool heeds(const struct world *w, const struct node *n, int kind)
+{
+    return n->agent && n->heeded & 1u << kind &&
+           tfe_mono_before(node_clock(w, n->index), n->noticed_until[kind]);
+}
+
+bool node_leaves(const struct world *w, uint32_t node)
+{
+    bool leaves = false;
+    for (int kind = NOTICE_REBALANCE + 1; kind <= NOTICE_OPERATOR; kind++) {
+        leaves = leaves || heeds(w, &w->nodes[node], kind);
+    }
+    return leaves;
+}
+
+struct tfe_mono node_goes_by(const struct world *w, uint32_t node)
+{
+    struct tfe_mono first = TFE_MONO_NEVER;
+    for (int kind = NOTICE_REBALANCE + 1; kind <= NOTICE_OPERATOR; kind++) {
+        if (heeds(w, &w->nodes[node], kind)) {
+            first = tfe_mono_min(first, w->nodes[node].goes_by[kind]);
+        }
+    }
+    return first;
 }
 
 void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,
