@@ -767,6 +767,22 @@ void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
     }
 }
 
+void check_proof(struct check *c, uint32_t node, uint64_t asked, uint64_t heard)
+{
+    if (asked < heard) {
+        fail(c, CHECK_PROOF_FITS,
+             "node %u is proven dead by nothing that was found since it came back", node);
+    }
+}
+
+void check_adopted(struct check *c, uint64_t epoch, uint32_t spoke, uint32_t nodes)
+{
+    if (2 * spoke <= nodes) {
+        fail(c, CHECK_SPOKEN_FOR, "epoch %llu is adopted, %u of its %u nodes have spoken for it",
+             (unsigned long long)epoch, spoke, nodes);
+    }
+}
+
 void check_certificate(struct check *c, uint32_t node, uint32_t trainers_alive)
 {
     if (trainers_alive > 0) {

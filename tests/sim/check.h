@@ -25,6 +25,8 @@
     X(MIN_KEPT, min_kept, "no epoch begins with fewer members than min")                           \
     X(TRUE_WORD, true_word, "no agent says that nothing runs while a trainer of its does")         \
     X(TRUE_PROOF, true_proof, "who is proven dead has no living trainer")                          \
+    X(PROOF_FITS, proof_fits, "nothing that was found before a node's last word proves it dead")   \
+    X(SPOKEN_FOR, spoken_for, "an epoch is adopted where most of its nodes have spoken for it")    \
     X(NOBODY_ANSWERS, nobody_answers, "no trainer of an epoch meets what answers probes")          \
     X(NO_STALE_PEER, no_stale_peer,                                                                \
       "no trainer is where one of an earlier epoch still looks for its peers")                     \
@@ -189,6 +191,12 @@ void check_written_twice(struct check *c, const char *job, uint64_t sequence);
 void check_leased(struct check *c, uint32_t node, int64_t clock);
 /* The server takes this node's trainers of the epoch for dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
+/* … by what others have found who were asked then, and it was let in then (events, by their order).
+ */
+void check_proof(struct check *c, uint32_t node, uint64_t asked, uint64_t heard);
+/* A server without a record goes on with the epoch: so many of its nodes have said that they are,
+ * or were, in it. */
+void check_adopted(struct check *c, uint64_t epoch, uint32_t spoke, uint32_t nodes);
 /* The guard of this node gives out its death certificate. */
 void check_certificate(struct check *c, uint32_t node, uint32_t trainers_alive);
 /* A trainer of the epoch begins on one node, and may connect to a port on which another answers

@@ -54,18 +54,33 @@ struct job_judge {
     int64_t unknown_until; /* somebody may run what the server's record does not know */
 };
 
+/* Probes of one server that are remembered. */
+#define PROBES 65536
+
 struct judge {
     int64_t server_since;
+    uint32_t server; /* processes so far */
+    struct {
+        uint64_t id;
+        uint64_t asked; /* the event … */
+        uint32_t about; /* … and the machine */
+    } probes[PROBES];
+    uint64_t buried; /* the event in which a certificate came last */
     struct job_judge *jobs;
     size_t n, cap;
 };
 
-static struct job_judge *judge_of(struct world *w, uint32_t job)
+static struct judge *the_judge(struct world *w)
 {
     if (!w->judge) {
         w->judge = sim_alloc(1, sizeof(*w->judge));
     }
-    struct judge *all = w->judge;
+    return w->judge;
+}
+
+static struct job_judge *judge_of(struct world *w, uint32_t job)
+{
+    struct judge *all = the_judge(w);
     while (all->n <= job) {
         all->jobs = sim_grow(all->jobs, all->n, &all->cap, sizeof(*all->jobs));
         all->jobs[all->n++] = (struct job_judge){.disturbed_at = -CALM_MS};
@@ -142,9 +157,9 @@ void judge_trains_again(struct world *w, struct cluster *c)
 void judge_restart(struct world *w)
 {
     const struct rdzv_record *record;
-    if (w->judge) {
-        w->judge->server_since = w->now;
-    }
+    the_judge(w)->server_since = w->now;
+    w->judge->server++;
+    memset(w->judge->probes, 0, sizeof(w->judge->probes)); /* numbers come again */
     for (uint32_t job = 0; w->judge && job < w->judge->n; job++) {
         w->judge->jobs[job].now = w->judge->jobs[job].before = (struct times){0};
         w->judge->jobs[job].is_planned = false;
@@ -285,9 +300,9 @@ static void on_deadline(struct world *w, const struct sim_event *event)
     struct cluster *c = n->process == event->tag && n->agent && n->job != NAMES_NONE
                             ? cluster_on(w, event->who, event->arg)
                             : NULL;
-    if (c && n->epoch == event->arg && n->noticed && n->warned_at <= n->told_at && c->warned &&
-        c->leave_by == event->at && !c->stop_sent && c->state == CLUSTER_TRAINING &&
-        node_is_well(w, event->who)) {
+    if (c && n->epoch == event->arg && n->noticed && n->warned_at <= n->told_at &&
+        c->warned_since <= n->told_at && c->warned && c->leave_by == event->at && !c->stop_sent &&
+        c->state == CLUSTER_TRAINING && node_is_well(w, event->who)) {
         check_warned(w->check, c->epoch, event->who);
     }
 }
@@ -500,6 +515,88 @@ void judge_chosen(struct world *w, uint32_t job, uint64_t epoch, int64_t now)
         for (size_t i = 0; i < EPOCH__TIMES; i++) {
             j->now.at[i] = NEVER;
         }
+    }
+}
+
+void judge_joins(struct world *w, uint32_t node, const struct msg_join *join)
+{
+    uint64_t epoch =
+        join->running_epoch || !join->exited ? join->running_epoch : join->exited->epoch;
+    if (join->running) {
+        w->nodes[node].spoken = (struct spoken){the_judge(w)->server, epoch, join->running->nodes,
+                                                join->running->digest};
+    }
+}
+
+/* More of one number than this no run has: each is of a history that a disk has lost. */
+#define HISTORIES 16
+
+/* Whoever has spoken for it to this server, also where it does so no more. Of several epochs of
+ * this number the one that most have. */
+void judge_rebuilt(struct world *w, uint32_t job, uint64_t epoch)
+{
+    struct {
+        uint64_t digest;
+        uint32_t nodes, spoke;
+    } told[HISTORIES] = {{0}};
+    uint32_t best = 0;
+    for (uint32_t node = 0; node < w->n_nodes; node++) {
+        const struct spoken *s = &w->nodes[node].spoken;
+        uint32_t i = 0;
+        if (w->nodes[node].job != job || s->server != the_judge(w)->server || s->epoch != epoch) {
+            continue;
+        }
+        while (i + 1 < HISTORIES && told[i].spoke && told[i].digest != s->digest) {
+            i++;
+        }
+        told[i].digest = s->digest;
+        told[i].nodes = s->nodes;
+        told[i].spoke++;
+        best = (uint64_t)told[i].spoke * told[best].nodes > (uint64_t)told[best].spoke * s->nodes
+                   ? i
+                   : best;
+    }
+    check_adopted(w->check, epoch, told[best].spoke, told[best].nodes);
+}
+
+void judge_welcomed(struct world *w, uint32_t node)
+{
+    w->nodes[node].welcomed = w->events;
+}
+
+void judge_asks(struct world *w, const struct msg_probe *probe)
+{
+    uint32_t place = probe->probe % PROBES;
+    uint32_t node = node_find_process(w, probe->node);
+    the_judge(w)->probes[place].id = probe->probe;
+    w->judge->probes[place].asked = w->events;
+    w->judge->probes[place].about = node;
+    if (node != NAMES_NONE && w->nodes[node].probe != probe->probe) {
+        w->nodes[node].probe = probe->probe;
+        w->nodes[node].refused = 0; /* what came of the last one says nothing of this */
+    }
+}
+
+void judge_answered(struct world *w, const struct msg_probed *probed)
+{
+    uint32_t place = probed->probe % PROBES;
+    uint32_t node = the_judge(w)->probes[place].about;
+    if (probed->result == PROBE_REFUSED && w->judge->probes[place].id == probed->probe &&
+        node != NAMES_NONE && w->nodes[node].probe == probed->probe) {
+        w->nodes[node].refused = w->judge->probes[place].asked;
+    }
+}
+
+void judge_buries(struct world *w)
+{
+    the_judge(w)->buried = w->events + 1; /* the step that takes it in */
+}
+
+void judge_dead(struct world *w, const char *id)
+{
+    uint32_t node = node_find_process(w, id);
+    if (node != NAMES_NONE && the_judge(w)->buried != w->events) {
+        check_proof(w->check, node, w->nodes[node].refused, w->nodes[node].welcomed);
     }
 }
 

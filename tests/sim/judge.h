@@ -35,8 +35,8 @@ void judge_massed(struct world *w, uint32_t job, uint64_t epoch);
 bool judge_can_follow(struct world *w, uint32_t node, int64_t ms);
 /* … and the node is told. */
 void judge_notice(struct world *w, uint32_t node, int64_t ms);
-/* While no fault comes: of all who are still to go, and whose epoch nothing disturbs. Whether any of
- * them trains. */
+/* While no fault comes: of all who are still to go, and whose epoch nothing disturbs. Whether any
+ * of them trains. */
 bool judge_leaving(struct world *w);
 /* The first trainer of an epoch begins, and knows its table. */
 void judge_forms(struct world *w, const struct cluster *c, const struct agent_place *place);
@@ -44,9 +44,20 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
 /* The server says that it forms the epoch; now: on its clock. */
 void judge_chosen(struct world *w, uint32_t job, uint64_t epoch, int64_t now);
 void judge_adopted(struct world *w, uint32_t job, uint64_t epoch);
+/* … of a job whose record is lost, by what those say who were in it. */
+void judge_rebuilt(struct world *w, uint32_t job, uint64_t epoch);
 /* The server has come back without the job's newest record: somebody may run what it does not know.
  */
 void judge_record_lost(struct world *w, uint32_t job);
+/* The server has its JOIN; has let it in. */
+void judge_joins(struct world *w, uint32_t node, const struct msg_join *join);
+void judge_welcomed(struct world *w, uint32_t node);
+/* The server asks somebody about another one; hears what came of it, or a certificate; takes the
+ * node with this id for dead. */
+void judge_asks(struct world *w, const struct msg_probe *probe);
+void judge_answered(struct world *w, const struct msg_probed *probed);
+void judge_buries(struct world *w);
+void judge_dead(struct world *w, const char *id);
 /* A switch waits for a fence. */
 void judge_fence(struct world *w, uint32_t job);
 void judge_waits(struct world *w, uint32_t job);

@@ -49,9 +49,18 @@ struct node {
     bool is_twin;      /* there is, or was, another process of this id */
     int64_t heard_at;  /* its last RENEW or JOIN, by the server; what it was granted then */
     uint32_t ttl_ms;
-    int64_t lease_until;   /* … and by when all that it was granted is over on any clock */
-    int64_t joined_at;     /* as the server says */
-    uint64_t heard;        /* … and the order in which the server heard of them last */
+    int64_t lease_until; /* … and by when all that it was granted is over on any clock */
+    int64_t joined_at;   /* as the server says */
+    uint64_t heard;      /* … and the order in which the server heard of them last */
+    uint64_t welcomed;   /* … and let them in … */
+    uint64_t probe;      /* … and asked about it last … */
+    uint64_t refused;    /* … whoever has found its ports closed then; 0: nobody has */
+    struct spoken {
+        uint32_t server; /* process that it has told … */
+        uint64_t epoch;  /* … that it is in this, or was, … */
+        uint32_t nodes;  /* … of so many nodes … */
+        uint64_t digest; /* … with this table */
+    } spoken;
     bool is_welcome;       /* on this connection */
     bool knows_spot;       /* the cloud has told it, … */
     int64_t spot_heard_at; /* … and it the server, for the first time; SIM_NEVER */

@@ -270,8 +270,12 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     }
     if (msg->type == MSG_WELCOME) { /* its JOIN is what this step is about */
         note_granted(w, conn, msg->u.welcome.ttl_ms);
+        judge_welcomed(w, net_conn_node(w, conn));
         check_heard(w->check, net_conn_job(w, conn), w->server->joins_seen,
                     w->server->joins_running, w->server->joins_digest);
+    }
+    if (msg->type == MSG_PROBE) {
+        judge_asks(w, &msg->u.probe);
     }
     if (msg->type == MSG_STOP) {
         judge_send_stop(w, conn, &msg->u.stop);
@@ -335,6 +339,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_WAIT_FENCE) {
         judge_fence(w, job);
     } else if (t->kind == TRACE_REBUILT) {
+        judge_rebuilt(w, job, t->epoch);
         check_rebuilt(w->check, job, t->epoch);
         trainers_rebuilt(w, job, t->epoch);
         judge_adopted(w, job, t->epoch);
@@ -356,6 +361,7 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_SAVED) {
         script_confirmed(w, job, t->epoch);
     } else if (t->kind == TRACE_NODE_DEAD) {
+        judge_dead(w, t->node);
         node_check_dead(w, job, t->epoch, t->node);
     } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0) {
         uint32_t node = node_find_process(w, t->node);
@@ -602,6 +608,7 @@ static void judge_join(struct world *w, uint32_t conn, const struct msg_join *jo
         strcmp(status.state, "set_aside") == 0) {
         check_unheard(w->check, job);
     }
+    judge_joins(w, net_conn_node(w, conn), join);
     w->server->joins_seen = join->highest_epoch;
     w->server->joins_running = join->running_epoch;
     w->server->joins_digest = join->running ? join->running->digest : 0;
@@ -630,6 +637,10 @@ void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg)
     if (msg->type == MSG_JOIN) {
         judge_join(w, conn, &msg->u.join);
         deafen(w, net_conn_node(w, conn));
+    } else if (msg->type == MSG_PROBED) {
+        judge_answered(w, &msg->u.probed);
+    } else if (msg->type == MSG_DEATH) {
+        judge_buries(w);
     }
     int rc = step(w, &(struct rdzv_event){
                          .type = RDZV_MESSAGE, .by = &agent, .session = session, .msg = msg});

@@ -435,6 +435,22 @@ TEST_IN(restart_free, an_epoch_that_was_carried_over_is_stopped)
     assert_broken(*state, "restart_free");
 }
 
+TEST_IN(proof_fits, what_was_asked_before_it_was_back)
+{
+    check_proof(*state, 0, 8, 7);
+    assert_false(check_failed(*state));
+    check_proof(*state, 0, 7, 8);
+    assert_broken(*state, "proof_fits");
+}
+
+TEST_IN(spoken_for, half_of_them_have)
+{
+    check_adopted(*state, 3, 2, 3);
+    assert_false(check_failed(*state));
+    check_adopted(*state, 3, 2, 4);
+    assert_broken(*state, "spoken_for");
+}
+
 TEST_IN(leads, another_node_should)
 {
     check_leads(*state, 3, 0, 1, "is durable");
