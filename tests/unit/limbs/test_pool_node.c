@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/pool/check.h"
 #include "agent/pool/pool.h"
 #include "common/net/clock.h"
 #include "tests/unit/limbs/pool_node.h"
