@@ -257,7 +257,9 @@ def test_a_chief_of_synchronous_workers_that_is_killed_goes_on_or_another_one_do
     job.end()
     assert chiefs[0] == chiefs[1] != chiefs[2]
     assert job.kills == 2
-    assert [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()] == [(2, "start"), (2, "trainer_failed"), (2, "node_lost")]
+    causes = [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()]
+    assert causes[:2] == [(2, "start"), (2, "trainer_failed")] and len(causes) == 3
+    assert causes[2] in ((2, "node_lost"), (2, "trainer_failed"))  # the worker's end, which follows, may be heard of first
     begun = [line for line in fleet.trainer_lines() if line.get("event") == "restored" and line["rank"] == 0]
     assert all(0 <= done(line["t_ms"]) - line["step"] <= SAVE_EVERY for line in begun), begun
     assert {line["step"] for line in fleet.steps()} == set(range(1, 201))
