@@ -1,6 +1,7 @@
 /* tests/unit/server/test_keeper.c: the process that keeps programs for the server: what it leaves
  * behind of the server, and what is left of its programs when it or the server ends. */
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,9 +14,8 @@
 
 #include "common/net/clock.h"
 #include "server/keeper.h"
-#include "tests/unit/story.h"
-
-#define PATIENCE_MS 30000
+#include "server/web_beside.h"
+#include "tests/unit/folder.h"
 
 static int server; /* the socket to the keeper; -1 */
 static void (*on_child)(int signo);
@@ -108,7 +108,8 @@ static void waits_for_one(const struct keeper *k, void *ctx)
     const pid_t child = keeper_spawn(SIGTERM, exits_with_3, NULL);
     const bool is_there = keeper_waits(k, child, -1, &status);
     (void)dprintf(k->server, "%d %d\n", is_there, WEXITSTATUS(status));
-    const bool is_late = keeper_waits(k, 0, 5, &status); /* nobody: so long */
+    const struct tfe_mono until = tfe_mono_add(clock_mono(), 5);
+    const bool is_late = keeper_waits(k, 0, 5, &status) && !tfe_mono_before(clock_mono(), until);
     (void)dprintf(k->server, "%d %d\n", is_late, status);
     (void)dprintf(k->server, "%d\n", keeper_waits(k, 0, -1, &status)); /* the server's end */
 }
@@ -214,4 +215,98 @@ TEST_IN(keeper, leaves_nobody_behind_who_did_not_hear_of_the_end)
     keeper_bid(server);
     assert_int_equal(end_of(keeper), 0);
     assert_int_equal(end_of(below), SIGKILL);
+}
+
+/* --- the page beside the server --------------------------------------------------------------- */
+
+static char folder[FOLDER_BYTES];
+
+void __wrap_beside_find(const char *name, char ret[PATH_MAX]);
+void __wrap_beside_find(const char *name, char ret[PATH_MAX])
+{
+    (void)snprintf(ret, PATH_MAX, "%s/%s", folder, name);
+}
+
+/* A program that notes how it was called, and ends as that has it. */
+static void make_program(const char *end)
+{
+    char script[256];
+    folder_make(folder);
+    (void)snprintf(script, sizeof script, "#!/bin/sh\necho \"$@\" >>%s/calls\n%s\n", folder, end);
+    folder_write(folder_path(folder, "tfe-web"), script);
+    assert_int_equal(chmod(folder_path(folder, "tfe-web"), 0700), 0);
+}
+
+/* How often it was called; the last time so. */
+static unsigned calls(char ret[512])
+{
+    unsigned n = 0;
+    FILE *file = fopen(folder_path(folder, "calls"), "re");
+    while (file && fgets(ret, 512, file)) {
+        n++;
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return n;
+}
+
+static void until_called(unsigned times, char ret[512])
+{
+    for (int ms = 0; calls(ret) < times; ms += 5) {
+        assert_true(ms < PATIENCE_MS);
+        (void)usleep(5000);
+    }
+}
+
+TEST_IN(beside, the_page_is_started_by_an_observers_token_and_again_where_it_ends)
+{
+    struct tfe_why why;
+    char call[512];
+    char expected[512];
+    make_program("exit 1");
+    assert_int_equal(web_beside_start(&server, 8080, folder, LOG_WARN_, LOG_JSON, &why), 0);
+    const struct tfe_mono began = clock_mono();
+    web_beside_begin(server);
+    until_called(1, call);
+    (void)snprintf(expected, sizeof expected,
+                   "--port 8080 --bind 127.0.0.1 --state-dir %s --token-file %s/observer.token "
+                   "--log-level warn --log-format json\n",
+                   folder, folder);
+    assert_string_equal(call, expected);
+    until_called(2, call);
+    assert_true(tfe_mono_sub(clock_mono(), began) >= 1000); /* not at once */
+    assert_string_equal(call, expected);
+    folder_remove(folder);
+}
+
+TEST_IN(beside, the_page_of_a_server_that_never_listened_is_not_started)
+{
+    struct tfe_why why;
+    char call[512];
+    make_program("exit 1");
+    assert_int_equal(web_beside_start(&server, 8080, folder, LOG_WARN_, LOG_JSON, &why), 0);
+    (void)usleep(100000); /* it would be there */
+    keeper_bid(server);
+    keeper_await(&server, tfe_mono_add(clock_mono(), PATIENCE_MS));
+    assert_int_equal(calls(call), 0);
+    folder_remove(folder);
+}
+
+TEST_IN(beside, the_page_ends_with_the_server)
+{
+    struct tfe_why why;
+    char call[512];
+    make_program("trap '' TERM; while :; do sleep 0.05; done"); /* however it takes it */
+    assert_int_equal(web_beside_start(&server, 8080, folder, LOG_WARN_, LOG_JSON, &why), 0);
+    web_beside_begin(server);
+    until_called(1, call);
+    keeper_bid(server);
+    keeper_await(&server, tfe_mono_add(clock_mono(), PATIENCE_MS));
+    for (int ms = 0; waitpid(-1, NULL, WNOHANG) != -1; ms += 5) { /* who is left would be ours */
+        assert_true(ms < PATIENCE_MS);
+        (void)usleep(5000);
+    }
+    assert_int_equal(calls(call), 1);
+    folder_remove(folder);
 }
