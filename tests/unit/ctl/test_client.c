@@ -341,7 +341,7 @@ TEST_IN(client, what_is_taken_back_is_answered_to_nobody)
     client_ask(f.client, &third);
     turn();
     established();
-    row(); /* which goes with it */
+    row();                              /* which goes with it */
     client_take_back(f.client, &third); /* the last one: others come behind the second */
     client_take_back(f.client, &first); /* which is asked now */
     client_take_back(f.client, &first); /* once more is nothing */
