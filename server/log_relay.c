@@ -443,7 +443,7 @@ static bool take_chunk(struct log_ask *ask, struct log_source *source,
                                       .at = chunk->at,
                                       .text = chunk->text,
                                       .lost = chunk->lost};
-    if (chunk->text[0] == '\0' && chunk->lost == 0) {
+    if (chunk->behind > 0) {
         source->behind = chunk->behind;
         return false; /* no credit was taken for it, so it counts as any message does */
     }

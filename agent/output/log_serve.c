@@ -333,14 +333,17 @@ static void say_behind(struct asker *a)
     for (const struct kept_piece *piece = a->next; piece; piece = STAILQ_NEXT(piece, link)) {
         behind += is_of(a, piece) ? piece->lines : 0;
     }
+    behind += a->lost;
     const struct tfe_msg msg = {.type = MSG_LOG_CHUNK,
                                 .u.log_chunk = {.ask = a->says.ask,
                                                 .epoch = of.epoch,
                                                 .rank = of.rank,
                                                 .stream = of.stream,
                                                 .text = "",
-                                                .behind = behind + a->lost}};
-    a->serve->wish.send(a->serve->wish.ctx, &msg);
+                                                .behind = behind}};
+    if (behind > 0) {
+        a->serve->wish.send(a->serve->wish.ctx, &msg);
+    }
 }
 
 void log_serve_flush(struct log_serve *serve)

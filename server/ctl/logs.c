@@ -211,7 +211,7 @@ static void put_row(struct logs *l, const struct msg_log_lines *row)
                      name_of(row, room), (unsigned)row->rank, (unsigned long long)row->epoch,
                      plain);
     }
-    if (row->text[0] != '\0') {
+    if (row->text[0] != '\0' || !(row->lost > 0 || row->tail)) { /* an empty line is one, too */
         put_lines(l, row);
     }
 }

@@ -125,7 +125,7 @@ struct tail {
 
 static uint64_t lines_of(const struct msg_log_lines *row)
 {
-    uint64_t n = row->lost + (row->text[0] != '\0');
+    uint64_t n = row->lost + (row->text[0] != '\0' || row->lost == 0);
     for (const char *at = row->text; (at = strchr(at, '\n')); at++) {
         n++;
     }

@@ -281,6 +281,35 @@ def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follo
     assert sum(row["lost"] for row in follower.rows) > 0
 
 
+BLANK = """
+import os, time
+print("ready", flush=True)
+while not os.path.exists(f"{os.environ['FOLDER']}/go"):
+    time.sleep(0.01)
+for _ in range(600):
+    print(flush=True)
+    time.sleep(0.002)
+print("over", flush=True)
+time.sleep(600)
+"""
+
+
+def test_empty_lines_are_lines(server, fleet, ctl, follow, status):
+    """One that came alone was taken for a word of how many wait: it was not told, and cost credit that never came back."""
+    server(*CALM)
+    script = fleet.folder / "blank.py"
+    script.write_text(BLANK)
+    fleet.start("--nnodes=1", "--log-filter-ranks=1", command=[str(script)], env={"FOLDER": str(fleet.folder)})
+    wait_until(lambda: [j for j in status() if j["state"] == "running"])
+    follower = follow()
+    follower.wait_ready()
+    (fleet.folder / "go").touch()
+    wait_until(lambda: "over" in lines(follower.rows), what="the last line")
+    assert "\n".join(row["text"] for row in follower.rows).split("\n") == ["ready", *[""] * 600, "over"]
+    shown = [line.rstrip() for line in ctl("logs", "-n", "603").stdout.splitlines()]
+    assert len(shown) == 603 and all(line.endswith(" [0]") for line in shown[2:-1])
+
+
 RATE = """
 import os, sys, time
 rank, folder = os.environ["TFE_RANK"], os.environ["FOLDER"]

@@ -32,7 +32,7 @@ export function logs(job) {
     if (row.silent) { note(`${name} does not answer`); return; }
     if (row.lost) note(`${row.lost} lines of ${name} are missing here`);
     if (row.tail) note(`${name} is gone; the end of its rank ${row.rank} in epoch ${row.epoch}`);
-    if (!row.text) return;
+    if (!row.text && (row.lost || row.tail)) return; // an empty line is one, too
     for (const line of row.text.split("\n")) {
       add(h("div", { class: row.stream === "stderr" ? "err" : null, title: `${name}, epoch ${row.epoch}${row.at_ms ? `, ${moment(row.at_ms)}` : ""}` },
         h("time", {}, row.at_ms ? clock(row.at_ms) : "–"), h("b", { class: `r${row.rank % 6}` }, `[${row.rank}${row.stream === "stderr" ? " err" : ""}]`), line));

@@ -129,6 +129,7 @@ static const char *pull(struct rows *rows)
            : msg.u.log_lines.silent     ? "silent"
            : msg.u.log_lines.text[0]    ? msg.u.log_lines.text
            : msg.u.log_lines.lost == 3  ? "3 lost"
+           : msg.u.log_lines.lost == 0  ? ""
                                         : "?";
 }
 
@@ -207,6 +208,24 @@ TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counte
     assert_string_equal(pull(rows), "3 lost");
     assert_string_equal(pull(rows), ".");
     assert_string_equal(said, ""); /* nobody is there to be given credit */
+    rows_free(rows);
+}
+
+/* One that came alone was taken for the word of how many wait: it was not told, that word was
+ * forgotten, and its credit never given back. */
+TEST_IN(logs, may_be_empty)
+{
+    n_nodes = 16; /* of 8 KiB each */
+    struct rows *rows = ask((struct msg_logs){.lines = 10});
+    said[0] = '\0';
+    assert_false(chunk(0, "", 4));
+    for (unsigned i = 0; i < 8192 / 4 / MSG_LOG_COST; i++) {
+        assert_string_equal(pull(rows), "…");
+        assert_true(chunk(0, "", 0));
+        assert_string_equal(said, "");
+        assert_string_equal(pull(rows), "");
+    }
+    assert_string_equal(said, "0:LOG_CREDIT 2048\n");
     rows_free(rows);
 }
 
