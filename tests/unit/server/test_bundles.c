@@ -188,6 +188,11 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
         keep(i, 1);
     }
+    char oldest[MSG_BUNDLE_HEX + sizeof(SCOPE)];
+    (void)snprintf(oldest, sizeof(oldest), "%s" SCOPE, digest_of(7));
+    const struct timespec before = {.tv_sec = now.ms / 1000 - 50};
+    assert_int_equal(
+        utimensat(AT_FDCWD, folder_path(dir, oldest), (struct timespec[2]){before, before}, 0), 0);
     struct bundles *b = open_it();
     struct rows *rows = ask(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
@@ -204,6 +209,7 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     }
     assert_int_equal(left, LIMIT_BUNDLES - 1);
     assert_true(bundles_has(b, digest_of(0), &admin));
+    assert_false(bundles_has(b, digest_of(7), &admin));
     struct rows *second = ask(b, digest_of(3001), 1, &msg); /* what comes counts, too */
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     left = 0;
