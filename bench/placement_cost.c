@@ -20,8 +20,7 @@ int main(int argc, char **argv)
                         .n_jobs = DAYS_JOBS_MAX,
                         .ms = strtoll(argv[2], NULL, 10) * HOUR_MS,
                         .life_ms = 6 * HOUR_MS,
-                        .largest = 75,
-                        .has_quotas = true};
+                        .largest = 75};
     struct days_told told;
     days_run(&days, &told);
     const size_t n = told.n_steps;

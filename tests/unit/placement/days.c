@@ -61,7 +61,10 @@ static struct world {
         uint32_t nodes;      /* 0: there is none */
         uint32_t busy, used; /* with those that are leaving */
     } quotas[QUOTAS];
-    uint32_t given[DAYS_JOBS_MAX], n_given; /* jobs that got nodes in this step */
+    /* In this step: jobs that got nodes; whether some were taken of others, or given up: who waited
+     * for a quota before that is seen no more. */
+    uint32_t given[DAYS_JOBS_MAX], n_given;
+    bool is_one_taken;
     /* By label; ANY: those without one. */
     uint32_t n_here[LABELS], n_idle[LABELS], n_leaving[LABELS];
     uint64_t highest, last_age;
@@ -378,8 +381,10 @@ static void judge_overtaken_in_quotas(const struct job *job)
         used |= (unsigned)(n > 0) << q;
     }
     before &= quotas_of(job);
-    JUDGE(!(before & used) && (before || !after || is_held_up(job)),
-          "j%u waits for quotas %x, %x of which are given", (unsigned)(job - w.jobs), after, used);
+    JUDGE(!(before & used), "j%u waits for quotas %x, %x of which are given",
+          (unsigned)(job - w.jobs), after, used);
+    JUDGE(before || !after || w.is_one_taken || is_held_up(job),
+          "j%u has to wait for quotas %x now", (unsigned)(job - w.jobs), after);
 }
 
 /* Nobody who comes later, and no growth, gets what one that waits could use, unless enough of it
@@ -392,7 +397,8 @@ static void judge_overtaken(uint32_t first)
         return;
     }
     judge_overtaken_in_quotas(job);
-    if (left >= needs(job) || short_of(job, true) || is_held_up(job)) {
+    if (left >= needs(job) || short_of(job, true) || is_held_up(job) ||
+        (w.is_one_taken && quotas_of(job))) {
         return;
     }
     for (uint32_t i = 0; i < w.n_given; i++) {
@@ -446,11 +452,11 @@ static void judge_next(void)
 
 static void judge(void)
 {
-    bool is_one_taken = false;
+    w.is_one_taken = false;
     w.n_given = 0;
     for (uint32_t j = 0; j < w.days.n_jobs; j++) {
         const struct job *job = &w.jobs[j];
-        is_one_taken = is_one_taken || job->was_taken || job->gave_up;
+        w.is_one_taken = w.is_one_taken || job->was_taken || job->gave_up;
         if (job->was_given) {
             w.given[w.n_given++] = j;
             judge_gang(j);
@@ -459,7 +465,7 @@ static void judge(void)
             judge_taken(j);
         }
     }
-    if (!w.days.has_quotas || !is_one_taken) { /* who held up whom is seen no more, then */
+    if (!w.days.has_quotas || !w.is_one_taken) {
         judge_next();
     }
     for (uint32_t j = 0; j < w.days.n_jobs; j++) {
