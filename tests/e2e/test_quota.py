@@ -125,11 +125,13 @@ def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(s
     assert waits(again, "team-b") == "3 more nodes of the quota of jobs team-*, which is 1"
     told = {key["label"]: (key["quota"], key["state"]) for key in json.loads(ctl("token", "list", "--json").stdout)["keys"]}
     assert told["first"] == (3, "good") and told["second"] == (1, "revoked")
-    assert "QUOTA" in ctl("token", "list").stdout
     token("--role=admin", "--job=team-*", "--quota=65536", "--label=any")
     assert order(again, "SUBMIT", {1: spec("team-c", sizes=(2, 2))}) == "DONE"
     wait_until(lambda: "quota" not in waits(again, "team-b"), what="it to wait for nodes alone")
-    assert [line for line in ctl("token", "list").stdout.splitlines() if " any " in line]
+    token("--role=observer", "--label=none")
+    table = [line.split() for line in ctl("token", "list").stdout.splitlines()]
+    shown = {row[3]: row[table[0].index("QUOTA")] for row in table}
+    assert (shown["first"], shown["second"], shown["any"], shown["none"]) == ("3", "1", "any", "-")
     about = [row["about"] for row in json.loads(ctl("audit", "--json").stdout)["audit"]]
     assert 'admin for team-*, label "second", quota 1' in about
 
