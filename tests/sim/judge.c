@@ -263,7 +263,8 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
 {
     const struct node *lost = &w->nodes[node];
     const struct cluster *c = cluster_on(w, node, epoch);
-    if (server_late_for(w, lost)) {
+    /* Whose id two processes had may have been heard of as the other one, since it was itself. */
+    if (!lost->is_twin && server_late_for(w, lost)) {
         check_spared(w->check, CHECK_LATE_FREE, node, "late itself");
     }
     if (!c || c->state != CLUSTER_TRAINING || c->stop_sent || c->era != check_era(w->check, job) ||
