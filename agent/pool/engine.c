@@ -40,6 +40,8 @@
 #define WORDS_MAX 512
 #define INSPECT_MAX (1u << 20)
 #define ARGS_MAX 96
+#define OPTIONS_MAX 4096
+#define MOUNT_MAX (2 * PATH_MAX + 64)
 
 extern char **environ;
 
@@ -55,6 +57,9 @@ struct keeper {
     struct work run;
     char line[WORDS_MAX], text[WORDS_MAX]; /* what it says on stderr: now, and of its failure */
     size_t n_line;
+    /* What the words of run's arguments are parts of. */
+    char options[OPTIONS_MAX], mounts[ENGINE_SHARED_MAX + 1][MOUNT_MAX];
+    size_t n_mounts;
     struct tfe_why why;
 };
 
@@ -248,7 +253,7 @@ static bool find_shared(const char *path, char ret[PATH_MAX])
 static bool add_shared(struct keeper *k, struct args *args, const char *path, const char *mode)
 {
     char source[PATH_MAX];
-    char *value = NULL;
+    char *value = k->mounts[k->n_mounts];
     if (strpbrk(path, ",\"\n")) {
         why_set(&k->why, "%s cannot be shared with a container", path);
         return false;
@@ -257,13 +262,14 @@ static bool add_shared(struct keeper *k, struct args *args, const char *path, co
         why_errno(&k->why, "share %s with the container", path);
         return false;
     }
-    if (strpbrk(source, ",\"\n") ||
-        asprintf(&value, "type=bind,source=%s,target=%s%s", source, path, mode) < 0) {
+    int n = snprintf(value, MOUNT_MAX, "type=bind,source=%s,target=%s%s", source, path, mode);
+    if (strpbrk(source, ",\"\n") || n < 0 || n >= MOUNT_MAX) {
         why_set(&k->why, "%s cannot be shared with a container", path);
         return false;
     }
+    k->n_mounts++;
     add(args, "--mount");
-    add(args, value); /* never freed: this process is to end */
+    add(args, value);
     return true;
 }
 
@@ -297,8 +303,7 @@ static bool make_args(struct keeper *k, struct args *args)
 {
     const struct engine_wish *w = k->wish;
     char *rest = NULL;
-    char *options = strdup(w->options ? w->options : "");
-    bool is_made = options;
+    bool is_made = true;
     add(args, w->engine);
     add_all(args, run_options);
     add(args, "--name");
@@ -307,11 +312,16 @@ static bool make_args(struct keeper *k, struct args *args)
         is_made = add_shared(k, args, w->shared[i], "");
     }
     is_made = is_made && (!w->tools || add_shared(k, args, w->tools, ",readonly"));
-    for (char *word = is_made ? strtok_r(options, " \t", &rest) : NULL; word;
+    int n = snprintf(k->options, sizeof k->options, "%s", w->options ? w->options : "");
+    for (char *word = is_made ? strtok_r(k->options, " \t", &rest) : NULL; word;
          word = strtok_r(NULL, " \t", &rest)) {
         add(args, word);
     }
     add(args, w->image);
+    if (is_made && (n < 0 || n >= (int)sizeof k->options || args->n + 1 == ARGS_MAX)) {
+        why_set(&k->why, "--runtime-options are too many");
+        is_made = false;
+    }
     return is_made;
 }
 

@@ -3,6 +3,7 @@
 images are folders below $ENGINE_HOME/images that lie over it; what it keeps of a container is a file in $ENGINE_HOME/containers.
 The image "slow" is never there, "missing" cannot be had, and in one with a file NO_CAT there is no cat."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -93,9 +94,8 @@ def run(words):
 
 def forget(name):
     record(name).unlink(missing_ok=True)
-    root = HOME / "roots" / name
-    if root.exists():
-        root.rmdir()
+    with contextlib.suppress(FileNotFoundError):  # run and rm may both do it
+        (HOME / "roots" / name).rmdir()
 
 
 def inspect(words):

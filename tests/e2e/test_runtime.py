@@ -11,7 +11,7 @@ import sys
 import tarfile
 
 import pytest
-from agents import fleet, gone_soon  # noqa: F401 (a fixture)
+from agents import fleet  # noqa: F401 (a fixture)
 from conftest import AS_NOBODY, NOBODY, as_root, wait_until
 from programs import children, clean_environment, descendants, is_alive, parents, program
 from test_pool import pool  # noqa: F401 (a fixture)
@@ -91,11 +91,18 @@ class Podman(StandIn):
 
 
 class Docker(Podman):
+    """Its daemon may have others' containers."""
+
     name = "docker"
 
     def __init__(self, folder):
         super().__init__(folder)
         self.env = {"PATH": os.environ["PATH"]}
+        self.label = f"tfe-test={folder.parent.name}"
+        self.options = [f"{self.options[0]} --label {self.label}"]
+
+    def containers(self):
+        return self.call("ps", "-a", "--filter", f"label={self.label}", "--format", "{{.Names}}").stdout.split()
 
 
 def runs(engine):
@@ -114,8 +121,9 @@ def engine(request, commons):
     made = request.param(commons / "engine-home")
     yield made
     assert made.containers() == []
-    for place in (commons / "engine-home" / "engine").glob("graph/overlay"):
+    for place in made.home.glob("graph/overlay"):
         subprocess.run(["umount", "--lazy", place], capture_output=True)
+    wait_until(lambda: shutil.rmtree(made.home, ignore_errors=True) or not made.home.exists(), what="what an engine still clears away")
 
 
 @pytest.fixture
@@ -225,11 +233,13 @@ def test_who_is_killed_leaves_no_trainer_and_no_container(pool, engine, nodes, c
     pid = int((commons / "pid").read_text())
     name, = engine.containers()
     agent, = [child for child in children(node.pid) if parents()[child][1] == "tfe-agent"]
+    keeper, = [child for child in children(node.pid) if parents()[child][1] == "tfe-container"]
     for victim in {"agent": [agent], "pool": [node.pid], "all": [node.pid, agent]}[who]:
         os.kill(victim, signal.SIGKILL)
     if who != "agent":
         wait_until(lambda: not is_alive(pid), what="its trainer")
         wait_until(lambda: not engine.containers(), what="its container")
+        wait_until(lambda: not is_alive(keeper), what="who kept it")
         return
     wait_until(lambda: name not in engine.containers(), what="its container")
     assert not is_alive(pid)
@@ -250,10 +260,12 @@ def test_a_fenced_trainer_is_dead_whatever_the_engine_does(pool, engine, nodes, 
     for each in stopped:
         os.kill(each, signal.SIGSTOP)
     os.kill(agent, signal.SIGKILL)
-    assert gone_soon(pid)
-    assert len(engine.containers()) == 1
-    for each in stopped:
-        os.kill(each, signal.SIGCONT)
+    try:
+        wait_until(lambda: not is_alive(pid), what="its trainer's end")
+        assert len(engine.containers()) == 1
+    finally:
+        for each in stopped:
+            os.kill(each, signal.SIGCONT)
     wait_until(lambda: not engine.containers(), what="its container")
     pool.order("cancel", "job")
     pool.wait_free(1)
@@ -279,7 +291,7 @@ def test_a_container_that_is_taken_away_ends_its_job_there(pool, engine, nodes, 
     (commons / "found").unlink()
     engine.remove(name)
     wait_until(lambda: "event=container_ended" in node.stderr(), what="its agent's word")
-    assert gone_soon(pid)
+    wait_until(lambda: not is_alive(pid), what="its trainer's end")
     written(commons / "found")
     assert len(engine.containers()) == 1 and engine.containers() != [name]
     (commons / "end").touch()

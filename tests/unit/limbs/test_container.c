@@ -10,7 +10,7 @@
 
 /* It writes down what it is told, and by its file "mode" stands, fails or hangs. */
 static const char script[] = "#!/bin/sh\n"
-                             "cd \"${0%/*}\" && echo \"$*\" >> orders\n"
+                             "cd \"${0%/*}\" && echo \"$*\" >> orders && env > env\n"
                              "case $1 in\n"
                              "inspect) cat json ;;\n"
                              "run) echo $$ > pid; read -r mode < mode\n"
@@ -120,6 +120,20 @@ static bool is_ordered(const char *part)
     return strstr(text_of("orders"), part) != NULL;
 }
 
+/* A zombie does not. */
+static bool lives(pid_t pid)
+{
+    char path[40];
+    char text[128] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    bool is_read = file && fgets(text, sizeof text, file);
+    if (file) {
+        fclose(file);
+    }
+    return is_read && !strstr(text, ") Z ");
+}
+
 static bool scratch_has(const char *name)
 {
     char path[256];
@@ -139,7 +153,9 @@ TEST_IN(container, it_stands_until_it_is_stopped)
     leave_a_file();
     engine.options = "--gpus  all --volume\t/a:/a";
     engine.tools = "/usr";
+    assert_int_equal(setenv("TFE_TOKEN", "secret", 1), 0);
     begins();
+    assert_int_equal(unsetenv("TFE_TOKEN"), 0);
     turn(&is_ready);
     assert_string_equal(facts, "4711 /opt/x A=1 B="); /* the host's name is the machine's */
     assert_true(container_is_up(container));
@@ -148,6 +164,8 @@ TEST_IN(container, it_stands_until_it_is_stopped)
     assert_true(is_ordered("target=/usr,readonly --gpus all --volume /a:/a org/x:1\n"));
     assert_true(is_ordered("inspect --type container tfe-agent-1\n"));
     assert_false(is_ordered("rm --force"));
+    assert_non_null(strstr(text_of("env"), "PATH="));
+    assert_null(strstr(text_of("env"), "TFE_TOKEN"));
     container_stop(container);
     assert_int_equal(container_fd(container), -1);
     turn(&has_ended);
@@ -227,16 +245,20 @@ TEST_IN(container, one_that_ends_by_itself_says_so)
 
 TEST_IN(container, its_keeper_may_be_killed)
 {
+    folder_write(folder_path(dir, "mode"), "hangs\n"); /* and looks at no stdin */
     begins();
-    turn(&is_ready);
+    while (text_of("pid")[0] == '\0') {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    }
     const pid_t pid = (pid_t)strtol(text_of("pid"), NULL, 10);
     assert_int_equal(kill(container_pid(container), SIGKILL), 0);
     turn(&has_ended);
     assert_string_equal(why_ended, "its container has ended");
-    while (kill(pid, 0) == 0) { /* the engine dies with it */
+    for (int i = 0; i < PATIENCE_MS && lives(pid); i++) {
         const struct timespec pause = {.tv_nsec = 1000000};
         nanosleep(&pause, NULL);
     }
+    assert_false(lives(pid)); /* the engine dies with it */
 }
 
 TEST_IN(container, what_makes_no_sense_of_it_is_no_container)
@@ -279,6 +301,26 @@ TEST_IN(container, variables_without_end_are_none)
     turn(&has_ended);
     assert_false(is_ready);
     assert_non_null(strstr(why_ended, "its variables have more than"));
+}
+
+TEST_IN(container, options_without_end_are_refused)
+{
+    static char options[8192];
+    for (size_t i = 0; i < 2; i++) { /* too many, and too long */
+        memset(options, 'x', sizeof options - 1);
+        for (size_t at = 1; at < 200 && i == 0; at += 2) {
+            options[at] = ' ';
+        }
+        options[i == 0 ? 200 : 5000] = '\0';
+        engine.options = options;
+        has_ended = false;
+        begins();
+        turn(&has_ended);
+        assert_non_null(strstr(why_ended, "--runtime-options are too many"));
+        assert_false(is_ordered("run "));
+        container_free(container);
+        container = NULL;
+    }
 }
 
 TEST_IN(container, what_cannot_be_shared_is_named)
