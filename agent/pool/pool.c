@@ -10,10 +10,8 @@
 #include "agent/pool/pool.h"
 
 #include <event2/event.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,29 +26,21 @@
 #include "agent/pool/finish.h"
 #include "agent/pool/image.h"
 #include "agent/pool/line.h"
+#include "agent/pool/member.h"
 #include "agent/pool/scratch.h"
 #include "agent/report.h"
 #include "agent/uplink.h"
 #include "common/base/backoff.h"
-#include "common/net/clock.h"
 #include "common/net/endpoint.h"
 #include "common/net/enrolment.h"
 #include "common/net/heap.h"
 #include "common/net/hidden.h"
 #include "common/net/log.h"
-#include "common/net/node_id.h"
 #include "common/net/notify.h"
 #include "common/net/quit.h"
 #include "common/net/stdio.h"
 #include "common/net/timer.h"
 
-/* As the agent's own core does it (link.c). */
-#define RETRY_FIRST_MS 100
-#define RETRY_LAST_MS 5000
-#define UNAUTHORISED_TRIES 3
-#define UNAUTHORISED_GAP_MS 1000
-#define WELCOME_WAIT_MS 10000
-#define SAY_EVERY_MS 10000
 /* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
 #define LEAVE_MORE_MS 15000
 /* A child that waits and does not live is started again after so long, doubling. */
@@ -65,26 +55,13 @@ struct pool {
     const struct rlimit *cores;
     char program[PATH_MAX];
     char node_name[TFE_LABEL_MAX + 1];
-    struct tfe_id node;
-    char node_secret[MSG_NODE_SECRET_CHARS + 1];
 
     struct event_base *base;
-    struct event *due; /* while up the next RENEW, else the next try */
-    struct event *silent;
     struct event *quit[QUIT_SIGNALS];
     struct event *watchdog;
-    struct uplink *uplink;
+    struct member *member;
     struct report *report;
     struct cloud_once *cloud;
-    struct rng rng;
-    bool is_up; /* WELCOME has come */
-    bool token_worked;
-    uint32_t unauthorised;
-    uint32_t retry_ms, renew_ms, ttl_ms, spread_ms;
-    uint64_t renewals;
-    struct tfe_mono since;   /* it is not up */
-    struct tfe_mono said_at; /* … and that was said */
-    char why[MSG_SENTENCE_MAX];
 
     uint64_t assignment; /* 0: idle */
     struct tfe_id job;
@@ -113,12 +90,7 @@ static bool is_laying(const struct pool *p)
     return (p->files && !p->is_laid) || (p->container && !container_is_up(p->container));
 }
 
-/* --- the connection --------------------------------------------------------------------------- */
-
-static uint32_t between(struct pool *p, uint32_t low, uint32_t high)
-{
-    return (uint32_t)rng_between(&p->rng, low, high > low ? high : low);
-}
+/* --- out of the pool -------------------------------------------------------------------------- */
 
 static void leave(struct pool *p, int code)
 {
@@ -134,20 +106,13 @@ static int leave_code(const struct pool *p)
 static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
 
 /* Who waits for a job below it ends before. */
-static void give_up(struct pool *p, int code, const char *sentence)
+static void on_lost(void *ctx, int code, const char *sentence)
 {
+    struct pool *p = ctx;
     stdio_say("tfe-agent", sentence);
     p->given_up = code;
     p->leaves = p->leaves ? p->leaves : SIGTERM;
     leave_pool(p, 0, true);
-}
-
-static void renew_later(struct pool *p)
-{
-    uint32_t every = p->renew_ms;
-    const uint32_t most = p->settings->agent.monitor_interval_ms;
-    every = most && most < every ? most : every;
-    timer_after(p->due, between(p, every * 8 / 10, every));
 }
 
 static void say_freed(struct pool *p)
@@ -157,40 +122,19 @@ static void say_freed(struct pool *p)
         .u.freed = {.assignment = p->assignment, .code = p->end.code, .says = p->end.says}};
     log_info("freed", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
              LOG_U("status", p->end.code), LOG_S("why", p->end.says[0] ? p->end.says : NULL));
-    uplink_send(p->uplink, &msg);
+    uplink_send(member_uplink(p->member), &msg);
     p->assignment = 0;
 }
 
-static void on_connected(struct pool *p, const char *host)
+static uint64_t assignment_of(void *ctx)
 {
-    struct tfe_msg msg = {.type = MSG_POOL,
-                          .u.pool = {.labels = p->settings->labels.v,
-                                     .n_labels = p->settings->labels.n,
-                                     .slot = p->slot,
-                                     .assignment = p->assignment,
-                                     .idle_exit_ms = p->settings->idle_exit_ms,
-                                     .floor = p->settings->floor,
-                                     .node_name = p->node_name,
-                                     .host = host,
-                                     .node = p->node.text,
-                                     .node_secret = p->node_secret}};
-    p->token_worked = true;
-    uplink_send(p->uplink, &msg);
-    timer_after(p->silent, WELCOME_WAIT_MS);
+    const struct pool *p = ctx;
+    return p->assignment;
 }
 
-static void on_welcome(struct pool *p, const struct msg_welcome *welcome)
+static void on_welcome(void *ctx)
 {
-    p->is_up = true;
-    p->renew_ms = welcome->renew_ms;
-    p->ttl_ms = welcome->ttl_ms;
-    p->spread_ms = welcome->spread_ms;
-    p->retry_ms = 0;
-    p->why[0] = '\0';
-    log_info("joined", LOG_S("pool", "yes"), LOG_S("node", p->node.text),
-             LOG_S("name", p->node_name), LOG_U("ttl_ms", welcome->ttl_ms));
-    timer_after(p->silent, p->ttl_ms);
-    renew_later(p);
+    struct pool *p = ctx;
     report_up(p->report);
     if (p->files) {
         files_welcome(p->files);
@@ -200,76 +144,15 @@ static void on_welcome(struct pool *p, const struct msg_welcome *welcome)
     }
 }
 
-static void on_disconnected(struct pool *p, enum agent_link how, const char *why)
+static bool on_down(void *ctx)
 {
-    evtimer_del(p->silent);
+    struct pool *p = ctx;
     report_down(p->report);
     if (p->leaves && !p->child && !p->scratch) {
         leave(p, leave_code(p));
-        return;
+        return false;
     }
-    if (!p->why[0]) {
-        snprintf(p->why, sizeof p->why, "%s", why ? why : "no answer");
-    }
-    uint32_t wait = RETRY_FIRST_MS;
-    if (p->is_up) {
-        log_warn("connection_lost", LOG_S("why", p->why));
-        p->is_up = false;
-        p->since = p->said_at = clock_mono();
-        wait = p->spread_ms;
-    } else {
-        p->retry_ms = backoff_next(p->retry_ms, RETRY_FIRST_MS, RETRY_LAST_MS);
-        wait = backoff_jitter(&p->rng, p->retry_ms);
-    }
-    if (how == AGENT_LINK_UNAUTHORISED && !p->token_worked) {
-        if (++p->unauthorised >= UNAUTHORISED_TRIES) {
-            give_up(p, AGENT_EXIT_UNAUTHORISED,
-                    "the server does not accept this token, or is of another version");
-            return;
-        }
-        wait = UNAUTHORISED_GAP_MS;
-    }
-    int64_t waited = tfe_mono_sub(clock_mono(), p->since);
-    if (!p->assignment && waited >= p->settings->agent.join_timeout_ms) {
-        char sentence[MSG_SENTENCE_MAX + 64];
-        snprintf(sentence, sizeof sentence, "the server was not reached within --join-timeout: %s",
-                 p->why);
-        give_up(p, AGENT_EXIT_UNREACHED, sentence);
-        return;
-    }
-    if (tfe_mono_sub(clock_mono(), p->said_at) >= SAY_EVERY_MS) {
-        p->said_at = clock_mono();
-        log_warn("connecting", LOG_I("waited_ms", waited), LOG_S("why", p->why));
-    }
-    timer_after(p->due, wait);
-}
-
-static void on_due(evutil_socket_t fd, short what, void *ctx)
-{
-    struct pool *p = ctx;
-    if (!p->is_up) {
-        p->why[0] = '\0';
-        uplink_connect(p->uplink);
-        return;
-    }
-    struct tfe_msg msg = {.type = MSG_RENEW, .u.renew = {.number = ++p->renewals}};
-    uplink_send(p->uplink, &msg);
-    renew_later(p);
-}
-
-static void on_silent(evutil_socket_t fd, short what, void *ctx)
-{
-    struct pool *p = ctx;
-    uplink_hang_up(p->uplink);
-}
-
-static void say_goodbye(struct pool *p)
-{
-    struct tfe_msg msg = {.type = MSG_GOODBYE, .u.goodbye = {.drained = true}};
-    if (p->is_up) {
-        uplink_send(p->uplink, &msg);
-    }
-    uplink_finish(p->uplink);
+    return true;
 }
 
 /* --- assignments ------------------------------------------------------------------------------ */
@@ -301,7 +184,7 @@ static void free_now(struct pool *p, const struct pool_end *end)
     p->files = NULL;
     scratch_free(p->scratch);
     p->scratch = NULL;
-    if (p->is_up) {
+    if (member_is_up(p->member)) {
         say_freed(p);
     }
 }
@@ -338,10 +221,10 @@ static void become_idle(struct pool *p)
     if (p->assignment) {
         free_now(p, &end);
     }
-    if (p->leaves && !p->is_up) {
+    if (p->leaves && !member_is_up(p->member)) {
         leave(p, leave_code(p));
     } else if (p->leaves) {
-        say_goodbye(p);
+        member_goodbye(p->member);
     } else {
         timer_after(p->warm, p->warm_ms);
     }
@@ -443,7 +326,7 @@ static int make_line(struct pool *p, const struct msg_assign *assign, bool has_i
     char endpoint[ENDPOINT_TEXT_MAX];
     extern char **environ;
     token_format(p->info->token, token);
-    uplink_key(p->uplink, key);
+    uplink_key(member_uplink(p->member), key);
     const struct pool_line_wish wish = {
         .program = p->program,
         .options = p->options,
@@ -538,8 +421,8 @@ static void on_no_files(void *ctx, const char *sentence)
 static void say_of_files(void *ctx, const struct tfe_msg *msg)
 {
     struct pool *p = ctx;
-    if (p->is_up) { /* else it is said again once it is */
-        uplink_send(p->uplink, msg);
+    if (member_is_up(p->member)) { /* else it is said again once it is */
+        uplink_send(member_uplink(p->member), msg);
     }
 }
 
@@ -616,8 +499,8 @@ static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
 {
     if (p->child || p->container || is_laying(p)) {
         stop(p, within_ms, hurries);
-    } else if (p->is_up) {
-        say_goodbye(p);
+    } else if (member_is_up(p->member)) {
+        member_goodbye(p->member);
     } else {
         leave(p, leave_code(p));
     }
@@ -638,7 +521,7 @@ static void on_release(struct pool *p, const struct msg_release *release)
     if (release->assignment && release->assignment != p->assignment) {
         struct tfe_msg msg = {.type = MSG_FREED,
                               .u.freed = {.assignment = release->assignment, .says = ""}};
-        uplink_send(p->uplink, &msg);
+        uplink_send(member_uplink(p->member), &msg);
     }
     if (p->scratch && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
@@ -652,18 +535,10 @@ static void on_release(struct pool *p, const struct msg_release *release)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void on_message(struct pool *p, const struct tfe_msg *msg)
+static void on_message(void *ctx, const struct tfe_msg *msg)
 {
+    struct pool *p = ctx;
     switch ((int)msg->type) {
-    case MSG_WELCOME:
-        on_welcome(p, &msg->u.welcome);
-        break;
-    case MSG_RENEWED:
-        p->renew_ms = msg->u.renewed.ttl_ms / 3;
-        p->ttl_ms = msg->u.renewed.ttl_ms;
-        p->spread_ms = msg->u.renewed.spread_ms ? msg->u.renewed.spread_ms : p->spread_ms;
-        timer_after(p->silent, p->ttl_ms);
-        break;
     case MSG_ASSIGN:
         on_assign(p, &msg->u.assign);
         break;
@@ -675,32 +550,7 @@ static void on_message(struct pool *p, const struct tfe_msg *msg)
             files_take(p->files, &msg->u.chunk);
         }
         break;
-    case MSG_REFUSED:
-        snprintf(p->why, sizeof p->why, "%s", msg->u.refused.sentence);
-        log_error("refused", LOG_S("why", p->why));
-        break;
-    case MSG_LEASE_ENDED:
-        snprintf(p->why, sizeof p->why, "the lease has ended");
-        break;
     default: /* of other agents */
-        break;
-    }
-}
-
-static void on_event(void *ctx, const struct agent_event *event)
-{
-    struct pool *p = ctx;
-    switch ((int)event->type) {
-    case AGENT_CONNECTED:
-        on_connected(p, event->host);
-        break;
-    case AGENT_DISCONNECTED:
-        on_disconnected(p, event->lost.how, event->lost.why);
-        break;
-    case AGENT_MESSAGE:
-        on_message(p, event->msg);
-        break;
-    default: /* none comes from a connection */
         break;
     }
 }
@@ -722,7 +572,7 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
 static void report_say(void *ctx, const struct tfe_msg *msg)
 {
     struct pool *p = ctx;
-    uplink_offer(p->uplink, msg);
+    uplink_offer(member_uplink(p->member), msg);
 }
 
 static enum tfe_standby report_asks(void *ctx)
@@ -739,32 +589,29 @@ static void on_cloud(void *ctx, const struct cloud_facts *facts)
 
 /* --- from start to end ------------------------------------------------------------------------ */
 
-static void make_names(struct pool *p)
-{
-    pool_name(p->settings, p->slot, p->node_name);
-    node_secret_make(p->node_secret);
-    (void)node_id_of(p->node_secret, &p->node);
-}
-
 static void make_parts(struct pool *p)
 {
     const struct agent_settings *s = p->settings;
     p->base = event_base_new();
     part_must(p->base);
-    p->due = evtimer_new(p->base, on_due, p);
-    p->silent = evtimer_new(p->base, on_silent, p);
     p->warm = evtimer_new(p->base, on_warm, p);
-    part_must(p->due && p->silent && p->warm);
+    part_must(p->warm);
     quit_watch(p->base, on_signal, p, 0, p->quit);
     p->watchdog = notify_watchdog(p->base);
     p->report = report_new(&(struct report_wish){
         .base = p->base, .nproc = 1, .send = report_say, .standby = report_asks, .ctx = p});
     p->cloud = cloud_once_new(p->base, &s->notice, on_cloud, p);
-    p->uplink = uplink_new(p->base, p->info,
-                           s->no_persist  ? NULL
-                           : s->state_dir ? s->state_dir
-                                          : "",
-                           s->address_host, on_event, p);
+    p->member = member_new(&(struct member_wish){.base = p->base,
+                                                 .settings = s,
+                                                 .info = p->info,
+                                                 .node_name = p->node_name,
+                                                 .slot = p->slot,
+                                                 .assignment = assignment_of,
+                                                 .welcome = on_welcome,
+                                                 .message = on_message,
+                                                 .down = on_down,
+                                                 .lost = on_lost,
+                                                 .ctx = p});
 }
 
 int pool_run(const struct agent_settings *settings, const struct join_info *info,
@@ -775,17 +622,11 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
                      .options = options,
                      .slot = slot,
                      .cores = cores,
-                     .since = clock_mono(),
-                     .said_at = clock_mono(),
                      .exit_code = AGENT_EXIT_FAILED};
-    uint64_t seed;
     ssize_t n = readlink("/proc/self/exe", p.program, sizeof p.program - 1);
     p.program[n > 0 ? n : 0] = '\0';
-    randombytes_buf(&seed, sizeof seed);
-    rng_init(&p.rng, seed);
-    make_names(&p);
+    pool_name(settings, slot, p.node_name);
     make_parts(&p);
-    timer_after(p.due, 0);
     timer_after(p.warm, 0);
     notify_say("READY=1"); /* to wait for a server is its work, too */
     event_base_dispatch(p.base);
@@ -793,9 +634,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     pool_child_free(p.child); /* what does not die, and was named */
     cloud_once_free(p.cloud);
     report_free(p.report);
-    uplink_free(p.uplink);
-    event_drop(&p.due);
-    event_drop(&p.silent);
+    member_free(p.member);
     event_drop(&p.warm);
     quit_forget(p.quit);
     event_drop(&p.watchdog);

@@ -53,11 +53,12 @@ void __wrap_quit_watch(struct event_base *base, event_callback_fn fn, void *ctx,
                        struct event *ret[QUIT_SIGNALS])
 {
     node.on_signal = fn;
+    node.signal_ctx = ctx;
 }
 
 void node_signal_comes(int signo)
 {
-    node.on_signal(signo, EV_SIGNAL, node.ctx);
+    node.on_signal(signo, EV_SIGNAL, node.signal_ctx);
 }
 
 /* --- the connection --------------------------------------------------------------------------- */

@@ -22,8 +22,9 @@ extern struct pool_node_bench {
     char said[4096];
     bool is_over; /* the loop was left */
     uplink_event_fn *on_event;
-    event_callback_fn on_signal;
     void *ctx;
+    event_callback_fn on_signal;
+    void *signal_ctx;
     struct pool_child_wish child; /* of the one that is there … */
     bool has_child;
     bool is_dead;             /* … and has ended, though what it left has not */
