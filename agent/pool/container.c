@@ -109,6 +109,8 @@ int container_new(const struct container_wish *wish, struct container **ret, str
     int words[2] = {-1, -1};
     struct container *c = part_new(sizeof *c);
     *c = (struct container){.wish = *wish, .lifeline = -1, .words = -1};
+    c->died = evsignal_new(wish->base, SIGCHLD, on_died, c);
+    part_must(c->died && event_add(c->died, NULL) == 0); /* it may die before the next line */
     bool is_open = pipe2(lifeline, O_CLOEXEC) == 0 && pipe2(words, O_CLOEXEC) == 0;
     c->pid = is_open ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
@@ -125,8 +127,7 @@ int container_new(const struct container_wish *wish, struct container **ret, str
     }
     (void)fcntl(c->words, F_SETFL, O_NONBLOCK);
     c->hear = event_new(wish->base, c->words, EV_READ | EV_PERSIST, on_hear, c);
-    c->died = evsignal_new(wish->base, SIGCHLD, on_died, c);
-    part_must(c->hear && c->died && event_add(c->hear, NULL) == 0 && event_add(c->died, NULL) == 0);
+    part_must(c->hear && event_add(c->hear, NULL) == 0);
     *ret = c;
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sodium.h>
+#include <sys/wait.h>
 
 #include "agent/pool/container.h"
 #include "agent/pool/scratch.h"
@@ -29,6 +30,19 @@ static struct engine_wish engine;
 static struct container *container;
 static bool is_ready, has_ended;
 static char facts[512], why_ended[512];
+static bool dies_at_once; /* its keeper, before anybody looks */
+
+pid_t __real_proc_fork_blocked(void);
+pid_t __wrap_proc_fork_blocked(void);
+pid_t __wrap_proc_fork_blocked(void)
+{
+    siginfo_t info;
+    pid_t pid = __real_proc_fork_blocked();
+    while (pid > 0 && dies_at_once && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR) {
+    }
+    return pid;
+}
 
 static int set_up(void **state)
 {
@@ -50,7 +64,7 @@ static int set_up(void **state)
                                   .name = "tfe-agent-1",
                                   .shared = {dir},
                                   .scratch = scratch};
-    is_ready = has_ended = false;
+    is_ready = has_ended = dies_at_once = false;
     facts[0] = why_ended[0] = '\0';
     return 0;
 }
@@ -213,6 +227,15 @@ TEST_IN(container, an_engine_that_fails_is_heard)
 TEST_IN(container, an_engine_that_is_not_there_is_named)
 {
     engine.engine = "no-such-engine";
+    begins();
+    turn(&has_ended);
+    assert_string_equal(why_ended, "image org/x:1: no-such-engine: there is none on this node");
+}
+
+TEST_IN(container, one_that_ends_before_anybody_looks_is_heard_of)
+{
+    engine.engine = "no-such-engine";
+    dies_at_once = true;
     begins();
     turn(&has_ended);
     assert_string_equal(why_ended, "image org/x:1: no-such-engine: there is none on this node");
