@@ -90,6 +90,12 @@ static bool is_laying(const struct pool *p)
     return (p->files && !p->is_laid) || (p->container && !container_is_up(p->container));
 }
 
+/* The container has been told to end, and that of its job is said already. */
+static bool is_going(const struct pool *p)
+{
+    return p->container && container_fd(p->container) < 0;
+}
+
 /* --- out of the pool -------------------------------------------------------------------------- */
 
 static void leave(struct pool *p, int code)
@@ -103,6 +109,7 @@ static int leave_code(const struct pool *p)
     return p->given_up ? p->given_up : p->out != OUT_NOT ? AGENT_EXIT_OK : 128 + p->leaves;
 }
 
+static uint32_t leave_ms(const struct pool *p);
 static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
 
 /* Who waits for a job below it ends before. */
@@ -177,8 +184,6 @@ static void on_said(void *ctx, const struct await_said *said)
 static void free_now(struct pool *p, const struct pool_end *end)
 {
     p->end = *end;
-    container_free(p->container);
-    p->container = NULL;
     pool_line_done(&p->line);
     files_free(p->files);
     p->files = NULL;
@@ -197,7 +202,7 @@ static void on_ended(void *ctx, const struct pool_end *how)
     p->child = NULL;
     p->is_cold = p->is_cold || (!p->assignment && end.code == POOL_NOT_STARTED);
     set_standby(p, WARMTH_NONE, NULL);
-    if (is_laying(p)) { /* it waited beside them */
+    if (is_laying(p) || is_going(p)) { /* it waited beside them */
         timer_after(p->warm, p->warm_ms);
         return;
     }
@@ -221,10 +226,8 @@ static void become_idle(struct pool *p)
     if (p->assignment) {
         free_now(p, &end);
     }
-    if (p->leaves && !member_is_up(p->member)) {
-        leave(p, leave_code(p));
-    } else if (p->leaves) {
-        member_goodbye(p->member);
+    if (p->leaves) {
+        leave_pool(p, leave_ms(p), false);
     } else {
         timer_after(p->warm, p->warm_ms);
     }
@@ -238,7 +241,13 @@ static void not_started(struct pool *p, uint32_t code, const struct tfe_why *why
     struct pool_end end = {.code = code};
     snprintf(end.says, sizeof end.says, "%s", why->text);
     log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
-    free_now(p, &end);
+    if (p->container) { /* it goes before */
+        p->end = end;
+        pool_line_done(&p->line);
+        container_stop(p->container);
+    } else {
+        free_now(p, &end);
+    }
 }
 
 static pid_t laying_pid(void *ctx)
@@ -346,9 +355,7 @@ static int make_line(struct pool *p, const struct msg_assign *assign, bool has_i
     return rc;
 }
 
-static uint32_t leave_ms(const struct pool *p);
 static void stop(struct pool *p, uint32_t within_ms, bool hurries);
-static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
 static void on_no_files(void *ctx, const char *sentence);
 
 static void on_container(void *ctx, const struct container_facts *facts)
@@ -356,7 +363,7 @@ static void on_container(void *ctx, const struct container_facts *facts)
     struct pool *p = ctx;
     struct tfe_why why;
     if (pool_line_enter(&p->line, facts, scratch_base(p->scratch), &why)) {
-        container_stop(p->container);
+        not_started(p, POOL_NOT_STARTED, &why);
     } else {
         begin(p);
     }
@@ -365,7 +372,7 @@ static void on_container(void *ctx, const struct container_facts *facts)
 static void on_container_ended(void *ctx, const char *why)
 {
     struct pool *p = ctx;
-    const bool is_asked = container_fd(p->container) < 0;
+    const bool is_asked = is_going(p);
     container_free(p->container);
     p->container = NULL;
     if (p->line.argv) {

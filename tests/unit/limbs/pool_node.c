@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/pool/finish.h"
+#include "agent/pool/image.h"
 #include "agent/pool/line.h"
 #include "agent/pool/pool.h"
 #include "agent/pool/scratch.h"
@@ -369,13 +370,89 @@ void __wrap_finish_run(const char *command, const char *node_name, const char *w
     say("finish %s for %s: %s; ", command, node_name, why);
 }
 
+/* --- the container of an image ---------------------------------------------------------------- */
+
+int __wrap_pool_line_enter(struct pool_line *line, const struct container_facts *facts,
+                           const char *base, struct tfe_why *why);
+int __wrap_pool_line_enter(struct pool_line *line, const struct container_facts *facts,
+                           const char *base, struct tfe_why *why)
+{
+    why_set(why, "there is no way in");
+    return node.enters ? 0 : TFE_ENOMEM;
+}
+
+bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec);
+bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec)
+{
+    return spec->image != NULL;
+}
+
+int __wrap_image_open(const struct agent_settings *settings, const struct msg_spec *spec,
+                      const struct scratch *scratch, const struct container_wish *wish,
+                      struct container **ret, struct tfe_why *why);
+int __wrap_image_open(const struct agent_settings *settings, const struct msg_spec *spec,
+                      const struct scratch *scratch, const struct container_wish *wish,
+                      struct container **ret, struct tfe_why *why)
+{
+    assert_false(node.has_container);
+    node.container = *wish;
+    node.has_container = true;
+    node.is_up = node.is_stopped = false;
+    say("open; ");
+    *ret = (struct container *)&node.container;
+    return 0;
+}
+
+void __wrap_container_free(struct container *c);
+void __wrap_container_free(struct container *c)
+{
+    node.has_container = node.has_container && !c;
+}
+
+bool __wrap_container_is_up(const struct container *c);
+bool __wrap_container_is_up(const struct container *c)
+{
+    return node.is_up;
+}
+
+pid_t __wrap_container_pid(const struct container *c);
+pid_t __wrap_container_pid(const struct container *c)
+{
+    return 12;
+}
+
+int __wrap_container_fd(const struct container *c);
+int __wrap_container_fd(const struct container *c)
+{
+    return node.is_stopped ? -1 : 13;
+}
+
+void __wrap_container_stop(struct container *c);
+void __wrap_container_stop(struct container *c)
+{
+    node.is_stopped = true;
+    say("close; ");
+}
+
+void node_container_stands(void)
+{
+    node.is_up = true;
+    node.container.ready(node.container.ctx, &(struct container_facts){.pid = 14});
+}
+
+void node_container_ended(const char *why)
+{
+    node.container.ended(node.container.ctx, why);
+    assert_false(node.has_container);
+}
+
 /* --- its life --- */
 
 int node_begin(void **state)
 {
     memset(&node, 0, sizeof node);
     hand_clock_init();
-    node.gives = node.starts = node.lays = true;
+    node.gives = node.starts = node.lays = node.enters = true;
     agent_settings_init(&node.settings);
     node.settings.slots = 1;
     node.settings.agent.node_name = "host";
@@ -389,6 +466,7 @@ int node_end(void **state)
 {
     assert_false(node.has_scratch);
     assert_false(node.has_files);
+    assert_false(node.has_container);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "agent/pool/await.h"
 #include "agent/pool/child.h"
+#include "agent/pool/container.h"
 #include "agent/pool/files.h"
 #include "agent/settings.h"
 #include "agent/uplink.h"
@@ -31,6 +32,9 @@ extern struct pool_node_bench {
     bool gives, starts, lays; /* whether that can be done */
     bool has_scratch, has_files;
     struct files_wish files;
+    bool enters; /* whether an agent finds its container */
+    bool has_container, is_up, is_stopped;
+    struct container_wish container;
     unsigned neighbours; /* of the last scratch */
     char job_root[64];
 } node;
@@ -60,5 +64,9 @@ void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bo
 
 /* The agent below it has ended. */
 void node_ended(uint32_t code);
+
+/* The container of its job stands, or is no more. */
+void node_container_stands(void);
+void node_container_ended(const char *why);
 
 #endif

@@ -548,6 +548,94 @@ TEST_IN(pool_node, who_waits_beside_files_may_die)
     (void)run(loses_who_waits);
 }
 
+static void image_comes(uint64_t assignment)
+{
+    struct tfe_msg msg = node_assign(assignment);
+    msg.u.assign.spec.image = "org/x:1";
+    node_message(msg);
+    said_is("open; ");
+}
+
+static void runs_an_image(void)
+{
+    up();
+    image_comes(3);
+    node_container_stands();
+    said_is("stop 0; "); /* who waits has seen this machine's files */
+    node_ended(143);
+    said_is("start; ");
+    node_ended(0);
+    said_is("close; ");
+    node_container_ended("");
+    said_is("FREED 3 0 it ended; ");
+    node_pass(0);
+    quiet();
+    image_comes(4);
+    node_container_ended("there is none");
+    said_is("FREED 4 126 there is none; ");
+    leaves();
+}
+
+TEST_IN(pool_node, is_free_once_its_jobs_container_is_gone)
+{
+    (void)run(runs_an_image);
+}
+
+static void cannot_use_its_container(void)
+{
+    node.settings.standby.is_off = true;
+    up();
+    image_comes(3);
+    node.starts = false;
+    node_container_stands();
+    said_is("close; ");
+    node_container_ended("");
+    said_is("FREED 3 126 no process can be started; ");
+    image_comes(4);
+    node.enters = false;
+    node_container_stands();
+    said_is("close; ");
+    node_container_ended("");
+    said_is("FREED 4 126 there is no way in; ");
+    leaves();
+}
+
+TEST_IN(pool_node, a_container_that_no_agent_could_use_goes_first)
+{
+    (void)run(cannot_use_its_container);
+}
+
+static void has_who_waits_while_a_container_goes(void)
+{
+    up();
+    image_comes(3);
+    node_ended(9); /* the one that waits dies beside it */
+    node_container_stands();
+    said_is("start; ");
+    node_ended(0);
+    said_is("close; ");
+    node_pass(100000);
+    assert_non_null(strstr(node.said, "wait; "));
+    quiet();
+    node_ended(9);
+    said_is("");
+    node_pass(100000);
+    quiet();
+    node_signal_comes(SIGTERM);
+    said_is("stop 45000; ");
+    node_container_ended("");
+    said_is("FREED 3 0 it ended; stop 45000; ");
+    node_ended(143);
+    said_is("GOODBYE; finish; ");
+    node_disconnected();
+    assert_true(node.is_over);
+}
+
+TEST_IN(pool_node, who_waits_beside_a_container_that_goes_is_not_its_job)
+{
+    (void)run(has_who_waits_while_a_container_goes);
+}
+
 static void is_drained(void)
 {
     works(5);
