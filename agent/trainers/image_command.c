@@ -95,6 +95,7 @@ int image_command_new(const struct image_command *wish, struct command *ret, str
     }
     int rc = TFE_ESYS;
     found->rc = TFE_ESYS;
+    why_set(&found->why, "look into the container: who did was killed");
     pid_t pid = stat(wish->shared, &shared) == 0 ? proc_fork_blocked() : -1;
     if (pid == 0) {
         found->rc = look(wish, &shared, found);

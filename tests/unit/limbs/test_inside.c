@@ -11,7 +11,18 @@
 #include <unistd.h>
 
 #include "agent/reach/inside.h"
+#include "agent/trainers/image_command.h"
 #include "tests/unit/story.h"
+
+pid_t __wrap_proc_fork_blocked(void);
+pid_t __wrap_proc_fork_blocked(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        raise(SIGKILL);
+    }
+    return pid;
+}
 
 /* A process in a root of its own, with a directory "/work" there; 0: it may not. */
 static pid_t stand_elsewhere(void)
@@ -118,4 +129,15 @@ TEST(inside, a_process_that_is_gone_leads_nowhere)
     assert_int_equal(inside_set(pid, "/work", &why), TFE_ESYS);
     assert_string_equal(why.text, "find the container's files: no such file or directory");
     assert_false(inside_is_set());
+}
+
+TEST(inside, who_looks_for_a_command_may_be_killed)
+{
+    static char *operands[] = {"true", NULL};
+    struct tfe_why why;
+    struct command command;
+    const struct image_command wish = {
+        .operands = operands, .count = 1, .no_python = true, .directory = "/", .shared = "/"};
+    assert_int_equal(image_command_new(&wish, &command, &why), TFE_ESYS);
+    assert_string_equal(why.text, "look into the container: who did was killed");
 }
