@@ -82,9 +82,7 @@ void __wrap_session_say(struct session *s, const struct tfe_msg *msg)
 
 /* No token says a quota here. */
 void __wrap_keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
-void __wrap_keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx)
-{
-}
+void __wrap_keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx) {}
 
 void __wrap_session_refuse(struct session *s, enum tfe_refusal code, const char *sentence);
 void __wrap_session_refuse(struct session *s, enum tfe_refusal code, const char *sentence)
