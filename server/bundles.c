@@ -278,12 +278,14 @@ static void upload_free(struct rows *rows)
 static bool is_too_much(const struct bundles *b)
 {
     uint64_t coming = 0;
+    uint32_t n = 0;
     const struct upload *other;
     LIST_FOREACH(other, &b->uploads, link)
     {
-        coming += other->total;
+        coming += other->is_stored ? 0 : other->total; /* else it is one of those that are stored */
+        n += !other->is_stored;
     }
-    return b->size + coming > LIMIT_BUNDLES_BYTES || b->n_stored + b->n_uploads > LIMIT_BUNDLES;
+    return b->size + coming > LIMIT_BUNDLES_BYTES || b->n_stored + n > LIMIT_BUNDLES;
 }
 
 /* Room for it, at the cost of what nobody names. */

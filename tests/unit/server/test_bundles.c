@@ -222,6 +222,33 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     bundles_free(b);
 }
 
+TEST_IN(bundles, one_that_has_come_counts_once_though_its_bringer_has_not_gone)
+{
+    struct tfe_msg msg;
+    const unsigned n = (unsigned)(LIMIT_BUNDLES_BYTES / MSG_BUNDLE_MAX);
+    for (unsigned i = 0; i < LIMIT_BUNDLES - 1; i++) {
+        keep(i, i < n - 4 ? MSG_BUNDLE_MAX : 1);
+    }
+    struct bundles *b = open_it(); /* and none of them may go yet */
+    struct rows *rows[4];
+    for (unsigned i = 0; i < 4; i++) {
+        const struct msg_bundle_have have = {.digest = digest_of(i), .total = MSG_BUNDLE_MAX};
+        assert_int_equal(rows_bundle(b, &admin, &have, &rows[i]), 0);
+        assert_int_equal(rows_next(rows[i], &msg), 0);
+        assert_int_equal(msg.type, MSG_DONE);
+    }
+    struct rows *last = ask(b, digest_of(3000), 1, &msg);
+    assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+    struct rows *above = ask(b, digest_of(3001), 1, &msg);
+    assert_int_equal(msg.type, MSG_REFUSED);
+    rows_free(above);
+    rows_free(last);
+    for (unsigned i = 0; i < 4; i++) {
+        rows_free(rows[i]);
+    }
+    bundles_free(b);
+}
+
 /* Descriptors of this process that lead into the directory. */
 static unsigned open_there(void)
 {
