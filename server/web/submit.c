@@ -35,6 +35,11 @@
 #define TAKE_BYTES_FIRST 4096u
 _Static_assert(TAKE_BYTES_FIRST <= MSG_CHUNK_MAX, "");
 
+/* What has come of a bundle is told by then, if more of it comes, however little it is: the server
+ * lets go of who says nothing for 20 s, and here nothing may come for HTTP_REQUEST_MS. */
+#define TELL_MS 2000
+_Static_assert(TELL_MS + HTTP_REQUEST_MS < 20000, "");
+
 /* What was read of a form and not told yet may be a boundary. */
 #define HELD_MAX (4u + MULTIPART_BOUNDARY_MAX)
 
@@ -66,7 +71,8 @@ struct form {
     size_t taken; /* bytes that the reader has at this moment */
     /* The bundle: bytes said to the server, that it takes by now, that there are at most. */
     uint32_t at, until, total;
-    bool is_whole; /* the chunk is its last */
+    struct tfe_mono told; /* something of it, or that it begins */
+    bool is_whole;        /* the chunk is its last */
     uint32_t n_chunk;
     uint8_t chunk[MSG_CHUNK_MAX];
 };
@@ -241,6 +247,7 @@ static int begin_bundle(struct form *f, struct tfe_why *why)
     }
     f->has_bundle = true;
     f->part = PART_BUNDLE;
+    f->told = clock_mono();
     f->total = most < MSG_BUNDLE_MAX ? (uint32_t)most : MSG_BUNDLE_MAX;
     call->message =
         (struct tfe_msg){.type = MSG_BUNDLE_HAVE, .u.bundle_have = {f->in.spec.source, f->total}};
@@ -282,6 +289,7 @@ static int send_chunk(struct form *f, struct tfe_why *why)
     int rc = f->is_lost ? TFE_ESTATE : client_say(f->call->client, &put);
     f->at += f->n_chunk;
     f->n_chunk = 0;
+    f->told = clock_mono();
     if (rc && !channel_ends_itself(rc)) {
         why_set(why, "the bundle cannot be sent to the server: %s", tfe_error_sentence(rc));
         return rc;
@@ -289,7 +297,15 @@ static int send_chunk(struct form *f, struct tfe_why *why)
     return 0; /* of a connection that ends the client tells */
 }
 
-/* A full chunk goes when there is more: the last one says that it is. */
+/* Whether the chunk goes as it is, now that there is more. */
+static bool is_due(const struct form *f)
+{
+    const bool is_late = tfe_mono_sub(clock_mono(), f->told) > TELL_MS;
+    return f->n_chunk == MSG_CHUNK_MAX ||
+           (is_late && f->n_chunk > 0 && f->at + f->n_chunk <= f->until);
+}
+
+/* A chunk goes when there is more: the last one says that it is. */
 static int take_bundle(struct form *f, const uint8_t *bytes, size_t n, struct tfe_why *why)
 {
     if (f->is_put) {
@@ -301,7 +317,7 @@ static int take_bundle(struct form *f, const uint8_t *bytes, size_t n, struct tf
         return TFE_ETOOBIG;
     }
     while (n > 0) {
-        int rc = f->n_chunk == MSG_CHUNK_MAX ? send_chunk(f, why) : 0;
+        int rc = is_due(f) ? send_chunk(f, why) : 0;
         if (rc) {
             return rc;
         }

@@ -211,6 +211,28 @@ def test_who_stops_in_the_middle_is_told_so_after_a_while(web, state_dir):
     wait_until(lambda: not parts_left(state_dir), what="that nothing is left")
 
 
+def test_what_comes_slowly_goes_on_before_it_fills_a_piece(web, state_dir):
+    """The server lets go of who says nothing for a while."""
+    packed = os.urandom(12_000)
+    body = whole(job("a", packed), packed)
+    at = body.index(packed) + 4000
+    last = at + 7000
+    with Raw(web, len(body), token=web.server.token("admin")) as raw:
+        raw.say(raw.head + body[:at])
+
+        def is_told_with_one_more():
+            nonlocal at
+            assert at < last
+            raw.say(body[at:at + 1])
+            at += 1
+            return any(path.stat().st_size > 0 for path in state_dir.rglob("part-*"))
+
+        wait_until(is_told_with_one_more, what="that the server has its beginning")
+        raw.say(body[at:])
+        assert raw.answer().code == 200
+    assert stored(web) == [digest_of(packed)]
+
+
 def test_a_server_that_goes_while_it_takes_a_bundle_has_nothing_of_it(web, state_dir):
     packed = os.urandom(1_000_000)
     body = whole(job("a", packed), packed)
