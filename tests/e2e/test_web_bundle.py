@@ -198,16 +198,28 @@ def test_connections_that_are_cut_in_the_middle_leave_nothing_behind(web, state_
     assert jobs(web) == {"a": "queued"} and stored(web) == [digest_of(packed)]
 
 
-def test_who_stops_in_the_middle_is_told_so_after_a_while(web, state_dir):
+def test_who_stops_in_the_middle_is_told_so_after_a_while_and_who_never_stops_is_cut_off(web, state_dir):
     packed = os.urandom(1_000_000)
     body, token = whole(job("a", packed), packed), web.server.token("admin")
+    cut = threading.Event()
     with contextlib.ExitStack() as stack:
+        refused = stack.enter_context(Raw(web, 10**17, token="tfe1_admin_x"))
+
+        def say_for_ever():
+            with contextlib.suppress(ConnectionError):
+                refused.say(refused.head)
+                while True:
+                    refused.say(bytes(1 << 16))
+            cut.set()
+
+        threading.Thread(target=say_for_ever, daemon=True).start()
         those = [stack.enter_context(Raw(web, len(body), token=token)) for _ in range(3)]
         for raw, n in zip(those, (0, 100, 500_000)):
             raw.say(raw.head + body[:n])
         for raw in those:
             answer = raw.answer()
             assert (answer.code, answer.json["detail"]) == (408, "the rest of the form has not come")
+        assert cut.wait(DEADLINE)
     wait_until(lambda: not parts_left(state_dir), what="that nothing is left")
 
 
