@@ -302,7 +302,7 @@ static bool goes_on(const char *state)
 /* It has no nodes, or too few: its condition says whether its quota is why. */
 static void set_waiting(struct pool_job *job, bool was_up)
 {
-    char says[sizeof(job->conditions[0].says)];
+    char says[sizeof(job->conditions[0].says)] = "";
     struct placement_view view;
     const bool is_known = pool_job_view(job, &view);
     if (is_known && view.quota) {
@@ -311,8 +311,12 @@ static void set_waiting(struct pool_job *job, bool was_up)
                        is_above ? "its minimum is above the quota of jobs %s"
                                 : "it waits for nodes of the quota of jobs %s, which others have",
                        view.quota);
-        pool_job_is(job, was_up ? CONDITION_RESTARTING : CONDITION_QUEUED,
-                    is_above ? "AboveQuota" : "WaitsForQuota", says);
+        const enum pool_condition_name what = was_up ? CONDITION_RESTARTING : CONDITION_QUEUED;
+        pool_job_is(job, what, is_above ? "AboveQuota" : "WaitsForQuota", says);
+        if (strcmp(job->conditions[what].says, says) != 0) { /* of another pattern */
+            memcpy(job->conditions[what].says, says, sizeof(says));
+            pool_job_touch(job);
+        }
     } else if (was_up) {
         pool_job_is(job, CONDITION_RESTARTING, "JobRestarting", "another epoch is about to begin");
     } else {

@@ -416,7 +416,8 @@ static void settle(struct placement *p, struct place_job *job)
     }
     const bool waits = state == PLACEMENT_JOB_SHORT || state == PLACEMENT_JOB_QUEUED;
     job->lacks = waits ? job->lacks : 0;
-    const uint8_t is = (uint8_t)((job->short_of != 0) | job->is_above << 1);
+    const struct place_quota *q = quota_of_wait(p, job);
+    const uint8_t is = q ? (uint8_t)(2 * (q - p->quotas) + 1 + job->is_above) : 0;
     if (job->told != is) {
         job->told = is;
         act_waits(p, job);

@@ -76,7 +76,7 @@ struct place_job {
     uint64_t short_of; /* … and waits for a share of it */
     uint32_t share;    /* that it needs then */
     bool is_above;     /* a quota is less than its minimum, of which it lacks some */
-    uint8_t told;      /* that it is: bits 1 short of a share, 2 above a quota */
+    uint8_t told;      /* why it waits: 0 no quota; else 2 * which + 1, + 1 where it is above it */
     /* What may be ordered for it: not its minimum; how many workers beyond that. */
     bool hides;
     uint32_t may_add;
@@ -172,6 +172,8 @@ uint64_t quotas_below(struct placement *p, uint64_t set, uint32_t n, bool soon);
 void quotas_keep(struct placement *p, uint64_t set, uint32_t n);
 /* The smallest of a set; NULL: it is empty. */
 const struct place_quota *quota_least(const struct placement *p, uint64_t set);
+/* The one that is why a job waits; NULL: none. */
+const struct place_quota *quota_of_wait(const struct placement *p, const struct place_job *job);
 /* What may be ordered for each job, and which minimum it could have. */
 void quotas_share_out(struct placement *p);
 

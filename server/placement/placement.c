@@ -444,7 +444,7 @@ void placement_job_view(const struct placement *p, size_t at, struct placement_v
                                    .releasing = job->n_leaving,
                                    .is_too_large = job->is_too_large,
                                    .most = job->most};
-    const struct place_quota *q = quota_least(p, job->is_above ? job->quotas : job->short_of);
+    const struct place_quota *q = quota_of_wait(p, job);
     if (q) {
         ret->quota = q->pattern;
         ret->quota_nodes = q->nodes;

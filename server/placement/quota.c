@@ -112,6 +112,11 @@ const struct place_quota *quota_least(const struct placement *p, uint64_t set)
     return least;
 }
 
+const struct place_quota *quota_of_wait(const struct placement *p, const struct place_job *job)
+{
+    return quota_least(p, job->is_above ? job->quotas : job->short_of);
+}
+
 struct placement_quota placement_quota(const struct placement *p, const char *job)
 {
     const struct place_quota *q = quota_least(p, quotas_of(p, job));

@@ -136,6 +136,18 @@ def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(s
     assert 'admin for team-*, label "second", quota 1' in about
 
 
+def test_its_condition_names_the_quota_that_it_waits_for_now(server, token):
+    server = server()
+
+    def says():
+        return {f[1][0].decode(): f[5][0].decode() for row, f in rows(server, "DESCRIBE", {1: "team-x"}) if row == "CONDITION_ROW"}["Queued"]
+
+    assert order(server, "SUBMIT", {1: spec("team-x", sizes=(4, 4))}) == "DONE"
+    for jobs_, n in (("team-*", 3), ("*-x", 2), ("*-x", 65536)):
+        token("--role=admin", f"--job={jobs_}", f"--quota={n}")
+        wait_until(lambda: says() == f"its minimum is above the quota of jobs {jobs_ if n < 4 else 'team-*'}", what="the quota's name")
+
+
 @pytest.mark.parametrize("options", [("--role=agent", "--job=a-*"), ("--role=observer", "--job=a-*"), ("--role=admin",)])
 def test_who_hands_in_no_jobs_or_all_has_none(server, ctl, options):
     server()

@@ -467,6 +467,21 @@ TEST_IN(quota, who_has_its_share_at_once_waits_for_none_any_more)
     assert_string_equal(w.waits, "a2 a2 ");
 }
 
+TEST_IN(quota, who_waits_for_another_quota_than_before_is_told)
+{
+    submit("a1", workers(4, 4, 0));
+    quota("a*", 3);
+    assert_string_equal(w.waits, "a1 ");
+    quota("*1", 2);
+    assert_string_equal(view("a1").quota, "*1");
+    assert_string_equal(w.waits, "a1 a1 ");
+    quota("*1", 1); /* it is the same one */
+    assert_string_equal(w.waits, "a1 a1 ");
+    quota("*1", 0);
+    assert_string_equal(view("a1").quota, "a*");
+    assert_string_equal(w.waits, "a1 a1 a1 ");
+}
+
 TEST_IN(quota, who_waits_for_a_share_holds_up_nobody_else)
 {
     quota("a*", 2);
