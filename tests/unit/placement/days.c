@@ -618,6 +618,23 @@ static void change_quota(void)
         .type = PLACEMENT_QUOTA, .pattern = patterns[q], .nodes = w.quotas[q].nodes});
 }
 
+/* The cloud has another word of a machine, whatever that does at the moment: its job and its quotas
+ * count it as before. */
+static void change_cloud(void)
+{
+    char name[16];
+    const uint32_t n = (uint32_t)rng_between(&w.rng, 0, w.days.n_nodes - 1);
+    struct node *node = &w.nodes[n];
+    if (node->state == AWAY) {
+        return;
+    }
+    node->is_durable = !node->is_durable;
+    const char *label = node->is_durable ? "spot=false" : "spot=true";
+    (void)snprintf(name, sizeof(name), "n%05u", n);
+    step((struct placement_event){
+        .type = PLACEMENT_NODE_TOLD, .node = name, .labels = &label, .n_labels = 1});
+}
+
 static void wish_for(uint32_t j, bool is_new)
 {
     char name[16];
@@ -661,6 +678,9 @@ static void work(uint32_t j)
     set_due(w.days.n_nodes + j, w.now + about(40 * MINUTE));
     if (w.days.has_quotas && once_in(6)) {
         change_quota();
+    }
+    for (int i = 0; w.days.has_quotas && i < 3; i++) {
+        change_cloud();
     }
     if (!job->is_there || job->is_over) {
         wish_for(j, true);

@@ -17,7 +17,8 @@ struct days {
     int64_t ms;       /* virtual */
     int64_t life_ms;  /* of a spot machine, on average */
     uint32_t largest; /* minimum of a job, in nodes */
-    bool has_quotas;  /* of all jobs, of two teams and of two kinds, which come, change and go */
+    bool has_quotas; /* of all jobs, of two teams and of two kinds, which come, change and go, while
+                      * the cloud's word of machines changes */
 };
 
 struct days_told {

@@ -38,7 +38,7 @@ TEST(churn, no_rule_is_broken_where_jobs_have_quotas)
 {
     uint64_t taken = 0;
     uint64_t ended = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 100; seed++) {
         run(&(struct days){.seed = seed,
                            .n_nodes = 12,
                            .n_jobs = 6,
