@@ -199,3 +199,42 @@ def test_the_loop_of_an_example_is_the_same_without_a_cluster(tmp_path):
         alone.start("worker0", fl.EXAMPLES / "parameter_server.py", "--steps", 150, "--checkpoint-dir", tmp_path / "shared")
         assert alone.wait("worker0", PATIENCE_S) == 0, alone.output("worker0", "err")[-3000:]
         assert "test accuracy 0.9" in alone.output("worker0")
+
+
+# --- what is made after a restore --------------------------------------------------------------------
+
+
+def train_late(directory, makes):
+    """What an optimizer makes at the first step, say. As makes says of this process: before the restore, or after it, or never."""
+    import tfe
+    strategy = tfe.strategy(partitioner=tf.distribute.experimental.partitioners.FixedShardsPartitioner(2))
+    coordinator = tfe.coordinator(strategy)
+    late = tf.Module()
+
+    def make():
+        with strategy.scope():
+            late.rows = tf.Variable([0.0, 0.0, 0.0])
+            late.more = tf.Variable(0.0)
+    if makes == "before":
+        make()
+    step = tf.Variable(0, dtype=tf.int64)
+    checkpointer = tfe.Checkpointer(directory, step=step, every_steps=1000, late=late)
+    checkpointer.restore()
+    if makes == "after":
+        make()
+    elif makes == "before":
+        late.rows.assign([1.0, 2.0, 3.0])
+        late.more.assign(4.0)
+    if makes != "never":
+        say(rows=tf.convert_to_tensor(late.rows).numpy().tolist(), more=float(late.more.numpy()),
+            devices=[part.device for part in [*late.rows.variables, late.more]])
+    step.assign_add(1)
+    coordinator.join()
+    checkpointer.save()
+
+
+def test_what_is_made_on_a_ps_after_a_restore_has_its_value(make_cluster, tmp_path):
+    for makes in ("before", "never", "after"):
+        said = begin(make_cluster(chief=1, worker=1, ps=2), lambda: train_late(str(tmp_path / "shared"), makes))
+        assert [(one["rows"], one["more"]) for one in said] == ([] if makes == "never" else [([1.0, 2.0, 3.0], 4.0)])
+        assert all("/job:ps/" in device for one in said for device in one["devices"])

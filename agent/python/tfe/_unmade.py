@@ -14,7 +14,7 @@ import tensorflow as tf
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """In a checkpoint, and without a name in what TensorFlow gathers for one: the graph of the objects that are in it."""
 
-KNOWN = ("object_graph_proto", "object_by_proto_id", "save_path_string", "save_path_tensor")
+KNOWN = ("object_graph_proto", "object_by_proto_id", "options", "save_path_string", "save_path_tensor")
 """What is not public of a restore."""
 
 _prefixes = itertools.count()
@@ -47,7 +47,10 @@ def restore(checkpoint: tf.train.Checkpoint, prefix: str) -> bool:
     if left:
         unmade = Unmade(saver, graph, left, prefix)
         # TensorFlow finds them there, too: the other files may be gone before the variables are made.
-        coordinator.save_path_string, coordinator.save_path_tensor = unmade.prefix, tf.constant(unmade.prefix)
+        with tf.device("/device:CPU:0"):
+            coordinator.save_path_string, coordinator.save_path_tensor = unmade.prefix, tf.constant(unmade.prefix)
+        # It reads where a variable is made, and a ps has no part of this process's memory.
+        coordinator.options.experimental_io_device = coordinator.save_path_tensor.device
         saver._gather_serialized_tensors = unmade
     return True
 
@@ -76,7 +79,8 @@ class Unmade:
         self._dtypes = {name: dtypes[name] for name in self.names()}
         self.prefix = memory_prefix()
         values = self._read(self._dtypes, prefix)
-        tf.raw_ops.SaveV2(prefix=self.prefix, tensor_names=[*values], shape_and_slices=[""] * len(values), tensors=[*values.values()])
+        with tf.device("/device:CPU:0"):
+            tf.raw_ops.SaveV2(prefix=self.prefix, tensor_names=[*values], shape_and_slices=[""] * len(values), tensors=[*values.values()])
 
     def names(self) -> "set[str]":
         """Those in a checkpoint, of all values that are still to be put into something."""
