@@ -524,8 +524,11 @@ void judge_joins(struct world *w, uint32_t node, const struct msg_join *join)
     uint64_t epoch =
         join->running_epoch || !join->exited ? join->running_epoch : join->exited->epoch;
     if (join->running) {
-        w->nodes[node].spoken = (struct spoken){the_judge(w)->server, epoch, join->running->nodes,
-                                                join->running->digest};
+        w->nodes[node].spoken = (struct spoken){.server = the_judge(w)->server,
+                                                .job = w->nodes[node].job,
+                                                .epoch = epoch,
+                                                .nodes = join->running->nodes,
+                                                .digest = join->running->digest};
     }
 }
 
@@ -544,7 +547,7 @@ void judge_rebuilt(struct world *w, uint32_t job, uint64_t epoch)
     for (uint32_t node = 0; node < w->n_nodes; node++) {
         const struct spoken *s = &w->nodes[node].spoken;
         uint32_t i = 0;
-        if (w->nodes[node].job != job || s->server != the_judge(w)->server || s->epoch != epoch) {
+        if (s->job != job || s->server != the_judge(w)->server || s->epoch != epoch) {
             continue;
         }
         while (i + 1 < HISTORIES && told[i].spoke && told[i].digest != s->digest) {

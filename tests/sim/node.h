@@ -57,6 +57,7 @@ struct node {
     uint64_t refused;    /* … whoever has found its ports closed then; 0: nobody has */
     struct spoken {
         uint32_t server; /* process that it has told … */
+        uint32_t job;    /* … of this, whichever it is in now, … */
         uint64_t epoch;  /* … that it is in this, or was, … */
         uint32_t nodes;  /* … of so many nodes … */
         uint64_t digest; /* … with this table */
