@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from programs import ROOT, Failed, clean_environment, comes, end_guards, program, wait_for
+from programs import ROOT, Failed, clean_environment, comes, end_guards, program, server_port, wait_for
 
 EXAMPLES = ROOT / "scripts" / "examples"
 
@@ -86,8 +86,8 @@ class Fleet:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                     env=environment, cwd=self.directory)
 
-    def _start_server(self, name="server", port="0"):
-        self.server = self._spawn(name, [program("tfe-rdzv"), "--bind", "127.0.0.1", "--port", port, "--log-format", "json",
+    def _start_server(self, name="server", port=None):
+        self.server = self._spawn(name, [program("tfe-rdzv"), "--bind", "127.0.0.1", "--port", port or str(server_port()), "--log-format", "json",
                                          *self.server_options])
 
         def listening():

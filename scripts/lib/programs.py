@@ -2,10 +2,13 @@
 
 Nothing here sleeps to let something happen: wait_for() looks for what is observable, up to a deadline.
 """
+import contextlib
 import os
 import pathlib
+import random
 import select
 import signal
+import socket
 import subprocess
 import time
 
@@ -102,13 +105,25 @@ def descendants(pid):
     return found
 
 
+def server_port():
+    """A free port for a server that goes and comes again: not of those that the system gives to connections, for one of them
+    could have it meanwhile. 0, any, where there are no others."""
+    end = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for _ in range(100 if end > 12000 else 0):
+        port = random.SystemRandom().randrange(10000, end)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    return 0
+
+
 class Server:
     """A tfe-rdzv on one state directory; started again, it has the same port. stderr goes to the end of `log`."""
 
     def __init__(self, state_dir, log, *options, port=0, before=(), preexec=None):
         self.state_dir, self.log, self.options = pathlib.Path(state_dir), pathlib.Path(log), options
         self.before, self.preexec = before, preexec
-        self.process, self.port, self.lines = None, port, []
+        self.process, self.port, self.lines = None, port or server_port(), []
 
     def start(self, env=None):
         with open(self.log, "ab") as stderr:

@@ -130,16 +130,14 @@ static void sleeps(void *ctx)
 {
     sigset_t blocked;
     (void)sigprocmask(SIG_BLOCK, NULL, &blocked);
-    if (on_child) {
-        (void)signal(SIGTERM, on_child);
-    }
+    (void)signal(SIGTERM, SIG_IGN); /* who is below has it so from its first moment */
     const pid_t below = fork();
     if (below == 0) {
-        (void)signal(SIGTERM, SIG_IGN);
         for (;;) {
             (void)pause();
         }
     }
+    (void)signal(SIGTERM, on_child ? on_child : SIG_DFL);
     (void)dprintf(out, "%d\n%d\n%d\n%d\n", (int)getpid(), (int)below, getpgid(0) == getpid(),
                   sigismember(&blocked, SIGTERM) | sigismember(&blocked, SIGCHLD));
     for (;;) {
