@@ -163,7 +163,7 @@ measure_speed() {
     local run seed agents events few goal one rate each slow=0
     command -v valgrind >/dev/null || say "NOT JUDGED explore.sh --speed: instructions, without valgrind"
     printf '%8s %10s %10s %18s %8s\n' agents events events/s instructions/event goal
-    for run in 1:100:1000000:30000:11000 2:100:1000000:30000:11000 3:100:1000000:30000:11000 \
+    for run in 1:100:1000000:30000:14000 2:100:1000000:30000:11000 3:100:1000000:30000:11000 \
         4:10000:1000000:50000:17000 5:10000:300000:30000:22000:--one-job; do
         IFS=: read -r seed agents events few goal one <<<"$run"
         "$explorer" --seed "$seed" --agents "$agents" --events "$events" $one >"$logs/speed" 2>&1 || slow=1
