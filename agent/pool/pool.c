@@ -373,7 +373,7 @@ static void on_container_ended(void *ctx, const char *why)
 {
     struct pool *p = ctx;
     const bool is_asked = is_going(p);
-    container_free(p->container);
+    struct container *ended = p->container;
     p->container = NULL;
     if (p->line.argv) {
         on_no_files(p, why[0] ? why : "it was released before its container stood");
@@ -383,6 +383,7 @@ static void on_container_ended(void *ctx, const char *why)
         log_warn("container_ended", LOG_S("job", p->job.text), LOG_S("why", why));
         stop(p, leave_ms(p), false);
     }
+    container_free(ended); /* which has said why */
 }
 
 /* Its files are there: what comes next is its container, or its agent. */
