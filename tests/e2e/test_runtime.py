@@ -24,6 +24,10 @@ PLACES = [path for path in ("/usr", str(pathlib.Path(sys.prefix)), str(pathlib.P
           if not path.startswith("/usr/")]
 
 
+def volumes(places):
+    return f"--runtime-options={' '.join(f'--volume {place}:{place}:ro' for place in places)}"
+
+
 def may_stand_in():
     """Whether there can be a layer over the machine's own files."""
     line = ("mount -t tmpfs tmpfs /mnt && mkdir /mnt/a /mnt/b /mnt/c && "
@@ -33,7 +37,7 @@ def may_stand_in():
 
 class StandIn:
     name = "podman"
-    options = ()
+    options = [volumes(place for place in PLACES if place.startswith("/tmp/"))]  # its image has all but that
 
     def __init__(self, folder):
         self.home = folder / "engine"
@@ -71,7 +75,7 @@ class Podman(StandIn):
         conf = self.home / "storage.conf"
         conf.write_text(f'[storage]\ndriver = "overlay"\ngraphroot = "{self.home}/graph"\nrunroot = "{self.home}/run"\n')
         self.env = {"CONTAINERS_STORAGE_CONF": str(conf), "PATH": os.environ["PATH"]}
-        self.options = [f"--runtime-options={' '.join(f'--volume {place}:{place}:ro' for place in PLACES)}"]
+        self.options = [volumes(PLACES)]
 
     def image(self, name=IMAGE, env=(), directory="", **files):
         tree = io.BytesIO()
