@@ -279,8 +279,9 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
         if (!m->lives || n->is_twin || w->now - n->heard_at < (int64_t)n->ttl_ms * 9 / 10) {
             return;
         }
-        /* A served worker of whom nobody has heard for long is lost already, wherever it lives. */
-        bool is_lost = cluster_can_miss(c, rank) && is_long_silent(w, n);
+        /* A served worker of whom nobody has heard for long is lost already, wherever it lives, or
+         * whom an operator has evicted. */
+        bool is_lost = cluster_can_miss(c, rank) && (n->evicted == epoch || is_long_silent(w, n));
         nodes += m->local == 0 && !is_lost;
     }
     if (nodes < MASS_MIN) {

@@ -63,6 +63,7 @@ struct node {
         uint64_t digest; /* … with this table */
     } spoken;
     bool is_welcome;       /* on this connection */
+    uint64_t evicted;      /* in this epoch, whether it has heard of it or not; 0 */
     bool knows_spot;       /* the cloud has told it, … */
     int64_t spot_heard_at; /* … and it the server, for the first time; SIM_NEVER */
     char run_key[16];
