@@ -295,6 +295,9 @@ void judge_massed(struct world *w, uint32_t job, uint64_t epoch)
     judge_of(w, job)->massed = epoch;
 }
 
+/* A notice says what is left of the time: by so much the server may be later for the way of it. */
+#define HEARD_MS 100
+
 /* Half a second before its machine goes, of which it was told long before. */
 static void on_deadline(struct world *w, const struct sim_event *event)
 {
@@ -304,7 +307,8 @@ static void on_deadline(struct world *w, const struct sim_event *event)
                             : NULL;
     if (c && n->epoch == event->arg && n->noticed && n->warned_at <= n->told_at &&
         c->warned_since <= n->told_at && c->warned && c->leave_by == event->at && !c->stop_sent &&
-        c->state == CLUSTER_TRAINING && node_is_well(w, event->who)) {
+        c->state == CLUSTER_TRAINING && node_is_well(w, event->who) &&
+        n->known_at + n->known_ms <= event->at + DEADLINE_MS + HEARD_MS) {
         check_warned(w->check, c->epoch, event->who);
     }
 }
@@ -389,6 +393,8 @@ bool judge_leaving(struct world *w)
         }
         n->judged_since = w->now;
         n->leave_by = n->heeded_at + (by - n->heeded_at) * CLOCKS_PERCENT / 100 + DEADLINE_MS;
+        int64_t known = n->known_at + n->known_ms * CLOCKS_PERCENT / 100 + DEADLINE_MS;
+        n->leave_by = n->leave_by > known ? n->leave_by : known;
         world_at(w, n->leave_by, on_left, node, n->process, 0);
     }
     return is_in;

@@ -116,6 +116,7 @@ struct node {
     bool was_noticed;                                   /* or drained */
     uint32_t heeded; /* … and those that its agent has heard, the last then, with their deadlines */
     int64_t heeded_at;
+    int64_t known_at, known_ms; /* the server has heard of that then, and that so much was left */
     struct tfe_mono goes_by[NOTICE_OPERATOR + 1];
     int64_t leave_by;         /* the judge looks then whether it is out … */
     int64_t told_at;          /* … of a notice that came then */

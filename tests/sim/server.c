@@ -327,6 +327,11 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         judge_chosen(w, job, t->epoch, now(w).ms);
     } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "waiting") == 0) {
         judge_waits(w, job);
+    } else if (t->kind == TRACE_NODE_NOTICED && t->node &&
+               node_find_process(w, t->node) != NAMES_NONE) {
+        struct node *n = &w->nodes[node_find_process(w, t->node)];
+        n->known_at = w->now;
+        n->known_ms = (int64_t)t->number;
     } else if (t->kind == TRACE_NODE_EVICTED) {
         uint32_t node = node_find_process(w, t->node);
         if (node != NAMES_NONE) {
