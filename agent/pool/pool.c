@@ -181,9 +181,9 @@ static void on_said(void *ctx, const struct await_said *said)
                 said->tensorflow.text[0] ? said->tensorflow.text : NULL);
 }
 
-static void free_now(struct pool *p, const struct pool_end *end)
+/* As p->end says. */
+static void free_now(struct pool *p)
 {
-    p->end = *end;
     pool_line_done(&p->line);
     files_free(p->files);
     p->files = NULL;
@@ -221,10 +221,9 @@ static void on_ended(void *ctx, const struct pool_end *how)
 /* Nothing of an assignment runs any more, or of what waited for one. */
 static void become_idle(struct pool *p)
 {
-    const struct pool_end end = p->end;
     p->is_stopped = false;
     if (p->assignment) {
-        free_now(p, &end);
+        free_now(p);
     }
     if (p->leaves) {
         leave_pool(p, leave_ms(p), false);
@@ -238,15 +237,14 @@ static void become_idle(struct pool *p)
 
 static void not_started(struct pool *p, uint32_t code, const struct tfe_why *why)
 {
-    struct pool_end end = {.code = code};
-    snprintf(end.says, sizeof end.says, "%s", why->text);
+    p->end = (struct pool_end){.code = code};
+    snprintf(p->end.says, sizeof p->end.says, "%s", why->text);
     log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
     if (p->container) { /* it goes before */
-        p->end = end;
         pool_line_done(&p->line);
         container_stop(p->container);
     } else {
-        free_now(p, &end);
+        free_now(p);
     }
 }
 
