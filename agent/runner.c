@@ -596,11 +596,8 @@ static int make_parts(struct runner *r)
                                                  .send = report_say,
                                                  .standby = report_asks,
                                                  .ctx = r});
-    r->uplink = uplink_new(r->base, r->wish->info,
-                           s->no_persist || s->standalone ? NULL
-                           : s->state_dir                 ? s->state_dir
-                                                          : "",
-                           s->address_host, on_event, r);
+    r->uplink = uplink_new(r->base, r->wish->info, agent_settings_state_dir(s), s->address_host,
+                           on_event, r);
     r->serve = log_serve_new(&(struct log_serve_wish){.base = r->base,
                                                       .kept = &r->kept,
                                                       .logs = r->logs,

@@ -30,6 +30,14 @@ void agent_settings_init(struct agent_settings *settings)
     output_show_init(&settings->show);
 }
 
+const char *agent_settings_state_dir(const struct agent_settings *settings)
+{
+    if (settings->no_persist || settings->standalone) {
+        return NULL;
+    }
+    return settings->state_dir ? settings->state_dir : "";
+}
+
 static int parse_nnodes(void *spec, const char *value, struct tfe_why *why)
 {
     struct job_spec *ret = spec;

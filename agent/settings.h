@@ -74,6 +74,9 @@ struct agent_settings {
 /* Before options_parse. */
 void agent_settings_init(struct agent_settings *settings);
 
+/* Where the agent's own key and bundles are kept; "": the usual directory; NULL: in memory. */
+const char *agent_settings_state_dir(const struct agent_settings *settings);
+
 extern const struct option_table agent_options;
 
 #endif

@@ -209,11 +209,8 @@ struct member *member_new(const struct member_wish *wish)
     m->due = evtimer_new(wish->base, on_due, m);
     m->silent = evtimer_new(wish->base, on_silent, m);
     part_must(m->due && m->silent);
-    m->uplink = uplink_new(wish->base, wish->info,
-                           s->no_persist  ? NULL
-                           : s->state_dir ? s->state_dir
-                                          : "",
-                           s->address_host, on_event, m);
+    m->uplink = uplink_new(wish->base, wish->info, agent_settings_state_dir(s), s->address_host,
+                           on_event, m);
     timer_after(m->due, 0);
     return m;
 }

@@ -434,13 +434,10 @@ static void say_of_files(void *ctx, const struct tfe_msg *msg)
 
 static int lay_files(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
 {
-    const struct agent_settings *s = p->settings;
     const struct files_wish wish = {.base = p->base,
                                     .assign = assign,
                                     .scratch = p->scratch,
-                                    .state_dir = s->no_persist  ? NULL
-                                                 : s->state_dir ? s->state_dir
-                                                                : "",
+                                    .state_dir = agent_settings_state_dir(p->settings),
                                     .send = say_of_files,
                                     .ready = on_files,
                                     .failed = on_no_files,
