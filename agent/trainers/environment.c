@@ -76,10 +76,11 @@ static bool entry_is_one_of(const char *entry, const char *const *names, size_t 
     return is;
 }
 
-static bool entry_is_set(const char *entry)
+/* NAME=value of an entry with this prefix; NULL: it is none. */
+static const char *entry_behind(const char *entry, const char *prefix)
 {
-    return strncmp(entry, SET_PREFIX, sizeof SET_PREFIX - 1) == 0 &&
-           entry[sizeof SET_PREFIX - 1] != '=';
+    const size_t n = strlen(prefix);
+    return strncmp(entry, prefix, n) == 0 && entry[n] != '=' ? entry + n : NULL;
 }
 
 /* What is there of it where nothing is set, as NAME=value; NULL: nothing. */
@@ -88,8 +89,7 @@ static const char *entry_as_found(const char *entry)
     if (!inside_is_set()) {
         return entry;
     }
-    const size_t n = sizeof IMAGE_PREFIX - 1;
-    return strncmp(entry, IMAGE_PREFIX, n) == 0 && entry[n] != '=' ? entry + n : NULL;
+    return entry_behind(entry, IMAGE_PREFIX);
 }
 
 /* Whether another entry of base takes its place. */
@@ -98,7 +98,8 @@ static bool entry_is_overruled(const char *const *base, const char *entry)
     const size_t n = strcspn(entry, "=") + 1;
     bool is = false;
     for (; *base && !is; base++) {
-        is = entry_is_set(*base) && strncmp(*base + sizeof SET_PREFIX - 1, entry, n) == 0;
+        const char *set = entry_behind(*base, SET_PREFIX);
+        is = set && strncmp(set, entry, n) == 0;
     }
     return is;
 }
@@ -255,7 +256,7 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
         return TFE_ENOMEM;
     }
     for (size_t i = 0; i < n_base; i++) {
-        const char *set = entry_is_set(base[i]) ? base[i] + sizeof SET_PREFIX - 1 : NULL;
+        const char *set = entry_behind(base[i], SET_PREFIX);
         const char *found = entry_as_found(base[i]);
         if (set && !entry_is_one_of(set, replaced, sizeof replaced / sizeof replaced[0])) {
             list_add(&list, "%s", set);
