@@ -84,12 +84,9 @@ static void on_hear(evutil_socket_t fd, short what, void *ctx)
 static void on_died(evutil_socket_t fd, short what, void *ctx)
 {
     struct container *c = ctx;
-    siginfo_t info = {.si_pid = 0};
-    if (!c->pid ||
-        (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && !info.si_pid)) {
+    if (!c->pid || waitpid(c->pid, NULL, WNOHANG) == 0) {
         return;
     }
-    (void)waitpid(c->pid, NULL, 0);
     c->pid = 0;
     if (c->hear) {
         (void)read_words(c);
