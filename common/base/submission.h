@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/base/range.h"
 
@@ -127,11 +128,7 @@ static inline bool submission_is_digest(const char *source)
 static inline bool submission_is_word(const char *text, size_t n, const char *const *words)
 {
     for (; *words; words++) {
-        size_t i = 0;
-        while (i < n && (*words)[i] == text[i]) {
-            i++;
-        }
-        if (i == n && (*words)[n] == '\0') {
+        if (strlen(*words) == n && strncmp(*words, text, n) == 0) {
             return true;
         }
     }
