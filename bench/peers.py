@@ -31,7 +31,7 @@ import time
 
 import recovery
 from figures import LOAD_CORE, SERVER_CORE, Load, Server
-from programs import Failed, clean_environment, parents, wait_for
+from programs import Failed, children, clean_environment, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
 NEVER_S = 90
@@ -92,7 +92,7 @@ class Torch:
 
     def trainers(self, agent):
         """Below it, or orphans of its session."""
-        return [pid for pid, (parent, _) in parents().items() if parent == agent.pid]
+        return children(agent.pid)
 
     def measure(self, case):
         self.settle(3)

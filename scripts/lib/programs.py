@@ -92,8 +92,9 @@ def is_alive(pid):
     return pid in parents()
 
 
-def children(pid):
-    return [child for child, (parent, _) in parents().items() if parent == pid]
+def children(pid, name=None):
+    """Of that name, where one is said."""
+    return [child for child, (parent, its) in parents().items() if parent == pid and name in (None, its)]
 
 
 def descendants(pid):

@@ -15,7 +15,7 @@ import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import wait_until
 from pooled import Waiting, order, spec
-from programs import parents
+from programs import children
 from raw_client import RawClient
 from test_pool import Pool, pool  # noqa: F401 (a fixture)
 
@@ -192,7 +192,7 @@ def test_who_waits_beside_the_files_may_die_meanwhile(pool, slow, tmp_path):  # 
     pool.wait_waiting()
 
     def waiters():
-        return [pid for pid, (parent, name) in parents().items() if parent == agent.pid and name == "tfe-agent"]
+        return children(agent.pid, "tfe-agent")
 
     waiter, = waiters()
     out = submit(pool, "one", tmp_path, f"--git={source}")

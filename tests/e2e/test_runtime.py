@@ -13,7 +13,7 @@ import tarfile
 import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import AS_NOBODY, NOBODY, as_root, wait_until
-from programs import children, clean_environment, descendants, is_alive, parents, program
+from programs import children, clean_environment, descendants, is_alive, program
 from test_pool import pool  # noqa: F401 (a fixture)
 
 pytestmark = as_root
@@ -236,8 +236,8 @@ def test_who_is_killed_leaves_no_trainer_and_no_container(pool, engine, nodes, c
     written(commons / "found")
     pid = int((commons / "pid").read_text())
     name, = engine.containers()
-    agent, = [child for child in children(node.pid) if parents()[child][1] == "tfe-agent"]
-    keeper, = [child for child in children(node.pid) if parents()[child][1] == "tfe-container"]
+    agent, = children(node.pid, "tfe-agent")
+    keeper, = children(node.pid, "tfe-container")
     for victim in {"agent": [agent], "pool": [node.pid], "all": [node.pid, agent]}[who]:
         os.kill(victim, signal.SIGKILL)
     if who != "agent":
@@ -258,8 +258,8 @@ def test_a_fenced_trainer_is_dead_whatever_the_engine_does(pool, engine, nodes, 
     pool.submit("job", f"--image={IMAGE}", f"--option=checkpoint-dir={commons}", command=["sh", "-c", LOOKS, "sh", str(commons)])
     written(commons / "found")
     pid = int((commons / "pid").read_text())
-    agent, = [child for child in children(node.pid) if parents()[child][1] == "tfe-agent"]
-    keeper, = [child for child in children(node.pid) if parents()[child][1] == "tfe-container"]
+    agent, = children(node.pid, "tfe-agent")
+    keeper, = children(node.pid, "tfe-container")
     stopped = [keeper, *descendants(keeper)]
     for each in stopped:
         os.kill(each, signal.SIGSTOP)
@@ -354,7 +354,7 @@ def test_an_image_that_does_not_come_is_given_up(pool, stand_in, how):
     pool.wait_free(1)
     pool.submit("job", "--image=org/slow:1", command=["sh", "-c", "exit 0"])
     wait_until((stand_in.home / "pulls").exists, what="the pull")
-    keeper, = [child for child in children(node.pid) if parents()[child][1] == "tfe-container"]
+    keeper, = children(node.pid, "tfe-container")
     engines = descendants(keeper)
     assert engines
     if how == "cancel":

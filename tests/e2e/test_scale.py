@@ -11,7 +11,7 @@ import pytest
 
 from conftest import ROOT, wait_until
 from pooled import Waiting, jobs, order, pool, spec
-from programs import is_alive, parents
+from programs import children, is_alive
 
 # Keeps what it was told, says what the file `answer` says, and is held up as long as `hold` is there.
 COMMAND = """
@@ -198,7 +198,7 @@ def test_one_that_runs_ends_with_its_server_and_the_next_server_runs_it_again(sc
     s.hold()
     assert order(s.server, "SUBMIT", {1: spec("train")}) == "DONE"
     first = s.told(1)["pid"]
-    keeper, = [pid for pid, (parent, name) in parents().items() if parent == s.server.pid and name == "tfe-rdzv-scale"]
+    keeper, = children(s.server.pid, "tfe-rdzv-scale")
     s.server.process.send_signal(how)
     s.server.process.wait()
     wait_until(lambda: not is_alive(first) and not is_alive(keeper), what="nobody")

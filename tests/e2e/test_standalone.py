@@ -15,7 +15,7 @@ import pytest
 
 from agents import TRAINER, fleet, gone_soon  # noqa: F401 (fleet is a fixture)
 from conftest import DEADLINE, wait_until
-from programs import clean_environment, is_alive, parents, program
+from programs import children, clean_environment, is_alive, program
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def alone(fleet, tmp_path):
 
 def server_of(agent):
     """pid of its server."""
-    found = [pid for pid, (parent, name) in parents().items() if parent == agent.pid and name == "tfe-rdzv"]
+    found = children(agent.pid, "tfe-rdzv")
     return found[0] if found else None
 
 
@@ -143,8 +143,7 @@ def test_a_server_that_dies_is_no_event(fleet, alone):
 def test_a_lost_guard_takes_neither_server_nor_job_with_it(fleet, alone):
     agent = alone()
     _, directory, pids = everything_of(fleet, agent)
-    os.kill(next(p for p, (parent, name) in parents().items() if parent == agent.pid and name == "tfe-guard"),
-            signal.SIGKILL)
+    os.kill(children(agent.pid, "tfe-guard")[0], signal.SIGKILL)
     fleet.wait_world(1, above=1)
     fleet.order("exit 0")
     assert agent.wait() == 0
@@ -184,10 +183,8 @@ def test_a_container_that_is_stopped_while_it_starts_stops(fleet, tmp_path, numb
     slow.chmod(0o755)
     agent = fleet.start_program(["unshare", "--pid", "--fork", "--kill-child", tmp_path / "tfe-agent", "--standalone",
                                  "--python", sys.executable, TRAINER, str(fleet.folder)])
-    first = wait_until(lambda: [p for p, (up, name) in parents().items() if up == agent.pid and name == "tfe-agent"],
-                       what="PID 1")[0]
-    server = wait_until(lambda: [p for p, (up, name) in parents().items() if up == first and name == "tfe-rdzv"],
-                        what="its server")[0]
+    first = wait_until(lambda: children(agent.pid, "tfe-agent"), what="PID 1")[0]
+    server = wait_until(lambda: children(first, "tfe-rdzv"), what="its server")[0]
     directory = directory_of(server).parent
     os.kill(first, number)
     assert agent.wait(5) == code

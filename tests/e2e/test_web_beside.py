@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from conftest import wait_until
-from programs import parents, program
+from programs import children, parents, program
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def pages(state_dir):
 
 
 def keepers(server):
-    return [pid for pid, (parent, name) in parents().items() if parent == server.pid and name == "tfe-rdzv-web"]
+    return children(server.pid, "tfe-rdzv-web")
 
 
 def test_page_answers_as_an_observer(beside, port, state_dir):

@@ -10,7 +10,7 @@ import time
 
 import exact
 import fleet as fl
-from programs import children, descendants, is_alive, parents
+from programs import children, descendants, is_alive
 from tfe._state import HEADERS, MAGIC
 
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
@@ -90,7 +90,7 @@ class Victims:
         """Of a member. Its name; None: it was gone before."""
         name, trainer = fl.wait_for("a member", self.member, PATIENCE_S)
         agent = self.fleet.agents[name].pid
-        guard = next((pid for pid in children(agent) if parents().get(pid, (0, ""))[1] == "tfe-guard"), None)
+        guard = next(iter(children(agent, "tfe-guard")), None)
         pids = {"trainer": [trainer], "guard": [guard] if guard else [], "agent": [agent],
                 "machine": [agent, *descendants(agent)]}[how]
         headers = self.copying(agent, trainer if how == "trainer" else None) if amid_copy else None
