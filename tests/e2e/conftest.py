@@ -29,6 +29,13 @@ AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-group
 as_root = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv(1)")
 
 
+def loading(library, **env):
+    """The variables with which a program of ours has a library of tests/crash below it; env: those that the library reads."""
+    path = BIN_DIR / f"tests/crash/lib{library}.so"
+    assert path.is_file(), f"{path} is not built"
+    return {"LD_PRELOAD": str(path), "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0", **env}
+
+
 def wait_until(predicate, deadline=DEADLINE, what="the condition"):
     """Asks until the answer is true and returns it."""
     return wait_for(what, predicate, deadline, pause_s=0.01)

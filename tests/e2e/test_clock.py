@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from agents import fleet, gone_soon  # noqa: F401 (a fixture)
-from conftest import BIN_DIR, wait_until
+from conftest import loading, wait_until
 from programs import children, descendants, is_alive, program
 
 TTL_S, FENCE_S = 3, 300
@@ -24,13 +24,10 @@ class Clock:
     """Of one machine: its programs are started with env."""
 
     def __init__(self, path):
-        library = BIN_DIR / "tests/crash/libmoved_clock.so"
-        assert library.is_file(), f"{library} is not built"
         path.write_bytes(bytes(16))
         with open(path, "r+b") as file:
             self.ahead = mmap.mmap(file.fileno(), 16)
-        self.env = {"LD_PRELOAD": str(library), "MOVED_CLOCK": str(path),
-                    "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"}
+        self.env = loading("moved_clock", MOVED_CLOCK=str(path))
 
     def pass_by(self, seconds, *clocks):
         for at in clocks:

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
-from conftest import BIN_DIR, wait_until
+from conftest import loading, wait_until
 from pooled import Waiting, order, pool, spec
 from raw_client import RawClient
 from programs import is_alive
@@ -25,14 +25,8 @@ class Disk:
 
     def __init__(self, folder):
         self.control = folder / "disk"
-        library = BIN_DIR / "tests/crash/libfaulty_disk.so"
-        if not library.is_file():
-            pytest.fail(f"{library} is not built")
-        asan = os.environ.get("ASAN_OPTIONS", "")
         # A thread that hangs to the end has what it works on nowhere but on its stack.
-        self.env = {"LSAN_OPTIONS": "use_stacks=1:use_registers=1",
-                    "LD_PRELOAD": str(library), "FAULTY_DISK_CONTROL": str(self.control),
-                    "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0"}
+        self.env = loading("faulty_disk", FAULTY_DISK_CONTROL=str(self.control), LSAN_OPTIONS="use_stacks=1:use_registers=1")
 
     def does(self, words):
         hidden = self.control.with_suffix(".new")

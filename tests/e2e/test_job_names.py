@@ -1,10 +1,9 @@
 """Jobs that are handed in without a name: each gets one, and none twice."""
 
 import json
-import os
 import re
 
-from conftest import BIN_DIR
+from conftest import loading
 from web import start
 
 LETTERS = "[bcdfghjklmnpqrstvwxz2456789]{5}"
@@ -16,10 +15,7 @@ JOB = {"command": ["python", "train.py"]}
 
 def dice(n):
     """Names are made of the same bytes n times."""
-    library = BIN_DIR / "tests/crash/libloaded_dice.so"
-    assert library.is_file(), f"{library} is not built"
-    return {"LD_PRELOAD": str(library), "LOADED_DICE": str(n),
-            "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"}
+    return loading("loaded_dice", LOADED_DICE=str(n))
 
 
 def names(ctl):
