@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import pathlib
 import signal
 import struct
 import subprocess
@@ -21,11 +20,11 @@ from pooled import Waiting, agent_of, starts
 from raw_client import Fixed64, RawClient, encode
 from test_policy import hand_in
 from test_pool import Pool
+from test_roles import Job
 from web import start
 
 pytestmark = [needs_browser, pytest.mark.heavy]
 
-SERVED = str(pathlib.Path(__file__).with_name("served.py"))
 TRAINS = """
 import os, time, tfe
 rank, step = os.environ["TFE_RANK"], 0
@@ -278,22 +277,19 @@ def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_p
         assert best < 1000 or best < noise.bound(1) * 1000, first
 
 
-def test_restarts_within_an_epoch_are_its_own_count(server, fleet, state_dir, tmp_path):
+def test_restarts_within_an_epoch_are_its_own_count(server, fleet, status, state_dir, tmp_path):
     """A served worker's trainer is killed twice: nobody else notices, and its epoch says so."""
     server("--gather=10")
     within = "document.querySelector('[aria-label=Epochs] tbody').innerText.match(/\\d+ restarts? within/g)?.join() ?? ''"
     with start(state_dir, tmp_path) as web, browser() as page:
-        for _ in range(3):
-            fleet.start("--nnodes=1", "--ps=1", "--chief", command=[SERVED, str(fleet.folder)])
+        job = Job(fleet, status, 3, "--nnodes=1", "--ps=1", "--chief")
         page.open(f"{web.url}#/job/default")
         rows = "document.querySelectorAll('[aria-label=Epochs] tbody tr').length"
         page.wait(f"{rows} === 1 && [...tfe.nodes.values()].some(n => n.place === 'worker-0')")
         assert page.js(f"return {within}") == ""
         for number in (1, 2):
-            wait_until(lambda: len([s for s in fleet.lines("step") if s["used"] == [0]]) > 5, what="steps with the worker")
-            hidden = fleet.folder / ".do"
-            hidden.write_text("kill 9")
-            hidden.rename(fleet.folder / "do.worker-0")
+            wait_until(lambda: len([s for s in job.steps() if s["used"] == [0]]) > 5, what="steps with the worker")
+            job.order("worker-0", "kill 9")
             page.wait(f"{within} === arguments[0]", f"{number} {'restart' if number == 1 else 'restarts'} within")
         assert page.js(f"return {rows}") == 1
         assert page.said() == []
