@@ -70,10 +70,12 @@ def az(words):
     takes.add_argument("--name", "-n")
     takes.add_argument("--resource-group", "-g", default=os.environ.get("AZURE_DEFAULTS_GROUP"))
     takes.add_argument("--output", "-o", choices=("json", "jsonc", "none", "table", "tsv", "yaml", "yamlc"), default="json")
-    flags = ("--debug", "--only-show-errors", "--verbose")
-    for flag in flags + (("--no-wait",) if verb == "scale" else ("--include-user-data",)):
+    for flag in ("--debug", "--only-show-errors", "--verbose", "--no-wait" if verb == "scale" else "--include-user-data"):
         takes.add_argument(flag, action="store_true")
-    takes.add_argument(*(("--new-capacity",) if verb == "scale" else ("--instance-id",)), **({"type": int, "required": True} if verb == "scale" else {}))
+    if verb == "scale":
+        takes.add_argument("--new-capacity", type=int, required=True)
+    else:
+        takes.add_argument("--instance-id")
     told = takes.parse_args(words[2:])
     if not told.ids and not (told.name and told.resource_group):
         fail("the following arguments are required: --name/-n, --resource-group/-g", 2)

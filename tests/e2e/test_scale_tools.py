@@ -30,8 +30,8 @@ class Group:
     def size(self):
         return int(self.file.read_text())
 
-    def ask(self, *words):
-        return subprocess.run(words, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=60)
+    def ask(self, *words, told=None):
+        return subprocess.run(words, input=told, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("cloud", PLACES)
@@ -54,8 +54,7 @@ def test_a_group_grows_by_what_jobs_lack_and_no_further(server, tmp_path, cloud)
 def test_a_group_that_is_not_there_is_named(tmp_path, cloud):
     group = Group(tmp_path, cloud)
     told = '{"sets": [{"labels": [], "want": 1, "have": 0, "idle": 0}], "nodes": []}'
-    done = subprocess.run([sys.executable, ROOT / "scripts/examples/scale_out.py", cloud, "others"], input=told, env={**os.environ, **group.env},
-                          capture_output=True, text=True, timeout=60)
+    done = group.ask(sys.executable, ROOT / "scripts/examples/scale_out.py", cloud, "others", told=told)
     assert done.returncode != 0 and "others" in done.stderr and "not found" in done.stderr and done.stdout == ""
 
 
