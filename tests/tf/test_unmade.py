@@ -116,6 +116,11 @@ def shown(parts):
     return {part.name: (part.dtype, part.shape, bytes(part.data)) for part in parts if part.name != _unmade.GRAPH}
 
 
+def copies_of(checkpoint):
+    """Its parts, which nothing that is assigned later changes."""
+    return [part._replace(data=part.data.copy()) for part in _tensors.Objects(checkpoint).parts()]
+
+
 def by_disk(made, directory, turn):
     """The next process's; made's state goes by a checkpoint of TensorFlow's own writing."""
     path = made.checkpoint.write(str(directory / f"ckpt-{turn}"))
@@ -287,7 +292,7 @@ def test_whatever_is_made_late_comes_out_as_if_it_had_been_there(tmp_path, seed)
     expected = [one.numpy().tolist() for one in script.root.variables]
     for turn in range(5):
         path, way = str(tmp_path / f"ckpt-{turn}"), chance.choice(["write", "rows", "memory"])
-        parts = [part._replace(data=part.data.copy()) for part in _tensors.Objects(script.checkpoint).parts()]
+        parts = copies_of(script.checkpoint)
         if way == "write":
             script.checkpoint.write(path)
         else:
@@ -327,9 +332,9 @@ def test_a_look_that_was_kept_says_nothing_of_what_a_restore_has_brought(tmp_pat
 def test_of_two_states_that_are_put_back_the_second_counts(tmp_path):
     early, other = Training(), whole()
     objects = _tensors.Objects(early.checkpoint)
-    objects.put_back([part._replace(data=part.data.copy()) for part in _tensors.Objects(other.checkpoint).parts()])
+    objects.put_back(copies_of(other.checkpoint))
     other.late.rows[0].assign([1.0, 2.0, 3.0])
-    parts = [part._replace(data=part.data.copy()) for part in _tensors.Objects(other.checkpoint).parts()]
+    parts = copies_of(other.checkpoint)
     objects.put_back(parts)
     assert shown(objects.parts()) == shown(parts)
     early.make()
