@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stand-in for podman: run, inspect, rm, ps and pull of containers whose root is the machine's own below another layer. Its
+"""A stand-in for podman: run, inspect, rm and ps of containers whose root is the machine's own below another layer. Its
 images are folders below $ENGINE_HOME/images that lie over it; what it keeps of a container is a file in $ENGINE_HOME/containers.
 The image "slow" is never there, "missing" cannot be had, and in one with a file NO_CAT there is no cat."""
 
@@ -13,7 +13,7 @@ import sys
 import time
 
 HOME = pathlib.Path(os.environ["ENGINE_HOME"])
-FLAGS = {"--interactive", "--rm", "--no-healthcheck", "--force", "--all", "-a", "--quiet"}
+FLAGS = {"--interactive", "--rm", "--no-healthcheck", "--force"}
 
 # $1 is the image's layer, $2 where its root is put together, then source, target, mode of each mount.
 STAND_UP = """
