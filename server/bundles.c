@@ -292,8 +292,12 @@ static bool is_too_much(const struct bundles *b)
 static void make_room(struct upload *u)
 {
     struct bundles *b = u->all;
-    bool is_full;
-    while ((is_full = is_too_much(b)) && bundle_make_room(b)) {
+    bool is_full = is_too_much(b);
+    if (is_full) {
+        bundles_see_named(b);
+    }
+    while (is_full && bundle_make_room(b)) {
+        is_full = is_too_much(b);
     }
     if (is_full) {
         refuse(u, REFUSAL_LIMIT_REACHED,

@@ -139,15 +139,18 @@ static void forget(struct bundles *b, struct stored *s)
     free(s);
 }
 
-/* That no job names, for longer than that. */
-static bool is_old(const struct bundles *b, struct stored *s, struct tfe_wall now, int64_t than_ms)
+void bundles_see_named(struct bundles *b)
 {
+    const struct tfe_wall now = clock_wall();
     char digest[MSG_BUNDLE_HEX + 1];
-    (void)snprintf(digest, sizeof(digest), "%.*s", (int)MSG_BUNDLE_HEX, s->name);
-    if (b->config.is_named(b->config.ctx, digest)) {
-        s->used = now;
+    struct stored *s;
+    LIST_FOREACH(s, &b->stored, link)
+    {
+        (void)snprintf(digest, sizeof(digest), "%.*s", (int)MSG_BUNDLE_HEX, s->name);
+        if (b->config.is_named(b->config.ctx, digest)) {
+            s->used = now;
+        }
     }
-    return now.ms - s->used.ms > than_ms;
 }
 
 /* The oldest of those that may go. NULL: there is none. */
@@ -159,7 +162,7 @@ static struct stored *find_oldest(const struct bundles *b)
     LIST_FOREACH(s, &b->stored, link)
     {
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was dropped is in the list no more */
-        bool may_go = is_old(b, s, now, GRACE_LEAST_MS);
+        const bool may_go = now.ms - s->used.ms > GRACE_LEAST_MS;
         if (may_go && (!oldest || s->used.ms < oldest->used.ms)) {
             oldest = s;
         }
@@ -242,9 +245,10 @@ void bundles_let_go(struct bundle_reading *reading)
 void bundles_drop_old(struct bundles *b)
 {
     const struct tfe_wall now = clock_wall();
+    bundles_see_named(b);
     for (struct stored *s = LIST_FIRST(&b->stored), *next; s; s = next) {
         next = LIST_NEXT(s, link);
-        if (is_old(b, s, now, GRACE_MS)) {
+        if (now.ms - s->used.ms > GRACE_MS) {
             drop(b, s);
         }
     }

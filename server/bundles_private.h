@@ -41,7 +41,9 @@ struct stored *bundle_find(const struct bundles *b, const char *digest, const st
 bool bundle_add(struct bundles *b, const char *name, uint32_t size, struct tfe_wall used);
 /* Closes fd, and removes the file of that name (NULL: none), beside the loop. */
 void bundle_let_go(struct bundles *b, int fd, const char *name);
-/* The one that nobody names and that was used first goes. False: all are named, or new. */
+/* All that a job names are used now: that goes through all jobs for each. */
+void bundles_see_named(struct bundles *b);
+/* The one that was used first goes. False: all are new. Behind bundles_see_named, at once. */
 bool bundle_make_room(struct bundles *b);
 
 /* What a server before this one has kept is known, what it did not finish is removed: once, before
