@@ -50,7 +50,7 @@ struct evhttp_request *call_end(struct call *call)
 static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct call *call = (struct call *)((char *)ask - offsetof(struct call, ask));
+    struct call *call = call_of(ask);
     struct view *view = call->view;
     call->end = how;
     if (call->failed && how != CLIENT_ANSWERED && how != CLIENT_UNAUTHORISED) {

@@ -4,6 +4,7 @@
 #define TFE_SERVER_WEB_CALLS_H
 
 #include <event2/http.h>
+#include <stddef.h>
 
 #include "server/web/views.h"
 
@@ -35,6 +36,12 @@ struct call {
     struct event *deadline;
     struct evhttp_connection *connection;
 };
+
+/* Whose question it is. */
+static inline struct call *call_of(struct client_ask *ask)
+{
+    return (struct call *)((char *)ask - offsetof(struct call, ask));
+}
 
 /* A call without its question; uses the view. NULL: too many, or no memory: it has answered. */
 struct call *call_new(struct web *web, struct view *view, struct evhttp_request *req);

@@ -56,7 +56,7 @@ static void page_free(void *own)
 
 static void on_page_row(struct client_ask *ask, const struct tfe_msg *msg)
 {
-    struct call *call = (struct call *)((char *)ask - offsetof(struct call, ask));
+    struct call *call = call_of(ask);
     struct page *page = call->own;
     if (ask->list.n == 0) { /* also anew, by another connection */
         page->bytes = 0;

@@ -215,7 +215,7 @@ static int invalid(struct tfe_why *why, const char *sentence)
 
 static void on_want(struct client_ask *ask, const struct tfe_msg *row)
 {
-    struct call *call = (struct call *)((char *)ask - offsetof(struct call, ask));
+    struct call *call = call_of(ask);
     struct form *f = call->own;
     const struct msg_bundle_want *want = &row->u.bundle_want;
     if (!f->is_lost) {
