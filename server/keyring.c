@@ -339,6 +339,9 @@ void keyring_unmake(struct keyring *ring, const char *hex)
     const bool had_word = key->has_word;
     (void)snprintf(scope, sizeof(scope), "%s", key->row->scope);
     drop(ring, key);
+    if (!had_word) {
+        return;
+    }
     RB_FOREACH(other, key_tree, &ring->keys)
     {
         if (other->row->quota > 0 && strcmp(other->row->scope, scope) == 0 &&
@@ -346,12 +349,10 @@ void keyring_unmake(struct keyring *ring, const char *hex)
             newest = other;
         }
     }
-    if (had_word) {
-        if (newest) {
-            newest->has_word = true;
-        }
-        tell_quota(ring, scope);
+    if (newest) {
+        newest->has_word = true;
     }
+    tell_quota(ring, scope);
 }
 
 /* How long the row of a token without one is good for: of node keys all that were renewed are
