@@ -99,24 +99,25 @@ static bool is_late(const struct connection *c, struct tfe_mono now)
 static bool lingers(struct connection *c, struct tfe_mono now)
 {
     char nothing[LINGER_BYTES];
+    if (!c->intake) {
+        return false;
+    }
     if (!c->lingers) {
         c->lingers = true;
         c->since = now;
         (void)bufferevent_disable(c->bev, EV_READ);
-        if (c->intake) {
-            intake_pass(c->intake, evbuffer_get_length(bufferevent_get_input(c->bev)));
-        }
+        intake_pass(c->intake, evbuffer_get_length(bufferevent_get_input(c->bev)));
     }
     /* Also of who never stops. */
     const bool may_stay = !c->is_shut && tfe_mono_sub(now, c->since) <= HTTP_REQUEST_MS;
-    for (int i = 0; i < LINGER_READS && c->intake && intake_left(c->intake) > 0; i++) {
+    for (int i = 0; i < LINGER_READS && intake_left(c->intake) > 0; i++) {
         ssize_t n = recv(bufferevent_getfd(c->bev), nothing, sizeof(nothing), MSG_DONTWAIT);
         if (n <= 0) {
             return n < 0 && errno == EAGAIN && may_stay;
         }
         intake_pass(c->intake, (size_t)n);
     }
-    return c->intake && intake_left(c->intake) > 0 && may_stay;
+    return intake_left(c->intake) > 0 && may_stay;
 }
 
 /* The oldest of those whose answers wait to be read, while they are too much together. */
