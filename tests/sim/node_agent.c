@@ -49,6 +49,20 @@ static void on_timer(struct world *w, const struct sim_event *event)
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_TICK});
 }
 
+/* The agent process that this is for, if it takes it now; NULL: it has ended, or takes it later. */
+static struct node *receiver(struct world *w, const struct sim_event *event)
+{
+    struct node *n = &w->nodes[event->who];
+    if (event->tag != n->process || !n->agent) {
+        return NULL;
+    }
+    if (!node_can_run(w, event->who)) {
+        node_wait(n, event);
+        return NULL;
+    }
+    return n;
+}
+
 /* --- reports that take a while --- */
 
 #define LATER_LOCAL_SHIFT 8
@@ -59,12 +73,8 @@ static void on_timer(struct world *w, const struct sim_event *event)
 
 static void on_later(struct world *w, const struct sim_event *event)
 {
-    struct node *n = &w->nodes[event->who];
-    if (event->tag != n->process || !n->agent) {
-        return;
-    }
-    if (!node_can_run(w, event->who)) {
-        node_wait(n, event);
+    struct node *n = receiver(w, event);
+    if (!n) {
         return;
     }
     struct agent_event e = {.type = (enum agent_event_type)(event->arg & 0xff)};
@@ -343,12 +353,8 @@ static void say_spot(struct world *w, const struct node *n)
 
 static void on_spot(struct world *w, const struct sim_event *event)
 {
-    struct node *n = &w->nodes[event->who];
-    if (event->tag != n->process || !n->agent) {
-        return;
-    }
-    if (!node_can_run(w, event->who)) {
-        node_wait(n, event);
+    struct node *n = receiver(w, event);
+    if (!n) {
         return;
     }
     n->knows_spot = true;
@@ -442,12 +448,8 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
 
 static void on_signal(struct world *w, const struct sim_event *event)
 {
-    struct node *n = &w->nodes[event->who];
-    if (event->tag != n->process || !n->agent) {
-        return;
-    }
-    if (!node_can_run(w, event->who)) {
-        node_wait(n, event);
+    struct node *n = receiver(w, event);
+    if (!n) {
         return;
     }
     node_agent_event(w, n,
@@ -492,12 +494,8 @@ static void heed(struct world *w, struct node *n, enum tfe_notice kind, uint32_t
 
 static void on_notice(struct world *w, const struct sim_event *event)
 {
-    struct node *n = &w->nodes[event->who];
-    if (event->tag != n->process || !n->agent) {
-        return;
-    }
-    if (!node_can_run(w, event->who)) {
-        node_wait(n, event);
+    struct node *n = receiver(w, event);
+    if (!n) {
         return;
     }
     uint32_t ms = (uint32_t)(event->arg >> NOTICE_DEADLINE_SHIFT);
