@@ -298,8 +298,16 @@ static uint32_t longest_lease_ms(const struct server *s)
     return s->ttl_max > s->config.ttl_ms ? s->ttl_max : s->config.ttl_ms;
 }
 
+/* The machine with the process that this is about; NULL: there is none. */
+static struct node *node_of(struct world *w, const struct rdzv_trace *t)
+{
+    uint32_t node = t->node ? node_find_process(w, t->node) : NAMES_NONE;
+    return node == NAMES_NONE ? NULL : &w->nodes[node];
+}
+
 static void judge_trace(struct world *w, const struct rdzv_trace *t)
 {
+    struct node *n = NULL;
     uint32_t job = t->job ? jobs_find(w, t->job) : NAMES_NONE;
     if (job == NAMES_NONE || hostile_owns(t->job)) {
         return;
@@ -327,16 +335,11 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         judge_chosen(w, job, t->epoch, now(w).ms);
     } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "waiting") == 0) {
         judge_waits(w, job);
-    } else if (t->kind == TRACE_NODE_NOTICED && t->node &&
-               node_find_process(w, t->node) != NAMES_NONE) {
-        struct node *n = &w->nodes[node_find_process(w, t->node)];
+    } else if (t->kind == TRACE_NODE_NOTICED && (n = node_of(w, t)) != NULL) {
         n->known_at = w->now;
         n->known_ms = (int64_t)t->number;
-    } else if (t->kind == TRACE_NODE_EVICTED) {
-        uint32_t node = node_find_process(w, t->node);
-        if (node != NAMES_NONE) {
-            w->nodes[node].evicted = t->epoch;
-        }
+    } else if (t->kind == TRACE_NODE_EVICTED && (n = node_of(w, t)) != NULL) {
+        n->evicted = t->epoch;
     } else if (t->kind == TRACE_PLACE_EMPTY && strstr(t->text, "in vain")) {
         jobs_get(w, job)->vain_epoch = t->epoch;
     } else if (t->kind == TRACE_JOB_FINISHED) {
@@ -353,13 +356,10 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
         check_rebuilt(w->check, job, t->epoch);
         trainers_rebuilt(w, job, t->epoch);
         judge_adopted(w, job, t->epoch);
-    } else if (t->kind == TRACE_NODE_JOINED) {
-        uint32_t node = node_find_process(w, t->node);
-        if (node != NAMES_NONE) {
-            w->nodes[node].joined_at = w->now;
-            check_lease_forgotten(w->check,
-                                  node); /* a newcomer to this server, who comes back to the job */
-        }
+    } else if (t->kind == TRACE_NODE_JOINED && (n = node_of(w, t)) != NULL) {
+        n->joined_at = w->now;
+        /* A newcomer to this server, who comes back to the job. */
+        check_lease_forgotten(w->check, n->index);
     } else if (t->kind == TRACE_SWITCH) {
         judge_switch(w, job, t->epoch,
                      strcmp(t->text, "joined") == 0 || strcmp(t->text, "preempted") == 0 ||
@@ -373,12 +373,10 @@ static void judge_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_NODE_DEAD) {
         judge_dead(w, t->node);
         node_check_dead(w, job, t->epoch, t->node);
-    } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0) {
-        uint32_t node = node_find_process(w, t->node);
-        if (node != NAMES_NONE) {
-            check_lease_over(w->check, node, node_clock(w, node).ms);
-            judge_lost(w, job, t->epoch, node);
-        }
+    } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0 &&
+               (n = node_of(w, t)) != NULL) {
+        check_lease_over(w->check, n->index, node_clock(w, n->index).ms);
+        judge_lost(w, job, t->epoch, n->index);
     }
 }
 
