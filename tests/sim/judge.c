@@ -469,19 +469,24 @@ static void judge_spot(struct world *w, const struct cluster *c, const struct ag
     if (!has_roles || j->highest != c->epoch || j->era != c->era) {
         return; /* the latter: adopted, and chosen by a server that is gone */
     }
+    const struct node *spot = NULL;
+    const struct node *worker = NULL;
     for (uint32_t rank = 0; rank < c->world; rank++) {
-        bool is_worker = rank > 0 && rows[rank].role == TASK_WORKER;
-        const struct node *worker = is_worker ? member_of(w, c, &rows[rank]) : NULL;
-        if (!stays(worker) || worker->spot_heard_at <= j->chosen_at) {
+        const struct node *n = member_of(w, c, &rows[rank]);
+        bool serves = rank == 0 || rows[rank].role == TASK_PS;
+        if (!stays(n)) {
             continue;
         }
-        for (uint32_t other = 0; other < c->world; other++) {
-            bool serves = other == 0 || rows[other].role == TASK_PS;
-            const struct node *n = serves ? member_of(w, c, &rows[other]) : NULL;
-            if (stays(n) && !n->durable && n->spot_heard_at < j->chosen_at) {
-                check_spot(w->check, c->epoch, n->index, worker->index);
-            }
+        if (!spot && serves && !n->durable && n->spot_heard_at < j->chosen_at) {
+            spot = n;
         }
+        if (!worker && !serves && rows[rank].role == TASK_WORKER &&
+            n->spot_heard_at > j->chosen_at) {
+            worker = n;
+        }
+    }
+    if (spot && worker) {
+        check_spot(w->check, c->epoch, spot->index, worker->index);
     }
 }
 

@@ -25,7 +25,7 @@ struct node {
     bool suspended;       /* nothing runs; the clock goes on, or stands (clock.stopped) */
     bool durable;         /* its machine is not one of those that go away */
     bool spot;            /* the cloud may take it back, which its agent knows … */
-    int64_t spot_after;   /* … so long after it has begun; SIM_NEVER: it does not hear of it */
+    int64_t spot_after;   /* … so long after it has begun */
     bool plain;           /* asks for no run of its own, whatever its job's other agents do */
     bool fixed;           /* its trainers have the same ports in every epoch */
     bool peers_cut;       /* its trainers do not reach the others */

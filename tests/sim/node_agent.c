@@ -439,7 +439,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     check_node_begins(w->check, n->index);
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_GUARD, .guard_pid = n->guard_pid});
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_BEGIN});
-    if (n->spot && n->spot_after != SIM_NEVER) {
+    if (n->spot) {
         world_at(w, w->now + n->spot_after, on_spot, n->index, n->process, 0);
     }
 }

@@ -653,8 +653,10 @@ void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg)
     int rc = step(w, &(struct rdzv_event){
                          .type = RDZV_MESSAGE, .by = &agent, .session = session, .msg = msg});
     if (rc == 0) {
-        int64_t *spot = &w->nodes[net_conn_node(w, conn)].spot_heard_at;
-        *spot = msg->type == MSG_FACTS && w->now < *spot ? w->now : *spot;
+        if (msg->type == MSG_FACTS) {
+            int64_t *spot = &w->nodes[net_conn_node(w, conn)].spot_heard_at;
+            *spot = w->now < *spot ? w->now : *spot;
+        }
         return;
     }
     /* As server/session.c: refused, closed, and the core told. */
