@@ -298,6 +298,12 @@ void judge_massed(struct world *w, uint32_t job, uint64_t epoch)
 /* A notice says what is left of the time: by so much the server may be later for the way of it. */
 #define HEARD_MS 100
 
+/* It was warned, and nothing has come over it since this time. */
+static bool is_warned(const struct cluster *c, int64_t since)
+{
+    return c->warned && c->warned_since <= since;
+}
+
 /* Half a second before its machine goes, of which it was told long before. */
 static void on_deadline(struct world *w, const struct sim_event *event)
 {
@@ -306,7 +312,7 @@ static void on_deadline(struct world *w, const struct sim_event *event)
                             ? cluster_on(w, event->who, event->arg)
                             : NULL;
     if (c && n->epoch == event->arg && n->noticed && n->warned_at <= n->told_at &&
-        c->warned_since <= n->told_at && c->warned && c->leave_by == event->at && !c->stop_sent &&
+        is_warned(c, n->told_at) && c->leave_by == event->at && !c->stop_sent &&
         c->state == CLUSTER_TRAINING && node_is_well(w, event->who) &&
         n->known_at + n->known_ms <= event->at + DEADLINE_MS + HEARD_MS) {
         check_warned(w->check, c->epoch, event->who);
@@ -364,9 +370,9 @@ static bool can_leave(struct world *w, const struct cluster *c)
 /* It had to be out by its deadline, whatever the clocks say of that. */
 static void on_left(struct world *w, const struct sim_event *event)
 {
-    struct node *n = &w->nodes[event->who];
-    struct cluster *c = n->process == event->tag ? training_on(w, event->who) : NULL;
-    if (c && c->warned && n->leave_by == event->at && n->judged_since >= c->warned_since &&
+    const struct node *n = &w->nodes[event->who];
+    const struct cluster *c = n->process == event->tag ? training_on(w, event->who) : NULL;
+    if (c && is_warned(c, n->judged_since) && n->leave_by == event->at &&
         n->warned_at <= n->judged_since && node_leaves(w, event->who) && can_leave(w, c)) {
         check_warned(w->check, c->epoch, event->who);
     }
@@ -377,14 +383,15 @@ bool judge_leaving(struct world *w)
     bool is_in = false;
     for (uint32_t node = 0; node < w->n_nodes; node++) {
         struct node *n = &w->nodes[node];
-        int64_t by =
-            node_leaves(w, node) ? clock_when(&n->clock, node_goes_by(w, node)) : SIM_NEVER;
         struct cluster *c = node_leaves(w, node) ? training_on(w, node) : NULL;
-        is_in = is_in || c;
-        if (!c || by == SIM_NEVER || by - w->now < NOTICE_MS || n->signalled || n->is_twin ||
-            !node_is_well(w, node) ||
-            (c->warned && n->leave_by > w->now && n->judged_since >= c->warned_since) ||
-            !can_leave(w, c)) {
+        if (!c) {
+            continue;
+        }
+        is_in = true;
+        int64_t by = clock_when(&n->clock, node_goes_by(w, node));
+        bool is_judged = is_warned(c, n->judged_since) && n->leave_by > w->now;
+        if (by == SIM_NEVER || by - w->now < NOTICE_MS || n->signalled || n->is_twin || is_judged ||
+            !node_is_well(w, node) || !can_leave(w, c)) {
             continue;
         }
         if (!c->warned) {
