@@ -3,7 +3,6 @@
 #include "tests/sim/judge.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
@@ -60,10 +59,11 @@ struct job_judge {
 struct judge {
     int64_t server_since;
     uint32_t server; /* processes so far */
-    struct {
+    struct asked {
         uint64_t id;
-        uint64_t asked; /* the event … */
-        uint32_t about; /* … and the machine */
+        uint64_t asked;  /* the event … */
+        uint32_t about;  /* … the machine … */
+        uint32_t server; /* … and the process that has: numbers come again */
     } probes[PROBES];
     uint64_t buried; /* the event in which a certificate came last */
     struct job_judge *jobs;
@@ -159,8 +159,7 @@ void judge_restart(struct world *w)
     const struct rdzv_record *record;
     the_judge(w)->server_since = w->now;
     w->judge->server++;
-    memset(w->judge->probes, 0, sizeof(w->judge->probes)); /* numbers come again */
-    for (uint32_t job = 0; w->judge && job < w->judge->n; job++) {
+    for (uint32_t job = 0; job < w->judge->n; job++) {
         w->judge->jobs[job].now = w->judge->jobs[job].before = (struct times){0};
         w->judge->jobs[job].is_planned = false;
     }
@@ -589,11 +588,10 @@ void judge_welcomed(struct world *w, uint32_t node)
 
 void judge_asks(struct world *w, const struct msg_probe *probe)
 {
-    uint32_t place = probe->probe % PROBES;
     uint32_t node = node_find_process(w, probe->node);
-    the_judge(w)->probes[place].id = probe->probe;
-    w->judge->probes[place].asked = w->events;
-    w->judge->probes[place].about = node;
+    struct judge *all = the_judge(w);
+    all->probes[probe->probe % PROBES] = (struct asked){
+        .id = probe->probe, .asked = w->events, .about = node, .server = all->server};
     if (node != NAMES_NONE && w->nodes[node].probe != probe->probe) {
         w->nodes[node].probe = probe->probe;
         w->nodes[node].refused = 0; /* what came of the last one says nothing of this */
@@ -602,11 +600,11 @@ void judge_asks(struct world *w, const struct msg_probe *probe)
 
 void judge_answered(struct world *w, const struct msg_probed *probed)
 {
-    uint32_t place = probed->probe % PROBES;
-    uint32_t node = the_judge(w)->probes[place].about;
-    if (probed->result == PROBE_REFUSED && w->judge->probes[place].id == probed->probe &&
-        node != NAMES_NONE && w->nodes[node].probe == probed->probe) {
-        w->nodes[node].refused = w->judge->probes[place].asked;
+    const struct asked *p = &the_judge(w)->probes[probed->probe % PROBES];
+    if (probed->result == PROBE_REFUSED && p->server == w->judge->server &&
+        p->id == probed->probe && p->about != NAMES_NONE &&
+        w->nodes[p->about].probe == probed->probe) {
+        w->nodes[p->about].refused = p->asked;
     }
 }
 
