@@ -232,29 +232,7 @@ static bool is_too_large(const struct job *job)
     return usable(job, w.n_here) < least(job);
 }
 
-/* Whether a quota is less than its minimum, whoever has what. */
-static bool is_above(const struct job *job)
-{
-    bool above = false;
-    for (int q = 0; q < QUOTAS; q++) {
-        const bool is_its = w.quotas[q].nodes > 0 && is_of((uint32_t)(job - w.jobs), q);
-        above = above || (is_its && least(job) > w.quotas[q].nodes);
-    }
-    return above;
-}
-
-/* Its quotas that have less left than it needs: bit 1 << quota. */
-static unsigned short_of(const struct job *job, bool soon)
-{
-    unsigned set = 0;
-    for (int q = 0; q < QUOTAS; q++) {
-        const uint32_t gone = soon ? w.quotas[q].busy : w.quotas[q].used;
-        const bool is_its = w.quotas[q].nodes > 0 && is_of((uint32_t)(job - w.jobs), q);
-        set |= (unsigned)(is_its && gone + needs(job) > w.quotas[q].nodes) << q;
-    }
-    return set;
-}
-
+/* Its quotas: bit 1 << quota. */
 static unsigned quotas_of(const struct job *job)
 {
     unsigned set = 0;
@@ -262,6 +240,27 @@ static unsigned quotas_of(const struct job *job)
         set |= (unsigned)(w.quotas[q].nodes > 0 && is_of((uint32_t)(job - w.jobs), q)) << q;
     }
     return set;
+}
+
+/* Whether a quota is less than its minimum, whoever has what. */
+static bool is_above(const struct job *job)
+{
+    unsigned set = 0;
+    for (int q = 0; q < QUOTAS; q++) {
+        set |= (unsigned)(least(job) > w.quotas[q].nodes) << q;
+    }
+    return (set & quotas_of(job)) != 0;
+}
+
+/* Its quotas that have less left than it needs. */
+static unsigned short_of(const struct job *job, bool soon)
+{
+    unsigned set = 0;
+    for (int q = 0; q < QUOTAS; q++) {
+        const uint32_t gone = soon ? w.quotas[q].busy : w.quotas[q].used;
+        set |= (unsigned)(gone + needs(job) > w.quotas[q].nodes) << q;
+    }
+    return set & quotas_of(job);
 }
 
 static bool is_before(const struct job *a, const struct job *b)
@@ -355,11 +354,11 @@ static const uint32_t *got_before(const struct job *other, const struct job *job
 /* One before it waits, and may keep hold of a quota of both. */
 static bool is_held_up(const struct job *job)
 {
+    const unsigned its = quotas_of(job);
     bool is_so = false;
-    for (uint32_t j = 0; j < w.days.n_jobs; j++) {
+    for (uint32_t j = 0; its != 0 && !is_so && j < w.days.n_jobs; j++) {
         const struct job *other = &w.jobs[j];
-        is_so = is_so ||
-                (waits(other) && is_before(other, job) && (quotas_of(other) & quotas_of(job)) != 0);
+        is_so = waits(other) && is_before(other, job) && (quotas_of(other) & its) != 0;
     }
     return is_so;
 }
@@ -396,7 +395,9 @@ static void judge_overtaken(uint32_t first)
     if (is_too_large(job) || is_above(job) || job->gave_up) {
         return;
     }
-    judge_overtaken_in_quotas(job);
+    if (w.days.has_quotas) {
+        judge_overtaken_in_quotas(job);
+    }
     if (left >= needs(job) || short_of(job, true) || is_held_up(job) ||
         (w.is_one_taken && quotas_of(job))) {
         return;
