@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/base/rng.h"
+#include "common/net/heap.h"
 #include "server/placement/placement.h"
 #include "tests/unit/story.h"
 
@@ -77,15 +78,6 @@ static struct world {
     struct days_told *told;
     size_t cap;
 } w;
-
-static void *resize(void *ctx __attribute__((unused)), void *p, size_t n)
-{
-    if (n == 0) {
-        free(p);
-        return NULL;
-    }
-    return realloc(p, n);
-}
 
 static double cpu_us(void)
 {
@@ -862,14 +854,13 @@ static int compare(const void *a, const void *b)
 
 void days_run(const struct days *days, struct days_told *ret)
 {
-    static const struct tfe_mem mem = {.resize = resize};
     memset(&w, 0, sizeof(w));
     memset(ret, 0, sizeof(*ret));
     w.days = *days;
     w.told = ret;
     w.tick = NEVER;
     rng_init(&w.rng, days->seed);
-    w.p = placement_new(&mem, &(struct placement_config){.gang_wait_ms = GANG_WAIT_MS}, 0);
+    w.p = placement_new(&heap_mem, &(struct placement_config){.gang_wait_ms = GANG_WAIT_MS}, 0);
     assert_non_null(w.p);
     w.n_heap = days->n_nodes + days->n_jobs;
     for (uint32_t i = 0; i < w.n_heap; i++) {

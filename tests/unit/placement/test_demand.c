@@ -1,25 +1,15 @@
 /* tests/unit/placement/test_demand.c: what jobs want and what there is, for who orders machines. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/net/heap.h"
 #include "server/placement/placement.h"
 #include "tests/unit/story.h"
 
 static struct placement *p;
 
-static void *resize(void *ctx __attribute__((unused)), void *old, size_t n)
-{
-    if (n == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, n);
-}
-
 static int set_up(void **state __attribute__((unused)))
 {
-    static const struct tfe_mem mem = {.resize = resize};
-    p = placement_new(&mem, &(struct placement_config){.gang_wait_ms = 60000}, 0);
+    p = placement_new(&heap_mem, &(struct placement_config){.gang_wait_ms = 60000}, 0);
     return p ? 0 : -1;
 }
 

@@ -1,8 +1,8 @@
 /* tests/unit/placement/test_quota.c: jobs of a pattern that may have so many nodes together. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/net/heap.h"
 #include "server/placement/placement.h"
 #include "tests/unit/story.h"
 
@@ -23,20 +23,10 @@ static struct {
     char waits[64]; /* jobs that placement said have begun, or ceased, to wait for a share */
 } w;
 
-static void *resize(void *ctx __attribute__((unused)), void *old, size_t n)
-{
-    if (n == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, n);
-}
-
 static int set_up(void **state __attribute__((unused)))
 {
-    static const struct tfe_mem mem = {.resize = resize};
     memset(&w, 0, sizeof(w));
-    w.p = placement_new(&mem, &(struct placement_config){.gang_wait_ms = GANG_WAIT_MS}, 0);
+    w.p = placement_new(&heap_mem, &(struct placement_config){.gang_wait_ms = GANG_WAIT_MS}, 0);
     return w.p ? 0 : -1;
 }
 
