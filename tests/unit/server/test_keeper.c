@@ -182,9 +182,11 @@ TEST_IN(keeper, takes_its_program_along_whatever_ends_it)
     assert_int_equal(kill(below, SIGKILL), 0); /* it did not know of that */
 }
 
-TEST_IN(keeper, ends_its_program_and_what_that_has_started_with_the_server)
+/* A program that takes its signal so, and who is below it and does not hear of it, are gone with
+ * the server. */
+static void ends_with_the_server(void (*on_signal)(int signo))
 {
-    on_child = SIG_IGN; /* who does not leave in a second is killed */
+    on_child = on_signal;
     start(keeps_one);
     const pid_t keeper = hear_number();
     (void)hear_number();
@@ -194,6 +196,11 @@ TEST_IN(keeper, ends_its_program_and_what_that_has_started_with_the_server)
     keeper_bid(server);
     assert_int_equal(end_of(keeper), 0);
     assert_int_equal(end_of(below), SIGKILL);
+}
+
+TEST_IN(keeper, ends_its_program_and_what_that_has_started_with_the_server)
+{
+    ends_with_the_server(SIG_IGN); /* who does not leave in a second is killed */
 }
 
 static void leaves(int signo)
@@ -203,16 +210,7 @@ static void leaves(int signo)
 
 TEST_IN(keeper, leaves_nobody_behind_who_did_not_hear_of_the_end)
 {
-    on_child = leaves; /* at once, but not who is below it */
-    start(keeps_one);
-    const pid_t keeper = hear_number();
-    (void)hear_number();
-    const pid_t below = hear_number();
-    (void)hear_number();
-    (void)hear_number();
-    keeper_bid(server);
-    assert_int_equal(end_of(keeper), 0);
-    assert_int_equal(end_of(below), SIGKILL);
+    ends_with_the_server(leaves); /* at once, but not who is below it */
 }
 
 /* --- the page beside the server --------------------------------------------------------------- */
