@@ -98,27 +98,40 @@ static const char *digest_of(unsigned n)
     return digest;
 }
 
-/* A server before this one has kept it. */
-static void keep(unsigned n, off_t size)
+static const char *path_of(unsigned n)
 {
     char name[MSG_BUNDLE_HEX + sizeof(SCOPE)];
     (void)snprintf(name, sizeof(name), "%s" SCOPE, digest_of(n));
-    const char *path = folder_path(dir, name);
+    return folder_path(dir, name);
+}
+
+/* A server before this one has kept it. */
+static void keep(unsigned n, off_t size)
+{
+    const char *path = path_of(n);
     folder_write(path, "x");
     assert_int_equal(truncate(path, size), 0);
 }
 
 static bool is_file(unsigned n)
 {
-    char name[MSG_BUNDLE_HEX + sizeof(SCOPE)];
-    (void)snprintf(name, sizeof(name), "%s" SCOPE, digest_of(n));
-    return access(folder_path(dir, name), F_OK) == 0;
+    return access(path_of(n), F_OK) == 0;
 }
 
 static void look_now(void)
 {
     event_active(look, EV_TIMEOUT, 0);
     assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+}
+
+/* Of the first n that were kept. */
+static unsigned n_there(const struct bundles *b, unsigned n)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < n; i++) {
+        left += bundles_has(b, digest_of(i), &admin);
+    }
+    return left;
 }
 
 /* What BUNDLE_HAVE is answered by first. */
@@ -172,11 +185,7 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
     named = digest_of(0);
     rows = ask(b, digest_of(1000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    unsigned left = 0;
-    for (unsigned i = 0; i < n; i++) {
-        left += bundles_has(b, digest_of(i), &admin);
-    }
-    assert_int_equal(left, n - 1);
+    assert_int_equal(n_there(b, n), n - 1);
     assert_true(bundles_has(b, digest_of(0), &admin));
     rows_free(rows);
     bundles_free(b);
@@ -188,11 +197,8 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
         keep(i, 1);
     }
-    char oldest[MSG_BUNDLE_HEX + sizeof(SCOPE)];
-    (void)snprintf(oldest, sizeof(oldest), "%s" SCOPE, digest_of(7));
     const struct timespec before = {.tv_sec = now.ms / 1000 - 50};
-    assert_int_equal(
-        utimensat(AT_FDCWD, folder_path(dir, oldest), (struct timespec[2]){before, before}, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, path_of(7), (struct timespec[2]){before, before}, 0), 0);
     struct bundles *b = open_it();
     struct rows *rows = ask(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
@@ -203,20 +209,12 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     named = digest_of(0);
     rows = ask(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    unsigned left = 0;
-    for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
-        left += bundles_has(b, digest_of(i), &admin);
-    }
-    assert_int_equal(left, LIMIT_BUNDLES - 1);
+    assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - 1);
     assert_true(bundles_has(b, digest_of(0), &admin));
     assert_false(bundles_has(b, digest_of(7), &admin));
     struct rows *second = ask(b, digest_of(3001), 1, &msg); /* what comes counts, too */
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    left = 0;
-    for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
-        left += bundles_has(b, digest_of(i), &admin);
-    }
-    assert_int_equal(left, LIMIT_BUNDLES - 2);
+    assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - 2);
     rows_free(rows);
     rows_free(second);
     bundles_free(b);
