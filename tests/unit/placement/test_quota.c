@@ -98,6 +98,24 @@ static struct placement_wish workers(uint32_t min, uint32_t max, uint32_t priori
     return (struct placement_wish){.priority = priority, .min = {min}, .max = {max}};
 }
 
+/* Ends others for its minimum. */
+static struct placement_wish strong(uint32_t min, uint32_t max)
+{
+    struct placement_wish wish = workers(min, max, 900);
+    wish.preempt = true;
+    return wish;
+}
+
+static const struct placement_label gpu_b = {0xf, "gpu=b"};
+static const struct placement_label gpu_g = {0xf, "gpu=g"};
+
+static struct placement_wish on(const struct placement_label *label, struct placement_wish wish)
+{
+    wish.labels = label;
+    wish.n_labels = 1;
+    return wish;
+}
+
 static void submit(const char *job, struct placement_wish wish)
 {
     step((struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = job, .wish = &wish});
@@ -281,13 +299,11 @@ TEST_IN(quota, a_minimum_takes_as_much_as_it_takes_to_be_within_a_lowered_one)
 
 TEST_IN(quota, who_has_preempt_ends_jobs_of_its_pattern_only_for_its_share)
 {
-    struct placement_wish strong = workers(2, 2, 900);
     quota("a*", 3);
     come(5, NULL);
     submit("b", workers(2, 2, 0));
     submit("a1", workers(3, 3, 0));
-    strong.preempt = true;
-    submit("a2", strong);
+    submit("a2", strong(2, 2));
     assert_int_equal(has("b"), 2);
     assert_int_equal(has("a1"), 0);
     free_released();
@@ -299,17 +315,12 @@ TEST_IN(quota, who_has_preempt_ends_jobs_of_its_pattern_only_for_its_share)
 /* A job that was ended for the share lost two nodes, and kept the third one. */
 TEST_IN(quota, a_job_that_is_ended_for_a_share_keeps_nothing)
 {
-    static const struct placement_label needed = {0xf, "gpu=g"};
-    struct placement_wish strong = workers(3, 3, 900);
     quota("a*", 5);
     come(1, NULL);
     come(2, "gpu=g");
     submit("a1", workers(3, 3, 0));
     come(1, "gpu=g");
-    strong.preempt = true;
-    strong.labels = &needed;
-    strong.n_labels = 1;
-    submit("a2", strong);
+    submit("a2", on(&gpu_g, strong(3, 3)));
     assert_int_equal(has("a1"), 0);
     free_released();
     assert_int_equal(has("a2"), 3);
@@ -318,21 +329,17 @@ TEST_IN(quota, a_job_that_is_ended_for_a_share_keeps_nothing)
 /* Its own node was of use for what it lacked, and it would have ended itself. */
 TEST_IN(quota, who_ends_others_for_a_share_goes_on_itself)
 {
-    static const struct placement_label needed = {0xf, "gpu=g"};
-    struct placement_wish strong = workers(1, 2, 900);
+    struct placement_wish wish = on(&gpu_g, strong(1, 2));
     quota("a*", 3);
     come(1, NULL);
     submit("a1", workers(1, 1, 0));
     come(2, "gpu=g");
-    strong.preempt = true;
-    strong.labels = &needed;
-    strong.n_labels = 1;
-    submit("a2", strong);
+    submit("a2", wish);
     come(2, "gpu=g");
     submit("b", workers(1, 2, 0));
     assert_int_equal(has("b"), 2);
-    strong.min[TASK_PS] = strong.max[TASK_PS] = 2;
-    change("a2", strong);
+    wish.min[TASK_PS] = wish.max[TASK_PS] = 2;
+    change("a2", wish);
     assert_int_equal(has("a1"), 0);
     assert_int_equal(has("a2"), 1);
     assert_int_equal(has("b"), 1);
@@ -342,13 +349,11 @@ TEST_IN(quota, who_ends_others_for_a_share_goes_on_itself)
 
 TEST_IN(quota, growth_is_given_up_before_a_job_is_ended)
 {
-    struct placement_wish strong = workers(2, 2, 900);
     quota("a*", 4);
     come(4, NULL);
     submit("a1", workers(1, 2, 0));
     submit("a2", workers(1, 2, 0));
-    strong.preempt = true;
-    submit("a3", strong);
+    submit("a3", strong(2, 2));
     assert_int_equal(has("a1"), 1);
     assert_int_equal(has("a2"), 1);
 }
@@ -385,15 +390,12 @@ TEST_IN(quota, nothing_is_taken_where_it_would_not_be_enough)
 /* Nodes that it cannot use were kept, though the share was all that it wanted of them. */
 TEST_IN(quota, a_share_is_taken_by_nodes_that_are_no_use_themselves)
 {
-    static const struct placement_label needed = {0xf, "gpu=b"};
-    struct placement_wish picky = workers(1, 1, 0);
     quota("a*", 3);
     come(3, "gpu=a");
     submit("a1", workers(1, 3, 0));
     assert_int_equal(has("a1"), 3);
-    picky.labels = &needed;
-    picky.n_labels = 1;
-    submit("a2", picky); /* no such node is there: nothing is taken, but it may be ordered */
+    /* No such node is there: nothing is taken, but it may be ordered. */
+    submit("a2", on(&gpu_b, workers(1, 1, 0)));
     assert_int_equal(has("a1"), 3);
     assert_int_equal(demand("a2").max, 1);
     come(1, "gpu=b");
@@ -683,13 +685,10 @@ TEST_IN(quota, no_more_is_ordered_than_it_lets_jobs_have)
  * the machines that it needed were never ordered. */
 TEST_IN(quota, what_others_would_give_up_may_be_ordered)
 {
-    static const struct placement_label needed = {0xf, "gpu=b"};
-    struct placement_wish picky = workers(2, 2, 500);
+    struct placement_wish picky = on(&gpu_b, workers(2, 2, 500));
     quota("a*", 4);
     come(4, NULL);
     submit("a1", workers(2, 9, 500));
-    picky.labels = &needed;
-    picky.n_labels = 1;
     submit("a2", picky);
     assert_int_equal(demand("a2").max, 2);
     assert_int_equal(demand("a1").max, 4);
