@@ -248,15 +248,13 @@ TEST(served, a_worker_that_cannot_be_missed_ends_the_epoch_when_it_starts_in_vai
     struct world *w = a_served_job(2, 2);
     w->join.spec.max_restarts = 100;
     come(w, 4);
-    for (uint32_t i = 1; i < 4; i++) {
-        trainer_listens(w, i, 1);
-    }
+    all_listen(w, 4, 1);
     tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 1});
     for (uint64_t n = 0; n < 3; n++) {
-        exited_as(w, 2, (struct msg_exited){.epoch = 1, .signal = 9, .restart = n});
+        crashes(w, 2, n);
         assert_saw(w, "2:RESTART");
     }
-    exited_as(w, 2, (struct msg_exited){.epoch = 1, .signal = 9, .restart = 3});
+    crashes(w, 2, 3);
     assert_not_saw(w, "RESTART");
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 trainer_failed");
     world_free(w);
