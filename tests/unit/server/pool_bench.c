@@ -270,7 +270,7 @@ static void put(const struct bench_row *row, bool is_gone)
     at->is_there = !is_gone;
 }
 
-static void answer_first(void)
+void bench_durable_once(void)
 {
     const writer_answer_fn fn = asks[0].fn;
     void *ctx = asks[0].ctx;
@@ -398,14 +398,9 @@ void bench_durable(void)
 {
     bench_turn();
     for (int i = 0; bench.waiting > 0 && i < 100; i++) {
-        answer_first();
+        bench_durable_once();
         bench_turn();
     }
-}
-
-void bench_durable_once(void)
-{
-    answer_first();
 }
 
 static const char *taken(char *from, size_t size)

@@ -43,10 +43,9 @@ extern struct pool_bench {
     struct sessions all;
     struct session sessions[BENCH_SESSIONS]; /* node i speaks in the i-th one */
     struct principal agent, admin, someone;  /* someone: an admin of "a-*" alone */
-    struct writer *writer;
-    int disk;         /* what comes of the next writes */
-    bool takes_row;   /* whether there is memory for them */
-    unsigned waiting; /* writes that have no answer */
+    int disk;                                /* what comes of the next writes */
+    bool takes_row;                          /* whether there is memory for them */
+    unsigned waiting;                        /* writes that have no answer */
     struct bench_row rows[BENCH_JOBS];
     struct bench_core core[BENCH_JOBS];
     struct rdzv_found found; /* whom an operator's name means in the core … */
