@@ -9,20 +9,17 @@
 #include "common/wire/seal.h"
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
-#include "tests/sim/hostile.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
+#include "tests/sim/overheard.h"
 #include "tests/sim/script.h"
 
 /* As server/driver.c: after a step that found no memory. */
 #define RETRY_MS 100
 /* Steps at one moment after which a deadline in the past counts as a loop. */
 #define SPIN_MAX 100000
-
-/* A charge may be taken back within a lease, on the slowest clock. */
-#define VERDICT_PERCENT 125
 
 /* In place of a connection: nobody reads what is sent there. */
 #define HOSTILE_CONN (NO_CONN - 1)
@@ -152,6 +149,12 @@ bool server_late_for(const struct world *w, const struct node *node)
            w->now < s->late_end + spared * 9 / 10;
 }
 
+uint32_t server_longest_lease_ms(const struct world *w)
+{
+    const struct server *s = w->server;
+    return s->ttl_max > s->config.ttl_ms ? s->ttl_max : s->config.ttl_ms;
+}
+
 int64_t server_longest_fence_ms(const struct world *w)
 {
     const struct rdzv_config *c = &w->server->config;
@@ -169,7 +172,7 @@ void server_fail_memory(struct world *w, uint64_t k)
     w->server->mem.fail_in = k;
 }
 
-static struct tfe_mono now(const struct world *w)
+struct tfe_mono server_clock(const struct world *w)
 {
     return clock_read(&w->server->clock, w->now);
 }
@@ -292,98 +295,10 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     net_server_send(w, conn, msg);
 }
 
-/* What may have been granted so far: it is lengthened where there are many. */
-static uint32_t longest_lease_ms(const struct server *s)
-{
-    return s->ttl_max > s->config.ttl_ms ? s->ttl_max : s->config.ttl_ms;
-}
-
-/* The machine with the process that this is about; NULL: there is none. */
-static struct node *node_of(struct world *w, const struct rdzv_trace *t)
-{
-    uint32_t node = t->node ? node_find_process(w, t->node) : NAMES_NONE;
-    return node == NAMES_NONE ? NULL : &w->nodes[node];
-}
-
-static void judge_trace(struct world *w, const struct rdzv_trace *t)
-{
-    struct node *n = NULL;
-    uint32_t job = t->job ? jobs_find(w, t->job) : NAMES_NONE;
-    if (job == NAMES_NONE || hostile_owns(t->job)) {
-        return;
-    }
-    check_time(w->check, job, w->now);
-    if (t->kind == TRACE_NODE_LEFT || t->kind == TRACE_NODE_LOST || t->kind == TRACE_NODE_SUSPECT ||
-        t->kind == TRACE_NODE_STAYS || t->kind == TRACE_NODE_NOTICED) {
-        judge_waits(w, job);
-    }
-    if (t->kind == TRACE_EPOCH) {
-        check_epoch(w->check, job, t->epoch, t->number);
-    } else if (t->kind == TRACE_RESTARTS && jobs_get(w, job)->n_ps > 0) {
-        /* Each worker that is served is charged by itself. */
-    } else if (t->kind == TRACE_RESTARTS && !t->text) {
-        check_charged(w->check, job, t->epoch,
-                      w->now + (int64_t)longest_lease_ms(w->server) * VERDICT_PERCENT / 100);
-    } else if (t->kind == TRACE_RESTARTS && strstr(t->text, "lost node")) {
-        check_charge_back(w->check, job, t->epoch);
-    } else if (t->kind == TRACE_JOB_STATE && t->number) {
-        jobs_get(w, job)->over = false; /* a new run */
-        check_new_run(w->check, job);
-    } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "committing") == 0) {
-        check_chosen(w->check, job, t->epoch);
-        judge_formed(w, job, t->epoch);
-        judge_chosen(w, job, t->epoch, now(w).ms);
-    } else if (t->kind == TRACE_JOB_STATE && strcmp(t->text, "waiting") == 0) {
-        judge_waits(w, job);
-    } else if (t->kind == TRACE_NODE_NOTICED && (n = node_of(w, t)) != NULL) {
-        n->known_at = w->now;
-        n->known_ms = (int64_t)t->number;
-    } else if (t->kind == TRACE_NODE_EVICTED && (n = node_of(w, t)) != NULL) {
-        n->evicted = t->epoch;
-    } else if (t->kind == TRACE_PLACE_EMPTY && strstr(t->text, "in vain")) {
-        jobs_get(w, job)->vain_epoch = t->epoch;
-    } else if (t->kind == TRACE_JOB_FINISHED) {
-        if (strstr(t->text, "succeeded")) {
-            check_succeeds(w->check, t->job, job_is_done(jobs_get(w, job), t->epoch));
-        }
-        jobs_get(w, job)->over = true;
-        check_over(w->check, job);
-        judge_waits(w, job); /* what comes next is another run's first start */
-    } else if (t->kind == TRACE_WAIT_FENCE) {
-        judge_fence(w, job);
-    } else if (t->kind == TRACE_REBUILT) {
-        judge_rebuilt(w, job, t->epoch);
-        check_rebuilt(w->check, job, t->epoch);
-        trainers_rebuilt(w, job, t->epoch);
-        judge_adopted(w, job, t->epoch);
-    } else if (t->kind == TRACE_NODE_JOINED && (n = node_of(w, t)) != NULL) {
-        n->joined_at = w->now;
-        /* A newcomer to this server, who comes back to the job. */
-        check_lease_forgotten(w->check, n->index);
-    } else if (t->kind == TRACE_SWITCH) {
-        judge_switch(w, job, t->epoch,
-                     strcmp(t->text, "joined") == 0 || strcmp(t->text, "preempted") == 0 ||
-                         strcmp(t->text, "drained") == 0);
-    } else if (t->kind == TRACE_JOB_STOPPING) {
-        judge_stopping(w, job, t->epoch);
-    } else if (t->kind == TRACE_MASS_LOSS) {
-        judge_massed(w, job, t->epoch);
-    } else if (t->kind == TRACE_SAVED) {
-        script_confirmed(w, job, t->epoch);
-    } else if (t->kind == TRACE_NODE_DEAD) {
-        judge_dead(w, t->node);
-        node_check_dead(w, job, t->epoch, t->node);
-    } else if (t->kind == TRACE_NODE_LOST && t->text && strncmp(t->text, "its lease", 9) == 0 &&
-               (n = node_of(w, t)) != NULL) {
-        check_lease_over(w->check, n->index, node_clock(w, n->index).ms);
-        judge_lost(w, job, t->epoch, n->index);
-    }
-}
-
 static void carry_out_trace(struct world *w, const struct rdzv_trace *t)
 {
     char number[32] = "";
-    judge_trace(w, t);
+    overheard_trace(w, t);
     if (t->number) {
         snprintf(number, sizeof(number), " n=%llu", (unsigned long long)t->number);
     }
@@ -400,7 +315,7 @@ static void judge_record(struct world *w, const struct rdzv_record *record)
     mem_init(&mem, w, "the next server", SIZE_MAX);
     int rc = rdzv_new(&w->server->config, &mem.mem, &next);
     if (rc == 0) {
-        rc = rdzv_restore(next, now(w), record);
+        rc = rdzv_restore(next, server_clock(w), record);
         rdzv_free(next);
     }
     if (rc) {
@@ -435,7 +350,7 @@ static void carry_out(struct world *w, const struct rdzv_action *action)
         return;
     case RDZV_LEDGER:
         if (jobs_find(w, action->ledger->job) != NAMES_NONE) {
-            judge_ledger(w, jobs_find(w, action->ledger->job), action->ledger, now(w).ms);
+            judge_ledger(w, jobs_find(w, action->ledger->job), action->ledger, server_clock(w).ms);
         }
         return;
     case RDZV_TRACE:
@@ -454,7 +369,7 @@ static int step(struct world *w, struct rdzv_event *event)
 {
     struct server *s = w->server;
     struct rdzv_actions actions;
-    event->now = now(w);
+    event->now = server_clock(w);
     w->events++;
     s->mem.limit = MEMORY_BASE + (size_t)w->n_nodes * MEMORY_PER_NODE +
                    (size_t)s->config.max_sessions * MEMORY_PER_SESSION + jobs_memory(w);
@@ -482,7 +397,7 @@ static void on_timer(struct world *w, const struct sim_event *event)
         timer_set(w, &s->timer, on_timer, 0, s->late_until);
         return;
     }
-    if (tfe_mono_before(now(w), s->deadline)) {
+    if (tfe_mono_before(server_clock(w), s->deadline)) {
         arm(w);
         return;
     }
@@ -764,7 +679,7 @@ void server_start(struct world *w)
         check_honest(w->check, "the server", "its settings", rc);
         return;
     }
-    struct tfe_mono now_there = now(w);
+    struct tfe_mono now_there = server_clock(w);
     const struct rdzv_record *record;
     for (uint32_t i = 0; (record = disk_record(w, i)) != NULL; i++) {
         uint32_t job = jobs_find(w, record->job);

@@ -24,6 +24,10 @@ bool server_is_disturbed(const struct world *w);
  * time to make good. */
 bool server_late_for(const struct world *w, const struct node *node);
 int64_t server_late_until(const struct world *w);
+/* What its clock shows. */
+struct tfe_mono server_clock(const struct world *w);
+/* The longest lease that may have been granted so far: it is lengthened where there are many. */
+uint32_t server_longest_lease_ms(const struct world *w);
 /* The longest that it may wait for a fence that is told now. */
 int64_t server_longest_fence_ms(const struct world *w);
 /* Rate of its clock, 1,000,000 is right. */
