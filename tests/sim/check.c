@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/check_fail.h"
 #include "tests/sim/world.h"
 
 /* Epochs of a job that are remembered; older ones stay only while a trainer of theirs lives. */
@@ -150,8 +151,7 @@ const char *check_failed_text(const struct check *c)
     return c->failed ? c->text : NULL;
 }
 
-__attribute__((format(printf, 3, 4))) static void fail(struct check *c, enum check_rule rule,
-                                                       const char *format, ...)
+void check_fail(struct check *c, enum check_rule rule, const char *format, ...)
 {
     if (!c->on[rule] || c->failed) {
         return;
@@ -296,8 +296,8 @@ void check_chosen(struct check *c, uint32_t job, uint64_t epoch)
         return; /* once more, or with its end */
     }
     if (epoch <= era->seen) {
-        fail(c, CHECK_EPOCH_GROWS, "epoch %llu is chosen, a node has seen epoch %llu",
-             (unsigned long long)epoch, (unsigned long long)era->seen);
+        check_fail(c, CHECK_EPOCH_GROWS, "epoch %llu is chosen, a node has seen epoch %llu",
+                   (unsigned long long)epoch, (unsigned long long)era->seen);
     }
     era->chosen = epoch;
 }
@@ -305,8 +305,9 @@ void check_chosen(struct check *c, uint32_t job, uint64_t epoch)
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk)
 {
     if (predecessor != on_disk) {
-        fail(c, CHECK_ONE_WRITER, "a record of job %s wants to follow epoch %llu, on disk is %llu",
-             job, (unsigned long long)predecessor, (unsigned long long)on_disk);
+        check_fail(c, CHECK_ONE_WRITER,
+                   "a record of job %s wants to follow epoch %llu, on disk is %llu", job,
+                   (unsigned long long)predecessor, (unsigned long long)on_disk);
     }
 }
 
@@ -359,20 +360,20 @@ void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members
     struct job_check *j = job_of(c, job);
     struct era *era = era_of(j);
     if (epoch <= era->highest) {
-        fail(c, CHECK_EPOCH_GROWS, "epoch %llu begins after epoch %llu", (unsigned long long)epoch,
-             (unsigned long long)era->highest);
+        check_fail(c, CHECK_EPOCH_GROWS, "epoch %llu begins after epoch %llu",
+                   (unsigned long long)epoch, (unsigned long long)era->highest);
     }
     if (era->is_over) {
-        fail(c, CHECK_STAYS_OVER, "epoch %llu begins in a job that is over",
-             (unsigned long long)epoch);
+        check_fail(c, CHECK_STAYS_OVER, "epoch %llu begins in a job that is over",
+                   (unsigned long long)epoch);
     }
     if (members > j->max) {
-        fail(c, CHECK_MAX_KEPT, "epoch %llu has %llu members, max is %u", (unsigned long long)epoch,
-             (unsigned long long)members, j->max);
+        check_fail(c, CHECK_MAX_KEPT, "epoch %llu has %llu members, max is %u",
+                   (unsigned long long)epoch, (unsigned long long)members, j->max);
     }
     if (members < j->min) {
-        fail(c, CHECK_MIN_KEPT, "epoch %llu has %llu members, min is %u", (unsigned long long)epoch,
-             (unsigned long long)members, j->min);
+        check_fail(c, CHECK_MIN_KEPT, "epoch %llu has %llu members, min is %u",
+                   (unsigned long long)epoch, (unsigned long long)members, j->min);
     }
     era->highest = epoch;
     era->known = era->told;
@@ -390,8 +391,8 @@ static bool view_agrees(struct check *c, struct view *view, uint32_t world, uint
         view->live = sim_alloc(world, sizeof(*view->live));
     }
     if (view->digest != digest || view->world != world) {
-        fail(c, CHECK_ONE_VIEW, "epoch %llu has two tables, of %u and of %u trainers",
-             (unsigned long long)view->epoch, view->world, world);
+        check_fail(c, CHECK_ONE_VIEW, "epoch %llu has two tables, of %u and of %u trainers",
+                   (unsigned long long)view->epoch, view->world, world);
         return false;
     }
     return true;
@@ -407,13 +408,14 @@ void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
         return;
     }
     if ((uint64_t)world > (uint64_t)j->max * j->nproc) {
-        fail(c, CHECK_MAX_KEPT, "epoch %llu has %u trainers, max is %u nodes of %u",
-             (unsigned long long)epoch, world, j->max, j->nproc);
+        check_fail(c, CHECK_MAX_KEPT, "epoch %llu has %u trainers, max is %u nodes of %u",
+                   (unsigned long long)epoch, world, j->max, j->nproc);
     }
     for (uint32_t r = part->rank; r < part->rank + part->n; r++) {
         if (r >= world || (view->holder[r] && view->holder[r] != node + 1)) {
-            fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu is given to node %u and to node %u", r,
-                 (unsigned long long)epoch, r < world ? view->holder[r] - 1 : 0, node);
+            check_fail(c, CHECK_ONE_RANK,
+                       "rank %u of epoch %llu is given to node %u and to node %u", r,
+                       (unsigned long long)epoch, r < world ? view->holder[r] - 1 : 0, node);
             return;
         }
         view->holder[r] = node + 1;
@@ -432,8 +434,8 @@ void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t 
         return;
     }
     if (rank >= world || view->live[rank]) {
-        fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu lives on node %u and on node %u", rank,
-             (unsigned long long)epoch, rank < world ? view->live[rank] - 1 : 0, node);
+        check_fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu lives on node %u and on node %u", rank,
+                   (unsigned long long)epoch, rank < world ? view->live[rank] - 1 : 0, node);
         return;
     }
     view->live[rank] = node + 1;
@@ -452,29 +454,31 @@ void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t ep
 void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready)
 {
     if (!was_ready) {
-        fail(c, CHECK_LISTED, "the table of epoch %llu lists node %u, which was not ready for it",
-             (unsigned long long)epoch, node);
+        check_fail(c, CHECK_LISTED,
+                   "the table of epoch %llu lists node %u, which was not ready for it",
+                   (unsigned long long)epoch, node);
     }
 }
 
 void check_one_chief(struct check *c, uint64_t epoch, uint64_t earlier)
 {
-    fail(c, CHECK_ONE_CHIEF, "the chief of epoch %llu begins, that of epoch %llu lives",
-         (unsigned long long)epoch, (unsigned long long)earlier);
+    check_fail(c, CHECK_ONE_CHIEF, "the chief of epoch %llu begins, that of epoch %llu lives",
+               (unsigned long long)epoch, (unsigned long long)earlier);
 }
 
 void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed)
 {
     if (!is_listed) {
-        fail(c, CHECK_OWN_PLACE, "rank %u of epoch %llu begins on node %u, not where it is listed",
-             rank, (unsigned long long)epoch, node);
+        check_fail(c, CHECK_OWN_PLACE,
+                   "rank %u of epoch %llu begins on node %u, not where it is listed", rank,
+                   (unsigned long long)epoch, node);
     }
 }
 
 void check_succeeds(struct check *c, const char *job, bool chief_done)
 {
     if (!chief_done) {
-        fail(c, CHECK_SUCCEEDS, "job %s has succeeded, its chief has not ended well", job);
+        check_fail(c, CHECK_SUCCEEDS, "job %s has succeeded, its chief has not ended well", job);
     }
 }
 
@@ -493,8 +497,8 @@ void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
         }
     }
     if (is_late && !own->is_split) {
-        fail(c, CHECK_ONE_PROGRESS, "epoch %llu makes a step after epoch %llu has made one",
-             (unsigned long long)epoch, (unsigned long long)later);
+        check_fail(c, CHECK_ONE_PROGRESS, "epoch %llu makes a step after epoch %llu has made one",
+                   (unsigned long long)epoch, (unsigned long long)later);
     }
     own->stepped = epoch;
     if (epoch == own->chosen) {
@@ -536,9 +540,9 @@ static void judge_charge(struct check *c, struct job_check *j)
     const struct view *view = view_find(j, j->era, epoch);
     j->charged_epoch = 0;
     if (view && own_faults(j, epoch) == 0 && !(view->silence && (j->mute || view->finished))) {
-        fail(c, view->silence ? CHECK_CHARGE_SILENT : CHECK_CHARGE_FREE,
-             "epoch %llu is charged, none of its trainers failed by itself",
-             (unsigned long long)epoch);
+        check_fail(c, view->silence ? CHECK_CHARGE_SILENT : CHECK_CHARGE_FREE,
+                   "epoch %llu is charged, none of its trainers failed by itself",
+                   (unsigned long long)epoch);
     }
 }
 
@@ -551,7 +555,7 @@ void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdic
         view->charged = 0;
     }
     if (++view->charged > 1) {
-        fail(c, CHECK_CHARGE_ONCE, "epoch %llu is charged again", (unsigned long long)epoch);
+        check_fail(c, CHECK_CHARGE_ONCE, "epoch %llu is charged again", (unsigned long long)epoch);
     }
     j->charged_epoch = epoch;
     j->verdict_at = verdict_at;
@@ -562,8 +566,9 @@ void check_charge_back(struct check *c, uint32_t job, uint64_t epoch)
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, j->era, epoch);
     if (view->charged_by != c->server || view->charged == 0) {
-        fail(c, CHECK_CHARGE_STANDS, "a charge is taken back in epoch %llu, which was not charged",
-             (unsigned long long)epoch);
+        check_fail(c, CHECK_CHARGE_STANDS,
+                   "a charge is taken back in epoch %llu, which was not charged",
+                   (unsigned long long)epoch);
     }
     view->charged = 0;
     j->charged_epoch = 0;
@@ -650,8 +655,8 @@ void check_lease_over(struct check *c, uint32_t node, int64_t clock)
 {
     const struct node_check *n = node_of(c, node);
     if (clock < n->lease_end && !n->clock_stood) {
-        fail(c, CHECK_LEASE_KEPT, "the lease of node %u ends %lld ms early on its clock", node,
-             (long long)(n->lease_end - clock));
+        check_fail(c, CHECK_LEASE_KEPT, "the lease of node %u ends %lld ms early on its clock",
+                   node, (long long)(n->lease_end - clock));
     }
 }
 
@@ -659,99 +664,34 @@ void check_fence_set(struct check *c, uint32_t node, int64_t deadline)
 {
     const struct node_check *n = node_of(c, node);
     if (deadline > n->fence_end) {
-        fail(c, CHECK_FENCE_GRANTED, "node %u sets a fence %lld ms after what it was granted", node,
-             (long long)(n->fence_end == INT64_MIN ? deadline : deadline - n->fence_end));
+        check_fail(c, CHECK_FENCE_GRANTED, "node %u sets a fence %lld ms after what it was granted",
+                   node,
+                   (long long)(n->fence_end == INT64_MIN ? deadline : deadline - n->fence_end));
     }
 }
 
 void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive)
 {
     if (trainers_alive) {
-        fail(c, CHECK_FENCE_HELD, "%u trainers of node %u live past its fence", trainers_alive,
-             node);
+        check_fail(c, CHECK_FENCE_HELD, "%u trainers of node %u live past its fence",
+                   trainers_alive, node);
     }
 }
 
 void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive)
 {
     if (trainers_alive) {
-        fail(c, CHECK_TRUE_WORD, "node %u says %s while %u of its trainers live", node, message,
-             trainers_alive);
+        check_fail(c, CHECK_TRUE_WORD, "node %u says %s while %u of its trainers live", node,
+                   message, trainers_alive);
     }
-}
-
-void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who)
-{
-    (void)job;
-    fail(c, CHECK_PLANNED_KEEPS, "epoch %llu is stopped as planned, and broken at %s",
-         (unsigned long long)epoch, who);
-}
-
-void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next)
-{
-    (void)job;
-    if (next < last) {
-        fail(c, CHECK_SAVED_KEEPS,
-             "epoch %llu is stopped once it is saved, after step %llu; the next begins with %llu",
-             (unsigned long long)epoch, (unsigned long long)last, (unsigned long long)next);
-    }
-}
-
-void check_needless(struct check *c, uint64_t epoch, bool carried, const char *what)
-{
-    fail(c, carried ? CHECK_RESTART_FREE : CHECK_NEEDLESS, "epoch %llu: %s",
-         (unsigned long long)epoch, what);
-}
-
-void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node, const char *why)
-{
-    fail(c, CHECK_LEADS, "epoch %llu is led by node %u, node %u %s", (unsigned long long)epoch,
-         leader, node, why);
-}
-
-void check_spot(struct check *c, uint64_t epoch, uint32_t spot, uint32_t node)
-{
-    fail(c, CHECK_SPOT_LAST,
-         "in epoch %llu node %u is chief or ps, on a spot machine, node %u is none",
-         (unsigned long long)epoch, spot, node);
-}
-
-void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound)
-{
-    fail(c, CHECK_SWITCH_SLOW,
-         "epoch %llu is formed %lld ms after the last was stopped, bound %lld",
-         (unsigned long long)epoch, (long long)took, (long long)bound);
-}
-
-void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, int64_t is)
-{
-    fail(c, CHECK_LEDGER, "time %u of epoch %llu is %lld, the ledger says %lld", what,
-         (unsigned long long)epoch, (long long)is, (long long)said);
-}
-
-void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *why)
-{
-    fail(c, rule, "the lease of node %u is taken for over by a server that was %s", node, why);
-}
-
-void check_warned(struct check *c, uint64_t epoch, uint32_t node)
-{
-    fail(c, CHECK_WARNED, "node %u trains in epoch %llu when its machine goes", node,
-         (unsigned long long)epoch);
-}
-
-void check_written_twice(struct check *c, const char *job, uint64_t sequence)
-{
-    fail(c, CHECK_ONE_WRITE, "record %llu of job %s is written once more while it is written",
-         (unsigned long long)sequence, job);
 }
 
 void check_leased(struct check *c, uint32_t node, int64_t clock)
 {
     const struct node_check *n = node_of(c, node);
     if (n->lease_end != INT64_MIN && clock > n->lease_end) {
-        fail(c, CHECK_LEASED, "node %u begins a trainer %lld ms after its lease", node,
-             (long long)(clock - n->lease_end));
+        check_fail(c, CHECK_LEASED, "node %u begins a trainer %lld ms after its lease", node,
+                   (long long)(clock - n->lease_end));
     }
 }
 
@@ -761,33 +701,10 @@ void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
     const struct view *view = view_find(j, j->era, epoch);
     for (uint32_t rank = 0; view && view->live && rank < view->world; rank++) {
         if (view->live[rank] == node + 1) {
-            fail(c, CHECK_TRUE_PROOF, "node %u is proven dead, rank %u of epoch %llu lives on it",
-                 node, rank, (unsigned long long)epoch);
+            check_fail(c, CHECK_TRUE_PROOF,
+                       "node %u is proven dead, rank %u of epoch %llu lives on it", node, rank,
+                       (unsigned long long)epoch);
         }
-    }
-}
-
-void check_proof(struct check *c, uint32_t node, uint64_t asked, uint64_t heard)
-{
-    if (asked < heard) {
-        fail(c, CHECK_PROOF_FITS,
-             "node %u is proven dead by nothing that was found since it came back", node);
-    }
-}
-
-void check_adopted(struct check *c, uint64_t epoch, uint32_t spoke, uint32_t nodes)
-{
-    if (2 * spoke <= nodes) {
-        fail(c, CHECK_SPOKEN_FOR, "epoch %llu is adopted, %u of its %u nodes have spoken for it",
-             (unsigned long long)epoch, spoke, nodes);
-    }
-}
-
-void check_certificate(struct check *c, uint32_t node, uint32_t trainers_alive)
-{
-    if (trainers_alive > 0) {
-        fail(c, CHECK_TRUE_PROOF, "node %u has a death certificate, %u trainers live on it", node,
-             trainers_alive);
     }
 }
 
@@ -796,48 +713,8 @@ void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
     /* One whose clock stood still begins what is over for everybody else. */
     (void)job;
     if (!node_of(c, node)->clock_stood) {
-        fail(c, CHECK_NOBODY_ANSWERS,
-             "node %u answers probes on a port of epoch %llu, which begins on node %u", answering,
-             (unsigned long long)epoch, node);
+        check_fail(c, CHECK_NOBODY_ANSWERS,
+                   "node %u answers probes on a port of epoch %llu, which begins on node %u",
+                   answering, (unsigned long long)epoch, node);
     }
-}
-
-void check_stale_peer(struct check *c, uint32_t job, uint64_t epoch, uint64_t earlier,
-                      const char *who)
-{
-    (void)job;
-    fail(c, CHECK_NO_STALE_PEER, "epoch %llu begins where %s still looks for epoch %llu",
-         (unsigned long long)epoch, who, (unsigned long long)earlier);
-}
-
-/* --- the rest --- */
-
-void check_queue(struct check *c, uint32_t node, size_t bytes, size_t max)
-{
-    if (bytes > max) {
-        fail(c, CHECK_QUEUES, "%zu bytes wait on a connection of node %u, the bound is %zu", bytes,
-             node, max);
-    }
-}
-
-void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit)
-{
-    if (bytes > limit) {
-        fail(c, CHECK_MEMORY, "%s holds %zu bytes, its bound is %zu", owner, bytes, limit);
-    }
-}
-
-void check_time_stands(struct check *c, const char *who)
-{
-    fail(c, CHECK_TIME_STANDS, "%s", who);
-}
-
-void check_honest(struct check *c, const char *who, const char *what, int rc)
-{
-    fail(c, CHECK_HONEST, "%s answers %s with error %d", who, what, rc);
-}
-
-void check_not_settled(struct check *c, const char *why)
-{
-    fail(c, CHECK_SETTLES, "%s", why);
 }
