@@ -1,0 +1,146 @@
+/* tests/unit/placement/test_told.c: nodes of which the server is told something after they came. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/placement/hand_pool.h"
+
+static int told(const char *node, const char *label)
+{
+    return step((struct placement_event){
+        .type = PLACEMENT_NODE_TOLD, .node = node, .labels = &label, .n_labels = 1});
+}
+
+static bool is_of(const char *job, const char *node)
+{
+    for (size_t i = 0; i < pool.n_held; i++) {
+        if (strcmp(pool.held[i].node, node) == 0) {
+            return strcmp(pool.held[i].job, job) == 0;
+        }
+    }
+    return false;
+}
+
+static struct placement_wish with_label(const struct placement_label *label)
+{
+    struct placement_wish w = workers(1, 1, 500);
+    w.labels = label;
+    w.n_labels = 1;
+    return w;
+}
+
+TEST_IN(told, what_a_node_is_told_after_it_came_counts_as_its_own_label)
+{
+    static const struct placement_label lasts = {1u << TASK_WORKER, "spot=false"};
+    static const struct placement_label is_spot = {1u << TASK_WORKER, "spot=true"};
+    static const struct placement_label others[] = {{1u << TASK_WORKER, "gpu=a100"},
+                                                    {1u << TASK_WORKER, "spots=many"}};
+    came("n1", NULL);
+    came("n2", "gpu=a100");
+    submit("a", with_label(&lasts));
+    assert_int_equal(told("n2", "spots=many"), 0);
+    assert_int_equal(told("n2", "spot=true"), 0);
+    assert_int_equal(has("a"), 0);
+    assert_int_equal(told("n2", "spot=false"), 0); /* in place of the word before … */
+    assert_true(is_of("a", "n2"));
+    about(PLACEMENT_JOB_OVER, NULL, "a");
+    free_released();
+    submit("b", with_label(&is_spot));
+    assert_int_equal(has("b"), 0);
+    struct placement_wish w = with_label(others); /* … and with all others */
+    w.n_labels = 2;
+    submit("c", w);
+    assert_true(is_of("c", "n2"));
+}
+
+TEST_IN(told, a_node_that_is_told_something_keeps_its_work)
+{
+    came("n1", NULL);
+    struct placement_wish w = workers(1, 1, 900);
+    w.preempt = true;
+    submit("a", workers(1, 2, 500));
+    assert_int_equal(has("a"), 1);
+    assert_int_equal(told("n1", "spot=true"), 0);
+    assert_int_equal(pool.last.n, 0);
+    /* It is counted where it is now: a job that may take it finds it. */
+    submit("b", w);
+    assert_true(pool.held[0].is_leaving);
+    assert_int_equal(told("n1", "spot=false"), 0); /* also while it leaves its job */
+    free_released();
+    assert_true(is_of("b", "n1"));
+    about(PLACEMENT_NODE_LOST, "n1", NULL);
+    about(PLACEMENT_NODE_GONE, "n1", NULL);
+    assert_int_equal(told("n1", "spot=false"), TFE_ENOENT);
+}
+
+static void comes_idle(const char *node, int64_t now)
+{
+    pool.now = now;
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_CAME, .node = node, .idle_exit_ms = 1000}),
+                     0);
+}
+
+TEST_IN(told, a_node_that_is_told_something_is_as_idle_as_before)
+{
+    struct placement_supply supply;
+    comes_idle("n1", 100);
+    comes_idle("n2", 200);
+    comes_idle("n3", 700);
+    assert_int_equal(told("n3", "spot=true"), 0);
+    assert_int_equal(told("n1", "spot=true"), 0);
+    assert_int_equal(told("n2", "spot=true"), 0); /* between the two */
+    for (uint32_t class = 0; placement_supply(pool.p, class, &supply); class ++) {
+        const uint32_t n = supply.n_bytes > 0 ? 3 : 0;
+        assert_int_equal(supply.came, n);
+        assert_int_equal(supply.here, n);
+        assert_int_equal(supply.idle, n);
+    }
+    assert_int_equal(pool.last.deadline.ms, 1100);
+    pool.now = 1100;
+    about(PLACEMENT_TICK, NULL, NULL);
+    assert_int_equal(pool.last.n, 1);
+    assert_string_equal(pool.last.v[0].node, "n1");
+    assert_int_equal(pool.last.deadline.ms, 1200);
+    submit("a", workers(1, 1, 500));
+    assert_true(is_of("a", "n2")); /* the one that is idle for the longest */
+}
+
+TEST_IN(told, what_is_no_label_is_told_to_nobody)
+{
+    came("n1", NULL);
+    assert_int_equal(told("n1", "spot"), TFE_EINVAL);
+    assert_int_equal(told("n2", "spot=true"), TFE_ENOENT);
+    for (unsigned i = 1; i < PLACEMENT_CLASSES_MAX; i++) {
+        char node[16];
+        char label[16];
+        (void)snprintf(node, sizeof(node), "m%u", i);
+        (void)snprintf(label, sizeof(label), "set=%u", i);
+        came(node, label);
+    }
+    assert_int_equal(told("n1", "spot=true"), TFE_EFULL);
+    submit("a", workers(64, 64, 500));
+    assert_int_equal(has("a"), 64);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_RESTORED, .node = "r1", .job = "a", .assignment = 100}),
+                     0);
+    assert_int_equal(told("r1", "spot=true"), TFE_ENOENT); /* its own labels are not known yet */
+}
+
+TEST_IN(told, a_node_that_is_told_something_leaves_its_set_of_labels_to_others)
+{
+    came("n1", NULL);
+    for (unsigned i = 2; i < PLACEMENT_CLASSES_MAX; i++) {
+        char node[16];
+        char label[16];
+        (void)snprintf(node, sizeof(node), "m%u", i);
+        (void)snprintf(label, sizeof(label), "set=%u", i);
+        came(node, label);
+    }
+    assert_int_equal(told("n1", "spot=true"), 0); /* the last set there is */
+    came("n2", "set=1");                          /* in place of none */
+    const char *label = "set=0";
+    assert_int_equal(
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_CAME, .node = "n3", .labels = &label, .n_labels = 1}),
+        TFE_EFULL);
+}
