@@ -351,6 +351,11 @@ pid_t pool_child_pid(const struct pool_child *c)
     return c->pid;
 }
 
+bool pool_child_is_stuck(const struct pool_child *c)
+{
+    return !c->pid && c->looked >= LOOKS_BEFORE_WORDS;
+}
+
 void pool_child_free(struct pool_child *c)
 {
     if (c) {

@@ -65,6 +65,8 @@ void pool_child_log(struct pool_child *c, const char *root, const char *job);
 
 /* 0: it has ended, and something that it has started lives yet. */
 pid_t pool_child_pid(const struct pool_child *c);
+/* … and that does not die, and was named. */
+bool pool_child_is_stuck(const struct pool_child *c);
 /* Its job is over, even where it is ended before it has heard so. */
 void pool_child_over(struct pool_child *c);
 

@@ -181,14 +181,19 @@ static void on_said(void *ctx, const struct await_said *said)
                 said->tensorflow.text[0] ? said->tensorflow.text : NULL);
 }
 
-/* As p->end says. */
-static void free_now(struct pool *p)
+static void job_drop(struct pool *p)
 {
     pool_line_done(&p->line);
     files_free(p->files);
     p->files = NULL;
     scratch_free(p->scratch);
     p->scratch = NULL;
+}
+
+/* As p->end says. */
+static void free_now(struct pool *p)
+{
+    job_drop(p);
     if (member_is_up(p->member)) {
         say_freed(p);
     }
@@ -565,8 +570,8 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     const bool is_second = p->leaves != 0;
     p->leaves = p->leaves ? p->leaves : (int)signo;
     log_info("leaving", LOG_S("signal", signal_name((int)signo, name)));
-    if (p->child && is_second && !pool_child_pid(p->child)) {
-        leave(p, leave_code(p)); /* something below it does not die, and was named */
+    if (p->child && is_second && pool_child_is_stuck(p->child)) {
+        leave(p, leave_code(p));
     } else {
         leave_pool(p, leave_ms(p), is_second);
     }
@@ -634,7 +639,9 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     notify_say("READY=1"); /* to wait for a server is its work, too */
     event_base_dispatch(p.base);
     notify_say("STOPPING=1");
-    pool_child_free(p.child); /* what does not die, and was named */
+    pool_child_free(p.child); /* it is stuck, if there is one: what it has left stays, but no file */
+    container_free(p.container);
+    job_drop(&p);
     cloud_once_free(p.cloud);
     report_free(p.report);
     member_free(p.member);

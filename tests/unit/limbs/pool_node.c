@@ -221,7 +221,7 @@ int __wrap_pool_child_start(const struct pool_child_wish *wish, struct pool_chil
     }
     node.child = *wish;
     node.has_child = true;
-    node.is_dead = false;
+    node.is_dead = node.is_stuck = false;
     say(wish->scratch ? "start; " : "wait; ");
     *ret = the_child;
     return 0;
@@ -255,6 +255,12 @@ pid_t __wrap_pool_child_pid(const struct pool_child *c);
 pid_t __wrap_pool_child_pid(const struct pool_child *c)
 {
     return node.is_dead ? 0 : 7;
+}
+
+bool __wrap_pool_child_is_stuck(const struct pool_child *c);
+bool __wrap_pool_child_is_stuck(const struct pool_child *c)
+{
+    return node.is_stuck;
 }
 
 void __wrap_pool_child_stop(struct pool_child *c, uint32_t within_ms);

@@ -28,7 +28,7 @@ extern struct pool_node_bench {
     void *signal_ctx;
     struct pool_child_wish child; /* of the one that is there … */
     bool has_child;
-    bool is_dead;             /* … and has ended, though what it left has not */
+    bool is_dead, is_stuck;   /* … and has ended, though what it left has not, or does not */
     bool gives, starts, lays; /* whether that can be done */
     bool has_scratch, has_files;
     struct files_wish files;

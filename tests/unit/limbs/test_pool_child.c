@@ -312,6 +312,8 @@ TEST_IN(pool_child, leaves_to_a_guard_what_is_below_that)
     TURN_UNTIL(f.base, is_there("up") && pool_child_pid(f.child) == 0);
     pool_child_stop(f.child, 0); /* there is nobody to be told */
     turn_a_while(f.base);        /* some looks more */
+    assert_false(pool_child_is_stuck(f.child));
+    TURN_UNTIL(f.base, pool_child_is_stuck(f.child));
     assert_int_equal(f.ended, 0);
     folder_write(at("go"), "");
     TURN_UNTIL(f.base, f.ended == 1);

@@ -706,15 +706,51 @@ static void by_two_signals(void)
     node_signal_comes(SIGTERM);
     said_is("stop 45000; ");
     assert_false(node.is_over);
-    node.is_dead = true; /* what it has left does not end */
+    node.is_dead = true; /* what it has left ends in a moment */
     node_signal_comes(SIGTERM);
-    assert_true(node.is_over);
-    node_ended(137);
+    assert_false(node.is_over);
+    node.is_stuck = true; /* … or does not */
+    node_signal_comes(SIGTERM);
+    assert_true(node.is_over); /* with nothing that it had for the job */
 }
 
 TEST_IN(pool_node, a_second_signal_hurries_and_a_third_waits_for_nobody)
 {
     assert_int_equal(run(by_two_signals), 128 + SIGINT);
+}
+
+/* The one that waited has died beside them, and left what does not. */
+static void stuck_beside(struct tfe_msg msg)
+{
+    up();
+    node_message(msg);
+    node.is_dead = node.is_stuck = true;
+    node_signal_comes(SIGTERM);
+    assert_false(node.is_over);
+    node_signal_comes(SIGTERM);
+    assert_true(node.is_over);
+}
+
+static void stuck_beside_files(void)
+{
+    stuck_beside(assign_bundle(5));
+}
+
+static void stuck_beside_a_container(void)
+{
+    struct tfe_msg msg = node_assign(5);
+    msg.u.assign.spec.image = "org/x:1";
+    stuck_beside(msg);
+}
+
+TEST_IN(pool_node, who_waits_for_nobody_keeps_no_file_of_its_job)
+{
+    assert_int_equal(run(stuck_beside_files), 128 + SIGTERM); /* node_end looks, too */
+}
+
+TEST_IN(pool_node, who_waits_for_nobody_keeps_no_container_of_its_job)
+{
+    assert_int_equal(run(stuck_beside_a_container), 128 + SIGTERM);
 }
 
 static void ends_alone(void)
