@@ -113,7 +113,7 @@ static void on_disconnected(struct member *m, enum agent_link how, const char *w
         wait = UNAUTHORISED_GAP_MS;
     }
     int64_t waited = tfe_mono_sub(clock_mono(), m->since);
-    if (!m->wish.assignment(m->wish.ctx) && waited >= m->wish.settings->agent.join_timeout_ms) {
+    if (!m->wish.works(m->wish.ctx) && waited >= m->wish.settings->agent.join_timeout_ms) {
         char sentence[MSG_SENTENCE_MAX + 64];
         snprintf(sentence, sizeof sentence, "the server was not reached within --join-timeout: %s",
                  m->why);

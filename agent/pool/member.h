@@ -21,7 +21,9 @@ struct member_wish {
     const struct join_info *info;
     const char *node_name;
     uint32_t slot;
-    uint64_t (*assignment)(void *ctx); /* what it works for; 0: idle */
+    /* What the server has it work for, until it has been told of the end; 0: idle. */
+    uint64_t (*assignment)(void *ctx);
+    bool (*works)(void *ctx); /* … and that is not over: it outlives any absence of the server */
     void (*welcome)(void *ctx);
     /* All others that are not the connection's own. */
     void (*message)(void *ctx, const struct tfe_msg *msg);

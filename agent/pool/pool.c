@@ -139,6 +139,12 @@ static uint64_t assignment_of(void *ctx)
     return p->assignment;
 }
 
+static bool works(void *ctx)
+{
+    const struct pool *p = ctx;
+    return p->scratch != NULL;
+}
+
 static void on_welcome(void *ctx)
 {
     struct pool *p = ctx;
@@ -215,7 +221,7 @@ static void on_ended(void *ctx, const struct pool_end *how)
         begin(p); /* that one never did */
         return;
     }
-    p->end = end;
+    p->end = p->scratch ? end : p->end; /* one that waited says nothing of a job before it */
     if (p->container) {
         container_stop(p->container);
     } else {
@@ -615,6 +621,7 @@ static void make_parts(struct pool *p)
                                                  .node_name = p->node_name,
                                                  .slot = p->slot,
                                                  .assignment = assignment_of,
+                                                 .works = works,
                                                  .welcome = on_welcome,
                                                  .message = on_message,
                                                  .down = on_down,

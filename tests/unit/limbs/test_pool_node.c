@@ -288,6 +288,45 @@ TEST_IN(pool_node, works_on_while_there_is_no_server)
     assert_int_equal(run(does_not_give_up), 128 + SIGTERM);
 }
 
+/* Its job ends while there is none, and then the one that waits for another. */
+static void ends_unheard(void)
+{
+    works(1);
+    node_disconnected();
+    node_ended(3);
+    node_pass(0);
+    warm();
+    node_ended(143);
+    node_connected();
+    quiet();
+    node_welcome();
+    said_is("FREED 1 3 it ended; ");
+    leaves();
+}
+
+TEST_IN(pool_node, what_waits_says_nothing_of_the_job_before_it)
+{
+    (void)run(ends_unheard);
+}
+
+static void gives_up_once_it_is_over(void)
+{
+    works(1);
+    for (int i = 0; i < 13; i++) {
+        node_disconnected();
+        node_pass(5000);
+    }
+    node_ended(0);
+    assert_false(node.is_over);
+    node_disconnected();
+    assert_true(node.is_over);
+}
+
+TEST_IN(pool_node, gives_up_once_its_job_is_over)
+{
+    assert_int_equal(run(gives_up_once_it_is_over), AGENT_EXIT_UNREACHED);
+}
+
 static void is_welcome_again(void)
 {
     up();
