@@ -1,0 +1,425 @@
+/* tests/unit/rdzv/test_place.c: a served worker's place: its loss, its warning and its drain begin
+ * no epoch, and who comes takes it. */
+#include "tests/unit/rdzv/operator.h"
+#include "tests/unit/rdzv/plan.h"
+#include "tests/unit/rdzv/served.h"
+
+TEST(place, whose_trainer_ends_starts_again_in_the_same_epoch_and_nobody_is_stopped)
+{
+    struct world *w = a_serving_job(1, 2);
+    crashes(w, 2, 0);
+    assert_saw(w, "2:NOTED epoch=1\n");
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    assert_not_saw(w, "STOP");
+    assert_not_saw(w, "PREPARE");
+    crashes(w, 2, 0); /* said again: known */
+    assert_not_saw(w, "RESTART");
+    trainer_listens(w, 2, 1);
+    progress(w, 0, 1, 2);
+    crashes(w, 2, 1);
+    assert_saw(w, "2:RESTART epoch=1 number=2\n");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(place, that_is_started_again_in_vain_stays_empty_until_the_next_epoch)
+{
+    struct world *w = a_serving_job(1, 2);
+    w->join.spec.max_restarts = 100;
+    for (uint64_t n = 0; n < 3; n++) {
+        crashes(w, 2, n);
+        assert_saw(w, "2:RESTART");
+    }
+    progress(w, 0, 1, 9); /* with the other one: it had not listened */
+    crashes(w, 2, 3);
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 started again in vain");
+    assert_not_saw(w, "RESTART");
+    pass(w, 30000);
+    assert_not_saw(w, "START");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(place, costs_the_budget_and_fails_the_job_above_it)
+{
+    struct world *w = a_serving_job(1, 2); /* three restarts */
+    for (uint64_t n = 0; n < 3; n++) {
+        crashes(w, 2, n);
+        assert_saw(w, "~restarts");
+        trainer_listens(w, 2, 1);
+        progress(w, 0, 1, 2 + n);
+    }
+    crashes(w, 2, 3);
+    assert_saw(w, "FINISH failed: job j failed: rank 1 on node c (c) was ended by SIGKILL after 3");
+    world_free(w);
+}
+
+TEST(place, waits_a_pause_where_the_job_has_made_no_progress)
+{
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    crashes(w, 2, 0);
+    pass(w, 999);
+    assert_not_saw(w, "RESTART");
+    pass(w, 1);
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    world_free(w);
+}
+
+TEST(place, of_a_lost_machine_stays_empty_and_nothing_is_fenced)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 node_lost");
+    assert_not_saw(w, "STOP");
+    cut(w, 3); /* below min */
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=1\n");
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 1, 1);
+    pass(w, 1000);
+    assert_not_saw(w, "~wait_fence");
+    assert_string_equal(job_state(w), "waiting");
+    world_free(w);
+}
+
+TEST(place, cannot_be_missed_before_the_chief_has_begun)
+{
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=1\n"); /* which waits for all that its table lists */
+    world_free(w);
+}
+
+TEST(place, that_never_listened_holds_a_silent_chief_up_and_is_no_empty_one)
+{
+    /* It was lost between READY and START, and nothing is told of steps: the chief would wait for
+     * it without end. */
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    trainer_listens(w, 1, 1);
+    trainer_listens(w, 3, 1);
+    pass(w, 1000);
+    assert_saw(w, "0:START epoch=1");
+    trainer_listens(w, 0, 1);
+    pass(w, 60000); /* its node renews, its trainer does not come up */
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    assert_not_saw(w, "~place_empty");
+    assert_saw(w, "0:STOP epoch=1\n");
+    world_free(w);
+}
+
+TEST(place, is_not_taken_again_while_another_one_is_empty)
+{
+    struct world *w = a_serving_job(1, 3);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    crashes(w, 3, 0);
+    assert_saw(w, "~place_empty job=j node=d epoch=1 number=0 another one is empty");
+    assert_not_saw(w, "RESTART");
+    progress(w, 0, 1, 2); /* a checkpoint: the good moment for who is here and could work */
+    pass(w, 200000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, is_free_for_a_spare_at_a_checkpoint)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    assert_not_saw(w, "STOP");
+    pass(w, 5000);
+    assert_string_equal(job_state(w), "running");
+    progress(w, 0, 1, 7);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, hears_again_of_a_restart_that_was_lost_with_its_connection)
+{
+    struct world *w = a_serving_job(1, 2);
+    crashes(w, 2, 0);
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    cut(w, 2);
+    w->join.highest_epoch = 1;
+    w->join.exited = &(struct msg_exited){.epoch = 1, .signal = 9, .tail = ""};
+    join(w, 7, "c");
+    assert_saw(w, "7:RESTART epoch=1 number=1\n"); /* the same: it starts once for each */
+    cut(w, 7);
+    w->join.exited = NULL;
+    w->join.running_epoch = 1;
+    w->join.restart = 1;
+    join(w, 8, "c");
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(place, of_a_process_that_another_has_replaced_is_nobodys)
+{
+    struct world *w = a_serving_job(1, 2);
+    cut(w, 2);
+    w->join.pid = 5; /* an image with a baked id */
+    join(w, 7, "c");
+    assert_not_saw(w, "START");
+    assert_saw(w, "~place_empty");
+    pass(w, 100000);
+    assert_not_saw(w, "START"); /* the first one may run there until its fence */
+    world_free(w);
+}
+
+/* It stayed empty, with a node there that could have worked. */
+TEST(place, of_a_process_that_another_has_replaced_is_that_ones_from_the_next_checkpoint_on)
+{
+    struct world *w = a_serving_job(1, 2);
+    w->join.pid = 5;
+    join(w, 7, "c");
+    assert_saw(w, "2:REFUSED node_replaced");
+    assert_saw(w, "~place_empty");
+    assert_not_saw(w, "STOP");
+    pass(w, 5000);
+    progress(w, 0, 1, 2);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    stopped_and_ready(w, 0, 1); /* the chief first */
+    stopped_and_ready(w, 1, 1);
+    stopped_and_ready(w, 3, 1);
+    ready(w, 7, 2);
+    assert_saw(w, "7:TABLE epoch=2"); /* nobody waits for what the first one may still run */
+    world_free(w);
+}
+
+/* The first process's place waited for its restart: the other one was told it, could follow neither
+ * that nor a START, and the epoch was over. */
+TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_own)
+{
+    struct world *w = a_serving_job(1, 2);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
+    w->join.pid = 5;
+    join(w, 7, "c");
+    assert_saw(w, "~place_empty job=j node=c");
+    pass(w, 5000);
+    assert_not_saw(w, "START"); /* nor RESTART */
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+/* The place counted no more, and nobody looked whether others were left: the chief stood still. */
+TEST(place, that_waits_on_a_machine_that_is_gone_is_lost)
+{
+    for (int how = 0; how < 3; how++) {
+        struct world *w = a_serving_job(1, 1);
+        exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
+        assert_saw(w, "2:RESTART epoch=1 number=1\n");
+        exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
+        if (how == 0) {
+            goodbye(w, 2);
+        } else if (how == 1) {
+            evict(w, "c");
+        } else {
+            cut(w, 2);
+            pass(w, TTL_HELD_MS);
+        }
+        assert_saw(w, "0:STOP epoch=1\n"); /* there is no other worker */
+        world_free(w);
+    }
+}
+
+TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
+{
+    struct world *w = a_served_job(1, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        w->join.death_hash = i == 2 ? "dc" : NULL;
+        join(w, i, name_of(i));
+        ready(w, i, 1);
+    }
+    pass(w, 100);
+    all_listen(w, 3, 1);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
+    assert_saw(w, "2:RESTART epoch=1 number=1\n");
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
+    cut(w, 2);
+    assert_not_saw(w, "0:STOP");
+    assert_int_equal(say(w, 0, &(struct tfe_msg){.type = MSG_DEATH, .u.death.certificate = "dc"}),
+                     0);
+    assert_saw(w, "0:STOP epoch=1\n");
+    world_free(w);
+}
+
+/* A script for workers that knows no ps does its part and ends well: as often as the server liked.
+ */
+TEST(place, whose_script_ends_well_again_and_again_waits_longer_each_time)
+{
+    struct world *w = a_serving_job(1, 2);
+    static const int64_t pauses[] = {0, 1000, 2000, 4000};
+    for (uint64_t n = 0; n < 4; n++) {
+        trainer_listens(w, 2, 1);
+        progress(w, 0, 1, 2 + n); /* with the other one */
+        exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = n});
+        if (pauses[n] > 0) {
+            pass(w, pauses[n] - 1);
+            assert_not_saw(w, "RESTART");
+            pass(w, 1);
+        }
+        assert_saw(w, "2:RESTART epoch=1");
+    }
+    pass(w, 60000); /* it has run for a minute */
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = 4});
+    assert_saw(w, "2:RESTART epoch=1 number=5\n");
+    world_free(w);
+}
+
+/* The steps that the others made since were taken for its own when it came back. */
+TEST(place, that_was_started_in_vain_is_so_on_a_new_connection_too)
+{
+    struct world *w = a_served_job(1, 2);
+    w->join.spec.max_restarts = 100;
+    come(w, 4);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    for (uint64_t n = 0; n < 3; n++) {
+        crashes(w, 2, n);
+    }
+    trainer_listens(w, 2, 1);
+    crashes(w, 2, 3);
+    assert_saw(w, "started again in vain");
+    progress(w, 0, 1, 9);
+    cut(w, 2);
+    w->join.highest_epoch = 1;
+    w->join.exited = &(struct msg_exited){.epoch = 1, .signal = 9, .restart = 3, .tail = ""};
+    join(w, 7, "c");
+    assert_saw(w, "7:NOTED epoch=1");
+    pass(w, 1000);
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(place, is_drained_with_no_epoch)
+{
+    struct world *w = a_serving_job(1, 2);
+    drain(w, "c");
+    assert_saw(w, "2:STOP epoch=1 planned\n");
+    assert_not_saw(w, "0:STOP");
+    trainers_stop(w, 2, 1);
+    assert_saw(w, "2:FINISH drained");
+    pass(w, 5000);
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    drain(w, "d"); /* the last one: that takes an epoch */
+    pass(w, 2000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+/* The STOP was lost with its connection, and nobody told it again: an operator's drain never came
+ * to its end. */
+TEST(place, whose_drain_was_lost_with_its_connection_is_told_again)
+{
+    struct world *w = a_serving_job(1, 2);
+    drain(w, "c");
+    assert_saw(w, "2:STOP epoch=1 planned\n");
+    cut(w, 2);
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    join(w, 7, "c");
+    assert_saw(w, "7:STOP epoch=1 planned\n");
+    trainers_stop(w, 7, 1);
+    assert_saw(w, "7:FINISH drained");
+    assert_not_saw(w, "0:STOP");
+    world_free(w);
+}
+
+/* It was started again on a machine that goes away, and nothing drained it then. */
+TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
+{
+    struct world *w = a_served_job(1, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    crashes(w, 2, 0); /* before any progress: it waits a second */
+    progress(w, 0, 1, 1);
+    noticed(w, 2, NOTICE_PREEMPT, 60000);
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 it leaves");
+    pass(w, 50000);
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+/* Let go at once, it left the job with fewer than min. */
+TEST(place, that_cannot_be_missed_is_not_let_go_while_it_waits_for_its_restart)
+{
+    struct world *w = a_served_job(2, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    crashes(w, 2, 0);
+    progress(w, 0, 1, 1);
+    drain(w, "c");
+    assert_not_saw(w, "FINISH");
+    pass(w, 2000);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+/* The job began anew for it without end. */
+TEST(place, that_may_have_to_go_is_not_left_for_a_spare_that_cannot_have_it)
+{
+    struct world *w = a_served_job(2, 2);
+    w->join.spec.evaluator = true;
+    come(w, 4);
+    pass(w, 100);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    w->join.has_role = true;
+    w->join.role = TASK_EVALUATOR;
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    assert_saw(w, " evaluates\n");
+    join(w, 6, "g");
+    ready(w, 6, 3);
+    noticed(w, 2, NOTICE_REBALANCE, MSG_UNSET); /* a worker */
+    progress(w, 0, 1, 2);
+    pass(w, 200000);
+    assert_not_saw(w, "STOP");
+    w->join.has_role = false;
+    join(w, 7, "h");
+    ready(w, 7, 3);
+    pass(w, 2000);
+    progress(w, 0, 1, 3);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, that_may_have_to_go_is_left_where_a_spare_makes_room_elsewhere)
+{
+    struct world *w = a_served_job(2, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    w->join.has_role = true;
+    w->join.role = TASK_PS;
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    noticed(w, 2, NOTICE_REBALANCE, MSG_UNSET); /* a worker, which the ps can be, too */
+    pass(w, 2000);
+    progress(w, 0, 1, 2);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
+    for (uint32_t s = 0; s < 4; s++) {
+        stopped_and_ready(w, s, 1);
+    }
+    assert_saw(w, "1:START epoch=2 rank=");
+    assert_saw(w, "5:START epoch=2 rank=3");
+    assert_not_saw(w, "2:START");
+    world_free(w);
+}
