@@ -646,7 +646,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     notify_say("READY=1"); /* to wait for a server is its work, too */
     event_base_dispatch(p.base);
     notify_say("STOPPING=1");
-    pool_child_free(p.child); /* it is stuck, if there is one: what it has left stays, but no file */
+    pool_child_free(p.child); /* it is stuck: what it has left stays, but no file */
     container_free(p.container);
     job_drop(&p);
     cloud_once_free(p.cloud);
