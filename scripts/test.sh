@@ -18,7 +18,8 @@
 #   crash     kill -9 on a server whose agents come and go; the trainers' logs judge
 #   chaos     random faults on agents, trainers, standbys and the server; training must end exact
 #   soak      a minute of agents that come and go: memory and descriptors
-#   bench     core, placement, wire, scale, flood and handover at a twentieth of their size, judged loosely; half a minute of spot machines (churn)
+#   bench     core, placement, wire, scale, flood and handover at a twentieth of their size, judged loosely
+#   churn     half a minute of spot machines: how much of it is useful
 #   recovery  how long TensorFlow's training stands still at a loss, beside what it takes by hand
 #   preempt   the same for a machine that is warned, and that no step is lost
 #   tidy      the few fatal checks of clang-tidy over the product
@@ -35,7 +36,7 @@ set -euo pipefail
 
 # With commas between them: at once, those that wait beside those that work. Nothing that measures is beside anything.
 quick=(unit sim,py,train e2e)
-gate=(install,unit-asan tidy,e2e-heavy,user bugs,e2e-asan explore,crash,speed,chaos,soak bench recovery preempt tf)
+gate=(install,unit-asan tidy,e2e-heavy,user bugs,e2e-asan explore,crash,speed,chaos,soak bench,churn recovery preempt tf)
 long=(chaos-tf fuzz strict coverage)
 all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
@@ -222,12 +223,13 @@ bench_as_nobody() { # name
 }
 stage_bench() {
     local name failed=0
-    for name in core placement wire scale flood handover churn; do
+    for name in core placement wire scale flood handover; do
         twice quick_bench "$name" || failed=1
     done
     [ "$(id -u)" != 0 ] || twice bench_as_nobody scale || failed=1
     return $failed
 }
+stage_churn() { twice quick_bench churn; }
 stage_soak() { twice quick_bench soak; }
 stage_strict() {
     local name failed=0
