@@ -20,6 +20,9 @@ pytestmark = pytest.mark.xdist_group("demo")  # one at a time: each configures a
 
 DEMO = fl.ROOT / "scripts" / "demo.sh"
 
+# What a shell starts in the background ignores it, and a script of bash can undo that for none of its own.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def processes_of(directory):
     """Who still runs with something of directory in its environment or command line."""
