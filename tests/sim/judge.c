@@ -303,19 +303,28 @@ static bool is_warned(const struct cluster *c, int64_t since)
     return c->warned && c->warned_since <= since;
 }
 
-/* Half a second before its machine goes, of which it was told long before. */
+/* Half a second before its machine goes, of which it was told long before; or when the server's
+ * clock says that it goes, if that is later: a server's clock may run slow, and a switch may be so
+ * short that it begins at the last moment. */
 static void on_deadline(struct world *w, const struct sim_event *event)
 {
     const struct node *n = &w->nodes[event->who];
     struct cluster *c = n->process == event->tag && n->agent && n->job != NAMES_NONE
                             ? cluster_on(w, event->who, event->arg)
                             : NULL;
-    if (c && n->epoch == event->arg && n->noticed && n->warned_at <= n->told_at &&
-        is_warned(c, n->told_at) && c->leave_by == event->at && !c->stop_sent &&
-        c->state == CLUSTER_TRAINING && node_is_well(w, event->who) &&
-        n->known_at + n->known_ms <= event->at + DEADLINE_MS + HEARD_MS) {
-        check_warned(w->check, c->epoch, event->who);
+    if (!c || n->epoch != event->arg || !n->noticed || n->warned_at > n->told_at ||
+        !is_warned(c, n->told_at) || c->leave_by != event->at || c->stop_sent ||
+        c->state != CLUSTER_TRAINING || !node_is_well(w, event->who) ||
+        n->known_at + n->known_ms > event->at + DEADLINE_MS + HEARD_MS) {
+        return;
     }
+    int64_t by = server_when(w, n->known_at, n->known_ms);
+    if (by >= w->now) {
+        c->leave_by = by + 1;
+        world_again(w, event, c->leave_by);
+        return;
+    }
+    check_warned(w->check, c->epoch, event->who);
 }
 
 bool judge_can_follow(struct world *w, uint32_t node, int64_t ms)

@@ -177,6 +177,12 @@ struct tfe_mono server_clock(const struct world *w)
     return clock_read(&w->server->clock, w->now);
 }
 
+int64_t server_when(const struct world *w, int64_t since, int64_t ms)
+{
+    const struct sim_clock *clock = &w->server->clock;
+    return clock_when(clock, tfe_mono_add(clock_read(clock, since), ms));
+}
+
 static void arm(struct world *w)
 {
     struct server *s = w->server;

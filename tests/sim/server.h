@@ -26,6 +26,8 @@ bool server_late_for(const struct world *w, const struct node *node);
 int64_t server_late_until(const struct world *w);
 /* What its clock shows. */
 struct tfe_mono server_clock(const struct world *w);
+/* When it shows so much more than it did at `since`. */
+int64_t server_when(const struct world *w, int64_t since, int64_t ms);
 /* The longest lease that may have been granted so far: it is lengthened where there are many. */
 uint32_t server_longest_lease_ms(const struct world *w);
 /* The longest that it may wait for a fence that is told now. */
