@@ -385,6 +385,15 @@ void script_stop_sent(struct world *w, uint32_t job, uint64_t epoch, bool planne
     }
 }
 
+void script_finish_sent(struct world *w, uint32_t node)
+{
+    const struct node *n = &w->nodes[node];
+    struct cluster *c = n->cap_trainers ? n->trainers[0].cluster : NULL;
+    if (c && c->evaluates && c->job == n->job) {
+        c->planned = false;
+    }
+}
+
 void script_disturb(struct world *w, uint32_t node)
 {
     for (uint32_t i = node == NAMES_NONE ? 0 : node; i < w->n_nodes; i++) {

@@ -9,6 +9,9 @@
 void script_up(struct world *w, struct node *node, uint32_t local);
 /* The server sends a STOP of this epoch. */
 void script_stop_sent(struct world *w, uint32_t job, uint64_t epoch, bool planned);
+/* The server tells this node that its job is over: an evaluator that it has stopped as planned need
+ * not be through with its grace by then. */
+void script_finish_sent(struct world *w, uint32_t node);
 /* A fault begins on this machine (NAMES_NONE: everywhere): no planned end is judged there. */
 void script_disturb(struct world *w, uint32_t node);
 /* All of its ranks know where it goes on. */

@@ -289,6 +289,9 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     if (msg->type == MSG_STOP) {
         judge_send_stop(w, conn, &msg->u.stop);
     }
+    if (msg->type == MSG_FINISH && net_conn_job(w, conn) == node_job(w, net_conn_node(w, conn))) {
+        script_finish_sent(w, net_conn_node(w, conn));
+    }
     if (msg->type == MSG_START && !msg->u.start.evaluates) {
         const struct msg_start *start = &msg->u.start;
         uint32_t node = net_conn_known_as(w, conn); /* a twin is not ready for it */
