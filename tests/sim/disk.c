@@ -283,7 +283,9 @@ void disk_forget_last(struct world *w, uint32_t index)
 {
     struct copy *copy = w->disk->synced[index];
     struct copy *last = copy->last ? copy->last : copy->older;
-    if (last) {
+    /* What cannot be read is set aside, which is a write, too: without that one it is found again.
+     */
+    if (last && !copy->is_torn) {
         last->older = copy->last ? copy->older : last->older;
         last->is_old = true;
         copy->last = NULL;

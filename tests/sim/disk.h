@@ -31,7 +31,8 @@ void disk_lose(struct world *w);
 void disk_roll_back(struct world *w, uint32_t epochs);
 
 /* What a disk leaves that has not kept its word when the machine fell: of a job's record the last
- * write is gone, or it is torn, so that it cannot be read. Precondition: the server is down. */
+ * write is gone, or it is torn, so that it cannot be read, and stays so until another is written.
+ * Precondition: the server is down. */
 void disk_forget_last(struct world *w, uint32_t index);
 void disk_tear(struct world *w, uint32_t index);
 uint32_t disk_records(const struct world *w);
