@@ -424,6 +424,11 @@ static void settle(struct placement *p, struct place_job *job)
     }
 }
 
+static bool waits(const struct place_job *job)
+{
+    return job->lacks > 0 || job->short_of;
+}
+
 static bool waits_for_nodes(const struct place_job *job)
 {
     return job->lacks > 0 && !job->short_of;
@@ -456,8 +461,8 @@ static struct tfe_mono give_up(struct placement *p)
     }
     for (size_t i = 0; i < p->n_jobs; i++) {
         struct place_job *job = p->jobs[i];
-        const bool waits = (job->lacks > 0 || job->short_of) && is_in_the_way(p, job, n_waiting);
-        if (job->state == PLACEMENT_JOB_SHORT && (waits || job->is_above)) {
+        const bool blocks = waits(job) && is_in_the_way(p, job, n_waiting);
+        if (job->state == PLACEMENT_JOB_SHORT && (blocks || job->is_above)) {
             struct tfe_mono until = tfe_mono_add(job->since, p->config.gang_wait_ms);
             last = tfe_mono_before(p->now, until) ? last : job;
             next = tfe_mono_before(p->now, until) ? tfe_mono_min(next, until) : next;
@@ -518,9 +523,21 @@ static struct tfe_mono let_go(struct placement *p, struct supply *s)
     return TFE_MONO_NEVER;
 }
 
+/* Whether a turn that gave nodes has changed what was true for somebody at its place in it: with
+ * one worker more a job can do without another one, and a minimum uses up a share of a quota. */
+static bool may_change_for_one(const struct placement *p, uint64_t last_assignment)
+{
+    bool may = false;
+    for (size_t i = 0; i < p->n_jobs && p->last_assignment != last_assignment && !may; i++) {
+        may = waits(p->jobs[i]);
+    }
+    return may;
+}
+
 struct tfe_mono decide(struct placement *p)
 {
     struct supply s = {.plan = {{0}}};
+    const uint64_t last = p->last_assignment;
     for (unsigned q = 0; q < PLACEMENT_QUOTAS_MAX; q++) {
         p->quotas[q].kept = p->quotas[q].n_short = 0;
     }
@@ -542,7 +559,8 @@ struct tfe_mono decide(struct placement *p)
     for (size_t i = 0; i < p->n_jobs; i++) {
         settle(p, p->jobs[i]);
     }
-    bool has_more = grow(p, &s);
+    /* Each turn that asks for another one has given a free node away, so there is a last one. */
+    bool has_more = grow(p, &s) || may_change_for_one(p, last);
     struct tfe_mono next = give_up(p);
     quotas_share_out(p);
     return has_more ? p->now : tfe_mono_min(next, let_go(p, &s));

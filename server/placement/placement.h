@@ -11,7 +11,9 @@
  * workers and evaluators those without; a node that is told its labels later keeps what it has. A
  * node that was released is nobody's until it is freed, or its lease and fence are over. One that
  * nobody has a claim to for as long as it wished leaves, the longest idle first, where its floor of
- * nodes stays. One that was put out works for nothing more.
+ * nodes stays. One that was put out works for nothing more. A step that gave nodes while somebody
+ * waits is followed by another, at once: with them others may be able to do without what that one
+ * can use. Nobody who could be served waits while nothing is going to happen.
  *
  * Quotas. Jobs of a pattern have at most so many nodes together: those that work for them, and
  * those that have not left them yet. A job counts against each pattern that is its. For its minimum

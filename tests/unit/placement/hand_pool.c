@@ -46,7 +46,7 @@ size_t find(uint64_t assignment)
 /* No node is given away twice: it must be nobody's. */
 static void take_in(const struct placement_action *a)
 {
-    if (a->type == PLACEMENT_LEAVE) {
+    if (a->type == PLACEMENT_LEAVE || a->type == PLACEMENT_WAITS) {
         return;
     }
     if (a->type == PLACEMENT_RELEASE) {
