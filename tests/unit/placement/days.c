@@ -122,6 +122,14 @@ static void leave(uint32_t n)
     set_due(n, node->is_here && freed < node->dies ? freed : node->due);
 }
 
+/* Whether nothing is going to happen but what comes from outside. */
+static bool is_at_rest(struct tfe_mono deadline)
+{
+    const uint32_t n_leaving =
+        books.n_leaving[ANY] + books.n_leaving[GPU_A] + books.n_leaving[GPU_B];
+    return n_leaving == 0 && books.now < deadline.ms;
+}
+
 static void step(struct placement_event event)
 {
     struct placement_actions actions;
@@ -153,6 +161,12 @@ static void step(struct placement_event event)
         judge_step();
     }
     w.tick = tfe_mono_is_never(actions.deadline) ? NEVER : actions.deadline.ms;
+    if (!event.is_more_to_come && is_at_rest(actions.deadline)) {
+        const struct tfe_mono due = actions.deadline;
+        event = (struct placement_event){.type = PLACEMENT_TICK, .now = event.now};
+        assert_int_equal(placement_step(books.p, &event, &actions), 0);
+        judge_rest(&actions, due);
+    }
     if (books.told->n_steps++ % WALK_EACH == 0) {
         walk();
     }

@@ -339,6 +339,14 @@ void judge_step(void)
     }
 }
 
+void judge_rest(const struct placement_actions *again, struct tfe_mono due)
+{
+    const char *job = again->n > 0 ? again->v[0].job : "nobody";
+    JUDGE(again->n == 0, "%s was to be served, or told, one turn before", job);
+    JUDGE(again->deadline.ms == due.ms, "looks again at %lld ms, not at %lld",
+          (long long)again->deadline.ms, (long long)due.ms);
+}
+
 /* --- at the end ------------------------------------------------------------------------------- */
 
 /* What a job keeps, whoever of its priority needs nodes. */

@@ -83,6 +83,9 @@ void judge_assign(const struct placement_action *a);
 bool judge_release(const struct placement_action *a);
 /* … then all that the step has come to. */
 void judge_step(void);
+/* … and of another one at once, where none was due before this and nobody is leaving: nothing
+ * follows, for nobody who could be served waits while nothing is going to happen. */
+void judge_rest(const struct placement_actions *again, struct tfe_mono due);
 
 /* At the end, when nobody comes or goes any more. */
 void judge_served(void);
