@@ -8,16 +8,11 @@
 #ifndef TFE_AGENT_CORE_NOTICES_H
 #define TFE_AGENT_CORE_NOTICES_H
 
+#include "agent/core/standing.h"
 #include "agent/core/turn.h"
 
-/* By kind; and what the server has heard of them. */
 struct notices {
-    bool stands[NOTICE_OPERATOR + 1];
-    struct agent_notice v[NOTICE_OPERATOR + 1];
-    struct tfe_mono back_at[NOTICE_OPERATOR + 1]; /* it has not come true by then */
-    enum tfe_notice told;                         /* 0: none stands */
-    enum tfe_notice ever;                         /* the last that was told at all */
-    struct tfe_mono told_deadline;
+    struct standing all;
     bool is_interrupt;           /* the first signal was one of a terminal's */
     uint32_t signal;             /* this one ends the agent once its trainers have ended; 0 none */
     struct tfe_mono out_at;      /* … and ends them then in any case */
