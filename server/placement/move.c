@@ -6,17 +6,29 @@ static struct place_class *class_of(struct placement *p, const struct place_node
     return node->class == CLASS_NONE ? NULL : &p->classes[node->class];
 }
 
+/* Whether it is among what there is: one that is warned is so for as long as it has a job. */
+static bool is_of_use(const struct place_node *node)
+{
+    return node->is_here && !node->is_out && (!node->is_warned || node->job);
+}
+
+/* Whether it is on the list of those that may be given away. */
+static bool is_on_offer(const struct place_node *node)
+{
+    return node->state == PLACE_FREE && !node->is_warned;
+}
+
 /* Counts a node where it stands, or (by -1 as unsigned) takes it out. */
 static void count(struct placement *p, const struct place_node *node, uint32_t by)
 {
     struct place_class *class = class_of(p, node);
-    if (!class || !node->is_here || node->is_out) {
+    if (!class || !is_of_use(node)) {
         return;
     }
     const bool was_idle = class->n_free > 0;
     class->n_here += by;
     class->n_free += node->state == PLACE_FREE ? by : 0;
-    class->n_coming += node->state == PLACE_LEAVING ? by : 0;
+    class->n_coming += node->state == PLACE_LEAVING && !node->is_warned ? by : 0;
     if (was_idle != (class->n_free > 0)) {
         class->idle_since = was_idle ? TFE_MONO_NEVER : p->now;
     }
@@ -53,7 +65,7 @@ void node_set_class(struct placement *p, struct place_node *node, uint32_t class
     struct place_class *from = class_of(p, node);
     struct place_class *to = &p->classes[class];
     count(p, node, UINT32_MAX);
-    if (node->state == PLACE_FREE) {
+    if (is_on_offer(node)) {
         TAILQ_REMOVE(&from->free, node, beside);
         free_insert(to, node);
     }
@@ -74,10 +86,23 @@ void node_set_out(struct placement *p, struct place_node *node)
     node->is_out = true;
 }
 
+void node_set_warned(struct placement *p, struct place_node *node, bool is_warned)
+{
+    count(p, node, UINT32_MAX);
+    if (is_on_offer(node)) {
+        TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
+    }
+    node->is_warned = is_warned;
+    if (is_on_offer(node)) {
+        free_insert(class_of(p, node), node);
+    }
+    count(p, node, 1);
+}
+
 void node_unset(struct placement *p, struct place_node *node)
 {
     count(p, node, UINT32_MAX);
-    if (node->state == PLACE_FREE) {
+    if (is_on_offer(node)) {
         TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
     } else if (node->job) {
         TAILQ_REMOVE(&node->job->nodes, node, beside);
@@ -100,7 +125,9 @@ void node_set_free(struct placement *p, struct place_node *node)
     count(p, node, UINT32_MAX);
     node->state = PLACE_FREE;
     node->idle_since = p->now;
-    TAILQ_INSERT_TAIL(&class_of(p, node)->free, node, beside);
+    if (is_on_offer(node)) {
+        TAILQ_INSERT_TAIL(&class_of(p, node)->free, node, beside);
+    }
     count(p, node, 1);
 }
 

@@ -23,6 +23,7 @@ struct place_node {
     enum place_state state;
     bool is_here;
     bool is_out;           /* it is to leave: nobody's any more, and no part of the pool */
+    bool is_warned;        /* its machine will go: it is given to nobody */
     bool is_picked;        /* during a step: to be taken from its job */
     bool is_counted;       /* it is one of its class's n_came */
     uint32_t class;        /* CLASS_NONE: not heard since the restart */
@@ -145,6 +146,8 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
 void node_set_leaving(struct placement *p, struct place_node *node);
 void node_set_here(struct placement *p, struct place_node *node, bool is_here);
 void node_set_out(struct placement *p, struct place_node *node);
+/* Stays in whose hand it is, and as idle as it was. */
+void node_set_warned(struct placement *p, struct place_node *node, bool is_warned);
 /* Out of every hand: to be freed, or moved on. */
 void node_unset(struct placement *p, struct place_node *node);
 void act_assign(struct placement *p, struct place_node *node, struct place_job *job,

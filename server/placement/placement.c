@@ -166,6 +166,10 @@ static int take_node(struct placement *p, const struct placement_event *event)
         node_set_out(p, node);
         return 0;
     }
+    if (event->type == PLACEMENT_NODE_WARNED) {
+        node_set_warned(p, node, event->is_warned);
+        return 0;
+    }
     if (event->type == PLACEMENT_NODE_FREED) {
         /* An earlier assignment's is repeated, or came on a connection that is gone. */
         if (!node->is_here || node->assignment == 0 || node->assignment != event->assignment) {
@@ -346,6 +350,7 @@ static int take(struct placement *p, const struct placement_event *event)
     case PLACEMENT_NODE_GONE:
     case PLACEMENT_NODE_FREED:
     case PLACEMENT_NODE_OUT:
+    case PLACEMENT_NODE_WARNED:
         return take_node(p, event);
     case PLACEMENT_RESTORED:
         return take_restored(p, event);

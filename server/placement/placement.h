@@ -11,9 +11,11 @@
  * workers and evaluators those without; a node that is told its labels later keeps what it has. A
  * node that was released is nobody's until it is freed, or its lease and fence are over. One that
  * nobody has a claim to for as long as it wished leaves, the longest idle first, where its floor of
- * nodes stays. One that was put out works for nothing more. A step that gave nodes while somebody
- * waits is followed by another, at once: with them others may be able to do without what that one
- * can use. Nobody who could be served waits while nothing is going to happen.
+ * nodes stays. One that was put out works for nothing more. One whose machine is warned is given to
+ * nobody: it keeps the work that it has, and without any it is no part of what there is until the
+ * warning is withdrawn. A step that gave nodes while somebody waits is followed by another, at
+ * once: with them others may be able to do without what that one can use. Nobody who could be
+ * served waits while nothing is going to happen.
  *
  * Quotas. Jobs of a pattern have at most so many nodes together: those that work for them, and
  * those that have not left them yet. A job counts against each pattern that is its. For its minimum
@@ -81,6 +83,7 @@ enum placement_event_type {
     PLACEMENT_NODE_GONE,     /* node: so are its lease and its fence */
     PLACEMENT_NODE_FREED,    /* node, assignment: nothing of it is left there */
     PLACEMENT_NODE_OUT,      /* node: somebody wants it to leave */
+    PLACEMENT_NODE_WARNED,   /* node, is_warned: its machine will go, or will not after all */
     PLACEMENT_JOB_SUBMITTED, /* job, wish; again once it is over: another run, as new */
     PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, another priority */
     PLACEMENT_JOB_TOLD,      /* job, gain_milli */
@@ -102,6 +105,7 @@ struct placement_event {
     size_t n_labels;
     int64_t idle_exit_ms; /* of a node: it leaves once it has been idle for so long; 0: never … */
     uint32_t floor;       /* … nor where fewer nodes than that would be left */
+    bool is_warned;       /* it stays so until something else is said, also while it is away */
     const struct placement_wish *wish;
     const char *pattern; /* of jobs; at most MSG_SCOPE_MAX */
     uint32_t nodes;

@@ -271,6 +271,26 @@ static void change_cloud(void)
         .type = PLACEMENT_NODE_TOLD, .node = name, .labels = &label, .n_labels = 1});
 }
 
+static void warn(uint32_t n, bool is_warned)
+{
+    char name[16];
+    (void)snprintf(name, sizeof(name), "n%05u", n);
+    books_warn(&books.nodes[n], is_warned);
+    step((struct placement_event){.type = PLACEMENT_NODE_WARNED,
+                                  .node = name,
+                                  .is_warned = is_warned,
+                                  .is_more_to_come = !w.is_quiet && once_in(2)});
+}
+
+/* A machine is warned, or is not after all, whatever it does at the moment. */
+static void change_warning(void)
+{
+    const uint32_t n = (uint32_t)rng_between(&w.rng, 0, books.days.n_nodes - 1);
+    if (books.nodes[n].is_here) {
+        warn(n, !books.nodes[n].is_warned && once_in(2));
+    }
+}
+
 static void wish_for(uint32_t j, bool is_new)
 {
     char name[16];
@@ -317,6 +337,9 @@ static void work(uint32_t j)
     }
     for (int i = 0; books.days.has_quotas && i < 3; i++) {
         change_cloud();
+    }
+    for (int i = 0; books.days.has_warnings && i < 6; i++) {
+        change_warning();
     }
     if (!job->is_there || job->is_over) {
         wish_for(j, true);
@@ -397,6 +420,9 @@ void days_run(const struct days *days, struct days_told *ret)
     w.is_quiet = true;
     for (uint32_t n = 0; n < days->n_nodes; n++) {
         books.nodes[n].dies = NEVER;
+        if (books.nodes[n].is_warned) {
+            warn(n, false);
+        }
         set_due(n, books.now + (int64_t)(n % 1000));
     }
     go_on(books.now + QUIET_MS);

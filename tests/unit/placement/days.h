@@ -19,6 +19,7 @@ struct days {
     uint32_t largest; /* minimum of a job, in nodes */
     bool has_quotas; /* of all jobs, of two teams and of two kinds, which come, change and go, while
                       * the cloud's word of machines changes */
+    bool has_warnings; /* of machines that then go, or do not */
 };
 
 struct days_told {

@@ -31,8 +31,8 @@ void judge_broken(const char *rule, const char *what, ...)
 static void count(const struct node *n, uint32_t by)
 {
     if (n->is_here) {
-        books.n_here[n->label] += by;
-        books.n_idle[n->label] += n->state == IDLE ? by : 0;
+        books.n_here[n->label] += !n->is_warned || n->state != IDLE ? by : 0;
+        books.n_idle[n->label] += n->state == IDLE && !n->is_warned ? by : 0;
         books.n_leaving[n->label] += n->state == LEAVING ? by : 0;
     }
 }
@@ -60,9 +60,17 @@ void books_set(struct node *n, int state, bool is_here)
     }
     n->state = state;
     n->is_here = is_here;
+    n->is_warned = n->is_warned && state != AWAY;
     n->assignment = state == BUSY || state == LEAVING ? n->assignment : 0;
     count(n, 1);
     count_quotas(n, 1);
+}
+
+void books_warn(struct node *n, bool is_warned)
+{
+    count(n, UINT32_MAX);
+    n->is_warned = is_warned;
+    count(n, 1);
 }
 
 static uint32_t usable(const struct job *job, const uint32_t by_label[LABELS])
@@ -141,6 +149,7 @@ void judge_assign(const struct placement_action *a)
     struct node *n = &books.nodes[number_of(a->node)];
     struct job *job = &books.jobs[number_of(a->job)];
     JUDGE(n->state == IDLE && n->is_here, "%s is not free for %s", a->node, a->job);
+    JUDGE(!n->is_warned, "%s is warned, and is given to %s", a->node, a->job);
     JUDGE(a->assignment > books.highest, "assignment of %s", a->node);
     JUDGE(job->is_there && !job->is_over && !job->is_suspended, "%s is not active", a->job);
     JUDGE(job->label == ANY || job->label == n->label, "%s lacks a label of %s", a->node, a->job);

@@ -22,7 +22,8 @@ struct node {
     int state;
     bool is_here;
     bool is_durable, is_told;
-    uint8_t label; /* ANY: none */
+    bool is_warned; /* its machine will go */
+    uint8_t label;  /* ANY: none */
     uint32_t job;
     enum tfe_task task;
     uint64_t assignment;
@@ -68,6 +69,7 @@ bool waits(const struct job *job);
 
 /* What becomes of a node, but for being assigned, is entered by this. */
 void books_set(struct node *n, int state, bool is_here);
+void books_warn(struct node *n, bool is_warned);
 
 /* Says at which step of the seed what did not hold. */
 #define JUDGE(holds, ...)                                                                          \

@@ -52,6 +52,25 @@ TEST(churn, no_rule_is_broken_where_jobs_have_quotas)
     assert_true(taken > 500 && ended > 500);
 }
 
+TEST(churn, no_rule_is_broken_where_machines_are_warned)
+{
+    uint64_t assigned = 0;
+    uint64_t taken = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        run(&(struct days){.seed = seed,
+                           .n_nodes = 12,
+                           .n_jobs = 5,
+                           .ms = 24 * HOUR,
+                           .life_ms = HOUR,
+                           .largest = 3,
+                           .has_quotas = seed % 2 == 0,
+                           .has_warnings = true});
+        assigned += told.assigned;
+        taken += told.taken;
+    }
+    assert_true(assigned > 5000 && taken > 500);
+}
+
 TEST(churn, no_rule_is_broken_in_a_large_pool)
 {
     run(&(struct days){.seed = 7,

@@ -144,3 +144,130 @@ TEST_IN(told, a_node_that_is_told_something_leaves_its_set_of_labels_to_others)
             .type = PLACEMENT_NODE_CAME, .node = "n3", .labels = &label, .n_labels = 1}),
         TFE_EFULL);
 }
+
+static void warned(const char *node, bool is_warned)
+{
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_WARNED, .node = node, .is_warned = is_warned}),
+                     0);
+}
+
+static void assert_there(uint32_t here, uint32_t idle)
+{
+    struct placement_supply supply;
+    uint32_t n_here = 0;
+    uint32_t n_idle = 0;
+    for (uint32_t class = 0; placement_supply(pool.p, class, &supply); class ++) {
+        n_here += supply.here;
+        n_idle += supply.idle;
+    }
+    assert_int_equal(n_here, here);
+    assert_int_equal(n_idle, idle);
+}
+
+TEST_IN(told, a_node_that_is_warned_is_given_to_nobody)
+{
+    came("n1", NULL);
+    pool.now = 100;
+    came("n2", NULL);
+    warned("n1", true);
+    warned("n1", true);
+    assert_there(1, 1);
+    submit("a", workers(1, 2, 500));
+    assert_true(is_of("a", "n2")); /* though n1 is idle for longer */
+    submit("b", workers(1, 1, 500));
+    assert_int_equal(has("b"), 0);
+    assert_true(view("b").is_too_large || view("b").lacks == 1);
+    warned("n1", false); /* at once */
+    assert_true(is_of("b", "n1"));
+    warned("n1", false);
+    assert_there(2, 0);
+}
+
+TEST_IN(told, a_node_that_is_warned_keeps_its_work_and_gets_no_other)
+{
+    came("n1", NULL);
+    submit("a", workers(1, 1, 500));
+    const uint64_t assignment = pool.held[0].assignment;
+    warned("n1", true);
+    assert_int_equal(pool.last.n, 0);
+    assert_int_equal(has("a"), 1);
+    assert_there(1, 0);
+    submit("b", workers(1, 1, 500));
+    assert_false(view("b").is_too_large); /* what it works for is there */
+    about(PLACEMENT_NODE_LOST, "n1", NULL);
+    const struct placement_event again = {
+        .type = PLACEMENT_NODE_CAME, .node = "n1", .assignment = assignment};
+    assert_int_equal(step(again), 0);
+    assert_int_equal(has("a"), 1);
+    about(PLACEMENT_JOB_OVER, NULL, "a");
+    assert_int_equal(view("b").lacks, 1); /* nobody waits for what it has */
+    free_released();
+    assert_there(0, 0);
+    assert_true(view("b").is_too_large);
+    assert_int_equal(has("b"), 0);
+    warned("n1", false);
+    assert_true(is_of("b", "n1"));
+    assert_there(1, 0);
+}
+
+TEST_IN(told, a_node_that_is_warned_no_more_is_as_idle_as_before)
+{
+    comes_idle("n1", 100);
+    comes_idle("n2", 200);
+    comes_idle("n3", 300);
+    warned("n1", true);
+    warned("n2", true);
+    pool.now = 1250; /* who is to go is not told to */
+    about(PLACEMENT_TICK, NULL, NULL);
+    assert_int_equal(pool.last.n, 0);
+    assert_int_equal(pool.last.deadline.ms, 1300);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_WARNED, .node = "n2", .is_more_to_come = true}),
+                     0);
+    warned("n1", false);
+    assert_int_equal(pool.last.n, 2); /* they have been idle for long enough meanwhile */
+    assert_string_equal(pool.last.v[0].node, "n1");
+    assert_string_equal(pool.last.v[1].node, "n2");
+}
+
+TEST_IN(told, a_node_that_is_warned_no_more_comes_before_those_that_are_idle_for_less)
+{
+    came("n1", NULL);
+    pool.now = 100;
+    came("n2", NULL);
+    warned("n1", true);
+    warned("n1", false);
+    submit("a", workers(1, 1, 500));
+    assert_true(is_of("a", "n1"));
+}
+
+TEST_IN(told, a_node_that_is_warned_may_be_told_more_be_put_out_or_go)
+{
+    const char *label = "gpu=b";
+    came("n1", NULL);
+    came("n2", NULL);
+    came("n3", NULL);
+    warned("n1", true);
+    warned("n2", true);
+    warned("n3", true);
+    assert_int_equal(told("n1", "gpu=a"), 0);
+    assert_there(0, 0);
+    assert_int_equal(
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_CAME, .node = "n1", .labels = &label, .n_labels = 1}),
+        0); /* a connection that was there once more */
+    about(PLACEMENT_NODE_OUT, "n2", NULL);
+    about(PLACEMENT_NODE_LOST, "n3", NULL);
+    assert_int_equal(placement_nodes(pool.p), 2); /* idle, and gone */
+    submit("a", workers(1, 3, 500));
+    assert_int_equal(has("a"), 0);
+    warned("n2", false);
+    assert_int_equal(has("a"), 0);
+    came("n3", NULL); /* another one, of which nothing is known */
+    assert_true(is_of("a", "n3"));
+    warned("n1", false);
+    assert_true(is_of("a", "n1"));
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_WARNED, .node = "n9"}),
+                     TFE_ENOENT);
+}
