@@ -139,6 +139,7 @@ struct pool_node {
     enum tfe_task task;
     bool is_told;
     bool is_leaving;
+    bool is_warned;    /* its machine will go: it is given to no job */
     bool says_spot;    /* one of its own labels does: the cloud's word is for people alone */
     enum tfe_out out;  /* it is to leave the pool */
     uint32_t failures; /* agents in a row that failed at once */

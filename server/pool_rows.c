@@ -117,10 +117,18 @@ static bool show_condition(struct pool_rows *r, const struct pool_job *job, stru
     return true;
 }
 
-enum node_state { NODE_FREE, NODE_ASSIGNED, NODE_LEAVING, NODE_AWAY, NODE_RESTING, NODE__COUNT };
+enum node_state {
+    NODE_FREE,
+    NODE_ASSIGNED,
+    NODE_LEAVING,
+    NODE_AWAY,
+    NODE_RESTING,
+    NODE_WARNED, /* without work; one that has some shows its warning in the status of its job */
+    NODE__COUNT
+};
 static const char *const node_states[NODE__COUNT] = {
     [NODE_FREE] = "free", [NODE_ASSIGNED] = "assigned", [NODE_LEAVING] = "leaving",
-    [NODE_AWAY] = "away", [NODE_RESTING] = "resting",
+    [NODE_AWAY] = "away", [NODE_RESTING] = "resting",   [NODE_WARNED] = "warned",
 };
 
 static enum node_state state_of(const struct pool_node *node)
@@ -129,6 +137,7 @@ static enum node_state state_of(const struct pool_node *node)
            : !node->session                ? NODE_AWAY
            : node->is_leaving || node->out ? NODE_LEAVING
            : node->assignment != 0         ? NODE_ASSIGNED
+           : node->is_warned               ? NODE_WARNED
                                            : NODE_FREE;
 }
 

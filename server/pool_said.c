@@ -255,6 +255,31 @@ static void take_facts(struct pool *p, struct pool_node *node, const struct msg_
     }
 }
 
+static void take_notice(struct pool *p, struct pool_node *node, const struct msg_notice *notice)
+{
+    const bool is_warned = !notice->withdrawn && notice->kind != NOTICE_REBALANCE; /* a hint */
+    if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR) {
+        turn_away(node->session, REFUSAL_BAD_REQUEST, "there is no such kind of notice");
+        return;
+    }
+    if (node->is_warned == is_warned) {
+        return;
+    }
+    const int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_WARNED,
+                                                       .node = node->id.text,
+                                                       .is_warned = is_warned});
+    if (rc) {
+        session_finish(node->session); /* it says so again on its next connection */
+        return;
+    }
+    node->is_warned = is_warned;
+    node->since = node->assignment == 0 ? clock_wall() : node->since;
+    log_info(is_warned ? "pool_node_warned" : "pool_node_warned_no_more",
+             LOG_S("node", node->id.text), LOG_S("name", label_of(node)),
+             LOG_S("notice", is_warned ? msg_notice_name(notice->kind) : NULL),
+             LOG_S("job", node->job ? node->job->name.text : NULL));
+}
+
 void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
 {
     struct pool_node *node = s->pooled;
@@ -273,6 +298,9 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
         return;
     case MSG_FACTS:
         take_facts(p, node, &msg->u.facts);
+        return;
+    case MSG_NOTICE:
+        take_notice(p, node, &msg->u.notice);
         return;
     case MSG_VITALS:
         node->row->standby = msg->u.vitals.standby;

@@ -150,7 +150,7 @@ struct msg_pool_row {
     const char *name;   /* label */
     const char *labels; /* with commas */
     const char *host;   /* NULL: not known */
-    const char *state;  /* a word: "free", "assigned", "leaving", "away", "resting" */
+    const char *state;  /* a word: "free", "assigned", "leaving", "away", "resting", "warned" */
     struct tfe_wall since;
     uint64_t assignment; /* 0: none */
     const char *job;     /* "" none */

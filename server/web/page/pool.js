@@ -4,7 +4,7 @@ import { store, tilesOf, machine } from "/app.js";
 import { order } from "/orders.js";
 
 const JOBS = { queued: "warn", running: "ok", restarting: "warn", suspended: "", succeeded: "info", failed: "bad" };
-const NODES = { free: "info", assigned: "ok", leaving: "warn", away: "bad", resting: "warn" };
+const NODES = { free: "info", assigned: "ok", leaving: "warn", away: "bad", resting: "warn", warned: "warn" };
 const link = job => h("a", { href: `#/job/${encodeURIComponent(job)}` }, job);
 const since = ms => h("time", { datetime: new Date(ms).toISOString(), title: moment(ms) }, ago(ms));
 const head = (names, nums) => h("thead", {}, h("tr", {}, ...names.map((name, i) => h("th", { scope: "col", class: nums.includes(i) ? "num" : null }, name))));
@@ -68,7 +68,7 @@ export function pool(main, events) {
   return { update() {
     const is = state => [...store.pool.values()].filter(n => n.state === state).length, queued = [...store.queue.values()].filter(j => j.state === "queued");
     const of = store.rows.pool > store.pool.size ? `of ${store.pool.size} shown` : "";
-    tilesOf(tiles, [["Free", is("free"), of], ["At work", is("assigned"), of], ["Leaving a job", is("leaving"), of], ["Away, or resting", is("away") + is("resting"), of],
+    tilesOf(tiles, [["Free", is("free"), of], ["At work", is("assigned"), of], ["Leaving a job", is("leaving"), of], ["Away, or resting", is("away") + is("resting"), of], ["Warned", is("warned"), of],
       ["Jobs that wait", queued.length], ["The oldest waits", queued.length ? ago(Math.min(...queued.map(j => j.since_ms))) : "–"]]);
     jobs.draw(store.rows.queue === undefined ? "Asking the server …" : "No job was handed in: tfe-ctl submit, or POST /api/v1/jobs.");
     nodes.draw(store.rows.pool === undefined ? "Asking the server …" : "No node waits in the pool: tfe-agent --pool.");

@@ -555,6 +555,25 @@ static void count(void *ctx, const char *name, const char *key, const char *of, 
     }
 }
 
+TEST_IN(pool_orders, nodes_that_are_warned_are_listed_so_where_they_have_no_work)
+{
+    const struct tfe_msg warned = {.type = MSG_NOTICE, .u.notice.kind = NOTICE_PREEMPT};
+    bench_came(0, NULL, 0);
+    bench_came(1, NULL, 0);
+    assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
+    bench_durable();
+    bench_pass(5000);
+    pool_take(bench.p, &bench.sessions[0], &warned);
+    pool_take(bench.p, &bench.sessions[1], &warned);
+    assert_int_equal(bench_node(1)->since.ms - bench_node(0)->since.ms, 5000);
+    const char *text = bench_asked(&bench.admin, list_nodes);
+    assert_non_null(strstr(text, "host-0 [] assigned of j as "));
+    assert_non_null(strstr(text, "host-1 [] warned of  as any\n"));
+    memset(&counted, 0, sizeof counted);
+    pool_count(bench.p, count, NULL);
+    assert_non_null(strstr(counted.text, "pool_nodes{assigned}=1 pool_nodes{warned}=1 "));
+}
+
 TEST_IN(pool_orders, the_pool_is_counted_as_it_is)
 {
     bench_came(0, NULL, 0);
