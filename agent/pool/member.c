@@ -68,6 +68,7 @@ static void on_connected(struct member *m, const char *host)
     m->token_worked = true;
     uplink_send(m->uplink, &msg);
     timer_after(m->silent, WELCOME_WAIT_MS);
+    m->wish.connected(m->wish.ctx);
 }
 
 static void on_welcome(struct member *m, const struct msg_welcome *welcome)

@@ -24,6 +24,9 @@ struct member_wish {
     /* What the server has it work for, until it has been told of the end; 0: idle. */
     uint64_t (*assignment)(void *ctx);
     bool (*works)(void *ctx); /* … and that is not over: it outlives any absence of the server */
+    /* POOL is on its way: what the server is to hear before it decides on this node goes with it.
+     */
+    void (*connected)(void *ctx);
     void (*welcome)(void *ctx);
     /* All others that are not the connection's own. */
     void (*message)(void *ctx, const struct tfe_msg *msg);

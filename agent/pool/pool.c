@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/notice/cloud_once.h"
+#include "agent/notice/warnings.h"
 #include "agent/pool/await.h"
 #include "agent/pool/check.h"
 #include "agent/pool/child.h"
@@ -61,7 +61,7 @@ struct pool {
     struct event *watchdog;
     struct member *member;
     struct report *report;
-    struct cloud_once *cloud;
+    struct warnings *warnings;
 
     uint64_t assignment; /* 0: idle */
     struct tfe_id job;
@@ -145,6 +145,12 @@ static bool works(void *ctx)
     return p->scratch != NULL;
 }
 
+static void on_connected(void *ctx)
+{
+    struct pool *p = ctx;
+    warnings_up(p->warnings);
+}
+
 static void on_welcome(void *ctx)
 {
     struct pool *p = ctx;
@@ -161,6 +167,7 @@ static bool on_down(void *ctx)
 {
     struct pool *p = ctx;
     report_down(p->report);
+    warnings_down(p->warnings);
     if (p->leaves && !p->child && !p->scratch) {
         leave(p, leave_code(p));
         return false;
@@ -601,6 +608,13 @@ static void on_cloud(void *ctx, const struct cloud_facts *facts)
     report_cloud(p->report, facts);
 }
 
+static void say_warning(void *ctx, const struct msg_notice *notice)
+{
+    const struct pool *p = ctx;
+    uplink_send(member_uplink(p->member),
+                &(struct tfe_msg){.type = MSG_NOTICE, .u.notice = *notice});
+}
+
 /* --- from start to end ------------------------------------------------------------------------ */
 
 static void make_parts(struct pool *p)
@@ -614,7 +628,12 @@ static void make_parts(struct pool *p)
     p->watchdog = notify_watchdog(p->base);
     p->report = report_new(&(struct report_wish){
         .base = p->base, .nproc = 1, .send = report_say, .standby = report_asks, .ctx = p});
-    p->cloud = cloud_once_new(p->base, &s->notice, on_cloud, p);
+    p->warnings = warnings_new(&(struct warnings_wish){.base = p->base,
+                                                       .choice = &s->notice,
+                                                       .grace_ms = s->agent.preempt_grace_ms,
+                                                       .on_cloud = on_cloud,
+                                                       .say = say_warning,
+                                                       .ctx = p});
     p->member = member_new(&(struct member_wish){.base = p->base,
                                                  .settings = s,
                                                  .info = p->info,
@@ -622,6 +641,7 @@ static void make_parts(struct pool *p)
                                                  .slot = p->slot,
                                                  .assignment = assignment_of,
                                                  .works = works,
+                                                 .connected = on_connected,
                                                  .welcome = on_welcome,
                                                  .message = on_message,
                                                  .down = on_down,
@@ -649,7 +669,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     pool_child_free(p.child); /* it is stuck: what it has left stays, but no file */
     container_free(p.container);
     job_drop(&p);
-    cloud_once_free(p.cloud);
+    warnings_free(p.warnings);
     report_free(p.report);
     member_free(p.member);
     event_drop(&p.warm);

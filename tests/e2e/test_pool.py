@@ -224,6 +224,66 @@ def test_what_the_cloud_says_of_a_node_is_shown_and_the_chief_has_a_machine_that
     pool.wait_state("job", "succeeded")
 
 
+def warn(metadata, cloud):
+    metadata.set(**{"aws": {"action": "terminate"}, "gce": {"preempted": "TRUE"}}.get(cloud, {}))
+    if cloud == "azure":
+        metadata.plan("Preempt")
+
+
+def wait_states(pool, **states):
+    """Of each node, by name."""
+    wait_until(lambda: {n["name"]: n["state"] for n in pool.nodes()} == states, what=f"{states}")
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_node_that_its_cloud_warns_gets_no_job_until_that_is_withdrawn(pool, clouds, ctl, cloud):
+    metadata = clouds()
+    pool.start(1, "--no-standby", f"--notice={cloud}", metadata.option(), "--node-name=goes")
+    pool.wait_free(1)
+    pool.start(1, "--no-standby", "--notice=none", "--node-name=lasts")
+    pool.wait_free(2)
+    warn(metadata, cloud)
+    wait_states(pool, goes="warned", lasts="free")
+    assert "warned" in ctl("pool").stdout
+    pool.submit("one")  # the warned one waits for longer, and would come first
+    pool.fleet.wait_world(1, folder=pool.folder("one"))
+    wait_states(pool, goes="warned", lasts="assigned")
+    pool.submit("two")
+    wait_until(lambda: pool.job("two")["waits"], what="two to wait")
+    metadata.set(action=None, preempted="FALSE", events=[])
+    pool.fleet.wait_world(1, folder=pool.folder("two"))
+    assert {n["name"]: n["job"] for n in pool.nodes("assigned")} == {"goes": "two", "lasts": "one"}
+    for name in ("one", "two"):
+        pool.fleet.order("exit 0", folder=pool.folder(name))
+        pool.wait_state(name, "succeeded")
+    assert not metadata.acknowledged  # nobody has said that all has ended there: it waits for work
+
+
+def test_a_node_that_is_warned_at_work_leaves_its_job_and_gets_no_other(pool, tmp_path):
+    file = tmp_path / "goes"
+
+    def warned(seconds):
+        (tmp_path / "new").write_text(f"{seconds}\n")
+        (tmp_path / "new").rename(file)
+
+    pool.start(1, "--no-standby", f"--notice=file:{file}", "--node-name=goes")
+    pool.start(1, "--no-standby", "--notice=none", "--node-name=lasts")
+    pool.wait_free(2)
+    pool.submit("job", "--workers=1:2")
+    epoch = pool.fleet.wait_world(2, folder=pool.folder("job"))
+    warned(10)
+    pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
+    warned(600)  # later than all that follows
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    wait_states(pool, goes="warned", lasts="free")
+    pool.submit("next", "--workers=1:2")
+    pool.fleet.wait_world(1, folder=pool.folder("next"))
+    wait_states(pool, goes="warned", lasts="assigned")
+    pool.fleet.order("exit 0", folder=pool.folder("next"))
+    pool.wait_state("next", "succeeded")
+
+
 def test_it_starts_with_its_minimum_and_a_cancelled_job_gives_its_nodes_back(pool):
     pool.start(1)
     pool.wait_free(1)

@@ -7,7 +7,7 @@
 
 #include "common/net/clock.h"
 
-enum { TIMERS = 4 };
+enum { TIMERS = 8 };
 
 static struct {
     struct tfe_mono now;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/notice/notice.h"
 #include "agent/pool/finish.h"
 #include "agent/pool/image.h"
 #include "agent/pool/line.h"
@@ -113,6 +114,10 @@ void __wrap_uplink_send(struct uplink *u, const struct tfe_msg *msg)
     } else if (msg->type == MSG_FREED) {
         say("FREED %llu %u %s; ", (unsigned long long)msg->u.freed.assignment,
             (unsigned)msg->u.freed.code, msg->u.freed.says);
+    } else if (msg->type == MSG_NOTICE) {
+        say("NOTICE %s%s%s in %d; ", msg_notice_name(msg->u.notice.kind),
+            msg->u.notice.withdrawn ? " withdrawn" : "",
+            msg->u.notice.uncertain ? " uncertain" : "", (int)msg->u.notice.deadline_ms);
     } else if (msg->type == MSG_RENEW) {
         say("RENEW %llu; ", (unsigned long long)msg->u.renew.number);
     } else {
@@ -203,6 +208,14 @@ void __wrap_report_standby(struct report *r, const char *tensorflow)
     if (tensorflow) {
         say("standby %s; ", tensorflow);
     }
+}
+
+void __real_notices_set_running(struct notices *notices, bool is_running);
+void __wrap_notices_set_running(struct notices *notices, bool is_running);
+void __wrap_notices_set_running(struct notices *notices, bool is_running)
+{
+    node.is_running = is_running;
+    __real_notices_set_running(notices, is_running);
 }
 
 /* --- agents below it -------------------------------------------------------------------------- */

@@ -36,6 +36,7 @@ extern struct pool_node_bench {
     bool has_container, is_up, is_stopped;
     struct container_wish container;
     unsigned neighbours; /* of the last scratch */
+    bool is_running;     /* what clouds are told of: whether trainers do */
     char job_root[64];
 } node;
 

@@ -1,12 +1,15 @@
 /* tests/unit/limbs/test_pool_node.c: what a node of the pool says and does, from its start to its
  * end. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "agent/pool/check.h"
 #include "agent/pool/pool.h"
 #include "common/net/clock.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/limbs/pool_node.h"
 
 #define FIXTURE node_begin, node_end
@@ -847,4 +850,126 @@ TEST_IN(pool_node, the_pool_goes_with_no_option_of_a_job)
     node.settings.standalone = true;
     assert_int_equal(pool_check(&node.settings, 0, &why), TFE_EINVAL);
     assert_non_null(strstr(why.text, "--standalone"));
+}
+
+/* --- warnings --------------------------------------------------------------------------------- */
+
+static char folder[FOLDER_BYTES];
+static const char *file; /* that it is warned by */
+
+/* A node that looks for a file, and has no agent that waits. */
+static void run_warned(void (*story)(void))
+{
+    folder_make(folder);
+    file = folder_path(folder, "goes");
+    node.settings.standby.is_off = true;
+    node.settings.notice.wanted[FROM_FILE] = WANTED_ASKED;
+    (void)snprintf(node.settings.notice.file, sizeof node.settings.notice.file, "%s", file);
+    (void)run(story);
+    folder_remove(folder);
+}
+
+static void says_warnings(void)
+{
+    up();
+    folder_write(file, "60\n");
+    node_pass(500);
+    said_is("NOTICE preempt in 60000; ");
+    node_pass(500);
+    said_is("");
+    folder_write(file, "30\n");
+    node_pass(500);
+    said_is("NOTICE preempt in 30000; ");
+    assert_int_equal(remove(file), 0);
+    node_pass(500);
+    said_is("NOTICE preempt withdrawn in -1; ");
+    leaves();
+}
+
+TEST_IN(pool_node, says_each_change_of_a_warning)
+{
+    run_warned(says_warnings);
+}
+
+static void does_not_know_when(void)
+{
+    up();
+    folder_write(file, "");
+    node_pass(500);
+    said_is("NOTICE preempt uncertain in 30000; ");
+    leaves();
+}
+
+TEST_IN(pool_node, has_its_grace_where_a_warning_names_no_time)
+{
+    run_warned(does_not_know_when);
+}
+
+static void says_warnings_again(void)
+{
+    node_pass(0);
+    node_connected();
+    said_is("connect; POOL host has 0 idle 0 floor 0; ");
+    node_welcome();
+    folder_write(file, "60\n");
+    node_pass(500);
+    quiet();
+    node_disconnected();
+    node_pass(700);
+    said_is("connect; "); /* nothing to who is not there */
+    node_connected();
+    said_is("POOL host has 0 idle 0 floor 0; NOTICE preempt in 59300; "); /* before its WELCOME */
+    node_welcome();
+    said_is("");
+    node_disconnected();
+    assert_int_equal(remove(file), 0);
+    node_pass(700);
+    said_is("connect; ");
+    node_connected();
+    said_is("POOL host has 0 idle 0 floor 0; NOTICE preempt withdrawn in -1; ");
+    leaves();
+}
+
+TEST_IN(pool_node, says_a_warning_with_each_word_of_itself_also_one_that_is_withdrawn)
+{
+    run_warned(says_warnings_again);
+}
+
+static void outlives_its_warning(void)
+{
+    up();
+    folder_write(file, "1\n");
+    node_pass(500);
+    said_is("NOTICE preempt in 1000; ");
+    node_pass(120999);
+    assert_null(strstr(node.said, "NOTICE"));
+    node_pass(1);
+    assert_non_null(strstr(node.said, "NOTICE preempt withdrawn in -1; "));
+    leaves();
+}
+
+TEST_IN(pool_node, is_warned_no_more_where_its_machine_still_lives_after_2_minutes)
+{
+    run_warned(outlives_its_warning);
+}
+
+static void leaves_the_rest_to_agents(void)
+{
+    struct sigaction now;
+    up();
+    assert_true(node.is_running); /* no cloud hears that all has ended, for it may go on below */
+    assert_int_equal(sigaction(SIGUSR1, NULL, &now), 0);
+    assert_ptr_equal(now.sa_handler, SIG_DFL);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing runs below it */
+    assert_int_equal(errno, ECHILD);
+    leaves();
+}
+
+TEST_IN(pool_node, leaves_commands_and_signals_to_the_agents_of_jobs)
+{
+    node.settings.notice.wanted[FROM_COMMAND] = node.settings.notice.wanted[FROM_SIGNAL] =
+        WANTED_ASKED;
+    node.settings.notice.command = "exit 0";
+    node.settings.notice.signo = SIGUSR1;
+    run_warned(leaves_the_rest_to_agents);
 }
