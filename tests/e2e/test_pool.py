@@ -284,6 +284,19 @@ def test_a_node_that_is_warned_at_work_leaves_its_job_and_gets_no_other(pool, tm
     pool.wait_state("next", "succeeded")
 
 
+def test_a_node_that_is_warned_as_it_comes_gets_no_job_that_waits(pool, tmp_path):
+    file = tmp_path / "goes"
+    file.write_text("600\n")
+    pool.submit("job")
+    pool.start(1, "--no-standby", f"--notice=file:{file}", "--node-name=goes")
+    wait_states(pool, goes="warned")
+    pool.start(1, "--no-standby", "--notice=none", "--node-name=lasts")
+    pool.fleet.wait_world(1, folder=pool.folder("job"))
+    wait_states(pool, goes="warned", lasts="assigned")
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+
+
 def test_it_starts_with_its_minimum_and_a_cancelled_job_gives_its_nodes_back(pool):
     pool.start(1)
     pool.wait_free(1)
