@@ -1,6 +1,7 @@
 /* tests/unit/limbs/pool_node.c: see pool_node.h. */
 #include "tests/unit/limbs/pool_node.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -496,4 +497,55 @@ int node_run_slot(void (*story)(void), uint32_t slot)
     static char *const options[] = {"--pool", NULL};
     node.story = story;
     return pool_run(&node.settings, &info, options, slot, NULL);
+}
+
+int node_run(void (*story)(void))
+{
+    return node_run_slot(story, 0);
+}
+
+void node_said_is(const char *expected)
+{
+    assert_string_equal(node.said, expected);
+    node.said[0] = '\0';
+}
+
+void node_quiet(void)
+{
+    node.said[0] = '\0';
+}
+
+void node_warm(void)
+{
+    node.child.said(node.child.ctx, &(struct await_said){.standby = WARMTH_WARM});
+}
+
+void node_up(void)
+{
+    node_pass(0);
+    node_connected();
+    node_welcome();
+    if (node.has_child) {
+        node_warm();
+    }
+    node_quiet();
+}
+
+void node_works(uint64_t assignment)
+{
+    node_up();
+    node_assigned(assignment);
+    node_said_is("give; ");
+}
+
+void node_leaves(void)
+{
+    if (node.has_child) {
+        node_signal_comes(SIGTERM);
+        node_ended(143);
+    } else {
+        node_signal_comes(SIGTERM);
+    }
+    node_disconnected();
+    assert_true(node.is_over);
 }

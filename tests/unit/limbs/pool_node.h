@@ -46,6 +46,11 @@ int node_end(void **state);
 
 /* Runs the node in its slot; its exit code. */
 int node_run_slot(void (*story)(void), uint32_t slot);
+int node_run(void (*story)(void)); /* the first one */
+
+/* What it has said and done since the last of these; quiet: whatever that is. */
+void node_said_is(const char *expected);
+void node_quiet(void);
 
 /* Time passes, and what is due on the way happens. */
 void node_pass(int64_t ms);
@@ -65,6 +70,15 @@ void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bo
 
 /* The agent below it has ended. */
 void node_ended(uint32_t code);
+
+/* The one that waits says that it lives. */
+void node_warm(void);
+/* It is up, and an agent waits below it. */
+void node_up(void);
+/* It works for that, by the one that waited. */
+void node_works(uint64_t assignment);
+/* It ends by a signal: nothing is left, and so it leaves. */
+void node_leaves(void);
 
 /* The container of its job stands, or is no more. */
 void node_container_stands(void);
