@@ -262,14 +262,14 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
         turn_away(node->session, REFUSAL_BAD_REQUEST, "there is no such kind of notice");
         return;
     }
-    if (node->is_warned == is_warned) {
-        return;
-    }
     const int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_WARNED,
                                                        .node = node->id.text,
                                                        .is_warned = is_warned});
     if (rc) {
         session_finish(node->session); /* it says so again on its next connection */
+        return;
+    }
+    if (node->is_warned == is_warned) {
         return;
     }
     node->is_warned = is_warned;

@@ -10,9 +10,14 @@
 #include "common/net/heap.h"
 #include "common/net/timer.h"
 
+/* Beside the agents of jobs here, of which each asks every second: Azure answers five questions a
+ * second, whoever they are from. */
+#define AZURE_MS 5000
+
 struct warnings {
     struct warnings_wish wish;
     struct notice_choice choice;
+    struct notice_pace pace;
     struct notices *notices;
     struct standing all;
     struct event *over; /* one that has not come true stands no longer */
@@ -55,16 +60,15 @@ static void on_cloud(void *ctx, const struct cloud_facts *facts)
 struct warnings *warnings_new(const struct warnings_wish *wish)
 {
     struct warnings *w = part_new(sizeof *w);
-    *w = (struct warnings){.wish = *wish, .choice = *wish->choice};
+    *w = (struct warnings){.wish = *wish, .choice = *wish->choice, .pace = notice_pace_default};
+    w->pace.azure_ms = AZURE_MS;
     w->over = evtimer_new(wish->base, on_over, w);
     part_must(w->over);
     notice_choice_settle(&w->choice, "/sys");
     w->choice.wanted[FROM_COMMAND] = WANTED_NEVER;
     w->choice.wanted[FROM_SIGNAL] = WANTED_NEVER;
-    const struct notice_wish notice = {.choice = &w->choice,
-                                       .pace = &notice_pace_default,
-                                       .grace_ms = wish->grace_ms,
-                                       .on_cloud = on_cloud};
+    const struct notice_wish notice = {
+        .choice = &w->choice, .pace = &w->pace, .grace_ms = wish->grace_ms, .on_cloud = on_cloud};
     w->notices = notices_new(wish->base, &notice, on_notice, w);
     notices_set_running(w->notices, true); /* no cloud is told that all has ended here */
     return w;

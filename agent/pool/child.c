@@ -200,6 +200,7 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     if (c->looked == LOOKS_BEFORE_WORDS) {
         log_warn("descendants_left", LOG_S("of", "an agent that has ended"), LOG_U("n", n),
                  LOG_I("stuck", stuck));
+        c->wish.stuck(c->wish.ctx);
     }
     c->look_ms = backoff_next(c->look_ms, LOOK_FIRST_MS, LOOK_LAST_MS);
     timer_after(c->look, c->look_ms);

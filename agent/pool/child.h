@@ -46,6 +46,8 @@ struct pool_child_wish {
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.
      */
     void (*ended)(void *ctx, const struct pool_end *end);
+    /* From the loop, once, where something that it has started does not die: it was named. */
+    void (*stuck)(void *ctx);
     void *ctx;
 };
 

@@ -73,6 +73,7 @@ struct pool {
     const char *log_root;        /* of the assignment: see pool_child_log */
     struct pool_line line;       /* what is to be begun, once there is no other child; argv NULL */
     bool is_stopped;             /* the child was told to end */
+    bool is_hurried;             /* by a second signal: it waits for nobody that does not die */
     struct event *warm;          /* another child is to wait */
     uint32_t warm_ms;            /* … after so long: the last one did not live */
     bool is_cold;                /* none can wait here, and has said why */
@@ -236,6 +237,14 @@ static void on_ended(void *ctx, const struct pool_end *how)
     }
 }
 
+static void on_stuck(void *ctx)
+{
+    struct pool *p = ctx;
+    if (p->is_hurried) {
+        leave(p, leave_code(p));
+    }
+}
+
 /* Nothing of an assignment runs any more, or of what waited for one. */
 static void become_idle(struct pool *p)
 {
@@ -263,6 +272,7 @@ static void not_started(struct pool *p, uint32_t code, const struct tfe_why *why
         container_stop(p->container);
     } else {
         free_now(p);
+        timer_after(p->warm, p->warm_ms);
     }
 }
 
@@ -280,6 +290,7 @@ static struct pool_child_wish child_wish(struct pool *p)
                                     .said = on_said,
                                     .beside = laying_pid,
                                     .ended = on_ended,
+                                    .stuck = on_stuck,
                                     .ctx = p};
 }
 
@@ -583,6 +594,7 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     const bool is_second = p->leaves != 0;
     p->leaves = p->leaves ? p->leaves : (int)signo;
     log_info("leaving", LOG_S("signal", signal_name((int)signo, name)));
+    p->is_hurried = is_second;
     if (p->child && is_second && pool_child_is_stuck(p->child)) {
         leave(p, leave_code(p));
     } else {

@@ -219,6 +219,17 @@ void __wrap_notices_set_running(struct notices *notices, bool is_running)
     __real_notices_set_running(notices, is_running);
 }
 
+struct notices *__real_notices_new(struct event_base *base, const struct notice_wish *wish,
+                                   notice_fn *on_notice, void *ctx);
+struct notices *__wrap_notices_new(struct event_base *base, const struct notice_wish *wish,
+                                   notice_fn *on_notice, void *ctx);
+struct notices *__wrap_notices_new(struct event_base *base, const struct notice_wish *wish,
+                                   notice_fn *on_notice, void *ctx)
+{
+    node.azure_ms = wish->pace->azure_ms;
+    return __real_notices_new(base, wish, on_notice, ctx);
+}
+
 /* --- agents below it -------------------------------------------------------------------------- */
 
 static struct pool_child *const the_child = (struct pool_child *)&node.child;

@@ -38,6 +38,7 @@ extern struct pool_node_bench {
     unsigned neighbours; /* of the last scratch */
     bool is_running;     /* what clouds are told of: whether trainers do */
     char job_root[64];
+    uint32_t azure_ms; /* between two questions of its watch */
 } node;
 
 int node_begin(void **state);

@@ -380,6 +380,26 @@ TEST_IN(pool_node, starts_an_agent_where_none_waits)
     (void)node_run(starts_itself);
 }
 
+static void waits_after_a_failed_start(void)
+{
+    node_up();
+    node.gives = false;
+    node_assigned(1); /* who waited has died */
+    node.starts = false;
+    node_quiet();
+    node_ended(1);
+    node_said_is("FREED 1 126 no process can be started; ");
+    node.starts = true;
+    node_pass(2000);
+    node_said_is("wait; ");
+    node_leaves();
+}
+
+TEST_IN(pool_node, one_waits_again_after_a_start_that_failed)
+{
+    (void)node_run(waits_after_a_failed_start);
+}
+
 static void works_while_it_was_to_wait(void)
 {
     node_up();
@@ -528,14 +548,29 @@ static void by_two_signals(void)
     node.is_dead = true; /* what it has left ends in a moment */
     node_signal_comes(SIGTERM);
     assert_false(node.is_over);
-    node.is_stuck = true; /* … or does not */
-    node_signal_comes(SIGTERM);
-    assert_true(node.is_over); /* with nothing that it had for the job */
+    node.child.stuck(node.child.ctx); /* … or does not */
+    assert_true(node.is_over);        /* with nothing that it had for the job */
 }
 
-TEST_IN(pool_node, a_second_signal_hurries_and_a_third_waits_for_nobody)
+TEST_IN(pool_node, a_second_signal_hurries_and_waits_for_nobody_that_does_not_die)
 {
     assert_int_equal(node_run(by_two_signals), 128 + SIGINT);
+}
+
+static void by_a_late_signal(void)
+{
+    node_works(5);
+    node_signal_comes(SIGINT);
+    node.is_dead = node.is_stuck = true;
+    node.child.stuck(node.child.ctx);
+    assert_false(node.is_over); /* it waits, as it was told to leave in an orderly way */
+    node_signal_comes(SIGTERM);
+    assert_true(node.is_over);
+}
+
+TEST_IN(pool_node, a_second_signal_after_that_is_heard_at_once)
+{
+    assert_int_equal(node_run(by_a_late_signal), 128 + SIGINT);
 }
 
 static void ends_alone(void)
@@ -615,6 +650,7 @@ static void run_warned(void (*story)(void))
 static void says_warnings(void)
 {
     node_up();
+    assert_int_equal(node.azure_ms, 5000); /* beside others here that ask, too */
     folder_write(file, "60\n");
     node_pass(500);
     node_said_is("NOTICE preempt in 60000; ");
