@@ -310,7 +310,9 @@ static void judge_next(void)
     for (uint32_t i = 0; i < n; i++) {
         const struct job *job = waiting[i];
         const unsigned lacking = short_of(job, true);
-        if (is_above(job) || (is_too_large(job) && usable(job, books.n_idle) < needs(job))) {
+        /* What it has counts, also where that is not here. */
+        const uint32_t soon = usable(job, books.n_idle) + usable(job, books.n_leaving);
+        if (is_above(job) || (is_too_large(job) && soon < needs(job))) {
             continue;
         }
         if (!lacking) {
