@@ -216,7 +216,7 @@ static void pick(struct placement *p, const struct place_job *for_, struct place
             (pass->for_share && !(from->quotas & t->short_of))) {
             break;
         }
-        bool is_there = node->state == PLACE_ASSIGNED && node->is_here && !node->is_picked;
+        bool is_there = node_is_held(node) && node->is_here && !node->is_picked;
         uint8_t kind = is_there ? for_->kinds[node->class] : 0;
         if (is_there && (is_whole || node->task == TASK_WORKER) &&
             (!pass->for_nodes || (kind & lacking))) {
@@ -277,13 +277,33 @@ static bool take(struct placement *p, struct place_job *job, uint32_t n, struct 
 
 /* --- the turns -------------------------------------------------------------------------------- */
 
+/* The newest go first. One that is not heard since the restart may be warned, and another one here
+ * in its place: nobody goes because of it before it says so. */
+static void release_surplus(struct placement *p, struct place_job *job)
+{
+    uint32_t heard[PLACEMENT_TASKS] = {0};
+    struct place_node *node;
+    TAILQ_FOREACH(node, &job->nodes, beside)
+    {
+        heard[node->task] += node_is_held(node) && node->class != CLASS_NONE;
+    }
+    TAILQ_FOREACH_REVERSE(node, &job->nodes, place_list, beside)
+    {
+        if (node_is_held(node) && node->class != CLASS_NONE &&
+            heard[node->task] > job->max[node->task]) {
+            heard[node->task]--;
+            act_release(p, node, PLACEMENT_TOO_MANY);
+        }
+    }
+}
+
 static void shrink(struct placement *p, struct place_job *job)
 {
     if (job->is_over && job->lets_run) {
         return;
     }
     if (!job_is_active(job)) {
-        if (task_sum(job->held) > 0) {
+        if (task_sum(job->held) + task_sum(job->warned) > 0) {
             release_all(p, job, job->is_over ? PLACEMENT_OVER : PLACEMENT_SUSPENDED);
         }
         return;
@@ -292,15 +312,8 @@ static void shrink(struct placement *p, struct place_job *job)
     for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
         has_too_many = has_too_many || job->held[task] > job->max[task];
     }
-    if (!has_too_many) {
-        return;
-    }
-    struct place_node *node;
-    TAILQ_FOREACH_REVERSE(node, &job->nodes, place_list, beside)
-    {
-        if (node->state == PLACE_ASSIGNED && job->held[node->task] > job->max[node->task]) {
-            act_release(p, node, PLACEMENT_TOO_MANY);
-        }
+    if (has_too_many) {
+        release_surplus(p, job);
     }
 }
 
@@ -358,7 +371,8 @@ static void fill_minimum(struct placement *p, struct place_job *job, struct supp
 
 static bool may_grow(const struct place_job *job)
 {
-    return job->state == PLACEMENT_JOB_PLACED && job->held[TASK_WORKER] < job->max[TASK_WORKER];
+    return job_is_active(job) && job_lacks(job) == 0 &&
+           job->held[TASK_WORKER] < job->max[TASK_WORKER];
 }
 
 /* One more worker of n adds a share of gain / n to what the job does. */
@@ -407,15 +421,13 @@ static void settle(struct placement *p, struct place_job *job)
 {
     enum placement_job_state state = job->is_over              ? PLACEMENT_JOB_IS_OVER
                                      : job->is_suspended       ? PLACEMENT_JOB_PAUSED
-                                     : job_lacks(job) == 0     ? PLACEMENT_JOB_PLACED
+                                     : job_can_run(job)        ? PLACEMENT_JOB_PLACED
                                      : task_sum(job->held) > 0 ? PLACEMENT_JOB_SHORT
                                                                : PLACEMENT_JOB_QUEUED;
     if (state != job->state) {
         job->state = state;
         job->since = p->now;
     }
-    const bool waits = state == PLACEMENT_JOB_SHORT || state == PLACEMENT_JOB_QUEUED;
-    job->lacks = waits ? job->lacks : 0;
     const struct place_quota *q = quota_of_wait(p, job);
     const uint8_t is = q ? (uint8_t)(2 * (q - p->quotas) + 1 + job->is_above) : 0;
     if (job->told != is) {

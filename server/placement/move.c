@@ -6,10 +6,10 @@ static struct place_class *class_of(struct placement *p, const struct place_node
     return node->class == CLASS_NONE ? NULL : &p->classes[node->class];
 }
 
-/* Whether it is among what there is: one that is warned is so for as long as it has a job. */
+/* Whether it is among what there is. */
 static bool is_of_use(const struct place_node *node)
 {
-    return node->is_here && !node->is_out && (!node->is_warned || node->job);
+    return node->is_here && !node->is_out && !node->is_warned;
 }
 
 /* Whether it is on the list of those that may be given away. */
@@ -28,7 +28,7 @@ static void count(struct placement *p, const struct place_node *node, uint32_t b
     const bool was_idle = class->n_free > 0;
     class->n_here += by;
     class->n_free += node->state == PLACE_FREE ? by : 0;
-    class->n_coming += node->state == PLACE_LEAVING && !node->is_warned ? by : 0;
+    class->n_coming += node->state == PLACE_LEAVING ? by : 0;
     if (was_idle != (class->n_free > 0)) {
         class->idle_since = was_idle ? TFE_MONO_NEVER : p->now;
     }
@@ -36,6 +36,18 @@ static void count(struct placement *p, const struct place_node *node, uint32_t b
         uint32_t *here =
             node->task == TASK_WORKER ? node->job->workers_here : node->job->others_here;
         here[node->class] += by;
+    }
+}
+
+/* Counts an assigned node for its job, or (by -1 as unsigned) takes it out. A quota is for what
+ * jobs hold: in place of one that is warned another one may come at once. */
+static void count_assigned(struct placement *p, const struct place_node *node, uint32_t by)
+{
+    if (node_is_held(node)) {
+        node->job->held[node->task] += by;
+        quota_count(p, node->job, by, 0);
+    } else if (node->state == PLACE_ASSIGNED) {
+        node->job->warned[node->task] += by;
     }
 }
 
@@ -92,7 +104,9 @@ void node_set_warned(struct placement *p, struct place_node *node, bool is_warne
     if (is_on_offer(node)) {
         TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
     }
+    count_assigned(p, node, UINT32_MAX);
     node->is_warned = is_warned;
+    count_assigned(p, node, 1);
     if (is_on_offer(node)) {
         free_insert(class_of(p, node), node);
     }
@@ -106,9 +120,11 @@ void node_unset(struct placement *p, struct place_node *node)
         TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
     } else if (node->job) {
         TAILQ_REMOVE(&node->job->nodes, node, beside);
-        node->job->held[node->task] -= node->state == PLACE_ASSIGNED;
-        node->job->n_leaving -= node->state == PLACE_LEAVING;
-        quota_count(p, node->job, UINT32_MAX, node->state == PLACE_LEAVING ? UINT32_MAX : 0);
+        count_assigned(p, node, UINT32_MAX);
+        if (node->state == PLACE_LEAVING) {
+            node->job->n_leaving--;
+            quota_count(p, node->job, UINT32_MAX, UINT32_MAX);
+        }
     }
     node->job = NULL;
     node->assignment = 0;
@@ -140,8 +156,7 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
     node->job = job;
     node->task = task;
     node->assignment = assignment;
-    job->held[task]++;
-    quota_count(p, job, 1, 0);
+    count_assigned(p, node, 1);
     TAILQ_INSERT_TAIL(&job->nodes, node, beside);
     count(p, node, 1);
 }
@@ -150,9 +165,9 @@ void node_set_leaving(struct placement *p, struct place_node *node)
 {
     count(p, node, UINT32_MAX);
     if (node->state == PLACE_ASSIGNED) {
-        node->job->held[node->task]--;
+        count_assigned(p, node, UINT32_MAX);
         node->job->n_leaving++;
-        quota_count(p, node->job, 0, 1);
+        quota_count(p, node->job, 1, 1);
     }
     node->state = PLACE_LEAVING;
     count(p, node, 1);

@@ -23,7 +23,7 @@ struct place_node {
     enum place_state state;
     bool is_here;
     bool is_out;           /* it is to leave: nobody's any more, and no part of the pool */
-    bool is_warned;        /* its machine will go: it is given to nobody */
+    bool is_warned;        /* its machine will go: it is given to nobody, and its job lacks it */
     bool is_picked;        /* during a step: to be taken from its job */
     bool is_counted;       /* it is one of its class's n_came */
     uint32_t class;        /* CLASS_NONE: not heard since the restart */
@@ -56,7 +56,7 @@ struct place_class {
 struct place_quota {
     char pattern[MSG_SCOPE_MAX + 1]; /* "" not in use */
     uint32_t nodes;                  /* that they may have together */
-    uint32_t used, leaving;          /* that they have; of those, that are leaving them */
+    uint32_t used, leaving; /* that they hold or that are leaving them; of those, the latter */
     /* During a step. */
     uint32_t kept;    /* for those who wait: nobody behind them gets it */
     uint32_t n_short; /* jobs that wait for a share of it */
@@ -85,7 +85,9 @@ struct place_job {
     uint32_t n_picked;
     uint32_t min[PLACEMENT_TASKS], max[PLACEMENT_TASKS];
     uint32_t held[PLACEMENT_TASKS];
-    /* … of those that are here, by class: what others may take can be counted, not walked. */
+    uint32_t warned[PLACEMENT_TASKS]; /* besides: its own for as long as they last */
+    /* … of those that are held and here, by class: what others may take can be counted, not walked.
+     */
     uint32_t workers_here[PLACEMENT_CLASSES_MAX], others_here[PLACEMENT_CLASSES_MAX];
     uint32_t n_leaving;
     uint32_t gain_milli;
@@ -158,6 +160,12 @@ void act_waits(struct placement *p, const struct place_job *job);
 /* Says so once more: the one before may be lost. */
 void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment);
 
+/* Whether it is one that its job holds: none whose machine will go. */
+static inline bool node_is_held(const struct place_node *node)
+{
+    return node->state == PLACE_ASSIGNED && !node->is_warned;
+}
+
 /* --- quota.c */
 /* The next quota of a set, which it leaves; NULL: it is empty. */
 struct place_quota *quota_next(struct placement *p, uint64_t *set);
@@ -195,6 +203,16 @@ static inline uint32_t job_lacks(const struct place_job *job)
 {
     return job_needs(job, TASK_WORKER) + job_needs(job, TASK_CHIEF) + job_needs(job, TASK_PS) +
            job_needs(job, TASK_EVALUATOR);
+}
+
+/* Whether it has its minimum, if only with nodes whose machines will go. */
+static inline bool job_can_run(const struct place_job *job)
+{
+    bool can = true;
+    for (unsigned task = 0; task < PLACEMENT_TASKS; task++) {
+        can = can && job_needs(job, task) <= job->warned[task];
+    }
+    return can;
 }
 
 static inline bool job_is_active(const struct place_job *job)

@@ -12,17 +12,20 @@
  * node that was released is nobody's until it is freed, or its lease and fence are over. One that
  * nobody has a claim to for as long as it wished leaves, the longest idle first, where its floor of
  * nodes stays. One that was put out works for nothing more. One whose machine is warned is given to
- * nobody: it keeps the work that it has, and without any it is no part of what there is until the
- * warning is withdrawn. A step that gave nodes while somebody waits is followed by another, at
- * once: with them others may be able to do without what that one can use. Nobody who could be
- * served waits while nothing is going to happen.
+ * nobody, and is no part of what there is, nor of what its job or a quota has, until that is
+ * withdrawn: it keeps the work that it has, and its job gets another one in its place as any that
+ * lacks one. Where it counts again, and its job has too many with that one, the newest goes. A job
+ * that can still run with what is warned gives nothing up. A step that gave nodes while somebody
+ * waits is followed by another, at once: with them others may be able to do without what that one
+ * can use. Nobody who could be served waits while nothing is going to happen.
  *
- * Quotas. Jobs of a pattern have at most so many nodes together: those that work for them, and
- * those that have not left them yet. A job counts against each pattern that is its. For its minimum
- * it takes of the share of others of the pattern (of its own, too: workers above its minimum) as it
- * takes nodes, and nodes of whoever it may once it has its share. Who waits for a share holds it,
- * so that nobody of the pattern overtakes, and holds up nobody else. A quota that is less than what
- * jobs have takes nothing away; but who lacks some of a minimum above it gives the rest up.
+ * Quotas. Jobs of a pattern have at most so many nodes together: those that work for them, but for
+ * warned ones, and those that were released and have not left them yet. A job counts against each
+ * pattern that is its. For its minimum it takes of the share of others of the pattern (of its own,
+ * too: workers above its minimum) as it takes nodes, and nodes of whoever it may once it has its
+ * share. Who waits for a share holds it, so that nobody of the pattern overtakes, and holds up
+ * nobody else. A quota that is less than what jobs have takes nothing away; but who lacks some of a
+ * minimum above it gives the rest up.
  */
 #ifndef TFE_SERVER_PLACEMENT_PLACEMENT_H
 #define TFE_SERVER_PLACEMENT_PLACEMENT_H
@@ -155,7 +158,7 @@ struct placement_actions {
 
 enum placement_job_state {
     PLACEMENT_JOB_QUEUED, /* lacks its minimum */
-    PLACEMENT_JOB_PLACED,
+    PLACEMENT_JOB_PLACED, /* has it, if only with nodes that are warned */
     PLACEMENT_JOB_SHORT,  /* had it, and has lost some */
     PLACEMENT_JOB_PAUSED, /* suspended */
     PLACEMENT_JOB_IS_OVER,
@@ -166,7 +169,7 @@ struct placement_view {
     enum placement_job_state state;
     struct tfe_mono since;
     uint32_t priority;
-    uint32_t held[PLACEMENT_TASKS];
+    uint32_t held[PLACEMENT_TASKS]; /* without those that are warned */
     uint32_t lacks; /* of its minimum, beyond what was free or on its way at its turn */
     uint32_t releasing;
     bool is_too_large; /* the whole pool, empty, would not be enough */

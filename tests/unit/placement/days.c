@@ -125,8 +125,8 @@ static void leave(uint32_t n)
 /* Whether nothing is going to happen but what comes from outside. */
 static bool is_at_rest(struct tfe_mono deadline)
 {
-    const uint32_t n_leaving =
-        books.n_leaving[ANY] + books.n_leaving[GPU_A] + books.n_leaving[GPU_B];
+    const uint32_t n_leaving = books.n_leaving[ANY] + books.n_leaving[GPU_A] +
+                               books.n_leaving[GPU_B] + books.n_warned_leaving;
     return n_leaving == 0 && books.now < deadline.ms;
 }
 

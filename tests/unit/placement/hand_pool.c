@@ -125,6 +125,13 @@ void free_released(void)
     }
 }
 
+void warned(const char *node, bool is_warned)
+{
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_WARNED, .node = node, .is_warned = is_warned}),
+                     0);
+}
+
 struct placement_wish workers(uint32_t min, uint32_t max, uint32_t priority)
 {
     return (struct placement_wish){
@@ -158,6 +165,16 @@ unsigned has(const char *job)
         n += strcmp(pool.held[i].job, job) == 0 && !pool.held[i].is_leaving;
     }
     return n;
+}
+
+bool is_of(const char *job, const char *node)
+{
+    for (size_t i = 0; i < pool.n_held; i++) {
+        if (strcmp(pool.held[i].node, node) == 0) {
+            return strcmp(pool.held[i].job, job) == 0;
+        }
+    }
+    return false;
 }
 
 unsigned leaving(void)

@@ -42,6 +42,7 @@ void came(const char *node, const char *label);
 /* n nodes come, without labels: n00 is the one of the number 0. */
 void come(unsigned from, unsigned n);
 void about(enum placement_event_type type, const char *node, const char *job);
+void warned(const char *node, bool is_warned);
 /* What is held at this place is so no more; placement is told … */
 void freed(size_t at);
 /* … and is not told. */
@@ -59,6 +60,7 @@ void change(const char *job, struct placement_wish w);
 size_t find(uint64_t assignment);
 /* Nodes that work for a job and were not asked to leave. */
 unsigned has(const char *job);
+bool is_of(const char *job, const char *node);
 /* Nodes that were asked to, of all jobs. */
 unsigned leaving(void);
 struct placement_view view(const char *job);

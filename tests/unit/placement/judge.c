@@ -31,9 +31,10 @@ void judge_broken(const char *rule, const char *what, ...)
 static void count(const struct node *n, uint32_t by)
 {
     if (n->is_here) {
-        books.n_here[n->label] += !n->is_warned || n->state != IDLE ? by : 0;
+        books.n_here[n->label] += !n->is_warned ? by : 0;
         books.n_idle[n->label] += n->state == IDLE && !n->is_warned ? by : 0;
-        books.n_leaving[n->label] += n->state == LEAVING ? by : 0;
+        books.n_leaving[n->label] += n->state == LEAVING && !n->is_warned ? by : 0;
+        books.n_warned_leaving += n->state == LEAVING && n->is_warned ? by : 0;
     }
 }
 
@@ -46,8 +47,17 @@ static void count_quotas(const struct node *n, uint32_t by)
 {
     for (int q = 0; q < QUOTAS; q++) {
         const bool is_its = (n->state == BUSY || n->state == LEAVING) && is_of(n->job, q);
-        books.quotas[q].used += is_its ? by : 0;
-        books.quotas[q].busy += is_its && n->state == BUSY ? by : 0;
+        const bool is_held = n->state == BUSY && !n->is_warned;
+        books.quotas[q].used += is_its && (is_held || n->state == LEAVING) ? by : 0;
+        books.quotas[q].busy += is_its && is_held ? by : 0;
+    }
+}
+
+/* What its job counts on, or (by -1 as unsigned) does no more. */
+static void count_held(const struct node *n, uint32_t by)
+{
+    if (n->state == BUSY && !n->is_warned) {
+        books.jobs[n->job].held[n->task] += by;
     }
 }
 
@@ -55,13 +65,12 @@ void books_set(struct node *n, int state, bool is_here)
 {
     count(n, UINT32_MAX);
     count_quotas(n, UINT32_MAX);
-    if (n->state == BUSY && state != BUSY) {
-        books.jobs[n->job].held[n->task]--;
-    }
+    count_held(n, UINT32_MAX);
     n->state = state;
     n->is_here = is_here;
     n->is_warned = n->is_warned && state != AWAY;
     n->assignment = state == BUSY || state == LEAVING ? n->assignment : 0;
+    count_held(n, 1);
     count(n, 1);
     count_quotas(n, 1);
 }
@@ -69,7 +78,11 @@ void books_set(struct node *n, int state, bool is_here)
 void books_warn(struct node *n, bool is_warned)
 {
     count(n, UINT32_MAX);
+    count_quotas(n, UINT32_MAX);
+    count_held(n, UINT32_MAX);
     n->is_warned = is_warned;
+    count_held(n, 1);
+    count_quotas(n, 1);
     count(n, 1);
 }
 
@@ -163,8 +176,7 @@ void judge_assign(const struct placement_action *a)
               "%s has a node above the quota of %s", a->job, quota_patterns[q]);
     }
     n->assignment = a->assignment;
-    job->grown[n->label] += job->held[a->task] >= job->min[a->task];
-    job->held[a->task]++;
+    job->grown[n->label] += job->held[a->task] > job->min[a->task];
     job->was_given = true;
     job->given[n->label]++;
     books.told->assigned++;
@@ -179,9 +191,12 @@ bool judge_release(const struct placement_action *a)
     }
     struct job *job = &books.jobs[n->job];
     JUDGE(a->job[0] == '\0' || number_of(a->job) == n->job, "%s is not of %s", a->node, a->job);
+    JUDGE(!n->is_warned || a->reason != PLACEMENT_TOO_MANY, "%s is warned, and is one too many",
+          a->node);
     books_set(n, LEAVING, n->is_here);
     job->was_taken = job->was_taken || a->reason == PLACEMENT_TAKEN;
-    job->was_ended = job->was_ended || (a->reason == PLACEMENT_TAKEN && n->task != TASK_WORKER);
+    job->was_ended = job->was_ended ||
+                     (a->reason == PLACEMENT_TAKEN && (n->task != TASK_WORKER || n->is_warned));
     job->gave_up = job->gave_up || a->reason == PLACEMENT_TOO_FEW || a->reason == PLACEMENT_ABOVE;
     books.told->taken += a->reason == PLACEMENT_TAKEN;
     return true;
@@ -402,7 +417,8 @@ static uint32_t n_to_have(const struct job *next)
         uint32_t n = 0;
         for (uint32_t i = 0; job != next && i < books.days.n_nodes; i++) {
             const struct node *node = &books.nodes[i];
-            n += node->state == BUSY && node->job == j && (is_whole || node->task == TASK_WORKER) &&
+            n += node->state == BUSY && !node->is_warned && node->job == j &&
+                 (is_whole || node->task == TASK_WORKER) &&
                  (next->label == ANY || node->label == next->label);
         }
         const uint32_t workers = job->held[TASK_WORKER];

@@ -57,6 +57,7 @@ extern struct books {
     bool is_one_taken;
     /* By label; ANY: those without one. */
     uint32_t n_here[LABELS], n_idle[LABELS], n_leaving[LABELS];
+    uint32_t n_warned_leaving; /* of no use to anybody, but their share of a quota is */
     uint64_t highest;
     int64_t now;
 } books;

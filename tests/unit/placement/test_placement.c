@@ -271,6 +271,17 @@ TEST_IN(placement, smaller_maximum_gives_the_newest_back)
     assert_false(pool.held[find(oldest)].is_leaving);
 }
 
+TEST_IN(placement, job_that_is_over_and_runs_on_grows_no_more)
+{
+    come(0, 1);
+    submit("a", workers(1, 3, 500));
+    assert_int_equal(
+        step((struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a", .lets_run = true}),
+        0);
+    come(1, 1);
+    assert_int_equal(has("a"), 1);
+}
+
 TEST_IN(placement, job_is_forgotten_once_it_is_over_and_has_no_node)
 {
     come(0, 1);
