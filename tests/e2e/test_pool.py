@@ -284,6 +284,25 @@ def test_a_node_that_is_warned_at_work_leaves_its_job_and_gets_no_other(pool, tm
     pool.wait_state("next", "succeeded")
 
 
+def test_a_job_goes_on_with_another_node_before_a_machine_that_is_warned_has_gone(pool, tmp_path):
+    file = tmp_path / "goes"
+    pool.start(1, "--no-standby", f"--notice=file:{file}", "--node-name=goes")
+    pool.start(1, "--no-standby", "--notice=none", "--node-name=stays")
+    pool.wait_free(2)
+    pool.submit("job", "--workers=2")
+    epoch = pool.fleet.wait_world(2, folder=pool.folder("job"))
+    pool.start(1, "--no-standby", "--notice=none", "--node-name=comes")
+    wait_states(pool, goes="assigned", stays="assigned", comes="free")
+    (tmp_path / "new").write_text("600\n")  # later than all that follows
+    (tmp_path / "new").rename(file)
+    wait_states(pool, goes="assigned", stays="assigned", comes="assigned")
+    pool.fleet.wait_world(2, above=epoch, folder=pool.folder("job"))
+    assert {n["name"] for n in pool.nodes("assigned")} == {"goes", "stays", "comes"}  # its own until it has gone, or the job has
+    pool.fleet.order("exit 0", folder=pool.folder("job"))
+    pool.wait_state("job", "succeeded")
+    wait_states(pool, goes="warned", stays="free", comes="free")
+
+
 def test_a_node_that_is_warned_as_it_comes_gets_no_job_that_waits(pool, tmp_path):
     file = tmp_path / "goes"
     file.write_text("600\n")
