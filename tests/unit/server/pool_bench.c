@@ -582,3 +582,27 @@ const char *bench_state(const char *job)
     const struct pool_job *found = pool_job_find(bench.p, job);
     return found ? pool_condition_names[pool_job_state(found)] : "gone";
 }
+
+void bench_said_is(const char *expected)
+{
+    assert_string_equal(bench_said(), expected);
+}
+
+void bench_quiet(void)
+{
+    (void)bench_said();
+    (void)bench_events();
+}
+
+void bench_placed(struct msg_spec spec)
+{
+    for (unsigned i = 0; i < spec.max_nodes; i++) {
+        bench_came(i, NULL, 0);
+    }
+    assert_string_equal(bench_submit(spec), "done");
+    bench_durable();
+    for (unsigned i = 0; i < spec.max_nodes; i++) {
+        assert_true(bench_node(i)->is_told);
+    }
+    bench_quiet();
+}

@@ -73,6 +73,11 @@ void bench_on_wake(void *ctx);
 /* What was said since this was asked last, or the events; "" where it was nothing. */
 const char *bench_said(void);
 const char *bench_events(void);
+void bench_said_is(const char *expected);
+/* What was said up to now is not looked at. */
+void bench_quiet(void);
+/* A job of these sizes has its nodes, 0 to max - 1, by assignments 1 to max. */
+void bench_placed(struct msg_spec spec);
 
 /* Node i comes in its session, with this label (NULL: none), and works for that assignment: from 1
  * on as they are given; 0: none. */

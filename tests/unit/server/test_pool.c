@@ -7,39 +7,13 @@
 
 #define FIXTURE bench_begin, bench_end
 
-static void said_is(const char *expected)
-{
-    assert_string_equal(bench_said(), expected);
-}
-
-/* What was said up to now is not looked at. */
-static void quiet(void)
-{
-    (void)bench_said();
-    (void)bench_events();
-}
-
-/* A job of these sizes that has its nodes, 0 to max - 1, by assignments 1 to max. */
-static void placed(struct msg_spec spec)
-{
-    for (unsigned i = 0; i < spec.max_nodes; i++) {
-        bench_came(i, NULL, 0);
-    }
-    assert_string_equal(bench_submit(spec), "done");
-    bench_durable();
-    for (unsigned i = 0; i < spec.max_nodes; i++) {
-        assert_true(bench_node(i)->is_told);
-    }
-    quiet();
-}
-
 static void runs(struct msg_spec spec)
 {
-    placed(spec);
+    bench_placed(spec);
     bench_core_is(spec.name, "running");
     bench_durable();
     assert_string_equal(bench_state(spec.name), "Running");
-    quiet();
+    bench_quiet();
 }
 
 /* --- nodes ------------------------------------------------------------------------------------ */
@@ -47,15 +21,15 @@ static void runs(struct msg_spec spec)
 TEST_IN(pool, a_node_is_welcomed_and_has_its_lease)
 {
     bench_came(0, NULL, 0);
-    said_is("0:welcome n0 10000 10000 3333 1000; ");
+    bench_said_is("0:welcome n0 10000 10000 3333 1000; ");
     bench_renews(0);
-    said_is("0:renewed 5 10000 10000; ");
+    bench_said_is("0:renewed 5 10000 10000; ");
     bench_pass(BENCH_LEASE_MS - 1);
     assert_non_null(bench_node(0));
     bench_pass(1);
     assert_null(bench_node(0));
     assert_null(bench.sessions[0].pooled); /* the session is not one of a node's any more */
-    said_is("0:end; ");
+    bench_said_is("0:end; ");
     bench.sessions[0].phase = SESSION_OPEN;
     bench_came(0, NULL, 0);
     bench_pass(5000);
@@ -66,18 +40,18 @@ TEST_IN(pool, a_node_is_welcomed_and_has_its_lease)
 
 TEST_IN(pool, who_does_not_come_back_has_a_successor)
 {
-    placed(bench_spec("j", 1, 1));
+    bench_placed(bench_spec("j", 1, 1));
     bench_came(1, NULL, 0);
     bench_left(0);
     bench_pass(5000);
     bench_renews(1);
-    quiet();
+    bench_quiet();
     bench_pass(BENCH_LEASE_MS - 5000 - 1);
     bench_durable();
-    said_is("");
+    bench_said_is("");
     bench_pass(1);
     bench_durable();
-    said_is("1:assign 2 j any; ");
+    bench_said_is("1:assign 2 j any; ");
 }
 
 TEST_IN(pool, each_lease_ends_by_its_own_time)
@@ -115,132 +89,59 @@ TEST_IN(pool, a_free_node_that_goes_away_is_none_but_one_that_is_back_at_once_is
 TEST_IN(pool, a_session_is_one_nodes_and_a_node_has_one_session)
 {
     bench_came(0, NULL, 0);
-    quiet();
+    bench_quiet();
     bench.sessions[1].pooled = bench_node(0);
     bench_came(1, NULL, 0);
-    said_is("1:refused bad_request (a session is one node's alone); 1:end; ");
+    bench_said_is("1:refused bad_request (a session is one node's alone); 1:end; ");
     assert_null(bench_node(1));
     bench.sessions[1].pooled = NULL;
 
     const struct tfe_msg again = {.type = MSG_POOL,
                                   .u.pool = {.node = "n0", .node_name = "host-0", .labels = NULL}};
     pool_take(bench.p, &bench.sessions[4], &again);
-    said_is("0:refused node_replaced (a newer session of this node is there); 0:end; "
-            "4:welcome n0 10000 10000 3333 1000; ");
+    bench_said_is("0:refused node_replaced (a newer session of this node is there); 0:end; "
+                  "4:welcome n0 10000 10000 3333 1000; ");
     assert_null(bench.sessions[0].pooled);
     pool_left(&bench.sessions[0]); /* the older one's end means nothing */
     bench_turn();
     assert_non_null(bench_node(0));
     pool_take(bench.p, &bench.sessions[4], &again); /* idempotent */
-    said_is("4:welcome n0 10000 10000 3333 1000; ");
+    bench_said_is("4:welcome n0 10000 10000 3333 1000; ");
 }
 
 TEST_IN(pool, no_label_of_a_node_is_the_servers)
 {
     bench_came(0, "@jobs=a-*", 0);
-    said_is("0:refused bad_request (no label begins with '@'); 0:end; ");
+    bench_said_is("0:refused bad_request (no label begins with '@'); 0:end; ");
     assert_null(bench_node(0));
 }
 
 TEST_IN(pool, a_node_says_only_what_nodes_say)
 {
     bench_came(0, NULL, 0);
-    quiet();
+    bench_quiet();
     pool_take(bench.p, &bench.sessions[0], &(struct tfe_msg){.type = MSG_JOBS});
-    said_is("0:refused bad_request (a node of the pool does not say this); 0:end; ");
-}
-
-static void notices(unsigned i, enum tfe_notice kind, bool withdrawn)
-{
-    const struct tfe_msg msg = {.type = MSG_NOTICE,
-                                .u.notice = {.kind = kind, .withdrawn = withdrawn}};
-    pool_take(bench.p, &bench.sessions[i], &msg);
-}
-
-TEST_IN(pool, a_node_that_is_warned_gets_no_job_until_that_is_withdrawn)
-{
-    bench_came(0, NULL, 0);
-    bench_came(1, NULL, 0);
-    notices(0, NOTICE_REBALANCE, false); /* a hint, and no warning */
-    assert_false(bench_node(0)->is_warned);
-    notices(0, NOTICE_PREEMPT, false);
-    notices(0, NOTICE_MAINTENANCE, false); /* in its place */
-    quiet();
-    assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
-    bench_durable();
-    said_is("1:assign 1 j any; "); /* node 0 would have come first */
-    assert_string_equal(bench_submit(bench_spec("k", 1, 1)), "done");
-    bench_durable();
-    said_is("");
-    notices(0, NOTICE_MAINTENANCE, true);
-    bench_turn();
-    bench_durable();
-    said_is("0:assign 2 k any; ");
-}
-
-TEST_IN(pool, a_node_that_is_warned_as_it_comes_gets_no_job_before)
-{
-    assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
-    bench_durable();
-    bench_came(0, NULL, 0);
-    notices(0, NOTICE_PREEMPT, false); /* in the same turn */
-    quiet();
-    bench_turn();
-    bench_durable();
-    said_is("");
-}
-
-TEST_IN(pool, a_warning_outlives_the_connection_of_a_node_that_works)
-{
-    placed(bench_spec("j", 1, 1));
-    notices(0, NOTICE_PREEMPT, false);
-    bench_left(0);
-    bench_turn();
-    bench_came(0, NULL, 1);
-    assert_true(bench_node(0)->is_warned);
-    bench_freed(0, 1, 0);
-    quiet();
-    bench_turn();
-    bench_durable();
-    said_is("");
-    bench_came(0, NULL, 0);
-    notices(0, NOTICE_PREEMPT, true); /* that may have been lost */
-    quiet();
-    bench_turn();
-    bench_durable();
-    said_is("0:assign 2 j any; ");
-}
-
-TEST_IN(pool, a_notice_of_no_kind_ends_the_session)
-{
-    bench_came(0, NULL, 0);
-    bench_came(1, NULL, 0);
-    quiet();
-    notices(0, 0, false);
-    said_is("0:refused bad_request (there is no such kind of notice); 0:end; ");
-    notices(1, NOTICE_OPERATOR + 1, false);
-    said_is("1:refused bad_request (there is no such kind of notice); 1:end; ");
-    assert_false(bench_node(0)->is_warned || bench_node(1)->is_warned);
+    bench_said_is("0:refused bad_request (a node of the pool does not say this); 0:end; ");
 }
 
 TEST_IN(pool, a_token_for_some_jobs_brings_nodes_for_these_alone)
 {
     bench.sessions[0].by = &bench.someone;
     bench_came(0, NULL, 0);
-    quiet();
+    bench_quiet();
     assert_string_equal(bench_submit(bench_spec("b-1", 1, 1)), "done");
     bench_durable();
-    said_is("");
+    bench_said_is("");
     assert_string_equal(bench_submit(bench_spec("a-1", 1, 1)), "done");
     bench_durable();
-    said_is("0:assign 1 a-1 any; ");
+    bench_said_is("0:assign 1 a-1 any; ");
 }
 
 TEST_IN(pool, who_says_goodbye_is_gone_before_its_lease_is_over)
 {
     runs(bench_spec("j", 2, 2));
     pool_take(bench.p, &bench.sessions[1], &(struct tfe_msg){.type = MSG_GOODBYE});
-    said_is("1:end; ");
+    bench_said_is("1:end; ");
     bench_left(1);
     bench_turn();
     assert_null(bench_node(1));
@@ -271,14 +172,14 @@ TEST_IN(pool, an_assignment_is_told_once_it_is_durable_and_once)
 {
     bench_came(0, NULL, 0);
     bench_came(1, NULL, 0);
-    quiet();
+    bench_quiet();
     assert_string_equal(bench_submit(bench_spec("j", 2, 2)), "done");
-    said_is("0:assign 1 j any; 1:assign 2 j any; ");
+    bench_said_is("0:assign 1 j any; 1:assign 2 j any; ");
     assert_string_equal(bench_events(), "j submitted: the job was handed in: 2 to 2 nodes, "
                                         "priority 500; j assigned: the job gets 2 nodes of the "
                                         "pool; ");
     bench_durable();
-    said_is("");
+    bench_said_is("");
     assert_string_equal(bench_nodes("j"), "n0=1 n1=2 ");
 }
 
@@ -288,14 +189,14 @@ TEST_IN(pool, an_assignment_that_is_not_durable_is_not_told)
     bench_durable();
     bench.disk = TFE_EDISK;
     bench_came(0, NULL, 0);
-    quiet();
+    bench_quiet();
     bench_durable();
-    said_is("");
+    bench_said_is("");
     assert_false(bench_node(0)->is_told);
     bench.disk = 0;
     bench_pass(POOL_LOOK_MS); /* it is tried again */
     bench_durable();
-    said_is("0:assign 1 j any; ");
+    bench_said_is("0:assign 1 j any; ");
 }
 
 TEST_IN(pool, what_was_never_told_is_taken_back_without_a_word)
@@ -308,45 +209,45 @@ TEST_IN(pool, what_was_never_told_is_taken_back_without_a_word)
     bench_durable(); /* node 1 has an assignment that it has not heard of */
     assert_false(bench_node(1)->is_told);
     assert_true(bench_node(1)->assignment != 0);
-    quiet();
+    bench_quiet();
     bench.disk = 0;
     const struct tfe_msg scale = {.type = MSG_SCALE, .u.scale = {"j", TASK_WORKER, 1, 1}};
     assert_string_equal(bench_order(&bench.admin, scale), "done");
     bench_durable();
-    said_is("");
+    bench_said_is("");
     assert_true(bench_node(1)->assignment == 0);
     assert_false(bench_node(1)->is_leaving);
 }
 
 TEST_IN(pool, who_is_leaving_is_not_told_to_come)
 {
-    placed(bench_spec("j", 1, 1));
+    bench_placed(bench_spec("j", 1, 1));
     bench.disk = TFE_EDISK;
     const struct tfe_msg suspend = {.type = MSG_SUSPEND, .u.suspend.job = "j"};
     (void)bench_order(&bench.admin, suspend);
     bench_durable();
-    said_is("0:release 1 60000ms the job is suspended; ");
+    bench_said_is("0:release 1 60000ms the job is suspended; ");
     bench_node(0)->is_told = false; /* as after a reconnect that was not heard of yet */
     bench.disk = 0;
     bench_pass(POOL_LOOK_MS);
     bench_durable();
-    said_is("");
+    bench_said_is("");
 }
 
 TEST_IN(pool, a_node_that_is_free_again_gets_the_next_job)
 {
-    placed(bench_spec("j", 1, 1));
+    bench_placed(bench_spec("j", 1, 1));
     assert_string_equal(bench_submit(bench_spec("k", 1, 1)), "done");
     const struct tfe_msg cancel = {.type = MSG_CANCEL, .u.cancel.job = "j"};
     assert_string_equal(bench_order(&bench.admin, cancel), "done");
-    said_is("0:release 1 60000ms the job is over OVER; ");
+    bench_said_is("0:release 1 60000ms the job is over OVER; ");
     assert_true(bench_node(0)->is_leaving);
     bench_freed(0, 7, 143); /* of another assignment: nothing */
     bench_durable();
     assert_true(bench_node(0)->job != NULL);
     bench_freed(0, 1, 143);
     bench_durable();
-    said_is("0:assign 2 k any; ");
+    bench_said_is("0:assign 2 k any; ");
     assert_string_equal(bench_nodes("j"), ""); /* its row says that it has left */
     assert_false(bench_node(0)->is_leaving);
     assert_string_equal(bench_nodes("k"), "n0=2 ");
@@ -361,7 +262,7 @@ TEST_IN(pool, roles_are_told_and_labels_of_roles_are_for_them)
     spec.n_role_labels = 2;
     bench_came(0, "disk=big", 0);
     bench_came(1, "gpu=yes", 0);
-    quiet();
+    bench_quiet();
     assert_string_equal(bench_submit(spec), "done");
     bench_durable();
     const char *said = bench_said();
@@ -373,44 +274,44 @@ TEST_IN(pool, roles_are_told_and_labels_of_roles_are_for_them)
 
 TEST_IN(pool, what_takes_a_node_is_said_with_its_reason)
 {
-    placed(bench_spec("j", 1, 2));
+    bench_placed(bench_spec("j", 1, 2));
     assert_string_equal(bench_submit(bench_spec("k", 1, 1)), "done");
-    said_is("1:release 2 60000ms another job needs it for its minimum; ");
+    bench_said_is("1:release 2 60000ms another job needs it for its minimum; ");
     assert_non_null(strstr(bench_events(), "j released: 1 node of the job is released: another job "
                                            "needs it for its minimum; "));
     bench_freed(1, 2, 143);
     bench_durable();
-    said_is("1:assign 3 k any; ");
+    bench_said_is("1:assign 3 k any; ");
     assert_int_equal(bench.p->n_assigned, 3);
     assert_int_equal(bench.p->n_released, 1);
 }
 
 TEST_IN(pool, a_node_that_comes_back_with_what_it_had_keeps_it)
 {
-    placed(bench_spec("j", 2, 2));
+    bench_placed(bench_spec("j", 2, 2));
     bench_left(0);
     bench_turn();
     assert_non_null(bench_node(0)); /* its lease runs */
     bench_came(0, NULL, 1);
     bench_durable();
-    said_is("0:welcome n0 10000 10000 3333 1000; ");
+    bench_said_is("0:welcome n0 10000 10000 3333 1000; ");
     bench_left(1);
     bench_turn();
     bench_came(1, NULL, 0); /* its agent has ended meanwhile */
     bench_durable();
-    said_is("1:welcome n1 10000 10000 3333 1000; 1:assign 3 j any; ");
+    bench_said_is("1:welcome n1 10000 10000 3333 1000; 1:assign 3 j any; ");
 }
 
 TEST_IN(pool, a_node_that_works_for_what_nobody_knows_is_released)
 {
     bench_came(0, NULL, 5);
     bench_turn();
-    said_is("0:welcome n0 10000 10000 3333 1000; "
-            "0:release 5 60000ms the server does not know what it works for; ");
+    bench_said_is("0:welcome n0 10000 10000 3333 1000; "
+                  "0:release 5 60000ms the server does not know what it works for; ");
     bench_freed(0, 5, 0);
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     bench_durable();
-    said_is("0:assign 1 j any; ");
+    bench_said_is("0:assign 1 j any; ");
 }
 
 /* --- agents that fail ------------------------------------------------------------------------- */
@@ -419,14 +320,14 @@ TEST_IN(pool, a_node_whose_agent_failed_at_once_rests_twice_as_long_each_time)
 {
     struct msg_spec spec = bench_spec("j", 1, 1);
     spec.backoff_limit = 100;
-    placed(spec);
+    bench_placed(spec);
     uint64_t assignment = 1;
     for (int64_t rest = 1000; rest <= 64000; rest *= 2) {
         bench_freed(0, assignment, 1);
         bench_freed(0, assignment, 1); /* once more is nothing more */
         bench_durable();
         bench_renews(0);
-        quiet();
+        bench_quiet();
         const uint64_t rests = bench_node(0)->assignment;
         int64_t left = rest > 60000 ? 60000 : rest;
         while (left > 5000) {
@@ -446,7 +347,7 @@ TEST_IN(pool, a_node_whose_agent_failed_at_once_rests_twice_as_long_each_time)
     bench_durable();
     bench_freed(0, assignment + 1, 1);
     bench_durable();
-    quiet();
+    bench_quiet();
     bench_pass(1000);
     bench_durable();
     assert_non_null(strstr(bench_said(), "0:assign "));
@@ -455,7 +356,7 @@ TEST_IN(pool, a_node_whose_agent_failed_at_once_rests_twice_as_long_each_time)
 TEST_IN(pool, a_node_that_was_told_to_leave_or_left_in_order_does_not_rest)
 {
     static const uint32_t codes[] = {0, 130, 143};
-    placed(bench_spec("j", 1, 1));
+    bench_placed(bench_spec("j", 1, 1));
     for (uint64_t i = 0; i < 3; i++) {
         bench_freed(0, 1 + i, codes[i]);
         bench_durable();
@@ -463,13 +364,13 @@ TEST_IN(pool, a_node_that_was_told_to_leave_or_left_in_order_does_not_rest)
     }
     bench_freed(0, 4, 127);
     bench_durable();
-    said_is("");
+    bench_said_is("");
 }
 
 TEST_IN(pool, a_job_whose_agents_cannot_start_fails_after_its_limit)
 {
     struct msg_spec spec = bench_spec("j", 1, 1);
-    placed(spec); /* backoff_limit: the server's */
+    bench_placed(spec); /* backoff_limit: the server's */
     for (uint64_t i = 1; i <= BENCH_RESTARTS; i++) {
         bench_freed(0, i, 127);
         bench_durable();
@@ -479,7 +380,7 @@ TEST_IN(pool, a_job_whose_agents_cannot_start_fails_after_its_limit)
         bench_renews(0);
     }
     assert_string_equal(bench_state("j"), "Queued");
-    quiet();
+    bench_quiet();
     bench_freed(0, BENCH_RESTARTS + 1, 127);
     bench_durable();
     assert_string_equal(bench_state("j"), "Failed");
@@ -495,7 +396,7 @@ TEST_IN(pool, a_job_that_never_restarts_fails_by_its_first_agent_that_cannot_sta
     struct msg_spec spec = bench_spec("j", 1, 1);
     spec.restart_policy = RESTART_NEVER;
     spec.backoff_limit = 5;
-    placed(spec);
+    bench_placed(spec);
     bench_freed(0, 1, 127);
     bench_durable();
     assert_string_equal(bench_state("j"), "Failed");
@@ -503,7 +404,7 @@ TEST_IN(pool, a_job_that_never_restarts_fails_by_its_first_agent_that_cannot_sta
 
 TEST_IN(pool, starts_that_failed_count_in_a_row_and_not_once_the_job_has_run)
 {
-    placed(bench_spec("j", 1, 1));
+    bench_placed(bench_spec("j", 1, 1));
     for (uint64_t i = 1; i <= 8; i++) {
         bench_freed(0, i, 1);
         bench_durable();
@@ -569,9 +470,9 @@ TEST_IN(pool, a_sentence_of_the_core_is_one_line_of_the_row)
     bench_durable();
     assert_string_equal(bench_state("j"), "Failed");
     assert_non_null(strstr(bench_row("j")->conditions, " JobFailed rank 0 failed: by itself\n"));
-    said_is("0:release 1 60000ms the job is over OVER; ");
+    bench_said_is("0:release 1 60000ms the job is over OVER; ");
     bench_freed(0, 1, 1);
-    said_is("core:stop j; "); /* one that was about to come in has opened it */
+    bench_said_is("core:stop j; "); /* one that was about to come in has opened it */
     bench_durable();
 }
 
@@ -587,7 +488,7 @@ TEST_IN(pool, a_job_that_has_used_its_restarts_up_says_so)
 
 TEST_IN(pool, another_run_of_its_name_in_the_core_is_not_the_job)
 {
-    placed(bench_spec("j", 1, 1));
+    bench_placed(bench_spec("j", 1, 1));
     bench_core_is("j", "succeeded")->run_key = "of-somebody-else";
     bench_durable();
     assert_string_equal(bench_state("j"), "Queued");
@@ -597,14 +498,14 @@ TEST_IN(pool, an_active_deadline_ends_a_job_by_the_time_that_it_ran)
 {
     struct msg_spec spec = bench_spec("j", 1, 1);
     spec.active_deadline_ms = 5000;
-    placed(spec);
+    bench_placed(spec);
     bench_pass(6000); /* to wait is no activity */
     bench_renews(0);
     bench_core_is("j", "running");
     bench_durable();
     bench_pass(4999);
     assert_string_equal(bench_state("j"), "Running");
-    quiet();
+    bench_quiet();
     bench_pass(1);
     assert_string_equal(bench_state("j"), "Failed");
     assert_string_equal(bench_said(), "core:stop j; 0:release 1 60000ms the job is over OVER; ");
@@ -661,15 +562,15 @@ TEST_IN(pool, a_job_is_forgotten_its_ttl_after_its_end_once_the_core_may_forget_
     runs(spec);
     bench_core_is("j", "succeeded");
     bench_durable();
-    quiet();
+    bench_quiet();
     bench_pass(3000);
     assert_string_equal(bench_state("j"), "Succeeded"); /* its node has not left it */
-    said_is("");
+    bench_said_is("");
     bench_freed(0, 1, 0);
-    quiet();
+    bench_quiet();
     bench.core_steps = TFE_ESTATE; /* there are agents of it */
     bench_pass(1000);
-    said_is("core:forget j; ");
+    bench_said_is("core:forget j; ");
     assert_string_equal(bench_state("j"), "Succeeded");
     bench.core_steps = 0;
     bench_pass(1000);
@@ -704,13 +605,13 @@ TEST_IN(pool, what_lingers_goes_on_until_its_ttl_is_over)
     bench_core_is("j", "running")->outcome.lingers = true;
     bench_durable();
     assert_string_equal(bench_state("j"), "Succeeded");
-    said_is(""); /* nobody is released */
+    bench_said_is(""); /* nobody is released */
     bench_freed(0, 1, 1);
     assert_null(bench_node(0)->job); /* nor has failed to start */
     bench_durable();
     assert_null(strstr(bench_said(), "assign")); /* nor given anew */
     bench_pass(3001);
-    said_is("core:stop j; 1:release 2 60000ms the job is over OVER; ");
+    bench_said_is("core:stop j; 1:release 2 60000ms the job is over OVER; ");
 }
 
 TEST_IN(pool, what_lingers_is_over_when_it_has_ended)
@@ -720,10 +621,10 @@ TEST_IN(pool, what_lingers_is_over_when_it_has_ended)
     runs(spec);
     bench_core_is("j", "running")->outcome.lingers = true;
     bench_durable();
-    said_is("");
+    bench_said_is("");
     bench_core_is("j", "succeeded");
     bench_durable();
-    said_is("core:stop j; 0:release 1 60000ms the job is over OVER; ");
+    bench_said_is("core:stop j; 0:release 1 60000ms the job is over OVER; ");
 }
 
 TEST_IN(pool, who_may_grow_gets_what_is_left_by_what_a_node_brings)
@@ -808,12 +709,12 @@ TEST_IN(pool, a_job_that_was_over_is_over_and_its_ttl_goes_on)
     bench_durable();
     bench_core_is("j", NULL);
     bench_pass(2000);
-    quiet();
+    bench_quiet();
     bench_restart();
     assert_true(pool_job_find(bench.p, "j")->is_over);
     bench_came(0, NULL, 0);
     bench_durable();
-    said_is("0:welcome n0 10000 10000 3333 1000; ");
+    bench_said_is("0:welcome n0 10000 10000 3333 1000; ");
     bench_pass(2990);
     assert_string_equal(bench_state("j"), "Failed");
     bench_pass(11);

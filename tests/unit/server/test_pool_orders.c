@@ -304,19 +304,18 @@ TEST_IN(pool_orders, a_suspended_job_is_resumed_and_the_same_twice_is_done)
     struct msg_spec spec = bench_spec("j", 1, 1);
     bench_came(0, NULL, 0);
     assert_string_equal(bench_submit(spec), "done");
-    (void)bench_said();
-    (void)bench_events();
+    bench_quiet();
     assert_string_equal(order(MSG_SUSPEND, "j"), "done");
     assert_string_equal(order(MSG_SUSPEND, "j"), "done");
     bench_freed(0, 1, 143);
     bench_durable();
-    assert_string_equal(bench_said(), "0:release 1 60000ms the job is suspended; ");
+    bench_said_is("0:release 1 60000ms the job is suspended; ");
     assert_string_equal(bench_asked(&bench.admin, list_jobs),
                         "job j suspended p500 1:1 nodes 0 cmd python train.py waits to be "
                         "resumed\n");
     assert_string_equal(order(MSG_RESUME, "j"), "done");
     bench_durable();
-    assert_string_equal(bench_said(), "0:assign 2 j any; ");
+    bench_said_is("0:assign 2 j any; ");
     assert_string_equal(bench_events(),
                         "j suspended: the job is suspended: its nodes go back to the pool; "
                         "j released: 1 node of the job is released: the job is suspended; "
@@ -348,7 +347,7 @@ TEST_IN(pool_orders, one_that_begins_anew_has_nothing_of_its_run_before)
     (void)bench_said();
     assert_string_equal(order(MSG_RERUN, "j"), "done");
     bench_durable();
-    assert_string_equal(bench_said(), "0:assign 2 j any; "); /* and it is not suspended */
+    bench_said_is("0:assign 2 j any; "); /* and it is not suspended */
     assert_string_equal(bench_state("j"), "Queued");
     assert_true(bench_row("j")->started.ms == 0);
     assert_false(pool_job_find(bench.p, "j")->is_over);
@@ -419,7 +418,7 @@ TEST_IN(pool_orders, cancelled_what_lingers_is_let_go)
     begins_with(bench_submit(spec), "conflict: job \"j\" is not over");
     (void)bench_said();
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
-    assert_string_equal(bench_said(), "core:stop j; 0:release 1 60000ms the job is over OVER; ");
+    bench_said_is("core:stop j; 0:release 1 60000ms the job is over OVER; ");
     assert_string_equal(bench_state("j"), "Succeeded");
     begins_with(order(MSG_CANCEL, "j"), "conflict: job \"j\" is over");
 }
@@ -431,7 +430,7 @@ TEST_IN(pool_orders, one_that_the_core_has_is_cancelled_and_scaled_there)
     bench_durable();
     (void)bench_said();
     assert_string_equal(scale("j", TASK_WORKER, 2, 3), "done");
-    assert_string_equal(bench_said(), "core:RESIZE j 2:3 ps -1; ");
+    bench_said_is("core:RESIZE j 2:3 ps -1; ");
     bench.core_refuses = true;
     assert_string_equal(scale("j", TASK_WORKER, 1, 1), "bad_request: the core does not");
     assert_string_equal(order(MSG_CANCEL, "j"), "bad_request: the core does not");
@@ -440,7 +439,7 @@ TEST_IN(pool_orders, one_that_the_core_has_is_cancelled_and_scaled_there)
     bench.core_refuses = false;
     (void)bench_said();
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
-    assert_string_equal(bench_said(), "core:STOP_JOB j; ");
+    bench_said_is("core:STOP_JOB j; ");
 }
 
 TEST_IN(pool_orders, a_job_is_scaled_in_what_it_has)
@@ -467,7 +466,7 @@ TEST_IN(pool_orders, a_job_is_scaled_in_what_it_has)
     (void)bench_said();
     bench_core_is("j", "running");
     assert_string_equal(scale("j", TASK_PS, 2, 2), "done");
-    assert_string_equal(bench_said(), "core:RESIZE j 4:5 ps 2; ");
+    bench_said_is("core:RESIZE j 4:5 ps 2; ");
     bench_restart(); /* as the disk has it */
     assert_int_equal(pool_job_find(bench.p, "j")->n_ps, 2);
     assert_int_equal(pool_job_find(bench.p, "j")->min_nodes, 4);
@@ -657,20 +656,20 @@ TEST_IN(pool_orders, a_drained_node_leaves_in_its_time_an_evicted_one_at_once)
                                       .u.drain = {.node = "n0", .within_ms = drains[i].within}};
         (void)bench_said();
         pool_obey(bench.p, bench_node(0), &drain, &answer);
-        assert_string_equal(bench_said(), drains[i].says);
+        bench_said_is(drains[i].says);
     }
     assert_string_equal(answer.job.text, "j");
     assert_string_equal(answer.node.text, "n0");
     assert_string_equal(answer.name, "host-0");
     const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict.node = "n0"};
     pool_obey(bench.p, bench_node(0), &evict, &answer);
-    assert_string_equal(bench_said(), "0:release 1 1ms an operator has evicted it OUT; ");
+    bench_said_is("0:release 1 1ms an operator has evicted it OUT; ");
     bench_freed(0, 1, 143);
     bench_durable();
-    assert_string_equal(bench_said(), ""); /* it gets nothing any more */
+    bench_said_is(""); /* it gets nothing any more */
     assert_non_null(strstr(bench_asked(&bench.admin, list_nodes), " leaving of  as any"));
     bench_left(0);
     bench_came(0, NULL, 0); /* it has not heard it: it is told again */
-    assert_string_equal(bench_said(), "0:welcome n0 10000 10000 3333 1000; "
-                                      "0:release 0 0ms an operator has evicted it OUT; ");
+    bench_said_is("0:welcome n0 10000 10000 3333 1000; "
+                  "0:release 0 0ms an operator has evicted it OUT; ");
 }
