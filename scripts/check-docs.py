@@ -9,8 +9,6 @@ Usage: check-docs.py [--list] [ROOT]
 - a file that a comment or a document names is in the tree.
 - server/core/RULES.md: its sections, functions, scenarios and stories exist, and each scenario of
   tests/sim/scenarios is in it.
-- server/core: each part of a node or a job names the file that writes it, and no other file does
-  (inline functions of the part's header aside).
 - a line of a document has at most 100 columns, but for rows of tables, which cannot be broken.
 
 Prints one line for each finding; exit 1 if there are any. --list: who cites which section.
@@ -173,39 +171,6 @@ def check_rules(root, files, design):
         find(path, text, 0, f"the scenario {name} shows no rule")
 
 
-def check_parts(texts):
-    core = {os.path.basename(path): re.sub(r"/\*.*?\*/", lambda c: re.sub(r"\S", " ", c.group(0)),
-                                           text, flags=re.S)
-            for path, text in texts.items() if re.fullmatch(r"server/core/\w+\.[ch]", path)}
-    home = {m.group(1): name for name, text in core.items() if name.endswith(".h")
-            for m in re.finditer(r"^struct (\w+) \{", text, re.M)}
-    said = re.compile(rf"\bWritten{GAP}by{GAP}(\w+\.c)\.\s+\*/\nstruct (\w+) \{{$", re.M)
-    owner = {m.group(2): m.group(1) for name in set(home.values())
-             for m in said.finditer(texts["server/core/" + name])}
-    for whole in ("node", "job"):
-        path = f"server/core/{home[whole]}"
-        body = re.search(rf"^struct {whole} {{.*?^}};", core[home[whole]], re.M | re.S)
-        for m in re.finditer(r"^ +struct (\w+) (\w+);", body.group(0), re.M):
-            part, member = m.groups()
-            if home.get(part, "core.h") == "core.h":
-                continue
-            if owner.get(part) not in core:
-                find(path, texts[path], body.start() + m.start(),
-                     f"the header does not say who writes struct {part}")
-                continue
-            field = rf"->{member}\b(?:\.\w+|\[[^]]*\])"
-            change = "|".join([
-                rf"{field}+\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)", rf"{field}+(?:\+\+|--)",
-                rf"(?:\+\+|--)[\w>.-]*{field}", rf"->{member} = \(struct {part}\)",
-                rf"(?<!const )\bstruct {part} \*\w+ =", rf"(?<![&\w]) ?&[\w>-]+{field}",
-                rf"\b(?:mem\w+|text_\w+|id_set)\([\w>-]+{field}"])
-            for name, text in core.items():
-                if name not in (owner[part], home[part]):
-                    for hit in re.finditer(change, text):
-                        find(f"server/core/{name}", text, hit.start(),
-                             f"{hit.group(0).strip()}: {owner[part]} alone writes struct {part}")
-
-
 def main():
     words = [a for a in sys.argv[1:] if a != "--list"]
     root = words[0] if words else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -225,7 +190,6 @@ def main():
                 find(path, text, m.start(), f"{len(m.group(0))} columns")
     check_protocol(texts["proto/PROTOCOL.md"], sections)
     check_rules(root, files, design)
-    check_parts(texts)
     if "--list" in sys.argv:
         for section, path in sorted(listed):
             print(section, path)

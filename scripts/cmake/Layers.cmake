@@ -1,6 +1,5 @@
 # The layer table: which target may link what. A target that links anything else stops the configure
-# step; a source file that includes a header of a room it may not link stops the build, and so does one
-# that calls upwards within its room (tfe_call_order).
+# step; a source file that includes a header of a module that it may not link stops the build.
 
 # --- compiler flags -----------------------------------------------------------------------------
 # Why each: -Wconversion/-Wsign-conversion, lengths from peers; -Wshadow, -Wcast-qual, reviews;
@@ -73,21 +72,6 @@ endfunction()
 # A core's switch over one of its enums lists every value, so that a new one is thought about everywhere.
 function(tfe_core_options name)
   target_compile_options(${name} PRIVATE -Wswitch-enum)
-endfunction()
-
-# tfe_call_order(TARGET a.c …): these files of the target stand from top to bottom, and none calls one above
-# it. All files of their folders are among them.
-function(tfe_call_order target)
-  set(script ${CMAKE_SOURCE_DIR}/scripts/check-calls.py)
-  string(MAKE_C_IDENTIFIER "${target}_${ARGV1}_calls" name)
-  set(stamp ${CMAKE_CURRENT_BINARY_DIR}/${name}.checked)
-  add_custom_command(
-    OUTPUT ${stamp}
-    COMMAND ${Python3_EXECUTABLE} ${script} --nm ${CMAKE_NM} ${ARGN} -- $<TARGET_OBJECTS:${target}>
-    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-    DEPENDS ${target} ${script}
-    COMMENT "Checking the order of calls in ${target}" COMMAND_EXPAND_LISTS VERBATIM)
-  add_custom_target(${name} ALL DEPENDS ${stamp})
 endfunction()
 
 # The core targets may need nothing from libc but mem* and str*: link them with tfe_base into one
