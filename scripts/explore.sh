@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # Usage: explore.sh --seconds N [--seed S] [--agents M] [--events K] [--roles] [--explorer PROGRAM]
-#        explore.sh --bugs [--seconds N] [--seed S] [--turns T]
+#        explore.sh --bugs [--seed S [--turns T]]
 #        explore.sh --speed [--explorer PROGRAM]
-# Random faults against the real cores in virtual time, on all processors.
-#   --seconds N   for so long (60); with --bugs, so long for each bug at most
-#   --seed S      seeds from S on; without it fresh ones, printed
-#   --agents M    so many each (0: as the seed says); --events K: so many per seed (50000)
-#   --roles       jobs with ps, a chief, an evaluator
-#   --explorer P  this program instead of a fresh build
-#   --bugs        proves that the checks can fail: builds the explorer with each bug of tests/sim/bugs, and sees
-#                 that it is found by the rule that its patch names (and by none that it does not name)
-#   --turns T     with --bugs: so many seeds each (1), of which the median counts
-#   --speed       what an event costs: three seeds of 100 agents, 10,000 in jobs of 250, and in one job; events/s on one
-#                 core, and instructions (callgrind's: the same on any machine, however busy), which have a goal
-# Ends with one line, explored events=… seeds=… violations=…, or the table; exit 1 on violations, when
-# a bug is not found as it should be, or where an event costs more instructions than its goal.
+# Runs random faults against the real cores in virtual time, on all processors.
+#   --seconds N   how long (60)
+#   --seed S      the first seed; without it a random one, which is printed
+#   --agents M    agents per seed (0: drawn from the seed); --events K: events per seed (50000)
+#   --roles       jobs with ps, a chief and an evaluator
+#   --explorer P  uses this program instead of a fresh build
+#   --bugs        proves that the checks can fail: builds the explorer with each bug of tests/sim/bugs and checks that the
+#                 rule that its patch names finds it within 1000 seeds, and that no rule does that the patch does not
+#                 name. The first seed is the one in the patch (Seed:), else 1, so the result is the same in every run.
+#   --turns T     with --bugs --seed: T first seeds per bug (1), of which the median counts
+#   --speed       the cost of an event, for three seeds of 100 agents, for 10,000 agents in jobs of 250, and in one job:
+#                 events/s on one core, and instructions (counted by callgrind: independent of the load), which have a goal
+# The last line is `explored events=… seeds=… violations=…`, or the table. Exit 1 on violations, if a bug is not found as
+# expected, or if an event costs more instructions than its goal.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -43,7 +44,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$seed" ] || seed=$(od -An -N5 -tu8 /dev/urandom | tr -d ' ')
+[ -n "$seed$bugs" ] || seed=$(od -An -N5 -tu8 /dev/urandom | tr -d ' ')
 cores=$(nproc)
 
 if [ -z "$explorer$bugs" ]; then
@@ -98,52 +99,54 @@ explore() {
     [[ $totals == *violations=0 ]]
 }
 
-# Prints after how many seconds its rule has found the bug with this seed, and the rules that did; a sentence where it has
-# not, or one did that its patch does not name.
-look_for_bug() { # its patch, its program, the seed, a log
-    local rule also options began=$SECONDS status=0 broken each
+# Prints the number of seeds after which the rule of a bug's patch has found it, and the rule; or a sentence that says what
+# is wrong, after the largest number of seeds.
+bug_seeds=1000
+look_for_bug() { # its patch, its program, the first seed, a log
+    local rule also options status=0 broken each
     rule=$(sed -n 's/^Found-by: //p' "$1")
     also=$(sed -n 's/^Also: //p' "$1")
     options=$(sed -n 's/^Options: //p' "$1")
-    [ -x "$2" ] || { say "$seconds does not apply or compile"; return; }
-    "$2" --seed "$3" --seconds "$seconds" --events "$events" --first "$rule" --quiet $options >"$4" 2>&1 &
+    [ -x "$2" ] || { say "$bug_seeds does not apply or compile"; return; }
+    "$2" --seed "$3" --count "$bug_seeds" --events "$events" --first "$rule" --quiet $options >"$4" 2>&1 &
     trap "kill $! 2>/dev/null; exit 1" TERM
     wait $! || status=$?
     broken=$(sed -n 's/^broken \([a-z_0-9]*\) .*/\1/p' "$4" 2>/dev/null | tr '\n' ' ') || true
     if ! is_whole "$4" "$status"; then
-        say "$seconds the explorer broke off ($status)"
+        say "$bug_seeds the explorer broke off ($status)"
         return
     fi
     for each in $broken; do
         [[ " $rule $also " == *" $each "* ]] || {
-            say "$seconds found by $each as well ($(sed -n "s/^VIOLATION \(seed=[0-9]*\) .* $each: .*/\1/p" "$4" | head -n 1))"
+            say "$bug_seeds found by $each as well ($(sed -n "s/^VIOLATION \(seed=[0-9]*\) .* $each: .*/\1/p" "$4" | head -n 1))"
             return
         }
     done
-    [[ " $broken" == *" $rule "* ]] || { say "$((seconds + 1)) not found by $rule (but by: ${broken:-none})"; return; }
-    say "$((SECONDS - began)) $rule"
+    [[ " $broken" == *" $rule "* ]] || { say "$bug_seeds not found by $rule (but by: ${broken:-none})"; return; }
+    say "$(sed -n 's/^explored .* seeds=\([0-9]*\) .*/\1/p' "$4") $rule"
 }
 
-# Prints a line for the table: the median turn. It counts as wrong where that has not found the bug, or any turn has found
-# what it should not have.
+# Prints a line of the table: the median of the turns. It counts as wrong if the median turn has not found the bug, or if a
+# rule that the patch does not name has found it in any turn.
 find_bug() { # name, its patch, its program
-    local turn rule took verdict wrong
+    local turn rule took verdict wrong first=$seed
     rule=$(sed -n 's/^Found-by: //p' "$2")
+    [ -n "$first" ] || first=$(sed -n 's/^Seed: //p' "$2")
     for ((turn = 0; turn < turns; turn++)); do
-        look_for_bug "$2" "$3" $((seed + turn * stretch)) "$logs/$1" >>"$logs/turns.$1"
+        look_for_bug "$2" "$3" $((${first:-1} + turn * stretch)) "$logs/$1" >>"$logs/turns.$1"
     done
     read -r took verdict < <(sort -n "$logs/turns.$1" | sed -n $((turns / 2 + 1))p)
     wrong=$(grep -vE "^[0-9]+ ($rule\$|not found by)" "$logs/turns.$1" | head -n 1 | cut -d ' ' -f 2-) || true
     verdict=${wrong:-$verdict}
     [ "$verdict" != "$rule" ] || : >"$logs/right.$1"
-    printf '%-20s %7d  %-15s %s\n' "$1" "$took" "$verdict" "$(sed -n 's/^What: //p' "$2")"
+    printf '%-24s %7d  %-15s %s\n' "$1" "$took" "$verdict" "$(sed -n 's/^What: //p' "$2")"
 }
 
 find_bugs() {
     local patch name wrong
-    rm -f "$build_dir"/default/tests/sim/bugs/sim_bug_*[a-z] 2>/dev/null || true # an earlier one proves nothing
+    rm -f "$build_dir"/default/tests/sim/bugs/sim_bug_*[a-z] 2>/dev/null || true # a stale program proves nothing
     build_preset default "sim_bugs -- -k 0" || say "some bugs are not built"
-    printf '%-20s %7s  %-15s %s\n' bug seconds 'found by' 'what goes wrong'
+    printf '%-24s %7s  %-15s %s\n' bug seeds 'found by' 'what goes wrong'
     for patch in "$root"/tests/sim/bugs/*.patch; do
         name=$(basename "$patch" .patch)
         while [ "$(jobs -pr | wc -l)" -ge "$cores" ]; do
@@ -153,7 +156,7 @@ find_bugs() {
     done
     wait
     wrong=$(($(find "$root/tests/sim/bugs" -name '*.patch' | wc -l) - $(find "$logs" -name 'right.*' | wc -l)))
-    say "seed $seed"
+    say "seed ${seed:-of each patch, else 1}"
     say "bugs not found as they should be: $wrong"
     [ "$wrong" = 0 ]
 }

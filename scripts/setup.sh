@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Usage: setup.sh [--no-venv | --browser]
-# Installs what building, testing and the demo need: system packages (as root, with apt) and a virtual
-# environment in .venv (not with --no-venv); with --browser, what the page's tests need, too. Asks for nothing when nothing
-# is missing. test.sh and demo.sh call it.
+# Usage: setup.sh [--no-venv | --full]
+# Installs the dependencies of the build, the tests and the demo: system packages (as root, with apt) and a virtual
+# environment in .venv (not with --no-venv). --full adds the optional tools of the gate: chromium, podman and prometheus,
+# without which some tests are skipped by name. Does nothing if nothing is missing. test.sh and demo.sh call it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -83,23 +83,40 @@ fi
 
 [ "${1:-}" != --no-venv ] || exit 0
 
-# --- a browser -----------------------------------------------------------------------------------------
+# --- optional tools of the gate ------------------------------------------------------------------------
 
-# The page's tests are skipped by name where there is none. Only from Debian, as root: Ubuntu's package brings a snap. Tried
-# once, and not waited for longer than some minutes; whatever becomes of it, all else goes on.
-tried=$build_dir/browser-tried
-have_browser() { command -v chromium && command -v chromedriver; }
-if [ "${1:-}" = --browser ] && ! have_browser >/dev/null && [ ! -e "$tried" ] && [ "$(id -u)" = 0 ] &&
-    grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
+# Only on Debian, as root: Ubuntu's chromium package installs a snap. Each is tried once, with a time limit; without one,
+# the tests that need it are skipped by name.
+install_optional() { # name, package…
+    local name=$1 tried=$build_dir/tried-$1
+    shift
+    [ ! -e "$tried" ] || return 0
     mkdir -p "$build_dir"
     touch "$tried"
-    logged "installing chromium for the page's tests" setup-browser.log sh -c '
+    logged "installing $name for the tests" "setup-$name.log" sh -c '
         export DEBIAN_FRONTEND=noninteractive
         apt_get() { limit=$1; shift; timeout "$limit" apt-get -o Acquire::http::Timeout=20 -o Acquire::Retries=1 "$@"; }
-        apt_get 120 update
-        set -- install -y --no-install-recommends chromium chromium-driver fonts-dejavu-core
-        apt_get 600 --download-only "$@" && apt-get "$@"' ||
-        say "no browser: the page's tests in one are skipped"
+        set -- install -y --no-install-recommends "$@"
+        { apt_get 600 --download-only "$@" || { apt_get 120 update && apt_get 600 --download-only "$@"; }; } && apt-get "$@"' \
+        sh "$@" || say "no $name: the tests that need it are skipped"
+}
+# From the package prometheus, unpacked and not installed: the package would start a service.
+install_prometheus() {
+    local tried=$build_dir/tried-prometheus
+    [ ! -e "$tried" ] || return 0
+    mkdir -p "$build_dir/tools"
+    touch "$tried"
+    logged "unpacking prometheus for the tests" setup-prometheus.log sh -c '
+        cd "$1" && rm -f prometheus_*.deb && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; } &&
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/prometheus ./usr/bin/promtool &&
+        rm -f prometheus_*.deb' sh "$build_dir/tools" ||
+        say "no prometheus: the tests that need it are skipped"
+}
+if [ "${1:-}" = --full ] && [ "$(id -u)" = 0 ] && grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
+    { command -v chromium && command -v chromedriver; } >/dev/null ||
+        install_optional chromium chromium chromium-driver fonts-dejavu-core
+    command -v podman >/dev/null || install_optional podman podman crun
+    { command -v promtool || [ -x "$build_dir/tools/promtool" ]; } >/dev/null || install_prometheus
 fi
 
 # --- the virtual environment ---------------------------------------------------------------------------

@@ -1,43 +1,48 @@
 #!/usr/bin/env bash
 # Usage: test.sh [--gate | --full] [STAGE[,STAGE…]…]
-# Installs what is missing, builds with warnings as errors, and tests. What people run while they work:
-#   unit      unit tests, the simulator's scenarios and the rules of the house (ctest), as users get the programs
-#   sim       the simulator: 20 s of random faults on all cores, with a seed of the commit's own
+# Installs missing packages, builds with warnings as errors, and runs the tests. Without options, the stages for daily work
+# (5 minutes):
+#   unit      unit tests, the simulator's scenarios and the source checks (ctest), with the programs as users get them
+#   sim       the simulator: random faults for 20 s on all cores, half of it from a fixed seed, half from the commit's seed
+#   py        the Python package without TensorFlow (pytest)
+#   train     real TensorFlow trains, loses a machine and gains another (pytest)
 #   e2e       real processes (pytest), without the tests marked heavy
-#   py        the package for training scripts, without TensorFlow (pytest)
-#   train     TensorFlow trains, loses a machine and gets another
-# --gate: what a change must pass. After the above:
-#   install   cmake --install into a scratch prefix, and what must be in there
+# --gate: the stages that every change must pass (15 minutes). The stages above and
+#   install   cmake --install into a scratch prefix, and a check of its contents
 #   unit-asan unit with address and undefined-behaviour sanitizers
-#   bugs      bugs that are planted in the cores: the simulator finds each, by the rule that is meant to
-#   e2e-heavy the tests that e2e left out
+#   tidy      the fatal checks of clang-tidy over the product
+#   e2e-heavy the end-to-end tests that e2e leaves out
+#   bugs      bugs planted in the cores: the simulator finds each of them by an expected rule
+#   explore   the simulator for another minute, from the commit's seed
+# --full: the gate's stages at full length (TFE_TEST_FULL=1) and (hours)
 #   e2e-asan  e2e with sanitizers
-#   user      unit, and a part of e2e, as a user without any privilege (as sim, py and train, where root runs the gate)
-#   explore   the simulator for a minute more
-#   speed     what an event of the simulator costs, in instructions
-#   crash     kill -9 on a server whose agents come and go; the trainers' logs judge
-#   chaos     random faults on agents, trainers, standbys and the server; training must end exact
-#   soak      a minute of agents that come and go: memory and descriptors
-#   bench     core, placement, wire, scale, flood and handover at a twentieth of their size, judged loosely
-#   churn     half a minute of spot machines: how much of it is useful
-#   recovery  how long TensorFlow's training stands still at a loss, beside what it takes by hand
-#   preempt   the same for a machine that is warned, and that no step is lost
-#   tidy      the few fatal checks of clang-tidy over the product
-#   tf        real TensorFlow, the demo among it (pytest)
-# --full: the long versions of all of these (TFE_TEST_FULL=1), and
-#   chaos-tf  as chaos, with TensorFlow's trainers: every sample of every pass once, whatever was killed
+#   user      unit, and a part of e2e, as a user without privileges
+#   speed     instructions per event of the simulator
+#   crash     kill -9 of a server whose agents come and go; the trainers' logs are checked
+#   chaos     random faults on agents, trainers, standbys and the server; the training must be exact
+#   chaos-tf  the same with TensorFlow: every sample of every pass exactly once
+#   soak      agents that come and go; memory and descriptors must not grow
+#   bench     core, placement, wire, scale, flood and handover at a twentieth of their size, with loose goals
+#   churn     spot machines that come and go: the share of useful time
+#   recovery  how long TensorFlow's training stands still after a loss, beside the same by hand
+#   preempt   the same for an announced loss, which must cost no step
+#   tf        all tests with real TensorFlow, the demo among them (pytest)
 #   fuzz      each fuzzer for a minute
-#   strict    the benchmarks at their whole size against their goals
-#   coverage  each line of the cores that no fast test reaches is named, with its reason
-# STAGE…: only these; with commas between them, at once, as the gate has those that wait beside one that works.
-# What was skipped is named at the end.
+#   strict    the benchmarks at full size against their goals
+#   coverage  line coverage of both cores
+# STAGE…: only these stages; stages joined by commas run at the same time.
+#
+# A failed test with real processes is repeated once, alone, after the other stages of its group have ended. If it passes
+# then, it is listed under FLAKY with both outputs kept in build/flaky, and the run passes with at most 3 of them.
+# Deterministic tests are never repeated. Skipped tests and the time of each stage are listed at the end.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-# With commas between them: at once, those that wait beside those that work. Nothing that measures is beside anything.
+# Stages joined by commas run at the same time: those that mostly wait beside those that compute. Nothing runs beside a
+# stage that measures time.
 quick=(unit sim,py,train e2e)
-gate=(install,unit-asan tidy,e2e-heavy,user bugs,e2e-asan explore,crash,speed,chaos,soak bench,churn recovery preempt tf)
-long=(chaos-tf fuzz strict coverage)
+gate=(install,unit-asan tidy,e2e-heavy bugs,explore)
+long=(e2e-asan,user crash,speed,chaos,soak bench,churn recovery preempt tf chaos-tf fuzz strict coverage)
 all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
 chosen=()
@@ -65,15 +70,19 @@ if [ -n "$full" ]; then
 fi
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
-# What leaks has mostly left a pointer behind on a stack or in a register: with those it is seen in one run of many.
+# A leaked block often has a stale pointer left on a stack or in a register; ignore those, so that the leak is found in
+# every run.
 export LSAN_OPTIONS=use_stacks=0:use_registers=0
 
-# What the stages' runners say goes to a file as well: what they skipped is named at the end.
-said=$build_dir/said.log
+# Tools that setup.sh --full unpacks.
+export PATH=$PATH:$build_dir/tools
+
+# The output of all stages, searched for skipped tests at the end.
+output_log=$build_dir/output.log
 
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs
-    env PATH=/usr/local/bin:/usr/bin:/bin)
-# As a user without any privilege, in a home that goes with it.
+    env "PATH=/usr/local/bin:/usr/bin:/bin:$build_dir/tools")
+# Runs a command as a user without privileges, in a temporary home directory.
 as_nobody() { # COMMAND…
     local home status=0
     home=$(mktemp -d)
@@ -82,7 +91,7 @@ as_nobody() { # COMMAND…
     rm -rf "$home"
     return "$status"
 }
-# What people run as themselves runs in root's gate without any privilege.
+# Stages that developers run as themselves run without privileges if root runs the gate.
 as_people() { # COMMAND…
     if [ -n "$gate_runs" ] && [ "$(id -u)" = 0 ]; then
         as_nobody "$@"
@@ -91,28 +100,77 @@ as_people() { # COMMAND…
     fi
 }
 
-pytest=("$venv_python" -m pytest -p no:cacheprovider -ra --durations=5)
-run_pytest() { # folder, options…
-    local folder=$1
+pytest=("$venv_python" -m pytest -ra --durations=5)
+pytest_dir=$build_dir/pytest # NAME/v/cache/lastfailed: the failed tests of a run; NAME.status: its exit status
+repeating=                   # set while the failed tests of a stage run again
+
+# Runs pytest; in a repetition, the tests that failed in the run of the same name, one at a time.
+run_pytest() { # name of the run, options…
+    local name=$1 status=0
     shift
-    supervised "${pytest[@]}" "$@" "$root/tests/$folder"
-}
-# Tests with processes wait three quarters of their time, so three for each processor; those of ctest that are long wait
-# for grace times and disks with a tenth of one.
-beside=(-n $(($(nproc) * 3)) --dist worksteal)
-ctests=(-j $(($(nproc) + 2)) --output-on-failure --no-tests=error)
-run_e2e() { # preset, options…
-    local preset=$1
-    shift
-    TFE_BIN_DIR=$build_dir/$preset run_pytest e2e "${beside[@]}" "$@"
-}
-run_ctest() { # preset, options…
-    local status=0
-    supervised ctest --test-dir "$build_dir/$1" "${ctests[@]}" "${@:2}" || status=$?
-    grep -h '^SKIPPED ' "$build_dir/$1/Testing/Temporary/LastTest.log" || true
+    if [ -n "$repeating" ]; then
+        [ "$(cat "$pytest_dir/$name.status")" != 0 ] || return 0
+        "${as:-supervised}" "${pytest[@]}" -o cache_dir="$pytest_dir/$name" -n 0 --last-failed \
+            --last-failed-no-failures none "$@" || status=$?
+        return "$status"
+    fi
+    rm -rf "${pytest_dir:?}/$name"
+    mkdir -p "$pytest_dir/$name"
+    [ -z "${as:-}" ] || [ "$(id -u)" != 0 ] || chown 65534:65534 "$pytest_dir/$name"
+    "${as:-supervised}" "${pytest[@]}" -o cache_dir="$pytest_dir/$name" -n "${workers:-0}" "$@" || status=$?
+    printf '%s\n' "$status" >"$pytest_dir/$name.status"
     return "$status"
 }
-# What misses its goal (3) is tried once more, because whatever else runs on this machine is measured, too.
+ctests=(--output-on-failure --no-tests=error)
+# Tests with processes wait three quarters of their time, so three of them run per processor. The long tests of ctest wait
+# for grace periods and disks nine tenths of theirs.
+at_a_time=$(($(nproc) * 3))
+run_e2e() { # name of the run, preset, options…
+    local name=$1 preset=$2
+    shift 2
+    TFE_BIN_DIR=$build_dir/$preset workers=$at_a_time run_pytest "$name" --dist worksteal "$@" "$root/tests/e2e"
+}
+# Tests without processes, sockets or waits: the same result in every run, so a failure is never repeated.
+deterministic='^(house|sim|fuzz)_|^unit_(agent|archive|base|jobs|placement|rdzv|rows|wire)_'
+run_ctest() { # preset, options…
+    local status=0 dir=$build_dir/$1
+    local failures=$dir/Testing/Temporary/LastTestsFailed.log
+    if [ -n "$repeating" ]; then
+        supervised ctest --test-dir "$dir" "${ctests[@]}" --rerun-failed -j 1 || status=$?
+        return "$status"
+    fi
+    rm -f "$failures"
+    supervised ctest --test-dir "$dir" "${ctests[@]}" -j $(($(nproc) + 2)) "${@:2}" || status=$?
+    grep -h '^SKIPPED ' "$dir/Testing/Temporary/LastTest.log" || true
+    return "$status"
+}
+# Prints the failed tests of a stage, one per line, if all of its failures may be repeated; else fails.
+repeatable() { # stage
+    local preset=default name found=
+    case $1 in
+        unit | unit-asan)
+            [ "$1" = unit ] || preset=asan
+            found=$(cut -d: -f2- "$build_dir/$preset/Testing/Temporary/LastTestsFailed.log" 2>/dev/null) || return 1
+            ! grep -qE "$deterministic" <<<"$found" || return 1
+            ;;
+        e2e | e2e-heavy | e2e-asan | py | train | tf)
+            for name in "$1" "$1-by-hand"; do
+                case $(cat "$pytest_dir/$name.status" 2>/dev/null) in
+                    0 | "") ;;
+                    1)
+                        [ -s "$pytest_dir/$name/v/cache/lastfailed" ] || return 1
+                        found+=$(/usr/bin/python3 -c 'import json, sys; print("\n".join(json.load(open(sys.argv[1]))))' \
+                            "$pytest_dir/$name/v/cache/lastfailed")$'\n'
+                        ;;
+                    *) return 1 ;;
+                esac
+            done
+            ;;
+    esac
+    found=${found%$'\n'}
+    [ -n "$found" ] && printf '%s\n' "$found"
+}
+# A benchmark that misses its goal (exit status 3) runs once more, because it also measures the load of this machine.
 twice() { # COMMAND…
     local status=0
     "$@" || status=$?
@@ -126,7 +184,7 @@ twice() { # COMMAND…
 quick_bench() { # name
     TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/$1.py" --quick --out "$build_dir/bench/$1.json"
 }
-# A number of the commit's own: what is random differs from commit to commit, and can be repeated.
+# A seed made of the commit's hash: it differs from commit to commit, and can be repeated.
 commit_seed() { # digits, without a repository
     local commit
     commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=$2 # unpacked, not cloned
@@ -155,24 +213,27 @@ stage_tidy() {
 }
 explorer=$build_dir/default/tests/sim/sim_explore
 stage_sim() {
-    as_people nice "$root/scripts/explore.sh" --seconds 20 --seed "$(commit_seed 10 1)" --explorer "$explorer"
+    local seed
+    for seed in 1 "$(commit_seed 10 1)"; do
+        as_people nice "$root/scripts/explore.sh" --seconds 10 --seed "$seed" --explorer "$explorer" || return 1
+    done
 }
-# Its seeds begin far behind those of sim; it has what others leave of the processors.
+# Seeds far behind those of sim.
 stage_explore() {
     nested nice "$root/scripts/explore.sh" --seconds $((full ? 600 : 70)) --seed $(($(commit_seed 10 1) + 500000)) --explorer "$explorer"
 }
 stage_speed() {
     nested nice "$root/scripts/explore.sh" --speed --explorer "$explorer"
 }
-# Which rules notice a bug besides its own depends on the seed; --full takes others each time, five for each bug.
+# The gate's seed is fixed; --full takes five seeds of the commit for each bug.
 stage_bugs() {
-    local seed=1 turns=1
-    [ -z "$full" ] || seed=$(commit_seed 8 1) turns=5
-    nested "$root/scripts/explore.sh" --bugs --seed "$seed" --turns "$turns"
+    local options=()
+    [ -z "$full" ] || options=(--seed "$(commit_seed 8 1)" --turns 5)
+    nested "$root/scripts/explore.sh" --bugs "${options[@]}"
 }
 stage_coverage() { nested "$root/scripts/coverage.sh"; }
 stage_fuzz() { LSAN_OPTIONS='' nested "$root/scripts/fuzz.sh" --seconds 60; } # libFuzzer has much of its own on its stack
-stage_e2e() { run_e2e default -m "not heavy"; }
+stage_e2e() { run_e2e e2e default -m "not heavy"; }
 stage_e2e-heavy() {
     # A cloud of AWS's kind on this machine, and AWS's own tool to ask it: only what scales the pool needs them.
     if [ -n "$full" ] && ! [ -x "$root/.venv-aws/bin/moto_server" ]; then
@@ -180,14 +241,14 @@ stage_e2e-heavy() {
         logged "installing moto and the AWS tools into .venv-aws" setup-aws.log \
             "$root/.venv-aws/bin/python" -m pip install 'moto[server]==5.1.22' awscli==1.46.3
     fi
-    run_e2e default -m heavy
+    run_e2e e2e-heavy default -m heavy
 }
 stage_e2e-asan() {
     if [ -n "$full" ]; then
-        run_e2e asan
+        run_e2e e2e-asan asan
     else
         # What these are about is in Python, where no sanitizer looks.
-        run_e2e asan -m "not heavy" --ignore-glob '*/test_bootstrap.py' --ignore-glob '*/test_docs.py' --ignore-glob '*/test_hooks.py'
+        run_e2e e2e-asan asan -m "not heavy" --ignore-glob '*/test_bootstrap.py' --ignore-glob '*/test_docs.py' --ignore-glob '*/test_hooks.py'
     fi
 }
 stage_user() {
@@ -200,11 +261,10 @@ stage_user() {
     # The descriptions of the tests alone: their logs go beside them, the programs stay where they are.
     (cd "$build_dir/default" && find . -name 'CTest*.cmake' -print0 | tar --null -cT - | tar -xC "$tests")
     chown -R 65534:65534 "$tests"
-    # What asks the system for nothing is the same for any user.
-    as_nobody ctest --test-dir "$tests" -LE house -E '^(sim|fuzz|unit_(base|wire|agent|rdzv))_' "${ctests[@]}" || status=1
+    as_nobody ctest --test-dir "$tests" -E "$deterministic" "${ctests[@]}" -j "$at_a_time" || status=1
     grep -h '^SKIPPED ' "$tests/Testing/Temporary/LastTest.log" || true
     rm -rf "$tests"
-    TFE_BIN_DIR=$build_dir/default as_nobody "${pytest[@]}" "${beside[@]}" -m "not heavy" \
+    TFE_BIN_DIR=$build_dir/default as_nobody "${pytest[@]}" -p no:cacheprovider -n "$at_a_time" -m "not heavy" \
         "$root"/tests/e2e/test_{membership,standalone,supervision,standby}.py || status=1
     return "$status"
 }
@@ -216,7 +276,7 @@ chaos() { # seconds, options…
 }
 stage_chaos() { chaos $((full ? 900 : 30)); }
 stage_chaos-tf() { chaos $((full ? 180 : 45)) --tensorflow; }
-stage_py() { as_people "${pytest[@]}" "$root/tests/py"; }
+stage_py() { as=as_people run_pytest py "$root/tests/py"; }
 # The load has no priority over others there.
 bench_as_nobody() { # name
     TFE_BIN_DIR=$build_dir/default as_nobody "$venv_python" "$root/bench/$1.py" --quick --out /dev/null
@@ -253,19 +313,19 @@ stage_preempt() {
     [ -n "$full" ] || options=(--rounds 1)
     twice trained_bench preempt "${options[@]}"
 }
-stage_train() { TFE_BIN_DIR=$build_dir/default as_people "${pytest[@]}" "$root/tests/tf/test_training.py"; }
+stage_train() { TFE_BIN_DIR=$build_dir/default as=as_people run_pytest train "$root/tests/tf/test_training.py"; }
 # Two files at a time: importing TensorFlow is most of the work, and waiting for trainers a third of the time.
 stage_tf() {
     local options=() status=0
     [ -n "$full" ] || options=(-m "not heavy")
-    TFE_BIN_DIR=$build_dir/default run_pytest tf -n 2 --dist loadfile --deselect tf/test_training.py \
-        --ignore "$root/tests/tf/test_roles_by_hand.py" "${options[@]}" || status=1
+    TFE_BIN_DIR=$build_dir/default workers=2 run_pytest tf --dist loadfile --deselect tf/test_training.py \
+        --ignore "$root/tests/tf/test_roles_by_hand.py" "${options[@]}" "$root/tests/tf" || status=1
     # Its processes fork from one in which TensorFlow was imported, and nothing else.
-    run_pytest tf/test_roles_by_hand.py || status=1
+    run_pytest tf-by-hand "$root/tests/tf/test_roles_by_hand.py" || status=1
     return "$status"
 }
 
-# Several stages, each with its output in one piece. A subshell forgets the traps, and here each has children of its own.
+# Runs stages at the same time and prints the output of each in one piece. A subshell has no traps and children of its own.
 at_once() { # stage…
     local stage pids=()
     for stage in "$@"; do
@@ -282,15 +342,41 @@ at_once() { # stage…
     done
 }
 
-# The lines that say what is wrong, else the last ones.
+# Repeats the failed tests of each failed stage from the given one on, alone. Stages that pass then are no longer failed.
+flaky=()
+flaky_max=3
+repeat_failed() { # index into failed
+    local stage tests still=("${failed[@]:0:$1}")
+    for stage in "${failed[@]:$1}"; do
+        if ! tests=$(repeatable "$stage") || [ "$(wc -l <<<"$tests")" -gt 10 ]; then
+            still+=("$stage")
+            continue
+        fi
+        say "REPEATING $stage: $(tr '\n' ' ' <<<"$tests")"
+        mkdir -p "$build_dir/flaky"
+        cp "$build_dir/stage-$stage.out" "$build_dir/flaky/$stage.first"
+        repeating=1
+        if "stage_$stage" >"$build_dir/flaky/$stage.alone" 2>&1; then
+            mapfile -t -O ${#flaky[@]} flaky < <(sed "s/^/$stage /" <<<"$tests")
+        else
+            cp "$build_dir/flaky/$stage.alone" "$build_dir/stage-$stage.out"
+            still+=("$stage")
+        fi
+        cat "$build_dir/flaky/$stage.alone"
+        repeating=
+    done
+    failed=("${still[@]}")
+}
+
+# Prints the lines that say what failed, or the last lines.
 decisive() { # output of a stage
     grep -aE '^(VIOLATION|replay:|FAILED|SECOND TRY|beyond:|E   )|\*\*\*(Failed|Timeout|Exception)|\[  FAILED  \]|error: |ERROR: ' "$1" ||
         tail -n 15 "$1"
 }
 
-# Seconds of the processors that what has ended below this shell took: a stage that took fewer than its time waited.
+# Processor time of the children that have ended: a stage that used less than its time has waited.
 count_work() {
-    times >"$build_dir/times" # not in a subshell, which has times of its own
+    times >"$build_dir/times" # a subshell would print its own times
     worked=$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$build_dir/times")
 }
 begin() {
@@ -310,7 +396,7 @@ needs=--no-venv
 for stage in ${chosen[*]//,/ }; do
     case $stage in
         install | unit | unit-asan | tidy | sim | explore | speed | bugs | fuzz) ;;
-        e2e-heavy) needs=--browser && break ;;
+        e2e-heavy | e2e-asan) needs=--full && break ;;
         *) needs= ;;
     esac
 done
@@ -324,31 +410,38 @@ case " ${chosen[*]} " in
 esac
 end build
 
-rm -f "$said"
-for stage in "${chosen[@]}"; do
+rm -rf "$output_log" "$build_dir/flaky"
+for group in "${chosen[@]}"; do
     begin
-    printf '\n=== %s\n' "$stage"
-    exec 3> >(tee -a "$said")
+    printf '\n=== %s\n' "$group"
+    before=${#failed[@]}
+    exec 3> >(tee -a "$output_log")
     tee=$!
-    case $stage in
-        *,*) at_once ${stage//,/ } >&3 3>&- ;;
-        *) "stage_$stage" > >(tee "$build_dir/stage-$stage.out" >&3 3>&-) 3>&- || failed+=("$stage") ;;
+    case $group in
+        *,*) at_once ${group//,/ } >&3 3>&- ;;
+        *) "stage_$group" > >(tee "$build_dir/stage-$group.out" >&3 3>&-) 2>&1 3>&- || failed+=("$group") ;;
     esac
+    repeat_failed "$before" >&3 3>&-
     exec 3>&-
     wait "$tee" || true
-    end "$stage"
+    end "$group"
 done
 
 printf '\n'
-if grep -hE '^(SKIPPED|SECOND TRY|NOT JUDGED) |\*\*\*Skipped' "$said" | sort -u >"$said.skipped"; then
-    say "Not judged, or only at the second try:"
-    sed 's/^/  /' "$said.skipped"
+if [ ${#flaky[@]} -gt 0 ]; then
+    say "FLAKY: failed, and passed when repeated alone; both outputs are in ${build_dir#"$root/"}/flaky:"
+    printf '  %s\n' "${flaky[@]}"
+    [ ${#flaky[@]} -le $flaky_max ] || failed+=("more than $flaky_max flaky tests")
+fi
+if grep -hE '^(SKIPPED|SECOND TRY|NOT JUDGED) |\*\*\*Skipped' "$output_log" | sort -u >"$output_log.skipped"; then
+    say "SKIPPED: not run, not judged, or judged in a second try:"
+    sed 's/^/  /' "$output_log.skipped"
 fi
 printf '%s\n' "${report[@]}"
 if [ ${#failed[@]} -gt 0 ]; then
     say "FAILED: ${failed[*]} ($SECONDS s)"
-    # Whoever sees no more than the end of this sees why.
     for stage in "${failed[@]}"; do
+        [ -e "$build_dir/stage-$stage.out" ] || continue
         say "--- $stage:"
         decisive "$build_dir/stage-$stage.out" | tail -n 15 | cut -c1-300
     done

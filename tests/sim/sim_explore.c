@@ -108,7 +108,7 @@ static void run_seeds(const struct wish *wish, struct sum *sum)
     struct explore_wish one = wish->one;
     do {
         /* Every eighth seed through sealed frames as well. */
-        one.wire = wish->one.wire || (wish->seconds > 0 && one.seed % 8 == 7);
+        one.wire = wish->one.wire || ((wish->seconds > 0 || wish->count > 1) && one.seed % 8 == 7);
         add(sum, &one);
         one.seed++;
         if (is_found(wish->first, sum)) {
