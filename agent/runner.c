@@ -68,7 +68,7 @@ struct runner {
     struct responder *responder;
     struct prober *prober;
     struct notices *notices;
-    char node_name[TFE_LABEL_MAX + 1];
+    struct tfe_id node_name;
     struct agent_config config;
     char deaths[DEATH_FILES_MAX][DEATH_CHARS + 1]; /* certificates that were found here */
     bool stepping;
@@ -507,12 +507,8 @@ static void make_config(struct runner *r)
 {
     const struct agent_settings *s = r->wish->settings;
     r->config = s->agent;
-    if (s->agent.node_name) {
-        snprintf(r->node_name, sizeof(r->node_name), "%s", s->agent.node_name);
-    } else if (gethostname(r->node_name, sizeof(r->node_name) - 1)) {
-        snprintf(r->node_name, sizeof(r->node_name), "?");
-    }
-    r->config.node_name = r->node_name;
+    node_label(s->agent.node_name, &r->node_name);
+    r->config.node_name = r->node_name.text;
     r->config.spec.script_digest = r->wish->command->digest;
     r->config.highest_epoch = s->checkpoint_dir ? checkpoints_epoch(s->checkpoint_dir) : 0;
     r->config.pid = (uint32_t)getpid();
@@ -653,12 +649,12 @@ static void free_parts(struct runner *r)
 static void say_begun(const struct runner *r)
 {
     char endpoint[ENDPOINT_TEXT_MAX];
-    char text[ENDPOINT_TEXT_MAX + TFE_LABEL_MAX + TFE_ID_MAX + 128];
+    char text[ENDPOINT_TEXT_MAX + 2 * TFE_ID_MAX + 128];
     if (isatty(STDERR_FILENO)) {
         (void)snprintf(text, sizeof text,
                        "%s asks %s for a place in job %s; Ctrl-C leaves it again, tfe-ctl watch "
                        "shows it",
-                       r->node_name,
+                       r->node_name.text,
                        endpoint_format(endpoint, r->wish->info->host, r->wish->info->port),
                        r->config.job.text);
         stdio_say("tfe-agent", text);
@@ -690,7 +686,7 @@ int runner_run(const struct runner_wish *wish)
         return is_said ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
     }
     log_info("node", LOG_S("job", r.config.job.text), LOG_S("node", r.config.node.text),
-             LOG_S("name", r.node_name), LOG_U("guard_pid", trainers_guard_pid(r.trainers)));
+             LOG_S("name", r.node_name.text), LOG_U("guard_pid", trainers_guard_pid(r.trainers)));
     on_event(&r, &(struct agent_event){.type = AGENT_GUARD,
                                        .now = clock_mono(),
                                        .guard_pid = trainers_guard_pid(r.trainers)});

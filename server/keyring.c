@@ -132,7 +132,7 @@ static int add(struct keyring *ring, const struct msg_token_row *row, struct key
 {
     uint8_t id[PRINCIPAL_KEY_ID_BYTES];
     if (!read_id(row->key, id) || strlen(row->scope) > MSG_SCOPE_MAX ||
-        strlen(row->label) > MSG_KEY_LABEL_MAX) {
+        (row->label[0] != '\0' && !id_is_valid(row->label))) {
         return TFE_EINVAL;
     }
     *ret_key = find(ring, id);

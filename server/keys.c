@@ -335,7 +335,7 @@ static int enter_files(struct keys *keys, const struct token_files *files)
         rc = keyring_take(keys->ring, &(struct msg_token_row){.key = hex,
                                                               .role = roles[i],
                                                               .scope = PRINCIPAL_EVERY_JOB,
-                                                              .label = "state directory",
+                                                              .label = "state-directory",
                                                               .generation = token_generation(id),
                                                               .used_by = ""});
     }

@@ -109,22 +109,11 @@ static int came(struct pool *p, struct pool_node *node, const struct session *s,
     return rc;
 }
 
-static bool has_reserved_label(const struct msg_pool *msg)
-{
-    for (size_t i = 0; i < msg->n_labels; i++) {
-        if (msg->labels[i][0] == '@') {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void take_pool(struct pool *p, struct session *s, const struct msg_pool *msg)
 {
     struct pool_node *node = pool_node_find(p, msg->node);
-    if (has_reserved_label(msg) || (s->pooled && s->pooled != node)) {
-        turn_away(s, REFUSAL_BAD_REQUEST,
-                  s->pooled ? "a session is one node's alone" : "no label begins with '@'");
+    if (s->pooled && s->pooled != node) {
+        turn_away(s, REFUSAL_BAD_REQUEST, "a session is one node's alone");
         return;
     }
     bool is_new = !node;

@@ -8,6 +8,7 @@
 
 #include "common/base/id.h"
 #include "common/net/log.h"
+#include "common/net/state_dir.h"
 #include "server/core/rdzv.h"
 #include "server/rows.h"
 #include "server/store/writer.h"
@@ -191,9 +192,10 @@ int rows_backup(struct writer *writer, const char *dir, const char *name, struct
     static const struct rows_ops ops = {.next = backup_next, .free = store_rows_free};
     struct store_rows *s = store_rows_new(&ops, writer);
     char path[PATH_MAX];
+    struct tfe_why why;
     (void)mkdir(dir, 0700); /* what is wrong with it is said of the file */
-    (void)snprintf(path, sizeof(path), "%s/%s", dir, name); /* state_open has seen that it fits */
-    if (!s || writer_backup(writer, path, on_copied, s, &s->ask) != 0) {
+    if (!s || state_dir_path(path, dir, name, &why) != 0 ||
+        writer_backup(writer, path, on_copied, s, &s->ask) != 0) {
         free(s);
         return TFE_ENOMEM;
     }

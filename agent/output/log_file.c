@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/id.h"
 #include "common/net/fd.h"
 
 /* Names tried for one file: an epoch number that comes twice means that a server lost its disk. */
@@ -77,11 +78,14 @@ int log_file_folders(char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The folder of this name, made if it is not there; never through a link. Closes above. */
+/* Opens the folder of this name, made if it does not exist; never through a link. Closes above.
+ * Returns -1 with errno; EINVAL if the name is no id, so that no name leads out of --log-dir. */
 static int folder_below(int above, const char *name)
 {
     int fd = -1;
-    if (mkdirat(above, name, 0700) == 0 || errno == EEXIST) {
+    if (!id_is_valid(name)) {
+        errno = EINVAL;
+    } else if (mkdirat(above, name, 0700) == 0 || errno == EEXIST) {
         fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     }
     int error = errno;

@@ -10,13 +10,14 @@
 
 #include "agent/output/log_place.h"
 #include "agent/reach/entries.h"
+#include "common/base/id.h"
 
 /* What a folder's entries are. */
 enum level { JOBS, RUNS, EPOCHS, FILES };
 
-/* A job's id, but none that is hidden; and the names that log_place.h makes. */
+/* The names that log_place.h makes below the folder of a job. */
 static const char *const patterns[] = {
-    [JOBS] = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$",
+    [JOBS] = "", /* an id */
     [RUNS] = "^run-[0-9]+$",
     [EPOCHS] = "^epoch-[0-9]+$",
     [FILES] = "^(rank|chief|worker|ps|evaluator)-[0-9]+(-[0-9]+)?\\.(stdout|stderr)(\\.old)?$",
@@ -31,7 +32,7 @@ struct pruning {
 
 static bool is_ours(const struct pruning *p, enum level level, const char *name)
 {
-    return regexec(&p->names[level], name, 0, NULL, 0) == 0;
+    return level == JOBS ? id_is_valid(name) : regexec(&p->names[level], name, 0, NULL, 0) == 0;
 }
 
 static void prune_file(struct pruning *p, int folder, const char *name)

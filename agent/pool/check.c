@@ -3,7 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "common/net/node_id.h"
 
 int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_why *why)
 {
@@ -30,18 +33,14 @@ int pool_check(const struct agent_settings *settings, int n_operands, struct tfe
     return 0;
 }
 
-void pool_name(const struct agent_settings *settings, uint32_t slot, char ret[TFE_LABEL_MAX + 1])
+void pool_name(const struct agent_settings *settings, uint32_t slot, struct tfe_id *ret)
 {
-    const char *name = settings->agent.node_name;
-    char host[TFE_LABEL_MAX + 1] = "?";
-    if (!name) {
-        (void)gethostname(host, sizeof host - 1);
-        name = host;
-    }
+    node_label(settings->agent.node_name, ret);
     if (slot > 0) {
-        (void)snprintf(ret, TFE_LABEL_MAX + 1, "%.*s-%" PRIu32, (int)(TFE_LABEL_MAX - 12), name,
-                       slot);
-    } else {
-        (void)snprintf(ret, TFE_LABEL_MAX + 1, "%s", name);
+        char suffix[12];
+        const int n = snprintf(suffix, sizeof suffix, "-%" PRIu32, slot);
+        const size_t end = strlen(ret->text);
+        const size_t offset = end + (size_t)n > TFE_ID_MAX ? TFE_ID_MAX - (size_t)n : end;
+        memcpy(ret->text + offset, suffix, (size_t)n + 1);
     }
 }

@@ -11,6 +11,6 @@ int pool_check(const struct agent_settings *settings, int n_operands,
                struct tfe_why *why) TFE_MUST_CHECK;
 
 /* The label of the node; slot: of several on this machine, from 0. */
-void pool_name(const struct agent_settings *settings, uint32_t slot, char ret[TFE_LABEL_MAX + 1]);
+void pool_name(const struct agent_settings *settings, uint32_t slot, struct tfe_id *ret);
 
 #endif

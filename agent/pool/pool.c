@@ -54,7 +54,7 @@ struct pool {
     uint32_t slot;
     const struct rlimit *cores;
     char program[PATH_MAX];
-    char node_name[TFE_LABEL_MAX + 1];
+    struct tfe_id node_name;
 
     struct event_base *base;
     struct event *quit[QUIT_SIGNALS];
@@ -370,7 +370,7 @@ static int make_line(struct pool *p, const struct msg_assign *assign, bool has_i
         .endpoint = endpoint_format(endpoint, p->info->host, p->info->port),
         .token = token,
         .key = key,
-        .node_name = p->node_name,
+        .node_name = p->node_name.text,
         .directory = scratch_path(p->scratch),
         .has_image = has_image,
         .assign = assign,
@@ -649,7 +649,7 @@ static void make_parts(struct pool *p)
     p->member = member_new(&(struct member_wish){.base = p->base,
                                                  .settings = s,
                                                  .info = p->info,
-                                                 .node_name = p->node_name,
+                                                 .node_name = p->node_name.text,
                                                  .slot = p->slot,
                                                  .assignment = assignment_of,
                                                  .works = works,
@@ -672,7 +672,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
                      .exit_code = AGENT_EXIT_FAILED};
     ssize_t n = readlink("/proc/self/exe", p.program, sizeof p.program - 1);
     p.program[n > 0 ? n : 0] = '\0';
-    pool_name(settings, slot, p.node_name);
+    pool_name(settings, slot, &p.node_name);
     make_parts(&p);
     timer_after(p.warm, 0);
     notify_say("READY=1"); /* to wait for a server is its work, too */
@@ -689,7 +689,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     event_drop(&p.watchdog);
     event_base_free(p.base);
     if (settings->on_finish && (p.out == OUT_IDLE || p.out == OUT_DRAINED)) {
-        finish_run(settings->on_finish, p.node_name, msg_out_name(p.out));
+        finish_run(settings->on_finish, p.node_name.text, msg_out_name(p.out));
     }
     return p.exit_code;
 }

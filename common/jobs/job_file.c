@@ -39,8 +39,7 @@ static int read_name(const struct field *field, const json_t *value, json_t **re
                      struct tfe_why *why)
 {
     if (!id_is_valid(json_string_value(value))) {
-        why_set(why, "1 to %d characters of A-Z, a-z, 0-9, '.', '_' and '-' are a name",
-                TFE_ID_MAX);
+        why_set(why, TFE_ID_RULE " are a name");
         return TFE_EINVAL;
     }
     return give(json_copy((json_t *)(uintptr_t)value), ret, why);
@@ -52,7 +51,7 @@ static int read_beginning(const struct field *field, const json_t *value, json_t
 {
     const size_t most = TFE_ID_MAX - JOB_NAME_RANDOM - 1;
     if (!id_is_valid(json_string_value(value)) || json_string_length(value) > most) {
-        why_set(why, "1 to %zu characters of A-Z, a-z, 0-9, '.', '_' and '-' begin a name", most);
+        why_set(why, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
         return TFE_EINVAL;
     }
     return give(json_copy((json_t *)(uintptr_t)value), ret, why);
@@ -192,11 +191,14 @@ static bool is_visible(const char *text)
 static int check_label(const char *key, const json_t *value, struct tfe_why *why)
 {
     int rc = check_text(value, MSG_POOL_LABEL_MAX, why);
-    if (rc == 0 &&
-        (!*key || strchr(key, '=') || !is_visible(key) || !is_visible(json_string_value(value)) ||
-         strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
-        why_set(why, "KEY=VALUE of at most %u visible characters is wanted, without '=' in KEY",
-                MSG_POOL_LABEL_MAX);
+    if (rc == 0 && (!*key || *key == '@' || strchr(key, '=') || !is_visible(key) ||
+                    !is_visible(json_string_value(value)) ||
+                    strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
+        why_set(
+            why,
+            "KEY=VALUE of at most %u visible characters is wanted, without '=' in KEY and without "
+            "'@' in front of it",
+            MSG_POOL_LABEL_MAX);
         rc = TFE_EINVAL;
     }
     return rc;

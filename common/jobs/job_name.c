@@ -80,20 +80,20 @@ static struct piece place_of(const json_t *job)
 
 int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM], struct tfe_why *why)
 {
-    static const char valid[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789"; /* they spell nothing */
     const char *begins = json_string_value(json_object_get(job, "generate_name"));
     struct piece piece = begins ? (struct piece){begins, strlen(begins)} : script_of(job);
+    char begin[TFE_ID_MAX - JOB_NAME_RANDOM];
     char name[TFE_ID_MAX + 1];
-    size_t n = 0;
+    struct tfe_id id;
     if (!begins && (piece.n == 0 || is(piece, NAMELESS))) {
         const struct piece place = place_of(job);
         piece = place.n > 0 ? place : (struct piece){NAMELESS, sizeof(NAMELESS) - 1};
     }
-    while (n < piece.n && n < TFE_ID_MAX - JOB_NAME_RANDOM - 1) {
-        const char c = piece.at[n];
-        name[n++] = c != '\0' && strchr(valid, c) ? c : '-';
-    }
+    (void)snprintf(begin, sizeof(begin), "%.*s", (int)piece.n, piece.at);
+    id_from_text(&id, begin);
+    size_t n = strlen(id.text);
+    memcpy(name, id.text, n);
     if (!begins) {
         name[n++] = '-';
     }

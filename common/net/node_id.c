@@ -1,7 +1,9 @@
 /* common/net/node_id.c: what proves a node's id: the secret that it is the hash of. */
 #include "common/net/node_id.h"
 
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/net/secret.h"
 
@@ -12,6 +14,17 @@ _Static_assert(MSG_NODE_SECRET_CHARS == SECRET_CHARS, "it is one");
 void node_secret_make(char ret[MSG_NODE_SECRET_CHARS + 1])
 {
     secret_make(ret);
+}
+
+void node_label(const char *wanted, struct tfe_id *ret)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    if (wanted) {
+        id_from_text(ret, wanted);
+        return;
+    }
+    (void)gethostname(host, sizeof(host) - 1);
+    id_from_text(ret, host);
 }
 
 int node_id_of(const char *secret, struct tfe_id *ret)

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/id.h"
+
 #define STATE_DIR_ROOT "/var/lib/tfe"
 
 static const char *variable(const char *name)
@@ -78,6 +80,10 @@ int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_why *why)
 
 int state_dir_path(char ret[PATH_MAX], const char *dir, const char *name, struct tfe_why *why)
 {
+    if (!id_is_valid(name)) {
+        why_set(why, "%s: that is no name of a file in %s", name, dir);
+        return TFE_EINVAL;
+    }
     int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
     if (n < 0 || n >= PATH_MAX) {
         why_set(why, "%s/%s: the path is too long", dir, name);

@@ -73,9 +73,11 @@
 #define TEXT_OF(least, most, is_legal_) .is_legal = (is_legal_), FROM_TO(least, most)
 #define ID TEXT(1, TFE_ID_MAX, id_is_valid)
 #define HOST TEXT(1, TFE_HOST_MAX, is_host)
-#define LABEL TEXT(0, TFE_LABEL_MAX, is_line)
-/* Of a node: its id, or its label. */
-#define NODE TEXT(1, TFE_LABEL_MAX, is_line)
+#define LABEL TEXT(0, TFE_ID_MAX, is_id_or_empty)
+/* One or more labels of nodes, as a list for people. */
+#define NODES_NAMED(least) TEXT(least, TFE_LABEL_MAX, is_line)
+/* A node's id or its label. */
+#define NODE ID
 #define SENTENCE TEXT(0, MSG_SENTENCE_MAX, NULL)
 
 #define OR_UNSET .absent = CODEC_UNSET
@@ -250,7 +252,7 @@ FIELDS(stop) = {
     FIELD(stop, 1, epoch, EPOCH),
     FIELD(stop, 2, planned, FLAG),
     FIELD(stop, 3, cause, UP_TO(UINT32_MAX)),
-    FIELD(stop, 4, blamed, NODE, OR_NULL),
+    FIELD(stop, 4, blamed, NODES_NAMED(1), OR_NULL),
     FIELD(stop, 5, says, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     FIELD(stop, 6, in_memory, FLAG),
 };
@@ -357,7 +359,7 @@ FIELDS(evict) = {FIELD(evict, 1, node, NODE), FIELD(evict, 2, for_ms, DURATION)}
 FIELDS(stop_job) = {FIELD(stop_job, 1, job, ID)};
 FIELDS(done) = {{.name = NULL}}; /* C has no empty array */
 FIELDS(epochs) = {FIELD(epochs, 1, job, ID)};
-FIELDS(backup) = {FIELD(backup, 1, name, TEXT(1, TFE_ID_MAX, is_file_name))};
+FIELDS(backup) = {FIELD(backup, 1, name, ID)};
 
 FIELDS(status_job) = {
     FIELD(status_job, 1, job, ID),
@@ -386,7 +388,7 @@ FIELDS(status_job) = {
     FIELD(status_job, 53, total, STEP),
     FIELD(status_job, 54, samples, STEP),
     FIELD(status_job, 55, waits_since_ms, DURATION),
-    FIELD(status_job, 56, slow, NODE, OR_NULL),
+    FIELD(status_job, 56, slow, NODES_NAMED(1), OR_NULL),
     FIELD(status_job, 57, slow_times_milli, NUMBER_32),
     FIELD(status_job, 58, memory_bytes, NUMBER),
 };
@@ -423,7 +425,7 @@ FIELDS(epoch_row) = {
     FIELD(epoch_row, 1, run, RUN),
     FIELD(epoch_row, 2, epoch, EPOCH),
     FIELD(epoch_row, 3, cause, ENUM),
-    FIELD(epoch_row, 4, blamed, LABEL),
+    FIELD(epoch_row, 4, blamed, NODES_NAMED(0)),
     FIELD(epoch_row, 5, planned, FLAG),
     FIELD(epoch_row, 6, members, UP_TO(MSG_NODES_MAX)),
 #define EPOCH_TIME(NAME, name)                                                                     \
@@ -438,8 +440,8 @@ FIELDS(epoch_row) = {
 };
 
 #define SCOPE TEXT(1, MSG_SCOPE_MAX, is_scope)
-#define KEY_LABEL TEXT(0, MSG_KEY_LABEL_MAX, is_line)
-#define KEY TEXT(1, MSG_KEY_LABEL_MAX, is_line) /* its id, or its label */
+#define KEY_LABEL LABEL
+#define KEY ID /* of a key: its id or its label */
 #define MOMENT(message, number, member)                                                            \
     FIELD_AS(message, number, member.ms, /* NOLINT(bugprone-macro-parentheses) */                  \
              #member "_ms", UP_TO(INT64_MAX))

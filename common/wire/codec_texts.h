@@ -39,9 +39,9 @@ static inline bool is_metric_name(const char *text)
     return text[strspn(text, METRIC_CHARACTERS)] == '\0';
 }
 
-static inline bool is_file_name(const char *text)
+static inline bool is_id_or_empty(const char *text)
 {
-    return text[0] != '.' && id_is_valid(text);
+    return text[0] == '\0' || id_is_valid(text);
 }
 
 /* As the kernel hands it to a program: nothing is replaced. */
@@ -51,14 +51,14 @@ static inline bool is_any(const char *text)
     return true;
 }
 
-/* K=V, of visible characters. */
+/* K=V of visible characters. A leading '@' marks labels that the server itself adds. */
 static inline bool is_label(const char *text)
 {
     const char *at = text;
     while ((unsigned char)*at > 0x20 && *at != 0x7f) {
         at++;
     }
-    return *at == '\0' && *text != '=' && strchr(text, '=');
+    return *at == '\0' && *text != '=' && *text != '@' && strchr(text, '=');
 }
 
 /* ROLE:K=V. */

@@ -40,7 +40,7 @@ static bool role_is_sound(const struct msg_join *join)
 static bool is_sound(const struct msg_join *join)
 {
     return id_is_valid(join->job) && id_is_valid(join->node) && join->node_name &&
-           strnlen(join->node_name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX &&
+           (join->node_name[0] == '\0' || id_is_valid(join->node_name)) &&
            job_spec_is_sound(&join->spec) && role_is_sound(join) &&
            join->running_epoch <= join->highest_epoch &&
            (!join->run_key || id_is_valid(join->run_key)) &&

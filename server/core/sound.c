@@ -23,7 +23,7 @@ static bool member_is_sound(const struct rdzv_member *member, uint32_t nproc)
     bool has_death = member->death_hash && member->death_hash[0];
     return id_is_valid(member->node) && (!has_death || id_is_valid(member->death_hash)) &&
            member->guard_port <= UINT16_MAX && member->name &&
-           strnlen(member->name, TFE_LABEL_MAX + 1) <= TFE_LABEL_MAX && member->host &&
+           (member->name[0] == '\0' || id_is_valid(member->name)) && member->host &&
            member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }
 

@@ -7,6 +7,8 @@
 
 #include "common/base/id.h"
 #include "common/client/client.h"
+#include "common/net/stdio.h"
+#include "common/net/why.h"
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
 #include "common/rows/order.h"
@@ -14,64 +16,29 @@
 
 /* --- operands --- */
 
-static bool node_is_sound(const char *node)
-{
-    size_t n = strlen(node);
-    bool is_sound = n >= 1 && n <= TFE_LABEL_MAX;
-    for (const char *c = node; is_sound && *c != '\0'; c++) {
-        is_sound = (unsigned char)*c >= 0x20 && *c != 0x7f;
-    }
-    return is_sound;
-}
-
-/* If it is not, it has said so on stderr. */
-static bool is_sound(enum ctl_operand kind, const char *operand)
-{
-    switch (kind) {
-    case CTL_NONE:
-        return true;
-    case CTL_JOB:
-        if (id_is_valid(operand)) {
-            return true;
-        }
-        (void)fprintf(stderr,
-                      "tfe-ctl: \"%s\" is no name of a job: 1 to %d characters of A-Z a-z 0-9 . _ "
-                      "-\n",
-                      operand, TFE_ID_MAX);
-        return false;
-    case CTL_NODE:
-        if (node_is_sound(operand)) {
-            return true;
-        }
-        (void)fprintf(stderr,
-                      "tfe-ctl: a node's id or label has 1 to %d bytes and no control characters\n",
-                      TFE_LABEL_MAX);
-        return false;
-    case CTL_KEY:
-        if (operand[0] != '\0' && strlen(operand) <= MSG_KEY_LABEL_MAX) {
-            return true;
-        }
-        (void)fprintf(stderr, "tfe-ctl: a key's id or label has 1 to %u bytes\n",
-                      (unsigned)MSG_KEY_LABEL_MAX);
-        return false;
-    case CTL_FILE:
-        if (operand[0] != '.' && id_is_valid(operand)) {
-            return true;
-        }
-        (void)fprintf(stderr,
-                      "tfe-ctl: the server writes the copy, in its --backup-dir: give a name of 1 "
-                      "to %d characters of A-Z a-z 0-9 . _ -, no path\n",
-                      TFE_ID_MAX);
-        return false;
-    }
-    return false;
-}
-
 static const char *operand_name(enum ctl_operand kind)
 {
     static const char *const names[] = {
         [CTL_JOB] = "job", [CTL_NODE] = "node", [CTL_FILE] = "file", [CTL_KEY] = "key"};
     return names[kind];
+}
+
+/* Prints what is wrong on stderr if the operand is no id. */
+static bool is_sound(enum ctl_operand kind, const char *operand)
+{
+    static const char *const meanings[] = {
+        [CTL_JOB] = "name of a job",
+        [CTL_NODE] = "id or label of a node",
+        [CTL_FILE] = "name of a file in the server's --backup-dir",
+        [CTL_KEY] = "id or label of a key",
+    };
+    if (kind == CTL_NONE || id_is_valid(operand)) {
+        return true;
+    }
+    struct tfe_why why;
+    why_set(&why, "\"%.128s\" is no %s: " TFE_ID_RULE, operand, meanings[kind]);
+    stdio_say("tfe-ctl", why.text);
+    return false;
 }
 
 /* --- asking --- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/id.h"
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
 #include "server/web/api.h"
@@ -28,7 +29,7 @@ static bool read_wish(struct request *r, struct msg_logs *ret)
         return false;
     }
     const char *node = request_query(r, "node");
-    if (node && (node[0] == '\0' || strlen(node) > TFE_LABEL_MAX)) {
+    if (node && !id_is_valid(node)) {
         reply_problem(r->req, 400, "bad_request", "that is no node's id or label");
         return false;
     }

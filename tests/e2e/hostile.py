@@ -21,6 +21,7 @@ from raw_client import (BAD_REQUEST, NOT_AUTHORISED, TYPES, Closed, Fixed64, Han
 DAYS_30 = 2_592_000_000
 EDGES = [0, 1, 2, 64, 65, 2**16, 2**16 + 1, 2**20, 2**20 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**52 - 1, 2**52, 2**53 - 1,
          2**53, 2**63 - 1, 2**63, 2**64 - 1]  # fmt: skip
+NO_IDS = [".", "..", ".hidden", "-x", "--help", "../x", "@a"]  # a path, an option, a label of the server's own
 GONE = "closed"
 GOES_ON = "goes on"
 
@@ -87,7 +88,8 @@ ILLEGAL_EXITED = [{}, {1: 0}, {1: 2**53}, {1: 1, 2: 64}, {1: 1, 3: 256}, {1: 1, 
 
 def illegal_joins():
     """JOINs that make no sense: they close the connection (rule 12)."""
-    values_of = {"f1": ["", "a" * 65, "a/b", "a b", "ä", b"a\0", b"\xff"], "f3": ["x" * 256, "a\n", ESCAPES, b"a\0b", b"\x1b"],
+    values_of = {"f1": ["", "a" * 65, "a/b", "a b", "ä", b"a\0", b"\xff", *NO_IDS],
+                "f3": ["x" * 65, "a\n", "a b", ESCAPES, BIDI, C1, b"a\0b", b"\x1b", *NO_IDS],
                 "f4": [0, 3, 2**32 - 1], "f5": [0, 1, 65537, 2**32 - 1], "f6": [0, 65, 2**32 - 1], "f7": [1_000_001, 2**32 - 1],
                 "f8": [DAYS_30 + 1, 2**32 - 1], "f9": [DAYS_30 + 1], "f10": [DAYS_30 + 1], "f11": [2**53, 2**64 - 1],
                 "f12": [2**53, 2**64 - 1], "f14": [2**31, 2**32 - 1], "f16": [DAYS_30 + 1], "f19": ["", "a" * 65, "a b", b"\0"],

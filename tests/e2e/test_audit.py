@@ -45,7 +45,7 @@ def test_every_order_is_written_down_with_who_where_what_and_result(server, ctl,
         ("TOKEN_REVOKE", "nobody", "no_such_key"), ("TOKEN_ROTATE", "install", "done"),
         ("TOKEN_CREATE", 'agent for a-*, label "x"', "done")]
     assert {(r["key"], r["label"]) for r in rows[1:]} == {(Token(admin).key_id.hex(), "anna")}
-    assert rows[0]["label"] == "state directory" and all(r["from"].startswith("127.0.0.1:") for r in rows)
+    assert rows[0]["label"] == "state-directory" and all(r["from"].startswith("127.0.0.1:") for r in rows)
     assert [r["number"] for r in audit()] == list(range(1, len(audit()) + 1))
     assert not any(Token(admin).secret.hex() in json.dumps(r) or admin in json.dumps(r) for r in audit())
 

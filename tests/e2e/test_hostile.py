@@ -219,8 +219,10 @@ def test_whatever_a_member_says_it_hurts_only_itself(honest, ctl, noise):
         h.check("others' ids")
         for label in (hostile.C1, hostile.BIDI, hostile.NO_UTF8, hostile.OVERLONG):
             with h.client() as member:
-                if (got := answer_to(member, "JOIN", join("named", "named", f3=label))) != GOES_ON:
+                if (got := answer_to(member, "JOIN", join("named", "named"))) != GOES_ON:
                     wrong.append(("JOIN", label, f"said {got}"))
+                if (got := answer_to(member, "FACTS", {1: 1, 2: 1, 3: 1, 4: label})) != GOES_ON:
+                    wrong.append(("FACTS", label, f"said {got}"))
                 for verb in ("nodes", "status"):
                     for form in ([], ["--json"]):
                         shown = ctl(verb, *form, "named")

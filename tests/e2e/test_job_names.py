@@ -10,6 +10,7 @@ LETTERS = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 POD = {"spec": {"containers": [{"name": "tensorflow", "command": ["python", "mnist.py"]}]}}
 MANIFEST = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"generateName": "mnist-"},
             "spec": {"tfReplicaSpecs": {"Worker": {"template": POD}}}}
+RULE = "1 to 64 characters of A-Z a-z 0-9 . _ -, the first one none of . and -"
 JOB = {"command": ["python", "train.py"]}
 
 
@@ -69,6 +70,23 @@ def test_a_name_that_is_taken_is_made_anew_but_not_for_ever(server, ctl, state_d
         assert web.order("/api/v1/jobs", {}).code == 400
         assert {done.json["name"], "train-bbbbb"} < set(names(ctl)) and len(names(ctl)) == 5
         assert web.order("/api/v1/jobs", {**JOB, "name": "train-bbbbb"}).code == 409  # it was said
+
+
+def test_a_name_that_is_a_path_or_an_option_is_refused_by_every_program(server, ctl, state_dir, tmp_path):
+    s = server()
+    wrong = (".", "..", ".hidden", "-x", "--help")
+    for name in wrong:
+        done = ctl("submit", f"--name={name}", "--", "python", "train.py")
+        assert done.returncode == 2 and f"name: {RULE}" in done.stderr, done.stderr
+        for verb in (("stop",), ("describe",), ("drain",), ("token", "revoke"), ("backup",)):
+            done = ctl(*verb, "--", name)
+            assert done.returncode == 2 and f'"{name}" is no ' in done.stderr and RULE in done.stderr, done.stderr
+        done = ctl("token", "create", f"--label={name}")
+        assert done.returncode != 0 and done.stdout == ""
+    with start(state_dir, tmp_path, server=s) as web:
+        web.login(s.token("admin"))
+        assert all(web.order("/api/v1/jobs", {**JOB, "name": name}).code == 400 for name in wrong)
+    assert names(ctl) == []
 
 
 def test_a_token_of_some_names_needs_one_of_those(server, ctl, token):

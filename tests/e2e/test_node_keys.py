@@ -57,17 +57,17 @@ def key_of(text):
 
 def test_an_agent_gets_a_key_that_outlives_its_token_and_the_server(server, fleet, token, ctl, enrolled, connected, state_dir):
     s = server(*QUICK)
-    text = token("--label", "spring fleet", "--job", "def*")
+    text = token("--label", "spring-fleet", "--job", "def*")
     fleet.start("--nnodes=1:1", "--token", text, "--node-name", "h1")
     first = fleet.wait_world(1)
     row = enrolled()[0]
-    assert (row["name"], row["job"], row["jobs"], row["label"]) == ("h1", "default", "def*", "spring fleet")
+    assert (row["name"], row["job"], row["jobs"], row["label"]) == ("h1", "default", "def*", "spring-fleet")
     assert row["token"] == key_of(text) and row["key"] != key_of(text)
     path = state_dir / "agent.key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and row["key"] in path.read_text()
     said = ctl("agents").stdout
     assert "h1" in said and path.read_text().split()[4] not in said
-    assert ctl("token", "revoke", "spring fleet").returncode == 0
+    assert ctl("token", "revoke", "spring-fleet").returncode == 0
     s.kill()
     s = server(*QUICK, port=s.port)
     wait_until(lambda: [r["key"] for r in connected()] == [row["key"]], what="the agent, by its key")
@@ -169,7 +169,7 @@ def test_a_key_is_made_once_for_a_session_and_its_own_is_an_agents_business(serv
         c.send("STATUS")
         assert c.receive_until("REFUSED")[1][1] == [NOT_AUTHORISED]
     said = [r for r in json.loads(ctl("audit", "--json").stdout)["audit"] if r["key"] == first[1][0].decode()]
-    assert [(r["what"], r["label"]) for r in said] == [("refused", "state directory")]  # of the token before it
+    assert [(r["what"], r["label"]) for r in said] == [("refused", "state-directory")]  # of the token before it
     for role in ("observer", "admin"):
         with RawClient(s.port, s.token(role)) as c:
             c.send("ENROL", {1: "ab" * 32})

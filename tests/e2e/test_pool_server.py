@@ -10,6 +10,7 @@ import pytest
 
 from conftest import on_disk, wait_until
 from pooled import Waiting, agent_of, conditions, jobs, order, pool, rows, spec, starts
+from hostile import GONE, NO_IDS, answer_to
 from raw_client import NODE_REPLACED, RawClient, decode, encode, node_id, node_secret
 
 
@@ -350,8 +351,12 @@ def test_a_name_that_is_taken(server):
 
 def test_a_session_is_one_nodes_and_no_label_is_the_servers(server):
     server = server()
-    with Waiting(server.port, server.token("agent"), "a", ["@scope=team"]) as node:
-        assert b"'@'" in node.receive_until("REFUSED")[1][2][0] and node.is_closed()
+    with Waiting(server.port, server.token("agent"), "a", ["@jobs=team"]) as node:
+        assert node.is_closed()
+    for wrong in (*({1: spec(name)} for name in NO_IDS), {1: spec("j", f11=["@jobs=team"])}, {1: spec("j", f12=["ps:@jobs=team"])}):
+        with RawClient(server.port, server.token("admin")) as admin:
+            assert answer_to(admin, "SUBMIT", wrong) == GONE, wrong
+    assert jobs(server) == {}
     with Waiting(server.port, server.token("agent"), "a") as node:
         node.receive_until("WELCOME")
         node.send("POOL", [(7, node_id("b")), (8, node_secret("b").hex())])

@@ -45,14 +45,14 @@ def opens(server, text):
 
 def test_a_token_that_was_made_opens_and_is_listed_without_its_secret(server, ctl, token, keys):
     s = server(*QUICK)
-    text = token("--label", "night shift", "--ttl", "1h")
+    text = token("--label", "night-shift", "--ttl", "1h")
     assert text.startswith("tfe1_agent_") and opens(s, text)
     row = next(k for k in keys() if k["key"] == key_of(text))
-    assert row["label"] == "night shift" and row["role"] == "agent" and row["jobs"] == "*" and row["state"] == "good"
+    assert row["label"] == "night-shift" and row["role"] == "agent" and row["jobs"] == "*" and row["state"] == "good"
     assert abs(row["expires_ms"] / 1000 - time.time() - 3600) < 60
-    assert {k["label"] for k in keys()} == {"night shift", "state directory"}
+    assert {k["label"] for k in keys()} == {"night-shift", "state-directory"}
     said = ctl("token", "list").stdout
-    assert "night shift" in said and text[-40:] not in said and Token(text).secret.hex() not in said
+    assert "night-shift" in said and text[-40:] not in said and Token(text).secret.hex() not in said
 
 
 def test_the_first_tokens_never_expire_and_survive_a_restart(server, keys):
@@ -180,12 +180,12 @@ def test_a_session_ends_with_its_token(server, token, keys):
 @pytest.mark.parametrize("by_label", [True, False])
 def test_a_revoked_token_ends_its_sessions_at_once_and_for_good(server, fleet, token, ctl, by_label):
     s = server(*QUICK)
-    text, other = token("--label", "lost laptop"), token("--label", "kept")
+    text, other = token("--label", "lost-laptop"), token("--label", "kept")
     agent = fleet.start("--nnodes=1:1", "--token", text)
     fleet.wait_world(1)
     with RawClient(s.port, other) as stays:
         stays.join("stays", job="other", nodes=(2, 2))
-        done = ctl("token", "revoke", "lost laptop" if by_label else key_of(text))
+        done = ctl("token", "revoke", "lost-laptop" if by_label else key_of(text))
         assert done.returncode == 0, done.stderr
         assert agent.wait() == 77 and "revoked" in agent.stderr()
         stays.send("RENEW", {1: 1})

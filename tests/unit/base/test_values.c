@@ -45,11 +45,30 @@ TEST(id, is_short_and_plain)
     longest[TFE_ID_MAX] = '\0';
     assert_true(id_is_valid(longest));
     assert_true(id_is_valid("a.B_9-"));
-    static const char *const bad[] = {"", "a b", "a/b", "\xc3\xa4", "a\n", "a:b"};
+    static const char *const bad[] = {"",  "a b", "a/b", "\xc3\xa4", "a\n",   "a:b",
+                                      ".", "..",  ".a",  "-x",       "--help"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_false(id_is_valid(bad[i]));
     }
     assert_false(id_is_valid(NULL));
+}
+
+TEST(id, any_text_becomes_one)
+{
+    static const char *const texts[][2] = {{"", "_"},      {"host-1.b", "host-1.b"},
+                                           {"..", "_."},   {"-x", "_x"},
+                                           {"a b", "a-b"}, {"\xc3\xa4", "_-"}};
+    struct tfe_id id;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        id_from_text(&id, texts[i][0]);
+        assert_string_equal(id.text, texts[i][1]);
+        assert_true(id_is_valid(id.text));
+    }
+    char longer[TFE_ID_MAX + 9];
+    memset(longer, 'a', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    id_from_text(&id, longer);
+    assert_int_equal(strlen(id.text), TFE_ID_MAX);
 }
 
 TEST(id, a_bad_text_leaves_the_old_one)

@@ -37,9 +37,9 @@ TEST_IN(job_name, is_the_script_s_or_the_directory_s)
         {"command: [python, -m, trainer.task, x.py]", "trainer.task-" FIRST},
         {"command: [python, -m]", "python-" FIRST},
         {"command: [./run.sh]", "run.sh-" FIRST},
-        {"command: ['.py']", ".py-" FIRST},
+        {"command: ['.py']", "_py-" FIRST},
         {"command: [a b/c d.py]", "c-d-" FIRST},
-        {"command: ['äß.py']", "-----" FIRST},
+        {"command: ['äß.py']", "_----" FIRST},
         {"command: [/]", "exec-" FIRST},
         {"command: [python, train.py]\nsource: {path: /srv/code}", "train-" FIRST},
         {"source: {path: /srv/code/}", "code-" FIRST},
@@ -50,7 +50,7 @@ TEST_IN(job_name, is_the_script_s_or_the_directory_s)
         {"source: {bundle: ../..}", "exec-" FIRST},
         {"source: {git: 'https://example.org/me/mnist.git'}", "mnist-" FIRST},
         {"source: {git: 'git@example.org:mnist'}", "mnist-" FIRST},
-        {"source: {git: '.git'}", ".git-" FIRST},
+        {"source: {git: '.git'}", "_git-" FIRST},
         {"source: {bundle: "
          "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}",
          "exec-" FIRST},
@@ -75,9 +75,9 @@ TEST_IN(job_name, is_no_longer_than_a_name_may_be)
     name = made(text, first);
     assert_int_equal(strlen(name), 58 + JOB_NAME_RANDOM);
     (void)snprintf(text, sizeof(text), "generate_name: '0%s'", most);
-    assert_true(is_refused(text, "generate_name: 1 to 58 characters"));
-    assert_true(is_refused("generate_name: ''", "generate_name: 1 to 58"));
-    assert_true(is_refused("generate_name: 5", "generate_name: 1 to 58"));
+    assert_true(is_refused(text, "at most 58 of them begin one"));
+    assert_true(is_refused("generate_name: ''", "at most 58 of them begin one"));
+    assert_true(is_refused("generate_name: 5", "at most 58 of them begin one"));
 }
 
 TEST_IN(job_name, each_random_byte_counts_and_it_is_made_anew_where_it_is_taken)

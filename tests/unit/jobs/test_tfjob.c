@@ -393,7 +393,7 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {WORKER(", resources: {claims: []}"), "resources.claims: it cannot"},
         {WORKER(", resources: {limits: {cpu: [1]}}"), "resources.limits: cpu: a text"},
         {META("namespace: x"), "metadata.name: it is missing"},
-        {META("generateName: 'a b'"), "generate_name: 1 to 58 characters"},
+        {META("generateName: 'a b'"), "generate_name: 1 to 64 characters"},
         {META("name: j, ownerReferences: []"), "metadata.ownerReferences: it cannot"},
         {META("name: 'a b'"), "name: 1 to 64"},
         {META("name: j, annotations: {tfe/wrkers: '2'}"), "tfe/wrkers: no such annotation"},

@@ -172,6 +172,15 @@ TEST_IN(state_dir, a_path_that_is_too_long_is_named)
     assert_int_equal(why.text[0], 'd');
 }
 
+TEST_IN(state_dir, a_name_that_leads_out_of_it_is_refused)
+{
+    char path[PATH_MAX];
+    struct tfe_why why;
+    assert_int_equal(state_dir_path(path, "d", "..", &why), TFE_EINVAL);
+    assert_int_equal(state_dir_path(path, "d", "a/b", &why), TFE_EINVAL);
+    assert_int_equal(state_dir_path(path, "d", "", &why), TFE_EINVAL);
+}
+
 TEST_IN(state_dir, only_the_last_line_end_is_cut)
 {
     struct tfe_why why;

@@ -127,6 +127,25 @@ TEST_IN(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
     assert_string_equal(target, "run-2/epoch-8");
 }
 
+TEST_IN(logs, a_job_whose_name_is_a_path_writes_nothing)
+{
+    char below[FOLDER_BYTES + 8];
+    (void)snprintf(below, sizeof(below), "%s", folder_path(root, "below"));
+    static const char *const names[] = {"..", ".", "../up", "/tmp"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct log_place place = place_of(3, 0, LOG_STDOUT);
+        struct log_file file;
+        struct tfe_why why;
+        memset(place.job.text, 0, sizeof(place.job.text));
+        memcpy(place.job.text, names[i], strlen(names[i]));
+        log_file_init(&file);
+        assert_false(log_file_write(&file, below, &place, 0, 0, "x\n", 2, &why));
+        log_file_done(&file);
+    }
+    assert_string_equal(text_of("run-2/epoch-3/rank-0.stdout"), "?");
+    assert_string_equal(text_of("below/run-2/epoch-3/rank-0.stdout"), "?");
+}
+
 TEST_IN(logs, what_is_there_is_never_written_over)
 {
     for (int i = 0; i < 3; i++) {

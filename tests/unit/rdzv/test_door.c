@@ -205,7 +205,7 @@ TEST(door, what_only_servers_send_is_refused)
 TEST(door, a_join_with_absurd_values_is_refused)
 {
     struct world *w = a_running_world(1, 4, 1);
-    char label[TFE_LABEL_MAX + 2];
+    char label[TFE_ID_MAX + 2];
     memset(label, 'n', sizeof(label) - 1);
     label[sizeof(label) - 1] = '\0';
     char tail[MSG_TAIL_MAX + 2];

@@ -100,10 +100,10 @@ TEST_IN(keyring, a_made_token_opens_with_its_jobs_and_its_label)
 {
     struct fixture *f = *state;
     struct token token;
-    make(f, "team-*", "night shift", 0, 0, &token);
+    make(f, "team-*", "night-shift", 0, 0, &token);
     assert_int_equal(come(f, &token, later(10000 * DAY_MS)), 0);
     assert_string_equal(f->by.scope, "team-*");
-    assert_string_equal(keyring_label(f->ring, f->by.origin), "night shift");
+    assert_string_equal(keyring_label(f->ring, f->by.origin), "night-shift");
     assert_null(principal_fault(&f->by, MSG_JOIN, "team-a"));
     assert_non_null(principal_fault(&f->by, MSG_JOIN, "tea"));
     assert_null(keyring_fault(f->ring, &f->by, today));
@@ -271,7 +271,7 @@ TEST_IN(keyring, the_ring_takes_a_new_root_uses_it_and_lets_the_old_one_go)
     randombytes_buf(f->roots.v[1].root, TOKEN_ROOT_BYTES);
     keyring_set_roots(f->ring, &f->roots);
     assert_int_equal(come(f, &old, today), 0);
-    make(f, "*", "still of the old root", 0, 0, &new);
+    make(f, "*", "still-of-the-old-root", 0, 0, &new);
     assert_int_equal(token_generation(new.key_id), 0);
 
     f->roots.used = 1;

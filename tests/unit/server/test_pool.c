@@ -109,13 +109,6 @@ TEST_IN(pool, a_session_is_one_nodes_and_a_node_has_one_session)
     bench_said_is("4:welcome n0 10000 10000 3333 1000; ");
 }
 
-TEST_IN(pool, no_label_of_a_node_is_the_servers)
-{
-    bench_came(0, "@jobs=a-*", 0);
-    bench_said_is("0:refused bad_request (no label begins with '@'); 0:end; ");
-    assert_null(bench_node(0));
-}
-
 TEST_IN(pool, a_node_says_only_what_nodes_say)
 {
     bench_came(0, NULL, 0);

@@ -17,6 +17,8 @@ static char too_long[MSG_TAIL_MAX + 2];
 static const uint8_t some_bytes[MSG_CHUNK_MAX + 1] = {1};
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define ODD_DIGEST "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
+static const char *const servers_label[] = {"@jobs=a"}, *const servers_role_label[] = {
+                                                            "ps:@jobs=a"};
 static const char *const words[] = {"no-label"}, *const long_word = too_long;
 #define LONG_16 "xxxxxxxxxxxxxxxx"
 #define LONG_64 LONG_16 LONG_16 LONG_16 LONG_16
@@ -55,6 +57,8 @@ static const struct tfe_msg out_of_range[] = {
     JOIN("", "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
     JOIN(NULL, "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
     JOIN("a/b", "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("..", "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
+    JOIN("j", "n", "..", 1, 1, 1, 0, 0, 0, 0, NULL),
     JOIN("j", "n n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
     JOIN("j", too_long, "", 1, 1, 1, 0, 0, 0, 0, NULL),
     JOIN("j", "n", NULL, 1, 1, 1, 0, 0, 0, 0, NULL),
@@ -286,6 +290,9 @@ static const struct tfe_msg out_of_range[] = {
     M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 0, 0, "", .n_ps = 0)),
     M(SUBMIT, submit, SPEC("j", 0, 1, 1, &long_word, 1, 0, "", .n_ps = 0)),
     M(SUBMIT, submit, LIKE_THIS(.labels = words, .n_labels = 1)),
+    M(SUBMIT, submit, LIKE_THIS(.labels = servers_label, .n_labels = 1)),
+    M(SUBMIT, submit, LIKE_THIS(.role_labels = servers_role_label, .n_role_labels = 1)),
+    M(ASSIGN, assign, 1, SPEC("..", 0, 1, 1, words, 1, 0, "", .n_env = 0), false, 0, "k"),
     M(SUBMIT, submit, LIKE_THIS(.role_labels = many_labels, .n_role_labels = 1)),
     M(SUBMIT, submit, LIKE_THIS(.role_labels = &odd_role, .n_role_labels = 1)),
     M(SUBMIT, submit, LIKE_THIS(.role_labels = &long_role_label, .n_role_labels = 1)),
