@@ -172,7 +172,8 @@ def main():
         hold.touch()
         # The first epoch has three members, however long they take to come: all of them are as many as there may be.
         web = free_port()
-        with fl.Fleet(directory, "--ttl", "3", "--gather", "20", f"--web={web}") as fleet:
+        with fl.Fleet(directory, "--ttl", "3", "--gather", "20") as fleet:
+            fleet.start_web(web)
             print(f"watch it at http://127.0.0.1:{web}/", flush=True)
             accuracy = story(fleet, hold)
             if not args.keep:

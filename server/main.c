@@ -21,30 +21,24 @@
 #include "server/driver.h"
 #include "server/event_words.h"
 #include "server/gauges.h"
-#include "server/keeper.h"
 #include "server/keys.h"
 #include "server/pool.h"
 #include "server/process.h"
 #include "server/reports.h"
 #include "server/rights.h"
 #include "server/sandbox.h"
-#include "server/scale.h"
-#include "server/scale_beside.h"
 #include "server/sessions.h"
 #include "server/settings.h"
 #include "server/state.h"
 #include "server/store/recover.h"
 #include "server/store/store.h"
 #include "server/trace_log.h"
-#include "server/web_beside.h"
 
 /* design 9: exit 0 within 2 s of a signal. Peers get this long to read what was queued for them. */
 #define STOP_MS 1500
 
-/* … and the disk this long to give back the thread that writes to it. */
+/* The disk gets this long to return the thread that writes to it. */
 #define STORE_WAIT_MS 300
-/* … and who starts programs for us (keeper.h), to end them. */
-#define KEEPER_WAIT_MS 1500
 
 enum { EXIT_USAGE = 2 };
 
@@ -75,8 +69,6 @@ struct server {
     uint32_t max_agents;
     struct trace_log *traces;
     struct gauges gauges;
-    struct scale *scale;
-    int web_keeper, scale_keeper; /* -1: none */
     bool stopping;
 };
 
@@ -144,13 +136,6 @@ static int prepare(struct server *server, struct tfe_why *why)
     }
     if (rc == 0) {
         rc = rights_become(&rights, why);
-    }
-    if (rc == 0 && s->web_port != 0) {
-        rc = web_beside_start(&server->web_keeper, s->web_port, server->state.dir, s->log_level,
-                              s->log_format, why);
-    }
-    if (rc == 0 && s->scale.command && s->scale.command[0] != '\0') {
-        rc = scale_beside_start(&server->scale_keeper, &s->scale, server->state.dir, why);
     }
     if (rc == 0) {
         rc = state_open(&server->state, s->backup_dir, why);
@@ -301,12 +286,6 @@ static int start_pool(struct server *server, struct store *store, struct tfe_why
         return TFE_ENOMEM;
     }
     driver_listen(server->driver, pool_trace, server->pool);
-    if (server->scale_keeper >= 0 &&
-        scale_new(server->base, server->pool, server->events, &server->settings.scale,
-                  server->scale_keeper, &server->scale) != 0) {
-        why_set(why, "no memory for what scales the pool");
-        return TFE_ENOMEM;
-    }
     return pool_load(server->pool, store, why);
 }
 
@@ -413,7 +392,6 @@ static int announce(struct server *server, struct tfe_why *why)
     if (fflush(stdout) != 0) {
         log_warn("stdout_closed");
     }
-    web_beside_begin(server->web_keeper);
     notify_say("READY=1");
     return 0;
 }
@@ -440,12 +418,6 @@ static int start(struct server *server, struct tfe_why *why)
 /* The other way round. Takes a server that started only half, too. */
 static void finish(struct server *server)
 {
-    const struct tfe_mono until = tfe_mono_add(clock_mono(), KEEPER_WAIT_MS);
-    keeper_bid(server->web_keeper);
-    keeper_bid(server->scale_keeper);
-    scale_free(server->scale);
-    keeper_await(&server->web_keeper, until);
-    keeper_await(&server->scale_keeper, until);
     listener_free(server->listener);
     sessions_free(server->sessions);
     reports_free(server->reports);
@@ -473,7 +445,7 @@ static void finish(struct server *server)
 
 int main(int argc, char **argv)
 {
-    struct server server = {.state = {.lock_fd = -1}, .web_keeper = -1, .scale_keeper = -1};
+    struct server server = {.state = {.lock_fd = -1}};
     enum options_result result;
     struct tfe_why why = {.text = ""};
     if (settings_parse(argc, argv, &server.settings, &result, &why) != 0) {

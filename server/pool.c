@@ -170,11 +170,6 @@ int pool_new(const struct pool_config *config, struct pool **ret)
     return 0;
 }
 
-const struct placement *pool_placement(const struct pool *p)
-{
-    return p->placement;
-}
-
 void pool_free(struct pool *p)
 {
     if (!p) {

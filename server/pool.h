@@ -75,8 +75,9 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
 int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *asked,
               struct rows **ret) TFE_MUST_CHECK;
 
-/* What jobs want and what there is. Borrowed, as it is until the loop's next turn. */
-const struct placement *pool_placement(const struct pool *p);
+/* What jobs want of the pool and what it has, all of one moment: DEMAND_ROW …, STATUS_END.
+ * TFE_ENOMEM. */
+int rows_demand(struct pool *p, struct rows **ret) TFE_MUST_CHECK;
 /* The node of the pool that DRAIN, EVICT or REVOKE_AGENT mean: by its id, its label, or the id of
  * the agent that works below it. NULL: none; unclear: several, or one that is no node of the pool,
  * too.

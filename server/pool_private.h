@@ -139,11 +139,12 @@ struct pool_node {
     enum tfe_task task;
     bool is_told;
     bool is_leaving;
-    bool is_warned;    /* its machine will go: it is given to no job */
-    bool says_spot;    /* one of its own labels does: the cloud's word is for people alone */
-    enum tfe_out out;  /* it is to leave the pool */
-    uint32_t failures; /* agents in a row that failed at once */
-    uint64_t version;  /* of the job, that it is to be told at */
+    bool is_warned;          /* its machine will go: it is given to no job */
+    struct tfe_wall goes_at; /* the deadline of that warning; 0: none is known */
+    bool says_spot;          /* one of its own labels does: the cloud's word is for people alone */
+    enum tfe_out out;        /* it is to leave the pool */
+    uint32_t failures;       /* agents in a row that failed at once */
+    uint64_t version;        /* of the job, that it is to be told at */
 };
 RB_HEAD(pool_tree, pool_node);
 TAILQ_HEAD(pool_leases, pool_node);

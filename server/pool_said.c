@@ -258,6 +258,8 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
         session_finish(node->session); /* it says so again on its next connection */
         return;
     }
+    node->goes_at.ms =
+        is_warned && notice->deadline_ms != MSG_UNSET ? clock_wall().ms + notice->deadline_ms : 0;
     if (node->is_warned == is_warned) {
         return;
     }

@@ -245,6 +245,8 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
         return rows_audit(all->writer, ret);
     case MSG_AGENTS:
         return rows_agents(all, s->by, ret);
+    case MSG_DEMAND:
+        return rows_demand(all->pool, ret);
     case MSG_GAUGES:
         return rows_gauges(all, ret);
     case MSG_BANS:

@@ -11,7 +11,6 @@
 #include "common/net/options.h"
 #include "common/net/why.h"
 #include "server/addresses.h"
-#include "server/scale_beside.h"
 
 struct settings {
     const char *bind;
@@ -20,8 +19,6 @@ struct settings {
     const char *user;       /* NULL: rights_find decides */
     const char *advertise;  /* NULL: advertise_find decides */
     uint32_t port;
-    uint32_t web_port; /* 0: no page beside the server */
-    struct scale_settings scale;
     uint32_t ttl_ms;
     uint32_t fence_ms; /* 0: rdzv.h's rule */
     uint32_t gather_max_ms;

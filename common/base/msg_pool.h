@@ -160,6 +160,26 @@ struct msg_pool_row {
     enum tfe_standby standby; /* that waits for its next job */
 };
 
+/* Asks what jobs want of the pool and what it has. Answered by DEMAND_ROWs and STATUS_END. */
+struct msg_demand {
+    char nothing;
+};
+
+/* With a role: the nodes that jobs want for it with these labels. Without: the nodes of the pool
+ * that carry exactly these labels. */
+struct msg_demand_row {
+    const char *labels; /* separated by commas; "" none */
+    bool has_role;
+    enum tfe_task role;
+    uint32_t min_nodes; /* the sum of the jobs' minima */
+    uint32_t wanted;    /* all that the jobs may use now */
+    uint32_t assigned;  /* of those, the nodes that they have */
+    uint32_t idle;      /* with a role: idle nodes that will be assigned; else all idle nodes */
+    uint32_t pending;   /* wanted, and neither assigned nor idle */
+    uint32_t nodes;     /* without a role: connected nodes */
+    struct tfe_wall deadline; /* with a role: the first of its nodes goes then; 0: none does */
+};
+
 /* So many nodes of that role from now on; min and max differ for workers only. */
 struct msg_scale {
     const char *job;

@@ -82,6 +82,8 @@
     X(LOG_LINES, log_lines, 101, S)                                                                \
     X(GAUGES, gauges, 106, Q)                                                                      \
     X(GAUGE, gauge, 107, S)                                                                        \
+    X(DEMAND, demand, 108, Q)                                                                      \
+    X(DEMAND_ROW, demand_row, 109, S)                                                              \
     X(EVENTS, events, 94, Q)                                                                       \
     X(EVENT_ROW, event_row, 95, S)                                                                 \
     X(SERIES, series, 96, Q)                                                                       \

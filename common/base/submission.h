@@ -14,6 +14,8 @@
 #define MSG_WORD_MAX 4096u      /* bytes of one of them */
 #define MSG_POOL_LABELS_MAX 32u /* of a node; of a job, of all roles together; options */
 #define MSG_POOL_LABEL_MAX 128u /* bytes of K=V */
+/* Of a DEMAND_ROW, with commas: a node's labels, and two that the server adds. */
+#define MSG_DEMAND_LABELS_MAX ((MSG_POOL_LABELS_MAX + 2) * (MSG_POOL_LABEL_MAX + 1))
 #define MSG_ROLE_LABEL_MAX 140u /* … with "ROLE:" in front of it */
 #define MSG_SPEC_MAX                                                                               \
     (12u * 1024u) /* bytes of an encoded SPEC: it fits a frame with what is around it */

@@ -206,7 +206,6 @@ static int walk_long(struct walk *w)
     }
     struct tfe_why written;
     why_set(&written, "--%.*s", (int)(n > 64 ? 64 : n), typed);
-    value = value ? value : row->implied;
     if (!value && takes_value(row)) {
         int rc = walk_next_value(w, row, written.text, &value);
         if (rc) {

@@ -27,7 +27,6 @@ struct option_spec {
     char letter;      /* short form, or 0 */
     enum option_kind kind;
     const char *argument; /* name of the value in -h: "MIN:MAX"; NULL for flags */
-    const char *implied;  /* value where it is written without one: it never takes the next word */
     const char *fallback; /* default as text, parsed like a value; NULL: field stays as it is */
     const char *help;     /* one line, without full stop */
     size_t offset;        /* of the field in the settings struct */

@@ -12,13 +12,12 @@
 static size_t option_head(const struct option_spec *row, char ret[128])
 {
     const bool takes_value = row->kind != OPTION_FLAG;
-    const int n = snprintf(ret, 128, "  %c%c%s--%s%s%s%s%s", row->letter ? '-' : ' ',
+    const int n = snprintf(ret, 128, "  %c%c%s--%s%s%s", row->letter ? '-' : ' ',
                            row->letter ? row->letter : ' ', row->letter ? ", " : "  ", row->name,
-                           row->implied ? "[" : "", takes_value ? "=" : "",
+                           takes_value ? "=" : "",
                            !takes_value    ? ""
                            : row->argument ? row->argument
-                                           : "VALUE",
-                           row->implied ? "]" : "");
+                                           : "VALUE");
     return n < 0 ? 0 : n >= 128 ? 127 : (size_t)n;
 }
 

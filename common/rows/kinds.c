@@ -569,6 +569,32 @@ const struct row_kind kind_pool_node = {.name = "pool_node",
                                         .size = sizeof(struct msg_pool_row),
                                         .given = sizeof(struct msg_pool_row)};
 
+#define DEMAND(...) FIELD(msg_demand_row, __VA_ARGS__)
+
+static const char *demand_role(const void *row, char *room)
+{
+    const struct msg_demand_row *demand = row;
+    return demand->has_role ? msg_task_name(demand->role) : NULL;
+}
+
+static const struct row_field demand_fields[] = {
+    {DEMAND(labels, ROW_TEXT, "labels", "LABELS")},
+    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = demand_role},
+    {DEMAND(min_nodes, ROW_U32, "min", "MIN"), HAS(msg_demand_row, has_role)},
+    {DEMAND(wanted, ROW_U32, "wanted", "WANTED"), HAS(msg_demand_row, has_role)},
+    {DEMAND(assigned, ROW_U32, "assigned", "ASSIGNED"), HAS(msg_demand_row, has_role)},
+    {DEMAND(pending, ROW_U32, "pending", "PENDING"), HAS(msg_demand_row, has_role)},
+    {DEMAND(deadline, ROW_MOMENT, "deadline_ms", "DEADLINE")},
+    {DEMAND(nodes, ROW_U32, "nodes", "NODES"), OR_0},
+    {DEMAND(idle, ROW_U32, "idle", "IDLE")},
+};
+
+const struct row_kind kind_demand = {.name = "demand",
+                                     .fields = demand_fields,
+                                     .n_fields = COUNT(demand_fields),
+                                     .size = sizeof(struct msg_demand_row),
+                                     .given = sizeof(struct msg_demand_row)};
+
 /* --- which message is which --- */
 
 const struct row_kind *kind_of(enum tfe_msg_type type)
@@ -585,7 +611,7 @@ const struct row_kind *kind_of(enum tfe_msg_type type)
         {MSG_LOG_LINES, &kind_log_lines}, {MSG_HEALTH, &kind_health},
         {MSG_EVENT_ROW, &kind_event},     {MSG_SERIES_ROW, &kind_point},
         {MSG_JOB_ROW, &kind_submission},  {MSG_CONDITION_ROW, &kind_condition},
-        {MSG_POOL_ROW, &kind_pool_node},
+        {MSG_POOL_ROW, &kind_pool_node},  {MSG_DEMAND_ROW, &kind_demand},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

@@ -40,6 +40,7 @@ extern const struct row_kind kind_token;       /* struct msg_token */
 extern const struct row_kind kind_submission;  /* struct msg_job_row */
 extern const struct row_kind kind_condition;   /* struct msg_condition_row */
 extern const struct row_kind kind_pool_node;   /* struct msg_pool_row */
+extern const struct row_kind kind_demand;      /* struct msg_demand_row */
 extern const struct row_kind kind_gauge;       /* struct msg_gauge */
 
 /* The kind of row that a message of this type is; NULL: it is none. */

@@ -750,6 +750,18 @@ FIELDS(condition_row) = {
     FIELD(condition_row, 5, says, SENTENCE),
 };
 FIELDS(pool_nodes) = {{.name = NULL}};
+FIELDS(demand) = {{.name = NULL}};
+FIELDS(demand_row) = {
+    FIELD(demand_row, 1, labels, TEXT(0, MSG_DEMAND_LABELS_MAX, is_line)),
+    FIELD(demand_row, 2, role, ENUM, TOLD_BY(demand_row, has_role)),
+    FIELD(demand_row, 3, min_nodes, NUMBER_32),
+    FIELD(demand_row, 4, wanted, NUMBER_32),
+    FIELD(demand_row, 5, assigned, NUMBER_32),
+    FIELD(demand_row, 6, idle, NUMBER_32),
+    FIELD(demand_row, 7, pending, NUMBER_32),
+    FIELD(demand_row, 8, nodes, NUMBER_32),
+    MOMENT(demand_row, 9, deadline),
+};
 FIELDS(pool_row) = {
     FIELD(pool_row, 1, node, ID),
     FIELD(pool_row, 2, name, LABEL),

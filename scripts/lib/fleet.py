@@ -49,6 +49,7 @@ class Fleet:
         self.checkpoints = self.directory / "checkpoints"
         self.server_options = server_options
         self.server = None
+        self.web = None
         self.agents = {}
         self._files = {}  # path: JsonLines
 
@@ -69,18 +70,18 @@ class Fleet:
         for agent in self.agents.values():
             agent.wait()
         comes(lambda: not end_guards(self.state), 30, pause_s=0.02)  # each ends once its trainers have
-        if self.server and self.server.poll() is None:
-            self.server.terminate()
-            try:
-                self.server.wait(5)
-            except subprocess.TimeoutExpired:
-                self.server.kill()
-                self.server.wait()
+        for process in (self.web, self.server):
+            if process and process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
 
     def _spawn(self, name, command, **more):
         # tfe: that of this tree, installed or not. TensorFlow leaves files in TMPDIR when it is killed.
-        path = os.pathsep.join([os.path.dirname(program("tfe-web")), os.environ.get("PATH", os.defpath)])  # tfe-rdzv --web
-        environment = clean_environment(**{"PATH": path, "TFE_STATE_DIR": str(self.state), "PYTHONPATH": str(ROOT / "agent" / "python"),
+        environment = clean_environment(**{"TFE_STATE_DIR": str(self.state), "PYTHONPATH": str(ROOT / "agent" / "python"),
                                            "TMPDIR": str(self.directory / "tmp"), **more})
         with open(self.logs / f"{name}.out", "wb") as out, open(self.logs / f"{name}.err", "wb") as err:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -95,6 +96,10 @@ class Fleet:
                 raise Failed(f"tfe-rdzv ended with {self.server.returncode}: {self.output(name, 'err')[-500:]}")
             return "listening on " in self.output(name)
         wait_for("tfe-rdzv to listen", listening, 60)
+
+    def start_web(self, port):
+        """A page on this port of 127.0.0.1 until the fleet ends."""
+        self.web = self._spawn("web", [program("tfe-web"), "--port", str(port)])
 
     def replace_server(self):
         """SIGKILL, and a new one at once on the same state directory and port; its log is that of server2."""

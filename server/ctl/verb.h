@@ -21,7 +21,7 @@ struct ctl_settings {
     bool csv;                      /* epochs */
     const char *plot;              /* likewise; NULL: none */
     uint32_t in_ms;                /* drain; MSG_UNSET: no time was named */
-    bool wait;                     /* drain */
+    bool wait;                     /* drain, demand */
     bool all;                      /* status */
     bool verify;                   /* audit */
     uint32_t last;                 /* events */
@@ -134,6 +134,7 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
     X(jobs)                                                                                        \
     X(describe)                                                                                    \
     X(pool)                                                                                        \
+    X(demand)                                                                                      \
     X(scale)                                                                                       \
     X(suspend)                                                                                     \
     X(resume)                                                                                      \

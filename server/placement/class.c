@@ -163,7 +163,6 @@ int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret)
     mem_free(p->mem, class->labels);
     class->labels = labels;
     class->n_bytes = n_bytes;
-    class->n_came = 0;
     class->is_durable = has_label(class, "spot=false");
     p->n_classes = unused < p->n_classes ? p->n_classes : unused + 1;
     for (size_t i = 0; i < p->n_jobs; i++) {

@@ -25,13 +25,9 @@ static void count(struct placement *p, const struct place_node *node, uint32_t b
     if (!class || !is_of_use(node)) {
         return;
     }
-    const bool was_idle = class->n_free > 0;
     class->n_here += by;
     class->n_free += node->state == PLACE_FREE ? by : 0;
     class->n_coming += node->state == PLACE_LEAVING ? by : 0;
-    if (was_idle != (class->n_free > 0)) {
-        class->idle_since = was_idle ? TFE_MONO_NEVER : p->now;
-    }
     if (node->state == PLACE_ASSIGNED) {
         uint32_t *here =
             node->task == TASK_WORKER ? node->job->workers_here : node->job->others_here;
@@ -82,10 +78,8 @@ void node_set_class(struct placement *p, struct place_node *node, uint32_t class
         free_insert(to, node);
     }
     from->n_nodes--;
-    from->n_came -= node->is_counted;
     node->class = class;
     to->n_nodes++;
-    to->n_came += node->is_counted;
     count(p, node, 1);
 }
 

@@ -25,7 +25,6 @@ struct place_node {
     bool is_out;           /* it is to leave: nobody's any more, and no part of the pool */
     bool is_warned;        /* its machine will go: it is given to nobody, and its job lacks it */
     bool is_picked;        /* during a step: to be taken from its job */
-    bool is_counted;       /* it is one of its class's n_came */
     uint32_t class;        /* CLASS_NONE: not heard since the restart */
     uint64_t assignment;   /* 0: none */
     struct place_job *job; /* NULL: none, or nobody knows it */
@@ -46,9 +45,7 @@ struct place_class {
     uint32_t n_nodes;
     uint32_t n_here;
     uint32_t n_free;
-    uint32_t n_coming;          /* here and leaving */
-    uint64_t n_came;            /* that were not known before; since the class has these labels */
-    struct tfe_mono idle_since; /* some are free; NEVER: none */
+    uint32_t n_coming; /* here and leaving */
     struct place_list free;
 };
 

@@ -100,8 +100,7 @@ static int take_came(struct placement *p, const struct placement_event *event)
         return error;
     }
     node_set_here(p, node, false);
-    bool is_same = node->class == class;
-    if (!is_same) {
+    if (node->class != class) {
         /* Before a list of its new class. */
         if (node->state == PLACE_FREE) {
             node_unset(p, node);
@@ -113,8 +112,6 @@ static int take_came(struct placement *p, const struct placement_event *event)
         p->classes[class].n_nodes++;
     }
     node_set_here(p, node, true);
-    p->classes[class].n_came += is_new;
-    node->is_counted = is_new || (node->is_counted && is_same);
     set_idle_exit(p, node, event->idle_exit_ms);
     node->floor = event->floor;
     if (event->assignment == 0) {
@@ -403,7 +400,6 @@ struct placement *placement_new(const struct tfe_mem *mem, const struct placemen
     RB_INIT(&p->nodes);
     for (uint32_t c = 0; c < PLACEMENT_CLASSES_MAX; c++) {
         TAILQ_INIT(&p->classes[c].free);
-        p->classes[c].idle_since = TFE_MONO_NEVER;
     }
     return p;
 }

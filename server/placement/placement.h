@@ -186,12 +186,10 @@ struct placement_quota {
     uint32_t nodes;
 };
 
-/* What an active job wants for those of its tasks whose nodes must carry the same labels, as far as
- * its quotas let it have that. */
+/* The nodes that an active job wants for one task, within its quotas. */
 struct placement_demand {
     const char *job;
-    uint32_t priority;
-    uint8_t tasks; /* bit 1 << enum tfe_task */
+    enum tfe_task task;
     uint32_t min, max, held;
 };
 
@@ -199,10 +197,7 @@ struct placement_demand {
 struct placement_supply {
     const char *labels; /* n_bytes: each with its NUL, in order */
     size_t n_bytes;
-    uint64_t came;       /* ever, that were not known before */
     uint32_t here, idle; /* with a connection; without work, also those that are kept for a gang */
-    struct tfe_mono idle_since; /* some are; NEVER: none */
-    bool is_wanted;             /* a job that has less than its maximum may have such nodes */
 };
 
 /* mem is borrowed. NULL: out of memory. */
@@ -223,13 +218,16 @@ size_t placement_nodes(const struct placement *p);
 void placement_job_view(const struct placement *p, size_t at, struct placement_view *ret);
 /* The smallest quota of a job of this name, which need not be there. */
 struct placement_quota placement_quota(const struct placement *p, const char *job);
-/* What the job that is at-th in order wants; how many rows of *ret. None of one that is suspended
- * or over. */
+/* Writes what the at-th job in order wants, a row per task, and returns the number of rows; 0 if
+ * the job is suspended or over. */
 size_t placement_demand(const struct placement *p, size_t at,
                         struct placement_demand ret[PLACEMENT_TASKS]);
-/* The labels that nodes for these of its tasks must carry, one after the other: *cursor begins at
- * 0. NULL: no more. */
-const char *placement_label(const struct placement *p, size_t at, uint8_t tasks, size_t *cursor);
+/* Returns the next label that nodes of the at-th job must carry for this task, or NULL after the
+ * last. *cursor starts at 0. */
+const char *placement_label(const struct placement *p, size_t at, enum tfe_task task,
+                            size_t *cursor);
+/* True if nodes of this class may work for the at-th job as this task. */
+bool placement_may_have(const struct placement *p, size_t at, enum tfe_task task, uint32_t class);
 /* The nodes of a class below PLACEMENT_CLASSES_MAX. False: there never were any. */
 bool placement_supply(const struct placement *p, uint32_t class, struct placement_supply *ret);
 

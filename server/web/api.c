@@ -216,6 +216,16 @@ void api_conditions(struct request *r)
     }
 }
 
+static void answer_with_demand(struct call *call)
+{
+    answer(call, json_pack("{s:o}", "demand", row_list_json(&call->ask.list, &kind_demand)));
+}
+
+void api_demand(struct request *r)
+{
+    ask_simple(r, MSG_DEMAND, MSG_DEMAND_ROW, answer_with_demand);
+}
+
 void api_gauges(struct request *r)
 {
     ask_simple(r, MSG_GAUGES, MSG_GAUGE, answer_with_gauges);

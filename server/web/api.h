@@ -15,6 +15,7 @@ void api_epochs(struct request *r);
 void api_queue(struct request *r);
 void api_conditions(struct request *r);
 void api_pool(struct request *r);
+void api_demand(struct request *r);
 void api_gauges(struct request *r);
 void api_audit(struct request *r);
 void api_events(struct request *r);

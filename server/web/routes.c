@@ -44,6 +44,7 @@ static const struct route {
     {"/api/v1/jobs/{}/conditions", EVHTTP_REQ_GET, WHO_READER, api_conditions},
     {"/api/v1/queue", EVHTTP_REQ_GET, WHO_READER, api_queue},
     {"/api/v1/pool", EVHTTP_REQ_GET, WHO_READER, api_pool},
+    {"/api/v1/demand", EVHTTP_REQ_GET, WHO_READER, api_demand},
     {"/api/v1/nodes", EVHTTP_REQ_GET, WHO_READER, api_nodes},
     {"/api/v1/gauges", EVHTTP_REQ_GET, WHO_READER, api_gauges},
     {"/api/v1/stream", EVHTTP_REQ_GET, WHO_READER, api_stream},

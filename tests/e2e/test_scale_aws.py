@@ -1,4 +1,4 @@
-"""The example of a --scale-command for AWS against moto, which speaks as AWS does, with AWS's own command-line tool."""
+"""scale_out.py for AWS against moto, which speaks as AWS does, with AWS's own command-line tool."""
 
 import os
 import socket
@@ -9,6 +9,7 @@ import pytest
 
 from conftest import ROOT, wait_until
 from pooled import Waiting, order, spec
+from programs import program
 
 BIN = ROOT / ".venv-aws" / "bin"
 pytestmark = [pytest.mark.heavy, pytest.mark.skipif(not (BIN / "moto_server").exists(), reason="needs moto (scripts/test.sh --full installs it)")]
@@ -47,18 +48,24 @@ def aws(tmp_path):
         moto.wait()
 
 
-def test_a_group_grows_by_what_jobs_lack_and_no_further(server, aws):
+def test_a_group_grows_by_what_jobs_lack_and_no_further(server, aws, tmp_path, state_dir):
     def machines():
         return aws("autoscaling", "describe-auto-scaling-groups", "--query", "AutoScalingGroups[0].[DesiredCapacity,length(Instances)]")
 
-    s = server(f"--scale-command=exec {sys.executable} {ROOT}/scripts/examples/scale_out.py aws workers=gpu=a100", "--scale-wait=200ms",
-               "--ttl=5m", env=aws.env)
-    assert order(s, "SUBMIT", {1: spec("train", sizes=(2, 3), f11=["gpu=a100"])}) == "DONE"
-    wait_until(lambda: [e for e in s.events("scale_ran") if e["pending"] == 3], deadline=120, what="three on their way")
-    assert machines().split() == ["3", "3"]
-    with Waiting(s.port, s.token("agent"), "a", ["gpu=a100"]) as a, Waiting(s.port, s.token("agent"), "b", ["gpu=a100"]) as b:
-        assert a.assigned()[1] == b.assigned()[1] == "train"
-        # More than the group may have: it gets what there is.
-        assert order(s, "SCALE", {1: "train", 3: 2, 4: 9}) == "DONE"
-        wait_until(lambda: machines().split() == ["5", "5"], deadline=120, what="the largest group")
-    assert not s.events("scale_failed")
+    s = server("--ttl=5m")
+    with open(tmp_path / "err", "wb") as err:
+        scale_out = subprocess.Popen([sys.executable, ROOT / "scripts/examples/scale_out.py", "--every=2", f"--lock={tmp_path}/lock",
+                                      f"--ctl={program('tfe-ctl')} --state-dir {state_dir}", "aws", "workers=gpu=a100"],
+                                     env={**os.environ, **aws.env}, stderr=err)
+    try:
+        assert order(s, "SUBMIT", {1: spec("train", sizes=(2, 3), f11=["gpu=a100"])}) == "DONE"
+        wait_until(lambda: machines().split() == ["3", "3"], deadline=120, what="three machines")
+        with Waiting(s.port, s.token("agent"), "a", ["gpu=a100"]) as a, Waiting(s.port, s.token("agent"), "b", ["gpu=a100"]) as b:
+            assert a.assigned()[1] == b.assigned()[1] == "train"
+            # More than the group may have: it gets what there is.
+            assert order(s, "SCALE", {1: "train", 3: 2, 4: 9}) == "DONE"
+            wait_until(lambda: machines().split() == ["5", "5"], deadline=120, what="the largest group")
+        assert (tmp_path / "err").read_text() == ""
+    finally:
+        scale_out.kill()
+        scale_out.wait()

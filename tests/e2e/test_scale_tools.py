@@ -1,4 +1,4 @@
-"""The example of a --scale-command for Google's and Azure's groups, against stand-ins of their tools (cloud_tools.py)."""
+"""scale_out.py with Google's and Azure's groups, against stand-ins of their tools (cloud_tools.py)."""
 
 import os
 import pathlib
@@ -9,6 +9,7 @@ import pytest
 
 from conftest import ROOT, wait_until
 from pooled import Waiting, order, spec
+from programs import program
 
 STAND_IN = pathlib.Path(__file__).with_name("cloud_tools.py")
 PLACES = {"gcp": {"CLOUDSDK_COMPUTE_ZONE": "us-central1-a"}, "azure": {"AZURE_DEFAULTS_GROUP": "training"}}
@@ -25,7 +26,7 @@ class Group:
         for tool in ("gcloud", "az"):
             (tools / tool).write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" {tool} "$@"\n')
             (tools / tool).chmod(0o755)
-        self.env = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "CLOUD_GROUP": str(self.file), "SCALE_OUT_SIZE_MAX": "5", **PLACES[cloud]}
+        self.env = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "CLOUD_GROUP": str(self.file), **PLACES[cloud]}
 
     def size(self):
         return int(self.file.read_text())
@@ -34,28 +35,45 @@ class Group:
         return subprocess.run(words, input=told, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=60)
 
 
+@pytest.fixture
+def scale_out(tmp_path, state_dir):
+    """Starts scale_out.py for a group; its stderr is the file `err`."""
+    started = []
+
+    def start(group, cloud, *groups):
+        words = [sys.executable, ROOT / "scripts/examples/scale_out.py", "--every=1", "--size-max=5", f"--lock={tmp_path}/lock",
+                 f"--ctl={program('tfe-ctl')} --state-dir {state_dir}", cloud, *groups]
+        with open(tmp_path / "err", "wb") as err:
+            started.append(subprocess.Popen(words, env={**os.environ, **group.env}, stderr=err))
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
+
+
 @pytest.mark.parametrize("cloud", PLACES)
-def test_a_group_grows_by_what_jobs_lack_and_no_further(server, tmp_path, cloud):
+def test_a_group_grows_by_what_jobs_lack_and_no_further(server, scale_out, tmp_path, cloud):
     group = Group(tmp_path, cloud)
-    s = server(f"--scale-command=exec {sys.executable} {ROOT}/scripts/examples/scale_out.py {cloud} workers=gpu=a100", "--scale-wait=200ms",
-               "--ttl=5m", env=group.env)
+    s = server("--ttl=5m")
+    scale_out(group, cloud, "workers=gpu=a100")
     assert order(s, "SUBMIT", {1: spec("train", sizes=(2, 3), f11=["gpu=a100"])}) == "DONE"
-    wait_until(lambda: [e for e in s.events("scale_ran") if e["pending"] == 3], what="three on their way")
-    assert group.size() == 3
+    wait_until(lambda: group.size() == 3, what="three machines")
     with Waiting(s.port, s.token("agent"), "a", ["gpu=a100"]) as a, Waiting(s.port, s.token("agent"), "b", ["gpu=a100"]) as b:
         assert a.assigned()[1] == b.assigned()[1] == "train"
         # More than the group may have: it gets what there is.
         assert order(s, "SCALE", {1: "train", 3: 2, 4: 9}) == "DONE"
         wait_until(lambda: group.size() == 5, what="the largest group")
-    assert not s.events("scale_failed")
+    assert (tmp_path / "err").read_text() == ""
 
 
 @pytest.mark.parametrize("cloud", PLACES)
-def test_a_group_that_is_not_there_is_named(tmp_path, cloud):
-    group = Group(tmp_path, cloud)
-    told = '{"sets": [{"labels": [], "want": 1, "have": 0, "idle": 0}], "nodes": []}'
-    done = group.ask(sys.executable, ROOT / "scripts/examples/scale_out.py", cloud, "others", told=told)
-    assert done.returncode != 0 and "others" in done.stderr and "not found" in done.stderr and done.stdout == ""
+def test_a_group_that_is_not_there_is_named(server, scale_out, tmp_path, cloud):
+    s = server()
+    assert order(s, "SUBMIT", {1: spec("train")}) == "DONE"
+    scale_out(Group(tmp_path, cloud), cloud, "others")
+    said = wait_until(lambda: (tmp_path / "err").read_text(), what="an error")
+    assert "others" in said and "not found" in said and "again in" in said
 
 
 def test_the_stand_ins_take_what_the_tools_take(tmp_path):

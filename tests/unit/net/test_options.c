@@ -16,7 +16,6 @@ struct settings {
     const char *log_dir;
     uint32_t nproc;
     uint32_t port;
-    uint32_t web;
     uint32_t grace_ms;
     uint32_t fence_ms;
     uint32_t min;
@@ -72,14 +71,6 @@ static const struct option_spec specs[] = {
      .help = "port",
      .max = 65535,
      AT(port)},
-    {.name = "web",
-     .kind = OPTION_NUMBER,
-     .argument = "PORT",
-     .implied = "8080",
-     .help = "a page",
-     .min = 1,
-     .max = 65535,
-     AT(web)},
     {.name = "stop-grace",
      .kind = OPTION_DURATION,
      .argument = "TIME",
@@ -193,17 +184,6 @@ TEST(options, flags_take_a_value_behind_an_equals_sign_only)
     assert_int_equal(PARSE("-jn3").s.nproc, 3);
     assert_refused(PARSE("--json=maybe"), "--json: 'maybe' is neither true nor false");
     assert_refused(PARSE("--json="), "--json: '' is neither true nor false");
-}
-
-TEST(options, one_with_a_value_of_its_own_takes_another_behind_an_equals_sign_only)
-{
-    assert_int_equal(PARSE_NOTHING().s.web, 0);
-    assert_int_equal(PARSE("--web").s.web, 8080);
-    assert_int_equal(PARSE("--web=90").s.web, 90);
-    assert_int_equal(PARSE("--web", "90").s.web, 8080);
-    assert_int_equal(PARSE("--web", "90").operand, 2);
-    assert_int_equal(PARSE("--web", "--json").s.web, 8080);
-    assert_int_equal(PARSE("--web=").rc, TFE_EINVAL);
 }
 
 TEST(options, dash_and_underscore_are_the_same_in_names)
@@ -374,7 +354,6 @@ TEST(options, help_has_a_line_for_each_that_is_not_hidden)
                         "      --log-dir=DIR       logs go there\n"
                         "  -n, --nproc-per-node=N  trainers per node (default 1)\n"
                         "  -p, --port=PORT         port (default 5556)\n"
-                        "      --web[=PORT]        a page\n"
                         "      --stop-grace=TIME   time to save (default 5s)\n"
                         "      --nnodes=MIN:MAX    nodes (default 1:1)\n"
                         "  -h, --help              show this text and exit\n"

@@ -41,7 +41,7 @@ static const struct placement_label labels[] = {{0x6, "spot=false"}, {0x4, "memo
 static const struct placement_wish served = {
     .priority = 700, .min = {2, 1, 2, 0}, .max = {5, 1, 2, 0}, .labels = labels, .n_labels = 2};
 
-TEST_IN(demand, tasks_whose_nodes_must_be_alike_are_one)
+TEST_IN(demand, each_task_is_a_row_with_its_labels)
 {
     struct placement_demand rows[PLACEMENT_TASKS];
     struct placement_wish plain = {.min = {1, 1, 1, 1}, .max = {3, 1, 1, 1}};
@@ -52,23 +52,23 @@ TEST_IN(demand, tasks_whose_nodes_must_be_alike_are_one)
                 .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .wish = &served});
     assert_int_equal(placement_demand(p, 0, rows), 3);
     assert_string_equal(rows[0].job, "served");
-    assert_int_equal(rows[0].priority, 700);
-    assert_int_equal(rows[0].tasks, 1 << TASK_WORKER);
+    assert_int_equal(rows[0].task, TASK_WORKER);
     assert_int_equal(rows[0].min, 2);
     assert_int_equal(rows[0].max, 5);
-    assert_null(placement_label(p, 0, rows[0].tasks, &cursor));
-    assert_int_equal(rows[1].tasks, 1 << TASK_CHIEF);
+    assert_null(placement_label(p, 0, rows[0].task, &cursor));
+    assert_int_equal(rows[1].task, TASK_CHIEF);
     cursor = 0;
-    assert_string_equal(placement_label(p, 0, rows[1].tasks, &cursor), "spot=false");
-    assert_null(placement_label(p, 0, rows[1].tasks, &cursor));
-    assert_int_equal(rows[2].tasks, 1 << TASK_PS);
+    assert_string_equal(placement_label(p, 0, rows[1].task, &cursor), "spot=false");
+    assert_null(placement_label(p, 0, rows[1].task, &cursor));
+    assert_int_equal(rows[2].task, TASK_PS);
     cursor = 0;
-    assert_string_equal(placement_label(p, 0, rows[2].tasks, &cursor), "spot=false");
-    assert_string_equal(placement_label(p, 0, rows[2].tasks, &cursor), "memory=much");
-    assert_int_equal(placement_demand(p, 1, rows), 1);
-    assert_int_equal(rows[0].tasks, 0xf);
-    assert_int_equal(rows[0].min, 4);
-    assert_int_equal(rows[0].max, 6);
+    assert_string_equal(placement_label(p, 0, rows[2].task, &cursor), "spot=false");
+    assert_string_equal(placement_label(p, 0, rows[2].task, &cursor), "memory=much");
+    assert_int_equal(placement_demand(p, 1, rows), 4);
+    assert_int_equal(rows[0].min, 1);
+    assert_int_equal(rows[0].max, 3);
+    assert_int_equal(rows[3].task, TASK_EVALUATOR);
+    assert_int_equal(rows[3].max, 1);
 }
 
 TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
@@ -84,7 +84,7 @@ TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
     assert_int_equal(placement_demand(p, 0, rows), 0);
 }
 
-TEST_IN(demand, nodes_are_told_by_their_labels_with_the_time_since_when_some_are_idle)
+TEST_IN(demand, nodes_are_counted_by_their_labels)
 {
     struct placement_supply supply;
     struct placement_demand rows[PLACEMENT_TASKS];
@@ -94,16 +94,12 @@ TEST_IN(demand, nodes_are_told_by_their_labels_with_the_time_since_when_some_are
     (void)come(2000, "b", "gpu=t4");
     assert_true(placement_supply(p, 0, &supply));
     assert_string_equal(supply.labels, "gpu=t4");
-    assert_int_equal(supply.came, 2);
     assert_int_equal(supply.here, 2);
     assert_int_equal(supply.idle, 2);
-    assert_int_equal(supply.idle_since.ms, 1000);
-    assert_false(supply.is_wanted);
     uint64_t last = step(
         3000, (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &wish});
     assert_true(placement_supply(p, 0, &supply));
     assert_int_equal(supply.idle, 0);
-    assert_true(tfe_mono_is_never(supply.idle_since));
     assert_int_equal(placement_demand(p, 0, rows), 1);
     assert_int_equal(rows[0].held, 2);
     step(4000, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a"});
@@ -111,33 +107,9 @@ TEST_IN(demand, nodes_are_told_by_their_labels_with_the_time_since_when_some_are
          (struct placement_event){.type = PLACEMENT_NODE_FREED, .node = "b", .assignment = last});
     assert_true(placement_supply(p, 0, &supply));
     assert_int_equal(supply.idle, 1);
-    assert_int_equal(supply.idle_since.ms, 5000);
-    assert_int_equal(supply.came, 2);
 }
 
-/* A machine that came where there was none any more was as many as had come before: what was
- * ordered and on its way counted as there. */
-TEST_IN(demand, nodes_that_have_gone_are_counted_as_come_until_their_labels_are_forgotten)
-{
-    struct placement_supply supply;
-    (void)come(0, "a", "gpu=t4");
-    (void)come(0, "b", "gpu=t4");
-    step(1000, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = "a"});
-    step(1000, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = "b"});
-    assert_true(placement_supply(p, 0, &supply));
-    assert_int_equal(supply.here, 0);
-    assert_int_equal(supply.came, 2);
-    (void)come(2000, "c", "gpu=t4");
-    assert_true(placement_supply(p, 0, &supply));
-    assert_int_equal(supply.came, 3);
-    step(3000, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = "c"});
-    (void)come(4000, "d", "gpu=a100"); /* its place is theirs now */
-    assert_true(placement_supply(p, 0, &supply));
-    assert_string_equal(supply.labels, "gpu=a100");
-    assert_int_equal(supply.came, 1);
-}
-
-TEST_IN(demand, nodes_that_a_job_may_grow_by_are_wanted)
+TEST_IN(demand, a_node_is_for_the_tasks_whose_labels_it_has)
 {
     struct placement_supply supply;
     (void)come(0, "a", "memory=much"); /* too few for its minimum: it is kept for it */
@@ -145,8 +117,6 @@ TEST_IN(demand, nodes_that_a_job_may_grow_by_are_wanted)
                 .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .wish = &served});
     assert_true(placement_supply(p, 0, &supply));
     assert_int_equal(supply.idle, 1);
-    assert_true(supply.is_wanted);
-    step(0, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "served"});
-    assert_true(placement_supply(p, 0, &supply));
-    assert_false(supply.is_wanted);
+    assert_true(placement_may_have(p, 0, TASK_WORKER, 0));
+    assert_false(placement_may_have(p, 0, TASK_PS, 0)); /* it lacks spot=false */
 }

@@ -81,7 +81,6 @@ TEST_IN(told, a_node_that_is_told_something_is_as_idle_as_before)
     assert_int_equal(told("n2", "spot=true"), 0); /* between the two */
     for (uint32_t class = 0; placement_supply(pool.p, class, &supply); class ++) {
         const uint32_t n = supply.n_bytes > 0 ? 3 : 0;
-        assert_int_equal(supply.came, n);
         assert_int_equal(supply.here, n);
         assert_int_equal(supply.idle, n);
     }

@@ -291,10 +291,10 @@ TEST_IN(pool_orders, a_job_that_has_nodes_is_not_forgotten)
     assert_int_equal(pool_forget(bench.p, "j"), TFE_ESTATE);
     bench_freed(0, 1, 143);
     assert_false(pool_holds(bench.p, "j"));
-    assert_int_equal(placement_jobs(pool_placement(bench.p)), 1);
+    assert_int_equal(placement_jobs(bench.p->placement), 1);
     assert_int_equal(pool_forget(bench.p, "j"), 0);
     assert_false(pool_holds(bench.p, "j"));
-    assert_int_equal(placement_jobs(pool_placement(bench.p)), 0);
+    assert_int_equal(placement_jobs(bench.p->placement), 0);
 }
 
 /* --- changed ---------------------------------------------------------------------------------- */
