@@ -43,7 +43,6 @@ find_missing() {
     need libyaml-dev pkg-config --exists 'yaml-0.1 >= 0.2.5'
     need libzstd-dev pkg-config --exists 'libzstd >= 1.4'
     need libncurses-dev pkg-config --exists 'ncursesw >= 6'
-    need libcairo2-dev pkg-config --exists 'cairo >= 1.16'
     need libssl-dev pkg-config --exists 'openssl >= 3.0' 'libevent_openssl >= 2.1.12'
     need libjs-chart.js test -e /usr/share/javascript/chart.js/chart.min.js
     need libseccomp-dev pkg-config --exists 'libseccomp >= 2.5'

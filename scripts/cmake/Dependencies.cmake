@@ -15,7 +15,7 @@ pkg_check_modules(yaml REQUIRED IMPORTED_TARGET yaml-0.1>=0.2.5)
 # Bundles of a job's files: tfe-ctl packs, tfe-agent unpacks.
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.4)
 pkg_check_modules(ncursesw REQUIRED IMPORTED_TARGET ncursesw>=6)
-pkg_check_modules(cairo REQUIRED IMPORTED_TARGET cairo>=1.16)
+
 # Checks of the build, generated test vectors.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 # tfe-web's page draws curves with it; it becomes a part of the program.

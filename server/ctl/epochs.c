@@ -5,11 +5,9 @@
 
 #include "common/net/clock.h"
 #include "common/net/option_table.h"
-#include "common/net/stdio.h"
 #include "common/rows/answers.h"
 #include "common/rows/json.h"
 #include "common/rows/table.h"
-#include "server/ctl/plot.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
@@ -97,22 +95,9 @@ static void print_csv(const struct row_list *ledger)
     }
 }
 
-static int show_plot(const char *file, const char *job, const struct row_list *ledger)
-{
-    struct tfe_why why;
-    if (plot_write(ledger, job, clock_wall(), file, &why) != 0) {
-        stdio_say("tfe-ctl", why.text);
-        return TFE_EAUTH; /* that is said */
-    }
-    return 0;
-}
-
 static int show(const struct ctl_settings *settings, const char *job, struct row_list *ledger)
 {
     epochs_work_out(ledger, clock_wall());
-    if (settings->plot) {
-        return show_plot(settings->plot, job, ledger);
-    }
     if (settings->json) {
         return verb_print_json(answer_epochs(ledger, job));
     }
@@ -126,8 +111,6 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
 
 static const struct option_spec options[] = {
     FLAG("csv", csv, "print one line of comma-separated values for each epoch, for spreadsheets"),
-    TEXT("plot", plot, "FILE", NULL,
-         "draw nodes, phases and useful time into a picture, FILE.svg or FILE.png"),
 };
 
 const struct ctl_verb ctl_verb_epochs = {

@@ -19,7 +19,6 @@ struct ctl_settings {
     uint32_t timeout_ms;
     bool json;
     bool csv;                      /* epochs */
-    const char *plot;              /* likewise; NULL: none */
     uint32_t in_ms;                /* drain; MSG_UNSET: no time was named */
     bool wait;                     /* drain, demand */
     bool all;                      /* status */

@@ -1,4 +1,4 @@
-"""tfe-ctl watch, wait and epochs --plot, with real servers, trainers and, for watch, a real terminal (tmux)."""
+"""tfe-ctl watch and wait, with real servers, trainers and, for watch, a real terminal (tmux)."""
 
 import json
 import os
@@ -6,11 +6,8 @@ import pty
 import re
 import select
 import signal
-import sqlite3
-import struct
 import subprocess
 import time
-import xml.etree.ElementTree as ET
 
 import pytest
 from agents import TOGETHER, fleet  # noqa: F401 (a fixture)
@@ -141,43 +138,6 @@ def test_wait_exits_as_the_job_does(server, fleet, ctl, state_dir, words, code, 
     done = ctl("wait", "--json")
     assert done.returncode == code and json.loads(done.stdout) == {"job": "default", "run": 1, "state": state}
     assert ctl("wait", "nothing").returncode == 1
-
-
-def test_the_ledger_as_a_picture(server, fleet, ctl, tmp_path):
-    server(*CALM)
-    agents = members(fleet, 2)
-    agents[1].send(signal.SIGKILL)
-    fleet.wait_world(1, above=1)
-    svg, png = tmp_path / "default.svg", tmp_path / "default.png"
-    fonts = tmp_path / "fonts"  # what the font library keeps until the process ends is no leak of ours
-    fonts.write_text("leak:libfontconfig\nleak:libcairo\nleak:libfreetype\n")
-    for file in (svg, png):
-        done = ctl("epochs", "--plot", str(file), env={"LSAN_OPTIONS": f"suppressions={fonts}:print_suppressions=0"})
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 10000
-    root = ET.parse(svg).getroot()
-    assert root.tag.endswith("svg") and len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 5
-    for wrong, words in (("x.gif", "neither in .svg nor in .png"), ("none/x.svg", "no such file")):
-        done = ctl("epochs", "--plot", str(tmp_path / wrong))
-        assert done.returncode == 1 and words in done.stderr, wrong
-
-
-@pytest.mark.heavy
-def test_a_picture_of_more_epochs_than_an_image_has_lines(server, ctl, state_dir, tmp_path):
-    """cairo refuses images of more than 32,767 lines, and an epoch took six."""
-    assert server().stop() == 0
-    with sqlite3.connect(state_dir / "rdzv.db") as db:
-        columns = ("job, epoch, run, cause, blamed, planned, members, detected, stopped, gathered, committed, started, listening,"
-                   " progressed, ended, over, touched_ms")
-        db.executemany(f"INSERT INTO ledger({columns}) VALUES('long', ?, 1, 1, '', 0, 2, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1)",
-                       [(epoch, *(epoch * 1000 + 100 * i for i in range(8))) for epoch in range(1, 7001)])
-    db.close()
-    server("--keep-history", "0")
-    png = tmp_path / "long.png"
-    done = ctl("epochs", "long", "--plot", str(png))
-    assert (done.returncode, done.stderr) == (0, "")
-    width, height = struct.unpack(">II", png.read_bytes()[16:24])
-    assert 20000 < height <= 32767 and width > 1100
 
 
 def test_on_a_terminal_an_agent_says_what_it_is_about_and_waits_for(server, state_dir, tmp_path):
