@@ -25,7 +25,7 @@ static void answer(struct call *call, json_t *value)
 }
 
 /* The id in name, or an answer that says that it is none. */
-static bool is_job(struct evhttp_request *req, const char *name)
+static bool is_job(struct http_request *req, const char *name)
 {
     if (!id_is_valid(name)) {
         reply_problem(req, 400, "bad_request", "that is no name of a job");
@@ -370,7 +370,7 @@ static void answer_login(struct call *call)
     struct web *web = call->web;
     struct view *view = call->view;
     view_use(view);
-    struct evhttp_request *req = call_end(call);
+    struct http_request *req = call_end(call);
     struct login *login = logins_begin(web->logins, view, req);
     view_leave(view);
     reply_json(req, 200, session_json(web, view, login));
@@ -410,7 +410,7 @@ void api_login(struct request *r)
 
 void api_logout(struct request *r)
 {
-    const char *csrf = evhttp_find_header(evhttp_request_get_input_headers(r->req), "X-CSRF-Token");
+    const char *csrf = http_header(r->req, "X-CSRF-Token");
     if (!r->login || !login_is_csrf(r->login, csrf)) {
         reply_problem(r->req, 403, "csrf", "X-CSRF-Token is missing, or not of this login");
         return;

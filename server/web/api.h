@@ -22,13 +22,14 @@ void api_events(struct request *r);
 void api_series(struct request *r);
 void api_stream(struct request *r);
 
-/* orders.c, submit.c */
+/* orders.c, submit.c, bundle.c */
 void api_drain(struct request *r);
 void api_evict(struct request *r);
 void api_stop(struct request *r);
 void api_grow(struct request *r);
 void api_resize(struct request *r);
 void api_submit(struct request *r);
+void api_put_bundle(struct request *r);
 void api_scale(struct request *r);
 void api_suspend(struct request *r);
 void api_resume(struct request *r);

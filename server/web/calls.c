@@ -20,7 +20,6 @@ static void call_free(struct call *call)
     client_take_back(client_of(call), &call->ask);
     client_free(call->client);
     event_drop(&call->deadline);
-    evhttp_connection_set_closecb(call->connection, NULL, NULL);
     call->web->n_calls--;
     if (call->own_free) {
         call->own_free(call->own);
@@ -29,20 +28,15 @@ static void call_free(struct call *call)
     view_leave(view);
 }
 
-/* As a stream's: evhttp has let go of a request that was not answered. */
-static void on_closed(struct evhttp_connection *connection, void *ctx)
+static void on_closed(void *ctx)
 {
-    struct call *call = ctx;
-    struct evhttp_request *req = call->req;
-    call_free(call);
-    if (!evhttp_request_get_connection(req)) {
-        evhttp_request_free(req);
-    }
+    call_free(ctx);
 }
 
-struct evhttp_request *call_end(struct call *call)
+struct http_request *call_end(struct call *call)
 {
-    struct evhttp_request *req = call->req;
+    struct http_request *req = call->req;
+    http_on_closed(req, NULL, NULL);
     call_free(call);
     return req;
 }
@@ -100,7 +94,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     reply_problem(call_end(call), 504, "no_answer", sentence);
 }
 
-struct call *call_new(struct web *web, struct view *view, struct evhttp_request *req)
+struct call *call_new(struct web *web, struct view *view, struct http_request *req)
 {
     struct call *call = web->n_calls < CALLS_MAX ? calloc(1, sizeof(*call)) : NULL;
     if (call) {
@@ -117,13 +111,11 @@ struct call *call_new(struct web *web, struct view *view, struct evhttp_request 
     call->web = web;
     call->view = view;
     call->req = req;
-    call->connection = evhttp_request_get_connection(req);
     call->ask.message = &call->message;
     call->ask.ended = on_ended;
     web->n_calls++;
     view_use(view);
-    evhttp_connection_set_closecb(call->connection, on_closed, call);
-    http_is_awaited(req);
+    http_on_closed(req, on_closed, call);
     return call;
 }
 

@@ -3,9 +3,9 @@
 #ifndef TFE_SERVER_WEB_CALLS_H
 #define TFE_SERVER_WEB_CALLS_H
 
-#include <event2/http.h>
 #include <stddef.h>
 
+#include "server/web/http.h"
 #include "server/web/views.h"
 
 /* Requests that wait for the server at a time. */
@@ -17,7 +17,7 @@
 struct call {
     struct web *web;
     struct view *view;
-    struct evhttp_request *req;
+    struct http_request *req;
     struct client *client; /* its own, for what takes long; NULL: the view's */
     struct client_ask ask;
     struct tfe_msg message;
@@ -34,7 +34,6 @@ struct call {
     char name[TFE_LABEL_MAX + 1]; /* of job or node, which message may point to */
     char other[TFE_LABEL_MAX + 1];
     struct event *deadline;
-    struct evhttp_connection *connection;
 };
 
 /* Whose question it is. */
@@ -44,10 +43,10 @@ static inline struct call *call_of(struct client_ask *ask)
 }
 
 /* A call without its question; uses the view. NULL: too many, or no memory: it has answered. */
-struct call *call_new(struct web *web, struct view *view, struct evhttp_request *req);
+struct call *call_new(struct web *web, struct view *view, struct http_request *req);
 /* Asks; the call ends by itself. */
 void call_ask(struct call *call);
 /* Ends it; the request is the caller's to answer. Rows are gone behind it. */
-struct evhttp_request *call_end(struct call *call);
+struct http_request *call_end(struct call *call);
 
 #endif

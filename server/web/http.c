@@ -1,316 +1,626 @@
 /* server/web/http.c: see http.h. */
 #include "server/web/http.h"
 
-#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <event2/keyvalq_struct.h>
 #include <event2/listener.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/net/clock.h"
 #include "common/net/endpoint.h"
 #include "common/net/log.h"
 #include "common/net/timer.h"
-#include "server/web/intake.h"
 #include "server/web/settings.h"
 
-/* Between two looks at the connections. */
-#define LOOK_MS 100
-
-/* Read of one that lingers, at each look. */
-#define LINGER_BYTES 16384
-#define LINGER_READS 256
+/* Between two checks of the connections' times. */
+#define SWEEP_MS 100
 
 /* After accept(2) failed for want of descriptors. */
 #define PAUSE_MS 100
 
+#define BACKLOG 256
+
+/* What a connection does. In each phase the one that entered it first is the first to be late. */
+enum phase {
+    PHASE_REQUEST,  /* reads a request, or waits for one */
+    PHASE_RESPONSE, /* waits for the handler, or for the client to read the response */
+    PHASE_OPEN,     /* a body that the handler takes, or a response in pieces: it limits the time */
+    PHASE_LINGER,   /* closing: reads on, else the kernel resets it and drops the response */
+    PHASE__COUNT
+};
+
+static const int64_t phase_ms[PHASE__COUNT] = {HTTP_REQUEST_MS, HTTP_RESPONSE_MS, 0,
+                                               HTTP_LINGER_MS};
+
+struct connection;
+TAILQ_HEAD(connections, connection);
+
+struct http_request {
+    struct connection *connection;
+    struct http_head head;
+    struct evkeyvalq out; /* headers of the response */
+    struct evbuffer *body;
+    struct http_chunks chunks;
+    uint64_t left;      /* of a body that says its length */
+    struct event *wake; /* of the handler that takes the body */
+    bool is_chunked;    /* the response is */
+    bool is_answered;   /* the response is complete */
+    bool is_closing;    /* the connection ends with it */
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+    char text[]; /* the head, which the fields point into */
+};
+
 struct connection {
-    struct bufferevent *bev; /* a reference of ours: evhttp's may be gone */
-    struct intake *intake; /* NULL: there was no memory, so it has no bodies that come in pieces */
-    struct tfe_mono since; /* it began, or its last answer was over, or its request came */
-    bool is_asked;         /* a request is under way */
-    bool is_stream;
-    bool is_shut;
-    bool lingers; /* evhttp is through with it, and was before its body had come */
+    struct http *http;
+    struct bufferevent *bev;
+    struct http_request *req; /* NULL while there is no whole head */
+    size_t scanned;           /* bytes of a head without its end */
+    enum phase phase;
+    struct tfe_mono since; /* it entered the phase */
+    TAILQ_ENTRY(connection) link;
 };
 
 struct http {
     struct event_base *base;
-    struct evhttp *evhttp;
-    struct evconnlistener *listener; /* evhttp's */
-    struct event *look;
-    SSL_CTX *tls; /* NULL: without */
-    http_request_fn *fn;
-    void *ctx;
-    struct connection *v;
+    struct http_handler handler;
+    struct evconnlistener *listener;
+    struct event *sweep;
+    SSL_CTX *tls; /* NULL without TLS */
+    struct connections phases[PHASE__COUNT];
     uint32_t n, max;
     uint64_t n_shut;
-    bool is_full; /* the listener waits for a place */
+    bool is_paused; /* the listener is disabled */
 };
 
-/* --- connections --- */
+/* --- connections ------------------------------------------------------------------------------ */
 
-/* evhttp has let go of it. */
-static bool is_over(const struct connection *c)
+static void enter(struct connection *c, enum phase phase)
 {
-    bufferevent_data_cb reads, writes;
-    bufferevent_event_cb events;
-    bufferevent_getcb(c->bev, &reads, &writes, &events, NULL);
-    return !reads && !writes && !events;
+    TAILQ_REMOVE(&c->http->phases[c->phase], c, link);
+    TAILQ_INSERT_TAIL(&c->http->phases[phase], c, link);
+    c->phase = phase;
+    c->since = clock_mono();
 }
 
-static void shut(struct http *h, struct connection *c)
+static void request_free(struct http_request *req)
 {
-    evutil_socket_t fd = bufferevent_getfd(c->bev);
-    c->is_shut = true;
-    h->n_shut++;
-    if (fd >= 0) {
-        (void)shutdown(fd, SHUT_RDWR); /* evhttp finds its end, and frees what it has of it */
+    evhttp_clear_headers(&req->out);
+    if (req->body) {
+        evbuffer_free(req->body);
     }
+    free(req);
 }
 
-static void forget(struct http *h, uint32_t i)
+static void connection_free(struct connection *c)
 {
-    (void)bufferevent_disable(h->v[i].bev, EV_READ | EV_WRITE);
-    intake_free(h->v[i].intake);
-    (void)bufferevent_decref(h->v[i].bev); /* closes */
-    h->v[i] = h->v[--h->n];
-}
-
-static bool is_late(const struct connection *c, struct tfe_mono now)
-{
-    int64_t ms = tfe_mono_sub(now, c->since);
-    if (c->intake && intake_is_taken(c->intake)) {
-        return false; /* whoever takes its body looks at the clock */
-    }
-    return !c->is_stream && !c->is_shut && ms > (c->is_asked ? HTTP_ANSWER_MS : HTTP_REQUEST_MS);
-}
-
-/* The kernel throws an answer away where it has bytes that nobody read: who is told in the middle
- * of his body that it is not wanted says the rest of it to nobody, for a while. */
-static bool lingers(struct connection *c, struct tfe_mono now)
-{
-    char nothing[LINGER_BYTES];
-    if (!c->intake) {
-        return false;
-    }
-    if (!c->lingers) {
-        c->lingers = true;
-        c->since = now;
-        (void)bufferevent_disable(c->bev, EV_READ);
-        intake_pass(c->intake, evbuffer_get_length(bufferevent_get_input(c->bev)));
-    }
-    /* Also of who never stops. */
-    const bool may_stay = !c->is_shut && tfe_mono_sub(now, c->since) <= HTTP_REQUEST_MS;
-    for (int i = 0; i < LINGER_READS && intake_left(c->intake) > 0; i++) {
-        ssize_t n = recv(bufferevent_getfd(c->bev), nothing, sizeof(nothing), MSG_DONTWAIT);
-        if (n <= 0) {
-            return n < 0 && errno == EAGAIN && may_stay;
+    struct http *h = c->http;
+    struct http_request *req = c->req;
+    c->req = NULL;
+    TAILQ_REMOVE(&h->phases[c->phase], c, link);
+    h->n--;
+    bufferevent_free(c->bev);
+    free(c);
+    if (req) {
+        void (*closed)(void *ctx) = req->closed;
+        void *ctx = req->closed_ctx;
+        request_free(req);
+        if (closed) {
+            closed(ctx);
         }
-        intake_pass(c->intake, (size_t)n);
-    }
-    return intake_left(c->intake) > 0 && may_stay;
-}
-
-/* The oldest of those whose answers wait to be read, while they are too much together. */
-static void shut_unread(struct http *h)
-{
-    for (;;) {
-        struct connection *oldest = NULL;
-        size_t bytes = 0;
-        for (uint32_t i = 0; i < h->n; i++) {
-            struct connection *c = &h->v[i];
-            size_t waits = c->is_shut || c->is_stream
-                               ? 0
-                               : evbuffer_get_length(bufferevent_get_output(c->bev));
-            bytes += waits;
-            if (waits > 0 && (!oldest || tfe_mono_before(c->since, oldest->since))) {
-                oldest = c;
-            }
-        }
-        if (!oldest || bytes <= HTTP_ANSWERS_BYTES) {
-            return;
-        }
-        shut(h, oldest);
     }
 }
 
-static void sweep(struct http *h)
+static void shut(struct connection *c)
 {
-    struct tfe_mono now = clock_mono();
-    for (uint32_t i = 0; i < h->n;) {
-        if (is_over(&h->v[i])) {
-            if (lingers(&h->v[i], now)) {
-                i++;
-            } else {
-                forget(h, i);
-            }
-            continue;
-        }
-        if (is_late(&h->v[i], now)) {
-            shut(h, &h->v[i]);
-        }
-        i++;
+    c->http->n_shut++;
+    connection_free(c);
+}
+
+/* Stops reading requests; the client gets what was written, and then its end. */
+static void linger(struct connection *c)
+{
+    struct bufferevent *bev = c->bev;
+    SSL *ssl = c->http->tls ? bufferevent_openssl_get_ssl(bev) : NULL;
+    if (ssl) {
+        (void)SSL_shutdown(ssl); /* close_notify */
     }
-    shut_unread(h);
-    if (h->is_full && h->n < h->max && h->listener) {
-        h->is_full = false;
+    (void)shutdown(bufferevent_getfd(bev), SHUT_WR);
+    enter(c, PHASE_LINGER);
+    (void)evbuffer_drain(bufferevent_get_input(bev), SIZE_MAX);
+    if (bufferevent_get_enabled(bev) & EV_READ) {
+        return;
+    }
+    connection_free(c); /* the client has closed its side before */
+}
+
+/* Closes the oldest connections whose responses wait to be read, while they are too many bytes. */
+static void limit_unsent(struct http *h)
+{
+    struct connection *c;
+    size_t all = 0;
+    TAILQ_FOREACH(c, &h->phases[PHASE_RESPONSE], link)
+    {
+        all += evbuffer_get_length(bufferevent_get_output(c->bev));
+    }
+    c = TAILQ_FIRST(&h->phases[PHASE_RESPONSE]);
+    while (c && all > HTTP_RESPONSES_BYTES) {
+        struct connection *next = TAILQ_NEXT(c, link);
+        const size_t unsent = evbuffer_get_length(bufferevent_get_output(c->bev));
+        if (unsent > 0) {
+            all -= unsent;
+            shut(c);
+        }
+        c = next;
+    }
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *ctx)
+{
+    struct http *h = ctx;
+    const struct tfe_mono now = clock_mono();
+    for (int phase = 0; phase < PHASE__COUNT; phase++) {
+        struct connection *c;
+        while (phase_ms[phase] > 0 && (c = TAILQ_FIRST(&h->phases[phase])) &&
+               tfe_mono_sub(now, c->since) > phase_ms[phase]) {
+            shut(c);
+        }
+    }
+    limit_unsent(h);
+    if (h->is_paused && h->n < h->max) {
+        h->is_paused = false;
         (void)evconnlistener_enable(h->listener);
     }
+    (void)timer_after(h->sweep, SWEEP_MS);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *ctx)
-{
-    struct http *h = ctx;
-    sweep(h);
-    (void)timer_after(h->look, LOOK_MS);
-}
+/* --- requests --------------------------------------------------------------------------------- */
 
-/* Somebody who has asked for nothing makes room, the oldest first. */
-static void make_room(struct http *h)
+static struct http_request *request_new(struct connection *c, size_t n)
 {
-    struct connection *oldest = NULL;
-    for (uint32_t i = 0; i < h->n; i++) {
-        struct connection *c = &h->v[i];
-        if (!c->is_asked && !c->is_shut && (!oldest || tfe_mono_before(c->since, oldest->since))) {
-            oldest = c;
-        }
-    }
-    if (oldest) {
-        shut(h, oldest);
-    }
-    h->is_full = true;
-    (void)evconnlistener_disable(h->listener);
-    (void)timer_after(h->look, 0);
-}
-
-/* evhttp's: a new connection wants a bufferevent. NULL would make it take one of its own, which
- * nobody counts: what there is no memory for is made of a dead socket. */
-static struct bufferevent *on_connection(struct event_base *base, void *ctx)
-{
-    struct http *h = ctx;
-    struct bufferevent *bev;
-    if (h->tls) {
-        SSL *ssl = SSL_new(h->tls);
-        bev = ssl ? bufferevent_openssl_socket_new(base, -1, ssl, BUFFEREVENT_SSL_ACCEPTING,
-                                                   BEV_OPT_CLOSE_ON_FREE)
-                  : NULL;
-    } else {
-        bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    }
-    if (!bev) {
-        log_info("no_memory_for_a_connection");
+    struct http_request *req = calloc(1, sizeof(*req) + n + 1);
+    if (!req || !(req->body = evbuffer_new())) {
+        free(req);
+        connection_free(c);
         return NULL;
     }
-    if (h->tls) {
-        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
+    req->connection = c;
+    req->head.path = "";
+    TAILQ_INIT(&req->out);
+    c->req = req;
+    c->scanned = 0;
+    return req;
+}
+
+static void refuse(struct connection *c, int status, const char *detail)
+{
+    struct http_request *req = c->req ? c->req : request_new(c, 0);
+    if (req) {
+        req->is_closing = true;
+        c->http->handler.refuse(c->http->handler.ctx, req, status, detail);
     }
-    bufferevent_setwatermark(bev, EV_READ, 0, HTTP_UNREAD_MAX);
-    bufferevent_incref(bev);
-    h->v[h->n++] =
-        (struct connection){.bev = bev, .intake = intake_new(bev), .since = clock_mono()};
-    if (h->n == h->max) {
-        make_room(h);
+}
+
+static void respond_continue(struct http_request *req)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct bufferevent *bev = req->connection->bev;
+    if (req->head.expects_continue && http_body_left(req) > 0 &&
+        evbuffer_get_length(bufferevent_get_input(bev)) == 0) {
+        (void)bufferevent_write(bev, line, sizeof(line) - 1);
+    }
+    req->head.expects_continue = false;
+}
+
+uint64_t http_body_left(const struct http_request *req)
+{
+    return req->head.is_chunked ? !req->chunks.is_over : req->left;
+}
+
+bool http_has_length(const struct http_request *req)
+{
+    return req->head.has_length;
+}
+
+/* Moves what has come of a body into req->body. TFE_EINVAL, TFE_ETOOBIG. */
+static int collect_body(struct http_request *req)
+{
+    struct evbuffer *in = bufferevent_get_input(req->connection->bev);
+    size_t n = evbuffer_get_length(in);
+    if (!req->head.is_chunked) {
+        n = n < req->left ? n : (size_t)req->left;
+        req->left -= n;
+        return evbuffer_remove_buffer(in, req->body, n) == (int)n ? 0 : TFE_ENOMEM;
+    }
+    while (!req->chunks.is_over && (n = evbuffer_get_contiguous_space(in)) > 0) {
+        const uint8_t *bytes = evbuffer_pullup(in, (ev_ssize_t)n);
+        size_t n_data;
+        const long used = http_chunks_read(&req->chunks, bytes, n, &n_data);
+        if (used < 0) {
+            return TFE_EINVAL;
+        }
+        if (evbuffer_add(req->body, bytes + used - n_data, n_data) != 0) {
+            return TFE_ENOMEM;
+        }
+        (void)evbuffer_drain(in, (size_t)used);
+        if (evbuffer_get_length(req->body) > HTTP_BODY_MAX) {
+            return TFE_ETOOBIG;
+        }
+    }
+    return 0;
+}
+
+/* Hands the request over; the connection may be gone behind it. */
+static void handle(struct connection *c)
+{
+    const struct http_handler *handler = &c->http->handler;
+    enter(c, PHASE_RESPONSE);
+    handler->handle(handler->ctx, c->req);
+}
+
+static void read_body(struct connection *c)
+{
+    const int rc = collect_body(c->req);
+    if (rc == TFE_ETOOBIG) {
+        refuse(c, 413, "the body is larger than 64 KiB");
+    } else if (rc == TFE_EINVAL) {
+        refuse(c, 400, "the chunks of the body are malformed");
+    } else if (rc != 0) {
+        connection_free(c);
+    } else if (http_body_left(c->req) == 0) {
+        handle(c);
+    }
+}
+
+static void begin_request(struct connection *c, size_t n)
+{
+    struct http *h = c->http;
+    const char *reason;
+    struct http_request *req = request_new(c, n);
+    if (!req) {
+        return;
+    }
+    (void)evbuffer_remove(bufferevent_get_input(c->bev), req->text, n);
+    if (http_head_parse(req->text, n, &req->head, &reason) != 0) {
+        refuse(c, 400, reason);
+        return;
+    }
+    req->left = req->head.length;
+    req->is_closing = !req->head.keeps_alive;
+    if (h->handler.takes_body(h->handler.ctx, req)) {
+        handle(c);
+    } else if (req->left > HTTP_BODY_MAX) {
+        refuse(c, 413, "the body is larger than 64 KiB");
+    } else {
+        respond_continue(req);
+        read_body(c);
+    }
+}
+
+static void read_head(struct connection *c)
+{
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    const size_t all = evbuffer_get_length(in);
+    const size_t n = all < HTTP_HEADERS_MAX ? all : HTTP_HEADERS_MAX;
+    const char *text = n > 0 ? (const char *)evbuffer_pullup(in, (ev_ssize_t)n) : NULL;
+    if (n > 0 && !text) {
+        connection_free(c);
+        return;
+    }
+    const long head = text ? http_head_end(text, n, &c->scanned) : 0;
+    if (head < 0) {
+        refuse(c, 400, "a byte is not allowed where it stands: lines end with CR LF");
+    } else if (head > 0) {
+        begin_request(c, (size_t)head);
+    } else if (n == HTTP_HEADERS_MAX) {
+        refuse(c, 431, "the head of the request is larger than 8 KiB");
+    }
+}
+
+static void on_readable(struct bufferevent *bev, void *ctx)
+{
+    struct connection *c = ctx;
+    switch (c->phase) {
+    case PHASE_REQUEST:
+        if (c->req) {
+            read_body(c);
+        } else {
+            read_head(c);
+        }
+        return;
+    case PHASE_OPEN:
+        if (c->req->wake && c->req->left > 0) {
+            event_active(c->req->wake, EV_READ, 0);
+        }
+        return;
+    case PHASE_LINGER:
+        (void)evbuffer_drain(bufferevent_get_input(bev), SIZE_MAX);
+        return;
+    case PHASE_RESPONSE:
+    case PHASE__COUNT:
+        return; /* the next request waits */
+    }
+}
+
+/* All of the output was sent. */
+static void on_writable(struct bufferevent *bev, void *ctx)
+{
+    struct connection *c = ctx;
+    struct http_request *req = c->req;
+    if (c->phase != PHASE_RESPONSE || !req->is_answered) {
+        return;
+    }
+    const bool is_closing = req->is_closing;
+    c->req = NULL;
+    request_free(req);
+    if (is_closing) {
+        linger(c);
+    } else {
+        enter(c, PHASE_REQUEST);
+        read_head(c);
+    }
+}
+
+static void on_event(struct bufferevent *bev, short what, void *ctx)
+{
+    struct connection *c = ctx;
+    if (what & BEV_EVENT_CONNECTED) {
+        return; /* TLS is set up */
+    }
+    if ((what & BEV_EVENT_EOF) && c->req && c->req->is_answered) {
+        c->req->is_closing = true; /* it may still read the response */
+        (void)bufferevent_disable(bev, EV_READ);
+        return;
+    }
+    connection_free(c);
+}
+
+enum http_method http_method(const struct http_request *req)
+{
+    return req->head.method;
+}
+
+const char *http_path(const struct http_request *req)
+{
+    return req->head.path;
+}
+
+const char *http_query(const struct http_request *req)
+{
+    return req->head.query;
+}
+
+const char *http_header(const struct http_request *req, const char *name)
+{
+    return http_head_field(&req->head, name);
+}
+
+struct evbuffer *http_body(const struct http_request *req)
+{
+    return req->body;
+}
+
+void http_on_closed(struct http_request *req, void (*closed)(void *ctx), void *ctx)
+{
+    req->closed = closed;
+    req->closed_ctx = ctx;
+}
+
+void http_take_body(struct http_request *req, struct event *wake)
+{
+    req->wake = wake;
+    enter(req->connection, PHASE_OPEN);
+    respond_continue(req);
+    event_active(wake, EV_READ, 0);
+}
+
+size_t http_body_read(struct http_request *req, uint8_t *ret, size_t n)
+{
+    struct evbuffer *in = bufferevent_get_input(req->connection->bev);
+    n = n < req->left ? n : (size_t)req->left;
+    const int some = n > 0 ? evbuffer_remove(in, ret, n) : 0;
+    req->left -= some > 0 ? (size_t)some : 0;
+    return some > 0 ? (size_t)some : 0;
+}
+
+/* --- responses -------------------------------------------------------------------------------- */
+
+const char *http_phrase(int status)
+{
+    static const struct {
+        int status;
+        const char *phrase;
+    } phrases[] = {{200, "OK"},
+                   {201, "Created"},
+                   {304, "Not Modified"},
+                   {400, "Bad Request"},
+                   {401, "Unauthorized"},
+                   {403, "Forbidden"},
+                   {404, "Not Found"},
+                   {405, "Method Not Allowed"},
+                   {408, "Request Timeout"},
+                   {409, "Conflict"},
+                   {411, "Length Required"},
+                   {413, "Content Too Large"},
+                   {421, "Misdirected Request"},
+                   {429, "Too Many Requests"},
+                   {431, "Request Header Fields Too Large"},
+                   {502, "Bad Gateway"},
+                   {503, "Service Unavailable"},
+                   {504, "Gateway Timeout"}};
+    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
+        if (phrases[i].status == status) {
+            return phrases[i].phrase;
+        }
+    }
+    return "Internal Server Error";
+}
+
+void http_set_header(struct http_request *req, const char *name, const char *value)
+{
+    (void)evhttp_remove_header(&req->out, name);
+    (void)evhttp_add_header(&req->out, name, value);
+}
+
+/* n: bytes of the body; SIZE_MAX: in chunks, or until the connection ends. */
+static void write_head(struct http_request *req, int status, size_t n)
+{
+    struct evbuffer *out = bufferevent_get_output(req->connection->bev);
+    const struct evkeyval *header;
+    char date[64];
+    req->is_closing = req->is_closing || http_body_left(req) > 0;
+    (void)evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n", status, http_phrase(status));
+    if (evutil_date_rfc1123(date, sizeof(date), NULL) > 0) {
+        (void)evbuffer_add_printf(out, "Date: %s\r\n", date);
+    }
+    TAILQ_FOREACH(header, &req->out, next)
+    {
+        (void)evbuffer_add_printf(out, "%s: %s\r\n", header->key, header->value);
+    }
+    if (req->is_chunked) {
+        (void)evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+    } else if (n != SIZE_MAX && status != 304) {
+        (void)evbuffer_add_printf(out, "Content-Length: %zu\r\n", n);
+    }
+    (void)evbuffer_add_printf(out, "%s\r\n", req->is_closing ? "Connection: close\r\n" : "");
+}
+
+void http_respond(struct http_request *req, int status, struct evbuffer *body)
+{
+    struct connection *c = req->connection;
+    write_head(req, status, body ? evbuffer_get_length(body) : 0);
+    if (body && req->head.method != HTTP_HEAD) {
+        (void)bufferevent_write_buffer(c->bev, body);
+    }
+    req->is_answered = true;
+    req->wake = NULL;
+    req->closed = NULL;
+    if (c->phase != PHASE_RESPONSE) {
+        enter(c, PHASE_RESPONSE);
+    }
+}
+
+void http_begin(struct http_request *req, int status)
+{
+    struct connection *c = req->connection;
+    int bytes = HTTP_STREAM_BYTES;
+    (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    req->is_chunked = !req->head.is_1_0;
+    req->is_closing = true; /* the small buffer stays */
+    enter(c, PHASE_OPEN);
+    write_head(req, status, SIZE_MAX);
+}
+
+void http_chunk(struct http_request *req, struct evbuffer *data)
+{
+    struct evbuffer *out = bufferevent_get_output(req->connection->bev);
+    if (req->head.method == HTTP_HEAD || evbuffer_get_length(data) == 0) {
+        return;
+    }
+    if (req->is_chunked) {
+        (void)evbuffer_add_printf(out, "%zx\r\n", evbuffer_get_length(data));
+    }
+    (void)evbuffer_add_buffer_reference(out, data);
+    if (req->is_chunked) {
+        (void)evbuffer_add(out, "\r\n", 2);
+    }
+}
+
+void http_end(struct http_request *req)
+{
+    struct evbuffer *out = bufferevent_get_output(req->connection->bev);
+    req->is_answered = true;
+    req->closed = NULL;
+    enter(req->connection, PHASE_RESPONSE);
+    if (req->is_chunked && req->head.method != HTTP_HEAD) {
+        (void)evbuffer_add(out, "0\r\n\r\n", 5);
+    } else if (evbuffer_get_length(out) == 0) {
+        on_writable(req->connection->bev, req->connection);
+    }
+}
+
+size_t http_unsent(const struct http_request *req)
+{
+    return evbuffer_get_length(bufferevent_get_output(req->connection->bev));
+}
+
+void http_abort(struct http_request *req)
+{
+    connection_free(req->connection);
+}
+
+/* --- listening -------------------------------------------------------------------------------- */
+
+/* The last place was taken: the oldest connection that has asked for nothing, besides c, makes room
+ * for the next one. Without such a one new connections wait in the kernel. */
+static void make_room(struct http *h, const struct connection *c)
+{
+    struct connection *oldest = TAILQ_FIRST(&h->phases[PHASE_LINGER]);
+    oldest = oldest ? oldest : TAILQ_FIRST(&h->phases[PHASE_REQUEST]);
+    if (oldest && oldest != c) {
+        shut(oldest);
+    } else {
+        h->is_paused = true;
+        (void)evconnlistener_disable(h->listener);
+    }
+}
+
+static struct bufferevent *make_bufferevent(struct http *h, evutil_socket_t fd)
+{
+    if (!h->tls) {
+        return bufferevent_socket_new(h->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    }
+    SSL *ssl = SSL_new(h->tls);
+    struct bufferevent *bev =
+        ssl ? bufferevent_openssl_socket_new(h->base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING,
+                                             BEV_OPT_CLOSE_ON_FREE)
+            : NULL;
+    if (bev) {
+        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
+    } else {
+        SSL_free(ssl);
     }
     return bev;
 }
 
-static struct connection *connection_of(struct http *h, struct evhttp_request *req)
-{
-    struct evhttp_connection *evcon = evhttp_request_get_connection(req);
-    struct bufferevent *bev = evcon ? evhttp_connection_get_bufferevent(evcon) : NULL;
-    for (uint32_t i = 0; i < h->n; i++) {
-        if (h->v[i].bev == bev) {
-            return &h->v[i];
-        }
-    }
-    return NULL;
-}
-
-static void on_answered(struct evhttp_request *req, void *ctx)
-{
-    struct connection *c = connection_of(ctx, req);
-    if (c) {
-        c->is_asked = false;
-        c->is_stream = false;
-        c->since = clock_mono();
-        if (c->intake) {
-            intake_next(c->intake);
-        }
-    }
-}
-
-static void on_request(struct evhttp_request *req, void *ctx)
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from,
+                      int n, void *ctx)
 {
     struct http *h = ctx;
-    struct connection *c = connection_of(h, req);
-    if (c) {
-        c->is_asked = true;
-        c->since = clock_mono();
-        evhttp_request_set_on_complete_cb(req, on_answered, h);
-        if (c->intake && intake_left(c->intake) > 0) {
-            (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Connection", "close");
-        }
+    struct connection *c = calloc(1, sizeof(*c));
+    struct bufferevent *bev = c ? make_bufferevent(h, fd) : NULL;
+    if (!bev) {
+        log_info("no_memory_for_a_connection");
+        free(c);
+        (void)evutil_closesocket(fd);
+        return;
     }
-    h->fn(h->ctx, req);
-}
-
-/* evhttp stops reading when it has a request, and would hear of the end when it answers. This is
- * how it listens for that itself while it writes: nothing is taken. */
-void http_is_awaited(struct evhttp_request *req)
-{
-    struct bufferevent *bev = evhttp_connection_get_bufferevent(evhttp_request_get_connection(req));
-    bufferevent_data_cb reads;
-    bufferevent_data_cb writes;
-    bufferevent_event_cb events;
-    void *ctx;
-    bufferevent_getcb(bev, &reads, &writes, &events, &ctx);
-    bufferevent_setcb(bev, NULL, writes, events, ctx);
-    (void)bufferevent_enable(bev, EV_READ);
-}
-
-void http_is_stream(struct http *h, struct evhttp_request *req)
-{
-    struct connection *c = connection_of(h, req);
-    if (c) {
-        int bytes = HTTP_STREAM_BYTES;
-        c->is_stream = true;
-        (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-        (void)bufferevent_set_timeouts(c->bev, NULL, NULL);
+    *c = (struct connection){.http = h, .bev = bev, .since = clock_mono()};
+    TAILQ_INSERT_TAIL(&h->phases[PHASE_REQUEST], c, link);
+    h->n++;
+    bufferevent_setcb(bev, on_readable, on_writable, on_event, c);
+    bufferevent_setwatermark(bev, EV_READ, 0, HTTP_UNREAD_MAX);
+    (void)bufferevent_enable(bev, EV_READ | EV_WRITE);
+    if (h->n == h->max) {
+        make_room(h, c);
     }
 }
-
-struct intake *http_body(struct http *h, struct evhttp_request *req)
-{
-    struct connection *c = connection_of(h, req);
-    return c && c->intake && intake_left(c->intake) > 0 ? c->intake : NULL;
-}
-
-void http_is_answer(struct http *h, struct evhttp_request *req)
-{
-    struct connection *c = connection_of(h, req);
-    if (c) {
-        c->is_stream = false;
-        c->since = clock_mono();
-    }
-}
-
-/* --- listening --- */
 
 static void on_accept_failed(struct evconnlistener *listener, void *ctx)
 {
     struct http *h = ctx;
     (void)evconnlistener_disable(listener);
-    h->is_full = true;
-    (void)timer_after(h->look, PAUSE_MS);
+    h->is_paused = true;
+    (void)timer_after(h->sweep, PAUSE_MS);
 }
 
 static int load_tls(struct http *h, const struct web_settings *s, struct tfe_why *why)
@@ -343,45 +653,35 @@ static int listen_at(struct http *h, const struct web_settings *s, struct tfe_wh
     }
     unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE;
     flags |= address.ss_family == AF_INET6 ? LEV_OPT_BIND_IPV6ONLY : 0;
-    h->listener = evconnlistener_new_bind(h->base, NULL, NULL, flags, 256,
+    h->listener = evconnlistener_new_bind(h->base, on_accept, h, flags, BACKLOG,
                                           (struct sockaddr *)&address, (int)n);
     if (!h->listener) {
         why_errno(why, "listen on port %u of %s", (unsigned)s->port, s->bind);
         return TFE_ESYS;
     }
     evconnlistener_set_error_cb(h->listener, on_accept_failed);
-    if (!evhttp_bind_listener(h->evhttp, h->listener)) {
-        evconnlistener_free(h->listener);
-        h->listener = NULL;
-        why_set(why, "no memory to listen");
-        return TFE_ENOMEM;
-    }
     return 0;
 }
 
-int http_new(struct event_base *base, const struct web_settings *s, http_request_fn *fn, void *ctx,
-             struct http **ret, struct tfe_why *why)
+int http_new(struct event_base *base, const struct web_settings *s,
+             const struct http_handler *handler, struct http **ret, struct tfe_why *why)
 {
     struct http *h = calloc(1, sizeof(*h));
-    int rc = h ? 0 : TFE_ENOMEM;
-    if (rc == 0) {
-        *h = (struct http){.base = base, .fn = fn, .ctx = ctx, .max = s->max_connections};
-        h->v = calloc(h->max, sizeof(*h->v));
-        h->evhttp = evhttp_new(base);
-        h->look = evtimer_new(base, on_look, h);
-        rc = h->v && h->evhttp && h->look && timer_after(h->look, LOOK_MS) == 0 ? 0 : TFE_ENOMEM;
+    if (!h) {
+        why_set(why, "no memory to listen");
+        return TFE_ENOMEM;
     }
-    if (rc != 0) {
-        why_set(why, "no memory for %u connections", (unsigned)s->max_connections);
-    } else {
-        evhttp_set_max_headers_size(h->evhttp, HTTP_HEADERS_MAX);
-        evhttp_set_max_body_size(h->evhttp, HTTP_BODY_MAX);
-        evhttp_set_allowed_methods(h->evhttp, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
-        evhttp_set_bevcb(h->evhttp, on_connection, h);
-        evhttp_set_gencb(h->evhttp, on_request, h);
-        rc = s->tls_cert ? load_tls(h, s, why) : 0;
+    *h = (struct http){.base = base, .handler = *handler, .max = s->max_connections};
+    for (int phase = 0; phase < PHASE__COUNT; phase++) {
+        TAILQ_INIT(&h->phases[phase]);
     }
+    int rc = s->tls_cert ? load_tls(h, s, why) : 0;
     rc = rc == 0 ? listen_at(h, s, why) : rc;
+    h->sweep = evtimer_new(base, on_sweep, h);
+    if (rc == 0 && (!h->sweep || timer_after(h->sweep, SWEEP_MS) != 0)) {
+        why_set(why, "no memory to listen");
+        rc = TFE_ENOMEM;
+    }
     if (rc != 0) {
         http_free(h);
         return rc;
@@ -414,27 +714,21 @@ uint64_t http_shut(const struct http *h)
     return h->n_shut;
 }
 
-void http_stop(struct http *h)
-{
-    if (h->listener) {
-        (void)evconnlistener_disable(h->listener);
-        h->is_full = false;
-    }
-}
-
 void http_free(struct http *h)
 {
     if (!h) {
         return;
     }
-    if (h->evhttp) {
-        evhttp_free(h->evhttp); /* and its connections, and the listener */
+    for (int phase = 0; phase < PHASE__COUNT; phase++) {
+        struct connection *c;
+        while ((c = TAILQ_FIRST(&h->phases[phase]))) {
+            connection_free(c);
+        }
     }
-    while (h->v && h->n > 0) {
-        forget(h, h->n - 1);
+    event_drop(&h->sweep);
+    if (h->listener) {
+        evconnlistener_free(h->listener);
     }
-    event_drop(&h->look);
     SSL_CTX_free(h->tls);
-    free(h->v);
     free(h);
 }

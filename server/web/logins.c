@@ -1,12 +1,12 @@
 /* server/web/logins.c: see logins.h. */
 #include "server/web/logins.h"
 
-#include <event2/http.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/net/clock.h"
+#include "server/web/http.h"
 #include "server/web/settings.h"
 #include "server/web/views.h"
 
@@ -54,9 +54,9 @@ void logins_free(struct logins *all)
 }
 
 /* The value of the cookie in "a=b; tfe_login=…"; NULL: it is not there. */
-static const char *cookie_of(struct evhttp_request *req)
+static const char *cookie_of(struct http_request *req)
 {
-    const char *at = evhttp_find_header(evhttp_request_get_input_headers(req), "Cookie");
+    const char *at = http_header(req, "Cookie");
     while (at) {
         at += strspn(at, "; ");
         if (strncmp(at, COOKIE "=", sizeof(COOKIE)) == 0) {
@@ -67,7 +67,7 @@ static const char *cookie_of(struct evhttp_request *req)
     return NULL;
 }
 
-struct login *logins_find(struct logins *all, struct evhttp_request *req)
+struct login *logins_find(struct logins *all, struct http_request *req)
 {
     const char *text = cookie_of(req);
     uint8_t key[LOGIN_KEY_BYTES];
@@ -90,18 +90,18 @@ struct login *logins_find(struct logins *all, struct evhttp_request *req)
     return found;
 }
 
-static void set_cookie(const struct logins *all, struct evhttp_request *req, const char *value,
+static void set_cookie(const struct logins *all, struct http_request *req, const char *value,
                        long seconds)
 {
     char line[256];
     (void)snprintf(line, sizeof(line),
                    COOKIE "=%s; Path=/; Max-Age=%ld; HttpOnly; SameSite=Strict%s", value, seconds,
                    all->web->settings->tls_cert ? "; Secure" : "");
-    (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Set-Cookie", line);
+    http_set_header(req, "Set-Cookie", line);
     sodium_memzero(line, sizeof(line));
 }
 
-struct login *logins_begin(struct logins *all, struct view *view, struct evhttp_request *req)
+struct login *logins_begin(struct logins *all, struct view *view, struct http_request *req)
 {
     struct login *login = &all->v[0];
     char text[LOGIN_TEXT_MAX];
@@ -123,7 +123,7 @@ struct login *logins_begin(struct logins *all, struct view *view, struct evhttp_
     return login;
 }
 
-void logins_end(struct logins *all, struct login *login, struct evhttp_request *req)
+void logins_end(struct logins *all, struct login *login, struct http_request *req)
 {
     end(login);
     set_cookie(all, req, "", 0);

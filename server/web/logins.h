@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 
-struct evhttp_request;
+struct http_request;
 struct login;
 struct logins;
 struct view;
@@ -24,12 +24,12 @@ int logins_new(struct web *web, struct logins **ret) TFE_MUST_CHECK;
 void logins_free(struct logins *all);
 
 /* The login that the request's cookie names; NULL: none. */
-struct login *logins_find(struct logins *all, struct evhttp_request *req);
+struct login *logins_find(struct logins *all, struct http_request *req);
 
 /* A new one, of this view, whose cookie the answer gets; the oldest makes room. */
-struct login *logins_begin(struct logins *all, struct view *view, struct evhttp_request *req);
+struct login *logins_begin(struct logins *all, struct view *view, struct http_request *req);
 /* … and the cookie goes. */
-void logins_end(struct logins *all, struct login *login, struct evhttp_request *req);
+void logins_end(struct logins *all, struct login *login, struct http_request *req);
 void logins_end_view(struct logins *all, const struct view *view);
 
 /* Which one it is, and whether that one still lasts. */

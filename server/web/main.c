@@ -64,7 +64,8 @@ static int start_parts(struct program *p, struct tfe_why *why)
         why_set(why, "start: %s", tfe_error_sentence(rc));
         return rc;
     }
-    return http_new(web->base, &p->settings, routes_request, web, &web->http, why);
+    const struct http_handler handler = routes_handler(web);
+    return http_new(web->base, &p->settings, &handler, &web->http, why);
 }
 
 static void announce(const struct program *p)

@@ -569,9 +569,9 @@ static void on_no_gauges(struct call *call)
 
 /* Prometheus says how long it waits. A server that does not answer has to be told of by then: what
  * comes later is thrown away, and only tfe-web would look as if it were down. */
-static void heed_patience(struct call *call, const struct evkeyvalq *headers)
+static void heed_patience(struct call *call)
 {
-    const char *said = evhttp_find_header(headers, "X-Prometheus-Scrape-Timeout-Seconds");
+    const char *said = http_header(call->req, "X-Prometheus-Scrape-Timeout-Seconds");
     double ms = said ? strtod(said, NULL) * 1000 * 3 / 4 : 0;
     if (ms >= 1 && ms < CALL_MS) {
         (void)timer_after(call->deadline, (int64_t)ms);
@@ -580,8 +580,7 @@ static void heed_patience(struct call *call, const struct evkeyvalq *headers)
 
 void metrics_show(struct request *r)
 {
-    const struct evkeyvalq *headers = evhttp_request_get_input_headers(r->req);
-    const char *accept = evhttp_find_header(headers, "Accept");
+    const char *accept = http_header(r->req, "Accept");
     struct call *call = call_new(r->web, r->view, r->req);
     struct scrape *scrape = call ? calloc(1, sizeof(*scrape)) : NULL;
     if (!call) {
@@ -591,7 +590,7 @@ void metrics_show(struct request *r)
         reply_problem(call_end(call), 503, "no_memory", "out of memory");
         return;
     }
-    heed_patience(call, headers);
+    heed_patience(call);
     scrape->metrics = r->web->metrics;
     scrape->is_open = accept && strstr(accept, "application/openmetrics-text");
     call->own = scrape;

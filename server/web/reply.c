@@ -2,20 +2,13 @@
 #include "server/web/reply.h"
 
 #include <event2/buffer.h>
-#include <event2/http.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rows/json.h"
+#include "server/web/http.h"
 
-static void set(struct evhttp_request *req, const char *name, const char *value)
-{
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
-    (void)evhttp_remove_header(headers, name);
-    (void)evhttp_add_header(headers, name, value);
-}
-
-void reply_guard(struct evhttp_request *req, bool has_tls)
+void reply_guard(struct http_request *req, bool has_tls)
 {
     static const char *const headers[][2] = {
         {"Content-Security-Policy",
@@ -30,40 +23,11 @@ void reply_guard(struct evhttp_request *req, bool has_tls)
         {"Cache-Control", "no-store"},
     };
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-        set(req, headers[i][0], headers[i][1]);
+        http_set_header(req, headers[i][0], headers[i][1]);
     }
     if (has_tls) {
-        set(req, "Strict-Transport-Security", "max-age=31536000");
+        http_set_header(req, "Strict-Transport-Security", "max-age=31536000");
     }
-}
-
-static const char *phrase(int code)
-{
-    static const struct {
-        int code;
-        const char *phrase;
-    } phrases[] = {{200, "OK"},
-                   {304, "Not Modified"},
-                   {400, "Bad Request"},
-                   {401, "Unauthorized"},
-                   {403, "Forbidden"},
-                   {404, "Not Found"},
-                   {405, "Method Not Allowed"},
-                   {408, "Request Timeout"},
-                   {409, "Conflict"},
-                   {411, "Length Required"},
-                   {413, "Content Too Large"},
-                   {421, "Misdirected Request"},
-                   {429, "Too Many Requests"},
-                   {502, "Bad Gateway"},
-                   {503, "Service Unavailable"},
-                   {504, "Gateway Timeout"}};
-    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
-        if (phrases[i].code == code) {
-            return phrases[i].phrase;
-        }
-    }
-    return "Internal Server Error";
 }
 
 static void free_text(const void *data, size_t n, void *text)
@@ -71,58 +35,64 @@ static void free_text(const void *data, size_t n, void *text)
     free(text);
 }
 
-static void send_text(struct evhttp_request *req, int code, const char *type, char *text)
+/* Takes text; NULL: there was no memory for it. */
+static void send_text(struct http_request *req, int status, const char *type, char *text)
 {
-    struct evbuffer *body = evhttp_request_get_output_buffer(req);
-    set(req, "Content-Type", type);
-    if (!text || evbuffer_add_reference(body, text, strlen(text), free_text, text) != 0) {
+    struct evbuffer *body = evbuffer_new();
+    http_set_header(req, "Content-Type", type);
+    if (!text || !body || evbuffer_add_reference(body, text, strlen(text), free_text, text) != 0) {
         free(text);
-        evhttp_send_reply(req, 503, phrase(503), NULL);
-        return;
+        status = 503;
     }
-    evhttp_send_reply(req, code, phrase(code), NULL);
+    http_respond(req, status, body);
+    if (body) {
+        evbuffer_free(body);
+    }
 }
 
-void reply_json(struct evhttp_request *req, int code, json_t *value)
+void reply_json(struct http_request *req, int code, json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     json_decref(value);
     send_text(req, code, "application/json", text);
 }
 
-void reply_problem(struct evhttp_request *req, int code, const char *what, const char *detail)
+void reply_problem(struct http_request *req, int code, const char *what, const char *detail)
 {
     json_t *problem =
-        json_pack("{s:s, s:s, s:i, s:s, s:o}", "type", "about:blank", "title", phrase(code),
+        json_pack("{s:s, s:s, s:i, s:s, s:o}", "type", "about:blank", "title", http_phrase(code),
                   "status", code, "code", what, "detail", row_json_text(detail));
     char *text = problem ? json_dumps(problem, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     json_decref(problem);
     if (code == 401) {
-        set(req, "WWW-Authenticate", "Bearer realm=\"tfe\"");
+        http_set_header(req, "WWW-Authenticate", "Bearer realm=\"tfe\"");
     }
     send_text(req, code, "application/problem+json", text);
 }
 
-void reply_static(struct evhttp_request *req, const char *type, const void *bytes, size_t n,
+void reply_static(struct http_request *req, const char *type, const void *bytes, size_t n,
                   const char *etag)
 {
-    const char *has = evhttp_find_header(evhttp_request_get_input_headers(req), "If-None-Match");
-    struct evbuffer *body = evhttp_request_get_output_buffer(req);
-    set(req, "Cache-Control", "no-cache");
-    set(req, "ETag", etag);
-    if (has && strcmp(has, etag) == 0) {
-        evhttp_send_reply(req, 304, phrase(304), NULL);
+    const char *known = http_header(req, "If-None-Match");
+    http_set_header(req, "Cache-Control", "no-cache");
+    http_set_header(req, "ETag", etag);
+    if (known && strcmp(known, etag) == 0) {
+        http_respond(req, 304, NULL);
         return;
     }
-    set(req, "Content-Type", type);
-    int rc = evbuffer_add_reference(body, bytes, n, NULL, NULL);
-    evhttp_send_reply(req, rc == 0 ? 200 : 503, phrase(rc == 0 ? 200 : 503), NULL);
+    struct evbuffer *body = evbuffer_new();
+    const bool is_whole = body && evbuffer_add_reference(body, bytes, n, NULL, NULL) == 0;
+    http_set_header(req, "Content-Type", type);
+    http_respond(req, is_whole ? 200 : 503, body);
+    if (body) {
+        evbuffer_free(body);
+    }
 }
 
-void reply_buffer(struct evhttp_request *req, const char *type, struct evbuffer *buffer)
+void reply_buffer(struct http_request *req, const char *type, struct evbuffer *buffer)
 {
-    set(req, "Content-Type", type);
-    evhttp_send_reply(req, 200, phrase(200), buffer);
+    http_set_header(req, "Content-Type", type);
+    http_respond(req, 200, buffer);
 }
 
 int reply_code_of(enum tfe_refusal code)

@@ -2,14 +2,13 @@
 #ifndef TFE_SERVER_WEB_REQUEST_H
 #define TFE_SERVER_WEB_REQUEST_H
 
-#include <event2/http.h>
 #include <event2/keyvalq_struct.h>
 #include <jansson.h>
 
 #include "common/base/id.h"
+#include "server/web/http.h"
 #include "server/web/views.h"
 
-struct intake;
 struct login;
 
 /* A part of a path, decoded: a job's id or a node's id or label. */
@@ -17,13 +16,12 @@ struct login;
 
 struct request {
     struct web *web;
-    struct evhttp_request *req;
+    struct http_request *req;
     struct view *view;               /* who asks; NULL: nobody, where that is allowed */
     struct login *login;             /* NULL: by another way */
     char name[REQUEST_NAME_MAX + 1]; /* the part of the path that stands for {name} */
     struct evkeyvalq query;
-    json_t *body;        /* of an order: an object; NULL: none */
-    struct intake *form; /* … or its body in pieces; NULL: it has none */
+    json_t *body; /* of an order: an object; NULL without one */
 };
 
 /* NULL: it is not there. */

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <event2/buffer.h>
+#include <event2/http.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,11 @@
 #include "server/web/logins.h"
 #include "server/web/logs.h"
 #include "server/web/metrics.h"
-#include "server/web/multipart.h"
 #include "server/web/reply.h"
 #include "server/web/settings.h"
+
+/* Bodies below this path go to their handler as they come. */
+#define BUNDLES "/api/v1/bundles/"
 
 enum who {
     WHO_ANYBODY, /* it tells nothing of the server */
@@ -27,43 +30,50 @@ enum who {
 
 static const struct route {
     const char *path; /* {} stands for one part */
-    enum evhttp_cmd_type method;
+    enum http_method method;
     enum who who;
     void (*handle)(struct request *r);
 } routes[] = {
-    {"/healthz", EVHTTP_REQ_GET, WHO_ANYBODY, api_healthz},
-    {"/readyz", EVHTTP_REQ_GET, WHO_ANYBODY, api_readyz},
-    {"/metrics", EVHTTP_REQ_GET, WHO_READER, metrics_show},
-    {"/api/v1/session", EVHTTP_REQ_GET, WHO_ANYBODY, api_session},
-    {"/api/v1/login", EVHTTP_REQ_POST, WHO_ANYBODY, api_login},
-    {"/api/v1/logout", EVHTTP_REQ_POST, WHO_ANYBODY, api_logout},
-    {"/api/v1/status", EVHTTP_REQ_GET, WHO_READER, api_status},
-    {"/api/v1/jobs", EVHTTP_REQ_GET, WHO_READER, api_jobs},
-    {"/api/v1/jobs/{}", EVHTTP_REQ_GET, WHO_READER, api_job},
-    {"/api/v1/jobs/{}/epochs", EVHTTP_REQ_GET, WHO_READER, api_epochs},
-    {"/api/v1/jobs/{}/conditions", EVHTTP_REQ_GET, WHO_READER, api_conditions},
-    {"/api/v1/queue", EVHTTP_REQ_GET, WHO_READER, api_queue},
-    {"/api/v1/pool", EVHTTP_REQ_GET, WHO_READER, api_pool},
-    {"/api/v1/demand", EVHTTP_REQ_GET, WHO_READER, api_demand},
-    {"/api/v1/nodes", EVHTTP_REQ_GET, WHO_READER, api_nodes},
-    {"/api/v1/gauges", EVHTTP_REQ_GET, WHO_READER, api_gauges},
-    {"/api/v1/stream", EVHTTP_REQ_GET, WHO_READER, api_stream},
-    {"/api/v1/events", EVHTTP_REQ_GET, WHO_READER, api_events},
-    {"/api/v1/jobs/{}/series", EVHTTP_REQ_GET, WHO_READER, api_series},
-    {"/api/v1/jobs/{}/logs", EVHTTP_REQ_GET, WHO_READER, api_logs},
-    {"/api/v1/audit", EVHTTP_REQ_GET, WHO_READER, api_audit},
-    {"/api/v1/jobs", EVHTTP_REQ_POST, WHO_ADMIN, api_submit},
-    {"/api/v1/jobs/{}/scale", EVHTTP_REQ_POST, WHO_ADMIN, api_scale},
-    {"/api/v1/jobs/{}/suspend", EVHTTP_REQ_POST, WHO_ADMIN, api_suspend},
-    {"/api/v1/jobs/{}/resume", EVHTTP_REQ_POST, WHO_ADMIN, api_resume},
-    {"/api/v1/jobs/{}/cancel", EVHTTP_REQ_POST, WHO_ADMIN, api_cancel},
-    {"/api/v1/jobs/{}/restart", EVHTTP_REQ_POST, WHO_ADMIN, api_restart},
-    {"/api/v1/jobs/{}/stop", EVHTTP_REQ_POST, WHO_ADMIN, api_stop},
-    {"/api/v1/jobs/{}/grow", EVHTTP_REQ_POST, WHO_ADMIN, api_grow},
-    {"/api/v1/jobs/{}/resize", EVHTTP_REQ_POST, WHO_ADMIN, api_resize},
-    {"/api/v1/nodes/{}/drain", EVHTTP_REQ_POST, WHO_ADMIN, api_drain},
-    {"/api/v1/nodes/{}/evict", EVHTTP_REQ_POST, WHO_ADMIN, api_evict},
+    {"/healthz", HTTP_GET, WHO_ANYBODY, api_healthz},
+    {"/readyz", HTTP_GET, WHO_ANYBODY, api_readyz},
+    {"/metrics", HTTP_GET, WHO_READER, metrics_show},
+    {"/api/v1/session", HTTP_GET, WHO_ANYBODY, api_session},
+    {"/api/v1/login", HTTP_POST, WHO_ANYBODY, api_login},
+    {"/api/v1/logout", HTTP_POST, WHO_ANYBODY, api_logout},
+    {"/api/v1/status", HTTP_GET, WHO_READER, api_status},
+    {"/api/v1/jobs", HTTP_GET, WHO_READER, api_jobs},
+    {"/api/v1/jobs/{}", HTTP_GET, WHO_READER, api_job},
+    {"/api/v1/jobs/{}/epochs", HTTP_GET, WHO_READER, api_epochs},
+    {"/api/v1/jobs/{}/conditions", HTTP_GET, WHO_READER, api_conditions},
+    {"/api/v1/queue", HTTP_GET, WHO_READER, api_queue},
+    {"/api/v1/pool", HTTP_GET, WHO_READER, api_pool},
+    {"/api/v1/demand", HTTP_GET, WHO_READER, api_demand},
+    {"/api/v1/nodes", HTTP_GET, WHO_READER, api_nodes},
+    {"/api/v1/gauges", HTTP_GET, WHO_READER, api_gauges},
+    {"/api/v1/stream", HTTP_GET, WHO_READER, api_stream},
+    {"/api/v1/events", HTTP_GET, WHO_READER, api_events},
+    {"/api/v1/jobs/{}/series", HTTP_GET, WHO_READER, api_series},
+    {"/api/v1/jobs/{}/logs", HTTP_GET, WHO_READER, api_logs},
+    {"/api/v1/audit", HTTP_GET, WHO_READER, api_audit},
+    {"/api/v1/jobs", HTTP_POST, WHO_ADMIN, api_submit},
+    {"/api/v1/jobs/{}", HTTP_DELETE, WHO_ADMIN, api_cancel},
+    {BUNDLES "{}", HTTP_PUT, WHO_ADMIN, api_put_bundle},
+    {"/api/v1/jobs/{}/scale", HTTP_POST, WHO_ADMIN, api_scale},
+    {"/api/v1/jobs/{}/suspend", HTTP_POST, WHO_ADMIN, api_suspend},
+    {"/api/v1/jobs/{}/resume", HTTP_POST, WHO_ADMIN, api_resume},
+    {"/api/v1/jobs/{}/cancel", HTTP_POST, WHO_ADMIN, api_cancel},
+    {"/api/v1/jobs/{}/restart", HTTP_POST, WHO_ADMIN, api_restart},
+    {"/api/v1/jobs/{}/stop", HTTP_POST, WHO_ADMIN, api_stop},
+    {"/api/v1/jobs/{}/grow", HTTP_POST, WHO_ADMIN, api_grow},
+    {"/api/v1/jobs/{}/resize", HTTP_POST, WHO_ADMIN, api_resize},
+    {"/api/v1/nodes/{}/drain", HTTP_POST, WHO_ADMIN, api_drain},
+    {"/api/v1/nodes/{}/evict", HTTP_POST, WHO_ADMIN, api_evict},
 };
+
+/* As Allow names them: whoever may GET may HEAD. */
+static const char *const method_names[] = {
+    [HTTP_GET] = "GET, HEAD", [HTTP_POST] = "POST", [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE"};
+#define ALLOW_MAX 64
 
 const char *request_query(const struct request *r, const char *key)
 {
@@ -92,7 +102,7 @@ bool request_number(struct request *r, const char *key, uint64_t least, uint64_t
 
 bool request_follows(const struct request *r)
 {
-    const char *accept = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Accept");
+    const char *accept = http_header(r->req, "Accept");
     const char *follow = request_query(r, "follow");
     return (follow && strcmp(follow, "0") != 0) || (accept && strstr(accept, "text/event-stream"));
 }
@@ -101,10 +111,10 @@ bool request_follows(const struct request *r)
 
 /* A page of another site that leads a browser here by a name of its own sees nothing: where there
  * is no login, only names of this machine are answered. */
-static bool is_host_sound(const struct web *web, struct evhttp_request *req)
+static bool is_host_sound(const struct web *web, struct http_request *req)
 {
     static const char *const names[] = {"localhost", "[::1]"};
-    const char *host = evhttp_find_header(evhttp_request_get_input_headers(req), "Host");
+    const char *host = http_header(req, "Host");
     size_t n;
     if (web->asks_login) {
         return true;
@@ -143,8 +153,7 @@ static bool find_bearer(struct request *r, const char *text)
 /* Fills in view and login; uses the view. False: answered. */
 static bool find_asker(struct request *r, enum who who)
 {
-    struct evkeyvalq *headers = evhttp_request_get_input_headers(r->req);
-    const char *bearer = evhttp_find_header(headers, "Authorization");
+    const char *bearer = http_header(r->req, "Authorization");
     if (bearer && evutil_ascii_strncasecmp(bearer, "Bearer ", 7) == 0) {
         return find_bearer(r, bearer + 7);
     }
@@ -168,7 +177,7 @@ static bool find_asker(struct request *r, enum who who)
 /* False: answered. */
 static bool may_order(struct request *r)
 {
-    const char *csrf = evhttp_find_header(evhttp_request_get_input_headers(r->req), "X-CSRF-Token");
+    const char *csrf = http_header(r->req, "X-CSRF-Token");
     if (view_role(r->view) != PRINCIPAL_ADMIN) {
         reply_problem(r->req, 403, "not_authorised", "orders take an admin's token");
         return false;
@@ -213,38 +222,30 @@ static bool matches(const char *pattern, const char *path, char name[REQUEST_NAM
     return fits;
 }
 
-static const struct route *find_route(struct request *r, const char *path,
-                                      enum evhttp_cmd_type method, bool *ret_is_path)
+/* allow: the methods that the path takes, "" for no path of ours. */
+static const struct route *find_route(struct request *r, const char *path, enum http_method method,
+                                      char allow[ALLOW_MAX])
 {
-    *ret_is_path = false;
+    const struct route *found = NULL;
+    allow[0] = '\0';
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
         if (matches(routes[i].path, path, r->name)) {
-            *ret_is_path = true;
-            if (routes[i].method == method) {
-                return &routes[i];
-            }
+            const char *name = method_names[routes[i].method];
+            const size_t n = strlen(allow);
+            (void)snprintf(allow + n, ALLOW_MAX - n, "%s%s", n > 0 ? ", " : "", name);
+            found = routes[i].method == method ? &routes[i] : found;
         }
     }
-    return NULL;
+    return found;
 }
 
-/* The body of an order, if it has one. False: it is no JSON object; answered. A form of another
- * site cannot say that it is JSON, nor show the mark of a login; one that comes in pieces is its
- * handler's. */
+/* The body of an order, if it has one. False: it is not a JSON object, and that is answered. A form
+ * of another site cannot say that it is JSON. */
 static bool read_body(struct request *r)
 {
-    struct evbuffer *in = evhttp_request_get_input_buffer(r->req);
-    const char *type = evhttp_find_header(evhttp_request_get_input_headers(r->req), "Content-Type");
-    size_t n = evbuffer_get_length(in);
-    r->form = http_body(r->web->http, r->req);
-    if (r->form) {
-        return true;
-    }
-    if (n > 0 && multipart_is(type)) {
-        reply_problem(r->req, 411, "length_required",
-                      "a form is for /api/v1/jobs, and says how long it is (Content-Length)");
-        return false;
-    }
+    struct evbuffer *in = http_body(r->req);
+    const char *type = http_header(r->req, "Content-Type");
+    const size_t n = evbuffer_get_length(in);
     if (n == 0) {
         return true;
     }
@@ -268,7 +269,7 @@ static void handle(struct request *r, const struct route *route)
         return;
     }
     if ((route->who != WHO_ADMIN || may_order(r)) &&
-        (route->method != EVHTTP_REQ_POST || read_body(r))) {
+        (route->method == HTTP_GET || route->method == HTTP_PUT || read_body(r))) {
         route->handle(r);
     }
     if (r->view) {
@@ -276,40 +277,61 @@ static void handle(struct request *r, const struct route *route)
     }
 }
 
-void routes_request(void *ctx, struct evhttp_request *req)
+static void route_request(struct request *r)
+{
+    const char *path = http_path(r->req);
+    enum http_method method = http_method(r->req);
+    char allow[ALLOW_MAX];
+    method = method == HTTP_HEAD ? HTTP_GET : method;
+    const struct route *route = find_route(r, path, method, allow);
+    const struct asset *asset = asset_find(path);
+    if (route) {
+        handle(r, route);
+    } else if (asset && method == HTTP_GET) {
+        reply_static(r->req, asset->type, asset->bytes, *asset->n, asset->etag);
+    } else if (asset || allow[0] != '\0') {
+        http_set_header(r->req, "Allow", asset ? method_names[HTTP_GET] : allow);
+        reply_problem(r->req, 405, "method", "this path takes another method");
+    } else {
+        reply_problem(r->req, 404, "no_such_path", "there is nothing at this path");
+    }
+}
+
+static void on_request(void *ctx, struct http_request *req)
 {
     struct web *web = ctx;
     struct request r = {.web = web, .req = req};
-    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
-    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
-    const char *query = uri ? evhttp_uri_get_query(uri) : NULL;
-    enum evhttp_cmd_type method = evhttp_request_get_command(req);
-    bool is_path;
+    const char *query = http_query(req);
     web->n_requests++;
     reply_guard(req, web->settings->tls_cert != NULL);
+    TAILQ_INIT(&r.query);
     if (!is_host_sound(web, req)) {
         reply_problem(req, 421, "wrong_host",
                       "this address is for this machine alone: ask for localhost");
-        return;
-    }
-    TAILQ_INIT(&r.query);
-    if (!path || (query && evhttp_parse_query_str(query, &r.query) != 0)) {
-        reply_problem(req, 400, "bad_request", "the address makes no sense");
-        evhttp_clear_headers(&r.query);
-        return;
-    }
-    method = method == EVHTTP_REQ_HEAD ? EVHTTP_REQ_GET : method;
-    const struct route *route = find_route(&r, path, method, &is_path);
-    const struct asset *asset = method == EVHTTP_REQ_GET ? asset_find(path) : NULL;
-    if (route) {
-        handle(&r, route);
-    } else if (asset) {
-        reply_static(req, asset->type, asset->bytes, *asset->n, asset->etag);
-    } else if (is_path) {
-        reply_problem(req, 405, "method", "this takes another method");
+    } else if (query && evhttp_parse_query_str(query, &r.query) != 0) {
+        reply_problem(req, 400, "bad_request", "the query of the address is malformed");
     } else {
-        reply_problem(req, 404, "no_such_path", "there is nothing at this path");
+        route_request(&r);
     }
     json_decref(r.body);
     evhttp_clear_headers(&r.query);
+}
+
+static bool takes_body(void *ctx, const struct http_request *req)
+{
+    return http_method(req) == HTTP_PUT &&
+           strncmp(http_path(req), BUNDLES, sizeof(BUNDLES) - 1) == 0;
+}
+
+static void refuse(void *ctx, struct http_request *req, int status, const char *detail)
+{
+    const struct web *web = ctx;
+    reply_guard(req, web->settings->tls_cert != NULL);
+    reply_problem(req, status, status == 400 ? "bad_request" : "too_large", detail);
+}
+
+struct http_handler routes_handler(struct web *web)
+{
+    return (struct http_handler){
+        .ctx = web, .takes_body = takes_body, .handle = on_request, .refuse = refuse};
 }

@@ -2,9 +2,11 @@
 #ifndef TFE_SERVER_WEB_ROUTES_H
 #define TFE_SERVER_WEB_ROUTES_H
 
-struct evhttp_request;
+#include "server/web/http.h"
 
-/* http_request_fn; ctx is a struct web. */
-void routes_request(void *ctx, struct evhttp_request *req);
+struct web;
+
+/* What http_new is given to answer for this web. */
+struct http_handler routes_handler(struct web *web);
 
 #endif

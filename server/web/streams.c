@@ -2,9 +2,7 @@
 #include "server/web/streams.h"
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/http.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +23,7 @@
 struct stream {
     struct web *web;
     struct view *view;
-    struct evhttp_request *req; /* evhttp's, until it is closed */
-    struct evhttp_connection *connection;
+    struct http_request *req;
     struct event *timer;
     struct part {
         struct topic *topic;
@@ -43,11 +40,6 @@ struct stream {
     void (*own_free)(void *own);
     LIST_ENTRY(stream) link;
 };
-
-static struct evbuffer *output_of(const struct stream *stream)
-{
-    return bufferevent_get_output(evhttp_connection_get_bufferevent(stream->connection));
-}
 
 /* --- the end --- */
 
@@ -67,41 +59,28 @@ static void stream_free(struct stream *stream)
     view_leave(view);
 }
 
-/* evhttp's: its connection is over, and the request with it; but where the page has closed it,
- * evhttp has let go of a request whose answer was not over. */
-static void on_closed(struct evhttp_connection *connection, void *ctx)
+static void on_closed(void *ctx)
 {
-    struct stream *stream = ctx;
-    struct evhttp_request *req = stream->req;
-    stream_free(stream);
-    if (!evhttp_request_get_connection(req)) {
-        evhttp_request_free(req);
-    }
+    stream_free(ctx);
 }
 
 static void cut(struct stream *stream)
 {
     stream->web->n_cut++;
-    evhttp_connection_free(stream->connection); /* calls on_closed */
+    http_abort(stream->req); /* calls on_closed */
 }
 
 /* --- writing --- */
 
 void stream_write(struct stream *stream, struct evbuffer *event)
 {
-    struct evbuffer *copy = evbuffer_new();
-    if (copy && evbuffer_add_buffer_reference(copy, event) == 0) {
-        evhttp_send_reply_chunk(stream->req, copy);
-        stream->beat = clock_mono();
-    }
-    if (copy) {
-        evbuffer_free(copy);
-    }
+    http_chunk(stream->req, event);
+    stream->beat = clock_mono();
 }
 
 bool stream_is_behind(const struct stream *stream)
 {
-    return evbuffer_get_length(output_of(stream)) > STREAM_BEHIND_BYTES;
+    return http_unsent(stream->req) > STREAM_BEHIND_BYTES;
 }
 
 void stream_write_change(struct stream *stream, struct topic *topic, struct evbuffer *event,
@@ -143,7 +122,7 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
 {
     struct stream *stream = ctx;
     struct tfe_mono now = clock_mono();
-    size_t waiting = evbuffer_get_length(output_of(stream));
+    size_t waiting = http_unsent(stream->req);
     if (waiting == 0 || waiting < stream->waiting) {
         stream->moved = now;
     }
@@ -156,7 +135,7 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
         stream->kept_up = now;
     }
     if (stream->login != 0 && !logins_has(stream->web->logins, stream->login)) {
-        evhttp_connection_free(stream->connection); /* calls on_closed */
+        http_abort(stream->req); /* calls on_closed */
         return;
     }
     if (tfe_mono_sub(now, stream->moved) > STREAM_CUT_MS ||
@@ -208,14 +187,12 @@ struct stream *stream_new(struct request *r)
 {
     struct web *web = r->web;
     struct stream *stream = web->n_streams < STREAMS_MAX ? calloc(1, sizeof(*stream)) : NULL;
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(r->req);
     if (!stream) {
         return NULL;
     }
     *stream = (struct stream){.web = web,
                               .view = r->view,
                               .req = r->req,
-                              .connection = evhttp_request_get_connection(r->req),
                               .moved = clock_mono(),
                               .kept_up = clock_mono(),
                               .beat = clock_mono(),
@@ -229,23 +206,20 @@ struct stream *stream_new(struct request *r)
     web->n_streams++;
     view_use(r->view);
     LIST_INSERT_HEAD(&r->view->streams, stream, link);
-    evhttp_connection_set_closecb(stream->connection, on_closed, stream);
-    http_is_stream(web->http, r->req);
-    (void)evhttp_add_header(headers, "Content-Type", "text/event-stream");
-    (void)evhttp_add_header(headers, "X-Accel-Buffering", "no"); /* a proxy in front passes it on */
-    evhttp_send_reply_start(r->req, 200, "OK");
-    http_is_awaited(r->req);
+    http_on_closed(r->req, on_closed, stream);
+    http_set_header(r->req, "Content-Type", "text/event-stream");
+    http_set_header(r->req, "X-Accel-Buffering", "no"); /* a proxy in front passes it on */
+    http_begin(r->req, 200);
     tell_state(stream);
     return stream;
 }
 
 void stream_end(struct stream *stream)
 {
-    struct evhttp_request *req = stream->req;
-    evhttp_connection_set_closecb(stream->connection, NULL, NULL);
-    http_is_answer(stream->web->http, req);
+    struct http_request *req = stream->req;
+    http_on_closed(req, NULL, NULL);
     stream_free(stream);
-    evhttp_send_reply_end(req);
+    http_end(req);
 }
 
 struct stream *stream_next(struct stream *stream)
@@ -275,6 +249,6 @@ void streams_tell_state(struct view *view)
 void streams_end_view(struct view *view)
 {
     while (!LIST_EMPTY(&view->streams)) {
-        evhttp_connection_free(LIST_FIRST(&view->streams)->connection);
+        http_abort(LIST_FIRST(&view->streams)->req);
     }
 }

@@ -12,7 +12,6 @@
 #include "server/web/views.h"
 
 struct evbuffer;
-struct evhttp_request;
 struct stream;
 struct topic;
 struct web;

@@ -29,10 +29,10 @@ struct web {
     struct views *views;
     struct logins *logins;
     struct metrics *metrics;
-    struct view *own; /* of that token */
-    bool asks_login;  /* nobody sees anything without a token of his own */
-    uint32_t n_calls; /* see calls.h */
-    uint32_t n_forms; /* see submit.c */
+    struct view *own;   /* of that token */
+    bool asks_login;    /* nobody sees anything without a token of his own */
+    uint32_t n_calls;   /* see calls.h */
+    uint32_t n_uploads; /* see bundle.c */
     uint32_t n_streams;
     uint32_t n_logs; /* see logs.h */
     uint64_t n_cut;  /* streams that were not read */

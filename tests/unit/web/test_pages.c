@@ -88,7 +88,7 @@ TEST_IN(web, an_answer_is_read_in_its_time_and_the_next_request_has_its_own)
     const int slow = web_dialled();
     web_pass(HTTP_REQUEST_MS - 1000); /* which is no time of the answer's */
     web_say(slow, "GET /api/v1/queue?bytes=8000000 HTTP/1.1\r\n" LOCAL "\r\n");
-    web_pass(HTTP_ANSWER_MS - 1000);
+    web_pass(HTTP_RESPONSE_MS - 1000);
     assert_int_equal(http_connections(bench.web.http), 1);
     web_pass(1200);
     TURN_UNTIL(bench.web.base, (web_pass(100), http_connections(bench.web.http) == 0));
@@ -119,7 +119,7 @@ TEST_IN(web, headers_and_bodies_are_bounded)
                      "GET /api/v1/status HTTP/1.1\r\nConnection: close\r\n" LOCAL "X: ");
     memset(text + n, 'x', HTTP_HEADERS_MAX);
     (void)strcpy(text + n + HTTP_HEADERS_MAX, "\r\n\r\n");
-    assert_int_equal(web_ask(text), 400);
+    assert_int_equal(web_ask(text), 431);
     n = snprintf(text, sizeof text,
                  "POST /api/v1/nodes/n/drain HTTP/1.1\r\nConnection: close\r\n%s"
                  "Content-Length: %d\r\n\r\n",

@@ -8,6 +8,8 @@
 
 #define FIXTURE web_begin, web_end
 
+#define CLOSE LOCAL "Connection: close\r\n"
+
 /* --- who is let in ---------------------------------------------------------------------------- */
 
 TEST_IN(web, without_logins_only_names_of_this_machine_are_answered)
@@ -26,7 +28,8 @@ TEST_IN(web, without_logins_only_names_of_this_machine_are_answered)
         (void)snprintf(header, sizeof header, "Host: %s\r\n", others[i]);
         assert_int_equal(web_get_as("GET", "/api/v1/status", header), 421);
     }
-    assert_int_equal(web_get_as("GET", "/api/v1/status", ""), 421);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", "Host: \r\n"), 421);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", ""), 400);
     bench.web.asks_login = true;
     assert_int_equal(web_get_as("GET", "/api/v1/status", "Host: example.com\r\n"), 401);
 }
@@ -139,7 +142,11 @@ TEST_IN(web, a_path_is_a_route_or_nothing)
         {"HEAD", "/api/v1/status", 200},
         {"POST", "/api/v1/status", 405},
         {"GET", "/api/v1/nodes/n/drain", 405},
-        {"PUT", "/api/v1/status", 501},
+        {"PUT", "/api/v1/status", 405},
+        {"OPTIONS", "/api/v1/status", 405},
+        {"DELETE", "/api/v1/jobs/j", 401},
+        {"DELETE", "/", 405},
+        {"POST", "/nothing", 404},
         {"GET", "/api/v1/statu", 404},
         {"GET", "/api/v1/status/", 404},
         {"GET", "/api/v1/jobs/j", 200},
@@ -187,12 +194,21 @@ TEST_IN(web, every_answer_guards_its_page)
         "Permissions-Policy: ",
         "Cache-Control: no-store",
     };
-    static const char *const paths[] = {"/api/v1/status", "/nothing", "/api/v1/jobs/a%00"};
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        (void)web_get(paths[i]);
+    static const char *const asked[] = {
+        "GET /api/v1/status HTTP/1.1\r\n" CLOSE "\r\n",
+        "GET /nothing HTTP/1.1\r\n" CLOSE "\r\n",
+        "DELETE / HTTP/1.1\r\n" CLOSE "\r\n",
+        "GET / HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n",
+        "POST /api/v1/login HTTP/1.1\r\nContent-Length: 99999999\r\n" CLOSE "\r\n",
+        "GET / HTTP/3.0\r\n\r\n",
+        "no HTTP\r\n\r\n",
+        "\x16\x03\x01",
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        (void)web_ask(asked[i]);
         for (size_t h = 0; h < sizeof headers / sizeof headers[0]; h++) {
             if (!web_has(headers[h])) {
-                fail_msg("%s: no %s", paths[i], headers[h]);
+                fail_msg("%s: no %s", asked[i], headers[h]);
             }
         }
         assert_false(web_has("Strict-Transport-Security"));
@@ -215,5 +231,6 @@ TEST_IN(web, the_page_is_the_same_until_it_is_another)
     assert_int_equal(web_get_as("GET", "/", headers), 304);
     assert_false(web_has("<html"));
     assert_int_equal(web_get_as("GET", "/", LOCAL "If-None-Match: \"other\"\r\n"), 200);
-    assert_int_equal(web_get_as("POST", "/", LOCAL "Content-Length: 0\r\n"), 404);
+    assert_int_equal(web_get_as("POST", "/", LOCAL "Content-Length: 0\r\n"), 405);
+    assert_true(web_has("\r\nAllow: GET, HEAD\r\n"));
 }

@@ -141,7 +141,6 @@ void __wrap_api_pool(struct request *r);
 void __wrap_api_pool(struct request *r)
 {
     bench.waiting = r->req;
-    http_is_awaited(r->req);
 }
 
 /* --- a browser -------------------------------------------------------------------------------- */
@@ -303,9 +302,8 @@ int web_begin(void **state)
     assert_int_equal(views_new(&bench.web, &bench.web.views), 0);
     assert_int_equal(logins_new(&bench.web, &bench.web.logins), 0);
     assert_int_equal(views_use(bench.web.views, &bench.own, &bench.web.own), 0);
-    assert_int_equal(http_new(bench.web.base, &bench.settings, routes_request, &bench.web,
-                              &bench.web.http, &why),
-                     0);
+    const struct http_handler handler = routes_handler(&bench.web);
+    assert_int_equal(http_new(bench.web.base, &bench.settings, &handler, &bench.web.http, &why), 0);
     return 0;
 }
 

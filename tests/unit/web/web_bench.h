@@ -3,7 +3,6 @@
 #ifndef TFE_TESTS_UNIT_WEB_WEB_BENCH_H
 #define TFE_TESTS_UNIT_WEB_WEB_BENCH_H
 
-#include <event2/http.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +31,7 @@ extern struct web_bench {
     unsigned quits;          /* how often it was left */
     char answer[ANSWER_MAX]; /* the last one */
     size_t n_answer;
-    struct evhttp_request *waiting; /* asked, and not answered: the server has the question */
+    struct http_request *waiting; /* asked, and not answered: the server has the question */
 } bench;
 
 /* That all streams have. */
