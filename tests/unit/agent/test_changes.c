@@ -69,39 +69,6 @@ TEST(changes, are_made_to_the_table_that_ready_named)
     bench_free(b);
 }
 
-TEST(changes, may_be_followed_by_the_whole_table)
-{
-    /* The connection was lost before the last of them; the server knows that for certain. */
-    uint64_t held;
-    struct bench *b = a_bench_with_tables(&held);
-    const struct msg_row now[] = {{0, "a", 7007, TASK_WORKER, 0},
-                                  {1, "me", 7000, TASK_WORKER, 0},
-                                  {2, "new", 7001, TASK_WORKER, 0}};
-    assert_int_equal(hears_changes(b, held, 3, now, 1), 0);
-    assert_int_equal(hears_changes(b, 0, 3, now, 2), 0);
-    assert_int_equal(hears_changes(b, 0, 3, now + 2, 1), 0);
-    start_3(b, 3, now);
-    assert_saw(b, "SPAWN epoch=3 run=1 rank=1 restarts=2 a:7007 me:7000 new:7001\n");
-    bench_free(b);
-}
-
-TEST(changes, may_shrink_the_table)
-{
-    uint64_t held;
-    struct bench *b = a_bench_with_tables(&held);
-    const struct msg_row now[] = {{0, "me", 7000, TASK_WORKER, 0}};
-    assert_int_equal(hears_changes(b, held, 1, now, 1), 0);
-    hears(b, (struct tfe_msg){.type = MSG_START,
-                              .u.start = {.epoch = 3,
-                                          .run = 1,
-                                          .world = 1,
-                                          .nodes = 1,
-                                          .cause = CAUSE_START,
-                                          .table_digest = table_digest(now, 1)}});
-    assert_saw(b, "SPAWN epoch=3 run=1 rank=0 restarts=2 me:7000\n");
-    bench_free(b);
-}
-
 TEST(changes, of_a_table_that_is_not_here_are_refused)
 {
     uint64_t held;
@@ -127,36 +94,6 @@ TEST(changes, that_make_another_table_than_start_names_bring_a_ready_without_dig
     assert_saw(b, "~void_start epoch=3 number=0 its table is not whole");
     assert_saw(b, "READY");
     assert_int_equal(b->ready_digest, 0);
-    bench_free(b);
-}
-
-TEST(changes, of_a_turned_table_begin_with_the_other_port_of_each_pair)
-{
-    uint64_t held;
-    struct bench *b = a_bench_between_tables(&held);
-    uint16_t other = 7001;
-    does(b, (struct agent_event){.type = AGENT_PORTS_HELD, .ports = {3, &other, 1}});
-    const struct msg_row now[] = {{0, "p", 7001, TASK_WORKER, 0},
-                                  {1, "me", 7001, TASK_WORKER, 0},
-                                  {2, "new", 7001, TASK_WORKER, 0}};
-    const struct msg_table turned = {
-        .epoch = 3, .world = 3, .base_digest = held, .turned = true, .rows = now + 2, .n_rows = 1};
-    assert_int_equal(hears_table(b, &turned), 0);
-    start_3(b, 3, now);
-    assert_saw(b, "SPAWN epoch=3 run=1 rank=1 restarts=2 p:7001 me:7001 new:7001\n");
-    bench_free(b);
-}
-
-/* The switch is given up when the changes are here, and another begins. */
-TEST(changes, that_never_began_leave_the_table_that_they_were_made_to)
-{
-    uint64_t held;
-    struct bench *b = a_bench_with_tables(&held);
-    const struct msg_row now[] = {{0, "p", 7005, TASK_WORKER, 0}};
-    assert_int_equal(hears_changes(b, held, 2, now, 1), 0);
-    prepare(b, 4);
-    ports_held(b, 4);
-    assert_int_equal(b->ready_digest, held);
     bench_free(b);
 }
 

@@ -3,54 +3,6 @@
 #include "agent/core/link.h"
 #include "tests/unit/agent/bench.h"
 
-TEST(connect, begins_at_once_and_only_once)
-{
-    struct bench *b = a_bench();
-    assert_string_equal(b->log, "CONNECT\n");
-    assert_int_equal(act(b, (struct agent_event){.type = AGENT_BEGIN}), TFE_ESTATE);
-    connected(b);
-    assert_string_equal(b->log, "JOIN j/n highest=0 running=0\n");
-    welcome(b);
-    assert_saw(b, "~joined epoch=0 number=10000");
-    assert_saw(b, "PROCESSES guard=50\n");
-    bench_free(b);
-}
-
-TEST(connect, tells_of_the_epoch_that_checkpoints_were_found_of)
-{
-    /* A server that has lost its memory would begin at 1 again, and every save were a stale one. */
-    struct bench *b = bench_new(1, 1);
-    b->config.highest_epoch = 7;
-    begin(b);
-    connected(b);
-    assert_string_equal(b->log, "JOIN j/n highest=7 running=0\n");
-    bench_free(b);
-}
-
-TEST(connect, backs_off_with_full_jitter_that_doubles_up_to_its_cap)
-{
-    static const int64_t caps[] = {100, 200, 400, 800, 1600, 3000, 3000, 3000};
-    int64_t longest[8] = {0};
-    for (uint64_t seed = 1; seed <= 300; seed++) {
-        struct bench *b = bench_new(1, seed);
-        begin(b);
-        for (size_t i = 0; i < 8; i++) {
-            lost(b, AGENT_LINK_UNREACHABLE);
-            int64_t from = b->now;
-            do {
-                pass_until(b, b->deadline);
-            } while (!strstr(b->log, "CONNECT\n"));
-            int64_t waited = b->now - from;
-            assert_in_range(waited, 1, caps[i]);
-            longest[i] = waited > longest[i] ? waited : longest[i];
-        }
-        bench_free(b);
-    }
-    for (size_t i = 0; i < 8; i++) {
-        assert_true(longest[i] > caps[i] * 9 / 10);
-    }
-}
-
 TEST(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
 {
     struct bench *b = bench_new(1, 1);
@@ -114,23 +66,6 @@ TEST(connect, a_token_that_worked_before_is_not_given_up)
     bench_free(b);
 }
 
-TEST(connect, after_a_lost_connection_within_the_spread)
-{
-    for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct bench *b = bench_new(1, seed);
-        begin(b);
-        connected(b);
-        welcome(b);
-        lost(b, AGENT_LINK_LOST);
-        assert_saw(b, "~connection_lost epoch=0 number=0 it broke");
-        pass(b, 99);
-        assert_not_saw(b, "CONNECT");
-        pass(b, 301);
-        assert_saw(b, "CONNECT");
-        bench_free(b);
-    }
-}
-
 TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last)
 {
     int64_t longest = 0;
@@ -156,53 +91,6 @@ TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_las
         bench_free(b);
     }
     assert_in_range(longest, 1900, 2000);
-}
-
-TEST(connect, the_reason_outlives_the_event)
-{
-    struct bench *b = a_joined_bench(1);
-    char *text = malloc(16);
-    assert_non_null(text);
-    strcpy(text, "short-lived");
-    struct agent_event event = {.type = AGENT_DISCONNECTED, .now = {b->now}, .lost.why = text};
-    struct agent_actions actions;
-    assert_int_equal(agent_step(b->a, &event, &actions), 0);
-    free(text); /* what an action points to belongs to the core */
-    assert_int_equal(actions.v[0].type, AGENT_TRACE);
-    assert_string_equal(actions.v[0].trace.text, "short-lived");
-    bench_free(b);
-}
-
-TEST(join, one_that_is_not_answered_is_tried_on_another_connection)
-{
-    struct bench *b = a_bench();
-    connected(b);
-    pass(b, 9999);
-    assert_not_saw(b, "HANG_UP");
-    pass(b, 1);
-    assert_int_equal(times_seen(b, "HANG_UP"), 1);
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 3000);
-    assert_saw(b, "CONNECT");
-    bench_free(b);
-}
-
-TEST(join, said_again_late_in_life_is_no_time_without_a_server)
-{
-    /* The wait for --join-timeout was counted from the first try ever: an agent that was told to
-     * start something it could not start, ten minutes into its life, gave up the server it was
-     * talking to. */
-    struct bench *b = a_joined_bench(1);
-    pass_answered(b, 700000);
-    start(b, 9);
-    assert_saw(b, "~void_start");
-    assert_saw(b, "JOIN");
-    pass(b, 1000);
-    assert_false(b->over);
-    welcome(b);
-    pass(b, 3000);
-    assert_false(b->over);
-    bench_free(b);
 }
 
 TEST(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_it)
@@ -250,143 +138,6 @@ TEST(join, asks_for_a_new_run_once)
     bench_free(b);
 }
 
-TEST(join, under_way_is_not_said_twice)
-{
-    /* A WELCOME to the first would have counted lease and fence from the sending of the second. */
-    struct bench *b = a_joined_bench(1);
-    pass_answered(b, 20000);
-    int64_t joined = b->now;
-    start(b, 9);
-    assert_saw(b, "JOIN");
-    b->now += 5000;
-    start(b, 9);
-    assert_saw(b, "~void_start");
-    assert_not_saw(b, "JOIN");
-    welcome(b);
-    char line[64];
-    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)joined + FENCE_MS);
-    assert_saw(b, line);
-    bench_free(b);
-}
-
-TEST(renew, a_third_of_the_ttl_with_a_fifth_of_jitter)
-{
-    struct bench *b = a_joined_bench(1);
-    int64_t shortest = INT64_MAX;
-    int64_t longest = 0;
-    for (int i = 0; i < 2000; i++) {
-        int64_t from = b->now;
-        uint64_t number = b->renewal;
-        pass_until(b, b->deadline);
-        assert_int_equal(b->renewal, number + 1);
-        renewed(b, b->renewal);
-        int64_t waited = b->now - from;
-        shortest = waited < shortest ? waited : shortest;
-        longest = waited > longest ? waited : longest;
-    }
-    assert_in_range(shortest, 2666, 2700);
-    assert_in_range(longest, 3950, 4000);
-    bench_free(b);
-}
-
-TEST(renew, monitor_interval_is_the_longest_time_between_two)
-{
-    struct bench *b = bench_new(1, 1);
-    b->config.monitor_interval_ms = 1000;
-    begin(b);
-    connected(b);
-    welcome(b);
-    for (int i = 0; i < 200; i++) {
-        int64_t from = b->now;
-        pass_until(b, b->deadline);
-        assert_saw(b, "RENEW");
-        assert_in_range(b->now - from, 800, 1000);
-        renewed(b, b->renewal);
-    }
-    bench_free(b);
-}
-
-static int64_t next_renewal_after(struct bench *b, uint32_t ttl_ms)
-{
-    hears(b, (struct tfe_msg){
-                 .type = MSG_RENEWED,
-                 .u.renewed = {.number = b->renewal, .ttl_ms = ttl_ms, .fence_ms = 10 * ttl_ms}});
-    int64_t from = b->now;
-    pass_until(b, b->deadline);
-    assert_saw(b, "RENEW");
-    return b->now - from;
-}
-
-TEST(renew, a_third_of_what_the_last_answer_said)
-{
-    /* The server lengthens leases when it has many. */
-    struct bench *b = a_joined_bench(1);
-    pass_until(b, b->deadline);
-    (void)next_renewal_after(b, 60000); /* the next one had been planned */
-    assert_in_range(next_renewal_after(b, 60000), 16000, 24000);
-    assert_in_range(next_renewal_after(b, 60000), 16000, 24000);
-    assert_in_range(next_renewal_after(b, 3000), 1, 1000); /* at once: it is too long */
-    assert_in_range(next_renewal_after(b, 3000), 800, 1200);
-    bench_free(b);
-}
-
-TEST(renew, the_fence_counts_from_the_sending)
-{
-    struct bench *b = a_bench();
-    connected(b);
-    int64_t sent = b->now;
-    b->now += 700;
-    welcome(b);
-    char line[64];
-    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)sent + FENCE_MS);
-    assert_saw(b, line);
-    pass_until(b, b->deadline);
-    int64_t first = b->now;
-    pass_until(b, b->deadline);
-    int64_t second = b->now;
-    b->now += 1000;
-    renewed(b, 1); /* the answers lag behind by one */
-    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)first + FENCE_MS);
-    assert_string_equal(b->log, line);
-    renewed(b, 2);
-    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)second + FENCE_MS);
-    assert_string_equal(b->log, line);
-    bench_free(b);
-}
-
-/* A server that died before the first renewal of an epoch left it the short fence of a node that
- * trains in none. */
-TEST(renew, start_brings_the_fence_of_its_epoch_with_it)
-{
-    struct bench *b = a_joined_bench(1);
-    prepare(b, 1);
-    ports_held(b, 1);
-    pass_until(b, b->deadline);
-    int64_t sent = b->now;
-    b->now += 200;
-    renewed(b, 1);
-    pass_until(b, b->deadline); /* the next one is not answered before START comes */
-    table(b, 1);
-    b->fence_of_start = 3 * FENCE_MS;
-    start(b, 1);
-    char line[64];
-    snprintf(line, sizeof(line), "FENCE %lld\n", (long long)sent + 3 * FENCE_MS);
-    assert_saw(b, line);
-    bench_free(b);
-}
-
-TEST(renew, a_start_without_a_fence_leaves_the_one_that_stands)
-{
-    struct bench *b = a_joined_bench(1);
-    prepare(b, 1);
-    ports_held(b, 1);
-    table(b, 1);
-    start(b, 1);
-    assert_saw(b, "SPAWN");
-    assert_not_saw(b, "FENCE");
-    bench_free(b);
-}
-
 TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
 {
     struct bench *b = a_joined_bench(1);
@@ -416,39 +167,6 @@ TEST(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored
     assert_string_equal(b->log, "");
     renewed(b, 2);
     assert_saw(b, "FENCE");
-    bench_free(b);
-}
-
-TEST(renew, a_server_that_is_silent_for_a_ttl_is_hung_up_on_while_the_trainers_go_on)
-{
-    struct bench *b = a_running_bench(1);
-    int64_t joined = 1000000;
-    pass_until(b, joined + TTL_MS - 1);
-    assert_not_saw(b, "HANG_UP");
-    pass(b, 1);
-    assert_saw(b, "HANG_UP");
-    assert_not_saw(b, "SWEEP");
-    pass(b, 20000);
-    assert_not_saw(b, "HANG_UP");
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 400);
-    assert_saw(b, "CONNECT");
-    connected(b);
-    assert_saw(b, "JOIN j/n highest=1 running=1\n");
-    bench_free(b);
-}
-
-TEST(renew, numbers_begin_anew_with_the_connection)
-{
-    struct bench *b = a_joined_bench(1);
-    pass_answered(b, 30000);
-    assert_true(b->renewal > 5);
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 400);
-    connected(b);
-    welcome(b);
-    pass_until(b, b->deadline);
-    assert_saw(b, "RENEW 1\n");
     bench_free(b);
 }
 
@@ -544,22 +262,6 @@ TEST(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
     bench_free(b);
 }
 
-TEST(connect, without_an_ipv4_address_is_the_end)
-{
-    struct bench *b = a_bench();
-    does(b, (struct agent_event){.type = AGENT_CONNECTED});
-    assert_not_saw(b, "JOIN");
-    assert_saw(b, "EXIT 2 this machine reaches the server over IPv6 and has no IPv4 address");
-    bench_free(b);
-    b = a_running_bench(1); /* it has had one: its trainers are reached there */
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 400);
-    does(b, (struct agent_event){.type = AGENT_CONNECTED});
-    assert_saw(b, "JOIN");
-    assert_not_saw(b, "EXIT");
-    bench_free(b);
-}
-
 TEST(refused, a_running_trainer_is_ended_first)
 {
     struct bench *b = a_running_bench(1);
@@ -591,20 +293,6 @@ TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
     assert_not_saw(b, "CONNECT");
     swept(b);
     assert_saw(b, "EXIT 143");
-    bench_free(b);
-}
-
-TEST(link, what_servers_may_not_send_is_an_error)
-{
-    struct bench *b = a_joined_bench(1);
-    static const int types[] = {MSG_JOIN,   MSG_RENEW,   MSG_READY,     MSG_LISTENING,
-                                MSG_EXITED, MSG_GOODBYE, MSG_PROCESSES, MSG_STATUS,
-                                0,          255};
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        struct tfe_msg msg = {.type = (enum tfe_msg_type)types[i]};
-        assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
-                         TFE_EINVAL);
-    }
     bench_free(b);
 }
 

@@ -18,24 +18,6 @@ static void stop_planned(struct bench *b, uint64_t epoch)
     hears(b, (struct tfe_msg){.type = MSG_STOP, .u.stop = {.epoch = epoch, .planned = true}});
 }
 
-TEST(progress, is_told_at_once_and_then_every_200_ms_at_most)
-{
-    struct bench *b = a_running_bench(1);
-    step_done(b, 1);
-    assert_string_equal(b->log, "PROGRESS epoch=1 step=1 saves=0 answers=0\n");
-    pass(b, 50);
-    step_done(b, 2);
-    step_done(b, 3);
-    assert_string_equal(b->log, "");
-    pass(b, 149);
-    assert_string_equal(b->log, "");
-    pass(b, 1);
-    assert_string_equal(b->log, "PROGRESS epoch=1 step=3 saves=0 answers=0\n");
-    pass(b, 1000);
-    assert_not_saw(b, "PROGRESS"); /* nothing new */
-    bench_free(b);
-}
-
 TEST(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds)
 {
     struct bench *b = a_joined_bench(1);
@@ -83,38 +65,6 @@ TEST(progress, of_several_trainers_is_that_of_the_node)
     assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0\n");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_PROGRESS, .progress.local = 2}),
                      TFE_EINVAL);
-    bench_free(b);
-}
-
-TEST(progress, is_told_again_in_full_on_a_new_connection)
-{
-    struct bench *b = a_running_bench(1);
-    tells(b, 1, 0, (struct msg_progress){.has_saved = true, .saved_step = 10, .saves = 1});
-    lost(b, AGENT_LINK_LOST);
-    step_done(b, 11);
-    assert_string_equal(b->log, ""); /* nobody is there to hear it */
-    pass(b, 400);
-    connected(b);
-    assert_not_saw(b, "PROGRESS");
-    welcome(b);
-    assert_saw(b, "PROGRESS epoch=1 step=11 saved=10 saves=1 answers=0\n");
-    bench_free(b);
-}
-
-TEST(progress, of_a_trainer_that_begins_to_end_is_told_at_once_and_again)
-{
-    struct bench *b = a_running_bench(2);
-    step_done(b, 7);
-    tells(b, 1, 1, (struct msg_progress){.ends = true});
-    assert_string_equal(b->log, "PROGRESS epoch=1 step=7 saves=0 answers=0 ends\n");
-    tells(b, 1, 0, (struct msg_progress){.has_step = true, .step = 7});
-    assert_string_equal(b->log, ""); /* the other still does */
-    b->log[0] = '\0';
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 400);
-    connected(b);
-    welcome(b);
-    assert_saw(b, "PROGRESS epoch=1 step=7 saves=0 answers=0 ends\n");
     bench_free(b);
 }
 
@@ -183,37 +133,6 @@ TEST(progress, of_an_epoch_that_has_ended_is_nothing)
     bench_free(b);
 }
 
-TEST(save, is_handed_to_the_scripts_of_its_epoch_alone)
-{
-    struct bench *b = a_running_bench(1);
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 4, 30000, true}});
-    char line[64];
-    snprintf(line, sizeof(line), "SAVE epoch=1 number=4 until=%lld in_memory\n",
-             (long long)b->now + 30000);
-    assert_string_equal(b->log, line);
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 5, MSG_UNSET, false}});
-    assert_string_equal(b->log, "SAVE epoch=1 number=5\n");
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {2, 6, MSG_UNSET, false}});
-    assert_string_equal(b->log, "");
-    stop(b, 1);
-    hears(b, (struct tfe_msg){.type = MSG_SAVE, .u.save = {1, 7, MSG_UNSET, false}});
-    assert_string_equal(b->log, "");
-    bench_free(b);
-}
-
-TEST(stop, that_is_planned_leaves_the_stop_grace_and_what_is_saved_in_it_is_told)
-{
-    struct bench *b = a_running_bench(1);
-    stop_planned(b, 1);
-    assert_saw(b, "SWEEP planned grace=5000\n");
-    tells(b, 1, 0, (struct msg_progress){.has_saved = true, .saved_step = 9, .saves = 1});
-    assert_string_equal(b->log, "PROGRESS epoch=1 saved=9 saves=1 answers=0\n");
-    trainer_exited(b, 0, 0, 0); /* because it was told to: that is no success */
-    swept(b);
-    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 stopped");
-    bench_free(b);
-}
-
 TEST(stop, that_is_planned_may_say_that_memory_is_enough)
 {
     struct bench *b = a_running_bench(1);
@@ -265,14 +184,6 @@ static void taken_back(struct bench *b, enum tfe_notice kind)
          (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = kind, .withdrawn = true}});
 }
 
-static void reconnects(struct bench *b)
-{
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 400);
-    connected(b);
-    welcome(b);
-}
-
 TEST(notice, is_told_with_the_time_that_is_left)
 {
     struct bench *b = a_running_bench(1);
@@ -304,35 +215,6 @@ TEST(notice, that_says_most_is_told)
     assert_saw(b, "NOTICE rebalance\n");
     taken_back(b, NOTICE_REBALANCE);
     assert_saw(b, "NOTICE rebalance withdrawn\n");
-    bench_free(b);
-}
-
-TEST(notice, is_told_again_on_a_new_connection_withdrawn_or_not)
-{
-    struct bench *b = a_running_bench(1);
-    warned(b, NOTICE_PREEMPT, 120000);
-    reconnects(b);
-    assert_saw(b, "NOTICE preempt in=119600\n");
-    lost(b, AGENT_LINK_LOST);
-    taken_back(b, NOTICE_PREEMPT);
-    assert_not_saw(b, "NOTICE");
-    pass(b, 400);
-    connected(b);
-    welcome(b);
-    assert_saw(b, "NOTICE preempt withdrawn\n");
-    reconnects(b); /* the last connection may have been lost with it */
-    assert_saw(b, "NOTICE preempt withdrawn\n");
-    bench_free(b);
-}
-
-TEST(notice, that_does_not_come_true_is_over_2_minutes_after_its_deadline)
-{
-    struct bench *b = a_running_bench(1);
-    warned(b, NOTICE_PREEMPT, 30000);
-    pass_answered(b, 149999);
-    assert_not_saw(b, "withdrawn");
-    pass(b, 1);
-    assert_saw(b, "NOTICE preempt withdrawn\n");
     bench_free(b);
 }
 
@@ -373,37 +255,6 @@ static struct bench *a_graceful_bench(void)
     return a_graceful_bench_of(30000);
 }
 
-TEST(signal, is_a_notice_and_the_way_out_once_the_server_has_planned_for_it)
-{
-    struct bench *b = a_graceful_bench();
-    signalled(b, 15);
-    assert_saw(b, "~draining epoch=0 number=15");
-    assert_saw(b, "NOTICE signal in=30000\n");
-    assert_not_saw(b, "SWEEP");
-    stop_planned(b, 1);
-    assert_saw(b, "SWEEP planned grace=5000\n");
-    prepare(b, 2);
-    assert_not_saw(b, "HOLD");
-    swept(b);
-    assert_saw(b, "GOODBYE\nDISCONNECT\n");
-    lost(b, AGENT_LINK_LOST);
-    assert_string_equal(b->log, "EXIT 143 -\n");
-    bench_free(b);
-}
-
-TEST(signal, that_nobody_plans_for_ends_the_trainers_in_time)
-{
-    struct bench *b = a_graceful_bench();
-    signalled(b, 2);
-    pass_answered(b, 27999);
-    assert_not_saw(b, "SWEEP");
-    pass(b, 1);
-    assert_saw(b, "SWEEP\n");
-    swept(b);
-    assert_saw(b, "GOODBYE");
-    bench_free(b);
-}
-
 /* What a person ends at a terminal is no machine that goes away. */
 TEST(signal, of_a_terminal_is_told_as_an_interruption)
 {
@@ -429,35 +280,6 @@ TEST(signal, of_a_terminal_is_told_as_an_interruption)
     }
 }
 
-TEST(signal, a_second_one_does_not_wait_for_the_plan)
-{
-    struct bench *b = a_graceful_bench();
-    signalled(b, 15);
-    signalled(b, 2);
-    assert_string_equal(b->log, "EXIT 143 -\n");
-    bench_free(b);
-}
-
-TEST(signal, with_a_drain_keeps_its_code_and_with_a_success_the_jobs)
-{
-    struct bench *b = a_graceful_bench();
-    signalled(b, 15);
-    hears(b, (struct tfe_msg){
-                 .type = MSG_FINISH,
-                 .u.finish = {.result = RESULT_DRAINED, .run = 1, .sentence = "drained"}});
-    swept(b);
-    assert_saw(b, "EXIT 143 drained\n");
-    bench_free(b);
-    b = a_graceful_bench();
-    signalled(b, 15);
-    hears(b,
-          (struct tfe_msg){.type = MSG_FINISH,
-                           .u.finish = {.result = RESULT_SUCCEEDED, .run = 1, .sentence = "done"}});
-    swept(b);
-    assert_saw(b, "EXIT 0 done\n");
-    bench_free(b);
-}
-
 /* Nobody is there to connect to, for so long. */
 static void pass_alone(struct bench *b, int64_t ms)
 {
@@ -476,35 +298,6 @@ static void pass_alone(struct bench *b, int64_t ms)
         }
     }
     b->now = until;
-}
-
-TEST(signal, without_a_server_waits_5_s_for_it)
-{
-    struct bench *b = a_graceful_bench();
-    lost(b, AGENT_LINK_LOST);
-    signalled(b, 15);
-    assert_saw(b, "~draining epoch=0 number=15");
-    pass_alone(b, 4999);
-    assert_not_saw(b, "SWEEP");
-    pass_alone(b, 1);
-    assert_saw(b, "SWEEP\n");
-    swept(b);
-    assert_saw(b, "EXIT 143 -\n");
-    bench_free(b);
-}
-
-TEST(signal, without_a_server_and_with_a_short_grace_ends_the_trainers_within_it)
-{
-    struct bench *b = a_graceful_bench_of(6000);
-    lost(b, AGENT_LINK_LOST);
-    signalled(b, 2);
-    pass_alone(b, 3999);
-    assert_not_saw(b, "SWEEP");
-    pass_alone(b, 1);
-    assert_saw(b, "SWEEP\n");
-    swept(b);
-    assert_saw(b, "EXIT 130 -\n");
-    bench_free(b);
 }
 
 TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
@@ -533,42 +326,5 @@ TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
     assert_saw(b, "GOODBYE\nDISCONNECT\n");
     lost(b, AGENT_LINK_LOST);
     assert_string_equal(b->log, "EXIT 143 -\n");
-    bench_free(b);
-}
-
-TEST(signal, while_the_server_is_away_hurries_to_find_it)
-{
-    /* After a minute without it the tries are seconds apart: of the five that are left that is too
-     * much. */
-    struct bench *b = a_graceful_bench();
-    lost(b, AGENT_LINK_LOST);
-    pass_alone(b, 60000);
-    signalled(b, 15);
-    pass_alone(b, 100);
-    assert_saw(b, "CONNECT\n");
-    pass_alone(b, 1400);
-    assert_true(times_seen(b, "CONNECT\n") >= 2);
-    bench_free(b);
-}
-
-TEST(signal, a_second_one_does_not_wait_for_the_server)
-{
-    struct bench *b = a_graceful_bench();
-    lost(b, AGENT_LINK_LOST);
-    signalled(b, 15);
-    signalled(b, 2);
-    assert_string_equal(b->log, "EXIT 143 -\n");
-    bench_free(b);
-}
-
-TEST(signal, without_a_server_does_not_outlast_the_trainers)
-{
-    struct bench *b = a_graceful_bench();
-    lost(b, AGENT_LINK_LOST);
-    signalled(b, 15);
-    trainer_exited(b, 0, 0, 0);
-    assert_saw(b, "SWEEP\n");
-    swept(b);
-    assert_saw(b, "EXIT 143 -\n");
     bench_free(b);
 }

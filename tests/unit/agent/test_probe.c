@@ -7,68 +7,6 @@ static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
           (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = epoch, .answer = answer}});
 }
 
-TEST(answer, is_given_on_the_held_ports_until_a_prepare_without)
-{
-    struct bench *b = a_joined_bench(2);
-    prepare_answering(b, 1, true);
-    assert_string_equal(b->log, "HOLD 1\n");
-    ports_held(b, 1);
-    assert_string_equal(b->log, "ANSWER 7000 7001\n"
-                                "READY epoch=1 me:7000:7001 answering\n"
-                                "~ready epoch=1 number=0 -\n");
-    prepare_answering(b, 1, false);
-    assert_string_equal(b->log, "ANSWER no\n"
-                                "READY epoch=1 me:7000:7001\n"
-                                "~ready epoch=1 number=0 -\n");
-    table(b, 1);
-    start(b, 1);
-    assert_saw(b, "SPAWN epoch=1");
-    bench_free(b);
-}
-
-TEST(answer, ends_before_anything_is_started)
-{
-    struct bench *b = a_joined_bench(1);
-    prepare_answering(b, 1, true);
-    ports_held(b, 1);
-    table(b, 1);
-    start(b, 1); /* no server of ours does that */
-    assert_saw(b, "~void_start epoch=1 number=0 this node is not ready for it");
-    assert_not_saw(b, "SPAWN");
-    bench_free(b);
-}
-
-TEST(answer, belongs_to_one_epoch)
-{
-    struct bench *b = a_joined_bench(1);
-    prepare_answering(b, 1, true);
-    ports_held(b, 1);
-    prepare_answering(b, 2, true); /* the number was raised */
-    assert_string_equal(b->log, "ANSWER no\nHOLD 2\n");
-    ports_held(b, 2);
-    assert_saw(b, "ANSWER 7000\nREADY epoch=2 me:7000 answering\n");
-    stop(b, 2);
-    assert_saw(b, "ANSWER no\n");
-    bench_free(b);
-}
-
-TEST(answer, goes_on_over_a_reconnect_until_the_server_says)
-{
-    struct bench *b = a_joined_bench(1);
-    prepare_answering(b, 1, true);
-    ports_held(b, 1);
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 1000);
-    connected(b);
-    welcome(b);
-    assert_not_saw(b, "ANSWER");
-    prepare_answering(b, 1, true);
-    assert_string_equal(b->log, "READY epoch=1 me:7000 answering\n~ready epoch=1 number=0 -\n");
-    prepare_answering(b, 1, false);
-    assert_saw(b, "ANSWER no\nREADY epoch=1 me:7000\n");
-    bench_free(b);
-}
-
 TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
 {
     /* A guard that came back between WELCOME and PREPARE made the node say READY as the connection
@@ -91,19 +29,6 @@ TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
     bench_free(b);
 }
 
-TEST(answer, waits_for_the_trainers_of_the_older_epoch)
-{
-    struct bench *b = a_running_bench(1);
-    stop(b, 1);
-    prepare_answering(b, 2, true);
-    assert_not_saw(b, "ANSWER");
-    swept(b);
-    assert_saw(b, "HOLD 2");
-    ports_held(b, 2);
-    assert_saw(b, "ANSWER 7000\n");
-    bench_free(b);
-}
-
 static struct msg_probe a_probe(uint64_t id)
 {
     static const uint16_t ports[] = {1, 65535};
@@ -113,19 +38,6 @@ static struct msg_probe a_probe(uint64_t id)
                               .host = "there",
                               .ports = ports,
                               .n_ports = 2};
-}
-
-TEST(probe, is_carried_out_whatever_runs_here_and_answered)
-{
-    struct bench *b = a_running_bench(1);
-    hears(b, (struct tfe_msg){.type = MSG_PROBE, .u.probe = a_probe(77)});
-    assert_string_equal(b->log, "PROBE 77 suspect x there 1 65535\n");
-    does(b, (struct agent_event){.type = AGENT_PROBED, .probed = {77, PROBE_REFUSED}});
-    assert_string_equal(b->log, "PROBED 77 refused\n");
-    lost(b, AGENT_LINK_LOST);
-    does(b, (struct agent_event){.type = AGENT_PROBED, .probed = {78, PROBE_REFUSED}});
-    assert_string_equal(b->log, ""); /* nobody to tell */
-    bench_free(b);
 }
 
 TEST(probe, that_makes_no_sense_is_refused)
@@ -160,48 +72,5 @@ TEST(probe, that_makes_no_sense_is_refused)
         assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
                          TFE_EINVAL);
     }
-    bench_free(b);
-}
-
-TEST(probe, an_unreachable_address_is_the_users_to_mend)
-{
-    struct bench *b = a_joined_bench(1);
-    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
-                              .u.refused = {.code = REFUSAL_ADDRESS_UNREACHABLE,
-                                            .sentence = "nobody reaches it"}});
-    assert_saw(b, "~refused epoch=0 number=10 address_unreachable\n");
-    assert_saw(b, "EXIT 2 nobody reaches it\n");
-    bench_free(b);
-}
-
-TEST(death, that_a_guard_gave_is_brought_to_the_server)
-{
-    struct bench *b = a_running_bench(1);
-    does(b, (struct agent_event){.type = AGENT_DEATH, .certificate = "dead"});
-    assert_string_equal(b->log, "DEATH dead\n");
-    lost(b, AGENT_LINK_LOST);
-    does(b, (struct agent_event){.type = AGENT_DEATH, .certificate = "dead"});
-    assert_string_equal(b->log, ""); /* it will be asked for again */
-    bench_free(b);
-}
-
-TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
-{
-    struct bench *b = bench_new(1, 1);
-    b->config.guard_port = 99;
-    assert_int_equal(id_set(&b->config.death_hash, "hash"), 0);
-    b->config.deaths[0] = "found";
-    begin(b);
-    connected(b);
-    assert_saw(b, " death=hash:99");
-    welcome(b);
-    assert_saw(b, "DEATH found\n"); /* of an earlier agent of this machine */
-    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
-    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 5000);
-    connected(b);
-    assert_saw(b, "JOIN");
-    assert_not_saw(b, "death=");
     bench_free(b);
 }

@@ -15,20 +15,6 @@ static void ends(struct bench *b, uint32_t signal)
     swept(b);
 }
 
-TEST(restart, spawns_what_ended_with_the_same_table_and_says_which_one_ended)
-{
-    struct bench *b = a_running_bench(2);
-    ends(b, 9);
-    assert_saw(b, "EXITED");
-    assert_not_saw(b, "restart=");
-    noted(b, 1);
-    restart(b, 1, 1);
-    assert_saw(b, "SPAWN epoch=1 run=1 rank=2 restarts=1 p:7000 p:7001 me:7000 me:7001\n");
-    ends(b, 11);
-    assert_saw(b, " restart=1");
-    bench_free(b);
-}
-
 TEST(restart, is_followed_once_for_each_number)
 {
     struct bench *b = a_running_bench(1);
@@ -71,32 +57,6 @@ TEST(restart, after_the_end_of_the_lease_is_void)
     bench_free(b);
 }
 
-TEST(restart, lets_go_of_the_ports_that_an_epoch_of_an_earlier_server_was_to_have)
-{
-    struct bench *b = a_running_bench(1);
-    ends(b, 9);
-    hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .answer = true}});
-    ports_held(b, 3);
-    assert_saw(b, "ANSWER 7000\n");
-    restart(b, 1, 1);
-    assert_saw(b, "ANSWER no");
-    assert_saw(b, "SPAWN epoch=1");
-    bench_free(b);
-}
-
-TEST(restart, is_told_to_a_later_server)
-{
-    struct bench *b = a_running_bench(1);
-    ends(b, 9);
-    restart(b, 1, 7);
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 400);
-    connected(b);
-    assert_saw(b, "running=1");
-    assert_saw(b, " restart=7");
-    bench_free(b);
-}
-
 /* Outside of the table, whose last rank is 1. */
 static void start_evaluator(struct bench *b)
 {
@@ -128,15 +88,6 @@ TEST(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
     assert_saw(b, "running=4");
     assert_saw(b, " evaluates");
     assert_not_saw(b, "run=");
-    bench_free(b);
-}
-
-TEST(evaluator, that_is_told_to_end_has_the_exit_grace)
-{
-    struct bench *b = a_joined_bench(1);
-    start_evaluator(b);
-    hears(b, (struct tfe_msg){.type = MSG_STOP, .u.stop = {.epoch = 4, .planned = true}});
-    assert_saw(b, "SWEEP planned grace=60000");
     bench_free(b);
 }
 

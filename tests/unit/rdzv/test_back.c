@@ -40,18 +40,6 @@ static void comes_back(struct world *w, uint32_t session, const char *node, uint
     w->join.highest_epoch = 0;
 }
 
-TEST(back, with_an_end_that_nobody_has_heard_of_its_place_starts_again)
-{
-    struct world *w = a_serving_job();
-    steps(w);
-    cut(w, 2);
-    comes_back(w, 7, "c", 1, 0);
-    assert_saw(w, "7:NOTED epoch=1\n");
-    assert_saw(w, "7:RESTART epoch=1 number=1\n");
-    assert_not_saw(w, "STOP");
-    world_free(w);
-}
-
 TEST(back, while_it_waits_for_its_restart_it_waits_on)
 {
     struct world *w = a_serving_job(); /* without a step: it pauses */
@@ -83,18 +71,6 @@ TEST(back, with_a_place_that_was_given_up_it_stays_empty)
     assert_not_saw(w, "RESTART");
     assert_not_saw(w, "STOP");
     assert_string_equal(job_state(w), "running");
-    world_free(w);
-}
-
-TEST(back, with_nothing_that_runs_and_no_end_its_place_is_empty)
-{
-    struct world *w = a_serving_job();
-    steps(w);
-    cut(w, 2);
-    w->join.highest_epoch = 1;
-    join(w, 7, "c");
-    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 node_lost");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined"); /* which it can have again */
     world_free(w);
 }
 

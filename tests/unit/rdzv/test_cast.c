@@ -10,17 +10,6 @@ static void comes(struct world *w, uint32_t session, const char *node, bool dura
     ready(w, session, 1);
 }
 
-TEST(ps, is_on_a_durable_machine_where_two_are)
-{
-    struct world *w = a_served_job(2, 2);
-    comes(w, 0, "a", false);
-    comes(w, 1, "b", false);
-    comes(w, 2, "c", true);
-    comes(w, 3, "d", true);
-    assert_saw(w, "3:START epoch=1 rank=3 world=4"); /* the ps; c is the chief */
-    world_free(w);
-}
-
 TEST(ps, is_on_a_machine_that_stays)
 {
     struct world *w = a_served_job(2, 2);
@@ -55,53 +44,6 @@ static void comes_on_spot(struct world *w, uint32_t session, const char *node, b
     ready(w, session, 1);
 }
 
-TEST(spot, machines_become_chief_and_ps_last)
-{
-    struct world *w = a_served_job(2, 2);
-    comes_on_spot(w, 0, "a", false);
-    comes_on_spot(w, 1, "b", false);
-    comes(w, 2, "c", false);
-    comes(w, 3, "d", false);
-    assert_saw(w, "0:START epoch=1 rank=1 world=4");
-    assert_saw(w, "1:START epoch=1 rank=2 world=4");
-    assert_saw(w, "3:START epoch=1 rank=3 world=4"); /* the ps; c is the chief */
-    world_free(w);
-}
-
-TEST(spot, machines_serve_where_there_are_no_others)
-{
-    struct world *w = a_served_job(1, 1);
-    comes_on_spot(w, 0, "a", false);
-    comes_on_spot(w, 1, "b", false);
-    comes(w, 2, "c", false);
-    assert_saw(w, "0:START epoch=1 rank=2 world=3"); /* the ps, who came first of the two */
-    assert_saw(w, "1:START epoch=1 rank=1 world=3");
-    world_free(w);
-}
-
-TEST(spot, is_what_the_cloud_says_and_an_agent_that_calls_itself_durable_knows_better)
-{
-    struct world *w = a_served_job(1, 1);
-    comes_on_spot(w, 0, "a", true);
-    comes(w, 1, "b", false);
-    comes(w, 2, "c", false);
-    assert_saw(w, "1:START epoch=1 rank=2 world=3"); /* the ps; a is the chief */
-    assert_saw(w, "2:START epoch=1 rank=1 world=3");
-    world_free(w);
-}
-
-TEST(spot, machines_come_before_those_that_are_warned)
-{
-    struct world *w = a_served_job(1, 1);
-    comes(w, 0, "a", false);
-    noticed(w, 0, NOTICE_REBALANCE, MSG_UNSET);
-    comes_on_spot(w, 1, "b", false);
-    comes(w, 2, "c", false);
-    assert_saw(w, "0:START epoch=1 rank=1 world=3");
-    assert_saw(w, "1:START epoch=1 rank=2 world=3");
-    world_free(w);
-}
-
 TEST(spot, is_no_matter_in_a_job_without_roles)
 {
     struct world *w = a_world(2, 2);
@@ -121,19 +63,6 @@ TEST(spot, is_no_matter_where_an_evaluator_is_the_only_role)
     pass(w, 100);
     assert_saw(w, "0:START epoch=1 rank=0 world=2");
     world_free(w);
-}
-
-TEST(spot, counts_where_a_chief_or_a_ps_is_all_there_is)
-{
-    for (uint32_t n_ps = 0; n_ps <= 1; n_ps++) {
-        struct world *w = a_served_job(1, 1);
-        w->join.spec.n_ps = n_ps;
-        w->join.spec.chief = n_ps == 0;
-        comes_on_spot(w, 0, "a", false);
-        comes(w, 1, "b", false);
-        assert_saw(w, n_ps ? "0:START epoch=1 rank=1 world=2" : "1:START epoch=1 rank=0 world=2");
-        world_free(w);
-    }
 }
 
 TEST(spot, that_is_heard_late_stops_nobody_and_counts_in_the_next_epoch)
@@ -164,60 +93,6 @@ TEST(spot, stands_where_its_agent_is_back_and_has_not_said_it_again)
     comes(w, 1, "b", false);
     comes(w, 2, "c", false);
     assert_saw(w, "3:START epoch=1 rank=1 world=3");
-    world_free(w);
-}
-
-TEST(spot, is_taken_back_by_the_cloud_s_next_word)
-{
-    struct world *w = a_served_job(1, 1);
-    join(w, 0, "a");
-    told_spot(w, 0, true);
-    told_spot(w, 0, false);
-    ready(w, 0, 1);
-    comes(w, 1, "b", false);
-    comes(w, 2, "c", false);
-    assert_saw(w, "2:START epoch=1 rank=1 world=3");
-    world_free(w);
-}
-
-TEST(spot, was_said_of_the_machine_of_another_process_with_that_id)
-{
-    struct world *w = a_served_job(1, 1);
-    w->join.pid = 1;
-    join(w, 0, "a");
-    told_spot(w, 0, true);
-    w->join.pid = 2;
-    join(w, 3, "a");
-    ready(w, 3, 1);
-    comes(w, 1, "b", false);
-    comes(w, 2, "c", false);
-    assert_saw(w, "2:START epoch=1 rank=1 world=3");
-    world_free(w);
-}
-
-TEST(spot, machines_do_not_lead_though_the_only_other_one_has_served)
-{
-    struct world *w = a_serving_job(1, 2);
-    told_spot(w, 0, true);
-    told_spot(w, 2, true);
-    told_spot(w, 3, true);
-    exited(w, 1, 1, 1);
-    all_stop(w, 4);
-    assert_saw(w, "0:START epoch=2 rank=3 world=4"); /* a is the ps, b the chief */
-    world_free(w);
-}
-
-TEST(spot, machine_that_leads_hands_it_to_one_of_whom_nothing_is_said_but_not_to_its_like)
-{
-    struct world *w = a_served_job(1, 1);
-    comes_on_spot(w, 0, "a", false);
-    comes_on_spot(w, 1, "b", false);
-    comes_on_spot(w, 2, "c", false); /* a chief, b ps */
-    exited(w, 1, 1, 1);
-    all_stop(w, 3);
-    pass(w, 1000);
-    assert_saw(w, "1:START epoch=2 rank=2 world=3");
-    assert_saw(w, "2:START epoch=2 rank=1 world=3");
     world_free(w);
 }
 

@@ -13,49 +13,6 @@ static void impostor_joins(struct world *w, uint32_t pid)
     assert_saw(w, "5:WELCOME b");
 }
 
-TEST(duplicate, the_newer_process_is_no_member_before_it_is_ready)
-{
-    /* It was told START of a rank that the older one's trainer lived in, without end and without a
-     * pause. */
-    struct world *w = a_running_world(1, 3, 2);
-    impostor_joins(w, 4712);
-    assert_not_saw(w, "5:START");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 node_lost");
-    ready(w, 5, 2);
-    stopped_and_ready(w, 0, 1);
-    assert_saw(w, "5:START epoch=2 rank=1");
-    world_free(w);
-}
-
-TEST(duplicate, without_pids_the_highest_epoch_tells_them_apart)
-{
-    struct world *w = a_world(1, 2);
-    w->join.pid = 0;
-    come(w, 2);
-    trainer_listens(w, 1, 1);
-    impostor_joins(w, 0);
-    assert_not_saw(w, "5:START");
-    assert_saw(w, "~switch");
-    world_free(w);
-}
-
-TEST(duplicate, of_the_only_member_waits_for_the_fence_that_the_older_process_has)
-{
-    struct world *w = a_world(1, 1);
-    w->join.pid = 4711;
-    join(w, 1, "b");
-    ready(w, 1, 1);
-    assert_saw(w, "1:START epoch=1");
-    impostor_joins(w, 4712);
-    ready(w, 5, 2);
-    assert_saw(w, "~wait_fence");
-    pass(w, FENCE_ONE_HELD_MS - 1); /* however often the newer one renews */
-    assert_not_saw(w, "START");
-    pass(w, 1);
-    assert_saw(w, "5:START epoch=2");
-    world_free(w);
-}
-
 TEST(duplicate, what_the_older_process_ends_is_not_its_peers_fault)
 {
     /* Told that it was replaced, it stops its trainers; a peer's collective fails of that, while

@@ -15,28 +15,6 @@ static void evaluator_stops(struct world *w)
     exited_as(w, 3, (struct msg_exited){.epoch = 2, .stopped = true});
 }
 
-/* It went on there until the machine went, whoever waited beside it. */
-TEST(evaluator, that_is_warned_is_relieved_by_a_spare_once_it_has_ended)
-{
-    struct world *w = an_evaluated_job();
-    comes(w, 4, "e", 3);
-    assert_not_saw(w, "STOP");
-    noticed(w, 3, NOTICE_PREEMPT, 120000);
-    assert_saw(w, "~evaluator job=j node=d epoch=1 number=0 leaves");
-    assert_saw(w, "3:STOP epoch=2 planned\n");
-    assert_not_saw(w, "START"); /* there are never two */
-    progress(w, 0, 1, 2);
-    assert_not_saw(w, "STOP");
-    pass(w, 1000);
-    assert_not_saw(w, "START");
-    assert_not_saw(w, "STOP");
-    evaluator_stops(w);
-    assert_saw(w, "4:START epoch=3 rank=3 world=3");
-    assert_saw(w, " evaluates\n");
-    assert_not_saw(w, "0:");
-    world_free(w);
-}
-
 /* … and one that comes later does so, and works nowhere else. */
 TEST(evaluator, that_is_warned_waits_for_a_spare_that_does_nothing_else)
 {
@@ -77,19 +55,6 @@ TEST(evaluator, that_is_warned_without_a_spare_is_stopped_when_a_worker_would_be
     world_free(w);
 }
 
-TEST(evaluator, whose_machine_goes_at_no_known_time_is_stopped_at_once)
-{
-    struct world *w = an_evaluated_job();
-    noticed(w, 3, NOTICE_MAINTENANCE, MSG_UNSET);
-    assert_saw(w, "3:STOP epoch=2 planned\n");
-    notice_withdrawn(w, 3, NOTICE_MAINTENANCE);
-    evaluator_stops(w);
-    pass(w, 1000); /* one a second */
-    ready(w, 3, 3);
-    assert_saw(w, "3:START epoch=3 rank=3 world=3");
-    world_free(w);
-}
-
 /* It was begun again under the notice. */
 TEST(evaluator, that_ends_under_a_notice_is_not_begun_again_there)
 {
@@ -107,23 +72,6 @@ TEST(evaluator, that_ends_under_a_notice_is_not_begun_again_there)
     noticed(w, 3, NOTICE_PREEMPT, 120000); /* before its pause is over */
     pass(w, 60000);
     assert_not_saw(w, "START");
-    world_free(w);
-}
-
-TEST(evaluator, whose_machine_may_have_to_go_is_relieved_and_else_goes_on)
-{
-    struct world *w = an_evaluated_job();
-    noticed(w, 3, NOTICE_REBALANCE, MSG_UNSET);
-    pass(w, 60000);
-    assert_not_saw(w, "STOP");
-    comes(w, 4, "e", 3);
-    assert_saw(w, "3:STOP epoch=2 planned\n");
-    evaluator_stops(w);
-    assert_saw(w, "3:PREPARE epoch=4");
-    assert_saw(w, "4:START epoch=3 rank=3 world=3");
-    ready(w, 3, 4);
-    pass(w, 60000);
-    assert_not_saw(w, "STOP"); /* it is the spare now */
     world_free(w);
 }
 
@@ -153,34 +101,6 @@ TEST(evaluator, is_relieved_by_the_one_that_came_last)
     noticed(w, 3, NOTICE_PREEMPT, 120000);
     evaluator_stops(w);
     assert_saw(w, "5:START epoch=3 rank=3 world=3");
-    world_free(w);
-}
-
-/* Another one began while it still ran. */
-TEST(evaluator, that_is_drained_goes_once_it_has_ended_and_the_next_begins_then)
-{
-    struct world *w = an_evaluated_job();
-    comes(w, 4, "e", 3);
-    pass(w, 1000); /* one a second */
-    drain(w, "d");
-    assert_saw(w, "3:STOP epoch=2 planned\n");
-    assert_not_saw(w, "3:FINISH");
-    assert_not_saw(w, "START");
-    assert_int_equal(role_of(w, "d"), ROLE_LEAVING);
-    evaluator_stops(w);
-    assert_saw(w, "3:FINISH drained");
-    assert_saw(w, "4:START epoch=3 rank=3 world=3");
-    world_free(w);
-}
-
-TEST(evaluator, that_waits_to_start_again_is_drained_at_once)
-{
-    struct world *w = an_evaluated_job();
-    exited_as(w, 3, (struct msg_exited){.epoch = 2, .code = 1});
-    drain(w, "d");
-    assert_saw(w, "3:FINISH drained");
-    pass(w, 60000);
-    assert_not_saw(w, "START");
     world_free(w);
 }
 

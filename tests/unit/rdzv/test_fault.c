@@ -1,88 +1,6 @@
 /* tests/unit/rdzv/test_fault.c: who pays for the end of an epoch, and when it is enough. */
 #include "tests/unit/rdzv/operator.h"
 
-/* The members end as told and all are ready again; what the back-off asks for passes. */
-static void all_ready(struct world *w, uint32_t n, uint64_t epoch, int64_t wait)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        stopped_and_ready(w, i, epoch);
-    }
-    pass(w, wait);
-    assert_saw(w, "START");
-}
-
-TEST(verdict, a_loss_that_turns_up_later_explains_the_failure)
-{
-    /* A machine vanishes: its peer's collective fails first, its lease is over afterwards. */
-    struct world *w = a_running_world(1, 2, 2);
-    w->renews[1] = false;
-    pass(w, 5000);
-    exited(w, 0, 1, 1);
-    assert_saw(w, "~restarts job=j node=a epoch=1 number=1");
-    ready(w, 0, 2);
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "~node_lost job=j node=b");
-    assert_saw(w, "~restarts job=j node=- epoch=1 number=0");
-    assert_saw(w, "0:START epoch=2");
-    world_free(w);
-}
-
-TEST(verdict, a_loss_after_it_explains_nothing)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    exited(w, 0, 1, 1);
-    all_ready(w, 3, 1, 1000);
-    pass(w, 20000);
-    w->renews[2] = false;
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "~node_lost job=j node=c");
-    assert_not_saw(w, "~restarts");
-    world_free(w);
-}
-
-TEST(verdict, a_collectives_last_words_are_no_fault_and_the_one_they_died_of_may_report_last)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    exited_as(w, 1,
-              (struct msg_exited){.epoch = 1,
-                                  .code = 1,
-                                  .tail = "UnavailableError: Collective ops is aborted by: x"});
-    assert_saw(w, "~end job=j node=b epoch=1 number=1 peer_caused");
-    assert_not_saw(w, "~restarts");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 trainer_failed");
-    exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 1, .tail = "ValueError: bad shape"});
-    assert_saw(w, "~end job=j node=c epoch=1 number=1 own_fault");
-    assert_saw(w, "~restarts job=j node=c epoch=1 number=1");
-    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 1, .tail = "killed"});
-    assert_not_saw(w, "~restarts"); /* one fault an epoch */
-    world_free(w);
-}
-
-TEST(verdict, a_peer_that_had_ended_before_its_machine_went_explains_nothing)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    exited(w, 1, 1, 0);
-    cut(w, 1);
-    exited(w, 2, 1, 1);
-    assert_saw(w, "own_fault");
-    assert_saw(w, "~restarts job=j node=c epoch=1 number=1");
-    world_free(w);
-}
-
-TEST(verdict, a_warned_peer_that_had_ended_already_explains_nothing)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    exited(w, 1, 1, 0);
-    assert_int_equal(
-        say(w, 1,
-            &(struct tfe_msg){.type = MSG_NOTICE,
-                              .u.notice = {.kind = NOTICE_PREEMPT, .deadline_ms = MSG_UNSET}}),
-        0);
-    exited(w, 2, 1, 1);
-    assert_saw(w, "own_fault");
-    world_free(w);
-}
-
 static bool is_charged(const char *tail)
 {
     struct world *w = a_running_world(1, 2, 2);
@@ -119,63 +37,6 @@ TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_s
     assert_true(is_charged("Traceback (most recent call last):\n"));
     assert_true(is_charged("Traceback (most recent call last):"));
     assert_true(is_charged(""));
-}
-
-TEST(verdict, preemptions_and_the_agents_own_stops_are_free)
-{
-    struct world *w = a_running_world(1, 1, 1);
-    exited(w, 0, 1, 42);
-    assert_saw(w, "preempted");
-    assert_not_saw(w, "~restarts");
-    ready(w, 0, 2);
-    assert_saw(w, "START epoch=2 rank=0 world=1 nodes=1 cause=preempted"); /* no back-off */
-    exited_as(w, 0, (struct msg_exited){.epoch = 2, .stopped = true});
-    assert_saw(w, "stopped");
-    assert_not_saw(w, "~restarts");
-    ready(w, 0, 3);
-    assert_saw(w, "START epoch=3 rank=0 world=1 nodes=1 cause=node_lost");
-    world_free(w);
-}
-
-TEST(verdict, a_failure_that_crosses_a_planned_switch_is_nobodys_fault)
-{
-    struct world *w = a_running_world(1, 3, 2);
-    join(w, 2, "c");
-    ready(w, 2, 2);
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    exited(w, 1, 1, 1); /* its peer was stopped first */
-    assert_not_saw(w, "~restarts");
-    assert_not_saw(w, "~end");
-    world_free(w);
-}
-
-TEST(verdict, alone_it_is_known_at_once)
-{
-    struct world *w = a_world(1, 1);
-    w->join.spec.max_restarts = 0;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    exited(w, 0, 1, 7);
-    assert_saw(w, "0:FINISH failed: job j failed: rank 0 on node a (a) exited with code 7");
-    world_free(w);
-}
-
-TEST(budget, backs_off_from_one_second_to_sixty)
-{
-    struct world *w = a_world(1, 1);
-    w->join.spec.max_restarts = 100;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    for (uint64_t epoch = 1; epoch <= 4; epoch++) {
-        int64_t wait = INT64_C(1000) << (epoch - 1);
-        exited(w, 0, epoch, 1);
-        ready(w, 0, epoch + 1);
-        pass(w, wait - 1);
-        assert_not_saw(w, "START");
-        pass(w, 1);
-        assert_saw(w, "START");
-    }
-    world_free(w);
 }
 
 TEST(budget, comes_back_with_ten_minutes_of_progress)
@@ -323,21 +184,6 @@ TEST(cause, each_has_its_evidence_and_its_price)
         "peer_caused", false);
 }
 
-TEST(cause, a_trainer_that_its_agent_ended_while_the_server_was_away_is_the_coordinators)
-{
-    struct world *w = a_running_world(1, 2, 2);
-    cut(w, 1);
-    struct msg_exited fenced = {.epoch = 1, .stopped = true, .tail = ""};
-    w->join.highest_epoch = 1;
-    w->join.exited = &fenced;
-    join(w, 1, "b");
-    assert_saw(w, "~end job=j node=b epoch=1 number=0 coordinator");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 server_lost");
-    assert_not_saw(w, "~restarts");
-    w->join.exited = NULL;
-    world_free(w);
-}
-
 TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
 {
     /* Its machine stands still, and may go on before its lease is over: then nobody was lost. */
@@ -369,88 +215,7 @@ TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
     world_free(w);
 }
 
-TEST(budget, is_never_shown_as_more_than_there_is)
-{
-    struct world *w = a_world(1, 2);
-    w->join.spec.max_restarts = 0;
-    come(w, 2);
-    exited(w, 0, 1, 1);
-    struct msg_status_job job;
-    assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);
-    assert_int_equal(job.restarts, 0);
-    world_free(w);
-}
-
 /* --- quarantine --- */
-
-/* a has trained for a while; b has come in and is at fault at once. */
-static struct world *a_bad_newcomer(void)
-{
-    struct world *w = a_running_world(1, 2, 1);
-    pass(w, 60000);
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    stopped_and_ready(w, 0, 1);
-    assert_saw(w, "1:START epoch=2");
-    exited(w, 1, 2, 1);
-    return w;
-}
-
-TEST(quarantine, a_newcomer_that_fails_before_its_first_step_costs_the_job_nothing)
-{
-    struct world *w = a_bad_newcomer();
-    assert_saw(w, "~node_quarantined job=j node=b epoch=2 number=1000 own_fault");
-    assert_not_saw(w, "~restarts");
-    ready(w, 1, 3);
-    assert_not_saw(w, "~node_ready");
-    stopped_and_ready(w, 0, 2);
-    assert_saw(w, "0:START epoch=3 rank=0 world=1"); /* at once, and without it */
-    pass(w, 999);
-    assert_not_saw(w, "1:PREPARE");
-    pass(w, 1);
-    assert_saw(w, "1:PREPARE epoch=4");
-    world_free(w);
-}
-
-TEST(quarantine, lasts_twice_as_long_each_time_up_to_a_minute)
-{
-    struct world *w = a_bad_newcomer();
-    uint64_t epoch = 2;
-    for (int64_t ms = 2000; ms <= 128000; ms *= 2) {
-        stopped_and_ready(w, 0, epoch++);
-        assert_string_equal(job_state(w), "running");
-        pass(w, 60000);
-        ready(w, 1, epoch + 1);
-        stopped_and_ready(w, 0, epoch++);
-        exited(w, 1, epoch, 1);
-        char line[128];
-        snprintf(line, sizeof(line), "~node_quarantined job=j node=b epoch=%llu number=%lld ",
-                 (unsigned long long)epoch, (long long)(ms < 60000 ? ms : 60000));
-        assert_saw(w, line);
-    }
-    struct msg_status_job job;
-    assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);
-    assert_int_equal(job.restarts, 0);
-    world_free(w);
-}
-
-TEST(quarantine, is_not_for_those_who_have_trained_nor_for_a_job_that_never_did)
-{
-    struct world *w = a_running_world(1, 2, 2);
-    exited(w, 1, 1, 1); /* no progress yet */
-    assert_not_saw(w, "quarantined");
-    assert_saw(w, "~restarts");
-    world_free(w);
-
-    w = a_running_world(1, 2, 2);
-    pass(w, 60000);
-    goodbye(w, 0);
-    stopped_and_ready(w, 1, 1);
-    exited(w, 1, 2, 1); /* it has */
-    assert_not_saw(w, "quarantined");
-    assert_saw(w, "~restarts");
-    world_free(w);
-}
 
 TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
 {
@@ -574,15 +339,6 @@ TEST(start, that_fails_is_tried_again_where_that_is_wished_or_a_signal_ended_it)
     w = a_first_start(1);
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 11, .tail = ""});
     assert_saw(w, "~restarts");
-    world_free(w);
-}
-
-TEST(start, that_a_lost_member_may_explain_is_tried_again)
-{
-    struct world *w = a_first_start(2);
-    exited_as(w, 0, no_module);
-    goodbye(w, 1);
-    assert_saw(w, "~switch");
     world_free(w);
 }
 

@@ -60,19 +60,6 @@ TEST(forget, a_job_that_is_over_is_gone_once_that_is_durable)
     world_free(w);
 }
 
-TEST(forget, a_job_whose_trainers_may_still_run_is_kept)
-{
-    struct world *w = a_running_world(1, 1, 1);
-    cut(w, 0);
-    pass(w, TTL_HELD_MS);
-    assert_int_equal(forget_job(w, "j"), TFE_ESTATE);
-    pass(w, FENCE_ONE_HELD_MS);
-    assert_string_equal(job_state(w), "waiting");
-    assert_int_equal(forget_job(w, "j"), 0);
-    assert_string_equal(job_state(w), "none");
-    world_free(w);
-}
-
 TEST(forget, what_has_been_over_for_long_goes)
 {
     struct world *w = a_world(1, 1);
@@ -82,17 +69,6 @@ TEST(forget, what_has_been_over_for_long_goes)
     forget_before(w, w->wall);
     assert_string_equal(job_state(w), "succeeded");
     forget_before(w, w->wall + 1);
-    assert_string_equal(job_state(w), "none");
-    world_free(w);
-}
-
-TEST(forget, what_was_set_aside_can_go_too)
-{
-    struct world *w = a_world(1, 1);
-    assert_int_equal(rdzv_set_aside(w->r, "bad"), 0);
-    assert_string_equal(job_state(w), "set_aside");
-    assert_int_equal(forget_job(w, "bad"), 0);
-    assert_saw(w, "PERSIST job=bad epoch=0 after=0 members=0");
     assert_string_equal(job_state(w), "none");
     world_free(w);
 }

@@ -22,35 +22,6 @@ TEST(evict, a_member_is_refused_at_once_and_the_others_switch)
     world_free(w);
 }
 
-TEST(evict, proves_nothing_about_its_trainers)
-{
-    /* A one-node epoch: nobody else can say that it stands still. */
-    struct world *w = a_running_world(1, 1, 1);
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    int64_t began = w->now;
-    evict(w, "a");
-    assert_saw(w, "0:REFUSED evicted");
-    assert_saw(w, "~wait_fence");
-    pass_until(w, began + FENCE_ONE_HELD_MS - 1);
-    assert_not_saw(w, "START");
-    pass(w, 1);
-    assert_saw(w, "1:START epoch=2 rank=0 world=1 nodes=1 cause=drained");
-    world_free(w);
-}
-
-TEST(evict, a_node_whose_trainers_had_ended_is_not_waited_for)
-{
-    struct world *w = a_running_world(1, 1, 1);
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    exited(w, 0, 1, 1);
-    evict(w, "a");
-    pass(w, 1000);
-    assert_saw(w, "1:START epoch=2 rank=0 world=1");
-    world_free(w);
-}
-
 TEST(evict, is_pardoned_for_that_node_of_that_job_alone)
 {
     struct world *w = a_running_world(1, 3, 3);
@@ -157,22 +128,6 @@ TEST(evict, in_every_other_state)
     world_free(w);
 }
 
-TEST(evict, only_so_many_are_remembered)
-{
-    struct world *w = a_running_world(1, 1, 1);
-    char id[16];
-    for (int i = 0; i < 257; i++) {
-        snprintf(id, sizeof(id), "n%d", i);
-        join(w, 1, id);
-        evict(w, id);
-    }
-    join(w, 1, "n0");
-    assert_saw(w, "1:WELCOME");
-    join(w, 2, "n1");
-    assert_saw(w, "2:REFUSED evicted");
-    world_free(w);
-}
-
 /* --- stop ------------------------------------------------------------------------------------- */
 
 static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
@@ -237,37 +192,6 @@ TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
     ends_stopped(w, "waiting", 1); /* below min, after an epoch */
 }
 
-static struct world *stopped_while_committing(enum rdzv_event_type how)
-{
-    struct world *w = a_world(1, 1);
-    w->holds_writes = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    assert_string_equal(job_state(w), "committing");
-    stop_job(w);
-    assert_not_saw(w, "PERSIST");
-    forget(w);
-    assert_int_equal(write_ends(w, how), 0);
-    assert_not_saw(w, "START");
-    return w;
-}
-
-TEST(stop, while_an_epoch_is_being_written_follows_it_on_the_disk)
-{
-    /* It named the epoch before as its predecessor, and the server took itself for a second one. */
-    struct world *w = stopped_while_committing(RDZV_PERSISTED);
-    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=0 over\n");
-    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
-    assert_saw(w, "0:FINISH stopped");
-    world_free(w);
-
-    w = stopped_while_committing(RDZV_PERSIST_FAILED);
-    assert_saw(w, "PERSIST job=j epoch=1 after=0 members=0 over\n");
-    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
-    assert_saw(w, "0:FINISH stopped");
-    world_free(w);
-}
-
 TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
 {
     /* The next run forgot it, and both trained. */
@@ -296,33 +220,6 @@ TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
     join(w, 1, "b");
     ready(w, 1, 2);
     assert_saw(w, "1:START epoch=2"); /* it has said so */
-    world_free(w);
-}
-
-TEST(stop, a_finished_job_stays_as_it_is)
-{
-    struct world *w = a_running_world(1, 1, 1);
-    exited(w, 0, 1, 0);
-    assert_string_equal(job_state(w), "succeeded");
-    stop_job(w);
-    assert_string_equal(w->log, "");
-    assert_string_equal(job_state(w), "succeeded");
-    assert_int_equal(order(w, RDZV_DRAIN, "j", "a"), TFE_ENOENT);
-    assert_int_equal(order(w, RDZV_EVICT, "j", "a"), TFE_ENOENT);
-    world_free(w);
-}
-
-TEST(stop, a_write_that_fails_is_tried_again)
-{
-    struct world *w = a_running_world(1, 1, 1);
-    w->holds_writes = true;
-    stop_job(w);
-    assert_int_equal(write_ends(w, RDZV_PERSIST_FAILED), 0);
-    pass(w, 999);
-    assert_not_saw(w, "FINISH");
-    w->holds_writes = false;
-    pass(w, 1);
-    assert_saw(w, "0:FINISH stopped");
     world_free(w);
 }
 
@@ -572,33 +469,6 @@ static int resize(struct world *w, uint32_t min, uint32_t max)
                                         .n_ps = MSG_UNSET});
 }
 
-TEST(resize, to_fewer_than_run_is_a_planned_switch_and_the_rest_are_spares)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    assert_int_equal(resize(w, 1, 2), 0);
-    assert_saw(w, "~job_resized");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 resized");
-    assert_saw(w, "0:STOP epoch=1 planned");
-    for (uint32_t i = 0; i < 3; i++) {
-        stopped_and_ready(w, i, 1);
-    }
-    assert_saw(w, "~epoch job=j node=- epoch=2 number=2 resized");
-    ready(w, 2, 3);
-    assert_int_equal(role_of(w, "c"), ROLE_SPARE);
-    world_free(w);
-}
-
-TEST(resize, to_fewer_waits_for_no_disk_where_who_stays_keeps_the_state)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    keeps(w, 1, 1, 40, 0); /* the second of two that stay */
-    assert_int_equal(resize(w, 1, 2), 0);
-    assert_int_equal(times_seen(w, "SAVE epoch=1 number=1 in_memory\n"), 3);
-    keeps(w, 1, 1, 41, 1);
-    assert_saw(w, "STOP epoch=1 planned in_memory\n");
-    world_free(w);
-}
-
 TEST(resize, to_fewer_waits_for_the_disk_where_only_who_is_left_out_keeps_the_state)
 {
     struct world *w = a_running_world(1, 3, 3);
@@ -609,38 +479,6 @@ TEST(resize, to_fewer_waits_for_the_disk_where_only_who_is_left_out_keeps_the_st
     assert_not_saw(w, "STOP");
     saved(w, 0, 1, 41, 1, 1);
     assert_saw(w, "STOP epoch=1 planned\n");
-    world_free(w);
-}
-
-TEST(resize, to_fewer_waits_for_the_disk_where_roles_decide_who_stays)
-{
-    struct world *w = a_world(1, 3);
-    w->join.spec.chief = true;
-    come(w, 4);
-    for (uint32_t session = 1; session < 4; session++) {
-        trainer_listens(w, session, 1);
-    }
-    keeps(w, 0, 1, 40, 0);
-    assert_int_equal(resize(w, 1, 2), 0);
-    assert_saw(w, "SAVE epoch=1 number=1\n");
-    world_free(w);
-}
-
-TEST(resize, to_more_lets_those_in_who_wait_whatever_sizes_they_bring)
-{
-    struct world *w = a_running_world(1, 2, 2);
-    w->join.spec.max_nodes = 2;
-    join(w, 2, "c");
-    ready(w, 2, 2);
-    assert_int_equal(resize(w, 1, 4), 0);
-    pass(w, 3000);
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    w->join.spec.max_nodes = 4;
-    join(w, 3, "d");
-    assert_saw(w, "WELCOME");
-    w->join.spec.max_nodes = 9;
-    join(w, 4, "e");
-    assert_saw(w, "--nnodes does not count");
     world_free(w);
 }
 
@@ -655,24 +493,6 @@ TEST(resize, counts_for_a_job_that_waits_and_not_for_one_that_is_over_or_unsound
     stop_job(w);
     pass(w, 2000);
     assert_int_equal(resize(w, 1, 2), TFE_ESTATE);
-    world_free(w);
-}
-
-TEST(resize, of_a_running_job_is_written_and_stands_after_a_restart)
-{
-    struct disk disk = {.record.job = NULL};
-    struct world *w = a_running_world(1, 3, 3);
-    w->disk = &disk;
-    assert_int_equal(resize(w, 1, 2), 0);
-    assert_true(disk.record.resized);
-    assert_int_equal(disk.record.spec.max_nodes, 2);
-    assert_int_equal(disk.record.n_members, 3);
-    struct world *again = a_world(1, 3);
-    assert_int_equal(rdzv_restore(again->r, (struct tfe_mono){again->now}, &disk.record), 0);
-    again->join.highest_epoch = again->join.running_epoch = 1;
-    join(again, 0, "a");
-    assert_saw(again, "WELCOME");
-    world_free(again);
     world_free(w);
 }
 

@@ -22,24 +22,6 @@ TEST(place, whose_trainer_ends_starts_again_in_the_same_epoch_and_nobody_is_stop
     world_free(w);
 }
 
-TEST(place, that_is_started_again_in_vain_stays_empty_until_the_next_epoch)
-{
-    struct world *w = a_serving_job(1, 2);
-    w->join.spec.max_restarts = 100;
-    for (uint64_t n = 0; n < 3; n++) {
-        crashes(w, 2, n);
-        assert_saw(w, "2:RESTART");
-    }
-    progress(w, 0, 1, 9); /* with the other one: it had not listened */
-    crashes(w, 2, 3);
-    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 started again in vain");
-    assert_not_saw(w, "RESTART");
-    pass(w, 30000);
-    assert_not_saw(w, "START");
-    assert_not_saw(w, "STOP");
-    world_free(w);
-}
-
 TEST(place, costs_the_budget_and_fails_the_job_above_it)
 {
     struct world *w = a_serving_job(1, 2); /* three restarts */
@@ -51,67 +33,6 @@ TEST(place, costs_the_budget_and_fails_the_job_above_it)
     }
     crashes(w, 2, 3);
     assert_saw(w, "FINISH failed: job j failed: rank 1 on node c (c) was ended by SIGKILL after 3");
-    world_free(w);
-}
-
-TEST(place, waits_a_pause_where_the_job_has_made_no_progress)
-{
-    struct world *w = a_served_job(1, 2);
-    come(w, 4);
-    all_listen(w, 4, 1);
-    crashes(w, 2, 0);
-    pass(w, 999);
-    assert_not_saw(w, "RESTART");
-    pass(w, 1);
-    assert_saw(w, "2:RESTART epoch=1 number=1\n");
-    world_free(w);
-}
-
-TEST(place, of_a_lost_machine_stays_empty_and_nothing_is_fenced)
-{
-    struct world *w = a_serving_job(1, 2);
-    cut(w, 2);
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 node_lost");
-    assert_not_saw(w, "STOP");
-    cut(w, 3); /* below min */
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "0:STOP epoch=1\n");
-    stopped_and_ready(w, 0, 1);
-    stopped_and_ready(w, 1, 1);
-    pass(w, 1000);
-    assert_not_saw(w, "~wait_fence");
-    assert_string_equal(job_state(w), "waiting");
-    world_free(w);
-}
-
-TEST(place, cannot_be_missed_before_the_chief_has_begun)
-{
-    struct world *w = a_served_job(1, 2);
-    come(w, 4);
-    all_listen(w, 4, 1);
-    cut(w, 2);
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "0:STOP epoch=1\n"); /* which waits for all that its table lists */
-    world_free(w);
-}
-
-TEST(place, that_never_listened_holds_a_silent_chief_up_and_is_no_empty_one)
-{
-    /* It was lost between READY and START, and nothing is told of steps: the chief would wait for
-     * it without end. */
-    struct world *w = a_served_job(1, 2);
-    come(w, 4);
-    trainer_listens(w, 1, 1);
-    trainer_listens(w, 3, 1);
-    pass(w, 1000);
-    assert_saw(w, "0:START epoch=1");
-    trainer_listens(w, 0, 1);
-    pass(w, 60000); /* its node renews, its trainer does not come up */
-    cut(w, 2);
-    pass(w, TTL_HELD_MS);
-    assert_not_saw(w, "~place_empty");
-    assert_saw(w, "0:STOP epoch=1\n");
     world_free(w);
 }
 
@@ -215,27 +136,6 @@ TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_o
     world_free(w);
 }
 
-/* The place counted no more, and nobody looked whether others were left: the chief stood still. */
-TEST(place, that_waits_on_a_machine_that_is_gone_is_lost)
-{
-    for (int how = 0; how < 3; how++) {
-        struct world *w = a_serving_job(1, 1);
-        exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
-        assert_saw(w, "2:RESTART epoch=1 number=1\n");
-        exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
-        if (how == 0) {
-            goodbye(w, 2);
-        } else if (how == 1) {
-            evict(w, "c");
-        } else {
-            cut(w, 2);
-            pass(w, TTL_HELD_MS);
-        }
-        assert_saw(w, "0:STOP epoch=1\n"); /* there is no other worker */
-        world_free(w);
-    }
-}
-
 TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
 {
     struct world *w = a_served_job(1, 1);
@@ -303,23 +203,6 @@ TEST(place, that_was_started_in_vain_is_so_on_a_new_connection_too)
     pass(w, 1000);
     assert_not_saw(w, "RESTART");
     assert_not_saw(w, "STOP");
-    world_free(w);
-}
-
-TEST(place, is_drained_with_no_epoch)
-{
-    struct world *w = a_serving_job(1, 2);
-    drain(w, "c");
-    assert_saw(w, "2:STOP epoch=1 planned\n");
-    assert_not_saw(w, "0:STOP");
-    trainers_stop(w, 2, 1);
-    assert_saw(w, "2:FINISH drained");
-    pass(w, 5000);
-    assert_not_saw(w, "STOP");
-    assert_string_equal(job_state(w), "running");
-    drain(w, "d"); /* the last one: that takes an epoch */
-    pass(w, 2000);
-    assert_saw(w, "0:STOP epoch=1 planned\n");
     world_free(w);
 }
 

@@ -48,38 +48,6 @@ TEST(all_workers, of_which_one_fails_begin_again_together_and_are_counted_anew)
     world_free(w);
 }
 
-TEST(all_workers, that_crossed_the_stop_count)
-{
-    struct world *w = all_of(2);
-    exited(w, 1, 1, 0);
-    exited(w, 0, 1, 0);
-    assert_int_equal(times_seen(w, "FINISH succeeded"), 2);
-    world_free(w);
-    w = all_of(3);
-    exited(w, 0, 1, 0);
-    goodbye(w, 1);
-    assert_saw(w, "2:STOP epoch=1");
-    exited(w, 2, 1, 0);
-    assert_not_saw(w, "FINISH"); /* one of them has left before its end */
-    world_free(w);
-}
-
-TEST(all_workers, whose_machine_goes_after_its_end_is_missed_by_nobody)
-{
-    struct world *w = all_of(3);
-    exited(w, 0, 1, 0);
-    cut(w, 0);
-    pass(w, TTL_HELD_MS);
-    assert_not_saw(w, "~switch");
-    exited(w, 1, 1, 0);
-    drain(w, "b");
-    assert_saw(w, "1:FINISH drained");
-    assert_not_saw(w, "~switch");
-    exited(w, 2, 1, 0);
-    assert_saw(w, "2:FINISH succeeded");
-    world_free(w);
-}
-
 TEST(all_workers, of_whom_one_has_ended_take_nobody_in)
 {
     struct world *w = a_world(1, 3);
@@ -91,19 +59,6 @@ TEST(all_workers, of_whom_one_has_ended_take_nobody_in)
     ready(w, 2, 2);
     pass(w, 60000);
     assert_not_saw(w, "~switch");
-    world_free(w);
-}
-
-TEST(all_workers, leave_it_to_the_chief_where_there_is_one)
-{
-    struct world *w = a_world(1, 1);
-    w->join.spec.all_workers = true;
-    w->join.spec.chief = true;
-    w->join.spec.gather_ms = 100;
-    come(w, 2);
-    exited(w, 0, 1, 0);
-    exited(w, 1, 1, 7);
-    assert_int_equal(times_seen(w, "FINISH succeeded"), 2);
     world_free(w);
 }
 
@@ -162,34 +117,6 @@ TEST(lingering, job_that_is_stopped_has_succeeded)
     world_free(w);
 }
 
-TEST(lingering, job_forgets_the_hurry_of_an_earlier_end)
-{
-    struct world *w = a_world(1, 3);
-    w->join.spec.linger = true;
-    come(w, 3);
-    exited(w, 2, 1, 0); /* rank 0 has the exit grace now */
-    exited(w, 0, 1, 0);
-    pass(w, 600000);
-    assert_not_saw(w, "FINISH");
-    world_free(w);
-}
-
-TEST(lingering, jobs_ps_are_waited_for)
-{
-    struct world *w = a_served_job(1, 1);
-    w->join.spec.linger = true;
-    come(w, 3);
-    all_listen(w, 3, 1);
-    progress(w, 0, 1, 1);
-    exited(w, 0, 1, 0);
-    exited(w, 2, 1, 0);
-    pass(w, 600000);
-    assert_not_saw(w, "FINISH");
-    exited(w, 1, 1, 0);
-    assert_int_equal(times_seen(w, "FINISH succeeded"), 3);
-    world_free(w);
-}
-
 /* --- who starts again ------------------------------------------------------------------------- */
 
 static struct world *with_policy(uint32_t n, uint32_t policies)
@@ -232,14 +159,6 @@ TEST(exit_code, from_128_on_or_a_signal_costs_a_restart)
                   RESTART_EXIT_CODE);
 }
 
-TEST(exit_code, of_a_preemption_is_no_failure_whatever_the_policy)
-{
-    goes_on_after((struct msg_exited){.code = 42}, RESTART_EXIT_CODE);
-    goes_on_after((struct msg_exited){.code = 42}, RESTART_NEVER);
-    goes_on_after((struct msg_exited){.signal = 15}, RESTART_NEVER);
-    goes_on_after((struct msg_exited){.stopped = true}, RESTART_NEVER);
-}
-
 TEST(exit_code, that_a_loss_explains_is_nobodys_fault)
 {
     struct world *w = with_policy(2, JOB_RESTART_ALL(RESTART_EXIT_CODE));
@@ -252,22 +171,6 @@ TEST(exit_code, that_a_loss_explains_is_nobodys_fault)
     assert_not_saw(w, "FINISH");
     pass(w, FENCE_HELD_MS);
     assert_string_equal(job_state(w), "running");
-    world_free(w);
-}
-
-TEST(exit_code, fails_the_job_once_nothing_else_can_explain_it)
-{
-    struct world *w = with_policy(2, JOB_RESTART_ALL(RESTART_EXIT_CODE));
-    exited(w, 1, 1, 2);
-    exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
-    ready(w, 0, 2);
-    ready(w, 1, 2);
-    pass(w, TTL_HELD_MS - 1);
-    assert_not_saw(w, "FINISH");
-    pass(w, 1);
-    assert_int_equal(times_seen(w, "FINISH failed: job j failed: rank 1 on node b (b) exited with "
-                                   "code 2, after which"),
-                     2);
     world_free(w);
 }
 
@@ -284,44 +187,6 @@ TEST(exit_code, of_a_served_worker_ends_the_job_for_all)
     exited_as(w, 3, (struct msg_exited){.epoch = 1, .code = 9, .restart = 1});
     assert_int_equal(times_seen(w, "FINISH failed"), 4);
     assert_saw(w, "exited with code 9, after which a worker of this job does not start again");
-    world_free(w);
-}
-
-TEST(never, fails_the_job_with_its_first_fault)
-{
-    struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_NEVER));
-    exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 11});
-    assert_saw(w, "FINISH failed: job j failed: rank 0 on node a (a) was ended by SIGSEGV, after "
-                  "which a worker of this job does not start again (restart policy Never)\n");
-    world_free(w);
-}
-
-TEST(never, of_the_ps_alone_leaves_workers_their_restarts)
-{
-    struct world *w = a_served_job(1, 1);
-    w->join.spec.restart_policies = job_restart_set(0, TASK_PS, RESTART_NEVER);
-    come(w, 3);
-    all_listen(w, 3, 1);
-    progress(w, 0, 1, 1);
-    crashes(w, 2, 0);
-    assert_not_saw(w, "FINISH");
-    exited_as(w, 1, (struct msg_exited){.epoch = 1, .signal = 9});
-    pass(w, TTL_HELD_MS + 35000);
-    assert_saw(w, "after which a ps of this job does not start again (restart policy Never)");
-    world_free(w);
-}
-
-TEST(always, starts_again_after_a_good_end_and_that_costs_nothing)
-{
-    struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_ALWAYS));
-    for (uint64_t epoch = 1; epoch <= 8; epoch++) {
-        pass(w, 60000); /* it has trained */
-        exited(w, 0, epoch, 0);
-        assert_saw(w, "again");
-        assert_not_saw(w, "~restarts");
-        ready(w, 0, epoch + 1);
-        assert_string_equal(job_state(w), "running");
-    }
     world_free(w);
 }
 

@@ -1,28 +1,6 @@
 /* tests/unit/rdzv/test_probe.c: what other nodes find out about a newcomer's address. */
 #include "tests/unit/rdzv/reached.h"
 
-TEST(newcomer, is_reached_before_the_running_epoch_stops)
-{
-    struct world *w = a_reached_world(1, 3, 2);
-    join(w, 2, "c");
-    assert_saw(w, "2:PREPARE epoch=2 answer\n");
-    ready(w, 2, 2);
-    assert_string_equal(w->log, "0:PROBE address c c:1200\n1:PROBE address c c:1200\n");
-    probed(w, 0, PROBE_ANSWERED_OURS);
-    assert_string_equal(w->log, "~node_verified job=j node=c epoch=1 number=0 a\n"
-                                "2:PREPARE epoch=2\n");
-    ready(w, 2, 2);
-    assert_saw(w, "~node_ready job=j node=c");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    assert_saw(
-        w,
-        "0:STOP epoch=1 planned\n0:PREPARE epoch=2\n1:STOP epoch=1 planned\n1:PREPARE epoch=2\n");
-    stopped_and_ready(w, 0, 1);
-    stopped_and_ready(w, 1, 1);
-    assert_saw(w, "2:START epoch=2 rank=2 world=3");
-    world_free(w);
-}
-
 TEST(newcomer, waits_its_turn_where_too_many_are_to_be_tried)
 {
     struct rdzv_config config = usual_config();
@@ -44,59 +22,6 @@ TEST(newcomer, waits_its_turn_where_too_many_are_to_be_tried)
     assert_not_saw(w, "PROBE");
     pass(w, 101);
     assert_int_equal(times_seen(w, "PROBE address c"), 2);
-    world_free(w);
-}
-
-TEST(newcomer, the_first_has_nobody_and_is_tried_before_the_epoch)
-{
-    struct world *w = an_answering_world(1, 2);
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    assert_saw(w, "~node_unverified job=j node=a epoch=0 number=0 a\n~node_ready job=j node=a");
-    assert_string_equal(job_state(w), "gathering");
-    join(w, 1, "b");
-    ready(w, 1, 1);
-    assert_string_equal(w->log, "0:PROBE address b b:1100\n");
-    probed(w, 0, PROBE_ANSWERED_OURS);
-    ready(w, 1, 1); /* all are here; but a was never tried, and still answers */
-    assert_saw(w, "1:PROBE address a a:1000");
-    assert_string_equal(job_state(w), "preparing");
-    probed(w, 1, PROBE_ANSWERED_OURS);
-    assert_saw(w, "0:PREPARE epoch=1\n");
-    assert_not_saw(w, "PERSIST"); /* it may not have stopped answering yet */
-    ready(w, 0, 1);
-    assert_saw(w, "0:START epoch=1 rank=0 world=2");
-    world_free(w);
-}
-
-TEST(newcomer, alone_it_starts_unverified)
-{
-    struct world *w = an_answering_world(1, 1);
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    assert_saw(w, "~node_unverified");
-    assert_saw(w, "0:PREPARE epoch=1\n");
-    assert_not_saw(w, "PERSIST");
-    ready(w, 0, 1);
-    assert_saw(w, "0:START epoch=1 rank=0 world=1");
-    exited(w, 0, 1, 1);
-    assert_saw(w, "0:PREPARE epoch=2\n"); /* nobody is here to try it: no second round */
-    world_free(w);
-}
-
-TEST(newcomer, one_success_is_enough)
-{
-    struct world *w = a_reached_world(1, 4, 3);
-    join(w, 3, "d");
-    ready(w, 3, 2);
-    assert_int_equal(times_seen(w, ":PROBE address d d:1300"), 3);
-    probed(w, 0, PROBE_REFUSED);
-    probed(w, 1, PROBE_NO_ANSWER);
-    assert_string_equal(w->log, "");
-    probed(w, 2, PROBE_ANSWERED_OURS);
-    assert_saw(w, "3:PREPARE epoch=2\n");
-    ready(w, 3, 2);
-    assert_saw(w, "~switch");
     world_free(w);
 }
 
@@ -135,93 +60,6 @@ TEST(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30
         assert_string_equal(w->log, "");
         world_free(w);
     }
-}
-
-TEST(newcomer, how_long_is_tried_can_be_set)
-{
-    struct rdzv_config config = usual_config();
-    config.probe_ms = 2000;
-    struct world *w = world_new(&config, 1, 3);
-    w->answers = true;
-    come(w, 2);
-    for (int64_t began = w->now; w->now < began + 2000;) {
-        probed(w, 0, PROBE_REFUSED);
-        assert_not_saw(w, "REFUSED");
-        pass(w, 501); /* four tries at least */
-    }
-    probed(w, 0, PROBE_REFUSED);
-    assert_saw(w, "1:REFUSED address_unreachable");
-    world_free(w);
-}
-
-TEST(newcomer, a_success_forgives_the_failures)
-{
-    struct world *w = a_reached_world(1, 2, 1);
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    for (int i = 0; i < 25; i++) {
-        probed(w, 0, PROBE_REFUSED);
-        pass(w, 1000);
-    }
-    probed(w, 0, PROBE_ANSWERED_OURS);
-    ready(w, 1, 2);
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    world_free(w);
-}
-
-TEST(newcomer, the_first_ones_bad_address_is_found_out_before_the_epoch)
-{
-    struct world *w = an_answering_world(2, 2);
-    come(w, 2);
-    probed(w, 0, PROBE_ANSWERED_OURS);
-    ready(w, 1, 1);
-    probed(w, 1, PROBE_REFUSED);
-    assert_saw(w, "~node_unreached job=j node=a");
-    assert_string_equal(job_state(w), "waiting");
-    for (int i = 0; i < 30; i++) {
-        pass(w, 1000);
-        probed(w, 1, PROBE_REFUSED);
-    }
-    assert_saw(w, "0:REFUSED address_unreachable");
-    join(w, 2, "c");
-    ready(w, 2, 1);
-    all_are_reached(w, 1);
-    assert_string_equal(job_state(w), "running");
-    world_free(w);
-}
-
-TEST(newcomer, a_prober_that_says_nothing_is_no_prober)
-{
-    struct world *w = a_reached_world(1, 2, 1);
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    assert_saw(w, "0:PROBE address b");
-    pass(w, PROBE_WAIT_MS - 1);
-    assert_string_equal(w->log, "");
-    pass(w, 1);
-    assert_saw(w, "~node_unverified job=j node=b");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    world_free(w);
-}
-
-TEST(newcomer, a_prober_that_speaks_late_is_one_again)
-{
-    struct world *w = a_reached_world(1, 3, 2);
-    join(w, 2, "c");
-    ready(w, 2, 2);
-    uint64_t late = w->probe[0];
-    probed(w, 1, PROBE_REFUSED);
-    pass(w, PROBE_WAIT_MS + 1000);
-    assert_string_equal(w->log, "~node_unreached job=j node=c epoch=1 number=0 c\n"
-                                "1:PROBE address c c:1200\n");
-    struct tfe_msg msg = {.type = MSG_PROBED,
-                          .u.probed = {.probe = late, .result = PROBE_ANSWERED_OURS}};
-    assert_int_equal(say(w, 0, &msg), 0);
-    assert_string_equal(w->log, ""); /* too late for that one */
-    probed(w, 1, PROBE_REFUSED);
-    pass(w, 1000);
-    assert_string_equal(w->log, "0:PROBE address c c:1200\n1:PROBE address c c:1200\n");
-    world_free(w);
 }
 
 TEST(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for)
@@ -273,26 +111,6 @@ TEST(newcomer, a_prober_that_reconnects_is_not_mute)
     world_free(w);
 }
 
-/* As nobody could try it then, it counted as it was: the running epoch was stopped for it, and the
- * next one formed without it. */
-TEST(newcomer, that_was_not_reached_waits_for_who_tried_it)
-{
-    struct world *w = a_reached_world(1, 2, 1);
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    probed(w, 0, PROBE_NO_ANSWER);
-    assert_saw(w, "~node_unreached job=j node=b");
-    cut(w, 0);
-    pass(w, 1000);
-    assert_not_saw(w, "~node_unverified");
-    w->join.running_epoch = w->join.highest_epoch = 1;
-    join(w, 0, "a");
-    pass(w, 1000);
-    assert_saw(w, "0:PROBE address b");
-    assert_int_equal(times_seen(w, "~switch"), 0);
-    world_free(w);
-}
-
 TEST(newcomer, that_was_not_reached_counts_as_it_is_where_nobody_comes_who_could_try)
 {
     struct rdzv_config config = usual_config();
@@ -306,26 +124,6 @@ TEST(newcomer, that_was_not_reached_counts_as_it_is_where_nobody_comes_who_could
     assert_not_saw(w, "~node_unverified");
     pass(w, 1500);
     assert_saw(w, "~node_unverified job=j node=");
-    world_free(w);
-}
-
-TEST(newcomer, one_prober_has_eight_of_them_at_a_time)
-{
-    struct world *w = a_reached_world(1, 64, 1);
-    for (uint32_t s = 1; s <= 20; s++) {
-        char id[8];
-        snprintf(id, sizeof(id), "n%02u", s);
-        join(w, s, id);
-    }
-    int asked = 0;
-    for (uint32_t s = 1; s <= 20; s++) {
-        ready(w, s, 2);
-        asked += times_seen(w, "0:PROBE");
-        for (uint32_t k = 1; k <= 20; k++) {
-            assert_true(times_seen(w, ":PROBE") <= 3);
-        }
-    }
-    assert_int_equal(asked, 8);
     world_free(w);
 }
 
@@ -372,17 +170,6 @@ TEST(newcomer, who_was_told_not_to_answer_is_not_unreachable)
     world_free(w);
 }
 
-TEST(newcomer, an_agent_that_knows_nothing_of_answering_counts_as_it_is)
-{
-    struct world *w = a_reached_world(1, 3, 2);
-    join(w, 2, "c");
-    w->asked[2] = false; /* does not know the field */
-    ready(w, 2, 2);
-    assert_not_saw(w, "PROBE");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    world_free(w);
-}
-
 TEST(newcomer, an_answer_that_was_not_asked_for_says_nothing)
 {
     struct world *w = a_reached_world(1, 4, 3);
@@ -407,24 +194,6 @@ TEST(newcomer, an_answer_that_was_not_asked_for_says_nothing)
     msg.u.probed.probe = probe;
     assert_int_equal(say(w, 0, &msg), 0); /* a second opinion of the same */
     assert_string_equal(w->log, "");
-    world_free(w);
-}
-
-TEST(newcomer, another_address_has_to_be_reached_anew)
-{
-    struct world *w = a_reached_world(1, 2, 2);
-    exited(w, 1, 1, 1);
-    assert_saw(w, "1:PREPARE epoch=2\n"); /* a knows it */
-    stopped_and_ready(w, 0, 1);
-    uint16_t port = 7;
-    struct tfe_msg msg = {
-        .type = MSG_READY,
-        .u.ready = {.epoch = 2, .host = "elsewhere", .ports = &port, .n_ports = 1}};
-    assert_int_equal(say(w, 1, &msg), 0); /* asked without: it counts once more */
-    pass(w, 1000);                        /* the back-off */
-    assert_saw(w, "START epoch=2");
-    exited(w, 1, 2, 1);
-    assert_saw(w, "1:PREPARE epoch=3 answer\n");
     world_free(w);
 }
 

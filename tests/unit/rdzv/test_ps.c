@@ -105,22 +105,6 @@ TEST(resize, to_fewer_nodes_and_other_ps_comes_without_a_checkpoint_as_fewer_nod
     world_free(w);
 }
 
-TEST(resize, to_other_ps_comes_with_the_next_checkpoint_and_not_before)
-{
-    struct world *w = a_serving_job(1, 2);
-    fits(w, 1);
-    join(w, 5, "f");
-    ready(w, 5, 2);
-    assert_int_equal(want_ps(w, 2), 0);
-    pass(w, 3600000);
-    assert_not_saw(w, "STOP");
-    fits(w, 2);
-    assert_saw(w, "0:STOP epoch=1 planned\n");
-    all_stop(w, 4);
-    assert_saw(w, "START epoch=2 rank=4 world=5"); /* chief, two workers, two ps */
-    world_free(w);
-}
-
 TEST(resize, to_other_ps_counts_the_workers_that_it_leaves_and_who_may_be_a_ps)
 {
     struct world *w = a_serving_job(2, 2);
@@ -213,39 +197,6 @@ TEST(resize, of_a_job_that_is_lost_believes_no_member_that_such_a_job_does_not_h
     world_free(w);
 }
 
-TEST(resize, to_other_ps_is_remembered_beside_what_runs)
-{
-    struct disk disk;
-    struct world *w = a_served_job(1, 2);
-    w->disk = &disk;
-    come(w, 4);
-    all_listen(w, 4, 1);
-    fits(w, 1);
-    assert_int_equal(want_ps(w, 2), 0);
-    assert_int_equal(disk.record.spec.n_ps, 2);
-    assert_int_equal(disk.record.epoch_ps, 1);
-    struct world *next = a_served_job(1, 2);
-    next->now = w->now + 5000;
-    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
-    world_free(w);
-    next->join.running_epoch = next->join.highest_epoch = 1; /* which brings --ps=1 */
-    for (uint32_t i = 0; i < 4; i++) {
-        join(next, i, name_of(i));
-        assert_saw(next, "WELCOME");
-    }
-    assert_not_saw(next, "STOP");
-    static const struct {
-        const char *after; /* the node's id is the next */
-        enum tfe_task task;
-    } nodes[] = {{"a", TASK_PS}, {"c", TASK_WORKER}}; /* b, d */
-    for (size_t i = 0; i < 2; i++) {
-        struct msg_status_node node;
-        assert_int_equal(rdzv_view_node(next->r, "j", nodes[i].after, &node), 0);
-        assert_int_equal(node.task, nodes[i].task);
-    }
-    world_free(next);
-}
-
 /* --- nodes that are pinned ------------------------------------------------------------------- */
 
 static void comes_as(struct world *w, uint32_t session, enum tfe_task role, uint64_t epoch)
@@ -255,24 +206,6 @@ static void comes_as(struct world *w, uint32_t session, enum tfe_task role, uint
     join(w, session, name_of(session));
     w->join.has_role = false;
     (void)try_ready(w, session, epoch);
-}
-
-TEST(pinned, a_second_chief_is_told_what_becomes_of_it)
-{
-    struct world *w = a_served_job(1, 1);
-    w->join.has_role = true;
-    w->join.role = TASK_CHIEF;
-    join(w, 0, "a");
-    assert_not_saw(w, "--role");
-    join(w, 1, "b");
-    assert_saw(w, "--role chief: job j has 1 of them, and 2 nodes are pinned to that, a among "
-                  "them: who has no place waits as a spare until one of the others is lost");
-    w->join.has_role = false;
-    forget(w);
-    join(w, 2, "c"); /* which is pinned to nothing */
-    assert_saw(w, "2:WELCOME");
-    assert_not_saw(w, "--role");
-    world_free(w);
 }
 
 TEST(pinned, who_is_one_too_many_waits_for_a_place_of_its_role)
@@ -334,44 +267,5 @@ TEST(certificate, of_the_chief_is_all_that_its_fence_waits_for)
     }
     assert_saw(w, "START epoch=2");
     assert_not_saw(w, "wait_fence");
-    world_free(w);
-}
-
-TEST(certificate, of_a_ps_ends_the_epoch_at_once)
-{
-    struct world *w = a_certified_job();
-    cut(w, 1);
-    assert_not_saw(w, "STOP");
-    is_brought(w, 2, "db");
-    assert_saw(w, "0:STOP epoch=1\n");
-    world_free(w);
-}
-
-/* Of whatever it ran there, the trainer that was started again in the epoch, too. */
-TEST(certificate, of_a_worker_that_was_started_again_leaves_its_place_empty_at_once)
-{
-    struct world *w = a_certified_job();
-    crashes(w, 2, 0);
-    assert_saw(w, "2:RESTART epoch=1 number=1\n");
-    cut(w, 2);
-    assert_not_saw(w, "place_empty");
-    is_brought(w, 0, "dc");
-    assert_saw(w, "~node_dead job=j node=c");
-    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 node_lost");
-    assert_not_saw(w, "STOP");
-    world_free(w);
-}
-
-/* Between RESTART and LISTENING nobody listens there, and that says nothing. */
-TEST(certificate, is_what_it_takes_where_a_place_that_starts_again_does_not_listen_yet)
-{
-    struct world *w = a_serving_job(1, 2);
-    crashes(w, 2, 0);
-    assert_saw(w, "2:RESTART epoch=1 number=1\n");
-    cut(w, 2);
-    assert_not_saw(w, "PROBE");
-    pass(w, 5000);
-    assert_not_saw(w, "PROBE");
-    assert_not_saw(w, "place_empty");
     world_free(w);
 }

@@ -1,88 +1,6 @@
 /* tests/unit/rdzv/test_rank.c: who has rank 0, and how long it is waited for. */
 #include "tests/unit/rdzv/world.h"
 
-static void join_as(struct world *w, uint32_t session, const char *node, bool durable)
-{
-    w->join.durable = durable;
-    join(w, session, node);
-    w->join.durable = false;
-    pass(w, 1);
-}
-
-TEST(durable, has_rank_0_however_late_it_came)
-{
-    struct world *w = a_world(3, 3);
-    join_as(w, 0, "a", false);
-    join_as(w, 1, "b", false);
-    join_as(w, 2, "c", true);
-    ready(w, 0, 1);
-    ready(w, 1, 1);
-    ready(w, 2, 1);
-    assert_saw(w, "2:START epoch=1 rank=0");
-    assert_saw(w, "0:START epoch=1 rank=1");
-    assert_saw(w, "1:START epoch=1 rank=2");
-    world_free(w);
-}
-
-TEST(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can)
-{
-    struct world *w = a_running_world(1, 3, 2);
-    join_as(w, 2, "c", true);
-    ready(w, 2, 2);
-    stopped_and_ready(w, 0, 1);
-    stopped_and_ready(w, 1, 1);
-    assert_saw(w, "2:START epoch=2 rank=0");
-    assert_saw(w, "1:START epoch=2 rank=1");
-    assert_saw(w, "0:START epoch=2 rank=2");
-    world_free(w);
-}
-
-TEST(durable, that_has_rank_0_keeps_it_whoever_else_is)
-{
-    struct world *w = a_world(1, 3);
-    join_as(w, 1, "b", false);
-    join_as(w, 0, "a", true);
-    ready(w, 0, 1);
-    ready(w, 1, 1);
-    pass(w, 3000);
-    assert_saw(w, "0:START epoch=1 rank=0");
-    join_as(w, 2, "c", true);
-    ready(w, 2, 2);
-    stopped_and_ready(w, 1, 1);
-    stopped_and_ready(w, 0, 1);
-    assert_saw(w, "0:START epoch=2 rank=0");
-    world_free(w);
-}
-
-TEST(durable, is_taken_in_before_other_spares)
-{
-    struct world *w = a_world(1, 1);
-    join_as(w, 0, "a", false);
-    ready(w, 0, 1);
-    join_as(w, 1, "b", false);
-    ready(w, 1, 2);
-    join_as(w, 2, "c", true);
-    ready(w, 2, 2);
-    goodbye(w, 0);
-    assert_saw(w, "2:START epoch=2 rank=0");
-    world_free(w);
-}
-
-TEST(durable, is_known_to_a_restarted_server)
-{
-    struct disk disk;
-    struct world *w = a_world(1, 3);
-    w->disk = &disk;
-    join_as(w, 0, "a", false);
-    join_as(w, 1, "b", true);
-    ready(w, 0, 1);
-    ready(w, 1, 1);
-    pass(w, 3000);
-    assert_false(disk.record.members[1].durable);
-    assert_true(disk.record.members[0].durable);
-    world_free(w);
-}
-
 TEST(rank, of_a_lost_leader_goes_to_the_node_whose_memory_keeps_the_newest_state)
 {
     struct world *w = a_world(1, 4);
@@ -132,33 +50,6 @@ static struct world *a_chief_world(uint32_t grace_ms)
     return w;
 }
 
-TEST(chief_grace, waits_for_the_fence_of_a_rank_0_that_nothing_is_known_of)
-{
-    struct world *w = a_chief_world(20000);
-    w->quiet = false;
-    pass(w, 3400);
-    assert_saw(w, "0:RENEWED");
-    assert_saw(w, "ttl=10000 fence=20000"); /* rank 0's guard ends them by then */
-    assert_saw(w, "ttl=10000 fence=300000");
-    w->quiet = true;
-    cut(w, 0);
-    w->renews[0] = false;
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "~node_lost job=j node=a");
-    stopped_and_ready(w, 1, 1);
-    assert_saw(w, "~wait_fence");
-    struct msg_status_job job;
-    char room[MSG_SENTENCE_MAX];
-    assert_int_equal(rdzv_view_job(w->r, NULL, &job), 0);
-    rdzv_view_waits(w->r, &job, room);
-    assert_non_null(strstr(job.waits, "until a's trainers"));
-    pass(w, 7000);
-    assert_not_saw(w, "START");
-    pass(w, 6000);
-    assert_saw(w, "1:START epoch=2");
-    world_free(w);
-}
-
 TEST(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others)
 {
     struct world *w = a_chief_world(20000);
@@ -173,15 +64,5 @@ TEST(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others)
     pass(w, TTL_HELD_MS);
     stopped_and_ready(w, 0, 1);
     assert_saw(w, "0:START epoch=2");
-    world_free(w);
-}
-
-TEST(chief_grace, by_default_waits_for_nobody_once_one_is_accounted_for)
-{
-    struct world *w = a_chief_world(0);
-    cut(w, 0);
-    pass(w, TTL_HELD_MS);
-    stopped_and_ready(w, 1, 1);
-    assert_saw(w, "1:START epoch=2");
     world_free(w);
 }

@@ -50,27 +50,6 @@ TEST(roles, a_table_lists_nobody_who_is_not_there)
     world_free(w);
 }
 
-TEST(roles, a_pinned_node_takes_its_role_and_no_other_and_durable_ones_lead)
-{
-    struct world *w = a_served_job(1, 1);
-    w->join.has_role = true;
-    w->join.role = TASK_PS;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    w->join.has_role = false;
-    join(w, 1, "b");
-    ready(w, 1, 1);
-    w->join.durable = true;
-    join(w, 2, "c");
-    ready(w, 2, 1);
-    assert_saw(w, "0:START epoch=1 rank=2"); /* the ps */
-    assert_saw(w, "1:START epoch=1 rank=1"); /* worker */
-    trainer_listens(w, 0, 1);
-    trainer_listens(w, 1, 1);
-    assert_saw(w, "2:START epoch=1 rank=0"); /* chief */
-    world_free(w);
-}
-
 TEST(roles, who_only_evaluates_works_nowhere)
 {
     struct world *w = a_served_job(1, 2);
@@ -167,34 +146,6 @@ TEST(served, a_job_that_wants_no_ps_any_more_can_be_stopped_before_its_next_epoc
     world_free(w);
 }
 
-TEST(served, the_end_of_a_ps_or_of_the_chief_is_the_epochs)
-{
-    for (uint32_t who = 0; who < 2; who++) {
-        struct world *w = a_serving_job(1, 2);
-        crashes(w, who, 0);
-        assert_saw(w, "0:STOP epoch=1\n");
-        assert_saw(w, "2:STOP epoch=1\n");
-        world_free(w);
-    }
-}
-
-TEST(served, the_chief_and_nobody_else_is_fenced)
-{
-    struct world *w = a_serving_job(1, 2);
-    cut(w, 0);
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "1:STOP epoch=1\n");
-    for (uint32_t s = 1; s < 4; s++) {
-        stopped_and_ready(w, s, 1); /* accounted for, and it is not enough */
-    }
-    assert_saw(w, "~wait_fence");
-    pass(w, 200000);
-    assert_not_saw(w, "START");
-    pass(w, FENCE_HELD_MS);
-    assert_saw(w, "START epoch=2");
-    world_free(w);
-}
-
 /* Its agent goes on renewing while it cannot end its trainer, and its fence moved on with that. */
 TEST(served, a_worker_that_does_not_end_holds_no_chief_up)
 {
@@ -209,21 +160,6 @@ TEST(served, a_worker_that_does_not_end_holds_no_chief_up)
     for (int n = 0; n < 100 && times_seen(w, "START epoch=2") == 0; n++) {
         pass(w, 5000);
     }
-    assert_saw(w, "START epoch=2");
-    world_free(w);
-}
-
-TEST(served, a_worker_that_is_not_accounted_for_holds_nothing_up)
-{
-    struct world *w = a_serving_job(1, 2);
-    cut(w, 2);
-    crashes(w, 1, 0); /* the ps */
-    for (uint32_t s = 0; s < 4; s++) {
-        if (s != 2) {
-            stopped_and_ready(w, s, 1);
-        }
-    }
-    pass(w, 1000); /* a suspect's second */
     assert_saw(w, "START epoch=2");
     world_free(w);
 }
@@ -273,23 +209,6 @@ TEST(served, a_chief_whose_connection_breaks_while_it_saves_goes_on_saving)
     assert_not_saw(w, "1:STOP");
     exited_as(w, 7, (struct msg_exited){.epoch = 1, .stopped = true});
     assert_saw(w, "1:STOP epoch=1 planned\n");
-    world_free(w);
-}
-
-TEST(served, a_chief_that_is_away_when_a_switch_is_planned_has_its_servers_for_the_grace)
-{
-    struct world *w = a_serving_job(1, 2);
-    w->renews[1] = w->renews[2] = w->renews[3] = true;
-    drain(w, "b");
-    pass(w, 1990);
-    cut(w, 0);
-    pass(w, 10);
-    assert_saw(w, "~switch");
-    assert_not_saw(w, "STOP");
-    pass(w, 4999);
-    assert_not_saw(w, "STOP");
-    pass(w, 1);
-    assert_saw(w, "1:STOP epoch=1 planned\n"); /* it is not back */
     world_free(w);
 }
 
@@ -411,23 +330,6 @@ TEST(evaluator, that_is_about_to_begin_is_no_reason_to_grow)
     world_free(w);
 }
 
-TEST(evaluator, starts_again_alone_and_costs_nothing)
-{
-    struct world *w = an_evaluated_job();
-    for (uint64_t n = 0; n < 6; n++) {
-        exited_as(w, 3, (struct msg_exited){.epoch = 2, .code = 1, .restart = n});
-        assert_saw(w, "3:NOTED epoch=2\n");
-        assert_not_saw(w, "~restarts");
-        pass(w, 60000);
-        assert_saw(w, "3:RESTART epoch=2");
-        assert_not_saw(w, "STOP");
-    }
-    exited_as(w, 3, (struct msg_exited){.epoch = 2, .code = 0, .restart = 6});
-    pass(w, 100000);
-    assert_not_saw(w, "RESTART"); /* it has done what it had to */
-    world_free(w);
-}
-
 /* One was kept back for it in each epoch, and planned in again. */
 TEST(evaluator, that_has_ended_well_keeps_no_spare_from_working)
 {
@@ -474,18 +376,6 @@ TEST(evaluator, has_the_exit_grace_after_the_chief)
     assert_not_saw(w, "FINISH");
     pass(w, 1);
     assert_saw(w, "3:FINISH succeeded");
-    world_free(w);
-}
-
-TEST(evaluator, is_in_nobodys_number_and_its_node_fills_a_place_that_lacks)
-{
-    struct world *w = an_evaluated_job();
-    goodbye(w, 2); /* the worker */
-    for (uint32_t s = 0; s < 2; s++) {
-        exited_as(w, s, (struct msg_exited){.epoch = 1, .stopped = true});
-        ready(w, s, 3);
-    }
-    assert_saw(w, "3:STOP epoch=2\n"); /* training goes before judging it */
     world_free(w);
 }
 

@@ -13,26 +13,6 @@ static void a_run(struct world *w, const char *key, const char *node, uint64_t e
     assert_saw(w, "0:FINISH succeeded");
 }
 
-TEST(run_key, one_that_has_ended_is_told_and_an_unknown_one_begins_the_next_run)
-{
-    struct world *w = a_world(1, 2);
-    w->wall = INT64_C(1709251198000); /* a leap day */
-    a_run(w, "k1", "a", 1);
-    w->join.spec.script_digest++; /* whatever it brings */
-    join(w, 1, "late");
-    assert_string_equal(
-        w->log, "1:FINISH succeeded: job j run 1 ended succeeded at 2024-02-29 23:59:58 UTC\n"
-                "1:CLOSE\n");
-    a_run(w, "k2", "b", 2);
-    w->join.run_key = "k1";
-    join(w, 1, "later");
-    assert_saw(w, "1:FINISH succeeded: job j run 1 ended succeeded at 2024-02-29");
-    w->join.run_key = "k2";
-    join(w, 1, "latest");
-    assert_saw(w, "1:FINISH succeeded: job j run 2 ended succeeded");
-    world_free(w);
-}
-
 /* The only member of epoch 3 of this run, which trains there; others of run 2 were in it, or not.
  */
 static void runs_in(struct world *w, uint32_t session, const char *node, uint32_t run)
@@ -118,20 +98,6 @@ TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
     world_free(w);
 }
 
-TEST(run_key, is_not_that_of_a_next_run_that_has_none)
-{
-    struct world *w = a_world(1, 2);
-    a_run(w, "k1", "a", 1);
-    w->join.run_key = NULL;
-    w->join.new_run = true;
-    join(w, 1, "b");
-    assert_saw(w, "1:WELCOME b run=2");
-    w->join.run_key = "k9";
-    join(w, 2, "c");
-    assert_saw(w, "2:REFUSED limit_reached: job j is in run 2: run k9 can begin");
-    world_free(w);
-}
-
 TEST(run_key, is_known_to_a_restarted_server)
 {
     struct disk disk;
@@ -195,32 +161,5 @@ TEST(run_key, only_so_many_are_remembered)
     w->join.run_key = "k1";
     join(w, 0, "x");
     assert_saw(w, "0:WELCOME x run=19");
-    world_free(w);
-}
-
-TEST(run_key, one_that_failed_or_was_stopped_is_told_so)
-{
-    struct world *w = a_world(1, 1);
-    w->join.run_key = "k";
-    w->join.spec.max_restarts = 0;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    exited(w, 0, 1, 1);
-    join(w, 1, "late");
-    assert_string_equal(w->log, "1:FINISH failed: job j run 1 ended failed\n1:CLOSE\n");
-    world_free(w);
-}
-
-TEST(new_run, that_begins_none_is_told_so)
-{
-    struct world *w = a_running_world(1, 2, 1);
-    w->join.new_run = true;
-    join(w, 1, "b");
-    assert_saw(w, "--new-run begins no run: run 1 of job j is not over, this node joins it");
-    world_free(w);
-    w = a_world(2, 2);
-    w->join.new_run = true;
-    join(w, 0, "a");
-    assert_not_saw(w, "begins no run"); /* those of a new run come one after the other */
     world_free(w);
 }

@@ -99,24 +99,6 @@ TEST(table, the_changes_go_to_who_holds_the_last_table_but_one)
     world_free(w);
 }
 
-TEST(table, a_digest_that_is_not_the_servers_gets_the_whole_one)
-{
-    struct world *w = a_world_in_epoch_3(4711, 0x3f);
-    assert_not_saw(w, "changes");
-    assert_int_equal(times_seen(w, "TABLE epoch=3 a1:1000"), 5);
-    world_free(w);
-}
-
-TEST(table, who_says_that_its_table_did_not_match_gets_the_whole_one)
-{
-    uint64_t held = digest_of_table(6, 1, abcdef, first_six);
-    struct world *w = a_world_in_epoch_3(held, 0x3f);
-    assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 5);
-    ready_holding(w, 2, 3, 0);
-    assert_saw(w, "2:TABLE epoch=3 a1:1000 f1:1500");
-    world_free(w);
-}
-
 /* Agents take the two ports of a pair in turn: 1000 + 100 x session, and one more in odd epochs. */
 static void ready_on_a_pair(struct world *w, uint32_t session, uint64_t epoch, uint64_t digest)
 {
@@ -162,18 +144,6 @@ static struct world *a_world_in_epoch_2_on_pairs(uint64_t *ret_first)
         }
     }
     return w;
-}
-
-TEST(table, the_first_loss_of_a_job_sends_changes_of_the_running_one_with_its_ports_turned)
-{
-    uint64_t first;
-    struct world *w = a_world_in_epoch_2_on_pairs(&first);
-    char line[128];
-    snprintf(line, sizeof(line), "0:TABLE epoch=2 changes 1=f:1500 turned base=%llx\n",
-             (unsigned long long)first);
-    assert_saw(w, line);
-    assert_int_equal(times_seen(w, "TABLE epoch=2 changes"), 5);
-    world_free(w);
 }
 
 TEST(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before)
