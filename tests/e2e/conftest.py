@@ -36,9 +36,30 @@ def loading(library, **env):
     return {"LD_PRELOAD": str(path), "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0", **env}
 
 
+def last_lines(base, n_lines=12, n_files=8):
+    """The last lines of the newest logs below a folder, for the message of a wait that failed."""
+    logs = [path for pattern in ("*.log", "*.err", "*.out") for path in pathlib.Path(base).rglob(pattern) if path.is_file()]
+    logs.sort(key=lambda path: path.stat().st_mtime)
+    return "".join(f"\n--- {path}:\n" + "\n".join(path.read_text(errors="replace").splitlines()[-n_lines:])
+                   for path in logs[-n_files:])
+
+
+_logs_of_test = []  # where the programs of the running test write their output
+
+
+@pytest.fixture(autouse=True)
+def _know_logs(request):
+    _logs_of_test[:] = [request.getfixturevalue("tmp_path")] if "tmp_path" in request.fixturenames else []
+    yield
+    _logs_of_test.clear()
+
+
 def wait_until(predicate, deadline=DEADLINE, what="the condition"):
-    """Asks until the answer is true and returns it."""
-    return wait_for(what, predicate, deadline, pause_s=0.01)
+    """Calls predicate until its result is true, and returns that; a failure shows what the programs logged last."""
+    try:
+        return wait_for(what, predicate, deadline, pause_s=0.01)
+    except programs.Failed as error:
+        raise programs.Failed(str(error) + "".join(map(last_lines, _logs_of_test))) from None
 
 
 def on_disk(state_dir, question):
@@ -82,10 +103,17 @@ class Server(programs.Server):
 
 
 @pytest.fixture
-def commons():
-    """A folder in which everybody may write; pytest's are root's alone."""
+def commons(monkeypatch):
+    """A folder in which every user may write (those of pytest belong to root). If TMPDIR is not writable by other users, it
+    becomes that folder for the programs of this test. Skips the test if other users cannot enter TMPDIR at all."""
+    base = pathlib.Path(tempfile.gettempdir())
+    for folder in (base, *base.parents):
+        if not folder.stat().st_mode & 0o001:
+            pytest.skip(f"other users cannot enter TMPDIR {base}: {folder} has mode {folder.stat().st_mode & 0o7777:o}")
     with tempfile.TemporaryDirectory(prefix="tfe-e2e-") as folder:
         os.chmod(folder, 0o777)
+        if not base.stat().st_mode & 0o002:
+            monkeypatch.setenv("TMPDIR", folder)
         yield pathlib.Path(folder)
 
 

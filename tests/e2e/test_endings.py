@@ -135,8 +135,9 @@ time.sleep(3600)
 
 
 @pytest.fixture
-def leaver(server, fleet):
+def leaver(server, fleet, monkeypatch):
     """Starts an agent whose trainers leave files; (it, their folder)."""
+    monkeypatch.delenv("TMPDIR", raising=False)  # the agent leaves a TMPDIR that is set to its owner
     server("--gather=0.1")
     script = fleet.folder / "leaves.py"
     script.write_text(LEAVES)
