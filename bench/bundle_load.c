@@ -4,9 +4,9 @@
  * Usage: tfe-bench-bundle --state-dir DIR --first N --nodes N      (label set=load)
  *        tfe-bench-bundle --state-dir DIR --probe MS               (renews so often)
  * The first prints {"ready": N} once all are in the pool, and {"done": N, "server_bytes": …,
- * "ms": …} once all have the bundle, and gives it until its stdin ends. The second
- * prints {"ready": 1}, and when its stdin ends how long its renewals took: {"n": …, "p50_us": …,
- * "p99_us": …, "max_us": …}. */
+ * "ms": …} once all have the bundle, and ends with its stdin. The second prints {"ready": 1}, and
+ * when its stdin ends how long its renewals took: {"n": …, "p50_us": …, "p99_us": …, "max_us": …}.
+ */
 #include <event2/event.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -105,14 +105,10 @@ static void on_renewed(struct node *node)
     }
 }
 
-static void on_ended(void *ctx, int fd, const char *why)
+static void on_ended(void *ctx, int fd)
 {
     struct node *node = ctx;
     struct load *load = node->load;
-    if (fd < 0) {
-        die(why);
-    }
-    fetch_offer(node->fetch);
     if (++load->n_done == load->n) {
         (void)printf("{\"done\": %" PRIu32 ", \"server_bytes\": %" PRIu64 ", \"ms\": %" PRIu64
                      "}\n",
@@ -123,7 +119,6 @@ static void on_ended(void *ctx, int fd, const char *why)
 
 static void on_assign(struct node *node, const struct msg_assign *assign)
 {
-    struct tfe_why why;
     const struct fetch_wish wish = {.base = node->load->base,
                                     .digest = node->digest,
                                     .send = say,
@@ -132,9 +127,7 @@ static void on_assign(struct node *node, const struct msg_assign *assign)
                                     .ctx = node};
     (void)snprintf(node->digest, sizeof(node->digest), "%s", assign->spec.source);
     node->load->began_us = node->load->began_us ? node->load->began_us : machine_us();
-    if (fetch_new(&wish, &node->fetch, &why) != 0) {
-        die(why.text);
-    }
+    node->fetch = fetch_new(&wish);
 }
 
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)

@@ -42,14 +42,17 @@ int rows_bundle(struct bundles *b, const struct principal *by, const struct msg_
 /* False: nobody has asked for that. */
 bool bundles_put(struct bundles *b, const struct principal *by, const struct msg_bundle_put *put);
 
-/* Bytes of it, which a digest alone opens: n of them are at bytes, 0: they are not to be had. Comes
- * once, from the loop, unless it is let go before. */
-typedef void bundle_read_fn(void *ctx, struct bundle_reading *reading, uint32_t offset,
-                            const uint8_t *bytes, uint32_t n, uint32_t total);
-/* length up to MSG_FETCH_MAX. NULL: no memory, or it is not there. It is gone when the callback
- * returns. */
+/* The disk has returned what it could; comes once, from the loop, unless the reading is released
+ * before. */
+typedef void bundle_read_fn(void *ctx, struct bundle_reading *reading);
+/* Begins to read bytes of a bundle, for which a digest alone is needed. length up to MSG_FETCH_MAX.
+ * NULL: no memory, or it is not there. The caller releases the reading. */
 struct bundle_reading *bundles_read(struct bundles *b, const char *digest, uint32_t offset,
                                     uint32_t length, bundle_read_fn *done, void *ctx);
+/* What was read, after done; borrowed. *ret_n 0: the disk has failed, or the bundle is shorter. */
+const uint8_t *bundles_bytes(const struct bundle_reading *reading, uint32_t *ret_n,
+                             uint32_t *ret_total);
+/* At any time. NULL is allowed. */
 void bundles_let_go(struct bundle_reading *reading);
 
 #endif

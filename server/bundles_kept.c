@@ -24,8 +24,9 @@
 
 struct bundle_reading {
     struct disk_task task;
-    bundle_read_fn *done; /* NULL: nobody waits */
+    bundle_read_fn *done; /* NULL: it was released before it was read */
     void *ctx;
+    bool is_read;
     uint32_t offset, asked, n, total;
     char path[PATH_MAX];
     uint8_t bytes[MSG_FETCH_MAX];
@@ -211,10 +212,12 @@ static void do_read(struct disk_task *task)
 static void have_read(struct disk_task *task)
 {
     struct bundle_reading *r = (struct bundle_reading *)task;
+    r->is_read = true;
     if (r->done) {
-        r->done(r->ctx, r, r->offset, r->bytes, r->n, r->total);
+        r->done(r->ctx, r);
+    } else {
+        free(r);
     }
-    free(r);
 }
 
 struct bundle_reading *bundles_read(struct bundles *b, const char *digest, uint32_t offset,
@@ -229,15 +232,28 @@ struct bundle_reading *bundles_read(struct bundles *b, const char *digest, uint3
         r->offset = offset;
         r->asked = length;
         r->n = r->total = 0;
+        r->is_read = false;
         bundle_path(b, s->name, r->path);
         disk_put(b->disk, &r->task);
     }
     return r;
 }
 
+const uint8_t *bundles_bytes(const struct bundle_reading *reading, uint32_t *ret_n,
+                             uint32_t *ret_total)
+{
+    *ret_n = reading->n;
+    *ret_total = reading->total;
+    return reading->bytes;
+}
+
 void bundles_let_go(struct bundle_reading *reading)
 {
-    reading->done = NULL;
+    if (reading && reading->is_read) {
+        free(reading);
+    } else if (reading) {
+        reading->done = NULL;
+    }
 }
 
 /* --- when they go ----------------------------------------------------------------------------- */

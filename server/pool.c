@@ -106,6 +106,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     p->fires = TFE_MONO_NEVER;
     pool_nodes_look(p);
+    pool_files_check(p);
     look_at_jobs(p);
     if (!tfe_mono_before(clock_mono(), p->deadline)) {
         (void)pool_step(p, (struct placement_event){.type = PLACEMENT_TICK});
@@ -149,7 +150,7 @@ int pool_new(const struct pool_config *config, struct pool **ret)
         return TFE_ENOMEM;
     }
     p->config = *config;
-    LIST_INIT(&p->shares);
+    TAILQ_INIT(&p->queues);
     p->fires = TFE_MONO_NEVER;
     p->deadline = TFE_MONO_NEVER;
     RB_INIT(&p->nodes);

@@ -1,7 +1,7 @@
 /* server/pool.h: nodes that wait for a job, and jobs that were handed in: placement's shell.
  * Sessions and orders go in; ASSIGN, RELEASE and orders to the core come out.
  *
- *   BUNDLE_HAVE, BUNDLE_PUT ► bundles.c ──► pool_files.c: who gets it from whom ◄── FETCH
+ *   BUNDLE_HAVE, BUNDLE_PUT ► bundles.c ──► pool_files.c: nodes that download ◄── FETCH
  *   POOL, FREED, RENEW ──► pool.c ──► placement ──► ASSIGN (once it is durable), RELEASE
  *   SUBMIT, SCALE, … ────► pool_orders.c ──┘  └──► pool_jobs.c: conditions, the store's rows
  *   the core's traces ───► pool_jobs.c: is the job running, over?
@@ -55,6 +55,9 @@ void pool_keep(struct pool *p, struct writer *writer);
 
 /* What the core tells of itself. A trace_fn; ctx is a struct pool. */
 void pool_trace(void *ctx, const struct rdzv_trace *trace);
+
+/* What was queued for a node of the pool (s->pooled) is sent. */
+void pool_drained(struct session *s);
 
 /* A POOL that proves its node's id, or whatever else an agent says in a session that began with one
  * (s->pooled). Answers what makes no sense, and ends the session then. The caller releases s. */

@@ -235,6 +235,8 @@ const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MA
 {
     struct placement_view view;
     struct msg_status_job row = {.job = job->name.text};
+    const char *node;
+    const char *error;
     if (job->is_over || !pool_job_view(job, &view)) {
         return job->is_over ? NULL : "until it is on the disk";
     }
@@ -255,6 +257,11 @@ const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MA
                        (unsigned)view.lacks);
         return room;
     case PLACEMENT_JOB_PLACED:
+        error = pool_files_error(job, &node);
+        if (error) {
+            (void)snprintf(room, MSG_SENTENCE_MAX, "its files on %.64s: %.700s", node, error);
+            return room;
+        }
         rdzv_view_waits(job->pool->config.core, &row, room);
         return row.waits                                  ? row.waits
                : pool_job_state(job) == CONDITION_RUNNING ? NULL

@@ -59,6 +59,11 @@ struct pool_node *pool_node_new(struct pool *p, const char *id)
     return node;
 }
 
+const char *pool_node_label(const struct pool_node *node)
+{
+    return node->row && node->row->name[0] != '\0' ? node->row->name : node->id.text;
+}
+
 /* It works for nothing. */
 void pool_node_detach(struct pool *p, struct pool_node *node)
 {

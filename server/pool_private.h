@@ -9,6 +9,7 @@
 
 #include "common/base/id.h"
 #include "common/wire/arena.h"
+#include "server/gate.h"
 #include "server/placement/gain.h"
 #include "server/placement/placement.h"
 #include "server/pool.h"
@@ -102,29 +103,31 @@ TAILQ_HEAD(pool_jobs, pool_job);
 
 struct bundle_reading;
 struct bundles;
-struct pool_share;
+struct pool_bundle_queue;
 
-/* How a node comes by the bundle of its job; pool_files.c's. */
-struct pool_getter {
-    struct pool_share *share; /* NULL: it has asked for none */
-    TAILQ_ENTRY(pool_node) of_share;
-    TAILQ_ENTRY(pool_node) in_list; /* of those who wait, or who have room for others */
-    enum { NOT_THERE, WAITS, GETS, HAS } state;
-    bool is_server;          /* who gives it, or gave it last … */
-    struct pool_node *giver; /* … or this node gives it now */
-    uint32_t offset, length; /* what it asked for, while it waits */
-    unsigned n_failed;       /* givers that it could not get it from */
-    unsigned n_strikes;      /* who could not get it from this one */
-    uint32_t n_takers;       /* who get it from this one now */
-    bool is_offered;         /* others may be sent to it … */
-    bool is_listed;          /* … and it has room for one more */
-    uint16_t port;
-    char token[MSG_PEER_TOKEN_MAX + 1];
-    struct bundle_reading *reading[2]; /* pieces that the disk has been asked for */
+/* Bytes of a bundle that a node has asked for. */
+struct pool_piece {
+    uint32_t offset, length;
+    struct bundle_reading *reading; /* NULL: the disk was not asked yet */
+    bool is_read;
+};
+
+/* How a node downloads the bundle of its job; pool_files.c's. */
+struct pool_download {
+    struct pool_bundle_queue *queue; /* NULL: it has asked for no bundle */
+    TAILQ_ENTRY(pool_node) link;     /* of the nodes that wait, or that have a stream */
+    enum { DOWNLOAD_NONE, DOWNLOAD_WAITING, DOWNLOAD_STREAMING } state;
+    struct pool_piece pieces[2]; /* not sent yet: one is read while the other travels */
+    uint32_t n_pieces;
+    bool is_complete;      /* the last byte is sent */
+    struct gate_pass pass; /* of its stream */
+    struct tfe_mono since, window;
+    uint32_t window_bytes; /* that it has asked for since `window` */
+    char *error;           /* why its last attempt failed; NULL: it did not */
 };
 
 struct pool_node {
-    struct pool_getter getter;
+    struct pool_download download;
     RB_ENTRY(pool_node) by_id;
     TAILQ_ENTRY(pool_node) by_lease, of_job;
     struct tfe_id id;
@@ -148,8 +151,8 @@ struct pool_node {
 };
 RB_HEAD(pool_tree, pool_node);
 TAILQ_HEAD(pool_leases, pool_node);
-TAILQ_HEAD(pool_getters, pool_node);
-LIST_HEAD(pool_shares, pool_share);
+TAILQ_HEAD(pool_downloads, pool_node);
+TAILQ_HEAD(pool_queues, pool_bundle_queue);
 
 struct pool {
     struct pool_config config;
@@ -157,7 +160,8 @@ struct pool {
     struct writer *writer; /* NULL: nothing is written yet */
     struct arena arena;    /* of one spec at a time */
     struct bundles *bundles;
-    struct pool_shares shares;
+    struct pool_queues queues; /* of bundles; the next to get a stream comes first */
+    uint32_t n_streaming;      /* nodes, of all queues */
     struct pool_tree nodes;
     struct pool_leases leases; /* who renewed longest ago comes first */
     struct pool_jobs jobs;
@@ -205,9 +209,15 @@ void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out why, uin
 /* --- pool_files.c --- */
 
 /* FETCH of a node. */
-void pool_files_take(struct pool *p, struct pool_node *node, const struct msg_fetch *fetch);
-/* It works for its job no more, or is no more. */
+void pool_files_fetch(struct pool *p, struct pool_node *node, const struct msg_fetch *fetch);
+/* What was queued for the node is sent, as the gate wanted to know. */
+void pool_files_drained(struct pool *p, struct pool_node *node);
+/* It works for its job no more, or its session has ended. */
 void pool_files_leave(struct pool *p, struct pool_node *node);
+/* Takes the streams of nodes that are too slow. */
+void pool_files_check(struct pool *p);
+/* Why a node of the job cannot download its bundle, and the node's name; NULL: all can. */
+const char *pool_files_error(const struct pool_job *job, const char **ret_node);
 
 /* --- pool_nodes.c --- */
 
@@ -226,6 +236,8 @@ void pool_node_attach(struct pool *p, struct pool_node *node, struct pool_job *j
                       uint64_t assignment, enum tfe_task task);
 /* Placement knows it no more. */
 void pool_node_drop(struct pool *p, struct pool_node *node);
+/* The node's name, or its id where it has none. */
+const char *pool_node_label(const struct pool_node *node);
 /* To who is there. */
 static inline void pool_node_say(struct pool_node *node, const struct tfe_msg *msg)
 {

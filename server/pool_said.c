@@ -21,11 +21,6 @@ static int take_in(struct pool *p, struct placement_event event)
     return pool_step(p, event);
 }
 
-static const char *label_of(const struct pool_node *node)
-{
-    return node->row && node->row->name[0] != '\0' ? node->row->name : node->id.text;
-}
-
 /* --- what nodes say --------------------------------------------------------------------------- */
 
 static void turn_away(struct session *s, enum tfe_refusal code, const char *sentence)
@@ -215,7 +210,7 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
         return;
     }
     const uint32_t n = node->failures++;
-    (void)snprintf(says, sizeof(says), "%.60s ended with code %u at once%s%.130s", label_of(node),
+    (void)snprintf(says, sizeof(says), "%.60s ended with code %u at once%s%.130s", pool_node_label(node),
                    (unsigned)msg->code, msg->says[0] != '\0' ? ": " : "", msg->says);
     node->rests = tfe_mono_add(clock_mono(), n < 6 ? (int64_t)REST_MS << n : (int64_t)REST_MAX_MS);
     node->since = clock_wall();
@@ -266,7 +261,7 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
     node->is_warned = is_warned;
     node->since = node->assignment == 0 ? clock_wall() : node->since;
     log_info(is_warned ? "pool_node_warned" : "pool_node_warned_no_more",
-             LOG_S("node", node->id.text), LOG_S("name", label_of(node)),
+             LOG_S("node", node->id.text), LOG_S("name", pool_node_label(node)),
              LOG_S("notice", is_warned ? msg_notice_name(notice->kind) : NULL),
              LOG_S("job", node->job ? node->job->name.text : NULL));
 }
@@ -285,7 +280,7 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
         take_freed(p, node, &msg->u.freed);
         return;
     case MSG_FETCH:
-        pool_files_take(p, node, &msg->u.fetch);
+        pool_files_fetch(p, node, &msg->u.fetch);
         return;
     case MSG_FACTS:
         take_facts(p, node, &msg->u.facts);
@@ -311,6 +306,11 @@ const char *pool_node_id(const struct pool_node *node)
     return node->id.text;
 }
 
+void pool_drained(struct session *s)
+{
+    pool_files_drained(s->all->pool, s->pooled);
+}
+
 void pool_left(struct session *s)
 {
     struct pool_node *node = s->pooled;
@@ -319,6 +319,7 @@ void pool_left(struct session *s)
         return;
     }
     node->session = NULL;
+    pool_files_leave(s->all->pool, node); /* it asks again on its next connection */
     if (!s->all->stopping) {
         node->is_lost = true;
         node->since = clock_wall();
@@ -353,7 +354,7 @@ static void end_leases(struct pool *p)
     struct pool_node *node;
     while ((node = TAILQ_FIRST(&p->leases)) && !tfe_mono_before(clock_mono(), node->lease)) {
         struct session *s = node->session;
-        log_warn("pool_node_gone", LOG_S("node", node->id.text), LOG_S("name", label_of(node)));
+        log_warn("pool_node_gone", LOG_S("node", node->id.text), LOG_S("name", pool_node_label(node)));
         (void)take_in(p,
                       (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);

@@ -378,6 +378,9 @@ static void on_drained(void *ctx, struct channel *ch)
     if ((s->table && !go_on_with_table(s)) || (s->answer && !go_on_with_answer(s))) {
         session_break(s);
     }
+    if (s->pooled) {
+        pool_drained(s);
+    }
     s->busy = false;
     session_release(s);
 }

@@ -1,10 +1,10 @@
 /* agent/pool/fetch.c: see fetch.h.
  *
- *   ASKING ──CHUNK with bytes──► FROM_SERVER ──────────────────────────────┐
- *     ▲ └────CHUNK with a host──► FROM_PEER ──all there, as its digest says─┴──► ENDED ──► offered
- *     └──the peer fails: FETCH, failed──┘
+ *   fetch_new ──► ASKING ──all bytes have come, as the digest says──► ENDED
+ *                  ▲  └──an error──► RETRYING
+ *                  └──later, FETCH with that error──┘
  *
- * What has come is kept whoever goes on: only the whole can be judged. */
+ * Bytes that have come stay: only the whole can be checked against the digest. */
 #include "agent/pool/fetch.h"
 
 #include <dirent.h>
@@ -19,22 +19,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool/offer.h"
-#include "common/net/channel.h"
+#include "common/base/backoff.h"
 #include "common/net/clock.h"
 #include "common/net/fd.h"
 #include "common/net/heap.h"
-#include "common/net/limits.h"
 #include "common/net/log.h"
 #include "common/net/state_dir.h"
 #include "common/net/timer.h"
-#include "common/wire/hello.h"
-#include "common/wire/token.h"
 
-/* A peer that gives nothing for so long is given up. */
-#define PEER_SILENCE_MS 10000
-/* Bytes that do not fit the digest: whoever gives them, it is not the network. */
-#define WRONG_MAX 3u
+/* Waits between attempts. */
+#define RETRY_FIRST_MS 1000
+#define RETRY_LAST_MS 60000
 /* Bundles that a machine keeps: at most so many times MSG_BUNDLE_MAX. */
 #define KEPT_MAX 8
 
@@ -44,27 +39,32 @@
 
 struct fetch {
     struct fetch_wish wish;
-    enum { ASKING, FROM_SERVER, FROM_PEER, ENDED } state;
-    char path[PATH_MAX]; /* of what is fetched; "": it has no name */
-    char kept[PATH_MAX]; /* … and is to have it, once it is whole; "": it is not kept */
-    bool is_kept;        /* it was there */
-    int fd;
-    uint32_t total; /* 0: not known yet */
-    uint32_t at;    /* bytes that have come */
-    uint32_t asked; /* … up to here */
-    unsigned wrong;
+    enum { ASKING, RETRYING, ENDED } state;
+    char path[PATH_MAX]; /* of the download; "": it has no name */
+    char kept[PATH_MAX]; /* to rename it to, once it is whole; "": it is not kept */
+    int fd;              /* -1: not open yet */
+    uint32_t total;      /* 0: not known yet */
+    uint32_t at;         /* bytes that have come */
+    uint32_t asked;      /* asked for, up to here */
     crypto_generichash_state hash;
-    struct channel *peer;
-    struct hello_facts facts;
-    struct event *soon;  /* ends in the next turn of the loop */
-    struct offer *offer; /* NULL, too, where no port is to be had */
-    bool has_all;        /* fetch_offer: that is said on every connection */
+    struct event *timer; /* the next attempt, or the end */
+    uint32_t retry_ms;
+    struct tfe_why error; /* of the last attempt; "": none */
 };
 
 static void begin_anew(struct fetch *f)
 {
     f->at = f->asked = f->total = 0;
     (void)crypto_generichash_init(&f->hash, NULL, 0, MSG_BUNDLE_HEX / 2);
+}
+
+static bool is_expected_hash(struct fetch *f)
+{
+    uint8_t sum[MSG_BUNDLE_HEX / 2];
+    char hex[MSG_BUNDLE_HEX + 1];
+    (void)crypto_generichash_final(&f->hash, sum, sizeof sum);
+    (void)sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
+    return strcmp(hex, f->wish.digest) == 0;
 }
 
 /* --- the directory of bundles ----------------------------------------------------------------- */
@@ -119,162 +119,176 @@ static void prune(const char *directory)
     }
 }
 
-/* What is kept of it, or a file that is to be kept. -1: there is no such directory, or neither. */
-static int open_kept(struct fetch *f, struct tfe_why *why)
+/* Reads the whole file. */
+static bool is_intact(struct fetch *f, int fd)
 {
-    char directory[PATH_MAX];
-    bool is_new;
-    int rc = state_dir_find(f->wish.state_dir, f->path, why);
-    rc = rc ? rc : state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, why);
-    rc = rc ? rc : state_dir_make(directory, &is_new, why);
-    rc = rc ? rc : state_dir_path(f->kept, directory, f->wish.digest, why);
-    rc = rc ? rc : state_dir_path(f->path, directory, PART "XXXXXX", why);
-    int fd = rc ? -1 : open(f->kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)futimens(fd, NULL); /* used now */
-        f->is_kept = true;
-    } else if (rc == 0) {
-        prune(directory);
-        fd = mkostemp(f->path, O_CLOEXEC);
-        if (fd < 0) {
-            why_errno(why, "make a file in %.300s", directory);
+    uint8_t bytes[65536];
+    off_t at = 0;
+    ssize_t n = 1;
+    begin_anew(f);
+    while (at <= (off_t)MSG_BUNDLE_MAX && n > 0) {
+        n = pread(fd, bytes, sizeof bytes, at);
+        if (n > 0) {
+            (void)crypto_generichash_update(&f->hash, bytes, (size_t)n);
+            at += n;
         }
     }
-    if (f->is_kept || fd < 0) {
-        f->path[0] = '\0';
+    const bool is_whole = n == 0 && is_expected_hash(f);
+    begin_anew(f);
+    return is_whole;
+}
+
+/* The bundle of an earlier job; -1: there is none that is intact. */
+static int open_kept(struct fetch *f)
+{
+    int fd = open(f->kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && is_intact(f, fd)) {
+        (void)futimens(fd, NULL); /* used now */
+        return fd;
+    }
+    if (fd >= 0) {
+        log_warn("bundle_damaged", LOG_S("path", f->kept));
+        (void)unlink(f->kept);
+        (void)close(fd);
+    }
+    return -1;
+}
+
+/* Finds the names for the download; -1 or a kept bundle. Without such a directory both are "". */
+static int find_kept(struct fetch *f)
+{
+    char directory[PATH_MAX];
+    struct tfe_why why;
+    bool is_new;
+    int rc = state_dir_find(f->wish.state_dir, f->path, &why);
+    rc = rc ? rc : state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, &why);
+    rc = rc ? rc : state_dir_make(directory, &is_new, &why);
+    rc = rc ? rc : state_dir_path(f->kept, directory, f->wish.digest, &why);
+    rc = rc ? rc : state_dir_path(f->path, directory, PART "XXXXXX", &why);
+    int fd = rc ? -1 : open_kept(f);
+    if (rc == 0 && fd < 0) {
+        prune(directory);
+        f->fd = mkostemp(f->path, O_CLOEXEC);
+        if (f->fd < 0) {
+            why_errno(&why, "make a file in %.300s", directory);
+            rc = TFE_ESYS;
+        }
+    }
+    if (rc) {
+        log_warn("bundle_not_kept", LOG_S("why", why.text));
+    }
+    if (rc || fd >= 0) {
+        f->path[0] = f->kept[0] = '\0';
     }
     return fd;
 }
 
-/* Where bundles cannot be kept this one is in memory, for its job. */
-static int make_file(struct fetch *f, struct tfe_why *why)
-{
-    f->fd = f->wish.state_dir ? open_kept(f, why) : -1;
-    if (f->fd < 0 && f->wish.state_dir) {
-        log_warn("bundle_not_kept", LOG_S("why", why->text));
-        f->kept[0] = '\0';
-    }
-    f->fd = f->fd >= 0 ? f->fd : memfd_create("bundle", MFD_CLOEXEC);
-    if (f->fd < 0) {
-        why_errno(why, "make a file for the bundle");
-    }
-    return f->fd >= 0 ? 0 : TFE_ESYS;
-}
-
 /* --- asking ----------------------------------------------------------------------------------- */
 
-/* Of the peer, or of the server. */
-static void say(struct fetch *f, const struct msg_fetch *fetch)
+static void ask(struct fetch *f, uint32_t length, const char *error)
 {
-    const struct tfe_msg msg = {.type = MSG_FETCH, .u.fetch = *fetch};
-    if (f->peer && f->state == FROM_PEER) {
-        (void)!channel_send(f->peer, &msg); /* what goes wrong ends it, or it falls silent */
-    } else {
-        f->wish.send(f->wish.send_ctx, &msg);
-    }
+    f->wish.send(f->wish.send_ctx,
+                 &(struct tfe_msg){.type = MSG_FETCH,
+                                   .u.fetch = {.digest = f->wish.digest,
+                                               .offset = f->asked,
+                                               .length = length,
+                                               .error = error}});
+    f->asked += length;
 }
 
+/* While one piece travels the next one is read. */
 static void ask_on(struct fetch *f)
 {
-    /* While one piece travels the next one is read. */
     while (f->asked < f->total && f->asked - f->at <= MSG_FETCH_MAX) {
         const uint32_t left = f->total - f->asked;
-        const uint32_t n = left < MSG_FETCH_MAX ? left : MSG_FETCH_MAX;
-        say(f, &(struct msg_fetch){.digest = f->wish.digest, .offset = f->asked, .length = n});
-        f->asked += n;
+        ask(f, left < MSG_FETCH_MAX ? left : MSG_FETCH_MAX, NULL);
     }
 }
 
-/* The first piece, of whoever is to give it. */
-static void ask_first(struct fetch *f, bool failed)
+static void ask_first(struct fetch *f)
 {
-    f->asked = f->at + MSG_FETCH_MAX;
-    say(f,
-        &(struct msg_fetch){
-            .digest = f->wish.digest, .offset = f->at, .length = MSG_FETCH_MAX, .failed = failed});
-}
-
-static void drop_peer(struct fetch *f)
-{
-    channel_free(f->peer);
-    f->peer = NULL;
-}
-
-/* … and the server names another, or gives it itself. */
-static void give_up_peer(struct fetch *f, const char *why)
-{
-    log_warn("bundle_peer_failed", LOG_S("why", why), LOG_U("bytes", f->at));
-    drop_peer(f);
     f->state = ASKING;
-    ask_first(f, true);
+    f->asked = f->at;
+    ask(f, MSG_FETCH_MAX, f->error.text[0] ? f->error.text : NULL);
+}
+
+static void end(struct fetch *f)
+{
+    f->state = ENDED;
+    f->wish.ended(f->wish.ctx, f->fd);
+}
+
+/* An error, of the server or of this machine, ends the attempt and never the job's start. */
+static void retry_later(struct fetch *f, const char *why)
+{
+    f->state = RETRYING;
+    f->retry_ms = backoff_next(f->retry_ms, RETRY_FIRST_MS, RETRY_LAST_MS);
+    why_set(&f->error, "%s", why);
+    log_warn("bundle_fetch_failed", LOG_S("why", why), LOG_U("retry_ms", f->retry_ms));
+    timer_after(f->timer, f->retry_ms);
+}
+
+/* Where bundles cannot be kept this one is in memory, for its job. */
+static void begin(struct fetch *f)
+{
+    if (f->fd < 0) {
+        f->fd = memfd_create("bundle", MFD_CLOEXEC);
+    }
+    if (f->fd < 0) {
+        struct tfe_why why;
+        why_errno(&why, "make a file for the bundle");
+        retry_later(f, why.text);
+    } else {
+        ask_first(f);
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct fetch *f = ctx;
+    if (f->state == RETRYING) {
+        begin(f);
+    } else {
+        end(f);
+    }
 }
 
 /* --- what comes ------------------------------------------------------------------------------- */
 
-static void end(struct fetch *f, const char *why)
-{
-    drop_peer(f);
-    f->state = ENDED;
-    f->wish.ended(f->wish.ctx, why ? -1 : f->fd, why ? why : "");
-}
-
-static void fail(struct fetch *f, const char *why)
-{
-    struct tfe_why whole;
-    why_set(&whole, "fetch the bundle: %s", why);
-    end(f, whole.text);
-}
-
 static void finish(struct fetch *f)
 {
-    uint8_t sum[MSG_BUNDLE_HEX / 2];
-    char hex[MSG_BUNDLE_HEX + 1];
-    (void)crypto_generichash_final(&f->hash, sum, sizeof sum);
-    (void)sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
-    if (strcmp(hex, f->wish.digest) == 0) {
-        if (f->path[0] && rename(f->path, f->kept) == 0) {
-            f->path[0] = '\0';
-        }
-        log_info("bundle_fetched", LOG_U("bytes", f->total),
-                 LOG_S("from", f->state == FROM_PEER ? "a node" : "the server"));
-        end(f, NULL);
+    if (!is_expected_hash(f)) {
+        begin_anew(f);
+        retry_later(f, "the bytes that came do not match the digest");
         return;
     }
-    const bool is_peers = f->state == FROM_PEER;
-    begin_anew(f);
-    if (++f->wrong >= WRONG_MAX) {
-        fail(f, "its bytes are not those that its digest says");
-    } else if (is_peers) {
-        give_up_peer(f, "its bytes are not those that the digest says");
-    } else {
-        f->state = ASKING;
-        ask_first(f, false);
+    if (f->path[0] && rename(f->path, f->kept) == 0) {
+        f->path[0] = '\0';
     }
+    log_info("bundle_fetched", LOG_U("bytes", f->total));
+    end(f);
 }
 
 static void take_bytes(struct fetch *f, const struct msg_chunk *chunk)
 {
-    if (f->total && chunk->total != f->total) { /* somebody has told a lie */
+    if (f->total && chunk->total != f->total) {
         begin_anew(f);
-        if (++f->wrong >= WRONG_MAX) {
-            fail(f, "those who give it do not agree how long it is");
-        } else {
-            ask_first(f, false);
-        }
+        retry_later(f, "the bundle's length has changed meanwhile");
         return;
     }
     if (chunk->offset != f->at) {
-        return; /* of who was asked before */
+        return; /* of an attempt before this one */
     }
     for (size_t n = 0; n < chunk->n_data;) {
         const ssize_t some = pwrite(f->fd, chunk->data + n, chunk->n_data - n, (off_t)(f->at + n));
         if (some < 0 && errno != EINTR) {
-            fail(f, strerror(errno));
+            retry_later(f, strerror(errno));
             return;
         }
         n += some > 0 ? (size_t)some : 0;
     }
     (void)crypto_generichash_update(&f->hash, chunk->data, chunk->n_data);
+    f->error.text[0] = '\0';
     f->total = chunk->total;
     f->at += (uint32_t)chunk->n_data;
     f->asked = f->asked < f->total ? f->asked : f->total;
@@ -285,153 +299,52 @@ static void take_bytes(struct fetch *f, const struct msg_chunk *chunk)
     }
 }
 
-static void on_peer_established(void *ctx, struct channel *ch, const struct principal *by)
-{
-    channel_expect(ch, PEER_SILENCE_MS);
-    ask_first(ctx, false);
-}
-
-static void on_peer_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
-{
-    struct fetch *f = ctx;
-    if (msg->type == MSG_CHUNK && msg->u.chunk.n_data > 0 && f->state == FROM_PEER &&
-        strcmp(msg->u.chunk.digest, f->wish.digest) == 0) {
-        channel_expect(ch, PEER_SILENCE_MS);
-        take_bytes(f, &msg->u.chunk);
-    }
-}
-
-static void on_peer_closed(void *ctx, struct channel *ch, enum channel_end how, const char *detail)
-{
-    struct fetch *f = ctx;
-    f->peer = NULL; /* it frees itself */
-    give_up_peer(f, detail);
-}
-
-static void on_peer_silent(void *ctx, struct channel *ch)
-{
-    give_up_peer(ctx, "it says nothing");
-}
-
-static void go_to_peer(struct fetch *f, const struct msg_chunk *named)
-{
-    static const struct channel_ops ops = {.established = on_peer_established,
-                                           .message = on_peer_message,
-                                           .closed = on_peer_closed,
-                                           .silent = on_peer_silent};
-    struct token token;
-    drop_peer(f);
-    f->state = FROM_PEER;
-    int rc = token_parse(&token, named->token);
-    rc = rc ? rc
-            : channel_connect(f->wish.base, named->host, named->port, &token, &f->facts,
-                              LIMIT_HANDSHAKE_MS, &ops, f, &f->peer);
-    token_done(&token);
-    if (rc) {
-        f->peer = NULL;
-        give_up_peer(f, tfe_error_sentence(rc));
-    }
-}
-
 void fetch_take(struct fetch *f, const struct msg_chunk *chunk)
 {
-    if (f->state == ENDED || f->state == FROM_PEER || strcmp(chunk->digest, f->wish.digest) != 0) {
+    if (f->state != ASKING || strcmp(chunk->digest, f->wish.digest) != 0) {
         return;
     }
     if (chunk->n_data > 0) {
-        f->state = FROM_SERVER;
         take_bytes(f, chunk);
-    } else if (chunk->host) {
-        go_to_peer(f, chunk);
     } else {
-        fail(f, chunk->says);
+        retry_later(f, chunk->says);
     }
 }
 
 /* --- its life --------------------------------------------------------------------------------- */
 
-static void on_soon(evutil_socket_t fd, short what, void *ctx)
-{
-    end(ctx, NULL);
-}
-
-int fetch_new(const struct fetch_wish *wish, struct fetch **ret, struct tfe_why *why)
+struct fetch *fetch_new(const struct fetch_wish *wish)
 {
     struct fetch *f = part_new(sizeof *f);
-    struct stat st;
-    *f = (struct fetch){.wish = *wish,
-                        .fd = -1,
-                        .facts = {.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION},
-                        .soon = evtimer_new(wish->base, on_soon, f)};
-    part_must(f->soon);
-    randombytes_buf(&f->facts.boot_nonce, sizeof f->facts.boot_nonce);
+    *f = (struct fetch){.wish = *wish, .fd = -1, .timer = evtimer_new(wish->base, on_timer, f)};
+    part_must(f->timer);
     begin_anew(f);
-    int rc = make_file(f, why);
-    if (rc) {
-        fetch_free(f);
-        return rc;
-    }
-    *ret = f;
-    if (f->is_kept) { /* it is there: what it is worth, the unpacker finds out */
-        f->total = fstat(f->fd, &st) == 0 && st.st_size <= (off_t)MSG_BUNDLE_MAX
-                       ? (uint32_t)st.st_size
-                       : 0;
+    int kept = f->wish.state_dir ? find_kept(f) : -1;
+    if (kept >= 0) {
+        f->fd = kept;
         f->state = ENDED;
-        timer_after(f->soon, 0);
+        timer_after(f->timer, 0);
     } else {
-        ask_first(f, false);
+        begin(f);
     }
-    return 0;
+    return f;
 }
 
 void fetch_free(struct fetch *f)
 {
-    if (!f) {
-        return;
+    if (f) {
+        event_drop(&f->timer);
+        fd_drop(&f->fd);
+        if (f->path[0]) {
+            (void)unlink(f->path);
+        }
+        free(f);
     }
-    drop_peer(f);
-    offer_free(f->offer);
-    event_drop(&f->soon);
-    fd_drop(&f->fd);
-    if (f->path[0]) {
-        (void)unlink(f->path);
-    }
-    free(f);
-}
-
-static void say_offer(struct fetch *f)
-{
-    say(f, &(struct msg_fetch){.digest = f->wish.digest,
-                               .has_all = true,
-                               .port = f->offer ? offer_port(f->offer) : 0,
-                               .token = f->offer ? offer_token(f->offer) : NULL});
 }
 
 void fetch_welcome(struct fetch *f)
 {
-    if (f->state == ASKING || f->state == FROM_SERVER) {
-        f->state = ASKING;
-        ask_first(f, false);
-    } else if (f->has_all) {
-        say_offer(f);
+    if (f->state == ASKING) {
+        ask_first(f);
     }
-}
-
-void fetch_spoilt(struct fetch *f)
-{
-    if (f->kept[0]) {
-        (void)unlink(f->kept);
-    }
-}
-
-void fetch_offer(struct fetch *f)
-{
-    int rc = f->offer || f->total == 0
-                 ? 0
-                 : offer_new(f->wish.base, f->fd, f->total, f->wish.digest, &f->offer);
-    if (rc) {
-        log_warn("bundle_not_offered", LOG_S("why", tfe_error_sentence(rc)));
-    }
-    f->has_all = true;
-    say_offer(f);
 }

@@ -209,9 +209,8 @@ static void finish_ready(struct files *f)
     struct arena arena = {0};
     struct tfe_msg msg;
     f->is_ready = true;
-    if (f->fetch) {
-        fetch_offer(f->fetch);
-    }
+    fetch_free(f->fetch);
+    f->fetch = NULL;
     if (read_assign(f, &arena, &msg)) {
         f->wish.ready(f->wish.ctx, &msg.u.assign);
     } else {
@@ -246,9 +245,7 @@ static void take_words(struct files *f, int status)
     }
     if (f->why.text[0] == '\0' && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
         why_set(&f->why, "%s", text[0] ? text : "its files could not be laid out");
-        if (f->fetch) {
-            fetch_spoilt(f->fetch);
-        } else {
+        if (!f->digest[0]) {
             why_prefix(&f->why, "git");
         }
     }
@@ -296,16 +293,9 @@ static void on_late(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* The bundle is at hand. */
-static void on_fetched(void *ctx, int bundle, const char *why)
+static void on_fetched(void *ctx, int bundle)
 {
-    struct files *f = ctx;
-    if (bundle >= 0) {
-        begin_process(f, bundle);
-    } else {
-        why_set(&f->why, "%s", why);
-        fail(f);
-    }
+    begin_process(ctx, bundle);
 }
 
 bool files_are_wanted(const struct msg_spec *spec)
@@ -349,7 +339,7 @@ int files_new(const struct files_wish *wish, struct files **ret, struct tfe_why 
                                          .send_ctx = wish->ctx,
                                          .ended = on_fetched,
                                          .ctx = f};
-        rc = fetch_new(&fetch, &f->fetch, why);
+        f->fetch = fetch_new(&fetch);
     }
     if (rc) {
         files_free(f);

@@ -40,8 +40,7 @@ bool files_are_wanted(const struct msg_spec *spec);
 /* TFE_EINVAL, TFE_ESYS with why: no callback comes. */
 int files_new(const struct files_wish *wish, struct files **ret,
               struct tfe_why *why) TFE_MUST_CHECK;
-/* After ready or failed, or as the whole process ends. The bundle is given to others until then.
- * NULL is allowed. */
+/* After ready or failed, or as the whole process ends. NULL is allowed. */
 void files_free(struct files *f);
 
 /* The connection to the server is there again. */

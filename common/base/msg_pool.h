@@ -52,29 +52,22 @@ struct msg_release {
     bool over;           /* the job is over: what it has printed goes by its clean_policy */
 };
 
-/* Of the bundle that its assignment names, or, to a peer, that the peer has offered. */
+/* Asks for bytes of the bundle that the node's assignment names. */
 struct msg_fetch {
     const char *digest; /* MSG_BUNDLE_HEX characters */
     uint32_t offset;
-    uint32_t length;   /* bytes that are asked for */
-    bool has_all;      /* it asks for nothing, and gives it to others … */
-    uint16_t port;     /* … there; 0: it does not … */
-    const char *token; /* … to who shows this; NULL: nobody */
-    bool failed;       /* who was named before could not give it */
+    uint32_t length;
+    const char *error; /* why the last attempt failed, a sentence; NULL: this is the first */
 };
 
-/* Some of its bytes; or who has it: a node, by its address and the token that it wants; or neither:
- * it is not to be had. */
+/* Some of its bytes, or why there are none. */
 struct msg_chunk {
     const char *digest;
     uint32_t offset;
     uint32_t total; /* bytes of the bundle; 0: not said */
     const uint8_t *data;
     size_t n_data;
-    const char *host; /* NULL: no node is named */
-    uint16_t port;
-    const char *token;
-    const char *says; /* why it is not to be had, a sentence; "": it is */
+    const char *says; /* the error, a sentence; "": there are bytes */
 };
 
 /* Who hands a job in has this bundle for it. DONE: the server has it, too; else BUNDLE_WANTs say

@@ -26,7 +26,6 @@
 #define MSG_BUNDLE_MAX (64u * 1024 * 1024) /* bytes of a bundle: code, no data */
 #define MSG_CHUNK_MAX (12u * 1024)         /* … of a piece of it: it fits a frame */
 #define MSG_IMAGE_MAX 255u                 /* of the name of a container's image */
-#define MSG_PEER_TOKEN_MAX 159u            /* characters of a token's text */
 #define MSG_FETCH_MAX (8u * MSG_CHUNK_MAX) /* … that are asked for at once */
 
 /* Where the job's files are. */

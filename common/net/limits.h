@@ -79,13 +79,10 @@
 /* Bundles that come at a time: each has some 200 KiB on its way. */
 #define LIMIT_UPLOADS 8u
 
-/* Copies of a bundle that leave the server, and as many at a time: the nodes that have them give
- * them to the others. */
-#define LIMIT_BUNDLE_COPIES 3u
-
-/* Nodes that one node gives a bundle to at a time: more would each wait longer for theirs, and be
- * givers themselves later. */
-#define LIMIT_BUNDLE_TAKERS 2u
+/* Nodes that download one bundle at a time, and all bundles together: a stream has up to 450 KiB
+ * of this process. Further nodes wait in order, and would each be as much slower otherwise. */
+#define LIMIT_BUNDLE_STREAMS_EACH 8u
+#define LIMIT_BUNDLE_STREAMS 32u
 
 /* Bytes queued for a peer that does not read: some 2,000 renewal answers, or a few chunks of a
  * table. What is longer (tables, the answers to tfe-ctl) is produced as it is read. */

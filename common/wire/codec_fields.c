@@ -686,24 +686,17 @@ FIELDS(release) = {
 #define BLOB(message, number, member, few, most)                                                   \
     ROW(message, number, member, #member, 0, .kind = CODEC_BYTES,                                  \
         .beside = offsetof(struct msg_##message, n_##member), FROM_TO(few, most))
-#define TOKEN_TEXT TEXT(1, MSG_PEER_TOKEN_MAX, is_line)
 FIELDS(fetch) = {
     FIELD(fetch, 1, digest, DIGEST),
     FIELD(fetch, 2, offset, BUNDLE_OFFSET),
-    FIELD(fetch, 3, length, UP_TO(MSG_FETCH_MAX)),
-    FIELD(fetch, 4, has_all, FLAG),
-    FIELD(fetch, 5, port, PORT_OR_0),
-    FIELD(fetch, 6, token, TOKEN_TEXT, OR_NULL),
-    FIELD(fetch, 7, failed, FLAG),
+    FIELD(fetch, 3, length, FROM_TO(1, MSG_FETCH_MAX)),
+    FIELD(fetch, 8, error, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
 };
 FIELDS(chunk) = {
     FIELD(chunk, 1, digest, DIGEST),
     FIELD(chunk, 2, offset, BUNDLE_OFFSET),
     FIELD(chunk, 3, total, BUNDLE_OFFSET),
     BLOB(chunk, 4, data, 0, MSG_CHUNK_MAX),
-    FIELD(chunk, 5, host, HOST, OR_NULL),
-    FIELD(chunk, 6, port, PORT_OR_0),
-    FIELD(chunk, 7, token, TOKEN_TEXT, OR_NULL),
     FIELD(chunk, 8, says, SENTENCE),
 };
 FIELDS(bundle_have) = {

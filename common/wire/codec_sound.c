@@ -25,13 +25,13 @@ static bool is_sound_table(const struct msg_table *m)
     return i == m->n_rows;
 }
 
-/* One of the three: bytes within the whole, a node that has them, or why there are none. */
+/* Bytes within the whole, or why there are none. */
 static bool is_sound_chunk(const struct msg_chunk *m)
 {
-    return m->n_data > 0 ? !m->host && *m->says == '\0' && m->offset <= m->total &&
-                               m->n_data <= m->total - m->offset
-           : m->host ? m->port > 0 && m->token && *m->says == '\0'
-                     : *m->says != '\0';
+    if (m->n_data == 0) {
+        return *m->says != '\0';
+    }
+    return *m->says == '\0' && m->offset <= m->total && m->n_data <= m->total - m->offset;
 }
 
 bool codec_is_sound(const struct tfe_msg *msg)
@@ -53,9 +53,6 @@ bool codec_is_sound(const struct tfe_msg *msg)
         return is_sound_spec(&msg->u.submit.spec);
     case MSG_ASSIGN:
         return is_sound_spec(&msg->u.assign.spec);
-    case MSG_FETCH:
-        return msg->u.fetch.has_all ? (msg->u.fetch.port > 0) == (msg->u.fetch.token != NULL)
-                                    : msg->u.fetch.length > 0;
     case MSG_CHUNK:
         return is_sound_chunk(&msg->u.chunk);
     case MSG_BUNDLE_WANT:
