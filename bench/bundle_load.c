@@ -3,7 +3,7 @@
  *
  * Usage: tfe-bench-bundle --state-dir DIR --first N --nodes N      (label set=load)
  *        tfe-bench-bundle --state-dir DIR --probe MS               (renews so often)
- * The first prints {"ready": N} once all are in the pool, and {"done": N, "server_bytes": …,
+ * The first prints {"ready": N} once all are in the pool, and {"done": N,
  * "ms": …} once all have the bundle, and ends with its stdin. The second prints {"ready": 1}, and
  * when its stdin ends how long its renewals took: {"n": …, "p50_us": …, "p99_us": …, "max_us": …}.
  */
@@ -49,7 +49,7 @@ struct load {
     struct hello_facts facts;
     struct node *nodes;
     uint32_t n, n_in, n_done;
-    uint64_t server_bytes, began_us;
+    uint64_t began_us;
     uint32_t probe_ms; /* 0: it fetches */
     uint32_t *samples, n_samples;
 };
@@ -110,9 +110,8 @@ static void on_ended(void *ctx, int fd)
     struct node *node = ctx;
     struct load *load = node->load;
     if (++load->n_done == load->n) {
-        (void)printf("{\"done\": %" PRIu32 ", \"server_bytes\": %" PRIu64 ", \"ms\": %" PRIu64
-                     "}\n",
-                     load->n, load->server_bytes, (machine_us() - load->began_us) / 1000);
+        (void)printf("{\"done\": %" PRIu32 ", \"ms\": %" PRIu64 "}\n", load->n,
+                     (machine_us() - load->began_us) / 1000);
         (void)fflush(stdout);
     }
 }
@@ -149,7 +148,6 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         on_assign(node, &msg->u.assign);
         break;
     case MSG_CHUNK:
-        load->server_bytes += msg->u.chunk.n_data;
         fetch_take(node->fetch, &msg->u.chunk);
         break;
     case MSG_REFUSED:

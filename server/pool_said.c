@@ -210,8 +210,9 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
         return;
     }
     const uint32_t n = node->failures++;
-    (void)snprintf(says, sizeof(says), "%.60s ended with code %u at once%s%.130s", pool_node_label(node),
-                   (unsigned)msg->code, msg->says[0] != '\0' ? ": " : "", msg->says);
+    (void)snprintf(says, sizeof(says), "%.60s ended with code %u at once%s%.130s",
+                   pool_node_label(node), (unsigned)msg->code, msg->says[0] != '\0' ? ": " : "",
+                   msg->says);
     node->rests = tfe_mono_add(clock_mono(), n < 6 ? (int64_t)REST_MS << n : (int64_t)REST_MAX_MS);
     node->since = clock_wall();
     pool_wake(p, node->rests);
@@ -354,7 +355,8 @@ static void end_leases(struct pool *p)
     struct pool_node *node;
     while ((node = TAILQ_FIRST(&p->leases)) && !tfe_mono_before(clock_mono(), node->lease)) {
         struct session *s = node->session;
-        log_warn("pool_node_gone", LOG_S("node", node->id.text), LOG_S("name", pool_node_label(node)));
+        log_warn("pool_node_gone", LOG_S("node", node->id.text),
+                 LOG_S("name", pool_node_label(node)));
         (void)take_in(p,
                       (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);

@@ -187,12 +187,11 @@ static int find_kept(struct fetch *f)
 
 static void ask(struct fetch *f, uint32_t length, const char *error)
 {
-    f->wish.send(f->wish.send_ctx,
-                 &(struct tfe_msg){.type = MSG_FETCH,
-                                   .u.fetch = {.digest = f->wish.digest,
-                                               .offset = f->asked,
-                                               .length = length,
-                                               .error = error}});
+    f->wish.send(f->wish.send_ctx, &(struct tfe_msg){.type = MSG_FETCH,
+                                                     .u.fetch = {.digest = f->wish.digest,
+                                                                 .offset = f->asked,
+                                                                 .length = length,
+                                                                 .error = error}});
     f->asked += length;
 }
 

@@ -1,6 +1,6 @@
-/* agent/pool/fetch.h: downloads a bundle from the server, and keeps it on this machine by its digest.
- * An error is never the end: the download is tried again, later and later, and the server knows
- * why. */
+/* agent/pool/fetch.h: downloads a bundle from the server, and keeps it on this machine by its
+ * digest. An error is never the end: the download is tried again, later and later, and the server
+ * knows why. */
 #ifndef TFE_AGENT_POOL_FETCH_H
 #define TFE_AGENT_POOL_FETCH_H
 

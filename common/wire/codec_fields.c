@@ -693,10 +693,8 @@ FIELDS(fetch) = {
     FIELD(fetch, 8, error, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
 };
 FIELDS(chunk) = {
-    FIELD(chunk, 1, digest, DIGEST),
-    FIELD(chunk, 2, offset, BUNDLE_OFFSET),
-    FIELD(chunk, 3, total, BUNDLE_OFFSET),
-    BLOB(chunk, 4, data, 0, MSG_CHUNK_MAX),
+    FIELD(chunk, 1, digest, DIGEST),       FIELD(chunk, 2, offset, BUNDLE_OFFSET),
+    FIELD(chunk, 3, total, BUNDLE_OFFSET), BLOB(chunk, 4, data, 0, MSG_CHUNK_MAX),
     FIELD(chunk, 8, says, SENTENCE),
 };
 FIELDS(bundle_have) = {

@@ -124,18 +124,24 @@ def test_a_bundle_outlives_a_server_that_is_killed(server, fleet, ctl, code, tmp
     assert names(said(out, 1)[0]) == WITHOUT_IGNORED
 
 
-def test_three_copies_leave_the_server_and_the_rest_come_from_nodes(server, fleet, ctl, code, tmp_path):
-    server()
+def test_a_failed_download_is_no_failed_start(server, fleet, ctl, code, tmp_path):
+    """The bundle is gone from the server's disk: a job that allows no failure waits, says why, and runs once it is back."""
+    one = server()
     pool = Pool(fleet, ctl)
+    pool.start(1, "--no-standby", "--no-persist")
+    pool.wait_free(1)
     (code / "lib/noise").write_bytes(os.urandom(700_000))  # many pieces
     (code / "exec.py").write_text(LOOKS.replace("p.read_text()", "len(p.read_bytes())"))
-    agents = pool.start(7, "--no-standby", "--no-persist")
-    pool.wait_free(7)
-    out = submit(pool, "one", tmp_path, f"--bundle={code}", n=7)
-    assert all(found["found"]["lib/noise"][0] == 700_000 for found in said(out, 7))
-    fetched = [agent.stderr() for agent in agents]
-    of_server, of_nodes = (sum(f'from="{whom}"' in text for text in fetched) for whom in ("the server", "a node"))
-    assert 1 <= of_server <= 3 and of_server + of_nodes == 7, fetched  # who asks later finds a node that has it
+    blocker = submit(pool, "blocker", tmp_path, f"--path={code}", command=("--", "sleep", "1000"))
+    out = submit(pool, "one", tmp_path, f"--bundle={code}", "--option=max-restarts=0")
+    stored, = (one.state_dir / "bundles").iterdir()
+    stored.rename(tmp_path / "away")
+    pool.order("cancel", "blocker")
+    waits = wait_until(lambda: (text := pool.job("one").get("waits") or "") and "its files on" in text and text, what="the reason")
+    assert "the server's disk does not return the bundle" in waits and not list(blocker.iterdir())
+    (tmp_path / "away").rename(stored)
+    assert said(out, 1)[0]["found"]["lib/noise"][0] == 700_000
+    pool.wait_state("one", "succeeded")
 
 
 def test_git_runs_the_commit_that_the_branch_was_when_it_was_handed_in(pool, code, tmp_path):  # noqa: F811
@@ -309,59 +315,111 @@ def test_a_digest_is_no_key_to_what_others_have_brought(server, token):
         assert chunk[4][0] == b"x" * 1000 and chunk[3][0] == 5000
 
 
-def waits(node, other, digest):
-    """What the node has asked for does not come, though what the other, whom the server gives it, asks for after that does."""
+@contextlib.contextmanager
+def downloaders(one, n, size, job="job", labels=()):
+    """n independent nodes of a job with a bundle of that size, and what has each ask for a piece."""
+    _, digest = put(one, os.urandom(size))
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Waiting(one.port, one.token("agent"), f"{job}{i}", labels=labels)) for i in range(n)]
+        more = {"f11": list(labels)} if labels else {}
+        assert order(one, "SUBMIT", {1: spec(job, sizes=(n, n), source=None, f13=2, f14=digest, f18=0, **more)}) == "DONE"
+        for node in nodes:
+            node.assigned()
+        yield nodes, lambda node, offset=0, length=PIECE, **more: node.send(
+            "FETCH", [(1, digest), (2, offset), (3, length), *((int(key[1:]), value) for key, value in more.items())])
+
+
+PIECE = 98_304
+
+
+def gets(node, n=PIECE):
+    """The node gets n bytes now."""
+    while n > 0:
+        n -= len(node.receive_until("CHUNK")[1][4][0])
+    assert n == 0
+
+
+def waits(node):
+    """The node gets nothing now."""
     for number in (1, 2):
         node.send("RENEW", {1: number})
         assert node.receive_until("RENEWED", "CHUNK")[0] == "RENEWED"
-        other.send("FETCH", {1: digest, 3: 5000})
-        other.receive_until("CHUNK")
 
 
-def test_nodes_that_cannot_give_it_are_passed_over(server):
-    """Independent nodes of one job: who is sent where, and what follows where that comes to nothing."""
-    one = server()
-    _, digest = put(one, b"x" * 5000)
-    with contextlib.ExitStack() as stack:
-        nodes = [stack.enter_context(Waiting(one.port, one.token("agent"), f"n{i}", host="127.0.0.1")) for i in range(5)]
-        assert order(one, "SUBMIT", {1: spec("job", sizes=(5, 5), source=None, f13=2, f14=digest)}) == "DONE"
+def test_eight_nodes_download_a_bundle_at_a_time_and_the_others_wait_in_order(server):
+    with downloaders(server(), 11, PIECE + 5000) as (nodes, fetch):
         for node in nodes:
-            node.assigned()
-
-        def fetch(node, **more):
-            node.send("FETCH", [(1, digest), (3, 5000), *((int(key[1:]), value) for key, value in more.items())])
-
-        for node in nodes[:3]:
             fetch(node)
-            assert node.receive_until("CHUNK")[1][4][0] == b"x" * 5000
-        fetch(nodes[3])  # waits: three copies have left, and nobody has said that it has one
-        waits(nodes[3], nodes[0], digest)
-        fetch(nodes[0], f4=1, f5=4711, f6="tfe1_agent_x")
-        named = nodes[3].receive_until("CHUNK")[1]
-        assert (named[5][0], named[6][0], named[7][0]) == (b"127.0.0.1", 4711, b"tfe1_agent_x")
-        fetch(nodes[3], f7=1)
-        assert nodes[3].receive_until("CHUNK")[1][6][0] == 4711
-        fetch(nodes[3], f7=1)  # twice in vain: the server gives it
-        assert nodes[3].receive_until("CHUNK")[1][4][0] == b"x" * 5000
-        # Who gave it works for the job no more: another one is named.
-        fetch(nodes[1], f4=1, f5=4712, f6="tfe1_agent_y")
-        nodes[0].sock.close()
-        fetch(nodes[4])
-        assert nodes[4].receive_until("CHUNK")[1][6][0] in (4711, 4712)
+        for node in nodes[:8]:
+            gets(node)
+        for node in nodes[8:]:
+            waits(node)
+        fetch(nodes[3], PIECE, 5000)  # the last byte
+        gets(nodes[3], 5000)
+        gets(nodes[8])
+        waits(nodes[9])
+        nodes[4].sock.close()
+        gets(nodes[9])
+        waits(nodes[10])
+        fetch(nodes[3])  # once more, behind the others
+        for node in (nodes[10], nodes[3]):
+            waits(node)
+        for node in (nodes[0], nodes[1]):
+            fetch(node, PIECE, 5000)
+            gets(node, 5000)
+        gets(nodes[10])
+        gets(nodes[3])
 
 
-def test_who_says_twice_that_it_has_one_counts_once(server):
-    """It says so on each connection, and each time it counted: the server gave more copies once it had none any more."""
-    one = server()
-    _, digest = put(one, b"x" * 5000)
-    with contextlib.ExitStack() as stack:
-        nodes = [stack.enter_context(Waiting(one.port, one.token("agent"), f"n{i}")) for i in range(3)]
-        assert order(one, "SUBMIT", {1: spec("job", sizes=(3, 3), source=None, f13=2, f14=digest)}) == "DONE"
+def test_a_node_that_stalls_loses_its_stream(server):
+    """It keeps what it has: once it asks again it gets the next bytes, behind those that wait."""
+    with downloaders(server(), 9, 3 * PIECE) as (nodes, fetch):
         for node in nodes:
-            node.assigned()
-            node.send("FETCH", {1: digest, 3: 5000})
-            assert node.receive_until("CHUNK")[1][4][0] == b"x" * 5000
-        for _ in range(2):
-            nodes[0].send("FETCH", {1: digest, 4: 1})
-        nodes[0].send("FETCH", {1: digest, 3: 5000})  # three copies have left, and nobody says that it has one
-        waits(nodes[0], nodes[1], digest)
+            fetch(node)
+        for node in nodes[:8]:
+            gets(node)
+        waits(nodes[8])
+        nodes[8].sock.settimeout(30)
+        gets(nodes[8])
+        fetch(nodes[0], PIECE)
+        gets(nodes[0])
+
+
+def test_nodes_that_stall_hold_back_no_other_bundle(server):
+    one = server()
+    with downloaders(one, 8, 3 * PIECE, "slow", ["set=a"]) as (stalled, fetch_slow):
+        for node in stalled:
+            fetch_slow(node)
+        for node in stalled:
+            gets(node)
+        with downloaders(one, 1, 5000, "other", ["set=b"]) as (nodes, fetch):
+            fetch(nodes[0])
+            gets(nodes[0], 5000)
+
+
+def test_an_error_of_a_node_is_what_the_job_waits_for(server, ctl):
+    one = server()
+    with downloaders(one, 2, 5000) as (nodes, fetch):
+        pool = Pool(None, ctl)
+        fetch(nodes[1], length=1000, f8="No space left on device")
+        gets(nodes[1], 1000)
+        assert "No space" not in (pool.job("job").get("waits") or ""), "it has got bytes since"
+        fetch(nodes[1], offset=1000, length=1000)
+        gets(nodes[1], 1000)
+        fetch(nodes[1], offset=9000, length=1000, f8="No space left on device")  # no such bytes: the error stands
+        nodes[1].receive_until("CHUNK")
+        assert pool.job("job")["waits"] == "its files on label-job1: No space left on device"
+
+
+def test_more_than_two_pieces_at_a_time_are_ignored(server):
+    with downloaders(server(), 9, 9 * PIECE) as (nodes, fetch):
+        for node in nodes:
+            fetch(node)
+        for node in nodes[:8]:
+            gets(node)
+        for i in (1, 2, 3):
+            fetch(nodes[8], i * PIECE)
+        waits(nodes[8])
+        nodes[0].sock.close()
+        gets(nodes[8], 2 * PIECE)
+        waits(nodes[8])

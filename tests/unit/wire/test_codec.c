@@ -11,7 +11,6 @@
 
 static char long_id[TFE_ID_MAX + 1], long_label[TFE_LABEL_MAX + 1], long_host[TFE_HOST_MAX + 1];
 static char long_tail[MSG_TAIL_MAX + 1], long_sentence[MSG_SENTENCE_MAX + 1];
-static char long_token[MSG_PEER_TOKEN_MAX + 1];
 static uint8_t many_bytes[MSG_CHUNK_MAX]; /* any: a NUL, too */
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 static uint16_t many_ports[MSG_NPROC_MAX];
@@ -44,7 +43,6 @@ static void fill_texts(void)
     memset(long_label, 'l', TFE_LABEL_MAX);
     memset(long_host, 'h', TFE_HOST_MAX);
     memset(long_tail, 't', MSG_TAIL_MAX);
-    memset(long_token, 'k', MSG_PEER_TOKEN_MAX);
     for (size_t i = 0; i < MSG_CHUNK_MAX; i++) {
         many_bytes[i] = (uint8_t)i;
     }
