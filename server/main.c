@@ -251,7 +251,7 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_w
 {
     const struct rdzv *core = driver_core(server->driver);
     int rc = events_new(core, &server->events);
-    rc = rc == 0 ? series_new(server->base, core, &server->series) : rc;
+    rc = rc == 0 ? series_new(core, &server->series) : rc;
     rc = rc == 0 ? reports_new(core, server->events, server->series, &server->reports) : rc;
     if (rc != 0) {
         why_set(why, "no memory for what has happened");
@@ -261,7 +261,6 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_w
     if (rc == 0) {
         driver_listen(server->driver, event_of_trace, server->events);
         driver_set_events(server->driver, server->events);
-        rc = series_load(server->series, store, why);
     }
     return rc;
 }
@@ -325,7 +324,6 @@ static int start_driver(struct server *server, struct tfe_why *why)
         store_close(store);
     } else {
         events_keep(server->events, driver_writer(server->driver));
-        series_keep(server->series, driver_writer(server->driver));
         pool_keep(server->pool, driver_writer(server->driver));
     }
     return rc;
@@ -421,9 +419,6 @@ static void finish(struct server *server)
     listener_free(server->listener);
     sessions_free(server->sessions);
     reports_free(server->reports);
-    if (server->series) {
-        series_flush(server->series);
-    }
     if (!driver_free(server->driver, STORE_WAIT_MS)) {
         log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
     }

@@ -22,7 +22,6 @@ struct principal;
 struct rdzv;
 struct rows;
 struct events;
-struct series;
 struct sessions;
 struct writer;
 
@@ -82,9 +81,6 @@ int rows_status(const struct sessions *all, const struct principal *by,
  * outlive the source. TFE_ENOMEM. */
 int rows_events(struct writer *writer, const struct events *events, const struct principal *by,
                 const struct msg_events *asked, struct rows **ret) TFE_MUST_CHECK;
-/* Points of series: SERIES_ROW …, STATUS_END, or REFUSED. Both outlive the source. TFE_ENOMEM. */
-int rows_series(struct writer *writer, struct series *series, const struct msg_series *asked,
-                struct rows **ret) TFE_MUST_CHECK;
 
 /* The ledger of a job: EPOCH_ROW …, the job's STATUS_JOB where core knows it, STATUS_END, or
  * REFUSED. Both outlive the source. TFE_ENOMEM. */

@@ -1,5 +1,5 @@
-/* server/rows_events.c: events, and points of series: from memory where they are there, else from
- * the store, a page at a time. */
+/* server/rows_events.c: events: from memory where they are there, else from the store, a page at a
+ * time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "common/base/id.h"
 #include "server/events.h"
 #include "server/rows.h"
-#include "server/series.h"
 #include "server/store/writer.h"
 
 #define PAGE_ROWS 200
@@ -15,12 +14,11 @@
 struct seen_rows {
     struct rows rows;
     struct writer *writer;
-    const struct events *events; /* NULL: of a series */
+    const struct events *events;
     const struct principal *by;
     struct writer_ask *ask; /* NULL: the store owes nothing */
     struct store_page want;
     struct tfe_id job;
-    char name[MSG_METRIC_NAME_MAX + 1];
     struct row_list page;
     size_t told; /* rows of the page */
     uint32_t left;
@@ -68,7 +66,7 @@ static int the_end(const struct seen_rows *s, struct tfe_msg *ret)
         *ret = (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {s->refusal, s->sentence}};
     } else {
         *ret = (struct tfe_msg){.type = MSG_STATUS_END};
-        ret->u.status_end.newest = s->events ? events_newest(s->events) : 0;
+        ret->u.status_end.newest = events_newest(s->events);
     }
     return 0;
 }
@@ -79,25 +77,10 @@ static bool next_of_page(struct seen_rows *s, struct tfe_msg *ret)
     if (s->told == s->page.n) {
         return false;
     }
-    const void *row = s->page.v[s->told++].at;
-    *ret = (struct tfe_msg){.type = s->want.type};
-    if (s->events) {
-        ret->u.event_row = *(const struct msg_event_row *)row;
-        s->want.after = ret->u.event_row.number;
-    } else {
-        ret->u.series_row = *(const struct msg_series_row *)row;
-        s->want.after = ret->u.series_row.ord;
-    }
+    const struct msg_event_row *row = s->page.v[s->told++].at;
+    *ret = (struct tfe_msg){.type = MSG_EVENT_ROW, .u.event_row = *row};
+    s->want.after = row->number;
     return true;
-}
-
-static int points_next(struct rows *rows, struct tfe_msg *ret)
-{
-    struct seen_rows *s = (struct seen_rows *)rows;
-    if (next_of_page(s, ret)) {
-        return 0;
-    }
-    return s->refusal == 0 && !s->last && ask(s) == TFE_EMORE ? TFE_EMORE : the_end(s, ret);
 }
 
 /* The newest so many: from here on it is a question of what comes behind a number, unless only the
@@ -161,59 +144,28 @@ static void seen_rows_free(struct rows *rows)
     free(s);
 }
 
-static struct seen_rows *seen_rows_new(const struct rows_ops *ops, struct writer *writer,
-                                       const char *job)
-{
-    struct seen_rows *s = calloc(1, sizeof(*s));
-    if (s) {
-        s->rows.ops = ops;
-        s->writer = writer;
-        s->left = MSG_EVENTS_MAX;
-        if (job) {
-            (void)id_set(&s->job, job); /* the codec has checked it */
-            s->want.job = s->job.text;
-        }
-    }
-    return s;
-}
-
 int rows_events(struct writer *writer, const struct events *events, const struct principal *by,
                 const struct msg_events *asked, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = events_rows_next, .free = seen_rows_free};
-    struct seen_rows *s = seen_rows_new(&ops, writer, asked->job);
+    struct seen_rows *s = calloc(1, sizeof(*s));
     if (!s) {
         return TFE_ENOMEM;
     }
+    s->rows.ops = &ops;
+    s->writer = writer;
     s->events = events;
     s->by = by;
-    s->want.type = MSG_EVENT_ROW;
+    s->left = MSG_EVENTS_MAX;
+    if (asked->job) {
+        (void)id_set(&s->job, asked->job); /* the codec has checked it */
+        s->want.job = s->job.text;
+    }
     /* Of a server that has lost its history it is asked what there is. */
     s->want.after = asked->after <= events_newest(events) ? asked->after : 0;
     if (asked->after == 0 && asked->last > 0) {
         s->want.last = asked->last < MSG_EVENTS_MAX ? asked->last : MSG_EVENTS_MAX;
         find_last(s);
-    }
-    *ret = &s->rows;
-    return 0;
-}
-
-int rows_series(struct writer *writer, struct series *series, const struct msg_series *asked,
-                struct rows **ret)
-{
-    static const struct rows_ops ops = {.next = points_next, .free = seen_rows_free};
-    struct seen_rows *s = seen_rows_new(&ops, writer, asked->job);
-    if (!s) {
-        return TFE_ENOMEM;
-    }
-    series_flush(series); /* what was told just now is read, too */
-    s->want.type = MSG_SERIES_ROW;
-    s->want.run = asked->run;
-    s->want.after = asked->after;
-    s->last = false;
-    if (asked->name) {
-        (void)snprintf(s->name, sizeof(s->name), "%s", asked->name);
-        s->want.name = s->name;
     }
     *ret = &s->rows;
     return 0;

@@ -2,32 +2,31 @@
 #include "server/series.h"
 
 #include <bsd/sys/tree.h>
-#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/id.h"
-#include "common/base/rate.h"
-#include "common/base/series.h"
 #include "common/base/text.h"
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
-#include "common/net/timer.h"
-#include "server/store/writer.h"
 
-#define FLUSH_MS 5000
-/* Points that wait for that; with as many the writer gets them at once. */
-#define PENDING_MAX 1000
-/* Of all jobs together: what goes on the disk. Of more jobs each is told less often. */
-#define POINT_EACH_MS 5
-#define POINTS_AT_ONCE 1000
-/* So many rows wait for a disk that takes none: points are what can be spared. */
-#define WAITING_MAX 4000
+/* Points of all series together, 40 bytes each. A series that comes when there are so many has its
+ * newest point only. */
+#define POINTS_ALL_MAX 1000000u
+
+struct point {
+    uint64_t ord, epoch, step;
+    int64_t at_ms;
+    double value;
+};
 
 struct entry {
     char name[MSG_METRIC_NAME_MAX + 1];
-    struct msg_series_row last; /* ord 0: none yet */
+    struct point last; /* ord 0: none yet */
+    struct point *v;   /* those whose ord is a multiple of stride; NULL: none are kept */
+    uint32_t n;        /* at most SERIES_POINTS_MAX */
+    uint64_t stride;
 };
 
 struct job_series {
@@ -39,20 +38,11 @@ struct job_series {
 };
 RB_HEAD(job_series_tree, job_series);
 
-struct pending {
-    struct tfe_id job;
-    struct entry entry;
-};
-
 struct series {
     const struct rdzv *core;
-    struct writer *writer; /* NULL: nothing is kept */
     struct job_series_tree jobs;
     uint32_t n_jobs;
-    struct pending *pending;
-    size_t n_pending, cap_pending;
-    struct event *flush;
-    struct rate rate;
+    uint32_t n_points; /* that there is memory for */
     bool is_full_told;
 };
 
@@ -63,15 +53,25 @@ static int compare(const struct job_series *a, const struct job_series *b)
 
 RB_GENERATE_INTERNAL(job_series_tree, job_series, link, compare, __attribute__((unused)) static)
 
+static void drop_entries(struct series *s, struct job_series *of)
+{
+    for (size_t i = 0; i < of->n; i++) {
+        s->n_points -= of->v[i].v ? SERIES_POINTS_MAX : 0;
+        free(of->v[i].v);
+    }
+    of->n = 0;
+}
+
 static void forget(struct series *s, struct job_series *of)
 {
     RB_REMOVE(job_series_tree, &s->jobs, of);
     s->n_jobs--;
+    drop_entries(s, of);
     free(of->v);
     free(of);
 }
 
-/* Jobs that are no more. */
+/* Forgets the jobs that the core does not know any more. */
 static void tidy(struct series *s)
 {
     struct msg_status_job status;
@@ -83,12 +83,7 @@ static void tidy(struct series *s)
     }
 }
 
-static void on_flush(evutil_socket_t fd, short what, void *ctx)
-{
-    series_flush(ctx);
-}
-
-int series_new(struct event_base *base, const struct rdzv *core, struct series **ret)
+int series_new(const struct rdzv *core, struct series **ret)
 {
     struct series *s = calloc(1, sizeof(*s));
     if (!s) {
@@ -96,46 +91,31 @@ int series_new(struct event_base *base, const struct rdzv *core, struct series *
     }
     s->core = core;
     RB_INIT(&s->jobs);
-    s->flush = evtimer_new(base, on_flush, s);
-    if (!s->flush) {
-        free(s);
-        return TFE_ENOMEM;
-    }
     *ret = s;
     return 0;
 }
 
 void series_free(struct series *s)
 {
-    if (!s) {
-        return;
-    }
-    while (!RB_EMPTY(&s->jobs)) {
+    while (s && !RB_EMPTY(&s->jobs)) {
         forget(s, RB_ROOT(&s->jobs));
     }
-    event_free(s->flush);
-    free(s->pending);
     free(s);
-}
-
-void series_keep(struct series *s, struct writer *writer)
-{
-    s->writer = writer;
 }
 
 /* --- one more point --------------------------------------------------------------------------- */
 
-static const struct job_series *find(const struct series *s, const char *job)
+static struct job_series *find(const struct series *s, const char *job)
 {
     struct job_series key;
     struct job_series_tree *tree = (struct job_series_tree *)(uintptr_t)&s->jobs;
     return id_set(&key.job, job) == 0 ? RB_FIND(job_series_tree, tree, &key) : NULL;
 }
 
-/* NULL: there are too many, or no memory. */
+/* NULL: there are too many jobs, the run is an earlier one, or there is no memory. */
 static struct job_series *find_or_make(struct series *s, const char *job, uint32_t run)
 {
-    struct job_series *of = (struct job_series *)(uintptr_t)find(s, job);
+    struct job_series *of = find(s, job);
     if (!of && s->n_jobs == SERIES_JOBS_MAX) {
         tidy(s);
     }
@@ -150,13 +130,13 @@ static struct job_series *find_or_make(struct series *s, const char *job, uint32
         log_warn("metrics_not_kept", LOG_S("job", job), LOG_U("jobs_max", SERIES_JOBS_MAX));
     }
     if (of && run > of->run) {
+        drop_entries(s, of);
         of->run = run;
-        of->n = 0;
     }
     return of && run == of->run ? of : NULL;
 }
 
-static struct entry *entry_of(struct job_series *of, const char *name)
+static struct entry *entry_of(struct series *s, struct job_series *of, const char *name)
 {
     size_t i = 0;
     while (i < of->n && strcmp(of->v[i].name, name) < 0) {
@@ -171,88 +151,69 @@ static struct entry *entry_of(struct job_series *of, const char *name)
     }
     memmove(&of->v[i + 1], &of->v[i], (of->n - i) * sizeof(*of->v));
     of->n++;
-    of->v[i] = (struct entry){.last.ord = 0};
+    of->v[i] = (struct entry){.stride = 1};
     text_setf(of->v[i].name, sizeof(of->v[i].name), "%s", name);
+    if (s->n_points <= POINTS_ALL_MAX - SERIES_POINTS_MAX) {
+        of->v[i].v = malloc(SERIES_POINTS_MAX * sizeof(struct point));
+        s->n_points += of->v[i].v ? SERIES_POINTS_MAX : 0;
+    }
     return &of->v[i];
 }
 
-static void pend(struct series *s, const struct job_series *of, const struct entry *entry)
+/* Drops every second point once there are as many as a series may have. */
+static void add_point(struct entry *entry, const struct point *point)
 {
-    if (!s->writer || mem_reserve(&heap_mem, &s->pending, &s->cap_pending, s->n_pending + 1,
-                                  sizeof(*s->pending)) != 0) {
+    if (!entry->v || point->ord % entry->stride != 0) {
         return;
     }
-    s->pending[s->n_pending++] = (struct pending){of->job, *entry};
-    if (s->n_pending == PENDING_MAX) {
-        series_flush(s);
-    } else if (!evtimer_pending(s->flush, NULL)) {
-        (void)timer_after(s->flush, FLUSH_MS);
+    if (entry->n == SERIES_POINTS_MAX) {
+        uint32_t kept = 0;
+        entry->stride *= 2;
+        for (uint32_t i = 0; i < entry->n; i++) {
+            if (entry->v[i].ord % entry->stride == 0) {
+                entry->v[kept++] = entry->v[i];
+            }
+        }
+        entry->n = kept;
+    }
+    if (point->ord % entry->stride == 0) {
+        entry->v[entry->n++] = *point;
     }
 }
 
 bool series_add(struct series *s, const struct msg_series_row *point)
 {
     struct job_series *of = find_or_make(s, point->job, point->run);
-    struct entry *entry = of ? entry_of(of, point->name) : NULL;
+    struct entry *entry = of ? entry_of(s, of, point->name) : NULL;
     if (!entry) {
         return false;
     }
-    const uint64_t ord = entry->last.ord;
-    entry->last = *point;
-    entry->last.job = NULL; /* what it points to is filled in where it is told */
-    entry->last.name = NULL;
-    entry->last.at = clock_wall();
-    entry->last.ord = ord;
-    if (!rate_pass(&s->rate, clock_mono(), POINT_EACH_MS, POINTS_AT_ONCE)) {
-        return true;
-    }
-    entry->last.ord++;
-    if (entry->last.ord % series_stride(entry->last.ord) == 0) {
-        pend(s, of, entry);
-    }
+    const int64_t now_ms = clock_wall().ms;
+    /* The first one is above all of an earlier server: whoever asks for those after a point that
+     * it has gets them. */
+    const uint64_t first = now_ms > 0 ? (uint64_t)now_ms : 1;
+    entry->last = (struct point){.ord = entry->last.ord > 0 ? entry->last.ord + 1 : first,
+                                 .epoch = point->epoch,
+                                 .step = point->step,
+                                 .at_ms = now_ms,
+                                 .value = point->value};
+    add_point(entry, &entry->last);
     return true;
 }
 
-void series_flush(struct series *s)
-{
-    const bool takes = s->writer && writer_n_rows(s->writer) < WAITING_MAX;
-    for (size_t i = 0; takes && i < s->n_pending; i++) {
-        struct tfe_msg msg = {.type = MSG_SERIES_ROW, .u.series_row = s->pending[i].entry.last};
-        msg.u.series_row.job = s->pending[i].job.text;
-        msg.u.series_row.name = s->pending[i].entry.name;
-        if (writer_keep(s->writer, &msg, NULL, NULL, NULL) != 0) {
-            break; /* for want of memory: a gap in a curve */
-        }
-    }
-    s->n_pending = 0;
-    (void)evtimer_del(s->flush);
-}
+/* --- reading ---------------------------------------------------------------------------------- */
 
-/* --- what is there ---------------------------------------------------------------------------- */
-
-static int take(void *ctx, const struct tfe_msg *row)
+static struct msg_series_row row_of(const struct job_series *of, const struct entry *entry,
+                                    const struct point *point)
 {
-    struct series *s = ctx;
-    const struct msg_series_row *point = &row->u.series_row;
-    struct job_series *of = find_or_make(s, point->job, point->run);
-    struct entry *entry = of ? entry_of(of, point->name) : NULL;
-    if (entry) {
-        entry->last = *point;
-        entry->last.job = entry->last.name = NULL;
-    }
-    return 0;
-}
-
-int series_load(struct series *s, struct store *store, struct tfe_why *why)
-{
-    struct msg_status_job job = {.job = NULL};
-    int rc = 0;
-    while (rc == 0 && s->n_jobs < SERIES_JOBS_MAX && rdzv_view_job(s->core, job.job, &job) == 0) {
-        const struct store_page page = {
-            .type = MSG_SERIES_ROW, .job = job.job, .max = SERIES_NAMES_MAX};
-        rc = store_read_page(store, &page, take, s, why);
-    }
-    return rc;
+    return (struct msg_series_row){.job = of->job.text,
+                                   .run = of->run,
+                                   .name = entry->name,
+                                   .ord = point->ord,
+                                   .epoch = point->epoch,
+                                   .step = point->step,
+                                   .at.ms = point->at_ms,
+                                   .value = point->value};
 }
 
 bool series_last(const struct series *s, const char *job, const char *after,
@@ -261,11 +222,77 @@ bool series_last(const struct series *s, const char *job, const char *after,
     const struct job_series *of = find(s, job);
     for (size_t i = 0; of && i < of->n; i++) {
         if (of->v[i].last.ord > 0 && (!after || strcmp(of->v[i].name, after) > 0)) {
-            *ret = of->v[i].last;
-            ret->job = of->job.text;
-            ret->name = of->v[i].name;
+            *ret = row_of(of, &of->v[i], &of->v[i].last);
             return true;
         }
     }
     return false;
+}
+
+/* The first point of the series with a larger ord. */
+static bool find_point(const struct series *s, const char *job, const char *name, uint64_t after,
+                       struct msg_series_row *ret)
+{
+    const struct job_series *of = find(s, job);
+    const struct entry *entry = NULL;
+    for (size_t i = 0; of && i < of->n; i++) {
+        entry = strcmp(of->v[i].name, name) == 0 ? &of->v[i] : entry;
+    }
+    for (uint32_t i = 0; entry && i < entry->n; i++) {
+        if (entry->v[i].ord > after) {
+            *ret = row_of(of, entry, &entry->v[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+struct series_rows {
+    struct rows rows;
+    const struct series *series;
+    struct tfe_id job;
+    uint32_t run;                        /* 0: the newest */
+    char name[MSG_METRIC_NAME_MAX + 1];  /* "": the newest point of each name */
+    char after[MSG_METRIC_NAME_MAX + 1]; /* of the row that was sent last; "" none */
+    uint64_t ord;                        /* likewise */
+};
+
+static int series_rows_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct series_rows *r = (struct series_rows *)rows;
+    struct msg_series_row *row = &ret->u.series_row;
+    const bool is_there =
+        r->name[0] != '\0'
+            ? find_point(r->series, r->job.text, r->name, r->ord, row)
+            : series_last(r->series, r->job.text, r->after[0] != '\0' ? r->after : NULL, row);
+    if (!is_there || (r->run != 0 && row->run != r->run)) {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END};
+        return 0;
+    }
+    ret->type = MSG_SERIES_ROW;
+    r->ord = row->ord;
+    text_setf(r->after, sizeof(r->after), "%s", row->name);
+    return 0;
+}
+
+static void series_rows_free(struct rows *rows)
+{
+    free(rows);
+}
+
+int rows_series(const struct series *series, const struct msg_series *asked, struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = series_rows_next, .free = series_rows_free};
+    struct series_rows *r = calloc(1, sizeof(*r));
+    if (!r) {
+        return TFE_ENOMEM;
+    }
+    r->rows.ops = &ops;
+    r->series = series;
+    r->run = asked->run;
+    r->ord = asked->after;
+    (void)id_set(&r->job, asked->job); /* the codec has checked it */
+    text_setf(r->name, sizeof(r->name), "%s", asked->name ? asked->name : "");
+    *ret = &r->rows;
+    return 0;
 }

@@ -1,45 +1,39 @@
-/* server/series.h: numbers that a run's scripts tell, one series a name: the newest value in
- * memory, a bounded number of points (common/base/series.h) in the store, written a few seconds at
- * a time. */
+/* server/series.h: numbers that the scripts of a run report, one series per name, in memory: the
+ * newest value, and points spread over all of the run. A restart of the server forgets them;
+ * Prometheus keeps a history (tfe-web, /metrics). */
 #ifndef TFE_SERVER_SERIES_H
 #define TFE_SERVER_SERIES_H
 
 #include "common/base/msg.h"
-#include "common/net/why.h"
 #include "server/core/rdzv.h"
-#include "server/store/store.h"
+#include "server/rows.h"
 
-struct event_base;
 struct series;
-struct writer;
 
-/* Of one run: what scripts tell at once, and what they may rename. */
+/* Of one run: names that scripts report. */
 #define SERIES_NAMES_MAX 32
-/* Jobs, some 3 KB each where all names are used. */
+/* Jobs. */
 #define SERIES_JOBS_MAX 2000
+/* Points of one series: every one at first, then every second, every fourth … */
+#define SERIES_POINTS_MAX 512u
 
 /* core outlives it. TFE_ENOMEM. */
-int series_new(struct event_base *base, const struct rdzv *core,
-               struct series **ret) TFE_MUST_CHECK;
-/* NULL is allowed. What was not flushed is lost. */
+int series_new(const struct rdzv *core, struct series **ret) TFE_MUST_CHECK;
+/* NULL is allowed. */
 void series_free(struct series *s);
 
-/* Takes in the newest points of the jobs that the core knows. Before the store is the writer's. As
- * store_read_page. */
-int series_load(struct series *s, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
-/* From here on points are kept there; it outlives s. */
-void series_keep(struct series *s, struct writer *writer);
-
-/* The next point of a series; ord and time are its own. A later run of the job replaces the one
- * before in memory. False: it was not taken, for there are too many jobs or names, or no memory. */
+/* Adds a point; ord and time are set here. A later run of the job replaces the one before. Returns
+ * false if there are too many jobs or names, the run is an earlier one, or there is no memory. */
 bool series_add(struct series *s, const struct msg_series_row *point);
 
-/* Hands what was told to the writer now. */
-void series_flush(struct series *s);
-
-/* The newest point of the name that follows on `after` (NULL: the first) in the job's newest run;
- * its texts are borrowed until the next one is added. False: there is none. */
+/* The newest point of the first name after `after` (NULL: of the first name) in the job's newest
+ * run; its texts are borrowed until the next series_add. False: there is none. */
 bool series_last(const struct series *s, const char *job, const char *after,
                  struct msg_series_row *ret);
+
+/* The points that SERIES asks for: SERIES_ROW …, STATUS_END. series outlives the source.
+ * TFE_ENOMEM. */
+int rows_series(const struct series *series, const struct msg_series *asked,
+                struct rows **ret) TFE_MUST_CHECK;
 
 #endif

@@ -230,7 +230,7 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
     case MSG_EVENTS:
         return rows_events(all->writer, all->events, s->by, &msg->u.events, ret);
     case MSG_SERIES:
-        return rows_series(all->writer, all->series, &msg->u.series, ret);
+        return rows_series(all->series, &msg->u.series, ret);
     case MSG_BACKUP:
         return rows_backup(all->writer, all->backup_dir, msg->u.backup.name, ret);
     case MSG_TOKEN_CREATE:

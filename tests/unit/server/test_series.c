@@ -1,28 +1,13 @@
-/* tests/unit/server/test_series.c: the newest values of a run's series, what is kept of them, and
- * what there is no room for. Time and the core's answers are the story's. */
-#include <event2/event.h>
+/* tests/unit/server/test_series.c: the newest values of a run's series, the points that are kept of
+ * them, and the limits. The core's answers are the test's. */
 #include <stdio.h>
 #include <string.h>
 
-#include "common/net/clock.h"
 #include "server/series.h"
-#include "server/store/writer.h"
 #include "tests/unit/story.h"
 
-static struct event_base *base;
 static struct series *s;
-static struct tfe_mono now;
-static struct msg_series_row kept;
-static char kept_name[MSG_METRIC_NAME_MAX + 1];
-static uint32_t n_kept;
-static uint32_t waiting;
 static bool jobs_live; /* those that the core is asked for */
-
-struct tfe_mono __wrap_clock_mono(void);
-struct tfe_mono __wrap_clock_mono(void)
-{
-    return now;
-}
 
 int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret);
 int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret)
@@ -30,39 +15,17 @@ int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_statu
     return jobs_live ? 0 : TFE_ENOENT;
 }
 
-int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                       struct writer_ask **ret);
-int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                       struct writer_ask **ret)
-{
-    kept = row->u.series_row;
-    (void)snprintf(kept_name, sizeof kept_name, "%s", kept.name);
-    n_kept++;
-    return 0;
-}
-
-uint32_t __wrap_writer_n_rows(struct writer *w);
-uint32_t __wrap_writer_n_rows(struct writer *w)
-{
-    return waiting;
-}
-
 static int begin(void **state)
 {
     (void)state;
-    now.ms = 1000000;
-    n_kept = 0;
-    waiting = 0;
     jobs_live = true;
-    base = event_base_new();
-    return series_new(base, NULL, &s);
+    return series_new(NULL, &s);
 }
 
 static int end(void **state)
 {
     (void)state;
     series_free(s);
-    event_base_free(base);
     return 0;
 }
 
@@ -70,7 +33,6 @@ static int end(void **state)
 
 static bool add_of(const char *job, uint32_t run, const char *name, double value)
 {
-    now.ms += 10;
     return series_add(
         s, &(struct msg_series_row){.job = job, .run = run, .name = name, .value = value});
 }
@@ -100,7 +62,6 @@ TEST_IN(series, of_a_run_are_told_by_name_each_with_its_newest_value)
     assert_string_equal(names("a"), "acc loss ");
     assert_true(series_last(s, "a", "acc", &row));
     assert_true(row.value == 2);
-    assert_int_equal(row.ord, 2);
     assert_string_equal(row.job, "a");
     assert_false(series_last(s, "a", "loss", &row));
     assert_false(series_last(s, "c", NULL, &row));
@@ -138,44 +99,94 @@ TEST_IN(series, of_jobs_that_are_gone_make_room)
     assert_true(add_of("late", 1, "loss", 1));
 }
 
-TEST_IN(series, go_to_the_disk_a_few_seconds_at_a_time)
+/* Fills ord and value of the points of series x of job a after this one; returns how many. */
+static uint32_t points(uint32_t run, const char *name, uint64_t after, uint64_t *ret_ord,
+                       double *ret_value)
 {
-    assert_true(add_of("a", 1, "loss", 3)); /* nothing keeps it */
-    series_keep(s, (struct writer *)(void *)&kept);
-    assert_true(add_of("a", 1, "loss", 2));
-    assert_int_equal(n_kept, 0);
-    series_flush(s);
-    assert_int_equal(n_kept, 1);
-    assert_int_equal(kept.ord, 2);
-    assert_string_equal(kept_name, "loss");
-    series_flush(s);
-    assert_int_equal(n_kept, 1); /* once */
-    waiting = 4000;
-    assert_true(add_of("a", 1, "loss", 1));
-    series_flush(s); /* points are what can be spared */
-    waiting = 0;
-    series_flush(s);
-    assert_int_equal(n_kept, 1);
-}
-
-TEST_IN(series, that_are_told_too_often_have_their_newest_value_and_no_point_for_it)
-{
-    struct msg_series_row row;
-    for (int i = 0; i < 1200; i++) {
-        assert_true(
-            series_add(s, &(struct msg_series_row){.job = "a", .run = 1, .name = "x", .value = i}));
+    const struct msg_series asked = {.job = "a", .run = run, .name = name, .after = after};
+    struct rows *rows;
+    struct tfe_msg msg;
+    uint32_t n = 0;
+    assert_int_equal(rows_series(s, &asked, &rows), 0);
+    while (rows_next(rows, &msg) == 0 && msg.type == MSG_SERIES_ROW) {
+        assert_string_equal(msg.u.series_row.job, "a");
+        ret_ord[n] = msg.u.series_row.ord;
+        ret_value[n++] = msg.u.series_row.value;
     }
-    assert_true(series_last(s, "a", NULL, &row));
-    assert_true(row.value == 1199);
-    assert_int_equal(row.ord, 1000);
+    assert_int_equal(msg.type, MSG_STATUS_END);
+    rows_free(rows);
+    return n;
 }
 
-TEST_IN(series, that_are_long_are_thinned_on_the_disk)
+TEST_IN(series, points_come_back_in_order_and_behind_one_that_is_known)
 {
-    series_keep(s, (struct writer *)(void *)&kept);
-    for (int i = 0; i < 4000; i++) {
+    uint64_t ord[8];
+    double value[8];
+    assert_true(add_of("a", 1, "x", 3));
+    assert_true(add_of("a", 1, "x", 2));
+    assert_true(add_of("a", 1, "y", 7));
+    assert_int_equal(points(0, "x", 0, ord, value), 2);
+    assert_true(value[0] == 3 && value[1] == 2);
+    assert_int_equal(ord[1], ord[0] + 1);
+    assert_int_equal(points(0, "x", ord[0], ord, value), 1);
+    assert_int_equal(points(1, NULL, 0, ord, value), 2); /* the newest of each */
+    assert_true(value[0] == 2 && value[1] == 7);
+    assert_int_equal(points(2, "x", 0, ord, value), 0);
+    assert_int_equal(points(1, "z", 0, ord, value), 0);
+}
+
+/* A reader that asks with its last point of a server that has died gets those of the new one. */
+TEST_IN(series, points_of_a_new_server_are_behind_those_of_the_one_before)
+{
+    uint64_t ord[2];
+    double value[2];
+    assert_true(add_of("a", 1, "x", 1));
+    assert_int_equal(points(1, "x", 0, ord, value), 1);
+    const uint64_t before = ord[0];
+    series_free(s);
+    assert_int_equal(series_new(NULL, &s), 0);
+    assert_true(add_of("a", 1, "x", 2));
+    assert_int_equal(points(1, "x", 0, ord, value), 1);
+    assert_true(ord[0] >= before);
+}
+
+TEST_IN(series, of_any_length_keep_a_bounded_number_of_points_over_all_of_it)
+{
+    static uint64_t ord[SERIES_POINTS_MAX];
+    static double value[SERIES_POINTS_MAX];
+    for (uint32_t i = 1; i <= 100000; i++) {
         assert_true(add_of("a", 1, "x", i));
+        if (i == SERIES_POINTS_MAX) {
+            assert_int_equal(points(0, "x", 0, ord, value), i);
+        }
     }
-    series_flush(s);
-    assert_in_range(n_kept, 1000, 3000);
+    const uint32_t n = points(0, "x", 0, ord, value);
+    assert_in_range(n, SERIES_POINTS_MAX / 2 - 1, SERIES_POINTS_MAX);
+    assert_true(value[0] < 1000 && value[n - 1] > 99000);
+    for (uint32_t i = 2; i < n; i++) {
+        assert_int_equal(ord[i] - ord[i - 1], ord[1] - ord[0]);
+    }
+}
+
+TEST_IN(series, beyond_the_limit_of_all_have_their_newest_value_alone)
+{
+    uint64_t ord[4];
+    double value[4];
+    struct msg_series_row row;
+    char name[16];
+    char job[16];
+    uint32_t n = 0;
+    for (uint32_t j = 0; n < 1000000 / SERIES_POINTS_MAX; j++) {
+        (void)snprintf(job, sizeof job, "j%u", j);
+        for (int i = 0; i < SERIES_NAMES_MAX && n < 1000000 / SERIES_POINTS_MAX; i++, n++) {
+            (void)snprintf(name, sizeof name, "m%02d", i);
+            assert_true(add_of(job, 1, name, 1));
+        }
+    }
+    assert_true(add_of("a", 1, "x", 5));
+    assert_int_equal(points(0, "x", 0, ord, value), 0);
+    assert_true(series_last(s, "a", NULL, &row) && row.value == 5);
+    assert_true(add_of("j0", 2, "x", 1)); /* its 32 series of run 1 make room */
+    assert_true(add_of("a", 1, "y", 6));
+    assert_int_equal(points(0, "y", 0, ord, value), 1);
 }
