@@ -10,7 +10,10 @@
 #include "server/web/settings.h"
 #include "server/web/views.h"
 
+/* Over TLS the prefix has browsers take the cookie only from this host, by TLS and for all paths.
+ */
 #define COOKIE "tfe_login"
+#define COOKIE_TLS "__Host-" COOKIE
 
 struct login {
     struct view *view; /* NULL: the place is free */
@@ -53,14 +56,21 @@ void logins_free(struct logins *all)
     sodium_free(all);
 }
 
-/* The value of the cookie in "a=b; tfe_login=…"; NULL: it is not there. */
-static const char *cookie_of(struct http_request *req)
+static const char *cookie_name(const struct logins *all)
 {
+    return all->web->settings->tls_cert ? COOKIE_TLS : COOKIE;
+}
+
+/* The value of the cookie in "a=b; tfe_login=…"; NULL if it is not there. */
+static const char *cookie_of(const struct logins *all, const struct http_request *req)
+{
+    const char *name = cookie_name(all);
+    const size_t n = strlen(name);
     const char *at = http_header(req, "Cookie");
     while (at) {
         at += strspn(at, "; ");
-        if (strncmp(at, COOKIE "=", sizeof(COOKIE)) == 0) {
-            return at + sizeof(COOKIE);
+        if (strncmp(at, name, n) == 0 && at[n] == '=') {
+            return at + n + 1;
         }
         at = strchr(at, ';');
     }
@@ -69,7 +79,7 @@ static const char *cookie_of(struct http_request *req)
 
 struct login *logins_find(struct logins *all, struct http_request *req)
 {
-    const char *text = cookie_of(req);
+    const char *text = cookie_of(all, req);
     uint8_t key[LOGIN_KEY_BYTES];
     size_t n = 0;
     struct tfe_mono now = clock_mono();
@@ -94,8 +104,8 @@ static void set_cookie(const struct logins *all, struct http_request *req, const
                        long seconds)
 {
     char line[256];
-    (void)snprintf(line, sizeof(line),
-                   COOKIE "=%s; Path=/; Max-Age=%ld; HttpOnly; SameSite=Strict%s", value, seconds,
+    (void)snprintf(line, sizeof(line), "%s=%s; Path=/; Max-Age=%ld; HttpOnly; SameSite=Strict%s",
+                   cookie_name(all), value, seconds,
                    all->web->settings->tls_cert ? "; Secure" : "");
     http_set_header(req, "Set-Cookie", line);
     sodium_memzero(line, sizeof(line));

@@ -4,8 +4,10 @@ import contextlib
 import itertools
 import json
 import signal
+import socket
 import struct
 import subprocess
+import threading
 import time
 import xml.etree.ElementTree
 
@@ -373,3 +375,71 @@ def test_a_page_that_stays_open_keeps_no_node_for_ever(server, state_dir, tmp_pa
             return [seen.size, seen.has("first"), seen.has("n1"), seen.has("n10000"), seen.get("second").spans.length, seen.get("second").spans.at(-1).from];
         })""")
         assert kept[1:4] == [True, False, True] and kept[0] <= 4000 and kept[4] <= 200 and kept[5] == 10000
+
+
+class PrefixProxy:
+    """A reverse proxy that shows tfe-web below /tfe/ and nothing else, as an nginx location with a trailing slash does."""
+
+    def __init__(self, port):
+        self.upstream, self.outside = port, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def serve(self, near):
+        """One request of each connection."""
+        with contextlib.suppress(OSError), near:
+            said = b""
+            while b"\r\n\r\n" not in said:
+                more = near.recv(65536)
+                if not more:
+                    return
+                said += more
+            method, path, rest = said.split(b" ", 2)
+            if not path.startswith(b"/tfe/"):
+                self.outside.append(path.decode())
+                near.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                return
+            rest = b"\r\n".join(line for line in rest.split(b"\r\n") if not line.lower().startswith(b"connection:"))
+            with socket.create_connection(("127.0.0.1", self.upstream)) as far:
+                far.sendall(b" ".join((method, path[4:], rest)).replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+                threading.Thread(target=self.pump, args=(near, far), daemon=True).start()
+                self.pump(far, near)
+
+    @staticmethod
+    def pump(source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+
+
+def test_page_works_below_a_prefix_and_orders_only_from_the_tab_that_logged_in(server, state_dir, tmp_path):
+    s = server("--ttl=5m")
+    with start(state_dir, tmp_path) as web, browser() as page, PrefixProxy(web.port) as proxy, RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job="j")
+        page.open(f"http://localhost:{proxy.port}/tfe/#/job/j")
+        page.wait("document.querySelectorAll('#nodes tbody tr').length === 1", what="its node")
+        page.click("//button[@id='who']")
+        page.type("dialog textarea", s.token("admin"))
+        confirm(page, "dialog button[type=submit]")
+        page.wait("/^admin/.test(document.getElementById('who').innerText)", what="a login")
+        page.js("location.reload()")  # the tab keeps its mark
+        page.wait("/^admin/.test(document.getElementById('who').innerText)", what="the login after a reload")
+        # A tab without the mark looks, as the cookie lets it, and logs in before it orders.
+        page.js("sessionStorage.clear(); location.reload()")
+        page.wait("document.getElementById('who').innerText === 'Log in' && document.querySelectorAll('#nodes tbody tr').length === 1")
+        assert page.js_later("""fetch("api/v1/jobs/j/stop", {method: "POST"}).then(a => a.json()).then(p => arguments[0](p.code))""") == "csrf"
+        assert [path for path in proxy.outside if path != "/favicon.ico"] == []

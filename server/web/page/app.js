@@ -1,10 +1,10 @@
 // server/web/page/app.js: the page. A store that the stream fills, views that draw what has changed, and nothing else.
-import { h, text, span, clock, moment, number, percent, badge, slots, spark, keyed, toast } from "/ui.js";
-import { phases, series, members } from "/plots.js";
-import { timeline, track, save, roleOf, ROLES } from "/timeline.js";
-import { order, login, logout, session, history } from "/orders.js";
-import { logs } from "/logs.js";
-import { pool, conditions } from "/pool.js";
+import { h, text, span, clock, moment, number, percent, badge, slots, spark, keyed, toast } from "./ui.js";
+import { phases, series, members } from "./plots.js";
+import { timeline, track, save, roleOf, ROLES } from "./timeline.js";
+import { order, login, logout, mayEnd, session, history } from "./orders.js";
+import { logs } from "./logs.js";
+import { pool, conditions } from "./pool.js";
 
 export const store = {
   session: null, up: null, why: "", route: { view: "fleet" }, job: null,
@@ -80,7 +80,7 @@ function remember(row, at) {
 function listen() {
   source?.close();
   const query = store.route.job ? `?job=${encodeURIComponent(store.route.job)}` : store.route.view === "pool" ? "?pool=1" : "";
-  source = new EventSource(`/api/v1/stream${query}`);
+  source = new EventSource(`api/v1/stream${query}`);
   for (const kind of ["fleet", "events", "points", ...Object.keys(into)]) {
     source.addEventListener(kind, e => { const began = performance.now(); apply(kind, JSON.parse(e.data)); store.busy_ms += performance.now() - began; changed(); });
   }
@@ -376,7 +376,7 @@ function show() {
   if (node) crumbs.push([location.hash, store.nodes.get(node)?.name || node.slice(0, 12)]);
   document.getElementById("crumbs").replaceChildren(...crumbs.map(([href, name], i) => h("li", {}, h("a", i === crumbs.length - 1 ? { href, "aria-current": "page" } : { href }, name))));
   document.title = [node ?? job, "tfe"].filter(Boolean).join(" · ");
-  text(document.getElementById("who"), store.session?.logged_in ? `${store.session.role} · Log out` : "Log in");
+  text(document.getElementById("who"), mayEnd() ? `${store.session.role} · Log out` : "Log in");
   if (store.session?.asks_login && !store.session.logged_in) {
     source?.close();
     main.replaceChildren(h("h1", {}, "Log in"), h("p", { class: "empty" }, "This page asks for an observer's or admin's token."));
@@ -403,7 +403,7 @@ async function start() {
   show();
 }
 
-document.getElementById("who").onclick = () => store.session?.logged_in ? logout().then(start) : login(start);
+document.getElementById("who").onclick = () => mayEnd() ? logout().then(start) : login(start);
 const themes = window.matchMedia("(prefers-color-scheme: dark)");
 const theme = () => { document.documentElement.dataset.theme = localStorage.getItem("tfe-theme") ?? (themes.matches ? "dark" : "light"); changed(); };
 document.getElementById("theme").onclick = () => { localStorage.setItem("tfe-theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark"); theme(); };

@@ -1,5 +1,5 @@
 // server/web/page/logs.js: what a job's trainers print, as it comes.
-import { h, text, clock, moment } from "/ui.js";
+import { h, text, clock, moment } from "./ui.js";
 
 const LINES_MAX = 2000;
 
@@ -48,7 +48,7 @@ export function logs(job) {
     close();
     clear();
     const query = rank.value === "" ? "" : `&rank=${rank.value}`;
-    const mine = source = new EventSource(`/api/v1/jobs/${encodeURIComponent(job)}/logs?follow=1&lines=100${query}`);
+    const mine = source = new EventSource(`api/v1/jobs/${encodeURIComponent(job)}/logs?follow=1&lines=100${query}`);
     text(button, "Stop following");
     button.setAttribute("aria-pressed", "true");
     text(said, "following");

@@ -1,11 +1,17 @@
 // server/web/page/orders.js: who looks, and what is ordered, with a question before it.
-import { h, toast } from "/ui.js";
-import { store } from "/app.js";
+import { h, toast } from "./ui.js";
+import { store } from "./app.js";
+
+// The mark that orders of this login carry. A cookie goes to every port of the host, so the server gives the mark once, to the
+// tab that logs in; other tabs look, and log in before they order.
+const MARK = "tfe-mark";
+const mark = () => sessionStorage.getItem(MARK);
+export const mayEnd = () => !!(store.session?.logged_in && mark());
 
 async function call(path, body) {
   const answer = await fetch(path, {
     method: body === undefined ? "GET" : "POST", credentials: "same-origin",
-    headers: { ...(body !== undefined && { "Content-Type": "application/json" }), ...(store.session?.csrf && { "X-CSRF-Token": store.session.csrf }) },
+    headers: { ...(body !== undefined && { "Content-Type": "application/json" }), ...(mark() && { "X-CSRF-Token": mark() }) },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   const value = await answer.json();
@@ -13,9 +19,9 @@ async function call(path, body) {
   return value;
 }
 
-export const session = () => call("/api/v1/session");
-export const history = async (job, name) => (await call(`/api/v1/jobs/${encodeURIComponent(job)}/series?name=${encodeURIComponent(name)}`)).points;
-export const logout = () => call("/api/v1/logout", {}).catch(e => toast(e.message));
+export const session = () => call("api/v1/session");
+export const history = async (job, name) => (await call(`api/v1/jobs/${encodeURIComponent(job)}/series?name=${encodeURIComponent(name)}`)).points;
+export const logout = () => call("api/v1/logout", {}).then(() => sessionStorage.removeItem(MARK)).catch(e => toast(e.message));
 
 // Asks with the given fields; act returns what to say, or throws what is wrong.
 function ask(title, words, fields, label, danger, act) {
@@ -47,7 +53,9 @@ function ask(title, words, fields, label, danger, act) {
 export function login(then) {
   const field = h("textarea", { name: "token", rows: "3", required: true, autocomplete: "off", spellcheck: "false", "aria-label": "Token", placeholder: "tfe1_admin_…" });
   ask("Log in", "Paste an observer's token to look, or an admin's to give orders, too. tfe-rdzv keeps both in its state directory.", [field], "Log in", false, async data => {
-    store.session = await call("/api/v1/login", { token: data.get("token").trim() });
+    const { csrf, ...session } = await call("api/v1/login", { token: data.get("token").trim() });
+    sessionStorage.setItem(MARK, csrf);
+    store.session = session;
     then();
     return `Logged in: ${store.session.role}.`;
   });
@@ -66,7 +74,7 @@ const QUESTIONS = {
 };
 
 export function order(verb, name, about) {
-  if (store.session?.role !== "admin" || !store.session.logged_in) {
+  if (store.session?.role !== "admin" || !mayEnd()) {
     login(() => { document.getElementById("who").textContent = "admin · Log out"; if (store.session.role === "admin") setTimeout(() => order(verb, name, about)); else toast("Orders take an admin's token."); });
     return;
   }
@@ -75,7 +83,7 @@ export function order(verb, name, about) {
   const fields = verb === "resize" ? [size("min", about?.min ?? 1), size("max", about?.max ?? 1)] : [];
   const what = verb === "drain" || verb === "evict" ? "nodes" : "jobs";
   ask(title, words, fields, label, danger, async data => {
-    await call(`/api/v1/${what}/${encodeURIComponent(name)}/${verb}`, verb === "resize" ? { min: Number(data.get("min")), max: Number(data.get("max")) } : {});
+    await call(`api/v1/${what}/${encodeURIComponent(name)}/${verb}`, verb === "resize" ? { min: Number(data.get("min")), max: Number(data.get("max")) } : {});
     return `${label}: ordered.`;
   });
 }

@@ -1,6 +1,6 @@
 // server/web/page/plots.js: what the scripts tell and how many trained, over time, and the phases of a standstill.
 /* global Chart */
-import { h, span, clock, number, color, cause } from "/ui.js";
+import { h, span, clock, number, color, cause } from "./ui.js";
 
 
 // The phases of an epoch's beginning as a bar; the words are beside it for who does not see it.

@@ -1,7 +1,7 @@
 // server/web/page/pool.js: jobs that were handed in, the nodes that wait for them, and what one job has gone through.
-import { h, text, moment, badge, keyed, ago } from "/ui.js";
-import { store, tilesOf, machine } from "/app.js";
-import { order } from "/orders.js";
+import { h, text, moment, badge, keyed, ago } from "./ui.js";
+import { store, tilesOf, machine } from "./app.js";
+import { order } from "./orders.js";
 
 const JOBS = { queued: "warn", running: "ok", restarting: "warn", suspended: "", succeeded: "info", failed: "bad" };
 const NODES = { free: "info", assigned: "ok", leaving: "warn", away: "bad", resting: "warn", warned: "warn" };

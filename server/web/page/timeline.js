@@ -1,5 +1,5 @@
 // server/web/page/timeline.js: what each node was over time, and the epochs above it; on the page, or as a picture for a report.
-import { h, svg, span, clock, moment, percent, color, cause } from "/ui.js";
+import { h, svg, span, clock, moment, percent, color, cause } from "./ui.js";
 
 // What a node is, as the timeline and its legend call it: of those that train in a job with roles, the role.
 const STATES = { member: "training", spare: "standby", waiting: "standby", preparing: "joining", importing: "joining", leaving: "notice", suspect: "lost", lost: "lost" };

@@ -198,12 +198,24 @@ TEST_IN(logins, tell_their_orders_by_a_mark_that_is_not_the_cookie)
     free(cookie);
 }
 
+TEST_IN(logins, over_tls_are_not_found_by_a_cookie_without_the_prefix)
+{
+    struct login *login;
+    settings.tls_cert = "cert.pem";
+    char *cookie = log_in(&one, &login);
+    assert_ptr_equal(find(cookie), login);
+    assert_null(find(strstr(cookie, "tfe_login="))); /* any page of the host's domain may set it */
+    free(cookie);
+}
+
 TEST_IN(logins, go_over_tls_only_where_there_is_tls)
 {
     for (int tls = 0; tls < 2; tls++) {
         settings.tls_cert = tls ? "cert.pem" : NULL;
         (void)logins_begin(all, &one, NULL);
         assert_int_equal(strstr(cookie_line, "; Secure") != NULL, tls);
+        assert_int_equal(strncmp(cookie_line, "__Host-tfe_login=", 17) == 0, tls);
+        assert_non_null(strstr(cookie_line, "; Path=/; "));
         assert_non_null(strstr(cookie_line, "HttpOnly; SameSite=Strict"));
     }
 }
