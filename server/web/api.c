@@ -13,6 +13,7 @@
 #include "common/rows/order.h"
 #include "server/web/calls.h"
 #include "server/web/logins.h"
+#include "server/web/probe.h"
 #include "server/web/reply.h"
 #include "server/web/streams.h"
 
@@ -115,7 +116,7 @@ static void ask_status(struct request *r, const char *job, bool jobs_only,
     if (job[0] != '\0' && !is_job(r->req, job)) {
         return;
     }
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     if (!call) {
         return;
     }
@@ -155,7 +156,7 @@ void api_nodes(struct request *r)
 static void ask_simple(struct request *r, enum tfe_msg_type type, enum tfe_msg_type row,
                        void (*then)(struct call *call))
 {
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     if (call) {
         call->message = (struct tfe_msg){.type = type};
         call->ask.rows[0] = row;
@@ -166,7 +167,7 @@ static void ask_simple(struct request *r, enum tfe_msg_type type, enum tfe_msg_t
 
 void api_epochs(struct request *r)
 {
-    struct call *call = is_job(r->req, r->name) ? call_new(r->web, r->view, r->req) : NULL;
+    struct call *call = is_job(r->req, r->name) ? call_new(r, r->view) : NULL;
     if (call) {
         (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
         call->message = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = call->name}};
@@ -204,7 +205,7 @@ void api_pool(struct request *r)
 
 void api_conditions(struct request *r)
 {
-    struct call *call = is_job(r->req, r->name) ? call_new(r->web, r->view, r->req) : NULL;
+    struct call *call = is_job(r->req, r->name) ? call_new(r, r->view) : NULL;
     if (call) {
         (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
         call->message = (struct tfe_msg){.type = MSG_DESCRIBE, .u.describe.job = call->name};
@@ -272,7 +273,7 @@ void api_events(struct request *r)
         }
         return;
     }
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     if (call) {
         (void)snprintf(call->name, sizeof(call->name), "%s", job);
         call->message = (struct tfe_msg){.type = MSG_EVENTS,
@@ -304,7 +305,7 @@ void api_series(struct request *r)
         reply_problem(r->req, 400, "bad_request", "that is no name of a curve");
         return;
     }
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     if (call) {
         (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
         (void)snprintf(call->other, sizeof(call->other), "%s", name ? name : "");
@@ -345,35 +346,39 @@ void api_stream(struct request *r)
 
 /* --- who sees it --- */
 
-static json_t *session_json(const struct web *web, const struct view *view,
-                            const struct login *login)
+/* view: what the caller may see; NULL for a stranger, who learns nothing of the server. */
+static json_t *session_json(const struct web *web, const struct view *view, bool is_logged_in)
 {
-    char csrf[LOGIN_TEXT_MAX] = "";
     char at[ENDPOINT_TEXT_MAX];
-    if (login) {
-        login_csrf(login, csrf);
-    }
-    return json_pack("{s:b, s:b, s:s?, s:s?, s:s, s:s}", "asks_login", web->asks_login, "logged_in",
-                     login != NULL, "role", view ? principal_role_name(view_role(view)) : NULL,
-                     "csrf", login ? csrf : NULL, "server",
-                     endpoint_format(at, web->server.host, web->server.port), "version",
-                     TFE_VERSION);
+    return json_pack("{s:b, s:b, s:s?, s:s?, s:s?}", "asks_login", web->asks_login, "logged_in",
+                     is_logged_in, "role", view ? principal_role_name(view_role(view)) : NULL,
+                     "server",
+                     view ? endpoint_format(at, web->server.host, web->server.port) : NULL,
+                     "version", view ? TFE_VERSION : NULL);
 }
 
 void api_session(struct request *r)
 {
-    reply_json(r->req, 200, session_json(r->web, r->view, r->login));
+    reply_json(r->req, 200, session_json(r->web, r->view, r->login != NULL));
 }
 
+/* The only answer that has the mark: a cookie alone, which a browser sends to every port of this
+ * host, does not lead to it. */
 static void answer_login(struct call *call)
 {
     struct web *web = call->web;
     struct view *view = call->view;
+    char csrf[LOGIN_TEXT_MAX];
     view_use(view);
     struct http_request *req = call_end(call);
-    struct login *login = logins_begin(web->logins, view, req);
+    login_csrf(logins_begin(web->logins, view, req), csrf);
+    json_t *value = session_json(web, view, true);
+    if (value && json_object_set_new(value, "csrf", json_string(csrf)) != 0) {
+        json_decref(value);
+        value = NULL;
+    }
     view_leave(view);
-    reply_json(req, 200, session_json(web, view, login));
+    reply_json(req, 200, value);
 }
 
 void api_login(struct request *r)
@@ -396,7 +401,7 @@ void api_login(struct request *r)
         return;
     }
     /* Whether the server takes it is known once it has answered something. */
-    struct call *call = call_new(r->web, view, r->req);
+    struct call *call = call_new(r, view);
     if (call) {
         call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
         call->ask.rows[0] = MSG_STATUS_JOB;
@@ -416,7 +421,7 @@ void api_logout(struct request *r)
         return;
     }
     logins_end(r->web->logins, r->login, r->req);
-    reply_json(r->req, 200, session_json(r->web, r->web->asks_login ? NULL : r->web->own, NULL));
+    reply_json(r->req, 200, session_json(r->web, r->web->asks_login ? NULL : r->web->own, false));
 }
 
 /* --- whether it is well --- */
@@ -426,21 +431,13 @@ void api_healthz(struct request *r)
     reply_json(r->req, 200, json_pack("{s:s}", "status", "ok"));
 }
 
-static void answer_ready(struct call *call)
-{
-    answer(call, json_pack("{s:s}", "status", "ready"));
-}
-
-/* The server answers us. */
+/* From what the probe has found: a stranger does not make the server work. */
 void api_readyz(struct request *r)
 {
-    struct call *call = call_new(r->web, r->web->own, r->req);
-    if (call) {
-        call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
-        call->ask.rows[0] = MSG_STATUS_JOB;
-        call->ask.rows[1] = MSG_HEALTH;
-        call->ask.rows[2] = MSG_SERIES_ROW;
-        call->answer = answer_ready;
-        call_ask(call);
+    char why[PROBE_WHY_MAX];
+    if (probe_is_ready(r->web->probe, why)) {
+        reply_json(r->req, 200, json_pack("{s:s}", "status", "ready"));
+    } else {
+        reply_problem(r->req, 503, "not_ready", why);
     }
 }

@@ -209,7 +209,7 @@ void api_put_bundle(struct request *r)
         reply_problem(r->req, 503, "limit_reached", "too many bundles come at a time: try again");
         return;
     }
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     struct upload *u = call ? calloc(1, sizeof(*u)) : NULL;
     if (!call) {
         return;

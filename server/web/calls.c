@@ -20,7 +20,7 @@ static void call_free(struct call *call)
     client_take_back(client_of(call), &call->ask);
     client_free(call->client);
     event_drop(&call->deadline);
-    call->web->n_calls--;
+    call->web->n_calls[call->caller]--;
     if (call->own_free) {
         call->own_free(call->own);
     }
@@ -94,9 +94,12 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     reply_problem(call_end(call), 504, "no_answer", sentence);
 }
 
-struct call *call_new(struct web *web, struct view *view, struct http_request *req)
+struct call *call_new(const struct request *r, struct view *view)
 {
-    struct call *call = web->n_calls < CALLS_MAX ? calloc(1, sizeof(*call)) : NULL;
+    static const uint32_t most[] = {
+        [CALLER_STRANGER] = CALLS_STRANGERS_MAX, [CALLER_KNOWN] = CALLS_KNOWN_MAX};
+    struct web *web = r->web;
+    struct call *call = web->n_calls[r->caller] < most[r->caller] ? calloc(1, sizeof(*call)) : NULL;
     if (call) {
         call->deadline = evtimer_new(web->base, on_deadline, call);
     }
@@ -105,17 +108,18 @@ struct call *call_new(struct web *web, struct view *view, struct http_request *r
             event_drop(&call->deadline);
         }
         free(call);
-        reply_problem(req, 503, "limit_reached", "too many requests at a time; try again later");
+        reply_problem(r->req, 503, "limit_reached", "too many requests at a time; try again later");
         return NULL;
     }
     call->web = web;
     call->view = view;
-    call->req = req;
+    call->req = r->req;
+    call->caller = r->caller;
     call->ask.message = &call->message;
     call->ask.ended = on_ended;
-    web->n_calls++;
+    web->n_calls[r->caller]++;
     view_use(view);
-    http_on_closed(req, on_closed, call);
+    http_on_closed(r->req, on_closed, call);
     return call;
 }
 

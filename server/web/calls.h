@@ -5,11 +5,11 @@
 
 #include <stddef.h>
 
-#include "server/web/http.h"
-#include "server/web/views.h"
+#include "server/web/request.h"
 
-/* Requests that wait for the server at a time. */
-#define CALLS_MAX 256
+/* Requests that wait for the server at a time, of strangers and of others. */
+#define CALLS_STRANGERS_MAX 64
+#define CALLS_KNOWN_MAX 256
 
 /* A server that is not there is waited for so long. */
 #define CALL_MS 8000
@@ -18,6 +18,7 @@ struct call {
     struct web *web;
     struct view *view;
     struct http_request *req;
+    enum caller caller;
     struct client *client; /* its own, for what takes long; NULL: the view's */
     struct client_ask ask;
     struct tfe_msg message;
@@ -43,7 +44,7 @@ static inline struct call *call_of(struct client_ask *ask)
 }
 
 /* A call without its question; uses the view. NULL: too many, or no memory: it has answered. */
-struct call *call_new(struct web *web, struct view *view, struct http_request *req);
+struct call *call_new(const struct request *r, struct view *view);
 /* Asks; the call ends by itself. */
 void call_ask(struct call *call);
 /* Ends it; the request is the caller's to answer. Rows are gone behind it. */

@@ -82,7 +82,7 @@ static void answer_page(struct call *call)
 
 static void show_page(struct request *r, const struct msg_logs *wish)
 {
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     if (!call) {
         return;
     }

@@ -16,6 +16,7 @@
 #include "server/web/http.h"
 #include "server/web/logins.h"
 #include "server/web/metrics.h"
+#include "server/web/probe.h"
 #include "server/web/routes.h"
 #include "server/web/settings.h"
 #include "server/web/streams.h"
@@ -60,6 +61,7 @@ static int start_parts(struct program *p, struct tfe_why *why)
     rc = rc == 0 ? logins_new(web, &web->logins) : rc;
     rc = rc == 0 ? metrics_new(web, &web->metrics) : rc;
     rc = rc == 0 ? views_use(web->views, web->server.token, &web->own) : rc;
+    rc = rc == 0 ? probe_new(web, &web->probe) : rc;
     if (rc != 0) {
         why_set(why, "start: %s", tfe_error_sentence(rc));
         return rc;
@@ -119,6 +121,7 @@ static void finish(struct program *p)
 {
     struct web *web = &p->web;
     http_free(web->http); /* and with its connections calls and streams */
+    probe_free(web->probe);
     logins_free(web->logins);
     metrics_free(web->metrics);
     views_free(web->views);

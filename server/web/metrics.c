@@ -395,7 +395,8 @@ static void put_own(const struct out *out, const struct metrics *metrics)
     one(out, "tfe_web_connections_shut", TYPE_COUNTER, "HTTP connections shut for being slow.",
         (double)http_shut(web->http));
     one(out, "tfe_web_requests", TYPE_COUNTER, "HTTP requests.", (double)web->n_requests);
-    one(out, "tfe_web_pages", TYPE_GAUGE, "Pages that listen.", web->n_streams);
+    one(out, "tfe_web_pages", TYPE_GAUGE, "Pages that listen.",
+        web->n_streams[CALLER_STRANGER] + web->n_streams[CALLER_KNOWN]);
     one(out, "tfe_web_pages_cut", TYPE_COUNTER, "Pages cut for not reading.", (double)web->n_cut);
     if (getrusage(RUSAGE_SELF, &use) == 0) {
         one(out, "process_cpu_seconds", TYPE_COUNTER, "Processor time of this program.",
@@ -581,7 +582,7 @@ static void heed_patience(struct call *call)
 void metrics_show(struct request *r)
 {
     const char *accept = http_header(r->req, "Accept");
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     struct scrape *scrape = call ? calloc(1, sizeof(*scrape)) : NULL;
     if (!call) {
         return;

@@ -16,7 +16,7 @@ static void answer_done(struct call *call)
 /* word: what JSON says was done. The order's operand is name. */
 static struct call *order_new(struct request *r, enum tfe_msg_type type, const char *word)
 {
-    struct call *call = call_new(r->web, r->view, r->req);
+    struct call *call = call_new(r, r->view);
     if (call) {
         (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
         (void)snprintf(call->other, sizeof(call->other), "%s", word);

@@ -17,8 +17,9 @@ struct login;
 struct request {
     struct web *web;
     struct http_request *req;
-    struct view *view;               /* who asks; NULL: nobody, where that is allowed */
-    struct login *login;             /* NULL: by another way */
+    struct view *view;   /* who asks; NULL: nobody, where that is allowed */
+    struct login *login; /* NULL: by another way */
+    enum caller caller;
     char name[REQUEST_NAME_MAX + 1]; /* the part of the path that stands for {name} */
     struct evkeyvalq query;
     json_t *body; /* of an order: an object; NULL without one */

@@ -139,6 +139,7 @@ static bool find_bearer(struct request *r, const char *text)
         token_parse(&token, text) == 0 ? views_use(r->web->views, &token, &r->view) : TFE_EAUTH;
     token_done(&token);
     if (rc == 0) {
+        r->caller = r->view->is_accepted ? CALLER_KNOWN : CALLER_STRANGER;
         return true;
     }
     if (rc == TFE_EAUTH) {
@@ -160,6 +161,7 @@ static bool find_asker(struct request *r, enum who who)
     r->login = logins_find(r->web->logins, r->req);
     if (r->login) {
         r->view = login_view(r->login);
+        r->caller = CALLER_KNOWN;
     } else if (!r->web->asks_login && who != WHO_ADMIN) {
         r->view = r->web->own;
     }
@@ -184,7 +186,7 @@ static bool may_order(struct request *r)
     }
     if (r->login && !login_is_csrf(r->login, csrf)) {
         reply_problem(r->req, 403, "csrf",
-                      "an order carries X-CSRF-Token, which /api/v1/session tells");
+                      "an order carries X-CSRF-Token, which the answer of /api/v1/login has");
         return false;
     }
     return true;

@@ -24,6 +24,7 @@ struct stream {
     struct web *web;
     struct view *view;
     struct http_request *req;
+    enum caller caller;
     struct event *timer;
     struct part {
         struct topic *topic;
@@ -54,7 +55,7 @@ static void stream_free(struct stream *stream)
     }
     LIST_REMOVE(stream, link);
     event_drop(&stream->timer);
-    stream->web->n_streams--;
+    stream->web->n_streams[stream->caller]--;
     free(stream);
     view_leave(view);
 }
@@ -186,13 +187,15 @@ void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
 struct stream *stream_new(struct request *r)
 {
     struct web *web = r->web;
-    struct stream *stream = web->n_streams < STREAMS_MAX ? calloc(1, sizeof(*stream)) : NULL;
+    struct stream *stream =
+        web->n_streams[r->caller] < STREAMS_MAX ? calloc(1, sizeof(*stream)) : NULL;
     if (!stream) {
         return NULL;
     }
     *stream = (struct stream){.web = web,
                               .view = r->view,
                               .req = r->req,
+                              .caller = r->caller,
                               .moved = clock_mono(),
                               .kept_up = clock_mono(),
                               .beat = clock_mono(),
@@ -203,7 +206,7 @@ struct stream *stream_new(struct request *r)
         free(stream);
         return NULL;
     }
-    web->n_streams++;
+    web->n_streams[r->caller]++;
     view_use(r->view);
     LIST_INSERT_HEAD(&r->view->streams, stream, link);
     http_on_closed(r->req, on_closed, stream);

@@ -119,7 +119,7 @@ void api_submit(struct request *r)
     if (rc) {
         refuse(r->req, rc, why.text);
     }
-    struct call *call = rc ? NULL : call_new(r->web, r->view, r->req);
+    struct call *call = rc ? NULL : call_new(r, r->view);
     if (call) {
         call->own = in;
         call->own_free = handed_in_free;

@@ -100,6 +100,7 @@ static void on_waiting(void *ctx, const char *why)
 static void on_connected(void *ctx)
 {
     struct view *view = ctx;
+    view->is_accepted = true;
     view->is_rejected = false;
     if (view->is_down) {
         view->is_down = false;

@@ -23,6 +23,7 @@ struct view {
     struct join_info join;
     struct client *client;
     unsigned users;   /* logins, calls and streams */
+    bool is_accepted; /* the server has taken the token once */
     bool is_rejected; /* the server did not take the token when it was asked last */
     bool is_down;     /* the server is not reached */
     char why[128];

@@ -17,9 +17,17 @@ struct event_base;
 struct http;
 struct logins;
 struct metrics;
+struct probe;
 struct view;
 struct views;
 struct web_settings;
+
+/* Who asks. Strangers have limits of their own, so that they keep nobody else out. */
+enum caller {
+    CALLER_STRANGER, /* without a token that the server has accepted */
+    CALLER_KNOWN,
+    CALLER__COUNT
+};
 
 struct web {
     struct event_base *base;
@@ -29,13 +37,14 @@ struct web {
     struct views *views;
     struct logins *logins;
     struct metrics *metrics;
-    struct view *own;   /* of that token */
-    bool asks_login;    /* nobody sees anything without a token of his own */
-    uint32_t n_calls;   /* see calls.h */
-    uint32_t n_uploads; /* see bundle.c */
-    uint32_t n_streams;
-    uint32_t n_logs; /* see logs.h */
-    uint64_t n_cut;  /* streams that were not read */
+    struct probe *probe;
+    struct view *own;                  /* of that token */
+    bool asks_login;                   /* nobody sees anything without a token of his own */
+    uint32_t n_calls[CALLER__COUNT];   /* see calls.h */
+    uint32_t n_uploads;                /* see bundle.c */
+    uint32_t n_streams[CALLER__COUNT]; /* see streams.h */
+    uint32_t n_logs;                   /* see logs.h */
+    uint64_t n_cut;                    /* streams that were not read */
     uint64_t n_requests;
 };
 

@@ -2,9 +2,11 @@
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -63,12 +65,38 @@ def test_api_says_what_tfe_ctl_says(web, fleet, ctl):
 
 
 def test_healthy_and_ready(web):
+    """Readiness is what a probe has found, once a second, whoever asks and how often."""
     assert web.get("/healthz") == {"status": "ok"}
-    assert web.get("/readyz") == {"status": "ready"}
+    wait_until(lambda: web.ask("/readyz").json == {"status": "ready"}, what="the first answer of the server")
+    os.kill(web.server.pid, signal.SIGSTOP)  # it hangs
+    try:
+        late = wait_until(lambda: (answer := web.ask("/readyz")).code == 503 and answer, what="that it is told of")
+        assert late.json["detail"] == "the server is not ready: it does not answer"
+    finally:
+        os.kill(web.server.pid, signal.SIGCONT)
+    wait_until(lambda: web.ask("/readyz").code == 200, what="that it goes on")
     assert web.server.stop() == 0
+    late = wait_until(lambda: (answer := web.ask("/readyz")).code == 503 and answer, what="its end")
+    assert late.json["code"] == "not_ready" and "refused" in late.json["detail"]
     assert web.get("/healthz") == {"status": "ok"}
-    late = web.ask("/readyz")
-    assert (late.code, late.json["code"]) == (504, "no_answer")
+
+
+def test_strangers_keep_nobody_out_who_has_a_token(web):
+    """Each of their requests waits for a server that hangs; so many may, and others have places of their own."""
+    admin = web.server.token("admin")
+    assert web.login(admin).code == 200 and web.ask("/api/v1/audit", bearer=admin).code == 200
+    os.kill(web.server.pid, signal.SIGSTOP)
+    try:
+        with contextlib.ExitStack() as held:
+            for path in ["/readyz", "/api/v1/jobs"] * 150:
+                one = held.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE))
+                one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            refused = web.ask("/api/v1/jobs", login=False)
+            assert (refused.code, refused.json["code"]) == (503, "limit_reached")
+            for known in ({}, {"login": False, "bearer": admin}):  # waits as long as a question may
+                assert web.ask("/api/v1/jobs", **known).json["code"] == "no_answer"
+    finally:
+        os.kill(web.server.pid, signal.SIGCONT)
 
 
 def test_problems_are_told_as_problems(web):
@@ -196,14 +224,30 @@ def test_a_page_of_a_token_that_is_not_taken_ends_whenever_it_came(web, server, 
 def test_other_machines_have_to_log_in(server, state_dir, tmp_path):
     s = server()
     with start(state_dir, tmp_path, "--bind=0.0.0.0", "--insecure-http") as web:
-        assert web.get("/api/v1/session", host="anything") | {"server": 0, "version": 0} == {
-            "asks_login": True, "logged_in": False, "role": None, "csrf": None, "server": 0, "version": 0}
+        assert web.get("/api/v1/session", host="anything") == {
+            "asks_login": True, "logged_in": False, "role": None, "server": None, "version": None}
         assert web.ask("/", host="anything").code == 200 and web.ask("/healthz").code == 200
         for path in ("/metrics", "/api/v1/jobs", "/api/v1/status", "/api/v1/stream", "/api/v1/gauges"):
             assert web.ask(path).code == 401, path
         assert web.ask("/metrics", bearer=s.token("observer")).code == 200
         assert web.login(s.token("observer")).code == 200
         assert web.get("/api/v1/jobs") == {"jobs": [], "health": []}
+        known = web.get("/api/v1/session")
+        assert known["logged_in"] and known["version"] and known["server"].endswith(f":{s.port}")
+
+
+def test_cookie_alone_gives_no_order(web):
+    """A browser sends it to every port of the host, so other accounts' servers have it. The mark is told once, to who logs in."""
+    web.login(web.server.token("admin"))
+    web.csrf, mark = None, web.csrf
+    for path in ("/", "/api/v1/session", "/api/v1/status", "/api/v1/audit", "/nothing"):
+        answer = web.ask(path)
+        assert mark.encode() not in answer.body and mark not in str(answer.headers), path
+    for path, method, body in (("/api/v1/jobs", "POST", {"name": "a", "command": ["true"]}), ("/api/v1/jobs/a", "DELETE", None),
+                               (f"/api/v1/bundles/{'0' * 64}", "PUT", b"a"), ("/api/v1/jobs/a/stop", "POST", {}), ("/api/v1/logout", "POST", {})):
+        refused = web.ask(path, method, body)
+        assert (refused.code, refused.json["code"]) == (403, "csrf"), path
+    assert web.get("/api/v1/session")["logged_in"] and web.get("/api/v1/queue") == {"jobs": []}
 
 
 def test_another_address_needs_tls_or_a_word(state_dir, server):
@@ -384,9 +428,9 @@ def test_a_page_that_never_reads_is_cut(web):
     """What it has not read stays bounded, and its place is given back."""
     s = web.server
     with contextlib.ExitStack() as held, socket.socket() as deaf:
-        for i in range(200):
+        for i in range(500):
             agent = held.enter_context(RawClient(s.port, s.token("agent")))
-            agent.join(f"{'n' * 200}{i}", job="j", nodes=(1, 1000))
+            agent.join(f"{'n' * 50}{i}", job="j", nodes=(1, 1000))
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect(("127.0.0.1", web.port))
         deaf.sendall(b"GET /api/v1/stream?job=j HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -471,7 +515,7 @@ def test_who_closes_while_an_answer_is_on_its_way_is_let_go(web):
     with contextlib.ExitStack() as held:
         for _ in range(20):
             one = held.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE))
-            one.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            one.sendall(b"GET /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_until(lambda: descriptors(web.pid) >= before + 20, what="twenty that wait")
     wait_until(lambda: descriptors(web.pid) < before + 10, 6, what="their end")  # 8 s, each
 
@@ -542,7 +586,8 @@ def test_metrics_are_as_prometheus_wants_them(web):
 
 
 class Relay:
-    """Stands between tfe-web and the server, and passes on so many of tfe-web's messages, then none until it is opened."""
+    """Stands between tfe-web and the server, and passes on so many of tfe-web's messages, then none until it is opened. Those of
+    the first connection, which has the probe's, are not counted."""
 
     def __init__(self, port, messages):
         self.to, self.messages, self.opened = port, messages, threading.Event()
@@ -560,9 +605,9 @@ class Relay:
 
     def accept(self):
         with contextlib.suppress(OSError):
-            while True:
+            for before in itertools.chain([lambda: None], itertools.repeat(self.hold)):
                 near, far = self.listener.accept()[0], socket.create_connection(("127.0.0.1", self.to))
-                threading.Thread(target=self.pump, args=(near, far, self.hold), daemon=True).start()
+                threading.Thread(target=self.pump, args=(near, far, before), daemon=True).start()
                 threading.Thread(target=self.pump, args=(far, near, lambda: None), daemon=True).start()
 
     def hold(self):
@@ -589,12 +634,12 @@ def test_a_server_that_goes_away_in_a_scrape(server, state_dir, tmp_path):
             agent.ready(agent.receive_until("PREPARE")[1][1][0])
             agent.receive_until("START")
         # The handshake, the numbers and the jobs pass; both jobs' ledgers do not.
-        found = web.gauges()
+        found = web.gauges(bearer=s.token("admin"))
         assert found["tfe_up"] == 1 and found["tfe_jobs"] == 2 and found['tfe_job_running{job="b"}'] == 1
         assert not [name for name in found if name.startswith("tfe_job_trained_seconds")]
         relay.opened.set()
-        assert wait_until(lambda: web.ask("/api/v1/jobs").code == 200, what="a server that answers again")
-        assert web.gauges()['tfe_job_trained_seconds{job="b"}'] >= 0
+        assert wait_until(lambda: web.ask("/api/v1/jobs", bearer=s.token("admin")).code == 200, what="a server that answers again")
+        assert web.gauges(bearer=s.token("admin"))['tfe_job_trained_seconds{job="b"}'] >= 0
 
 
 def test_jobs_beyond_the_bound_are_added_up(web):

@@ -139,9 +139,9 @@ class Web:
         rows = self.get(f"/api/v1/jobs/{job}/logs{query}")["lines"]
         return [(row["rank"], line) for row in rows for line in row["text"].splitlines()]
 
-    def gauges(self):
+    def gauges(self, **more):
         """This program's numbers, from /metrics."""
-        lines = self.ask("/metrics").body.decode().splitlines()
+        lines = self.ask("/metrics", **more).body.decode().splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")}
 
     def stop(self):

@@ -280,7 +280,7 @@ static void read_much(int fd)
 TEST_IN(web, a_page_is_told_what_changes_and_beats_meanwhile)
 {
     const int fd = follow(LOCAL);
-    assert_int_equal(bench.web.n_streams, 1);
+    assert_int_equal(web_streams(), 1);
     assert_int_equal(bench.told_all, 1);
     assert_true(web_has("text/event-stream"));
     web_say(fd, "GET /api/v1/status HTTP/1.1\r\n\r\n"); /* which is not its turn */
@@ -301,7 +301,7 @@ TEST_IN(web, a_page_is_told_what_changes_and_beats_meanwhile)
     until_heard(fd, "\"up\":true");
     assert_false(web_has("\"up\":false"));
     close(fd);
-    TURN_UNTIL(bench.web.base, bench.web.n_streams == 0);
+    TURN_UNTIL(bench.web.base, web_streams() == 0);
     assert_int_equal(bench.quits, 1);
 }
 
@@ -331,7 +331,7 @@ TEST_IN(web, a_page_that_is_behind_gets_all_of_it_once_it_has_caught_up)
     web_pass(500);
     assert_int_equal(bench.told_all, 2);
     close(fd);
-    TURN_UNTIL(bench.web.base, bench.web.n_streams == 0);
+    TURN_UNTIL(bench.web.base, web_streams() == 0);
 }
 
 TEST_IN(web, a_page_that_never_reads_is_cut)
@@ -339,9 +339,9 @@ TEST_IN(web, a_page_that_never_reads_is_cut)
     const int fd = follow(LOCAL);
     change("much", MUCH, false);
     web_pass(STREAM_CUT_MS - 1000);
-    assert_int_equal(bench.web.n_streams, 1);
+    assert_int_equal(web_streams(), 1);
     web_pass(2000);
-    assert_int_equal(bench.web.n_streams, 0);
+    assert_int_equal(web_streams(), 0);
     assert_int_equal(bench.web.n_cut, 1);
     close(fd);
 }
@@ -359,14 +359,14 @@ TEST_IN(web, a_page_outlives_the_time_of_other_answers_but_not_its_login)
         web_pass(1000);
         TURN_UNTIL(bench.web.base, web_hear(fd));
     }
-    assert_int_equal(bench.web.n_streams, 1);
+    assert_int_equal(web_streams(), 1);
     assert_int_equal(http_shut(bench.web.http), 0);
     struct view *view;
     assert_int_equal(views_use(bench.web.views, &bench.observer, &view), 0);
     logins_end_view(bench.web.logins, view);
     view_leave(view);
     web_pass(500);
-    assert_int_equal(bench.web.n_streams, 0);
+    assert_int_equal(web_streams(), 0);
     assert_int_equal(bench.web.n_cut, 0);
     close(fd);
 }
@@ -379,7 +379,7 @@ TEST_IN(web, pages_of_a_token_that_is_refused_end)
     view_reject(view);
     view_leave(view);
     web_turn();
-    assert_int_equal(bench.web.n_streams, 0);
+    assert_int_equal(web_streams(), 0);
     TURN_UNTIL(bench.web.base, web_is_shut(fd) || !web_hear(fd));
     close(fd);
 }

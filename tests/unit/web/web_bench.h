@@ -34,6 +34,9 @@ extern struct web_bench {
     struct http_request *waiting; /* asked, and not answered: the server has the question */
 } bench;
 
+/* Streams of all callers. */
+uint32_t web_streams(void);
+
 /* That all streams have. */
 extern struct topic *const web_topic;
 
