@@ -30,8 +30,6 @@ static const struct words {
     [TRACE_PLACE_RESTART] = {"place_restart", EVENT_INFO,
                              "the trainer of %N is started again, time %n in epoch %E, which goes "
                              "on"},
-    [TRACE_PLACE_EMPTY] = {"place_empty", EVENT_WARN,
-                           "the place of %N in epoch %E stays empty: %T"},
     [TRACE_EVALUATOR] = {"evaluator", EVENT_INFO, "the evaluator, at %N, %T"},
     [TRACE_SWITCH] = {"switch", EVENT_INFO, "epoch %E ends (%T)"},
     [TRACE_EPOCH] = {"epoch", EVENT_INFO, "epoch %E begins with %n nodes (%T)"},
@@ -210,6 +208,27 @@ static void waiting(struct events *e, const struct rdzv_trace *trace)
     }
 }
 
+/* A worker less, in an epoch that goes on. */
+static void worker_ended(struct events *e, const struct rdzv_trace *trace)
+{
+    struct msg_status_job job;
+    char go_on[64] = "";
+    const bool is_done = trace->kind == TRACE_PLACE_DONE;
+    const struct msg_event_row row =
+        row_of(trace, is_done ? "place_done" : "place_empty", is_done ? EVENT_INFO : EVENT_WARN);
+    if (rdzv_find_job(events_core(e), trace->job, &job) == 0 && job.workers > 0) {
+        (void)snprintf(go_on, sizeof(go_on), ": %u of %u workers", (unsigned)trace->number,
+                       (unsigned)job.workers);
+    }
+    if (is_done) {
+        events_addf(e, &row, "the worker on %s has ended with exit status 0%s", name_of(trace),
+                    go_on);
+    } else {
+        events_addf(e, &row, "epoch %llu goes on without the worker on %s (%s)%s",
+                    (unsigned long long)trace->epoch, name_of(trace), trace->text, go_on);
+    }
+}
+
 static void finished(struct events *e, const struct rdzv_trace *trace)
 {
     struct msg_status_job job = {.state = "over"};
@@ -233,6 +252,10 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace)
         return;
     case TRACE_END:
         verdict(e, trace);
+        return;
+    case TRACE_PLACE_DONE:
+    case TRACE_PLACE_EMPTY:
+        worker_ended(e, trace);
         return;
     case TRACE_RESTARTS:
         restarts(e, trace);

@@ -339,6 +339,9 @@ struct msg_status_job {
     const char *slow;          /* label of the node that the others wait for; NULL: none does so */
     uint32_t slow_times_milli; /* its step takes so many times the others', times 1000 */
     uint64_t memory_bytes;     /* that its agents have given for the state of their trainers */
+    /* Workers that ps serve: places in the running epoch (0: it has no ps, or no epoch runs), those
+     * that work, and those that have ended with exit status 0. */
+    uint32_t workers, workers_working, workers_done;
 };
 
 /* A node of the STATUS_JOB before it. */

@@ -49,6 +49,9 @@ static const struct row_field job_fields[] = {
     {JOB(slow, ROW_TEXT, "slow", "SLOW")},
     {JOB(slow_times_milli, ROW_U32, "slow_times", NULL), TIMES(1e-3)},
     {JOB(memory_bytes, ROW_U64, "memory_bytes", NULL)},
+    {JOB(workers, ROW_U32, "workers", NULL), OR_0},
+    {JOB(workers_working, ROW_U32, "workers_working", NULL)},
+    {JOB(workers_done, ROW_U32, "workers_done", NULL)},
 };
 
 const struct row_kind kind_job = {.name = "job",

@@ -391,6 +391,9 @@ FIELDS(status_job) = {
     FIELD(status_job, 56, slow, NODES_NAMED(1), OR_NULL),
     FIELD(status_job, 57, slow_times_milli, NUMBER_32),
     FIELD(status_job, 58, memory_bytes, NUMBER),
+    FIELD(status_job, 75, workers, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 76, workers_working, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 77, workers_done, UP_TO(MSG_NODES_MAX)),
 };
 
 FIELDS(health) = {

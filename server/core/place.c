@@ -2,6 +2,7 @@
  *
  *     works --EXITED--> waits --RESTART(number)--> works         its agent lives
  *       |                 +--- the fourth in vain --> empty
+ *       +-- exit status 0 --> done                                does not start again
  *       +-- lease over, proven dead, GOODBYE, drained --> empty   until the next epoch
  *
  * Its ports, its standby and its address are its own all the time, so the chief finds it again by
@@ -41,11 +42,20 @@ uint32_t place_count(const struct job *job)
     return n;
 }
 
+uint32_t place_count_done(const struct job *job)
+{
+    uint32_t n = 0;
+    for (uint32_t seat = 0; roster_has_servers(job) && seat < job->epoch.n_seats; seat++) {
+        n += job->epoch.seats[seat]->seat.is_done;
+    }
+    return n;
+}
+
 /* Whether it could work again in the next epoch; so could who has another one's place. */
 static bool is_idle(const struct node *node)
 {
     const struct seat *seat = &node->seat;
-    bool is_free = seat->is_accounted && !seat->is_due && seat->n_vain < VAIN_MAX;
+    bool is_free = seat->is_accounted && !seat->is_due && !seat->is_done && seat->n_vain < VAIN_MAX;
     return node_is_connected(node) && !node->notice.is_leaving && (is_free || seat->is_taken_over);
 }
 
@@ -66,7 +76,7 @@ static bool another_is_empty(const struct node *node)
     const struct job *job = node->job;
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *other = job->epoch.seats[seat];
-        if (other != node && roster_can_miss(job, other) && !works(other)) {
+        if (other != node && roster_can_miss(job, other) && !works(other) && !other->seat.is_done) {
             return true;
         }
     }
@@ -80,12 +90,13 @@ static bool has_begun(const struct rdzv *r, const struct job *job)
     return told_any(&job->told) || (job->epoch.has_listened && verdict_has_progressed(r, job));
 }
 
-/* Whether the epoch goes on without it. */
+/* Returns whether the epoch goes on without this worker. Workers that have ended with exit status 0
+ * are not missing: the script that ends them so needs none of them any more. */
 static bool can_miss(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
     return job->state == JOB_RUNNING && roster_can_miss(job, node) && has_begun(r, job) &&
-           place_count(job) - works(node) >= job->spec.min_nodes;
+           place_count(job) + place_count_done(job) - works(node) >= job->spec.min_nodes;
 }
 
 /* Times that it was started again without a step in between, as things stand. */
@@ -99,7 +110,15 @@ static uint32_t vain_of(const struct node *node)
 static void leave_empty(struct rdzv *r, struct node *node, const char *why)
 {
     seat_leave_empty(node, vain_of(node));
-    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, 0, why);
+    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, place_count(node->job), why);
+    job_touch(node->job);
+}
+
+void place_finish(struct rdzv *r, struct node *node)
+{
+    seat_finish(node);
+    success_begin(node->job);
+    send_trace(r, TRACE_PLACE_DONE, node->job, node, place_count(node->job), NULL);
     job_touch(node->job);
 }
 
@@ -132,9 +151,9 @@ static uint32_t pause_of(const struct rdzv *r, const struct node *node, bool cha
                       : backoff_next(seat->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
 }
 
-bool place_take_end(struct rdzv *r, struct node *node, bool charged)
+bool place_take_end(struct rdzv *r, struct node *node, bool charged, bool wanted)
 {
-    uint32_t vain = vain_of(node);
+    uint32_t vain = wanted ? 0 : vain_of(node);
     bool is_leaving = node->notice.is_leaving || node->seat.is_draining;
     if (is_leaving || vain == VAIN_MAX || another_is_empty(node)) {
         bool can = can_miss(r, node);
@@ -146,7 +165,7 @@ bool place_take_end(struct rdzv *r, struct node *node, bool charged)
         }
         return can;
     }
-    seat_wait(node, r->now, pause_of(r, node, charged, vain), vain + 1);
+    seat_wait(node, r->now, pause_of(r, node, charged, vain), wanted ? 0 : vain + 1);
     job_touch(node->job);
     return true;
 }
@@ -207,7 +226,8 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
     }
     send_noted(r, node, exited->epoch);
     bool is_given_up = node->seat.n_vain >= VAIN_MAX; /* a new connection makes it no better */
-    if (!node->seat.is_due && !is_given_up && !place_take_end(r, node, false)) {
+    if (!node->seat.is_due && !node->seat.is_done && !is_given_up &&
+        !place_take_end(r, node, false, verdict_is_again(job, TASK_WORKER, exited))) {
         switch_want(job, CAUSE_NODE_LOST, node);
     }
     return true;

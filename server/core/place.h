@@ -16,6 +16,8 @@ struct rdzv;
 
 /* Nodes of the present epoch whose trainers work, or will again. O(nodes) where there are ps. */
 uint32_t place_count(const struct job *job);
+/* Workers of the present epoch, served by ps, whose trainers have ended with exit status 0. */
+uint32_t place_count_done(const struct job *job);
 /* Nodes that could work in a next epoch and do not in this one: READY ones, and members that had to
  * leave their place empty and do not for their own sake. */
 uint32_t place_spares(const struct job *job);
@@ -25,10 +27,14 @@ bool place_is_held(const struct node *node);
 /* The member has no trainers any more, or nobody knows of any: the epoch goes on without it where
  * the chief trains and min others work, and is over otherwise, for that cause. */
 void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause);
+/* A served worker's trainers have ended with exit status 0: they do not start again in this epoch,
+ * and the job does not grow any more. */
+void place_finish(struct rdzv *r, struct node *node);
 /* Its trainers have ended, whose agent lives: they are to be started again, unless that has been in
- * vain. charged: with a pause, where the job has made no progress. Returns false where the epoch
- * cannot go on. */
-bool place_take_end(struct rdzv *r, struct node *node, bool charged);
+ * vain. charged: with a pause, where the job has made no progress. wanted: its restart policy is
+ * Always and it has ended well, which is never in vain. Returns false where the epoch cannot go on.
+ */
+bool place_take_end(struct rdzv *r, struct node *node, bool charged, bool wanted);
 /* What a member's JOIN says of its place, which no other process has; true: that is all that
  * follows.
  */

@@ -93,7 +93,8 @@ enum rdzv_action_type {
     X(NODE_LEFT, "node_left", INFO, NULL, NULL)         /* GOODBYE, or let go after a drain */     \
     X(NODE_EXITED, "node_exited", INFO, "code", "tail") /* or 128 + signal */                      \
     X(PLACE_RESTART, "place_restart", INFO, "number", NULL)    /* the epoch goes on meanwhile */   \
-    X(PLACE_EMPTY, "place_empty", WARN, NULL, "why")           /* … and without it */            \
+    X(PLACE_EMPTY, "place_empty", WARN, "workers", "why")      /* number: workers that go on */    \
+    X(PLACE_DONE, "place_done", INFO, "workers", NULL)         /* exit status 0: starts no more */ \
     X(EVALUATOR, "evaluator", INFO, "number", "how")           /* starts, starts again, ended */   \
     X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "how") /* own_fault, … */                \
     X(NODE_REFUSED, "node_refused", WARN, NULL, "why")                                             \

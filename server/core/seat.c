@@ -114,6 +114,7 @@ static void unaccount(struct node *node)
         epoch_uncount_accounted(&node->job->epoch);
     }
     node->seat.is_due = false;
+    node->seat.is_done = false;
 }
 
 void seat_restart(struct node *node, uint64_t step)
@@ -150,6 +151,13 @@ void seat_resume(struct node *node, uint64_t restart)
 void seat_leave_empty(struct node *node, uint32_t n_vain)
 {
     node->seat.n_vain = n_vain;
+    node->seat.is_due = false;
+    node->seat.will_drain = false;
+}
+
+void seat_finish(struct node *node)
+{
+    node->seat.is_done = true;
     node->seat.is_due = false;
     node->seat.will_drain = false;
 }

@@ -30,6 +30,7 @@ struct seat {
     uint64_t save_told;    /* number of the last SAVE it was sent, on this visit */
     uint64_t kept_answers; /* … of that for which it has kept its state in memory */
     /* Of a place that the others do without (place.h). */
+    bool is_done;        /* its trainers have ended with exit status 0: they do not start again */
     bool is_due;         /* its trainers have ended, and start again then (or have, last): */
     bool will_drain;     /* … or they are stopped then */
     bool is_draining;    /* … and have been told to */
@@ -80,6 +81,9 @@ void seat_resume(struct node *node, uint64_t restart);
 void seat_note_restarts(struct node *node, uint64_t restart);
 /* They are not started again, so often in vain. */
 void seat_leave_empty(struct node *node, uint32_t n_vain);
+/* Records that the trainers of a served worker's place have ended with exit status 0 and do not
+ * start again in this epoch. */
+void seat_finish(struct node *node);
 /* They are to be stopped then; they are now. */
 void seat_drain(struct node *node, struct tfe_mono due);
 void seat_begin_drain(struct node *node);

@@ -243,7 +243,7 @@ static void take_place_end(struct rdzv *r, struct node *node, const struct msg_e
         send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
     }
     send_trace(r, TRACE_END, job, node, job->budget.fruitless, verdict_effects[verdict].name);
-    if (!place_take_end(r, node, is_charged)) {
+    if (!place_take_end(r, node, is_charged, verdict == VERDICT_AGAIN)) {
         switch_want(job, cause_after(node, &verdict_effects[verdict]), node);
     }
     if (is_charged && write_is_kept(job)) {
@@ -279,8 +279,10 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
     seat_account(node);
     bool is_missed = job->state == JOB_RUNNING && !job->success.is_here && !is_settled(job) &&
                      roster_can_miss(job, node) && (is_judged || is_good);
-    if (is_missed) {
-        take_place_end(r, node, exited, is_judged ? verdict : VERDICT_FINISHED);
+    if (is_missed && is_good) {
+        place_finish(r, node);
+    } else if (is_missed) {
+        take_place_end(r, node, exited, verdict);
     } else if (is_judged) {
         take_fault(r, node, exited, verdict);
     } else if (is_start && first_start_has_failed(job)) {

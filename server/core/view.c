@@ -37,6 +37,11 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
         .ready = job->n_ready,
         .memory_bytes = job->memory_bytes,
     };
+    if (job->state == JOB_RUNNING && roster_has_servers(job)) {
+        ret->workers = job->epoch.n_seats - roster_extra_now(job);
+        ret->workers_working = place_count(job);
+        ret->workers_done = place_count_done(job);
+    }
 }
 
 /* Nothing is known of it but its name. */

@@ -45,6 +45,11 @@ void success_clear(struct job *job)
     job->success = (struct success){.until = TFE_MONO_NEVER};
 }
 
+void success_begin(struct job *job)
+{
+    job->success.has_begun = true;
+}
+
 void success_take(struct rdzv *r, struct job *job, struct node *node)
 {
     struct success *success = &job->success;

@@ -41,6 +41,8 @@ struct success {
 
 /* Nobody has. */
 void success_clear(struct job *job);
+/* Records that somebody has, where that decides nothing yet: the job does not grow any more. */
+void success_begin(struct job *job);
 /* The trainers of this member have, while its epoch runs, or while it is being left: where they are
  * the last of those that it takes, that is a wish which states.c settles. */
 void success_take(struct rdzv *r, struct job *job, struct node *node);

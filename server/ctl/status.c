@@ -23,6 +23,13 @@ static void print_job(const struct msg_status_job *job)
         (void)printf(", %u ps", (unsigned)job->n_ps);
     }
     (void)printf("%s%s\n", job->chief ? ", a chief" : "", job->evaluator ? ", an evaluator" : "");
+    if (job->workers_working < job->workers) {
+        (void)printf("  %u of %u workers", (unsigned)job->workers_working, (unsigned)job->workers);
+        if (job->workers_done > 0) {
+            (void)printf(" (%u ended with exit status 0)", (unsigned)job->workers_done);
+        }
+        (void)putchar('\n');
+    }
     if (job->waits) {
         (void)printf("  %s%s%s\n", job->waits, job->waits_ms ? ", up to " : "",
                      job->waits_ms ? row_span_text(job->waits_ms, room) : "");

@@ -19,7 +19,8 @@ NODE_KEYS = {"node", "name", "role", "rank", "place", "address", "pid", "guard_p
              "notice_deadline_ms"}
 JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waits_since_ms", "waits_until_ms", "since_ms", "step", "total",
             "samples", "steps_per_s", "samples_per_s", "slow", "slow_times", "metrics", "nodes", "members",
-            "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator", "memory_bytes"}
+            "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator", "memory_bytes", "workers",
+            "workers_working", "workers_done"}
 
 
 def test_no_jobs(server, ctl, shown, health):

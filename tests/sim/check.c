@@ -475,6 +475,12 @@ void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t ra
     }
 }
 
+void check_done_again(struct check *c, uint64_t epoch, uint32_t node)
+{
+    check_fail(c, CHECK_DONE_STAYS, "node %u starts again in epoch %llu, where it had ended with 0",
+               node, (unsigned long long)epoch);
+}
+
 void check_succeeds(struct check *c, const char *job, bool chief_done)
 {
     if (!chief_done) {

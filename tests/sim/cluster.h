@@ -11,8 +11,9 @@ enum cluster_state { CLUSTER_FORMING, CLUSTER_TRAINING, CLUSTER_BROKEN, CLUSTER_
 struct member {
     uint32_t node;
     uint32_t local;
-    bool lives; /* its process is there */
-    bool stood; /* its machine's clock stood still for a while */
+    bool lives;   /* its process is there */
+    bool is_done; /* a worker that is served, ended with exit status 0 */
+    bool stood;   /* its machine's clock stood still for a while */
 };
 
 /* Where the others look for a trainer. */
@@ -40,6 +41,7 @@ struct cluster {
     uint32_t n_up;
     uint32_t n_blocked;
     uint32_t n_well; /* have ended well */
+    uint32_t n_done; /* members that are */
     uint32_t n_stood;
     uint32_t block_tag; /* counts the stretches in which somebody did not answer */
     uint64_t first_step;

@@ -273,7 +273,7 @@ static void end_world(struct explore *x)
  * long; where none is seen, for ever. */
 static bool can_wait(const struct job *job, const struct cluster_view *view)
 {
-    return job->no_grow || view->hangs || view->epoch == job->vain_epoch ||
+    return job->no_grow || view->hangs || view->epoch == job->left_epoch ||
            (!job->grow_now && (!job->spec.listens || job->spec.deaf));
 }
 

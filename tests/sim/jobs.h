@@ -47,7 +47,7 @@ struct job {
     bool all_workers, linger;    /* as in struct job_spec; the first of jobs without roles */
     uint64_t done[JOB_DONE_MAX]; /* epochs that have succeeded, the last ones */
     uint32_t n_done;
-    uint64_t vain_epoch;       /* in which a place was given up that was started in vain */
+    uint64_t left_epoch;       /* in which a worker is done, or was started in vain */
     uint32_t chief_grace_ms;   /* wish or MSG_UNSET */
     uint32_t preempt_grace_ms; /* of its agents */
     uint32_t run_key;          /* number of the run its agents name; 0: they name none */

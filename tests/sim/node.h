@@ -106,12 +106,14 @@ struct node {
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
-    uint32_t n_placed;  /* trainers that the last spawn was about */
-    uint32_t spawns;    /* so far */
-    uint64_t ready_for; /* the highest epoch of its job that this machine has said READY for */
-    bool signalled;     /* its agent will be out by a moment of its own … */
-    int64_t out_by;     /* … this, at the earliest */
-    uint32_t noticed;   /* kinds of notices that stand, a bit each */
+    uint32_t n_placed;     /* trainers that the last spawn was about */
+    uint32_t spawns;       /* so far */
+    uint64_t done_epoch;   /* of which its agent said last that all trainers ended with 0; 0 */
+    uint32_t done_process; /* … this agent */
+    uint64_t ready_for;    /* the highest epoch of its job that this machine has said READY for */
+    bool signalled;        /* its agent will be out by a moment of its own … */
+    int64_t out_by;        /* … this, at the earliest */
+    uint32_t noticed;      /* kinds of notices that stand, a bit each */
     struct tfe_mono noticed_until[NOTICE_OPERATOR + 1]; /* … and by when its agent drops them */
     bool was_noticed;                                   /* or drained */
     uint32_t heeded; /* … and those that its agent has heard, the last then, with their deadlines */

@@ -162,6 +162,10 @@ static bool has_ports(const struct node *n, const struct agent_place *place, uin
 
 static void spawn(struct world *w, struct node *n, const struct agent_place *place)
 {
+    if (place->is_again && place->own.role == TASK_WORKER && n->done_epoch == place->epoch &&
+        n->done_process == n->process) {
+        check_done_again(w->check, place->epoch, n->index);
+    }
     n->epoch = place->epoch;
     n->n_up = 0;
     n->n_placed = place->n;
@@ -202,6 +206,11 @@ static void judge_send(struct world *w, struct node *n, const struct tfe_msg *ms
         if (msg->type == MSG_READY && msg->u.ready.epoch > n->ready_for) {
             n->ready_for = msg->u.ready.epoch;
         }
+    }
+    if (msg->type == MSG_EXITED) {
+        const struct msg_exited *e = &msg->u.exited;
+        n->done_epoch = e->stopped || e->code || e->signal ? 0 : e->epoch;
+        n->done_process = n->process;
     }
 }
 

@@ -538,6 +538,12 @@ TEST_IN(own_place, a_worker_starts_again_on_another_port)
     assert_broken(*state, "own_place");
 }
 
+TEST_IN(done_stays, a_worker_that_is_done_starts_again)
+{
+    check_done_again(*state, 2, 1);
+    assert_broken(*state, "done_stays");
+}
+
 TEST_IN(succeeds, a_ps_ends_and_is_taken_for_the_chief)
 {
     check_succeeds(*state, "j", true);

@@ -149,10 +149,11 @@ bool cluster_can_miss(const struct cluster *c, uint32_t rank)
     return c->has_trained && is_worker(c, rank);
 }
 
-/* A chief without any worker waits for one. */
+/* A chief without any worker waits for one, unless the script ends its workers itself. */
 static bool has_hands(struct world *w, const struct cluster *c)
 {
-    bool has = !cluster_is_served(c) || !c->has_chief; /* a first worker works itself */
+    /* A first worker works itself, and a script whose workers end needs none of them. */
+    bool has = !cluster_is_served(c) || !c->has_chief || c->n_done > 0;
     for (uint32_t rank = 1; !has && rank < c->ps_from; rank++) {
         has = c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP;
     }
@@ -475,6 +476,12 @@ static void begin_training(struct world *w, struct cluster *c)
     }
 }
 
+/* All that the chief, or the first, waits for are up. */
+static bool is_there(const struct cluster *c)
+{
+    return c->state == CLUSTER_FORMING && c->n_up + c->n_done == c->world;
+}
+
 /* On more than one machine. */
 static bool has_peers(struct world *w, const struct cluster *c)
 {
@@ -549,6 +556,7 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
         w->stop = true; /* two of one rank: nothing sensible can follow */
         return;
     }
+    c->n_done -= c->members[rank].is_done;
     c->members[rank] = (struct member){.node = node->index, .local = local, .lives = true};
     c->n_lives++;
     node->n_alive++;
@@ -615,7 +623,7 @@ static void on_up(struct world *w, const struct sim_event *event)
         /* It waits for peers that will not come. */
         world_at(w, w->now + cluster_spec(w, c)->vanished_ms, on_peers_end, event->who, t->tag,
                  event->arg);
-    } else if (c->n_up == c->world && c->state == CLUSTER_FORMING) {
+    } else if (is_there(c)) {
         begin_training(w, c);
     } else {
         cluster_go_on(w, c); /* its chief has its work done there again */
@@ -655,6 +663,13 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
     }
     check_own_fault(w->check, c->era, c->job, c->epoch);
     cluster_lose(w, t, spec->peers_lo, spec->peers_hi, node->name);
+    if (code == 0 && signal == 0 && is_worker(c, t->rank)) {
+        c->members[t->rank].is_done = true;
+        c->n_done++;
+        if (is_there(c)) {
+            begin_training(w, c);
+        }
+    }
     leave(w, node, local, code, signal, true);
 }
 

@@ -121,6 +121,7 @@ TEST(evaluator, is_of_several_who_is_pinned_to_it)
 TEST(served, a_worker_that_cannot_be_missed_ends_the_epoch_when_it_starts_in_vain)
 {
     struct world *w = a_served_job(2, 2);
+    w->join.spec.min_running = 2;
     w->join.spec.max_restarts = 100;
     come(w, 4);
     all_listen(w, 4, 1);

@@ -36,13 +36,115 @@ TEST(place, costs_the_budget_and_fails_the_job_above_it)
     world_free(w);
 }
 
+/* A job of two workers stood still, and lost what it had done since its last checkpoint. */
+TEST(place, of_a_lost_machine_stays_empty_also_where_fewer_than_min_are_left)
+{
+    for (int how = 0; how < 3; how++) {
+        struct world *w = a_serving_job(2, 2);
+        if (how == 0) {
+            cut(w, 2);
+            pass(w, TTL_HELD_MS);
+        } else if (how == 1) {
+            goodbye(w, 2);
+        } else {
+            drain(w, "c");
+            assert_saw(w, "2:STOP epoch=1 planned\n");
+            trainers_stop(w, 2, 1);
+        }
+        assert_saw(w, "~place_empty job=j node=c epoch=1 number=1");
+        assert_not_saw(w, "0:STOP");
+        join(w, 5, "f"); /* the next machine comes in at a checkpoint */
+        ready(w, 5, 2);
+        pass(w, 5000);
+        assert_not_saw(w, "0:STOP");
+        progress(w, 0, 1, 7);
+        assert_saw(w, "0:STOP epoch=1 planned\n");
+        world_free(w);
+    }
+}
+
+/* Stopped for the first of two machines that it lacks, it would have stood still for the other. */
+TEST(place, is_filled_only_once_there_are_nodes_enough_for_an_epoch)
+{
+    struct world *w = a_serving_job(3, 3);
+    cut(w, 2);
+    cut(w, 3);
+    pass(w, TTL_HELD_MS);
+    join(w, 6, "g");
+    ready(w, 6, 2);
+    pass(w, 5000);
+    progress(w, 0, 1, 7);
+    noticed(w, 4, NOTICE_REBALANCE, MSG_UNSET); /* the last one may have to go */
+    pass(w, 600000);
+    progress(w, 0, 1, 8);
+    assert_not_saw(w, "STOP");
+    assert_int_equal(step(w, &(struct rdzv_event){.type = RDZV_RESIZE, /* three have places */
+                                                  .now = {w->now},
+                                                  .job = "j",
+                                                  .min_nodes = 2,
+                                                  .max_nodes = 2,
+                                                  .n_ps = MSG_UNSET}),
+                     0);
+    pass(w, 5000);
+    progress(w, 0, 1, 9);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, is_missed_as_far_as_the_job_says)
+{
+    struct world *w = a_served_job(3, 3);
+    w->join.spec.min_running = 2;
+    come(w, 5);
+    all_listen(w, 5, 1);
+    progress(w, 0, 1, 1);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=2 node_lost");
+    cut(w, 3);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=1\n");
+    world_free(w);
+}
+
+/* The first was drained at its time, and then the other: nobody had saved. */
+TEST(place, of_the_last_that_stays_is_not_drained_beside_others_that_are_to_be)
+{
+    struct world *w = a_serving_job(2, 2);
+    noticed(w, 2, NOTICE_PREEMPT, 60000);
+    noticed(w, 3, NOTICE_PREEMPT, 60000);
+    pass(w, 5000);
+    progress(w, 0, 1, 2);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
+TEST(place, that_is_lost_is_filled_before_a_spare_evaluates)
+{
+    struct world *w = a_served_job(2, 2);
+    w->join.spec.evaluator = true;
+    come(w, 4);
+    pass(w, 100);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    cut(w, 2);
+    pass(w, TTL_HELD_MS);
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    pass(w, 5000);
+    assert_not_saw(w, "evaluates");
+    progress(w, 0, 1, 7);
+    assert_saw(w, "0:STOP epoch=1 planned\n");
+    world_free(w);
+}
+
 TEST(place, is_not_taken_again_while_another_one_is_empty)
 {
     struct world *w = a_serving_job(1, 3);
     cut(w, 2);
     pass(w, TTL_HELD_MS);
     crashes(w, 3, 0);
-    assert_saw(w, "~place_empty job=j node=d epoch=1 number=0 another one is empty");
+    assert_saw(w, "~place_empty job=j node=d epoch=1 number=1 another one is empty");
     assert_not_saw(w, "RESTART");
     progress(w, 0, 1, 2); /* a checkpoint: the good moment for who is here and could work */
     pass(w, 200000);
@@ -157,15 +259,16 @@ TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
     world_free(w);
 }
 
-/* A script for workers that knows no ps does its part and ends well: as often as the server liked.
- */
-TEST(place, whose_script_ends_well_again_and_again_waits_longer_each_time)
+/* Always alone starts it again: for ever, and ever later. */
+TEST(place, whose_worker_always_starts_again_waits_longer_each_time)
 {
-    struct world *w = a_serving_job(1, 2);
-    static const int64_t pauses[] = {0, 1000, 2000, 4000};
-    for (uint64_t n = 0; n < 4; n++) {
-        trainer_listens(w, 2, 1);
-        progress(w, 0, 1, 2 + n); /* with the other one */
+    static const int64_t pauses[] = {0, 1000, 2000, 4000, 8000, 16000};
+    struct world *w = a_served_job(1, 2);
+    w->join.spec.restart_policies = job_restart_set(0, TASK_WORKER, RESTART_ALWAYS);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    for (uint64_t n = 0; n < 6; n++) {
         exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = n});
         if (pauses[n] > 0) {
             pass(w, pauses[n] - 1);
@@ -173,10 +276,113 @@ TEST(place, whose_script_ends_well_again_and_again_waits_longer_each_time)
             pass(w, 1);
         }
         assert_saw(w, "2:RESTART epoch=1");
+        assert_not_saw(w, "place_done");
     }
     pass(w, 60000); /* it has run for a minute */
-    exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = 4});
-    assert_saw(w, "2:RESTART epoch=1 number=5\n");
+    exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = 6});
+    assert_saw(w, "2:RESTART epoch=1 number=7\n");
+    world_free(w);
+}
+
+/* A worker with its share of the data was started three times, and then all of the job, for ever.
+ */
+TEST(place, whose_worker_ends_well_is_done_and_the_chief_goes_on)
+{
+    static const enum tfe_restart_policy policies[] = {RESTART_ON_FAILURE, RESTART_NEVER,
+                                                       RESTART_EXIT_CODE};
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        struct world *w = a_served_job(1, 2);
+        w->join.spec.restart_policies = JOB_RESTART_ALL(policies[i]);
+        come(w, 4);
+        all_listen(w, 4, 1);
+        progress(w, 0, 1, 1);
+        exited_as(w, 2, (struct msg_exited){.epoch = 1});
+        assert_saw(w, "2:NOTED epoch=1\n");
+        assert_saw(w, "~place_done job=j node=c epoch=1 number=1 -");
+        pass(w, 600000);
+        progress(w, 0, 1, 2);
+        pass(w, 600000);
+        assert_not_saw(w, "RESTART");
+        assert_not_saw(w, "STOP");
+        assert_not_saw(w, "~restarts");
+        exited_as(w, 0, (struct msg_exited){.epoch = 1});
+        assert_saw(w, "2:FINISH succeeded");
+        world_free(w);
+    }
+}
+
+TEST(place, that_is_done_is_so_before_the_chief_has_begun_and_where_no_other_is_left)
+{
+    struct world *w = a_served_job(2, 2);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1}); /* it tells no steps */
+    exited_as(w, 3, (struct msg_exited){.epoch = 1});
+    assert_saw(w, "~place_done job=j node=d epoch=1 number=0 -");
+    pass(w, 600000);
+    assert_not_saw(w, "START");
+    assert_not_saw(w, "STOP");
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+/* The other one's share was missing, with a place that was taken for an empty one. */
+TEST(place, that_is_done_keeps_no_other_one_from_starting_again)
+{
+    struct world *w = a_serving_job(1, 2);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1});
+    crashes(w, 3, 0);
+    assert_saw(w, "3:RESTART epoch=1 number=1\n");
+    world_free(w);
+}
+
+TEST(place, that_is_done_is_so_on_a_new_connection_and_no_spare_comes_in)
+{
+    struct world *w = a_serving_job(1, 2);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1});
+    cut(w, 2);
+    w->join.highest_epoch = 1;
+    w->join.exited = &(struct msg_exited){.epoch = 1, .tail = ""};
+    join(w, 7, "c");
+    assert_saw(w, "7:NOTED epoch=1");
+    w->join.highest_epoch = 0;
+    w->join.exited = NULL;
+    join(w, 5, "f");
+    ready(w, 5, 2);
+    pass(w, 5000);
+    progress(w, 0, 1, 7); /* a checkpoint */
+    pass(w, 600000);
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "STOP");
+    cut(w, 7); /* nor is its machine needed any more */
+    pass(w, TTL_HELD_MS);
+    assert_not_saw(w, "~place_empty");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(place, that_is_done_counts_as_one_that_works_where_another_is_lost)
+{
+    struct world *w = a_serving_job(1, 2);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1});
+    cut(w, 3);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "~place_empty job=j node=d epoch=1 number=0 node_lost");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+/* A chief that is lost takes all of them into the next epoch, from the last checkpoint. */
+TEST(place, that_is_done_begins_again_in_the_next_epoch)
+{
+    struct world *w = a_serving_job(2, 2);
+    exited_as(w, 2, (struct msg_exited){.epoch = 1});
+    exited(w, 0, 1, 1);
+    ready(w, 0, 2);
+    ready(w, 2, 2);
+    stopped_and_ready(w, 1, 1);
+    stopped_and_ready(w, 3, 1);
+    assert_saw(w, "2:START epoch=2");
     world_free(w);
 }
 
@@ -232,7 +438,7 @@ TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
     crashes(w, 2, 0); /* before any progress: it waits a second */
     progress(w, 0, 1, 1);
     noticed(w, 2, NOTICE_PREEMPT, 60000);
-    assert_saw(w, "~place_empty job=j node=c epoch=1 number=0 it leaves");
+    assert_saw(w, "~place_empty job=j node=c epoch=1 number=1 it leaves");
     pass(w, 50000);
     assert_not_saw(w, "RESTART");
     assert_not_saw(w, "STOP");
@@ -240,10 +446,11 @@ TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
     world_free(w);
 }
 
-/* Let go at once, it left the job with fewer than min. */
+/* Let go at once, it left the job with fewer than --min-running. */
 TEST(place, that_cannot_be_missed_is_not_let_go_while_it_waits_for_its_restart)
 {
     struct world *w = a_served_job(2, 2);
+    w->join.spec.min_running = 2;
     come(w, 4);
     all_listen(w, 4, 1);
     crashes(w, 2, 0);
