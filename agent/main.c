@@ -99,6 +99,23 @@ static int check_role(const struct agent_settings *settings, struct tfe_why *why
     return 0;
 }
 
+/* A limit that no epoch could keep. */
+static int check_min_running(const struct agent_settings *settings, struct tfe_why *why)
+{
+    const struct job_spec *spec = &settings->agent.spec;
+    if (spec->min_running > 1 && spec->n_ps == 0) {
+        why_set(why, "--min-running %u: a job without ps ends its epoch with any worker (--ps N)",
+                spec->min_running);
+        return TFE_EINVAL;
+    }
+    if (spec->min_running > spec->min_nodes) {
+        why_set(why, "--min-running %u: an epoch may begin with %u %s (--nnodes)",
+                spec->min_running, spec->min_nodes, spec->min_nodes == 1 ? "worker" : "workers");
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
 /* What a trainer of another user needs fails here, rather than at each of its starts. */
 static int check_trainer_user(const struct agent_settings *settings, const struct command *command,
                               struct tfe_why *why)
@@ -265,8 +282,8 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
         guard_death_make(&death, settings->agent.job.text);
     }
     notice_choice_settle(&settings->notice, "/sys");
-    if (check_role(settings, &why) || check_address(settings, &why) ||
-        check_trainer_user(settings, &command, &why) ||
+    if (check_role(settings, &why) || check_min_running(settings, &why) ||
+        check_address(settings, &why) || check_trainer_user(settings, &command, &why) ||
         (settings->standalone && standalone_check(settings, &why))) {
         code = fail(AGENT_EXIT_USAGE, &why);
     } else if (!awaited && ((settings->standalone && standalone_new(settings, &standalone, &why)) ||

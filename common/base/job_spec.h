@@ -61,7 +61,9 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     X(all_workers, bool, FLAG, FIRST, 0, 1, 0, 61, NULL, "all-workers", NULL,                      \
       "success is that of all workers, not of worker 0 alone; not where there is a chief")         \
     X(linger, bool, FLAG, FIRST, 0, 1, 0, 62, NULL, "linger", NULL,                                \
-      "after the job's success what still runs goes on until it ends by itself")
+      "after the job's success what still runs goes on until it ends by itself")                   \
+    X(min_running, uint32_t, COUNT, FIRST, 0, MSG_NODES_MAX, 0, 64, "1", "min-running", "N",       \
+      "with --ps: a running epoch goes on while so many workers are left")
 #define JOB_SPEC_FIELDS(X)                                                                         \
     X(min_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 4, NULL)                              \
     X(max_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 5, NULL)                              \

@@ -131,6 +131,9 @@ struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
     if (!e->node) {
         /* For the epoch that comes, where this one is over: its table may lack a place. */
         struct node *node = job->wish.is_there ? NULL : seating_evaluator(job);
+        if (node && !node->has_role && place_is_lacking(job)) {
+            node = NULL; /* it is to be the worker that is lost */
+        }
         if (node && !is_past(r, job->evaluator.not_before)) {
             return job->evaluator.not_before;
         }

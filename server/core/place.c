@@ -51,6 +51,12 @@ uint32_t place_count_done(const struct job *job)
     return n;
 }
 
+bool place_is_lacking(const struct job *job)
+{
+    return job->state == JOB_RUNNING && roster_has_servers(job) &&
+           place_count(job) + place_count_done(job) < job->spec.min_nodes;
+}
+
 /* Whether it could work again in the next epoch; so could who has another one's place. */
 static bool is_idle(const struct node *node)
 {
@@ -61,7 +67,7 @@ static bool is_idle(const struct node *node)
 
 uint32_t place_spares(const struct job *job)
 {
-    uint32_t n = roster_spares(job);
+    uint32_t n = roster_spares(job, !place_is_lacking(job));
     for (uint32_t seat = 0; roster_has_servers(job) && seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
         n += roster_can_miss(job, node) && is_idle(node);
@@ -90,13 +96,22 @@ static bool has_begun(const struct rdzv *r, const struct job *job)
     return told_any(&job->told) || (job->epoch.has_listened && verdict_has_progressed(r, job));
 }
 
+/* Workers that a running epoch needs. min_nodes counts only where an epoch begins: TensorFlow's
+ * chief goes on while one worker is left. */
+static uint32_t least_running(const struct job *job)
+{
+    uint32_t n = job->spec.min_running;
+    n = n < job->spec.min_nodes ? n : job->spec.min_nodes; /* it has begun with no more than that */
+    return n > 1 ? n : 1;
+}
+
 /* Returns whether the epoch goes on without this worker. Workers that have ended with exit status 0
  * are not missing: the script that ends them so needs none of them any more. */
 static bool can_miss(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
     return job->state == JOB_RUNNING && roster_can_miss(job, node) && has_begun(r, job) &&
-           place_count(job) + place_count_done(job) - works(node) >= job->spec.min_nodes;
+           place_count(job) + place_count_done(job) - works(node) >= least_running(job);
 }
 
 /* Times that it was started again without a step in between, as things stand. */
@@ -249,9 +264,24 @@ struct tfe_mono place_leaves_at(const struct rdzv *r, const struct node *node)
                                     : tfe_mono_max(r->now, tfe_mono_add(by, -early));
 }
 
+/* Workers other than this one that are to be drained before their machines go. */
+static uint32_t others_to_drain(const struct node *node)
+{
+    const struct job *job = node->job;
+    uint32_t n = 0;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *other = job->epoch.seats[seat];
+        n += other != node && other->seat.will_drain && works(other);
+    }
+    return n;
+}
+
 bool place_take_notice(struct rdzv *r, struct node *node)
 {
-    if (!can_miss(r, node)) {
+    /* Where all workers are warned, a planned switch saves more than draining one after the other.
+     */
+    if (!can_miss(r, node) || place_count(node->job) + place_count_done(node->job) - works(node) <
+                                  least_running(node->job) + others_to_drain(node)) {
         return false;
     }
     if (node->seat.is_due) {

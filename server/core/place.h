@@ -18,6 +18,9 @@ struct rdzv;
 uint32_t place_count(const struct job *job);
 /* Workers of the present epoch, served by ps, whose trainers have ended with exit status 0. */
 uint32_t place_count_done(const struct job *job);
+/* Whether the running epoch goes on with fewer workers than min: a spare that could be one does not
+ * evaluate then. */
+bool place_is_lacking(const struct job *job);
 /* Nodes that could work in a next epoch and do not in this one: READY ones, and members that had to
  * leave their place empty and do not for their own sake. */
 uint32_t place_spares(const struct job *job);

@@ -354,11 +354,18 @@ static struct tfe_mono leave(struct rdzv *r, struct job *job)
 
 /* --- growth ----------------------------------------------------------------------------------- */
 
+/* Whether the job has nodes enough to begin an epoch, if the members that stay are asked. One with
+ * ps may go on with fewer than min workers; it stands still if it is stopped then. */
+static bool can_begin(const struct job *job)
+{
+    return !roster_has_servers(job) || roster_would_do(job, job->spec.min_nodes, job->spec.n_ps);
+}
+
 /* A spare that could take the place of a member that may have to go. */
 static bool has_relief(struct job *job)
 {
     struct node *node;
-    if (job->plan.n_hinted == 0 || job->n_ready == 0) {
+    if (job->plan.n_hinted == 0 || job->n_ready == 0 || !can_begin(job)) {
         return false;
     }
     RB_FOREACH(node, node_tree, &job->nodes)
@@ -439,7 +446,7 @@ static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
 
 static bool has_room(const struct job *job)
 {
-    return place_spares(job) > 0 && place_count(job) < job->spec.max_nodes;
+    return place_spares(job) > 0 && place_count(job) < job->spec.max_nodes && can_begin(job);
 }
 
 /* A trainer has ended well, or has begun to: another epoch would do the end again. */
@@ -536,7 +543,7 @@ static bool has_other_ps(const struct job *job)
 
 static bool has_too_many(const struct job *job)
 {
-    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes;
+    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes && can_begin(job);
 }
 
 /* It has more nodes than an operator wants now, or another number of ps; nobody is stopped for

@@ -309,15 +309,15 @@ bool roster_is_full(const struct job *job)
     return is_served_with(job, job->spec.max_nodes, roster_wants_evaluator(job));
 }
 
-uint32_t roster_spares(const struct job *job)
+uint32_t roster_spares(const struct job *job, bool may_evaluate)
 {
     if (!roster_is_named(&job->spec)) {
         return job->n_ready;
     }
     struct stock stock = take_stock(job, false);
     /* Who is about to evaluate would be left out of the next epoch (seating.c: spare_evaluator). */
-    bool evaluates =
-        roster_wants_evaluator(job) && stock.pinned[TASK_EVALUATOR] == 0 && stock.any > 0;
+    bool evaluates = may_evaluate && roster_wants_evaluator(job) &&
+                     stock.pinned[TASK_EVALUATOR] == 0 && stock.any > 0;
     return stock.pinned[TASK_WORKER] + stock.any - evaluates;
 }
 

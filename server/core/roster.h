@@ -79,8 +79,9 @@ bool roster_would_do(const struct job *job, uint32_t min, uint32_t n_ps);
 bool roster_is_full(const struct job *job);
 /* How many nodes more it would take. */
 uint32_t roster_lacking(const struct job *job);
-/* How many ready nodes could work in an epoch besides the present one's. */
-uint32_t roster_spares(const struct job *job);
+/* How many ready nodes could work in an epoch besides the present one's. may_evaluate: one of them
+ * evaluates first, where that is wanted. */
+uint32_t roster_spares(const struct job *job, bool may_evaluate);
 /* Nobody evaluates, or will for long, and somebody could. */
 bool roster_wants_evaluator(const struct job *job);
 /* What an epoch still lacks, for people: "1 ps and 2 workers". */

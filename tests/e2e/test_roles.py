@@ -133,6 +133,85 @@ def test_a_lost_machine_leaves_the_workers_place_empty_until_a_spare_is_taken_in
     assert sorted(agent.wait() for agent in job.agents) == [-9, 0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("policy", ["OnFailure", "Never"])
+def test_a_worker_that_exits_with_0_is_done_and_the_chief_goes_on(server, fleet, status, ctl, policy):  # noqa: F811
+    """It was started three times more, and then an epoch after the other, for ever."""
+    s = server(*CALM)
+    job = Job(fleet, status, 4, "--nnodes=2:2", "--ps=1", "--chief", f"--restart-policy={policy}")
+    epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
+    job.wait_begun(epoch)
+    job.order("worker-1", "exit 0")
+    job.wait_step(lambda s: s["used"] == [0])
+    wait_until(lambda: status()[0]["workers_done"] == 1, what="the server's word of it")
+    assert "1 of 2 workers (1 ended with exit status 0)" in ctl("status").stdout
+    job.order("worker-0", "exit 0")  # also the last one
+    wait_until(lambda: status()[0]["workers_done"] == 2, what="the server's word of it")
+    job.agents.append(job.start())  # nobody takes its place
+    wait_until(lambda: any(n["role"] == "spare" for n in job.nodes()), what="a spare")
+    time.sleep(2)
+    assert [len(job.starts(place)) for place in ("chief-0", "worker-0", "worker-1", "ps-0")] == [1] * 4
+    job.order("chief-0", "exit 0")
+    assert [agent.wait() for agent in job.agents] == [0] * 5
+    assert [e["epoch"] for e in s.events("epoch")] == [epoch]
+    assert not s.events("restarts")
+    assert "has ended with exit status 0: 1 of 2 workers" in ctl("events", "default").stdout
+
+
+def test_a_worker_whose_policy_is_always_starts_again_after_exit_0(server, fleet, status):  # noqa: F811
+    s = server(*CALM)
+    job = Job(fleet, status, 3, "--nnodes=1:1", "--ps=1", "--chief", "--restart-policy=worker:Always")
+    job.wait_starts(("chief-0", "worker-0", "ps-0"))
+    for n in (1, 2):
+        job.wait_step()
+        job.order("worker-0", "exit 0")
+        wait_until(lambda: job.starts("worker-0")[n:], what="another start")  # noqa: B023
+    assert not s.events("place_done")
+
+
+@pytest.mark.parametrize("how", ["agent", "machine", "trainer"])
+def test_at_min_the_loss_of_a_worker_costs_no_step_and_no_epoch(server, fleet, status, ctl, how):  # noqa: F811
+    """Chief and ps were killed with it, and nobody trained until a node came. machine: cut off, its agent stands still."""
+    s = server(*CALM, "--ttl", "3", "--fence", "9s")
+    job = Job(fleet, status, 4, "--nnodes=2:2", "--ps=1", "--chief")
+    places = ("chief-0", "worker-0", "worker-1", "ps-0")
+    epoch = job.wait_starts(places)
+    job.wait_begun(epoch)
+    lost, pids = job.agent_of("worker-0"), {at["place"]: at["pid"] for at in job.starts(epoch=epoch)}
+    if how == "trainer":
+        job.order("worker-0", "kill 9")
+        wait_until(lambda: job.starts("worker-0")[1:], what="another start")
+    else:
+        lost.send(signal.SIGKILL if how == "agent" else signal.SIGSTOP)
+        wait_until(lambda: s.events("place_empty"), what="its place to be empty")
+        assert "  1 of 2 workers\n" in ctl("status").stdout
+        assert "(node_lost): 1 of 2 workers" in ctl("events", "default").stdout
+    job.wait_step()
+    if how == "machine":
+        wait_until(lambda: not is_alive(pids["worker-0"]), deadline=60, what="its fence")
+        job.wait_step(lambda s: s["used"] == [1])
+        lost.send(signal.SIGKILL)
+    assert all(is_alive(pid) for place, pid in pids.items() if place != "worker-0")
+    steps = [step["step"] for step in job.steps()]
+    assert steps == list(range(steps[0], steps[0] + len(steps)))
+    assert [e["epoch"] for e in s.events("epoch")] == [epoch]
+    if how == "agent":
+        job.agents.append(job.start())  # the next machine comes in as growth does
+        job.wait_starts(places, above=epoch)
+
+
+def test_with_min_running_an_epoch_ends_with_too_few_workers(server, fleet, status):  # noqa: F811
+    s = server(*CALM)
+    wrong = fleet.start("--nnodes=2:2", "--ps=1", "--min-running=3", command=[SERVED, str(fleet.folder)])
+    assert wrong.wait() == 2
+    assert "--min-running 3: an epoch may begin with 2 workers (--nnodes)" in wrong.stderr()
+    job = Job(fleet, status, 4, "--nnodes=2:2", "--ps=1", "--chief", "--min-running=2")
+    epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
+    job.wait_begun(epoch)
+    job.agent_of("worker-0").send(signal.SIGKILL)
+    wait_until(lambda: status()[0]["state"] == "waiting", what="the epoch's end")
+    assert not s.events("place_empty")
+
+
 @pytest.mark.parametrize("by", ["operator", "machine"])
 def test_a_worker_that_has_to_go_leaves_its_place_empty_and_nobody_else_notices(server, fleet, status, ctl, by):  # noqa: F811
     s = server(*CALM)

@@ -475,6 +475,13 @@ void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t ra
     }
 }
 
+void check_goes_on(struct check *c, uint64_t epoch)
+{
+    check_fail(c, CHECK_GOES_ON,
+               "epoch %llu ends for the loss of a worker, and another one is left",
+               (unsigned long long)epoch);
+}
+
 void check_done_again(struct check *c, uint64_t epoch, uint32_t node)
 {
     check_fail(c, CHECK_DONE_STAYS, "node %u starts again in epoch %llu, where it had ended with 0",

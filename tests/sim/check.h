@@ -18,6 +18,7 @@
     X(OWN_PLACE, own_place, "each trainer listens where the table of its epoch says")              \
     X(SUCCEEDS, succeeds,                                                                          \
       "a job succeeds by the end of whose success counts, and by nobody else's")                   \
+    X(GOES_ON, goes_on, "no epoch with ps ends for a lost worker while another one works")         \
     X(DONE_STAYS, done_stays,                                                                      \
       "no worker starts again in the epoch that it ended with exit status 0")                      \
     X(FENCE_HELD, fence_held, "nobody trains past its fence while its guard can run")              \
@@ -109,6 +110,8 @@ void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready
 void check_one_chief(struct check *c, uint64_t epoch, uint64_t earlier);
 /* A trainer of the epoch begins on one of the ports that its node holds: the one listed for it? */
 void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed);
+/* An epoch with ps is ended for a worker that is lost, and another one works. */
+void check_goes_on(struct check *c, uint64_t epoch);
 /* A served worker of this node starts again in the epoch after exit status 0. */
 void check_done_again(struct check *c, uint64_t epoch, uint32_t node);
 void check_succeeds(struct check *c, const char *job, bool chief_done);

@@ -48,6 +48,7 @@ struct cluster {
     uint64_t step;
     /* Scripts on the channel (script.c). */
     int64_t told_at;
+    int64_t first_told_at; /* 0: never */
     bool stop_sent;
     bool calm;            /* nothing gives the server a reason to stop it */
     int64_t leave_by;     /* the end of the last notice … */

@@ -288,7 +288,7 @@ struct unrest {
 #define AT_REST ((struct unrest){NULL, true})
 
 /* … of one with roles: one node may evaluate, and places of workers that are served may be empty
- * for as long as growth waits. */
+ * for as long as growth waits, also where fewer than min are left. */
 static struct unrest unrest_with_roles(const struct job *job, const struct cluster_view *view,
                                        uint32_t live)
 {
@@ -297,9 +297,6 @@ static struct unrest unrest_with_roles(const struct job *job, const struct clust
     uint32_t least = !job->evaluator ? most : beside < job->max ? beside : job->max;
     if (!view->trains) {
         return RESTLESS("an epoch that does not train");
-    }
-    if (view->working < job_world(job, job->min)) {
-        return RESTLESS("an epoch with fewer trainers than its min");
     }
     least = can_wait(job, view) ? 0 : least;
     return view->working >= job_world(job, least) && view->working <= job_world(job, most)
@@ -313,7 +310,10 @@ static struct unrest unrest(struct world *w, uint32_t index, uint32_t live)
     const struct job *job = jobs_get(w, index);
     struct cluster_view view = trainers_of_job(w, index);
     if (live == 0 || live < job->min) {
-        return view.clusters ? RESTLESS("trainers live although there are too few nodes") : AT_REST;
+        bool goes_on = job->n_ps > 0 && view.clusters == 1 && view.trains;
+        return view.clusters && !goes_on
+                   ? RESTLESS("trainers live although there are too few nodes")
+                   : AT_REST;
     }
     if (view.clusters > 1) {
         return RESTLESS("more than one epoch has living trainers");

@@ -44,6 +44,7 @@ struct job {
     bool no_grow, grow_now;
     uint32_t n_ps, chief;        /* among min and max, which count nodes of every role here … */
     bool evaluator;              /* … but this one */
+    uint32_t min_running;        /* as in struct job_spec */
     bool all_workers, linger;    /* as in struct job_spec; the first of jobs without roles */
     uint64_t done[JOB_DONE_MAX]; /* epochs that have succeeded, the last ones */
     uint32_t n_done;

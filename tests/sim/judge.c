@@ -198,9 +198,37 @@ bool judge_drains(struct world *w, uint32_t node, uint64_t epoch)
     return drains;
 }
 
-void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned)
+/* The server knows that the chief has begun, and nothing that was has consequences any more but the
+ * loss of workers; another one is left. */
+static bool can_go_on(struct world *w, const struct cluster *c)
+{
+    const struct job_judge *j = judge_of(w, c->job);
+    uint32_t left = 0;
+    if (!cluster_is_served(c) || c->state != CLUSTER_TRAINING || c->hangs || c->stop_sent ||
+        c->n_blocked > 0 || c->era != check_era(w->check, c->job) || c->first_told_at == 0 ||
+        w->now - c->first_told_at < CALM_MS || w->now - j->disturbed_at < CALM_MS ||
+        w->judge->server_since > c->first_told_at || server_is_disturbed(w) ||
+        jobs_get(w, c->job)->all_workers) {
+        return false;
+    }
+    for (uint32_t rank = 0; rank < c->world; rank++) {
+        const struct member *m = &c->members[rank];
+        bool is_well = m->lives && is_sound(w, c, m) && node_is_well(w, m->node) &&
+                       w->nodes[m->node].evicted != c->epoch;
+        if (!is_well && !cluster_can_miss(c, rank)) {
+            return false;
+        }
+        left += is_well && (cluster_can_miss(c, rank) || !c->has_chief) && rank < c->ps_from;
+    }
+    return left > 0 && left >= jobs_get(w, c->job)->min_running;
+}
+
+void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned, bool by_loss)
 {
     struct cluster *c = cluster_of_epoch(w, job, epoch);
+    if (c && by_loss && can_go_on(w, c)) {
+        check_goes_on(w->check, epoch);
+    }
     judge_of(w, job)->switched = epoch;
     if (c && c->carried && planned) {
         c->calm = false;

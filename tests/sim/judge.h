@@ -22,8 +22,9 @@ void judge_restart(struct world *w);
 void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned);
 /* Whether that is for the place of one whom the others do without. */
 bool judge_drains(struct world *w, uint32_t node, uint64_t epoch);
-/* It ends the epoch; if planned, who is not here hears of it when it is back. */
-void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned);
+/* It ends the epoch; if planned, who is not here hears of it when it is back. by_loss: for a node
+ * that was lost. */
+void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned, bool by_loss);
 /* An operator ends the job, which is in this epoch. */
 void judge_stopping(struct world *w, uint32_t job, uint64_t epoch);
 /* The cluster breaks. */

@@ -403,6 +403,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     config.spec.evaluator = j->evaluator;
     config.spec.grow_now = j->grow_now;
     config.spec.all_workers = j->all_workers;
+    config.spec.min_running = j->min_running;
     config.spec.linger = j->linger;
     config.spec.script_digest = j->script;
     config.job = j->name;

@@ -81,7 +81,8 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
     } else if (t->kind == TRACE_SWITCH) {
         judge_switch(w, job, t->epoch,
                      strcmp(t->text, "joined") == 0 || strcmp(t->text, "preempted") == 0 ||
-                         strcmp(t->text, "drained") == 0);
+                         strcmp(t->text, "drained") == 0,
+                     strcmp(t->text, "node_lost") == 0);
     } else if (t->kind == TRACE_JOB_STOPPING) {
         judge_stopping(w, job, t->epoch);
     } else if (t->kind == TRACE_MASS_LOSS) {

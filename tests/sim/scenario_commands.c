@@ -8,7 +8,7 @@
  *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic
  *                             new_run tells=1s listens=1 deaf=1 save=500ms chief_grace run_key
  *                             no_grow grow_now preempt_grace fail_start memory ps chief
- *                             all_workers linger evaluator
+ *                             all_workers linger evaluator min_running
  *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
  *   run DURATION              until when; 60s
  * At a time: at TIME COMMAND …         the rows of `commands` below */
@@ -142,9 +142,10 @@ static int set_job(struct world *w, struct words *words)
     uint32_t all_workers = 0;
     uint32_t linger = 0;
     uint32_t evaluator = 0;
-    if (set_u32(words, "new_run", &new_run) || set_u32(words, "no_grow", &no_grow) ||
-        set_u32(words, "grow_now", &grow_now) || set_u32(words, "all_workers", &all_workers) ||
-        set_u32(words, "linger", &linger) || set_u32(words, "evaluator", &evaluator)) {
+    if (set_u32(words, "min_running", &job->min_running) || set_u32(words, "new_run", &new_run) ||
+        set_u32(words, "no_grow", &no_grow) || set_u32(words, "grow_now", &grow_now) ||
+        set_u32(words, "all_workers", &all_workers) || set_u32(words, "linger", &linger) ||
+        set_u32(words, "evaluator", &evaluator)) {
         return -1;
     }
     job->new_run = new_run != 0;

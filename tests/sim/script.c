@@ -50,6 +50,7 @@ static uint32_t n_tell(const struct cluster *c)
 static void tell_all(struct world *w, struct cluster *c)
 {
     c->told_at = w->now;
+    c->first_told_at = c->first_told_at ? c->first_told_at : w->now;
     uint32_t n = n_tell(c);
     for (uint32_t rank = 0; rank < n; rank++) {
         if (!c->members[rank].lives) {

@@ -538,6 +538,12 @@ TEST_IN(own_place, a_worker_starts_again_on_another_port)
     assert_broken(*state, "own_place");
 }
 
+TEST_IN(goes_on, an_epoch_ends_for_a_lost_worker)
+{
+    check_goes_on(*state, 2);
+    assert_broken(*state, "goes_on");
+}
+
 TEST_IN(done_stays, a_worker_that_is_done_starts_again)
 {
     check_done_again(*state, 2, 1);
