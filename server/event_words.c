@@ -208,25 +208,34 @@ static void waiting(struct events *e, const struct rdzv_trace *trace)
     }
 }
 
-/* A worker less, in an epoch that goes on. */
-static void worker_ended(struct events *e, const struct rdzv_trace *trace)
+/* ": 1 of 2 workers", where the job's epoch has places for workers that ps serve. */
+static const char *workers_left(const struct events *e, const struct rdzv_trace *trace,
+                                char ret[64])
 {
     struct msg_status_job job;
-    char go_on[64] = "";
-    const bool is_done = trace->kind == TRACE_PLACE_DONE;
-    const struct msg_event_row row =
-        row_of(trace, is_done ? "place_done" : "place_empty", is_done ? EVENT_INFO : EVENT_WARN);
+    ret[0] = '\0';
     if (rdzv_find_job(events_core(e), trace->job, &job) == 0 && job.workers > 0) {
-        (void)snprintf(go_on, sizeof(go_on), ": %u of %u workers", (unsigned)trace->number,
+        (void)snprintf(ret, 64, ": %u of %u workers", (unsigned)trace->number,
                        (unsigned)job.workers);
     }
-    if (is_done) {
-        events_addf(e, &row, "the worker on %s has ended with exit status 0%s", name_of(trace),
-                    go_on);
-    } else {
-        events_addf(e, &row, "epoch %llu goes on without the worker on %s (%s)%s",
-                    (unsigned long long)trace->epoch, name_of(trace), trace->text, go_on);
-    }
+    return ret;
+}
+
+static void worker_done(struct events *e, const struct rdzv_trace *trace)
+{
+    char left[64];
+    const struct msg_event_row row = row_of(trace, "place_done", EVENT_INFO);
+    events_addf(e, &row, "the worker on %s has ended with exit status 0%s", name_of(trace),
+                workers_left(e, trace, left));
+}
+
+static void worker_lost(struct events *e, const struct rdzv_trace *trace)
+{
+    char left[64];
+    const struct msg_event_row row = row_of(trace, "place_empty", EVENT_WARN);
+    events_addf(e, &row, "epoch %llu goes on without the worker on %s (%s)%s",
+                (unsigned long long)trace->epoch, name_of(trace), trace->text,
+                workers_left(e, trace, left));
 }
 
 static void finished(struct events *e, const struct rdzv_trace *trace)
@@ -254,8 +263,10 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace)
         verdict(e, trace);
         return;
     case TRACE_PLACE_DONE:
+        worker_done(e, trace);
+        return;
     case TRACE_PLACE_EMPTY:
-        worker_ended(e, trace);
+        worker_lost(e, trace);
         return;
     case TRACE_RESTARTS:
         restarts(e, trace);
