@@ -287,8 +287,8 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
         assert ctl("drain", f"of-{job}").returncode == 0
     assert {row["job"] for row in events(f"--token={mine}")} <= {"red", None}
     assert told("joined", f"--token={mine}") == {("red", "of-red")} and not told("refused", f"--token={mine}")
-    assert told("order", f"--token={mine}") == {("red", "admin (state directory) has ordered RESIZE of red to 2:3: done"),
-                                                ("red", "admin (state directory) has ordered DRAIN of of-red: done")}
+    assert told("order", f"--token={mine}") == {("red", "admin (state-directory) has ordered RESIZE of red to 2:3: done"),
+                                                ("red", "admin (state-directory) has ordered DRAIN of of-red: done")}
     assert {job for job, _ in told("order")} == {"red", "blue", None}  # it took one to make the token
     assert ctl("events", "blue", f"--token={mine}").returncode == 77
 
