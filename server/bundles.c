@@ -22,9 +22,14 @@
 #include "server/bundles_private.h"
 #include "server/rows.h"
 
-/* Who brings one and says nothing for so long is let go. */
-#define SILENCE_MS 20000
-#define LOOK_MS 60000
+/* An upload has this much time, and as much as its bytes take at the least rate; the time in which
+ * the server itself writes does not count. So a whole one of MSG_BUNDLE_MAX ends within 17 minutes,
+ * however slowly its bytes are sent. */
+#define SLACK_MS 20000
+#define LEAST_BYTES_PER_MS 64
+#define LOOK_MS 5000
+/* Bundles that no job names are looked for each so many times. */
+#define LOOKS_PER_DROP 12
 /* Bytes of one on the way from its bringer, and to the disk. */
 #define WINDOW (192u * 1024)
 #define WINDOW_STEP (48u * 1024)
@@ -45,9 +50,12 @@ struct upload {
     uint32_t written; /* … and are on the disk's way */
     uint32_t told;    /* may come */
     uint32_t n_tasks; /* that the disk has */
-    struct tfe_mono heard;
-    bool is_open;  /* the thread has fd */
-    bool is_ended; /* refused, or stored */
+    struct bundle_places places;
+    struct admission_place slot;
+    struct tfe_mono idle_since; /* the disk has nothing to do for it since */
+    int64_t waited_ms;          /* for its bytes, before that */
+    bool is_open;               /* the thread has fd */
+    bool is_ended;              /* refused, or stored */
     bool is_stored;
     enum tfe_refusal refusal;
     char sentence[MSG_SENTENCE_MAX];
@@ -93,7 +101,8 @@ static void upload_release(struct upload *u)
     if (u->fd >= 0) {
         bundle_let_go(b, u->fd, u->is_stored ? NULL : u->part);
     }
-    b->n_uploads--;
+    bundle_leave(b, &u->places);
+    admission_leave(b->slots, &u->slot);
     LIST_REMOVE(u, link);
     free(u);
 }
@@ -173,6 +182,7 @@ static void finished(struct disk_task *task)
     u->is_stored = t->error == 0;
     settle(t);
     if (u->is_stored) {
+        bundle_leave(b, &u->places);
         if (!bundle_add(b, u->name, u->total, clock_wall())) {
             refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
         }
@@ -206,6 +216,7 @@ static void written(struct disk_task *task)
     struct upload *u = t->upload;
     u->written += t->n;
     settle(t);
+    u->idle_since = clock_mono();
     if (!u->is_ended && u->written == u->total) {
         struct upload_task *last = task_new(u, 0, do_finish, finished);
         if (last) {
@@ -241,7 +252,9 @@ bool bundles_put(struct bundles *b, const struct principal *by, const struct msg
         if (put->is_last) {
             u->total = u->told = u->at; /* nobody may say more */
         }
-        u->heard = clock_mono();
+        if (u->n_tasks == 1) {
+            u->waited_ms += tfe_mono_sub(clock_mono(), u->idle_since);
+        }
         disk_put(b->disk, &t->task);
     }
     return true;
@@ -274,39 +287,33 @@ static void upload_free(struct rows *rows)
     upload_release(u);
 }
 
-/* Whether there is no room for all that are stored, and coming. */
-static bool is_too_much(const struct bundles *b)
-{
-    uint64_t coming = 0;
-    uint32_t n = 0;
-    const struct upload *other;
-    LIST_FOREACH(other, &b->uploads, link)
-    {
-        coming += other->is_stored ? 0 : other->total; /* else it is one of those that are stored */
-        n += !other->is_stored;
-    }
-    return b->size + coming > LIMIT_BUNDLES_BYTES || b->n_stored + n > LIMIT_BUNDLES;
-}
-
-/* Room for it, at the cost of what nobody names. */
-static void make_room(struct upload *u)
+/* Counts an upload, at the cost of others or of bundles that no job names. */
+static void admit(struct upload *u)
 {
     struct bundles *b = u->all;
-    bool is_full = is_too_much(b);
-    if (is_full) {
-        bundles_see_named(b);
+    struct admission_claim claim = admission_claim_of(u->by, 1);
+    struct admission_place *place;
+    if (admission_enter(b->slots, &claim, u, &u->slot) != 0 ||
+        bundle_enter(b, u->name, u->total, NULL, &u->places) != 0) {
+        refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        return;
     }
-    while (is_full && bundle_make_room(b)) {
-        is_full = is_too_much(b);
+    while ((place = admission_surplus(b->slots, &u->slot, NULL))) {
+        struct upload *other = place->owner;
+        admission_leave(b->slots, place);
+        refuse(other, REFUSAL_LIMIT_REACHED,
+               "too many bundles are being brought, with this token or in all: try again at once");
+        if (other == u) {
+            return;
+        }
     }
-    if (is_full) {
-        refuse(u, REFUSAL_LIMIT_REACHED,
-               "the server keeps %u bundles and %u MiB of them, as many as it takes: forget jobs "
-               "that are over",
-               (unsigned)b->n_stored, (unsigned)(b->size >> 20));
-    } else if (b->n_uploads > LIMIT_UPLOADS) {
-        refuse(u, REFUSAL_LIMIT_REACHED, "%u bundles are being brought: try again at once",
-               LIMIT_UPLOADS);
+    if (!bundle_make_room(b, &u->places)) {
+        bundle_leave(b, &u->places);
+        refuse(
+            u, REFUSAL_LIMIT_REACHED,
+            "there is no room for the bundle: the server keeps %u bundles and %u MiB of them, and "
+            "those of one token's jobs take a share; forget jobs that are over",
+            (unsigned)admission_count(b->by_count), (unsigned)(admission_used(b->by_bytes) >> 20));
     }
 }
 
@@ -343,7 +350,7 @@ static void opened(struct disk_task *task)
     struct upload *u = t->upload;
     u->n_tasks--;
     u->is_open = t->error == 0;
-    u->heard = clock_mono();
+    u->idle_since = clock_mono();
     if (t->error != 0 && t->step == OPEN_SPACE) {
         refuse(u, REFUSAL_STORE, "the server's disk is full: the bundle would not leave it %u MiB",
                (unsigned)(LIMIT_DISK_LEFT_BYTES >> 20));
@@ -380,17 +387,15 @@ int rows_bundle(struct bundles *b, const struct principal *by, const struct msg_
     u->by = by;
     u->fd = -1;
     u->total = have->total;
-    u->heard = clock_mono();
     (void)snprintf(u->digest, sizeof(u->digest), "%s", have->digest); /* the codec has checked it */
     bundle_name(have->digest, by, u->name);
     (void)crypto_generichash_init(&u->hash, NULL, 0, MSG_BUNDLE_HEX / 2);
     LIST_INSERT_HEAD(&b->uploads, u, link);
-    b->n_uploads++;
     if (there) {
-        there->used = clock_wall();
+        bundle_touch(there);
         u->is_ended = u->is_stored = true;
     } else {
-        make_room(u);
+        admit(u);
     }
     if (!u->is_ended) {
         open_part(u);
@@ -404,8 +409,11 @@ static void look_at_uploads(struct bundles *b)
     struct upload *u;
     LIST_FOREACH(u, &b->uploads, link)
     {
-        if (u->n_tasks == 0 && tfe_mono_sub(clock_mono(), u->heard) > SILENCE_MS) {
-            refuse(u, REFUSAL_BAD_REQUEST, "the bundle has not come");
+        const int64_t waits_ms =
+            u->waited_ms + (u->n_tasks == 0 ? tfe_mono_sub(clock_mono(), u->idle_since) : 0);
+        if (u->is_open && !u->is_ended && waits_ms > SLACK_MS + u->at / LEAST_BYTES_PER_MS) {
+            refuse(u, REFUSAL_BAD_REQUEST, "the bundle comes too slowly");
+            admission_leave(b->slots, &u->slot);
         }
     }
 }
@@ -415,7 +423,9 @@ static void look_at_uploads(struct bundles *b)
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct bundles *b = ctx;
-    bundles_drop_old(b);
+    if (++b->n_looks % LOOKS_PER_DROP == 0) {
+        bundles_drop_old(b);
+    }
     look_at_uploads(b);
     (void)timer_after(&b->timer, LOOK_MS);
 }
@@ -429,6 +439,21 @@ int bundles_new(const struct bundles_config *config, struct bundles **ret)
     b->config = *config;
     LIST_INIT(&b->stored);
     LIST_INIT(&b->uploads);
+    /* What no job names makes room, the oldest first: that is no share of what is free, but a fixed
+     * one. */
+    struct admission_config by_count = {
+        .capacity = LIMIT_BUNDLES, .reserve = LIMIT_BUNDLES / 16, .oldest_goes = true};
+    struct admission_config by_bytes = {
+        .capacity = LIMIT_BUNDLES_BYTES, .reserve = LIMIT_BUNDLES_BYTES / 16, .oldest_goes = true};
+    by_count.most = admission_share(by_count.capacity, by_count.reserve, 0);
+    by_bytes.most = admission_share(by_bytes.capacity, by_bytes.reserve, 0);
+    const struct admission_config slots = {.capacity = LIMIT_UPLOADS,
+                                           .reserve = LIMIT_ADMIN_UPLOADS};
+    if (admission_new(&by_count, &b->by_count) != 0 ||
+        admission_new(&by_bytes, &b->by_bytes) != 0 || admission_new(&slots, &b->slots) != 0) {
+        bundles_free(b);
+        return TFE_ENOMEM;
+    }
     int rc = evtimer_assign(&b->timer, config->base, on_timer, b) == 0 &&
                      timer_after(&b->timer, LOOK_MS) == 0
                  ? disk_new(config->base, &b->disk)
@@ -452,5 +477,8 @@ void bundles_free(struct bundles *b)
     }
     disk_free(b->disk);
     bundles_forget_all(b);
+    admission_free(b->by_count);
+    admission_free(b->by_bytes);
+    admission_free(b->slots);
     free(b);
 }

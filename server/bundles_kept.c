@@ -111,6 +111,39 @@ void bundle_let_go(struct bundles *b, int fd, const char *name)
     disk_put(b->disk, &r->task);
 }
 
+int bundle_enter(struct bundles *b, const char *name, uint32_t size, struct stored *owner,
+                 struct bundle_places *ret)
+{
+    static const struct principal anybody = {.scope = PRINCIPAL_EVERY_JOB};
+    char unscoped[BUNDLE_NAME_MAX + 1];
+    const char *tag = name + MSG_BUNDLE_HEX + 1;
+    struct admission_claim claim = {.by = {[ADMISSION_SCOPE] = {tag, BUNDLE_TAG_HEX}}, .cost = 1};
+    bundle_name(name, &anybody, unscoped);
+    claim.is_privileged = strcmp(unscoped + MSG_BUNDLE_HEX + 1, tag) == 0;
+    if (admission_enter(b->by_count, &claim, owner, &ret->by_count) != 0) {
+        return TFE_ENOMEM;
+    }
+    claim.cost = size;
+    if (admission_enter(b->by_bytes, &claim, owner, &ret->by_bytes) != 0) {
+        admission_leave(b->by_count, &ret->by_count);
+        return TFE_ENOMEM;
+    }
+    return 0;
+}
+
+void bundle_leave(struct bundles *b, struct bundle_places *places)
+{
+    admission_leave(b->by_count, &places->by_count);
+    admission_leave(b->by_bytes, &places->by_bytes);
+}
+
+void bundle_touch(struct stored *s)
+{
+    s->used = clock_wall();
+    admission_touch(&s->places.by_count);
+    admission_touch(&s->places.by_bytes);
+}
+
 bool bundle_add(struct bundles *b, const char *name, uint32_t size, struct tfe_wall used)
 {
     struct stored *s;
@@ -121,54 +154,42 @@ bool bundle_add(struct bundles *b, const char *name, uint32_t size, struct tfe_w
         }
     }
     s = calloc(1, sizeof(*s));
-    if (s) {
-        (void)snprintf(s->name, sizeof(s->name), "%s", name);
-        s->size = size;
-        s->used = used;
-        b->size += size;
-        b->n_stored++;
-        LIST_INSERT_HEAD(&b->stored, s, link);
+    if (!s || bundle_enter(b, name, size, s, &s->places) != 0) {
+        free(s);
+        return false;
     }
-    return s != NULL;
+    (void)snprintf(s->name, sizeof(s->name), "%s", name);
+    s->size = size;
+    s->used = used;
+    LIST_INSERT_HEAD(&b->stored, s, link);
+    return true;
 }
 
 static void forget(struct bundles *b, struct stored *s)
 {
-    b->size -= s->size;
-    b->n_stored--;
+    bundle_leave(b, &s->places);
     LIST_REMOVE(s, link);
     free(s);
 }
 
 void bundles_see_named(struct bundles *b)
 {
-    const struct tfe_wall now = clock_wall();
     char digest[MSG_BUNDLE_HEX + 1];
     struct stored *s;
     LIST_FOREACH(s, &b->stored, link)
     {
         (void)snprintf(digest, sizeof(digest), "%.*s", (int)MSG_BUNDLE_HEX, s->name);
         if (b->config.is_named(b->config.ctx, digest)) {
-            s->used = now;
+            bundle_touch(s);
         }
     }
 }
 
-/* The oldest of those that may go. NULL: there is none. */
-static struct stored *find_oldest(const struct bundles *b)
+/* One that comes stays, and so does one whose submit may be on the way. */
+static bool may_go(const void *owner)
 {
-    const struct tfe_wall now = clock_wall();
-    struct stored *oldest = NULL;
-    struct stored *s;
-    LIST_FOREACH(s, &b->stored, link)
-    {
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was dropped is in the list no more */
-        const bool may_go = now.ms - s->used.ms > GRACE_LEAST_MS;
-        if (may_go && (!oldest || s->used.ms < oldest->used.ms)) {
-            oldest = s;
-        }
-    }
-    return oldest;
+    const struct stored *s = owner;
+    return s && clock_wall().ms - s->used.ms > GRACE_LEAST_MS;
 }
 
 static void drop(struct bundles *b, struct stored *s)
@@ -178,13 +199,24 @@ static void drop(struct bundles *b, struct stored *s)
     forget(b, s);
 }
 
-bool bundle_make_room(struct bundles *b)
+bool bundle_make_room(struct bundles *b, struct bundle_places *newest)
 {
-    struct stored *oldest = find_oldest(b);
-    if (oldest) {
-        drop(b, oldest);
+    bool has_looked = false;
+    for (;;) {
+        struct admission_place *place = admission_surplus(b->by_count, &newest->by_count, may_go);
+        place = place ? place : admission_surplus(b->by_bytes, &newest->by_bytes, may_go);
+        if (!place) {
+            return true;
+        }
+        if (!has_looked) {
+            bundles_see_named(b); /* that touches those that a job names */
+            has_looked = true;
+        } else if (!place->owner) {
+            return false;
+        } else {
+            drop(b, place->owner);
+        }
     }
-    return oldest != NULL;
 }
 
 /* --- how they are read ------------------------------------------------------------------------ */
@@ -277,6 +309,36 @@ void bundles_forget_all(struct bundles *b)
     }
 }
 
+static int compare_uses(const void *a, const void *b)
+{
+    const struct stored *const *x = a;
+    const struct stored *const *y = b;
+    return ((*x)->used.ms > (*y)->used.ms) - ((*x)->used.ms < (*y)->used.ms);
+}
+
+/* Admission holds them from the one that was used first to the last. False: no memory. */
+static bool sort_by_use(struct bundles *b)
+{
+    const uint32_t n = admission_count(b->by_count);
+    struct stored **all = calloc(n + 1, sizeof(struct stored *));
+    struct stored *s;
+    uint32_t i = 0;
+    if (!all) {
+        return false;
+    }
+    LIST_FOREACH(s, &b->stored, link)
+    {
+        all[i++] = s;
+    }
+    qsort(all, i, sizeof(struct stored *), compare_uses);
+    for (uint32_t k = 0; k < i; k++) {
+        admission_touch(&all[k]->places.by_count);
+        admission_touch(&all[k]->places.by_bytes);
+    }
+    free(all);
+    return true;
+}
+
 /* What a server before this one has kept, and what it did not finish: before the loop begins. */
 int bundles_find_kept(struct bundles *b)
 {
@@ -297,5 +359,5 @@ int bundles_find_kept(struct bundles *b)
     if (entries) {
         (void)closedir(entries);
     }
-    return has_memory ? 0 : TFE_ENOMEM;
+    return has_memory && sort_by_use(b) ? 0 : TFE_ENOMEM;
 }

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <sys/queue.h>
 
+#include "common/net/admission.h"
 #include "server/bundles.h"
 #include "server/disk.h"
 
@@ -14,11 +15,17 @@
 /* What comes is called so until it is whole. */
 #define BUNDLE_PART "part-"
 
+/* What a bundle that is stored or comes counts for: its scope, known by the tag in its name. */
+struct bundle_places {
+    struct admission_place by_count, by_bytes;
+};
+
 struct stored {
     LIST_ENTRY(stored) link;
     char name[BUNDLE_NAME_MAX + 1]; /* DIGEST-SCOPE */
     uint32_t size;
     struct tfe_wall used; /* brought, or seen to be named */
+    struct bundle_places places;
 };
 
 struct upload;
@@ -29,8 +36,9 @@ struct bundles {
     struct event timer;
     LIST_HEAD(, stored) stored;
     LIST_HEAD(, upload) uploads;
-    uint64_t size; /* of all that are stored */
-    uint32_t n_stored, n_uploads, last_part;
+    struct admission *by_count, *by_bytes; /* of those that are stored or come, by scope */
+    struct admission *slots;               /* of those that come, by key and scope */
+    uint32_t last_part, n_looks;
 };
 
 void bundle_name(const char *digest, const struct principal *by, char ret[BUNDLE_NAME_MAX + 1]);
@@ -43,8 +51,16 @@ bool bundle_add(struct bundles *b, const char *name, uint32_t size, struct tfe_w
 void bundle_let_go(struct bundles *b, int fd, const char *name);
 /* All that a job names are used now: that goes through all jobs for each. */
 void bundles_see_named(struct bundles *b);
-/* The one that was used first goes. False: all are new. Behind bundles_see_named, at once. */
-bool bundle_make_room(struct bundles *b);
+/* Counts a bundle of this name; owner: the struct stored, NULL for one that comes. TFE_ENOMEM: it
+ * counts for nobody. */
+int bundle_enter(struct bundles *b, const char *name, uint32_t size, struct stored *owner,
+                 struct bundle_places *ret) TFE_MUST_CHECK;
+void bundle_leave(struct bundles *b, struct bundle_places *places);
+/* Makes room for one that has entered, at the cost of bundles that no job names: of its own scope
+ * if that has more than its share, else of the scope that has most. False: there is none. */
+bool bundle_make_room(struct bundles *b, struct bundle_places *newest);
+/* It is used now. */
+void bundle_touch(struct stored *s);
 
 /* What a server before this one has kept is known, what it did not finish is removed: once, before
  * the loop begins. TFE_ENOMEM. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/net/admission.h"
 #include "common/net/clock.h"
 #include "common/net/log.h"
 #include "common/net/throttle.h"
@@ -24,18 +25,31 @@
 /* Of all, whatever makes them: fifty a second on the disk. */
 #define ALL_AT_ONCE 2000
 #define ALL_EACH_MS 20
+/* Of one owner of jobs a quarter of that, so that no key uses up what others need. */
+#define OWNERS 1024
+#define OWNER_AT_ONCE (ALL_AT_ONCE / 4)
+#define OWNER_EACH_MS (ALL_EACH_MS * 4)
 /* So many rows wait for a disk that takes none: the ledger's go first. */
 #define WAITING_MAX 5000
+
+struct entry {
+    struct msg_event_row *row;
+    struct admission_place place;
+};
 
 struct events {
     const struct rdzv *core;
     struct writer *writer; /* NULL: they are kept here alone */
-    struct throttle *each;
+    struct throttle *each, *of_owner;
     struct rate all;
-    struct msg_event_row *ring[RING]; /* by number % RING would leave gaps: by order of coming */
-    uint32_t first, n;
+    events_owner_fn *owner_of; /* NULL: each job is its own */
+    const void *owner_ctx;
+    struct admission *places; /* by owner */
+    struct entry *ring[RING]; /* by number, the oldest first */
+    uint32_t n;
     uint64_t newest;
-    bool has_more; /* there are older ones on the disk */
+    uint64_t last_gone; /* the highest number that made room */
+    bool has_more;      /* there are some on the disk that are not here */
 };
 
 int events_new(const struct rdzv *core, struct events **ret)
@@ -46,7 +60,9 @@ int events_new(const struct rdzv *core, struct events **ret)
     }
     e->core = core;
     e->each = throttle_new(CAUSES, AT_ONCE, ONE_EACH_MS);
-    if (!e->each) {
+    e->of_owner = throttle_new(OWNERS, OWNER_AT_ONCE, OWNER_EACH_MS);
+    const struct admission_config config = {.capacity = RING, .most = RING, .oldest_goes = true};
+    if (!e->each || !e->of_owner || admission_new(&config, &e->places) != 0) {
         events_free(e);
         return TFE_ENOMEM;
     }
@@ -54,45 +70,99 @@ int events_new(const struct rdzv *core, struct events **ret)
     return 0;
 }
 
+static void remove_at(struct events *e, uint32_t i)
+{
+    struct entry *entry = e->ring[i];
+    e->n--;
+    memmove(&e->ring[i], &e->ring[i + 1], (e->n - i) * sizeof(e->ring[0]));
+    admission_leave(e->places, &entry->place);
+    free(entry->row);
+    free(entry);
+}
+
 void events_free(struct events *e)
 {
     if (!e) {
         return;
     }
-    for (uint32_t i = 0; i < e->n; i++) {
-        free(e->ring[(e->first + i) % RING]);
+    while (e->n > 0) {
+        remove_at(e, e->n - 1);
     }
+    admission_free(e->places);
     free(e->each);
+    free(e->of_owner);
     free(e);
+}
+
+void events_own(struct events *e, events_owner_fn *owner_of, const void *ctx)
+{
+    e->owner_of = owner_of;
+    e->owner_ctx = ctx;
 }
 
 static const struct msg_event_row *at(const struct events *e, uint32_t i)
 {
-    return e->ring[(e->first + i) % RING];
+    return e->ring[i]->row;
+}
+
+/* Whom an event counts for: the owner of its job, else the job; n 0: the server itself. */
+static size_t owner_of(const struct events *e, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
+{
+    size_t n = job[0] != '\0' && e->owner_of ? e->owner_of(e->owner_ctx, job, ret) : 0;
+    if (n == 0) {
+        n = strnlen(job, ADMISSION_NAME_MAX);
+        memcpy(ret, job, n);
+    }
+    return n;
+}
+
+/* The one of this number, which is there. */
+static uint32_t index_of(const struct events *e, const struct entry *entry)
+{
+    uint32_t i = 0;
+    while (e->ring[i] != entry) {
+        i++;
+    }
+    return i;
+}
+
+static void make_room(struct events *e, uint32_t i)
+{
+    const uint64_t number = at(e, i)->number;
+    e->last_gone = number > e->last_gone ? number : e->last_gone;
+    e->has_more = true;
+    remove_at(e, i);
 }
 
 /* Takes the row. */
-static void put(struct events *e, struct msg_event_row *row)
+static int put(struct events *e, struct msg_event_row *row)
 {
-    if (e->n == RING) {
-        free(e->ring[e->first]);
-        e->first = (e->first + 1) % RING;
-        e->n--;
-        e->has_more = true;
+    uint8_t owner[ADMISSION_NAME_MAX];
+    const struct admission_claim claim = {
+        .by = {[ADMISSION_KEY] = {owner, owner_of(e, row->job, owner)}}, .cost = 1};
+    struct entry *entry = calloc(1, sizeof(*entry));
+    struct admission_place *goes;
+    if (!entry || admission_enter(e->places, &claim, entry, &entry->place) != 0) {
+        free(entry);
+        free(row);
+        return TFE_ENOMEM;
     }
-    e->ring[(e->first + e->n++) % RING] = row;
+    entry->row = row;
+    while ((goes = admission_surplus(e->places, &entry->place, NULL)) && goes != &entry->place) {
+        make_room(e, index_of(e, goes->owner));
+    }
+    if (e->n == RING) { /* the server's own events alone fill it */
+        make_room(e, 0);
+    }
     e->newest = row->number;
+    e->ring[e->n++] = entry;
+    return 0;
 }
 
 static int take(void *ctx, const struct tfe_msg *row)
 {
-    struct events *e = ctx;
     struct msg_event_row *copy = row_copy(&kind_event, &row->u.event_row);
-    if (!copy) {
-        return TFE_ENOMEM;
-    }
-    put(e, copy);
-    return 0;
+    return copy ? put(ctx, copy) : TFE_ENOMEM;
 }
 
 int events_load(struct events *e, struct store *store, struct tfe_why *why)
@@ -100,6 +170,7 @@ int events_load(struct events *e, struct store *store, struct tfe_why *why)
     const struct store_page page = {.type = MSG_EVENT_ROW, .last = RING, .max = RING};
     int rc = store_read_page(store, &page, take, e, why);
     e->has_more = e->n == RING;
+    e->last_gone = e->has_more ? at(e, 0)->number - 1 : 0;
     e->newest += e->newest > 0 ? LEAP : 0;
     return rc;
 }
@@ -114,9 +185,20 @@ void events_keep(struct events *e, struct writer *writer)
 static bool passes(struct events *e, const struct msg_event_row *row, uint64_t *ret_hidden)
 {
     char cause[TFE_ID_MAX + 64];
+    uint8_t owner[ADMISSION_NAME_MAX];
+    uint64_t of_cause = 0;
+    uint64_t of_owner = 0;
     int n = snprintf(cause, sizeof(cause), "%s %s", row->kind, row->job);
-    return throttle_pass(e->each, cause, (size_t)n, ret_hidden) &&
-           rate_pass(&e->all, clock_mono(), ALL_EACH_MS, ALL_AT_ONCE);
+    const size_t n_owner = owner_of(e, row->job, owner);
+    if (!throttle_pass(e->each, cause, (size_t)n, &of_cause)) {
+        return false;
+    }
+    if (n_owner > 0 && !throttle_pass(e->of_owner, owner, n_owner, &of_owner)) {
+        e->each->hidden += of_cause; /* the next one that is told counts them */
+        return false;
+    }
+    *ret_hidden = of_cause + of_owner;
+    return rate_pass(&e->all, clock_mono(), ALL_EACH_MS, ALL_AT_ONCE);
 }
 
 static const char *text(const char *text)
@@ -156,11 +238,10 @@ void events_add(struct events *e, const struct msg_event_row *said)
         row.says = says;
     }
     struct msg_event_row *copy = row_copy(&kind_event, &row);
-    if (!copy) {
+    if (!copy || put(e, copy) != 0) {
         log_warn("event_lost", LOG_S("kind", row.kind));
         return;
     }
-    put(e, copy);
     keep(e, copy);
 }
 
@@ -203,7 +284,7 @@ const struct msg_event_row *events_next(const struct events *e, const char *job,
 
 bool events_has_after(const struct events *e, uint64_t after)
 {
-    return !e->has_more || (e->n > 0 && at(e, 0)->number <= after + 1);
+    return !e->has_more || after >= e->last_gone;
 }
 
 uint64_t events_before_last(const struct events *e, const char *job, uint32_t last, bool *ret_all)

@@ -10,6 +10,7 @@
 #define TFE_SERVER_EVENTS_H
 
 #include "common/base/msg.h"
+#include "common/net/admission.h"
 #include "common/net/why.h"
 #include "server/core/rdzv.h"
 #include "server/store/store.h"
@@ -27,6 +28,12 @@ void events_free(struct events *e);
 int events_load(struct events *e, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
 /* From here on events are kept there; it outlives e. */
 void events_keep(struct events *e, struct writer *writer);
+
+/* Names whom the events of a job count for, in ret: its length, 0 if that is not known. The ring
+ * and the rate have a share for each; in the ring the oldest event of whoever has most makes room.
+ */
+typedef size_t events_owner_fn(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX]);
+void events_own(struct events *e, events_owner_fn *owner_of, const void *ctx);
 
 /* Adds an event: kind, level, says, and of the texts those that are not NULL. Number and time are
  * its own, and so is the run where the core knows the job. Of those of one kind and job that come

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "common/net/admission.h"
 #include "common/net/channel.h"
 #include "common/net/clock.h"
 #include "common/net/limits.h"
@@ -42,6 +43,7 @@ struct log_ask {
     struct rows rows;
     struct log_relay *relay;
     LIST_ENTRY(log_ask) link;
+    struct admission_place place;
     uint64_t number;
     /* The wish. */
     struct tfe_id job;
@@ -61,7 +63,7 @@ struct log_ask {
 struct log_relay {
     struct sessions *all;
     LIST_HEAD(, log_ask) asks;
-    uint32_t n_asks;
+    struct admission *admission; /* of asks, by key and scope */
     uint64_t last_number;
     struct log_tails tails;
 };
@@ -198,7 +200,7 @@ static int logs_next(struct rows *rows, struct tfe_msg *ret)
 {
     struct log_ask *ask = (struct log_ask *)rows;
     free(ask->told);
-    ask->told = STAILQ_FIRST(&ask->queue);
+    ask->told = ask->refusal ? NULL : STAILQ_FIRST(&ask->queue);
     if (ask->refusal) {
         *ret = (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {ask->refusal, ask->sentence}};
     } else if (ask->told) {
@@ -233,7 +235,7 @@ static void logs_free(struct rows *rows)
     }
     (void)event_del(&ask->look);
     LIST_REMOVE(ask, link);
-    ask->relay->n_asks--;
+    admission_leave(ask->relay->admission, &ask->place);
     free(ask->told);
     free(ask->node);
     free(ask);
@@ -317,6 +319,23 @@ static void refuse(struct log_ask *ask, enum tfe_refusal code, const char *befor
     (void)snprintf(ask->sentence, sizeof(ask->sentence), "%s%s%s", before, about, behind);
 }
 
+/* Ends those asks that have to go for this one. False: it has to go itself. */
+static bool make_place(struct log_relay *r, struct log_ask *ask)
+{
+    for (struct admission_place *place;
+         (place = admission_surplus(r->admission, &ask->place, NULL));) {
+        struct log_ask *other = place->owner;
+        admission_leave(r->admission, place);
+        if (other == ask) {
+            return false;
+        }
+        refuse(other, REFUSAL_LIMIT_REACHED,
+               "others need its place: this token reads the most logs", "", "");
+        wake(other);
+    }
+    return true;
+}
+
 /* Sessions of agents whose trainers are meant. */
 static void find_sources(struct log_ask *ask)
 {
@@ -360,7 +379,6 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
         free(ask);
         return TFE_ENOMEM;
     }
-    (void)by; /* the session has asked whether this job is theirs */
     ask->rows.ops = &logs_ops;
     ask->relay = r;
     ask->number = ++r->last_number;
@@ -377,11 +395,16 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
         free_source(&ask->sources[i]);
     }
     LIST_INSERT_HEAD(&r->asks, ask, link);
-    r->n_asks++;
+    const struct admission_claim claim = admission_claim_of(by, 1);
+    if (admission_enter(r->admission, &claim, ask, &ask->place) != 0) {
+        logs_free(&ask->rows);
+        return TFE_ENOMEM;
+    }
     (void)evtimer_assign(&ask->look, r->all->base, on_look, ask);
-    if (r->n_asks > LIMIT_LOG_ASKS) {
+    if (!make_place(r, ask)) {
         refuse(ask, REFUSAL_LIMIT_REACHED,
-               "too many read logs through this server; try again later", "", "");
+               "too many read logs through this server, with this token or in all; try again later",
+               "", "");
     } else if (rdzv_find_job(r->all->rdzv, wish->job, &job) != 0) {
         refuse(ask, REFUSAL_NO_SUCH_JOB, "there is no job \"", wish->job, "\" on this server");
     } else {
@@ -557,8 +580,11 @@ void log_relay_left(struct log_relay *r, uint32_t session)
 
 int log_relay_new(struct sessions *all, struct log_relay **ret)
 {
+    const struct admission_config config = {.capacity = LIMIT_LOG_ASKS,
+                                            .reserve = LIMIT_ADMIN_LOG_ASKS};
     struct log_relay *r = calloc(1, sizeof(*r));
-    if (!r) {
+    if (!r || admission_new(&config, &r->admission) != 0) {
+        free(r);
         return TFE_ENOMEM;
     }
     r->all = all;
@@ -571,6 +597,7 @@ void log_relay_free(struct log_relay *r)
 {
     if (r) {
         log_tails_done(&r->tails);
+        admission_free(r->admission);
         free(r);
     }
 }

@@ -278,13 +278,13 @@ static int start_pool(struct server *server, struct store *store, struct tfe_why
                                        .bundle_dir = server->state.bundle_dir,
                                        .incarnation = server->config.incarnation,
                                        .ttl_ms = server->config.ttl_ms,
-                                       .max_restarts = server->config.wishes.max_restarts,
-                                       .max_jobs = server->settings.submitted_per_scope};
+                                       .max_restarts = server->config.wishes.max_restarts};
     if (pool_new(&config, &server->pool) != 0) {
         why_set(why, "no memory for the pool");
         return TFE_ENOMEM;
     }
     driver_listen(server->driver, pool_trace, server->pool);
+    events_own(server->events, pool_owner_of, server->pool);
     return pool_load(server->pool, store, why);
 }
 
@@ -421,6 +421,9 @@ static void finish(struct server *server)
     reports_free(server->reports);
     if (!driver_free(server->driver, STORE_WAIT_MS)) {
         log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
+    }
+    if (server->events) {
+        events_own(server->events, NULL, NULL);
     }
     pool_free(server->pool);
     series_free(server->series);

@@ -12,6 +12,7 @@
 #define TFE_SERVER_POOL_H
 
 #include "common/base/msg.h"
+#include "common/net/admission.h"
 #include "common/net/why.h"
 #include "server/core/rdzv.h"
 #include "server/events.h"
@@ -40,7 +41,6 @@ struct pool_config {
     uint64_t incarnation;
     uint32_t ttl_ms;       /* of a node's lease */
     uint32_t max_restarts; /* of jobs that say nothing */
-    uint32_t max_jobs;     /* of the names that a token for some jobs is for */
 };
 
 /* TFE_ENOMEM. */
@@ -81,6 +81,9 @@ int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *
 /* What jobs want of the pool and what it has, all of one moment: DEMAND_ROW …, STATUS_END.
  * TFE_ENOMEM. */
 int rows_demand(struct pool *p, struct rows **ret) TFE_MUST_CHECK;
+/* events_owner_fn, ctx: a struct pool: the key that has submitted the job, else the one whose agent
+ * has opened it. */
+size_t pool_owner_of(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX]);
 /* The node of the pool that DRAIN, EVICT or REVOKE_AGENT mean: by its id, its label, or the id of
  * the agent that works below it. NULL: none; unclear: several, or one that is no node of the pool,
  * too.

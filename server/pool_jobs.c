@@ -64,6 +64,17 @@ static void give_up_row(struct pool *p, const char *name)
     }
 }
 
+size_t pool_owner_of(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
+{
+    const struct pool *p = ctx;
+    const struct pool_job *own = pool_job_find(p, job);
+    if (own && own->is_submitter_known) {
+        memcpy(ret, own->submitter, sizeof(own->submitter));
+        return sizeof(own->submitter);
+    }
+    return rdzv_job_opener(p->config.core, job, ret) ? PRINCIPAL_KEY_ID_BYTES : 0;
+}
+
 int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
 {
     struct pool_job *job = pool_job_find(p, name);

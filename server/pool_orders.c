@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/net/admission.h"
 #include "common/net/clock.h"
 #include "common/wire/codec.h"
 #include "common/wire/seal.h"
@@ -89,8 +90,9 @@ static bool is_taken(const struct pool *p, const char *name)
            strcmp(row.state, "failed") != 0 && strcmp(row.state, "stopped") != 0;
 }
 
-static void begin(struct pool *p, struct pool_order *order, const struct msg_spec *spec,
-                  const char *event)
+/* by NULL: who has submitted it is as before. */
+static void begin(struct pool *p, struct pool_order *order, const struct principal *by,
+                  const struct msg_spec *spec, const char *event)
 {
     struct pool_job *job = NULL;
     const struct msg_event_row row = {.kind = "submitted", .job = spec->name};
@@ -113,6 +115,10 @@ static void begin(struct pool *p, struct pool_order *order, const struct msg_spe
         }
         return;
     }
+    if (by) {
+        job->is_submitter_known = true;
+        memcpy(job->submitter, by->origin, sizeof(job->submitter));
+    }
     pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was handed in");
     events_addf(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
                 (unsigned)job->min_nodes, (unsigned)job->max_nodes, (unsigned)job->priority);
@@ -133,8 +139,8 @@ static const char *presumed(const struct principal *by, const struct msg_spec *s
                : NULL;
 }
 
-/* Nor take all the places that there are: what is remembered of its names counts, whoever has
- * handed it in. */
+/* Nor take all the places that there are: it has a share of them. What is remembered of its names
+ * counts, whoever has handed it in. */
 static bool has_enough(const struct pool *p, const struct principal *by)
 {
     const struct pool_job *job;
@@ -146,7 +152,8 @@ static bool has_enough(const struct pool *p, const struct principal *by)
     {
         n += !job->is_gone && !principal_fault(by, MSG_SUBMIT, job->name.text);
     }
-    return n >= p->config.max_jobs;
+    return n >= admission_share(POOL_JOBS_MAX, POOL_JOBS_RESERVE, p->n_jobs - n) ||
+           p->n_jobs + POOL_JOBS_RESERVE >= POOL_JOBS_MAX;
 }
 
 static uint32_t least_of(const struct msg_spec *spec)
@@ -211,11 +218,11 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
     } else if (!job && has_enough(p, by)) {
         refuse(
             order, REFUSAL_LIMIT_REACHED,
-            "the server remembers %u jobs of the names that this token is for, as many as it may "
-            "have (--max-submitted-per-scope): forget some that are over",
-            (unsigned)p->config.max_jobs);
+            "jobs of the names that this token is for have their share of the %u that the server "
+            "remembers: forget some that are over",
+            POOL_JOBS_MAX);
     } else if (!is_above_quota(p, order, spec)) {
-        begin(p, order, spec, "was handed in");
+        begin(p, order, by, spec, "was handed in");
     }
 }
 
@@ -231,7 +238,7 @@ static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job
         refuse_memory(order);
     } else if (!is_above_quota(p, order, &spec)) {
         spec.suspend = false;
-        begin(p, order, &spec, "begins anew");
+        begin(p, order, NULL, &spec, "begins anew");
     }
 }
 

@@ -19,6 +19,8 @@
 
 /* Jobs that are remembered, each with its spec. */
 #define POOL_JOBS_MAX 1000u
+/* Of these, for unscoped admins alone. */
+#define POOL_JOBS_RESERVE 50u
 
 /* Kubeflow's, but for Queued. One of all but Created holds at a time. */
 #define POOL_CONDITIONS(X)                                                                         \
@@ -66,6 +68,8 @@ struct pool_job {
     struct pool *pool;
     struct tfe_id name;
     struct tfe_id run_key;
+    bool is_submitter_known; /* since the server was started */
+    uint8_t submitter[PRINCIPAL_KEY_ID_BYTES];
     uint64_t number;
     uint8_t *bytes; /* SUBMIT, encoded … */
     size_t n_bytes;

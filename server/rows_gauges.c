@@ -82,10 +82,10 @@ static void add_sessions(struct gauge_rows *s, const struct sessions *all)
     {
         queued += session->channel ? channel_queued(session->channel) : 0;
     }
-    add(s, "sessions", "role", "agent", sessions_shown(all) - all->n_queries);
-    add(s, "sessions", "role", "operator", all->n_queries);
+    add(s, "sessions", "role", "agent", sessions_shown(all) - admission_count(all->asking));
+    add(s, "sessions", "role", "operator", admission_count(all->asking));
     add(s, "sessions_max", NULL, NULL, all->n_max);
-    add(s, "half_open", NULL, NULL, half_open_count(all->half_open));
+    add(s, "half_open", NULL, NULL, admission_count(all->half_open));
     add(s, "queued_bytes", NULL, NULL, queued);
 }
 

@@ -221,16 +221,39 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     session_finish(s);
 }
 
+/* Counts a session of an observer or admin, and ends those that have to go for it. False: it has to
+ * go itself, or there is no memory. */
+static bool admit_asking(struct session *s)
+{
+    struct admission *asking = s->all->asking;
+    const struct admission_claim claim = admission_claim_of(s->by, 1);
+    if (admission_enter(asking, &claim, s, &s->asking) != 0) {
+        return false;
+    }
+    for (struct admission_place *place; (place = admission_surplus(asking, &s->asking, NULL));) {
+        admission_leave(asking, place);
+        if (place == &s->asking) {
+            return false;
+        }
+        session_refuse(place->owner, REFUSAL_LIMIT_REACHED,
+                       "others need its place: this token has the most sessions");
+        session_finish(place->owner);
+    }
+    return true;
+}
+
 /* Why a session that has shown its token cannot stay; NULL: it can. */
 static const char *no_place(struct session *s)
 {
     struct sessions *all = s->all;
-    uint32_t kept = s->by->role == PRINCIPAL_ADMIN ? 0 : LIMIT_ADMIN_SESSIONS;
+    const bool asks = s->by->role != PRINCIPAL_AGENT;
+    const bool is_privileged = admission_claim_of(s->by, 1).is_privileged;
+    uint32_t kept = is_privileged ? 0 : LIMIT_ADMIN_SESSIONS;
     bool is_full = sessions_shown(all) + kept > all->n_max;
-    if (s->asks) {
-        return is_full || all->n_queries + kept > LIMIT_QUERY_SESSIONS
-                   ? "too many tfe-ctl sessions are open; try again later"
-                   : NULL;
+    if (asks) {
+        return is_full || !admit_asking(s) ? "too many tfe-ctl sessions are open, with this token "
+                                             "or in all; try again later"
+                                           : NULL;
     }
     return is_full || !take_number(all, s)
                ? "the server has no room for more agents; raise its limit of open files"
@@ -243,15 +266,13 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     struct sessions *all = s->all;
     char peer[ENDPOINT_TEXT_MAX];
     (void)ch;
-    half_open_leave(all->half_open, &s->place);
+    admission_leave(all->half_open, &s->half_open);
     s->by = by;
     s->phase = SESSION_OPEN;
     log_debug("session_opened", LOG_S("peer", peer_text(&s->peer, peer)),
               LOG_S("role", principal_role_name(by->role)));
     channel_expect(ch, LIMIT_SILENCE_MS);
-    s->asks = by->role != PRINCIPAL_AGENT;
-    all->n_queries += s->asks;
-    session_idle(s, !s->asks);
+    session_idle(s, by->role == PRINCIPAL_AGENT);
     if (!session_judge(s, clock_wall())) { /* the handshake may have been a while ago */
         return;
     }
@@ -412,10 +433,12 @@ struct session *session_begin(struct sessions *all, int fd, const struct peer *p
         return NULL;
     }
     *s = (struct session){.all = all, .peer = *peer, .number = SESSION_NO_NUMBER};
-    s->place.session = s;
     TAILQ_INSERT_TAIL(&all->list, s, link);
     all->n++;
-    if (half_open_enter(all->half_open, peer, &s->place) != 0) {
+    const struct peer_key source = peer_key(peer);
+    const struct admission_claim claim = {
+        .by = {[ADMISSION_SOURCE] = {source.bytes, sizeof(source.bytes)}}, .cost = 1};
+    if (admission_enter(all->half_open, &claim, s, &s->half_open) != 0) {
         (void)close(fd);
     } else if (channel_accept(all->base, fd, all->hello, &all->facts, LIMIT_HANDSHAKE_MS,
                               &channel_callbacks, s, &s->channel) == 0) {
@@ -428,7 +451,7 @@ struct session *session_begin(struct sessions *all, int fd, const struct peer *p
 
 void session_give_way(struct session *s)
 {
-    half_open_leave(s->all->half_open, &s->place);
+    admission_leave(s->all->half_open, &s->half_open);
     if (channel_knocks(s->channel)) {
         session_idle(s, true);
     } else {

@@ -18,10 +18,10 @@
 #include "common/base/msg.h"
 #include "common/base/principal.h"
 #include "common/base/rate.h"
+#include "common/net/admission.h"
 #include "common/net/throttle.h"
 #include "server/answer.h"
 #include "server/bans.h"
-#include "server/half_open.h"
 #include "server/keys.h"
 #include "server/log_relay.h"
 #include "server/peer.h"
@@ -54,14 +54,14 @@ struct session {
     struct pool_node *pooled;   /* it is of a node of the pool; NULL: it is not */
     bool known;                 /* the core holds this number */
     bool busy;                  /* in a callback of its own: not to be freed */
-    bool asks;                  /* it counts as one of n_queries */
     bool idles;                 /* it is one of idle */
 
-    struct rate said;             /* messages but renewals */
-    struct half_open_place place; /* until it has shown a token */
-    struct answer *answer;        /* to a question, that is still being said; NULL: none */
-    struct session_order *order;  /* NULL: none */
-    struct report *report;        /* what its agent has reported for people; NULL: nothing */
+    struct rate said;                 /* messages but renewals */
+    struct admission_place half_open; /* until it has shown a token */
+    struct admission_place asking;    /* of observers and admins */
+    struct answer *answer;            /* to a question, that is still being said; NULL: none */
+    struct session_order *order;      /* NULL: none */
+    struct report *report;            /* what its agent has reported for people; NULL: nothing */
     TAILQ_ENTRY(session) link, idle_link;
     struct peer peer;
 };
@@ -86,7 +86,8 @@ struct sessions {
     struct tfe_wall judged_by; /* ms 0: no key that ends is in use */
     const struct session_ops *ops;
     void *ops_ctx;
-    struct half_open *half_open;
+    struct admission *half_open; /* connections without a token, by source */
+    struct admission *asking;    /* sessions of observers and admins, by key and scope */
     struct gate gate;
     struct session_list list;
     /* Those that have shown a token but no JOIN, or that end: who has been so longest gives way
@@ -99,7 +100,6 @@ struct sessions {
     uint32_t n_free;
     uint32_t n_fresh; /* numbers from here on were never used */
     uint32_t max;
-    uint32_t n_queries;
     struct gauges *gauges;
     bool stopping;
     struct event empty; /* activated when the last session of a stopping server goes */
@@ -108,6 +108,7 @@ struct sessions {
     struct throttle *refusals;   /* what peers may not do */
     struct throttle *ends;       /* connections that end by the peer's fault */
     struct throttle *enrolments; /* of an address */
+    struct throttle *orders;     /* of a key: each is a row of the audit */
     struct rate strangers;       /* rows of the audit about them */
 };
 
@@ -169,7 +170,7 @@ void sessions_judge_done(struct sessions *all);
 /* Connections that have shown a token, or are treated so. */
 static inline uint32_t sessions_shown(const struct sessions *all)
 {
-    return all->n - half_open_count(all->half_open);
+    return all->n - admission_count(all->half_open);
 }
 
 #endif

@@ -87,8 +87,7 @@ static void session_leave(struct session *s)
     if (s->phase == SESSION_LEAVING) {
         return;
     }
-    all->n_queries -= s->asks;
-    s->asks = false;
+    admission_leave(all->asking, &s->asking);
     s->phase = SESSION_LEAVING;
     answer_done(&s->answer);
     log_relay_left(all->logs, s->number);
@@ -97,7 +96,7 @@ static void session_leave(struct session *s)
     }
     table_stream_free(s->table);
     s->table = NULL;
-    half_open_leave(all->half_open, &s->place);
+    admission_leave(all->half_open, &s->half_open);
     reports_drop(all->reports, &s->report);
     session_idle(s, s->channel != NULL);
     if (s->pooled) {
@@ -144,9 +143,8 @@ void session_refuse(struct session *s, enum tfe_refusal code, const char *senten
     struct tfe_msg msg = {.type = MSG_REFUSED, .u.refused = {.code = code, .sentence = sentence}};
     uint64_t hidden;
     char peer[ENDPOINT_TEXT_MAX];
-    struct peer_key who = peer_key(&s->peer);
     s->all->gauges->refusals[(unsigned)code < GAUGES_CODES ? code : 0]++;
-    if (throttle_pass(s->all->refusals, &who, sizeof(who), &hidden)) {
+    if (throttle_pass(s->all->refusals, s->by->origin, sizeof(s->by->origin), &hidden)) {
         log_warn("refused", LOG_S("peer", peer_text(&s->peer, peer)),
                  LOG_S("role", principal_role_name(s->by->role)),
                  LOG_S("code", msg_refusal_name(code)), LOG_S("why", sentence),

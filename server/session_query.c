@@ -282,14 +282,33 @@ static const char *job_of_order(const struct session *s, const struct tfe_msg *m
                                                                                   : NULL;
 }
 
-/* Remembers an order until it is answered. False: no memory. */
-static bool note_order(struct session *s, const struct tfe_msg *msg)
+/* Whether the key gives more orders than it may; answered, then. Each order has its row of the
+ * audit, so what is too much is refused, and those refusals are one row. */
+static bool orders_too_often(struct session *s)
 {
-    char room[MSG_AUDIT_ABOUT_MAX];
-    const char *about = audit_about(msg, room);
-    if (!about) {
+    const uint8_t *key = s->by->origin;
+    uint64_t refused;
+    if (admission_claim_of(s->by, 1).is_privileged) {
+        return false;
+    }
+    if (!throttle_pass(s->all->orders, key, sizeof(s->by->origin), &refused)) {
+        session_refuse(s, REFUSAL_LIMIT_REACHED,
+                       "this token gives too many orders a second; try again later");
         return true;
     }
+    refused = throttle_hidden(s->all->orders, key, sizeof(s->by->origin));
+    if (refused > 0) {
+        char about[64];
+        (void)snprintf(about, sizeof(about), "%llu orders above its rate",
+                       (unsigned long long)refused);
+        session_note(s, "refused", about, msg_refusal_name(REFUSAL_LIMIT_REACHED));
+    }
+    return false;
+}
+
+/* Remembers an order until it is answered. False: no memory. */
+static bool note_order(struct session *s, const struct tfe_msg *msg, const char *about)
+{
     s->order = calloc(1, sizeof(*s->order));
     if (s->order) {
         s->order->type = msg->type;
@@ -310,7 +329,12 @@ void session_query(struct session *s, const struct tfe_msg *msg)
         session_finish(s);
         return;
     }
-    int rc = note_order(s, msg) ? find_rows(s, msg, &rows) : TFE_ENOMEM;
+    char room[MSG_AUDIT_ABOUT_MAX];
+    const char *about = audit_about(msg, room);
+    if (about && orders_too_often(s)) {
+        return;
+    }
+    int rc = !about || note_order(s, msg, about) ? find_rows(s, msg, &rows) : TFE_ENOMEM;
     if (rc == 0 && rows) {
         rc = answer(s, rows);
     } else if (rc == 0) {

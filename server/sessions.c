@@ -12,6 +12,8 @@
 /* Lines about peers at fault: one of each in a minute, and so many of all. */
 #define PEERS_TOLD 256
 #define PEER_TOLD_MS 60000
+/* Keys whose orders are counted apart. */
+#define KEYS_TOLD 1024
 
 /* --- accepting --- */
 
@@ -31,9 +33,13 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
     peer_set(&from, peer, peer_len);
     struct session *newest = session_begin(all, fd, &from);
     struct session *goes;
-    while (newest && (goes = half_open_surplus(all->half_open, &newest->place, room(all)))) {
+    struct admission_place *place;
+    admission_resize(all->half_open, room(all));
+    while (newest && (place = admission_surplus(all->half_open, &newest->half_open, NULL))) {
+        goes = place->owner;
         newest = goes == newest ? NULL : newest;
         session_give_way(goes);
+        admission_resize(all->half_open, room(all));
     }
     while (sessions_shown(all) + LIMIT_ADMIN_SESSIONS + LIMIT_HALF_OPEN_LEAST > all->n_max &&
            (goes = TAILQ_FIRST(&all->idle))) {
@@ -144,6 +150,10 @@ static void on_empty(evutil_socket_t fd, short what, void *ctx)
 
 int sessions_new(const struct sessions_config *config, struct sessions **ret)
 {
+    const struct admission_config half_open = {
+        .capacity = LIMIT_HALF_OPEN, .most = config->half_open_per_address, .oldest_goes = true};
+    const struct admission_config asking = {.capacity = LIMIT_QUERY_SESSIONS,
+                                            .reserve = LIMIT_ADMIN_SESSIONS};
     struct sessions *all = calloc(1, sizeof(*all));
     if (!all) {
         return TFE_ENOMEM;
@@ -172,12 +182,14 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->refusals = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
     all->ends = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
     all->enrolments = throttle_new(PEERS_TOLD, LIMIT_ENROLMENTS, LIMIT_ENROLMENT_MS);
+    all->orders = throttle_new(KEYS_TOLD, LIMIT_ORDERS, LIMIT_ORDER_MS);
     all->by_number = calloc(all->max, sizeof(struct session *));
     all->free_numbers = calloc(all->max, sizeof(uint32_t));
     if (!all->by_number || !all->free_numbers || !all->refusals || !all->ends || !all->enrolments ||
-        log_relay_new(all, &all->logs) != 0 ||
+        !all->orders || log_relay_new(all, &all->logs) != 0 ||
         event_assign(&all->empty, all->base, -1, 0, on_empty, all) != 0 ||
-        half_open_new(config->half_open_per_address, &all->half_open) != 0) {
+        admission_new(&half_open, &all->half_open) != 0 ||
+        admission_new(&asking, &all->asking) != 0) {
         sessions_free(all);
         return TFE_ENOMEM;
     }
@@ -221,7 +233,8 @@ void sessions_free(struct sessions *all)
         session_cut(s);
     }
     log_relay_free(all->logs);
-    half_open_free(all->half_open);
+    admission_free(all->half_open);
+    admission_free(all->asking);
     gate_done(&all->gate);
     sessions_judge_done(all);
     if (all->base && event_initialized(&all->empty)) {
@@ -230,6 +243,7 @@ void sessions_free(struct sessions *all)
     free(all->refusals);
     free(all->ends);
     free(all->enrolments);
+    free(all->orders);
     free(all->free_numbers);
     free(all->by_number);
     free(all);

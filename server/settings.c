@@ -106,8 +106,6 @@ static const struct option_spec specs[] = {
            "jobs that agents with one token open; the one idle longest makes room"),
     NUMBER("max-agents-per-token", agents_per_token, "N", 0, 65536, "0",
            "agents that are connected with one token; 0: as many as the server takes"),
-    NUMBER("max-submitted-per-scope", submitted_per_scope, "N", 1, 1000, "250",
-           "jobs that are remembered of those that a token for some jobs may hand in"),
     WORD("log-level", log_level, log_levels, "LEVEL", "info",
          "least level to log: debug, info, warn, error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",

@@ -29,7 +29,7 @@ struct settings {
     uint32_t half_open_per_address;
     bool no_sandbox;
     struct addresses allowed;
-    uint32_t jobs_per_token, agents_per_token, submitted_per_scope;
+    uint32_t jobs_per_token, agents_per_token;
     int64_t keep_history_ms; /* 0: for ever */
     bool recover;            /* salvage a damaged store first */
     bool ephemeral;          /* jobs in memory only */

@@ -28,12 +28,18 @@
  * for so long is cut. */
 #define LIMIT_SILENCE_MS 30000
 
-/* Sessions of operators and their dashboards: each holds a descriptor that an agent may need. */
+/* Sessions of operators and their dashboards: each holds a descriptor that an agent may need. A key
+ * or scope has at most a quarter of what the others leave (admission.h). */
 #define LIMIT_QUERY_SESSIONS 256
 
-/* Of these, and of the descriptors, the ones that only admins use: who has to stop something comes
- * in whatever dashboards and agents there are. */
+/* Of these, and of the descriptors, the ones that only unscoped admins use: they come in whatever
+ * dashboards, agents and admins of some jobs there are. */
 #define LIMIT_ADMIN_SESSIONS 8
+
+/* Orders of a key, at once, and then one each second: each is a row of the audit, which only grows.
+ * An unscoped admin's are all taken. */
+#define LIMIT_ORDERS 200
+#define LIMIT_ORDER_MS 1000
 
 /* So long an agent's own key is good: who has taken a machine's disk has it for a week at most. */
 #define LIMIT_NODE_KEY_MS (INT64_C(7) * 24 * 3600 * 1000)
@@ -50,8 +56,9 @@
 #define LIMIT_MESSAGE_BURST 200
 
 /* Who reads trainers' output through the server, at a time: each holds some 200 KB of it at most.
- */
-#define LIMIT_LOG_ASKS 32
+ * Of these, some are for unscoped admins alone. */
+#define LIMIT_LOG_ASKS 128
+#define LIMIT_ADMIN_LOG_ASKS 4
 
 /* Nodes of whose trainers one of them reads: more lines than that nobody reads, nor are they there
  * at once. */
@@ -73,11 +80,13 @@
 #define LIMIT_BUNDLES_BYTES (UINT64_C(4) << 30)
 #define LIMIT_DISK_LEFT_BYTES (UINT64_C(128) << 20)
 
-/* … and how many: two of each job that is remembered. They are looked through one by one. */
+/* … and how many: two of each job that is remembered. They are looked through one by one. Of both,
+ * one sixteenth is for unscoped admins alone. */
 #define LIMIT_BUNDLES 2000u
 
-/* Bundles that come at a time: each has some 200 KiB on its way. */
-#define LIMIT_UPLOADS 8u
+/* Bundles that come at a time: each has some 200 KiB on its way. Some are for unscoped admins. */
+#define LIMIT_UPLOADS 16u
+#define LIMIT_ADMIN_UPLOADS 4u
 
 /* Nodes that download one bundle at a time, and all bundles together: a stream has up to 450 KiB
  * of this process. Further nodes wait in order, and would each be as much slower otherwise. */

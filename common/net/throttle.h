@@ -15,7 +15,10 @@ struct throttle {
     uint32_t burst;
     int64_t each_ms;
     uint64_t hidden; /* since the last line that passed */
-    struct rate rates[];
+    struct {
+        struct rate rate;
+        uint64_t hidden; /* of this cause, since throttle_hidden */
+    } causes[];
 };
 
 /* NULL: no memory. free() is enough. */
@@ -24,5 +27,8 @@ struct throttle *throttle_new(uint32_t entries, uint32_t burst, int64_t each_ms)
 /* Whether to log now what the n bytes of cause name; *ret_hidden is how many lines have gone
  * unlogged since the last one that passed. */
 bool throttle_pass(struct throttle *t, const void *cause, size_t n, uint64_t *ret_hidden);
+
+/* Returns how often this cause has not passed since the last call for it. */
+uint64_t throttle_hidden(struct throttle *t, const void *cause, size_t n);
 
 #endif

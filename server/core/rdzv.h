@@ -265,6 +265,9 @@ void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char room
 void rdzv_view_node_waits(const struct rdzv *r, const char *job, struct msg_status_node *row,
                           char room[MSG_SENTENCE_MAX]);
 
+/* The key whose agent has opened this job. False: there is no such job, or it is not known since
+ * the server was started. */
+bool rdzv_job_opener(const struct rdzv *r, const char *name, uint8_t ret[PRINCIPAL_KEY_ID_BYTES]);
 /* The job of this name. TFE_ENOENT. Strings live until the next rdzv_step. */
 int rdzv_find_job(const struct rdzv *r, const char *name,
                   struct msg_status_job *ret_job) TFE_MUST_CHECK;

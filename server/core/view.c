@@ -84,6 +84,16 @@ int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job
     return 0;
 }
 
+bool rdzv_job_opener(const struct rdzv *r, const char *name, uint8_t ret[PRINCIPAL_KEY_ID_BYTES])
+{
+    const struct job *job = job_find((struct rdzv *)(uintptr_t)r, name);
+    if (!job || !job->opened_by.is_known) {
+        return false;
+    }
+    memcpy(ret, job->opened_by.key_id, PRINCIPAL_KEY_ID_BYTES);
+    return true;
+}
+
 int rdzv_find_job(const struct rdzv *r, const char *name, struct msg_status_job *ret_job)
 {
     const struct job *job = job_find((struct rdzv *)(uintptr_t)r, name);

@@ -316,25 +316,6 @@ def test_who_may_hand_in_what(server, token):
         assert node.assigned()[1] == "team-a-1"  # the other one came first, but its token is not for that
 
 
-def test_who_hands_in_some_jobs_only_leaves_room_for_others(server, token):
-    server = server("--max-submitted-per-scope=2")
-    with RawClient(server.port, token("--role=admin", "--job=team-a-*")) as ctl:
-        def submit(name):
-            ctl.send("SUBMIT", {1: spec(name)})
-            answer, fields = ctl.receive_until("DONE", "REFUSED")
-            return answer if answer == "DONE" else fields[2][0].decode()
-        assert order(server, "SUBMIT", {1: spec("team-a-0")}) == "DONE"
-        assert submit("team-a-1") == "DONE"
-        assert "--max-submitted-per-scope" in submit("team-a-2")
-        assert order(server, "SUBMIT", {1: spec("team-b-1")}) == "DONE"
-        assert order(server, "CANCEL", {1: "team-a-0"}) == "DONE"
-        assert submit("team-a-0") == "DONE"  # its next run takes no further place
-        assert order(server, "CANCEL", {1: "team-a-0"}) == "DONE"
-        assert order(server, "FORGET", {1: "team-a-0"}) == "DONE"
-        wait_until(lambda: "team-a-0" not in jobs(server), what="it to be forgotten")
-        assert submit("team-a-2") == "DONE"
-
-
 def test_a_name_that_is_taken(server):
     server = server()
     with RawClient(server.port, server.token("agent")) as agent:

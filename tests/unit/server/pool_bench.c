@@ -329,8 +329,7 @@ static void start(void)
                                        .ops = &ops,
                                        .incarnation = 7,
                                        .ttl_ms = BENCH_TTL_MS,
-                                       .max_restarts = BENCH_RESTARTS,
-                                       .max_jobs = 2};
+                                       .max_restarts = BENCH_RESTARTS};
     assert_int_equal(pool_new(&config, &bench.p), 0);
     bench.all.pool = bench.p;
     for (unsigned i = 0; i < BENCH_SESSIONS; i++) {

@@ -26,8 +26,16 @@ bool __real_worker_free(struct worker *w, uint32_t wait_ms);
 void __wrap_worker_lock(struct worker *w);
 void __real_worker_lock(struct worker *w);
 static struct tfe_wall now;
-static struct event *look;
+static struct event *look, *timer; /* added last; the bundles' own */
 static bool has_worker;
+static int64_t later_ms; /* added to the monotonic clock */
+
+struct tfe_mono __wrap_clock_mono(void);
+struct tfe_mono __real_clock_mono(void);
+struct tfe_mono __wrap_clock_mono(void)
+{
+    return tfe_mono_add(__real_clock_mono(), later_ms);
+}
 
 struct tfe_wall __wrap_clock_wall(void)
 {
@@ -56,7 +64,9 @@ static char dir[FOLDER_BYTES];
 static struct event_base *base;
 static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
 static const struct principal team = {.role = PRINCIPAL_ADMIN, .scope = "team-*"};
-static const char *named; /* a job's */
+static const struct principal other = {.role = PRINCIPAL_ADMIN, .scope = "other-*", .origin = {1}};
+static const struct principal *by; /* who asks */
+static const char *named;          /* a job's */
 
 static int set_up(void **state)
 {
@@ -64,6 +74,8 @@ static int set_up(void **state)
     base = event_base_new();
     now.ms = (int64_t)time(NULL) * 1000;
     named = "";
+    by = &team;
+    later_ms = 0;
     return 0;
 }
 
@@ -86,6 +98,7 @@ static struct bundles *open_it(void)
     struct bundles *b;
     has_worker = true;
     assert_int_equal(bundles_new(&config, &b), 0);
+    timer = look;
     return b;
 }
 
@@ -120,8 +133,10 @@ static bool is_file(unsigned n)
 
 static void look_now(void)
 {
-    event_active(look, EV_TIMEOUT, 0);
-    assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+    for (unsigned i = 0; i < 12; i++) { /* a minute: unnamed bundles are looked for, too */
+        event_active(timer, EV_TIMEOUT, 0);
+        assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+    }
 }
 
 /* Of the first n that were kept. */
@@ -139,7 +154,7 @@ static struct rows *ask(struct bundles *b, const char *digest, uint32_t total, s
 {
     const struct msg_bundle_have have = {.digest = digest, .total = total};
     struct rows *rows;
-    assert_int_equal(rows_bundle(b, &team, &have, &rows), 0);
+    assert_int_equal(rows_bundle(b, by, &have, &rows), 0);
     TURN_UNTIL(base, rows_next(rows, ret) == 0);
     return rows;
 }
@@ -185,7 +200,7 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
     named = digest_of(0);
     rows = ask(b, digest_of(1000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    assert_int_equal(n_there(b, n), n - 1);
+    assert_int_equal(n_there(b, n), n - n / 16 - 1); /* the reserve is not its own */
     assert_true(bundles_has(b, digest_of(0), &admin));
     rows_free(rows);
     bundles_free(b);
@@ -209,12 +224,12 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     named = digest_of(0);
     rows = ask(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - 1);
+    assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 1);
     assert_true(bundles_has(b, digest_of(0), &admin));
     assert_false(bundles_has(b, digest_of(7), &admin));
     struct rows *second = ask(b, digest_of(3001), 1, &msg); /* what comes counts, too */
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - 2);
+    assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 2);
     rows_free(rows);
     rows_free(second);
     bundles_free(b);
@@ -235,6 +250,7 @@ TEST_IN(bundles, one_that_has_come_counts_once_though_its_bringer_has_not_gone)
         assert_int_equal(rows_next(rows[i], &msg), 0);
         assert_int_equal(msg.type, MSG_DONE);
     }
+    by = &admin;
     struct rows *last = ask(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     struct rows *above = ask(b, digest_of(3001), 1, &msg);
@@ -244,6 +260,57 @@ TEST_IN(bundles, one_that_has_come_counts_once_though_its_bringer_has_not_gone)
     for (unsigned i = 0; i < 4; i++) {
         rows_free(rows[i]);
     }
+    bundles_free(b);
+}
+
+TEST_IN(bundles, one_scope_brings_so_many_at_a_time_and_others_have_their_places)
+{
+    enum { SHARE = (LIMIT_UPLOADS - LIMIT_ADMIN_UPLOADS) / 4 };
+    struct bundles *b = open_it();
+    struct rows *rows[SHARE];
+    struct tfe_msg msg;
+    for (unsigned i = 0; i < SHARE; i++) {
+        rows[i] = ask(b, digest_of(i), 100, &msg);
+        assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+    }
+    struct rows *above = ask(b, digest_of(10), 100, &msg);
+    assert_int_equal(msg.type, MSG_REFUSED);
+    assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
+    rows_free(above);
+    by = &other;
+    struct rows *others = ask(b, digest_of(11), 100, &msg);
+    assert_int_equal(msg.type, MSG_BUNDLE_WANT);
+    rows_free(others);
+    for (unsigned i = 0; i < SHARE; i++) {
+        rows_free(rows[i]);
+    }
+    bundles_free(b);
+}
+
+TEST_IN(bundles, one_that_comes_too_slowly_is_refused_and_its_place_is_free)
+{
+    struct bundles *b = open_it();
+    struct tfe_msg msg;
+    struct rows *rows = ask(b, digest_of(1), MSG_BUNDLE_MAX, &msg);
+    struct msg_bundle_put put = {
+        .digest = digest_of(1), .data = (const uint8_t *)"xyz", .n_data = 1};
+    for (; put.offset < 2; put.offset++) { /* a byte each ten seconds */
+        later_ms += 9000;
+        look_now();
+        assert_true(bundles_put(b, &team, &put));
+        struct stat st;
+        TURN_UNTIL(base, stat(folder_path(dir, "part-1"), &st) == 0 && st.st_size > put.offset);
+        for (int i = 0; i < 50; i++) { /* the loop has heard of it */
+            (void)usleep(1000);
+            assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+        }
+    }
+    later_ms += 9000;
+    look_now();
+    assert_int_equal(rows_next(rows, &msg), 0);
+    assert_int_equal(msg.type, MSG_REFUSED);
+    assert_non_null(strstr(msg.u.refused.sentence, "too slowly"));
+    rows_free(rows);
     bundles_free(b);
 }
 

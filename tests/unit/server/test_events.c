@@ -138,8 +138,11 @@ TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
     assert_int_equal(events_before_last(e, "a", 9, &all), 0);
     assert_true(all); /* no more were ever kept */
     assert_int_equal(events_before_last(e, NULL, 0, &all), 4);
-    add_many("b", RING);
-    assert_int_equal(events_before_last(e, "a", 1, &all), 4);
+    add_many("b", RING); /* of whom the oldest make room, not the others' */
+    assert_int_equal(events_before_last(e, "a", 1, &all), 2);
+    assert_true(all);
+    assert_int_equal(next("a", 0), 1);
+    (void)events_before_last(e, "a", 9, &all);
     assert_false(all);
     (void)events_before_last(e, "b", 9, &all);
     assert_true(all);
@@ -173,6 +176,36 @@ TEST_IN(events, of_all_kinds_and_jobs_together_there_is_a_bound_that_time_lifts)
         add(job, "");
     }
     assert_int_equal(events_newest(e), 2010);
+}
+
+static size_t owner_is_key(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
+{
+    ret[0] = (uint8_t)job[0]; /* all jobs with this letter are of one key */
+    return 1;
+}
+
+TEST_IN(events, one_owner_takes_neither_the_ring_nor_the_rate_from_others)
+{
+    char job[32];
+    events_own(e, owner_is_key, NULL);
+    add("honest", "it trains");
+    for (int i = 0; i < 5000; i++) { /* each of a job of its own */
+        (void)snprintf(job, sizeof job, "x%d", i);
+        add(job, "");
+        now.ms += i % 2;
+    }
+    const uint64_t newest = events_newest(e);
+    assert_true(newest < 600);
+    add("honest", "it trains on");
+    assert_int_equal(events_newest(e), newest + 1);
+    assert_int_equal(next("honest", 0), 1);
+    for (int i = 0; i < 2 * RING; i++) {
+        (void)snprintf(job, sizeof job, "x%d", i);
+        add(job, "");
+        now.ms += 1000;
+    }
+    assert_int_equal(next("honest", 0), 1);
+    assert_int_equal(next("honest", 1), newest + 1);
 }
 
 TEST_IN(events, are_kept_on_a_disk_that_takes_them)

@@ -72,17 +72,6 @@ TEST_IN(pool_orders, who_hands_in_some_jobs_pushes_nobody_aside)
     assert_string_equal(submit_by(&bench.admin, spec), "done");
 }
 
-TEST_IN(pool_orders, who_hands_in_some_jobs_has_some_places)
-{
-    assert_string_equal(submit_by(&bench.admin, bench_spec("a-1", 1, 1)), "done");
-    assert_string_equal(submit_by(&bench.someone, bench_spec("a-2", 1, 1)), "done");
-    begins_with(submit_by(&bench.someone, bench_spec("a-3", 1, 1)),
-                "limit_reached: the server remembers 2 jobs of the names");
-    assert_string_equal(order(MSG_CANCEL, "a-2"), "done");
-    assert_string_equal(submit_by(&bench.someone, bench_spec("a-2", 1, 1)), "done"); /* its own */
-    assert_string_equal(submit_by(&bench.admin, bench_spec("a-3", 1, 1)), "done");
-}
-
 TEST_IN(pool_orders, what_others_have_handed_in_takes_nobodys_place)
 {
     assert_string_equal(bench_submit(bench_spec("b-1", 1, 1)), "done");

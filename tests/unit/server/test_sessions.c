@@ -115,14 +115,14 @@ const char *__wrap_pool_node_id(const struct pool_node *node)
     return f.in;
 }
 
-int __real_half_open_enter(struct half_open *all, const struct peer *peer,
-                           struct half_open_place *place);
-int __wrap_half_open_enter(struct half_open *all, const struct peer *peer,
-                           struct half_open_place *place);
-int __wrap_half_open_enter(struct half_open *all, const struct peer *peer,
-                           struct half_open_place *place)
+int __real_admission_enter(struct admission *a, const struct admission_claim *claim, void *owner,
+                           struct admission_place *place);
+int __wrap_admission_enter(struct admission *a, const struct admission_claim *claim, void *owner,
+                           struct admission_place *place);
+int __wrap_admission_enter(struct admission *a, const struct admission_claim *claim, void *owner,
+                           struct admission_place *place)
 {
-    return f.no_memory ? TFE_ENOMEM : __real_half_open_enter(all, peer, place);
+    return f.no_memory ? TFE_ENOMEM : __real_admission_enter(a, claim, owner, place);
 }
 
 int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
@@ -299,10 +299,10 @@ static void joined(void)
 TEST_IN(sessions, that_end_before_their_handshake_are_half_open_no_more)
 {
     int fd = raw_connect(listener_port(f.listener));
-    RUN_UNTIL(&f.world, half_open_count(f.all->half_open) == 1);
+    RUN_UNTIL(&f.world, admission_count(f.all->half_open) == 1);
     assert_int_equal(close(fd), 0);
     RUN_UNTIL(&f.world, f.all->n == 0);
-    assert_int_equal(half_open_count(f.all->half_open), 0);
+    assert_int_equal(admission_count(f.all->half_open), 0);
     assert_int_equal(f.closed, 0); /* the core has never heard of it */
 }
 
@@ -354,7 +354,7 @@ TEST_IN(sessions, enrol_no_agent_that_has_not_joined)
 TEST_IN(sessions, that_have_joined_are_told_to_the_core_when_they_are_over)
 {
     joined();
-    assert_int_equal(half_open_count(f.all->half_open), 0);
+    assert_int_equal(admission_count(f.all->half_open), 0);
     side_free(&f.world.client);
     RUN_UNTIL(&f.world, f.all->n == 0);
     assert_int_equal(f.closed, 1);
@@ -499,7 +499,7 @@ TEST_IN(sessions, without_a_token_have_some_places_however_short_descriptors_are
     f.all->n_max = 1;
     for (uint32_t i = 0; i < LIMIT_HALF_OPEN_LEAST; i++) {
         fds[i] = raw_connect(listener_port(f.listener));
-        RUN_UNTIL(&f.world, half_open_count(f.all->half_open) == i + 1);
+        RUN_UNTIL(&f.world, admission_count(f.all->half_open) == i + 1);
     }
     for (uint32_t i = 0; i < LIMIT_HALF_OPEN_LEAST; i++) {
         assert_int_equal(close(fds[i]), 0);
@@ -558,12 +558,12 @@ TEST_IN(sessions, of_observers_are_no_agents)
     dial_as(PRINCIPAL_OBSERVER, 0);
     join();
     RUN_UNTIL(&f.world, f.refused != 0);
-    assert_int_equal(f.all->n_queries, 1);
+    assert_int_equal(admission_count(f.all->asking), 1);
     assert_int_equal(f.refused, REFUSAL_NOT_AUTHORISED);
     assert_int_equal(f.joins, 0);
     side_free(&f.world.client);
     RUN_UNTIL(&f.world, f.all->n == 0);
-    assert_int_equal(f.all->n_queries, 0);
+    assert_int_equal(admission_count(f.all->asking), 0);
     assert_int_equal(f.closed, 0);
 }
 
@@ -572,7 +572,8 @@ TEST_IN(sessions, of_admins_have_places_that_no_other_takes)
     f.all->n_max = LIMIT_ADMIN_SESSIONS;
     dial_as(PRINCIPAL_OBSERVER, 0);
     join();
-    refused(REFUSAL_LIMIT_REACHED, "too many tfe-ctl sessions are open; try again later");
+    refused(REFUSAL_LIMIT_REACHED,
+            "too many tfe-ctl sessions are open, with this token or in all; try again later");
     RUN_UNTIL(&f.world, f.all->n == 0);
     f.world.client = (struct side){.on_message = on_client_message};
     dial_as(PRINCIPAL_ADMIN, 0);
@@ -791,7 +792,7 @@ TEST_IN(sessions, that_are_stopped_end_without_the_core)
     RUN_UNTIL(&f.world, f.all->n == 2);
     empty = 0;
     sessions_stop(f.all, on_empty, NULL);
-    assert_int_equal(half_open_count(f.all->half_open), 0); /* who is owed no goodbye */
+    assert_int_equal(admission_count(f.all->half_open), 0); /* who is owed no goodbye */
     RUN_UNTIL(&f.world, empty == 1);
     assert_int_equal(f.closed, 0);
     RUN_UNTIL(&f.world, f.world.client.closed == 1);
