@@ -14,7 +14,7 @@
 #include "agent/pool/scratch.h"
 #include "agent/report.h"
 #include "common/net/quit.h"
-#include "tests/unit/limbs/hand_clock.h"
+#include "tests/unit/fake_clock.h"
 
 struct pool_node_bench node;
 
@@ -47,7 +47,7 @@ int __wrap_event_base_loopbreak(struct event_base *base)
 
 void node_pass(int64_t ms)
 {
-    hand_clock_pass(node.base, ms);
+    fake_clock_pass(node.base, ms);
 }
 
 void __wrap_quit_watch(struct event_base *base, event_callback_fn fn, void *ctx, int not_this,
@@ -482,7 +482,7 @@ void node_container_ended(const char *why)
 int node_begin(void **state)
 {
     memset(&node, 0, sizeof node);
-    hand_clock_init();
+    fake_clock_init();
     node.gives = node.starts = node.lays = node.enters = true;
     agent_settings_init(&node.settings);
     node.settings.slots = 1;

@@ -27,8 +27,8 @@ static struct {
     atomic_int blind;            /* so many of them meet nobody */
     atomic_bool walks_in_vain;   /* none of them kills */
     atomic_bool kills_in_vain;   /* nor does kill(2) */
-    atomic_llong later_us;       /* what clock_us is ahead by */
-    atomic_llong later_ms;       /* what clock_mono is ahead by … */
+    atomic_llong later_us;       /* what CLOCK_MONOTONIC is ahead by */
+    atomic_llong later_ms;       /* what CLOCK_BOOTTIME is ahead by … */
     atomic_llong step_ms;        /* … and by how much more after each time it is asked */
     atomic_bool fork_fails;      /* (EAGAIN) */
     atomic_bool is_orphaned;     /* its next child loses it before it can ask to die with it */
@@ -69,18 +69,20 @@ int __wrap_kill(pid_t pid, int signo)
     return fate->kills_in_vain ? 0 : __real_kill(pid, signo);
 }
 
-int64_t __real_clock_us(void);
-int64_t __wrap_clock_us(void);
-int64_t __wrap_clock_us(void)
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
-    return __real_clock_us() + fate->later_us;
-}
-
-struct tfe_mono __real_clock_mono(void);
-struct tfe_mono __wrap_clock_mono(void);
-struct tfe_mono __wrap_clock_mono(void)
-{
-    return tfe_mono_add(__real_clock_mono(), atomic_fetch_add(&fate->later_ms, fate->step_ms));
+    const int rc = __real_clock_gettime(id, ret);
+    int64_t us = ret->tv_nsec / 1000;
+    if (id == CLOCK_MONOTONIC) {
+        us += fate->later_us;
+    } else if (id == CLOCK_BOOTTIME) {
+        us += 1000 * atomic_fetch_add(&fate->later_ms, fate->step_ms);
+    }
+    ret->tv_sec += us / 1000000;
+    ret->tv_nsec = us % 1000000 * 1000;
+    return rc;
 }
 
 pid_t __real_fork(void);

@@ -9,7 +9,7 @@
 #include "agent/reach/memory.h"
 #include "agent/trainers/command.h"
 #include "agent/trainers/standby.h"
-#include "tests/unit/limbs/hand_clock.h"
+#include "tests/unit/fake_clock.h"
 #include "tests/unit/limbs/rig.h"
 
 #define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
@@ -83,7 +83,7 @@ static int setup(void **state)
     memset(&now, 0, sizeof now);
     now.script = WARM_AND_WAIT;
     now.free_percent = 50;
-    hand_clock_init();
+    fake_clock_init();
     assert_int_equal(guard_fork(&now.guard, NULL, &why), 0);
     now.rig.base = event_base_new();
     now.link = guard_link_new(now.rig.base, &now.guard, on_event, NULL);
@@ -111,7 +111,7 @@ static int teardown(void **state)
 
 static void pass(int64_t ms)
 {
-    hand_clock_pass(now.rig.base, ms);
+    fake_clock_pass(now.rig.base, ms);
 }
 
 /* Gives trainer 0 its start, and returns how that went. */

@@ -8,7 +8,7 @@
 #include "agent/reach/proc.h"
 #include "agent/trainers/watch.h"
 #include "common/base/msg.h"
-#include "tests/unit/limbs/hand_clock.h"
+#include "tests/unit/fake_clock.h"
 #include "tests/unit/story.h"
 
 enum { NODES = 3 };
@@ -64,7 +64,7 @@ static int setup(void **state)
 {
     (void)state;
     memset(&now, 0, sizeof now);
-    hand_clock_init();
+    fake_clock_init();
     now.base = event_base_new();
     return 0;
 }
@@ -98,7 +98,7 @@ static void begin(uint32_t nproc)
 
 static void pass(int64_t ms)
 {
-    hand_clock_pass(now.base, ms);
+    fake_clock_pass(now.base, ms);
 }
 
 TEST_IN(watchdogs, of_two_the_silent_one_is_late_and_a_step_is_no_silence)

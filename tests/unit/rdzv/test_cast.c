@@ -135,3 +135,16 @@ TEST(served, a_worker_that_cannot_be_missed_ends_the_epoch_when_it_starts_in_vai
     assert_saw(w, "~switch job=j node=- epoch=1 number=0 trainer_failed");
     world_free(w);
 }
+
+TEST(spot, counts_where_a_chief_or_a_ps_is_all_there_is)
+{
+    for (uint32_t n_ps = 0; n_ps <= 1; n_ps++) {
+        struct world *w = a_served_job(1, 1);
+        w->join.spec.n_ps = n_ps;
+        w->join.spec.chief = n_ps == 0;
+        comes_on_spot(w, 0, "a", false);
+        comes(w, 1, "b", false);
+        assert_saw(w, n_ps ? "0:START epoch=1 rank=1 world=2" : "1:START epoch=1 rank=0 world=2");
+        world_free(w);
+    }
+}

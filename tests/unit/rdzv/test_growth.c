@@ -219,3 +219,19 @@ TEST(growth, asks_anew_where_an_answer_to_a_later_question_is_heard)
     assert_saw(w, "0:STOP epoch=4 planned");
     world_free(w);
 }
+
+TEST(growth, comes_without_a_checkpoint_once_that_costs_less_than_a_twentieth)
+{
+    /* 30 s of work would be done again: worth it 600 s after the START. */
+    struct world *w = a_running_world(1, 2, 1);
+    int64_t start = w->now;
+    saved(w, 0, 1, 10, 1, 0); /* the standstill of this start was 0 s, which counts as 1 ms */
+    pass(w, 30000);
+    tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 40, .saves = 1});
+    newcomer(w, 1, 2);
+    pass_until(w, start + 600019);
+    assert_not_saw(w, "STOP");
+    pass_until(w, start + 600020);
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}

@@ -223,3 +223,23 @@ TEST(newcomer, whose_verifiers_are_gone_is_tried_again_but_not_held_up)
     assert_saw(w, "START epoch=3");
     world_free(w);
 }
+
+TEST(newcomer, a_prober_that_speaks_late_is_one_again)
+{
+    struct world *w = a_reached_world(1, 3, 2);
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    uint64_t late = w->probe[0];
+    probed(w, 1, PROBE_REFUSED);
+    pass(w, PROBE_WAIT_MS + 1000);
+    assert_string_equal(w->log, "~node_unreached job=j node=c epoch=1 number=0 c\n"
+                                "1:PROBE address c c:1200\n");
+    struct tfe_msg msg = {.type = MSG_PROBED,
+                          .u.probed = {.probe = late, .result = PROBE_ANSWERED_OURS}};
+    assert_int_equal(say(w, 0, &msg), 0);
+    assert_string_equal(w->log, ""); /* too late for that one */
+    probed(w, 1, PROBE_REFUSED);
+    pass(w, 1000);
+    assert_string_equal(w->log, "0:PROBE address c c:1200\n1:PROBE address c c:1200\n");
+    world_free(w);
+}

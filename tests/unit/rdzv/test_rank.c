@@ -66,3 +66,24 @@ TEST(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others)
     assert_saw(w, "0:START epoch=2");
     world_free(w);
 }
+
+static void join_as(struct world *w, uint32_t session, const char *node, bool durable)
+{
+    w->join.durable = durable;
+    join(w, session, node);
+    w->join.durable = false;
+    pass(w, 1);
+}
+
+TEST(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can)
+{
+    struct world *w = a_running_world(1, 3, 2);
+    join_as(w, 2, "c", true);
+    ready(w, 2, 2);
+    stopped_and_ready(w, 0, 1);
+    stopped_and_ready(w, 1, 1);
+    assert_saw(w, "2:START epoch=2 rank=0");
+    assert_saw(w, "1:START epoch=2 rank=1");
+    assert_saw(w, "0:START epoch=2 rank=2");
+    world_free(w);
+}

@@ -169,3 +169,13 @@ TEST(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before)
     assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 4);
     world_free(w);
 }
+
+TEST(table, who_says_that_its_table_did_not_match_gets_the_whole_one)
+{
+    uint64_t held = digest_of_table(6, 1, abcdef, first_six);
+    struct world *w = a_world_in_epoch_3(held, 0x3f);
+    assert_int_equal(times_seen(w, "TABLE epoch=3 changes"), 5);
+    ready_holding(w, 2, 3, 0);
+    assert_saw(w, "2:TABLE epoch=3 a1:1000 f1:1500");
+    world_free(w);
+}

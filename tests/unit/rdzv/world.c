@@ -297,7 +297,7 @@ int try_join(struct world *w, uint32_t session, const char *node)
 {
     struct tfe_msg msg = {.type = MSG_JOIN, .u.join = w->join};
     msg.u.join.node = node;
-    msg.u.join.node_name = node;
+    msg.u.join.node_name = w->join.node_name ? w->join.node_name : node;
     int rc = say(w, session, &msg);
     if (rc == 0) {
         snprintf(w->node[session], sizeof(w->node[session]), "%s", node);

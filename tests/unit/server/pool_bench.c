@@ -12,9 +12,7 @@
 #include "server/reports.h"
 #include "server/store/store.h"
 #include "server/store/writer.h"
-#include "tests/unit/limbs/hand_clock.h"
-
-#define CIVIL_MS 1700000000000ll
+#include "tests/unit/fake_clock.h"
 
 struct pool_bench bench;
 
@@ -41,13 +39,7 @@ static uint64_t told(uint64_t assignment)
     return assignment > first ? assignment - first : assignment;
 }
 
-/* --- clocks, sessions ------------------------------------------------------------------------- */
-
-struct tfe_wall __wrap_clock_wall(void);
-struct tfe_wall __wrap_clock_wall(void)
-{
-    return (struct tfe_wall){CIVIL_MS + clock_mono().ms};
-}
+/* --- sessions --------------------------------------------------------------------------------- */
 
 static unsigned number_of(const struct session *s)
 {
@@ -344,7 +336,7 @@ int bench_begin(void **state)
 {
     (void)state;
     memset(&bench, 0, sizeof bench);
-    hand_clock_init();
+    fake_clock_init();
     bench.base = event_base_new();
     assert_non_null(bench.base);
     bench.takes_row = true;
@@ -385,7 +377,7 @@ void bench_restart(void)
 
 void bench_pass(int64_t ms)
 {
-    hand_clock_pass(bench.base, ms);
+    fake_clock_pass(bench.base, ms);
 }
 
 void bench_turn(void)

@@ -1,35 +1,37 @@
-/* tests/unit/server/test_audit.c: what is written down of orders (__wrap_writer_keep takes it). */
+/* tests/unit/server/test_audit.c: what is written down of orders. */
+#include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/audit.h"
+#include "tests/unit/server/kept.h"
 #include "tests/unit/story.h"
 
-static char about[MSG_AUDIT_ABOUT_MAX];
-static char result[64];
+static struct kept kept;
 
-int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                       struct writer_ask **ret);
-int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                       struct writer_ask **ret)
+/* What the store keeps of an order about this. */
+static const char *about_kept(const char *about)
 {
-    assert_int_equal(row->type, MSG_AUDIT_ROW);
-    (void)snprintf(about, sizeof about, "%s", row->u.audit_row.about);
-    (void)snprintf(result, sizeof result, "%s", row->u.audit_row.result);
-    return 0;
+    static const struct store_page page = {.type = MSG_AUDIT_ROW, .max = 100};
+    const struct peer from = {.port = 1};
+    const struct audit_who who = {.label = "", .from = &from};
+    const void *row;
+    audit_note(kept.writer, &who, "DRAIN", about, "done");
+    assert_true(kept_read(&kept, &page, &row) > 0);
+    return ((const struct msg_audit_row *)row)->about;
 }
 
 TEST(audit, a_row_is_one_line_whatever_a_label_holds)
 {
-    const struct peer from = {.port = 1};
-    const struct audit_who who = {.label = "", .from = &from};
-    audit_note(NULL, &who, "DRAIN", "a\nb\tc\x7f\x1b[2J \xc3\xa4", "done");
-    assert_string_equal(about, "a?b?c??[2J \xc3\xa4");
+    struct event_base *base = event_base_new();
     char longest[2 * MSG_AUDIT_ABOUT_MAX];
+    kept_begin(&kept, base);
+    assert_string_equal(about_kept("a\nb\tc\x7f\x1b[2J \xc3\xa4"), "a?b?c??[2J \xc3\xa4");
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';
-    audit_note(NULL, &who, "DRAIN", longest, "done");
-    assert_int_equal(strlen(about), MSG_AUDIT_ABOUT_MAX - 1);
+    assert_int_equal(strlen(about_kept(longest)), MSG_AUDIT_ABOUT_MAX - 1);
+    kept_end(&kept);
+    event_base_free(base);
 }
 
 TEST(audit, what_was_refused_is_not_called_done)

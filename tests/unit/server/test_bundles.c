@@ -16,48 +16,28 @@
 #define HOUR_MS (INT64_C(3600) * 1000)
 #define SCOPE "-0123456789abcdef"
 
-/* The civil clock goes on by hand, and the timer fires so, too; nobody takes a worker's lock that
- * is no more. */
-struct tfe_wall __wrap_clock_wall(void);
+/* The civil clock goes on by hand, and the timer fires so, too. */
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_event_add(struct event *event, const struct timeval *after);
 int __real_event_add(struct event *event, const struct timeval *after);
-bool __wrap_worker_free(struct worker *w, uint32_t wait_ms);
-bool __real_worker_free(struct worker *w, uint32_t wait_ms);
-void __wrap_worker_lock(struct worker *w);
-void __real_worker_lock(struct worker *w);
 static struct tfe_wall now;
 static struct event *look, *timer; /* added last; the bundles' own */
-static bool has_worker;
-static int64_t later_ms; /* added to the monotonic clock */
+static int64_t later_ms;           /* added to the monotonic clock */
 
-struct tfe_mono __wrap_clock_mono(void);
-struct tfe_mono __real_clock_mono(void);
-struct tfe_mono __wrap_clock_mono(void)
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
-    return tfe_mono_add(__real_clock_mono(), later_ms);
-}
-
-struct tfe_wall __wrap_clock_wall(void)
-{
-    return now;
+    const int rc = __real_clock_gettime(id, ret);
+    int64_t ms = (int64_t)ret->tv_sec * 1000 + ret->tv_nsec / 1000000;
+    ms = id == CLOCK_REALTIME ? now.ms : id == CLOCK_BOOTTIME ? ms + later_ms : ms;
+    *ret = (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    return rc;
 }
 
 int __wrap_event_add(struct event *event, const struct timeval *after)
 {
     look = after ? event : look;
     return after ? 0 : __real_event_add(event, after);
-}
-
-bool __wrap_worker_free(struct worker *w, uint32_t wait_ms)
-{
-    has_worker = !__real_worker_free(w, wait_ms); /* its own thread takes it until then */
-    return !has_worker;
-}
-
-void __wrap_worker_lock(struct worker *w)
-{
-    assert_true(has_worker);
-    __real_worker_lock(w);
 }
 
 static char dir[FOLDER_BYTES];
@@ -96,7 +76,6 @@ static struct bundles *open_it(void)
 {
     const struct bundles_config config = {.base = base, .directory = dir, .is_named = is_named};
     struct bundles *b;
-    has_worker = true;
     assert_int_equal(bundles_new(&config, &b), 0);
     timer = look;
     return b;

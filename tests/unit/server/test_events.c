@@ -1,63 +1,38 @@
 /* tests/unit/server/test_events.c: the ring of the newest events: numbers, who asks from where, and
- * what is left out. Time and the core's answers are the story's. */
+ * what is left out. */
+#include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/net/clock.h"
 #include "server/events.h"
-#include "server/store/writer.h"
-#include "tests/unit/story.h"
+#include "tests/unit/fake_clock.h"
+#include "tests/unit/rdzv/world.h"
+#include "tests/unit/server/kept.h"
 
 /* As events.c has it. */
 #define RING 1000
 #define AT_ONCE 100
 
 static struct events *e;
-static struct tfe_mono now;
-static uint32_t kept; /* rows that the writer was given */
-
-struct tfe_mono __wrap_clock_mono(void);
-struct tfe_mono __wrap_clock_mono(void)
-{
-    return now;
-}
-
-int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret);
-int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret)
-{
-    *ret = (struct msg_status_job){.job = "a", .run = 7};
-    return strcmp(job, "a") == 0 ? 0 : TFE_ENOENT;
-}
-
-int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                       struct writer_ask **ret);
-int __wrap_writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                       struct writer_ask **ret)
-{
-    kept++;
-    return 0;
-}
-
-static uint32_t waiting;
-uint32_t __wrap_writer_n_rows(struct writer *w);
-uint32_t __wrap_writer_n_rows(struct writer *w)
-{
-    return waiting;
-}
+static struct world *w; /* its core has job "j" in run 1 */
+static struct kept kept;
 
 static int begin(void **state)
 {
     (void)state;
-    now.ms = 1000000;
-    kept = 0;
-    waiting = 0;
-    return events_new(NULL, &e);
+    fake_clock_init();
+    w = a_running_world(1, 1, 1);
+    kept_begin(&kept, event_base_new());
+    return events_new(w->r, &e);
 }
 
 static int end(void **state)
 {
     (void)state;
     events_free(e);
+    kept_end(&kept);
+    event_base_free(kept.base);
+    world_free(w);
     return 0;
 }
 
@@ -72,7 +47,7 @@ static void add(const char *job, const char *says)
 static void add_many(const char *job, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        now.ms += 1000;
+        fake_clock_pass(NULL, 1000);
         add(job, "s");
     }
 }
@@ -86,15 +61,15 @@ static uint64_t next(const char *job, uint64_t after)
 TEST_IN(events, have_numbers_that_go_up_by_one_and_the_run_that_the_core_knows)
 {
     assert_int_equal(events_newest(e), 0);
-    add("a", "first");
+    add("j", "first");
     add(NULL, "second");
     add("b", "third");
     assert_int_equal(events_newest(e), 3);
-    assert_int_equal(events_next(e, NULL, 0)->run, 7);
+    assert_int_equal(events_next(e, NULL, 0)->run, 1);
     assert_string_equal(events_next(e, NULL, 0)->says, "first");
     assert_string_equal(events_next(e, NULL, 1)->job, "");
     assert_int_equal(events_next(e, NULL, 2)->run, 0);
-    events_add(e, &(struct msg_event_row){.kind = "k", .job = "a", .run = 3, .says = ""});
+    events_add(e, &(struct msg_event_row){.kind = "k", .job = "j", .run = 3, .says = ""});
     assert_int_equal(events_next(e, NULL, 3)->run, 3); /* of an earlier one */
 }
 
@@ -157,7 +132,7 @@ TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
     add("b", "another job's"); /* is told, and says so */
     assert_string_equal(events_next(e, NULL, AT_ONCE)->says,
                         "another job's (and 3 more that are not told)");
-    now.ms += 2000;
+    fake_clock_pass(NULL, 2000);
     add("a", "it came");
     assert_string_equal(events_next(e, NULL, AT_ONCE + 1)->says, "it came");
 }
@@ -170,7 +145,7 @@ TEST_IN(events, of_all_kinds_and_jobs_together_there_is_a_bound_that_time_lifts)
         add(job, "");
     }
     assert_int_equal(events_newest(e), 2000);
-    now.ms += 200;
+    fake_clock_pass(NULL, 200);
     for (int i = 0; i < 20; i++) {
         (void)snprintf(job, sizeof job, "k%d", i);
         add(job, "");
@@ -192,7 +167,7 @@ TEST_IN(events, one_owner_takes_neither_the_ring_nor_the_rate_from_others)
     for (int i = 0; i < 5000; i++) { /* each of a job of its own */
         (void)snprintf(job, sizeof job, "x%d", i);
         add(job, "");
-        now.ms += i % 2;
+        fake_clock_pass(NULL, i % 2);
     }
     const uint64_t newest = events_newest(e);
     assert_true(newest < 600);
@@ -202,20 +177,33 @@ TEST_IN(events, one_owner_takes_neither_the_ring_nor_the_rate_from_others)
     for (int i = 0; i < 2 * RING; i++) {
         (void)snprintf(job, sizeof job, "x%d", i);
         add(job, "");
-        now.ms += 1000;
+        fake_clock_pass(NULL, 1000);
     }
     assert_int_equal(next("honest", 0), 1);
     assert_int_equal(next("honest", 1), newest + 1);
 }
 
+static uint32_t n_kept(void)
+{
+    return kept_read(&kept, &(struct store_page){.type = MSG_EVENT_ROW, .max = 10000}, NULL);
+}
+
 TEST_IN(events, are_kept_on_a_disk_that_takes_them)
 {
-    add("a", "before there was one");
-    events_keep(e, (struct writer *)(void *)&kept);
-    add("a", "");
-    assert_int_equal(kept, 1);
-    waiting = 5000;
-    add("a", ""); /* the ledger's rows go first */
-    assert_int_equal(kept, 1);
+    enum { WAITING = 5000 }; /* more than events.c lets wait */
+    add("j", "before there was one");
+    events_keep(e, kept.writer);
+    add("j", "");
+    assert_int_equal(n_kept(), 1);
+    kept_hold(&kept);
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_equal(
+            writer_note(kept.writer, "j",
+                        &(struct msg_epoch_row){.run = 1, .epoch = 1 + (uint64_t)i, .blamed = ""}),
+            0);
+    }
+    add("j", ""); /* the ledger's rows go first */
+    kept_release(&kept);
+    assert_int_equal(n_kept(), 1);
     assert_int_equal(events_newest(e), 3); /* here it is all the same */
 }

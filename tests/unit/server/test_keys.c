@@ -1,32 +1,16 @@
-/* tests/unit/server/test_keys.c: server.key and the token files, and the ring of roots that turns:
- * what would run on the writer's thread runs when a story lets it (__wrap_writer_run). */
+/* tests/unit/server/test_keys.c: server.key and the token files, and the ring of roots that turns.
+ */
 #include <sodium.h>
 
 #include "common/net/clock.h"
 #include "common/net/log.h"
 #include "server/keys.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/server/kept.h"
 
 #define SECRET_HEX 64
 
-static struct {
-    int (*run)(void *ctx, struct tfe_why *why);
-    void *run_ctx;
-    writer_answer_fn fn;
-    void *ctx;
-} pending;
-
-int __wrap_writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why),
-                      void *run_ctx, writer_answer_fn fn, void *ctx, struct writer_ask **ret);
-int __wrap_writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why),
-                      void *run_ctx, writer_answer_fn fn, void *ctx, struct writer_ask **ret)
-{
-    pending.run = run;
-    pending.run_ctx = run_ctx;
-    pending.fn = fn;
-    pending.ctx = ctx;
-    return 0;
-}
+static struct kept kept;
 
 struct answer {
     int n, rc;
@@ -41,23 +25,19 @@ static void on_answer(void *ctx, int rc, struct row_list *page, const char *why)
     snprintf(a->why, sizeof a->why, "%s", rc != 0 ? why : "");
 }
 
-static void let_it_run(void)
-{
-    struct tfe_why why = {.text = ""};
-    int rc = pending.run(pending.run_ctx, &why);
-    pending.fn(pending.ctx, rc, NULL, why.text);
-}
-
 static char dir[FOLDER_BYTES];
 
 static int set_up(void **state)
 {
     folder_make(dir);
+    kept_begin(&kept, event_base_new());
     return 0;
 }
 
 static int tear_down(void **state)
 {
+    kept_end(&kept);
+    event_base_free(kept.base);
     folder_remove(dir);
     return 0;
 }
@@ -108,9 +88,9 @@ static int roots(int *ret_used)
 static int turn(struct keys *keys, enum tfe_rotation step, struct answer *a)
 {
     *a = (struct answer){.n = 0};
-    assert_int_equal(keys_rotate(keys, NULL, step, on_answer, a), 0);
+    assert_int_equal(keys_rotate(keys, kept.writer, step, on_answer, a), 0);
     assert_int_equal(a->n, 0);
-    let_it_run();
+    kept_settle(&kept);
     assert_int_equal(a->n, 1);
     return a->rc;
 }
@@ -261,15 +241,15 @@ TEST_IN(keys, one_turn_at_a_time_and_only_of_the_key_that_the_server_runs_with)
 {
     struct keys *keys = must_open();
     struct answer a = {.n = 0}, other = {.n = 0};
-    assert_int_equal(keys_rotate(keys, NULL, ROTATE_RENEW, on_answer, &a), 0);
-    assert_int_equal(keys_rotate(keys, NULL, ROTATE_RENEW, on_answer, &other), TFE_EEXIST);
+    assert_int_equal(keys_rotate(keys, kept.writer, ROTATE_RENEW, on_answer, &a), 0);
+    assert_int_equal(keys_rotate(keys, kept.writer, ROTATE_RENEW, on_answer, &other), TFE_EEXIST);
     keys_forget_rotation(keys, &other); /* not its */
-    let_it_run();
+    kept_settle(&kept);
     assert_int_equal(a.n, 1);
     assert_int_equal(other.n, 0);
-    assert_int_equal(keys_rotate(keys, NULL, ROTATE_RENEW, on_answer, &a), 0);
+    assert_int_equal(keys_rotate(keys, kept.writer, ROTATE_RENEW, on_answer, &a), 0);
     keys_forget_rotation(keys, &a);
-    let_it_run();
+    kept_settle(&kept);
     assert_int_equal(a.n, 1);
 
     /* The file is gone, and then another server's is there. */

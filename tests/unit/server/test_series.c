@@ -1,31 +1,28 @@
 /* tests/unit/server/test_series.c: the newest values of a run's series, the points that are kept of
- * them, and the limits. The core's answers are the test's. */
+ * them, and the limits. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/series.h"
-#include "tests/unit/story.h"
+#include "tests/unit/rdzv/world.h"
 
 static struct series *s;
-static bool jobs_live; /* those that the core is asked for */
-
-int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret);
-int __wrap_rdzv_find_job(const struct rdzv *r, const char *job, struct msg_status_job *ret)
-{
-    return jobs_live ? 0 : TFE_ENOENT;
-}
+static struct world *w; /* its core has no job before a test adds one */
 
 static int begin(void **state)
 {
     (void)state;
-    jobs_live = true;
-    return series_new(NULL, &s);
+    struct rdzv_config config = usual_config();
+    config.max_nodes = SERIES_JOBS_MAX;
+    w = world_new(&config, 2, 2);
+    return series_new(w->r, &s);
 }
 
 static int end(void **state)
 {
     (void)state;
     series_free(s);
+    world_free(w);
     return 0;
 }
 
@@ -90,12 +87,19 @@ TEST_IN(series, have_so_many_names_and_no_more)
 TEST_IN(series, of_jobs_that_are_gone_make_room)
 {
     char job[16];
+    w->join.job = job;
     for (int i = 0; i < SERIES_JOBS_MAX; i++) {
         (void)snprintf(job, sizeof job, "j%d", i);
+        join(w, 0, "n");
+        cut(w, 0);
         assert_true(add_of(job, 1, "loss", 1));
     }
     assert_false(add_of("late", 1, "loss", 1));
-    jobs_live = false;
+    const struct rdzv_event drain = {
+        .type = RDZV_DRAIN, .now = {w->now}, .job = "j7", .node = "n"}; /* its only node */
+    assert_int_equal(step(w, &drain), 0);
+    w->join.job = "j7";
+    join(w, 0, "n"); /* it is back, and is told to go: the job is gone */
     assert_true(add_of("late", 1, "loss", 1));
 }
 

@@ -46,10 +46,8 @@ int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max
                        struct tfe_why *why);
 int __real_store_backup_begin(struct store *store, const char *path, struct tfe_why *why);
 int __wrap_store_backup_begin(struct store *store, const char *path, struct tfe_why *why);
-struct tfe_mono __real_clock_mono(void);
-struct tfe_mono __wrap_clock_mono(void);
-struct tfe_wall __real_clock_wall(void);
-struct tfe_wall __wrap_clock_wall(void);
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -147,14 +145,13 @@ static int64_t ahead(void)
     return __atomic_load_n(&seen.ahead_ms, __ATOMIC_SEQ_CST);
 }
 
-struct tfe_mono __wrap_clock_mono(void)
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
-    return tfe_mono_add(__real_clock_mono(), ahead());
-}
-
-struct tfe_wall __wrap_clock_wall(void)
-{
-    return (struct tfe_wall){.ms = __real_clock_wall().ms + ahead()};
+    const int rc = __real_clock_gettime(id, ret);
+    const int64_t ms = ret->tv_nsec / 1000000 + (id != CLOCK_MONOTONIC ? ahead() : 0);
+    ret->tv_sec += ms / 1000;
+    ret->tv_nsec = ms % 1000 * 1000000;
+    return rc;
 }
 
 static void *counted(void *p)

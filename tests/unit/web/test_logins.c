@@ -4,23 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/clock.h"
 #include "server/web/logins.h"
 #include "server/web/settings.h"
 #include "server/web/views.h"
+#include "tests/unit/fake_clock.h"
 #include "tests/unit/story.h"
 
 static struct web_settings settings;
 static struct web web = {.settings = &settings};
 static struct logins *all;
 static struct view one, other;
-static struct tfe_mono now;
-
-struct tfe_mono __wrap_clock_mono(void);
-struct tfe_mono __wrap_clock_mono(void)
-{
-    return now;
-}
 
 void __wrap_view_use(struct view *view);
 void __wrap_view_use(struct view *view)
@@ -58,7 +51,7 @@ static int begin(void **state)
     settings = (struct web_settings){.tls_cert = NULL};
     memset(&one, 0, sizeof one);
     memset(&other, 0, sizeof other);
-    now.ms = 1000000;
+    fake_clock_init();
     assert_true(sodium_init() >= 0);
     return logins_new(&web, &all);
 }
@@ -114,10 +107,10 @@ TEST_IN(logins, end_after_some_hours)
     char *cookie = log_in(&one, &login);
     const uint64_t number = login_number(login);
     assert_int_equal(one.users, 1);
-    now.ms += LOGINS_MS;
+    fake_clock_pass(NULL, LOGINS_MS);
     assert_ptr_equal(find(cookie), login);
     assert_true(logins_has(all, number));
-    now.ms += 1;
+    fake_clock_pass(NULL, 1);
     assert_false(logins_has(all, number));
     assert_null(find(cookie));
     assert_int_equal(one.users, 0);
@@ -158,7 +151,7 @@ TEST_IN(logins, above_their_number_the_oldest_makes_room_and_its_number_is_not_g
     const uint64_t first = login_number(login);
     char *second = NULL;
     for (int i = 1; i < LOGINS_MAX; i++) {
-        now.ms += 1000;
+        fake_clock_pass(NULL, 1000);
         char *cookie = log_in(&one, &login);
         if (i == 1) {
             second = cookie;
@@ -167,7 +160,7 @@ TEST_IN(logins, above_their_number_the_oldest_makes_room_and_its_number_is_not_g
         }
     }
     assert_non_null(find(oldest));
-    now.ms += 1000;
+    fake_clock_pass(NULL, 1000);
     free(log_in(&one, &login));
     assert_null(find(oldest));
     assert_non_null(find(second));

@@ -18,7 +18,7 @@
 #include "server/web/reply.h"
 #include "server/web/routes.h"
 #include "server/web/streams.h"
-#include "tests/unit/limbs/hand_clock.h"
+#include "tests/unit/fake_clock.h"
 
 struct web_bench bench;
 
@@ -159,7 +159,7 @@ void web_turn(void)
 
 void web_pass(int64_t ms)
 {
-    hand_clock_pass(bench.web.base, ms);
+    fake_clock_pass(bench.web.base, ms);
     web_turn();
 }
 
@@ -298,7 +298,7 @@ int web_begin(void **state)
     token_mint(&bench.agent, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, key);
     token_mint(&bench.foreign, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, other);
     (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
-    hand_clock_init();
+    fake_clock_init();
     bench.settings = (struct web_settings){.bind = "127.0.0.1", .max_connections = PLACES};
     bench.web.settings = &bench.settings;
     bench.web.base = event_base_new();

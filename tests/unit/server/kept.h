@@ -1,0 +1,29 @@
+/* tests/unit/server/kept.h: a store in memory behind the real writer and its thread, and what it
+ * keeps. */
+#ifndef TFE_TESTS_UNIT_SERVER_KEPT_H
+#define TFE_TESTS_UNIT_SERVER_KEPT_H
+
+#include <stdint.h>
+
+#include "server/store/writer.h"
+
+struct kept {
+    struct event_base *base;
+    struct writer *writer;
+};
+
+void kept_begin(struct kept *k, struct event_base *base);
+void kept_end(struct kept *k);
+
+/* The writer's thread does nothing until kept_release. */
+void kept_hold(struct kept *k);
+void kept_release(struct kept *k);
+
+/* Runs the loop until all that was handed to the writer is written. */
+void kept_settle(struct kept *k);
+
+/* The rows of a type (EVENT_ROW, AUDIT_ROW) that are kept, oldest first;
+ * *ret_last is the last of them, borrowed until the next call. */
+uint32_t kept_read(struct kept *k, const struct store_page *page, const void **ret_last);
+
+#endif
