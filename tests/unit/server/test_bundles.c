@@ -29,7 +29,11 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
     const int rc = __real_clock_gettime(id, ret);
     int64_t ms = (int64_t)ret->tv_sec * 1000 + ret->tv_nsec / 1000000;
-    ms = id == CLOCK_REALTIME ? now.ms : id == CLOCK_BOOTTIME ? ms + later_ms : ms;
+    if (id == CLOCK_REALTIME) {
+        ms = now.ms;
+    } else if (id == CLOCK_BOOTTIME) {
+        ms += later_ms;
+    }
     *ret = (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     return rc;
 }

@@ -1,0 +1,110 @@
+/* tests/unit/server/fixture.c: see fixture.h. */
+#include "tests/unit/server/fixture.h"
+
+#include "common/net/clock.h"
+#include "server/events.h"
+#include "server/keyring.h"
+#include "server/keys.h"
+#include "server/pool.h"
+#include "server/series.h"
+#include "tests/wishes.h"
+
+/* As main.c starts them. */
+static void start_parts(struct fixture *f)
+{
+    static const struct rdzv_config config = {.incarnation = 7,
+                                              .ttl_ms = 10000,
+                                              .gather_max_ms = 30000,
+                                              .exit_grace_ms = 60000,
+                                              .max_sessions = FIXTURE_AGENTS,
+                                              .max_nodes = FIXTURE_AGENTS};
+    struct rdzv_config with_wishes = config;
+    struct store *store;
+    struct tfe_why why;
+    with_wishes.wishes = usual_wishes();
+    assert_int_equal(store_open(NULL, 7, clock_wall(), NULL, &store, &why), 0);
+    assert_int_equal(driver_new(f->world.base, &with_wishes, &f->driver), 0);
+    const struct rdzv *core = driver_core(f->driver);
+    assert_int_equal(bans_new(&f->bans), 0);
+    assert_int_equal(events_new(core, &f->events), 0);
+    assert_int_equal(series_new(core, &f->series), 0);
+    assert_int_equal(reports_new(core, f->events, f->series, &f->reports), 0);
+    const struct pool_config pool = {.base = f->world.base,
+                                     .core = core,
+                                     .ops = &driver_session_ops,
+                                     .ops_ctx = f->driver,
+                                     .events = f->events,
+                                     .reports = f->reports,
+                                     .keys = keys_ring(f->keys),
+                                     .bundle_dir = f->dir,
+                                     .incarnation = 7,
+                                     .ttl_ms = 10000};
+    assert_int_equal(pool_new(&pool, &f->pool), 0);
+    driver_listen(f->driver, pool_trace, f->pool);
+    assert_int_equal(pool_load(f->pool, store, &why), 0);
+    assert_int_equal(driver_set_store(f->driver, store, 0, &why), 0);
+    pool_keep(f->pool, driver_writer(f->driver));
+}
+
+void fixture_begin(struct fixture *f, const struct session_ops *ops)
+{
+    struct tfe_why why;
+    memset(f, 0, sizeof *f);
+    folder_make(f->dir);
+    world_make(&f->world);
+    assert_int_equal(keys_open(f->dir, 0, &f->keys, &why), 0);
+    assert_int_equal(addresses_parse(&f->allowed, "192.0.2.0/26", &why), 0);
+    start_parts(f);
+    const struct sessions_config config = {.base = f->world.base,
+                                           .hello = keys_hello(f->keys),
+                                           .facts = f->world.server_facts,
+                                           .rdzv = driver_core(f->driver),
+                                           .writer = driver_writer(f->driver),
+                                           .backup_dir = f->dir,
+                                           .keys = f->keys,
+                                           .bans = f->bans,
+                                           .events = f->events,
+                                           .series = f->series,
+                                           .reports = f->reports,
+                                           .pool = f->pool,
+                                           .max_sessions = FIXTURE_AGENTS,
+                                           .max_connections = 100,
+                                           .allowed = &f->allowed,
+                                           .half_open_per_address = LIMIT_HALF_OPEN_LEAST,
+                                           .gauges = &f->gauges,
+                                           .ops = ops ? ops : &driver_session_ops,
+                                           .ops_ctx = f->driver};
+    assert_int_equal(sessions_new(&config, &f->all), 0);
+    driver_set_sessions(f->driver, f->all);
+    assert_int_equal(
+        listener_new(f->world.base, "127.0.0.1", 0, sessions_accept, f->all, &f->listener, &why),
+        0);
+    fixture_set_token(f, PRINCIPAL_AGENT, PRINCIPAL_EVERY_JOB, 0);
+}
+
+void fixture_end(struct fixture *f)
+{
+    side_free(&f->world.client);
+    listener_free(f->listener);
+    driver_stop(f->driver);
+    sessions_free(f->all);
+    reports_free(f->reports);
+    assert_true(driver_free(f->driver, 30000));
+    pool_free(f->pool);
+    series_free(f->series);
+    events_free(f->events);
+    bans_free(f->bans);
+    keys_free(f->keys);
+    world_end(&f->world);
+    folder_remove(f->dir);
+}
+
+void fixture_set_token(struct fixture *f, enum principal_role role, const char *scope,
+                       uint32_t uses)
+{
+    const struct msg_token_create wish = {.role = role, .scope = scope, .uses = uses, .label = ""};
+    const struct msg_token_row *row;
+    assert_int_equal(keyring_make(keys_ring(f->keys), &wish, clock_wall(), &f->world.token, &row),
+                     0);
+    (void)snprintf(f->token_key, sizeof f->token_key, "%s", row->key);
+}

@@ -1,0 +1,42 @@
+/* tests/unit/server/fixture.h: a whole server in this process, but for its main: real keys, core,
+ * writer thread with a store in memory, pool and sessions, behind a listener on loopback. Clients
+ * are channels that speak the protocol. */
+#ifndef TFE_TESTS_UNIT_SERVER_FIXTURE_H
+#define TFE_TESTS_UNIT_SERVER_FIXTURE_H
+
+#include "server/addresses.h"
+#include "server/driver.h"
+#include "server/gauges.h"
+#include "server/session.h"
+#include "tests/unit/folder.h"
+#include "tests/unit/net/wires.h"
+
+enum { FIXTURE_AGENTS = 4 };
+
+struct fixture {
+    struct world world; /* its client has an agent's token */
+    char dir[FOLDER_BYTES];
+    struct keys *keys;
+    struct bans *bans;
+    struct events *events;
+    struct series *series;
+    struct reports *reports;
+    struct pool *pool;
+    struct driver *driver;
+    struct sessions *all;
+    struct listener *listener;
+    struct gauges gauges;
+    struct addresses allowed;        /* 192.0.2.0/26 */
+    char token_key[MSG_KEY_HEX + 1]; /* id of the client's token */
+};
+
+/* ops: what hears of agents' messages in place of the driver, with the driver as its ctx; NULL: the
+ * driver. */
+void fixture_begin(struct fixture *f, const struct session_ops *ops);
+void fixture_end(struct fixture *f);
+
+/* From now on the client has a new token: of this role, for the jobs of this scope, and for so many
+ * nodes (0: any number). */
+void fixture_set_token(struct fixture *f, enum principal_role role, const char *scope,
+                       uint32_t uses);
+#endif
