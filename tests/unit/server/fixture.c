@@ -10,20 +10,19 @@
 #include "tests/wishes.h"
 
 /* As main.c starts them. */
-static void start_parts(struct fixture *f)
+static void start_parts(struct fixture *f, uint32_t max_agents)
 {
-    static const struct rdzv_config config = {.incarnation = 7,
-                                              .ttl_ms = 10000,
-                                              .gather_max_ms = 30000,
-                                              .exit_grace_ms = 60000,
-                                              .max_sessions = FIXTURE_AGENTS,
-                                              .max_nodes = FIXTURE_AGENTS};
-    struct rdzv_config with_wishes = config;
+    const struct rdzv_config config = {.incarnation = 7,
+                                       .ttl_ms = 10000,
+                                       .wishes = usual_wishes(),
+                                       .gather_max_ms = 30000,
+                                       .exit_grace_ms = 60000,
+                                       .max_sessions = max_agents,
+                                       .max_nodes = max_agents};
     struct store *store;
     struct tfe_why why;
-    with_wishes.wishes = usual_wishes();
     assert_int_equal(store_open(NULL, 7, clock_wall(), NULL, &store, &why), 0);
-    assert_int_equal(driver_new(f->world.base, &with_wishes, &f->driver), 0);
+    assert_int_equal(driver_new(f->world.base, &config, &f->driver), 0);
     const struct rdzv *core = driver_core(f->driver);
     assert_int_equal(bans_new(&f->bans), 0);
     assert_int_equal(events_new(core, &f->events), 0);
@@ -46,7 +45,7 @@ static void start_parts(struct fixture *f)
     pool_keep(f->pool, driver_writer(f->driver));
 }
 
-void fixture_begin(struct fixture *f, const struct session_ops *ops)
+void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t max_agents)
 {
     struct tfe_why why;
     memset(f, 0, sizeof *f);
@@ -54,7 +53,7 @@ void fixture_begin(struct fixture *f, const struct session_ops *ops)
     world_make(&f->world);
     assert_int_equal(keys_open(f->dir, 0, &f->keys, &why), 0);
     assert_int_equal(addresses_parse(&f->allowed, "192.0.2.0/26", &why), 0);
-    start_parts(f);
+    start_parts(f, max_agents);
     const struct sessions_config config = {.base = f->world.base,
                                            .hello = keys_hello(f->keys),
                                            .facts = f->world.server_facts,
@@ -67,7 +66,7 @@ void fixture_begin(struct fixture *f, const struct session_ops *ops)
                                            .series = f->series,
                                            .reports = f->reports,
                                            .pool = f->pool,
-                                           .max_sessions = FIXTURE_AGENTS,
+                                           .max_sessions = max_agents,
                                            .max_connections = 100,
                                            .allowed = &f->allowed,
                                            .half_open_per_address = LIMIT_HALF_OPEN_LEAST,

@@ -11,8 +11,6 @@
 #include "tests/unit/folder.h"
 #include "tests/unit/net/wires.h"
 
-enum { FIXTURE_AGENTS = 4 };
-
 struct fixture {
     struct world world; /* its client has an agent's token */
     char dir[FOLDER_BYTES];
@@ -30,9 +28,9 @@ struct fixture {
     char token_key[MSG_KEY_HEX + 1]; /* id of the client's token */
 };
 
-/* ops: what hears of agents' messages in place of the driver, with the driver as its ctx; NULL: the
- * driver. */
-void fixture_begin(struct fixture *f, const struct session_ops *ops);
+/* Room for so many agents. ops: what hears of agents' messages in place of the driver, with the
+ * driver as its ctx; NULL: the driver. */
+void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t max_agents);
 void fixture_end(struct fixture *f);
 
 /* From now on the client has a new token: of this role, for the jobs of this scope, and for so many

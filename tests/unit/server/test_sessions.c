@@ -81,7 +81,7 @@ static int begin(void **state)
 {
     (void)state;
     memset(&seen, 0, sizeof seen);
-    fixture_begin(&f, &ops);
+    fixture_begin(&f, &ops, 4);
     f.world.client.on_message = on_client_message;
     return 0;
 }
@@ -433,7 +433,8 @@ TEST_IN(sessions, of_admins_have_places_that_no_other_takes)
     f.all->n_max = LIMIT_ADMIN_SESSIONS;
     dial_as(PRINCIPAL_OBSERVER, 0);
     join();
-    refused(REFUSAL_LIMIT_REACHED, "too many tfe-ctl sessions are open, with this token or in all; try again later");
+    refused(REFUSAL_LIMIT_REACHED,
+            "too many tfe-ctl sessions are open, with this token or in all; try again later");
     RUN_UNTIL(&f.world, f.all->n == 0);
     f.world.client = (struct side){.on_message = on_client_message};
     dial_as(PRINCIPAL_ADMIN, 0);
