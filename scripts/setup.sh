@@ -40,6 +40,7 @@ find_missing() {
     need libcurl4-openssl-dev pkg-config --exists 'libcurl >= 7.87'
     need libsqlite3-dev pkg-config --exists 'sqlite3 >= 3.40'
     need libjansson-dev pkg-config --exists 'jansson >= 2.14'
+    need libpcre2-dev pkg-config --exists 'libpcre2-8 >= 10.36'
     need libyaml-dev pkg-config --exists 'yaml-0.1 >= 0.2.5'
     need libzstd-dev pkg-config --exists 'libzstd >= 1.4'
     need libncurses-dev pkg-config --exists 'ncursesw >= 6'

@@ -1,22 +1,39 @@
 /* agent/scripts/script_line.c: see script_line.h. */
 #include "agent/scripts/script_line.h"
 
-#include <math.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "common/net/clock.h"
+#include "common/net/log.h"
 
 /* Longer ones tell nothing: a pattern may take time that grows with the line. */
 #define LINE_MAX_BYTES 1024
 #define PREFIX "tfe: "
-#define GROUPS_MAX 32
+#define NAMES_MAX 32
+
+/* A pattern comes from a job, and is matched in the process that renews the lease: each match ends
+ * after so many steps (about 1 ms) and within so much memory, and all of a second together take at
+ * most this much time. */
+#define PATTERN_MAX_BYTES 1024
+#define STEPS_MAX 20000
+#define HEAP_MAX_KIB 256
+#define BUDGET_NS INT64_C(50000000)
 
 struct script_line {
-    bool has_pattern;
-    regex_t pattern;
-    size_t n_groups;
-    char names[GROUPS_MAX][SCRIPT_METRIC_NAME_MAX + 1]; /* by group; "" none */
+    pcre2_code *pattern; /* NULL: there is none */
+    pcre2_match_data *found;
+    pcre2_match_context *limits;
+    uint32_t n_names;
+    PCRE2_SPTR names[NAMES_MAX];
+    struct tfe_mono second; /* begin of the second that spent_ns counts in */
+    int64_t spent_ns;
+    bool has_warned;
 };
 
 /* Whole, and not negative. */
@@ -62,28 +79,67 @@ static void read_words(char *text, struct script_message *m)
     }
 }
 
-static void read_groups(const struct script_line *s, char *line, struct script_message *m)
+/* The CPU time of this thread. */
+static int64_t spent_ns(void)
 {
-    regmatch_t at[GROUPS_MAX];
-    if (regexec(&s->pattern, line, s->n_groups + 1, at, 0) != 0) {
-        return;
-    }
-    for (size_t i = 1; i <= s->n_groups; i++) {
-        char text[64];
-        if (s->names[i][0] != '\0' && at[i].rm_so >= 0) {
-            (void)snprintf(text, sizeof(text), "%.*s", (int)(at[i].rm_eo - at[i].rm_so),
-                           line + at[i].rm_so);
-            take(m, s->names[i], text);
-        }
+    struct timespec t;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0
+               ? t.tv_sec * INT64_C(1000000000) + t.tv_nsec
+               : 0;
+}
+
+static void warn_once(struct script_line *s, const char *why)
+{
+    if (!s->has_warned) {
+        s->has_warned = true;
+        log_warn("progress_regex_costs_too_much", LOG_S("why", why));
     }
 }
 
-bool script_line_read(const struct script_line *s, const char *line, size_t n,
-                      struct script_message *ret)
+/* Matches within the budget of this second. Returns the number of groups, or less than 1 if the
+ * line does not match, or is not looked at for want of time. */
+static int match(struct script_line *s, const char *line, size_t n)
+{
+    const struct tfe_mono now = clock_mono();
+    if (tfe_mono_sub(now, s->second) >= 1000) {
+        s->second = now;
+        s->spent_ns = 0;
+    }
+    if (s->spent_ns > BUDGET_NS) {
+        warn_once(s, "lines come faster than the pattern is matched; some are passed over");
+        return 0;
+    }
+    const int64_t began = spent_ns();
+    const int rc = pcre2_match(s->pattern, (PCRE2_SPTR)line, n, 0, 0, s->found, s->limits);
+    s->spent_ns += spent_ns() - began;
+    if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT ||
+        rc == PCRE2_ERROR_HEAPLIMIT) {
+        warn_once(s, "the pattern takes too many steps on some lines; they tell nothing");
+    }
+    return rc;
+}
+
+static void read_groups(struct script_line *s, const char *line, size_t n, struct script_message *m)
+{
+    const int n_found = match(s, line, n);
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(s->found);
+    for (uint32_t i = 0; i < s->n_names; i++) {
+        const int group = s->names[i][0] << 8 | s->names[i][1];
+        char text[64];
+        if (group >= n_found || at[2 * group] == PCRE2_UNSET) {
+            continue;
+        }
+        (void)snprintf(text, sizeof(text), "%.*s", (int)(at[2 * group + 1] - at[2 * group]),
+                       line + at[2 * group]);
+        take(m, (const char *)s->names[i] + 2, text);
+    }
+}
+
+bool script_line_read(struct script_line *s, const char *line, size_t n, struct script_message *ret)
 {
     char copy[LINE_MAX_BYTES + 1];
     const bool is_ours = n > sizeof(PREFIX) - 1 && memcmp(line, PREFIX, sizeof(PREFIX) - 1) == 0;
-    if ((!is_ours && !s->has_pattern) || n > LINE_MAX_BYTES || memchr(line, '\0', n)) {
+    if ((!is_ours && !s->pattern) || n > LINE_MAX_BYTES || memchr(line, '\0', n)) {
         return false;
     }
     memcpy(copy, line, n);
@@ -92,80 +148,76 @@ bool script_line_read(const struct script_line *s, const char *line, size_t n,
     if (is_ours) {
         read_words(copy + sizeof(PREFIX) - 1, ret);
     } else {
-        read_groups(s, copy, ret);
+        read_groups(s, copy, n, ret);
     }
     return ret->has_step || ret->metrics.n > 0 || ret->samples > 0 || ret->total > 0;
 }
 
 /* --- the pattern ------------------------------------------------------------------------------ */
 
-/* Takes "?<name>" and "?P<name>" out of the pattern, which regcomp does not know, and notes whose
- * group it is. False: it makes no sense. */
-static bool take_names(struct script_line *s, const char *pattern, char *ret)
+/* No name is longer than a metric's. Returns the longest there is. */
+static uint32_t longest_name(const struct script_line *s)
 {
-    bool in_class = false;
-    for (const char *p = pattern; *p != '\0'; p++) {
-        *ret++ = *p;
-        if (*p == '\\' && p[1] != '\0') {
-            *ret++ = *++p;
-        } else if (in_class) {
-            in_class = *p != ']';
-        } else if (*p == '[') {
-            in_class = true;
-            if (p[1] == '^') {
-                *ret++ = *++p;
-            }
-            if (p[1] == ']') {
-                *ret++ = *++p;
-            }
-        } else if (*p == '(') {
-            if (++s->n_groups >= GROUPS_MAX) {
-                return false;
-            }
-            const char *name = strncmp(p + 1, "?P<", 3) == 0  ? p + 4
-                               : strncmp(p + 1, "?<", 2) == 0 ? p + 3
-                                                              : NULL;
-            if (name) {
-                size_t n = strcspn(name, ">");
-                if (n == 0 || n > SCRIPT_METRIC_NAME_MAX || name[n] != '>') {
-                    return false;
-                }
-                memcpy(s->names[s->n_groups], name, n);
-                p = name + n;
-            }
-        }
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < s->n_names; i++) {
+        const size_t n = strlen((const char *)s->names[i] + 2);
+        longest = n > longest ? (uint32_t)n : longest;
     }
-    *ret = '\0';
-    return true;
+    return longest;
+}
+
+/* Points to each entry of the pattern's table of names: the group's number in two bytes, the name.
+ */
+static int find_names(struct script_line *s)
+{
+    PCRE2_SPTR table;
+    uint32_t size;
+    (void)pcre2_pattern_info(s->pattern, PCRE2_INFO_NAMECOUNT, &s->n_names);
+    (void)pcre2_pattern_info(s->pattern, PCRE2_INFO_NAMETABLE, &table);
+    (void)pcre2_pattern_info(s->pattern, PCRE2_INFO_NAMEENTRYSIZE, &size);
+    if (s->n_names == 0 || s->n_names > NAMES_MAX) {
+        return TFE_EINVAL;
+    }
+    for (uint32_t i = 0; i < s->n_names; i++) {
+        s->names[i] = table + (size_t)i * size;
+    }
+    return 0;
 }
 
 static int compile(struct script_line *s, const char *pattern, struct tfe_why *why)
 {
-    char *plain = malloc(strlen(pattern) + 1);
-    bool has_name = false;
-    if (!plain) {
+    int code;
+    PCRE2_SIZE offset;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    s->limits = pcre2_match_context_create(NULL);
+    if (!context || !s->limits) {
+        pcre2_compile_context_free(context);
         return TFE_ENOMEM;
     }
-    if (!take_names(s, pattern, plain)) {
-        why_set(why, "a group's name is not closed or too long, or there are over %d groups",
-                GROUPS_MAX - 1);
-        free(plain);
+    (void)pcre2_set_max_pattern_length(context, PATTERN_MAX_BYTES);
+    (void)pcre2_set_parens_nest_limit(context, NAMES_MAX);
+    (void)pcre2_set_match_limit(s->limits, STEPS_MAX);
+    (void)pcre2_set_depth_limit(s->limits, STEPS_MAX);
+    (void)pcre2_set_heap_limit(s->limits, HEAP_MAX_KIB);
+    s->pattern = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                               PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset, context);
+    pcre2_compile_context_free(context);
+    if (!s->pattern) {
+        char words[128] = "";
+        (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)words, sizeof(words));
+        why_set(why, "no regular expression: %s (at character %zu)", words, (size_t)offset);
         return TFE_EINVAL;
     }
-    int code = regcomp(&s->pattern, plain, REG_EXTENDED);
-    free(plain);
-    if (code != 0) {
-        char words[128];
-        (void)regerror(code, &s->pattern, words, sizeof(words));
-        why_set(why, "no extended regular expression: %s", words);
-        return code == REG_ESPACE ? TFE_ENOMEM : TFE_EINVAL;
+    s->found = pcre2_match_data_create_from_pattern(s->pattern, NULL);
+    if (!s->found) {
+        return TFE_ENOMEM;
     }
-    s->has_pattern = true;
-    for (size_t i = 1; i <= s->n_groups; i++) {
-        has_name = has_name || s->names[i][0] != '\0';
-    }
-    if (!has_name) {
-        why_set(why, "no group has a name, as in \"step (?<step>[0-9]+)\"");
+    if (find_names(s) != 0 || longest_name(s) > SCRIPT_METRIC_NAME_MAX) {
+        why_set(why,
+                s->n_names == 0
+                    ? "no group has a name, as in \"step (?<step>[0-9]+)\""
+                    : "more than %d groups have names, or one is longer than %d characters",
+                NAMES_MAX, SCRIPT_METRIC_NAME_MAX);
         return TFE_EINVAL;
     }
     return 0;
@@ -189,8 +241,10 @@ int script_line_new(const char *pattern, struct script_line **ret, struct tfe_wh
 
 void script_line_free(struct script_line *s)
 {
-    if (s && s->has_pattern) {
-        regfree(&s->pattern);
+    if (s) {
+        pcre2_match_data_free(s->found);
+        pcre2_match_context_free(s->limits);
+        pcre2_code_free(s->pattern);
     }
     free(s);
 }

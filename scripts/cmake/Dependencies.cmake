@@ -14,6 +14,8 @@ pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.14)
 pkg_check_modules(yaml REQUIRED IMPORTED_TARGET yaml-0.1>=0.2.5)
 # Bundles of a job's files: tfe-ctl packs, tfe-agent unpacks.
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.4)
+# Patterns of jobs (--progress-regex): each match has a limit of steps and memory.
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.36)
 pkg_check_modules(ncursesw REQUIRED IMPORTED_TARGET ncursesw>=6)
 
 # Checks of the build, generated test vectors.

@@ -293,6 +293,21 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
     assert ctl("events", "blue", f"--token={mine}").returncode == 77
 
 
+def test_a_pattern_of_a_job_holds_no_agent_up(server, fleet, status):
+    """It took hours on one line: the lease was lost, and the agent could not be ended."""
+    server("--gather=0.1", "--ttl=3s")
+    script = fleet.folder / "prints.py"
+    script.write_text("import time\nwhile True:\n    print('a' * 999 + '!', flush=True)\n    time.sleep(0.001)\n")
+    agent = fleet.start("--nnodes=1:1", "--progress-regex=(?<step>(a|aa)+)$", command=[str(script)])
+    wait_until(lambda: "progress_regex_costs_too_much" in agent.stderr(), what="its warning")
+    time.sleep(5)  # longer than a lease
+    job, = status()
+    assert (job["state"], job["epoch"]) == ("running", 1) and agent.process.poll() is None
+    assert agent.stderr().count("progress_regex_costs_too_much") == 1 and "lease" not in agent.stderr()
+    agent.send(signal.SIGTERM)
+    assert agent.wait() == 143
+
+
 def test_a_pattern_that_finds_nothing_is_refused_at_once(fleet):
     agent = fleet.start("--progress-regex=step [0-9]+")
     assert agent.wait() == 2

@@ -1,9 +1,12 @@
 /* tests/unit/scripts/test_script_line.c: progress that a script only prints. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/scripts/script_line.h"
 #include "tests/unit/story.h"
+
+static char longest[1026]; /* a pattern of one byte too many */
 
 static bool reads(const char *pattern, const char *line, struct script_message *ret)
 {
@@ -51,15 +54,60 @@ TEST(script_line, groups_of_a_pattern_have_names)
     assert_true(reads(pattern, "tfe: step=3", &m)); /* in any case */
 }
 
-TEST(script_line, a_pattern_that_makes_no_sense_is_refused)
+TEST(script_line, a_pattern_that_makes_no_sense_or_is_too_large_is_refused)
 {
-    static const char *const patterns[] = {"(", "step [0-9]+", "([0-9]+)", "(?<step[0-9]+)",
-                                           "(?<>[0-9]+)"};
+    static const char *const patterns[] = {
+        "(",
+        "step [0-9]+",
+        "([0-9]+)",
+        "(?<step[0-9]+)",
+        "(?<>[0-9]+)",
+        "(?<step>((a{500}){500}){500})",
+        "(?<a_name_longer_than_that_of_any_metric_may_be_in_this_protocol_of_ours_ever_ever>x)",
+        "(?<step>\\C)",
+        "(*UTF)(?<step>x)",
+        longest};
+    memset(longest, 'x', sizeof(longest) - 1);
+    memcpy(longest, "(?<step>x)", 10);
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
         struct script_line *s = NULL;
         struct tfe_why why = {.text = ""};
         assert_int_equal(script_line_new(patterns[i], &s, &why), TFE_EINVAL);
         assert_true(why.text[0] != '\0');
+    }
+}
+
+static int64_t cpu_ms(void)
+{
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+TEST(script_line, no_pattern_holds_the_agent_up)
+{
+    static const char *const patterns[] = {"(?<step>(a+)+)b",          "(?<step>(a|aa)+)$",
+                                           "(?<step>(a?){500}a{500})", "(?<step>((?1)?a))*b",
+                                           "(?<step>.*a.*a.*a.*a.*)b", "(?<step>(a*)*)\\3b",
+                                           "(?<step>(?:(?=(a+))a)+)b"};
+    char line[1025];
+    memset(line, 'a', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\0';
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        struct script_line *s = NULL;
+        struct script_message m;
+        struct tfe_why why;
+        if (script_line_new(patterns[i], &s, &why) != 0) {
+            continue; /* refused is as good */
+        }
+        const int64_t began = cpu_ms();
+        for (int k = 0; k < 10000; k++) { /* fewer than a second's */
+            (void)script_line_read(s, line, sizeof(line) - 1, &m);
+        }
+        if (cpu_ms() - began > 1000) {
+            fail_msg("%s: %lld ms", patterns[i], (long long)(cpu_ms() - began));
+        }
+        script_line_free(s);
     }
 }
 
