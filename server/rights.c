@@ -36,9 +36,14 @@ int rights_find(const char *user, struct rights *ret, struct tfe_why *why)
 int rights_become(const struct rights *rights, struct tfe_why *why)
 {
     if (!rights->changes) {
+        if (user_drop_capabilities() != 0) {
+            why_errno(why, "drop the capabilities");
+            return TFE_ESYS;
+        }
         return 0;
     }
-    if (chdir("/") != 0 || user_become(rights->uid, rights->gid, NULL, 0) != 0) {
+    if (chdir("/") != 0 || user_become(rights->uid, rights->gid, NULL, 0) != 0 ||
+        user_drop_capabilities() != 0) {
         why_errno(why, "become uid %u", (unsigned)rights->uid);
         return TFE_ESYS;
     }

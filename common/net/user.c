@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/net/hidden.h"
@@ -19,4 +22,17 @@ int user_become(uid_t uid, gid_t gid, const gid_t *groups, size_t n)
         return TFE_ESYS;
     }
     return hidden_process(&why);
+}
+
+int user_drop_capabilities(void)
+{
+    /* The third version takes two sets of 32; zeroed: none. */
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    /* As long as the kernel knows the number; without CAP_SETPCAP the set stays as it is. */
+    for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
+        (void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+    }
+    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    return syscall(SYS_capset, &header, none) == 0 ? 0 : TFE_ESYS;
 }

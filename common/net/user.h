@@ -12,4 +12,8 @@
  * changed, and must end. */
 int user_become(uid_t uid, gid_t gid, const gid_t *groups, size_t n) TFE_MUST_CHECK;
 
+/* Drops every capability for good, of root's process, too: effective, permitted, inheritable,
+ * ambient and, where this process may, the bounding set. TFE_ESYS with errno. */
+int user_drop_capabilities(void) TFE_MUST_CHECK;
+
 #endif

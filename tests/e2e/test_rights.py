@@ -164,6 +164,18 @@ def test_every_thread_of_the_server_is_in_the_sandbox(server, fleet):
     assert agent.wait() == 0
 
 
+@as_root
+def test_a_server_that_stays_root_has_no_capabilities(server, fleet, ctl):
+    s = server(*QUICK, "--user=root")
+    for field in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert task_status(s.pid, field) == {"0" * 16}, field
+    agent = fleet.start("--nnodes=1:1")
+    fleet.wait_world(1)
+    assert ctl("backup", "copy").returncode == 0
+    fleet.order("exit 0")
+    assert agent.wait() == 0
+
+
 def test_no_sandbox_goes_without(server):
     assert task_status(server("--no-sandbox").pid, "NoNewPrivs") == {"0"}
 

@@ -1,9 +1,12 @@
 /* tests/unit/rights/test_sandbox.c: in the sandbox a server's calls work, and the others do not. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -47,6 +50,70 @@ static int trace_parent(void)
 static int signal_parent(void)
 {
     return kill(getppid(), SIGTERM);
+}
+
+/* kill(2) is not the only way to reach another process of the same user. */
+static int signal_parents_thread(void)
+{
+    return (int)syscall(SYS_tgkill, getppid(), getppid(), SIGTERM);
+}
+
+static int signal_some_thread(void)
+{
+    return (int)syscall(SYS_tkill, getppid(), SIGTERM);
+}
+
+static int queue_for_parent(void)
+{
+    return sigqueue(getppid(), SIGTERM, (union sigval){0});
+}
+
+static int signal_by_descriptor(void)
+{
+    int fds[2];
+    return pipe(fds) != 0 ? 0 : fcntl(fds[0], F_SETOWN, getppid());
+}
+
+static int limit_parent(void)
+{
+    const struct rlimit none = {0, 0};
+    return prlimit(getppid(), RLIMIT_CPU, &none, NULL);
+}
+
+static int limits_of_parent(void)
+{
+    struct rlimit now;
+    return prlimit(getppid(), RLIMIT_CPU, NULL, &now);
+}
+
+static int own_limits(void)
+{
+    struct rlimit now;
+    return getrlimit(RLIMIT_NOFILE, &now);
+}
+
+static int signal_itself(void)
+{
+    (void)signal(SIGUSR1, SIG_IGN);
+    return raise(SIGUSR1);
+}
+
+static int new_namespace(void)
+{
+    return (int)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+static void *return_it(void *ctx)
+{
+    return ctx;
+}
+
+static int one_more_thread(void)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, return_it, NULL) == 0 && pthread_join(thread, NULL) == 0
+               ? 0
+               : -1;
 }
 
 static int ask_for_parent(void)
@@ -124,6 +191,13 @@ TEST_IN(sandbox, refuses_what_no_server_does)
     assert_int_equal(outcome(run_program), EPERM);
     assert_int_equal(outcome(trace_parent), EPERM);
     assert_int_equal(outcome(signal_parent), EPERM);
+    assert_int_equal(outcome(signal_parents_thread), EPERM);
+    assert_int_equal(outcome(signal_some_thread), EPERM);
+    assert_int_equal(outcome(queue_for_parent), EPERM);
+    assert_int_equal(outcome(signal_by_descriptor), EPERM);
+    assert_int_equal(outcome(limit_parent), EPERM);
+    assert_int_equal(outcome(limits_of_parent), EPERM);
+    assert_int_equal(outcome(new_namespace), EPERM);
     assert_int_equal(outcome(raw_socket), EPERM);
     assert_int_equal(outcome(executable_memory), EPERM);
     assert_int_equal(outcome(become_root), EPERM);
@@ -132,6 +206,9 @@ TEST_IN(sandbox, refuses_what_no_server_does)
 TEST_IN(sandbox, leaves_what_a_server_does)
 {
     assert_int_equal(outcome(ask_for_parent), 0);
+    assert_int_equal(outcome(signal_itself), 0);
+    assert_int_equal(outcome(own_limits), 0);
+    assert_int_equal(outcome(one_more_thread), 0);
     assert_int_equal(outcome(tcp_socket), 0);
     assert_int_equal(outcome(plain_memory), 0);
     assert_int_equal(outcome(write_here), 0);
