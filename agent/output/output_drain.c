@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/output/loss.h"
+#include "common/base/shown.h"
 #include "common/net/clock.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
@@ -37,9 +38,10 @@ struct drain {
     const char *name;
     bool
         own; /* opened here, non-blocking; else fd is shared and its flags are not ours to change */
-    bool socket; /* send(2) can say "do not wait" for one call */
-    bool direct; /* a file: always takes everything, and epoll does not know it */
-    bool dead;   /* nobody reads it any more */
+    bool socket;      /* send(2) can say "do not wait" for one call */
+    bool direct;      /* a file: always takes everything, and epoll does not know it */
+    bool dead;        /* nobody reads it any more */
+    bool is_terminal; /* which nothing that a trainer prints steers */
     size_t chunk;
     struct event *writable; /* pending while something is queued */
     drain_room_fn *on_room;
@@ -178,7 +180,7 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
         say_lost(drain, 1, "nobody reads it any more");
         return true;
     }
-    size_t bytes = (size_t)l + (size_t)p + n + 1;
+    size_t bytes = (size_t)l + (size_t)p + (drain->is_terminal ? SHOWN_LINE_MAX(n) : n) + 1;
     size_t queued = evbuffer_get_length(drain->queue);
     if (queued == 0) {
         drain->moved = clock_mono();
@@ -198,9 +200,10 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
         return true;
     }
     char *at = mempcpy(room.iov_base, lost, (size_t)l);
-    at = mempcpy(mempcpy(at, prefix, (size_t)p), line, n);
-    *at = '\n';
-    room.iov_len = bytes;
+    at = mempcpy(at, prefix, (size_t)p);
+    at = drain->is_terminal ? at + shown_line(line, n, at) : mempcpy(at, line, n);
+    *at++ = '\n';
+    room.iov_len = (size_t)(at - (char *)room.iov_base);
     evbuffer_commit_space(drain->queue, &room, 1);
     drain->lost = 0;
     say_taken(drain);
@@ -233,6 +236,7 @@ struct drain *drain_new(struct event_base *base, int fd, const char *name, uint3
     struct drain *drain = part_new(sizeof *drain);
     drain->name = name;
     drain_take_fd(drain, fd);
+    drain->is_terminal = isatty(fd);
     drain->patience_ms = patience_ms;
     drain->moved = clock_mono();
     drain->on_room = on_room;

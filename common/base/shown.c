@@ -60,6 +60,48 @@ size_t shown_unit(const char *text, size_t n, char ret[SHOWN_UNIT_MAX], size_t *
     return used;
 }
 
+/* The length of a whole control sequence (ECMA-48, 5.4); 0: text begins with none. */
+static size_t sequence_length(const char *text, size_t n)
+{
+    size_t i = 2;
+    if (n < 3 || text[0] != '\x1b' || text[1] != '[') {
+        return 0;
+    }
+    while (i < n && text[i] >= 0x20 && text[i] <= 0x3f) {
+        i++;
+    }
+    return i < n && text[i] >= 0x40 && text[i] <= 0x7e ? i + 1 : 0;
+}
+
+size_t shown_line(const char *text, size_t n, char *ret)
+{
+    size_t at = 0;
+    while (n > 0 && text[n - 1] == '\r') {
+        n--;
+    }
+    const char *over = n > 0 ? memrchr(text, '\r', n) : NULL;
+    if (over) {
+        n -= (size_t)(over + 1 - text);
+        text = over + 1;
+    }
+    while (n > 0) {
+        size_t used = *text == '\b' ? 1 : sequence_length(text, n);
+        if (used == 0 && *text == '\t') {
+            ret[at++] = '\t';
+            used = 1;
+        } else if (used == 0) {
+            char unit[SHOWN_UNIT_MAX];
+            size_t n_unit;
+            used = shown_unit(text, n, unit, &n_unit);
+            memcpy(ret + at, unit, n_unit);
+            at += n_unit;
+        }
+        text += used;
+        n -= used;
+    }
+    return at;
+}
+
 const char *shown_text(const char *text, char *ret, size_t cap)
 {
     size_t at = 0;

@@ -14,6 +14,13 @@
  * *ret_n if and only if it is shown as it is. */
 size_t shown_unit(const char *text, size_t n, char ret[SHOWN_UNIT_MAX], size_t *ret_n);
 
+/* A line that a program printed, as a terminal shows it: tabs stay; of a line that was written over
+ * (carriage return) the last text; backspaces and whole control sequences (ESC [ ..., as for
+ * colours) are left out; everything else as shown_unit. ret has room for SHOWN_LINE_MAX(n) bytes
+ * and gets no NUL. Returns its length. */
+#define SHOWN_LINE_MAX(n) (6 * (n))
+size_t shown_line(const char *text, size_t n, char *ret);
+
 /* All of text that fits into cap >= 1 bytes, with a NUL. Returns ret. */
 const char *shown_text(const char *text, char *ret, size_t cap);
 

@@ -31,22 +31,27 @@ int stdio_hold(struct tfe_why *why)
     return 0;
 }
 
+void stdio_put(FILE *out, const char *text)
+{
+    for (size_t used, left = strlen(text); left > 0; text += used, left -= used) {
+        char unit[SHOWN_UNIT_MAX];
+        size_t n;
+        used = shown_unit(text, left, unit, &n);
+        if (*text == '\n' || *text == '\t') {
+            unit[0] = *text;
+            n = 1;
+        }
+        (void)fprintf(out, "%.*s", (int)n, unit);
+    }
+}
+
 void stdio_say(const char *program, const char *sentence)
 {
     if (words_fd() >= 0) {
         (void)dprintf(words_fd(), "%s\n", sentence);
     }
     (void)fprintf(stderr, "%s: ", program);
-    for (size_t used, left = strlen(sentence); left > 0; sentence += used, left -= used) {
-        char unit[SHOWN_UNIT_MAX];
-        size_t n;
-        used = shown_unit(sentence, left, unit, &n);
-        if (*sentence == '\n' || *sentence == '\t') {
-            unit[0] = *sentence;
-            n = 1;
-        }
-        (void)fprintf(stderr, "%.*s", (int)n, unit);
-    }
+    stdio_put(stderr, sentence);
     (void)fputc('\n', stderr);
 }
 

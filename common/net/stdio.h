@@ -21,6 +21,9 @@ int stdio_hold(struct tfe_why *why) TFE_MUST_CHECK;
  * from elsewhere: it is shown as common/base/shown.h says, but for line feeds and tabs. */
 void stdio_say(const char *program, const char *sentence);
 
+/* Prints a text of others to out, as common/base/shown.h says, but for line feeds and tabs. */
+void stdio_put(FILE *out, const char *text);
+
 /* Whether all that was printed to out has been taken; false: a program that was asked to print has
  * failed. */
 bool stdio_flushed(FILE *out);

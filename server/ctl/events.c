@@ -32,10 +32,10 @@ static void say_more(const struct ctl_settings *settings, struct tfe_msg *messag
 static void print_line(const struct msg_event_row *row)
 {
     char room[ROW_ROOM];
-    char says[MSG_SENTENCE_MAX + 1];
-    (void)printf("%s  %-12s  %-12s  %s\n", row_moment_text(row->at.ms, room),
-                 row->job[0] != '\0' ? row->job : "-", row->kind,
-                 shown_text(row->says, says, sizeof(says)));
+    (void)printf("%s  %-12s  %-12s  ", row_moment_text(row->at.ms, room),
+                 row->job[0] != '\0' ? row->job : "-", row->kind);
+    stdio_put(stdout, row->says);
+    (void)putchar('\n');
 }
 
 static void print_all(const struct row_list *rows)

@@ -1,6 +1,7 @@
 /* server/ctl/jobs.c: tfe-ctl jobs, describe, pool: what was handed in, and who works for it. */
 #include <stdio.h>
 
+#include "common/net/stdio.h"
 #include "common/rows/answers.h"
 #include "common/rows/kinds.h"
 #include "server/ctl/verb.h"
@@ -35,7 +36,11 @@ static int show_describe(const struct ctl_settings *settings, const char *operan
         return verb_print_json(answer_describe(rows));
     }
     (void)row_table_print(&job_table, rows->v, rows->n, 0, stdout);
-    (void)printf("\n  runs %s%s%s\n\n", job->command, job->source[0] ? " in " : "", job->source);
+    (void)fputs("\n  runs ", stdout);
+    stdio_put(stdout, job->command);
+    (void)fputs(job->source[0] ? " in " : "", stdout);
+    stdio_put(stdout, job->source);
+    (void)fputs("\n\n", stdout);
     (void)row_table_print(&condition_table, rows->v, rows->n, 2, stdout);
     (void)putchar('\n');
     if (row_table_print(&node_table, rows->v, rows->n, 2, stdout) == 0) {

@@ -133,20 +133,9 @@ static void put_time(struct tfe_wall at)
 
 static void put_shown(const char *text, size_t n)
 {
-    char unit[SHOWN_UNIT_MAX];
-    while (n > 0) {
-        size_t n_unit;
-        size_t taken;
-        if (*text == '\t') {
-            (void)putchar('\t');
-            taken = 1;
-        } else {
-            taken = shown_unit(text, n, unit, &n_unit);
-            (void)fwrite(unit, 1, n_unit, stdout);
-        }
-        text += taken;
-        n -= taken;
-    }
+    char room[SHOWN_LINE_MAX(MSG_LOG_TEXT_MAX)];
+    n = n < MSG_LOG_TEXT_MAX ? n : MSG_LOG_TEXT_MAX;
+    (void)fwrite(room, 1, shown_line(text, n, room), stdout);
 }
 
 static const char *name_of(const struct msg_log_lines *row, char room[ROW_ROOM])

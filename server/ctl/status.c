@@ -4,6 +4,7 @@
 
 #include "common/base/shown.h"
 #include "common/net/option_table.h"
+#include "common/net/stdio.h"
 #include "common/rows/answers.h"
 #include "common/rows/kinds.h"
 #include "common/rows/order.h"
@@ -31,7 +32,9 @@ static void print_job(const struct msg_status_job *job)
         (void)putchar('\n');
     }
     if (job->waits) {
-        (void)printf("  %s%s%s\n", job->waits, job->waits_ms ? ", up to " : "",
+        (void)fputs("  ", stdout);
+        stdio_put(stdout, job->waits);
+        (void)printf("%s%s\n", job->waits_ms ? ", up to " : "",
                      job->waits_ms ? row_span_text(job->waits_ms, room) : "");
     }
 }
@@ -109,8 +112,9 @@ static size_t print_health(const struct row_list *rows)
     for (; n < rows->n && rows->v[n].kind == &kind_health; n++) {
         const struct msg_health *health = rows->v[n].at;
         char room[ROW_ROOM];
-        (void)printf("server: %s (noticed %s ago)\n", health->says,
-                     row_span_text(health->since_ms, room));
+        (void)fputs("server: ", stdout);
+        stdio_put(stdout, health->says);
+        (void)printf(" (noticed %s ago)\n", row_span_text(health->since_ms, room));
     }
     return n;
 }

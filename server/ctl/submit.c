@@ -404,8 +404,12 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     }
     int status;
     if (wish->dry_run || wish->bundle_out) {
-        bool is_printed = json_dumpf(job, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
-        status = is_printed ? EXIT_SUCCESS : CTL_FAILED;
+        char *text = json_dumps(job, JSON_INDENT(2));
+        if (text) {
+            stdio_put(stdout, text); /* its escapes are JSON's, too */
+        }
+        status = text && putchar('\n') != EOF ? EXIT_SUCCESS : CTL_FAILED;
+        free(text);
     } else {
         status = hand_in(verb, &own, job, &bundle);
     }

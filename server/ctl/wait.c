@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/net/option_table.h"
+#include "common/net/stdio.h"
 #include "common/rows/kinds.h"
 #include "common/rows/order.h"
 #include "common/rows/table.h"
@@ -45,7 +46,8 @@ static void show_progress(const struct msg_status_job *job, bool is_terminal, ch
                    (unsigned)job->run, (unsigned long long)job->epoch, job->waits ? ": " : "",
                    job->waits ? job->waits : "");
     if (strcmp(news, said) != 0) {
-        (void)fprintf(stderr, "%s\n", news);
+        stdio_put(stderr, news);
+        (void)fputc('\n', stderr);
         (void)snprintf(said, ROW_ROOM, "%s", news);
     }
 }

@@ -2,6 +2,7 @@
 independent clients here."""
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from conftest import on_disk, wait_until
 from pooled import Waiting, agent_of, conditions, jobs, order, pool, rows, spec, starts
-from hostile import GONE, NO_IDS, answer_to
+from hostile import BIDI, C1, GONE, NO_IDS, answer_to, is_plain
 from raw_client import NODE_REPLACED, RawClient, decode, encode, node_id, node_secret
 
 
@@ -328,6 +329,21 @@ def test_a_name_that_is_taken(server):
     assert "over" in order(server, "SCALE", {1: "other", 3: 1, 4: 1})
     assert order(server, "FORGET", {1: "other"}) == "DONE"
     wait_until(lambda: jobs(server) == {}, what="it to be forgotten")
+
+
+def test_what_a_job_says_steers_no_terminal(server, ctl, tmp_path):
+    """Its command, source and variables are whoever's who has handed it in."""
+    server = server()
+    evil = "\x1b[2J\x1b]0;x\x07" + C1.decode() + BIDI.decode()
+    assert order(server, "SUBMIT", {1: spec("j", "python", evil, source=None, f10=[f"A={evil}"])}) == "DONE"
+    for words in (("describe", "j"), ("jobs",), ("events",), ("describe", "--json", "j"), ("jobs", "--json")):
+        done = ctl(*words)
+        assert done.returncode == 0 and is_plain(done.stdout.encode()), done.stdout
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps({"name": "k", "command": ["python", evil], "env": {"A": evil}, "source": {"path": "/srv/" + BIDI.decode()}}))
+    done = ctl("submit", "--dry-run", f"--file={file}")
+    assert done.returncode == 0 and is_plain(done.stdout.encode()), done.stdout
+    assert json.loads(done.stdout)["command"] == ["python", evil]
 
 
 def test_a_session_is_one_nodes_and_no_label_is_the_servers(server):

@@ -152,6 +152,22 @@ def on_a_terminal(*arguments, **env):
     return agent.wait(DEADLINE), said
 
 
+def test_what_a_trainer_prints_steers_no_terminal_of_its_agent(fleet):
+    script = fleet.folder / "prints.py"
+    script.write_text("import sys\n"
+                      "for out in (sys.stdout.buffer, sys.stderr.buffer):\n"
+                      "    out.write(b'\\x1b]0;owned\\x07\\x1b[2J\\x1b[31mred\\x1b[0m \\xc2\\x9b2J \\xe2\\x80\\xaegnp end\\n')\n")
+    path = f"{os.path.dirname(program('tfe-rdzv'))}:{os.environ['PATH']}"
+    code, said = on_a_terminal("--standalone", str(script), PATH=path)
+    assert code == 0
+    lines = [line for line in said.split(b"\r\n") if b"] " in line and b"end" in line]
+    assert [line.partition(b"] ")[2] for line in lines] == [rb"\u001b]0;owned\u0007red \u009b2J \u202egnp end"] * 2, said
+    # In a pipe it is as it was printed: that is for programs.
+    piped = subprocess.run([program("tfe-agent"), "--python", sys.executable, "--standalone", str(script)], capture_output=True,
+                           env=clean_environment(PATH=path), timeout=DEADLINE)
+    assert b"\x1b[31mred\x1b[0m" in piped.stdout
+
+
 def read_terminal(master):
     try:
         return os.read(master, 65536)

@@ -53,6 +53,36 @@ TEST(id, is_short_and_plain)
     assert_false(id_is_valid(NULL));
 }
 
+TEST(shown, a_printed_line_moves_no_cursor)
+{
+    static const char *const lines[][2] = {
+        {"plain \xc3\xa4\t1", "plain \xc3\xa4\t1"},
+        {"\x1b[31mred\x1b[0m", "red"},
+        {"\x1b[1;31;1000mx\x1b[?25l", "x"},
+        {"\x1b]0;title\x07", "\\u001b]0;title\\u0007"},
+        {"\x1b[2", "\\u001b[2"},
+        {"\x1b[", "\\u001b["},
+        {"\x1b", "\\u001b"},
+        {"10 %\r20 %\r30 %\r", "30 %"},
+        {"\r\r", ""},
+        {"1/2\b\b\b2/2", "1/22/2"},
+        {"\xc2\x9b"
+         "2J",
+         "\\u009b2J"},
+        {"\xe2\x80\xaegnp", "\\u202egnp"},
+        {"\xff", "\xef\xbf\xbd"},
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char room[SHOWN_LINE_MAX(64) + 1];
+        room[shown_line(lines[i][0], strlen(lines[i][0]), room)] = '\0';
+        assert_string_equal(room, lines[i][1]);
+    }
+    char all[256];
+    char room[SHOWN_LINE_MAX(sizeof(all))];
+    memset(all, 0x7f, sizeof(all)); /* the widest there is */
+    assert_int_equal(shown_line(all, sizeof(all), room), sizeof(room));
+}
+
 TEST(id, any_text_becomes_one)
 {
     static const char *const texts[][2] = {{"", "_"},      {"host-1.b", "host-1.b"},
