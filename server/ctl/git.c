@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,10 +72,25 @@ static void take_words(int fd, struct tfe_why *why)
     why_set(why, "%s", *line != '\0' ? line : "git has failed");
 }
 
-static int spawn(char *const *argv, int out, int words, pid_t *ret)
+/* The configuration of a directory may name programs, and whoever has made the directory wrote
+ * that: none of them is run. What a repository fetches by itself (a partial clone) has no way to do
+ * so. */
+static const char *const harmless[] = {
+    "-c", "core.fsmonitor=false",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.untrackedCache=false",
+    "-c", "core.sshCommand=false",
+    "-c", "diff.external=",
+    "-c", "credential.helper=",
+};
+#define HARMLESS_WORDS (sizeof(harmless) / sizeof(harmless[0]))
+
+static int spawn(char *const *argv, const char *protocols, int out, int words, pid_t *ret)
 {
     posix_spawn_file_actions_t actions;
     (void)setenv("GIT_TERMINAL_PROMPT", "0", 1);
+    (void)setenv("GIT_ALLOW_PROTOCOL", protocols, 1);
+    (void)setenv("GIT_NO_LAZY_FETCH", "1", 1);
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
@@ -84,17 +100,25 @@ static int spawn(char *const *argv, int out, int words, pid_t *ret)
     return error;
 }
 
-int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_why *why)
+static int run(const char *const *words, bool is_local, char **ret, size_t *ret_n,
+               struct tfe_why *why)
 {
-    char *argv[WORDS_MAX + 2] = {"git"};
+    char *argv[HARMLESS_WORDS + WORDS_MAX + 2] = {"git"};
+    size_t n = 1;
     int ends[2] = {-1, -1};
     int said = memfd_create("git", MFD_CLOEXEC);
     int status = 0;
     pid_t pid = -1;
-    for (size_t i = 0; i < WORDS_MAX && words[i]; i++) {
-        argv[i + 1] = (char *)(uintptr_t)words[i];
+    for (size_t i = 0; is_local && i < HARMLESS_WORDS; i++) {
+        argv[n++] = (char *)(uintptr_t)harmless[i];
     }
-    int error = said < 0 || pipe2(ends, O_CLOEXEC) != 0 ? errno : spawn(argv, ends[1], said, &pid);
+    for (size_t i = 0; i < WORDS_MAX && words[i]; i++) {
+        argv[n++] = (char *)(uintptr_t)words[i];
+    }
+    const char *protocols = is_local ? "none" : "https:http:ssh:file";
+    int error = said < 0 || pipe2(ends, O_CLOEXEC) != 0
+                    ? errno
+                    : spawn(argv, protocols, ends[1], said, &pid);
     fd_drop(&ends[1]);
     int rc = 0;
     if (error) {
@@ -115,6 +139,11 @@ int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_why 
     fd_drop(&ends[0]);
     fd_drop(&said);
     return rc;
+}
+
+int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_why *why)
+{
+    return run(words, true, ret, ret_n, why);
 }
 
 static bool is_commit(const char *text)
@@ -155,14 +184,17 @@ int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 
                 struct tfe_why *why)
 {
     const char *name = *ref != '\0' ? ref : "HEAD";
-    const char *const words[] = {"ls-remote", "--", url, NULL};
+    /* Not in this directory: a repository's configuration may name programs for such a URL, too. */
+    char path[PATH_MAX];
+    const char *from = !strstr(url, "://") && realpath(url, path) ? path : url;
+    const char *const words[] = {"-C", "/", "ls-remote", "--", from, NULL};
     char *lines;
     size_t n;
     if (is_commit(ref)) {
         memcpy(ret, ref, strlen(ref) + 1);
         return 0;
     }
-    int rc = git_run(words, &lines, &n, why);
+    int rc = run(words, false, &lines, &n, why);
     if (rc) {
         why_prefix(why, "git: %.200s", url);
         return rc;

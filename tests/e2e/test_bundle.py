@@ -15,7 +15,7 @@ import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import wait_until
 from pooled import Waiting, order, spec
-from programs import children
+from programs import children, clean_environment, program
 from raw_client import RawClient
 from test_pool import Pool, pool  # noqa: F401 (a fixture)
 
@@ -107,6 +107,65 @@ def test_a_bundle_runs_on_four_nodes_and_is_sent_once(server, fleet, ctl, code, 
     out = submit(pool, "three", tmp_path, f"--bundle={code}")
     assert said(out, 1)[0]["found"]["lib/a"][0] == "other"
     assert len(first.events("bundle_stored")) == 2
+
+
+def programs_of(folder, marker):
+    """A configuration of git that names a program for all that git might run there."""
+    evil = folder / ".git" / "evil.sh"
+    evil.write_text(f"#!/bin/sh\necho \"$0 $@\" >> {marker}\nexit 1\n")
+    evil.chmod(0o755)
+    hooks = folder / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for hook in ("post-index-change", "post-checkout", "fsmonitor-watchman", "query-watchman", "reference-transaction"):
+        (hooks / hook).write_text(evil.read_text())
+        (hooks / hook).chmod(0o755)
+    for key in ("core.fsmonitor", "core.sshCommand", "core.gitProxy", "core.askPass", "core.pager", "core.editor", "diff.external",
+                "filter.x.clean", "filter.x.smudge", "filter.x.process", "remote.origin.uploadpack", "core.alternateRefsCommand"):
+        git(folder, "config", key, str(evil))
+    for key, value in (("credential.helper", f"!{evil}"), ("protocol.allow", "always"), ("protocol.ext.allow", "always"),
+                       ("remote.origin.url", f"ext::{evil}"), ("remote.origin.promisor", "true"),
+                       ("remote.origin.partialclonefilter", "blob:none"), ("core.hooksPath", str(hooks)),
+                       (f"url.ext::{evil} .insteadOf", "https://"), (f"url.ext::{evil} x.insteadOf", "ssh://")):
+        git(folder, "config", key, value)
+    (folder / ".gitattributes").write_text("* filter=x diff=x\n")
+
+
+def test_a_directorys_configuration_of_git_runs_nothing_of_whoever_submits_it(server, ctl, code, tmp_path):
+    server()
+    marker = tmp_path / "ran"
+    git(code, "init")
+    git(code, "add", ".")
+    git(code, "commit", "-m", "x")
+    programs_of(code, marker)
+    (code / "lib/a").write_text("changed")
+    assert subprocess.run(["git", "status"], cwd=code, capture_output=True).returncode is not None and marker.exists()
+    marker.unlink()
+    done = ctl("submit", "--name=j", f"--bundle={code}")
+    assert done.returncode == 0, done.stderr
+    assert not marker.exists(), marker.read_text()
+
+
+def test_nor_does_the_directory_that_it_is_submitted_from(server, state_dir, code, tmp_path):
+    s = server()
+    marker, other = tmp_path / "ran", tmp_path / "other"
+    other.mkdir()
+    for folder in (code, other):
+        git(folder, "init")
+        git(folder, "add", ".")
+        git(folder, "commit", "--allow-empty", "-m", "x")
+    programs_of(code, marker)
+
+    def submit_git(name, url):
+        return subprocess.run([program("tfe-ctl"), "--state-dir", str(state_dir), "submit", f"--name={name}", f"--git={url}"], cwd=code,
+                              env=clean_environment(), capture_output=True, text=True, timeout=60)
+
+    for i, url in enumerate(("https://127.0.0.1:1/x.git", "ssh://127.0.0.1:1/x.git")):
+        assert submit_git(f"j{i}", url).returncode != 0
+    for i, url in enumerate((f"file://{other}", str(other), "../other")):
+        done = submit_git(f"l{i}", url)
+        assert done.returncode == 0, done.stderr
+    assert not marker.exists(), marker.read_text()
+    assert s.process.poll() is None
 
 
 def test_a_bundle_outlives_a_server_that_is_killed(server, fleet, ctl, code, tmp_path):
