@@ -11,10 +11,10 @@
 #define GIT_COMMIT_HEX 40u
 #define GIT_COMMIT_HEX_MAX 64u
 
-/* Runs it with these words (NULL ends them) on a local directory; it asks nobody for a password, and
- * runs no program that the directory's configuration names. *ret is what it prints,
- * with a NUL behind it, the caller's to free. TFE_ESYS: it is not there, or fails: why is its own
- * last line then. TFE_ENOMEM. */
+/* Runs it with these words (NULL ends them) on a local directory; it asks nobody for a password,
+ * and runs no program that the directory's configuration names. *ret is what it prints, with a NUL
+ * behind it, the caller's to free. TFE_ESYS: it is not there, or fails: why is its own last line
+ * then. TFE_ENOMEM. */
 int git_run(const char *const *words, char **ret, size_t *ret_n,
             struct tfe_why *why) TFE_MUST_CHECK;
 
