@@ -266,6 +266,12 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
     if (rc) {
         return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &why);
     }
+    if (settings->default_ps && !command.is_python) {
+        why_set(&why, "--default-ps: %s is no Python script, and a ps needs an interpreter",
+                operands[0]);
+        command_done(&command);
+        return fail(AGENT_EXIT_USAGE, &why);
+    }
     if (awaited) {
         command.directory = awaited->directory;
     }

@@ -570,6 +570,7 @@ static int make_parts(struct runner *r)
         .guard = r->wish->guard,
         .ready = r->wish->ready,
         .command = r->wish->command,
+        .default_ps = s->default_ps,
         .ports = r->wish->ports,
         .job = &r->config.job,
         .node = r->config.node.text,

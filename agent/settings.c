@@ -405,6 +405,7 @@ static const struct option_spec specs[] = {
                "SCRIPT is the name of a module, as with python -m", .letter = 'm',
                .offset = FIELD(module)),
     FLAG("no-python", no_python, "SCRIPT is a command of its own"),
+    FLAG("default-ps", default_ps, "a ps runs TensorFlow's own server in place of SCRIPT"),
     TEXT("trainer-user", trainer_user, "NAME", NULL,
          "as root: trainers run as this user, who can neither read the token nor end the guard"),
     PARSE_FIELD("checkpoint-dir", checkpoint_dir, parse_checkpoint_dir, "DIR", NULL,

@@ -59,6 +59,7 @@ struct agent_settings {
     const char *python;
     bool module;
     bool no_python;
+    bool default_ps;
     const char *trainer_user;   /* NULL: the agent's */
     const char *progress_regex; /* NULL: only lines that begin with "tfe: " tell something */
     const char *checkpoint_dir; /* NULL: none is watched */

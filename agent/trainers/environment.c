@@ -124,26 +124,49 @@ static bool is_habit(const char *habit, enum tfe_environment environment)
     return strcmp(habit, msg_environment_name(environment)) == 0;
 }
 
-static const char *task_name(enum tfe_task task, const char *habit)
+/* What a role is called in TF_CONFIG. Where there is no chief, the worker may have its name. */
+static const char *task_name(enum tfe_task task, bool has_chief, const char *habit)
 {
-    return task == TASK_CHIEF && is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER) ? "master"
-                                                                              : msg_task_name(task);
+    if (task == (has_chief ? TASK_CHIEF : TASK_WORKER)) {
+        if (is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER)) {
+            return "master";
+        }
+        if (is_habit(habit, ENVIRONMENT_KUBEFLOW_CHIEF)) {
+            return "chief";
+        }
+    }
+    return msg_task_name(task);
 }
 
-/* {"worker":["host:port",…],…}; NULL: no memory. */
+static bool has_chief(const struct msg_row *rows, size_t n)
+{
+    bool has = false;
+    for (size_t i = 0; i < n && !has; i++) {
+        has = rows[i].role == TASK_CHIEF;
+    }
+    return has;
+}
+
+/* {"ps":["host:port",…],"worker":[…]}, its keys sorted, as Kubeflow has them. NULL: no memory. */
 static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *habit)
 {
+    static const char *const names[] = {"chief", "evaluator", "master", "ps", "worker"};
     json_t *cluster = json_object();
     bool good = cluster;
-    for (size_t i = 0; good && i < n; i++) {
-        char endpoint[ENDPOINT_TEXT_MAX];
-        json_t *places = json_object_get(cluster, task_name(rows[i].role, habit));
-        if (!places) {
-            places = json_array();
-            good = json_object_set_new(cluster, task_name(rows[i].role, habit), places) == 0;
+    const bool has = has_chief(rows, n);
+    for (size_t k = 0; good && k < sizeof names / sizeof names[0]; k++) {
+        json_t *places = json_array();
+        for (size_t i = 0; good && i < n; i++) {
+            char endpoint[ENDPOINT_TEXT_MAX];
+            if (strcmp(task_name(rows[i].role, has, habit), names[k]) == 0) {
+                endpoint_format(endpoint, rows[i].host, rows[i].port);
+                good = json_array_append_new(places, json_string(endpoint)) == 0;
+            }
         }
-        endpoint_format(endpoint, rows[i].host, rows[i].port);
-        good = good && json_array_append_new(places, json_string(endpoint)) == 0;
+        if (good && json_array_size(places) > 0) {
+            good = json_object_set(cluster, names[k], places) == 0;
+        }
+        json_decref(places);
     }
     if (!good) {
         json_decref(cluster);
@@ -155,11 +178,12 @@ static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *hab
 static char *tf_config_text(const struct msg_row *rows, size_t n, const struct msg_row *own,
                             const char *habit)
 {
-    const bool is_cloud =
-        is_habit(habit, ENVIRONMENT_KUBEFLOW) || is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER);
+    const bool is_cloud = is_habit(habit, ENVIRONMENT_KUBEFLOW) ||
+                          is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER) ||
+                          is_habit(habit, ENVIRONMENT_KUBEFLOW_CHIEF);
     json_t *cluster = cluster_new(rows, n, habit);
     json_t *config = cluster ? json_pack("{s:o, s:{s:s, s:I}}", "cluster", cluster, "task", "type",
-                                         task_name(own->role, habit), "index",
+                                         task_name(own->role, has_chief(rows, n), habit), "index",
                                          (json_int_t)(own->rank - own->first))
                              : NULL;
     bool good = config && (!is_cloud ||

@@ -340,6 +340,15 @@ static bool take_ports_back(struct trainers *t, const struct agent_place *place)
     return memcmp(ports, t->listen_ports, place->n * sizeof(ports[0])) == 0;
 }
 
+/* It would take all memory of the machine's GPUs, and needs none. */
+static const char default_ps[] =
+    "import json, os\n"
+    "import tensorflow as tf\n"
+    "place = json.loads(os.environ['TF_CONFIG'])\n"
+    "config = tf.compat.v1.ConfigProto(device_count={'GPU': 0})\n"
+    "tf.distribute.Server(place['cluster'], job_name='ps', task_index=place['task']['index'],\n"
+    "                     protocol='grpc', config=config).join()\n";
+
 static int spawn_one(struct trainers *t, const struct agent_place *place, uint32_t local)
 {
     struct trainer_place where = {
@@ -374,7 +383,14 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
         .envp = (const char *const *)env,
         .directory = t->wish.command->directory,
     };
-    rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->how[local]);
+    if (t->wish.default_ps && place->own.role == TASK_PS) {
+        const char *const argv[] = {t->wish.command->argv[0], "-c", default_ps, NULL};
+        spec.argv = argv;
+        t->how[local] = "exec";
+        rc = guard_link_spawn(t->guard, local, &spec, out, err);
+    } else {
+        rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->how[local]);
+    }
     close(out);
     close(err);
     environment_free(env);

@@ -40,6 +40,7 @@ struct trainers_wish {
     const struct guard_process *guard;
     const struct trainers_ready *ready; /* instead of guard's descriptor; NULL */
     const struct command *command;
+    bool default_ps; /* a ps runs TensorFlow's own server in place of the command, a Python one */
     struct ports *ports;
     const struct tfe_id *job;
     const char *node;

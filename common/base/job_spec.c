@@ -27,6 +27,7 @@ bool job_option_is_free(const char *name, size_t n)
         "state-memory",
         "module",
         "no-python",
+        "default-ps",
     };
 #undef OPTION_NAME
     static const char *const fields[] = {"nproc-per-node", "ps",     "chief",

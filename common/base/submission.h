@@ -53,7 +53,8 @@
 #define TFE_ENVIRONMENTS(X)                                                                        \
     X(ENVIRONMENT_TFE, 0, "tfe")                                                                   \
     X(ENVIRONMENT_KUBEFLOW, 1, "kubeflow")                                                         \
-    X(ENVIRONMENT_KUBEFLOW_MASTER, 2, "kubeflow-master")
+    X(ENVIRONMENT_KUBEFLOW_MASTER, 2, "kubeflow-master")                                           \
+    X(ENVIRONMENT_KUBEFLOW_CHIEF, 3, "kubeflow-chief")
 
 enum tfe_source { TFE_SOURCES(TFE_ENUMERATOR) };
 enum tfe_restart_policy { TFE_RESTART_POLICIES(TFE_ENUMERATOR) };

@@ -425,7 +425,8 @@ static int read_sizes(const struct field *field, const json_t *value, json_t **r
 
 static const char *const clean_words[] = {"None", "Running", "All", NULL};
 static const char *const success_words[] = {"Default", "AllWorkers", NULL};
-static const char *const environment_words[] = {"tfe", "kubeflow", "kubeflow-master", NULL};
+static const char *const environment_words[] = {"tfe", "kubeflow", "kubeflow-master",
+                                                "kubeflow-chief", NULL};
 
 static const struct field fields[] = {
     {"name", read_name, "null", 0, 0, NULL},
@@ -475,8 +476,28 @@ static int read_field(const struct field *field, const json_t *said, json_t **re
     return rc;
 }
 
+/* Where there is no chief, a worker that has its name in TF_CONFIG must be the only one. */
+static int check_environment(const json_t *job, struct tfe_why *why)
+{
+    const char *environment = json_string_value(json_object_get(job, "environment"));
+    const json_t *workers = json_object_get(job, "workers");
+    const bool has_chief = json_is_true(json_object_get(job, "chief"));
+    const bool is_chief = strcmp(environment, "kubeflow-chief") == 0;
+    const bool is_lead = is_chief || (strcmp(environment, "kubeflow-master") == 0 && !has_chief);
+    if ((is_lead && json_integer_value(json_object_get(workers, "max")) != 1) ||
+        (is_chief && has_chief)) {
+        why_set(why, "environment: %s names the only worker of a job without a chief", environment);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
 static int check_whole(const json_t *job, struct tfe_why *why)
 {
+    int rc = check_environment(job, why);
+    if (rc) {
+        return rc;
+    }
     size_t n_labels = json_object_size(json_object_get(job, "labels"));
     const char *role;
     json_t *labels;
@@ -580,10 +601,30 @@ void job_file_warn(const json_t *job, struct tfe_why *warning)
     }
 }
 
+/* "kubectl get -o yaml" writes a list, also of one. */
+static int find_item(const json_t **tree, struct tfe_why *why)
+{
+    const char *kind = json_string_value(json_object_get(*tree, "kind"));
+    const json_t *items = json_object_get(*tree, "items");
+    if (!kind || (strcmp(kind, "List") != 0 && strcmp(kind, "TFJobList") != 0)) {
+        return 0;
+    }
+    if (json_array_size(items) != 1) {
+        why_set(why, "items: %zu of them, and one job a file is wanted", json_array_size(items));
+        return TFE_EINVAL;
+    }
+    *tree = json_array_get(items, 0);
+    return 0;
+}
+
 int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning, struct tfe_why *why)
 {
     json_t *own = NULL;
-    int rc = tfjob_is(tree) ? tfjob_read(tree, &own, why) : 0;
+    int rc = find_item(&tree, why);
+    if (rc) {
+        return rc;
+    }
+    rc = tfjob_is(tree) ? tfjob_read(tree, &own, why) : 0;
     if (rc == 0) {
         rc = job_file_read(own ? own : tree, ret, why);
     }

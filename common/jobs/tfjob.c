@@ -31,7 +31,8 @@ struct manifest {
     const char *shaped;  /* whose it is */
     json_int_t n[N_ROLES];
     bool is_there[N_ROLES];
-    bool is_list; /* the old form */
+    bool is_list;    /* the old form */
+    bool default_ps; /* its PS has no template */
 };
 
 static const struct tfjob_key top_keys[] = {
@@ -39,12 +40,26 @@ static const struct tfjob_key top_keys[] = {
     {"spec", NULL},       {"status", NULL}, {NULL, NULL},
 };
 
-/* There is one space of names; labels are for those who look; the rest is what a cluster adds. */
-static const struct tfjob_key metadata_keys[] = {
-    {"name", NULL},          {"namespace", NULL},         {"labels", NULL},
-    {"annotations", NULL},   {"creationTimestamp", NULL}, {"generation", NULL},
-    {"managedFields", NULL}, {"resourceVersion", NULL},   {"selfLink", NULL},
-    {"uid", NULL},           {"generateName", NULL},      {NULL, NULL},
+/* Jobs have one namespace. Labels change nothing here. */
+const struct tfjob_key tfjob_metadata_keys[] = {
+    {"name", NULL},
+    {"generateName", NULL},
+    {"namespace", NULL},
+    {"labels", NULL},
+    {"annotations", NULL},
+    /* A cluster adds these. */
+    {"clusterName", NULL},
+    {"creationTimestamp", NULL},
+    {"deletionGracePeriodSeconds", NULL},
+    {"deletionTimestamp", NULL},
+    {"finalizers", NULL},
+    {"generation", NULL},
+    {"managedFields", NULL},
+    {"ownerReferences", NULL},
+    {"resourceVersion", NULL},
+    {"selfLink", NULL},
+    {"uid", NULL},
+    {NULL, NULL},
 };
 
 #define POLICY_KEYS                                                                                \
@@ -60,7 +75,9 @@ static const struct tfjob_key map_spec_keys[] = {
 };
 
 static const struct tfjob_key list_spec_keys[] = {
-    {"replicaSpecs", NULL}, {"terminationPolicy", NULL}, {"tfImage", NULL}, {"runtimeId", NULL},
+    {"replicaSpecs", NULL}, {"terminationPolicy", NULL},
+    {"tfImage", NULL},      {"runtimeId", NULL},
+    {"RuntimeId", NULL},    {"tensorboard", "no TensorBoard is started for a job"},
     {NULL, NULL},
 };
 
@@ -74,8 +91,11 @@ static const struct tfjob_key run_policy_keys[] = {
 
 static const struct tfjob_key map_replica_keys[] = {
     {"replicas", NULL}, {"restartPolicy", NULL}, {"template", NULL}, {NULL, NULL}};
+/* The agent chooses the port; a PS without a template is a default one, whatever IsDefaultPS says.
+ */
 static const struct tfjob_key list_replica_keys[] = {
-    {"replicas", NULL}, {"tfReplicaType", NULL}, {"template", NULL}, {NULL, NULL}};
+    {"replicas", NULL},    {"tfReplicaType", NULL}, {"template", NULL}, {"tfPort", NULL},
+    {"IsDefaultPS", NULL}, {"isDefaultPS", NULL},   {NULL, NULL}};
 
 bool tfjob_is(const json_t *tree)
 {
@@ -155,31 +175,15 @@ static int take_restart(struct manifest *m, enum role role, json_t *shape, struc
     return tfjob_put(m->restarts, roles[role].ours, said, why);
 }
 
-static int read_replica(struct manifest *m, enum role role, const json_t *replica,
-                        struct tfe_why *why)
+static int read_template(struct manifest *m, enum role role, const json_t *replica,
+                         struct tfe_why *why)
 {
-    const json_t *said = json_object_get(replica, "replicas");
-    json_int_t n = said ? json_integer_value(said) : 1;
     json_t *shape;
     json_t *labels;
-    int rc = tfjob_keys(replica, "", m->is_list ? list_replica_keys : map_replica_keys, why);
+    int rc = tfjob_template(replica, &shape, &labels, why);
     if (rc) {
         return rc;
     }
-    if (m->is_there[role]) {
-        return invalid(why, "it is there twice");
-    }
-    if ((said && !json_is_integer(said)) || n < 1 || n > roles[role].most) {
-        why_set(why, "replicas: a whole number from 1 to %lld is wanted",
-                (long long)roles[role].most);
-        return TFE_EINVAL;
-    }
-    rc = tfjob_template(replica, &shape, &labels, why);
-    if (rc) {
-        return rc;
-    }
-    m->is_there[role] = true;
-    m->n[role] = n;
     rc = take_restart(m, role, shape, why);
     rc = rc ? rc : take_shape(m, role, shape, why);
     json_decref(shape);
@@ -188,6 +192,44 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
         return rc;
     }
     return tfjob_put(m->role_labels, roles[role].ours, labels, why);
+}
+
+/* A PS without a template runs TensorFlow's own server. */
+static int read_default_ps(struct manifest *m, const json_t *replica, struct tfe_why *why)
+{
+    json_t *shape = json_object();
+    const json_t *restart = json_object_get(replica, "restartPolicy");
+    int rc =
+        tfjob_put(shape, "restart_policy",
+                  restart && !tfjob_is_empty(restart) ? json_deep_copy(restart) : json_null(), why);
+    rc = rc ? rc : take_restart(m, PS, shape, why);
+    json_decref(shape);
+    m->default_ps = true;
+    return rc;
+}
+
+static int read_replica(struct manifest *m, enum role role, const json_t *replica,
+                        struct tfe_why *why)
+{
+    const json_t *said = json_object_get(replica, "replicas");
+    json_int_t n = said ? json_integer_value(said) : 1;
+    int rc = tfjob_keys(replica, "", m->is_list ? list_replica_keys : map_replica_keys, why);
+    if (rc) {
+        return rc;
+    }
+    if (m->is_there[role]) {
+        return invalid(why, "it is there twice");
+    }
+    if ((said && !json_is_integer(said)) || n < 1 || n > roles[role].most) {
+        why_set(why, "replicas: a whole number from 1 to %lld is wanted%s",
+                (long long)roles[role].most, json_is_string(said) ? ", and this is a text" : "");
+        return TFE_EINVAL;
+    }
+    m->is_there[role] = true;
+    m->n[role] = n;
+    return role == PS && !json_object_get(replica, "template")
+               ? read_default_ps(m, replica, why)
+               : read_template(m, role, replica, why);
 }
 
 static int read_map(struct manifest *m, const json_t *specs, struct tfe_why *why)
@@ -252,24 +294,40 @@ static int make_worker(json_t *by_role, struct tfe_why *why)
     return rc;
 }
 
-/* One alone is a worker: it has no cluster that could call it something else. */
+/* A job without a Worker is trained by its chief, which is the only worker here. TF_CONFIG keeps
+ * its name, unless it is alone: it has no cluster that could call it something else. */
+static int chief_becomes_worker(struct manifest *m, enum role chief, struct tfe_why *why)
+{
+    m->is_there[WORKER] = true;
+    m->n[WORKER] = 1;
+    m->is_there[chief] = false;
+    int rc = make_worker(m->role_labels, why);
+    return rc ? rc : make_worker(m->restarts, why);
+}
+
 static int put_roles(struct manifest *m, struct tfe_why *why)
 {
-    enum role chief = m->is_there[MASTER] ? MASTER : CHIEF;
+    const bool has_worker = m->is_there[WORKER];
+    const bool has_others = m->is_there[PS] || m->is_there[EVALUATOR];
+    const enum role chief = m->is_there[MASTER] ? MASTER : CHIEF;
+    const char *environment = chief == MASTER ? "kubeflow-master" : "kubeflow";
     int rc;
     if (m->is_there[MASTER] && m->is_there[CHIEF]) {
         return invalid(why, "Chief and Master are two names for one: there can be only one");
     }
-    if (m->is_there[chief] && !m->is_there[WORKER] && !m->is_there[PS] && !m->is_there[EVALUATOR]) {
-        m->is_there[WORKER] = true;
-        m->n[WORKER] = 1;
-        m->is_there[chief] = false;
-        if ((rc = make_worker(m->role_labels, why)) || (rc = make_worker(m->restarts, why))) {
+    if (!has_worker && !m->is_there[chief]) {
+        return invalid(why, "a job without a Worker, Chief or Master: nobody would train");
+    }
+    if (!has_worker) {
+        if (!has_others) {
+            environment = "kubeflow";
+        } else if (chief == CHIEF) {
+            environment = "kubeflow-chief";
+        }
+        rc = chief_becomes_worker(m, chief, why);
+        if (rc) {
             return rc;
         }
-    }
-    if (!m->is_there[WORKER]) {
-        return invalid(why, "a job without a Worker: nobody would train");
     }
     if ((rc = tfjob_put(m->out, "workers", json_integer(m->n[WORKER]), why)) ||
         (rc = tfjob_put(m->out, "ps", json_integer(m->n[PS]), why)) ||
@@ -277,8 +335,7 @@ static int put_roles(struct manifest *m, struct tfe_why *why)
         (rc = tfjob_put(m->out, "evaluator", json_boolean(m->is_there[EVALUATOR]), why))) {
         return rc;
     }
-    return tfjob_put(m->out, "environment",
-                     json_string(m->is_there[MASTER] ? "kubeflow-master" : "kubeflow"), why);
+    return tfjob_put(m->out, "environment", json_string(environment), why);
 }
 
 /* "" is default. */
@@ -305,7 +362,7 @@ static int put_policies(struct manifest *m, const json_t *from, const char *path
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const json_t *value = json_object_get(from, names[i].theirs);
-        if (!value || json_is_null(value)) {
+        if (!value) {
             continue;
         }
         if (json_object_get(m->out, names[i].ours)) {
@@ -347,11 +404,17 @@ static int put_shape(struct manifest *m, struct tfe_why *why)
             return rc;
         }
     }
+    json_t *options = json_object();
     int rc = put_restarts(m, why);
-    return rc ? rc
-           : json_is_null(grace)
-               ? 0
-               : tfjob_put(m->out, "options", json_pack("{sO}", "stop-grace", grace), why);
+    rc = rc ? rc : tfjob_put(m->out, "options", json_incref(options), why);
+    if (rc == 0 && !json_is_null(grace)) {
+        rc = tfjob_put(options, "stop-grace", json_incref(grace), why);
+    }
+    if (rc == 0 && m->default_ps) {
+        rc = tfjob_put(options, "default-ps", json_true(), why);
+    }
+    json_decref(options);
+    return rc;
 }
 
 /* What is neither stays a text, which its field refuses. NULL: no memory. */
@@ -455,10 +518,10 @@ static int read_whole(struct manifest *m, const json_t *tree, struct tfe_why *wh
     const json_t *name = json_object_get(metadata, "name");
     const json_t *begins = json_object_get(metadata, "generateName");
     int rc = check_kind(tree, m, why);
-    if (rc || (rc = tfjob_keys(metadata, "metadata", metadata_keys, why))) {
+    if (rc || (rc = tfjob_keys(metadata, "metadata", tfjob_metadata_keys, why))) {
         return rc;
     }
-    const bool is_named = name && !json_is_null(name);
+    const bool is_named = name && !tfjob_is_empty(name);
     if (!is_named && !begins) {
         return invalid(why, "metadata.name: it is missing");
     }
@@ -470,14 +533,41 @@ static int read_whole(struct manifest *m, const json_t *tree, struct tfe_why *wh
     return put_annotations(m, json_object_get(metadata, "annotations"), why);
 }
 
+/* Removes from mappings, at all depths, the keys whose value is null, {} or []. */
+static void remove_empty(json_t *tree)
+{
+    const char *key;
+    void *next;
+    size_t i;
+    json_t *item;
+    json_array_foreach(tree, i, item)
+    {
+        remove_empty(item);
+    }
+    json_object_foreach_safe(tree, next, key, item)
+    {
+        remove_empty(item);
+        if (json_is_null(item) || (json_is_object(item) && json_object_size(item) == 0) ||
+            (json_is_array(item) && json_array_size(item) == 0)) {
+            (void)json_object_del(tree, key);
+        }
+    }
+}
+
 int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *why)
 {
     struct manifest m = {
         .out = json_object(), .role_labels = json_object(), .restarts = json_object()};
-    int rc = m.out && m.role_labels && m.restarts ? read_whole(&m, tree, why) : TFE_ENOMEM;
+    json_t *said = json_deep_copy(tree);
+    int rc = m.out && m.role_labels && m.restarts && said ? 0 : TFE_ENOMEM;
+    if (rc == 0) {
+        remove_empty(said);
+        rc = read_whole(&m, said, why);
+    }
     if (rc == 0) {
         rc = tfjob_put(m.out, "role_labels", json_incref(m.role_labels), why);
     }
+    json_decref(said);
     json_decref(m.shape);
     json_decref(m.role_labels);
     json_decref(m.restarts);

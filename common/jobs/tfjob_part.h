@@ -15,7 +15,14 @@ struct tfjob_key {
     const char *why_not;
 };
 
-/* TFE_EINVAL: value is no mapping (absent counts as empty), or has a key that is refused. */
+extern const struct tfjob_key tfjob_metadata_keys[]; /* of a job and of a pod */
+
+/* Whether a scalar asks for nothing: "" and false are what Kubernetes has where a field is unset.
+ */
+bool tfjob_is_empty(const json_t *value);
+
+/* TFE_EINVAL: value is no mapping (absent counts as empty), or has a key that is refused. A refused
+ * key whose value asks for nothing is passed over. */
 int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *keys,
                struct tfe_why *why) TFE_MUST_CHECK;
 

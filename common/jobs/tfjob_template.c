@@ -5,33 +5,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/quantity.h"
 #include "common/jobs/job_file.h"
 #include "common/jobs/tfjob_part.h"
 
 #define NO_CONTAINER "no container is run here"
 #define NO_VOLUMES "nothing is mounted here: name a path that the nodes have"
 #define NO_SECRETS "the nodes have no secrets of a cluster"
+#define NO_CONFIG_MAPS "the nodes have no ConfigMaps of a cluster"
+#define NO_ACCOUNTS "the nodes have no service accounts of a cluster"
+#define NO_POD "there is no pod: TF_CONFIG and the variables TFE_* have the trainer's place"
 
 static const struct tfjob_key template_keys[] = {{"metadata", NULL}, {"spec", NULL}, {NULL, NULL}};
-
-/* Labels and annotations of a pod are for those who look at pods. */
-static const struct tfjob_key pod_metadata_keys[] = {
-    {"name", NULL},        {"namespace", NULL},         {"labels", NULL},
-    {"annotations", NULL}, {"creationTimestamp", NULL}, {NULL, NULL},
-};
 
 static const struct tfjob_key pod_keys[] = {
     {"containers", NULL},
     {"restartPolicy", NULL},
     {"nodeSelector", NULL},
     {"terminationGracePeriodSeconds", NULL},
-    {"hostNetwork", NULL},      /* it is always so here */
-    {"tolerations", NULL},      /* nodes have no taints: there is nothing to tolerate */
-    {"imagePullSecrets", NULL}, /* of the image */
+    {"hostNetwork", NULL},        /* trainers always use the machine's network */
+    {"dnsPolicy", NULL},          /* and its resolver */
+    {"enableServiceLinks", NULL}, /* there are no services */
+    {"tolerations", NULL},        /* nodes have no taints: there is nothing to tolerate */
+    {"imagePullSecrets", NULL},   /* of the image */
     {"volumes", NO_VOLUMES},
     {"initContainers", NO_CONTAINER},
-    {"serviceAccount", NO_SECRETS},
-    {"serviceAccountName", NO_SECRETS},
+    {"serviceAccount", NO_ACCOUNTS},
+    {"serviceAccountName", NO_ACCOUNTS},
     {"affinity", "nodeSelector is the only way to choose nodes here"},
     {"priorityClassName", "the annotation tfe/priority is the job's priority here"},
     {"schedulerName", "the server itself places jobs"},
@@ -47,29 +47,40 @@ static const struct tfjob_key container_keys[] = {
     {"env", NULL},
     {"workingDir", NULL},
     {"resources", NULL},
-    {"ports", NULL},
+    {"ports", NULL}, /* the agent chooses the address, and TF_CONFIG has it */
+    {"terminationMessagePath", NULL},
+    {"terminationMessagePolicy", NULL},
     {"volumeMounts", NO_VOLUMES},
-    {"envFrom", NO_SECRETS},
+    {"envFrom", "the nodes have no secrets and no ConfigMaps of a cluster"},
     {"securityContext", NO_CONTAINER},
     {NULL, NULL},
 };
 
 static const struct tfjob_key variable_keys[] = {
-    {"name", NULL}, {"value", NULL}, {"valueFrom", NO_SECRETS}, {NULL, NULL}};
+    {"name", NULL}, {"value", NULL}, {"valueFrom", NULL}, {NULL, NULL}};
+
+static const struct tfjob_key value_from_keys[] = {
+    {"secretKeyRef", NO_SECRETS},
+    {"configMapKeyRef", NO_CONFIG_MAPS},
+    {"fieldRef", NO_POD},
+    {"resourceFieldRef", NO_POD},
+    {NULL, NULL},
+};
 
 static const struct tfjob_key resource_keys[] = {
     {"limits", NULL}, {"requests", NULL}, {NULL, NULL}};
 
-/* The address is the agent's choice, and TF_CONFIG says it. */
-static const struct tfjob_key port_keys[] = {
-    {"name", NULL}, {"containerPort", NULL}, {"protocol", NULL}, {NULL, NULL}};
+bool tfjob_is_empty(const json_t *value)
+{
+    return json_is_false(value) || (json_is_string(value) && json_string_length(value) == 0);
+}
 
 int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *keys,
                struct tfe_why *why)
 {
     const char *key;
     json_t *item;
-    if (value && !json_is_object(value) && !json_is_null(value)) {
+    if (value && !json_is_object(value)) {
         why_set(why, "%s%sa mapping is wanted", path, *path ? ": " : "");
         return TFE_EINVAL;
     }
@@ -79,7 +90,7 @@ int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *ke
         while (at->name && strcmp(at->name, key) != 0) {
             at++;
         }
-        if (!at->name || at->why_not) {
+        if ((!at->name || at->why_not) && !tfjob_is_empty(item)) {
             why_set(why, "%s%s%.64s: it cannot be honoured%s%s", path, *path ? "." : "", key,
                     at->name ? ": " : "", at->name ? at->why_not : "");
             return TFE_EINVAL;
@@ -165,6 +176,8 @@ static int expand(const json_t *value, const json_t *env, json_t **ret, struct t
 static int read_variable(const json_t *item, json_t *env, struct tfe_why *why)
 {
     int rc = tfjob_keys(item, "", variable_keys, why);
+    rc =
+        rc ? rc : tfjob_keys(json_object_get(item, "valueFrom"), "valueFrom", value_from_keys, why);
     if (rc) {
         return rc;
     }
@@ -175,7 +188,7 @@ static int read_variable(const json_t *item, json_t *env, struct tfe_why *why)
         why_set(why, name ? "%s: it is there twice" : "it has no name", name);
         return TFE_EINVAL;
     }
-    if (!value || json_is_null(value)) {
+    if (!value) {
         return tfjob_put(env, name, json_string(""), why);
     }
     rc = expand(value, env, &text, why);
@@ -247,42 +260,61 @@ static int read_command(const json_t *container, const json_t *env, json_t *shap
     return tfjob_put(shape, "command", words, why);
 }
 
-/* A quantity as it stands there: "500m", 1. A node has it that was started with the same label. */
-static int add_label(json_t *labels, const char *key, const json_t *value, struct tfe_why *why)
+static int add_label(json_t *labels, const char *key, const char *text, struct tfe_why *why)
 {
-    char number[32];
-    const char *text = json_string_value(value);
-    if (json_is_integer(value)) {
-        (void)snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
-        text = number;
-    }
-    if (!text) {
-        why_set(why, "%.64s: a text or a whole number is wanted", key);
-        return TFE_EINVAL;
-    }
     const char *other = json_string_value(json_object_get(labels, key));
-    if (other && strcmp(other, text) != 0) {
+    if (!other) {
+        return tfjob_put(labels, key, json_string(text), why);
+    }
+    if (strcmp(other, text) != 0 && !quantity_equal(other, text)) {
         why_set(why, "%.64s: %.64s and %.64s are wanted of one node", key, other, text);
         return TFE_EINVAL;
     }
-    return tfjob_put(labels, key, json_string(text), why);
+    return 0;
 }
 
-static int add_labels(json_t *labels, const json_t *from, const char *path, const json_t *unless,
-                      struct tfe_why *why)
+/* The text of a scalar as a manifest has it, in buf for a number. NULL if it is none. */
+static const char *scalar_text(const json_t *value, char *buf, size_t size)
+{
+    const double real = json_real_value(value);
+    if (json_is_integer(value)) {
+        (void)snprintf(buf, size, "%lld", (long long)json_integer_value(value));
+        return buf;
+    }
+    if (json_is_real(value)) { /* 1e9 is a whole number that was written otherwise */
+        (void)snprintf(
+            buf, size,
+            real >= 0 && real < 1e15 && real == (double)(long long)real ? "%.0f" : "%.15g", real);
+        return buf;
+    }
+    return json_string_value(value);
+}
+
+/* Asking for none of a resource asks for nothing. */
+static int add_resource(json_t *labels, const char *key, const json_t *value, struct tfe_why *why)
+{
+    char buf[64];
+    struct quantity quantity;
+    const char *text = scalar_text(value, buf, sizeof(buf));
+    if (!text || !quantity_parse(text, &quantity)) {
+        why_set(why, "%.64s: a quantity is wanted: 2, 0.5, 500m, 4Gi", key);
+        return TFE_EINVAL;
+    }
+    return quantity.whole == 0 && quantity.nano == 0 ? 0 : add_label(labels, key, text, why);
+}
+
+static int add_resources(json_t *labels, const json_t *from, const char *path, const json_t *unless,
+                         struct tfe_why *why)
 {
     const char *key;
     json_t *value;
-    if (from && !json_is_object(from) && !json_is_null(from)) {
+    if (from && !json_is_object(from)) {
         why_set(why, "%s: a mapping is wanted", path);
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)from, key, value)
     {
-        if (json_object_get(unless, key)) {
-            continue;
-        }
-        int rc = add_label(labels, key, value, why);
+        int rc = json_object_get(unless, key) ? 0 : add_resource(labels, key, value, why);
         if (rc) {
             why_prefix(why, "%s", path);
             return rc;
@@ -296,27 +328,44 @@ static int read_resources(const json_t *resources, json_t *labels, struct tfe_wh
 {
     const json_t *requests = json_object_get(resources, "requests");
     int rc = tfjob_keys(resources, "resources", resource_keys, why);
-    rc = rc ? rc : add_labels(labels, requests, "resources.requests", NULL, why);
+    rc = rc ? rc : add_resources(labels, requests, "resources.requests", NULL, why);
     return rc ? rc
-              : add_labels(labels, json_object_get(resources, "limits"), "resources.limits",
-                           requests, why);
+              : add_resources(labels, json_object_get(resources, "limits"), "resources.limits",
+                              requests, why);
 }
 
-static int read_ports(const json_t *ports, struct tfe_why *why)
+static int read_selector(const json_t *selector, json_t *labels, struct tfe_why *why)
 {
-    for (size_t i = 0; i < json_array_size(ports); i++) {
-        const json_t *port = json_array_get(ports, i);
-        int rc = tfjob_keys(port, "ports", port_keys, why);
-        const char *name = json_string_value(json_object_get(port, "name"));
-        if (rc == 0 && (!name || strcmp(name, "tfjob-port") != 0)) {
-            why_set(why, "ports: only tfjob-port, TensorFlow's own, is opened for a job");
-            rc = TFE_EINVAL;
+    static const char path[] = "template.spec.nodeSelector";
+    const char *key;
+    json_t *value;
+    if (selector && !json_is_object(selector)) {
+        why_set(why, "%s: a mapping is wanted", path);
+        return TFE_EINVAL;
+    }
+    json_object_foreach((json_t *)(uintptr_t)selector, key, value)
+    {
+        char buf[64];
+        const char *text = json_is_real(value) ? NULL : scalar_text(value, buf, sizeof(buf));
+        int rc = TFE_EINVAL;
+        if (text) {
+            rc = add_label(labels, key, text, why);
+        } else {
+            why_set(why, "%.64s: a text or a whole number is wanted", key);
         }
         if (rc) {
+            why_prefix(why, "%s", path);
             return rc;
         }
     }
     return 0;
+}
+
+/* A field that is there and is not "". */
+static const json_t *said_in(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return value && !tfjob_is_empty(value) ? value : NULL;
 }
 
 static int read_container(const json_t *container, json_t *shape, json_t *labels,
@@ -335,13 +384,12 @@ static int read_container(const json_t *container, json_t *shape, json_t *labels
     if ((rc = tfjob_put(shape, "env", env, why))) {
         return rc;
     }
-    const json_t *dir = json_object_get(container, "workingDir");
-    const json_t *image = json_object_get(container, "image");
+    const json_t *dir = said_in(container, "workingDir");
+    const json_t *image = said_in(container, "image");
     if ((rc = read_env(json_object_get(container, "env"), env, why)) ||
         (rc = read_command(container, env, shape, why)) ||
         (rc = tfjob_put(shape, "work_dir", dir ? json_deep_copy(dir) : json_null(), why)) ||
-        (rc = tfjob_put(shape, "image", image ? json_deep_copy(image) : json_null(), why)) ||
-        (rc = read_ports(json_object_get(container, "ports"), why))) {
+        (rc = tfjob_put(shape, "image", image ? json_deep_copy(image) : json_null(), why))) {
         return rc;
     }
     return read_resources(json_object_get(container, "resources"), labels, why);
@@ -350,8 +398,8 @@ static int read_container(const json_t *container, json_t *shape, json_t *labels
 static int read_restart(const json_t *replica, const json_t *pod, json_t *shape,
                         struct tfe_why *why)
 {
-    const json_t *outer = json_object_get(replica, "restartPolicy");
-    const json_t *inner = json_object_get(pod, "restartPolicy");
+    const json_t *outer = said_in(replica, "restartPolicy");
+    const json_t *inner = said_in(pod, "restartPolicy");
     if (outer && inner && !json_equal(outer, inner)) {
         why_set(why, "template.spec.restartPolicy: it is not the one of its replica");
         return TFE_EINVAL;
@@ -382,7 +430,7 @@ static int read_pod(const json_t *replica, json_t *shape, json_t *labels, struct
     int rc;
     if ((rc = tfjob_keys(template, "template", template_keys, why)) ||
         (rc = tfjob_keys(json_object_get(template, "metadata"), "template.metadata",
-                         pod_metadata_keys, why)) ||
+                         tfjob_metadata_keys, why)) ||
         (rc = tfjob_keys(pod, "template.spec", pod_keys, why))) {
         return rc;
     }
@@ -399,8 +447,7 @@ static int read_pod(const json_t *replica, json_t *shape, json_t *labels, struct
     if ((rc = read_restart(replica, pod, shape, why)) || (rc = read_grace(pod, shape, why))) {
         return rc;
     }
-    return add_labels(labels, json_object_get(pod, "nodeSelector"), "template.spec.nodeSelector",
-                      NULL, why);
+    return read_selector(json_object_get(pod, "nodeSelector"), labels, why);
 }
 
 int tfjob_template(const json_t *replica, json_t **ret_shape, json_t **ret_labels,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/base/principal.h"
+#include "common/base/quantity.h"
 #include "server/placement/part.h"
 
 static bool is_label(const char *text)
@@ -81,7 +82,7 @@ int labels_replace(const struct tfe_mem *mem, const struct place_class *class,
 static bool has_label(const struct place_class *class, const char *text)
 {
     for (size_t at = 0; at < class->n_bytes; at += strlen(class->labels + at) + 1) {
-        if (strcmp(class->labels + at, text) == 0) {
+        if (quantity_label_fits(text, class->labels + at)) {
             return true;
         }
     }

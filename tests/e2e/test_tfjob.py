@@ -76,6 +76,46 @@ def test_each_trainer_of_a_manifest_finds_the_tf_config_of_kubeflows_operator(po
     pool.wait_state(job, "succeeded")
 
 
+DEFAULT_PS = """
+apiVersion: tensorflow.org/v1alpha1
+kind: TfJob
+metadata: {name: default-ps}
+spec:
+  replicaSpecs:
+  - {IsDefaultPS: true, replicas: 1, tfReplicaType: PS, tfPort: 2222}
+  - tfReplicaType: MASTER
+    template: {spec: {containers: [{name: tensorflow, command: [PYTHON, FOLDER/master.py]}]}}
+"""
+
+# Ends once something listens at the ps's address; the agent only reserves it.
+MASTER = """
+import json, os, socket, time
+config = json.loads(os.environ["TF_CONFIG"])
+print("I am", config["task"], flush=True)
+host, port = config["cluster"]["ps"][0].rsplit(":", 1)
+while True:
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        break
+    except OSError:
+        time.sleep(0.1)
+"""
+
+
+def test_ps_without_template_runs_tensorflows_own_server(pool, tmp_path):
+    """Of the oldest manifests (IsDefaultPS); the master is the only one that runs the script."""
+    (tmp_path / "master.py").write_text(MASTER)
+    file = tmp_path / "job.yaml"
+    file.write_text(DEFAULT_PS.replace("PYTHON", sys.executable).replace("FOLDER", str(tmp_path)))
+    pool.start(2, "--no-standby")
+    pool.wait_free(2)
+    done = pool.ctl("submit", "-f", str(file))
+    assert done.returncode == 0, done.stderr
+    pool.wait_state("default-ps", "succeeded")
+    told = pool.ctl("logs", "default-ps").stdout
+    assert told.count("I am {'type': 'master', 'index': 0}") == told.count("I am") == 1, told
+
+
 def test_one_trainer_alone_has_a_tf_config_where_it_is_asked_for(pool, tmp_path):
     """It is of a job file of ours, which says so."""
     job, warning, found = handed_in(pool, tmp_path, f"name: one\nenvironment: tfe\ncommand: [{sys.executable}, {FOLDER}/one.py, --here]\n", 1)

@@ -19,6 +19,9 @@ struct reader {
     size_t depth;
     size_t nodes;
     json_t *root;
+    size_t line;      /* where the document begins */
+    const char *text; /* of n bytes */
+    size_t n;
     struct tfe_why *why;
 };
 
@@ -197,15 +200,31 @@ static int take_node(struct reader *r, const yaml_event_t *event)
     return 0;
 }
 
+/* A document without a value: nothing but "---" and comments. */
+static bool is_empty_document(const struct reader *r, const yaml_event_t *event)
+{
+    return r->depth == 0 && event->type == YAML_SCALAR_EVENT &&
+           event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && event->data.scalar.length == 0 &&
+           !has_extras(event);
+}
+
 static int take(struct reader *r, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
-        return r->root ? refuse(r, event, "a second document: one job a file") : 0;
+        r->line = event->start_mark.line + 1;
+        return 0;
     case YAML_ALIAS_EVENT:
     case YAML_SCALAR_EVENT:
     case YAML_SEQUENCE_START_EVENT:
     case YAML_MAPPING_START_EVENT:
+        if (is_empty_document(r, event)) {
+            return 0;
+        }
+        if (r->depth == 0 && r->root) {
+            why_set(r->why, "line %zu: a second document: one job a file", r->line);
+            return TFE_EINVAL;
+        }
         return take_node(r, event);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
@@ -216,18 +235,79 @@ static int take(struct reader *r, const yaml_event_t *event)
     }
 }
 
+static size_t line_of(const char *text, size_t offset)
+{
+    size_t line = 1;
+    for (size_t i = 0; i < offset; i++) {
+        line += text[i] == '\n';
+    }
+    return line;
+}
+
+/* Returns what is wrong with the indentation of a line of n bytes: a tab, or a character that looks
+ * like a space. NULL: nothing. */
+static const char *false_space(const char *line, size_t n)
+{
+    static const char *const spaces[] = {"\xc2\xa0", "\xe2\x80", "\xe3\x80\x80"}; /* U+2000… */
+    size_t at = 0;
+    while (at < n && (line[at] == ' ' || line[at] == '-')) {
+        at++;
+    }
+    if (at < n && line[at] == '\t') {
+        return "a tab in the indentation: YAML takes spaces only";
+    }
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
+        const size_t length = strlen(spaces[i]);
+        if (n - at >= length && memcmp(line + at, spaces[i], length) == 0) {
+            return "a no-break space, or another special one, in the indentation: YAML takes "
+                   "plain spaces only";
+        }
+    }
+    return NULL;
+}
+
+/* The parser complains up to two lines below a wrong space. */
+static bool find_false_space(const struct reader *r, size_t line)
+{
+    const char *at = r->text;
+    const char *end = r->text + r->n;
+    for (size_t i = 1; i <= line && at < end; i++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t n = (size_t)((newline ? newline : end) - at);
+        const char *what = i + 2 >= line ? false_space(at, n) : NULL;
+        if (what) {
+            why_set(r->why, "line %zu: %s", i, what);
+            return true;
+        }
+        at += n + 1;
+    }
+    return false;
+}
+
+static int refuse_text(const struct reader *r, const yaml_parser_t *parser)
+{
+    if (parser->error == YAML_MEMORY_ERROR) {
+        return TFE_ENOMEM;
+    }
+    if (parser->error == YAML_READER_ERROR) { /* it has no line */
+        const size_t offset = parser->problem_offset < r->n ? parser->problem_offset : r->n;
+        const char *problem = parser->problem ? parser->problem : "a bad byte";
+        why_set(r->why, "line %zu: %s%s", line_of(r->text, offset), problem,
+                strstr(problem, "UTF-8") ? ": save the file as UTF-8" : "");
+    } else if (!find_false_space(r, parser->problem_mark.line + 1)) {
+        why_set(r->why, "line %zu: %s", parser->problem_mark.line + 1,
+                parser->problem ? parser->problem : "this is no YAML");
+    }
+    return TFE_EINVAL;
+}
+
 static int read_all(struct reader *r, yaml_parser_t *parser)
 {
     bool is_over = false;
     while (!is_over) {
         yaml_event_t event;
         if (!yaml_parser_parse(parser, &event)) {
-            if (parser->error == YAML_MEMORY_ERROR) {
-                return TFE_ENOMEM;
-            }
-            why_set(r->why, "line %zu: %s", parser->problem_mark.line + 1,
-                    parser->problem ? parser->problem : "this is no YAML");
-            return TFE_EINVAL;
+            return refuse_text(r, parser);
         }
         is_over = event.type == YAML_STREAM_END_EVENT;
         int rc = take(r, &event);
@@ -245,7 +325,7 @@ static int read_all(struct reader *r, yaml_parser_t *parser)
 
 int yaml_tree_read(const char *text, size_t n, json_t **ret, struct tfe_why *why)
 {
-    struct reader r = {.why = why};
+    struct reader r = {.text = text, .n = n, .why = why};
     yaml_parser_t parser;
     if (n > YAML_TREE_BYTES_MAX) {
         why_set(why, "it is longer than %u bytes", YAML_TREE_BYTES_MAX);

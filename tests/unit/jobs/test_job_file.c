@@ -169,6 +169,9 @@ TEST(job_file, each_bad_value_is_named)
         {"active_deadline_s: 2592001", "active_deadline_s: "},
         {"success_policy: ''", "success_policy: "},
         {"environment: cloud", "environment: \"cloud\""},
+        {"environment: kubeflow-chief\nworkers: 2", "environment: kubeflow-chief names the only"},
+        {"environment: kubeflow-chief\nchief: true", "environment: kubeflow-chief names the only"},
+        {"environment: kubeflow-master\nworkers: 2", "environment: kubeflow-master names the"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char text[160];

@@ -255,11 +255,140 @@ TEST_IN(tfjob, a_chief_alone_is_a_worker_with_its_labels)
     assert_true(has(job, "role_labels", "{'worker':{'cpu':'500m','memory':'2Gi'}}"));
 }
 
-TEST_IN(tfjob, a_chief_beside_an_evaluator_is_not_alone)
+TEST_IN(tfjob, chief_without_worker_is_the_worker_and_keeps_its_name)
 {
-    assert_true(is_refused(HEAD "  tfReplicaSpecs: {Chief: {template: " POD
-                                "}, Evaluator: {template: " POD "}}\n",
-                           "without a Worker"));
+    const json_t *job =
+        reads(HEAD "  tfReplicaSpecs: {Chief: {restartPolicy: OnFailure, template: " POD
+                   "}, Evaluator: {template: " POD "}}\n");
+    assert_true(has(job, "workers", "{'min':1,'max':1}"));
+    assert_true(has(job, "chief", "false"));
+    assert_true(has(job, "evaluator", "true"));
+    assert_true(has(job, "environment", "'kubeflow-chief'"));
+    assert_true(has(job, "restart_policy", "{'worker':'OnFailure','evaluator':'Never'}"));
+    job = reads(HEAD "  tfReplicaSpecs:\n    Chief: {template: " POD_WITH(
+        ", resources: {limits: {nvidia.com/gpu: 1}}") "}\n    PS: {replicas: 2, template: " POD
+                                                      "}\n");
+    assert_true(has(job, "ps", "2"));
+    assert_true(has(job, "environment", "'kubeflow-chief'"));
+    assert_true(has(job, "role_labels", "{'worker':{'nvidia.com/gpu':'1'}}"));
+    job = reads(LIST "  replicaSpecs:\n  - {tfReplicaType: MASTER, template: " POD
+                     "}\n  - {tfReplicaType: PS, template: " POD "}\n");
+    assert_true(has(job, "chief", "false"));
+    assert_true(has(job, "environment", "'kubeflow-master'"));
+    /* There is no second place of that name. */
+    assert_true(is_refused("apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: j, "
+                           "annotations: {tfe/workers: '1:2'}}\nspec:\n  tfReplicaSpecs: {Chief: "
+                           "{template: " POD "}, PS: {template: " POD "}}\n",
+                           "environment: kubeflow-chief names the only worker"));
+}
+
+TEST_IN(tfjob, ps_without_template_runs_the_default_server)
+{
+    const json_t *job = reads(LIST "  RuntimeId: ''\n  tensorboard: null\n  replicaSpecs:\n"
+                                   "  - {IsDefaultPS: false, tfPort: 2222, template: " POD
+                                   "}\n  - {IsDefaultPS: true, replicas: 2, tfReplicaType: PS, "
+                                   "tfPort: 2222}\n");
+    assert_true(has(job, "ps", "2"));
+    assert_true(has(job, "command", "['python','t.py']"));
+    assert_true(has(job, "options", "{'default-ps':true}"));
+    job =
+        reads(HEAD "  tfReplicaSpecs:\n    PS: {replicas: 1, restartPolicy: Always, template: {}}\n"
+                   "    Worker: {template: {spec: {terminationGracePeriodSeconds: 9, containers: "
+                   "[{name: tensorflow, command: [a]}]}}}\n");
+    assert_true(has(job, "options", "{'stop-grace':'9s','default-ps':true}"));
+    assert_true(has(job, "restart_policy", "{'ps':'Always','worker':'Never'}"));
+    assert_true(is_refused(HEAD "  tfReplicaSpecs: {Worker: {replicas: 2}}\n", "containers: one"));
+    assert_true(is_refused(LIST "  tensorboard: {logDir: /x}\n  replicaSpecs: [{template: " POD
+                                "}]\n",
+                           "spec.tensorboard: it cannot be honoured: no TensorBoard"));
+}
+
+/* What Helm charts leave, and what a cluster adds. */
+TEST_IN(tfjob, empty_values_and_a_clusters_own_fields_ask_for_nothing)
+{
+    const json_t *job = reads(
+        "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata:\n  name: j\n  generateName: ''\n"
+        "  annotations:\n  clusterName: ''\n  finalizers: [example.org/keep]\n"
+        "  ownerReferences: [{kind: Workflow, uid: x}]\n  deletionTimestamp: '2023-04-19'\n"
+        "status: {conditions: [{type: Created}]}\nspec:\n  successPolicy: ''\n"
+        "  enableDynamicWorker:\n  runPolicy: {schedulingPolicy: {}, managedBy: ''}\n"
+        "  tfReplicaSpecs:\n    PS:\n    Evaluator: {}\n    Worker:\n      replicas:\n"
+        "      restartPolicy: ''\n      template:\n        metadata:\n"
+        "          ownerReferences: [{kind: x}]\n        spec:\n"
+        "          hostNetwork: true\n          dnsPolicy: ClusterFirstWithHostNet\n"
+        "          hostPID: false\n          affinity: {nodeAffinity: {}}\n          volumes:\n"
+        "          initContainers: []\n          nodeSelector:\n          serviceAccountName: ''\n"
+        "          securityContext: {}\n          terminationGracePeriodSeconds:\n"
+        "          containers:\n          - name: tensorflow\n            image: ''\n"
+        "            command: [python, '']\n            args:\n            env:\n"
+        "            envFrom: []\n            volumeMounts:\n            livenessProbe: {}\n"
+        "            workingDir: ''\n            stdin: false\n            ports:\n"
+        "            - {containerPort: 6006, hostPort: 6006, name: tensorboard}\n"
+        "            resources: {requests: , limits: {}}\n");
+    assert_true(has(job, "workers", "{'min':1,'max':1}"));
+    assert_true(has(job, "ps", "0"));
+    assert_true(has(job, "evaluator", "false"));
+    assert_true(has(job, "command", "['python','']"));
+    assert_true(has(job, "env", "{}"));
+    assert_true(has(job, "image", "null"));
+    assert_true(has(job, "work_dir", "null"));
+    assert_true(has(job, "role_labels", "{}"));
+    assert_true(has(job, "options", "{}"));
+    assert_true(has(job, "restart_policy", "'Never'"));
+    /* A selector's "" is a value: a node's label of that key has none. */
+    job = reads(HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {nodeSelector: {gpu: ''},\n"
+                     "   containers: [{name: tensorflow, command: [a]}]}}}}\n");
+    assert_true(has(job, "role_labels", "{'worker':{'gpu':''}}"));
+}
+
+TEST_IN(tfjob, resources_are_quantities_and_zero_asks_for_nothing)
+{
+#define LIMITS(limits)                                                                             \
+    HEAD "  tfReplicaSpecs: {Worker: {template: " POD_WITH(", resources: {limits: {" limits        \
+                                                           "}}") "}}\n"
+    static const struct {
+        const char *limits, *labels;
+    } good[] = {
+        {"nvidia.com/gpu: 0", "{}"},
+        {"nvidia.com/gpu: '0'", "{}"},
+        {"cpu: 0m, memory: 0Gi", "{}"},
+        {"nvidia.com/gpu: 1", "{'worker':{'nvidia.com/gpu':'1'}}"},
+        {"nvidia.com/gpu: 1.0", "{'worker':{'nvidia.com/gpu':'1'}}"},
+        {"cpu: 0.5, memory: 1e9", "{'worker':{'cpu':'0.5','memory':'1000000000'}}"},
+        {"cpu: 500m, memory: 1.5Gi", "{'worker':{'cpu':'500m','memory':'1.5Gi'}}"},
+        {"cpu: .25", "{'worker':{'cpu':'0.25'}}"},
+    };
+    static const char *const bad[] = {"cpu: two",  "cpu: -1",   "memory: 1Gb",
+                                      "cpu: true", "cpu: -0.5", "memory: 4 Gi"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char text[512];
+        (void)snprintf(text, sizeof(text), LIMITS("%s"), good[i].limits);
+        assert_true(has(reads(text), "role_labels", good[i].labels));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char text[512];
+        (void)snprintf(text, sizeof(text), LIMITS("%s"), bad[i]);
+        assert_true(is_refused(text, "a quantity is wanted"));
+    }
+    /* A request of none overrules the limit; the same amount may be written twice. */
+    const json_t *job = reads(
+        HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {nodeSelector: {memory: 4096Mi},\n"
+             "   containers: [{name: tensorflow, command: [a], resources: {requests: {cpu: 0, "
+             "memory: 4Gi}, limits: {cpu: 2}}}]}}}}\n");
+    assert_true(has(job, "role_labels", "{'worker':{'memory':'4Gi'}}"));
+}
+
+TEST_IN(tfjob, list_of_one_job_is_that_job)
+{
+#define ITEM                                                                                       \
+    "{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: one}, spec: "                     \
+    "{tfReplicaSpecs: {Worker: {template: " POD "}}}}"
+    assert_true(has(reads("apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\n"
+                          "items: [" ITEM "]\n"),
+                    "name", "'one'"));
+    assert_true(is_refused("apiVersion: v1\nkind: TFJobList\nitems: [" ITEM ", " ITEM "]\n",
+                           "items: 2 of them"));
+    assert_true(is_refused("kind: List\n", "items: 0 of them"));
 }
 
 TEST_IN(tfjob, variables_in_commands_are_expanded_as_kubernetes_does)
@@ -320,12 +449,12 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {"apiVersion: kubeflow.org/v2\nkind: TFJob\n", "apiVersion: "},
         {HEAD "  x: 1\n", "spec.x: it cannot be honoured"},
         {HEAD "  {}\n", "spec.tfReplicaSpecs: it is missing"},
-        {HEAD "  replicaSpecs: []\n", "spec.replicaSpecs: it cannot be honoured"},
-        {LIST "  tfReplicaSpecs: {}\n", "spec.tfReplicaSpecs: it cannot be honoured"},
-        {LIST "  replicaSpecs: {}\n", "spec.replicaSpecs: it is missing"},
+        {HEAD "  replicaSpecs: [a]\n", "spec.replicaSpecs: it cannot be honoured"},
+        {LIST "  tfReplicaSpecs: {a: b}\n", "spec.tfReplicaSpecs: it cannot be honoured"},
+        {LIST "  replicaSpecs: {a: b}\n", "spec.replicaSpecs: it is missing"},
         {LIST "  replicaSpecs: [{tfReplicaType: TB, template: " POD "}]\n",
          "spec.replicaSpecs[0]: \"TB\" is none of"},
-        {HEAD "  tfReplicaSpecs: {}\n", "without a Worker"},
+        {HEAD "  tfReplicaSpecs: {}\n", "spec.tfReplicaSpecs: it is missing"},
         {HEAD "  tfReplicaSpecs: {PS: {template: " POD "}}\n", "without a Worker"},
         {HEAD "  tfReplicaSpecs: {Master: {template: " POD "}, Chief: {template: " POD
               "}, Worker: {template: " POD "}}\n",
@@ -339,7 +468,8 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {HEAD "  tfReplicaSpecs: {Worker: {replicas: '2', template: " POD "}}\n", "replicas: "},
         {HEAD "  tfReplicaSpecs: {Worker: {elastic: 1, template: " POD "}}\n",
          "spec.tfReplicaSpecs.Worker: elastic: it cannot be honoured"},
-        {HEAD "  tfReplicaSpecs: {Worker: {}}\n", "template.spec.containers: one container"},
+        {HEAD "  tfReplicaSpecs: {Worker: {replicas: 1}}\n",
+         "template.spec.containers: one container"},
         {HEAD "  tfReplicaSpecs: {Worker: 5}\n", "spec.tfReplicaSpecs.Worker: a mapping"},
         {HEAD "  tfReplicaSpecs: {Worker: {template: " POD
               "}, PS: {template: " POD_WITH(", args: [--ps]") "}}\n",
@@ -362,9 +492,10 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {SPEC("  runPolicy: {managedBy: x}\n"), "spec.runPolicy.managedBy: it cannot"},
         {SPEC("  runPolicy: {backoffLimit: -1}\n"), "backoff_limit: "},
         {SPEC("  successPolicy: Some\n"), "success_policy: \"Some\""},
-        {IN_POD("volumes: []"), "template.spec.volumes: it cannot be honoured: nothing is mounted"},
-        {IN_POD("initContainers: []"), "template.spec.initContainers: it cannot"},
-        {IN_POD("affinity: {}"), "template.spec.affinity: it cannot"},
+        {IN_POD("volumes: [{name: v}]"),
+         "template.spec.volumes: it cannot be honoured: nothing is mounted"},
+        {IN_POD("initContainers: [{name: i}]"), "template.spec.initContainers: it cannot"},
+        {IN_POD("affinity: {nodeAffinity: {a: b}}"), "template.spec.affinity: it cannot"},
         {IN_POD("serviceAccountName: x"), "template.spec.serviceAccountName: it cannot"},
         {IN_POD("terminationGracePeriodSeconds: -1"), "terminationGracePeriodSeconds: 0 to"},
         {IN_POD("nodeSelector: [a]"), "template.spec.nodeSelector: a mapping"},
@@ -377,10 +508,18 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflow, "
               "args: [a]}]}}}}\n",
          "command: it is missing, and the image's own"},
-        {WORKER(", volumeMounts: []"), "containers[0]: volumeMounts: it cannot be honoured"},
-        {WORKER(", envFrom: []"), "envFrom: it cannot"},
-        {WORKER(", livenessProbe: {}"), "livenessProbe: it cannot be honoured"},
-        {WORKER(", env: [{name: A, valueFrom: {}}]"), "env[0]: valueFrom: it cannot"},
+        {WORKER(", volumeMounts: [{name: v}]"),
+         "containers[0]: volumeMounts: it cannot be honoured"},
+        {WORKER(", envFrom: [{secretRef: {name: s}}]"), "envFrom: it cannot"},
+        {WORKER(", livenessProbe: {exec: x}"), "livenessProbe: it cannot be honoured"},
+        {WORKER(", env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"),
+         "env[0]: valueFrom.fieldRef: it cannot be honoured: there is no pod"},
+        {WORKER(", env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}]"),
+         "env[0]: valueFrom.resourceFieldRef: it cannot be honoured: there is no pod"},
+        {WORKER(", env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]"),
+         "valueFrom.secretKeyRef: it cannot be honoured: the nodes have no secrets"},
+        {WORKER(", env: [{name: A, valueFrom: {configMapKeyRef: {name: s, key: k}}}]"),
+         "valueFrom.configMapKeyRef: it cannot be honoured: the nodes have no ConfigMaps"},
         {WORKER(", env: [{name: A, value: 1}]"), "env[0]: A: a text is wanted"},
         {WORKER(", env: [{value: a}]"), "env[0]: it has no name"},
         {WORKER(", env: [{name: A}, {name: A}]"), "env[1]: A: it is there twice"},
@@ -388,13 +527,11 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {WORKER(", env: [{name: TF_CONFIG, value: '{}'}]"), "env: TF_CONFIG: the agent sets it"},
         {WORKER(", args: [1]"), "args[0]: a text"},
         {WORKER(", args: x"), "args: a list"},
-        {WORKER(", ports: [{containerPort: 80, name: web}]"), "ports: only tfjob-port"},
-        {WORKER(", ports: [{containerPort: 80, hostPort: 80}]"), "ports.hostPort: it cannot"},
-        {WORKER(", resources: {claims: []}"), "resources.claims: it cannot"},
-        {WORKER(", resources: {limits: {cpu: [1]}}"), "resources.limits: cpu: a text"},
+        {WORKER(", resources: {claims: [{name: c}]}"), "resources.claims: it cannot"},
+        {WORKER(", resources: {limits: {cpu: [1]}}"), "resources.limits: cpu: a quantity"},
         {META("namespace: x"), "metadata.name: it is missing"},
         {META("generateName: 'a b'"), "generate_name: 1 to 64 characters"},
-        {META("name: j, ownerReferences: []"), "metadata.ownerReferences: it cannot"},
+        {META("name: j, spec: x"), "metadata.spec: it cannot"},
         {META("name: 'a b'"), "name: 1 to 64"},
         {META("name: j, annotations: {tfe/wrkers: '2'}"), "tfe/wrkers: no such annotation"},
         {META("name: j, annotations: {tfe/priority: 5}"), "tfe/priority: a text"},
@@ -404,6 +541,19 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_true(is_refused(bad[i].text, bad[i].part));
     }
+}
+
+TEST(tfjob, template_that_was_not_filled_in_is_named)
+{
+    assert_true(is_refused("apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata:\n  # {{ no }}\n"
+                           "  name: {{.Trial}}\n",
+                           "line 5 has \"{{\": this is a template"));
+    assert_true(is_refused(META("name: '{{ .Release.Name }}'"), "line 3 has \"{{\""));
+    /* Text of a command that is used stays as it is. */
+    assert_true(has(
+        reads(HEAD "  tfReplicaSpecs: {Worker: {template: " POD_WITH(", args: ['{{x}}']") "}}\n"),
+        "command", "['python','t.py','{{x}}']"));
+    reading_done();
 }
 
 TEST(tfjob, one_node_cannot_have_two_values_of_a_label)

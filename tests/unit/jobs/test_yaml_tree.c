@@ -64,6 +64,10 @@ TEST(yaml_tree, one_document_is_read)
 {
     gives("---\na: 1\n...\n", "{\"a\":1}");
     refuses("a: 1\n---\nb: 2\n", "line 2: a second document");
+    gives("---\na: 1\n---\n", "{\"a\":1}");
+    gives("---\n# nothing\n---\na: 1\n---\n...\n---\n", "{\"a\":1}");
+    refuses("---\n---\na: 1\n---\nb: 2\n", "line 4: a second document");
+    refuses("---\n---\n", "empty");
     refuses("", "empty");
     refuses("# nothing\n", "empty");
 }
@@ -92,6 +96,12 @@ TEST(yaml_tree, what_is_no_yaml_is_refused_with_its_line)
     refuses("a: \"x\\0y\"\n", "NUL");
     refuses("\"a\\0b\": 1\n", "NUL");
     refuses_bytes("a: \xff\xfe\n", 6, TFE_EINVAL, "line 1");
+    refuses("a: 1\nb: 2 # f\xfcr\nc: 3\n", "line 2: invalid leading UTF-8 octet: save");
+    refuses("a: 1\nb: 2\n\nc: caf\xe9", "line 4: incomplete UTF-8");
+    refuses("a: 1\nb: \x01\n", "line 2: control characters");
+    refuses("a:\n  b: 1\n\tc: 2\n", "line 3: a tab in the indentation");
+    refuses("a:\n\xc2\xa0\xc2\xa0 b: 1\n  c:\n    d: 2\n", "line 2: a no-break space");
+    refuses("a:\n\xe3\x80\x80 b: 1\n  c:\n    d: 2\n", "line 2: a no-break space");
 }
 
 TEST(yaml_tree, depth_number_and_length_are_bounded)

@@ -196,6 +196,7 @@ TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
     };
     static const char kubeflow[] = "TFE_ENVIRONMENT=kubeflow";
     static const char master[] = "TFE_ENVIRONMENT=kubeflow-master";
+    static const char chief[] = "TFE_ENVIRONMENT=kubeflow-chief";
     static const char alone[] = "TFE_ENVIRONMENT=kubeflow-alone";
 #define CLUSTER "\"ps\":[\"p:2\"],\"worker\":[\"w:3\",\"w:4\"]}"
     static const struct {
@@ -215,6 +216,9 @@ TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
          ",\"task\":{\"type\":\"evaluator\",\"index\":0},\"environment\":\"cloud\"}"},
         {"TFE_ENVIRONMENT=tfe", 4,
          "{\"cluster\":{\"evaluator\":[\"e:5\"]},\"task\":{\"type\":\"evaluator\",\"index\":0}}"},
+        {chief, 3,
+         "{\"cluster\":{\"chief\":[\"c:1\"]," CLUSTER ",\"task\":{\"type\":\"worker\",\"index\":1},"
+         "\"environment\":\"cloud\"}"},
         {alone, 3, NULL},
     };
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
@@ -238,6 +242,53 @@ TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
             assert_null(config);
         }
         assert_null(value_of(env, "TFE_ENVIRONMENT"));
+        environment_free(env);
+    }
+}
+
+TEST(environment, only_worker_is_called_chief_or_master_and_keys_are_sorted)
+{
+    static const struct msg_row rows[] = {
+        {.rank = 0, .host = "w", .port = 1, .role = TASK_WORKER},
+        {.rank = 1, .host = "p", .port = 2, .role = TASK_PS, .first = 1},
+    };
+    static const struct {
+        const char *habit, *wanted;
+        uint32_t rank;
+    } configs[] = {
+        {"TFE_ENVIRONMENT=kubeflow-chief",
+         "{\"cluster\":{\"chief\":[\"w:1\"],\"ps\":[\"p:2\"]},"
+         "\"task\":{\"type\":\"chief\",\"index\":0},\"environment\":\"cloud\"}",
+         0},
+        {"TFE_ENVIRONMENT=kubeflow-master",
+         "{\"cluster\":{\"master\":[\"w:1\"],\"ps\":[\"p:2\"]},"
+         "\"task\":{\"type\":\"ps\",\"index\":0},\"environment\":\"cloud\"}",
+         1},
+        {"TFE_ENVIRONMENT=kubeflow",
+         "{\"cluster\":{\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]},"
+         "\"task\":{\"type\":\"worker\",\"index\":0},\"environment\":\"cloud\"}",
+         0},
+        {"A=b",
+         "{\"cluster\":{\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]},"
+         "\"task\":{\"type\":\"worker\",\"index\":0}}",
+         0},
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        const char *const base[] = {configs[i].habit, NULL};
+        const struct agent_place node = {.epoch = 1,
+                                         .run = 1,
+                                         .rank = configs[i].rank,
+                                         .n = 1,
+                                         .has_roles = true,
+                                         .rows = rows,
+                                         .n_rows = 2,
+                                         .own = rows[configs[i].rank]};
+        const struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
+        char **env;
+        assert_int_equal(environment_new(base, &place, &env), 0);
+        assert_string_equal(value_of(env, "TF_CONFIG"), configs[i].wanted);
+        assert_string_equal(value_of(env, "TFE_CLUSTER"),
+                            "{\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]}");
         environment_free(env);
     }
 }

@@ -103,6 +103,26 @@ TEST_IN(placement, labels_hold_for_the_tasks_they_are_for)
     }
 }
 
+TEST_IN(placement, amount_of_a_resource_is_compared_as_a_quantity)
+{
+    static const struct placement_label wanted[] = {{1u << TASK_WORKER, "cpu=0.5"},
+                                                    {1u << TASK_WORKER, "memory=1000000000"}};
+    struct placement_wish w = workers(1, 1, 500);
+    w.labels = wanted;
+    w.n_labels = 2;
+    submit("a", w);
+    const char *const other[] = {"cpu=500m", "memory=1Gi"};
+    const char *const same[] = {"cpu=500m", "memory=1G"};
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_CAME, .node = "o", .labels = other, .n_labels = 2}),
+                     0);
+    assert_int_equal(has("a"), 0);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_CAME, .node = "s", .labels = same, .n_labels = 2}),
+                     0);
+    assert_int_equal(has("a"), 1);
+}
+
 /* --- growth ----------------------------------------------------------------------------------- */
 
 TEST_IN(placement, what_is_left_is_shared_evenly_up_to_each_maximum)
