@@ -248,7 +248,7 @@ TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
 
 TEST(environment, only_worker_is_called_chief_or_master_and_keys_are_sorted)
 {
-    static const struct msg_row rows[] = {
+    static const struct msg_row places[] = {
         {.rank = 0, .host = "w", .port = 1, .role = TASK_WORKER},
         {.rank = 1, .host = "p", .port = 2, .role = TASK_PS, .first = 1},
     };
@@ -280,9 +280,9 @@ TEST(environment, only_worker_is_called_chief_or_master_and_keys_are_sorted)
                                          .rank = configs[i].rank,
                                          .n = 1,
                                          .has_roles = true,
-                                         .rows = rows,
+                                         .rows = places,
                                          .n_rows = 2,
-                                         .own = rows[configs[i].rank]};
+                                         .own = places[configs[i].rank]};
         const struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
         char **env;
         assert_int_equal(environment_new(base, &place, &env), 0);
