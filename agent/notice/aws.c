@@ -54,17 +54,23 @@ static void go_on(struct source *s)
     source_poll_after(&s->poll, s->wish->pace->aws_ms);
 }
 
-static void give_up(struct source *s, const char *why)
+/* After a question that was of no use. */
+static void go_on_after_failure(struct source *s)
 {
     struct aws *aws = s->own;
     aws->went_wrong = true;
-    if (!source_failed(s, paths[aws->step], why)) {
-        return;
-    }
     if (aws->step == STEP_ACTION) {
         go_on(s); /* the other question may have better luck */
     } else {
         source_poll_after(&s->poll, s->wish->pace->aws_ms);
+    }
+}
+
+static void give_up(struct source *s, const char *why)
+{
+    const struct aws *aws = s->own;
+    if (source_failed(s, paths[aws->step], why)) {
+        go_on_after_failure(s);
     }
 }
 
@@ -131,7 +137,8 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     struct source *s = poll->source;
     struct aws *aws = s->own;
     if (!answer) {
-        give_up(s, error);
+        source_unanswered(s, paths[aws->step], error);
+        go_on_after_failure(s);
     } else if (aws->step == STEP_TOKEN) {
         take_token(s, answer);
     } else if (answer->status == 401 && !aws->is_fresh) {

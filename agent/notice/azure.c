@@ -68,7 +68,8 @@ static enum tfe_notice kind_of(const char *type)
                  {"Terminate", NOTICE_PREEMPT},
                  {"Reboot", NOTICE_MAINTENANCE},
                  {"Redeploy", NOTICE_MAINTENANCE},
-                 {"Freeze", NOTICE_MAINTENANCE}};
+                 /* It stands still for some seconds and lives on: a hint, no more. */
+                 {"Freeze", NOTICE_REBALANCE}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(type, kinds[i].type) == 0) {
             return kinds[i].kind;
@@ -126,12 +127,13 @@ static int take_event(struct azure *azure, const struct http_answer *answer, jso
         if (time[0] && source_deadline(answer, time, LEAD_MS, &deadline)) {
             return TFE_EINVAL;
         }
+        deadline = kind == NOTICE_REBALANCE ? TFE_MONO_NEVER : deadline;
         if (azure->n == EVENTS_MAX) {
             return 0; /* nobody plans so much for one machine */
         }
         known = &azure->events[azure->n++];
         *known = (struct azure_event){
-            .kind = kind, .deadline = deadline, .is_uncertain = strcmp(type, "Freeze") == 0};
+            .kind = kind, .deadline = deadline, .is_uncertain = kind == NOTICE_REBALANCE};
         memcpy(known->id, id, strlen(id) + 1);
     }
     known->is_listed = true;
@@ -195,6 +197,7 @@ static void take_list(struct source *s, const struct http_answer *answer)
     }
     say(s, NOTICE_PREEMPT);
     say(s, NOTICE_MAINTENANCE);
+    say(s, NOTICE_REBALANCE);
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
@@ -220,7 +223,8 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     struct source *s = poll->source;
     const struct azure *azure = s->own;
     if (!answer) {
-        failed(s, error);
+        source_unanswered(s, azure->asked, error);
+        ask_later(s);
     } else if (answer->status != 200) {
         failed(s, "not 200");
     } else if (!azure->name[0]) {

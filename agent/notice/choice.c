@@ -128,8 +128,8 @@ void notice_choice_settle(struct notice_choice *choice, const char *sys)
     const enum notice_from here = cloud_find(sys);
     memcpy(choice->place, METADATA_PLACE, sizeof METADATA_PLACE);
     for (size_t i = 0; i < CLOUDS; i++) {
-        if (choice->wanted[i] == WANTED_AUTO && i != here) {
-            choice->wanted[i] = WANTED_NEVER;
+        if (choice->wanted[i] == WANTED_AUTO) {
+            choice->wanted[i] = i == here ? WANTED_ASKED : WANTED_NEVER;
         }
     }
 }

@@ -24,8 +24,8 @@ enum notice_from {
     FROM__COUNT
 };
 
-/* NEVER: not watched. ASKED: by name. AUTO: if this machine is in it, and it answers at the start.
- */
+/* NEVER: not watched. ASKED: by name, or the firmware names it. AUTO: tried at a place that was
+ * named, until an answer shows that it is another cloud's. */
 enum notice_wanted { WANTED_NEVER, WANTED_AUTO, WANTED_ASKED };
 
 struct notice_choice {
@@ -49,9 +49,9 @@ int notice_choice_signal(void *choice, const char *text, struct tfe_why *why) TF
 /* HOST[:PORT], perhaps with "http://" before and "/" behind it. TFE_EINVAL. */
 int notice_choice_place(void *choice, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Where no place was named: it is the link-local address that all clouds use, and of those that are
- * wanted by AUTO only the one that sys ("/sys") tells of stays: to the others' address somebody
- * else may answer. */
+/* If no place was named: sets the link-local address that all clouds use. Of the clouds that are
+ * wanted by AUTO, the one that sys ("/sys") names becomes ASKED, and the others NEVER: at their
+ * address somebody else may answer. */
 void notice_choice_settle(struct notice_choice *choice, const char *sys);
 
 #endif

@@ -85,7 +85,9 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     struct source *s = poll->source;
     char value[64];
     if (!answer) {
-        failed(q, error);
+        q->waits = false; /* what changed meanwhile was not heard */
+        source_unanswered(s, q->path, error);
+        source_poll_after(poll, s->wish->pace->gce_ms);
         return;
     }
     const char *flavor = http_answer_header(answer, "Metadata-Flavor");

@@ -39,6 +39,7 @@ struct notices {
     struct event *quiet;
     bool is_running;
     bool is_drained;
+    bool silence_told;
     struct cloud_ask cloud; /* of the first one that works */
     struct source sources[FROM__COUNT];
     struct source_word told[SOURCE_KINDS]; /* its tag is the source's name */
@@ -165,6 +166,7 @@ static void start(struct notices *all, struct event_base *base, enum notice_from
     s->all = all;
     s->weigh = weigh;
     s->found = found;
+    s->silence_told = &all->silence_told;
     s->base = base;
     s->wish = &all->wish;
     if (from <= FROM_AZURE) {

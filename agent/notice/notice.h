@@ -21,9 +21,9 @@ struct notice_pace {
     uint32_t file_ms;
     uint32_t command_ms;
     uint32_t command_within_ms;
-    uint32_t auto_ms; /* whether a cloud's service is there */
+    uint32_t auto_ms; /* the first answer of a service that may not be there */
     uint32_t answer_ms;
-    uint32_t facts_ms; /* what the machine is, where that has failed */
+    uint32_t facts_ms; /* after a failure: what the machine is, and a service that is not found */
     /* A node under a warning in which nothing has run for so long is drained: an epoch that was
      * being put together when the warning came has begun by then. */
     uint32_t quiet_ms;

@@ -33,6 +33,20 @@ void source_works(struct source *s)
     s->found(s->all, s);
 }
 
+static void complain(struct source *s, const char *what, const char *why, const char *then)
+{
+    const struct tfe_mono now = clock_mono();
+    if (!s->in_trouble && !tfe_mono_before(now, s->say_next)) {
+        s->in_trouble = true;
+        s->say_next = tfe_mono_add(now, SAY_EVERY_MS);
+        log_warn("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
+                 LOG_S("why", why), LOG_S("then", then));
+    } else {
+        log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
+                  LOG_S("why", why));
+    }
+}
+
 bool source_failed(struct source *s, const char *what, const char *why)
 {
     if (!s->is_found) {
@@ -41,17 +55,24 @@ bool source_failed(struct source *s, const char *what, const char *why)
         source_stop(s);
         return false;
     }
-    const struct tfe_mono now = clock_mono();
-    if (!s->in_trouble && !tfe_mono_before(now, s->say_next)) {
-        s->in_trouble = true;
-        s->say_next = tfe_mono_add(now, SAY_EVERY_MS);
-        log_warn("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
-                 LOG_S("why", why), LOG_S("then", "it is asked again and again"));
-    } else {
-        log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
-                  LOG_S("why", why));
-    }
+    complain(s, what, why, "it is asked again and again");
     return true;
+}
+
+void source_unanswered(struct source *s, const char *what, const char *why)
+{
+    if (!s->is_found) {
+        s->is_silent = true;
+        if (*s->silence_told) {
+            log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
+                      LOG_S("why", why));
+            return;
+        }
+        *s->silence_told = true;
+    }
+    complain(s, what, why,
+             "it is asked again and again; in a container its hop limit may be too small (AWS: "
+             "http-put-response-hop-limit 2), or a firewall be in between");
 }
 
 /* --- what a source says ---------------------------------------------------------------------- */
@@ -110,7 +131,8 @@ void source_poll_stop(struct source_poll *poll)
 
 void source_poll_after(struct source_poll *poll, uint32_t ms)
 {
-    timer_after(poll->timer, ms);
+    const struct source *s = poll->source;
+    timer_after(poll->timer, !s->is_found && s->is_silent ? s->wish->pace->facts_ms : ms);
 }
 
 void source_start(struct source *s)
@@ -149,7 +171,8 @@ void source_ask(struct source_poll *poll, const char *path, const struct http_qu
     q.most = ANSWER_MAX;
     q.is_alone = true;
     if (q.within_ms == 0) {
-        q.within_ms = s->is_found ? s->wish->pace->answer_ms : s->wish->pace->auto_ms;
+        q.within_ms =
+            s->is_found || s->is_silent ? s->wish->pace->answer_ms : s->wish->pace->auto_ms;
     }
     poll->take = take;
     int rc = http_ask(s->http, &q, on_answer, poll, &poll->ask);

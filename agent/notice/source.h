@@ -77,9 +77,11 @@ struct source {
     const char *place; /* clouds: where the service is */
     struct source_poll poll;
     void *own;
-    bool is_found; /* it has answered once, or was asked for by name */
+    bool is_found;  /* it has answered once, was asked for by name, or the firmware names it */
+    bool is_silent; /* not found, and a question had no answer: asked again at a slower pace */
     bool is_over;
     bool in_trouble;
+    bool *silence_told;       /* of all sources: one warning for those that are not found */
     struct tfe_mono say_next; /* no complaint before */
     struct source_word words[SOURCE_KINDS];
 };
@@ -91,9 +93,13 @@ void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct
 /* There is none of this kind, or not any more. */
 void source_quiet(struct source *s, enum tfe_notice kind);
 
-/* A question was of no use; what names it, why says how. Logged once until it works again. False:
- * the source was only tried and is over; it must not go on. */
+/* The answer to a question was of no use; what names the question, why says how. Logged once until
+ * the source works again. False: it is not found, and this is not its service: it must not go on.
+ */
 bool source_failed(struct source *s, const char *what, const char *why);
+/* A question had no answer: the service may be slow, or out of reach for now. Logged once, with
+ * what to look at in a container; the source goes on, whether it is found or not. */
+void source_unanswered(struct source *s, const char *what, const char *why);
 /* One was. */
 void source_works(struct source *s);
 
@@ -103,7 +109,7 @@ void source_stop(struct source *s);
 void source_poll_start(struct source_poll *poll, struct source *s,
                        void (*turn)(struct source_poll *poll));
 void source_poll_stop(struct source_poll *poll);
-/* The next turn is in so many ms. */
+/* The next turn is in so many ms; later for a source that is silent. */
 void source_poll_after(struct source_poll *poll, uint32_t ms);
 
 /* Asks the cloud's service for a path, with its query. Of the question url and most are not looked

@@ -158,7 +158,7 @@ TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
         notice_choice_settle(&watch.choice, sys);
         for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
             assert_int_equal(watch.choice.wanted[from],
-                             from == machines[i].cloud ? WANTED_AUTO : WANTED_NEVER);
+                             from == machines[i].cloud ? WANTED_ASKED : WANTED_NEVER);
         }
         watch.choice = (struct notice_choice){0};
         assert_int_equal(parse("auto,gce"), 0);
