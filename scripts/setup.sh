@@ -55,6 +55,7 @@ find_missing() {
     need clang-tidy-14 have_clang clang-tidy
     need valgrind command -v valgrind # counts instructions
     need git command -v git # tfe-ctl's and the agents', for --bundle and --git
+    need zstd command -v zstd # the tests unpack bundles
     need tmux command -v tmux # a terminal for tfe-ctl watch
     need python3-venv have_python
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/text.h"
 #include "common/net/clock.h"
@@ -36,12 +37,27 @@ static const char *from_command_line(const char *value, const char *name)
     return value && *value != '\0' && value != getenv(name) ? value : NULL;
 }
 
+/* Orchestrators mount secrets as root's, with these modes, where no chmod works. */
+static void hint_mounted(const char *path, struct tfe_why *why)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == 0 &&
+        ((st.st_mode & 0777) == 0444 || (st.st_mode & 0777) == 0644)) {
+        const struct tfe_why refused = *why;
+        why_set(why,
+                "%.400s; a secret that is mounted needs mode 0400 (Kubernetes: defaultMode, "
+                "Swarm: mode)",
+                refused.text);
+    }
+}
+
 /* Reads a token as it is given, or the file that holds it. */
 static int take(struct found *found, const char *value, const char *source, bool is_file,
                 struct tfe_why *why)
 {
     if (is_file) {
         if (state_dir_read_secret(value, found->text, sizeof found->text, why)) {
+            hint_mounted(value, why);
             why_prefix(why, "token from %s", source);
             return TFE_EAUTH;
         }

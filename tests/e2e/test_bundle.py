@@ -168,6 +168,47 @@ def test_nor_does_the_directory_that_it_is_submitted_from(server, state_dir, cod
     assert s.process.poll() is None
 
 
+def bundled(ctl, folder, tmp_path):
+    """What submit makes of the directory: its files, or the sentence that refuses it."""
+    out = tmp_path / "bundle"
+    done = ctl("submit", "--name=x", f"--bundle={folder}", f"--bundle-out={out}", "--", "python", "exec.py")
+    if done.returncode != 0:
+        return done.stderr
+    plain = subprocess.run(["zstd", "-dc", str(out)], capture_output=True, check=True, timeout=60).stdout
+    with tarfile.open(fileobj=BytesIO(plain)) as archive:
+        return {info.name: archive.extractfile(info).read().decode() for info in archive}
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_links_inside_a_bundle_are_followed(ctl, code, tmp_path, is_repository):
+    if is_repository:
+        git(code, "init", "-q")
+    (code / "docker").mkdir()
+    (code / "docker/b").symlink_to("../lib/deep/b")
+    (code / "docker/lib").symlink_to("../lib")
+    (code / "lib/again").symlink_to(code / "lib/a")
+    files = bundled(ctl, code, tmp_path)
+    found = {name: text for name, text in files.items() if name.startswith(("docker/", "lib/"))}
+    assert found == {"docker/b": "2", "docker/lib/a": "1", "docker/lib/again": "1", "docker/lib/deep/b": "2",
+                     "lib/a": "1", "lib/again": "1", "lib/deep/b": "2"}
+
+
+@pytest.mark.parametrize("name, target, words", [
+    ("out", "/etc/passwd", "out is a link to the directory itself, out of it"), ("up", "..", "up is a link to the directory itself, out of it"),
+    ("beside", "../code-2/x", "beside is a link to the directory itself, out of it"), ("self", ".", "self is a link to the directory itself"),
+    ("config", ".git/config", "config is a link to the directory itself, out of it, or into .git"),
+    ("nowhere", "gone", "nowhere is a link that leads nowhere"), ("loop", "loop", "loop is a link that leads nowhere"),
+    ("lib/deep/more", "../../docker", "only the first one is followed")])
+def test_links_that_a_bundle_does_not_follow_are_named(ctl, code, tmp_path, name, target, words):
+    git(code, "init", "-q")
+    write(code.with_name("code-2"), x="")
+    write(code, docker__a="")
+    if name == "lib/deep/more":
+        (code / "all").symlink_to("lib")
+    (code / name).symlink_to(target)
+    assert words in bundled(ctl, code, tmp_path)
+
+
 def test_a_bundle_outlives_a_server_that_is_killed(server, fleet, ctl, code, tmp_path):
     first = server()
     pool = Pool(fleet, ctl)

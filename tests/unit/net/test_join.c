@@ -184,6 +184,13 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
         {0440, 0, NULL}, /* root's, for the group of a service */
         {0460, 0, "others may read or change %s: chmod 600 it"},
         {0604, 0, "others may read or change %s: chmod 600 it"},
+        {0644, 0,
+         "others may read or change %s: chmod 600 it; a secret that is mounted needs mode 0400 "
+         "(Kubernetes: defaultMode, Swarm: mode)"},
+        {0444, 0,
+         "others may read or change %s: chmod 600 it; a secret that is mounted needs mode 0400 "
+         "(Kubernetes: defaultMode, Swarm: mode)"},
+        {0444, 12345, "%s belongs to another user (uid 12345): chown it to uid 0"},
         {0600, 12345, "%s belongs to another user (uid 12345): chown it to uid 0"},
     };
     struct join_wish wish = agent_wish();
