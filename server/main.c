@@ -278,7 +278,8 @@ static int start_pool(struct server *server, struct store *store, struct tfe_why
                                        .bundle_dir = server->state.bundle_dir,
                                        .incarnation = server->config.incarnation,
                                        .ttl_ms = server->config.ttl_ms,
-                                       .max_restarts = server->config.wishes.max_restarts};
+                                       .max_restarts = server->config.wishes.max_restarts,
+                                       .shows_arguments = server->settings.shows_arguments};
     if (pool_new(&config, &server->pool) != 0) {
         why_set(why, "no memory for the pool");
         return TFE_ENOMEM;

@@ -41,6 +41,7 @@ struct pool_config {
     uint64_t incarnation;
     uint32_t ttl_ms;       /* of a node's lease */
     uint32_t max_restarts; /* of jobs that say nothing */
+    bool shows_arguments;  /* of jobs' commands, to observers */
 };
 
 /* TFE_ENOMEM. */

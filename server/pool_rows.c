@@ -5,6 +5,7 @@
 
 #include "common/base/text.h"
 #include "common/net/clock.h"
+#include "server/masked.h"
 #include "server/pool_private.h"
 
 enum pool_part { PART_JOBS, PART_CONDITIONS, PART_NODES, PART_END, PART_NO_SUCH_JOB };
@@ -22,6 +23,7 @@ struct pool_rows {
     struct tfe_id node;          /* told last; "" none yet */
     char room[MSG_SENTENCE_MAX]; /* of what is told now */
     char command[MSG_SENTENCE_MAX];
+    char source[MSG_WORD_MAX + 1];
 };
 
 /* Higher priorities first, then who was handed in first; as they get nodes. */
@@ -80,6 +82,10 @@ static int show_job(struct pool_rows *r, struct pool_job *job, struct tfe_msg *r
         text_add(&command, i > 0 ? " " : "");
         text_add(&command, spec.argv[i]);
     }
+    if (r->by->role == PRINCIPAL_OBSERVER && !r->p->config.shows_arguments) {
+        masked_command(r->command, sizeof(r->command));
+    }
+    masked_source(r->source, sizeof(r->source), rc == 0 ? spec.source : "");
     *ret = (struct tfe_msg){.type = MSG_JOB_ROW,
                             .u.job_row = {.job = job->name.text,
                                           .state = states[shown_as(job)],
@@ -93,7 +99,7 @@ static int show_job(struct pool_rows *r, struct pool_job *job, struct tfe_msg *r
                                           .created = job->conditions[CONDITION_CREATED].at,
                                           .since = job->conditions[state].at,
                                           .waits = pool_job_waits(job, r->room),
-                                          .source = rc == 0 ? spec.source : "",
+                                          .source = r->source,
                                           .command = r->command,
                                           .lingers = job->lingers}};
     return rc;

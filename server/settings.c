@@ -80,6 +80,8 @@ static const struct option_spec specs[] = {
          "do without the kernel's limits on which calls and paths the server may use"),
     FLAG("ephemeral", ephemeral,
          "keep jobs, made tokens, bans and the audit in memory only: a restart forgets them"),
+    FLAG("observers-see-arguments", shows_arguments,
+         "show observers the arguments of jobs' commands, and not their programs alone"),
     FLAG("recover", recover,
          "if the database of jobs is damaged, salvage it into a new file, and keep the old one"),
     PARSE("keep-history", parse_keep_history, "TIME", "90d",

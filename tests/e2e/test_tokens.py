@@ -317,6 +317,26 @@ def test_tokens_of_a_root_that_is_removed_are_replaced_wherever_they_came_from(s
     assert s.token("agent") == new and opens(s, new)
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_observers_see_no_secret_of_a_job(server, ctl, state_dir, allowed):
+    server(*QUICK, *["--observers-see-arguments"] * allowed)
+    commit = "0123456789" * 4
+    done = ctl("submit", "--name=job", f"--git=https://deploy:s3cr3t-git@git.example/org/repo.git@{commit}",
+               "--env=API_KEY=s3cr3t-env", "--", "python", "train.py", "--password", "s3cr3t-arg")
+    assert done.returncode == 0, done.stderr
+    for role in ("observer", "admin"):
+        token = ("--token-file", str(state_dir / f"{role}.token"))
+        for ask in (("jobs",), ("describe", "job"), ("events",), ("status", "--all")):
+            for form in ((), ("--json",)):
+                told = ctl(*ask, *form, *token).stdout
+                assert "s3cr3t-git" not in told and "s3cr3t-env" not in told, told
+                assert allowed or role == "admin" or "s3cr3t-arg" not in told, told
+        told = ctl("describe", "job", *token).stdout
+        assert f"https://***@git.example/org/repo.git@{commit}" in told
+        sees_all = allowed or role == "admin"
+        assert ("python train.py --password s3cr3t-arg" if sees_all else "python train.py …") in told
+
+
 def test_a_damaged_ring_stops_the_server_and_is_left_alone(server, ctl, state_dir):
     s = server(*QUICK)
     assert ctl("token", "rotate").returncode == 0
