@@ -1,9 +1,13 @@
 """The package as users get it: installed by pip, without TensorFlow, typed."""
+import ast
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
+
+import pytest
+import tfe
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "agent" / "python"
 
@@ -34,3 +38,30 @@ def test_pip_installs_it_from_the_tree_and_it_needs_nothing_else(tmp_path):
     where, brought = json.loads(found.stdout)
     assert where.startswith(str(target))
     assert brought == ["tfe"]
+
+
+def test_type_checkers_know_exactly_the_names_that_there_are():
+    """A module's __getattr__ would make each misspelt name a good one, so they must not see it."""
+    body = ast.parse((PACKAGE / "tfe" / "__init__.py").read_text()).body
+    assert "__getattr__" not in {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    typed = {alias.name for block in body if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+             for node in block.body for alias in node.names}
+    assert typed == set(tfe._needs_tensorflow)
+    with pytest.raises(AttributeError, match="has no attribute 'stratgy'"):
+        tfe.stratgy
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: tfe.progress("3"), "step is '3'; it must be a whole number"),
+    (lambda: tfe.progress(None), "step is None; it must be"),
+    (lambda: tfe.progress(-1), "step is -1; it counts from 0"),
+    (lambda: tfe.progress(1, samples="x"), "samples is 'x'"),
+    (lambda: tfe.progress(1, total=[]), "total is []; it must be"),
+    (lambda: tfe.progress(1, metrics={"loss": "low"}), "metrics['loss'] is 'low'; it must be a number"),
+    (lambda: tfe.progress(1, metrics={str(n): n for n in range(17)}), "metrics has 17 entries"),
+    (lambda: tfe.checkpoint_saved("1", "x"), "step is '1'"),
+    (lambda: tfe.checkpoint_saved(1, None), "path is None; it must be a text or a path")])
+def test_error_names_its_argument(call, words):
+    with pytest.raises((TypeError, ValueError)) as told:
+        call()
+    assert words in str(told.value)

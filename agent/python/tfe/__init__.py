@@ -16,7 +16,7 @@ import importlib
 import math
 import operator
 import os
-from typing import TYPE_CHECKING, Any, Mapping, Optional, SupportsIndex, Union
+from typing import TYPE_CHECKING, Mapping, Optional, SupportsFloat, SupportsIndex, SupportsInt, Union
 
 from ._channel import channel as _channel_now
 from ._names import StaleEpochError, newest as newest_checkpoint
@@ -36,50 +36,61 @@ _needs_tensorflow = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpo
                      "data": None, "keras": None}
 
 
-def __getattr__(name: str) -> Any:
-    """What needs TensorFlow is imported at its first use."""
-    if name not in _needs_tensorflow:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = _needs_tensorflow[name]
-    found = importlib.import_module(f".{room or name}", __name__)
-    globals()[name] = found = getattr(found, name) if room else found
-    return found
+if not TYPE_CHECKING:  # with it, a type checker would know every name, misspelt ones too
+
+    def __getattr__(name):
+        """What needs TensorFlow is imported at its first use."""
+        if name not in _needs_tensorflow:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        room = _needs_tensorflow[name]
+        found = importlib.import_module(f".{room or name}", __name__)
+        globals()[name] = found = getattr(found, name) if room else found
+        return found
 
 METRICS_MAX = 16
 """Metrics of one call of progress()."""
 
-Count = Union[SupportsIndex, Any]
+Count = Union[SupportsIndex, SupportsInt]
 """A whole number: int, NumPy's, or a scalar tf.Variable or tensor."""
 
 
 def _count(value: Count, what: str) -> int:
     try:
-        number = operator.index(value)
+        number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
+            raise TypeError(f"{what} is {value!r}; it must be a whole number") from None
         number = int(value)  # a tf.Variable
     if number < 0:
         raise ValueError(f"{what} is {number}; it counts from 0")
     return number
 
 
-def _finite(metrics: Mapping[str, Any]) -> dict[str, float]:
+def _number(value: SupportsFloat, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"metrics[{name!r}] is {value!r}; it must be a number") from None
+
+
+def _finite(metrics: Mapping[str, SupportsFloat]) -> dict[str, float]:
     """As plain numbers. What is NaN or infinite is left out: it cannot be drawn."""
     if len(metrics) > METRICS_MAX:
-        raise ValueError(f"{len(metrics)} metrics; at most {METRICS_MAX} are told")
-    numbers = {str(name): float(value) for name, value in metrics.items()}
+        raise ValueError(f"metrics has {len(metrics)} entries; at most {METRICS_MAX} are told")
+    numbers = {str(name): _number(value, name) for name, value in metrics.items()}
     return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 def progress(step: Count, samples: Optional[Count] = None, total: Optional[Count] = None,
-             metrics: Optional[Mapping[str, Any]] = None) -> None:
+             metrics: Optional[Mapping[str, SupportsFloat]] = None) -> None:
     """Tells the agent that so many steps (and samples, of all workers together) of the whole training are done.
 
     total: how many steps the whole training has. metrics: up to 16 named numbers of this step, {"loss": loss}; tensors are
     read, which waits for them, so tell those now and then rather than at each step. Names are cut to 32 characters of
     A-Z a-z 0-9 . _ / -, others become _. Rank 0's are kept, one a second and name at most.
 
-    Cheap enough for every step: it is passed on at most 20 times a second. Never waits but for tensors. ValueError: a
-    negative number, or more than 16 metrics.
+    Cheap enough for every step: it is passed on at most 20 times a second. Never waits except for tensors. ValueError: a
+    negative number, or more than 16 metrics. TypeError: no number.
     """
     _channel_now().progress(_count(step, "step"), None if samples is None else _count(samples, "samples"),
                             total=None if total is None else _count(total, "total"),
@@ -105,7 +116,10 @@ def stop_requested() -> bool:
 def checkpoint_saved(step: Count, path: Union[str, "os.PathLike[str]"]) -> None:
     """Tells the agent that a checkpoint of this step is whole, and where. Rank 0, which writes it, is the one to say so.
 
-    It answers what stop_requested() had said True to by now. ValueError: a negative step.
+    It answers what stop_requested() had said True to by now. ValueError: a negative step. TypeError: step is no number, or path no
+    path.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path is {path!r}; it must be a text or a path")
     here = _channel_now()
     here.checkpoint(_count(step, "step"), os.fspath(path), here.shown)

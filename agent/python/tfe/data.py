@@ -72,9 +72,10 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
             if map_share or shuffle_buffer or size is not None:
                 raise ValueError("map, shuffle_buffer and size are for a tf.data.Dataset; arrays need none")
             size = lengths.pop()
-        if size < 1 or global_batch < 1 or seed < 0:
-            raise ValueError(f"elastic() with {size} samples, global_batch {global_batch}, seed {seed}: "
-                             f"at least 1, 1 and 0 are needed")
+        for name, number, least in (("size" if is_dataset else "the length of source", size, 1), ("global_batch", global_batch, 1),
+                                    ("seed", seed, 0)):
+            if number < least:
+                raise ValueError(f"elastic(): {name} is {number}; it must be at least {least}")
         self._source = source
         self._strategy = strategy
         self._local = max(1, strategy.num_replicas_in_sync // _place.peers()[1]) if strategy else 1
@@ -144,7 +145,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
             ids, values = zip(*pieces)
             yield Share(self._per_replica(values), tf.constant(size, tf.float32), self._per_replica(ids), epoch)
 
-    def for_fit(self) -> Any:
+    def for_fit(self) -> tf.data.Dataset:
         """The shares that are left of the present pass, for one call of Model.fit() of tf_keras; the elements of the source must
         be pairs (x, y). A third part, sample_weight, makes the mean over the shares the mean over the global batch. It moves
         nothing: tfe.keras.Callback counts the steps. steps_left is what fit() needs as steps_per_epoch."""

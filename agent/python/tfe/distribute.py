@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import threading
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import tensorflow as tf
 
@@ -145,7 +145,7 @@ class _Alone:
         return dataset_fn() if callable(dataset_fn) else dataset_fn
 
 
-def coordinator(strategy: tf.distribute.Strategy, in_flight: int = IN_FLIGHT) -> Any:
+def coordinator(strategy: tf.distribute.Strategy, in_flight: int = IN_FLIGHT) -> "Union[Coordinator, _Alone]":
     """TensorFlow's ClusterCoordinator for a strategy with ps, with some things of a fleet:
 
     schedule() survives workers, also those whose whole machine is gone without a word (TensorFlow's own would wait for their
