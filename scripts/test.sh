@@ -204,6 +204,11 @@ stage_install() {
     [ -n "$page" ] || { say "the examples were not installed"; return 1; }
     [ -s "$prefix/share/tfe/python/tfe/__init__.py" ] && [ -e "$prefix/share/tfe/python/tfe/py.typed" ] ||
         { say "the package for training scripts was not installed"; return 1; }
+    for page in share/doc/tfe/LICENSE share/tfe/job-file.schema.json share/tfe/monitoring/alerts.yml; do
+        [ -s "$prefix/$page" ] || { say "$page was not installed"; return 1; }
+    done
+    ! grep -L "^ExecStart=$prefix/bin/" "$prefix"/lib/systemd/system/*.service | grep . ||
+        { say "these units start programs of another prefix"; return 1; }
     say "installed: $(find "$prefix" -type f | wc -l) files"
 }
 stage_unit() { run_ctest default; }

@@ -80,7 +80,7 @@ static void on_row(struct client_ask *ask, const struct tfe_msg *row)
         end(f, CTL_FAILED);
     }
     if (fflush(stdout) != 0) {
-        end(f, CTL_FAILED); /* nobody reads any more */
+        end(f, EXIT_SUCCESS); /* main() looks at stdout, and says what is wrong with it */
     }
 }
 
@@ -122,6 +122,9 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
     event_drop(&f.next);
     if (f.base) {
         event_base_free(f.base);
+    }
+    if (f.status == EXIT_SUCCESS) {
+        return 0;
     }
     return f.status == CTL_UNAUTHORISED ? TFE_EAUTH : TFE_ESYS;
 }

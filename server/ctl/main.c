@@ -1,8 +1,10 @@
 /* server/ctl/main.c: tfe-ctl: finds the verb, reads its options, runs it. */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/assert.h"
 #include "common/base/msg.h"
@@ -189,6 +191,24 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
     return status;
 }
 
+/* "help token", "token -h": of verbs of two words, those that begin so. False: it asks for none. */
+static bool help_group(char **argv, int argc)
+{
+    const bool is_help = argc == 2 && strcmp(argv[0], "help") == 0;
+    const bool is_option =
+        argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0);
+    const char *name = argv[is_help ? 1 : 0];
+    const size_t n = strlen(name);
+    bool is_any = false;
+    for (size_t i = 0; i < N_VERBS && (is_help || is_option); i++) {
+        if (strncmp(verbs[i]->name, name, n) == 0 && verbs[i]->name[n] == ' ') {
+            (void)printf("%s\n    %s\n", verbs[i]->usage, verbs[i]->about);
+            is_any = true;
+        }
+    }
+    return is_any;
+}
+
 static int run(int argc, char **argv)
 {
     struct ctl_settings settings;
@@ -199,6 +219,9 @@ static int run(int argc, char **argv)
     }
     if (at >= argc) {
         return usage_error("which verb? (tfe-ctl -h lists all)");
+    }
+    if (help_group(argv + at, argc - at)) {
+        return EXIT_SUCCESS;
     }
     if (strcmp(argv[at], "help") == 0) { /* "help VERB" is "VERB -h" */
         char *word = memcpy(argv[at], "-h", sizeof "-h");
@@ -218,6 +241,13 @@ static int run(int argc, char **argv)
     return run_verb(verb, argc - words, argv);
 }
 
+/* Whether stdout is a pipe that nobody reads any more. */
+static bool is_unread(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -233,8 +263,13 @@ int main(int argc, char **argv)
         return CTL_FAILED;
     }
     int status = run(argc, argv);
-    /* A full disk behind a redirection must not look like an answer. */
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    /* A full disk behind a redirection must not look like an answer. A reader that has enough, as
+     * head has, needs no sentence: that ends as SIGPIPE would have ended it. */
+    const bool is_written = fflush(stdout) == 0 && !ferror(stdout);
+    if (!is_written && is_unread()) {
+        return 128 + SIGPIPE;
+    }
+    if (!is_written) {
         (void)fprintf(stderr, "tfe-ctl: the answer cannot be written to stdout\n");
         return status != EXIT_SUCCESS ? status : CTL_FAILED;
     }

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -194,6 +195,21 @@ def test_a_long_answer_comes_whole(server, status):
         assert [job.decode() for job in seen] == names
 
 
+@pytest.mark.parametrize("words", [("status",), ("events", "-f"), ("events", "-f", "--json"), ("-h",)])
+def test_reader_that_has_enough_ends_a_verb_without_a_word(server, state_dir, ctl, words):
+    """As head does: no sentence on stderr, and the end that SIGPIPE would have been."""
+    server()
+    ends = os.pipe()
+    os.close(ends[0])
+    place = () if words == ("-h",) else ("--state-dir", str(state_dir))
+    started = subprocess.Popen([program("tfe-ctl"), *words, *place], stdout=ends[1], stderr=subprocess.PIPE, text=True,
+                               env=clean_environment())
+    os.close(ends[1])
+    ctl("forget", "nothing")  # an order is an event
+    _, said = started.communicate(timeout=60)
+    assert (started.returncode, said) == (128 + signal.SIGPIPE, "")
+
+
 def test_a_full_disk_is_not_an_answer(server, state_dir):
     server()
     with open("/dev/full", "w") as full:
@@ -209,6 +225,11 @@ def test_help_is_a_word_too(ctl):
     assert ctl("help", bare=True).stdout == ctl("-h", bare=True).stdout != ""
     assert ctl("help", "epochs", bare=True).stdout == ctl("epochs", "-h", bare=True).stdout != ""
     assert ctl("help", "nothing", bare=True).returncode == 2
+    for words in (("help", "token"), ("token", "-h"), ("token", "--help")):
+        told = ctl(*words, bare=True)
+        assert told.returncode == 0 and told.stderr == ""
+        assert re.findall(r"^tfe-ctl token (\w+)", told.stdout, re.M) == ["create", "list", "revoke", "rotate"]
+    assert ctl("token", bare=True).returncode == 2
 
 
 @pytest.mark.parametrize("typed, meant", [("statsu", "status"), ("epoch", "epochs"), ("nods", "nodes"), ("stats", "status"),

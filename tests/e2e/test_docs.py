@@ -58,6 +58,25 @@ def test_every_verb_is_in_the_page():
         assert re.search(rf"^\.It Cm {verb}\b", page, re.M), verb
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_verbs_that_a_page_cites_exist(name):
+    """In a page "tfe-ctl token create", ".Cm tfe-ctl token rotate", ".Nm tfe-ctl Cm epochs"."""
+    page = (ROOT / PAGES[name]).read_text()
+    first = {verb.split()[0] for verb in verbs()}
+    for words in re.findall(r"^\.(?:Pq |Dl )?(?:Cm|Ql|Nm|Li) tfe-ctl (?:Cm )?([a-z][a-z -]*)", page, re.M):
+        word, _, rest = words.partition(" ")
+        assert word in first, words
+        second = {verb.split()[1] for verb in verbs() if verb.startswith(word + " ")}
+        assert not second or not rest or rest.split()[0] in second, words
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_quotes_of_json_are_in_the_rendered_page(name):
+    """A macro takes quotes around its arguments for itself: those of JSON are written \\(dq."""
+    lines = (ROOT / PAGES[name]).read_text().splitlines()
+    assert [line for line in lines if re.match(r"\.[A-Z][a-z] .*[{\[]\"", line)] == []
+
+
 def test_every_kind_of_event_is_in_the_docs():
     made = {kind for path in (ROOT / "server").glob("*.c") for pattern in (r'\{"([a-z_]+)",\s*EVENT_', r'"([a-z_]+)",\s*EVENT_',
                                                                             r'\.kind = "([a-z_]+)"', r'row_of\(trace, "([a-z_]+)"')
