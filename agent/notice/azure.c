@@ -108,13 +108,17 @@ static int take_event(struct azure *azure, const struct http_answer *answer, jso
     const char *id;
     const char *type;
     const char *status;
-    const char *time;
     const json_t *resources;
-    if (json_unpack(event, "{s:s,s:s,s:s,s:s,s:o}", "EventId", &id, "EventType", &type,
-                    "EventStatus", &status, "NotBefore", &time, "Resources", &resources) ||
+    if (json_unpack(event, "{s:s,s:s,s:s,s:o}", "EventId", &id, "EventType", &type, "EventStatus",
+                    &status, "Resources", &resources) ||
         !id[0] || strlen(id) > SOURCE_TAG_MAX || !json_is_array(resources)) {
         return TFE_EINVAL;
     }
+    const json_t *not_before = json_object_get(event, "NotBefore");
+    if (not_before && !json_is_null(not_before) && !json_is_string(not_before)) {
+        return TFE_EINVAL;
+    }
+    const char *time = json_string_value(not_before); /* NULL or "": it has begun */
     const bool is_scheduled = strcmp(status, "Scheduled") == 0;
     const enum tfe_notice kind = kind_of(type);
     if (!names(resources, azure->name) || kind == 0 ||
@@ -124,7 +128,7 @@ static int take_event(struct azure *azure, const struct http_answer *answer, jso
     struct azure_event *known = find(azure, id);
     if (!known) {
         struct tfe_mono deadline = clock_mono(); /* without a time it has begun */
-        if (time[0] && source_deadline(answer, time, LEAD_MS, &deadline)) {
+        if (time && time[0] && source_deadline(answer, time, LEAD_MS, &deadline)) {
             return TFE_EINVAL;
         }
         deadline = kind == NOTICE_REBALANCE ? TFE_MONO_NEVER : deadline;
@@ -174,11 +178,17 @@ static void say(struct source *s, enum tfe_notice kind)
 static void take_list(struct source *s, const struct http_answer *answer)
 {
     struct azure *azure = s->own;
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark */
+    const bool has_mark = strncmp(answer->body, mark, 3) == 0;
+    json_t *root =
+        json_loadb(answer->body + (has_mark ? 3 : 0), answer->body_n - (has_mark ? 3 : 0), 0, NULL);
     const json_t *events = json_object_get(root, "Events");
+    /* No list, or null, is an empty one. */
+    const bool is_none = (!events || json_is_null(events)) &&
+                         json_is_integer(json_object_get(root, "DocumentIncarnation"));
     size_t i;
     json_t *event;
-    int rc = json_is_array(events) ? 0 : TFE_EINVAL;
+    int rc = json_is_array(events) || is_none ? 0 : TFE_EINVAL;
     for (i = 0; i < azure->n; i++) {
         azure->events[i].is_listed = false;
     }

@@ -460,6 +460,28 @@ TEST_IN(azure, freeze_is_a_hint)
     assert_int_equal(cloud.acknowledged, 0);
 }
 
+/* Documents as clouds and their mocks write them. */
+TEST_IN(azure, document_may_lack_what_is_empty)
+{
+    static const char null_time[] =
+        "\xef\xbb\xbf{\"DocumentIncarnation\":1,\"Events\":[{\"EventId\":\"N1\",\"EventStatus\":"
+        "\"Started\",\"EventType\":\"Preempt\",\"Resources\":[\"a\"],\"NotBefore\":null}]}";
+    static const char *const none[] = {"{\"DocumentIncarnation\":2}",
+                                       "{\"DocumentIncarnation\":3,\"Events\":null}"};
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST("");
+    watch_start(&watch, "azure");
+    for (unsigned i = 0; i < 2; i++) {
+        cloud.events = null_time;
+        watch_until(&watch, watch.n[NOTICE_PREEMPT] == 2 * i + 1);
+        assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 0));
+        cloud.events = none[i];
+        watch_until(&watch, watch.n[NOTICE_PREEMPT] == 2 * i + 2);
+        assert_true(watch.last[NOTICE_PREEMPT].withdrawn);
+    }
+}
+
 TEST_IN(azure, event_is_acknowledged_only_when_the_node_is_drained)
 {
     set_clock_to_2016();
