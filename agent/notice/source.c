@@ -70,9 +70,10 @@ void source_unanswered(struct source *s, const char *what, const char *why)
         }
         *s->silence_told = true;
     }
-    complain(s, what, why,
-             "it is asked again and again; in a container its hop limit may be too small (AWS: "
-             "http-put-response-hop-limit 2), or a firewall be in between");
+    complain(
+        s, what, why,
+        "is the hop limit too small for a container (AWS: http-put-response-hop-limit 2)? it is "
+        "asked again and again");
 }
 
 /* --- what a source says ---------------------------------------------------------------------- */
