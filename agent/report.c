@@ -28,10 +28,17 @@
 /* Changes below an eighth are the machine's noise. */
 #define NOISE 8
 
+/* Between two looks trainers show a sign of life by so much of a processor's time, or by so many
+ * bytes read and written: a process in which nothing happens polls and sends heartbeats. */
+#define SIGN_BUSY_PERCENT 2
+#define SIGN_IO_BYTES 4096
+/* Without any sign for so long they are idle. */
+#define IDLE_AFTER_MS 15000
+
 /* What the thread found out. */
 struct sample {
     struct msg_vitals vitals; /* load and memory */
-    uint64_t busy_us;
+    uint64_t busy_us, io_bytes;
     struct tfe_mono at;
 };
 
@@ -66,6 +73,13 @@ struct report {
     struct tfe_mono mark_step_at;
     struct msg_vitals now, told;
 
+    /* Of the running epoch's trainers: */
+    bool has_sign_mark;
+    struct sample sign_mark; /* the last sample … */
+    uint64_t printed;        /* … and what had been printed by then */
+    struct tfe_mono sign_at; /* the last sign of life */
+    bool is_idle;            /* reported so */
+
     struct script_message told_last; /* with metrics; epoch 0: none to be said */
     uint32_t told_local;
 };
@@ -95,6 +109,7 @@ static void work(void *ctx)
             .vitals = {.load_milli = machine_load_milli(),
                        .free_mib = free_bytes == UINT64_MAX ? 0 : free_bytes >> 20},
             .busy_us = machine_busy_us(pids, MSG_NPROC_MAX),
+            .io_bytes = machine_io_bytes(pids, MSG_NPROC_MAX),
             .at = clock_mono()};
         worker_lock(r->worker);
         r->sample = sample;
@@ -187,6 +202,39 @@ static void take_sample(struct report *r, const struct sample *sample)
     send_vitals(r);
 }
 
+/* --- signs of life ---------------------------------------------------------------------------- */
+
+static void set_sign(struct report *r, struct tfe_mono at)
+{
+    r->sign_at = at;
+    if (r->is_idle) {
+        r->is_idle = false;
+        r->wish.idle(r->wish.ctx, TFE_MONO_NEVER);
+    }
+}
+
+/* Output, progress, CPU time, or bytes read and written since the sample before. */
+static void look_for_signs(struct report *r, const struct sample *sample)
+{
+    const struct sample *before = &r->sign_mark;
+    const uint64_t printed = r->wish.printed(r->wish.ctx);
+    const int64_t ms = tfe_mono_sub(sample->at, before->at);
+    /* Of a process that has ended nothing is counted any more: the sums may shrink. */
+    bool is_sign = !r->has_sign_mark || printed != r->printed ||
+                   sample->io_bytes >= before->io_bytes + SIGN_IO_BYTES ||
+                   sample->busy_us >= before->busy_us + (uint64_t)ms * 10 * SIGN_BUSY_PERCENT ||
+                   (r->has_step && !tfe_mono_before(r->step_at, before->at));
+    r->has_sign_mark = true;
+    r->sign_mark = *sample;
+    r->printed = printed;
+    if (is_sign) {
+        set_sign(r, sample->at);
+    } else if (!r->is_idle && tfe_mono_sub(sample->at, r->sign_at) >= IDLE_AFTER_MS) {
+        r->is_idle = true;
+        r->wish.idle(r->wish.ctx, r->sign_at);
+    }
+}
+
 static void on_found(void *ctx)
 {
     struct report *r = ctx;
@@ -200,6 +248,7 @@ static void on_found(void *ctx)
     }
     if (sample.at.ms != 0 && r->epoch != 0) {
         take_sample(r, &sample);
+        look_for_signs(r, &sample);
     }
 }
 
@@ -319,6 +368,8 @@ void report_begin(struct report *r, uint64_t epoch, uint32_t rank, uint32_t node
     r->has_step = r->has_mark = false;
     r->step = 0;
     r->now.step_us = r->now.work_us = 0;
+    r->has_sign_mark = r->is_idle = false;
+    r->sign_at = clock_mono();
     r->told_last.epoch = 0;
     r->told_local = UINT32_MAX;
     (void)timer_after(r->look, LOOK_MS);

@@ -9,6 +9,7 @@
 
 #include "agent/scripts/script_message.h"
 #include "common/base/msg.h"
+#include "common/base/time.h"
 
 struct cloud_facts;
 struct event_base;
@@ -21,6 +22,11 @@ struct report_wish {
     void (*send)(void *ctx, const struct tfe_msg *msg);
     /* What has become of the standbys now. */
     enum tfe_standby (*standby)(void *ctx);
+    /* Returns the bytes that the running epoch's trainers have printed so far. */
+    uint64_t (*printed)(void *ctx);
+    /* The running epoch's trainers have shown no sign of life since then (output, CPU time, bytes
+     * read or written, a step); NEVER: they do again. From the loop. */
+    void (*idle)(void *ctx, struct tfe_mono since);
     void *ctx;
 };
 

@@ -451,6 +451,18 @@ static void on_line(void *ctx, const char *line, size_t n)
     }
 }
 
+static void on_script_ends(void *ctx, uint32_t local, uint32_t code)
+{
+    const struct runner *r = ctx;
+    trainers_main_ended(r->trainers, local, code);
+}
+
+static void on_strategy_made(void *ctx, uint32_t local)
+{
+    const struct runner *r = ctx;
+    trainers_strategy_made(r->trainers, local);
+}
+
 static void report_say(void *ctx, const struct tfe_msg *msg)
 {
     struct runner *r = ctx;
@@ -461,6 +473,20 @@ static enum tfe_standby report_asks(void *ctx)
 {
     const struct runner *r = ctx;
     return trainers_standby(r->trainers);
+}
+
+static uint64_t report_counts(void *ctx)
+{
+    const struct runner *r = ctx;
+    return trainers_printed(r->trainers);
+}
+
+static void report_idle(void *ctx, struct tfe_mono since)
+{
+    const struct runner *r = ctx;
+    trainers_set_idle(r->trainers, !tfe_mono_is_never(since));
+    on_event(ctx,
+             &(struct agent_event){.type = AGENT_IDLE, .now = clock_mono(), .idle_since = since});
 }
 
 static void on_notice(void *ctx, const struct agent_notice *notice, const char *from)
@@ -564,6 +590,8 @@ static int make_parts(struct runner *r)
                                            .state_memory = s->state_memory,
                                            .on_news = on_script_news,
                                            .on_told = on_script_told,
+                                           .on_ends = on_script_ends,
+                                           .on_strategy = on_strategy_made,
                                            .ctx = r});
     r->trainers = trainers_new(&(struct trainers_wish){
         .base = r->base,
@@ -583,6 +611,8 @@ static int make_parts(struct runner *r)
         .preempt_file = scripts_preempt_file(r->scripts),
         .tmp_dir = scripts_tmp_dir(r->scripts),
         .standby = &s->standby,
+        .exit_grace_ms = r->config.exit_grace_ms,
+        .require_cluster = r->config.spec.require_cluster,
         .watch = &s->watch,
         .settled = on_settled,
         .on_event = on_event,
@@ -592,6 +622,8 @@ static int make_parts(struct runner *r)
                                                  .nproc = r->config.spec.nproc,
                                                  .send = report_say,
                                                  .standby = report_asks,
+                                                 .printed = report_counts,
+                                                 .idle = report_idle,
                                                  .ctx = r});
     r->uplink = uplink_new(r->base, r->wish->info, agent_settings_state_dir(s), s->address_host,
                            on_event, r);

@@ -43,6 +43,10 @@ static const struct words {
                        "the job has succeeded, and what still runs goes on until it ends"},
     [TRACE_WRITE_FAILED] = {"store", EVENT_ERROR,
                             "what the next epoch needs could not be written; again in %d"},
+    [TRACE_NODE_ALONE] = {"node_alone", EVENT_WARN,
+                          "%N, rank %n, does not use the cluster that TF_CONFIG gives it: it "
+                          "neither listens at its address nor is connected to rank 0, and trains "
+                          "alone"},
     [TRACE_NODE_STAYS] = {"stays", EVENT_INFO, "%N does not go away after all"},
     [TRACE_SAVE] = {"save", EVENT_INFO, "the scripts are asked for a checkpoint"},
     [TRACE_SAVED] = {"save", EVENT_INFO, "the scripts have saved one, %d after they were asked"},

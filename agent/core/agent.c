@@ -198,7 +198,9 @@ static void on_tick(struct agent *a)
     if (a->said_goodbye) {
         t->leaves_now = turn_is_past(t, a->leave_by);
     } else {
-        link_tick(&a->link, t);
+        struct msg_renew says = {0};
+        work_describe_rank0(&a->work, t, &says);
+        link_tick(&a->link, t, &says);
     }
     work_tick(&a->work, t);
     progress_tick(&a->progress, t);
@@ -309,6 +311,12 @@ static int take(struct agent *a, const struct agent_event *event)
         return 0;
     case AGENT_LISTENING:
         work_listening(&a->work, t, event->epoch);
+        return 0;
+    case AGENT_ALONE:
+        progress_set_alone(&a->progress, t, event->epoch);
+        return 0;
+    case AGENT_IDLE:
+        work_set_idle(&a->work, event->idle_since);
         return 0;
     case AGENT_PROBED:
         msg = turn_tell(t, MSG_PROBED);

@@ -75,6 +75,8 @@ enum agent_event_type {
     AGENT_DEATH,          /* certificate: another node's guard gave it, for a PROBE */
     AGENT_GUARD_LOST,     /* it died; everything it had started has been killed and reaped */
     AGENT_PROGRESS,       /* progress */
+    AGENT_ALONE,          /* epoch: a trainer of it does not use the cluster that it was given */
+    AGENT_IDLE,           /* idle_since: its trainers show no sign of life since; NEVER: they do */
     AGENT_NOTICE,         /* notice: this machine will go away */
     AGENT_SIGNAL          /* signo: one of those that end a program */
 };
@@ -123,6 +125,7 @@ struct agent_event {
             uint32_t local;
             struct msg_progress told; /* in full, with every change */
         } progress;
+        struct tfe_mono idle_since;
         struct agent_notice notice;
         uint32_t signo;
     };

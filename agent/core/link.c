@@ -214,11 +214,13 @@ void link_lease_ended(struct link *l, const struct turn *t)
     l->lease_end = t->now;
 }
 
-static void renew(struct link *l, struct turn *t)
+static void renew(struct link *l, struct turn *t, const struct msg_renew *says)
 {
+    struct msg_renew *renew = &turn_send(t, MSG_RENEW)->u.renew;
     l->renewals++;
     l->renew_sent[l->renewals % RENEWALS_MAX] = t->now;
-    turn_send(t, MSG_RENEW)->u.renew.number = l->renewals;
+    *renew = *says;
+    renew->number = l->renewals;
     renew_later(l, t);
 }
 
@@ -239,7 +241,7 @@ static void still_not_there(struct link *l, struct turn *t)
     }
 }
 
-void link_tick(struct link *l, struct turn *t)
+void link_tick(struct link *l, struct turn *t, const struct msg_renew *says)
 {
     if (link_is_joined(l) && turn_is_past(t, l->silent_at)) {
         l->silent_at = TFE_MONO_NEVER;
@@ -248,7 +250,7 @@ void link_tick(struct link *l, struct turn *t)
     }
     if (t->is_up) {
         if (turn_is_past(t, l->renew_at)) {
-            renew(l, t);
+            renew(l, t, says);
         }
         return;
     }

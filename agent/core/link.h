@@ -59,8 +59,9 @@ void link_refused(struct link *l, struct turn *t, const struct msg_refused *refu
  * one. */
 void link_hurry(struct link *l, struct turn *t);
 
-/* Renews, tries again, hangs up, or leaves: the server was not found in time and nothing runs. */
-void link_tick(struct link *l, struct turn *t);
+/* says: what a RENEW carries besides its number. Renews, tries again, hangs up, or leaves: the
+ * server was not found in time and nothing runs. */
+void link_tick(struct link *l, struct turn *t, const struct msg_renew *says);
 
 /* When the link wants to be ticked. */
 struct tfe_mono link_deadline(const struct link *l, const struct turn *t);

@@ -96,11 +96,23 @@ int progress_take(struct progress *p, struct turn *t, uint32_t local,
     return 0;
 }
 
+void progress_set_alone(struct progress *p, struct turn *t, uint64_t epoch)
+{
+    if (p->all.epoch == 0 || p->all.epoch != epoch || p->all.alone) {
+        return;
+    }
+    p->all.alone = true;
+    p->is_told = false;
+    if (t->is_up) {
+        tell(p, t);
+    }
+}
+
 void progress_welcome(struct progress *p, struct turn *t)
 {
     const struct msg_progress *all = &p->all;
     bool is_told = all->has_step || all->has_saved || all->saves || all->listens || all->ends ||
-                   all->partitioned;
+                   all->partitioned || all->alone;
     if (p->all.epoch != 0 && (is_told || all->memory.bytes > 0)) {
         tell(p, t); /* the server may be another one, which knows nothing of it */
     }

@@ -24,6 +24,8 @@ void progress_end(struct progress *p);
 /* TFE_EINVAL: no such trainer. */
 int progress_take(struct progress *p, struct turn *t, uint32_t local,
                   const struct msg_progress *told);
+/* A trainer of the epoch does not use the cluster that it was given. */
+void progress_set_alone(struct progress *p, struct turn *t, uint64_t epoch);
 void progress_welcome(struct progress *p, struct turn *t);
 void progress_tick(struct progress *p, struct turn *t);
 

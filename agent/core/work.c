@@ -16,6 +16,7 @@ void work_init(struct work *w, struct turn *t)
     set_state(w, t, WORK_IDLE);
     w->highest = t->config.highest_epoch;
     w->exit_deadline = TFE_MONO_NEVER;
+    w->idle_since = TFE_MONO_NEVER;
 }
 
 struct msg_join work_join(struct work *w)
@@ -128,10 +129,12 @@ void work_spawn(struct work *w, struct turn *t, const struct msg_row *rows, size
     w->is_decided = false;
     w->exit_pending = false; /* the server has taken leave of the epoch it was about */
     w->first_ended_well = false;
+    w->others_ended_well = false;
     w->has_come_to_end = false;
     w->has_listened = false;
     w->sweeps_gently = false;
     w->exit_deadline = TFE_MONO_NEVER;
+    w->idle_since = TFE_MONO_NEVER;
     w->exited = (struct msg_exited){.epoch = 0};
     turn_trace(t, AGENT_TRACE_EPOCH, w->epoch, running->nodes, msg_cause_name(running->cause))
         ->rank = running->rank;
@@ -214,6 +217,13 @@ static uint32_t status_of(uint32_t code, uint32_t signal)
     return signal ? 128 + signal : code;
 }
 
+/* The job's rank 0, whose success is the job's. The good end of any other rank starts no deadline:
+ * rank 0 may evaluate and export for long (design 4.10). */
+static bool is_rank0(const struct work *w, uint32_t local_rank)
+{
+    return !w->evaluates && w->running.rank == 0 && local_rank == 0;
+}
+
 bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited *end)
 {
     if (w->state == WORK_IDLE || end->local_rank >= w->n || w->alive == 0) {
@@ -228,13 +238,15 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
     if (status == 0 && end->local_rank == 0 && !job_takes_all(&t->config.spec)) {
         w->first_ended_well = true;
     }
+    w->others_ended_well = w->others_ended_well || (status == 0 && !is_rank0(w, end->local_rank));
     bool is_good = w->first_ended_well || (w->has_come_to_end && end->local_rank != 0);
     if (status != 0 && !is_good) {
         decide(w, *end);
     } else if (w->alive == 0) {
         /* After the first ended well the others' codes do not matter, where it alone counts. */
         decide(w, (struct msg_exited){.code = 0});
-    } else if (!job_takes_all(&t->config.spec) && tfe_mono_is_never(w->exit_deadline)) {
+    } else if (status == 0 && is_rank0(w, end->local_rank) && !job_takes_all(&t->config.spec) &&
+               tfe_mono_is_never(w->exit_deadline)) {
         w->exit_deadline = turn_in(t, t->config.exit_grace_ms);
     }
     if (w->is_decided) {
@@ -254,19 +266,32 @@ void work_ends(struct work *w, struct turn *t, uint32_t local_rank)
     }
 }
 
+void work_set_idle(struct work *w, struct tfe_mono since)
+{
+    if (w->state == WORK_RUNNING) {
+        w->idle_since = since;
+    }
+}
+
+void work_describe_rank0(const struct work *w, const struct turn *t, struct msg_renew *ret)
+{
+    if (w->state != WORK_RUNNING || w->evaluates || w->running.rank != 0) {
+        return;
+    }
+    ret->others_ended = w->others_ended_well;
+    if (!tfe_mono_is_never(w->idle_since)) {
+        int64_t ms = tfe_mono_sub(t->now, w->idle_since);
+        ret->idle_ms = ms < 0 ? 0 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
+    }
+}
+
 void work_tick(struct work *w, struct turn *t)
 {
     if (w->state != WORK_RUNNING || !turn_is_past(t, w->exit_deadline)) {
         return;
     }
-    /* Some of the node's trainers ended well a while ago. If the first was among them the rest no
-     * longer matters; else it hangs, and that is a failure. */
-    if (w->first_ended_well || w->has_come_to_end) {
-        decide(w, (struct msg_exited){.code = 0});
-    } else {
-        decide(w, (struct msg_exited){.code = 1,
-                                      .tail = "others of this node ended, this trainer did not"});
-    }
+    /* The job's rank 0 has ended well, or has come to its end: the rest no longer matters. */
+    decide(w, (struct msg_exited){.code = 0});
     sweep(w, t, NULL);
 }
 

@@ -19,11 +19,13 @@ struct work {
     bool evaluates;   /* outside of the epoch's table */
     bool is_served;   /* as a chief, by ps */
     bool first_ended_well;
-    bool has_come_to_end; /* the first's script has, well; its process need not get out */
+    bool others_ended_well; /* of the trainers here, one that is not the job's rank 0 */
+    bool has_come_to_end;   /* the first's script has, well; its process need not get out */
     bool has_listened;
     bool sweeps_gently;            /* SWEEPING: the trainers that listen still have their grace */
     struct tfe_mono exit_deadline; /* RUNNING: of those that have not followed the others' end */
     uint32_t stop_grace_ms;
+    struct tfe_mono idle_since; /* RUNNING: no trainer has shown a sign of life since; NEVER */
 
     /* How the trainers of `epoch` came to their end; decided once. */
     bool is_decided;
@@ -80,6 +82,9 @@ void work_listening(struct work *w, struct turn *t, uint64_t epoch);
  * of it then, for it waits for a worker that is missing: it has the exit grace for what it still
  * does, the rest of a checkpoint, say. */
 void work_ends(struct work *w, struct turn *t, uint32_t local_rank);
+void work_set_idle(struct work *w, struct tfe_mono since);
+/* What RENEW says of rank 0, where it is on this node. */
+void work_describe_rank0(const struct work *w, const struct turn *t, struct msg_renew *ret);
 void work_tick(struct work *w, struct turn *t);
 struct tfe_mono work_deadline(const struct work *w);
 

@@ -542,6 +542,15 @@ def become(start, kept, changes, name):
     return words[2] if is_module else words[1], is_module
 
 
+def exit_status(error):
+    """What the interpreter ends with after this exception."""
+    if not isinstance(error, SystemExit):
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    if error.code is None:
+        return 0
+    return error.code & 255 if isinstance(error.code, int) else 1
+
+
 def path_first(script, is_module):
     """sys.path[0] as the interpreter makes it; nothing where it is told to make none."""
     if getattr(sys.flags, "safe_path", False) or sys.flags.isolated:
@@ -608,12 +617,12 @@ def main():
     try:
         run_module(script) if is_module else run_script(script)
     except BaseException as error:
-        if hooks and isinstance(error, SystemExit) and error.code in (None, 0):
-            hooks.quietly("ends", hooks.ends)
+        if hooks:
+            hooks.quietly("ends", hooks.ends, exit_status(error))
         own_frames_hide(error)
         raise
     if hooks:
-        hooks.quietly("ends", hooks.ends)
+        hooks.quietly("ends", hooks.ends, 0)
 
 
 if __name__ == "__main__":

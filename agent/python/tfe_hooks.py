@@ -25,6 +25,7 @@ PLACES = {
                                                 ("CheckpointV1", ["_write", "save"], "save")],
     "tensorflow.python.distribute.collective_all_reduce_strategy": [
         ("CollectiveAllReduceExtended", ["_initialize_multi_worker"], "rearm")],
+    "tensorflow.python.distribute.distribute_lib": [("StrategyBase", ["__init__"], "strategy")],
     # It writes the file that names the newest checkpoint after _write has returned.
     "tf_keras.src.engine.training": [("Model", ["save_weights"], "save")],
     "keras.src.engine.training": [("Model", ["save_weights"], "save")],
@@ -47,6 +48,7 @@ class Hooks:
         self.saving = {}          # by thread: the path that the save that is on has written, or None
         self.optimizers = []      # weak
         self.step = 0             # the last that was seen
+        self.has_strategy = False
         self.ticks = False
         self.over = False
         self.looking = _thread.allocate_lock()
@@ -235,9 +237,10 @@ class Hooks:
 
     # --- its end -----------------------------------------------------------------------------------------
 
-    def ends(self):
-        """The script has done all it had to, if nothing fails on the way out."""
-        self.tell("ends", "")
+    def ends(self, code):
+        """The main thread is through, with the exit status that follows if nothing fails on the way out: threads and atexit
+        handlers may keep the process."""
+        self.tell("ends", f'"code":{code}' if code else "")
 
     # --- what cannot work --------------------------------------------------------------------------------
 
@@ -251,6 +254,22 @@ class Hooks:
     def fit_begins(self, model):
         if "Collective" in type(model.distribute_strategy.extended).__name__:
             self.tell("remark", '"what":"keras3_fit"')
+
+    # --- that it trains ----------------------------------------------------------------------------------
+
+    def strategy(self, real):
+        """The first strategy that the script makes: its cluster is formed by then, or it uses none."""
+        def hooked(*args, **kwargs):
+            result = real(*args, **kwargs)
+            if self.world > 1 and not self.has_strategy and self.pid == os.getpid():
+                self.quietly("strategy", self.strategy_made, args[0])
+            return result
+        return hooked
+
+    def strategy_made(self, strategy):
+        if "Default" not in type(strategy).__name__:  # TensorFlow's own, outside of any
+            self.has_strategy = True
+            self.tell("remark", '"what":"strategy_made"')
 
     # --- where -------------------------------------------------------------------------------------------
 

@@ -178,6 +178,35 @@ static uint64_t busy_of(pid_t pid, unsigned depth)
     return us;
 }
 
+static uint64_t io_of(pid_t pid)
+{
+    char path[64];
+    char name[32];
+    unsigned long long bytes;
+    uint64_t all = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+    FILE *io = fopen(path, "re");
+    /* "rchar: 123", "wchar: 45", … ; NOLINTNEXTLINE(cert-err34-c): the kernel's numbers */
+    while (io && fscanf(io, "%31[a-z_]: %llu\n", name, &bytes) == 2) {
+        bool counts = strcmp(name, "rchar") == 0 || strcmp(name, "wchar") == 0 ||
+                      strcmp(name, "write_bytes") == 0;
+        all += counts ? bytes : 0;
+    }
+    if (io) {
+        (void)fclose(io);
+    }
+    return all;
+}
+
+uint64_t machine_io_bytes(const pid_t *pids, size_t n)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++) {
+        all += pids[i] > 0 ? io_of(pids[i]) : 0;
+    }
+    return all;
+}
+
 uint64_t machine_busy_us(const pid_t *pids, size_t n)
 {
     uint64_t us = 0;

@@ -28,4 +28,8 @@ uint32_t machine_load_milli(void);
  * or were ready to run, and found no processor. Only what lives now is counted. */
 uint64_t machine_busy_us(const pid_t *pids, size_t n);
 
+/* Bytes that these processes have read and written so far, as /proc/PID/io counts them, without
+ * their children. 0 where that cannot be read. */
+uint64_t machine_io_bytes(const pid_t *pids, size_t n);
+
 #endif

@@ -28,9 +28,10 @@ static bool read_word(const char *type, enum script_word *ret)
 
 static enum script_remark read_remark(const char *what)
 {
-    return strcmp(what, "hook_failed") == 0  ? REMARK_HOOK_FAILED
-           : strcmp(what, "keras3_fit") == 0 ? REMARK_KERAS3_FIT
-                                             : REMARK_UNKNOWN;
+    return strcmp(what, "hook_failed") == 0     ? REMARK_HOOK_FAILED
+           : strcmp(what, "strategy_made") == 0 ? REMARK_STRATEGY_MADE
+           : strcmp(what, "keras3_fit") == 0    ? REMARK_KERAS3_FIT
+                                                : REMARK_UNKNOWN;
 }
 
 void script_metrics_add(struct script_metrics *m, const char *name, double value)
@@ -82,6 +83,7 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     json_t *metrics = NULL;
     json_int_t answers = 0;
     json_int_t bytes = 0;
+    json_int_t code = 0;
     int listens = 0;
     int partitioned = 0;
     int restored = 0;
@@ -110,6 +112,8 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
         rc = json_unpack_ex(object, why, 0, "{s:I,s:b}", "pid", &pid, "term", &handles);
     } else if (rc == 0 && m->word == SCRIPT_REMARK) {
         rc = json_unpack_ex(object, why, 0, "{s:s,s?s}", "what", &what, "why", &why_not);
+    } else if (rc == 0 && m->word == SCRIPT_ENDS) {
+        rc = json_unpack_ex(object, why, 0, "{s?I}", "code", &code);
     }
     bool has_step = m->word == SCRIPT_PROGRESS || m->word == SCRIPT_KEPT ||
                     (m->word == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
@@ -118,7 +122,8 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
         return TFE_EINVAL;
     }
     if (epoch < 0 || rank < 0 || rank > UINT32_MAX || pid < 1 || pid > INT32_MAX || step < 0 ||
-        samples < 0 || total < 0 || answers < 0 || bytes < 0 || path_n > SCRIPT_PATH_MAX) {
+        samples < 0 || total < 0 || answers < 0 || bytes < 0 || code < 0 || code > 255 ||
+        path_n > SCRIPT_PATH_MAX) {
         snprintf(why->text, sizeof(why->text), "a number or a path that is out of its range");
         return TFE_EINVAL;
     }
@@ -140,6 +145,7 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     m->restored = restored;
     m->answers = (uint64_t)answers;
     m->bytes = (uint64_t)bytes;
+    m->code = (uint32_t)code;
     m->remark = read_remark(what);
     snprintf(m->why, sizeof m->why, "%s", why_not);
     return 0;

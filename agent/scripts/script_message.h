@@ -44,7 +44,7 @@ enum script_word {
 };
 
 /* What only our hooks in a script say (agent/python/tfe_hooks.py). */
-enum script_remark { REMARK_UNKNOWN, REMARK_HOOK_FAILED, REMARK_KERAS3_FIT };
+enum script_remark { REMARK_UNKNOWN, REMARK_HOOK_FAILED, REMARK_KERAS3_FIT, REMARK_STRATEGY_MADE };
 #define SCRIPT_WHY_MAX 240
 
 struct script_message {
@@ -62,6 +62,7 @@ struct script_message {
     uint64_t answers; /* CHECKPOINT, KEPT: number of the newest save known when it began; 0 */
     uint64_t samples, total;       /* PROGRESS; 0: not said */
     struct script_metrics metrics; /* PROGRESS */
+    uint32_t code;                 /* ENDS: the exit status that is to follow */
     uint64_t bytes;                /* MEMORY: at least so many; 0: what there is */
     enum script_remark remark;     /* REMARK */
     char why[SCRIPT_WHY_MAX + 1];

@@ -353,11 +353,13 @@ static void take_checkpoint(struct scripts *s, uint32_t local, const struct scri
     saved(s, local, m->has_step, m->step, m->answers);
 }
 
-static void take_remark(struct scripts *s, const struct script_message *m)
+static void take_remark(struct scripts *s, uint32_t local, const struct script_message *m)
 {
     if (m->remark == REMARK_HOOK_FAILED) {
         char shown[SCRIPT_WHY_MAX + 1];
         log_debug("hook_failed", LOG_S("why", shown_text(m->why, shown, sizeof shown)));
+    } else if (m->remark == REMARK_STRATEGY_MADE && s->wish.on_strategy) {
+        s->wish.on_strategy(s->wish.ctx, local);
     } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_told) {
         s->keras3_told = true;
         log_warn("keras3_fit", LOG_S("why", "fit of Keras 3 fails with more than one worker: use "
@@ -398,14 +400,17 @@ static void take(struct scripts *s, const struct script_message *m, pid_t pid)
         s->scripts[local].handles = m->handles;
         return;
     case SCRIPT_REMARK:
-        take_remark(s, m);
+        take_remark(s, local, m);
         return;
     case SCRIPT_KEPT:
         take_kept(s, local, m, pid);
         return;
     case SCRIPT_ENDS:
-        s->scripts[local].ends = true;
+        s->scripts[local].ends = s->scripts[local].ends || m->code == 0;
         mark(s, local);
+        if (s->wish.on_ends) {
+            s->wish.on_ends(s->wish.ctx, local, m->code);
+        }
         return;
     }
 }

@@ -24,6 +24,13 @@ typedef void scripts_news_fn(void *ctx, uint32_t local, bool has_trained,
  * its step is the last one known where it tells none. Borrowed for the call. */
 typedef void scripts_told_fn(void *ctx, uint32_t local, const struct script_message *told);
 
+/* The main thread of this trainer's script is through, and the process is to end with this exit
+ * status. */
+typedef void scripts_ends_fn(void *ctx, uint32_t local, uint32_t code);
+
+/* This trainer's script has made a strategy. */
+typedef void scripts_strategy_fn(void *ctx, uint32_t local);
+
 /* Borrowed for the call, but base and ctx. */
 struct scripts_wish {
     struct event_base *base;
@@ -32,7 +39,9 @@ struct scripts_wish {
     const char *checkpoint_dir; /* TensorFlow's, watched too; NULL: none */
     uint64_t state_memory;      /* see state_memory.h */
     scripts_news_fn *on_news;
-    scripts_told_fn *on_told; /* NULL: nobody wants to know */
+    scripts_told_fn *on_told;         /* NULL: nobody wants to know */
+    scripts_ends_fn *on_ends;         /* likewise */
+    scripts_strategy_fn *on_strategy; /* likewise */
     void *ctx;
 };
 

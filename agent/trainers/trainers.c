@@ -45,6 +45,12 @@ struct trainers {
     struct watch *watch;
     enum tfe_ending late[MSG_NPROC_MAX]; /* how it was found late; EXITED: it was not */
     char late_why[MSG_SENTENCE_MAX];
+    struct main_end {
+        struct event *timer; /* the exit grace after the end of the script's main thread */
+        struct trainers *of;
+        uint32_t local, code; /* the exit status that was to follow */
+        bool is_killed;       /* for holding its process past the grace */
+    } main_ends[MSG_NPROC_MAX];
     struct output_sink *sink;
     struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* of the last spawn */
@@ -121,17 +127,55 @@ static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_T
     text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", said_by, t->late_why);
 }
 
+static void main_end_forget(struct trainers *t, uint32_t local)
+{
+    evtimer_del(t->main_ends[local].timer);
+    t->main_ends[local].is_killed = false;
+}
+
+/* Threads that are no daemons, or an atexit handler, hold the process. */
+static void on_main_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct main_end *end = ctx;
+    struct trainers *t = end->of;
+    if (!t->guard || t->sweeping || !t->output[end->local]) {
+        return;
+    }
+    end->is_killed = true;
+    log_warn("trainer_held", LOG_U("epoch", t->epoch), LOG_U("local_rank", end->local),
+             LOG_U("code", end->code),
+             LOG_S("why", "the script's main thread has ended, and a thread or an atexit handler "
+                          "holds the process for longer than --exit-grace"));
+    guard_link_signal(t->guard, end->local, SIGKILL);
+}
+
+void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code)
+{
+    if (local < t->n && t->output[local] && !t->sweeping) {
+        t->main_ends[local].code = code;
+        timer_after(t->main_ends[local].timer, t->wish.exit_grace_ms);
+    }
+}
+
 static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
 {
     const char *tail = "";
     char with_why[MSG_TAIL_MAX];
     bool signalled = WIFSIGNALED(wait_status);
+    /* It may have ended by itself just before the signal. */
+    bool is_held = t->main_ends[slot].is_killed && signalled && WTERMSIG(wait_status) == SIGKILL;
+    main_end_forget(t, slot);
     if (t->output[slot]) {
         output_close(t->output[slot]);
-        tail = output_tail(t->output[slot], !signalled && WEXITSTATUS(wait_status) != 0);
+        bool has_failed =
+            is_held ? t->main_ends[slot].code != 0 : !signalled && WEXITSTATUS(wait_status) != 0;
+        tail = output_tail(t->output[slot], has_failed);
     }
     enum tfe_ending how = t->late[slot];
-    if (how != ENDING_EXITED) {
+    if (is_held) {
+        signalled = false;
+        wait_status = (int)t->main_ends[slot].code << 8; /* as wait(2) has it */
+    } else if (how != ENDING_EXITED) {
         late_tail(t, tail, with_why);
         tail = with_why;
     } else {
@@ -201,6 +245,14 @@ static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *
     snprintf(t->late_why, sizeof t->late_why, "%s", why);
     t->late[local] = how;
     guard_link_signal(t->guard, local, SIGKILL);
+}
+
+static void on_alone(void *ctx, uint32_t local, const char *why)
+{
+    struct trainers *t = ctx;
+    log_warn("trains_alone", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
+             LOG_S("why", why));
+    tell(t, (struct agent_event){.type = AGENT_ALONE, .epoch = t->epoch});
 }
 
 static void on_standby_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
@@ -414,6 +466,9 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     }
     standbys_trainers_began(t->standbys);
     memset(t->late, 0, sizeof t->late);
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        main_end_forget(t, local);
+    }
     memset(t->listens, 0, sizeof t->listens);
     watch_begin(t->watch, place);
     t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
@@ -498,6 +553,25 @@ void trainers_fence(struct trainers *t, struct tfe_mono deadline)
     }
 }
 
+void trainers_strategy_made(struct trainers *t, uint32_t local)
+{
+    watch_strategy_made(t->watch, local);
+}
+
+void trainers_set_idle(struct trainers *t, bool is_idle)
+{
+    watch_set_idle(t->watch, is_idle);
+}
+
+uint64_t trainers_printed(const struct trainers *t)
+{
+    uint64_t bytes = 0;
+    for (uint32_t local = 0; local < t->n; local++) {
+        bytes += t->output[local] ? output_bytes(t->output[local]) : 0;
+    }
+    return bytes;
+}
+
 uint32_t trainers_guard_pid(const struct trainers *t)
 {
     return t->guard ? (uint32_t)guard_link_pid(t->guard) : 0;
@@ -518,6 +592,12 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
     t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
     t->grace_timer = evtimer_new(wish->base, on_grace_timer, t);
     part_must(t->listen_timer && t->quiet_timer && t->grace_timer);
+    for (uint32_t local = 0; local < wish->nproc; local++) {
+        struct main_end *end = &t->main_ends[local];
+        *end = (struct main_end){.of = t, .local = local};
+        end->timer = evtimer_new(wish->base, on_main_timer, end);
+        part_must(end->timer);
+    }
     t->sink = output_sink_new(&(struct output_wish){.base = wish->base,
                                                     .stdout_fd = STDOUT_FILENO,
                                                     .stderr_fd = STDERR_FILENO,
@@ -550,6 +630,8 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
                                               .nproc = wish->nproc,
                                               .printed = printed,
                                               .late = on_late,
+                                              .alone = on_alone,
+                                              .require_cluster = wish->require_cluster,
                                               .ctx = t});
     return t;
 }
@@ -589,5 +671,8 @@ void trainers_free(struct trainers *t)
     event_drop(&t->listen_timer);
     event_drop(&t->quiet_timer);
     event_drop(&t->grace_timer);
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        event_drop(&t->main_ends[local].timer);
+    }
     free(t);
 }

@@ -53,6 +53,8 @@ struct trainers_wish {
     const char *preempt_file;       /* likewise */
     const char *tmp_dir;            /* likewise */
     const struct standby_settings *standby;
+    uint32_t exit_grace_ms; /* from the end of a script's main thread to the end of its process */
+    bool require_cluster;   /* a trainer that does not use its cluster is ended */
     const struct watch_settings *watch;
     /* trainers_are_settled became true. From the loop or from inside trainers_begin. */
     void (*settled)(void *ctx);
@@ -85,6 +87,20 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
 void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers);
 
 void trainers_fence(struct trainers *t, struct tfe_mono deadline);
+
+/* The main thread of this trainer's script is through: if threads or atexit handlers hold the
+ * process for longer than the exit grace it is killed, and reported as ended with this exit status.
+ */
+void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code);
+
+/* This trainer's script has made a strategy. */
+void trainers_strategy_made(struct trainers *t, uint32_t local);
+
+/* Whether the epoch's trainers show no sign of life. */
+void trainers_set_idle(struct trainers *t, bool is_idle);
+
+/* Bytes that they have printed in this epoch so far. */
+uint64_t trainers_printed(const struct trainers *t);
 
 uint32_t trainers_guard_pid(const struct trainers *t);
 

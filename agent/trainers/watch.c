@@ -27,6 +27,11 @@
 #define WHOLE_LOOK_FIRST_MS 250
 #define WHOLE_LOOK_LAST_MS 2000
 
+/* A trainer that trains has listened, and has been seen to, after so long. */
+#define ALONE_AFTER_MS 5000
+/* Before anybody listens it is looked so often whether somebody is connected. */
+#define ABSENT_LOOK_MS 2000
+
 /* More missing ranks are counted, not named. */
 #define NAMED_MAX 20
 
@@ -54,11 +59,17 @@ struct watch {
     struct watch_wish wish;
     struct event *start_timer;
     struct event *silence_timer;
+    struct event *alone_timer;
     uint32_t rank; /* of the first … */
     uint32_t n;    /* … of so many */
     enum watch_kind kind;
     struct place *places;
     size_t n_places;
+    bool is_idle;       /* no trainer shows a sign of life */
+    bool has_listened;  /* a trainer listens, or did */
+    bool is_alone_told; /* in this epoch */
+    bool is_met;        /* a trainer was seen to listen, or to be connected to rank 0 */
+    struct tfe_mono began;
     bool whole; /* the cluster was, or a step was told: from then on nobody is late for it */
     struct tfe_mono late_at;
     uint32_t look_ms;
@@ -254,16 +265,99 @@ static void tell_late(struct watch *w)
     w->wish.late(w->wish.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, why);
 }
 
-/* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. Only
- * who listens waits in there: a script that does something else is not late. */
+/* --- who trains alone ------------------------------------------------------------------------- */
+
+static bool has_others(const struct watch *w)
+{
+    return (w->kind == WATCH_PEER || w->kind == WATCH_SERVER) && others(w) > 0;
+}
+
+static void tell_alone(struct watch *w, uint32_t local)
+{
+    char why[MSG_SENTENCE_MAX];
+    struct text text;
+    if (w->is_alone_told) {
+        return;
+    }
+    w->is_alone_told = true;
+    text_init(&text, why, sizeof why);
+    text_addf(
+        &text,
+        "rank %u trains, and neither listens at its address nor is connected to rank 0: its "
+        "script does not use the cluster that TF_CONFIG gives it (a strategy for one machine, "
+        "a TF_CONFIG that is removed or replaced)",
+        (unsigned)(w->rank + local));
+    w->wish.alone(w->wish.ctx, local, why);
+}
+
+/* Steps are told, or a strategy is made: a trainer that uses the cluster is connected by now. */
+static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct watch *w = ctx;
+    uint32_t absent = has_others(w) && w->n_places > 0 ? find_absent(w) : w->n;
+    w->is_met = w->is_met || absent == w->n;
+    if (w->is_met) {
+        return;
+    }
+    tell_alone(w, absent);
+    if (w->wish.require_cluster) {
+        w->wish.late(w->wish.ctx, absent, ENDING_START_TIMEOUT,
+                     "it trains, and does not use the cluster that TF_CONFIG gives it "
+                     "(--require-cluster)");
+    }
+}
+
+static void look_alone_soon(struct watch *w)
+{
+    if (has_others(w) && !w->is_met && !w->is_alone_told &&
+        !evtimer_pending(w->alone_timer, NULL)) {
+        timer_after(w->alone_timer, ALONE_AFTER_MS);
+    }
+}
+
+void watch_strategy_made(struct watch *w, uint32_t local)
+{
+    look_alone_soon(w);
+}
+
+void watch_set_idle(struct watch *w, bool is_idle)
+{
+    w->is_idle = is_idle;
+}
+
+/* Nobody listens. A trainer that shows signs of life may load data, or train alone; one that shows
+ * none hangs, at an address of another cluster, say. */
+static bool may_still_come(struct watch *w)
+{
+    uint32_t absent = find_absent(w);
+    if (absent == w->n) {
+        w->is_met = true;
+        return true;
+    }
+    return !w->is_idle && !w->wish.require_cluster;
+}
+
+/* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. The
+ * time counts from START; for a script that loads data first, from when it listens. */
 static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
-    w->whole = w->whole || is_whole(w);
+    /* Before anybody listens nobody has arrived: a look at all connections would cost for nothing.
+     */
+    bool can_be_whole = w->has_listened || w->n_places == 0;
+    w->whole = w->whole || (can_be_whole && is_whole(w));
     if (w->whole) {
         return;
     }
     int64_t left = tfe_mono_sub(w->late_at, clock_mono());
+    if (!w->has_listened) {
+        if (left <= 0 && !may_still_come(w)) {
+            tell_late(w);
+        } else {
+            timer_after(w->start_timer, left <= 0 || left > ABSENT_LOOK_MS ? ABSENT_LOOK_MS : left);
+        }
+        return;
+    }
     if (left <= 0) {
         tell_late(w);
         return;
@@ -307,7 +401,8 @@ struct watch *watch_new(const struct watch_wish *wish)
     w->wish = *wish;
     w->start_timer = evtimer_new(wish->base, on_start_timer, w);
     w->silence_timer = evtimer_new(wish->base, on_silence_timer, w);
-    part_must(w->start_timer && w->silence_timer);
+    w->alone_timer = evtimer_new(wish->base, on_alone_timer, w);
+    part_must(w->start_timer && w->silence_timer && w->alone_timer);
     return w;
 }
 
@@ -318,6 +413,7 @@ void watch_free(struct watch *w)
     }
     event_drop(&w->start_timer);
     event_drop(&w->silence_timer);
+    event_drop(&w->alone_timer);
     free(w->places);
     free(w);
 }
@@ -349,6 +445,13 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     /* The chief has begun, and takes nobody back while another place is empty: who is started again
      * may wait for it as long as that lasts. */
     w->whole = w->kind == WATCH_SERVER && place->is_again;
+    w->is_idle = w->has_listened = w->is_alone_told = w->is_met = false;
+    w->began = clock_mono();
+    if (w->wish.settings->start_timeout_ms && has_others(w) && !w->whole) {
+        uint32_t limit = w->wish.settings->start_timeout_ms;
+        w->late_at = tfe_mono_add(w->began, limit);
+        timer_after(w->start_timer, limit < ABSENT_LOOK_MS ? limit : ABSENT_LOOK_MS);
+    }
     w->kills = memory_kills();
     memset(w->trainers, 0, sizeof w->trainers);
     for (uint32_t i = 0; i < w->n; i++) {
@@ -368,6 +471,7 @@ void watch_stepped(struct watch *w, uint32_t local)
 {
     w->whole = true;
     w->trainers[local].heard = clock_mono();
+    look_alone_soon(w);
 }
 
 /* From now on it waits for its peers, however long it took to come here. */
@@ -375,6 +479,7 @@ void watch_listens(struct watch *w, uint32_t local)
 {
     uint32_t limit = w->wish.settings->start_timeout_ms;
     w->trainers[local].listens = true;
+    w->has_listened = w->is_met = true;
     w->late_at = limit == 0     ? TFE_MONO_NEVER
                  : w->rank == 0 ? tfe_mono_add(clock_mono(), limit)
                                 : tfe_mono_add(clock_mono(), limit + AFTER_LEADER_MS(limit));
@@ -386,6 +491,7 @@ void watch_end(struct watch *w)
 {
     evtimer_del(w->start_timer);
     evtimer_del(w->silence_timer);
+    evtimer_del(w->alone_timer);
 }
 
 enum tfe_ending watch_ending(struct watch *w, int wait_status)

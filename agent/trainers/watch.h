@@ -27,6 +27,9 @@ struct watch_wish {
     uint64_t (*printed)(void *ctx, uint32_t local);
     /* The trainer is to be ended, for this reason; why is valid for the call. From the loop. */
     void (*late)(void *ctx, uint32_t local, enum tfe_ending how, const char *why);
+    /* The trainer trains without the cluster that it was given; once an epoch. As late. */
+    void (*alone)(void *ctx, uint32_t local, const char *why);
+    bool require_cluster; /* and is to be ended for it */
     void *ctx;
 };
 
@@ -41,6 +44,10 @@ void watch_begin(struct watch *w, const struct agent_place *place);
 void watch_spawned(struct watch *w, uint32_t local, pid_t pid);
 /* It has told a step. */
 void watch_stepped(struct watch *w, uint32_t local);
+/* Its script has made a strategy: one that uses the cluster is connected to rank 0 by now. */
+void watch_strategy_made(struct watch *w, uint32_t local);
+/* Whether the trainers show no sign of life. */
+void watch_set_idle(struct watch *w, bool is_idle);
 /* It listens now. */
 void watch_listens(struct watch *w, uint32_t local);
 /* They are being ended. */

@@ -62,6 +62,11 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
       "success is that of all workers, not of worker 0 alone; not where there is a chief")         \
     X(linger, bool, FLAG, FIRST, 0, 1, 0, 62, NULL, "linger", NULL,                                \
       "after the job's success what still runs goes on until it ends by itself")                   \
+    X(finish_idle_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 1800000, 65, "30m",        \
+      "finish-idle", "TIME",                                                                       \
+      "once another rank has ended well, rank 0 is ended without a sign of life for so long")      \
+    X(require_cluster, bool, FLAG, FIRST, 0, 1, 0, 66, NULL, "require-cluster", NULL,              \
+      "a script that does not use the cluster of its TF_CONFIG has failed")                        \
     X(min_running, uint32_t, COUNT, FIRST, 0, MSG_NODES_MAX, 0, 64, "1", "min-running", "N",       \
       "with --ps: a running epoch goes on while so many workers are left")
 #define JOB_SPEC_FIELDS(X)                                                                         \

@@ -76,6 +76,10 @@ struct msg_join {
 /* Asks for the lease to be prolonged. number counts up per connection and comes back in RENEWED. */
 struct msg_renew {
     uint64_t number;
+    /* Of the node with rank 0, for the end of a job (design 4.10): its trainers have shown no sign
+     * of life for so long (0: they do); others of them have ended with exit status 0. */
+    uint32_t idle_ms;
+    bool others_ended;
 };
 
 /* What an agent lends its trainers to keep their state in, in all its places together, and the
@@ -148,6 +152,7 @@ struct msg_progress {
     /* As answers, of a state that was kept in memory for it. */
     uint64_t kept_answers;
     bool partitioned; /* a script's checkpoints fit another number of ps */
+    bool alone;       /* a trainer does not use the cluster that it was given */
 };
 
 /* A number that a script tells, under a name of at most MSG_METRIC_NAME_MAX of A-Za-z0-9._/- */
@@ -342,6 +347,7 @@ struct msg_status_job {
     /* Workers that ps serve: places in the running epoch (0: it has no ps, or no epoch runs), those
      * that work, and those that have ended with exit status 0. */
     uint32_t workers, workers_working, workers_done;
+    uint32_t alone; /* nodes of the epoch whose trainers do not use the cluster they were given */
 };
 
 /* A node of the STATUS_JOB before it. */

@@ -98,7 +98,8 @@
 
 /* --- messages of an agent --------------------------------------------------------------------- */
 
-FIELDS(renew) = {FIELD(renew, 1, number, NUMBER)};
+FIELDS(renew) = {FIELD(renew, 1, number, NUMBER), FIELD(renew, 2, idle_ms, DURATION),
+                 FIELD(renew, 3, others_ended, FLAG)};
 FIELDS(listening) = {FIELD(listening, 1, epoch, EPOCH)};
 
 #define HEX(least, most) TEXT(2 * (least), 2 * (most), is_hex)
@@ -204,6 +205,7 @@ FIELDS(progress) = {
     FIELD(progress, 9, ends, FLAG),
     FIELD(progress, 10, kept_answers, COUNTED_OR_0),
     FIELD(progress, 30, partitioned, FLAG),
+    FIELD(progress, 31, alone, FLAG),
 };
 
 #define KNOWN_TEXT TEXT(1, TFE_LABEL_MAX, is_line), OR_NULL
@@ -394,6 +396,7 @@ FIELDS(status_job) = {
     FIELD(status_job, 75, workers, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 76, workers_working, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 77, workers_done, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 78, alone, UP_TO(MSG_NODES_MAX)),
 };
 
 FIELDS(health) = {

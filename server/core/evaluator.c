@@ -62,7 +62,7 @@ static void start_again(struct rdzv *r, struct job *job)
 static bool has_relief(struct job *job)
 {
     const struct node *node =
-        job->state == JOB_RUNNING && !job->wish.is_there && tfe_mono_is_never(job->success.until)
+        job->state == JOB_RUNNING && !job->wish.is_there && !job->success.is_here
             ? seating_evaluator(job)
             : NULL;
     return node && node->notice.kind == 0;

@@ -61,10 +61,14 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *p
     }
     bool is_news = !job->epoch.is_adopted || node->seat.has_told;
     bool listened = node->seat.listens;
+    bool was_alone = node->seat.is_alone;
     /* What one that is to leave keeps may go with it. */
     bool decides = progress->kept_answers > node->seat.kept_answers && node->notice.kind == 0 &&
                    job->state == JOB_RUNNING;
     seat_set_told(node, progress);
+    if (node->seat.is_alone && !was_alone) {
+        send_trace(r, TRACE_NODE_ALONE, job, node, roster_rank(job, node->seat.index), NULL);
+    }
     decides = take_step(r, job, progress) || decides;
     if (progress->has_saved && told_saved_step(job, progress->saved_step)) {
         plan_learn_saved_step(job, progress->saved_step);

@@ -10,6 +10,7 @@
 void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
 {
     struct lease_terms terms = lease_renew(r, node);
+    success_note_rank0(r, node, renew);
     struct msg_renewed *renewed = &send_node(r, node, MSG_RENEWED)->u.renewed;
     renewed->number = renew->number;
     renewed->ttl_ms = terms.ttl_ms;

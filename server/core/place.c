@@ -132,7 +132,7 @@ static void leave_empty(struct rdzv *r, struct node *node, const char *why)
 void place_finish(struct rdzv *r, struct node *node)
 {
     seat_finish(node);
-    success_begin(node->job);
+    success_begin(r, node->job);
     send_trace(r, TRACE_PLACE_DONE, node->job, node, place_count(node->job), NULL);
     job_touch(node->job);
 }

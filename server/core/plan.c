@@ -550,7 +550,8 @@ static bool has_too_many(const struct job *job)
  * fewer while those would have to wait for more ps. */
 static bool is_too_large(const struct job *job)
 {
-    return has_other_ps(job) || (has_too_many(job) && job->epoch.n_ps == job->spec.n_ps);
+    return !is_at_its_end(job) &&
+           (has_other_ps(job) || (has_too_many(job) && job->epoch.n_ps == job->spec.n_ps));
 }
 
 /* As growth, at the next checkpoint where there may be one. Another number of ps waits for that

@@ -114,10 +114,11 @@ enum rdzv_action_type {
     X(JOB_STOPPING, "job_stopping", INFO, NULL, NULL)            /* likewise */                    \
     X(JOB_RESIZED, "job_resized", INFO, "max", NULL)             /* likewise */                    \
     X(NODE_NOTICED, "node_noticed", INFO, "deadline_ms", "kind") /* 0: it has none */              \
-    X(NODE_STAYS, "node_stays", INFO, NULL, "name")              /* its notice was withdrawn */    \
-    X(SAVE, "save", INFO, "number", NULL)                        /* scripts are asked */           \
-    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "why")           /* for a first checkpoint */      \
-    X(SAVED, "saved", INFO, "after_ms", NULL)                    /* … and have answered */
+    X(NODE_ALONE, "node_alone", WARN, "rank", NULL)    /* does not use the cluster it was given */ \
+    X(NODE_STAYS, "node_stays", INFO, NULL, "name")    /* its notice was withdrawn */              \
+    X(SAVE, "save", INFO, "number", NULL)              /* scripts are asked */                     \
+    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "why") /* for a first checkpoint */                \
+    X(SAVED, "saved", INFO, "after_ms", NULL)          /* … and have answered */
 
 enum rdzv_trace_kind {
 #define RDZV_TRACE_ENUM(NAME, name, level, number, text) TRACE_##NAME,

@@ -74,6 +74,7 @@ void seat_set_listening(struct node *node)
 void seat_set_told(struct node *node, const struct msg_progress *progress)
 {
     node->seat.has_told = true;
+    node->seat.is_alone = node->seat.is_alone || progress->alone;
     node->seat.listens = progress->listens;
     node->seat.kept_answers = progress->kept_answers;
 }
@@ -153,6 +154,11 @@ void seat_leave_empty(struct node *node, uint32_t n_vain)
     node->seat.n_vain = n_vain;
     node->seat.is_due = false;
     node->seat.will_drain = false;
+}
+
+void seat_set_idle(struct node *node, struct tfe_mono since)
+{
+    node->seat.idle_since = since;
 }
 
 void seat_finish(struct node *node)

@@ -12,20 +12,22 @@ struct node;
 
 /* Of a member; all zero but for the index for who is none. Written by seat.c. */
 struct seat {
-    uint32_t index;    /* in the epoch, or NO_SEAT */
-    bool is_accounted; /* nothing of its trainers of this epoch runs any more */
-    bool has_counted;  /* it has ended well, for the job's success */
-    bool is_started;   /* it has been told START, or will be when it comes back */
-    bool is_listening; /* its trainers could be reached */
-    bool is_restored;  /* of a record: whether its process was told of the epoch is not known */
-    bool is_dead;      /* a suspect: others' probes have proven that its trainers are */
-    bool has_told;     /* something of the epoch's progress … */
-    bool listens;      /* … and last, that its scripts can be asked to save */
+    uint32_t index;             /* in the epoch, or NO_SEAT */
+    bool is_accounted;          /* nothing of its trainers of this epoch runs any more */
+    struct tfe_mono idle_since; /* of rank 0: no sign of life of it since; NEVER: it shows some */
+    bool has_counted;           /* it has ended well, for the job's success */
+    bool is_started;            /* it has been told START, or will be when it comes back */
+    bool is_listening;          /* its trainers could be reached */
+    bool is_restored; /* of a record: whether its process was told of the epoch is not known */
+    bool is_dead;     /* a suspect: others' probes have proven that its trainers are */
+    bool has_told;    /* something of the epoch's progress … */
+    bool listens;     /* … and last, that its scripts can be asked to save */
     /* Another process has come with the node's id. What the first one ran goes on until its fence,
      * taken_fence_end, unless it hears that it was replaced. */
     bool is_taken_over;
     uint32_t n_void; /* STARTs that it has answered with JOIN on the same connection */
     struct tfe_mono taken_fence_end;
+    bool is_alone;         /* its trainers do not use the cluster that they were given */
     uint64_t told_visit;   /* on which it has been told START */
     uint64_t save_told;    /* number of the last SAVE it was sent, on this visit */
     uint64_t kept_answers; /* … of that for which it has kept its state in memory */
@@ -41,7 +43,7 @@ struct seat {
     struct tfe_mono due;
 };
 
-#define SEAT_NONE ((struct seat){.index = NO_SEAT})
+#define SEAT_NONE ((struct seat){.index = NO_SEAT, .idle_since = TFE_MONO_NEVER})
 
 /* A new epoch: the node has this seat, and nothing has happened there yet. */
 void seat_take(struct node *node, uint32_t index);
@@ -84,6 +86,8 @@ void seat_leave_empty(struct node *node, uint32_t n_vain);
 /* Records that the trainers of a served worker's place have ended with exit status 0 and do not
  * start again in this epoch. */
 void seat_finish(struct node *node);
+/* The node's trainers have shown no sign of life since then; NEVER: they do. */
+void seat_set_idle(struct node *node, struct tfe_mono since);
 /* They are to be stopped then; they are now. */
 void seat_drain(struct node *node, struct tfe_mono due);
 void seat_begin_drain(struct node *node);

@@ -514,7 +514,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
         succeed(r, job);
         return true;
     }
-    if (!job->wish.is_there && is_past(r, job->success.until)) {
+    if (!job->wish.is_there && is_past(r, success_hangs_at(job))) {
         verdict_take_hang(r, job);
     }
     if (job->wish.is_there && job->wish.is_planned && plan_is_void(r, job)) {
@@ -527,7 +527,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     struct tfe_mono places = tfe_mono_min(
         job->wish.is_there ? TFE_MONO_NEVER : place_settle(r, job), evaluator_settle(r, job));
     struct tfe_mono plan = TFE_MONO_NEVER;
-    if (!job->wish.is_there && tfe_mono_is_never(job->success.until)) {
+    if (!job->wish.is_there) {
         plan = plan_settle(r, job);
     }
     if (job->wish.is_there && first_start_has_failed(job)) {
@@ -545,7 +545,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     }
     keep_record(r, job);
     struct tfe_mono when = tfe_mono_min(tfe_mono_min(verdict_earns_at(job), plan), places);
-    when = tfe_mono_min(when, job->success.until);
+    when = tfe_mono_min(when, success_hangs_at(job));
     when = tfe_mono_min(when, job->write.again);
     when = is_past(r, others) ? when : tfe_mono_min(when, others);
     return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));

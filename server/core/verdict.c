@@ -34,6 +34,12 @@ static const char *signal_of(uint32_t number)
     return number < sizeof names / sizeof names[0] ? names[number] : NULL;
 }
 
+/* Whether the server ends it for its silence: it has no exit status, nor a signal, of its own. */
+static bool is_hang(const struct msg_exited *exited)
+{
+    return exited->end == ENDING_PROGRESS_TIMEOUT && exited->code == 0 && exited->signal == 0;
+}
+
 /* "rank 1 on node NAME (ID) exited with code 3" */
 static void add_blame(struct text *text, const struct node *node, const struct msg_exited *exited)
 {
@@ -41,7 +47,11 @@ static void add_blame(struct text *text, const struct node *node, const struct m
               roster_rank(node->job, node->seat.index) + exited->local_rank, node->name,
               node->id.text);
     const char *name = signal_of(exited->signal);
-    if (name) {
+    if (is_hang(exited)) {
+        uint32_t s = node->job->spec.finish_idle_ms / 1000;
+        text_addf(text, "was ended after %u %s without a sign of life, while others had ended well",
+                  s < 120 ? s : s / 60, s < 120 ? "s" : "min");
+    } else if (name) {
         text_addf(text, "was ended by SIG%s", name);
     } else if (exited->signal) {
         text_addf(text, "was ended by signal %u", exited->signal);
@@ -163,8 +173,8 @@ static void write_sentence(struct job *job, const struct node *node,
                       job->spec.restart_policies, task)));
     } else if (verdict_effects[verdict].is_charged) {
         add_blame(&text, node, exited);
-        text_addf(&text, "%s after %u %s", verdict_effects[verdict].words, max,
-                  max == 1 ? "restart" : "restarts");
+        text_addf(&text, "%s after %u %s", is_hang(exited) ? "," : verdict_effects[verdict].words,
+                  max, max == 1 ? "restart" : "restarts");
     } else {
         text_addf(&text, "%u epochs in a row came to nothing, in the last one ", FRUITLESS_MAX);
         add_blame(&text, node, exited);
@@ -311,10 +321,7 @@ void ending_take(struct rdzv *r, struct node *node, const struct msg_exited *exi
 
 void verdict_take_hang(struct rdzv *r, struct job *job)
 {
-    struct msg_exited exited = {.epoch = job->epoch.number,
-                                .code = 1,
-                                .end = ENDING_PROGRESS_TIMEOUT, /* no exit of its own */
-                                .tail = "rank 0 did not end after another rank had ended well"};
+    struct msg_exited exited = {.epoch = job->epoch.number, .end = ENDING_PROGRESS_TIMEOUT};
     take_fault(r, roster_chief(job), &exited, verdict_find_hang(r, job));
 }
 

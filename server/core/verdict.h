@@ -100,7 +100,7 @@ void ending_take(struct rdzv *r, struct node *node, const struct msg_exited *exi
 /* A member that was not accounted for says how its trainers ended: what follows for the epoch. */
 void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *exited,
                   bool was_away);
-/* Another rank ended well, and the chief does not end. */
+/* Another rank has ended well, and the chief has shown no sign of life for too long. */
 void verdict_take_hang(struct rdzv *r, struct job *job);
 /* A node was lost or has left: what its peers' trainers did in the epoch that it was a member of
  * followed from that. */

@@ -219,5 +219,5 @@ enum verdict verdict_find(const struct rdzv *r, const struct node *node,
 
 enum verdict verdict_find_hang(const struct rdzv *r, const struct job *job)
 {
-    return judge(look_at_peers(r, job, NULL));
+    return judge(SAW_NO_PROGRESS | look_at_peers(r, job, NULL));
 }

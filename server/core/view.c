@@ -37,6 +37,9 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
         .ready = job->n_ready,
         .memory_bytes = job->memory_bytes,
     };
+    for (uint32_t seat = 0; job->state == JOB_RUNNING && seat < job->epoch.n_seats; seat++) {
+        ret->alone += job->epoch.seats[seat]->seat.is_alone;
+    }
     if (job->state == JOB_RUNNING && roster_has_servers(job)) {
         ret->workers = job->epoch.n_seats - roster_extra_now(job);
         ret->workers_working = place_count(job);

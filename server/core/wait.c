@@ -113,13 +113,35 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
     return true;
 }
 
+/* Others have ended well, and rank 0 goes on. */
+static void for_rank0(const struct rdzv *r, const struct job *job, struct text *text,
+                      uint32_t *ret_ms)
+{
+    const struct node *chief = roster_chief(job);
+    uint32_t n = job->success.n_ended;
+    struct tfe_mono hangs_at = success_hangs_at(job);
+    text_addf(text, "%u %s ended well, and rank 0 on %s goes on", n,
+              n == 1 ? "other node has" : "other nodes have", chief->name);
+    if (!tfe_mono_is_never(hangs_at) && !is_past(r, hangs_at)) {
+        int64_t idle_ms = tfe_mono_sub(r->now, chief->seat.idle_since);
+        text_addf(text, "; it has shown no sign of life for %u s, and is ended without any",
+                  ms_of(idle_ms) / 1000);
+        *ret_ms = ms_of(tfe_mono_sub(hangs_at, r->now));
+    }
+}
+
 /* Of trainers that nobody hurries. */
-static bool for_the_end(const struct job *job, struct text *text)
+static bool for_the_end(const struct rdzv *r, const struct job *job, struct text *text,
+                        uint32_t *ret_ms)
 {
     const struct success *success = &job->success;
     uint32_t needed = roster_needed(job);
     if (success->is_here && job->spec.linger) {
         text_add(text, "the job has succeeded, and waits until what still runs has ended");
+        return true;
+    }
+    if (success->n_ended > 0 && needed == 1 && !success->is_here) {
+        for_rank0(r, job, text, ret_ms);
         return true;
     }
     if (success->n_counted > 0 && success->n_counted < needed) {
@@ -151,7 +173,7 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
         text_addf(&text, "waiting for the nodes from before this server's start");
         return true;
     case JOB_RUNNING:
-        if (for_the_end(job, &text)) {
+        if (for_the_end(r, job, &text, ret_ms)) {
             return true;
         }
         return node ? !node_is_member(node) && for_a_place(r, job, node, &text, ret_ms)

@@ -42,12 +42,46 @@ void switch_clear(struct job *job)
 
 void success_clear(struct job *job)
 {
-    job->success = (struct success){.until = TFE_MONO_NEVER};
+    job->success = (struct success){.began = TFE_MONO_NEVER, .until = TFE_MONO_NEVER};
 }
 
-void success_begin(struct job *job)
+void success_begin(struct rdzv *r, struct job *job)
 {
     job->success.has_begun = true;
+    job->success.n_ended++;
+    job->success.began = tfe_mono_min(job->success.began, r->now);
+}
+
+void success_note_rank0(struct rdzv *r, struct node *node, const struct msg_renew *renew)
+{
+    struct job *job = node->job;
+    struct success *success = &job->success;
+    if (job->state != JOB_RUNNING || !node_is_member(node) || !roster_is_chief(job, node)) {
+        return;
+    }
+    seat_set_idle(node, renew->idle_ms > 0 ? tfe_mono_add(r->now, -(int64_t)renew->idle_ms)
+                                           : TFE_MONO_NEVER);
+    if (renew->others_ended && !success->has_begun) {
+        success_begin(r, job);
+    }
+    if (success->has_begun) {
+        job_touch(job);
+    }
+}
+
+struct tfe_mono success_hangs_at(const struct job *job)
+{
+    const struct success *success = &job->success;
+    const struct node *chief = roster_chief(job);
+    bool is_judged = success->has_begun && !success->is_here && job->spec.finish_idle_ms > 0 &&
+                     roster_needed(job) == 1 && chief && !chief->seat.is_accounted &&
+                     node_is_connected(chief) && !tfe_mono_is_never(chief->seat.idle_since);
+    if (!is_judged) {
+        return TFE_MONO_NEVER;
+    }
+    /* Before, it may have waited for the others. */
+    return tfe_mono_add(tfe_mono_max(chief->seat.idle_since, success->began),
+                        job->spec.finish_idle_ms);
 }
 
 void success_take(struct rdzv *r, struct job *job, struct node *node)
@@ -60,13 +94,12 @@ void success_take(struct rdzv *r, struct job *job, struct node *node)
         success->is_due = success->is_due || is_last;
         return;
     }
-    /* The chief is waited for so long, too; where it takes all workers, nobody is hurried. */
-    bool is_timed =
-        is_last ? !job->spec.linger
-                : roster_needed(job) == 1 && tfe_mono_is_never(success->until) && !success->is_here;
     success->has_begun = true;
     success->is_here = success->is_here || is_last;
-    if (is_timed) {
+    if (!is_last) {
+        success_begin(r, job); /* nobody is hurried for it */
+    }
+    if (is_last && !job->spec.linger) {
         success->until = tfe_mono_add(r->now, r->config.exit_grace_ms);
     }
     if (is_last && job->spec.linger) {

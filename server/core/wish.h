@@ -36,13 +36,21 @@ struct success {
     bool is_here;          /* whose success counts have: the others' exit codes no longer matter */
     bool is_due;           /* … while their epoch was being left: the job has to end now */
     uint32_t n_counted;    /* of those whose success counts, who have ended well */
-    struct tfe_mono until; /* the others have so long; NEVER: nobody is waited for so */
+    uint32_t n_ended;      /* members other than rank 0 that have ended well */
+    struct tfe_mono began; /* when the first of them had; NEVER */
+    struct tfe_mono
+        until; /* after the success the others have so long; NEVER: as long as it takes */
 };
 
 /* Nobody has. */
 void success_clear(struct job *job);
-/* Records that somebody has, where that decides nothing yet: the job does not grow any more. */
-void success_begin(struct job *job);
+/* Records that a rank other than 0 has, which decides nothing: the job does not grow any more, and
+ * rank 0 is ended once it shows no sign of life for long. */
+void success_begin(struct rdzv *r, struct job *job);
+/* What RENEW says of rank 0, from its node. */
+void success_note_rank0(struct rdzv *r, struct node *node, const struct msg_renew *renew);
+/* When rank 0 is to be ended for its silence, as things stand; NEVER: not. */
+struct tfe_mono success_hangs_at(const struct job *job);
 /* The trainers of this member have, while its epoch runs, or while it is being left: where they are
  * the last of those that it takes, that is a wish which states.c settles. */
 void success_take(struct rdzv *r, struct job *job, struct node *node);

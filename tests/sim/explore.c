@@ -204,6 +204,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     config.gather_max_ms = ONE_OF(x, 5000, 30000);
     config.wishes.stop_grace_ms = ONE_OF(x, 0, 1000, 5000);
     config.exit_grace_ms = ONE_OF(x, 2000, 20000, 60000);
+    config.wishes.finish_idle_ms = config.exit_grace_ms;
     config.wishes.grow_wait_ms = ONE_OF(x, 1000, 60000);
     config.fence_ms = ONE_OF(x, 3, 3, 5, 10) * config.ttl_ms;
     uint32_t ttl_max = config.ttl_ms;

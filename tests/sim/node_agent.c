@@ -99,6 +99,12 @@ static void on_later(struct world *w, const struct sim_event *event)
     } else if (e.type == AGENT_SPAWNED) {
         e.process.local = local;
         e.process.pid = 1000 * (n->index + 1) + local + 1;
+    } else if (e.type == AGENT_IDLE) {
+        if (n->epoch != epoch) {
+            return;
+        }
+        bool is_idle = event->arg >> LATER_CODE_SHIFT & 0xff;
+        e.idle_since = is_idle ? node_clock(w, n->index) : TFE_MONO_NEVER;
     } else if (e.type == AGENT_LISTENING) {
         if (local != (n->spawns & 0xff)) {
             return; /* others are to listen there now */

@@ -15,7 +15,7 @@ struct node_report {
     enum agent_event_type type;
     uint64_t epoch;
     uint32_t local;
-    uint32_t code, signal; /* TRAINER_EXITED */
+    uint32_t code, signal; /* TRAINER_EXITED; IDLE: 1, it is */
     bool is_own;           /* … and it was the trainer's own fault */
 };
 /* It reaches the core after so long, once the agent can run. Lost with the process. */

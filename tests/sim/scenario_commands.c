@@ -1,13 +1,11 @@
 /* tests/sim/scenario_commands.c: the commands of scenarios, one row of a table each.
  *
  * Before the world begins:
- *   config KEY=VALUE…         ttl gather gather_max fence stop_grace exit_grace max_restarts
- *                             wire=1, or 2: in pieces
- *   link latency=1ms..20ms    of all machines
- *   job NAME nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen
- *                             vanished kill fail_rank fail_at fail_code fail_epochs mute elastic
- *                             new_run tells=1s listens=1 deaf=1 save=500ms chief_grace run_key
- *                             no_grow grow_now preempt_grace fail_start memory ps chief
+ *   config KEY=VALUE…         ttl gather gather_max fence stop_grace exit_grace finish_idle
+ * max_restarts wire=1, or 2: in pieces link latency=1ms..20ms    of all machines job NAME
+ * nnodes=1:4 …     nproc restarts script start step steps checkpoint finish peers frozen vanished
+ * kill fail_rank fail_at fail_code fail_epochs mute elastic new_run tells=1s listens=1 deaf=1
+ * save=500ms chief_grace run_key no_grow grow_now preempt_grace fail_start memory ps chief
  *                             all_workers linger evaluator min_running
  *   show WHAT… / hide WHAT…   kinds of trace lines; `show all`
  *   run DURATION              until when; 60s
@@ -95,6 +93,7 @@ static int set_config(struct world *w, struct words *words)
              set_ms(words, "stop_grace", &c->wishes.stop_grace_ms) |
              set_ms(words, "grow_wait", &c->wishes.grow_wait_ms) |
              set_ms(words, "exit_grace", &c->exit_grace_ms) |
+             set_ms(words, "finish_idle", &c->wishes.finish_idle_ms) |
              set_u32(words, "renew_rate", &c->renew_rate) |
              set_u32(words, "max_nodes", &c->max_nodes) |
              set_u32(words, "max_restarts", &c->wishes.max_restarts) |

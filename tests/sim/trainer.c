@@ -15,6 +15,7 @@
 #include "tests/sim/judge.h"
 #include "tests/sim/net.h"
 #include "tests/sim/node.h"
+#include "tests/sim/node_agent.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/script.h"
 #include "tests/sim/server.h"
@@ -788,11 +789,24 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
     }
 }
 
+/* The agent sees whether its trainers show a sign of life. */
+static void tell_idle(struct world *w, struct node *node, bool is_idle)
+{
+    if (node->agent) {
+        node_agent_later(
+            w, node, 1,
+            (struct node_report){.type = AGENT_IDLE, .code = is_idle, .epoch = node->epoch});
+    }
+}
+
 void trainer_freeze(struct world *w, struct node *node, uint32_t local, bool frozen)
 {
     struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
     if (t && t->state != TRAINER_NONE) {
         t->frozen = frozen;
+        if (t->rank == 0) {
+            tell_idle(w, node, frozen);
+        }
         if (frozen && t->cluster && !has_peers(w, t->cluster)) {
             /* No other node has a part in it. */
             check_own_fault(w->check, t->cluster->era, t->cluster->job, t->cluster->epoch);
@@ -821,9 +835,9 @@ void trainer_clock_stood(struct node *node, uint32_t local)
 void trainer_hang(struct world *w, struct node *node, uint32_t local)
 {
     struct trainer *t = local < node->cap_trainers ? &node->trainers[local] : NULL;
-    (void)w;
     if (t && t->cluster && !is_worker(t->cluster, t->rank)) {
         t->cluster->hangs = true;
+        tell_idle(w, node, true);
     }
 }
 

@@ -170,18 +170,17 @@ TEST(nproc, all_that_end_well_are_a_success)
     bench_free(b);
 }
 
-TEST(nproc, after_the_first_ended_well_the_others_have_their_grace_and_their_codes_do_not_matter)
+/* A share of the data that was a minute longer was cut off, and counted as done. */
+TEST(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes_do_not_matter)
 {
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 0, 0, 0);
     pass_answered(b, 30000);
     trainer_exited(b, 1, 1, 0);
+    pass_answered(b, 3600000);
     assert_not_saw(b, "SWEEP"); /* the third is still at it */
-    pass_answered(b, 29999);
-    assert_not_saw(b, "SWEEP");
-    pass_until(b, b->now + 1);
-    assert_saw(b, "SWEEP");
     trainer_exited(b, 2, 0, 9);
+    assert_saw(b, "SWEEP");
     swept(b);
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
     bench_free(b);

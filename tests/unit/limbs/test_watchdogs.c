@@ -60,8 +60,19 @@ static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *
     (void)snprintf(now.why, sizeof now.why, "%s", why);
 }
 
+static int n_alone;
+
+static void on_alone(void *ctx, uint32_t local, const char *why)
+{
+    (void)ctx;
+    (void)local;
+    (void)why;
+    n_alone++;
+}
+
 static int setup(void **state)
 {
+    n_alone = 0;
     (void)state;
     memset(&now, 0, sizeof now);
     fake_clock_init();
@@ -89,7 +100,8 @@ static void begin(uint32_t nproc)
                                                .settings = &now.settings,
                                                .nproc = nproc,
                                                .printed = on_printed,
-                                               .late = on_late});
+                                               .late = on_late,
+                                               .alone = on_alone});
     watch_begin(now.watch, &(struct agent_place){.n = nproc, .rows = rows, .n_rows = NODES});
     for (uint32_t i = 0; i < nproc; i++) {
         watch_spawned(now.watch, i, getpid());
@@ -132,6 +144,59 @@ TEST_IN(watchdogs, who_has_met_once_is_not_late_when_a_connection_goes)
     watch_listens(now.watch, 0);
     pass(2000);
     assert_int_equal(now.late, 0);
+}
+
+/* A hang before it listened was never found. */
+TEST_IN(watchdogs, who_never_listens_and_does_nothing_is_late)
+{
+    now.settings.start_timeout_ms = 10000;
+    begin(1);
+    pass(60000);
+    assert_int_equal(now.late, 0); /* it loads data */
+    watch_set_idle(now.watch, true);
+    pass(3000);
+    assert_int_equal(now.late, 1);
+    assert_string_equal(now.why, "rank 0 neither listens nor has a connection to rank 0");
+}
+
+TEST_IN(watchdogs, who_listens_late_has_the_time_from_then_on)
+{
+    now.settings.start_timeout_ms = 10000;
+    begin(1);
+    pass(60000);
+    watch_listens(now.watch, 0);
+    watch_set_idle(now.watch, true); /* it waits for its peers */
+    pass(9000);
+    assert_int_equal(now.late, 0);
+    pass(2000);
+    assert_int_equal(now.late, 1);
+}
+
+TEST_IN(watchdogs, who_tells_steps_without_its_cluster_trains_alone)
+{
+    begin(1);
+    watch_stepped(now.watch, 0);
+    pass(4900);
+    assert_int_equal(n_alone, 0);
+    pass(200);
+    assert_int_equal(n_alone, 1);
+    watch_stepped(now.watch, 0);
+    pass(10000);
+    assert_int_equal(n_alone, 1); /* once */
+}
+
+TEST_IN(watchdogs, who_has_listened_or_is_connected_does_not_train_alone)
+{
+    begin(1);
+    watch_listens(now.watch, 0);
+    watch_stepped(now.watch, 0);
+    pass(10000);
+    watch_free(now.watch);
+    now.n_own = 1;
+    begin(1);
+    watch_strategy_made(now.watch, 0);
+    pass(10000);
+    assert_int_equal(n_alone, 0);
 }
 
 /* TensorFlow's worker 0 connects to itself, too. */

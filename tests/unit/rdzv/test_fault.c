@@ -125,13 +125,46 @@ TEST(budget, a_node_that_joins_breaks_the_row_once)
     world_free(w);
 }
 
-TEST(budget, a_rank_0_that_never_ends_is_charged)
+static void renews_idle(struct world *w, uint32_t idle_ms)
+{
+    assert_int_equal(
+        say(w, 0,
+            &(struct tfe_msg){.type = MSG_RENEW, .u.renew = {.number = 99, .idle_ms = idle_ms}}),
+        0);
+}
+
+/* It evaluates and exports, and was killed after a minute: with an exit code that it never had. */
+TEST(budget, a_rank_0_that_goes_on_when_others_have_ended_is_charged_for_its_silence_alone)
 {
     struct world *w = a_running_world(1, 2, 2);
+    renews_idle(w, 1700000); /* before, it waited for the other one */
     exited(w, 1, 1, 0);
-    pass(w, 60000);
+    pass(w, 7200000);
+    assert_not_saw(w, "STOP");
+    renews_idle(w, 1799999);
+    assert_not_saw(w, "~restarts");
+    renews_idle(w, 1800000);
     assert_saw(w, "~restarts job=j node=a epoch=1 number=1");
+    assert_saw(w, " progress_timeout");
     assert_saw(w, "0:STOP epoch=1");
+    world_free(w);
+}
+
+TEST(budget, of_a_job_whose_rank_0_was_silent_at_its_end_the_sentence_makes_no_exit_code_up)
+{
+    struct world *w = a_world(2, 2);
+    w->join.spec.max_restarts = 0;
+    w->join.spec.finish_idle_ms = 90000;
+    come(w, 2);
+    exited(w, 1, 1, 0);
+    pass(w, 100000);
+    renews_idle(w, 90000);
+    stopped_and_ready(w, 0, 1);
+    ready(w, 1, 2);
+    pass(w, TTL_HELD_MS + 35000);
+    assert_saw(w,
+               "FINISH failed: job j failed: rank 0 on node a (a) was ended after 90 s without a "
+               "sign of life, while others had ended well, after 0 restarts");
     world_free(w);
 }
 

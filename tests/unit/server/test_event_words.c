@@ -93,6 +93,9 @@ TEST_IN(event, of_each_trace_is_one_plain_sentence)
          "nothing is decided for 5.0s: half are gone"},
         {TRACE_WRITE_FAILED, 1000, NULL, "store", EVENT_ERROR,
          "what the next epoch needs could not be written; again in 1.0s"},
+        {TRACE_NODE_ALONE, 1, NULL, "node_alone", EVENT_WARN,
+         "ann, rank 1, does not use the cluster that TF_CONFIG gives it: it neither listens at its "
+         "address nor is connected to rank 0, and trains alone"},
         {TRACE_NODE_STAYS, 0, "ann", "stays", EVENT_INFO, "ann does not go away after all"},
         {TRACE_SAVE, 1, NULL, "save", EVENT_INFO, "the scripts are asked for a checkpoint"},
         {TRACE_SAVED, 2000, NULL, "save", EVENT_INFO,
