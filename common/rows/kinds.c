@@ -52,6 +52,7 @@ static const struct row_field job_fields[] = {
     {JOB(workers, ROW_U32, "workers", NULL), OR_0},
     {JOB(workers_working, ROW_U32, "workers_working", NULL)},
     {JOB(workers_done, ROW_U32, "workers_done", NULL)},
+    {JOB(alone, ROW_U32, "alone", NULL)},
 };
 
 const struct row_kind kind_job = {.name = "job",
@@ -82,9 +83,24 @@ const struct row_kind kind_health = {.name = "health",
 #define MIB (1ULL << 20)
 _Static_assert(ENDPOINT_TEXT_MAX <= ROW_ROOM, "an address is made there");
 
+/* As its log files are called. */
+static const char *place(const void *row, char *room)
+{
+    const struct msg_status_node *node = row;
+    (void)snprintf(room, ROW_ROOM, "%s-%u", msg_task_name(node->task), (unsigned)node->index);
+    return node->has_place ? room : NULL;
+}
+
 static const char *role(const void *row, char *room)
 {
     return msg_role_name(((const struct msg_status_node *)row)->role);
+}
+
+/* For people: a member of a job with roles by its place, "chief-0". */
+static const char *shown_role(const void *row, char *room)
+{
+    const struct msg_status_node *node = row;
+    return node->role == ROLE_MEMBER && node->has_place ? place(row, room) : role(row, room);
 }
 
 static const char *address(const void *row, char *room)
@@ -99,14 +115,6 @@ static const char *memory(const void *row, char *room)
     uint64_t bytes = ((const struct msg_status_node *)row)->memory.bytes;
     (void)snprintf(room, ROW_ROOM, "%llu MiB", (unsigned long long)(bytes + MIB - 1) / MIB);
     return bytes > 0 ? room : NULL;
-}
-
-/* As its log files are called. */
-static const char *place(const void *row, char *room)
-{
-    const struct msg_status_node *node = row;
-    (void)snprintf(room, ROW_ROOM, "%s-%u", msg_task_name(node->task), (unsigned)node->index);
-    return node->has_place ? room : NULL;
 }
 
 /* The slow machine is marked: people look for it. */
@@ -135,9 +143,10 @@ static const char *standby_if_any(const void *row, char *room)
 static const struct row_field node_fields[] = {
     {NODE(node, ROW_TEXT, "node", "NODE")},
     {NODE(name, ROW_TEXT, "name", "NAME")},
-    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = role},
+    {.key = "role", .type = ROW_WORD, .text = role},
+    {.head = "ROLE", .type = ROW_WORD, .text = shown_role},
     {NODE(rank, ROW_U32, "rank", "RANK"), HAS(msg_status_node, has_rank)},
-    {.key = "place", .head = "PLACE", .type = ROW_WORD, .text = place},
+    {.key = "place", .type = ROW_WORD, .text = place},
     {NODE(host, ROW_TEXT, NULL, NULL)}, /* of the address */
     {.key = "address", .head = "ADDRESS", .type = ROW_TEXT, .text = address},
     {NODE(pid, ROW_PID, "pid", "PID")},

@@ -31,6 +31,11 @@ static void print_job(const struct msg_status_job *job)
         }
         (void)putchar('\n');
     }
+    if (job->alone > 0) {
+        (void)printf("  warning: %u of %u nodes do not use the cluster that TF_CONFIG gives them: "
+                     "each trains alone\n",
+                     (unsigned)job->alone, (unsigned)job->members);
+    }
     if (job->waits) {
         (void)fputs("  ", stdout);
         stdio_put(stdout, job->waits);
@@ -83,25 +88,17 @@ static void print_waits(const struct row_list *rows, size_t from, size_t to)
     }
 }
 
-/* Memory has columns only where somebody was lent some, places where there are roles. */
+/* Memory has columns only where somebody was lent some. */
 static void print_nodes(const struct row *rows, size_t n)
 {
-    static const char *const every[] = {"NAME",    "NODE", "ROLE", "RANK",  "PLACE",
+    static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
                                         "ADDRESS", "PID",  "KEPT", "MEMORY"};
-    const char *heads[COUNT(every)];
-    bool has_place = false;
     bool has_memory = false;
     for (size_t i = 0; i < n; i++) {
         const struct msg_status_node *node = rows[i].at;
-        has_place |= rows[i].kind == &kind_node && node->has_place;
         has_memory |= rows[i].kind == &kind_node && node->memory.bytes > 0;
     }
-    struct row_table nodes = {&kind_node, heads, 0};
-    for (size_t i = 0; i < COUNT(every) - (has_memory ? 0 : 2); i++) {
-        if (has_place || strcmp(every[i], "PLACE") != 0) {
-            heads[nodes.n_columns++] = every[i];
-        }
-    }
+    const struct row_table nodes = {&kind_node, heads, COUNT(heads) - (has_memory ? 0 : 2)};
     (void)row_table_print(&nodes, rows, n, 2, stdout);
 }
 

@@ -383,11 +383,14 @@ static void draw_node(struct watch_screen *s, int y, const struct msg_status_nod
     if (node->has_rank) {
         (void)snprintf(line, sizeof(line), "%5u ", (unsigned)node->rank);
     }
+    char role_room[ROW_ROOM];
+    const void *role_row = node;
+    const struct row_field *role = row_find(&kind_node, NULL, "ROLE", &role_row);
     int x = watch_put(s, y, 0, 6, style, line);
     x = watch_put(s, y, x, 23, style, node->name[0] != '\0' ? node->name : node->node);
     x = watch_put(s, y, x, 1, style, "");
     x = watch_put(s, y, x, 11, is_chosen ? style : style_of_role(node->role),
-                  msg_role_name(node->role));
+                  role ? row_value(role, role_row, role_room).text : "-");
     x = watch_put(s, y, x, 22, style, where ? where : "-");
     (void)watch_put(s, y, x, s->width - x, style, node->waits ? node->waits : "");
 }

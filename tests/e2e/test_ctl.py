@@ -21,7 +21,7 @@ NODE_KEYS = {"node", "name", "role", "rank", "place", "address", "pid", "guard_p
 JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waits_since_ms", "waits_until_ms", "since_ms", "step", "total",
             "samples", "steps_per_s", "samples_per_s", "slow", "slow_times", "metrics", "nodes", "members",
             "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator", "memory_bytes", "workers",
-            "workers_working", "workers_done"}
+            "workers_working", "workers_done", "alone"}
 
 
 def test_no_jobs(server, ctl, shown, health):

@@ -88,7 +88,9 @@ def test_a_job_with_servers_starts_and_finishes(server, fleet, status, ctl):  # 
         assert json.loads(env["TFE_CLUSTER"]) == clusters[0]
     job.wait_step(lambda s: s["used"] == [0, 1])
     assert {n["place"]: n["rank"] for n in job.nodes()} == {place: rank for rank, place in enumerate(ALL)}
-    assert "PLACE" in ctl("status").stdout
+    for verb in ("status", "nodes"):
+        told = ctl(verb).stdout
+        assert all(f" {place} " in told for place in ALL) and " member " not in told, told
     job.order("chief-0", "exit 0")
     assert [agent.wait() for agent in job.agents] == [0] * 5
     assert status()[0]["state"] == "succeeded"

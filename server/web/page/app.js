@@ -135,6 +135,8 @@ function sizeOf(job) {
 const STATES = { running: "ok", succeeded: "info", failed: "bad", stopped: "", waiting: "warn", gathering: "warn", preparing: "warn", committing: "warn", set_aside: "bad" };
 const OVER = new Set(["succeeded", "failed", "stopped"]);
 export const stateBadge = job => badge(job.state.replace("_", " "), STATES[job.state] ?? "");
+// A member of a job with roles is shown by its place, "chief-0".
+const placeOr = n => n.role === "member" && n.place ? badge(n.place, `role ${roleOf(n.place)}`) : badge(n.role, BADGES[n.role] ?? "");
 const rank = job => job.state === "running" ? 1 : OVER.has(job.state) ? 3 : job.waits ? 0 : 2;
 
 function fleet() {
@@ -221,8 +223,8 @@ function jobScreen(name) {
   const row = n => ({
     cells: [
       [h("a", { href: `#/job/${encodeURIComponent(name)}/node/${encodeURIComponent(n.node)}` }, n.name || n.node.slice(0, 12)), n.slow ? badge("slow", "warn") : "", n.waits ? h("div", { class: "sub" }, n.waits) : ""],
-      [badge(n.role, BADGES[n.role] ?? ""), n.notice ? badge(n.notice, "warn") : ""],
-      [n.place ? badge(n.place, `role ${roleOf(n.place)}`) : "", n.rank ?? (n.place ? "" : "–")],
+      [placeOr(n), n.notice ? badge(n.notice, "warn") : ""],
+      [n.rank ?? (n.place ? "" : "–")],
       [n.step_ms ? `${number(n.step_ms)} ms` : "–", n.times ? h("div", { class: "sub" }, `${number(n.times)} × the others`) : ""],
       [n.address ? h("span", { class: "mono" }, n.address) : "–"],
       [machine(n)],
@@ -309,7 +311,7 @@ function nodeScreen(job, id) {
     const n = store.nodes.get(id), seen = store.seen.get(id);
     if (n) {
       text(title, n.name || id);
-      state.replaceChildren(n.place ? badge(n.place, `role ${roleOf(n.place)}`) : "", badge(n.role, BADGES[n.role] ?? ""));
+      state.replaceChildren(placeOr(n));
       const list = [["Job", job], ["Place", n.place], ["Rank", n.rank], ["Address", n.address], ["Waits for", n.waits], ["Step time", n.step_ms && `${number(n.step_ms)} ms`], ["Beside the others", n.times && `${number(n.times)} ×`],
         ["TensorFlow", n.tensorflow], ["Cores", n.cores], ["Memory", n.memory_mib && `${number(n.memory_mib / 1024)} GiB`], ["Load", n.load], ["GPUs", n.gpus && `${n.gpus} × ${n.gpu}`], ["Cloud", n.cloud], ["Zone", n.zone], ["Machine type", n.instance],
         ["Spot", n.spot == null ? null : n.spot ? "yes" : "no"], ["Standby", n.standby], ["Last notice", n.notice && `${n.notice}${n.notice_at_ms ? `, ${moment(n.notice_at_ms)}` : ""}`],

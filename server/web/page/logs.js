@@ -81,9 +81,9 @@ export function logs(job) {
     const mark = list.join();
     if (mark === ranks || document.activeElement === rank) return;
     ranks = mark;
-    const chosen = rank.value;
+    const chosen = rank.value, named = new Map([...nodes.values()].filter(n => n.place).map(n => [n.rank, n.place]));
     if (chosen !== "" && !list.includes(Number(chosen))) list.push(Number(chosen));
-    rank.replaceChildren(h("option", { value: "" }, "All ranks"), ...list.slice(0, 512).map(r => h("option", { value: String(r) }, `Rank ${r}`)));
+    rank.replaceChildren(h("option", { value: "" }, "All ranks"), ...list.slice(0, 512).map(r => h("option", { value: String(r) }, named.get(r) ?? `Rank ${r}`)));
     rank.value = chosen;
   }
   return { node, update, close: () => close() };

@@ -61,7 +61,7 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
     ",\"waits_since_ms\":null,\"waits_until_ms\":null,\"since_ms\":null,\"step\":null,"            \
     "\"total\":null,\"samples\":null,\"steps_per_s\":null,\"samples_per_s\":null,\"slow\":null,"   \
     "\"slow_times\":null,\"memory_bytes\":0,\"workers\":null,\"workers_working\":0,"               \
-    "\"workers_done\":0"
+    "\"workers_done\":0,\"alone\":0"
 
 TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
 {
