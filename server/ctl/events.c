@@ -145,8 +145,10 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
     const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
     if (settings->follow) {
         int rc = settings->json ? print_each_json(rows) : (print_all(rows), 0);
-        (void)fflush(stdout);
-        return rc != 0 ? rc : follow(settings, job, last ? last->number : 0);
+        if (rc != 0 || fflush(stdout) != 0) {
+            return rc; /* main() looks at stdout, and says what is wrong with it */
+        }
+        return follow(settings, job, last ? last->number : 0);
     }
     if (settings->json) {
         return verb_print_json(answer_events(rows, 0));
