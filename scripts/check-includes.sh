@@ -34,7 +34,7 @@ check agent/pool "$q"'(common/(base|wire|net|archive)|agent/(pool|notice|trainer
 check 'agent/*.[ch]' "$q"'(common/(base|net)|agent(/[a-z]+)?)/'
 check server/ctl "$q"'(common/(base|wire|net|rows|client|jobs|archive)|server/ctl)/'
 check server/ctl/jobs "$q"'(common/(base|net|jobs)|server/ctl/jobs)/'
-check server/web "$q"'(common/(base|wire|net|rows|client|jobs)|server/web)/'
+check server/web "$q"'(common/(base|wire|net|rows|client|jobs)|server/web)/|server/(rights|sandbox)\.h'
 bad=$(find server -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -not -path '*/web/*' -exec grep -nHE '^#include "' {} + |
     grep -vE "$q(common/(base|wire|net|rows)|server)/" || true)
 if [ -n "$bad" ]; then

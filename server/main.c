@@ -42,6 +42,9 @@
 
 enum { EXIT_USAGE = 2 };
 
+/* Whom root becomes if --user names nobody. */
+#define DEFAULT_USER "tfe"
+
 /* A sanitizer makes calls of its own. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED true
@@ -129,7 +132,7 @@ static int prepare(struct server *server, struct tfe_why *why)
     struct rights rights;
     int rc = process_prepare(why);
     if (rc == 0) {
-        rc = rights_find(s->user, &rights, why);
+        rc = rights_find(s->user, DEFAULT_USER, &rights, why);
     }
     if (rc == 0) {
         rc = state_make(&server->state, s->state_dir, &rights, why);
@@ -141,7 +144,8 @@ static int prepare(struct server *server, struct tfe_why *why)
         rc = state_open(&server->state, s->backup_dir, why);
     }
     if (rc == 0 && rights.stays_root) {
-        log_warn("runs_as_root", LOG_S("hint", "make a user " RIGHTS_USER ", or name one: --user"));
+        log_warn("runs_as_root",
+                 LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
     }
     /* Before there is a second thread. */
     if (rc == 0 && !s->no_sandbox && !SANITIZED) {
@@ -153,7 +157,7 @@ static int prepare(struct server *server, struct tfe_why *why)
         if (keys_lent_in()) {
             folders[n++] = keys_lent_in();
         }
-        rc = sandbox_enter(folders, n, why);
+        rc = sandbox_enter(&(struct sandbox){.writable = folders, .n_writable = n}, why);
     }
     if (rc == 0) {
         rc = keys_open(server->state.dir, server->settings.keep_history_ms, &server->keys, why);

@@ -7,7 +7,7 @@
 #include "common/net/log.h"
 #include "common/net/user.h"
 
-int rights_find(const char *user, struct rights *ret, struct tfe_why *why)
+int rights_find(const char *user, const char *fallback, struct rights *ret, struct tfe_why *why)
 {
     const bool is_named = user && user[0] != '\0';
     const bool is_root = geteuid() == 0;
@@ -15,7 +15,7 @@ int rights_find(const char *user, struct rights *ret, struct tfe_why *why)
     if (!is_named && !is_root) {
         return 0;
     }
-    const struct passwd *entry = getpwnam(is_named ? user : RIGHTS_USER);
+    const struct passwd *entry = getpwnam(is_named ? user : fallback);
     if (!entry && is_named) {
         why_set(why, "--user: there is no user \"%s\" on this machine", user);
         return TFE_EINVAL;

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,33 +30,43 @@
      LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |  \
      LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-static bool allow_folder(int rules, const char *folder)
+/* A file has no rights of a directory. */
+static bool allow_path(int rules, const char *path, uint64_t rights)
 {
-    struct landlock_path_beneath_attr below = {.allowed_access = READ_FILES | WRITE_FILES};
-    below.parent_fd = open(folder, O_PATH | O_CLOEXEC);
-    bool allowed = below.parent_fd >= 0 && syscall(SYS_landlock_add_rule, rules,
-                                                   LANDLOCK_RULE_PATH_BENEATH, &below, 0) == 0;
-    if (below.parent_fd >= 0) {
-        (void)close(below.parent_fd);
+    struct landlock_path_beneath_attr below = {.allowed_access = rights};
+    struct stat file;
+    below.parent_fd = open(path, O_PATH | O_CLOEXEC);
+    if (below.parent_fd < 0) {
+        return false;
     }
+    if (fstat(below.parent_fd, &file) == 0 && !S_ISDIR(file.st_mode)) {
+        below.allowed_access &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE;
+    }
+    const bool allowed =
+        syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0) == 0;
+    (void)close(below.parent_fd);
     return allowed;
 }
 
-static int close_paths(const char *const *folders, size_t n, struct tfe_why *why)
+static int close_paths(const struct sandbox *sandbox, struct tfe_why *why)
 {
     const struct landlock_ruleset_attr all = {.handled_access_fs = ALL_RIGHTS};
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all), 0);
     if (rules < 0) {
-        log_warn("no_landlock", LOG_S("effect", "the kernel closes no paths to the server"));
+        log_warn("no_landlock", LOG_S("effect", "the kernel closes no paths to this program"));
         return 0;
     }
     bool done = true;
-    for (size_t i = 0; done && i < n; i++) {
-        done = allow_folder(rules, folders[i]);
+    for (size_t i = 0; done && i < sandbox->n_writable; i++) {
+        done = allow_path(rules, sandbox->writable[i], READ_FILES | WRITE_FILES);
+    }
+    for (size_t i = 0; done && i < sandbox->n_readable; i++) {
+        done = allow_path(rules, sandbox->readable[i], READ_FILES) || errno == ENOENT ||
+               errno == EACCES;
     }
     done = done && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     if (!done) {
-        why_errno(why, "close the file system to the server (--no-sandbox goes without)");
+        why_errno(why, "close the file system to this program (--no-sandbox goes without)");
     }
     (void)close(rules);
     return done ? 0 : TFE_ESYS;
@@ -67,13 +78,11 @@ static int close_paths(const char *const *folders, size_t n, struct tfe_why *why
  * not have is left out. */
 static const char *const calls[] = {
     /* files and sockets that are open */
-    "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "lseek",
-    "close", "close_range", "dup", "dup2", "dup3", "fsync", "fdatasync", "ftruncate", "fallocate",
-    "flock", "fstat", "fstatfs", "fchmod", "fchown", "futimens", "fadvise64", "sendfile",
+    "read", "write", "readv", "writev", "pread64", "preadv", "lseek", "close", "close_range", "dup",
+    "dup2", "dup3", "fstat", "fstatfs", "fadvise64", "sendfile",
     /* paths, which Landlock closes */
     "open", "openat", "stat", "lstat", "newfstatat", "statx", "statfs", "access", "faccessat",
-    "faccessat2", "readlink", "readlinkat", "getcwd", "getdents64", "unlink", "unlinkat", "rename",
-    "renameat", "renameat2", "link", "linkat", "mkdir", "mkdirat", "rmdir", "utimensat", "umask",
+    "faccessat2", "readlink", "readlinkat", "getcwd", "getdents64",
     /* the network */
     "accept", "accept4", "bind", "connect", "listen", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "shutdown", "send", "sendto", "sendmsg", "sendmmsg", "recv", "recvfrom",
@@ -87,6 +96,13 @@ static const char *const calls[] = {
     "rt_sigtimedwait", "sigaltstack", "restart_syscall", "clock_gettime", "clock_getres",
     "clock_nanosleep", "nanosleep", "gettimeofday", "time", "getrandom", "uname", "sysinfo",
     "getrusage", "getrlimit", "getuid", "geteuid", "getgid", "getegid"};
+
+/* Calls that change files. */
+static const char *const file_calls[] = {
+    "pwrite64", "pwritev", "fsync",    "fdatasync", "ftruncate", "fallocate",
+    "flock",    "fchmod",  "fchown",   "futimens",  "utimensat", "unlink",
+    "unlinkat", "rename",  "renameat", "renameat2", "link",      "linkat",
+    "mkdir",    "mkdirat", "rmdir",    "umask"};
 
 /* Calls of which only some arguments are allowed: each masked argument has this value. */
 struct partly {
@@ -151,29 +167,40 @@ static int allow_some(scmp_filter_ctx filter)
     return rc;
 }
 
-static int allow_calls(scmp_filter_ctx filter)
+static int allow_each(scmp_filter_ctx filter, const char *const *names, size_t n)
 {
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        int number = seccomp_syscall_resolve_name(calls[i]);
+    for (size_t i = 0; i < n; i++) {
+        int number = seccomp_syscall_resolve_name(names[i]);
         int rc = number < 0 ? 0 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 0);
         if (rc != 0) {
             return rc;
         }
     }
+    return 0;
+}
+
+static int allow_calls(scmp_filter_ctx filter, bool writes)
+{
+    int rc = allow_each(filter, calls, sizeof(calls) / sizeof(calls[0]));
+    if (rc == 0 && writes) {
+        rc = allow_each(filter, file_calls, sizeof(file_calls) / sizeof(file_calls[0]));
+    }
     /* Its flags are in memory, where a filter sees nothing: libc takes clone(2) instead. */
     const int clone3 = seccomp_syscall_resolve_name("clone3");
-    const int rc = clone3 < 0 ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), clone3, 0);
+    if (rc == 0 && clone3 >= 0) {
+        rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), clone3, 0);
+    }
     return rc != 0 ? rc : allow_some(filter);
 }
 
-static int close_calls(struct tfe_why *why)
+static int close_calls(bool writes, struct tfe_why *why)
 {
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
-        log_warn("no_seccomp", LOG_S("effect", "the kernel refuses no calls of the server"));
+        log_warn("no_seccomp", LOG_S("effect", "the kernel refuses no calls of this program"));
         return 0;
     }
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    int rc = filter ? allow_calls(filter) : -ENOMEM;
+    int rc = filter ? allow_calls(filter, writes) : -ENOMEM;
     rc = rc != 0 ? rc : seccomp_load(filter);
     seccomp_release(filter);
     if (rc != 0) {
@@ -184,12 +211,12 @@ static int close_calls(struct tfe_why *why)
     return 0;
 }
 
-int sandbox_enter(const char *const *folders, size_t n, struct tfe_why *why)
+int sandbox_enter(const struct sandbox *sandbox, struct tfe_why *why)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         why_errno(why, "give up new privileges");
         return TFE_ESYS;
     }
-    int rc = close_paths(folders, n, why);
-    return rc != 0 ? rc : close_calls(why);
+    int rc = close_paths(sandbox, why);
+    return rc != 0 ? rc : close_calls(sandbox->n_writable > 0, why);
 }

@@ -1,4 +1,5 @@
-/* server/sandbox.h: what the server may still ask of the kernel once its directories are there. */
+/* server/sandbox.h: what tfe-rdzv and tfe-web may still ask of the kernel once they have opened
+ * what they need. */
 #ifndef TFE_SERVER_SANDBOX_H
 #define TFE_SERVER_SANDBOX_H
 
@@ -7,11 +8,20 @@
 #include "common/base/error.h"
 #include "common/net/why.h"
 
-/* From here on, for this thread and those that it makes: of the file system only what lies in the n
- * folders (Landlock), and only the calls that a server makes (seccomp): no program is run, nothing
- * becomes executable memory, no other process is touched, and sockets are of the network or of this
- * machine. Any other call fails with EPERM. A kernel that has one of the two not is warned of.
- * TFE_ESYS: it has, but would not. */
-int sandbox_enter(const char *const *folders, size_t n, struct tfe_why *why) TFE_MUST_CHECK;
+struct sandbox {
+    const char *const *writable; /* directories with all below them, which have to be there */
+    size_t n_writable;
+    const char *const *readable; /* files, or directories with all below them; absent ones are
+                                    passed over */
+    size_t n_readable;
+};
+
+/* Confines this thread and those that it makes from here on: of the file system only these paths
+ * (Landlock), and only the calls that a server makes (seccomp): it runs no program, nothing becomes
+ * executable memory, no other process is touched, and sockets are of the network or of this
+ * machine. Calls that change the file system are allowed only with a writable directory. Any other
+ * call fails with EPERM. Warns if the kernel lacks one of the two. TFE_ESYS: the kernel has it and
+ * refused. */
+int sandbox_enter(const struct sandbox *sandbox, struct tfe_why *why) TFE_MUST_CHECK;
 
 #endif

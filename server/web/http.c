@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "common/net/clock.h"
 #include "common/net/endpoint.h"
@@ -623,12 +624,25 @@ static void on_accept_failed(struct evconnlistener *listener, void *ctx)
     (void)timer_after(h->sweep, PAUSE_MS);
 }
 
+static int check_key_file(const char *path, struct tfe_why *why)
+{
+    struct stat file;
+    if (stat(path, &file) == 0 && (file.st_mode & (S_IRWXO | S_IWGRP))) {
+        why_set(why, "--tls-key %s: other users can open it (chmod o=,g-w %s)", path, path);
+        return TFE_EINVAL;
+    }
+    return 0; /* what else is wrong OpenSSL says */
+}
+
 static int load_tls(struct http *h, const struct web_settings *s, struct tfe_why *why)
 {
     h->tls = SSL_CTX_new(TLS_server_method());
     if (!h->tls || SSL_CTX_set_min_proto_version(h->tls, TLS1_2_VERSION) != 1) {
         why_set(why, "TLS cannot be set up");
         return TFE_ENOMEM;
+    }
+    if (check_key_file(s->tls_key, why) != 0) {
+        return TFE_EINVAL;
     }
     (void)SSL_CTX_set_mode(h->tls, SSL_MODE_RELEASE_BUFFERS); /* 34 KiB of each that waits */
     if (SSL_CTX_use_certificate_chain_file(h->tls, s->tls_cert) != 1 ||

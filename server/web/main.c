@@ -13,6 +13,8 @@
 #include "common/net/quit.h"
 #include "common/net/stdio.h"
 #include "common/net/timer.h"
+#include "server/rights.h"
+#include "server/sandbox.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"
 #include "server/web/metrics.h"
@@ -20,10 +22,21 @@
 #include "server/web/routes.h"
 #include "server/web/settings.h"
 #include "server/web/streams.h"
+#include "server/web/token_reader.h"
 #include "server/web/views.h"
 
 /* 77 is sysexits(3)'s, as tfe-ctl has it. */
 enum { EXIT_USAGE = 2, EXIT_UNAUTHORISED = 77 };
+
+/* Whom root becomes if --user names nobody. */
+#define DEFAULT_USER "tfe-web"
+
+/* A sanitizer makes calls of its own. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
 
 /* Descriptors besides those of HTTP. */
 #define FILES_OWN 64
@@ -86,29 +99,62 @@ static void announce(const struct program *p)
     notify_say("READY=1");
 }
 
-static int run(struct program *p)
+/* Gives up what it does not need any more: it listens, and has read token, certificate and key. */
+static int confine(const struct web_settings *s, const struct rights *rights,
+                   const struct join_info *server, struct tfe_why *why)
+{
+    /* The metrics read the first; the others lead from a name to an address (resolver(3)). */
+    static const char *const readable[] = {
+        "/proc/self",     "/etc/hosts",    "/etc/resolv.conf",  "/run/systemd/resolve",
+        "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf"};
+    struct sockaddr_storage address;
+    socklen_t n;
+    const bool is_numeric = endpoint_address(server->host, server->port, &address, &n) == 0;
+    const struct sandbox sandbox = {.readable = readable,
+                                    .n_readable =
+                                        is_numeric ? 1 : sizeof(readable) / sizeof(readable[0])};
+    int rc = rights_become(rights, why);
+    if (rc == 0 && rights->stays_root) {
+        log_warn("runs_as_root",
+                 LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
+    }
+    return rc != 0 || s->no_sandbox || SANITIZED ? rc : sandbox_enter(&sandbox, why);
+}
+
+static int start(struct program *p, struct tfe_why *why)
 {
     struct web *web = &p->web;
+    struct rights rights;
+    int rc = sodium_init() < 0 ? TFE_ESYS : hidden_process(why);
+    rc = rc == 0 ? web_settings_find(&p->settings, &web->server, why) : rc;
+    rc = rc == 0 ? rights_find(p->settings.user, DEFAULT_USER, &rights, why) : rc;
+    if (rc == 0 && web_settings_is_lasting(&p->settings)) {
+        rc = token_reader_new(&p->settings, &rights, &web->reader, why);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    raise_files(&p->settings);
+    web->settings = &p->settings;
+    web->asks_login = !web_settings_is_local(&p->settings);
+    web->base = event_base_new();
+    if (!web->base) {
+        why_set(why, "the event loop cannot be set up");
+        return TFE_ENOMEM;
+    }
+    quit_watch(web->base, on_signal, p, 0, p->quit);
+    rc = start_parts(p, why);
+    return rc == 0 ? confine(&p->settings, &rights, &web->server, why) : rc;
+}
+
+static int run(struct program *p)
+{
     struct tfe_why why = {.text = ""};
-    int rc = sodium_init() < 0 ? TFE_ESYS : hidden_process(&why);
-    rc = rc == 0 ? web_settings_find(&p->settings, &web->server, &why) : rc;
+    const int rc = start(p, &why);
     int status = rc == TFE_EAUTH ? EXIT_UNAUTHORISED : rc == TFE_EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     if (rc == 0) {
-        raise_files(&p->settings);
-        web->settings = &p->settings;
-        web->asks_login = !web_settings_is_local(&p->settings);
-        web->base = event_base_new();
-        if (web->base) {
-            quit_watch(web->base, on_signal, p, 0, p->quit);
-            rc = start_parts(p, &why);
-        } else {
-            why_set(&why, "the event loop cannot be set up");
-            rc = TFE_ENOMEM;
-        }
-    }
-    if (rc == 0) {
         announce(p);
-        status = event_base_dispatch(web->base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        status = event_base_dispatch(p->web.base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         why_set(&why, "the event loop failed");
     }
     if (status != EXIT_SUCCESS) {
@@ -129,6 +175,7 @@ static void finish(struct program *p)
     if (web->base) {
         event_base_free(web->base);
     }
+    token_reader_free(web->reader);
     join_done(&web->server);
 }
 

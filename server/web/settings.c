@@ -41,6 +41,11 @@ static const struct option_spec specs[] = {
          "where a server of this machine keeps endpoint and tokens"),
     NUMBER("max-connections", max_connections, "N", 8, 10000, "512",
            "connections at a time; one more, and the oldest that asks for nothing goes"),
+    TEXT("user", user, "NAME", NULL,
+         "as root: become this user before anything is accepted (default: tfe-web, if there is "
+         "one)"),
+    FLAG("no-sandbox", no_sandbox,
+         "do without the kernel's limits on which calls and paths this program may use"),
     WORD("log-level", log_level, log_levels, "LEVEL", "info",
          "least level to log: debug, info, warn, error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",

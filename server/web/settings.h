@@ -21,6 +21,8 @@ struct web_settings {
     uint32_t port;
     const char *tls_cert, *tls_key; /* NULL: no TLS */
     bool insecure_http;
+    const char *user; /* NULL: rights_find decides */
+    bool no_sandbox;
     uint32_t max_connections;
     enum log_level log_level;
     enum log_format log_format;

@@ -12,8 +12,8 @@
 #include "common/net/log.h"
 #include "common/net/timer.h"
 #include "server/web/logins.h"
-#include "server/web/settings.h"
 #include "server/web/streams.h"
+#include "server/web/token_reader.h"
 
 /* Tokens that were not seen before, of anybody: one each, after so many at once. Each costs the
  * server a handshake. */
@@ -197,10 +197,8 @@ static void renew_own(struct views *all)
     struct web *web = all->web;
     struct view *old = web->own;
     struct join_info found = {.port = 0};
-    struct tfe_why why;
-    if (!web_settings_is_lasting(web->settings) ||
-        web_settings_find(web->settings, &found, &why) != 0) {
-        return; /* where it came from is gone; or there is none at this moment */
+    if (token_reader_read(web->reader, &found) != 0) {
+        return; /* it is gone, for now or for good */
     }
     if (found.token->role == view_role(old) && !is_same(found.token, web->server.token)) {
         const struct join_info before = web->server;

@@ -18,6 +18,7 @@ struct http;
 struct logins;
 struct metrics;
 struct probe;
+struct token_reader;
 struct view;
 struct views;
 struct web_settings;
@@ -38,6 +39,7 @@ struct web {
     struct logins *logins;
     struct metrics *metrics;
     struct probe *probe;
+    struct token_reader *reader;       /* NULL: the token cannot be read again */
     struct view *own;                  /* of that token */
     bool asks_login;                   /* nobody sees anything without a token of his own */
     uint32_t n_calls[CALLER__COUNT];   /* see calls.h */

@@ -1,5 +1,6 @@
 """What a process may do: who reads no token of ours, and what the server itself gives up."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -12,6 +13,8 @@ import sys
 import pytest
 from agents import TRAINER, fleet  # noqa: F401 (a fixture)
 from conftest import AS_NOBODY, BIN_DIR, NOBODY, ROOT, as_root, clean_environment, program, wait_until
+from programs import children
+from web import start as start_web
 
 QUICK = ("--gather", "0.3")
 IS_SANITIZED = b"__asan_init" in pathlib.Path(program("tfe-rdzv")).read_bytes()
@@ -298,3 +301,88 @@ def test_the_agent_works_with_what_its_unit_leaves_it(commons, server, fleet):
     fleet.wait_world(1, above=epoch, folder=commons)
     fleet.order("exit 0", folder=commons)
     assert agent.wait() == 0, agent.stderr()
+
+
+# --- the rights of tfe-web ---
+
+
+def web_processes(web):
+    """It, and the one that reads its token."""
+    reader, = children(web.pid, "tfe-web-token")
+    return web.pid, reader
+
+
+def has_no_rights(pid):
+    assert {task_status(pid, f"Cap{kind}") == {"0" * 16} for kind in ("Eff", "Prm", "Inh", "Amb")} == {True}
+
+
+def test_web_keeps_no_rights_and_serves_still(server, state_dir, tmp_path):
+    s = server()
+    with start_web(state_dir, tmp_path) as web:
+        for pid in web_processes(web):
+            has_no_rights(pid)
+        if not IS_SANITIZED:
+            assert task_status(web.pid, "Seccomp") == {"2"} and task_status(web.pid, "NoNewPrivs") == {"1"}
+        assert web.login(s.token("admin")).code == 200
+        assert web.gauges()["process_open_fds"] > 3 and web.gauges()["process_resident_memory_bytes"] > 1 << 20
+        with socket.create_connection(("127.0.0.1", web.port)) as page:
+            page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert page.recv(100).startswith(b"HTTP/1.1 200 ")
+        os.kill(web_processes(web)[1], signal.SIGKILL)  # it serves on, and cannot read its token again
+        assert web.ask("/api/v1/jobs").code == 200
+    with start_web(state_dir, tmp_path, "--no-sandbox") as web:
+        assert task_status(web.pid, "NoNewPrivs") == {"0"}
+        has_no_rights(web.pid)
+
+
+@as_root
+def test_root_s_web_becomes_its_user_after_it_has_read_its_files(server, state_dir, tmp_path, ctl):
+    """What root alone may read it has read by then; the server's key it cannot read any more."""
+    s = server()
+    with start_web(state_dir, tmp_path, "--user=nobody") as web:
+        for pid in web_processes(web):
+            assert task_status(pid, "Uid") == {"\t".join([str(NOBODY)] * 4)} and task_status(pid, "Groups") == {""}
+            has_no_rights(pid)
+        assert web.ask("/api/v1/jobs").code == 200
+    for words, said in ((["--user=no-such-user"], "there is no user"), (["--user="], None)):
+        with contextlib.ExitStack() as stack:
+            if said:
+                done = subprocess.run([program("tfe-web"), "--state-dir", str(state_dir), "--port=0", *words], capture_output=True, text=True, timeout=60)
+                assert done.returncode == 2 and said in done.stderr
+            else:
+                web = stack.enter_context(start_web(state_dir, tmp_path, *words))
+                has_no_rights(web.pid)
+    assert s.stop() == 0
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o604, 0o602])
+def test_tls_key_that_others_can_open_is_refused(server, state_dir, tmp_path, mode):
+    server()
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+                    "-out", cert, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
+    key.chmod(mode)
+    if mode == 0o640:  # of a group for certificates
+        with start_web(state_dir, tmp_path, f"--tls-cert={cert}", f"--tls-key={key}"):
+            return
+    done = subprocess.run([program("tfe-web"), "--state-dir", str(state_dir), "--port=0", f"--tls-cert={cert}", f"--tls-key={key}"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "other users can open it" in done.stderr
+
+
+@as_root
+@pytest.mark.skipif(IS_SANITIZED or not shutil.which("systemd-analyze"), reason="needs systemd-analyze(1), and no sanitizer")
+def test_web_works_with_what_its_unit_leaves_it(server, state_dir, tmp_path):
+    """A call that is refused here would be refused there."""
+    server()
+    confined = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, str(ROOT / "tests/e2e/confined.py"),
+                str(ROOT / "server/web/tfe-web.service.in")]
+    with start_web(state_dir, tmp_path, wrapper=confined) as web:
+        wait_until(lambda: web.ask("/readyz").code == 200, what="an answer of the server")
+        has_no_rights(web.pid)
+
+
+def test_the_web_s_unit_has_a_user_of_its_own_and_is_lent_its_token():
+    text = (ROOT / "server/web/tfe-web.service.in").read_text()
+    for line in ("User=tfe-web", "Group=tfe-web", "LoadCredential=observer.token:/var/lib/tfe/observer.token"):
+        assert f"\n{line}\n" in text

@@ -59,11 +59,11 @@ def check(path, method, answer):
 class Web:
     """A running tfe-web. Every answer is held to the description of the API."""
 
-    def __init__(self, state_dir, log, *options, env=None):
+    def __init__(self, state_dir, log, *options, env=None, wrapper=()):
         self.log, self.state_dir, self.cookie, self.csrf = log, state_dir, None, None
         with open(log, "wb") as err:
             self.process = subprocess.Popen(
-                [program("tfe-web"), "--port", "0", "--state-dir", str(state_dir), "--log-format=json", *options],
+                [*wrapper, program("tfe-web"), "--port", "0", "--state-dir", str(state_dir), "--log-format=json", *options],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, env=clean_environment(**(env or {})))
         self.url = self.process.stdout.readline().decode().strip()
         if not self.url:

@@ -8,6 +8,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -17,14 +18,13 @@
 
 static char folder[FOLDER_BYTES];
 
-/* What a call in the sandbox leaves in errno, 0 if it succeeds; in a process of its own. */
-static int outcome(int (*call)(void))
+/* What a call in a sandbox leaves in errno, 0 if it succeeds; in a process of its own. */
+static int outcome_in(const struct sandbox *sandbox, int (*call)(void))
 {
     pid_t pid = fork();
     if (pid == 0) {
         struct tfe_why why;
-        const char *const folders[] = {folder};
-        if (sandbox_enter(folders, 1, &why) != 0) {
+        if (sandbox_enter(sandbox, &why) != 0) {
             _exit(255);
         }
         errno = 0;
@@ -34,6 +34,20 @@ static int outcome(int (*call)(void))
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+/* In that of the server, whose directory this is. */
+static int outcome(int (*call)(void))
+{
+    const char *const folders[] = {folder};
+    return outcome_in(&(struct sandbox){.writable = folders, .n_writable = 1}, call);
+}
+
+/* In that of tfe-web, which reads this file and the directory. */
+static int outcome_of_reader(int (*call)(void))
+{
+    const char *const paths[] = {"/nonexistent", "/etc/passwd", folder};
+    return outcome_in(&(struct sandbox){.readable = paths, .n_readable = 3}, call);
 }
 
 static int run_program(void)
@@ -171,6 +185,21 @@ static int name_here(void)
     return write_here() < 0 ? -1 : link(folder_path(folder, "new"), folder_path(folder, "other"));
 }
 
+static int read_groups(void)
+{
+    return open("/etc/group", O_RDONLY | O_CLOEXEC);
+}
+
+static int list_here(void)
+{
+    return open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int make_folder(void)
+{
+    return mkdir(folder_path(folder, "sub"), 0700);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -223,4 +252,18 @@ TEST_IN(sandbox, closes_paths_where_the_kernel_can)
     assert_int_equal(outcome(write_elsewhere), EACCES);
     assert_int_equal(access("/tmp/tfe-unit-outside", F_OK), -1);
     assert_int_equal(outcome(name_here), 0);
+}
+
+TEST_IN(sandbox, reader_changes_no_file_and_reads_what_it_names)
+{
+    assert_int_equal(outcome_of_reader(tcp_socket), 0);
+    assert_int_equal(outcome_of_reader(read_passwords), 0);
+    assert_int_equal(outcome_of_reader(list_here), 0);
+    assert_int_equal(outcome_of_reader(make_folder), EPERM);
+    assert_int_equal(outcome_of_reader(run_program), EPERM);
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 0) {
+        SKIP("this kernel has no Landlock");
+    }
+    assert_int_equal(outcome_of_reader(read_groups), EACCES);
+    assert_int_equal(outcome_of_reader(write_here), EACCES);
 }

@@ -18,6 +18,7 @@
 #include "server/web/reply.h"
 #include "server/web/routes.h"
 #include "server/web/streams.h"
+#include "server/web/token_reader.h"
 #include "tests/unit/fake_clock.h"
 
 struct web_bench bench;
@@ -42,17 +43,12 @@ int __wrap_client_new(const struct client_config *config, struct client **ret)
 void __wrap_client_free(struct client *c);
 void __wrap_client_free(struct client *c) {}
 
-bool __wrap_web_settings_is_lasting(const struct web_settings *settings);
-bool __wrap_web_settings_is_lasting(const struct web_settings *settings)
+int __wrap_token_reader_read(struct token_reader *reader, struct join_info *ret);
+int __wrap_token_reader_read(struct token_reader *reader, struct join_info *ret)
 {
-    return bench.found != NULL;
-}
-
-int __wrap_web_settings_find(const struct web_settings *settings, struct join_info *ret,
-                             struct tfe_why *why);
-int __wrap_web_settings_find(const struct web_settings *settings, struct join_info *ret,
-                             struct tfe_why *why)
-{
+    if (!bench.found) {
+        return TFE_EAUTH;
+    }
     *ret = (struct join_info){.port = 1, .token = sodium_malloc(sizeof *ret->token)};
     *ret->token = *bench.found;
     return 0;

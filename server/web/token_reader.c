@@ -1,0 +1,129 @@
+/* server/web/token_reader.c: see token_reader.h. */
+#include "server/web/token_reader.h"
+
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/net/fd.h"
+#include "common/net/join.h"
+#include "server/rights.h"
+#include "server/web/settings.h"
+
+/* A file system that does not answer holds tfe-web up for no longer. */
+#define ANSWER_S 2
+
+struct token_reader {
+    int fd;
+};
+
+/* What the process answers with; both ends are the same program. */
+struct answer {
+    int rc;
+    char host[TFE_HOST_MAX + 1];
+    uint16_t port;
+    struct token token;
+};
+
+static void answer_once(int fd, const struct web_settings *settings, struct answer *answer)
+{
+    struct join_info found = {.port = 0};
+    struct tfe_why why;
+    sodium_memzero(answer, sizeof(*answer));
+    answer->rc = web_settings_find(settings, &found, &why);
+    if (answer->rc == 0) {
+        memcpy(answer->host, found.host, sizeof(answer->host));
+        answer->port = found.port;
+        answer->token = *found.token;
+    }
+    join_done(&found);
+    (void)send(fd, answer, sizeof(*answer), MSG_NOSIGNAL);
+    sodium_memzero(answer, sizeof(*answer));
+}
+
+static _Noreturn void serve(int fd, const struct web_settings *settings,
+                            const struct rights *rights)
+{
+    struct tfe_why why;
+    struct answer *answer = sodium_malloc(sizeof(*answer));
+    char question;
+    (void)prctl(PR_SET_NAME, "tfe-web-token", 0, 0, 0);
+    if (!answer || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
+        rights_become(rights, &why) != 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { /* a change of user undoes it */
+        _exit(EXIT_FAILURE);
+    }
+    while (recv(fd, &question, 1, 0) == 1) {
+        answer_once(fd, settings, answer);
+    }
+    _exit(EXIT_SUCCESS);
+}
+
+int token_reader_new(const struct web_settings *settings, const struct rights *rights,
+                     struct token_reader **ret, struct tfe_why *why)
+{
+    const struct timeval patience = {.tv_sec = ANSWER_S};
+    struct token_reader *reader = calloc(1, sizeof(*reader));
+    int ends[2];
+    if (!reader || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        why_errno(why, "start the process that reads the token");
+        free(reader);
+        return TFE_ESYS;
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(ends[0]);
+        serve(ends[1], settings, rights);
+    }
+    (void)close(ends[1]);
+    reader->fd = ends[0];
+    if (pid < 0 || setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0) {
+        why_errno(why, "start the process that reads the token");
+        token_reader_free(reader);
+        return TFE_ESYS;
+    }
+    *ret = reader;
+    return 0;
+}
+
+void token_reader_free(struct token_reader *reader)
+{
+    if (reader) {
+        fd_drop(&reader->fd); /* which ends it */
+        free(reader);
+    }
+}
+
+/* Answers that came too late for an earlier question. */
+static void discard_late(int fd, struct answer *answer)
+{
+    while (recv(fd, answer, sizeof(*answer), MSG_DONTWAIT) > 0) {
+    }
+}
+
+int token_reader_read(struct token_reader *reader, struct join_info *ret)
+{
+    struct answer *answer = reader ? sodium_malloc(sizeof(*answer)) : NULL;
+    struct token *token = answer ? sodium_malloc(sizeof(*token)) : NULL;
+    int rc = reader ? TFE_ENOMEM : TFE_EAUTH;
+    if (token) {
+        discard_late(reader->fd, answer);
+        rc = send(reader->fd, "?", 1, MSG_NOSIGNAL) == 1 &&
+                     recv(reader->fd, answer, sizeof(*answer), 0) == (ssize_t)sizeof(*answer)
+                 ? answer->rc
+                 : TFE_ESYS;
+    }
+    if (rc == 0) {
+        *token = answer->token;
+        *ret = (struct join_info){.port = answer->port, .token = token};
+        memcpy(ret->host, answer->host, sizeof(ret->host));
+    } else {
+        sodium_free(token);
+    }
+    sodium_free(answer);
+    return rc;
+}

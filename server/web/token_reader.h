@@ -1,0 +1,26 @@
+/* server/web/token_reader.h: reads the server's endpoint and our token again, when the server does
+ * not take the old one. A process of its own does that, so that the one that speaks HTTP needs no
+ * access to files. */
+#ifndef TFE_SERVER_WEB_TOKEN_READER_H
+#define TFE_SERVER_WEB_TOKEN_READER_H
+
+#include "common/base/error.h"
+#include "common/net/why.h"
+
+struct join_info;
+struct rights;
+struct token_reader;
+struct web_settings;
+
+/* Starts the process, which becomes the user of rights and ends with this one. Before there is a
+ * second thread. settings are borrowed. TFE_ENOMEM, TFE_ESYS. */
+int token_reader_new(const struct web_settings *settings, const struct rights *rights,
+                     struct token_reader **ret, struct tfe_why *why) TFE_MUST_CHECK;
+/* NULL is allowed. */
+void token_reader_free(struct token_reader *reader);
+
+/* As web_settings_find does now; the caller ends *ret with join_done. TFE_EAUTH: there is no token,
+ * or reader is NULL. TFE_ENOMEM, TFE_ESYS. */
+int token_reader_read(struct token_reader *reader, struct join_info *ret) TFE_MUST_CHECK;
+
+#endif
