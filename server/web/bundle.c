@@ -61,7 +61,7 @@ static void answer_stored(struct call *call)
     json_t *done = json_pack("{s:s, s:b}", "bundle", call->name, "created", is_new);
     struct http_request *req = call_end(call);
     if (is_new) {
-        http_set_header(req, "Location", http_path(req));
+        http_set_header(req, "Location", strrchr(http_path(req), '/') + 1); /* relative */
     }
     reply_json(req, is_new ? 201 : 200, done);
 }

@@ -58,7 +58,11 @@ static void answer_handed_in(struct call *call)
         json_decref(done);
         done = NULL;
     }
-    reply_json(call_end(call), 200, done);
+    char location[sizeof(call->name) + sizeof("jobs/")];
+    (void)snprintf(location, sizeof(location), "jobs/%s", call->name); /* relative to .../jobs */
+    struct http_request *req = call_end(call);
+    http_set_header(req, "Location", location);
+    reply_json(req, 201, done);
 }
 
 static bool make_anew(struct call *call, enum tfe_refusal code);

@@ -64,9 +64,9 @@ def test_a_name_that_is_taken_is_made_anew_but_not_for_ever(server, ctl, state_d
     with start(state_dir, tmp_path, server=s, env=dice(1)) as web:
         web.login(s.token("admin"))
         done = web.order("/api/v1/jobs", JOB)
-        assert done.code == 200 and re.fullmatch(f"train-{LETTERS}", done.json["name"]) and done.json["name"] != "train-bbbbb"
+        assert done.code == 201 and re.fullmatch(f"train-{LETTERS}", done.json["name"]) and done.json["name"] != "train-bbbbb"
         done = web.order("/api/v1/jobs", MANIFEST)
-        assert done.code == 200 and re.fullmatch(f"mnist-{LETTERS}", done.json["name"])
+        assert done.code == 201 and re.fullmatch(f"mnist-{LETTERS}", done.json["name"])
         assert web.order("/api/v1/jobs", {}).code == 400
         assert {done.json["name"], "train-bbbbb"} < set(names(ctl)) and len(names(ctl)) == 5
         assert web.order("/api/v1/jobs", {**JOB, "name": "train-bbbbb"}).code == 409  # it was said

@@ -307,7 +307,7 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
         page.open(f"{web.url}#/pool")
         page.wait("document.querySelectorAll('#pool tbody tr').length === 2 && /No job was handed in/.test(main.innerText)", what="a pool that waits")
         for name, more in (("train", {"labels": {"gpu": "a100"}}), ("urgent", {"priority": 900, "workers": 9}), ("later", {"suspend": True})):
-            assert web.ask("/api/v1/jobs", "POST", {"name": name, **job, **more}, bearer=s.token("admin")).code == 200
+            assert web.ask("/api/v1/jobs", "POST", {"name": name, **job, **more}, bearer=s.token("admin")).code == 201
         assignment, _, fields = node.assigned()
         with agent_of(s, fields, "child") as child:
             starts(child)

@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -650,6 +651,16 @@ def test_jobs_beyond_the_bound_are_added_up(web):
         found = web.gauges()
     jobs = [name for name in found if name.startswith("tfe_job_nodes{")]
     assert len(jobs) == 201 and found['tfe_job_nodes{job=""}'] == 5 and found["tfe_jobs"] == 205
+
+
+def test_description_is_complete_enough_for_generated_clients():
+    operations = [of for path in OPENAPI["paths"].values() for of in path.values()]
+    ids = [of["operationId"] for of in operations]
+    tags = {tag["name"] for tag in OPENAPI["tags"]}
+    assert len(set(ids)) == len(ids) and all(re.fullmatch("[a-z][A-Za-z]+", one) for one in ids)
+    assert {tag for of in operations for tag in of["tags"]} == tags and all(of["summary"] for of in operations)
+    assert OPENAPI["info"]["license"] == {"name": "Apache 2.0", "identifier": "Apache-2.0"}
+    assert all("Location" in of["responses"]["201"]["headers"] for of in operations if "201" in of["responses"])
 
 
 def test_every_path_of_the_description_answers_as_it_says(web):

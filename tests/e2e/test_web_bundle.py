@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+import urllib.parse
 
 import pytest
 from agents import fleet  # noqa: F401 (a fixture)
@@ -98,7 +99,10 @@ def test_job_runs_with_the_bundle_that_it_names(web, fleet, ctl, tmp_path):  # n
     assert said_job["source"] == {"bundle": digest_of(packed.read_bytes())}
     done = put(web, packed.read_bytes())
     assert (done.code, done.json) == (201, {"bundle": said_job["source"]["bundle"], "created": True})
-    assert web.order("/api/v1/jobs", said_job).json == {"done": "submit", "name": "one"}
+    assert urllib.parse.urljoin(path_of(packed.read_bytes()), done.headers["Location"]) == path_of(packed.read_bytes())
+    done = web.order("/api/v1/jobs", said_job)
+    assert (done.code, done.json) == (201, {"done": "submit", "name": "one"})
+    assert web.get(urllib.parse.urljoin("/api/v1/jobs", done.headers["Location"]) + "/conditions")["job"] == "one"
     pool.start(1, "--no-standby")
     found, = said(tmp_path, 1)
     assert names(found) == ["exec.py", "lib/a", "lib/b"] and found["found"]["lib/a"] == ["1", False]
@@ -127,7 +131,7 @@ def test_bundle_of_any_length_comes_in_any_pieces(web, n):
     # Idempotent: the server does not take again what it has.
     again = put(web, packed[0])
     assert (again.code, again.json) == (200, {"bundle": digest_of(packed[0]), "created": False})
-    assert web.order("/api/v1/jobs", job("e", packed[0])).code == 200
+    assert web.order("/api/v1/jobs", job("e", packed[0])).code == 201
     assert len(stored(web)) == 3 and set(jobs(web)) == {"e"}
 
 
@@ -269,7 +273,7 @@ def test_bytes_behind_a_refused_bundle_are_no_request(web):
     """They are the body's, whose rest is dropped."""
     packed = os.urandom(10)
     token = web.server.token("admin")
-    assert put(web, packed).code == 201 and web.order("/api/v1/jobs", job("a", packed)).code == 200
+    assert put(web, packed).code == 201 and web.order("/api/v1/jobs", job("a", packed)).code == 201
     more = f"POST /api/v1/jobs/a/cancel HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 0\r\n\r\n".encode()
     with Raw(web, path_of(packed), 100_000, token="tfe1_admin_x") as raw:
         raw.say(raw.head + more)
@@ -282,7 +286,7 @@ def test_bytes_behind_a_refused_bundle_are_no_request(web):
 def test_what_a_node_would_not_unpack_fails_there(web, fleet, ctl, hostile):  # noqa: F811
     packed = frame(hostile)
     assert put(web, packed).code == 201
-    assert web.order("/api/v1/jobs", job("bad", packed)).code == 200
+    assert web.order("/api/v1/jobs", job("bad", packed)).code == 201
     pool = Pool(fleet, ctl)
     pool.start(1, "--no-standby")
     assert "this is no bundle" in json.dumps(pool.wait_state("bad", "failed"))

@@ -166,7 +166,7 @@ def test_only_who_may_give_orders_hands_jobs_in(web, token):
     assert queue(web) == {}
     mine = {**JOB, "name": "team-a-1"}
     assert "token for all jobs" in web.ask("/api/v1/jobs", "POST", {**mine, "priority": 501}, bearer=scoped).json["detail"]
-    assert web.ask("/api/v1/jobs", "POST", mine, bearer=scoped).code == 200
+    assert web.ask("/api/v1/jobs", "POST", mine, bearer=scoped).code == 201
     assert queue(web) == {"team-a-1": "queued"}
 
 
@@ -183,7 +183,7 @@ def test_bodies_are_bounded(web):
     long = {**JOB, "env": {f"V{i:03}": "x" * 30 for i in range(200)}}
     spread = json.dumps(long, indent=12)
     assert 12288 < len(spread) < 65536
-    assert web.order("/api/v1/jobs", spread.ljust(65536)).code == 200
+    assert web.order("/api/v1/jobs", spread.ljust(65536)).code == 201
     assert "more than 12288 bytes" in web.order("/api/v1/jobs", {**JOB, "command": ["x" * 4000] * 4}).json["detail"]
     for n in (65537, 1 << 40):
         with contextlib.closing(raw_post(web, n, b"{")) as one:
