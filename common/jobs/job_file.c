@@ -192,12 +192,13 @@ static int check_label(const char *key, const json_t *value, struct tfe_why *why
 {
     int rc = check_text(value, MSG_POOL_LABEL_MAX, why);
     if (rc == 0 && (!*key || *key == '@' || strchr(key, '=') || !is_visible(key) ||
-                    !is_visible(json_string_value(value)) ||
+                    !is_visible(json_string_value(value)) || strchr(key, ',') ||
+                    strchr(json_string_value(value), ',') ||
                     strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
         why_set(
             why,
-            "KEY=VALUE of at most %u visible characters is wanted, without '=' in KEY and without "
-            "'@' in front of it",
+            "KEY=VALUE of at most %u visible characters is wanted, without ',', without '=' in KEY "
+            "and without '@' in front of it",
             MSG_POOL_LABEL_MAX);
         rc = TFE_EINVAL;
     }

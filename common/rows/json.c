@@ -31,6 +31,26 @@ static json_t *list_json(const struct row_value *value)
     return list;
 }
 
+/* "K=V,K=V" as an object; no value has a comma. */
+static json_t *labels_json(const char *text)
+{
+    json_t *object = json_object();
+    while (object && *text != '\0') {
+        const size_t n = strcspn(text, ",");
+        const size_t n_key = strcspn(text, "=");
+        char *key = n_key < n ? strndup(text, n_key) : NULL;
+        char *value = key ? strndup(text + n_key + 1, n - n_key - 1) : NULL;
+        if (key && json_object_set_new(object, key, row_json_text(value)) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+        free(key);
+        free(value);
+        text += n + (text[n] == ',');
+    }
+    return object;
+}
+
 static json_t *value_json(const struct row_value *value)
 {
     switch (value->form) {
@@ -58,7 +78,9 @@ json_t *row_json(const struct row_kind *kind, const void *row)
     for (size_t i = 0; (f = row_field(kind, i, &at)) != NULL; i++, at = row) {
         char room[ROW_ROOM];
         struct row_value value = row_value(f, at, room);
-        if (f->key && json_object_set_new(object, f->key, value_json(&value)) != 0) {
+        const bool is_labels = f->type == ROW_LABELS && value.form == ROW_IS_TEXT;
+        json_t *json = !f->key ? NULL : is_labels ? labels_json(value.text) : value_json(&value);
+        if (f->key && json_object_set_new(object, f->key, json) != 0) {
             json_decref(object);
             return NULL;
         }
@@ -105,7 +127,7 @@ static void put_value(const struct row_field *f, const void *row, FILE *out)
 {
     char room[ROW_ROOM];
     struct row_value value = row_value(f, row, room);
-    if (f->type == ROW_TEXT) {
+    if (f->type == ROW_TEXT || f->type == ROW_LABELS) {
         put_quoted(value.text ? value.text : "", out);
     } else if (value.form == ROW_IS_TEXT) {
         (void)fputs(value.text, out);

@@ -318,7 +318,7 @@ const struct row_kind kind_token = {.name = "token",
 
 static const struct row_field gauge_fields[] = {
     {.key = "name", .type = ROW_TEXT, .offset = offsetof(struct msg_gauge, name)},
-    {.key = "labels", .type = ROW_TEXT, .offset = offsetof(struct msg_gauge, labels)},
+    {.key = "labels", .type = ROW_LABELS, .offset = offsetof(struct msg_gauge, labels)},
     {.key = "value", .type = ROW_U64, .offset = offsetof(struct msg_gauge, value)},
 };
 
@@ -561,7 +561,7 @@ static const struct row_field pool_node_fields[] = {
     {POOLED(assignment, ROW_U64, "assignment", NULL), OR_0},
     {POOLED(since, ROW_MOMENT, "since_ms", "SINCE")},
     {.key = "standby", .head = "STANDBY", .type = ROW_WORD, .text = pool_standby},
-    {POOLED(labels, ROW_TEXT, "labels", "LABELS")},
+    {POOLED(labels, ROW_LABELS, "labels", "LABELS")},
     {POOLED(host, ROW_TEXT, "host", "HOST")},
     {POOLED(facts.cores, ROW_U32, "cores", "CORES"), OR_0},
     {POOLED(facts.memory_mib, ROW_U64, "memory_mib", NULL), OR_0},
@@ -590,7 +590,7 @@ static const char *demand_role(const void *row, char *room)
 }
 
 static const struct row_field demand_fields[] = {
-    {DEMAND(labels, ROW_TEXT, "labels", "LABELS")},
+    {DEMAND(labels, ROW_LABELS, "labels", "LABELS")},
     {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = demand_role},
     {DEMAND(min_nodes, ROW_U32, "min", "MIN"), HAS(msg_demand_row, has_role)},
     {DEMAND(wanted, ROW_U32, "wanted", "WANTED"), HAS(msg_demand_row, has_role)},

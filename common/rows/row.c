@@ -73,6 +73,7 @@ struct row_value row_value(const struct row_field *field, const void *row, char 
     switch (field->type) {
     case ROW_TEXT:
     case ROW_WORD:
+    case ROW_LABELS:
         value.text = field->text ? field->text(row, room) : *(const char *const *)p;
         value.form = value.text ? ROW_IS_TEXT : ROW_NONE;
         break;
@@ -115,7 +116,7 @@ static const void *pointed_to(const struct row_field *f, const void *row, size_t
         *ret_n = *(const size_t *)at(row, f->n) * sizeof(uint32_t);
         return *p;
     }
-    if ((f->type != ROW_TEXT && f->type != ROW_WORD) || f->text || !*p) {
+    if ((f->type != ROW_TEXT && f->type != ROW_WORD && f->type != ROW_LABELS) || f->text || !*p) {
         return NULL;
     }
     *ret_n = strlen(*p) + 1;

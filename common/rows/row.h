@@ -23,6 +23,7 @@
 enum row_type {
     ROW_TEXT,   /* const char *; NULL: not known */
     ROW_WORD,   /* the same, but one of our own words, that no form has to quote */
+    ROW_LABELS, /* const char *: "K=V,K=V", an object in JSON */
     ROW_U32,    /* uint32_t */
     ROW_U64,    /* uint64_t */
     ROW_BOOL,   /* bool */

@@ -51,11 +51,12 @@ static inline bool is_any(const char *text)
     return true;
 }
 
-/* K=V of visible characters. A leading '@' marks labels that the server itself adds. */
+/* K=V of visible characters but commas, which stand between labels in texts. A leading '@' marks
+ * labels that the server itself adds. */
 static inline bool is_label(const char *text)
 {
     const char *at = text;
-    while ((unsigned char)*at > 0x20 && *at != 0x7f) {
+    while ((unsigned char)*at > 0x20 && *at != 0x7f && *at != ',') {
         at++;
     }
     return *at == '\0' && *text != '=' && *text != '@' && strchr(text, '=');

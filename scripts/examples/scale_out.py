@@ -103,7 +103,7 @@ CLOUDS = {"aws": Aws, "gcp": Gcp, "azure": Azure}
 
 
 def labels_of(row):
-    return set(row["labels"].split(",")) - {""}
+    return {f"{key}={value}" for key, value in row["labels"].items()}
 
 
 def lacking(rows, groups):

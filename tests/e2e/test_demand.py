@@ -21,14 +21,18 @@ def demand(ctl):
     return ask
 
 
+def labels_of(row):
+    return ",".join(f"{key}={value}" for key, value in row["labels"].items())
+
+
 def wanted(rows):
     """{(labels, role): (min, wanted, assigned, idle, pending)}"""
-    return {(r["labels"], r["role"]): tuple(r[key] for key in ("min", "wanted", "assigned", "idle", "pending")) for r in rows if r["role"]}
+    return {(labels_of(r), r["role"]): tuple(r[key] for key in ("min", "wanted", "assigned", "idle", "pending")) for r in rows if r["role"]}
 
 
 def there(rows):
     """{labels: (nodes, idle)}"""
-    return {r["labels"]: (r["nodes"], r["idle"]) for r in rows if not r["role"]}
+    return {labels_of(r): (r["nodes"], r["idle"]) for r in rows if not r["role"]}
 
 
 def test_demand_counts_by_labels_and_role(server, demand, ctl):

@@ -215,7 +215,7 @@ def test_what_the_cloud_says_of_a_node_is_shown_and_the_chief_has_a_machine_that
         nodes = wait_until(lambda of=name: of in (found := {n["name"]: n for n in pool.nodes() if n["spot"] is not None}) and found,
                            what="the cloud's word")
     assert {name: node["spot"] for name, node in nodes.items()} == {"spot": True, "lasts": False}
-    assert all((node["cloud"], node["zone"], node["instance"]) == MACHINES[cloud] and node["labels"] == "" for node in nodes.values())
+    assert all((node["cloud"], node["zone"], node["instance"]) == MACHINES[cloud] and node["labels"] == {} for node in nodes.values())
     assert all(word in ctl("pool").stdout for word in ("ZONE", "TYPE", "SPOT", *MACHINES[cloud][1:]))
     pool.submit("job", "--chief", "--workers=1")
     wait_until(lambda: len(pool.fleet.starts(folder=pool.folder("job"))) == 2, what="both trainers")
@@ -636,7 +636,7 @@ def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool, token):
     assert sorted(node["name"] for node in nodes) == ["m0", "m0-1"]
     for pid in (agent.pid, *children(agent.pid)):
         assert secret not in pathlib.Path(f"/proc/{pid}/cmdline").read_text()
-    assert {node["labels"] for node in nodes} == {"gpu=none,disk=fast"}
+    assert [node["labels"] for node in nodes] == [{"gpu": "none", "disk": "fast"}] * 2
     pool.submit("job", "--workers=2", "--label=disk=fast")
     pool.fleet.wait_world(2, folder=pool.folder("job"))
     os.kill(children(agent.pid)[0], signal.SIGKILL)  # it is started again, and the job goes on

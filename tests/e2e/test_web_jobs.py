@@ -69,7 +69,7 @@ def test_a_job_s_life_over_http(web, ctl):
         assignment, job, fields = node.assigned()
         assert job == "train"
         page.wait(lambda rows: [(n["name"], n["state"], n["job"], n["labels"]) for n in rows["pool"].values()] == [
-            ("label-a", "assigned", "train", "gpu=a100")], "the node at work")
+            ("label-a", "assigned", "train", {"gpu": "a100"})], "the node at work")
         with agent_of(s, fields, "child", nodes=(1, 2)) as child:
             starts(child)
             wait_until(lambda: queue(web) == {"train": "running"}, what="the job to run")

@@ -3,6 +3,8 @@ import { h, text, moment, badge, keyed, ago } from "./ui.js";
 import { store, tilesOf, machine } from "./app.js";
 import { order } from "./orders.js";
 
+const labels = node => Object.entries(node.labels).map(([key, value]) => `${key}=${value}`).join(", ");
+
 const JOBS = { queued: "warn", running: "ok", restarting: "warn", suspended: "", succeeded: "info", failed: "bad" };
 const NODES = { free: "info", assigned: "ok", leaving: "warn", away: "bad", resting: "warn", warned: "warn" };
 const link = job => h("a", { href: `#/job/${encodeURIComponent(job)}` }, job);
@@ -48,7 +50,7 @@ jobRow.nums = [2, 3];
 function nodeRow(node) {
   return {
     cells: [[node.name || node.node.slice(0, 12), h("div", { class: "sub" }, node.host ?? "")], [badge(node.state, NODES[node.state] ?? "")], [since(node.since_ms)],
-      [node.job ? link(node.job) : "–", node.role ? h("div", { class: "sub" }, node.role) : ""], [node.labels ? h("span", { class: "mono" }, node.labels.replaceAll(",", ", ")) : "–"], [machine(node)]],
+      [node.job ? link(node.job) : "–", node.role ? h("div", { class: "sub" }, node.role) : ""], [labels(node) ? h("span", { class: "mono" }, labels(node)) : "–"], [machine(node)]],
     wide: [0, 4],
   };
 }
@@ -61,7 +63,7 @@ export function pool(main, events) {
     () => store.rows.queue ?? 0);
   const nodes = table("pool", "Nodes of the pool", ["Node", "State", "Since", "Works for", "Labels", "Machine"], nodeRow,
     () => [...store.pool.values()].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }) || a.node.localeCompare(b.node))
-      .map(n => [n.node, n, `${n.name} ${n.node} ${n.state} ${n.job ?? ""} ${n.labels} ${n.host ?? ""}`, `${n.told_ms} ${ago(n.since_ms)}`]),
+      .map(n => [n.node, n, `${n.name} ${n.node} ${n.state} ${n.job ?? ""} ${labels(n)} ${n.host ?? ""}`, `${n.told_ms} ${ago(n.since_ms)}`]),
     () => store.rows.pool ?? 0);
   const drawn = events(null);
   main.replaceChildren(h("h1", { class: "sr" }, "Pool"), tiles, jobs.node, nodes.node, drawn.node);
