@@ -56,7 +56,7 @@ static int take(struct found *found, const char *value, const char *source, bool
                 struct tfe_why *why)
 {
     if (is_file) {
-        if (state_dir_read_secret(value, found->text, sizeof found->text, why)) {
+        if (state_dir_read_named_secret(value, found->text, sizeof found->text, why)) {
             hint_mounted(value, why);
             why_prefix(why, "token from %s", source);
             return TFE_EAUTH;

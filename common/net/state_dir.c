@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@
 #include "common/base/id.h"
 
 #define STATE_DIR_ROOT "/var/lib/tfe"
+
+/* So long a pipe that an option names may take to say a token. */
+#define PIPE_WAIT_MS 10000
 
 static const char *variable(const char *name)
 {
@@ -139,30 +143,65 @@ static bool is_its_users(const char *path, const struct stat *st)
            (above.st_mode & 022) == 0 && (st->st_mode & 077) == 0;
 }
 
-static int read_file(const char *path, bool is_secret, char *ret, size_t cap, struct tfe_why *why)
+enum file_kind { FILE_OWN, FILE_SECRET, FILE_NAMED_SECRET };
+
+/* Opens a file for reading without waiting for anybody. A file of a state directory is a regular
+ * one: whatever else is there would not end, or hang. */
+static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe_why *why)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) {
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0) {
         const bool absent = errno == ENOENT || errno == ENOTDIR;
         why_errno(why, "open %s", path);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
         return absent ? TFE_ENOENT : TFE_ESYS;
     }
     int rc = 0;
-    size_t n = 0;
-    ssize_t got = 0;
-    struct stat st;
-    if (is_secret && fstat(fd, &st)) {
-        why_errno(why, "open %s", path);
+    if (kind != FILE_NAMED_SECRET && !S_ISREG(st.st_mode)) {
+        why_set(why, "%s is no regular file", path);
         rc = TFE_ESYS;
-    } else if (is_secret && !is_its_users(path, &st)) {
+    } else if (kind != FILE_OWN && !is_its_users(path, &st)) {
         rc = state_dir_check(path, &st, why);
     }
-    while (!rc && n < cap) { /* a file that fits leaves room for the NUL */
-        got = read(fd, ret + n, cap - n);
-        n += got > 0 ? (size_t)got : 0;
-        if (got == 0 || (got < 0 && errno != EINTR)) {
-            break;
+    if (rc != 0) {
+        (void)close(fd);
+        return rc;
+    }
+    *ret = fd;
+    return 0;
+}
+
+/* read(2), and of a pipe whatever comes within PIPE_WAIT_MS. */
+static ssize_t read_some(int fd, char *ret, size_t n)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    ssize_t got;
+    do {
+        if (poll(&ready, 1, PIPE_WAIT_MS) == 0) {
+            errno = ETIMEDOUT;
+            return -1;
         }
+        got = read(fd, ret, n);
+    } while (got < 0 && (errno == EAGAIN || errno == EINTR));
+    return got;
+}
+
+static int read_file(const char *path, enum file_kind kind, char *ret, size_t cap,
+                     struct tfe_why *why)
+{
+    int fd;
+    int rc = open_file(path, kind, &fd, why);
+    if (rc != 0) {
+        return rc;
+    }
+    size_t n = 0;
+    ssize_t got = 1;
+    while (got > 0 && n < cap) { /* a file that fits leaves room for the NUL */
+        got = read_some(fd, ret + n, cap - n);
+        n += got > 0 ? (size_t)got : 0;
     }
     if (got < 0) {
         why_errno(why, "read %s", path);
@@ -189,12 +228,17 @@ static int read_file(const char *path, bool is_secret, char *ret, size_t cap, st
 
 int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
 {
-    return read_file(path, false, ret, cap, why);
+    return read_file(path, FILE_OWN, ret, cap, why);
 }
 
 int state_dir_read_secret(const char *path, char *ret, size_t cap, struct tfe_why *why)
 {
-    return read_file(path, true, ret, cap, why);
+    return read_file(path, FILE_SECRET, ret, cap, why);
+}
+
+int state_dir_read_named_secret(const char *path, char *ret, size_t cap, struct tfe_why *why)
+{
+    return read_file(path, FILE_NAMED_SECRET, ret, cap, why);
 }
 
 static int write_all(int fd, const char *bytes, size_t n)

@@ -36,7 +36,8 @@ int state_dir_path(char ret[PATH_MAX], const char *dir, const char *name,
 const char *state_dir_token_name(enum principal_role role);
 
 /* Reads a small text file (at most cap - 1 bytes, NUL added, trailing newline cut).
- * TFE_ENOENT: there is none (why is set too). TFE_ESYS, TFE_ETOOBIG. */
+ * TFE_ENOENT: there is none (why is set too). TFE_ESYS: it cannot be read, or is no regular file;
+ * never waits for a pipe. TFE_ETOOBIG. */
 int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* As state_dir_read, for a file that holds a secret. TFE_EAUTH: it belongs to neither this
@@ -44,6 +45,11 @@ int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
  * of the user that their directory belongs to, and share its own with a group. */
 int state_dir_read_secret(const char *path, char *ret, size_t cap,
                           struct tfe_why *why) TFE_MUST_CHECK;
+
+/* As state_dir_read_secret, for a file that somebody names: it may be a pipe, which is waited for
+ * at most 10 s. */
+int state_dir_read_named_secret(const char *path, char *ret, size_t cap,
+                                struct tfe_why *why) TFE_MUST_CHECK;
 
 /* What state_dir_read_secret asks of a file's owner and mode, and of a directory's. TFE_EAUTH. */
 int state_dir_check(const char *path, const struct stat *st, struct tfe_why *why) TFE_MUST_CHECK;

@@ -156,6 +156,34 @@ def test_a_key_that_is_damaged_or_of_another_server_is_as_good_as_none(server, f
     assert "agent_key_not_read" in agent.stderr()
 
 
+@pytest.mark.parametrize("name", ["agent.key", "agent.token", "endpoint"])
+def test_a_pipe_in_the_place_of_a_file_holds_no_start_up(server, fleet, state_dir, name):
+    """Whoever may write there could stop the machine's agents for good: each waited for somebody to write into the pipe."""
+    s = server(*QUICK)
+    token = s.token("agent")
+    (state_dir / name).unlink(missing_ok=True)
+    os.mkfifo(state_dir / name, 0o600)
+    began = time.monotonic()
+    where = ("--token", token) if name == "agent.token" else ()
+    where += (f"--rdzv-endpoint=127.0.0.1:{s.port}",) if name == "endpoint" else ()
+    fleet.start("--nnodes=1:1", *where)
+    fleet.wait_world(1)
+    assert time.monotonic() - began < 10
+    (state_dir / name).unlink()
+
+
+def test_a_token_may_come_out_of_a_pipe_and_is_not_waited_for_for_ever(server, fleet, tmp_path):
+    s = server(*QUICK)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    agent = fleet.start("--nnodes=1:1", f"--token-file={pipe}", f"--rdzv-endpoint=127.0.0.1:{s.port}")
+    pipe.write_text(s.token("agent") + "\n")
+    fleet.wait_world(1)
+    agent.send(signal.SIGKILL)
+    agent = fleet.start("--nnodes=1:1", f"--token-file={pipe}", f"--rdzv-endpoint=127.0.0.1:{s.port}")
+    assert agent.wait() != 0 and str(pipe) in agent.stderr()
+
+
 def test_a_key_is_made_once_for_a_session_and_its_own_is_an_agents_business(server, ctl, token):
     s = server(*QUICK)
     with RawClient(s.port, s.token("agent")) as c:

@@ -172,6 +172,21 @@ TEST_IN(state_dir, a_path_that_is_too_long_is_named)
     assert_int_equal(why.text[0], 'd');
 }
 
+TEST_IN(state_dir, a_pipe_is_no_file_and_nobody_waits_for_one)
+{
+    char text[64];
+    struct tfe_why why;
+    const char *pipe = path_of("pipe");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(state_dir_read(pipe, text, sizeof(text), &why), TFE_ESYS);
+    assert_int_equal(state_dir_read_secret(pipe, text, sizeof(text), &why), TFE_ESYS);
+    assert_int_equal(state_dir_read_secret("/dev/zero", text, sizeof(text), &why), TFE_ESYS);
+    const int writer = open(pipe, O_RDWR | O_CLOEXEC);
+    assert_int_equal(write(writer, "token\n", 6), 6);
+    assert_int_equal(state_dir_read_named_secret(pipe, text, 6, &why), TFE_ETOOBIG);
+    (void)close(writer);
+}
+
 TEST_IN(state_dir, a_name_that_leads_out_of_it_is_refused)
 {
     char path[PATH_MAX];
@@ -210,5 +225,5 @@ TEST_IN(state_dir, reading_tells_absent_too_large_and_unreadable_apart)
     assert_non_null(strstr(why.text, "longer than 3 bytes"));
     assert_memory_equal(text, "\0\0\0\0", 4);
     assert_int_equal(state_dir_read(directory, text, sizeof text, &why), TFE_ESYS);
-    assert_non_null(strstr(why.text, "is a directory"));
+    assert_non_null(strstr(why.text, "is no regular file"));
 }
