@@ -29,8 +29,47 @@ static const char *const replaced[] = {
     "WATCHDOG_*",
     "CREDENTIALS_DIRECTORY",
 };
-/* Of root, and no business of another user. */
-static const char *const roots[] = {"HOME", "USER", "LOGNAME", "MAIL", "XDG_*"};
+/* What another user's trainers take over of root's environment: how programs, libraries and devices
+ * are found and tuned. Whatever else root has may be a secret; TFE_SET_NAME passes it on. */
+static const char *const shared[] = {"PATH",
+                                     "LD_LIBRARY_PATH",
+                                     "LD_PRELOAD",
+                                     "PYTHON*",
+                                     "VIRTUAL_ENV",
+                                     "LANG",
+                                     "LANGUAGE",
+                                     "LC_*",
+                                     "TZ",
+                                     "TERM",
+                                     "HOSTNAME",
+                                     "TF_*",
+                                     "XLA_*",
+                                     "KERAS_*",
+                                     "CUDA_*",
+                                     "CUDNN_*",
+                                     "NCCL_*",
+                                     "NVIDIA_*",
+                                     "ROCM_*",
+                                     "ROCR_*",
+                                     "HIP_*",
+                                     "HSA_*",
+                                     "TPU_*",
+                                     "GRPC_*",
+                                     "OMP_*",
+                                     "KMP_*",
+                                     "MKL_*",
+                                     "OPENBLAS_*",
+                                     "MALLOC_*",
+                                     "SSL_CERT_FILE",
+                                     "SSL_CERT_DIR",
+                                     "REQUESTS_CA_BUNDLE",
+                                     "CURL_CA_BUNDLE",
+                                     "http_proxy",
+                                     "https_proxy",
+                                     "no_proxy",
+                                     "HTTP_PROXY",
+                                     "HTTPS_PROXY",
+                                     "NO_PROXY"};
 #define OWN_MAX 32
 /* TFE_SET_NAME=value: NAME=value for trainers, and not for the agent itself. */
 #define SET_PREFIX "TFE_SET_"
@@ -265,6 +304,14 @@ static void list_add_place(struct list *list, const struct trainer_place *place)
     list_add(list, "NUM_WORKERS=%zu", node->n_rows);
 }
 
+/* Whether another user's trainers get this entry: of an image all but who it is for. */
+static bool is_for_user(const char *entry)
+{
+    static const char *const of_user[] = {"HOME", "USER", "LOGNAME"};
+    return inside_is_set() ? !entry_is_one_of(entry, of_user, sizeof of_user / sizeof of_user[0])
+                           : entry_is_one_of(entry, shared, sizeof shared / sizeof shared[0]);
+}
+
 int environment_new(const char *const *base, const struct trainer_place *place, char ***ret)
 {
     const struct trainer_user *user = trainer_user();
@@ -286,8 +333,7 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
             list_add(&list, "%s", set);
         } else if (found &&
                    !entry_is_one_of(found, replaced, sizeof replaced / sizeof replaced[0]) &&
-                   !entry_is_overruled(base, found) &&
-                   !(user->name && entry_is_one_of(found, roots, sizeof roots / sizeof roots[0]))) {
+                   !entry_is_overruled(base, found) && (!user->name || is_for_user(found))) {
             list_add(&list, "%s", found);
         }
     }

@@ -34,12 +34,16 @@ def folder_of(fleet, folder):
     return pathlib.Path(fleet.starts(folder=folder)[0]["env"]["TFE_SOCKET"]).parent
 
 
+SECRETS = {"AWS_SECRET_ACCESS_KEY": "x", "DATABASE_URL": "x", "SSH_AUTH_SOCK": "/x", "GITHUB_TOKEN": "x", "PATHS": "x", "MAIL": "/x"}
+SHARED = {"TF_CPP_MIN_LOG_LEVEL": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONHASHSEED": "1", "LC_TIME": "C", "TFE_SET_MINE": "1"}
+
+
 def test_trainers_and_standbys_are_the_users_and_all_else_is_roots(commons, server, fleet, status):
     """A restart goes to a standby, which is that user's from its first import on; two nodes that listen share no port."""
     s = server(*QUICK)
     logs = fleet.folder / "logs"
     agents = [fleet.start("--nnodes=2", "--max-restarts=3", f"--log-dir={logs}/{i}", *AS, trainer=["--listen", "--fork"],
-                          folder=commons, env={"XDG_CACHE_HOME": "/root/.cache", "HOME": "/root"})
+                          folder=commons, env={"XDG_CACHE_HOME": "/root/.cache", "HOME": "/root", **SECRETS, **SHARED})
               for i in range(2)]
     first = fleet.wait_world(2, folder=commons)
     standbys = wait_until(lambda: len(found := [pid for node in status()[0]["nodes"] for pid in node["standby_pids"]]) == 2 and found,
@@ -54,7 +58,8 @@ def test_trainers_and_standbys_are_the_users_and_all_else_is_roots(commons, serv
     for pid in standbys:  # a trainer's own is what it was handed
         entries = dict(e.split("=", 1) for e in pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0") if e)
         assert entries["USER"] == entries["LOGNAME"] == "nobody" and entries["HOME"] != "/root"
-        assert "XDG_CACHE_HOME" not in entries and not [name for name in entries if name.startswith("TFE_")]
+        assert not {"XDG_CACHE_HOME", *SECRETS} & set(entries) and SHARED.items() - {("TFE_SET_MINE", "1")} <= entries.items()
+        assert not [name for name in entries if name.startswith("TFE_")]
     socket_folder = folder_of(fleet, commons)
     assert (socket_folder.stat().st_uid, socket_folder.stat().st_mode & 0o7777) == (NOBODY, 0o700)
     fleet.order("exit 3", first, 0, folder=commons)
