@@ -9,6 +9,7 @@
 
 #include "common/base/assert.h"
 #include "common/base/id.h"
+#include "common/net/clock.h"
 #include "common/net/limits.h"
 #include "common/rows/kinds.h"
 #include "server/placement/placement.h"
@@ -31,6 +32,8 @@ struct keyring {
     void *on_change_ctx;
     keyring_quota_fn *on_quota;
     void *on_quota_ctx;
+    struct tfe_wall latest;    /* the latest time that keys were judged by … */
+    struct tfe_mono latest_at; /* … and when that was */
 };
 
 _Static_assert(MSG_KEY_HEX == 2 * PRINCIPAL_KEY_ID_BYTES, "hexadecimal");
@@ -186,12 +189,32 @@ static unsigned count_uses(const struct key *key)
     return n;
 }
 
+/* keyring_expire has taken it back, no operator. */
+static bool has_ended_by_itself(const struct msg_token_row *row)
+{
+    return row->expires.ms != 0 && row->revoked.ms >= row->expires.ms;
+}
+
+/* The civil time by which keys are judged: it goes on as the monotonic clock does where the civil
+ * clock is set back. What has expired would be good again otherwise. */
+static struct tfe_wall judged_time(struct keyring *ring, struct tfe_wall now)
+{
+    const struct tfe_mono mono = clock_mono();
+    const int64_t due = ring->latest.ms + tfe_mono_sub(mono, ring->latest_at);
+    if (ring->latest.ms != 0 && now.ms < due) {
+        return (struct tfe_wall){due};
+    }
+    ring->latest = now;
+    ring->latest_at = mono;
+    return now;
+}
+
 /* A word for a list, and the sentence for who has the token. */
 static const char *state_of(const struct keyring *ring, const struct msg_token_row *row,
                             struct tfe_wall now)
 {
     if (row->revoked.ms != 0) {
-        return "revoked";
+        return has_ended_by_itself(row) ? "expired" : "revoked";
     }
     if (row->expires.ms != 0 && row->expires.ms <= now.ms) {
         return "expired";
@@ -199,11 +222,11 @@ static const char *state_of(const struct keyring *ring, const struct msg_token_r
     return token_root_of(&ring->roots, (uint8_t)row->generation) ? "good" : "root removed";
 }
 
-const char *keyring_fault(const struct keyring *ring, const struct principal *by,
-                          struct tfe_wall now)
+const char *keyring_fault(struct keyring *ring, const struct principal *by, struct tfe_wall now)
 {
     const struct key *key = find(ring, by->key_id);
-    if (principal_has_expired(by, now)) {
+    if (principal_has_expired(by, judged_time(ring, now)) ||
+        (key && key->row->revoked.ms != 0 && has_ended_by_itself(key->row))) {
         return "this token has expired; ask the server's operator for a new one";
     }
     if (!token_root_of(&ring->roots, by->generation)) {
@@ -218,7 +241,7 @@ const char *keyring_fault(const struct keyring *ring, const struct principal *by
 /* hello_judge_fn */
 static int judge(void *ctx, struct tfe_wall now, struct principal *by)
 {
-    const struct keyring *ring = ctx;
+    struct keyring *ring = ctx;
     const struct key *key = find(ring, by->key_id);
     if (keyring_fault(ring, by, now)) {
         return TFE_EAUTH;
@@ -227,6 +250,22 @@ static int judge(void *ctx, struct tfe_wall now, struct principal *by)
         by->scope = key->row->scope;
     }
     return 0;
+}
+
+void keyring_expire(struct keyring *ring, struct tfe_wall now,
+                    void (*keep)(void *ctx, const struct msg_token_row *row), void *ctx)
+{
+    const struct tfe_wall judged = judged_time(ring, now);
+    struct key *key;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        struct msg_token_row *row = key->row;
+        if (token_is_kept(key->id) && row->expires.ms != 0 && row->revoked.ms == 0 &&
+            row->expires.ms <= judged.ms) {
+            row->revoked = row->expires;
+            keep(ctx, row);
+        }
+    }
 }
 
 int keyring_new(struct hello_server *hello, int64_t keep_ms, struct keyring **ret)

@@ -54,9 +54,14 @@ void keyring_unmake(struct keyring *ring, const char *key);
 int keyring_revoke(struct keyring *ring, const char *name, struct tfe_wall now,
                    const struct msg_token_row **ret_row) TFE_MUST_CHECK;
 
-/* Why `by` is not good any more, for the peer; NULL: it is. */
-const char *keyring_fault(const struct keyring *ring, const struct principal *by,
-                          struct tfe_wall now);
+/* Ends the tokens with rows that have expired, so that they stay expired over a restart, whatever
+ * the clock is set to; each row that changes goes to keep, to be written. */
+void keyring_expire(struct keyring *ring, struct tfe_wall now,
+                    void (*keep)(void *ctx, const struct msg_token_row *row), void *ctx);
+
+/* Why `by` is not good any more, for the peer; NULL: it is. Time never goes back here: what has
+ * expired stays so though the clock is set back. */
+const char *keyring_fault(struct keyring *ring, const struct principal *by, struct tfe_wall now);
 
 /* node comes in with a token of limited uses: the first time that takes one, and *ret_row is to be
  * kept (else NULL). Why it may not; NULL: it may. */

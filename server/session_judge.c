@@ -2,6 +2,7 @@
 #include <event2/event.h>
 
 #include "common/net/clock.h"
+#include "common/net/log.h"
 #include "common/net/timer.h"
 #include "server/session.h"
 
@@ -29,12 +30,22 @@ bool session_judge(struct session *s, struct tfe_wall now)
     return true;
 }
 
+static void keep_row(void *ctx, const struct msg_token_row *row)
+{
+    struct sessions *all = ctx;
+    const struct tfe_msg msg = {.type = MSG_TOKEN_ROW, .u.token_row = *row};
+    if (writer_keep(all->writer, &msg, NULL, NULL, NULL) != 0) {
+        log_warn("token_use_not_kept", LOG_S("key", row->key));
+    }
+}
+
 /* The end of a session is an event, and what follows from it may end others. */
 static void on_judging(evutil_socket_t fd, short what, void *ctx)
 {
     struct sessions *all = ctx;
     const struct tfe_wall now = clock_wall();
     all->judged_by = (struct tfe_wall){0};
+    keyring_expire(keys_ring(all->keys), now, keep_row, all);
     for (uint32_t i = 0; i < all->n_fresh; i++) {
         struct session *s = all->by_number[i];
         if (s && s->phase == SESSION_OPEN) {
@@ -46,6 +57,9 @@ static void on_judging(evutil_socket_t fd, short what, void *ctx)
         if (s->number == SESSION_NO_NUMBER && s->phase == SESSION_OPEN) {
             (void)session_judge(s, now); /* no agent's: nothing follows */
         }
+    }
+    if (all->judged_by.ms == 0) {
+        (void)timer_after(&all->judging, JUDGE_MS);
     }
 }
 
@@ -59,6 +73,7 @@ void sessions_judge_init(struct sessions *all)
 {
     (void)evtimer_assign(&all->judging, all->base, on_judging, all);
     keyring_listen(keys_ring(all->keys), on_keys_changed, all);
+    (void)timer_after(&all->judging, JUDGE_MS);
 }
 
 void sessions_judge_done(struct sessions *all)

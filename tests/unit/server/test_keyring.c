@@ -139,6 +139,53 @@ TEST_IN(keyring, an_expired_token_ends_sessions_and_opens_none)
     assert_int_equal(come(f, &token, later(61000)), TFE_EAUTH);
 }
 
+TEST_IN(keyring, an_expired_token_is_not_good_again_when_the_clock_is_set_back)
+{
+    struct fixture *f = *state;
+    struct token token, other;
+    make(f, "*", "", 60000, 0, &token);
+    make(f, "*", "", 0, 0, &other);
+    assert_int_equal(come(f, &token, today), 0);
+    const struct principal by = f->by;
+    assert_non_null(keyring_fault(f->ring, &by, later(61000)));
+    assert_non_null(keyring_fault(f->ring, &by, today));
+    assert_int_equal(come(f, &token, today), TFE_EAUTH);
+    assert_int_equal(come(f, &other, today), 0); /* which never ends */
+}
+
+static struct msg_token_row written;
+static unsigned n_written;
+
+static void write_row(void *ctx, const struct msg_token_row *row)
+{
+    written = *row;
+    n_written++;
+}
+
+TEST_IN(keyring, an_expired_token_stays_so_in_a_server_whose_clock_was_set_back)
+{
+    struct fixture *f = *state;
+    struct token token;
+    n_written = 0;
+    make(f, "*", "", 60000, 0, &token);
+    assert_int_equal(come(f, &token, today), 0);
+    const struct principal by = f->by;
+    keyring_expire(f->ring, later(59000), write_row, NULL);
+    assert_int_equal(n_written, 0);
+    keyring_expire(f->ring, later(61000), write_row, NULL);
+    keyring_expire(f->ring, later(62000), write_row, NULL);
+    assert_int_equal(n_written, 1);
+    assert_string_equal(state_at(f, later(62000)), "expired"); /* nobody has taken it back */
+    /* The next server reads that row. */
+    struct keyring *next;
+    assert_int_equal(keyring_new(f->server, 0, &next), 0);
+    keyring_set_roots(next, &f->roots);
+    assert_int_equal(keyring_take(next, &written), 0);
+    assert_string_equal(keyring_fault(next, &by, today),
+                        "this token has expired; ask the server's operator for a new one");
+    keyring_free(next);
+}
+
 TEST_IN(keyring, a_revoked_token_ends_sessions_and_opens_none)
 {
     struct fixture *f = *state;
