@@ -96,7 +96,8 @@ def check_files(path, text, files):
             is_pattern = re.search(r"[A-Z]{2,}", os.path.splitext(name)[0]) and name[-3:] != ".md"
             if name in FOREIGN or is_pattern:
                 continue
-            known = name in names or any(f == name or f.endswith("/" + name) for f in files)
+            linked = os.path.normpath(os.path.join(os.path.dirname(path), name))
+            known = name in names or any(f in (name, linked) or f.endswith("/" + name) for f in files)
             if not known:
                 find(path, text, start + m.start(), f"{name} is not in the tree")
 
