@@ -343,3 +343,20 @@ TEST(link, sizes_out_of_range_make_no_agent)
     agent_free(NULL);
     bench_free(b);
 }
+
+TEST(renew, monitor_interval_is_the_longest_time_between_two)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.monitor_interval_ms = 1000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    for (int i = 0; i < 200; i++) {
+        int64_t from = b->now;
+        pass_until(b, b->deadline);
+        assert_saw(b, "RENEW");
+        assert_in_range(b->now - from, 800, 1000);
+        renewed(b, b->renewal);
+    }
+    bench_free(b);
+}

@@ -74,3 +74,24 @@ TEST(probe, that_makes_no_sense_is_refused)
     }
     bench_free(b);
 }
+
+TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.guard_port = 99;
+    assert_int_equal(id_set(&b->config.death_hash, "hash"), 0);
+    b->config.deaths[0] = "found";
+    begin(b);
+    connected(b);
+    assert_saw(b, " death=hash:99");
+    welcome(b);
+    assert_saw(b, "DEATH found\n"); /* of an earlier agent of this machine */
+    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
+    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 5000);
+    connected(b);
+    assert_saw(b, "JOIN");
+    assert_not_saw(b, "death=");
+    bench_free(b);
+}

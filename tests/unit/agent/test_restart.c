@@ -196,3 +196,16 @@ TEST(chief, is_nobody_where_all_workers_count)
     assert_saw(b, "EXITED 1 local=1 code=3 signal=0");
     bench_free(b);
 }
+
+TEST(restart, lets_go_of_the_ports_that_an_epoch_of_an_earlier_server_was_to_have)
+{
+    struct bench *b = a_running_bench(1);
+    ends(b, 9);
+    hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .answer = true}});
+    ports_held(b, 3);
+    assert_saw(b, "ANSWER 7000\n");
+    restart(b, 1, 1);
+    assert_saw(b, "ANSWER no");
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}

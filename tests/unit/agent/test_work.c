@@ -185,3 +185,18 @@ TEST(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
     bench_free(b);
 }
+
+TEST(start, after_lease_ended_is_void)
+{
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_LEASE_ENDED, .u.lease_ended.epoch = 1});
+    assert_saw(b, "~stopping epoch=1 number=0 the lease has ended");
+    assert_saw(b, "SWEEP");
+    swept(b);
+    prepare(b, 2);
+    ports_held(b, 2);
+    table(b, 2);
+    start(b, 2);
+    assert_saw(b, "~void_start");
+    bench_free(b);
+}
