@@ -84,31 +84,6 @@ TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
     assert_int_equal(placement_demand(p, 0, rows), 0);
 }
 
-TEST_IN(demand, nodes_are_counted_by_their_labels)
-{
-    struct placement_supply supply;
-    struct placement_demand rows[PLACEMENT_TASKS];
-    struct placement_wish wish = {.min = {1}, .max = {2}};
-    assert_false(placement_supply(p, 0, &supply));
-    (void)come(1000, "a", "gpu=t4");
-    (void)come(2000, "b", "gpu=t4");
-    assert_true(placement_supply(p, 0, &supply));
-    assert_string_equal(supply.labels, "gpu=t4");
-    assert_int_equal(supply.here, 2);
-    assert_int_equal(supply.idle, 2);
-    uint64_t last = step(
-        3000, (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &wish});
-    assert_true(placement_supply(p, 0, &supply));
-    assert_int_equal(supply.idle, 0);
-    assert_int_equal(placement_demand(p, 0, rows), 1);
-    assert_int_equal(rows[0].held, 2);
-    step(4000, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a"});
-    step(5000,
-         (struct placement_event){.type = PLACEMENT_NODE_FREED, .node = "b", .assignment = last});
-    assert_true(placement_supply(p, 0, &supply));
-    assert_int_equal(supply.idle, 1);
-}
-
 TEST_IN(demand, a_node_is_for_the_tasks_whose_labels_it_has)
 {
     struct placement_supply supply;

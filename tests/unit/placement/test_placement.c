@@ -3,68 +3,6 @@
 
 #include "tests/unit/placement/hand_pool.h"
 
-/* --- minima ----------------------------------------------------------------------------------- */
-
-TEST_IN(placement, minimum_comes_all_at_once_or_not_at_all)
-{
-    submit("a", workers(3, 3, 500));
-    come(0, 2);
-    assert_int_equal(has("a"), 0);
-    assert_int_equal(view("a").state, PLACEMENT_JOB_QUEUED);
-    assert_int_equal(view("a").lacks, 1);
-    come(2, 1);
-    assert_int_equal(has("a"), 3);
-    assert_int_equal(view("a").state, PLACEMENT_JOB_PLACED);
-}
-
-TEST_IN(placement, what_comes_together_is_decided_on_together)
-{
-    submit("two", workers(2, 2, 500));
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CAME,
-                                                       .node = i ? "b" : "a",
-                                                       .is_more_to_come = true}),
-                         0);
-        assert_int_equal(pool.last.n, 0);
-        assert_int_equal(pool.last.deadline.ms, pool.now); /* at once */
-    }
-    assert_int_equal(step((struct placement_event){.type = PLACEMENT_TICK}), 0);
-    assert_int_equal(pool.last.n, 2);
-}
-
-TEST_IN(placement, priority_goes_before_age)
-{
-    submit("old", workers(2, 2, 500));
-    submit("high", workers(2, 2, 600));
-    come(0, 2);
-    assert_int_equal(has("high"), 2);
-    assert_int_equal(has("old"), 0);
-}
-
-TEST_IN(placement, equal_jobs_go_by_age_though_the_younger_would_fit)
-{
-    come(0, 4);
-    submit("runs", workers(3, 3, 500));
-    submit("large", workers(4, 4, 500));
-    submit("small", workers(1, 1, 500));
-    assert_int_equal(has("small"), 0); /* else large would never have its turn */
-    about(PLACEMENT_JOB_OVER, NULL, "runs");
-    free_released();
-    assert_int_equal(has("large"), 4);
-    assert_int_equal(has("small"), 0);
-}
-
-TEST_IN(placement, job_that_the_pool_is_too_small_for_holds_nobody_up)
-{
-    come(0, 2);
-    submit("huge", workers(40, 40, 900));
-    submit("small", workers(2, 2, 500));
-    assert_int_equal(has("small"), 2);
-    assert_true(view("huge").is_too_large);
-    about(PLACEMENT_TICK, NULL, NULL);
-    assert_int_equal(view("huge").lacks, 40);
-}
-
 /* --- labels and tasks ------------------------------------------------------------------------- */
 
 TEST_IN(placement, chief_and_ps_have_the_machines_that_last)
@@ -81,25 +19,6 @@ TEST_IN(placement, chief_and_ps_have_the_machines_that_last)
     for (size_t i = 0; i < 4; i++) {
         bool is_server = pool.held[i].task == TASK_CHIEF || pool.held[i].task == TASK_PS;
         assert_int_equal(pool.held[i].node[0], is_server ? 'd' : 's');
-    }
-}
-
-TEST_IN(placement, labels_hold_for_the_tasks_they_are_for)
-{
-    static const struct placement_label gpu = {1u << TASK_WORKER, "gpu=a100"};
-    struct placement_wish w = {.priority = 500,
-                               .min = {[TASK_WORKER] = 1, [TASK_PS] = 1},
-                               .max = {[TASK_WORKER] = 1, [TASK_PS] = 1},
-                               .labels = &gpu,
-                               .n_labels = 1};
-    submit("a", w);
-    came("g1", "gpu=a100");
-    assert_int_equal(has("a"), 0);
-    came("c1", "gpu=none");
-    assert_int_equal(has("a"), 2);
-    for (size_t i = 0; i < 2; i++) {
-        /* The ps does not take the only node that a worker can have. */
-        assert_string_equal(pool.held[i].node, pool.held[i].task == TASK_PS ? "c1" : "g1");
     }
 }
 
@@ -124,18 +43,6 @@ TEST_IN(placement, amount_of_a_resource_is_compared_as_a_quantity)
 }
 
 /* --- growth ----------------------------------------------------------------------------------- */
-
-TEST_IN(placement, what_is_left_is_shared_evenly_up_to_each_maximum)
-{
-    submit("a", workers(1, 3, 500));
-    submit("b", workers(1, 9, 400));
-    come(0, 6);
-    assert_int_equal(has("a"), 3);
-    assert_int_equal(has("b"), 3);
-    come(6, 2);
-    assert_int_equal(has("a"), 3);
-    assert_int_equal(has("b"), 5);
-}
 
 TEST_IN(placement, node_goes_where_it_helps_most)
 {
@@ -165,55 +72,7 @@ TEST_IN(placement, a_worker_that_brought_nothing_still_counts_for_more_among_few
     assert_int_equal(has("b"), 2);
 }
 
-TEST_IN(placement, workers_beyond_the_minimum_leave_machines_that_last_to_others)
-{
-    came("lasts", "spot=false");
-    came("n00", "spot=true");
-    came("n01", "spot=true");
-    submit("a", workers(1, 2, 500));
-    assert_int_equal(has("a"), 2);
-    for (size_t i = 0; i < pool.n_held; i++) {
-        assert_string_not_equal(pool.held[i].node, "lasts");
-    }
-}
-
 /* --- taking ----------------------------------------------------------------------------------- */
-
-TEST_IN(placement, equal_job_gets_its_minimum_from_what_another_has_above_its_own)
-{
-    come(0, 4);
-    submit("a", workers(1, 4, 500));
-    submit("b", workers(2, 4, 500));
-    assert_int_equal(has("a"), 2);
-    assert_int_equal(has("b"), 0); /* not before they are freed */
-    free_released();
-    assert_int_equal(has("b"), 2);
-}
-
-TEST_IN(placement, no_minimum_is_taken_without_preempt)
-{
-    come(0, 3);
-    submit("low", workers(2, 3, 100));
-    submit("high", workers(2, 2, 900));
-    assert_int_equal(leaving(), 0); /* the one above the minimum would not be enough */
-    assert_int_equal(has("low"), 3);
-    assert_int_equal(view("high").lacks, 2);
-}
-
-TEST_IN(placement, preempt_ends_lower_jobs_the_last_in_order_first)
-{
-    come(0, 4);
-    submit("low", workers(2, 2, 100));
-    submit("lower", workers(2, 2, 50));
-    struct placement_wish w = workers(1, 1, 900);
-    w.preempt = true;
-    submit("high", w);
-    assert_int_equal(has("low"), 2);
-    assert_int_equal(has("lower"), 0); /* a part of it would be of no use to it */
-    free_released();
-    assert_int_equal(has("high"), 1);
-    assert_int_equal(view("lower").state, PLACEMENT_JOB_QUEUED);
-}
 
 /* What ran on after its job's success lost what was above a minimum that it needed no more. */
 TEST_IN(placement, job_that_is_over_and_runs_on_keeps_its_nodes)
@@ -235,51 +94,7 @@ TEST_IN(placement, job_that_is_over_and_runs_on_keeps_its_nodes)
     assert_int_equal(has("high"), 1);
 }
 
-TEST_IN(placement, what_is_on_its_way_is_not_taken_twice)
-{
-    come(0, 4);
-    submit("a", workers(1, 4, 500));
-    submit("b", workers(1, 1, 500));
-    assert_int_equal(leaving(), 1);
-    about(PLACEMENT_TICK, NULL, NULL);
-    about(PLACEMENT_TICK, NULL, NULL);
-    assert_int_equal(leaving(), 1);
-    assert_int_equal(view("b").lacks, 0);
-}
-
-TEST_IN(placement, nothing_is_taken_for_growth)
-{
-    come(0, 4);
-    submit("low", workers(1, 4, 100));
-    submit("high", workers(1, 4, 900));
-    free_released();
-    assert_int_equal(has("high"), 1);
-    assert_int_equal(has("low"), 3);
-    about(PLACEMENT_TICK, NULL, NULL);
-    assert_int_equal(leaving(), 0);
-}
-
 /* --- orders ----------------------------------------------------------------------------------- */
-
-TEST_IN(placement, suspended_job_gives_all_back_and_resumes_at_its_age)
-{
-    come(0, 2);
-    submit("a", workers(2, 2, 500));
-    struct placement_wish w = workers(2, 2, 500);
-    w.is_suspended = true;
-    change("a", w);
-    assert_int_equal(leaving(), 2);
-    free_released();
-    assert_int_equal(view("a").state, PLACEMENT_JOB_PAUSED);
-    submit("b", workers(2, 2, 500));
-    assert_int_equal(has("b"), 2);
-    submit("c", workers(2, 2, 500));
-    change("a", workers(2, 2, 500));
-    about(PLACEMENT_JOB_OVER, NULL, "b");
-    free_released();
-    assert_int_equal(has("a"), 2);
-    assert_int_equal(has("c"), 0);
-}
 
 TEST_IN(placement, smaller_maximum_gives_the_newest_back)
 {
@@ -289,17 +104,6 @@ TEST_IN(placement, smaller_maximum_gives_the_newest_back)
     change("a", workers(1, 1, 500));
     assert_int_equal(has("a"), 1);
     assert_false(pool.held[find(oldest)].is_leaving);
-}
-
-TEST_IN(placement, job_that_is_over_and_runs_on_grows_no_more)
-{
-    come(0, 1);
-    submit("a", workers(1, 3, 500));
-    assert_int_equal(
-        step((struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a", .lets_run = true}),
-        0);
-    come(1, 1);
-    assert_int_equal(has("a"), 1);
 }
 
 TEST_IN(placement, job_is_forgotten_once_it_is_over_and_has_no_node)
@@ -348,18 +152,6 @@ TEST_IN(placement, node_whose_connection_is_gone_is_nobody_elses_before_its_fenc
     assert_int_equal(has("b"), 1);
 }
 
-TEST_IN(placement, gone_node_is_replaced)
-{
-    come(0, 3);
-    submit("a", workers(2, 2, 500));
-    about(PLACEMENT_NODE_LOST, "n00", NULL);
-    assert_int_equal(has("a"), 2);
-    forget(find(1));
-    about(PLACEMENT_NODE_GONE, "n00", NULL);
-    assert_int_equal(has("a"), 2);
-    assert_int_equal(placement_nodes(pool.p), 2);
-}
-
 TEST_IN(placement, assignment_that_got_lost_is_given_anew)
 {
     come(0, 1);
@@ -405,37 +197,7 @@ TEST_IN(placement, two_parts_of_jobs_do_not_wait_for_each_other_for_ever)
     assert_int_equal(view("b").lacks, 2);
 }
 
-TEST_IN(placement, one_part_of_a_job_alone_keeps_what_it_has)
-{
-    come(0, 2);
-    submit("a", workers(2, 2, 500));
-    forget(find(1));
-    about(PLACEMENT_NODE_GONE, "n00", NULL);
-    pool.now = 1000000;
-    about(PLACEMENT_TICK, NULL, NULL);
-    assert_int_equal(has("a"), 1);
-    assert_true(tfe_mono_is_never(pool.last.deadline));
-}
-
 /* --- a restart of the server ------------------------------------------------------------------ */
-
-TEST_IN(placement, restored_node_goes_on_and_no_number_is_used_twice)
-{
-    submit("a", workers(1, 2, 500));
-    assert_int_equal(step((struct placement_event){.type = PLACEMENT_RESTORED,
-                                                   .node = "n00",
-                                                   .job = "a",
-                                                   .assignment = 41,
-                                                   .task = TASK_WORKER}),
-                     0);
-    assert_int_equal(view("a").state, PLACEMENT_JOB_PLACED);
-    assert_int_equal(step((struct placement_event){
-                         .type = PLACEMENT_NODE_CAME, .node = "n00", .assignment = 41}),
-                     0);
-    assert_int_equal(pool.last.n, 0);
-    come(1, 1);
-    assert_int_equal(pool.last.v[0].assignment, 42);
-}
 
 TEST_IN(placement, node_that_works_for_something_unknown_is_released)
 {

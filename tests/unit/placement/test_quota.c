@@ -203,85 +203,6 @@ static struct placement_demand demand(const char *job)
     return (struct placement_demand){.max = UINT32_MAX};
 }
 
-TEST_IN(quota, jobs_of_a_pattern_grow_to_it_together_and_others_beyond)
-{
-    quota("a*", 5);
-    come(12, NULL);
-    submit("a1", workers(1, 9, 0));
-    assert_int_equal(has("a1"), 5);
-    change("a1", workers(1, 3, 0));
-    free_released();
-    submit("a2", workers(1, 9, 0));
-    assert_int_equal(has("a1") + has("a2"), 5);
-    submit("b", workers(1, 9, 0));
-    assert_int_equal(has("b"), 7);
-    assert_int_equal(demand("b").max, 9);
-}
-
-TEST_IN(quota, a_node_counts_until_it_has_left_its_job)
-{
-    quota("a*", 2);
-    come(4, NULL);
-    submit("a1", workers(2, 2, 0));
-    submit("a2", workers(1, 2, 0));
-    over("a1");
-    assert_int_equal(leaving(), 2);
-    assert_int_equal(has("a2"), 0); /* two idle ones are there, and none may be its own */
-    assert_null(view("a2").quota);  /* its share is on its way */
-    free_released();
-    assert_int_equal(has("a2"), 2);
-}
-
-TEST_IN(quota, a_new_one_counts_what_jobs_have_and_what_leaves_them)
-{
-    come(6, NULL);
-    submit("a1", workers(2, 2, 0));
-    submit("a2", workers(2, 2, 0));
-    over("a1");
-    quota("a*", 4);
-    submit("a3", workers(2, 2, 0));
-    assert_int_equal(has("a3"), 0);
-    assert_null(view("a3").quota); /* it is on its way */
-    free_released();
-    assert_int_equal(has("a3"), 2);
-}
-
-TEST_IN(quota, what_a_job_that_is_over_has_kept_is_a_part_of_it)
-{
-    quota("a*", 4);
-    come(6, NULL);
-    submit("a1", workers(2, 4, 0));
-    step((struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a1", .lets_run = true});
-    submit("a2", workers(1, 1, 900));
-    assert_int_equal(has("a1"), 4);
-    assert_int_equal(view("a2").quota_lacks, 1);
-    assert_int_equal(demand("a2").max, 0);
-    over("a1");
-    free_released();
-    assert_int_equal(has("a2"), 1);
-}
-
-TEST_IN(quota, a_minimum_takes_its_share_of_its_pattern_and_no_node_of_others)
-{
-    quota("a*", 4);
-    come(9, NULL);
-    submit("a1", workers(2, 9, 0));
-    submit("b", workers(1, 4, 0));
-    assert_int_equal(has("a1"), 4);
-    assert_int_equal(has("b"), 4);
-    submit("a2", workers(2, 2, 0));
-    assert_int_equal(has("a1"), 2);
-    assert_int_equal(has("b"), 4);
-    free_released();
-    assert_int_equal(has("a2"), 2);
-    submit("a3", workers(1, 1, 900)); /* each has no more than its minimum */
-    assert_int_equal(leaving(), 0);
-    assert_string_equal(view("a3").quota, "a*");
-    assert_int_equal(view("a3").quota_nodes, 4);
-    assert_int_equal(view("a3").quota_lacks, 1);
-    assert_int_equal(view("a3").lacks, 0);
-}
-
 /* What a quota was lowered by is lacking, too. */
 TEST_IN(quota, a_minimum_takes_as_much_as_it_takes_to_be_within_a_lowered_one)
 {
@@ -295,21 +216,6 @@ TEST_IN(quota, a_minimum_takes_as_much_as_it_takes_to_be_within_a_lowered_one)
     free_released();
     assert_int_equal(has("a2"), 1);
     assert_int_equal(has("a1"), 3);
-}
-
-TEST_IN(quota, who_has_preempt_ends_jobs_of_its_pattern_only_for_its_share)
-{
-    quota("a*", 3);
-    come(5, NULL);
-    submit("b", workers(2, 2, 0));
-    submit("a1", workers(3, 3, 0));
-    submit("a2", strong(2, 2));
-    assert_int_equal(has("b"), 2);
-    assert_int_equal(has("a1"), 0);
-    free_released();
-    assert_int_equal(has("a2"), 2);
-    assert_int_equal(has("a1"), 0);
-    assert_string_equal(view("a1").quota, "a*");
 }
 
 /* A job that was ended for the share lost two nodes, and kept the third one. */
@@ -347,79 +253,6 @@ TEST_IN(quota, who_ends_others_for_a_share_goes_on_itself)
     assert_int_equal(has("a2"), 3);
 }
 
-TEST_IN(quota, growth_is_given_up_before_a_job_is_ended)
-{
-    quota("a*", 4);
-    come(4, NULL);
-    submit("a1", workers(1, 2, 0));
-    submit("a2", workers(1, 2, 0));
-    submit("a3", strong(2, 2));
-    assert_int_equal(has("a1"), 1);
-    assert_int_equal(has("a2"), 1);
-}
-
-TEST_IN(quota, who_has_its_share_takes_nodes_of_anybody)
-{
-    quota("a*", 3);
-    come(4, NULL);
-    submit("a1", workers(1, 2, 0));
-    submit("b", workers(1, 2, 0));
-    assert_int_equal(has("a1") + has("b"), 4);
-    submit("a2", workers(2, 2, 0)); /* one is lacking of the quota, two of the nodes */
-    assert_int_equal(has("a1"), 1);
-    assert_int_equal(has("b"), 1);
-    free_released();
-    assert_int_equal(has("a2"), 2);
-}
-
-TEST_IN(quota, nothing_is_taken_where_it_would_not_be_enough)
-{
-    quota("a*", 3);
-    come(4, NULL);
-    submit("b", workers(1, 1, 0));
-    submit("a1", workers(2, 3, 0));
-    assert_int_equal(has("a1"), 3);
-    submit("a2", workers(2, 2, 0));
-    assert_int_equal(has("a1"), 3);
-    assert_int_equal(has("b"), 1);
-    assert_int_equal(view("a2").quota_lacks, 2);
-    change("a2", workers(1, 1, 0));
-    assert_int_equal(has("a1"), 2);
-}
-
-/* Nodes that it cannot use were kept, though the share was all that it wanted of them. */
-TEST_IN(quota, a_share_is_taken_by_nodes_that_are_no_use_themselves)
-{
-    quota("a*", 3);
-    come(3, "gpu=a");
-    submit("a1", workers(1, 3, 0));
-    assert_int_equal(has("a1"), 3);
-    /* No such node is there: nothing is taken, but it may be ordered. */
-    submit("a2", on(&gpu_b, workers(1, 1, 0)));
-    assert_int_equal(has("a1"), 3);
-    assert_int_equal(demand("a2").max, 1);
-    come(1, "gpu=b");
-    assert_int_equal(has("a1"), 2);
-    free_released();
-    assert_int_equal(has("a2"), 1);
-}
-
-TEST_IN(quota, a_job_makes_room_for_its_own_ps)
-{
-    struct placement_wish wish = {.min = {1, 0, 1, 0}, .max = {3, 0, 1, 0}};
-    quota("a*", 4);
-    come(5, NULL);
-    submit("a1", wish);
-    assert_int_equal(has("a1"), 4);
-    wish.min[TASK_PS] = wish.max[TASK_PS] = 2;
-    change("a1", wish);
-    assert_int_equal(leaving(), 1);
-    free_released();
-    assert_int_equal(view("a1").state, PLACEMENT_JOB_PLACED);
-    assert_int_equal(view("a1").held[TASK_PS], 2);
-    assert_int_equal(view("a1").held[TASK_WORKER], 2);
-}
-
 TEST_IN(quota, what_is_lacking_of_nodes_alone_is_not_taken_of_its_own)
 {
     struct placement_wish wish = {.min = {1, 0, 1, 0}, .max = {3, 0, 1, 0}};
@@ -430,33 +263,6 @@ TEST_IN(quota, what_is_lacking_of_nodes_alone_is_not_taken_of_its_own)
     change("a1", wish);
     assert_int_equal(leaving(), 0);
     assert_int_equal(view("a1").lacks, 1);
-}
-
-TEST_IN(quota, shares_are_taken_one_after_the_other)
-{
-    quota("a*", 3);
-    come(3, NULL);
-    submit("a1", workers(1, 3, 0));
-    submit("a2", workers(1, 1, 0));
-    free_released();
-    submit("a3", workers(1, 1, 0));
-    free_released();
-    assert_int_equal(has("a1"), 1);
-    assert_int_equal(has("a2"), 1);
-    assert_int_equal(has("a3"), 1);
-}
-
-TEST_IN(quota, who_has_its_share_at_once_waits_for_none_any_more)
-{
-    quota("a*", 2);
-    come(4, NULL);
-    submit("a1", workers(2, 2, 0));
-    submit("a2", workers(2, 2, 0));
-    assert_string_equal(view("a2").quota, "a*");
-    quota("a*", 4);
-    assert_int_equal(has("a2"), 2);
-    assert_null(view("a2").quota);
-    assert_string_equal(w.waits, "a2 a2 ");
 }
 
 TEST_IN(quota, who_waits_for_another_quota_than_before_is_told)
@@ -472,54 +278,6 @@ TEST_IN(quota, who_waits_for_another_quota_than_before_is_told)
     quota("*1", 0);
     assert_string_equal(view("a1").quota, "a*");
     assert_string_equal(w.waits, "a1 a1 a1 ");
-}
-
-TEST_IN(quota, who_waits_for_a_share_holds_up_nobody_else)
-{
-    quota("a*", 2);
-    come(4, NULL);
-    submit("a1", workers(2, 2, 0));
-    submit("a2", workers(2, 2, 900));
-    assert_string_equal(w.waits, "a2 ");
-    submit("b", workers(2, 2, 0));
-    assert_int_equal(has("b"), 2);
-    assert_string_equal(w.waits, "a2 "); /* said once */
-    over("b");
-    over("a1");
-    assert_string_equal(w.waits, "a2 a2 "); /* it is on its way */
-    submit("c", workers(3, 3, 0));
-    free_released();
-    assert_int_equal(has("a2"), 2);
-}
-
-TEST_IN(quota, nobody_of_the_pattern_overtakes_who_waits)
-{
-    quota("a*", 4);
-    come(9, NULL);
-    submit("a1", workers(2, 2, 0));
-    submit("a2", workers(3, 3, 0));
-    submit("a3", workers(1, 4, 0)); /* two are left, which are for a2 */
-    assert_int_equal(has("a3"), 0);
-    assert_int_equal(view("a3").quota_lacks, 2);
-    change("a1", workers(2, 4, 0));
-    assert_int_equal(has("a1"), 2);
-    over("a2");
-    assert_int_equal(has("a3"), 2);
-    assert_int_equal(has("a1"), 2);
-}
-
-TEST_IN(quota, who_waits_for_nodes_keeps_its_share)
-{
-    quota("a*", 4);
-    come(4, NULL);
-    submit("b", workers(1, 1, 900));
-    submit("a1", workers(4, 4, 500)); /* three are idle */
-    submit("a2", workers(1, 1, 400));
-    assert_int_equal(has("a2"), 0);
-    assert_string_equal(view("a2").quota, "a*");
-    assert_null(view("a1").quota);
-    come(1, NULL);
-    assert_int_equal(has("a1"), 4);
 }
 
 TEST_IN(quota, who_can_never_have_its_minimum_keeps_no_share)
@@ -561,26 +319,6 @@ TEST_IN(quota, a_job_counts_against_each_pattern_that_is_its)
     assert_int_equal(has("ax") + has("a"), 5);
 }
 
-TEST_IN(quota, a_lowered_one_takes_nothing_and_a_raised_one_gives_at_once)
-{
-    come(6, NULL);
-    submit("a1", workers(2, 6, 0));
-    quota("a*", 3);
-    assert_int_equal(has("a1"), 6);
-    kill_one_of("a1");
-    come(1, NULL);
-    assert_int_equal(has("a1"), 5);
-    wait_for(10 * GANG_WAIT_MS);
-    assert_int_equal(has("a1"), 5);
-    quota("a*", 6);
-    assert_int_equal(has("a1"), 6);
-    over("a1");
-    quota("a*", 0);
-    free_released();
-    submit("a2", workers(7, 7, 0)); /* nothing is left of it */
-    assert_null(view("a2").quota);
-}
-
 /* Its nodes were its own for ever, and it never ran. */
 TEST_IN(quota, who_lacks_some_of_a_minimum_above_it_gives_the_rest_up)
 {
@@ -602,54 +340,6 @@ TEST_IN(quota, who_lacks_some_of_a_minimum_above_it_gives_the_rest_up)
     quota("a*", 4);
     assert_int_equal(has("a1"), 4);
     assert_string_equal(w.waits, "a1 a1 ");
-}
-
-TEST_IN(quota, two_that_each_have_a_part_of_it_do_not_wait_for_ever)
-{
-    quota("a*", 6);
-    come(6, NULL);
-    submit("a1", workers(3, 3, 0));
-    submit("a2", workers(3, 3, 0));
-    kill_one_of("a1");
-    kill_one_of("a2");
-    quota("a*", 4); /* which is enough for one of them */
-    come(4, NULL);
-    wait_for(GANG_WAIT_MS);
-    free_released();
-    assert_int_equal(has("a1"), 3);
-    assert_int_equal(has("a2"), 0);
-}
-
-TEST_IN(quota, who_alone_waits_for_a_share_keeps_what_it_has)
-{
-    quota("a*", 6);
-    come(6, NULL);
-    submit("a1", workers(3, 3, 0));
-    submit("a2", workers(3, 3, 0));
-    kill_one_of("a1");
-    quota("a*", 5);
-    wait_for(10 * GANG_WAIT_MS);
-    assert_int_equal(has("a1"), 2);
-    assert_string_equal(view("a1").quota, "a*");
-    submit("a3", workers(1, 1, 0)); /* now there is another one */
-    wait_for(10 * GANG_WAIT_MS);
-    free_released();
-    assert_int_equal(has("a1"), 0);
-}
-
-TEST_IN(quota, who_is_short_gives_nothing_up_for_a_share_of_somebody_else)
-{
-    quota("b*", 1);
-    come(4, NULL);
-    submit("a", workers(3, 3, 0));
-    submit("b1", workers(1, 1, 0));
-    submit("b2", workers(1, 1, 0)); /* waits for its quota */
-    kill_one_of("a");
-    wait_for(10 * GANG_WAIT_MS);
-    assert_int_equal(has("a"), 2);
-    submit("c", workers(1, 1, 0)); /* waits for a node */
-    wait_for(10 * GANG_WAIT_MS);
-    assert_int_equal(has("a"), 0);
 }
 
 TEST_IN(quota, no_more_is_ordered_than_it_lets_jobs_have)
@@ -707,26 +397,6 @@ TEST_IN(quota, what_others_would_give_up_may_be_ordered)
     assert_int_equal(demand("a1").max, 4);
     over("a1");
     assert_int_equal(demand("a2").max, 0);
-}
-
-TEST_IN(quota, the_largest_minimum_is_what_others_do_not_keep)
-{
-    quota("a*", 6);
-    quota("*1", 5);
-    come(9, NULL);
-    submit("a1", workers(1, 9, 500));
-    assert_int_equal(view("a1").most, 5);
-    submit("a2", workers(2, 9, 500));
-    free_released();
-    assert_int_equal(view("a1").most, 4);
-    assert_int_equal(view("a2").most, 5);
-    submit("b", workers(1, 1, 0));
-    assert_int_equal(view("b").most, UINT32_MAX);
-    submit("a3", workers(5, 5, 900)); /* 3 are kept: it waits, and those behind it may not grow */
-    assert_int_equal(view("a3").quota_lacks > 0, true);
-    assert_true(view("a1").most <= 1);
-    change("a2", workers(2, 2, 950));
-    assert_int_equal(view("a2").most, 5); /* who is before it has not to care */
 }
 
 TEST_IN(quota, the_smallest_of_a_name_is_told)

@@ -42,26 +42,6 @@ TEST_IN(told, what_a_node_is_told_after_it_came_counts_as_its_own_label)
     assert_true(is_of("c", "n2"));
 }
 
-TEST_IN(told, a_node_that_is_told_something_keeps_its_work)
-{
-    came("n1", NULL);
-    struct placement_wish w = workers(1, 1, 900);
-    w.preempt = true;
-    submit("a", workers(1, 2, 500));
-    assert_int_equal(has("a"), 1);
-    assert_int_equal(told("n1", "spot=true"), 0);
-    assert_int_equal(pool.last.n, 0);
-    /* It is counted where it is now: a job that may take it finds it. */
-    submit("b", w);
-    assert_true(pool.held[0].is_leaving);
-    assert_int_equal(told("n1", "spot=false"), 0); /* also while it leaves its job */
-    free_released();
-    assert_true(is_of("b", "n1"));
-    about(PLACEMENT_NODE_LOST, "n1", NULL);
-    about(PLACEMENT_NODE_GONE, "n1", NULL);
-    assert_int_equal(told("n1", "spot=false"), TFE_ENOENT);
-}
-
 static void comes_idle(const char *node, int64_t now)
 {
     pool.now = now;
@@ -145,83 +125,6 @@ static void assert_there(uint32_t here, uint32_t idle)
     }
     assert_int_equal(n_here, here);
     assert_int_equal(n_idle, idle);
-}
-
-TEST_IN(told, a_node_that_is_warned_is_given_to_nobody)
-{
-    came("n1", NULL);
-    pool.now = 100;
-    came("n2", NULL);
-    warned("n1", true);
-    warned("n1", true);
-    assert_there(1, 1);
-    submit("a", workers(1, 2, 500));
-    assert_true(is_of("a", "n2")); /* though n1 is idle for longer */
-    submit("b", workers(1, 1, 500));
-    assert_int_equal(has("b"), 0);
-    assert_true(view("b").is_too_large || view("b").lacks == 1);
-    warned("n1", false); /* at once */
-    assert_true(is_of("b", "n1"));
-    warned("n1", false);
-    assert_there(2, 0);
-}
-
-TEST_IN(told, a_node_that_is_warned_keeps_its_work_and_gets_no_other)
-{
-    came("n1", NULL);
-    submit("a", workers(1, 1, 500));
-    const uint64_t assignment = pool.held[0].assignment;
-    warned("n1", true);
-    assert_int_equal(pool.last.n, 0);
-    assert_int_equal(has("a"), 1);
-    assert_there(0, 0);
-    submit("b", workers(1, 1, 500));
-    assert_true(view("b").is_too_large);
-    about(PLACEMENT_NODE_LOST, "n1", NULL);
-    const struct placement_event again = {
-        .type = PLACEMENT_NODE_CAME, .node = "n1", .assignment = assignment};
-    assert_int_equal(step(again), 0);
-    assert_int_equal(has("a"), 1);
-    about(PLACEMENT_JOB_OVER, NULL, "a");
-    assert_int_equal(view("b").lacks, 1); /* nobody waits for what it has */
-    free_released();
-    assert_there(0, 0);
-    assert_true(view("b").is_too_large);
-    assert_int_equal(has("b"), 0);
-    warned("n1", false);
-    assert_true(is_of("b", "n1"));
-    assert_there(1, 0);
-}
-
-TEST_IN(told, a_node_that_is_warned_no_more_is_as_idle_as_before)
-{
-    comes_idle("n1", 100);
-    comes_idle("n2", 200);
-    comes_idle("n3", 300);
-    warned("n1", true);
-    warned("n2", true);
-    pool.now = 1250; /* who is to go is not told to */
-    about(PLACEMENT_TICK, NULL, NULL);
-    assert_int_equal(pool.last.n, 0);
-    assert_int_equal(pool.last.deadline.ms, 1300);
-    assert_int_equal(step((struct placement_event){
-                         .type = PLACEMENT_NODE_WARNED, .node = "n2", .is_more_to_come = true}),
-                     0);
-    warned("n1", false);
-    assert_int_equal(pool.last.n, 2); /* they have been idle for long enough meanwhile */
-    assert_string_equal(pool.last.v[0].node, "n1");
-    assert_string_equal(pool.last.v[1].node, "n2");
-}
-
-TEST_IN(told, a_node_that_is_warned_no_more_comes_before_those_that_are_idle_for_less)
-{
-    came("n1", NULL);
-    pool.now = 100;
-    came("n2", NULL);
-    warned("n1", true);
-    warned("n1", false);
-    submit("a", workers(1, 1, 500));
-    assert_true(is_of("a", "n1"));
 }
 
 TEST_IN(told, a_node_that_is_warned_may_be_told_more_be_put_out_or_go)

@@ -75,23 +75,3 @@ TEST_IN(turns, minimum_that_uses_up_a_quota_is_seen_by_those_before_it)
     assert_int_equal(leaving(), 1);
     assert_int_equal(view("short-q").state, PLACEMENT_JOB_QUEUED);
 }
-
-/* It was told by the next event, whenever that came. */
-TEST_IN(turns, quota_that_a_later_job_uses_up_is_told_at_once_as_why_one_waits)
-{
-    quota("*p*", 4);
-    quota("*q*", 3);
-    come(0, 7);
-    submit("has-p", workers(4, 4, 900));
-    submit("waits-pq", workers(1, 1, 500));
-    assert_string_equal(view("waits-pq").quota, "*p*");
-    submit("comes-q", workers(3, 3, 300));
-    assert_int_equal(has("comes-q"), 3);
-    assert_true(has_another_turn());
-    about(PLACEMENT_TICK, NULL, NULL);
-    assert_int_equal(pool.last.n, 1);
-    assert_int_equal(pool.last.v[0].type, PLACEMENT_WAITS);
-    assert_string_equal(pool.last.v[0].job, "waits-pq");
-    assert_string_equal(view("waits-pq").quota, "*q*");
-    assert_true(is_at_rest());
-}
