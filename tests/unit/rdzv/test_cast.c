@@ -44,15 +44,6 @@ static void comes_on_spot(struct world *w, uint32_t session, const char *node, b
     ready(w, session, 1);
 }
 
-TEST(spot, is_no_matter_in_a_job_without_roles)
-{
-    struct world *w = a_world(2, 2);
-    comes_on_spot(w, 0, "a", false);
-    comes(w, 1, "b", false);
-    assert_saw(w, "0:START epoch=1 rank=0 world=2");
-    world_free(w);
-}
-
 TEST(spot, is_no_matter_where_an_evaluator_is_the_only_role)
 {
     struct world *w = a_world(2, 2);

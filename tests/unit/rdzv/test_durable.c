@@ -26,21 +26,6 @@ static struct world *a_full_disk(void)
     return w;
 }
 
-TEST(full_disk, stops_no_trainer_for_growth_and_growth_comes_when_there_is_space)
-{
-    struct world *w = a_full_disk();
-    pass(w, 1000);
-    assert_saw(w, "PERSIST job=j epoch=1 after=1 members=1\n");
-    assert_not_saw(w, "STOP");
-    forget(w);
-    w->holds_writes = false;
-    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 joined");
-    stopped_and_ready(w, 0, 1);
-    assert_saw(w, "START epoch=2 rank=1");
-    world_free(w);
-}
-
 TEST(full_disk, growth_that_waits_for_space_is_off_once_a_trainer_has_begun_to_exit_0)
 {
     struct world *w = a_full_disk();

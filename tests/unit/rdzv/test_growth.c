@@ -110,20 +110,6 @@ TEST(growth, of_an_epoch_that_began_after_a_loss_has_its_own_five_minutes)
     world_free(w);
 }
 
-TEST(growth, comes_at_once_where_the_job_was_opened_so)
-{
-    struct world *w = a_world(1, 2);
-    w->join.spec.grow_now = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    pass(w, 3000);
-    saved(w, 0, 1, 10, 1, 0);
-    pass(w, 3600000);
-    newcomer(w, 1, 2);
-    assert_saw(w, "0:STOP epoch=1 planned");
-    world_free(w);
-}
-
 TEST(growth, that_an_operator_orders_comes_now_whatever_it_costs)
 {
     struct world *w = a_running_world(1, 3, 1);

@@ -22,20 +22,6 @@ TEST(place, whose_trainer_ends_starts_again_in_the_same_epoch_and_nobody_is_stop
     world_free(w);
 }
 
-TEST(place, costs_the_budget_and_fails_the_job_above_it)
-{
-    struct world *w = a_serving_job(1, 2); /* three restarts */
-    for (uint64_t n = 0; n < 3; n++) {
-        crashes(w, 2, n);
-        assert_saw(w, "~restarts");
-        trainer_listens(w, 2, 1);
-        progress(w, 0, 1, 2 + n);
-    }
-    crashes(w, 2, 3);
-    assert_saw(w, "FINISH failed: job j failed: rank 1 on node c (c) was ended by SIGKILL after 3");
-    world_free(w);
-}
-
 /* A job of two workers stood still, and lost what it had done since its last checkpoint. */
 TEST(place, of_a_lost_machine_stays_empty_also_where_fewer_than_min_are_left)
 {
@@ -134,20 +120,6 @@ TEST(place, that_is_lost_is_filled_before_a_spare_evaluates)
     pass(w, 5000);
     assert_not_saw(w, "evaluates");
     progress(w, 0, 1, 7);
-    assert_saw(w, "0:STOP epoch=1 planned\n");
-    world_free(w);
-}
-
-TEST(place, is_not_taken_again_while_another_one_is_empty)
-{
-    struct world *w = a_serving_job(1, 3);
-    cut(w, 2);
-    pass(w, TTL_HELD_MS);
-    crashes(w, 3, 0);
-    assert_saw(w, "~place_empty job=j node=d epoch=1 number=1 another one is empty");
-    assert_not_saw(w, "RESTART");
-    progress(w, 0, 1, 2); /* a checkpoint: the good moment for who is here and could work */
-    pass(w, 200000);
     assert_saw(w, "0:STOP epoch=1 planned\n");
     world_free(w);
 }

@@ -31,23 +31,6 @@ TEST(all_workers, make_the_success_and_nobody_is_hurried)
     world_free(w);
 }
 
-TEST(all_workers, of_which_one_fails_begin_again_together_and_are_counted_anew)
-{
-    struct world *w = all_of(2);
-    exited(w, 0, 1, 0);
-    exited(w, 1, 1, 3);
-    assert_saw(w, "~restarts job=j node=b epoch=1 number=1");
-    ready(w, 0, 2);
-    ready(w, 1, 2);
-    pass(w, 4000);
-    assert_saw(w, "START epoch=2");
-    exited(w, 1, 2, 0);
-    assert_not_saw(w, "FINISH");
-    exited(w, 0, 2, 0);
-    assert_int_equal(times_seen(w, "FINISH succeeded"), 2);
-    world_free(w);
-}
-
 TEST(all_workers, of_whom_one_has_ended_take_nobody_in)
 {
     struct world *w = a_world(1, 3);

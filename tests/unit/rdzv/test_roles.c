@@ -6,34 +6,6 @@
 
 /* --- who sits where --------------------------------------------------------------------------- */
 
-TEST(roles, ranks_go_chief_workers_ps_and_who_serves_begins)
-{
-    struct world *w = a_served_job(2, 2);
-    come(w, 4);
-    assert_saw(w, "1:START epoch=1 rank=3 world=4 nodes=4 cause=start");
-    assert_saw(w, "2:START epoch=1 rank=1 world=4");
-    assert_saw(w, "3:START epoch=1 rank=2 world=4");
-    assert_saw(w, "TABLE epoch=1 a1:1000 c1:1200 d1:1300 b1:1100");
-    assert_not_saw(w, "0:START");
-    trainer_listens(w, 1, 1);
-    trainer_listens(w, 2, 1);
-    assert_not_saw(w, "START");
-    trainer_listens(w, 3, 1);
-    assert_saw(w, "0:START epoch=1 rank=0 world=4");
-    world_free(w);
-}
-
-TEST(roles, the_chief_follows_after_a_second_whoever_listens)
-{
-    struct world *w = a_served_job(1, 1);
-    come(w, 3);
-    pass(w, 999);
-    assert_not_saw(w, "0:START");
-    pass(w, 1);
-    assert_saw(w, "0:START epoch=1 rank=0");
-    world_free(w);
-}
-
 TEST(roles, a_table_lists_nobody_who_is_not_there)
 {
     struct world *w = a_served_job(1, 2);
@@ -107,19 +79,6 @@ TEST(roles, agents_that_want_other_roles_are_told_both)
     w->join.has_role = true;
     w->join.role = TASK_EVALUATOR; /* the job has none */
     assert_int_equal(try_join(w, 2, "c"), TFE_EINVAL);
-    world_free(w);
-}
-
-TEST(roles, without_ps_a_chief_leads_a_synchronous_cluster)
-{
-    struct world *w = a_served_job(2, 2);
-    w->join.spec.n_ps = 0;
-    come(w, 3);
-    assert_saw(w, "0:START epoch=1 rank=0 world=3");
-    assert_saw(w, "2:START epoch=1 rank=2 world=3");
-    exited(w, 2, 1, 3); /* any member's end is the epoch's */
-    assert_saw(w, "0:STOP epoch=1");
-    assert_saw(w, "1:STOP epoch=1");
     world_free(w);
 }
 
@@ -209,18 +168,6 @@ TEST(served, a_chief_whose_connection_breaks_while_it_saves_goes_on_saving)
     assert_not_saw(w, "1:STOP");
     exited_as(w, 7, (struct msg_exited){.epoch = 1, .stopped = true});
     assert_saw(w, "1:STOP epoch=1 planned\n");
-    world_free(w);
-}
-
-TEST(served, the_chiefs_exit_0_is_success_at_once)
-{
-    struct world *w = a_serving_job(1, 2);
-    exited(w, 0, 1, 0);
-    for (uint32_t s = 0; s < 4; s++) {
-        char finish[64];
-        snprintf(finish, sizeof(finish), "%u:FINISH succeeded", s);
-        assert_saw(w, finish);
-    }
     world_free(w);
 }
 
