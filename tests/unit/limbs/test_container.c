@@ -32,12 +32,12 @@ static bool is_ready, has_ended;
 static char facts[512], why_ended[512];
 static bool dies_at_once; /* its keeper, before anybody looks */
 
-pid_t __real_proc_fork_blocked(void);
-pid_t __wrap_proc_fork_blocked(void);
-pid_t __wrap_proc_fork_blocked(void)
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
 {
     siginfo_t info;
-    pid_t pid = __real_proc_fork_blocked();
+    pid_t pid = __real_fork();
     while (pid > 0 && dies_at_once && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 &&
            errno == EINTR) {
     }

@@ -36,14 +36,6 @@ static struct {
     atomic_int ends_before_reap; /* takes SIGUSR1, and ends, just before the next waitpid(2) */
 } * fate;
 
-bool __wrap_cgroup_own(const char *controller, char ret[PATH_MAX]);
-bool __wrap_cgroup_own(const char *controller, char ret[PATH_MAX])
-{
-    (void)controller;
-    (void)ret;
-    return false;
-}
-
 int __real_proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx,
                                    size_t *ret_alive, pid_t *ret_stuck);
 int __wrap_proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx,

@@ -14,11 +14,14 @@
 #include "agent/trainers/image_command.h"
 #include "tests/unit/story.h"
 
-pid_t __wrap_proc_fork_blocked(void);
-pid_t __wrap_proc_fork_blocked(void)
+static bool is_killed; /* the next child, as it begins */
+
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
 {
-    pid_t pid = fork();
-    if (pid == 0) {
+    pid_t pid = __real_fork();
+    if (pid == 0 && is_killed) {
         raise(SIGKILL);
     }
     return pid;
@@ -138,6 +141,8 @@ TEST(inside, who_looks_for_a_command_may_be_killed)
     struct command command;
     const struct image_command wish = {
         .operands = operands, .count = 1, .no_python = true, .directory = "/", .shared = "/"};
+    is_killed = true;
     assert_int_equal(image_command_new(&wish, &command, &why), TFE_ESYS);
+    is_killed = false;
     assert_string_equal(why.text, "look into the container: who did was killed");
 }

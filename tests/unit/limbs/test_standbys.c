@@ -10,6 +10,7 @@
 #include "agent/trainers/command.h"
 #include "agent/trainers/standby.h"
 #include "tests/unit/fake_clock.h"
+#include "tests/unit/fake_memory.h"
 #include "tests/unit/limbs/rig.h"
 
 #define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
@@ -21,18 +22,16 @@ static struct {
     struct guard_link *link;
     struct standbys *standbys;
     const char *script; /* what the next one runs */
-    uint32_t free_percent;
-    uint32_t pid; /* of the warm one, as was told */
-    int gone;     /* told that there is none */
+    uint32_t pid;       /* of the warm one, as was told */
+    int gone;           /* told that there is none */
     int settled;
     int starts;
     bool in_background; /* the last */
 } now;
 
-uint32_t __wrap_memory_free_percent(void);
-uint32_t __wrap_memory_free_percent(void)
+static void set_free_percent(uint64_t percent)
 {
-    return now.free_percent;
+    fake_memory_set(100000, 1000 * percent);
 }
 
 int __real_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
@@ -82,7 +81,7 @@ static int setup(void **state)
     (void)state;
     memset(&now, 0, sizeof now);
     now.script = WARM_AND_WAIT;
-    now.free_percent = 50;
+    set_free_percent(50);
     fake_clock_init();
     assert_int_equal(guard_fork(&now.guard, NULL, &why), 0);
     now.rig.base = event_base_new();
@@ -140,16 +139,16 @@ TEST_IN(standbys, a_warm_one_that_dies_is_told_and_replaced_after_a_second)
 
 TEST_IN(standbys, low_memory_means_none_and_nobody_waits_for_one)
 {
-    now.free_percent = 1;
+    set_free_percent(1);
     standbys_begin(now.standbys);
     assert_false(standbys_are_settled(now.standbys));
     pass(0);
     assert_int_equal(now.starts, 0);
     assert_int_equal(now.settled, 1);
-    now.free_percent = 50;
+    set_free_percent(50);
     pass(5000);
     RIG_UNTIL(&now.rig, now.pid);
-    now.free_percent = 1;
+    set_free_percent(1);
     pass(5000);
     RIG_UNTIL(&now.rig, now.gone);
     assert_string_equal(give_start(), "exec");
@@ -160,10 +159,10 @@ TEST_IN(standbys, one_that_comes_after_low_memory_is_as_good_as_any)
     standbys_begin(now.standbys);
     pass(0);
     RIG_UNTIL(&now.rig, now.pid);
-    now.free_percent = 1;
+    set_free_percent(1);
     pass(5000);
     RIG_UNTIL(&now.rig, now.gone);
-    now.free_percent = 50;
+    set_free_percent(50);
     pass(1000);
     RIG_UNTIL(&now.rig, now.pid);
     assert_string_equal(give_start(), "standby");

@@ -6,16 +6,14 @@
 #include "agent/reach/memory.h"
 #include "agent/scripts/state_memory.h"
 #include "common/net/log.h"
+#include "tests/unit/fake_memory.h"
 #include "tests/unit/folder.h"
 
 #define UNIT (UINT64_C(64) << 10)
 
-static uint64_t units_free;
-
-uint64_t __wrap_memory_free_bytes(void);
-uint64_t __wrap_memory_free_bytes(void)
+static void set_units_free(uint64_t units)
 {
-    return units_free * UNIT;
+    fake_memory_set(100000 * (UNIT >> 10), units * (UNIT >> 10));
 }
 
 struct stage {
@@ -41,7 +39,7 @@ static void on_answer(void *ctx, uint32_t place, int fd, uint64_t bytes, const c
 static void begin(struct stage *s, uint64_t limit)
 {
     *s = (struct stage){.base = event_base_new(), .fd = -1};
-    units_free = 100000;
+    set_units_free(100000);
     s->memory = state_memory_new(s->base, limit, on_answer, s);
 }
 
@@ -107,7 +105,7 @@ TEST(state_memory, is_a_quarter_of_what_is_free_where_nobody_has_set_it)
 {
     struct stage s;
     begin(&s, STATE_MEMORY_AUTO);
-    units_free = 400;
+    set_units_free(400);
     assert_false(gets(&s, 0, 101));
     assert_non_null(strstr(s.why, "of which it may take 6"));
     assert_true(gets(&s, 0, 100));
@@ -120,7 +118,7 @@ TEST(state_memory, is_a_quarter_of_what_is_free_where_nobody_has_set_it)
     event_base_dispatch(s.base);
     assert_int_equal(s.answers, answers + 2);
     assert_true(s.fd >= 0);
-    units_free = 10;
+    set_units_free(10);
     state_memory_ask(s.memory, 3, 2 * UNIT);
     state_memory_ask(s.memory, 4, 3 * UNIT); /* less is free than what was promised */
     assert_int_equal(s.place, 4);
@@ -132,7 +130,7 @@ TEST(state_memory, that_somebody_has_set_still_leaves_a_quarter_of_what_is_free)
 {
     struct stage s;
     begin(&s, 100000 * UNIT);
-    units_free = 400;
+    set_units_free(400);
     assert_false(gets(&s, 0, 301));
     assert_true(gets(&s, 0, 300));
     end(&s);
