@@ -299,7 +299,7 @@ def test_restarts_within_an_epoch_are_its_own_count(server, fleet, status, state
 
 def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_dir, tmp_path):
     """Who waits for what since when, which nodes there are, and what a job has gone through; orders with a question first."""
-    s = server("--ttl=5m")  # clients that do not renew stay
+    s = server("--ttl=5m", "--observers-see-arguments")  # clients that do not renew stay
     job = {"source": {"path": "/srv/code"}, "command": ["python", "train.py", "--epochs=3"]}
     with start(state_dir, tmp_path) as web, browser() as page, Waiting(s.port, s.token("agent"), "a", ["gpu=a100", "zone=b"]) as node, \
             Waiting(s.port, s.token("agent"), "b"):
