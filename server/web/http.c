@@ -134,6 +134,7 @@ static void linger(struct connection *c)
     SSL *ssl = c->http->tls ? bufferevent_openssl_get_ssl(bev) : NULL;
     if (ssl) {
         (void)SSL_shutdown(ssl); /* close_notify */
+        ERR_clear_error();
     }
     (void)shutdown(bufferevent_getfd(bev), SHUT_WR);
     enter(c, PHASE_LINGER);
