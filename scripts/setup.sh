@@ -49,6 +49,7 @@ find_missing() {
     need libseccomp-dev pkg-config --exists 'libseccomp >= 2.5'
     need libcmocka-dev pkg-config --exists 'cmocka >= 1.1.5'
     need libbsd-dev have_header bsd/sys/tree.h
+    need sqlite3 command -v sqlite3 # the operating guide's way to salvage a database
     need patch command -v patch # the tests plant bugs
     need groff-base command -v groff # the tests read the man pages
     need clang-format-14 have_clang clang-format

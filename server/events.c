@@ -167,8 +167,8 @@ static int take(void *ctx, const struct tfe_msg *row)
 
 int events_load(struct events *e, struct store *store, struct tfe_why *why)
 {
-    const struct store_page page = {.type = MSG_EVENT_ROW, .last = RING, .max = RING};
-    int rc = store_read_page(store, &page, take, e, why);
+    const struct store_page page = {.last = RING, .max = RING};
+    int rc = store_read_events(store, &page, take, e, why);
     e->has_more = e->n == RING;
     e->last_gone = e->has_more ? at(e, 0)->number - 1 : 0;
     e->newest += e->newest > 0 ? LEAP : 0;

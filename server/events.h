@@ -24,7 +24,7 @@ int events_new(const struct rdzv *core, struct events **ret) TFE_MUST_CHECK;
 void events_free(struct events *e);
 
 /* Takes in the newest of what is kept: numbers go on above that. Before the store is the writer's.
- * As store_read_page. */
+ * As store_read_events. */
 int events_load(struct events *e, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
 /* From here on events are kept there; it outlives e. */
 void events_keep(struct events *e, struct writer *writer);

@@ -384,7 +384,7 @@ static int take_row(void *ctx, const struct tfe_msg *row)
 
 int keys_load(struct keys *keys, struct store *store, struct tfe_why *why)
 {
-    int rc = store_read_kept(store, MSG_TOKEN_ROW, 0, UINT32_MAX, take_row, keys->ring, why);
+    int rc = store_read_kept(store, MSG_TOKEN_ROW, take_row, keys->ring, why);
     if (rc == 0) {
         rc = enter_files(keys, &keys->files);
         if (rc != 0) {

@@ -30,7 +30,6 @@
 #include "server/sessions.h"
 #include "server/settings.h"
 #include "server/state.h"
-#include "server/store/recover.h"
 #include "server/store/store.h"
 #include "server/trace_log.h"
 
@@ -193,33 +192,6 @@ static int start_loop(struct server *server, struct tfe_why *why)
     return 0;
 }
 
-static int takes_in(void *ctx, const struct rdzv_record *record, const char *fault)
-{
-    return fault ? 0 : rdzv_restore(ctx, clock_mono(), record);
-}
-
-/* --recover: each record is tried on a core of its own, as the real one will be. */
-static int recover_store(const struct rdzv_config *config, const char *path, struct tfe_why *why)
-{
-    struct rdzv *core;
-    struct recover_report report;
-    int rc = rdzv_new(config, &heap_mem, &core);
-    if (rc != 0) {
-        why_set(why, "recover %s: %s", path, tfe_error_sentence(rc));
-        return rc;
-    }
-    rc = sqlite_store_recover(path, clock_wall(), takes_in, core, &report, why);
-    rdzv_free(core);
-    if (rc == 0 && !report.was_damaged) {
-        log_info("store_is_whole", LOG_S("file", path));
-    } else if (rc == 0) {
-        log_warn("store_salvaged", LOG_S("file", path), LOG_U("jobs", report.jobs),
-                 LOG_U("jobs_dropped", report.dropped), LOG_U("ledger_rows", report.rows),
-                 LOG_S("old_file", report.kept));
-    }
-    return rc;
-}
-
 static int open_store(struct server *server, struct store **ret, struct tfe_why *why)
 {
     uint64_t incarnation = server->config.incarnation;
@@ -228,9 +200,6 @@ static int open_store(struct server *server, struct store **ret, struct tfe_why 
         return store_open(NULL, incarnation, clock_wall(), NULL, ret, why);
     }
     int rc = state_dir_path(path, server->state.dir, STATE_DIR_STORE, why);
-    if (rc == 0 && server->settings.recover) {
-        rc = recover_store(&server->config, path, why);
-    }
     return rc != 0 ? rc : store_open(path, incarnation, clock_wall(), NULL, ret, why);
 }
 
@@ -247,7 +216,7 @@ static int load_bans(struct server *server, struct store *store, struct tfe_why 
         why_set(why, "no memory for who was evicted");
         return rc;
     }
-    return store_read_kept(store, MSG_BAN_ROW, 0, UINT32_MAX, take_ban, server->bans, why);
+    return store_read_kept(store, MSG_BAN_ROW, take_ban, server->bans, why);
 }
 
 /* What people look at, as the store remembers it. */

@@ -227,7 +227,8 @@ static int load_job(void *ctx, const struct store_submission *row)
 {
     struct pool *p = ctx;
     struct pool_job *job;
-    int rc = pool_job_load(p, row, &job);
+    struct pack nodes;
+    int rc = pool_job_load(p, row, &nodes, &job);
     if (rc == TFE_EINVAL) {
         log_error("submission_set_aside", LOG_S("job", row->job));
         return 0;
@@ -239,18 +240,15 @@ static int load_job(void *ctx, const struct store_submission *row)
         pool_job_free(job);
         return 0;
     }
-    for (const char *line = row->nodes; rc == 0 && line; line = strchr(line, '\n')) {
-        char id[TFE_ID_MAX + 1];
-        char assignment[24];
-        char task[4];
-        line += *line == '\n';
-        const char *rest = line;
-        if (pool_job_word(&rest, id, sizeof(id)) &&
-            pool_job_word(&rest, assignment, sizeof(assignment)) &&
-            pool_job_word(&rest, task, sizeof(task))) {
-            rc = restore_node(p, job, id, strtoull(assignment, NULL, 10),
-                              (enum tfe_task)strtoul(task, NULL, 10));
+    while (rc == 0 && nodes.at < nodes.n) {
+        const char *id = "";
+        uint64_t assignment = 0;
+        uint32_t task = 0;
+        pool_job_pack_node(&nodes, &id, &assignment, &task);
+        if (nodes.rc != 0) {
+            break;
         }
+        rc = restore_node(p, job, id, assignment, (enum tfe_task)task);
     }
     if (rc == 0 && job->is_over) {
         const char *state = pool_job_in_core(job);

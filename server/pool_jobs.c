@@ -13,8 +13,6 @@
 
 /* A disk that does not take a row is tried again so soon. */
 #define WRITE_AGAIN_MS 1000
-/* A node's line in a row: an id, a number and a digit. */
-#define NODE_LINE_MAX (TFE_ID_MAX + 32)
 
 const char *const pool_condition_names[CONDITION__COUNT] = {
 #define CONDITION_NAME(NAME, name, state) name,
@@ -290,49 +288,58 @@ void pool_job_touch(struct pool_job *job)
     job->version++;
 }
 
-static char *spec_text(const struct pool_job *job)
+/* One of the conditions, by its number. */
+static void pack_condition(struct pack *k, uint32_t *number, struct pool_condition *c)
 {
-    char *text = malloc(2 * job->n_bytes + 1);
-    if (text) {
-        (void)sodium_bin2hex(text, 2 * job->n_bytes + 1, job->bytes, job->n_bytes);
+    const char *reason = c->reason;
+    const char *says = c->says;
+    pack_u32(k, number);
+    pack_bool(k, &c->status);
+    pack_wall(k, &c->at);
+    pack_text(k, &reason);
+    pack_text(k, &says);
+    if (k->in) {
+        (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
+        (void)snprintf(c->says, sizeof(c->says), "%s", says);
     }
-    return text;
 }
 
-static char *conditions_text(const struct pool_job *job)
+void pool_job_pack_node(struct pack *k, const char **id, uint64_t *assignment, uint32_t *task)
 {
-    const size_t cap = CONDITION__COUNT * (sizeof(struct pool_condition) + 64);
-    char *text = malloc(cap);
-    size_t n = 0;
-    for (int i = 0; text && i < CONDITION__COUNT; i++) {
-        const struct pool_condition *c = &job->conditions[i];
-        text[n] = '\0';
-        if (c->at.ms != 0) {
-            n += (size_t)snprintf(text + n, cap - n, "%s %d %lld %s %s\n", pool_condition_names[i],
-                                  c->status, (long long)c->at.ms, c->reason, c->says);
-        }
-    }
-    return text;
+    pack_text(k, id);
+    pack_u64(k, assignment);
+    pack_u32(k, task);
 }
 
-static char *nodes_text(const struct pool_job *job)
+/* run_key, SUBMIT as it travels, started, conditions, nodes. */
+static void pack_job(struct pack *k, const struct pool_job *job)
 {
-    size_t n = 0;
-    size_t cap = 1;
+    const char *run_key = job->run_key.text;
+    const uint8_t *spec = job->bytes;
+    size_t n_spec = job->n_bytes;
+    struct tfe_wall started = job->started;
+    uint32_t n = 0;
     const struct pool_node *node;
-    TAILQ_FOREACH(node, &job->nodes, of_job)
-    {
-        cap += NODE_LINE_MAX;
+    pack_text(k, &run_key);
+    pack_bytes(k, &spec, &n_spec);
+    pack_wall(k, &started);
+    for (uint32_t i = 0; i < CONDITION__COUNT; i++) {
+        n += job->conditions[i].at.ms != 0;
     }
-    char *text = calloc(1, cap);
-    TAILQ_FOREACH(node, &job->nodes, of_job)
-    {
-        if (text) {
-            n += (size_t)snprintf(text + n, cap - n, "%s %llu %d\n", node->id.text,
-                                  (unsigned long long)node->assignment, (int)node->task);
+    pack_u32(k, &n);
+    for (uint32_t i = 0; i < CONDITION__COUNT; i++) {
+        struct pool_condition c = job->conditions[i];
+        if (c.at.ms != 0) {
+            pack_condition(k, &i, &c);
         }
     }
-    return text;
+    TAILQ_FOREACH(node, &job->nodes, of_job)
+    {
+        const char *id = node->id.text;
+        uint64_t assignment = node->assignment;
+        uint32_t task = node->task;
+        pool_job_pack_node(k, &id, &assignment, &task);
+    }
 }
 
 void pool_job_write(struct pool_job *job, writer_answer_fn done)
@@ -341,25 +348,19 @@ void pool_job_write(struct pool_job *job, writer_answer_fn done)
         tfe_mono_before(clock_mono(), job->again)) {
         return;
     }
-    char *spec = spec_text(job);
-    char *conditions = conditions_text(job);
-    char *nodes = nodes_text(job);
+    struct pack packed = {.n = 0};
+    pack_job(&packed, job);
     const struct store_submission row = {.job = job->name.text,
                                          .number = job->number,
-                                         .run_key = job->run_key.text,
-                                         .spec = spec,
-                                         .conditions = conditions,
-                                         .nodes = nodes,
-                                         .started = job->started,
+                                         .bytes = packed.out,
+                                         .n = packed.n,
                                          .is_gone = job->is_gone};
     job->writing = job->version;
-    if (!spec || !conditions || !nodes ||
+    if (packed.rc != 0 ||
         writer_keep_submission(job->pool->writer, &row, done, job, &job->ask) != 0) {
         job->again = tfe_mono_add(clock_mono(), WRITE_AGAIN_MS);
     }
-    free(spec);
-    free(conditions);
-    free(nodes);
+    free(packed.out);
 }
 
 void pool_job_settle(struct pool_job *job, int rc, const char *why)
@@ -380,73 +381,61 @@ void pool_job_settle(struct pool_job *job, int rc, const char *why)
     }
 }
 
-bool pool_job_word(const char **at, char *ret, size_t cap)
+static void load_conditions(struct pool_job *job, struct pack *k)
 {
-    *at += strspn(*at, " ");
-    const size_t n = strcspn(*at, " \n");
-    if (n == 0 || n >= cap) {
-        return false;
-    }
-    memcpy(ret, *at, n);
-    ret[n] = '\0';
-    *at += n;
-    return true;
-}
-
-/* A line that makes no sense is passed over. */
-static void load_conditions(struct pool_job *job, const char *text)
-{
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        char name[16];
-        char status[4];
-        char at[24];
+    uint32_t n = 0;
+    pack_u32(k, &n);
+    for (uint32_t i = 0; k->rc == 0 && i < n; i++) {
         struct pool_condition c = {.status = false};
-        line += *line == '\n';
-        const char *rest = line;
-        bool is_sound = pool_job_word(&rest, name, sizeof(name)) &&
-                        pool_job_word(&rest, status, sizeof(status)) &&
-                        pool_job_word(&rest, at, sizeof(at)) &&
-                        pool_job_word(&rest, c.reason, sizeof(c.reason));
-        rest += strspn(rest, " ");
-        (void)snprintf(c.says, sizeof(c.says), "%.*s", (int)strcspn(rest, "\n"), rest);
-        c.status = is_sound && strcmp(status, "1") == 0;
-        c.at.ms = is_sound ? strtoll(at, NULL, 10) : 0;
-        for (int i = 0; is_sound && i < CONDITION__COUNT; i++) {
-            if (strcmp(pool_condition_names[i], name) == 0) {
-                job->conditions[i] = c;
-            }
+        uint32_t number = 0;
+        pack_condition(k, &number, &c);
+        if (k->rc == 0 && number < CONDITION__COUNT) {
+            job->conditions[number] = c;
         }
     }
 }
 
-int pool_job_load(struct pool *p, const struct store_submission *row, struct pool_job **ret)
+/* TFE_EINVAL: it makes no sense. */
+static int load(struct pool_job *job, struct pack *k)
 {
-    const size_t n_hex = strlen(row->spec);
     struct msg_spec spec;
-    size_t n = 0;
-    if (!id_is_valid(row->job) || !id_is_valid(row->run_key) || n_hex > 2 * SEAL_PLAIN_MAX ||
-        pool_job_find(p, row->job)) {
+    const char *run_key = "";
+    const uint8_t *bytes = NULL;
+    pack_text(k, &run_key);
+    pack_bytes(k, &bytes, &job->n_bytes);
+    pack_wall(k, &job->started);
+    load_conditions(job, k);
+    if (k->rc != 0 || id_set(&job->run_key, run_key) != 0 || job->n_bytes > SEAL_PLAIN_MAX) {
         return TFE_EINVAL;
     }
-    struct pool_job *job = job_new(p, row->job);
-    if (!job) {
+    job->bytes = malloc(job->n_bytes + 1);
+    if (!job->bytes) {
         return TFE_ENOMEM;
     }
-    job->bytes = malloc(n_hex / 2 + 1);
-    bool is_read =
-        job->bytes && sodium_hex2bin(job->bytes, n_hex / 2, row->spec, n_hex, NULL, &n, NULL) == 0;
-    job->n_bytes = n;
-    int rc = !job->bytes ? TFE_ENOMEM : !is_read ? TFE_EINVAL : pool_job_spec(job, &spec);
-    if (rc != 0 || strcmp(spec.name, row->job) != 0) {
-        pool_job_free(job);
+    memcpy(job->bytes, bytes, job->n_bytes);
+    int rc = pool_job_spec(job, &spec);
+    if (rc != 0 || strcmp(spec.name, job->name.text) != 0) {
         return rc == TFE_ENOMEM ? rc : TFE_EINVAL;
     }
     take_some(job, &spec);
-    (void)id_set(&job->run_key, row->run_key);
+    return 0;
+}
+
+int pool_job_load(struct pool *p, const struct store_submission *row, struct pack *ret_nodes,
+                  struct pool_job **ret)
+{
+    *ret_nodes = (struct pack){.in = row->bytes, .n = row->n};
+    if (!id_is_valid(row->job) || pool_job_find(p, row->job)) {
+        return TFE_EINVAL;
+    }
+    struct pool_job *job = job_new(p, row->job);
+    int rc = job ? load(job, ret_nodes) : TFE_ENOMEM;
+    if (rc != 0) {
+        pool_job_free(job);
+        return rc;
+    }
     job->number = row->number;
-    job->started = row->started;
     p->last_number = row->number > p->last_number ? row->number : p->last_number;
-    load_conditions(job, row->conditions);
     enum pool_condition_name state = pool_job_state(job);
     job->is_over = state == CONDITION_SUCCEEDED || state == CONDITION_FAILED;
     *ret = job;

@@ -15,6 +15,7 @@
 #include "server/pool.h"
 #include "server/rows.h"
 #include "server/session.h"
+#include "server/store/pack.h"
 #include "server/store/writer.h"
 
 /* Jobs that are remembered, each with its spec. */
@@ -282,10 +283,11 @@ bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
 const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MAX]);
 /* Whether the core's job of that name is this run of it; its state. NULL: it is not, or not yet. */
 const char *pool_job_in_core(const struct pool_job *job);
-/* The next word of a line of a row. False: there is none, or it is longer than cap - 1. */
-bool pool_job_word(const char **at, char *ret, size_t cap);
-/* Of a row of the store. TFE_ENOMEM; TFE_EINVAL: it makes no sense. */
-int pool_job_load(struct pool *p, const struct store_submission *row,
+/* A node of a job that is packed. */
+void pool_job_pack_node(struct pack *k, const char **id, uint64_t *assignment, uint32_t *task);
+/* Of a row of the store; its nodes follow in *ret_nodes. TFE_ENOMEM; TFE_EINVAL: it makes no sense.
+ */
+int pool_job_load(struct pool *p, const struct store_submission *row, struct pack *ret_nodes,
                   struct pool_job **ret) TFE_MUST_CHECK;
 
 #endif

@@ -53,7 +53,7 @@ static void on_page(void *ctx, int rc, struct row_list *page, const char *why)
 static int ask(struct seen_rows *s)
 {
     s->want.max = s->want.last > 0 ? s->want.last : PAGE_ROWS;
-    if (s->ask || writer_read_page(s->writer, &s->want, on_page, s, &s->ask) == 0) {
+    if (s->ask || writer_read_events(s->writer, &s->want, on_page, s, &s->ask) == 0) {
         return TFE_EMORE;
     }
     fail(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");

@@ -82,8 +82,6 @@ static const struct option_spec specs[] = {
          "keep jobs, made tokens, bans and the audit in memory only: a restart forgets them"),
     FLAG("observers-see-arguments", shows_arguments,
          "show observers the arguments of jobs' commands, and not their programs alone"),
-    FLAG("recover", recover,
-         "if the database of jobs is damaged, salvage it into a new file, and keep the old one"),
     PARSE("keep-history", parse_keep_history, "TIME", "90d",
           "forget jobs, keys and bans that are over, and what tfe-ctl epochs tells, after so long; "
           "0: never"),

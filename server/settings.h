@@ -31,7 +31,6 @@ struct settings {
     struct addresses allowed;
     uint32_t jobs_per_token, agents_per_token;
     int64_t keep_history_ms; /* 0: for ever */
-    bool recover;            /* salvage a damaged store first */
     bool shows_arguments;    /* of jobs' commands, to observers */
     bool ephemeral;          /* jobs in memory only */
     enum log_level log_level;

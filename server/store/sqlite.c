@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/store/sqlite_columns.h"
 #include "server/store/sqlite_private.h"
 
 int sqlite_error(const struct store *s, const char *what, struct tfe_why *why)
@@ -15,39 +14,135 @@ int sqlite_error(const struct store *s, const char *what, struct tfe_why *why)
 int sqlite_damaged(const struct store *s, const char *what, struct tfe_why *why)
 {
     why_set(why,
-            "%s is damaged (%.200s); nothing was changed: restore it from a backup, or "
-            "start once with --recover, which salvages what can be read into a new file and keeps "
-            "this one",
+            "%s is damaged (%.200s); nothing was changed: restore it from a backup, or salvage it "
+            "with sqlite3 .recover or .dump (the operating guide shows how)",
             s->path, what);
     return TFE_EINVAL;
 }
 
-int sqlite_prepare(struct store *s, const struct sqlite_sql *list, struct tfe_why *why)
+static int bind(sqlite3_stmt *at, int place, const struct sqlite_value *v)
 {
-    for (; list->sql; list++) {
-        char sql[COLUMNS_SQL_MAX];
-        columns_sql(sql, list->sql, list->kind);
-        if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT,
-                               &s->statements[list->which], NULL) != SQLITE_OK) {
-            return sqlite_error(s, "prepare", why);
-        }
+    switch (v->form) {
+    case VALUE_NULL:
+        return sqlite3_bind_null(at, place);
+    case VALUE_INT:
+        return sqlite3_bind_int64(at, place, v->number);
+    case VALUE_TEXT:
+        return sqlite3_bind_text(at, place, v->bytes ? v->bytes : "", -1, SQLITE_STATIC);
+    case VALUE_BYTES:
+        return sqlite3_bind_blob64(at, place, v->bytes ? v->bytes : "", v->n, SQLITE_STATIC);
+    }
+    return SQLITE_MISUSE;
+}
+
+int sqlite_prepare(struct store *s, enum statement which, struct tfe_why *why)
+{
+    if (!s->statements[which] &&
+        sqlite3_prepare_v3(s->db, sqlite_statements[which], -1, SQLITE_PREPARE_PERSISTENT,
+                           &s->statements[which], NULL) != SQLITE_OK) {
+        return sqlite_error(s, "prepare", why);
     }
     return 0;
 }
 
-int sqlite_run(struct store *s, enum statement which, const char *what, struct tfe_why *why)
+/* The statement with its values, ready to be stepped. */
+static int begin(struct store *s, const struct sqlite_call *call, sqlite3_stmt **ret,
+                 struct tfe_why *why)
 {
-    sqlite3_stmt *statement = s->statements[which];
-    int rc = sqlite3_step(statement) == SQLITE_DONE ? 0 : sqlite_error(s, what, why);
-    (void)sqlite3_reset(statement); /* says the same again */
+    int rc = sqlite_prepare(s, call->which, why);
+    sqlite3_stmt *at = *ret = s->statements[call->which];
+    for (size_t i = 0; rc == 0 && i < call->n; i++) {
+        if (bind(at, (int)i + 1, &call->v[i]) != SQLITE_OK) {
+            rc = sqlite_error(s, call->what, why);
+        }
+    }
     return rc;
 }
 
-int sqlite_put(struct store *s, enum statement which, const struct row_kind *kind, const void *row,
-               const char *what, struct tfe_why *why)
+static void end(sqlite3_stmt *at)
 {
-    bool is_bound = columns_bind(s->statements[which], kind, row) == SQLITE_OK;
-    return is_bound ? sqlite_run(s, which, what, why) : sqlite_error(s, what, why);
+    if (at) {
+        (void)sqlite3_reset(at); /* repeats the error of the step */
+        (void)sqlite3_clear_bindings(at);
+    }
+}
+
+int sqlite_run(struct store *s, const struct sqlite_call *call, struct tfe_why *why)
+{
+    sqlite3_stmt *at;
+    int rc = begin(s, call, &at, why);
+    if (rc == 0 && sqlite3_step(at) != SQLITE_DONE) {
+        rc = sqlite_error(s, call->what, why);
+    }
+    end(at);
+    return rc;
+}
+
+/* The next column; its type has to be this one. -1: it is not. */
+static int next_column(struct sqlite_row *row, int type)
+{
+    const int i = row->next++;
+    const bool is_it = sqlite3_column_type(row->at, i) == type;
+    row->is_bad = row->is_bad || !is_it;
+    return is_it ? i : -1;
+}
+
+int64_t row_int(struct sqlite_row *row)
+{
+    const int i = next_column(row, SQLITE_INTEGER);
+    return i >= 0 ? sqlite3_column_int64(row->at, i) : 0;
+}
+
+int64_t row_int_if(struct sqlite_row *row, bool *ret_has)
+{
+    *ret_has = sqlite3_column_type(row->at, row->next) != SQLITE_NULL;
+    if (*ret_has) {
+        return row_int(row);
+    }
+    row->next++;
+    return 0;
+}
+
+const char *row_text(struct sqlite_row *row)
+{
+    const int i = next_column(row, SQLITE_TEXT);
+    const char *text = i >= 0 ? (const char *)sqlite3_column_text(row->at, i) : NULL;
+    row->failed = row->failed || (i >= 0 && !text);
+    return text ? text : "";
+}
+
+const void *row_bytes(struct sqlite_row *row, size_t *ret_n)
+{
+    const int i = next_column(row, SQLITE_BLOB);
+    const void *bytes = i >= 0 ? sqlite3_column_blob(row->at, i) : NULL;
+    *ret_n = bytes ? (size_t)sqlite3_column_bytes(row->at, i) : 0;
+    row->failed = row->failed ||
+                  (i >= 0 && !bytes && sqlite3_errcode(sqlite3_db_handle(row->at)) == SQLITE_NOMEM);
+    return bytes ? bytes : "";
+}
+
+int sqlite_read(struct store *s, const struct sqlite_call *call, sqlite_row_fn fn, void *ctx,
+                struct tfe_why *why)
+{
+    sqlite3_stmt *at;
+    int rc = begin(s, call, &at, why);
+    int sq;
+    while (rc == 0 && (sq = sqlite3_step(at)) != SQLITE_DONE) {
+        struct sqlite_row row = {.at = at};
+        if (sq != SQLITE_ROW) {
+            rc = sqlite_error(s, call->what, why);
+            break;
+        }
+        rc = fn(ctx, &row);
+        if (row.failed) {
+            why_set(why, "%s: %s: out of memory", s->path, call->what);
+            rc = TFE_ENOMEM;
+        } else if (rc != 0) {
+            why_set(why, "%s: %s: %s", s->path, call->what, tfe_error_sentence(rc));
+        }
+    }
+    end(at);
+    return rc;
 }
 
 int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQLITE_TEXT_MAX],

@@ -60,8 +60,8 @@ static int advise(const struct store *s, int rc, struct tfe_why *why)
     }
 }
 
-/* Whose file it is, and of which schema. */
-static int look(struct store *s, int *ret_schema, struct tfe_why *why)
+/* Whether the file is a store of this program, or (*ret_is_new) has nothing in it yet. */
+static int look(struct store *s, bool *ret_is_new, struct tfe_why *why)
 {
     int64_t application = 0;
     int64_t schema = 0;
@@ -76,22 +76,22 @@ static int look(struct store *s, int *ret_schema, struct tfe_why *why)
     if (rc != 0) {
         return advise(s, rc, why);
     }
-    if (application != SQLITE_STORE_APPLICATION &&
-        (application != 0 || schema != 0 || tables != 0)) {
+    *ret_is_new = tables == 0 &&
+                  (application == SQLITE_STORE_APPLICATION || (application == 0 && schema == 0));
+    if (application != SQLITE_STORE_APPLICATION && !*ret_is_new) {
         why_set(why,
                 "%s is a database of another program; nothing was changed: move it away, or choose "
                 "another --state-dir",
                 s->path);
         return TFE_EDISK;
     }
-    if (schema > sqlite_schema_newest()) {
+    if (schema != SQLITE_STORE_SCHEMA && !*ret_is_new) {
         why_set(why,
-                "%s was written by a newer tfe-rdzv (its schema is %lld, this one knows %d); "
-                "nothing was changed: start that version",
-                s->path, (long long)schema, sqlite_schema_newest());
+                "%s was written by another version of tfe-rdzv (its schema is %lld, this one's is "
+                "%d); nothing was changed: start that version, or move the file away",
+                s->path, (long long)schema, SQLITE_STORE_SCHEMA);
         return TFE_EDISK;
     }
-    *ret_schema = (int)schema;
     return 0;
 }
 
@@ -137,45 +137,47 @@ static int use_wal(struct store *s, struct tfe_why *why)
     return rc;
 }
 
+/* All or nothing. */
+static int create_tables(struct store *s, struct tfe_why *why)
+{
+    char pragmas[128];
+    (void)sqlite3_snprintf(sizeof(pragmas), pragmas,
+                           "PRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT",
+                           SQLITE_STORE_APPLICATION, SQLITE_STORE_SCHEMA);
+    if (sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK &&
+        sqlite3_exec(s->db, sqlite_schema, NULL, NULL, NULL) == SQLITE_OK &&
+        sqlite3_exec(s->db, pragmas, NULL, NULL, NULL) == SQLITE_OK) {
+        return 0;
+    }
+    int rc = sqlite_error(s, "make the tables", why);
+    if (sqlite3_get_autocommit(s->db) == 0) {
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    return rc;
+}
+
 /* From here on no other server's transaction is legal. */
 static int enter_incarnation(struct store *s, struct tfe_wall now, struct tfe_why *why)
 {
     char sql[256];
     (void)sqlite3_snprintf(sizeof(sql), sql,
-                           "INSERT INTO server(only, identity, incarnation, started_ms) "
-                           "VALUES(1, %lld, %lld, %lld) ON CONFLICT(only) DO UPDATE SET "
-                           "incarnation = excluded.incarnation, started_ms = excluded.started_ms",
-                           (long long)s->incarnation, (long long)s->incarnation, (long long)now.ms);
+                           "INSERT OR REPLACE INTO server(only, incarnation, started_ms) "
+                           "VALUES(1, %lld, %lld)",
+                           (long long)s->incarnation, (long long)now.ms);
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? 0
                : sqlite_error(s, "enter this server", why);
 }
 
-static int prepare_all(struct store *s, struct tfe_why *why)
-{
-    static const struct sqlite_sql plain[] = {
-        {STATEMENT_BEGIN, "BEGIN IMMEDIATE", NULL},
-        {STATEMENT_COMMIT, "COMMIT", NULL},
-        {STATEMENT_ROLLBACK, "ROLLBACK", NULL},
-        {STATEMENT_INCARNATION, "SELECT incarnation FROM server", NULL},
-        {.sql = NULL},
-    };
-    int rc = sqlite_prepare(s, plain, why);
-    if (rc == 0) {
-        rc = sqlite_prepare(s, sqlite_jobs_sql, why);
-    }
-    return rc != 0 ? rc : sqlite_prepare(s, sqlite_ledger_sql, why);
-}
-
 static int open_it(struct store *s, struct tfe_wall now, const char *vfs, struct tfe_why *why)
 {
-    int schema = 0;
+    bool is_new = true;
     int rc = !vfs && !s->in_memory ? make_file(s->path, why) : 0;
     if (rc == 0) {
         rc = connect_file(s, vfs, why);
     }
     if (rc == 0) {
-        rc = look(s, &schema, why);
+        rc = look(s, &is_new, why);
     }
     if (rc == 0 && !s->in_memory) {
         rc = check_pages(s, why);
@@ -183,13 +185,14 @@ static int open_it(struct store *s, struct tfe_wall now, const char *vfs, struct
     if (rc == 0 && !s->in_memory) {
         rc = use_wal(s, why);
     }
-    if (rc == 0) {
-        rc = sqlite_schema_migrate(s, schema, why);
+    if (rc == 0 && is_new) {
+        rc = create_tables(s, why);
     }
     if (rc == 0) {
         rc = enter_incarnation(s, now, why);
     }
-    return rc != 0 ? rc : prepare_all(s, why);
+    /* Prepared now, so that a transaction can be ended without memory. */
+    return rc != 0 ? rc : sqlite_prepare(s, STATEMENT_ROLLBACK, why);
 }
 
 /* --- once it is open --- */
@@ -203,22 +206,26 @@ void store_rollback(struct store *s)
     }
 }
 
+static int read_incarnation(void *ctx, struct sqlite_row *row)
+{
+    *(uint64_t *)ctx = (uint64_t)row_int(row);
+    return 0;
+}
+
 int store_begin(struct store *s, struct tfe_why *why)
 {
-    int rc = sqlite_run(s, STATEMENT_BEGIN, "begin", why);
+    uint64_t incarnation = 0;
+    int rc = sqlite_run(s, CALL_PLAIN("begin", STATEMENT_BEGIN), why);
     if (rc != 0) {
         return rc;
     }
-    sqlite3_stmt *read = s->statements[STATEMENT_INCARNATION];
-    int sq = sqlite3_step(read);
-    if (sq != SQLITE_ROW) {
-        rc = sqlite_error(s, "begin", why);
-    } else if ((uint64_t)sqlite3_column_int64(read, 0) != s->incarnation) {
+    rc = sqlite_read(s, CALL_PLAIN("begin", STATEMENT_INCARNATION), read_incarnation, &incarnation,
+                     why);
+    if (rc == 0 && incarnation != s->incarnation) {
         why_set(why, "%s: another tfe-rdzv has taken it over; this one ends, its agents go on",
                 s->path);
         rc = TFE_ECONFLICT;
     }
-    (void)sqlite3_reset(read);
     if (rc != 0) {
         store_rollback(s);
     }
@@ -227,7 +234,7 @@ int store_begin(struct store *s, struct tfe_why *why)
 
 int store_commit(struct store *s, struct tfe_why *why)
 {
-    int rc = sqlite_run(s, STATEMENT_COMMIT, "commit", why);
+    int rc = sqlite_run(s, CALL_PLAIN("commit", STATEMENT_COMMIT), why);
     if (rc != 0) {
         store_rollback(s);
     }
@@ -247,7 +254,6 @@ void store_close(struct store *s)
 {
     if (s) {
         store_rollback(s);
-        sqlite_backup_end(s);
         sqlite_store_free(s);
     }
 }

@@ -6,77 +6,136 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-#include "common/rows/row.h"
 #include "server/store/store.h"
 
 /* "TFEr": says in the file's header whose it is. */
 #define SQLITE_STORE_APPLICATION 0x54464572
+/* The file's user_version. Another number for every change of a table or of a packed record. */
+#define SQLITE_STORE_SCHEMA 20
+
+/* Before the name of a job that is set aside; no id begins so. */
+#define SQLITE_ASIDE "!"
+
+/* The tables, and (sqlite_statements) every statement on them. */
+extern const char sqlite_schema[];
 
 enum statement {
     STATEMENT_BEGIN,
     STATEMENT_COMMIT,
     STATEMENT_ROLLBACK,
     STATEMENT_INCARNATION, /* who writes here */
-    STATEMENT_KEPT,        /* what CAS needs of a job */
+    STATEMENT_KEPT,        /* what compare-and-set needs of a job */
     STATEMENT_PUT_JOB,
-    STATEMENT_CLEAR_MEMBERS, /* of a job */
-    STATEMENT_PUT_MEMBER,
-    STATEMENT_JOBS, /* all */
-    STATEMENT_MEMBERS,
+    STATEMENT_JOBS,
+    STATEMENT_SET_ASIDE,
+    STATEMENT_FORGET_JOB,
+    STATEMENT_FORGET_LEDGER,
+    STATEMENT_FORGET_EVENTS,
+    STATEMENT_PUT_SUBMISSION,
+    STATEMENT_FORGET_SUBMISSION,
+    STATEMENT_SUBMISSIONS,
     STATEMENT_PUT_ROW,
     STATEMENT_ROWS,
-    STATEMENT_PRUNE,
+    STATEMENT_PRUNE_ROWS,
     STATEMENT_PUT_EVENT,
     STATEMENT_CUT_EVENTS, /* but for the newest so many */
     STATEMENT_EVENTS_AFTER,
     STATEMENT_EVENTS_OF_JOB,
     STATEMENT_EVENTS_LAST,
     STATEMENT_EVENTS_LAST_OF_JOB,
-    STATEMENT_PUT_POINT,
-    STATEMENT_THIN,       /* a series */
-    STATEMENT_NEWEST_RUN, /* of a job's series */
-    STATEMENT_POINTS,
-    STATEMENT_LAST_POINTS, /* one of each name */
     STATEMENT_PRUNE_EVENTS,
-    STATEMENT_PRUNE_POINTS,
+    STATEMENT_PUT_KEY,
+    STATEMENT_KEYS,
+    STATEMENT_PRUNE_KEYS,
+    STATEMENT_PUT_BAN,
+    STATEMENT_BANS,
+    STATEMENT_PRUNE_BANS,
+    STATEMENT_PUT_AUDIT,
+    STATEMENT_AUDIT,
+    STATEMENT_AUDIT_LAST,
     STATEMENT__COUNT
 };
-
-struct sqlite_copy;
+extern const char *const sqlite_statements[STATEMENT__COUNT];
 
 struct store {
     sqlite3 *db;
-    sqlite3_stmt *statements[STATEMENT__COUNT];
+    sqlite3_stmt *statements[STATEMENT__COUNT]; /* prepared at the first use */
     uint64_t incarnation;
-    struct sqlite_copy *copy; /* the backup under way, or NULL */
     bool in_memory;
     char path[PATH_MAX]; /* for sentences */
 };
 
-/* The error of the last call, said with the file's name and what was tried. TFE_ENOMEM or
- * TFE_EDISK. */
+/* The error of the last call, with the file's name and what was tried. TFE_ENOMEM or TFE_EDISK. */
 int sqlite_error(const struct store *s, const char *what, struct tfe_why *why);
 
 /* Says that the file is damaged, and the ways out. Returns TFE_EINVAL. */
 int sqlite_damaged(const struct store *s, const char *what, struct tfe_why *why);
 
-/* A statement, and the kind of rows that its text names (columns_sql). */
-struct sqlite_sql {
-    enum statement which;
-    const char *sql; /* NULL: the end of a list */
-    const struct row_kind *kind;
+/* A value for a place of a statement. Texts and bytes must live until it has run. */
+struct sqlite_value {
+    enum { VALUE_NULL, VALUE_INT, VALUE_TEXT, VALUE_BYTES } form;
+    int64_t number;
+    const void *bytes;
+    size_t n;
 };
+#define V_INT(x)                                                                                   \
+    {                                                                                              \
+        .form = VALUE_INT, .number = (int64_t)(x)                                                  \
+    }
+#define V_INT_IF(has, x)                                                                           \
+    {                                                                                              \
+        .form = (has) ? VALUE_INT : VALUE_NULL, .number = (int64_t)(x)                             \
+    }
+#define V_TEXT(x)                                                                                  \
+    {                                                                                              \
+        .form = VALUE_TEXT, .bytes = (x)                                                           \
+    }
+#define V_BYTES(x, size)                                                                           \
+    {                                                                                              \
+        .form = VALUE_BYTES, .bytes = (x), .n = (size)                                             \
+    }
 
-int sqlite_prepare(struct store *s, const struct sqlite_sql *list,
-                   struct tfe_why *why) TFE_MUST_CHECK;
+/* What is read or written, the statement, and the values of its places. */
+struct sqlite_call {
+    const char *what;
+    enum statement which;
+    const struct sqlite_value *v;
+    size_t n;
+};
+#define CALL(what_, which_, ...)                                                                   \
+    (&(const struct sqlite_call){.what = (what_),                                                  \
+                                 .which = (which_),                                                \
+                                 .v = (const struct sqlite_value[]){__VA_ARGS__},                  \
+                                 .n = sizeof((const struct sqlite_value[]){__VA_ARGS__}) /         \
+                                      sizeof(struct sqlite_value)})
+#define CALL_PLAIN(what_, which_) (&(const struct sqlite_call){.what = (what_), .which = (which_)})
 
-/* Runs a statement that gives no rows, and makes it ready for the next time. */
-int sqlite_run(struct store *s, enum statement which, const char *what,
-               struct tfe_why *why) TFE_MUST_CHECK;
+/* Prepares a statement, if it is not yet. */
+int sqlite_prepare(struct store *s, enum statement which, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* The same with a row bound to its places. */
-int sqlite_put(struct store *s, enum statement which, const struct row_kind *kind, const void *row,
-               const char *what, struct tfe_why *why) TFE_MUST_CHECK;
+/* Runs a statement that gives no rows. */
+int sqlite_run(struct store *s, const struct sqlite_call *call, struct tfe_why *why) TFE_MUST_CHECK;
+
+/* A row of an answer, read column by column from the first one on. What is read is borrowed until
+ * the next row. */
+struct sqlite_row {
+    sqlite3_stmt *at;
+    int next;
+    bool is_bad; /* a column held something else, and was read as 0 or "" */
+    bool failed; /* no memory for a column */
+};
+int64_t row_int(struct sqlite_row *row);
+/* *ret_has: it is not NULL. */
+int64_t row_int_if(struct sqlite_row *row, bool *ret_has);
+const char *row_text(struct sqlite_row *row);
+const void *row_bytes(struct sqlite_row *row, size_t *ret_n);
+
+/* Takes a row. What it returns but 0 ends the reading, with why set or to be set to its name. */
+typedef int (*sqlite_row_fn)(void *ctx, struct sqlite_row *row);
+
+/* Runs a statement that gives rows. fn's error; TFE_EDISK; TFE_ENOMEM. */
+int sqlite_read(struct store *s, const struct sqlite_call *call, sqlite_row_fn fn, void *ctx,
+                struct tfe_why *why) TFE_MUST_CHECK;
 
 #define SQLITE_TEXT_MAX 256
 
@@ -87,34 +146,11 @@ int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQL
 int sqlite_number(struct store *s, const char *sql, int64_t *ret,
                   struct tfe_why *why) TFE_MUST_CHECK;
 
-/* --- sqlite_schema.c --- */
-
-/* The newest schema that this program knows. */
-int sqlite_schema_newest(void);
-/* From schema `from` to the newest one, all or nothing. */
-int sqlite_schema_migrate(struct store *s, int from, struct tfe_why *why) TFE_MUST_CHECK;
-
-/* --- the others --- */
-
-extern const struct sqlite_sql sqlite_jobs_sql[];
-extern const struct sqlite_sql sqlite_ledger_sql[];
-void sqlite_backup_end(struct store *s);
-
-/* The entry of a new file has to be as durable as the file. False: errno. */
-bool sqlite_sync_directory(const char *path);
-
-/* Keeps an EVENT_ROW or a SERIES_ROW, as store_keep. */
-int sqlite_keep_seen(struct store *s, enum tfe_msg_type type, const void *row,
-                     struct tfe_why *why) TFE_MUST_CHECK;
-
-/* Keeps a struct store_submission, or removes it. */
-int sqlite_keep_submission(struct store *s, const void *row, struct tfe_why *why) TFE_MUST_CHECK;
-
-/* Removes at most max of each that are older, the oldest first; *ret_n: of whichever were more. */
-int sqlite_prune_seen(struct store *s, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+/* Parts of store_keep, store_read_kept and store_prune. */
+int sqlite_keep_submission(struct store *s, const struct store_submission *row,
+                           struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_keep_event(struct store *s, const struct msg_event_row *row,
                       struct tfe_why *why) TFE_MUST_CHECK;
-
-/* Removes the keys and bans that ended before this. TFE_EDISK, TFE_ENOMEM. */
 int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why) TFE_MUST_CHECK;
 
 #endif

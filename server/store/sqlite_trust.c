@@ -1,149 +1,153 @@
-/* server/store/sqlite_trust.c: what is kept of keys and bans, and the audit: one row of a table for
- * each row that can be seen. */
+/* server/store/sqlite_trust.c: keys, bans and the audit, kept as columns. */
+#include <stdio.h>
+
 #include "common/base/assert.h"
 #include "common/net/audit_chain.h"
-#include "server/store/sqlite_columns.h"
 #include "server/store/sqlite_private.h"
 
-#define KEY(field, kind) COLUMN(msg_token_row, field, kind)
-
-static const struct row_field key_columns[] = {
-    {KEY(key, ROW_TEXT)},       {KEY(role, ROW_U32)},    {KEY(scope, ROW_TEXT)},
-    {KEY(label, ROW_TEXT)},     {KEY(uses, ROW_U32)},    {KEY(used_by, ROW_TEXT)},
-    {KEY(generation, ROW_U32)}, {KEY(made, ROW_MOMENT)}, {KEY(expires, ROW_MOMENT)},
-    {KEY(revoked, ROW_MOMENT)}, {KEY(quota, ROW_U32)},
-};
-
-COLUMNS(keys, msg_token_row, key_columns);
-
-#define BAN(field, kind) COLUMN(msg_ban_row, field, kind)
-
-static const struct row_field ban_columns[] = {
-    {BAN(node, ROW_TEXT)}, {BAN(job, ROW_TEXT)},     {BAN(key, ROW_TEXT)},
-    {BAN(name, ROW_TEXT)}, {BAN(until, ROW_MOMENT)}, {BAN(token, ROW_TEXT)},
-};
-
-COLUMNS(bans, msg_ban_row, ban_columns);
-
-#define AUDIT(field, kind) COLUMN(msg_audit_row, field, kind)
-
-static const struct row_field audit_columns[] = {
-    {AUDIT(number, ROW_U64)},
-    {AUDIT(at, ROW_MOMENT)},
-    {AUDIT(key, ROW_TEXT)},
-    {AUDIT(label, ROW_TEXT)},
-    {.key = "source", .type = ROW_TEXT, .offset = offsetof(struct msg_audit_row, from)},
-    {AUDIT(what, ROW_TEXT)},
-    {AUDIT(about, ROW_TEXT)},
-    {AUDIT(result, ROW_TEXT)},
-    {AUDIT(hash, ROW_TEXT)},
-};
-
-COLUMNS(audit, msg_audit_row, audit_columns);
-
-/* Of the table of that name. The first column is the primary key, in whose order rows are told. */
-static const struct row_kind *kept_of(enum tfe_msg_type type)
+static int put_key(struct store *s, const struct msg_token_row *k, struct tfe_why *why)
 {
-    TFE_ASSERT(type == MSG_TOKEN_ROW || type == MSG_BAN_ROW || type == MSG_AUDIT_ROW);
-    return type == MSG_TOKEN_ROW ? &keys : type == MSG_BAN_ROW ? &bans : &audit;
+    return sqlite_run(s,
+                      CALL("write a key", STATEMENT_PUT_KEY, V_TEXT(k->key), V_INT(k->role),
+                           V_TEXT(k->scope), V_TEXT(k->label), V_INT(k->generation), V_INT(k->uses),
+                           V_TEXT(k->used_by), V_INT(k->made.ms), V_INT(k->expires.ms),
+                           V_INT(k->revoked.ms), V_INT(k->quota)),
+                      why);
 }
 
-static int insert(struct store *s, const struct row_kind *k, const void *row, struct tfe_why *why)
+static void read_key(struct sqlite_row *at, struct msg_token_row *k)
 {
-    char sql[COLUMNS_SQL_MAX];
-    sqlite3_stmt *put = NULL;
-    /* A use that was noted before a key was revoked may be written after it. */
-    const char *form = k == &keys   ? "INSERT INTO keys($) VALUES(#) ON CONFLICT(key) DO UPDATE SET"
-                                      " used_by=excluded.used_by,"
-                                      " revoked=max(revoked, excluded.revoked)"
-                       : k == &bans ? "INSERT OR REPLACE INTO bans($) VALUES(#)"
-                                    : "INSERT INTO audit($) VALUES(#)";
-    columns_sql(sql, form, k);
-    bool is_done = sqlite3_prepare_v2(s->db, sql, -1, &put, NULL) == SQLITE_OK &&
-                   columns_bind(put, k, row) == SQLITE_OK && sqlite3_step(put) == SQLITE_DONE;
-    int rc = is_done ? 0 : sqlite_error(s, "write what is known of keys and bans", why);
-    (void)sqlite3_finalize(put);
-    return rc;
+    k->key = row_text(at);
+    k->role = (uint32_t)row_int(at);
+    k->scope = row_text(at);
+    k->label = row_text(at);
+    k->generation = (uint32_t)row_int(at);
+    k->uses = (uint32_t)row_int(at);
+    k->used_by = row_text(at);
+    k->made.ms = row_int(at);
+    k->expires.ms = row_int(at);
+    k->revoked.ms = row_int(at);
+    k->quota = (uint32_t)row_int(at);
 }
 
-/* A revoked key of which no row has to be there (token_is_kept) would be good again without one. Of
- * those that brought a quota the newest of a scope stays: its word counts. */
-int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why)
+static int put_ban(struct store *s, const struct msg_ban_row *b, struct tfe_why *why)
 {
-    char sql[512];
-    (void)sqlite3_snprintf(sizeof(sql), sql,
-                           "DELETE FROM bans WHERE until < %lld; DELETE FROM keys WHERE"
-                           " ((expires > 0 AND expires < %lld) OR"
-                           " (revoked > 0 AND revoked < %lld AND key LIKE '02%%')) AND"
-                           " (quota = 0 OR EXISTS (SELECT 1 FROM keys AS later WHERE"
-                           " later.scope = keys.scope AND later.quota > 0 AND"
-                           " later.made > keys.made))",
-                           (long long)before.ms, (long long)before.ms, (long long)before.ms);
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
-               ? 0
-               : sqlite_error(s, "prune keys and bans", why);
+    return sqlite_run(s,
+                      CALL("write a ban", STATEMENT_PUT_BAN, V_TEXT(b->node), V_TEXT(b->job),
+                           V_TEXT(b->key), V_TEXT(b->token), V_TEXT(b->name), V_INT(b->until.ms)),
+                      why);
 }
 
-/* Behind the last row of the audit. */
-static int append(struct store *s, const struct row_kind *k, const struct msg_audit_row *row,
-                  struct tfe_why *why)
+static void read_ban(struct sqlite_row *at, struct msg_ban_row *b)
 {
-    char before[SQLITE_TEXT_MAX];
+    b->node = row_text(at);
+    b->job = row_text(at);
+    b->key = row_text(at);
+    b->token = row_text(at);
+    b->name = row_text(at);
+    b->until.ms = row_int(at);
+}
+
+/* The last row of the audit. */
+struct last {
+    uint64_t number; /* 0: there is none */
     char hash[AUDIT_HASH_CHARS + 1];
-    int64_t last = 0;
-    struct msg_audit_row chained = *row;
-    int rc = sqlite_number(s, "SELECT coalesce(max(number), 0) FROM audit", &last, why);
-    if (rc == 0) {
-        rc = sqlite_text(s, "SELECT hash FROM audit ORDER BY number DESC LIMIT 1", "audit", before,
-                         why);
+};
+
+static int read_last(void *ctx, struct sqlite_row *at)
+{
+    struct last *last = ctx;
+    last->number = (uint64_t)row_int(at);
+    (void)snprintf(last->hash, sizeof(last->hash), "%s", row_text(at));
+    return 0;
+}
+
+static int append_audit(struct store *s, const struct msg_audit_row *row, struct tfe_why *why)
+{
+    static const char what[] = "write the audit";
+    struct last last = {.hash = ""};
+    char hash[AUDIT_HASH_CHARS + 1];
+    struct msg_audit_row a = *row;
+    int rc = sqlite_read(s, CALL_PLAIN(what, STATEMENT_AUDIT_LAST), read_last, &last, why);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0) {
-        chained.number = (uint64_t)last + 1;
-        audit_hash(&chained, before, hash);
-        chained.hash = hash;
-        rc = insert(s, k, &chained, why);
-    }
-    return rc;
+    a.number = last.number + 1;
+    audit_hash(&a, last.hash, hash);
+    return sqlite_run(s,
+                      CALL(what, STATEMENT_PUT_AUDIT, V_INT(a.number), V_INT(a.at.ms),
+                           V_TEXT(a.key), V_TEXT(a.label), V_TEXT(a.from), V_TEXT(a.what),
+                           V_TEXT(a.about), V_TEXT(a.result), V_TEXT(hash)),
+                      why);
+}
+
+static void read_audit(struct sqlite_row *at, struct msg_audit_row *a)
+{
+    a->number = (uint64_t)row_int(at);
+    a->at.ms = row_int(at);
+    a->key = row_text(at);
+    a->label = row_text(at);
+    a->from = row_text(at);
+    a->what = row_text(at);
+    a->about = row_text(at);
+    a->result = row_text(at);
+    a->hash = row_text(at);
 }
 
 int store_keep(struct store *s, enum tfe_msg_type type, const void *row, struct tfe_why *why)
 {
-    if (type == MSG_EVENT_ROW || type == MSG_SERIES_ROW) {
-        return sqlite_keep_seen(s, type, row, why);
-    }
-    if (type == STORE_SUBMISSION) {
-        return sqlite_keep_submission(s, row, why);
-    }
-    const struct row_kind *k = kept_of(type);
-    return type == MSG_AUDIT_ROW ? append(s, k, row, why) : insert(s, k, row, why);
+    TFE_ASSERT(type == STORE_SUBMISSION || type == MSG_EVENT_ROW || type == MSG_TOKEN_ROW ||
+               type == MSG_BAN_ROW || type == MSG_AUDIT_ROW);
+    return type == STORE_SUBMISSION ? sqlite_keep_submission(s, row, why)
+           : type == MSG_EVENT_ROW  ? sqlite_keep_event(s, row, why)
+           : type == MSG_TOKEN_ROW  ? put_key(s, row, why)
+           : type == MSG_BAN_ROW    ? put_ban(s, row, why)
+                                    : append_audit(s, row, why);
 }
 
-int store_read_kept(struct store *s, enum tfe_msg_type type, uint64_t after, uint32_t max,
-                    store_kept_fn fn, void *ctx, struct tfe_why *why)
+struct reading {
+    enum tfe_msg_type type;
+    store_kept_fn fn;
+    void *ctx;
+};
+
+static int read_one(void *ctx, struct sqlite_row *at)
 {
-    const struct row_kind *k = kept_of(type);
-    char sql[COLUMNS_SQL_MAX];
-    char form[128];
-    sqlite3_stmt *rows = NULL;
-    /* A text is above any number. */
-    (void)sqlite3_snprintf(sizeof(form), form,
-                           "SELECT $ FROM %s WHERE %s > %llu ORDER BY 1 LIMIT %u", k->name,
-                           k->fields[0].key, (unsigned long long)after, max);
-    columns_sql(sql, form, k);
-    int sq = sqlite3_prepare_v2(s->db, sql, -1, &rows, NULL);
-    int rc = sq == SQLITE_OK ? 0 : sqlite_error(s, "read what is known of keys and bans", why);
-    while (rc == 0 && (sq = sqlite3_step(rows)) != SQLITE_DONE) {
-        struct tfe_msg row = {.type = type};
-        if (sq != SQLITE_ROW) {
-            rc = sqlite_error(s, "read what is known of keys and bans", why);
-        } else if (!columns_read(rows, k, &row.u)) {
-            rc = fn(ctx, &row);
-            if (rc != 0) {
-                why_set(why, "%s: read what is known of keys and bans: %s", s->path,
-                        tfe_error_sentence(rc));
-            }
-        }
+    const struct reading *to = ctx;
+    struct tfe_msg msg = {.type = to->type};
+    if (to->type == MSG_TOKEN_ROW) {
+        read_key(at, &msg.u.token_row);
+    } else if (to->type == MSG_BAN_ROW) {
+        read_ban(at, &msg.u.ban_row);
+    } else {
+        read_audit(at, &msg.u.audit_row);
     }
-    (void)sqlite3_finalize(rows);
-    return rc;
+    return at->is_bad || at->failed ? 0 : to->fn(to->ctx, &msg);
+}
+
+int store_read_kept(struct store *s, enum tfe_msg_type type, store_kept_fn fn, void *ctx,
+                    struct tfe_why *why)
+{
+    struct reading to = {type, fn, ctx};
+    TFE_ASSERT(type == MSG_TOKEN_ROW || type == MSG_BAN_ROW);
+    return sqlite_read(
+        s,
+        CALL_PLAIN("read keys and bans", type == MSG_TOKEN_ROW ? STATEMENT_KEYS : STATEMENT_BANS),
+        read_one, &to, why);
+}
+
+int store_read_audit(struct store *s, uint64_t after, uint32_t max, store_kept_fn fn, void *ctx,
+                     struct tfe_why *why)
+{
+    struct reading to = {MSG_AUDIT_ROW, fn, ctx};
+    return sqlite_read(s, CALL("read the audit", STATEMENT_AUDIT, V_INT(after), V_INT(max)),
+                       read_one, &to, why);
+}
+
+int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why)
+{
+    int rc = sqlite_run(s, CALL("prune the bans", STATEMENT_PRUNE_BANS, V_INT(before.ms)), why);
+    return rc != 0
+               ? rc
+               : sqlite_run(s, CALL("prune the keys", STATEMENT_PRUNE_KEYS, V_INT(before.ms)), why);
 }

@@ -1,5 +1,6 @@
 /* server/store/store.h: what outlives the server, in one SQLite file in WAL mode, synced at
- * every commit; or in memory.
+ * every commit; or in memory. This header is all that the rest of the server knows of the store: a
+ * store of another kind implements the same functions.
  *
  * Every function waits for the disk, so a running server calls none of them from its event loop:
  * writer.h does, on a thread of its own. No function is called from two threads at once. A function
@@ -10,9 +11,8 @@
 #include "common/base/error.h"
 #include "common/base/time.h"
 #include "common/net/why.h"
-#include "server/core/rdzv.h"
+#include "server/store/record.h"
 
-struct row_kind;
 struct store;
 
 /* Takes one job as it was last recorded; the record is borrowed for the call. TFE_EINVAL and
@@ -28,12 +28,12 @@ typedef int (*store_row_fn)(void *ctx, const struct msg_epoch_row *row);
 /* Takes one row of another kind, borrowed for the call. What it returns but 0 ends the reading. */
 typedef int (*store_kept_fn)(void *ctx, const struct tfe_msg *row);
 
-/* Opens the file or makes it (mode 0600), checks it, brings its schema forward, and enters this
- * server's incarnation, so that an older server that still has it open can write no more. path
- * NULL: in memory; what it keeps goes with it, and it cannot be copied. vfs: how SQLite reaches the
- * disk, NULL for its own. An error leaves the file as it was, and why names it and the way out.
- * TFE_EINVAL: it is damaged. TFE_EDISK: of another program, of a newer tfe-rdzv, or not to be
- * opened. TFE_ENOMEM. */
+/* Opens the file or makes it (mode 0600), checks it, and enters this server's incarnation, so that
+ * an older server that still has it open can write no more. path NULL: in memory; what it keeps
+ * goes with it, and it cannot be copied. vfs: how SQLite reaches the disk, NULL for its own. An
+ * error leaves the file as it was, and why names it and the way out. TFE_EINVAL: it is damaged.
+ * TFE_EDISK: of another program, of another version of tfe-rdzv, or not to be opened. TFE_ENOMEM.
+ */
 int store_open(const char *path, uint64_t incarnation, struct tfe_wall now, const char *vfs,
                struct store **ret, struct tfe_why *why) TFE_MUST_CHECK;
 
@@ -50,7 +50,7 @@ int store_begin(struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
 /* Replaces what is kept of the record's job, its ledger too where it is gone. TFE_ECONFLICT: what
  * is there is neither the record's predecessor nor an earlier record of this very server. Errors as
  * store_begin, and after each the caller rolls back. Precondition: a transaction. */
-int store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
+int store_put(struct store *store, const struct store_record *record,
               struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Adds to what the ledger says of the row's epoch: what the row knows replaces what is kept, what
@@ -73,36 +73,36 @@ int store_read_rows(struct store *store, const char *job, uint64_t after, uint32
                     store_row_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Removes at most max rows of the ledger that nothing was added to since `before`, but none of an
- * epoch that a job stands at. *ret_n: so many. And the keys and bans that ended before that, and
- * max events and points of series that are older; *ret_n: of whichever were most.
+ * epoch that a job stands at. And the keys and bans that ended before that, and max events that are
+ * older. *ret_n: rows or events that were removed, whichever were more.
  * TFE_EDISK, TFE_ENOMEM. No transaction is open. */
 int store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
                 struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Keeps a row of this type (TOKEN_ROW, BAN_ROW, STORE_SUBMISSION), in place of what is kept of the
  * same key, but what was revoked stays it; an AUDIT_ROW gets its number and hash, behind the last
- * one; an EVENT_ROW or SERIES_ROW that is there already stays as it is. Errors and precondition as
- * store_put_row. */
+ * one; an EVENT_ROW that is there already stays as it is. Errors and precondition as store_put_row.
+ */
 int store_keep(struct store *store, enum tfe_msg_type type, const void *row,
                struct tfe_why *why) TFE_MUST_CHECK;
 
-/* At most max rows of this type, in the order of their keys, those of the audit behind number
- * `after`; one that makes no sense is passed over. fn's error; TFE_EDISK; TFE_ENOMEM. */
-int store_read_kept(struct store *store, enum tfe_msg_type type, uint64_t after, uint32_t max,
-                    store_kept_fn fn, void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
+/* Every TOKEN_ROW or BAN_ROW, in the order of their keys; one that makes no sense is passed over.
+ * fn's error; TFE_EDISK; TFE_ENOMEM. */
+int store_read_kept(struct store *store, enum tfe_msg_type type, store_kept_fn fn, void *ctx,
+                    struct tfe_why *why) TFE_MUST_CHECK;
 
-/* What is kept of a job that was handed in (sqlite_schema.c, step 12). */
+/* At most max rows of the audit behind number `after`. As store_read_kept. */
+int store_read_audit(struct store *store, uint64_t after, uint32_t max, store_kept_fn fn, void *ctx,
+                     struct tfe_why *why) TFE_MUST_CHECK;
+
+/* A job that was submitted, as the pool packs it (pack.h). */
 struct store_submission {
     const char *job;
     uint64_t number;
-    const char *run_key;
-    const char *spec;
-    const char *conditions;
-    const char *nodes;
-    struct tfe_wall started; /* 0: it has not */
-    bool is_gone;            /* it is to be forgotten; nothing but job counts */
+    const uint8_t *bytes;
+    size_t n;
+    bool is_gone; /* it is to be forgotten; nothing but job counts */
 };
-extern const struct row_kind store_submission_kind;
 /* In place of a message's type: a row of these. */
 #define STORE_SUBMISSION ((enum tfe_msg_type)256)
 
@@ -111,31 +111,24 @@ int store_read_submissions(struct store *store,
                            int (*fn)(void *ctx, const struct store_submission *row), void *ctx,
                            struct tfe_why *why) TFE_MUST_CHECK;
 
-/* What is asked of the events, or of the series. */
+/* Which events are asked for. */
 struct store_page {
-    enum tfe_msg_type type; /* EVENT_ROW, SERIES_ROW */
-    const char *job;        /* events: NULL of all */
-    uint32_t run;           /* series: 0 the newest */
-    const char *name;       /* series: NULL the newest point of each */
-    uint64_t after;         /* above this number */
-    uint32_t last;          /* events: the newest so many, whatever `after`; 0: it counts */
+    const char *job; /* NULL: of all */
+    uint64_t after;  /* above this number */
+    uint32_t last;   /* the newest so many, whatever `after` and max; 0: those count */
     uint32_t max;
 };
 
-/* The rows, by number, or (the newest points) by job and name. fn's error; TFE_EDISK; TFE_ENOMEM.
- */
-int store_read_page(struct store *store, const struct store_page *page, store_kept_fn fn, void *ctx,
-                    struct tfe_why *why) TFE_MUST_CHECK;
+/* The events, as EVENT_ROWs, by number. fn's error; TFE_EDISK; TFE_ENOMEM. */
+int store_read_events(struct store *store, const struct store_page *page, store_kept_fn fn,
+                      void *ctx, struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Begins a copy of everything into a new file. Until it is complete it has another name beside
- * that, and whatever ends it before leaves nothing. TFE_EEXIST: the file is there already.
- * TFE_EDISK; TFE_EINVAL: this store has no file. TFE_ENOMEM. Precondition: none is under way. */
-int store_backup_begin(struct store *store, const char *path, struct tfe_why *why) TFE_MUST_CHECK;
-
-/* Copies some more pages; between two steps there may be transactions. *ret_done: it is complete,
- * and durable. An error ends the copy: as store_backup_begin. Precondition: no transaction. */
-int store_backup_step(struct store *store, int pages, bool *ret_done,
-                      struct tfe_why *why) TFE_MUST_CHECK;
+/* Copies everything into a new file, which has another name beside it until it is complete and
+ * durable; an error leaves nothing. goes_on is asked now and then; false ends the copy. TFE_EEXIST:
+ * the file is there already. TFE_EDISK; TFE_EINVAL: this store has no file. TFE_ENOMEM.
+ * Precondition: no transaction. */
+int store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx), void *ctx,
+                 struct tfe_why *why) TFE_MUST_CHECK;
 
 /* NULL is allowed. */
 void store_close(struct store *store);

@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/text.h"
 #include "common/net/clock.h"
 #include "common/rows/kinds.h"
-#include "server/store/record.h"
 #include "server/store/writer_private.h"
 
 /* Rows of the ledger that wait for a disk that takes none: some 200 bytes each. */
@@ -53,7 +51,7 @@ static bool deliver_records(struct writer *w)
 {
     const struct work *work;
     while ((work = first_done(w, WORK_WRITTEN)) != NULL) {
-        if (!w->config.ops->written(w->config.ctx, work->record->job, work->record->sequence,
+        if (!w->config.ops->written(w->config.ctx, work->record->job.text, work->record->sequence,
                                     work->rc)) {
             return false;
         }
@@ -121,27 +119,27 @@ static void drop_rows(struct writer *w, const char *job)
 int writer_submit(struct writer *w, const struct rdzv_record *record)
 {
     struct work *work = calloc(1, sizeof(*work));
-    struct rdzv_record *copy = record_copy(record);
-    if (!work || !copy) {
-        free(copy);
+    struct store_record *packed = record_pack(record);
+    if (!work || !packed) {
+        free(packed);
         free(work);
         return TFE_ENOMEM;
     }
-    work->record = copy;
+    work->record = packed;
     worker_lock(w->worker);
-    if (copy->gone) {
-        drop_rows(w, copy->job);
+    if (packed->gone) {
+        drop_rows(w, packed->job.text);
     }
     struct work *queued;
     STAILQ_FOREACH(queued, &w->lists[WORK_RECORDS], link)
     {
-        if (strcmp(queued->record->job, copy->job) == 0) {
+        if (id_compare(&queued->record->job, &packed->job) == 0) {
             break;
         }
     }
     if (queued) {
         work->record = queued->record;
-        queued->record = copy;
+        queued->record = packed;
     } else {
         add(w, WORK_RECORDS, work);
         work = NULL;
@@ -214,11 +212,10 @@ int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
     return ask_for(w, &ask, job, ret);
 }
 
-int writer_read_page(struct writer *w, const struct store_page *page, writer_answer_fn fn,
-                     void *ctx, struct writer_ask **ret)
+int writer_read_events(struct writer *w, const struct store_page *page, writer_answer_fn fn,
+                       void *ctx, struct writer_ask **ret)
 {
-    struct writer_ask ask = {.work.type = page->type, .fn = fn, .ctx = ctx, .of = *page};
-    text_setf(ask.of_name, sizeof(ask.of_name), "%s", page->name ? page->name : "");
+    struct writer_ask ask = {.work.type = MSG_EVENT_ROW, .fn = fn, .ctx = ctx, .of = *page};
     return ask_for(w, &ask, page->job, ret);
 }
 
@@ -230,12 +227,13 @@ uint32_t writer_n_rows(struct writer *w)
     return n;
 }
 
-static int keep(struct writer *w, enum tfe_msg_type type, const struct row_kind *kind,
-                const void *row, writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+/* Takes row, one block; NULL: out of memory. */
+static int keep(struct writer *w, enum tfe_msg_type type, void *row, writer_answer_fn fn, void *ctx,
+                struct writer_ask **ret)
 {
     struct writer_ask ask = {.fn = fn, .ctx = ctx};
     ask.work.type = type;
-    ask.work.row = row_copy(kind, row);
+    ask.work.row = row;
     int rc = ask.work.row ? ask_for(w, &ask, NULL, ret) : TFE_ENOMEM;
     if (rc != 0) {
         free(ask.work.row);
@@ -246,19 +244,28 @@ static int keep(struct writer *w, enum tfe_msg_type type, const struct row_kind 
 int writer_keep_submission(struct writer *w, const struct store_submission *row,
                            writer_answer_fn fn, void *ctx, struct writer_ask **ret)
 {
-    return keep(w, STORE_SUBMISSION, &store_submission_kind, row, fn, ctx, ret);
+    const size_t n_job = strlen(row->job) + 1;
+    struct store_submission *copy = malloc(sizeof(*copy) + row->n + n_job);
+    if (copy) {
+        uint8_t *bytes = (uint8_t *)(copy + 1);
+        *copy = *row;
+        copy->bytes = bytes;
+        if (row->n > 0) {
+            memcpy(bytes, row->bytes, row->n);
+        }
+        copy->job = memcpy(bytes + row->n, row->job, n_job);
+    }
+    return keep(w, STORE_SUBMISSION, copy, fn, ctx, ret);
 }
 
 int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
                 struct writer_ask **ret)
 {
     if (!fn) {
-        const char *job = row->type == MSG_EVENT_ROW    ? row->u.event_row.job
-                          : row->type == MSG_SERIES_ROW ? row->u.series_row.job
-                                                        : NULL;
+        const char *job = row->type == MSG_EVENT_ROW ? row->u.event_row.job : NULL;
         return note(w, row->type, job, &row->u);
     }
-    return keep(w, row->type, kind_of(row->type), &row->u, fn, ctx, ret);
+    return keep(w, row->type, row_copy(kind_of(row->type), &row->u), fn, ctx, ret);
 }
 
 int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why), void *run_ctx,
@@ -319,7 +326,6 @@ static void destroy(void *ctx)
             work_free(work_take(&w->lists[i]));
         }
     }
-    work_free(w->backup ? &w->backup->work : NULL);
     free(w);
 }
 

@@ -6,7 +6,7 @@
  *     writer_note ────► rows ─────────► the same, after the records
  *     writer_keep ────► rows, or asks ► likewise, or at once for who waits for the answer
  *     writer_read ────► asks ─────────► a page of the ledger
- *     writer_backup ──► asks ─────────► some pages of the copy at a time
+ *     writer_backup ──► asks ─────────► the copy; everything else waits for its end
  *                                       now and then: prune the ledger, a few rows at a time
  *     ops, answers ◄─── eventfd ◄────── */
 #ifndef TFE_SERVER_STORE_WRITER_H
@@ -48,7 +48,7 @@ struct writer_config {
 int writer_new(const struct writer_config *config, struct writer **ret,
                struct tfe_why *why) TFE_MUST_CHECK;
 
-/* Copies the record. A record of the same job that is still in the queue is replaced, and never
+/* Packs the record. A record of the same job that is still in the queue is replaced, and never
  * answered: the core waits for its newest only. TFE_ENOMEM: nothing was queued. */
 int writer_submit(struct writer *w, const struct rdzv_record *record) TFE_MUST_CHECK;
 
@@ -76,19 +76,18 @@ int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why),
                writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
 
 /* Asks for a page of the ledger of job, as store_read_rows, or (NULL) of the audit, as
- * store_read_kept. TFE_ENOMEM. */
+ * store_read_audit. TFE_ENOMEM. */
 int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
                 writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
 
-/* Asks for events or points, as store_read_page; the texts of page are copied. TFE_ENOMEM. */
-int writer_read_page(struct writer *w, const struct store_page *page, writer_answer_fn fn,
-                     void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+/* Asks for events, as store_read_events; page is copied. TFE_ENOMEM. */
+int writer_read_events(struct writer *w, const struct store_page *page, writer_answer_fn fn,
+                       void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
 
 /* Rows that wait to be written. */
 uint32_t writer_n_rows(struct writer *w);
 
-/* Asks for a copy of the store in a new file, as store_backup_begin. One at a time, the others
- * wait. TFE_ENOMEM. */
+/* Asks for a copy of the store in a new file, as store_backup. TFE_ENOMEM. */
 int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void *ctx,
                   struct writer_ask **ret) TFE_MUST_CHECK;
 

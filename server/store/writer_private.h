@@ -12,7 +12,7 @@
 /* Something that the thread is to do, or has done. One of record, row and ask is there. */
 struct work {
     STAILQ_ENTRY(work) link;
-    struct rdzv_record *record;
+    struct store_record *record;
     enum tfe_msg_type type; /* of row */
     void *row;              /* of the ledger, or to be kept */
     struct writer_ask *ask; /* the one that this is the first member of */
@@ -30,8 +30,7 @@ struct writer_ask {
     char *path; /* of a backup; NULL: it asks for a page, or for its work.row to be kept */
     uint64_t after;
     uint32_t max;
-    struct store_page of;                  /* max 0: it asks for something else … */
-    char of_name[MSG_METRIC_NAME_MAX + 1]; /* … whose texts are these, and the work's job */
+    struct store_page of; /* max 0: it asks for no events; of.job is the work's */
     struct row_list page;
     struct tfe_why why;
 };
@@ -61,7 +60,6 @@ struct writer {
     bool stop;
 
     /* The thread's own. */
-    struct writer_ask *backup;  /* under way */
     struct tfe_mono rows_again; /* when rows that were not written are tried again */
     struct tfe_mono prune_next;
 };

@@ -15,8 +15,6 @@
 #define PRUNE_ROWS 100
 #define PRUNE_PAUSE_MS 50
 
-#define BACKUP_PAGES 64
-
 void work_free(struct work *work)
 {
     if (!work) {
@@ -34,7 +32,7 @@ void work_free(struct work *work)
 /* --- records, and rows of the ledger --- */
 
 /* A new epoch is in the ledger with its record, so that no crash leaves a gap. */
-static int put_outline(struct writer *w, const struct rdzv_record *record, struct tfe_wall now,
+static int put_outline(struct writer *w, const struct store_record *record, struct tfe_wall now,
                        struct tfe_why *why)
 {
     if (record->over || record->epoch == record->predecessor || record->cause == 0) {
@@ -46,7 +44,7 @@ static int put_outline(struct writer *w, const struct rdzv_record *record, struc
                                 .blamed = "",
                                 .members = record->n_members};
     row.at[EPOCH_COMMITTED] = now;
-    return store_put_row(w->config.store, record->job, &row, now, why);
+    return store_put_row(w->config.store, record->job.text, &row, now, why);
 }
 
 static int put(struct writer *w, const struct work *work, struct tfe_wall now, struct tfe_why *why)
@@ -56,7 +54,7 @@ static int put(struct writer *w, const struct work *work, struct tfe_wall now, s
                    ? store_put_row(w->config.store, work->job.text, work->row, now, why)
                    : store_keep(w->config.store, work->type, work->row, why);
     }
-    int rc = store_put(w->config.store, work->record, now, why);
+    int rc = store_put(w->config.store, work->record, why);
     return rc != 0 ? rc : put_outline(w, work->record, now, why);
 }
 
@@ -143,26 +141,12 @@ static void work_on_rows(struct writer *w)
     }
 }
 
-/* --- questions and backups --- */
+/* --- questions --- */
 
 static void answer(struct writer *w, struct writer_ask *ask)
 {
     STAILQ_INSERT_TAIL(&w->lists[WORK_ANSWERED], &ask->work, link);
     worker_tell(w->worker);
-}
-
-/* The first that can be worked on: only one backup at a time. */
-static struct writer_ask *take_ask(struct writer *w)
-{
-    struct work *work;
-    STAILQ_FOREACH(work, &w->lists[WORK_ASKS], link)
-    {
-        if (!work->ask->path || !w->backup) {
-            STAILQ_REMOVE(&w->lists[WORK_ASKS], work, work, link);
-            return work->ask;
-        }
-    }
-    return NULL;
 }
 
 /* store_row_fn; ctx is a struct row_list. */
@@ -177,6 +161,16 @@ static int keep_kept(void *ctx, const struct tfe_msg *row)
     return row_list_add(ctx, kind_of(row->type), &row->u);
 }
 
+/* Of a backup: until the writer is to end. */
+static bool goes_on(void *ctx)
+{
+    const struct writer *w = ctx;
+    worker_lock(w->worker);
+    const bool is_stopped = w->stop;
+    worker_unlock(w->worker);
+    return !is_stopped;
+}
+
 static void work_on_ask(struct writer *w, struct writer_ask *ask)
 {
     struct work *work = &ask->work;
@@ -184,15 +178,14 @@ static void work_on_ask(struct writer *w, struct writer_ask *ask)
     if (ask->run) {
         work->rc = ask->run(ask->run_ctx, &ask->why);
     } else if (ask->path) {
-        work->rc = store_backup_begin(w->config.store, ask->path, &ask->why);
+        work->rc = store_backup(w->config.store, ask->path, goes_on, w, &ask->why);
     } else if (ask->of.max > 0) {
         struct store_page page = ask->of;
         page.job = page.job ? work->job.text : NULL;
-        page.name = page.name ? ask->of_name : NULL;
-        work->rc = store_read_page(w->config.store, &page, keep_kept, &ask->page, &ask->why);
-    } else if (work->type == MSG_AUDIT_ROW) {
-        work->rc = store_read_kept(w->config.store, work->type, ask->after, ask->max, keep_kept,
-                                   &ask->page, &ask->why);
+        work->rc = store_read_events(w->config.store, &page, keep_kept, &ask->page, &ask->why);
+    } else if (work->type == MSG_AUDIT_ROW && !work->row) {
+        work->rc = store_read_audit(w->config.store, ask->after, ask->max, keep_kept, &ask->page,
+                                    &ask->why);
     } else if (work->row) {
         struct work_list one = STAILQ_HEAD_INITIALIZER(one);
         STAILQ_INSERT_TAIL(&one, work, link);
@@ -202,24 +195,7 @@ static void work_on_ask(struct writer *w, struct writer_ask *ask)
                                    &ask->page, &ask->why);
     }
     worker_lock(w->worker);
-    if (ask->path && work->rc == 0) {
-        w->backup = ask;
-    } else {
-        answer(w, ask);
-    }
-}
-
-static void work_on_backup(struct writer *w)
-{
-    bool done = false;
-    struct writer_ask *ask = w->backup;
-    worker_unlock(w->worker);
-    ask->work.rc = store_backup_step(w->config.store, BACKUP_PAGES, &done, &ask->why);
-    worker_lock(w->worker);
-    if (done || ask->work.rc != 0) {
-        w->backup = NULL;
-        answer(w, ask);
-    }
+    answer(w, ask);
 }
 
 static void work_on_pruning(struct writer *w)
@@ -251,7 +227,7 @@ static bool rows_are_due(const struct writer *w)
 static void wait_for_work(struct writer *w)
 {
     while (!w->stop && STAILQ_EMPTY(&w->lists[WORK_RECORDS]) && !rows_are_due(w) &&
-           STAILQ_EMPTY(&w->lists[WORK_ASKS]) && !w->backup && !is_due(w->prune_next)) {
+           STAILQ_EMPTY(&w->lists[WORK_ASKS]) && !is_due(w->prune_next)) {
         struct tfe_mono until = w->prune_next;
         if (!STAILQ_EMPTY(&w->lists[WORK_ROWS])) {
             until = tfe_mono_min(until, w->rows_again);
@@ -276,11 +252,9 @@ void writer_work(void *ctx)
         if (rows_are_due(w)) {
             work_on_rows(w);
         }
-        struct writer_ask *ask = take_ask(w);
-        if (ask) {
-            work_on_ask(w, ask);
-        } else if (w->backup) {
-            work_on_backup(w);
+        const struct work *work = work_take(&w->lists[WORK_ASKS]);
+        if (work) {
+            work_on_ask(w, work->ask);
         } else if (is_due(w->prune_next)) {
             work_on_pruning(w);
         }

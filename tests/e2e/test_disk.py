@@ -6,13 +6,14 @@ import os
 import resource
 import signal
 import sqlite3
+import subprocess
 import threading
 import time
 
 import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
-from conftest import loading, wait_until
+from conftest import ROOT, loading, wait_until
 from pooled import Waiting, order, pool, spec
 from raw_client import RawClient
 from programs import is_alive
@@ -270,22 +271,15 @@ def fill_ledger(path, rows):
     db.close()
 
 
-def identity(path):
-    db = sqlite3.connect(path)
-    [[number]] = db.execute("SELECT identity FROM server")
-    db.close()
-    return number
-
-
 @pytest.mark.parametrize("how", ["header", "cut", "ledger"])
-def test_a_damaged_file_is_refused_and_salvaged(server, fleet, ctl, state_dir, how):
+def test_a_damaged_file_is_refused_and_can_be_salvaged(server, fleet, state_dir, how):
+    """By sqlite3, as docs/operations.md says."""
     s = server(*CALM)
     agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
     epoch = fleet.wait_world(2)
     before = {start["pid"] for start in fleet.starts()}
     assert s.stop() == 0
     path = state_dir / "rdzv.db"
-    same = identity(path)
     fill_ledger(path, 400)
     damage(path, how)
     spoilt = path.read_bytes()
@@ -293,29 +287,23 @@ def test_a_damaged_file_is_refused_and_salvaged(server, fleet, ctl, state_dir, h
     refused = server(*CALM, port=s.port, ready=False)
     assert refused.process.wait(30) == 1
     said = refused.log.read_text()
-    assert "damaged" in said and str(path) in said and "--recover" in said
+    assert "damaged" in said and str(path) in said and ".recover" in said
     assert path.read_bytes() == spoilt
 
-    s = server(*CALM, "--recover", port=s.port)
-    [report] = s.events("store_salvaged")
-    kept = state_dir / os.path.basename(report["old_file"])
-    assert kept.name.startswith("rdzv.db.damaged-") and kept.stat().st_size == len(spoilt)
-    if how == "ledger":
-        assert report["jobs"] == 1 and 0 < report["ledger_rows"] < 402
-        wait_until(lambda: len(s.events("node_back")) == 2, what="their return")
-        assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
-    if how != "ledger":
+    commands = [line[4:] for line in (ROOT / "docs/operations.md").read_text().splitlines() if line.startswith("    ") and "rdzv.db" in line]
+    commands = [line for line in commands if ".recover" not in line]  # Debian 12's sqlite3 has none
+    assert len(commands) == 6, commands
+    subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=state_dir, check=True, timeout=60)
+    s = server(*CALM, port=s.port)
+    if how == "header":
         wait_until(lambda: s.events("rebuilt"), what="the job's return from what its agents know")
+    else:  # its row is in front of the damage
+        wait_until(lambda: len(s.events("node_back")) == 2, what="their return")
     assert all(is_alive(pid) for pid in before) and fleet.last_epoch() == epoch
     fleet.order("exit 0")
     assert [a.wait() for a in agents] == [0, 0]
     assert s.stop() == 0
     check_database(state_dir)
-    if how == "ledger":
-        assert identity(path) == same
-    assert identity(path) != 1  # that of every salvaged file, once
-    s = server(*CALM, "--recover")
-    assert s.events("store_is_whole") and not s.events("store_salvaged")
 
 
 def test_a_bad_record_sets_one_job_aside_and_stops_no_other(server, fleet, status, state_dir):
@@ -324,14 +312,12 @@ def test_a_bad_record_sets_one_job_aside_and_stops_no_other(server, fleet, statu
     epoch = fleet.wait_world(2)
     before = {start["pid"] for start in fleet.starts()}
     assert s.stop() == 0
-    with sqlite3.connect(state_dir / "rdzv.db") as db:  # as a wrapped number once left it, for all jobs
-        db.executescript("CREATE TEMP TABLE t AS SELECT * FROM jobs; UPDATE t SET job = 'short';"
-                         "INSERT INTO jobs SELECT * FROM t;"
-                         "UPDATE t SET job = 'poisoned', run = 0, over = 1, result = 1, n_members = 0;"
-                         "INSERT INTO jobs SELECT * FROM t;")
+    with sqlite3.connect(state_dir / "rdzv.db") as db:
+        db.executescript("INSERT INTO jobs SELECT 'short', epoch, sequence, incarnation, substr(record, 1, 60) FROM jobs;"
+                         "INSERT INTO jobs SELECT 'poisoned', epoch, sequence, incarnation, x'00' FROM jobs WHERE name = 'default';")
     db.close()
 
-    for why in ({"poisoned": "the record contradicts itself", "short": "too few members"},
+    for why in ({"poisoned": "its record cannot be read", "short": "its record cannot be read"},
                 {"poisoned": "it was set aside before", "short": "it was set aside before"}):
         s = server(*CALM, port=s.port)
         assert {e["job"]: e["why"] for e in s.events("job_set_aside")} == why
@@ -339,13 +325,13 @@ def test_a_bad_record_sets_one_job_aside_and_stops_no_other(server, fleet, statu
         states = {job["job"]: job["state"] for job in status()}
         assert sorted(states.values()) == ["running", "set_aside", "set_aside"] and states["poisoned"] == "set_aside"
         assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
-        if "contradicts" in why["poisoned"]:
+        if "cannot be read" in why["poisoned"]:
             assert s.stop() == 0
     fleet.order("exit 0")
     assert [a.wait() for a in agents] == [0, 0]
     assert s.stop() == 0
     with sqlite3.connect(state_dir / "rdzv.db") as db:
-        assert db.execute("SELECT run FROM jobs WHERE job = '!poisoned'").fetchall() == [(0,)]
+        assert db.execute("SELECT record FROM jobs WHERE name = '!poisoned'").fetchall() == [(b"\0",)]
     db.close()
 
 
@@ -360,11 +346,11 @@ def test_a_server_that_is_killed_while_it_makes_a_backup(server, disk, ctl, tmp_
     disk.does("delay 5000")
     asking = threading.Thread(target=ctl, args=("backup", "copy.db"))
     asking.start()
-    wait_until(lambda: list(folder.iterdir()), what="the backup to begin")
+    wait_until(lambda: folder.exists() and list(folder.iterdir()), what="the backup to begin")
     assert s.stop(signal.SIGKILL) == -signal.SIGKILL
     asking.join()
     left = sorted(path.name for path in folder.iterdir())
-    assert left and all(name.startswith(".copy.db.part-") for name in left)
+    assert left and all(name.startswith(".copy.db.part") for name in left)
     disk.does("none")
     server("--backup-dir", str(folder), env=disk.env)
     done = ctl("backup", "copy.db")

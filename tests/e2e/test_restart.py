@@ -136,8 +136,9 @@ def test_an_operators_drain_outlives_the_server(server, fleet, ctl):
     s = server(*CALM)
     agents = [fleet.start("--nnodes=1:3", TOGETHER, f"--node-name=n{i}") for i in range(3)]
     epoch = fleet.wait_world(3)
+    [record] = on_disk(s.state_dir, "SELECT record FROM jobs")
     assert ctl("drain", "n1", "--in", "10m").returncode == 0
-    wait_until(lambda: on_disk(s.state_dir, "SELECT name FROM members WHERE drained") == ["n1"], what="the order on the disk")
+    wait_until(lambda: on_disk(s.state_dir, "SELECT record FROM jobs") != [record], what="the order on the disk")
     s = restart(server, s, *CALM)
     fleet.wait_world(2, above=epoch)
     assert agents[1].wait() == 0 and "drained" in agents[1].stderr()
@@ -243,14 +244,15 @@ def test_an_ephemeral_server_keeps_nothing_and_learns_what_runs_from_who_runs_it
 DATABASES = {
     "garbage": (b"not a database, but long enough to be looked at\n" * 200, "damaged"),
     "foreign": (None, "another program"),
-    "newer": (None, "newer tfe-rdzv"),
+    "newer": (None, "another version of tfe-rdzv"),
+    "older": (None, "another version of tfe-rdzv"),
 }
 
 
 @pytest.mark.parametrize("kind", sorted(DATABASES))
 def test_a_file_that_is_not_ours_is_refused_and_left_alone(server, state_dir, kind):
     content, word = DATABASES[kind]
-    if kind == "newer":
+    if kind in ("newer", "older"):
         server().stop()
     state_dir.mkdir(mode=0o700, exist_ok=True)
     path = state_dir / "rdzv.db"
@@ -258,7 +260,7 @@ def test_a_file_that_is_not_ours_is_refused_and_left_alone(server, state_dir, ki
         path.write_bytes(content)
     else:
         with sqlite3.connect(path) as db:
-            db.execute("PRAGMA user_version=999" if kind == "newer" else "CREATE TABLE theirs(x)")
+            db.execute({"newer": "PRAGMA user_version=999", "older": "PRAGMA user_version=13"}.get(kind, "CREATE TABLE theirs(x)"))
         db.close()
     before = path.read_bytes()
     done = subprocess.run([program("tfe-rdzv"), "--port", "0", "--state-dir", str(state_dir)], capture_output=True,

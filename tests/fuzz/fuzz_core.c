@@ -73,6 +73,14 @@ static uint64_t epoch_of(const struct server *s, uint32_t job)
     return rdzv_find_job(s->core, jobs[job], &status) == 0 ? status.epoch : 0;
 }
 
+static void put_record(struct store *store, const struct rdzv_record *record)
+{
+    struct tfe_why why;
+    struct store_record *packed = record_pack(record);
+    MUST(packed && store_put(store, packed, &why) == 0);
+    free(packed);
+}
+
 /* Every server that comes next can read it. */
 static void check_record(struct server *s, const struct rdzv_record *record)
 {
@@ -83,7 +91,7 @@ static void check_record(struct server *s, const struct rdzv_record *record)
     rdzv_free(next);
     if (!s->fails) {
         MUST(store_begin(s->store, &why) == 0);
-        MUST(store_put(s->store, record, (struct tfe_wall){1}, &why) == 0);
+        put_record(s->store, record);
         MUST(store_commit(s->store, &why) == 0);
     }
 }
@@ -361,7 +369,7 @@ static void forget(struct store *store)
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         struct rdzv_record gone = {
             .job = all[i], .gone = true, .sequence = INT64_MAX, .epoch = INT64_MAX};
-        MUST(store_put(store, &gone, (struct tfe_wall){1}, &why) == 0);
+        put_record(store, &gone);
     }
     MUST(store_commit(store, &why) == 0);
     MUST(store_load(store, refuse, NULL, &why) == 0);

@@ -14,12 +14,13 @@
 #define OLDER_MAX 3
 
 struct copy {
-    struct copy *next;  /* under way */
-    struct copy *older; /* synced before it, of another epoch */
-    struct copy *last;  /* the write before it, of the same epoch */
-    bool is_old;        /* of an older image: of what came after it nothing is left */
-    bool is_torn;       /* it cannot be read */
-    struct rdzv_record *record;
+    struct copy *next;           /* under way */
+    struct copy *older;          /* synced before it, of another epoch */
+    struct copy *last;           /* the write before it, of the same epoch */
+    bool is_old;                 /* of an older image: of what came after it nothing is left */
+    bool is_torn;                /* it cannot be read */
+    struct store_record *packed; /* as a store has it … */
+    struct rdzv_record *record;  /* … and gives it back; borrows from it */
 };
 
 struct disk {
@@ -42,8 +43,19 @@ struct disk {
 static struct copy *copy_new(const struct rdzv_record *record)
 {
     struct copy *copy = sim_alloc(1, sizeof(*copy));
-    copy->record = record_copy(record);
-    if (!copy->record) {
+    copy->packed = record_pack(record);
+    if (!copy->packed) {
+        abort();
+    }
+    const struct store_record *packed = copy->packed;
+    if (packed->gone) { /* a store keeps none */
+        copy->record = sim_alloc(1, sizeof(*copy->record));
+        *copy->record = (struct rdzv_record){.sequence = packed->sequence,
+                                             .job = packed->job.text,
+                                             .gone = true,
+                                             .predecessor = packed->predecessor,
+                                             .epoch = packed->epoch};
+    } else if (record_unpack(packed->job.text, packed->bytes, packed->n, &copy->record) != 0) {
         abort();
     }
     return copy;
@@ -55,6 +67,7 @@ static void copy_free(struct copy *copy)
         copy_free(copy->last); /* has none itself */
     }
     free(copy->record);
+    free(copy->packed);
     free(copy);
 }
 

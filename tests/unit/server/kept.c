@@ -103,13 +103,14 @@ void kept_settle(struct kept *k)
     } while (writer_n_rows(k->writer) > 0);
 }
 
-uint32_t kept_read(struct kept *k, const struct store_page *page, const void **ret_last)
+uint32_t kept_read(struct kept *k, enum tfe_msg_type type, uint32_t max, const void **ret_last)
 {
+    const struct store_page events = {.max = max};
     struct writer_ask *ask;
     kept_settle(k);
-    const int rc = page->type == MSG_AUDIT_ROW
-                       ? writer_read(k->writer, NULL, 0, page->max, on_answer, NULL, &ask)
-                       : writer_read_page(k->writer, page, on_answer, NULL, &ask);
+    const int rc = type == MSG_AUDIT_ROW
+                       ? writer_read(k->writer, NULL, 0, max, on_answer, NULL, &ask)
+                       : writer_read_events(k->writer, &events, on_answer, NULL, &ask);
     assert_int_equal(rc, 0);
     await(k);
     if (ret_last && state.page.n > 0) {

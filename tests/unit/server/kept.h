@@ -22,8 +22,8 @@ void kept_release(struct kept *k);
 /* Runs the loop until all that was handed to the writer is written. */
 void kept_settle(struct kept *k);
 
-/* The rows of a type (EVENT_ROW, AUDIT_ROW) that are kept, oldest first;
- * *ret_last is the last of them, borrowed until the next call. */
-uint32_t kept_read(struct kept *k, const struct store_page *page, const void **ret_last);
+/* Returns how many rows of a type (EVENT_ROW, AUDIT_ROW) are kept, at most max. *ret_last is the
+ * newest of them, borrowed until the next call. */
+uint32_t kept_read(struct kept *k, enum tfe_msg_type type, uint32_t max, const void **ret_last);
 
 #endif

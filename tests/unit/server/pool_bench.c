@@ -199,6 +199,104 @@ static const struct session_ops ops = {.order = on_order};
 
 /* --- the disk --------------------------------------------------------------------------------- */
 
+/* The packed parts of a row as texts, for tests to read and to change: a line for each condition
+ * and for each node. */
+static void unpack_row(struct bench_row *row, const uint8_t *bytes, size_t n)
+{
+    struct pack k = {.in = bytes, .n = n};
+    const char *run_key = "";
+    const uint8_t *spec = NULL;
+    uint32_t n_conditions = 0;
+    size_t at = 0;
+    pack_text(&k, &run_key);
+    pack_bytes(&k, &spec, &row->n_spec);
+    pack_wall(&k, &row->started);
+    pack_u32(&k, &n_conditions);
+    (void)snprintf(row->run_key, sizeof row->run_key, "%s", run_key);
+    row->spec = malloc(row->n_spec + 1);
+    assert_non_null(row->spec);
+    memcpy(row->spec, spec, row->n_spec);
+    row->conditions[0] = '\0';
+    for (uint32_t i = 0; i < n_conditions; i++) {
+        uint32_t number = 0;
+        bool status = false;
+        struct tfe_wall since = {.ms = 0};
+        const char *reason = "";
+        const char *says = "";
+        pack_u32(&k, &number);
+        pack_bool(&k, &status);
+        pack_wall(&k, &since);
+        pack_text(&k, &reason);
+        pack_text(&k, &says);
+        at += (size_t)snprintf(row->conditions + at, sizeof row->conditions - at,
+                               "%s %d %lld %s %s\n", pool_condition_names[number], status,
+                               (long long)since.ms, reason, says);
+    }
+    row->nodes[0] = '\0';
+    for (at = 0; k.at < k.n && k.rc == 0;) {
+        const char *id = "";
+        uint64_t assignment = 0;
+        uint32_t task = 0;
+        pool_job_pack_node(&k, &id, &assignment, &task);
+        at += (size_t)snprintf(row->nodes + at, sizeof row->nodes - at, "%s %llu %u\n", id,
+                               (unsigned long long)assignment, (unsigned)task);
+    }
+    assert_int_equal(k.rc, 0);
+}
+
+static struct pack pack_row(const struct bench_row *row)
+{
+    struct pack k = {.n = 0};
+    const char *run_key = row->run_key;
+    const uint8_t *spec = row->spec;
+    size_t n_spec = row->n_spec;
+    struct tfe_wall started = row->started;
+    uint32_t n_conditions = 0;
+    for (const char *c = row->conditions; *c != '\0'; c++) {
+        n_conditions += *c == '\n';
+    }
+    pack_text(&k, &run_key);
+    pack_bytes(&k, &spec, &n_spec);
+    pack_wall(&k, &started);
+    pack_u32(&k, &n_conditions);
+    const char *line = row->conditions;
+    for (uint32_t i = 0; i < n_conditions; i++, line = strchr(line, '\n') + 1) {
+        char name[16];
+        char reason[40];
+        char says[256] = "";
+        const char *texts[] = {reason, says};
+        int status;
+        long long since;
+        uint32_t number = 0;
+        assert_in_range(
+            sscanf(line, "%15s %d %lld %39s%*1[ ]%255[^\n]", name, &status, &since, reason, says),
+            4, 5);
+        while (strcmp(pool_condition_names[number], name) != 0) {
+            number++;
+        }
+        bool flag = status != 0;
+        struct tfe_wall at = {.ms = since};
+        pack_u32(&k, &number);
+        pack_bool(&k, &flag);
+        pack_wall(&k, &at);
+        pack_text(&k, &texts[0]);
+        pack_text(&k, &texts[1]);
+    }
+    char id[64];
+    unsigned long long number;
+    unsigned task;
+    int used;
+    for (line = row->nodes; sscanf(line, "%63s %llu %u\n%n", id, &number, &task, &used) == 3;
+         line += used) {
+        const char *node = id;
+        uint64_t assignment = number;
+        uint32_t of = task;
+        pool_job_pack_node(&k, &node, &assignment, &of);
+    }
+    assert_int_equal(k.rc, 0);
+    return k;
+}
+
 int __wrap_writer_keep_submission(struct writer *w, const struct store_submission *row,
                                   writer_answer_fn fn, void *ctx, struct writer_ask **ret);
 int __wrap_writer_keep_submission(struct writer *w, const struct store_submission *row,
@@ -213,12 +311,8 @@ int __wrap_writer_keep_submission(struct writer *w, const struct store_submissio
     asks[bench.waiting].ctx = ctx;
     asks[bench.waiting].is_gone = row->is_gone;
     (void)snprintf(copy->job, sizeof copy->job, "%s", row->job);
-    (void)snprintf(copy->run_key, sizeof copy->run_key, "%s", row->run_key);
-    (void)snprintf(copy->conditions, sizeof copy->conditions, "%s", row->conditions);
-    (void)snprintf(copy->nodes, sizeof copy->nodes, "%s", row->nodes);
-    copy->spec = strdup(row->spec);
     copy->number = row->number;
-    copy->started = row->started;
+    unpack_row(copy, row->bytes, row->n);
     bench.waiting++;
     *ret = (struct writer_ask *)copy;
     return 0;
@@ -289,13 +383,12 @@ int __wrap_store_read_submissions(struct store *store,
         for (size_t i = 0; rc == 0 && i < BENCH_JOBS; i++) {
             const struct bench_row *row = &bench.rows[i];
             if (row->is_there && row->number == number) {
+                struct pack packed = pack_row(row);
                 rc = fn(ctx, &(struct store_submission){.job = row->job,
                                                         .number = row->number,
-                                                        .run_key = row->run_key,
-                                                        .spec = row->spec,
-                                                        .conditions = row->conditions,
-                                                        .nodes = row->nodes,
-                                                        .started = row->started});
+                                                        .bytes = packed.out,
+                                                        .n = packed.n});
+                free(packed.out);
             }
         }
     }

@@ -22,7 +22,8 @@ enum { BENCH_NODES = 4, BENCH_SESSIONS = BENCH_NODES + 1, BENCH_JOBS = 3 };
 /* A row of the disk. */
 struct bench_row {
     char job[64], run_key[64], conditions[2048], nodes[512];
-    char *spec;
+    uint8_t *spec;
+    size_t n_spec;
     uint64_t number;
     struct tfe_wall started;
     bool is_there;

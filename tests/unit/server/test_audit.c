@@ -12,12 +12,11 @@ static struct kept kept;
 /* What the store keeps of an order about this. */
 static const char *about_kept(const char *about)
 {
-    static const struct store_page page = {.type = MSG_AUDIT_ROW, .max = 100};
     const struct peer from = {.port = 1};
     const struct audit_who who = {.label = "", .from = &from};
     const void *row;
     audit_note(kept.writer, &who, "DRAIN", about, "done");
-    assert_true(kept_read(&kept, &page, &row) > 0);
+    assert_true(kept_read(&kept, MSG_AUDIT_ROW, 100, &row) > 0);
     return ((const struct msg_audit_row *)row)->about;
 }
 

@@ -185,7 +185,7 @@ TEST_IN(events, one_owner_takes_neither_the_ring_nor_the_rate_from_others)
 
 static uint32_t n_kept(void)
 {
-    return kept_read(&kept, &(struct store_page){.type = MSG_EVENT_ROW, .max = 10000}, NULL);
+    return kept_read(&kept, MSG_EVENT_ROW, 10000, NULL);
 }
 
 TEST_IN(events, are_kept_on_a_disk_that_takes_them)

@@ -1,6 +1,8 @@
 /* tests/unit/store/records.c: see records.h. */
 #include "tests/unit/store/records.h"
 
+#include <stdlib.h>
+
 const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t epoch,
                                    uint64_t predecessor, uint64_t sequence)
 {
@@ -171,13 +173,31 @@ const char *text_of(struct heard *heard, const struct rdzv_record *record)
     return heard->text;
 }
 
+bool to_its_end(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
+int put_record(struct store *store, const struct rdzv_record *record, struct tfe_why *why)
+{
+    struct store_record *packed = record_pack(record);
+    if (!packed) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    int rc = store_put(store, packed, why);
+    free(packed);
+    return rc;
+}
+
 int put(struct store *store, const struct rdzv_record *record, struct tfe_why *why)
 {
     int rc = store_begin(store, why);
     if (rc != 0) {
         return rc;
     }
-    rc = store_put(store, record, NOW, why);
+    rc = put_record(store, record, why);
     if (rc != 0) {
         store_rollback(store);
         return rc;

@@ -44,6 +44,12 @@ const char *all_of(struct store *store, struct heard *heard);
 /* What hear writes of these records. */
 const char *text_of(struct heard *heard, const struct rdzv_record *record);
 
+/* For store_backup: to its end. */
+bool to_its_end(void *ctx);
+
+/* store_put of a record that is packed first. */
+int put_record(struct store *store, const struct rdzv_record *record, struct tfe_why *why);
+
 /* One transaction with one record. */
 int put(struct store *store, const struct rdzv_record *record, struct tfe_why *why);
 

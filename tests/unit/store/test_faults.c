@@ -5,7 +5,6 @@
  * A prime stride through the calls; all of them with $TFE_TEST_FULL. */
 #include <unistd.h>
 
-#include "server/store/recover.h"
 #include "server/store/store.h"
 #include "tests/unit/store/lossy.h"
 #include "tests/unit/store/records.h"
@@ -127,7 +126,7 @@ static void go_on(struct life *l)
     l->tried = l->acknowledged + 1;
     const struct rdzv_record *record =
         a_record(&l->sample, "j", l->tried, l->acknowledged, l->acknowledged + 1);
-    if (!went_well(l, store_put(l->store, record, NOW, &l->why)) ||
+    if (!went_well(l, put_record(l->store, record, &l->why)) ||
         !went_well(l, store_put_row(l->store, "j", &row, NOW, &l->why))) {
         store_rollback(l->store);
     } else if (went_well(l, store_commit(l->store, &l->why))) {
@@ -141,10 +140,7 @@ static void back_up(struct life *l)
     char path[64];
     bool is_done = false;
     (void)snprintf(path, sizeof(path), "/tmp/tfe-faults-%ld.db", (long)getpid());
-    if (went_well(l, store_backup_begin(l->store, path, &l->why))) {
-        while (!is_done && went_well(l, store_backup_step(l->store, 3, &is_done, &l->why))) {
-        }
-    }
+    is_done = went_well(l, store_backup(l->store, path, to_its_end, NULL, &l->why));
     bool is_there = unlink(path) == 0;
     if (is_there != is_done) {
         ours = false;
@@ -279,120 +275,6 @@ TEST(faults, each_allocation_fails)
     }
     print_message("%ld allocations, %u failures came through\n", allocations, seen);
     assert_true(allocations > 100 && seen > 50 / (unsigned)stride(7));
-}
-
-/* --- salvaging --- */
-
-#define DAMAGED_JOBS 60
-
-struct wreck {
-    char path[64];
-    char fresh[96];
-    char *bytes;
-    size_t n;
-};
-
-static int take_in(void *ctx, const struct rdzv_record *r, const char *fault)
-{
-    (void)ctx;
-    (void)r;
-    (void)fault;
-    return 0;
-}
-
-static void read_wreck(struct wreck *w)
-{
-    FILE *f = fopen(w->path, "rb");
-    assert_non_null(f);
-    w->bytes = __real_malloc(1 << 20);
-    w->n = fread(w->bytes, 1, 1 << 20, f);
-    assert_int_equal(fclose(f), 0);
-}
-
-static void put_wreck(const struct wreck *w)
-{
-    FILE *f = fopen(w->path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(w->bytes, 1, w->n, f), w->n);
-    assert_int_equal(fclose(f), 0);
-}
-
-/* A file of many jobs with a page of rubbish in the middle. */
-static void make_wreck(struct wreck *w)
-{
-    struct store *store;
-    struct sample sample;
-    struct tfe_why why;
-    char job[16];
-    (void)snprintf(w->path, sizeof(w->path), "/tmp/tfe-wreck-%ld.db", (long)getpid());
-    (void)snprintf(w->fresh, sizeof(w->fresh), "%s.salvaged", w->path);
-    assert_int_equal(store_open(w->path, 1, NOW, NULL, &store, &why), 0);
-    for (int i = 0; i < DAMAGED_JOBS; i++) {
-        (void)snprintf(job, sizeof(job), "job-%02d", i);
-        assert_int_equal(put(store, a_record(&sample, job, 1, 0, 1), &why), 0);
-    }
-    store_close(store);
-    read_wreck(w);
-    memset(w->bytes + (w->n / 4096 / 2 + 6) * 4096, 0x5a, 4096);
-}
-
-static void remove_kept(const struct recover_report *report)
-{
-    char log[PATH_MAX + 8];
-    (void)snprintf(log, sizeof(log), "%s-wal", report->kept);
-    (void)unlink(report->kept);
-    (void)unlink(log);
-}
-
-/* Without memory a row read as nothing, and a whole table as one that could not be read: jobs were
- * lost that were in the file. */
-TEST(salvage, for_want_of_memory_loses_nothing_and_says_so)
-{
-    struct wreck w;
-    struct recover_report report;
-    struct tfe_why why;
-    uint32_t whole = 0;
-    unsigned seen = 0;
-    make_wreck(&w);
-    for (long at = 0;; at += at == 0 ? 1 : stride(509)) {
-        put_wreck(&w);
-        asked = 0;
-        fail_ask = at;
-        ask_failed = false;
-        why.text[0] = '\0';
-        ours = true;
-        int rc = sqlite_store_recover(w.path, NOW, take_in, NULL, &report, &why);
-        ours = false;
-        fail_ask = 0;
-        if (at == 0) {
-            whole = report.jobs;
-            assert_in_range(whole, 10, DAMAGED_JOBS - 1);
-        }
-        if (rc != 0) {
-            assert_int_equal(rc, TFE_ENOMEM);
-            assert_true(why.text[0] != '\0');
-            seen++;
-            struct wreck now = w;
-            read_wreck(&now);
-            assert_int_equal(now.n, w.n);
-            assert_memory_equal(now.bytes, w.bytes, w.n);
-            free(now.bytes);
-        } else if (report.was_damaged) {
-            if (report.jobs != whole) {
-                fail_msg("allocation %ld failed: %u jobs of %u", at, report.jobs, whole);
-            }
-            remove_kept(&report);
-        }
-        assert_int_equal(access(w.fresh, F_OK), -1);
-        if (at > 0 && !ask_failed) {
-            break;
-        }
-    }
-    print_message("%u failures came through, %u jobs salvaged\n", seen, whole);
-    assert_true(seen > 5);
-    remove_kept(&report);
-    (void)unlink(w.path);
-    free(w.bytes);
 }
 
 int main(void)

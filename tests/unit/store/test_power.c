@@ -116,10 +116,9 @@ static bool write_some(struct world *w)
         }
         job->tried = job->acknowledged + 1;
         struct msg_epoch_row row = a_row(job->tried);
-        rc = store_put(
+        rc = put_record(
             w->store,
-            a_record(&w->sample, names[i], job->tried, job->acknowledged, ++job->sequence), now,
-            &why);
+            a_record(&w->sample, names[i], job->tried, job->acknowledged, ++job->sequence), &why);
         if (rc == 0) {
             rc = store_put_row(w->store, names[i], &row, now, &why);
         }

@@ -30,10 +30,8 @@ static struct {
 
 int __real_store_begin(struct store *store, struct tfe_why *why);
 int __wrap_store_begin(struct store *store, struct tfe_why *why);
-int __real_store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
-                     struct tfe_why *why);
-int __wrap_store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
-                     struct tfe_why *why);
+int __real_store_put(struct store *store, const struct store_record *record, struct tfe_why *why);
+int __wrap_store_put(struct store *store, const struct store_record *record, struct tfe_why *why);
 int __real_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
                          struct tfe_wall now, struct tfe_why *why);
 int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
@@ -44,8 +42,10 @@ int __real_store_prune(struct store *store, struct tfe_wall before, uint32_t max
                        struct tfe_why *why);
 int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
                        struct tfe_why *why);
-int __real_store_backup_begin(struct store *store, const char *path, struct tfe_why *why);
-int __wrap_store_backup_begin(struct store *store, const char *path, struct tfe_why *why);
+int __real_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
+                        void *ctx, struct tfe_why *why);
+int __wrap_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
+                        void *ctx, struct tfe_why *why);
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 void *__real_malloc(size_t n);
@@ -96,14 +96,13 @@ int __wrap_store_begin(struct store *store, struct tfe_why *why)
     return __real_store_begin(store, why);
 }
 
-int __wrap_store_put(struct store *store, const struct rdzv_record *record, struct tfe_wall now,
-                     struct tfe_why *why)
+int __wrap_store_put(struct store *store, const struct store_record *record, struct tfe_why *why)
 {
     pthread_mutex_lock(&seen.lock);
-    note_call("put", record->job, record->epoch);
-    bool is_bad = fails(record->job, why);
+    note_call("put", record->job.text, record->epoch);
+    bool is_bad = fails(record->job.text, why);
     pthread_mutex_unlock(&seen.lock);
-    return is_bad ? TFE_EDISK : __real_store_put(store, record, now, why);
+    return is_bad ? TFE_EDISK : __real_store_put(store, record, why);
 }
 
 int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
@@ -134,10 +133,11 @@ int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max
     return rc;
 }
 
-int __wrap_store_backup_begin(struct store *store, const char *path, struct tfe_why *why)
+int __wrap_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
+                        void *ctx, struct tfe_why *why)
 {
     wait_while_held("backup");
-    return __real_store_backup_begin(store, path, why);
+    return __real_store_backup(store, path, goes_on, ctx, why);
 }
 
 static int64_t ahead(void)
@@ -783,7 +783,7 @@ TEST(backups, that_the_end_of_the_writer_finds_leave_nothing)
     hold();
     assert_int_equal(writer_backup(o->w, folder_path(o->folder, "copy"), answered, o, &ask), 0);
     await_held();
-    writer_stop(o->w); /* it has begun, and goes no further */
+    writer_stop(o->w); /* it goes no further */
     let_go();
     close_writer(o);
     assert_string_equal(o->told, "");

@@ -109,7 +109,7 @@ static int backup(void)
 static int keep_submission(void)
 {
     const struct store_submission row = {
-        .job = "j", .number = 1, .run_key = "k", .spec = "00", .conditions = "", .nodes = ""};
+        .job = "j", .number = 1, .bytes = (const uint8_t *)"packed", .n = 6};
     return writer_keep_submission(f.w, &row, answered, NULL, &f.ask);
 }
 

@@ -1,0 +1,189 @@
+/* server/store/sqlite_history.c: what has happened: rows of the ledger, and events. They are kept
+ * as columns, for other programs to read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/assert.h"
+#include "common/rows/kinds.h"
+#include "server/store/sqlite_private.h"
+
+/* Events of all jobs: the newest so many, some 30 MB. They are counted now and then: their numbers
+ * leap at each start of a server, and would suggest more. */
+#define EVENTS_KEPT 100000
+#define EVENTS_COUNTED_EACH 1000
+
+/* --- the ledger ------------------------------------------------------------------------------- */
+
+struct ledger_reading {
+    store_row_fn fn;
+    void *ctx;
+};
+
+/* One that makes no sense is passed over. */
+static int read_row(void *ctx, struct sqlite_row *at)
+{
+    const struct ledger_reading *to = ctx;
+    struct msg_epoch_row row = {.epoch = (uint64_t)row_int(at)};
+    row.run = (uint32_t)row_int(at);
+    row.cause = (enum tfe_cause)row_int(at);
+    row.blamed = row_text(at);
+    row.planned = row_int(at) != 0;
+    row.members = (uint32_t)row_int(at);
+    for (int i = 0; i < EPOCH__TIMES; i++) {
+        const int64_t ms = row_int(at);
+        row.at[i].ms = ms < 0 ? 0 : ms; /* of a clock that was wrong */
+    }
+    row.saved_step = (uint64_t)row_int_if(at, &row.has_saved);
+    row.lost_steps = (uint64_t)row_int_if(at, &row.has_lost);
+    row.over = row_int(at) != 0;
+    row.restarts = (uint32_t)row_int(at);
+    return at->is_bad || at->failed || row.epoch == 0 || row.run == 0 ? 0 : to->fn(to->ctx, &row);
+}
+
+int store_read_rows(struct store *s, const char *job, uint64_t after, uint32_t max, store_row_fn fn,
+                    void *ctx, struct tfe_why *why)
+{
+    struct ledger_reading to = {fn, ctx};
+    return sqlite_read(
+        s, CALL("read the ledger", STATEMENT_ROWS, V_TEXT(job), V_INT(after), V_INT(max)), read_row,
+        &to, why);
+}
+
+/* What row does not know is filled from what is kept of the same epoch: a server that was started
+ * anew knows less of a running epoch than the one before it. blamed is borrowed from kept. */
+static void fill(struct msg_epoch_row *row, const struct msg_epoch_row *kept)
+{
+    if (row->blamed[0] == '\0') {
+        row->blamed = kept->blamed;
+    }
+    for (int i = 0; i < EPOCH__TIMES; i++) {
+        bool is_first = i != EPOCH_PROGRESSED || row->at[i].ms < kept->at[i].ms;
+        if (row->at[i].ms == 0 || (kept->at[i].ms != 0 && !is_first)) {
+            row->at[i] = kept->at[i];
+        }
+    }
+    if (!row->has_saved) {
+        row->has_saved = kept->has_saved;
+        row->saved_step = kept->saved_step;
+    }
+    if (!row->has_lost) {
+        row->has_lost = kept->has_lost;
+        row->lost_steps = kept->lost_steps;
+    }
+    row->restarts = row->restarts > kept->restarts ? row->restarts : kept->restarts;
+    row->planned = row->planned || kept->planned;
+    row->over = row->over || kept->over;
+}
+
+/* store_row_fn; what is kept of an epoch makes up for what the row to be written does not know. */
+struct merging {
+    struct msg_epoch_row row;
+    struct msg_epoch_row *kept; /* row borrows from it */
+};
+
+static int merge(void *ctx, const struct msg_epoch_row *row)
+{
+    struct merging *m = ctx;
+    if (row->epoch != m->row.epoch) {
+        return 0; /* the next one */
+    }
+    m->kept = row_copy(&kind_epoch, row);
+    if (!m->kept) {
+        return TFE_ENOMEM;
+    }
+    fill(&m->row, m->kept);
+    return 0;
+}
+
+int store_put_row(struct store *s, const char *job, const struct msg_epoch_row *row,
+                  struct tfe_wall now, struct tfe_why *why)
+{
+    struct merging m = {.row = *row};
+    int rc = store_read_rows(s, job, row->epoch - 1, 1, merge, &m, why);
+    const struct msg_epoch_row *r = &m.row;
+    if (rc == 0) {
+#define TIME_VALUE(NAME, column) V_INT(r->at[EPOCH_##NAME].ms),
+        rc = sqlite_run(s,
+                        CALL("write the ledger", STATEMENT_PUT_ROW, V_TEXT(job), V_INT(now.ms),
+                             V_INT(r->epoch), V_INT(r->run), V_INT(r->cause), V_TEXT(r->blamed),
+                             V_INT(r->planned), V_INT(r->members),
+                             TFE_EPOCH_TIMES(TIME_VALUE) /**/
+                             V_INT_IF(r->has_saved, r->saved_step),
+                             V_INT_IF(r->has_lost, r->lost_steps), V_INT(r->over),
+                             V_INT(r->restarts)),
+                        why);
+#undef TIME_VALUE
+    }
+    free(m.kept);
+    return rc;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+int sqlite_keep_event(struct store *s, const struct msg_event_row *row, struct tfe_why *why)
+{
+    int rc = sqlite_run(s,
+                        CALL("write an event", STATEMENT_PUT_EVENT, V_INT(row->number),
+                             V_INT(row->at.ms), V_TEXT(row->kind), V_INT(row->level),
+                             V_TEXT(row->job), V_INT(row->run), V_INT(row->epoch),
+                             V_TEXT(row->node), V_TEXT(row->name), V_TEXT(row->says)),
+                        why);
+    return rc != 0 || row->number % EVENTS_COUNTED_EACH != 0
+               ? rc
+               : sqlite_run(s, CALL("cut the events", STATEMENT_CUT_EVENTS, V_INT(EVENTS_KEPT)),
+                            why);
+}
+
+struct event_reading {
+    store_kept_fn fn;
+    void *ctx;
+};
+
+static int read_event(void *ctx, struct sqlite_row *at)
+{
+    const struct event_reading *to = ctx;
+    struct tfe_msg msg = {.type = MSG_EVENT_ROW};
+    struct msg_event_row *row = &msg.u.event_row;
+    row->number = (uint64_t)row_int(at);
+    row->at.ms = row_int(at);
+    row->kind = row_text(at);
+    row->level = (enum tfe_event_level)row_int(at);
+    row->job = row_text(at);
+    row->run = (uint32_t)row_int(at);
+    row->epoch = (uint64_t)row_int(at);
+    row->node = row_text(at);
+    row->name = row_text(at);
+    row->says = row_text(at);
+    return at->is_bad || at->failed ? 0 : to->fn(to->ctx, &msg);
+}
+
+int store_read_events(struct store *s, const struct store_page *page, store_kept_fn fn, void *ctx,
+                      struct tfe_why *why)
+{
+    struct event_reading to = {fn, ctx};
+    enum statement which = page->job ? STATEMENT_EVENTS_OF_JOB : STATEMENT_EVENTS_AFTER;
+    if (page->last > 0) {
+        which = page->job ? STATEMENT_EVENTS_LAST_OF_JOB : STATEMENT_EVENTS_LAST;
+    }
+    return sqlite_read(s,
+                       CALL("read the events", which, V_TEXT(page->job),
+                            V_INT(page->last > 0 ? 0 : page->after),
+                            V_INT(page->last > 0 ? page->last : page->max)),
+                       read_event, &to, why);
+}
+
+/* --- pruned ----------------------------------------------------------------------------------- */
+
+int store_prune(struct store *s, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
+                struct tfe_why *why)
+{
+    static const enum statement prunes[] = {STATEMENT_PRUNE_ROWS, STATEMENT_PRUNE_EVENTS};
+    int rc = 0;
+    *ret_n = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(prunes) / sizeof(prunes[0]); i++) {
+        rc = sqlite_run(s, CALL("prune the history", prunes[i], V_INT(before.ms), V_INT(max)), why);
+        const uint32_t n = rc == 0 ? (uint32_t)sqlite3_changes(s->db) : 0;
+        *ret_n = n > *ret_n ? n : *ret_n;
+    }
+    return rc != 0 ? rc : sqlite_prune_trust(s, before, why);
+}
