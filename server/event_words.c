@@ -89,13 +89,13 @@ static void say(struct text *text, const char *form, const struct rdzv_trace *tr
             text_add(text, trace->text);
             break;
         case 'n':
-            text_add_u64(text, trace->number);
+            text_addf(text, "%llu", (unsigned long long)trace->number);
             break;
         case 'd':
             text_add(text, row_span_text((int64_t)trace->number, room));
             break;
         case 'E':
-            text_add_u64(text, trace->epoch);
+            text_addf(text, "%llu", (unsigned long long)trace->epoch);
             break;
         }
     }

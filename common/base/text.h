@@ -4,7 +4,6 @@
 #define TFE_COMMON_BASE_TEXT_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "common/base/time.h"
 
@@ -19,8 +18,7 @@ void text_init(struct text *text, char *p, size_t cap);
 
 /* s NULL adds nothing. */
 void text_add(struct text *text, const char *s);
-void text_add_u64(struct text *text, uint64_t value);
-/* As printf, of which it knows %s, %u, %llu and %%. */
+/* As printf. */
 void text_addf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* All at once, into room for cap bytes. */
 void text_setf(char *p, size_t cap, const char *format, ...) __attribute__((format(printf, 3, 4)));

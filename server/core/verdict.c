@@ -156,6 +156,7 @@ static void write_sentence(struct job *job, const struct node *node,
                            const struct msg_exited *exited, enum verdict verdict, bool for_good)
 {
     uint32_t max = job->spec.max_restarts;
+    const char *words = verdict_effects[verdict].words ? verdict_effects[verdict].words : "";
     struct text text;
     text_init(&text, job->budget.sentence, sizeof(job->budget.sentence));
     text_addf(&text, "job %s failed: ", job->name.text);
@@ -168,13 +169,13 @@ static void write_sentence(struct job *job, const struct node *node,
         add_blame(&text, node, exited);
         text_addf(&text,
                   "%s, after which a %s of this job does not start again (restart policy %s)",
-                  verdict_effects[verdict].words, msg_task_name(task),
+                  words, msg_task_name(task),
                   msg_restart_policy_name((enum tfe_restart_policy)job_restart_policy(
                       job->spec.restart_policies, task)));
     } else if (verdict_effects[verdict].is_charged) {
         add_blame(&text, node, exited);
-        text_addf(&text, "%s after %u %s", is_hang(exited) ? "," : verdict_effects[verdict].words,
-                  max, max == 1 ? "restart" : "restarts");
+        text_addf(&text, "%s after %u %s", is_hang(exited) ? "," : words, max,
+                  max == 1 ? "restart" : "restarts");
     } else {
         text_addf(&text, "%u epochs in a row came to nothing, in the last one ", FRUITLESS_MAX);
         add_blame(&text, node, exited);

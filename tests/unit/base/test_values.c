@@ -226,11 +226,11 @@ TEST(text, puts_together_and_cuts)
     text_init(&text, buffer, sizeof(buffer));
     text_add(&text, "n=");
     text_add(&text, NULL);
-    text_add_u64(&text, 0);
+    text_addf(&text, "%llu", (unsigned long long)0);
     text_add(&text, " ");
-    text_add_u64(&text, 1234567);
+    text_addf(&text, "%llu", (unsigned long long)1234567);
     assert_string_equal(buffer, "n=0 1234567");
-    text_add_u64(&text, UINT64_MAX);
+    text_addf(&text, "%llu", (unsigned long long)UINT64_MAX);
     assert_string_equal(buffer, "n=0 12345671844");
     text_add(&text, "more");
     assert_int_equal(text.n, 15);
